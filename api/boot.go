@@ -1,0 +1,100 @@
+package api
+
+import "time"
+
+// BootState is the life of a boot as its caller sees it.
+type BootState string
+
+// The boot states. ACTIVE, DEGRADED, FAILED and RELEASED are outcomes.
+const (
+	BootAccepted  BootState = "ACCEPTED"  // recorded; nothing is held yet
+	BootHolding   BootState = "HOLDING"   // slots are being held
+	BootBuilding  BootState = "BUILDING"  // decided: commit; instances are being started
+	BootActive    BootState = "ACTIVE"    // every instance has run
+	BootDegraded  BootState = "DEGRADED"  // every instance was decided, but some could not be started
+	BootReleasing BootState = "RELEASING" // being given back
+	BootReleased  BootState = "RELEASED"  // given back at the caller's wish; nothing is left
+	BootFailed    BootState = "FAILED"    // fewer than min_count could be held; nothing was started
+)
+
+// Outcome reports whether s is one that a waiting caller waits for.
+func (s BootState) Outcome() bool {
+	switch s {
+	case BootActive, BootDegraded, BootReleased, BootFailed:
+		return true
+	case BootAccepted, BootHolding, BootBuilding, BootReleasing:
+		return false
+	}
+	return false
+}
+
+// BootBody is the body of POST /zones/boot and of POST /servers.
+type BootBody struct {
+	Server ServerCreate `json:"server"`
+}
+
+// ServerCreate is what a caller may ask for. MaxCount and NumInstances are two
+// names of one thing; giving both with different values is refused.
+type ServerCreate struct {
+	Name         string            `json:"name"`
+	FlavorRef    string            `json:"flavorRef"`
+	ImageRef     string            `json:"imageRef,omitempty"`  // recorded nowhere yet; accepted because clients always send it
+	MinCount     *int              `json:"min_count,omitempty"` // default: max_count, so all or nothing
+	MaxCount     *int              `json:"max_count,omitempty"` // default 1
+	NumInstances *int              `json:"num_instances,omitempty"`
+	Reservation  string            `json:"reservation_id,omitempty"` // the caller's own; makes a repeat return the first answer
+	Metadata     map[string]string `json:"metadata,omitempty"`
+	Blob         []byte            `json:"blob,omitempty"`                  // POST /servers only: a plan from POST /zones/select
+	ReturnRes    bool              `json:"return_reservation_id,omitempty"` // POST /servers only
+}
+
+// BootAccept is the 202 answer of a boot that was not waited for.
+type BootAccept struct {
+	Reservation ReservationID `json:"reservation_id"`
+}
+
+// Boot tells the saga of one reservation at the zone where it was made.
+type Boot struct {
+	Reservation ReservationID `json:"reservation_id"`
+	Name        string        `json:"name"`
+	Project     ProjectID     `json:"project_id"`
+	User        UserID        `json:"user_id"`
+	Flavor      FlavorID      `json:"flavor"`
+	MinCount    int           `json:"min_count"`
+	MaxCount    int           `json:"max_count"`
+	State       BootState     `json:"state"`
+	Reason      string        `json:"reason,omitempty"`
+	Attempts    []BootAttempt `json:"attempts"`
+	Instances   BootCounts    `json:"instances"`
+	Zones       []ZoneCounts  `json:"zones"` // what landed where, by direct child
+	Created     Instant       `json:"created"`
+	Updated     Instant       `json:"updated"`
+	Index       uint64        `json:"index"` // log index this answer was read at
+}
+
+// BootCounts counts the instances of a boot by status. Their sum is the number
+// of instances that were decided.
+type BootCounts map[Status]int
+
+// ZoneCounts counts the instances of a boot in one direct child, or this zone.
+type ZoneCounts struct {
+	Zone   string     `json:"zone"`
+	Counts BootCounts `json:"instances"`
+}
+
+// BootAttempt tells one attempt to hold slots. Wanted == Held + Refused + Short:
+// refused by zones that had offered, or short because nobody offered.
+type BootAttempt struct {
+	Attempt  int           `json:"attempt" cbor:"1,keyasint"`
+	Wanted   int           `json:"wanted" cbor:"2,keyasint"`
+	Held     int           `json:"held" cbor:"3,keyasint"`
+	Refused  int           `json:"refused" cbor:"4,keyasint"`
+	Short    int           `json:"short" cbor:"5,keyasint"`
+	Zones    []ZoneOutcome `json:"zones" cbor:"6,keyasint"`
+	Refusals []Refusals    `json:"refusals" cbor:"7,keyasint"`
+}
+
+// Defaults of waiting calls.
+const (
+	BootWaitDefault = 30 * time.Second
+)

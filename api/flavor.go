@@ -1,0 +1,56 @@
+package api
+
+import "maps"
+
+// Flavor is a named shape of an instance. Operators define flavors; a caller
+// only names one. Driver is a hint for no driver in particular: Command is what
+// the process driver runs and no caller can set it.
+type Flavor struct {
+	ID         FlavorID          `json:"id" cbor:"1,keyasint"`
+	Name       string            `json:"name" cbor:"2,keyasint"`
+	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
+	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`
+	Command    []string          `json:"command,omitempty" cbor:"5,keyasint,omitempty"` // words; [0] is the program's path
+	Created    Instant           `json:"created" cbor:"6,keyasint,omitempty"`
+}
+
+// Validate returns an invalid-input error for the first thing that is wrong.
+func (f Flavor) Validate() error {
+	if err := CheckName("flavor name", f.Name); err != nil {
+		return err
+	}
+	if len(f.Resources) == 0 {
+		return Errorf(CodeInvalid, "a flavor needs at least one resource, such as vcpus")
+	}
+	if err := f.Resources.Validate(); err != nil {
+		return err
+	}
+	if err := CheckPairs("extra_specs", f.ExtraSpecs, ExtraSpecsMax); err != nil {
+		return err
+	}
+	if len(f.Command) > CommandArgsMax {
+		return Errorf(CodeInvalid, "command may have at most %d words, got %d", CommandArgsMax, len(f.Command))
+	}
+	size := 0
+	for _, w := range f.Command {
+		size += len(w)
+	}
+	if size > CommandMaxBytes {
+		return Errorf(CodeInvalid, "command may have at most %d bytes, got %d", CommandMaxBytes, size)
+	}
+	return nil
+}
+
+// CheckPairs returns an invalid-input error unless m has at most limit pairs and
+// each key is 1 to ExtraSpecMaxBytes bytes and each value at most as many.
+func CheckPairs(field string, m map[string]string, limit int) error {
+	if len(m) > limit {
+		return Errorf(CodeInvalid, "%s may have at most %d entries, got %d", field, limit, len(m))
+	}
+	for k := range maps.Keys(m) {
+		if k == "" || len(k) > ExtraSpecMaxBytes || len(m[k]) > ExtraSpecMaxBytes {
+			return Errorf(CodeInvalid, "%s: keys must be 1 to %d bytes and values at most %d", field, ExtraSpecMaxBytes, ExtraSpecMaxBytes)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+)
+
+// A type per kind of identifier, so that the compiler refuses a mix-up. All are
+// opaque, case-sensitive and compare as byte strings.
+type (
+	// ZoneID names a zone for ever; a random UUID made by `berth init`.
+	ZoneID string
+	// NodeID names one control-plane process of a zone.
+	NodeID string
+	// AgentID names one agent process; an agent serves one or many hosts.
+	AgentID string
+	// HostID names a host (a resource provider); a random UUID.
+	HostID string
+	// LinkID names the enrolment of a parent or child zone; a random UUID that
+	// both ends of the link share.
+	LinkID string
+	// InstanceID names an instance; a random UUID, allotted before scheduling.
+	InstanceID string
+	// ReservationID names what one request made: "r-" and 12 characters, or the
+	// caller's own text.
+	ReservationID string
+	// HoldID names one attempt to hold slots; see HoldIDOf.
+	HoldID string
+	// PlanID names one sealed plan; a random UUID, consumed by one hold.
+	PlanID string
+	// FlavorID names a flavor; also its name.
+	FlavorID string
+	// ProjectID names a tenant.
+	ProjectID string
+	// UserID names a caller.
+	UserID string
+	// TokenID is the public half of a bearer or join token.
+	TokenID string
+	// RequestID names one call, for logs and error replies.
+	RequestID string
+)
+
+// NewUUID returns a random (version 4) UUID in its canonical text form.
+// It is for shells; pure packages are handed their identifiers.
+func NewUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// NewReservationID returns "r-" and 12 random characters of 0-9 and a-f.
+func NewReservationID() ReservationID {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return ReservationID("r-" + hex.EncodeToString(b[:]))
+}
+
+// ValidName reports whether s may name a zone, host, flavor, project or user,
+// or be a caller's own reservation id or idempotency key: 1 to NameMaxBytes
+// characters of A-Z a-z 0-9 . _ - that start with a letter or a digit.
+func ValidName(s string) bool {
+	if s == "" || len(s) > NameMaxBytes {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		alnum := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckName returns an invalid-input error naming field unless ValidName(s).
+func CheckName(field, s string) error {
+	if ValidName(s) {
+		return nil
+	}
+	return Errorf(CodeInvalid, "%s must be 1 to %d characters of A-Z a-z 0-9 . _ - and start with a letter or digit",
+		field, NameMaxBytes)
+}

@@ -1,0 +1,59 @@
+package api
+
+// Status is the life of an instance as its owner sees it.
+type Status string
+
+// The statuses, in the order of a life.
+const (
+	StatusBuild    Status = "BUILD"    // decided; its agent has not reported it running yet
+	StatusActive   Status = "ACTIVE"   // runs
+	StatusShutoff  Status = "SHUTOFF"  // its process ended by itself with exit code 0
+	StatusError    Status = "ERROR"    // could not be started, or ended badly; Fault says why
+	StatusDeleting Status = "DELETING" // told to stop; its claim stays until it is gone
+	StatusDeleted  Status = "DELETED"  // gone, and its claim with it
+)
+
+// Instance is what runs on a host. The owning zone keeps the record with Host
+// set; zones above keep a directory entry with Link set instead.
+type Instance struct {
+	ID          InstanceID        `json:"id" cbor:"1,keyasint"`
+	Name        string            `json:"name" cbor:"2,keyasint"`
+	Reservation ReservationID     `json:"reservation_id" cbor:"3,keyasint"`
+	Project     ProjectID         `json:"project_id" cbor:"4,keyasint"`
+	User        UserID            `json:"user_id" cbor:"5,keyasint,omitempty"`
+	Flavor      FlavorID          `json:"flavor" cbor:"6,keyasint"`
+	Resources   Resources         `json:"resources" cbor:"7,keyasint"`
+	Metadata    map[string]string `json:"metadata,omitempty" cbor:"8,keyasint,omitempty"`
+	Status      Status            `json:"status" cbor:"9,keyasint"`
+	Fault       string            `json:"fault,omitempty" cbor:"10,keyasint,omitempty"`
+	Host        HostID            `json:"-" cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
+	Link        LinkID            `json:"-" cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
+	Origin      LinkID            `json:"-" cbor:"13,keyasint,omitempty"` // the parent it was made for; "" if made here
+	Hold        HoldID            `json:"-" cbor:"14,keyasint,omitempty"`
+	Window      Window            `json:"window" cbor:"15,keyasint"`
+	Class       Class             `json:"class" cbor:"16,keyasint"`
+	Created     Instant           `json:"created" cbor:"17,keyasint"`
+	Updated     Instant           `json:"updated" cbor:"18,keyasint"`
+	ModIndex    uint64            `json:"-" cbor:"19,keyasint"` // log index of the last change
+	Zone        string            `json:"zone" cbor:"-"`        // "" at rest; the direct child it is in, or this zone
+}
+
+// Live reports whether the instance still takes part: it is not DELETED.
+func (i *Instance) Live() bool { return i.Status != StatusDeleted }
+
+// InstanceChange is what a child tells its parent of one instance that it made
+// for that parent. It names no host, and holds nothing that could.
+type InstanceChange struct {
+	ID      InstanceID `cbor:"1,keyasint"`
+	Status  Status     `cbor:"2,keyasint"`
+	Fault   string     `cbor:"3,keyasint,omitempty"` // a fixed sentence, never a driver's own words
+	Updated Instant    `cbor:"4,keyasint"`
+}
+
+// Changes is the answer to GET /zones/changes: what changed after an index, in
+// order. Next is where to go on; More says that a page was cut.
+type Changes struct {
+	Items []InstanceChange `cbor:"1,keyasint"`
+	Next  uint64           `cbor:"2,keyasint"`
+	More  bool             `cbor:"3,keyasint,omitempty"`
+}

@@ -1,0 +1,38 @@
+package api
+
+import "time"
+
+// Limits on what anybody may send. Each is inclusive and has a test at the
+// limit and one past it.
+const (
+	NameMaxBytes      = 64
+	ClassesMax        = 32                // resource classes in one request, flavor or inventory
+	AmountMax         = 1 << 36           // of one class on one host or in one slot
+	RatioMax          = 10_000 * RatioOne // allocation ratio 10,000
+	CountMax          = 10_000            // instances of one request
+	GroupsMax         = 16                // groups of one request
+	ExtraSpecsMax     = 64                // extra specs of one flavor
+	ExtraSpecMaxBytes = 255               // of one key or value
+	MetadataMax       = 64                // metadata pairs of one boot
+	CommandArgsMax    = 64                // words of a flavor's command
+	CommandMaxBytes   = 4096              // bytes of a flavor's command in all
+	BodyMaxBytes      = 1 << 20           // a public request body
+	ZoneBodyMaxBytes  = 8 << 20           // a body between zones
+	BlobMaxBytes      = 4 << 20           // one sealed plan
+	DepthMax          = 8                 // zones between the asker and the deepest owner
+	LinksMax          = 64                // children of one zone
+	PageMax           = 1000              // items of one list answer
+	HostsPerAgentMax  = 10_000            // hosts that one agent may serve
+	ReportsMax        = 5_000             // instance reports in one agent call
+	ChangesMax        = 2_000             // changes in one answer to a parent
+	WaitMax           = 5 * time.Minute   // ?wait= of any call
+	WindowMax         = 10 * 365 * 24 * time.Hour
+	HoldsPerLinkMax   = 10_000 // undecided instances that one parent may hold
+	JoinTokenTTLMax   = time.Hour
+	TokensMax         = 10_000
+	FlavorsMax        = 1_000
+	AttemptsMax       = 5                      // attempts of one boot
+	PlanTTLDefault    = 60 * time.Second       // how long an offer may be taken up
+	SelectTimeout     = 5 * time.Second        // default budget of one select, all hops
+	HopReserve        = 250 * time.Millisecond // what a zone keeps of a budget for itself
+)

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ResourceClass names a kind of resource: a standard one or CUSTOM_*.
+type ResourceClass string
+
+// Standard resource classes and their units.
+const (
+	VCPU     ResourceClass = "VCPU"      // virtual processors
+	MemoryMB ResourceClass = "MEMORY_MB" // mebibytes of memory
+	DiskGB   ResourceClass = "DISK_GB"   // gibibytes of local disk
+)
+
+// Valid reports whether c is spelt like a resource class: 1 to NameMaxBytes
+// characters of A-Z 0-9 _ that start with a letter.
+func (c ResourceClass) Valid() bool {
+	if c == "" || len(c) > NameMaxBytes || c[0] < 'A' || c[0] > 'Z' {
+		return false
+	}
+	for i := range len(c) {
+		if (c[i] < 'A' || c[i] > 'Z') && (c[i] < '0' || c[i] > '9') && c[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// Resources are amounts by class. A class that is absent is 0; stored values
+// are in [1, AmountMax]. It is treated as immutable once it has been shared.
+type Resources map[ResourceClass]int64
+
+// Classes returns the classes in order, so that no choice depends on map order.
+func (r Resources) Classes() []ResourceClass { return slices.Sorted(maps.Keys(r)) }
+
+// Validate returns an invalid-input error for a malformed class or an amount
+// outside [1, AmountMax], or for more than ClassesMax classes.
+func (r Resources) Validate() error {
+	if len(r) > ClassesMax {
+		return Errorf(CodeInvalid, "at most %d resource classes are allowed, got %d", ClassesMax, len(r))
+	}
+	for _, c := range r.Classes() {
+		if !c.Valid() {
+			return Errorf(CodeInvalid, "resource class %q must be upper case letters, digits and _", string(c))
+		}
+		if r[c] < 1 || r[c] > AmountMax {
+			return Errorf(CodeInvalid, "amount of %s must be 1 to %d, got %d", c, AmountMax, r[c])
+		}
+	}
+	return nil
+}
+
+// Equal reports whether both hold the same amounts, absent and 0 being equal.
+func (r Resources) Equal(o Resources) bool {
+	for c, n := range r {
+		if o[c] != n {
+			return false
+		}
+	}
+	for c, n := range o {
+		if r[c] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// String returns "VCPU=2,MEMORY_MB=512" with the classes in order.
+func (r Resources) String() string {
+	var b strings.Builder
+	for i, c := range r.Classes() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s=%d", c, r[c])
+	}
+	return b.String()
+}
+
+// Ratio is an allocation ratio in ten-thousandths: 16.0 is 160000. It is exact,
+// so that capacity is the same on every node. Range [1, RatioMax].
+type Ratio int64
+
+// RatioOne is the ratio 1.0.
+const RatioOne Ratio = 10_000
+
+// MarshalJSON writes a decimal number with at most four places.
+func (r Ratio) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(r)/float64(RatioOne), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads a decimal number and rounds it to four places.
+func (r *Ratio) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f > float64(RatioMax)/float64(RatioOne) {
+		return Errorf(CodeInvalid, "allocation_ratio must be a number from 0.0001 to %d", RatioMax/RatioOne)
+	}
+	*r = Ratio(math.Round(f * float64(RatioOne)))
+	return nil
+}
+
+// Inventory says how much of one class a host has and in which units it is
+// handed out. Zero MaxUnit means the capacity; zero MinUnit, StepSize mean 1;
+// zero AllocationRatio means 1.0.
+type Inventory struct {
+	Total           int64 `json:"total" cbor:"1,keyasint"`
+	Reserved        int64 `json:"reserved" cbor:"2,keyasint,omitempty"`
+	MinUnit         int64 `json:"min_unit" cbor:"3,keyasint,omitempty"`
+	MaxUnit         int64 `json:"max_unit" cbor:"4,keyasint,omitempty"`
+	StepSize        int64 `json:"step_size" cbor:"5,keyasint,omitempty"`
+	AllocationRatio Ratio `json:"allocation_ratio" cbor:"6,keyasint,omitempty"`
+}
+
+// Normal returns the inventory with its defaults filled in.
+func (v Inventory) Normal() Inventory {
+	v.MinUnit = cmp.Or(v.MinUnit, 1)
+	v.StepSize = cmp.Or(v.StepSize, 1)
+	v.AllocationRatio = cmp.Or(v.AllocationRatio, RatioOne)
+	v.MaxUnit = cmp.Or(v.MaxUnit, v.Capacity())
+	return v
+}
+
+// Validate returns an invalid-input error unless 0 <= Reserved <= Total <=
+// AmountMax, units are not negative and MinUnit <= MaxUnit.
+func (v Inventory) Validate(c ResourceClass) error {
+	n := v.Normal()
+	switch {
+	case v.Total < 0 || v.Total > AmountMax:
+		return Errorf(CodeInvalid, "total of %s must be 0 to %d, got %d", c, AmountMax, v.Total)
+	case v.Reserved < 0 || v.Reserved > v.Total:
+		return Errorf(CodeInvalid, "reserved of %s must be 0 to its total %d, got %d", c, v.Total, v.Reserved)
+	case v.MinUnit < 0 || v.MaxUnit < 0 || v.StepSize < 0:
+		return Errorf(CodeInvalid, "min_unit, max_unit and step_size of %s must not be negative", c)
+	case v.AllocationRatio < 0 || v.AllocationRatio > RatioMax:
+		return Errorf(CodeInvalid, "allocation_ratio of %s is out of range", c)
+	case v.MaxUnit != 0 && n.MinUnit > n.MaxUnit:
+		return Errorf(CodeInvalid, "min_unit of %s must not exceed max_unit", c)
+	}
+	return nil
+}
+
+// Capacity returns floor((Total - Reserved) * AllocationRatio).
+func (v Inventory) Capacity() int64 {
+	return (v.Total - v.Reserved) * int64(cmp.Or(v.AllocationRatio, RatioOne)) / int64(RatioOne)
+}
+
+// Admits reports whether one allocation may have this amount: it lies in
+// [MinUnit, MaxUnit] and is MinUnit itself or a multiple of StepSize.
+func (v Inventory) Admits(amount int64) bool {
+	n := v.Normal()
+	return amount >= n.MinUnit && amount <= n.MaxUnit && (amount == n.MinUnit || amount%n.StepSize == 0)
+}
+
+// Pool says which work a host takes.
+type Pool string
+
+// The pools.
+const (
+	PoolOnDemand   Pool = "on_demand"  // boots only
+	PoolReservable Pool = "reservable" // leases and preemptibles only
+	PoolShared     Pool = "shared"     // everything
+)
+
+// Valid reports whether p is one of the pools.
+func (p Pool) Valid() bool { return p == PoolOnDemand || p == PoolReservable || p == PoolShared }
+
+// Class says how firm a claim is.
+type Class string
+
+// The classes.
+const (
+	Firm        Class = "firm"
+	Preemptible Class = "preemptible"
+)
+
+// Valid reports whether c is one of the classes.
+func (c Class) Valid() bool { return c == Firm || c == Preemptible }

@@ -1,0 +1,29 @@
+package api
+
+// Paths of the agent listener.
+const (
+	PathAgentRegister = "/agent/register" // POST AgentRegister -> AgentRegistered
+	PathAgentWork     = "/agent/work"     // POST AgentWork -> AgentWorkload
+	PathAgentReport   = "/agent/report"   // POST AgentReport -> AgentAck
+)
+
+// Headers of Berth's own.
+const (
+	HeaderRequestID      = "X-Request-Id"
+	HeaderIdempotencyKey = "Idempotency-Key"
+	HeaderIndex          = "Berth-Index"       // log index an answer was read at
+	HeaderDeadline       = "Berth-Deadline-Ms" // what is left of the caller's budget
+	HeaderDepth          = "Berth-Depth"       // links crossed so far
+)
+
+// MediaCBOR is the content type of bodies between zones and to agents.
+const MediaCBOR = "application/cbor"
+
+// ALPN protocol names. The protocol is fixed in the TLS handshake, together with
+// the role that may speak it, before a byte of it is parsed.
+const (
+	ALPNRaft   = "berth-raft/1"   // node listener: Raft between the nodes of a zone
+	ALPNGossip = "berth-gossip/1" // node listener: the zone's own pool; gateway: a link's pool
+	ALPNEnrol  = "berth-enrol/1"  // gateway: the one call of a zone that is not linked yet
+	ALPNHTTP   = "http/1.1"       // node listener and gateway
+)

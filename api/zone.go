@@ -1,0 +1,110 @@
+package api
+
+import "time"
+
+// LinkRole says what the zone at the other end of a link is to this one.
+type LinkRole string
+
+// The link roles.
+const (
+	LinkChild  LinkRole = "child"
+	LinkParent LinkRole = "parent"
+)
+
+// LinkState says whether a link is in use.
+type LinkState string
+
+// The link states.
+const (
+	LinkActive LinkState = "active"
+	LinkPaused LinkState = "paused" // no new work; what is there goes on
+)
+
+// Link is the mutual enrolment of a parent and a child zone. The public API
+// calls it a zone, seen from here.
+type Link struct {
+	ID          LinkID    `json:"id" cbor:"1,keyasint"`
+	Name        string    `json:"name" cbor:"2,keyasint"` // unique in this zone
+	Role        LinkRole  `json:"role" cbor:"3,keyasint"`
+	Zone        ZoneID    `json:"zone_id" cbor:"4,keyasint"`
+	Endpoints   []string  `json:"gateways" cbor:"5,keyasint"`      // https://host:port of its gateways
+	CA          []byte    `json:"-" cbor:"6,keyasint"`             // DER of the pinned CA certificate
+	Offset      int64     `json:"weight_offset" cbor:"7,keyasint"` // added to each weight of the child
+	Scale       int64     `json:"weight_scale" cbor:"8,keyasint"`  // times each weight, before the offset; >= 1
+	State       LinkState `json:"state" cbor:"9,keyasint"`
+	ChangesNext uint64    `json:"-" cbor:"10,keyasint,omitempty"` // where to go on following the child
+	Created     Instant   `json:"created" cbor:"11,keyasint"`
+	Updated     Instant   `json:"updated" cbor:"12,keyasint"`
+	Health      string    `json:"health,omitempty" cbor:"-"` // "up", "down", "unknown"; filled on read
+	Digest      *Digest   `json:"digest,omitempty" cbor:"-"` // last digest heard; filled on read
+}
+
+// ClassTotals is what a zone says of one resource class: rounded sums over its
+// hosts and everything below, and the smallest and largest amount that one slot
+// may have.
+type ClassTotals struct {
+	Total   int64 `json:"total" cbor:"1,keyasint"`
+	Free    int64 `json:"free" cbor:"2,keyasint"`
+	SlotMin int64 `json:"slot_min" cbor:"3,keyasint"`
+	SlotMax int64 `json:"slot_max" cbor:"4,keyasint"`
+}
+
+// FitSketch says, quantised, how many slots of one flavor shape would fit if
+// they were wanted from Start on.
+type FitSketch struct {
+	Flavor    FlavorID  `json:"flavor" cbor:"1,keyasint"`
+	Resources Resources `json:"resources" cbor:"2,keyasint"`
+	StartIn   Instant   `json:"-" cbor:"3,keyasint"` // milliseconds from the digest's own time
+	Fits      int64     `json:"fits" cbor:"4,keyasint"`
+}
+
+// Digest is what a zone says of itself by gossip. It is a hint: it may prune and
+// order a fan-out, and never decides a claim.
+type Digest struct {
+	Zone     ZoneID                        `json:"zone_id" cbor:"1,keyasint"`
+	Sequence uint64                        `json:"sequence" cbor:"2,keyasint"` // applied log index; higher is newer
+	At       Instant                       `json:"at" cbor:"3,keyasint"`
+	Health   string                        `json:"health" cbor:"4,keyasint"` // "up" or "leaderless"
+	Paused   bool                          `json:"paused" cbor:"5,keyasint,omitempty"`
+	Tags     []string                      `json:"tags,omitempty" cbor:"6,keyasint,omitempty"`
+	Traits   []string                      `json:"traits,omitempty" cbor:"7,keyasint,omitempty"`
+	Classes  map[ResourceClass]ClassTotals `json:"classes" cbor:"8,keyasint"`
+	Sketches []FitSketch                   `json:"fits,omitempty" cbor:"9,keyasint,omitempty"`
+}
+
+// ZoneInfo is what GET /zones/info says of this zone itself.
+type ZoneInfo struct {
+	ID      ZoneID  `json:"id" cbor:"1,keyasint"`
+	Name    string  `json:"name" cbor:"2,keyasint"`
+	Version string  `json:"version" cbor:"3,keyasint"`
+	Digest  *Digest `json:"digest,omitempty" cbor:"4,keyasint,omitempty"`
+}
+
+// Enrolment is what a child sends to a parent's gateway with a link token, and
+// what it gets back. Each end pins the other's CA.
+type Enrolment struct {
+	Token     string   `cbor:"1,keyasint,omitempty"` // to the parent only
+	Link      LinkID   `cbor:"2,keyasint,omitempty"` // to the child only
+	Zone      ZoneID   `cbor:"3,keyasint"`
+	Name      string   `cbor:"4,keyasint"`
+	Endpoints []string `cbor:"5,keyasint"`
+	CA        []byte   `cbor:"6,keyasint"`
+	KeyCheck  []byte   `cbor:"7,keyasint"` // shows whether both seal with one key, and nothing else
+	Offset    int64    `cbor:"8,keyasint,omitempty"`
+	Scale     int64    `cbor:"9,keyasint,omitempty"`
+}
+
+// ZoneConfig is the replicated configuration of a zone.
+type ZoneConfig struct {
+	Costs     []CostWeight  `json:"costs" cbor:"1,keyasint"`
+	PlanTTL   time.Duration `json:"plan_ttl" cbor:"2,keyasint"`   // default PlanTTLDefault
+	HostGrace time.Duration `json:"host_grace" cbor:"3,keyasint"` // silence after which a host is down
+	Tags      []string      `json:"tags,omitempty" cbor:"4,keyasint,omitempty"`
+}
+
+// CostWeight names a cost and its weight. A negative weight reverses the
+// preference; 0 switches the cost off. Range [-1000, 1000].
+type CostWeight struct {
+	Name   string `json:"name" cbor:"1,keyasint"`
+	Weight int64  `json:"weight" cbor:"2,keyasint"`
+}
