@@ -1,0 +1,51 @@
+// Package golden compares what a test produced with a file that was reviewed
+// once. It is the only package that registers the -update flag, because two
+// registrations in one test binary panic; every test that keeps golden files
+// goes through it. Only tests may import it, so that no shipped binary has the
+// flag.
+package golden
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files instead of comparing with them")
+
+// Check fails t unless the file at path holds exactly got; with -update it
+// writes got there and creates the folder if there is none. Path is relative to
+// the folder of the package under test, and by custom under testdata. Text is
+// reported as a diff of lines, other bytes as a diff of hex dumps.
+//
+// Check stops the test when the file cannot be read or written. Calls for
+// different paths may run in parallel.
+func Check(t testing.TB, path string, got []byte) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755), "writing a golden file")
+		require.NoError(t, os.WriteFile(path, got, 0o644), "writing a golden file")
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "no golden file; run this test with -update and review what it writes")
+	if bytes.Equal(want, got) {
+		return
+	}
+	assert.Equal(t, show(want), show(got), "%s differs; if the change is right, run with -update and say why", path)
+}
+
+// show returns b as text that people can compare.
+func show(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return hex.Dump(b)
+}
