@@ -1,0 +1,99 @@
+package archtest
+
+// layers lists every package of the module, lowest layer first. A package may
+// import packages of lower layers only. "name/..." stands for all packages below
+// that folder.
+var layers = [][]string{
+	{"api"},
+	{"internal/codec", "internal/golden", "internal/sysinfo"},
+	{"internal/script"},
+	{"capacity", "lease", "binding"},
+	{"filters", "costs"},
+	{"buildplan", "buildplan/seal", "raftstore/command"},
+	{"raftstore/state"},
+	{"agent/driver"},
+	{
+		"zone", "raftstore", "gossip", "identity", "api/client",
+		"agent/driver/fake", "agent/driver/process",
+	},
+	{"httpd", "httpd/...", "agent", "ui"},
+	{"node"},
+	{"cmd/berth"},
+	{"cluster-test", "bench", "internal/archtest"},
+}
+
+// free packages measure and test the others. They may go through any door and
+// nothing imports them: they are the highest layer.
+var free = []string{"cluster-test", "bench", "internal/archtest"}
+
+// pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
+var pure = []string{
+	"api", "capacity", "lease", "binding", "filters", "costs",
+	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
+}
+
+// tools serve tests alone: they may use test libraries, and no package that is
+// not one of them or free may import them.
+var tools = []string{"internal/golden", "internal/script"}
+
+// doors says which packages may import a library, by the start of its import
+// path. A library without a door here may not be imported at all.
+var doors = map[string][]string{
+	"github.com/fxamacker/cbor":          {"internal/codec"},
+	"github.com/go-chi/chi":              {"httpd", "httpd/..."},
+	"github.com/goccy/go-yaml":           {"cmd/berth"},
+	"github.com/hashicorp/go-hclog":      {"raftstore"},
+	"github.com/hashicorp/memberlist":    {"gossip"},
+	"github.com/hashicorp/raft":          {"raftstore"}, // and raft-boltdb
+	"github.com/knadh/koanf":             {"cmd/berth"},
+	"github.com/prometheus":              {"httpd", "node"},
+	"github.com/spf13/cobra":             {"cmd/berth"},
+	"github.com/tidwall/btree":           {"raftstore/state"},
+	"go.etcd.io/bbolt":                   {"raftstore"},
+	"golang.org/x/crypto":                {"buildplan/seal", "identity"},
+	"golang.org/x/sync":                  {"zone", "gossip", "agent", "node", "cmd/berth"},
+	"golang.org/x/sys":                   {"internal/sysinfo", "agent/driver/process"},
+	"golang.org/x/term":                  {"cmd/berth"},
+	"testing":                            tools,
+	"github.com/stretchr/testify":        tools,
+	"go.uber.org/goleak":                 tools,
+	"pgregory.net/rapid":                 tools,
+	"github.com/stretchr/testify/mock":   nil, // fakes are written by hand
+	"github.com/stretchr/testify/suite":  nil, // plain tests and helpers
+	"github.com/hashicorp/go-multierror": nil, // errors.Join
+}
+
+// impure lists what pure packages must not import, by the start of its path up
+// to a slash or the end.
+var impure = []string{
+	"context", "crypto/rand", "golang.org/x/sync", "golang.org/x/sys", "log", "math/rand", "net/http",
+	"os", "runtime", "sync", "syscall", "testing",
+}
+
+// impureExact lists what is impure itself but not in its folders: net/netip and
+// net/url hold values only.
+var impureExact = []string{"net"}
+
+// clock lists the functions of package time that read the clock or wait.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+
+// excuse lets one pure package use, of one impure package, the names that only
+// admits.
+type excuse struct {
+	pkg, imp string
+	only     func(name string) bool
+	why      string
+}
+
+// excused lists every exception there is.
+var excused = []excuse{
+	{"api", "net/http", isStatus, "error codes have HTTP statuses, which are numbers"},
+	{"api", "crypto/rand", func(n string) bool { return n == "Read" }, "NewUUID and NewReservationID are for shells"},
+}
+
+// Limits of one non-test file and of one function outside tests, in lines.
+// Lines that hold a comment alone do not count against a function.
+const (
+	fileLinesMax = 600
+	funcLinesMax = 70
+)
