@@ -20,26 +20,26 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files instead of comparing with them")
 
-// Check fails t unless the file at path holds exactly got; with -update it
+// Check fails the test unless the file at path holds exactly got; with -update it
 // writes got there and creates the folder if there is none. Path is relative to
 // the folder of the package under test, and by custom under testdata. Text is
 // reported as a diff of lines, other bytes as a diff of hex dumps.
 //
 // Check stops the test when the file cannot be read or written. Calls for
 // different paths may run in parallel.
-func Check(t testing.TB, path string, got []byte) {
-	t.Helper()
+func Check(tb testing.TB, path string, got []byte) {
+	tb.Helper()
 	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755), "writing a golden file")
-		require.NoError(t, os.WriteFile(path, got, 0o644), "writing a golden file")
+		require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755), "writing a golden file")
+		require.NoError(tb, os.WriteFile(path, got, 0o644), "writing a golden file")
 		return
 	}
 	want, err := os.ReadFile(path)
-	require.NoError(t, err, "no golden file; run this test with -update and review what it writes")
+	require.NoError(tb, err, "no golden file; run this test with -update and review what it writes")
 	if bytes.Equal(want, got) {
 		return
 	}
-	assert.Equal(t, show(want), show(got), "%s differs; if the change is right, run with -update and say why", path)
+	assert.Equal(tb, show(want), show(got), "%s differs; if the change is right, run with -update and say why", path)
 }
 
 // show returns b as text that people can compare.

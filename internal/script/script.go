@@ -38,11 +38,11 @@ type Command struct {
 // stop it, and returns an error only for what the conversation is to show: it is
 // written as "error: " and its text. Run stops the test when the file cannot be
 // read.
-func Run(t testing.TB, path string, do func(c Command) (string, error)) {
-	t.Helper()
+func Run(tb testing.TB, path string, do func(c Command) (string, error)) {
+	tb.Helper()
 	text, err := os.ReadFile(path)
-	require.NoError(t, err, "reading a conversation")
-	golden.Check(t, path, []byte(play(path, string(text), do)))
+	require.NoError(tb, err, "reading a conversation")
+	golden.Check(tb, path, []byte(play(path, string(text), do)))
 }
 
 // play returns text with every answer replaced by the one that do gives now.
@@ -93,10 +93,10 @@ func (c Command) Arg(i int) string {
 
 // Int returns argument i, counted from 0, as a decimal number. It stops the test
 // when the argument is missing or is none.
-func (c Command) Int(t testing.TB, i int) int64 {
-	t.Helper()
+func (c Command) Int(tb testing.TB, i int) int64 {
+	tb.Helper()
 	n, err := strconv.ParseInt(c.Arg(i), 10, 64)
-	require.NoError(t, err, "%s: argument %d of %s must be a number", c.Pos, i, c.Name)
+	require.NoError(tb, err, "%s: argument %d of %s must be a number", c.Pos, i, c.Name)
 	return n
 }
 

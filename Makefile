@@ -1,0 +1,56 @@
+# Every target runs through the Go toolchain alone: no other tool is needed but a
+# POSIX shell, git, and for race a C compiler.
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint golden tidy bench demo fuzz cluster check
+
+# What can be set on the command line.
+BENCH    ?= .
+COUNT    ?= 1
+FUZZTIME ?= 10s
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/berth
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
+
+test: ## run every test
+	$(GO) test -timeout 4m ./...
+
+race: ## run every test, shuffled, with the race detector
+	$(GO) test -race -shuffle=on -timeout 10m ./...
+
+lint: ## run the linters; the first run compiles them, which takes minutes
+	$(LINTER) config verify
+	$(LINTER) run ./...
+
+golden: ## rewrite golden files and conversations; review the diff
+	$(GO) test $$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
+		| awk '/berth\/internal\/(golden|script)[] ]/ {print $$1}') -update
+
+tidy: ## fail if go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+
+bench: ## run the benchmarks matching BENCH, COUNT times
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m ./...
+
+demo: build ## build a small federation on this machine and boot into it
+	./bin/berth demo
+
+fuzz: ## fuzz every target for FUZZTIME
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . \
+		| sed -E 's|/[^/]*:func | |' | sort \
+		| while read -r folder target; do \
+			echo "$$folder $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$folder" || exit 1; \
+		done
+
+cluster: ## run the tests of whole zones alone, and say what they do
+	$(GO) test -v -count=1 -timeout 10m ./cluster-test/...
+
+check: tidy lint race ## everything a change must pass
