@@ -1,0 +1,142 @@
+package seal
+
+import (
+	"crypto/cipher"
+	"crypto/subtle"
+	"encoding/binary"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"berth/api"
+)
+
+// SaltBytes is the length of a salt. A salt is drawn at random for each blob; it
+// is long enough never to repeat by chance.
+const SaltBytes = chacha20poly1305.NonceSizeX
+
+// Layout of a blob of suite 1, in bytes.
+const (
+	suite1      = 0x01
+	commitBytes = 32
+	tagBytes    = chacha20poly1305.Overhead
+	lengthBytes = 4
+
+	epochAt     = 1
+	saltAt      = epochAt + EpochBytes
+	commitAt    = saltAt + SaltBytes
+	headerBytes = commitAt + commitBytes
+)
+
+// RefusedMessage is the one sentence of every refusal.
+const RefusedMessage = "the plan cannot be used; select again"
+
+// Reason is why a blob was refused. It is for the audit log of the zone that
+// refuses, and must not reach the one who sent the blob.
+type Reason string
+
+// The reasons of this package, in the order in which they are looked for.
+const (
+	ReasonLength  Reason = "no blob has this length"
+	ReasonSuite   Reason = "unknown suite"
+	ReasonEpoch   Reason = "unknown epoch"
+	ReasonCommit  Reason = "sealed with another key"
+	ReasonTag     Reason = "damaged, or sealed for another call"
+	ReasonPadding Reason = "sealed by this zone, but not well-formed"
+)
+
+// Error returns the reason.
+func (r Reason) Error() string { return string(r) }
+
+// Refuse returns the refusal of a plan: code plan_refused and RefusedMessage,
+// whatever the reason, which is kept in Err. Who opens a plan and then finds it
+// expired or used up refuses it through here too, so that no refusal differs.
+func Refuse(reason error) error {
+	return &api.Error{Code: api.CodePlanRefused, Msg: RefusedMessage, Err: reason}
+}
+
+// Seal returns plaintext sealed under k for ctx, padded to one of Sizes. The salt
+// must be random and never used before. It returns a too-large error for more
+// than PlaintextMaxBytes bytes. Plaintext is not kept and not changed.
+func Seal(k Key, ctx Context, plaintext []byte, salt [SaltBytes]byte) ([]byte, error) {
+	if len(plaintext) > PlaintextMaxBytes {
+		return nil, api.Errorf(api.CodeTooLarge, "a plan may have at most %d bytes, got %d; ask for fewer instances",
+			PlaintextMaxBytes, len(plaintext))
+	}
+	aead, commit := k.derive(ctx.Zone, salt[:])
+	blob := make([]byte, sizeFor(Overhead+len(plaintext)))
+	blob[0] = suite1
+	copy(blob[epochAt:], k.Epoch[:])
+	copy(blob[saltAt:], salt[:])
+	copy(blob[commitAt:], commit)
+	padded := blob[headerBytes : len(blob)-tagBytes]
+	binary.BigEndian.PutUint32(padded, uint32(len(plaintext)))
+	copy(padded[lengthBytes:], plaintext)
+	return aead.Seal(blob[:headerBytes], salt[:], padded, ctx.associated(k.Epoch)), nil // in place
+}
+
+// Open returns what was sealed for ctx under a key of r, as a slice of its own.
+// Any other blob, of any length and content, gets the same refusal: see Refuse.
+func (r Keyring) Open(ctx Context, blob []byte) ([]byte, error) {
+	plaintext, reason := r.open(ctx, blob)
+	if reason != "" {
+		return nil, Refuse(reason)
+	}
+	return plaintext, nil
+}
+
+func (r Keyring) open(ctx Context, blob []byte) ([]byte, Reason) {
+	if !isSize(len(blob)) {
+		return nil, ReasonLength
+	}
+	if blob[0] != suite1 {
+		return nil, ReasonSuite
+	}
+	reason := ReasonEpoch
+	for i := range r {
+		if r[i].Epoch != [EpochBytes]byte(blob[epochAt:saltAt]) {
+			continue
+		}
+		aead, commit := r[i].derive(ctx.Zone, blob[saltAt:commitAt])
+		if subtle.ConstantTimeCompare(commit, blob[commitAt:headerBytes]) == 1 {
+			return unseal(aead, ctx.associated(r[i].Epoch), blob)
+		}
+		reason = ReasonCommit
+	}
+	return nil, reason
+}
+
+// unseal opens a blob whose commitment is that of aead's key.
+func unseal(aead cipher.AEAD, associated, blob []byte) ([]byte, Reason) {
+	padded, err := aead.Open(nil, blob[saltAt:commitAt], blob[headerBytes:], associated)
+	if err != nil {
+		return nil, ReasonTag // err says no more than that
+	}
+	n := uint64(binary.BigEndian.Uint32(padded))
+	body := padded[lengthBytes:]
+	if n > uint64(len(body)) || len(blob) != sizeFor(Overhead+int(n)) || !zero(body[n:]) {
+		return nil, ReasonPadding
+	}
+	return body[:n:n], ""
+}
+
+// derive returns the cipher and the commitment of one blob.
+func (k Key) derive(zone api.ZoneID, salt []byte) (cipher.AEAD, []byte) {
+	okm := expand(k.Secret[:], salt, labelPlan+string(zone), chacha20poly1305.KeySize+commitBytes)
+	return newCipher(okm[:chacha20poly1305.KeySize]), okm[chacha20poly1305.KeySize:]
+}
+
+func newCipher(key []byte) cipher.AEAD {
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		panic("seal: " + err.Error()) // only for a key that is not 32 bytes long
+	}
+	return aead
+}
+
+func zero(b []byte) bool {
+	var or byte
+	for _, c := range b {
+		or |= c
+	}
+	return or == 0
+}

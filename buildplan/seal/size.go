@@ -1,0 +1,49 @@
+package seal
+
+import "berth/api"
+
+// Sizes of blobs in bytes. A blob is as long as the smallest size that holds it;
+// the sizes grow by a quarter of the last power of two: 1 KiB, 1.25 KiB, ...,
+// 2 KiB, 2.5 KiB, ..., api.BlobMaxBytes. So padding costs at most a quarter, each
+// layer of a nested plan adds one step, and a length says little.
+const (
+	SizeMinBytes = 1 << 10 // the smallest blob
+	sizeSteps    = 4       // sizes for each doubling
+)
+
+// Overhead is the number of bytes that a blob has beyond its plaintext and
+// padding, and PlaintextMaxBytes the longest plaintext that can be sealed.
+const (
+	Overhead          = headerBytes + tagBytes + lengthBytes
+	PlaintextMaxBytes = api.BlobMaxBytes - Overhead
+)
+
+// Sizes returns every length that a blob can have, in bytes, ascending.
+func Sizes() []int {
+	var out []int
+	for base := SizeMinBytes; base < api.BlobMaxBytes; base *= 2 {
+		for i := range sizeSteps {
+			out = append(out, base+i*base/sizeSteps)
+		}
+	}
+	return append(out, api.BlobMaxBytes)
+}
+
+// sizeFor returns the smallest size that is at least n, which must not exceed
+// api.BlobMaxBytes.
+func sizeFor(n int) int {
+	base := SizeMinBytes
+	if n <= base {
+		return base
+	}
+	for base*2 < n {
+		base *= 2
+	}
+	step := base / sizeSteps
+	return (n + step - 1) / step * step
+}
+
+// isSize reports whether n is one of Sizes.
+func isSize(n int) bool {
+	return n >= SizeMinBytes && n <= api.BlobMaxBytes && sizeFor(n) == n
+}

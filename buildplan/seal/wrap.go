@@ -1,0 +1,52 @@
+package seal
+
+import (
+	"crypto/cipher"
+	"errors"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// Layout of a wrapped secret: 0x01 | nonce[24] | ciphertext.
+const (
+	wrap1           = 0x01
+	wrapHeaderBytes = 1 + SaltBytes
+	// WrapOverhead is by how many bytes a wrapped secret is longer than the secret.
+	WrapOverhead = wrapHeaderBytes + chacha20poly1305.Overhead
+)
+
+// ErrUnwrap says that a wrapped secret cannot be opened.
+var ErrUnwrap = errors.New("seal: wrong key-encryption key or label, or the wrapped secret is damaged")
+
+// Wrap encrypts a secret that rests in the replicated state, such as an epoch's
+// key or the key of the zone's CA, under the zone's key-encryption key. The label
+// says what the secret is, such as "epoch/0a1b2c3d", and must be given again to
+// Unwrap, so that one wrapped secret cannot stand in for another. The nonce must
+// be random and never used before.
+func Wrap(kek [SecretBytes]byte, label string, plaintext []byte, nonce [SaltBytes]byte) []byte {
+	out := make([]byte, 0, WrapOverhead+len(plaintext))
+	out = append(out, wrap1)
+	out = append(out, nonce[:]...)
+	return wrapCipher(kek).Seal(out, nonce[:], plaintext, wrapAssociated(label))
+}
+
+// Unwrap returns what Wrap was given, or ErrUnwrap.
+func Unwrap(kek [SecretBytes]byte, label string, wrapped []byte) ([]byte, error) {
+	if len(wrapped) < WrapOverhead || wrapped[0] != wrap1 {
+		return nil, ErrUnwrap
+	}
+	nonce, sealed := wrapped[1:wrapHeaderBytes], wrapped[wrapHeaderBytes:]
+	plaintext, err := wrapCipher(kek).Open(nil, nonce, sealed, wrapAssociated(label))
+	if err != nil {
+		return nil, ErrUnwrap // err says no more than that
+	}
+	return plaintext, nil
+}
+
+func wrapCipher(kek [SecretBytes]byte) cipher.AEAD {
+	return newCipher(expand(kek[:], nil, labelWrap, chacha20poly1305.KeySize))
+}
+
+func wrapAssociated(label string) []byte {
+	return appendField(appendField(nil, []byte{wrap1}), label)
+}
