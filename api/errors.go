@@ -115,3 +115,7 @@ type ErrorDetail struct {
 	Message   string    `json:"message" cbor:"2,keyasint"`
 	RequestID RequestID `json:"request_id" cbor:"3,keyasint,omitempty"`
 }
+
+// PlanRefusedMessage is the one sentence of CodePlanRefused: a caller must not
+// learn why a blob was refused. The zone that sealed it has the reason in its log.
+const PlanRefusedMessage = "the plan cannot be used; select again"

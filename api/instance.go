@@ -48,6 +48,7 @@ type InstanceChange struct {
 	Status  Status     `cbor:"2,keyasint"`
 	Fault   string     `cbor:"3,keyasint,omitempty"` // a fixed sentence, never a driver's own words
 	Updated Instant    `cbor:"4,keyasint"`
+	Index   uint64     `cbor:"5,keyasint"` // where this change stands in the child's order
 }
 
 // Changes is the answer to GET /zones/changes: what changed after an index, in

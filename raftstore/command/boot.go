@@ -1,0 +1,163 @@
+package command
+
+import "berth/api"
+
+// BootCreate records a boot before anything is scheduled. A repeat with the same
+// digest gives the first answer; with another digest it is a conflict.
+type BootCreate struct {
+	Stamp
+	Key       string             `cbor:"2,keyasint,omitempty"` // Idempotency-Key, "" for none
+	Digest    []byte             `cbor:"3,keyasint"`           // SHA-256 of what the caller asked
+	Name      string             `cbor:"4,keyasint"`
+	Request   api.Request        `cbor:"5,keyasint"`
+	Min       int                `cbor:"6,keyasint"`
+	Instances []api.InstanceSpec `cbor:"7,keyasint"`
+	Metadata  map[string]string  `cbor:"8,keyasint,omitempty"`
+	Fixed     bool               `cbor:"9,keyasint,omitempty"` // it came with its plan: never select for it
+}
+
+// Hold takes slots for instances, all in one entry: own hosts at once, and the
+// record of which children will be asked. The same hold again changes nothing.
+type Hold struct {
+	Stamp
+	ID       api.HoldID        `cbor:"2,keyasint"`
+	Origin   api.LinkID        `cbor:"3,keyasint,omitempty"` // the parent that asks; "" for a boot of this zone
+	Attempt  int               `cbor:"4,keyasint"`
+	Request  api.Request       `cbor:"5,keyasint"`
+	Plan     api.PlanID        `cbor:"6,keyasint,omitempty"` // "" for a plan that was never sealed
+	Expires  api.Instant       `cbor:"7,keyasint"`
+	Slots    []Slot            `cbor:"8,keyasint,omitempty"`
+	Spares   [][]api.HostID    `cbor:"9,keyasint,omitempty"` // per group: alternates, best first
+	Parts    []Part            `cbor:"10,keyasint,omitempty"`
+	Metadata map[string]string `cbor:"11,keyasint,omitempty"`
+	Commit   bool              `cbor:"12,keyasint,omitempty"` // no other zone takes part: decide in this entry
+	Tale     *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // what select found, for a boot of this zone
+}
+
+// Slot is room for one instance on one host of this zone.
+type Slot struct {
+	Instance api.InstanceSpec `cbor:"1,keyasint"`
+	Group    int              `cbor:"2,keyasint"`
+	Host     api.HostID       `cbor:"3,keyasint"`
+}
+
+// Part is what one child is asked to hold.
+type Part struct {
+	Link      api.LinkID           `cbor:"1,keyasint"`
+	Instances [][]api.InstanceSpec `cbor:"2,keyasint"` // per group
+}
+
+// HoldParts records what children answered.
+type HoldParts struct {
+	Stamp
+	ID      api.HoldID   `cbor:"2,keyasint"`
+	Origin  api.LinkID   `cbor:"3,keyasint,omitempty"`
+	Answers []PartAnswer `cbor:"4,keyasint"`
+}
+
+// PartAnswer is what one child holds; everything else that it was asked for is
+// refused. Committed says that the child has decided already.
+type PartAnswer struct {
+	Link      api.LinkID       `cbor:"1,keyasint"`
+	Held      []api.InstanceID `cbor:"2,keyasint,omitempty"`
+	Committed bool             `cbor:"3,keyasint,omitempty"`
+}
+
+// HoldDecide ends a hold that another zone, or an operator, decides.
+type HoldDecide struct {
+	Stamp
+	ID       api.HoldID   `cbor:"2,keyasint"`
+	Origin   api.LinkID   `cbor:"3,keyasint,omitempty"`
+	Decision api.Decision `cbor:"4,keyasint"`
+	Forced   bool         `cbor:"5,keyasint,omitempty"` // by an operator of this zone
+}
+
+// BootDecide decides a boot of this zone, and with it all of its holds.
+type BootDecide struct {
+	Stamp
+	Project     api.ProjectID     `cbor:"2,keyasint"`
+	Reservation api.ReservationID `cbor:"3,keyasint"`
+	Decision    api.Decision      `cbor:"4,keyasint"`
+	Reason      string            `cbor:"5,keyasint,omitempty"`
+}
+
+// BootRelease gives back all that a boot made, or stops it from being made.
+type BootRelease struct {
+	Stamp
+	Project     api.ProjectID     `cbor:"2,keyasint"`
+	Reservation api.ReservationID `cbor:"3,keyasint"`
+}
+
+// PartAck records that a child has carried out a decision.
+type PartAck struct {
+	Stamp
+	ID       api.HoldID   `cbor:"2,keyasint"`
+	Origin   api.LinkID   `cbor:"3,keyasint,omitempty"`
+	Link     api.LinkID   `cbor:"4,keyasint"`
+	Decision api.Decision `cbor:"5,keyasint"`
+	Lost     bool         `cbor:"6,keyasint,omitempty"` // the child had released what was committed
+}
+
+// InstanceDelete asks for the end of one instance.
+type InstanceDelete struct {
+	Stamp
+	ID api.InstanceID `cbor:"2,keyasint"`
+}
+
+// InstanceChanges folds in what a child says of instances in it.
+type InstanceChanges struct {
+	Stamp
+	Link  api.LinkID           `cbor:"2,keyasint"`
+	After uint64               `cbor:"3,keyasint"` // where the answer began; must be where the link stands
+	Next  uint64               `cbor:"4,keyasint"`
+	Items []api.InstanceChange `cbor:"5,keyasint,omitempty"`
+}
+
+// InstanceTold records that children know that these instances must end. Those
+// in Gone are unknown to the child: there is nothing left to wait for.
+type InstanceTold struct {
+	Stamp
+	IDs  []api.InstanceID `cbor:"2,keyasint,omitempty"`
+	Gone []api.InstanceID `cbor:"3,keyasint,omitempty"`
+}
+
+// Count returns the number of instances that the hold is asked for.
+func (c *Hold) Count() int {
+	n := len(c.Slots)
+	for _, p := range c.Parts {
+		for _, g := range p.Instances {
+			n += len(g)
+		}
+	}
+	return n
+}
+
+// Kind implements Command.
+func (BootCreate) Kind() Kind { return KindBootCreate }
+
+// Kind implements Command.
+func (Hold) Kind() Kind { return KindHold }
+
+// Kind implements Command.
+func (HoldParts) Kind() Kind { return KindHoldParts }
+
+// Kind implements Command.
+func (HoldDecide) Kind() Kind { return KindHoldDecide }
+
+// Kind implements Command.
+func (BootDecide) Kind() Kind { return KindBootDecide }
+
+// Kind implements Command.
+func (BootRelease) Kind() Kind { return KindBootRelease }
+
+// Kind implements Command.
+func (PartAck) Kind() Kind { return KindPartAck }
+
+// Kind implements Command.
+func (InstanceDelete) Kind() Kind { return KindInstanceDelete }
+
+// Kind implements Command.
+func (InstanceChanges) Kind() Kind { return KindInstanceChanges }
+
+// Kind implements Command.
+func (InstanceTold) Kind() Kind { return KindInstanceTold }

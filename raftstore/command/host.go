@@ -1,0 +1,63 @@
+package command
+
+import "berth/api"
+
+// HostsPut registers or updates hosts of one agent. A host that is known by
+// name keeps its id; ID is used for a new one.
+type HostsPut struct {
+	Stamp
+	Agent api.AgentID `cbor:"2,keyasint"`
+	Hosts []HostEntry `cbor:"3,keyasint"`
+}
+
+// HostEntry is one host of HostsPut.
+type HostEntry struct {
+	ID   api.HostID    `cbor:"1,keyasint"`
+	Host api.AgentHost `cbor:"2,keyasint"`
+}
+
+// HostsState marks hosts up or down.
+type HostsState struct {
+	Stamp
+	State api.HostState `cbor:"2,keyasint"`
+	Hosts []api.HostID  `cbor:"3,keyasint"`
+}
+
+// HostSet changes what an operator may change of a host. Generation, when not
+// zero, must be the current one. Nil leaves as is.
+type HostSet struct {
+	Stamp
+	ID         api.HostID `cbor:"2,keyasint"`
+	Generation uint64     `cbor:"3,keyasint,omitempty"`
+	Enabled    *bool      `cbor:"4,keyasint,omitempty"`
+	Pool       *api.Pool  `cbor:"5,keyasint,omitempty"`
+}
+
+// HostDelete forgets a host that runs nothing.
+type HostDelete struct {
+	Stamp
+	ID         api.HostID `cbor:"2,keyasint"`
+	Generation uint64     `cbor:"3,keyasint,omitempty"`
+}
+
+// InstanceReport folds in what an agent says of its instances.
+type InstanceReport struct {
+	Stamp
+	Agent api.AgentID          `cbor:"2,keyasint"`
+	Items []api.InstanceReport `cbor:"3,keyasint"`
+}
+
+// Kind implements Command.
+func (HostsPut) Kind() Kind { return KindHostsPut }
+
+// Kind implements Command.
+func (HostsState) Kind() Kind { return KindHostsState }
+
+// Kind implements Command.
+func (HostSet) Kind() Kind { return KindHostSet }
+
+// Kind implements Command.
+func (HostDelete) Kind() Kind { return KindHostDelete }
+
+// Kind implements Command.
+func (InstanceReport) Kind() Kind { return KindInstanceReport }

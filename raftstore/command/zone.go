@@ -1,0 +1,167 @@
+package command
+
+import "berth/api"
+
+// Init is the first command of a zone.
+type Init struct {
+	Stamp
+	Zone   api.ZoneID     `cbor:"2,keyasint"`
+	Name   string         `cbor:"3,keyasint"`
+	Config api.ZoneConfig `cbor:"4,keyasint"`
+	Admin  api.Token      `cbor:"5,keyasint"`
+	Epoch  Epoch          `cbor:"6,keyasint"`
+	CA     []byte         `cbor:"7,keyasint"` // DER
+	CAKey  []byte         `cbor:"8,keyasint"` // DER, wrapped by the key-encryption key
+}
+
+// Epoch is one key that plans are sealed with, wrapped by the key-encryption
+// key of the zone's nodes.
+type Epoch struct {
+	ID      []byte      `cbor:"1,keyasint"` // 4 random bytes
+	Wrapped []byte      `cbor:"2,keyasint"`
+	Created api.Instant `cbor:"3,keyasint"`
+}
+
+// NodePut records a node of the zone and its addresses.
+type NodePut struct {
+	Stamp
+	Node api.Node `cbor:"2,keyasint"`
+}
+
+// NodeRemove forgets a node.
+type NodeRemove struct {
+	Stamp
+	ID api.NodeID `cbor:"2,keyasint"`
+}
+
+// ConfigSet replaces the zone's configuration.
+type ConfigSet struct {
+	Stamp
+	Config api.ZoneConfig `cbor:"2,keyasint"`
+}
+
+// TokenPut adds a bearer token.
+type TokenPut struct {
+	Stamp
+	Token api.Token `cbor:"2,keyasint"`
+}
+
+// TokenDelete revokes a bearer token.
+type TokenDelete struct {
+	Stamp
+	ID api.TokenID `cbor:"2,keyasint"`
+}
+
+// JoinPut adds a join token.
+type JoinPut struct {
+	Stamp
+	Token api.JoinToken `cbor:"2,keyasint"`
+}
+
+// JoinUse consumes a join token of the given kind, once.
+type JoinUse struct {
+	Stamp
+	ID   api.TokenID  `cbor:"2,keyasint"`
+	Hash []byte       `cbor:"3,keyasint"`
+	Want api.JoinKind `cbor:"4,keyasint"` // the kind of token that is expected
+}
+
+// FlavorPut adds a flavor, or replaces it when Replace is set.
+type FlavorPut struct {
+	Stamp
+	Flavor  api.Flavor `cbor:"2,keyasint"`
+	Replace bool       `cbor:"3,keyasint,omitempty"`
+}
+
+// FlavorDelete removes a flavor; instances keep what they were made with.
+type FlavorDelete struct {
+	Stamp
+	ID api.FlavorID `cbor:"2,keyasint"`
+}
+
+// EpochAdd adds a sealing key and makes it the active one. Keys other than the
+// Keep newest are destroyed.
+type EpochAdd struct {
+	Stamp
+	Epoch Epoch `cbor:"2,keyasint"`
+	Keep  int   `cbor:"3,keyasint"`
+}
+
+// LinkPut enrols a parent or a child. Token, when set, is a link join token
+// that is consumed by the same entry.
+type LinkPut struct {
+	Stamp
+	Link  api.Link    `cbor:"2,keyasint"`
+	Token api.TokenID `cbor:"3,keyasint,omitempty"`
+	Hash  []byte      `cbor:"4,keyasint,omitempty"`
+}
+
+// LinkSet changes what an operator may change of a link. Nil leaves as is.
+type LinkSet struct {
+	Stamp
+	ID        api.LinkID     `cbor:"2,keyasint"`
+	Name      *string        `cbor:"3,keyasint,omitempty"`
+	Offset    *int64         `cbor:"4,keyasint,omitempty"`
+	Scale     *int64         `cbor:"5,keyasint,omitempty"`
+	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
+	Endpoints []string       `cbor:"7,keyasint,omitempty"`
+}
+
+// LinkDelete ends a link that nothing depends on any more.
+type LinkDelete struct {
+	Stamp
+	ID api.LinkID `cbor:"2,keyasint"`
+}
+
+// Prune forgets what has ended before a time: deleted instances, finished
+// boots and holds, expired plans and tokens.
+type Prune struct {
+	Stamp
+	Before api.Instant `cbor:"2,keyasint"`
+	Limit  int         `cbor:"3,keyasint"` // at most this many of each table
+}
+
+// Kind implements Command.
+func (Init) Kind() Kind { return KindInit }
+
+// Kind implements Command.
+func (NodePut) Kind() Kind { return KindNodePut }
+
+// Kind implements Command.
+func (NodeRemove) Kind() Kind { return KindNodeRemove }
+
+// Kind implements Command.
+func (ConfigSet) Kind() Kind { return KindConfigSet }
+
+// Kind implements Command.
+func (TokenPut) Kind() Kind { return KindTokenPut }
+
+// Kind implements Command.
+func (TokenDelete) Kind() Kind { return KindTokenDelete }
+
+// Kind implements Command.
+func (JoinPut) Kind() Kind { return KindJoinPut }
+
+// Kind implements Command.
+func (JoinUse) Kind() Kind { return KindJoinUse }
+
+// Kind implements Command.
+func (FlavorPut) Kind() Kind { return KindFlavorPut }
+
+// Kind implements Command.
+func (FlavorDelete) Kind() Kind { return KindFlavorDelete }
+
+// Kind implements Command.
+func (EpochAdd) Kind() Kind { return KindEpochAdd }
+
+// Kind implements Command.
+func (LinkPut) Kind() Kind { return KindLinkPut }
+
+// Kind implements Command.
+func (LinkSet) Kind() Kind { return KindLinkSet }
+
+// Kind implements Command.
+func (LinkDelete) Kind() Kind { return KindLinkDelete }
+
+// Kind implements Command.
+func (Prune) Kind() Kind { return KindPrune }
