@@ -30,7 +30,7 @@ lint: ## run the linters; the first run compiles them, which takes minutes
 	$(LINTER) run ./...
 
 golden: ## rewrite golden files and conversations; review the diff
-	$(GO) test $$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
+	$(GO) test $$($(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... \
 		| awk '/berth\/internal\/(golden|script)[] ]/ {print $$1}') -update
 
 tidy: ## fail if go.mod or go.sum is not tidy
