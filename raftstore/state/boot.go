@@ -1,0 +1,214 @@
+package state
+
+import (
+	"bytes"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// Boot is the record of one request to boot, at the zone where it was made.
+type Boot struct {
+	Key       string             `cbor:"1,keyasint,omitempty"`
+	Digest    []byte             `cbor:"2,keyasint"`
+	Name      string             `cbor:"3,keyasint"`
+	Request   api.Request        `cbor:"4,keyasint"`
+	Min       int                `cbor:"5,keyasint"`
+	Instances []api.InstanceSpec `cbor:"6,keyasint"` // allotted; the first ones are used first
+	Metadata  map[string]string  `cbor:"7,keyasint,omitempty"`
+	Fixed     bool               `cbor:"8,keyasint,omitempty"`
+	Decision  api.Decision       `cbor:"9,keyasint"`
+	Ended     bool               `cbor:"10,keyasint,omitempty"` // its owner asked for its end
+	Reason    string             `cbor:"11,keyasint,omitempty"`
+	Attempts  []api.BootAttempt  `cbor:"12,keyasint,omitempty"`
+	Holds     []api.HoldID       `cbor:"13,keyasint,omitempty"`
+	Unacked   int                `cbor:"14,keyasint,omitempty"` // holds that a child has not confirmed
+	Counts    Counts             `cbor:"15,keyasint"`
+	Created   api.Instant        `cbor:"16,keyasint"`
+	Updated   api.Instant        `cbor:"17,keyasint"`
+	ModIndex  uint64             `cbor:"18,keyasint"`
+}
+
+// Counts is the number of a boot's instances by status.
+type Counts struct {
+	Build    int `cbor:"1,keyasint,omitempty"`
+	Active   int `cbor:"2,keyasint,omitempty"`
+	Shutoff  int `cbor:"3,keyasint,omitempty"`
+	Error    int `cbor:"4,keyasint,omitempty"`
+	Deleting int `cbor:"5,keyasint,omitempty"`
+	Deleted  int `cbor:"6,keyasint,omitempty"`
+}
+
+// add changes the count of one status by n.
+func (c *Counts) add(st api.Status, n int) {
+	switch st {
+	case api.StatusBuild:
+		c.Build += n
+	case api.StatusActive:
+		c.Active += n
+	case api.StatusShutoff:
+		c.Shutoff += n
+	case api.StatusError:
+		c.Error += n
+	case api.StatusDeleting:
+		c.Deleting += n
+	case api.StatusDeleted:
+		c.Deleted += n
+	}
+}
+
+// Live returns the number of instances that are not DELETED.
+func (c Counts) Live() int { return c.Build + c.Active + c.Shutoff + c.Error + c.Deleting }
+
+// ID returns the boot's key in the tables.
+func (b *Boot) ID() string { return key(b.Request.Project, b.Request.Reservation) }
+
+// State derives what the caller sees.
+func (b *Boot) State() api.BootState {
+	settled := b.Unacked == 0
+	switch {
+	case b.Decision == api.DecisionPending && len(b.Holds) == 0:
+		return api.BootAccepted
+	case b.Decision == api.DecisionPending:
+		return api.BootHolding
+	case b.Decision == api.DecisionAbort && !settled:
+		return api.BootReleasing
+	case b.Decision == api.DecisionAbort && b.Ended:
+		return api.BootReleased
+	case b.Decision == api.DecisionAbort:
+		return api.BootFailed
+	case b.Ended && (b.Counts.Live() > 0 || !settled):
+		return api.BootReleasing
+	case b.Ended || b.Counts.Live() == 0 && settled:
+		return api.BootReleased
+	case b.Counts.Build > 0 || !settled:
+		return api.BootBuilding
+	case b.Counts.Error > 0:
+		return api.BootDegraded
+	}
+	return api.BootActive
+}
+
+// Final reports whether nothing of the boot is left to be done or kept.
+func (b *Boot) Final() bool {
+	st := b.State()
+	return st == api.BootReleased || st == api.BootFailed
+}
+
+func (s *State) bootCreate(c command.BootCreate) Result {
+	project := c.Request.Project
+	if b, ok := s.bootFor(c); ok {
+		if !bytes.Equal(b.Digest, c.Digest) {
+			return refuse(api.CodeConflict, "the reservation id or idempotency key was used for a different request")
+		}
+		return Result{Boot: b}
+	}
+	for _, i := range c.Instances {
+		if s.knows(i.ID) {
+			return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
+		}
+	}
+	b := &Boot{
+		Key: c.Key, Digest: c.Digest, Name: c.Name, Request: c.Request, Min: c.Min, Instances: c.Instances,
+		Metadata: c.Metadata, Fixed: c.Fixed, Decision: api.DecisionPending, Created: c.At,
+	}
+	if c.Key != "" {
+		s.keys.Set(key(project, c.Key), c.Request.Reservation)
+	}
+	s.undecided.Insert(b.ID())
+	s.storeBoot(b)
+	return Result{Boot: b}
+}
+
+// bootFor finds the boot that c repeats, by reservation id or idempotency key.
+func (s *State) bootFor(c command.BootCreate) (*Boot, bool) {
+	if b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation)); ok {
+		return b, true
+	}
+	if c.Key == "" {
+		return nil, false
+	}
+	r, ok := s.keys.Get(key(c.Request.Project, c.Key))
+	if !ok {
+		return nil, false
+	}
+	return s.boots.Get(key(c.Request.Project, r))
+}
+
+func (s *State) storeBoot(b *Boot) {
+	b.Updated, b.ModIndex = s.now, s.index
+	s.boots.Set(b.ID(), b)
+}
+
+// editBoot stores a changed copy of the boot that an own hold belongs to.
+func (s *State) editBoot(id string, edit func(*Boot)) *Boot {
+	old, ok := s.boots.Get(id)
+	if !ok {
+		return nil
+	}
+	b := *old
+	edit(&b)
+	s.storeBoot(&b)
+	return &b
+}
+
+func (s *State) bootDecide(c command.BootDecide) Result {
+	b, ok := s.boots.Get(key(c.Project, c.Reservation))
+	switch {
+	case !ok:
+		return refuse(api.CodeNotFound, "no reservation %q", string(c.Reservation))
+	case b.Decision == c.Decision:
+		return Result{Boot: b}
+	case b.Decision != api.DecisionPending:
+		return refuse(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
+	}
+	if c.Tale != nil {
+		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), *c.Tale) })
+	}
+	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
+}
+
+// decideBoot writes the decision of a boot and of each of its holds.
+func (s *State) decideBoot(b *Boot, d api.Decision, reason string) *Boot {
+	s.undecided.Delete(b.ID())
+	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Reason = d, reason })
+	for _, id := range b.Holds {
+		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok && h.Decision == api.DecisionPending {
+			s.decideHold(h, d, false)
+		}
+	}
+	b, _ = s.boots.Get(b.ID())
+	return b
+}
+
+func (s *State) bootRelease(c command.BootRelease) Result {
+	b, ok := s.boots.Get(key(c.Project, c.Reservation))
+	if !ok {
+		return refuse(api.CodeNotFound, "no reservation %q", string(c.Reservation))
+	}
+	if b.Ended {
+		return Result{Boot: b}
+	}
+	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
+	if b.Decision == api.DecisionPending {
+		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "released before it was decided")}
+	}
+	for _, id := range b.Holds {
+		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
+			s.decideHold(h, api.DecisionAbort, false)
+		}
+	}
+	b, _ = s.boots.Get(b.ID())
+	return Result{Boot: b}
+}
+
+// tale changes the attempt numbered n in a copy of the boot's attempts.
+func (b *Boot) tale(n int, edit func(*api.BootAttempt)) {
+	b.Attempts = slices.Clone(b.Attempts)
+	for i := range b.Attempts {
+		if b.Attempts[i].Attempt == n {
+			edit(&b.Attempts[i])
+		}
+	}
+}

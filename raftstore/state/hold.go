@@ -1,0 +1,476 @@
+package state
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// Hold is slots that are taken, and what has been decided of them. Held and
+// Refused together are all that was asked for.
+type Hold struct {
+	ID       api.HoldID        `cbor:"1,keyasint"`
+	Origin   api.LinkID        `cbor:"2,keyasint,omitempty"`
+	Attempt  int               `cbor:"3,keyasint"`
+	Request  api.Request       `cbor:"4,keyasint"`
+	Plan     api.PlanID        `cbor:"5,keyasint,omitempty"`
+	State    api.HoldState     `cbor:"6,keyasint"`
+	Decision api.Decision      `cbor:"7,keyasint"`
+	Forced   bool              `cbor:"8,keyasint,omitempty"`
+	Slots    []command.Slot    `cbor:"9,keyasint,omitempty"` // claims on own hosts
+	Parts    []Part            `cbor:"10,keyasint,omitempty"`
+	Refused  []api.InstanceID  `cbor:"11,keyasint,omitempty"`
+	Window   api.Window        `cbor:"12,keyasint"` // of the claims
+	Metadata map[string]string `cbor:"13,keyasint,omitempty"`
+	Commit   bool              `cbor:"14,keyasint,omitempty"` // asked to decide at once, all or nothing
+	Created  api.Instant       `cbor:"15,keyasint"`
+	Updated  api.Instant       `cbor:"16,keyasint"`
+}
+
+// Part is what one child holds for a hold.
+type Part struct {
+	Link      api.LinkID     `cbor:"1,keyasint"`
+	Instances []PartInstance `cbor:"2,keyasint"` // asked for; after the answer, held
+	Answered  bool           `cbor:"3,keyasint,omitempty"`
+	Acked     bool           `cbor:"4,keyasint,omitempty"` // has carried out the decision
+}
+
+// PartInstance is one instance of a part, with the group it belongs to.
+type PartInstance struct {
+	Spec  api.InstanceSpec `cbor:"1,keyasint"`
+	Group int              `cbor:"2,keyasint"`
+}
+
+// Key returns the hold's key in the tables.
+func (h *Hold) Key() string { return key(h.Origin, h.ID) }
+
+// Held returns the instances that are held, own ones first.
+func (h *Hold) Held() []api.InstanceID {
+	var ids []api.InstanceID
+	for _, sl := range h.Slots {
+		ids = append(ids, sl.Instance.ID)
+	}
+	for _, p := range h.Parts {
+		if p.Answered {
+			for _, i := range p.Instances {
+				ids = append(ids, i.Spec.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// Answer returns what the asker is told.
+func (h *Hold) Answer() api.HoldAnswer {
+	return api.HoldAnswer{ID: h.ID, State: h.State, Held: h.Held(), Refused: h.Refused}
+}
+
+// DecisionFor returns what a child must be told. One that did not say in time
+// that it holds anything is told to release, whatever was decided of the others.
+func (h *Hold) DecisionFor(p Part) api.Decision {
+	if len(p.Instances) == 0 {
+		return api.DecisionAbort
+	}
+	return h.Decision
+}
+
+// PartAcked reports whether a child has carried out the decision.
+func (h *Hold) PartAcked(link api.LinkID) bool {
+	return !slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
+}
+
+// settled reports whether every child has carried out the decision.
+func (h *Hold) settled() bool {
+	return !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
+}
+
+func (h *Hold) dependsOn(link api.LinkID) bool {
+	if h.Decision == api.DecisionPending && h.Origin == link {
+		return true
+	}
+	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
+}
+
+func (h *Hold) onHost(id api.HostID) bool {
+	return slices.ContainsFunc(h.Slots, func(sl command.Slot) bool { return sl.Host == id })
+}
+
+func (h *Hold) claim(sl command.Slot) api.Claim {
+	return api.Claim{
+		Consumer: sl.Instance.ID, Resources: h.Request.Groups[sl.Group].Resources,
+		Window: h.Window, Class: h.Request.Class,
+	}
+}
+
+func (s *State) hold(c command.Hold) Result {
+	k := key(c.Origin, c.ID)
+	if h, ok := s.holds.Get(k); ok {
+		if h.Plan != c.Plan && h.Plan != "" {
+			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+		return Result{Hold: h} // a repeat, or one that was aborted before it came
+	}
+	if r := s.checkHold(c); r.Err != nil {
+		return r
+	}
+	if c.Plan != "" {
+		s.plans.Set(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
+	}
+	h := &Hold{
+		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.Window,
+		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
+	}
+	if h.Window.Start == 0 {
+		h.Window.Start = s.now // a boot claims from now on, by this zone's clock
+	}
+	s.takeSlots(h, c)
+	for _, p := range c.Parts {
+		h.Parts = append(h.Parts, partOf(p))
+	}
+	s.indexHeld(h)
+	if h.Origin == "" {
+		s.bootHeld(h, c)
+	} else {
+		s.prepared.Insert(k)
+	}
+	s.advanceHold(h)
+	h, _ = s.holds.Get(k)
+	return Result{Hold: h}
+}
+
+// checkHold refuses what must change nothing.
+func (s *State) checkHold(c command.Hold) Result {
+	if c.Plan != "" {
+		if _, used := s.plans.Get(string(c.Plan)); used || s.now >= c.Expires {
+			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+	}
+	if c.Origin == "" {
+		b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
+		if !ok || b.Decision != api.DecisionPending {
+			return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
+		}
+	} else if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
+		return refuse(api.CodeForbidden, "only a parent may hold slots here")
+	} else if n := s.heldFor(c.Origin); n+c.Count() > api.HoldsPerLinkMax {
+		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
+	}
+	for _, sl := range c.Slots {
+		if sl.Group < 0 || sl.Group >= len(c.Request.Groups) || s.knows(sl.Instance.ID) {
+			return refuse(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
+		}
+	}
+	for _, p := range c.Parts {
+		for _, g := range p.Instances {
+			for _, i := range g {
+				if s.knows(i.ID) || len(p.Instances) > len(c.Request.Groups) {
+					return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
+				}
+			}
+		}
+	}
+	return Result{}
+}
+
+// heldFor counts the instances that a parent holds without a decision.
+func (s *State) heldFor(origin api.LinkID) int {
+	n := 0
+	s.prepared.Ascend(string(origin)+"\x00", func(k string) bool {
+		h, _ := s.holds.Get(k)
+		if h.Origin != origin {
+			return false
+		}
+		n += len(h.Slots)
+		for _, p := range h.Parts {
+			n += len(p.Instances)
+		}
+		return true
+	})
+	return n
+}
+
+// takeSlots claims each slot on its host, or on the first alternate that takes
+// it, or refuses it.
+func (s *State) takeSlots(h *Hold, c command.Hold) {
+	touched := map[api.HostID]bool{}
+	for _, sl := range c.Slots {
+		hosts := []api.HostID{sl.Host}
+		if sl.Group < len(c.Spares) {
+			hosts = append(hosts, c.Spares[sl.Group]...)
+		}
+		taken := false
+		for _, id := range hosts {
+			sl.Host = id
+			if taken = s.take(id, h.claim(sl)); taken {
+				break
+			}
+		}
+		if !taken {
+			h.Refused = append(h.Refused, sl.Instance.ID)
+			continue
+		}
+		h.Slots = append(h.Slots, sl)
+		if !touched[sl.Host] {
+			touched[sl.Host] = true
+			s.hostTable.Bump(sl.Host)
+		}
+	}
+}
+
+func (s *State) take(id api.HostID, c api.Claim) bool {
+	host, ok := s.hosts.Get(string(id))
+	return ok && host.Enabled && host.State == api.HostUp && s.hostTable.Claim(id, c) == nil
+}
+
+func partOf(p command.Part) Part {
+	out := Part{Link: p.Link}
+	for g, specs := range p.Instances {
+		for _, sp := range specs {
+			out.Instances = append(out.Instances, PartInstance{Spec: sp, Group: g})
+		}
+	}
+	return out
+}
+
+// indexHeld notes every instance of an undecided hold, so that no other hold can
+// use the same id.
+func (s *State) indexHeld(h *Hold) {
+	for _, sl := range h.Slots {
+		s.held.Set(string(sl.Instance.ID), h.Key())
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			s.held.Set(string(i.Spec.ID), h.Key())
+		}
+	}
+}
+
+// knows reports whether an instance id is in use, or was until it is pruned.
+func (s *State) knows(id api.InstanceID) bool {
+	if _, ok := s.instances.Get(string(id)); ok {
+		return true
+	}
+	_, ok := s.held.Get(string(id))
+	return ok
+}
+
+// bootHeld ties an own hold to its boot, and tells the boot's tale.
+func (s *State) bootHeld(h *Hold, c command.Hold) {
+	s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
+		b.Holds = append(slices.Clone(b.Holds), h.ID)
+		tale := api.BootAttempt{Attempt: c.Attempt, Wanted: c.Request.Count()}
+		if c.Tale != nil {
+			tale = *c.Tale
+		}
+		tale.Held, tale.Refused = len(h.Slots), len(h.Refused)
+		b.Attempts = append(slices.Clone(b.Attempts), tale)
+	})
+}
+
+// advanceHold stores h, which is not in the table yet as it is now, and moves it
+// on as far as what is known allows.
+func (s *State) advanceHold(h *Hold) {
+	if h.State == api.HoldAsking && !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Answered }) {
+		h.State = api.HoldHeld
+	}
+	h.Updated = s.now
+	s.holds.Set(h.Key(), h)
+	if h.State != api.HoldHeld || !h.Commit {
+		return
+	}
+	d := api.DecisionCommit
+	if len(h.Refused) > 0 {
+		d = api.DecisionAbort
+	}
+	switch {
+	case h.Origin != "":
+		s.decideHold(h, d, false)
+	case d == api.DecisionCommit:
+		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
+		s.decideBoot(b, d, "")
+	}
+}
+
+func (s *State) holdParts(c command.HoldParts) Result {
+	old, ok := s.holds.Get(key(c.Origin, c.ID))
+	if !ok {
+		return refuse(api.CodeNotFound, "no such hold")
+	}
+	h := *old
+	h.Parts, h.Refused = slices.Clone(h.Parts), slices.Clone(h.Refused)
+	held, refused := 0, 0
+	for _, a := range c.Answers {
+		for i := range h.Parts {
+			if p := &h.Parts[i]; p.Link == a.Link && !p.Answered {
+				n := len(h.Refused)
+				s.answerPart(&h, p, a)
+				refused += len(h.Refused) - n
+				held += len(p.Instances)
+			}
+		}
+	}
+	if h.Origin == "" && held+refused > 0 {
+		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
+			b.tale(h.Attempt, func(t *api.BootAttempt) { t.Held += held; t.Refused += refused })
+		})
+	}
+	if h.Decision == api.DecisionPending {
+		s.advanceHold(&h)
+	} else {
+		s.holds.Set(h.Key(), &h)
+	}
+	stored, _ := s.holds.Get(h.Key())
+	return Result{Hold: stored}
+}
+
+// answerPart splits what a child was asked for into held and refused.
+func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
+	var keep []PartInstance
+	for _, i := range p.Instances {
+		if slices.Contains(a.Held, i.Spec.ID) {
+			keep = append(keep, i)
+			continue
+		}
+		h.Refused = append(h.Refused, i.Spec.ID)
+		if hk, _ := s.held.Get(string(i.Spec.ID)); hk == h.Key() {
+			s.held.Delete(string(i.Spec.ID))
+		}
+	}
+	p.Instances, p.Answered = keep, true
+	if h.Decision == api.DecisionPending {
+		p.Acked = a.Committed
+	}
+}
+
+func (s *State) holdDecide(c command.HoldDecide) Result {
+	k := key(c.Origin, c.ID)
+	h, ok := s.holds.Get(k)
+	switch {
+	case !ok && c.Decision == api.DecisionCommit:
+		return refuse(api.CodeNotFound, "no such hold")
+	case !ok: // it may still be on its way: remember that it is dead
+		h = &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
+		s.holds.Set(k, h)
+		return Result{Hold: h}
+	case c.Decision == api.DecisionCommit && h.Decision == api.DecisionAbort:
+		return refuse(api.CodeConflict, "the hold was released")
+	case c.Decision == api.DecisionCommit && h.State == api.HoldAsking:
+		return refuse(api.CodeConflict, "the hold is not complete")
+	case h.Origin == "" && (c.Decision != api.DecisionAbort || c.Forced || h.Decision == api.DecisionCommit):
+		return refuse(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
+	}
+	s.decideHold(h, c.Decision, c.Forced)
+	h, _ = s.holds.Get(k)
+	return Result{Hold: h}
+}
+
+// decideHold carries a decision out on own hosts and leaves the children to be
+// told. A commit may be followed by an abort, which gives everything back; a
+// repeat changes nothing.
+func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
+	if old.Decision == d {
+		return
+	}
+	h := *old
+	h.Decision, h.Forced, h.Updated = d, forced, s.now
+	h.Parts = slices.Clone(h.Parts)
+	s.prepared.Delete(h.Key())
+	if d == api.DecisionCommit {
+		h.State = api.HoldCommitted
+		s.makeInstances(&h)
+	} else {
+		s.releaseHold(&h, old.Decision == api.DecisionCommit)
+		h.State = api.HoldReleased
+	}
+	for _, id := range s.heldBy(&h) {
+		s.held.Delete(string(id))
+	}
+	s.holds.Set(h.Key(), &h)
+	s.noteUntold(&h, +1)
+}
+
+// heldBy returns the instances that are indexed for h.
+func (s *State) heldBy(h *Hold) []api.InstanceID {
+	var ids []api.InstanceID
+	add := func(id api.InstanceID) {
+		if hk, ok := s.held.Get(string(id)); ok && hk == h.Key() {
+			ids = append(ids, id)
+		}
+	}
+	for _, sl := range h.Slots {
+		add(sl.Instance.ID)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			add(i.Spec.ID)
+		}
+	}
+	return ids
+}
+
+// releaseHold gives back what a hold took: claims if it was not committed,
+// instances if it was. A child that had committed must be told again.
+func (s *State) releaseHold(h *Hold, committed bool) {
+	for i := range h.Parts {
+		h.Parts[i].Acked = false
+	}
+	if committed {
+		for _, id := range h.Held() {
+			if i, ok := s.instances.Get(string(id)); ok {
+				s.endInstance(i) // a child is told of the whole hold
+			}
+		}
+		return
+	}
+	for _, sl := range h.Slots {
+		s.hostTable.Release(sl.Host, h.claim(sl))
+		s.hostTable.Bump(sl.Host)
+	}
+}
+
+// noteUntold keeps the list of holds whose children must be told, and the
+// boot's count of them. by is +1 after a decision, -1 after an acknowledgement.
+func (s *State) noteUntold(h *Hold, by int) {
+	was := s.untold.Contains(h.Key())
+	if h.settled() {
+		s.untold.Delete(h.Key())
+	} else {
+		s.untold.Insert(h.Key())
+	}
+	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was {
+		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) { b.Unacked += by })
+	}
+}
+
+func (s *State) partAck(c command.PartAck) Result {
+	old, ok := s.holds.Get(key(c.Origin, c.ID))
+	if !ok || old.Decision != c.Decision {
+		return Result{} // decided anew meanwhile, or forgotten: the loop will see
+	}
+	h := *old
+	h.Parts = slices.Clone(h.Parts)
+	for i := range h.Parts {
+		p := &h.Parts[i]
+		if p.Link != c.Link || p.Acked {
+			continue
+		}
+		p.Acked = true
+		if c.Lost {
+			s.losePart(p)
+		}
+	}
+	s.holds.Set(h.Key(), &h)
+	s.noteUntold(&h, -1)
+	return Result{Hold: &h}
+}
+
+// losePart marks the instances of a child that gave them up against its word:
+// its operator had released the hold by force.
+func (s *State) losePart(p *Part) {
+	for _, pi := range p.Instances {
+		if i, ok := s.instances.Get(string(pi.Spec.ID)); ok && i.Live() {
+			s.setStatus(i, api.StatusError, "the zone's operator released it before it was decided")
+		}
+	}
+}

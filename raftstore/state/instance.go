@@ -1,0 +1,265 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// FaultAbroad is what a zone tells its parent of an instance that failed: the
+// driver's own words may name a host and stay here.
+const FaultAbroad = "the instance failed in its zone; its operator can see why"
+
+// makeInstances records every instance of a committed hold.
+func (s *State) makeInstances(h *Hold) {
+	for _, sl := range h.Slots {
+		i := s.newInstance(h, sl.Instance, sl.Group)
+		i.Host = sl.Host
+		s.putInstance(nil, i)
+		s.byHost.Insert(key(i.Host, i.ID))
+		s.touchHost(i.Host)
+	}
+	for _, p := range h.Parts {
+		for _, pi := range p.Instances {
+			i := s.newInstance(h, pi.Spec, pi.Group)
+			i.Link = p.Link
+			s.putInstance(nil, i)
+		}
+	}
+}
+
+func (s *State) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
+	g := h.Request.Groups[group]
+	return &api.Instance{
+		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
+		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
+		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
+		Created: s.now,
+	}
+}
+
+// putInstance stores i in place of old (nil for a new one) and keeps the indexes
+// and the boot's counts in step.
+func (s *State) putInstance(old, i *api.Instance) {
+	if old == nil {
+		s.byProject.Insert(key(i.Project, i.ID))
+		s.byRes.Insert(resKey(i.Project, i.Reservation) + string(i.ID))
+	} else if old.Origin != "" {
+		s.changes.Delete(changeKey(old.Origin, old.ModIndex, old.ID))
+	}
+	i.Updated, i.ModIndex = s.now, s.index
+	if i.Origin != "" {
+		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
+	}
+	s.instances.Set(string(i.ID), i)
+	if i.Origin != "" || old != nil && old.Status == i.Status {
+		return
+	}
+	s.editBoot(key(i.Project, i.Reservation), func(b *Boot) {
+		if old != nil {
+			b.Counts.add(old.Status, -1)
+		}
+		b.Counts.add(i.Status, +1)
+	})
+}
+
+func resKey(p api.ProjectID, r api.ReservationID) string { return key(p, r) + "\x00" }
+
+// touchHost notes that the list of what should run on a host has changed.
+func (s *State) touchHost(id api.HostID) {
+	if old, ok := s.hosts.Get(string(id)); ok {
+		h := *old
+		h.Work = s.index
+		s.hosts.Set(string(id), &h)
+	}
+}
+
+// setStatus moves an instance on. When it is DELETED its claim ends.
+func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
+	if old.Status == st && old.Fault == fault {
+		return
+	}
+	i := *old
+	i.Status, i.Fault = st, fault
+	s.putInstance(old, &i)
+	if st == api.StatusDeleted {
+		s.unended.Delete(string(i.ID))
+	}
+	if i.Host == "" || st != api.StatusDeleting && st != api.StatusDeleted {
+		return
+	}
+	s.touchHost(i.Host)
+	if st == api.StatusDeleted {
+		s.byHost.Delete(key(i.Host, i.ID))
+		s.hostTable.Release(i.Host, claimOf(&i))
+		s.hostTable.Bump(i.Host)
+	}
+}
+
+func claimOf(i *api.Instance) api.Claim {
+	return api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class}
+}
+
+// endInstance asks for the end of an instance; a repeat changes nothing.
+func (s *State) endInstance(i *api.Instance) {
+	if i.Status != api.StatusDeleting && i.Live() {
+		s.setStatus(i, api.StatusDeleting, "")
+	}
+}
+
+func (s *State) instanceDelete(c command.InstanceDelete) Result {
+	i, ok := s.instances.Get(string(c.ID))
+	if !ok || !i.Live() {
+		return refuse(api.CodeNotFound, "no such server")
+	}
+	if i.Status != api.StatusDeleting {
+		s.endInstance(i)
+		if i.Link != "" {
+			s.unended.Insert(string(i.ID))
+		}
+	}
+	return Result{}
+}
+
+func (s *State) instanceTold(c command.InstanceTold) {
+	for _, id := range c.IDs {
+		s.unended.Delete(string(id))
+	}
+	for _, id := range c.Gone {
+		s.unended.Delete(string(id))
+		if i, ok := s.instances.Get(string(id)); ok && i.Link != "" && i.Status == api.StatusDeleting {
+			s.setStatus(i, api.StatusDeleted, "")
+		}
+	}
+}
+
+// instanceReport folds in reports of hosts that belong to the agent; others are
+// ignored, for a host may have moved to another agent.
+func (s *State) instanceReport(c command.InstanceReport) Result {
+	for _, r := range c.Items {
+		i, ok := s.instances.Get(string(r.Instance))
+		if !ok || i.Host != r.Host || !i.Live() {
+			continue
+		}
+		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {
+			continue
+		}
+		deleting := i.Status == api.StatusDeleting
+		switch {
+		case deleting && r.Status == api.StatusDeleted:
+			s.setStatus(i, api.StatusDeleted, "")
+		case deleting:
+		case r.Status == api.StatusDeleted:
+			s.setStatus(i, api.StatusError, "the instance vanished from its host")
+		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
+			s.setStatus(i, r.Status, r.Fault[:min(len(r.Fault), api.FaultMaxBytes)])
+		}
+	}
+	return Result{}
+}
+
+// instanceChanges folds in what a child says, in the child's order. It stops
+// before an instance whose hold is not decided here yet: the follower comes back
+// to it, so that no status is lost.
+func (s *State) instanceChanges(c command.InstanceChanges) Result {
+	old, ok := s.links.Get(string(c.Link))
+	if !ok || old.ChangesNext != c.After {
+		return refuse(api.CodeConflict, "the changes of the zone were followed from elsewhere")
+	}
+	next := c.Next
+	for _, ch := range c.Items {
+		if _, pending := s.held.Get(string(ch.ID)); pending {
+			next = min(next, ch.Index-1)
+			break
+		}
+		i, ok := s.instances.Get(string(ch.ID))
+		if !ok || i.Link != c.Link || !i.Live() {
+			continue
+		}
+		if i.Status == api.StatusDeleting && ch.Status != api.StatusDeleted {
+			continue
+		}
+		s.setStatus(i, ch.Status, ch.Fault)
+	}
+	if next != old.ChangesNext {
+		l := *old
+		l.ChangesNext = next
+		s.links.Set(string(l.ID), &l)
+	}
+	return Result{}
+}
+
+// prune forgets what ended before a time, at most c.Limit of each kind.
+func (s *State) prune(c command.Prune) {
+	for _, i := range firstN(&s.instances, c.Limit, func(i *api.Instance) bool {
+		return !i.Live() && i.Updated < c.Before
+	}) {
+		s.instances.Delete(string(i.ID))
+		s.byProject.Delete(key(i.Project, i.ID))
+		s.byRes.Delete(resKey(i.Project, i.Reservation) + string(i.ID))
+		if i.Origin != "" {
+			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
+		}
+	}
+	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
+		return h.Decision != api.DecisionPending && h.Updated < c.Before && h.settled() && !s.anyLeft(h)
+	}) {
+		s.holds.Delete(h.Key())
+	}
+	for _, b := range firstN(&s.boots, c.Limit, func(b *Boot) bool {
+		return b.Final() && b.Updated < c.Before && !s.anyHold(b)
+	}) {
+		s.boots.Delete(b.ID())
+		if b.Key != "" {
+			s.keys.Delete(key(b.Request.Project, b.Key))
+		}
+	}
+	for _, k := range firstKeys(&s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before }) {
+		s.plans.Delete(k)
+	}
+	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
+		s.joins.Delete(k)
+	}
+	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
+		s.tokens.Delete(k)
+	}
+}
+
+func (s *State) anyLeft(h *Hold) bool {
+	for _, id := range h.Held() {
+		if _, ok := s.instances.Get(string(id)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) anyHold(b *Boot) bool {
+	for _, id := range b.Holds {
+		if _, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func firstN[V any](t *table[V], limit int, ok func(V) bool) []V {
+	var out []V
+	t.Scan(func(_ string, v V) bool {
+		if ok(v) {
+			out = append(out, v)
+		}
+		return len(out) < limit
+	})
+	return out
+}
+
+func firstKeys[V any](t *table[V], limit int, ok func(V) bool) []string {
+	var out []string
+	t.Scan(func(k string, v V) bool {
+		if ok(v) {
+			out = append(out, k)
+		}
+		return len(out) < limit
+	})
+	return out
+}

@@ -1,0 +1,288 @@
+package state
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"berth/api"
+)
+
+// Page bounds a listing: at most Limit items after the key Marker.
+type Page struct {
+	Marker string
+	Limit  int
+}
+
+// Nodes returns the zone's nodes by id. Records must not be changed by readers;
+// that holds for every method of this file.
+func (s *State) Nodes() []*api.Node { return s.nodes.Values() }
+
+// Node returns one node.
+func (s *State) Node(id api.NodeID) (*api.Node, bool) { return s.nodes.Get(string(id)) }
+
+// Token returns one bearer token.
+func (s *State) Token(id api.TokenID) (*api.Token, bool) { return s.tokens.Get(string(id)) }
+
+// Tokens returns all bearer tokens by id.
+func (s *State) Tokens() []*api.Token { return s.tokens.Values() }
+
+// Join returns one join token.
+func (s *State) Join(id api.TokenID) (*api.JoinToken, bool) { return s.joins.Get(string(id)) }
+
+// Flavor returns one flavor.
+func (s *State) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.flavors.Get(string(id)) }
+
+// Flavors returns all flavors by id.
+func (s *State) Flavors() []*api.Flavor { return s.flavors.Values() }
+
+// Link returns one link.
+func (s *State) Link(id api.LinkID) (*api.Link, bool) { return s.links.Get(string(id)) }
+
+// LinkByName returns the link with a name.
+func (s *State) LinkByName(name string) (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Name == name })
+}
+
+// LinkByZone returns the link to a zone.
+func (s *State) LinkByZone(id api.ZoneID) (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Zone == id })
+}
+
+// Parent returns the link to the parent zone.
+func (s *State) Parent() (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Role == api.LinkParent })
+}
+
+func (s *State) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
+	for _, l := range s.links.Values() {
+		if ok(l) {
+			return l, true
+		}
+	}
+	return nil, false
+}
+
+// Links returns all links by id.
+func (s *State) Links() []*api.Link { return s.links.Values() }
+
+// Children returns the links to children by id.
+func (s *State) Children() []*api.Link {
+	var out []*api.Link
+	for _, l := range s.links.Values() {
+		if l.Role == api.LinkChild {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Host returns one host with its use at the zone's time.
+func (s *State) Host(id api.HostID) (*Host, bool) {
+	h, ok := s.hosts.Get(string(id))
+	if !ok {
+		return nil, false
+	}
+	return s.fill(h), true
+}
+
+// HostByName returns one host by name.
+func (s *State) HostByName(name string) (*Host, bool) {
+	id, ok := s.byName.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return s.Host(id)
+}
+
+func (s *State) fill(old *Host) *Host {
+	h := *old
+	h.Generation = s.generation(h.ID)
+	h.Used = s.view.Usage(h.ID)
+	h.Instances = 0
+	s.eachOn(h.ID, func(api.InstanceID) { h.Instances++ })
+	return &h
+}
+
+func (s *State) generation(id api.HostID) uint64 {
+	row, ok := s.view.Row(id)
+	if !ok {
+		return 0
+	}
+	return s.view.Generation(row)
+}
+
+// HostsPage returns hosts by name, with their use.
+func (s *State) HostsPage(p Page) []*Host {
+	var out []*Host
+	s.byName.Ascend(p.Marker, func(name string, id api.HostID) bool {
+		if name == p.Marker {
+			return true
+		}
+		if h, ok := s.Host(id); ok {
+			out = append(out, h)
+		}
+		return len(out) < p.Limit
+	})
+	return out
+}
+
+// AllHosts returns every host record by id, without its use.
+func (s *State) AllHosts() []*Host { return s.hosts.Values() }
+
+func (s *State) eachOn(id api.HostID, visit func(api.InstanceID)) {
+	prefix := string(id) + "\x00"
+	s.byHost.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		visit(api.InstanceID(k[len(prefix):]))
+		return true
+	})
+}
+
+// OnHost returns the instances on a host that are not DELETED, by id.
+func (s *State) OnHost(id api.HostID) []*api.Instance {
+	var out []*api.Instance
+	s.eachOn(id, func(i api.InstanceID) {
+		if in, ok := s.instances.Get(string(i)); ok {
+			out = append(out, in)
+		}
+	})
+	return out
+}
+
+// Instance returns one instance, own or abroad, also a DELETED one.
+func (s *State) Instance(id api.InstanceID) (*api.Instance, bool) {
+	return s.instances.Get(string(id))
+}
+
+// InstanceQuery selects instances of one project, or of all when Project is "".
+type InstanceQuery struct {
+	Project     api.ProjectID
+	Reservation api.ReservationID // "" for any; needs a project
+	Match       func(*api.Instance) bool
+	Page
+}
+
+// InstancesPage returns live instances by id.
+func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
+	var out []*api.Instance
+	visit := func(id string) bool {
+		i, ok := s.instances.Get(id)
+		if ok && i.Live() && id != q.Marker && (q.Match == nil || q.Match(i)) {
+			out = append(out, i)
+		}
+		return len(out) < q.Limit
+	}
+	if q.Project == "" {
+		s.instances.Ascend(q.Marker, func(id string, _ *api.Instance) bool { return visit(id) })
+		return out
+	}
+	index, prefix := &s.byProject, string(q.Project)+"\x00"
+	if q.Reservation != "" {
+		index, prefix = &s.byRes, resKey(q.Project, q.Reservation)
+	}
+	index.Ascend(prefix+q.Marker, func(k string) bool {
+		return strings.HasPrefix(k, prefix) && visit(k[len(prefix):])
+	})
+	return out
+}
+
+// Boot returns the record of one boot of this zone.
+func (s *State) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
+	return s.boots.Get(key(p, r))
+}
+
+// Hold returns one hold; origin is "" for one of this zone's own boots.
+func (s *State) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
+	return s.holds.Get(key(origin, id))
+}
+
+// HoldsFor returns the holds with an id, whoever asked for them: at most one of
+// this zone's own boots and one of a parent.
+func (s *State) HoldsFor(id api.HoldID) []*Hold {
+	var out []*Hold
+	if h, ok := s.Hold("", id); ok {
+		out = append(out, h)
+	}
+	if p, ok := s.Parent(); ok {
+		if h, ok := s.Hold(p.ID, id); ok {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// Holds returns every hold by key; for operators and tests.
+func (s *State) Holds() []*Hold { return s.holds.Values() }
+
+// UndecidedBoots returns the boots without a decision, by key.
+func (s *State) UndecidedBoots() []*Boot { return pick(&s.undecided, &s.boots) }
+
+// UntoldHolds returns decided holds that some child has not confirmed, by key.
+func (s *State) UntoldHolds() []*Hold { return pick(&s.untold, &s.holds) }
+
+// PreparedHolds returns holds that a parent has not decided, by key.
+func (s *State) PreparedHolds() []*Hold { return pick(&s.prepared, &s.holds) }
+
+// UnendedInstances returns instances abroad whose zone must still be told that
+// they end, by id.
+func (s *State) UnendedInstances() []*api.Instance { return pick(&s.unended, &s.instances) }
+
+func pick[V any](index *keySet, from *table[V]) []V {
+	out := make([]V, 0, index.Len())
+	index.Scan(func(k string) bool {
+		if v, ok := from.Get(k); ok {
+			out = append(out, v)
+		}
+		return true
+	})
+	return out
+}
+
+// Changes returns what changed of the instances made for a parent after an
+// index, in order. It stops at the first index at which it has limit items or
+// more, so that no index is ever cut in two.
+func (s *State) Changes(origin api.LinkID, after uint64, limit int) api.Changes {
+	out := api.Changes{Next: after}
+	prefix := string(origin) + "\x00"
+	start := prefix + string(binary.BigEndian.AppendUint64(nil, after+1))
+	s.changes.Ascend(start, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		rest := k[len(prefix):]
+		index := binary.BigEndian.Uint64([]byte(rest[:8]))
+		if len(out.Items) >= limit && index != out.Next {
+			out.More = true
+			return false
+		}
+		if i, ok := s.instances.Get(rest[8:]); ok {
+			out.Items = append(out.Items, changeOf(i))
+			out.Next = index
+		}
+		return true
+	})
+	return out
+}
+
+func changeOf(i *api.Instance) api.InstanceChange {
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex}
+	if i.Fault != "" {
+		ch.Fault = FaultAbroad
+	}
+	return ch
+}
+
+// WorkAfter returns the hosts of an agent whose list of work changed after a
+// log index.
+func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {
+	var out []*Host
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		if h.Agent == agent && h.Work > after {
+			out = append(out, h)
+		}
+		return true
+	})
+	return out
+}

@@ -1,0 +1,226 @@
+// Package state is what a zone has agreed on, and what one command does to it.
+//
+// Apply is a function of (state, index, command): no clock, no randomness, no
+// map order, no I/O. Tables are ordered copy-on-write trees and the host table
+// copies the chunks it touches, so Clone costs next to nothing and a clone is an
+// immutable view that readers use without locks. Records are never changed in
+// place: a change stores a new record.
+//
+// The package plans nothing and tells nobody: effects follow from what readers
+// see in a later view.
+package state
+
+import (
+	"encoding/binary"
+
+	"github.com/tidwall/btree"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/raftstore/command"
+)
+
+type (
+	table[V any] = btree.Map[string, V]
+	keySet       = btree.Set[string]
+)
+
+// State is the replicated state of one zone. One goroutine may Apply; clones may
+// be read by any number.
+type State struct {
+	index uint64
+	now   api.Instant
+
+	Zone   api.ZoneID
+	Name   string
+	Config api.ZoneConfig
+	CA     []byte          // DER
+	CAKey  []byte          // DER, wrapped
+	Epochs []command.Epoch // newest first; the first one seals
+
+	nodes   table[*api.Node]
+	tokens  table[*api.Token]
+	joins   table[*api.JoinToken]
+	flavors table[*api.Flavor]
+	links   table[*api.Link]
+	hosts   table[*Host]
+	byName  table[api.HostID] // host name -> id
+
+	instances table[*api.Instance]
+	byProject keySet        // project, instance
+	byRes     keySet        // project, reservation, instance
+	byHost    keySet        // host, instance; instances that are not DELETED
+	changes   keySet        // origin link, ModIndex, instance
+	held      table[string] // instance -> hold key, for undecided holds
+
+	boots table[*Boot]
+	keys  table[api.ReservationID] // project, idempotency key
+	holds table[*Hold]
+	plans table[planUse] // consumed plan -> hold key
+
+	undecided keySet // keys of boots without a decision
+	untold    keySet // keys of decided holds that a child has not confirmed
+	prepared  keySet // keys of undecided holds that a parent asked for
+	unended   keySet // remote instances whose zone does not know yet that they must end
+
+	hostTable *capacity.Table
+	view      capacity.View
+}
+
+// planUse remembers which hold consumed a plan, until the plan has expired.
+type planUse struct {
+	Hold    string      `cbor:"1,keyasint"`
+	Expires api.Instant `cbor:"2,keyasint"`
+}
+
+// Host is one host with what only its own zone needs to know.
+type Host struct {
+	api.Host
+	// Work is the log index of the last change of what should run here.
+	Work uint64 `cbor:"20,keyasint"`
+}
+
+// Result is what became of one command: an error (an *api.Error, and nothing
+// was changed), or the records that answer the proposer.
+type Result struct {
+	Err   error
+	Boot  *Boot
+	Hold  *Hold
+	Hosts []api.HostID
+	Link  *api.Link
+	Join  *api.JoinToken
+}
+
+// New returns the state of a zone before its first command.
+func New() *State {
+	t := capacity.NewTable()
+	return &State{hostTable: t, view: t.View()}
+}
+
+// Index returns the log index of the last command that was applied.
+func (s *State) Index() uint64 { return s.index }
+
+// Now returns the zone's time: the latest time of any command. It never falls.
+func (s *State) Now() api.Instant { return s.now }
+
+// Hosts returns the host table as of this state; an immutable view.
+func (s *State) Hosts() capacity.View { return s.view }
+
+// Clone returns an immutable view of the state. It is cheap: it copies roots,
+// not tables. The receiver may be changed afterwards, the clone must not be.
+func (s *State) Clone() *State {
+	c := *s
+	c.nodes = *s.nodes.Copy()
+	c.tokens = *s.tokens.Copy()
+	c.joins = *s.joins.Copy()
+	c.flavors = *s.flavors.Copy()
+	c.links = *s.links.Copy()
+	c.hosts = *s.hosts.Copy()
+	c.byName = *s.byName.Copy()
+	c.instances = *s.instances.Copy()
+	c.byProject = *s.byProject.Copy()
+	c.byRes = *s.byRes.Copy()
+	c.byHost = *s.byHost.Copy()
+	c.changes = *s.changes.Copy()
+	c.held = *s.held.Copy()
+	c.boots = *s.boots.Copy()
+	c.keys = *s.keys.Copy()
+	c.holds = *s.holds.Copy()
+	c.plans = *s.plans.Copy()
+	c.undecided = *s.undecided.Copy()
+	c.untold = *s.untold.Copy()
+	c.prepared = *s.prepared.Copy()
+	c.unended = *s.unended.Copy()
+	c.hostTable = nil // a clone is for reading
+	c.view = s.hostTable.View()
+	return &c
+}
+
+// Apply folds the command of the entry at index into s. Several commands may
+// share an index. A command that is refused changes nothing but the index and
+// the zone's time.
+func (s *State) Apply(index uint64, c command.Command) Result {
+	s.index = index
+	if at := c.Time(); at > s.now {
+		s.now = at
+		s.hostTable.Advance(at)
+	}
+	if _, first := c.(command.Init); !first && s.Zone == "" {
+		return refuse(api.CodeUnavailable, "the zone has not been initialised")
+	}
+	switch c := c.(type) {
+	case command.Init:
+		return s.init(c)
+	case command.NodePut:
+		s.nodePut(c)
+	case command.NodeRemove:
+		s.nodes.Delete(string(c.ID))
+	case command.ConfigSet:
+		s.Config = c.Config
+	case command.TokenPut:
+		return s.tokenPut(c)
+	case command.TokenDelete:
+		return s.tokenDelete(c)
+	case command.JoinPut:
+		return s.joinPut(c)
+	case command.JoinUse:
+		return s.joinUse(c.ID, c.Hash, c.Want)
+	case command.FlavorPut:
+		return s.flavorPut(c)
+	case command.FlavorDelete:
+		return s.flavorDelete(c)
+	case command.EpochAdd:
+		s.epochAdd(c)
+	case command.LinkPut:
+		return s.linkPut(c)
+	case command.LinkSet:
+		return s.linkSet(c)
+	case command.LinkDelete:
+		return s.linkDelete(c)
+	case command.HostsPut:
+		return s.hostsPut(c)
+	case command.HostsState:
+		return s.hostsState(c)
+	case command.HostSet:
+		return s.hostSet(c)
+	case command.HostDelete:
+		return s.hostDelete(c)
+	case command.BootCreate:
+		return s.bootCreate(c)
+	case command.Hold:
+		return s.hold(c)
+	case command.HoldParts:
+		return s.holdParts(c)
+	case command.HoldDecide:
+		return s.holdDecide(c)
+	case command.BootDecide:
+		return s.bootDecide(c)
+	case command.BootRelease:
+		return s.bootRelease(c)
+	case command.PartAck:
+		return s.partAck(c)
+	case command.InstanceDelete:
+		return s.instanceDelete(c)
+	case command.InstanceReport:
+		return s.instanceReport(c)
+	case command.InstanceChanges:
+		return s.instanceChanges(c)
+	case command.InstanceTold:
+		s.instanceTold(c)
+	case command.Prune:
+		s.prune(c)
+	}
+	return Result{}
+}
+
+func refuse(code api.Code, format string, args ...any) Result {
+	return Result{Err: api.Errorf(code, format, args...)}
+}
+
+// key joins the parts of a composite key so that prefixes sort together. The
+// parts hold no NUL: names are checked at the door.
+func key[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
+
+func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
+	return string(origin) + "\x00" + string(binary.BigEndian.AppendUint64(nil, index)) + string(id)
+}
