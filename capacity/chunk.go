@@ -1,0 +1,154 @@
+package capacity
+
+import (
+	"slices"
+
+	"berth/api"
+)
+
+// ChunkHosts is how many hosts share one chunk. It is a multiple of the word
+// size of a bitset, so that chunk words line up with the words of a Set.
+const ChunkHosts = 1024
+
+// mask is one bit for each host of a chunk.
+type mask [ChunkHosts / wordBits]uint64
+
+func (m *mask) has(i int) bool { return m[i/wordBits]>>(i%wordBits)&1 == 1 }
+
+func (m *mask) set(i int, on bool) {
+	if on {
+		m[i/wordBits] |= 1 << (i % wordBits)
+	} else {
+		m[i/wordBits] &^= 1 << (i % wordBits)
+	}
+}
+
+// block is one column of a chunk and the epoch that it was last copied in.
+type block[T any] struct {
+	epoch uint64
+	at    [ChunkHosts]T
+}
+
+// own returns the values of *b for writing, after making or copying the block
+// if a view may still see it.
+func own[T any](b **block[T], epoch uint64) *[ChunkHosts]T {
+	switch {
+	case *b == nil:
+		*b = &block[T]{epoch: epoch}
+	case (*b).epoch != epoch:
+		c := **b
+		c.epoch = epoch
+		*b = &c
+	}
+	return &(*b).at
+}
+
+// column is one resource class of a chunk. Invariants for each host:
+// free == capacity - peak of firm use from now on,
+// now == capacity - firm - preemptible use now, and so free <= capacity.
+type column struct {
+	capacity *block[int64]
+	firm     *block[int64] // firm use now
+	free     *block[int64]
+	now      *block[int64]
+	odd      mask // hosts whose unit rules need a look: not plain 1 to capacity
+}
+
+// chunk is ChunkHosts rows. It is copied as a whole when it is first written
+// after a view was taken; its blocks are copied one by one as they are touched.
+type chunk struct {
+	epoch       uint64
+	specs       *block[*Spec]  // nil is a hole; what is pointed at never changes
+	prefixes    *block[uint64] // see View.IDPrefix
+	generations *block[uint64]
+	timelines   *block[timeline]
+	columns     []column // by interned class; may be shorter than the classes
+	live        mask
+	up          mask
+	enabled     mask
+	needs       mask    // needs a command
+	timed       mask    // has a timeline
+	traits      []*mask // by interned trait; may be shorter; masks are replaced, never written
+	pools       [len(pools)]mask
+	next        api.Instant // no timeline of the chunk has an edge before it
+}
+
+var pools = [...]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}
+
+func newChunk(epoch uint64) *chunk {
+	c := &chunk{epoch: epoch, next: api.Forever}
+	own(&c.specs, epoch)
+	own(&c.prefixes, epoch)
+	own(&c.generations, epoch)
+	own(&c.timelines, epoch)
+	return c
+}
+
+func (c *chunk) clone(epoch uint64) *chunk {
+	d := *c
+	d.epoch = epoch
+	d.columns = slices.Clone(c.columns)
+	d.traits = slices.Clone(c.traits)
+	return &d
+}
+
+// column returns the column of class, nil if no host of the chunk ever had it.
+func (c *chunk) column(class int) *column {
+	if class < 0 || class >= len(c.columns) || c.columns[class].capacity == nil {
+		return nil
+	}
+	return &c.columns[class]
+}
+
+// ownColumn returns the column of class with all its blocks made. The chunk is
+// the writer's own.
+func (c *chunk) ownColumn(class int, epoch uint64) *column {
+	for len(c.columns) <= class {
+		c.columns = append(c.columns, column{})
+	}
+	col := &c.columns[class]
+	if col.capacity == nil {
+		own(&col.capacity, epoch)
+		own(&col.firm, epoch)
+		own(&col.free, epoch)
+		own(&col.now, epoch)
+	}
+	return col
+}
+
+// setTrait notes whether host i has trait.
+func (c *chunk) setTrait(trait, i int, on bool) {
+	for len(c.traits) <= trait {
+		c.traits = append(c.traits, new(mask))
+	}
+	if c.traits[trait].has(i) == on {
+		return
+	}
+	m := *c.traits[trait]
+	m.set(i, on)
+	c.traits[trait] = &m
+}
+
+// freeOver returns the room of host i in class over w for a claim of kind.
+func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
+	col := c.column(class)
+	if col == nil {
+		return 0
+	}
+	end := w.End.Add(c.specs.at[i].Gap)
+	if end <= now {
+		return col.capacity.at[i] // all of it lies in the past: nothing is in the way
+	}
+	if kind == api.Preemptible {
+		return col.now.at[i]
+	}
+	free := col.free.at[i]
+	if c.timed.has(i) {
+		peak := c.timelines.at[i].peak(class, col.firm.at[i], max(w.Start, now), end)
+		free = col.capacity.at[i] - peak
+	}
+	if w.Start <= now {
+		free = min(free, col.now.at[i])
+	}
+	return free
+}

@@ -1,0 +1,144 @@
+package capacity
+
+import "berth/api"
+
+// Fits returns nil if c can be claimed on the host, and else says why not:
+// not_found for an unknown host, invalid for a malformed claim or an amount that
+// the host's units do not allow, no_capacity if the room is not there at some
+// instant of the window. It does not look at whether the host is up or enabled.
+func (t *Table) Fits(id api.HostID, c api.Claim) error {
+	row, known := t.row(id)
+	if !known {
+		return api.Errorf(api.CodeNotFound, "no such host")
+	}
+	return t.fits(row, c)
+}
+
+// Claim takes what c asks for, or changes nothing and returns the error of Fits.
+func (t *Table) Claim(id api.HostID, c api.Claim) error {
+	if err := t.Fits(id, c); err != nil {
+		return err
+	}
+	row, _ := t.row(id)
+	t.add(row, c, 1)
+	return nil
+}
+
+// Restore adds a claim that was made before, whether it fits or not: an
+// over-full host stays over-full. It returns false for an unknown host.
+func (t *Table) Restore(id api.HostID, c api.Claim) bool {
+	row, known := t.row(id)
+	if known {
+		t.add(row, c, 1)
+	}
+	return known
+}
+
+// Release gives back exactly a claim that was made and not released since; what
+// of it lies before now is gone already. An unknown host is no error: its claims
+// went with it.
+func (t *Table) Release(id api.HostID, c api.Claim) {
+	if row, known := t.row(id); known {
+		t.add(row, c, -1)
+	}
+}
+
+// add adds sign times c to the sums of row, from now on.
+func (t *Table) add(row int, c api.Claim, sign int64) {
+	end := c.Window.End.Add(t.spec(row).Gap) // the conflict rule: see the package comment
+	if end <= t.now || len(c.Resources) == 0 {
+		return
+	}
+	k, i := t.own(row)
+	line := k.timelines.at[i]
+	touched := len(line) > 0
+	for _, name := range c.Resources.Classes() {
+		class, amount := t.classes.intern(name), sign*c.Resources[name]
+		col := k.ownColumn(class, t.epoch)
+		var up, down edge
+		if c.Class == api.Preemptible {
+			down.pre = -amount
+		} else {
+			up.firm, down.firm = amount, -amount
+		}
+		if c.Class == api.Firm && c.Window.Start > t.now {
+			up.at, up.class = c.Window.Start, class
+			line = line.with(up)
+		} else {
+			own(&col.now, t.epoch)[i] -= amount
+			if c.Class == api.Firm {
+				own(&col.firm, t.epoch)[i] += amount
+			}
+		}
+		if end != api.Forever {
+			down.at, down.class = end, class
+			line = line.with(down)
+		}
+		refree(col, line, class, i, t.epoch)
+	}
+	if touched || len(line) > 0 {
+		t.setLine(k, i, line)
+	}
+}
+
+// refree brings the free column of one host up to date with its timeline.
+func refree(col *column, line timeline, class, i int, epoch uint64) {
+	peak := line.peak(class, col.firm.at[i], 0, api.Forever)
+	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
+		own(&col.free, epoch)[i] = free
+	}
+}
+
+// setLine replaces the timeline of host i.
+func (t *Table) setLine(k *chunk, i int, line timeline) {
+	if len(line) == 0 {
+		line = nil
+	}
+	own(&k.timelines, t.epoch)[i] = line
+	k.timed.set(i, line != nil)
+	k.next = min(k.next, line.next())
+}
+
+// Advance moves the table's time to now; an earlier instant changes nothing. It
+// costs a look at each chunk, and at the hosts of those chunks in which
+// something begins or ends.
+func (t *Table) Advance(now api.Instant) {
+	if now <= t.now {
+		return
+	}
+	t.now = now
+	for n := range t.chunks {
+		if t.chunks[n].next > now {
+			continue
+		}
+		c, _ := t.own(n * ChunkHosts)
+		c.next = api.Forever
+		for i := range ChunkHosts {
+			if !c.timed.has(i) {
+				continue
+			}
+			if c.timelines.at[i].next() <= now {
+				t.fold(c, i)
+			}
+			c.next = min(c.next, c.timelines.at[i].next())
+		}
+	}
+}
+
+// fold moves the edges of host i that are not after now into its columns.
+func (t *Table) fold(c *chunk, i int) {
+	line := c.timelines.at[i]
+	n := 0
+	for n < len(line) && line[n].at <= t.now {
+		e := line[n]
+		col := &c.columns[e.class]
+		own(&col.firm, t.epoch)[i] += e.firm
+		own(&col.now, t.epoch)[i] -= e.firm + e.pre
+		n++
+	}
+	past := line[:n]
+	t.setLine(c, i, line[n:])
+	for _, e := range past {
+		refree(&c.columns[e.class], line[n:], e.class, i, t.epoch)
+	}
+}

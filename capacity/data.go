@@ -1,0 +1,129 @@
+package capacity
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"berth/api"
+)
+
+// Spec describes a host: what it has and which work it may take.
+type Spec struct {
+	ID           api.HostID
+	Inventory    map[api.ResourceClass]api.Inventory // valid by Inventory.Validate
+	Traits       []string
+	Pool         api.Pool // a host of no valid pool takes no work
+	Up, Enabled  bool
+	NeedsCommand bool          // its driver runs only flavors that have a command
+	Gap          time.Duration // cleaning time between two claims; below 0 means 0
+}
+
+// data is what a table and its views have in common. A view's copy is never
+// written: the writer copies what it is about to change.
+type data struct {
+	now     api.Instant
+	hosts   int // how many rows are not holes
+	chunks  []*chunk
+	rows    *index
+	classes names[api.ResourceClass]
+	traits  names[string]
+}
+
+// names interns: it numbers names from 0 in order of first use. The map is
+// replaced when a name is added, so views may keep the old one.
+type names[T ~string] struct {
+	number map[T]int
+	list   []T
+}
+
+// of returns the number of n, or -1.
+func (x *names[T]) of(n T) int {
+	if i, ok := x.number[n]; ok {
+		return i
+	}
+	return -1
+}
+
+// intern returns the number of n, giving it one if it has none.
+func (x *names[T]) intern(n T) int {
+	if i := x.of(n); i >= 0 {
+		return i
+	}
+	x.number = maps.Clone(x.number)
+	if x.number == nil {
+		x.number = map[T]int{}
+	}
+	x.number[n] = len(x.list)
+	x.list = append(slices.Clip(x.list), n)
+	return len(x.list) - 1
+}
+
+// index maps host ids to rows. It is split, so that a new host costs a copy of
+// one part and not of the whole map.
+type index struct {
+	epoch uint64
+	parts [indexParts]part
+}
+
+type part struct {
+	epoch uint64
+	rows  map[api.HostID]int
+}
+
+const indexParts = 256 // 400 hosts each at 100,000
+
+// partOf spreads ids over the parts (FNV-1a, folded to 8 bits). Nothing that
+// leaves the package depends on it.
+func partOf(id api.HostID) int {
+	h := uint32(2166136261)
+	for i := range len(id) {
+		h = (h ^ uint32(id[i])) * 16777619
+	}
+	return int((h ^ h>>8 ^ h>>16 ^ h>>24) % indexParts)
+}
+
+// row returns the row of id.
+func (d *data) row(id api.HostID) (int, bool) {
+	if d.rows == nil {
+		return 0, false
+	}
+	r, ok := d.rows.parts[partOf(id)].rows[id]
+	return r, ok
+}
+
+// at returns the chunk of row and its place there.
+func (d *data) at(row int) (*chunk, int) { return d.chunks[row/ChunkHosts], row % ChunkHosts }
+
+// spec returns the description of row, nil for a hole.
+func (d *data) spec(row int) *Spec {
+	c, i := d.at(row)
+	return c.specs.at[i]
+}
+
+// fits says why c does not fit on row, or nil. It allows what is over-full
+// elsewhere: only the instants and classes of the claim matter.
+func (d *data) fits(row int, c api.Claim) error {
+	if err := c.Resources.Validate(); err != nil {
+		return err
+	}
+	if !c.Window.Valid() {
+		return api.Errorf(api.CodeInvalid, "window must end after it starts")
+	}
+	if !c.Class.Valid() {
+		return api.Errorf(api.CodeInvalid, "class must be %q or %q", api.Firm, api.Preemptible)
+	}
+	k, i := d.at(row)
+	for _, name := range c.Resources.Classes() {
+		want := c.Resources[name]
+		if free := k.freeOver(i, d.classes.of(name), c.Window, c.Class, d.now); want > free {
+			return api.Errorf(api.CodeNoCapacity, "the host has %d of %s left over the window, %d wanted", max(free, 0), name, want)
+		}
+		if v := k.specs.at[i].Inventory[name]; !v.Admits(want) {
+			v = v.Normal()
+			return api.Errorf(api.CodeInvalid, "the host hands out %d to %d of %s in steps of %d, got %d",
+				v.MinUnit, v.MaxUnit, name, v.StepSize, want)
+		}
+	}
+	return nil
+}

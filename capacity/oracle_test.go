@@ -1,0 +1,318 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+)
+
+// model is the slow, obvious table: it keeps the claims and looks at instants.
+type model struct {
+	now   api.Instant
+	specs map[api.HostID]Spec
+	held  map[api.HostID][]api.Claim
+	gens  map[api.HostID]uint64
+}
+
+func (m *model) span(id api.HostID, c api.Claim) api.Window {
+	return api.Window{Start: c.Window.Start, End: c.Window.End.Add(m.specs[id].Gap)}
+}
+
+func (m *model) capacity(id api.HostID, class api.ResourceClass) int64 {
+	return m.specs[id].Inventory[class].Capacity()
+}
+
+func (m *model) firmAt(id api.HostID, class api.ResourceClass, at api.Instant) int64 {
+	var use int64
+	for _, c := range m.held[id] {
+		if c.Class == api.Firm && m.span(id, c).Contains(at) {
+			use += c.Resources[class]
+		}
+	}
+	return use
+}
+
+func (m *model) useNow(id api.HostID, class api.ResourceClass) int64 {
+	use := m.firmAt(id, class, m.now)
+	for _, c := range m.held[id] {
+		if c.Class == api.Preemptible && m.span(id, c).End > m.now {
+			use += c.Resources[class]
+		}
+	}
+	return use
+}
+
+func (m *model) freeOver(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
+	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
+	if end <= m.now {
+		return total
+	}
+	if kind == api.Preemptible {
+		return total - m.useNow(id, class)
+	}
+	instants := []api.Instant{max(w.Start, m.now)}
+	for _, c := range m.held[id] { // use rises only where a claim starts
+		if s := c.Window.Start; s > instants[0] && s < end {
+			instants = append(instants, s)
+		}
+	}
+	free := total
+	for _, at := range instants {
+		free = min(free, total-m.firmAt(id, class, at))
+	}
+	if w.Start <= m.now {
+		free = min(free, total-m.useNow(id, class))
+	}
+	return free
+}
+
+func (m *model) fits(id api.HostID, c api.Claim) api.Code {
+	s, ok := m.specs[id]
+	if !ok {
+		return api.CodeNotFound
+	}
+	for _, class := range c.Resources.Classes() {
+		if c.Resources[class] > m.freeOver(id, class, c.Window, c.Class) {
+			return api.CodeNoCapacity
+		}
+		if !s.Inventory[class].Admits(c.Resources[class]) {
+			return api.CodeInvalid
+		}
+	}
+	return ""
+}
+
+var (
+	testIDs     = []api.HostID{"a", "b", "c", "aaaaaaaa1", "aaaaaaaa2"}
+	testClasses = []api.ResourceClass{api.VCPU, api.MemoryMB, "CUSTOM_X"}
+	testTraits  = []string{"SSD", "GPU"}
+)
+
+func drawSpec(t *rapid.T) Spec {
+	s := Spec{
+		ID: rapid.SampledFrom(testIDs).Draw(t, "id"), Inventory: map[api.ResourceClass]api.Inventory{},
+		Pool: rapid.SampledFrom(pools[:]).Draw(t, "pool"), Up: rapid.Bool().Draw(t, "up"),
+		Enabled: rapid.Bool().Draw(t, "enabled"), NeedsCommand: rapid.Bool().Draw(t, "needs"),
+		Gap:    time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * time.Millisecond,
+		Traits: rapid.SliceOfN(rapid.SampledFrom(testTraits), 0, 2).Draw(t, "traits"),
+	}
+	for _, c := range testClasses {
+		if rapid.IntRange(0, 3).Draw(t, "has") == 0 {
+			continue
+		}
+		s.Inventory[c] = api.Inventory{
+			Total:           rapid.Int64Range(0, 12).Draw(t, "total"),
+			MinUnit:         rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "min"),
+			StepSize:        rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "step"),
+			MaxUnit:         rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "max"),
+			AllocationRatio: rapid.SampledFrom([]api.Ratio{0, api.RatioOne / 2, 2 * api.RatioOne}).Draw(t, "ratio"),
+		}
+	}
+	return s
+}
+
+func drawWindow(t *rapid.T) api.Window {
+	start := api.Instant(rapid.Int64Range(0, 30).Draw(t, "start"))
+	if rapid.Bool().Draw(t, "open") {
+		return api.Window{Start: start, End: api.Forever}
+	}
+	return api.Window{Start: start, End: start + api.Instant(rapid.Int64Range(1, 12).Draw(t, "length"))}
+}
+
+func drawClaim(t *rapid.T) api.Claim {
+	c := api.Claim{
+		Resources: api.Resources{}, Window: drawWindow(t),
+		Class: rapid.SampledFrom([]api.Class{api.Firm, api.Firm, api.Preemptible}).Draw(t, "class"),
+	}
+	for _, k := range testClasses {
+		if n := rapid.Int64Range(0, 4).Draw(t, "amount"); n > 0 {
+			c.Resources[k] = n
+		}
+	}
+	return c
+}
+
+// step makes one random change in both, and checks that they answer alike.
+func step(t *rapid.T, table *Table, m *model) {
+	id := rapid.SampledFrom(testIDs).Draw(t, "host")
+	switch rapid.IntRange(0, 11).Draw(t, "op") {
+	case 0, 1:
+		s := drawSpec(t)
+		table.Put(s)
+		if old, known := m.specs[s.ID]; known {
+			s.Gap = old.Gap
+		}
+		m.specs[s.ID] = s
+	case 2:
+		if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+			table.Remove(id)
+			delete(m.specs, id)
+			delete(m.held, id)
+			delete(m.gens, id)
+		}
+	case 3:
+		m.now += api.Instant(rapid.IntRange(0, 5).Draw(t, "later"))
+		table.Advance(m.now)
+		table.Advance(m.now - 3) // never back
+	case 4, 5:
+		if held := m.held[id]; len(held) > 0 {
+			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+			table.Release(id, held[i])
+			m.held[id] = slices.Delete(slices.Clone(held), i, i+1)
+		}
+	case 6:
+		_, known := m.specs[id]
+		g := table.Bump(id)
+		if known {
+			m.gens[id]++
+		}
+		require.Equal(t, m.gens[id], g)
+	case 7:
+		c := drawClaim(t)
+		if table.Restore(id, c) {
+			m.held[id] = append(m.held[id], c)
+		}
+	default:
+		c := drawClaim(t)
+		want := m.fits(id, c)
+		require.Equal(t, want, api.CodeOf(table.Fits(id, c)))
+		require.Equal(t, want, api.CodeOf(table.Claim(id, c)))
+		if want == "" {
+			m.held[id] = append(m.held[id], c)
+		}
+	}
+}
+
+// check compares everything that a view says with the model.
+func (m *model) check(t *rapid.T, v View) {
+	require.Equal(t, len(m.specs), v.Len())
+	require.Equal(t, m.now, v.Now())
+	require.Equal(t, v.Len(), v.Hosts().Len())
+	w, kind := drawWindow(t), rapid.SampledFrom([]api.Class{api.Firm, api.Preemptible}).Draw(t, "kind")
+	c := drawClaim(t)
+	pass := v.Hosts()
+	v.KeepFitting(&pass, c.Resources, c.Window, c.Class)
+	for _, id := range testIDs {
+		s, known := m.specs[id]
+		row, found := v.Row(id)
+		require.Equal(t, known, found)
+		if !known {
+			require.Equal(t, api.CodeNotFound, api.CodeOf(v.Fits(id, c)))
+			continue
+		}
+		require.Equal(t, id, v.ID(row))
+		require.Equal(t, m.gens[id], v.Generation(row))
+		require.Equal(t, s.Up, v.Up().Has(row))
+		require.Equal(t, s.Enabled, v.Enabled().Has(row))
+		require.Equal(t, s.NeedsCommand, v.NeedsCommand().Has(row))
+		for _, p := range pools {
+			require.Equal(t, s.Pool == p, v.Pool(p).Has(row))
+		}
+		for _, trait := range testTraits {
+			require.Equal(t, slices.Contains(s.Traits, trait), v.Trait(trait).Has(row))
+		}
+		require.Equal(t, m.fits(id, c) == "", pass.Has(row), "KeepFitting %v", c)
+		used := api.Resources{}
+		for _, class := range testClasses {
+			require.Equal(t, m.capacity(id, class), v.Capacity(row, class))
+			use := m.useNow(id, class)
+			if use != 0 {
+				used[class] = use
+			}
+			require.Equal(t, m.capacity(id, class)-use, v.FreeNow(row, class))
+			fromNow := m.capacity(id, class) - m.firmAt(id, class, m.now)
+			for _, h := range m.held[id] {
+				if h.Window.Start > m.now {
+					fromNow = min(fromNow, m.capacity(id, class)-m.firmAt(id, class, h.Window.Start))
+				}
+			}
+			require.Equal(t, fromNow, v.FreeFromNow(row, class))
+			free := m.freeOver(id, class, w, kind)
+			require.Equal(t, free, v.FreeOver(row, class, w, kind), "FreeOver %v", w)
+			require.Equal(t, free, v.FreeColumn(class, w, kind)[row], "FreeColumn %v", w)
+		}
+		require.Equal(t, used, v.Usage(id))
+	}
+}
+
+// fingerprint spells out everything that a view says.
+func fingerprint(v View) string {
+	out := fmt.Sprint(v.Len(), v.Now(), v.Classes(), v.Traits(), v.Totals())
+	for row := range v.Hosts().All() {
+		out += fmt.Sprintln(row, v.ID(row), v.Spec(row), v.Generation(row), v.Usage(v.ID(row)),
+			v.Up().Has(row), v.Enabled().Has(row), v.NeedsCommand().Has(row), v.Trait("SSD").Has(row))
+		for _, c := range testClasses {
+			out += fmt.Sprint(v.Capacity(row, c), v.FreeFromNow(row, c), v.FreeNow(row, c))
+			for s := range api.Instant(30) {
+				out += fmt.Sprint(" ", v.FreeOver(row, c, api.Window{Start: s, End: s + 1}, api.Firm))
+			}
+		}
+	}
+	return out
+}
+
+func TestTableAgreesWithModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := NewTable()
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			step(t, table, m)
+			if rapid.IntRange(0, 2).Draw(t, "look") == 0 {
+				m.check(t, table.View())
+			}
+		}
+		m.check(t, table.View())
+	})
+}
+
+func TestViewsNeverChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := NewTable()
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		var views []View
+		var said []string
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			step(t, table, m)
+			if rapid.IntRange(0, 3).Draw(t, "look") == 0 {
+				v := table.View()
+				views, said = append(views, v), append(said, fingerprint(v))
+			}
+		}
+		for i, v := range views {
+			require.Equal(t, said[i], fingerprint(v), "view %d", i)
+		}
+	})
+}
+
+// A table that is built anew from what is left answers like the one that lived.
+func TestRestoreAnswersAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := NewTable()
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			step(t, table, m)
+		}
+		anew := NewTable()
+		anew.Advance(m.now)
+		for _, id := range testIDs {
+			if s, ok := m.specs[id]; ok {
+				anew.Put(s)
+				require.True(t, anew.SetGeneration(id, m.gens[id]))
+				for _, c := range m.held[id] {
+					require.True(t, anew.Restore(id, c))
+				}
+			}
+		}
+		m.check(t, anew.View())
+		for range 10 {
+			step(t, anew, m)
+			m.check(t, anew.View())
+		}
+	})
+}

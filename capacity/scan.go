@@ -1,0 +1,160 @@
+package capacity
+
+import (
+	"slices"
+
+	"berth/api"
+)
+
+// Hosts returns the rows that are not holes. It and the sets below are fresh
+// copies that the caller may change.
+func (v View) Hosts() Set { return v.gather(func(c *chunk) *mask { return &c.live }) }
+
+// Up returns the hosts that are up.
+func (v View) Up() Set { return v.gather(func(c *chunk) *mask { return &c.up }) }
+
+// Enabled returns the hosts that an operator lets take work.
+func (v View) Enabled() Set { return v.gather(func(c *chunk) *mask { return &c.enabled }) }
+
+// NeedsCommand returns the hosts that run only flavors with a command.
+func (v View) NeedsCommand() Set { return v.gather(func(c *chunk) *mask { return &c.needs }) }
+
+// Pool returns the hosts of pool p.
+func (v View) Pool(p api.Pool) Set {
+	k := slices.Index(pools[:], p)
+	if k < 0 {
+		return NewSet(v.Rows())
+	}
+	return v.gather(func(c *chunk) *mask { return &c.pools[k] })
+}
+
+// Trait returns the hosts that have the trait.
+func (v View) Trait(name string) Set {
+	k := v.data().traits.of(name)
+	return v.gather(func(c *chunk) *mask {
+		if k < 0 || k >= len(c.traits) {
+			return nil
+		}
+		return c.traits[k]
+	})
+}
+
+// Traits returns, in order, every trait of a host that is up and enabled.
+func (v View) Traits() []string {
+	serving := v.Up()
+	serving.And(v.Enabled())
+	var out []string
+	for _, name := range v.data().traits.list {
+		s := v.Trait(name)
+		s.And(serving)
+		if s.Len() > 0 {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// gather lines up one mask of each chunk as a Set; nil is an empty mask.
+func (v View) gather(pick func(*chunk) *mask) Set {
+	s := NewSet(v.Rows())
+	for n, c := range v.data().chunks {
+		if m := pick(c); m != nil {
+			copy(s.words[n*len(m):], m[:])
+		}
+	}
+	return s
+}
+
+// KeepFitting takes out of pass every row on which a claim of r over w by kind
+// does not fit, units included: what is left is exactly the rows of pass for
+// which Fits returns nil. An empty r fits everywhere.
+func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Class) {
+	d := v.data()
+	for _, name := range r.Classes() {
+		class := d.classes.of(name)
+		for n, c := range d.chunks {
+			words := pass.words[min(n*len(c.live), len(pass.words)):]
+			if words = words[:min(len(words), len(c.live))]; c.column(class) == nil {
+				clear(words)
+				continue
+			}
+			c.keep(words, class, r[name], w, kind, d)
+		}
+	}
+}
+
+// keep clears in words the hosts of c that cannot give want of class.
+func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
+	col := c.column(class)
+	first, second := col.tests(w, kind, d.now)
+	plain := w.End > d.now // else the window may have passed, by the gap of each host
+	for n, word := range words {
+		if word == 0 {
+			continue
+		}
+		slow := c.timed[n] | col.odd[n]
+		if !plain {
+			slow = c.live[n]
+		}
+		fit := word & fitting(first.at[n*wordBits:][:wordBits], second.at[n*wordBits:][:wordBits], want)
+		words[n] = fit &^ slow
+		for i := range (Set{[]uint64{word & slow}}).All() {
+			at := n*wordBits + i
+			if want <= c.freeOver(at, class, w, kind, d.now) && c.specs.at[at].Inventory[d.classes.list[class]].Admits(want) {
+				words[n] |= 1 << i
+			}
+		}
+	}
+}
+
+// tests returns the columns whose lesser value is the room of a host without a
+// timeline, for a window that has not passed.
+func (c *column) tests(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
+	switch {
+	case kind == api.Preemptible:
+		return c.now, c.now
+	case w.Start <= now:
+		return c.free, c.now
+	}
+	return c.free, c.free
+}
+
+// fitting returns a word with a bit for each of 64 hosts where both a and b are
+// at least want. It does not branch: the sign of a difference is the answer.
+func fitting(a, b []int64, want int64) uint64 {
+	var out uint64
+	b = b[:len(a)]
+	for i := range a {
+		short := uint64((a[i]-want)|(b[i]-want)) >> (wordBits - 1)
+		out |= (short ^ 1) << i
+	}
+	return out
+}
+
+// FreeColumn returns FreeOver for every row, in one pass over the columns; the
+// values of holes are 0.
+func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) []int64 {
+	d := v.data()
+	out := make([]int64, v.Rows())
+	number := d.classes.of(class)
+	for n, c := range d.chunks {
+		col := c.column(number)
+		if col == nil {
+			continue
+		}
+		part := out[n*ChunkHosts:][:ChunkHosts]
+		first, second := col.tests(w, kind, d.now)
+		for i := range part {
+			part[i] = min(first.at[i], second.at[i])
+		}
+		slow := c.timed
+		if w.End <= d.now {
+			slow = c.live
+		}
+		for i := range (Set{slow[:]}).All() {
+			part[i] = c.freeOver(i, number, w, kind, d.now)
+		}
+	}
+	return out
+}

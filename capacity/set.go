@@ -1,0 +1,85 @@
+package capacity
+
+import (
+	"iter"
+	"math/bits"
+	"slices"
+)
+
+const wordBits = 64
+
+// Set is a set of rows, as a bitset. The zero Set is empty and has room for no
+// row. Sets that are combined must come from one view (or from NewSet with its
+// Rows): the operations work word by word over the shorter of the two.
+type Set struct{ words []uint64 }
+
+// NewSet returns an empty set with room for rows 0 to rows-1.
+func NewSet(rows int) Set { return Set{make([]uint64, (rows+wordBits-1)/wordBits)} }
+
+// Has reports whether row is in s; false for a row that s has no room for.
+func (s Set) Has(row int) bool {
+	w := row / wordBits
+	return row >= 0 && w < len(s.words) && s.words[w]>>(row%wordBits)&1 == 1
+}
+
+// Add puts row into s. A row that s has no room for is ignored.
+func (s Set) Add(row int) {
+	if w := row / wordBits; row >= 0 && w < len(s.words) {
+		s.words[w] |= 1 << (row % wordBits)
+	}
+}
+
+// Remove takes row out of s.
+func (s Set) Remove(row int) {
+	if w := row / wordBits; row >= 0 && w < len(s.words) {
+		s.words[w] &^= 1 << (row % wordBits)
+	}
+}
+
+// Len returns the number of rows in s.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s.words {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// And keeps in s only what is in o too.
+func (s Set) And(o Set) {
+	n := min(len(s.words), len(o.words))
+	for i, w := range o.words[:n] {
+		s.words[i] &= w
+	}
+	clear(s.words[n:])
+}
+
+// AndNot takes everything in o out of s.
+func (s Set) AndNot(o Set) {
+	for i, w := range o.words[:min(len(s.words), len(o.words))] {
+		s.words[i] &^= w
+	}
+}
+
+// Or adds everything in o to s, as far as s has room.
+func (s Set) Or(o Set) {
+	for i, w := range o.words[:min(len(s.words), len(o.words))] {
+		s.words[i] |= w
+	}
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s Set) Clone() Set { return Set{slices.Clone(s.words)} }
+
+// All yields the rows in s in ascending order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range s.words {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*wordBits + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}

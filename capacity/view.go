@@ -1,0 +1,172 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+
+	"berth/api"
+)
+
+// View is an immutable snapshot of a table. Hosts are numbered by row, from 0 to
+// Rows()-1, with holes where hosts were removed; a row means nothing outside its
+// view, and nothing may be decided by the order of rows. The zero View has no
+// hosts. Any number of goroutines may use one.
+type View struct{ d *data }
+
+var nothing data
+
+func (v View) data() *data {
+	if v.d == nil {
+		return &nothing
+	}
+	return v.d
+}
+
+// Len returns the number of hosts.
+func (v View) Len() int { return v.data().hosts }
+
+// Rows returns the number of rows, holes included; a multiple of ChunkHosts.
+func (v View) Rows() int { return len(v.data().chunks) * ChunkHosts }
+
+// Now returns the zone time that the view was taken at.
+func (v View) Now() api.Instant { return v.data().now }
+
+// Row returns the row of a host.
+func (v View) Row(id api.HostID) (row int, known bool) { return v.data().row(id) }
+
+// ID returns the host in row, "" for a hole.
+func (v View) ID(row int) api.HostID {
+	if s := v.data().spec(row); s != nil {
+		return s.ID
+	}
+	return ""
+}
+
+// IDPrefix returns the first eight bytes of the host id in row as a number:
+// where two differ, they order as the ids do.
+func (v View) IDPrefix(row int) uint64 {
+	c, i := v.data().at(row)
+	return c.prefixes.at[i]
+}
+
+// Spec returns the description of the host in row, zero for a hole. Its map and
+// slice belong to the view and must not be written.
+func (v View) Spec(row int) Spec {
+	if s := v.data().spec(row); s != nil {
+		return *s
+	}
+	return Spec{}
+}
+
+// Generation returns the generation of the host in row.
+func (v View) Generation(row int) uint64 {
+	c, i := v.data().at(row)
+	return c.generations.at[i]
+}
+
+// Classes returns every resource class that a host has or had, in order.
+func (v View) Classes() []api.ResourceClass {
+	return slices.Sorted(slices.Values(v.data().classes.list))
+}
+
+// Capacity returns the capacity of the host in row; 0 for a class it lacks.
+func (v View) Capacity(row int, class api.ResourceClass) int64 {
+	return v.read(row, class, func(c *column) *block[int64] { return c.capacity })
+}
+
+// FreeFromNow returns the capacity less the peak of firm use from now on. It is
+// below 0 on an over-full host.
+func (v View) FreeFromNow(row int, class api.ResourceClass) int64 {
+	return v.read(row, class, func(c *column) *block[int64] { return c.free })
+}
+
+// FreeNow returns the capacity less firm and preemptible use at this instant.
+// It is below 0 on an over-full host.
+func (v View) FreeNow(row int, class api.ResourceClass) int64 {
+	return v.read(row, class, func(c *column) *block[int64] { return c.now })
+}
+
+func (v View) read(row int, class api.ResourceClass, pick func(*column) *block[int64]) int64 {
+	c, i := v.data().at(row)
+	if col := c.column(v.data().classes.of(class)); col != nil {
+		return pick(col).at[i]
+	}
+	return 0
+}
+
+// FreeOver returns how much of class a claim of kind over w could have on the
+// host in row, whatever its units: the least room at any instant of the window
+// from now on. A firm claim also needs room beside the preemptibles if its
+// window has begun; a preemptible needs room at this instant only. It is below 0
+// on an over-full host, and the whole capacity for a window that has passed.
+func (v View) FreeOver(row int, class api.ResourceClass, w api.Window, kind api.Class) int64 {
+	c, i := v.data().at(row)
+	if c.specs.at[i] == nil {
+		return 0
+	}
+	return c.freeOver(i, v.data().classes.of(class), w, kind, v.data().now)
+}
+
+// Fits is Table.Fits on the view.
+func (v View) Fits(id api.HostID, c api.Claim) error {
+	row, known := v.Row(id)
+	if !known {
+		return api.Errorf(api.CodeNotFound, "no such host")
+	}
+	return v.data().fits(row, c)
+}
+
+// Usage returns what is in use on a host at this instant, firm and preemptible;
+// classes that nothing uses are absent, and an unknown host uses nothing.
+func (v View) Usage(id api.HostID) api.Resources {
+	row, known := v.Row(id)
+	if !known {
+		return api.Resources{}
+	}
+	used := api.Resources{}
+	for _, class := range v.data().classes.list {
+		if n := v.Capacity(row, class) - v.FreeNow(row, class); n != 0 {
+			used[class] = n
+		}
+	}
+	return used
+}
+
+// Totals returns, for each class that a host that is up and enabled has, the sum
+// of the capacity and of what is free from now on, and the smallest and largest
+// amount that one slot may have there. Sums stop at the largest int64; what is
+// over-full counts as 0 free.
+func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
+	serving := v.Up()
+	serving.And(v.Enabled())
+	out := map[api.ResourceClass]api.ClassTotals{}
+	for _, class := range v.data().classes.list {
+		t := api.ClassTotals{SlotMin: math.MaxInt64}
+		hosts := 0
+		for row := range serving.All() {
+			c, i := v.data().at(row)
+			have, ok := c.specs.at[i].Inventory[class]
+			if !ok {
+				continue
+			}
+			hosts++
+			n, capacity := have.Normal(), have.Capacity()
+			t.Total = addCapped(t.Total, capacity)
+			t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
+			t.SlotMin = min(t.SlotMin, n.MinUnit)
+			t.SlotMax = max(t.SlotMax, min(n.MaxUnit, capacity))
+		}
+		if hosts > 0 {
+			out[class] = t
+		}
+	}
+	return out
+}
+
+// addCapped returns a + b, for amounts of at least 0, or the largest int64.
+func addCapped(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
