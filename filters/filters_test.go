@@ -1,0 +1,166 @@
+package filters_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/filters"
+)
+
+func spec(id string, memory, disk int64) capacity.Spec {
+	return capacity.Spec{
+		ID: api.HostID(id), Up: true, Enabled: true, Pool: api.PoolShared,
+		Inventory: map[api.ResourceClass]api.Inventory{
+			api.MemoryMB: {Total: memory}, api.DiskGB: {Total: disk},
+		},
+	}
+}
+
+func view(specs ...capacity.Spec) capacity.View {
+	t := capacity.NewTable()
+	for _, s := range specs {
+		t.Put(s)
+	}
+	return t.View()
+}
+
+// host10 is the reference fleet: host k has 10k of memory and 100k of disk.
+func host10() capacity.View {
+	var specs []capacity.Spec
+	for k := range int64(10) {
+		specs = append(specs, spec(fmt.Sprintf("host%02d", k+1), 10*(k+1), 100*(k+1)))
+	}
+	return view(specs...)
+}
+
+func request(class api.Class, end api.Instant, r api.Resources) *api.Request {
+	return &api.Request{
+		Groups: []api.Group{{Count: 1, Resources: r}}, Class: class,
+		Window: api.Window{Start: 0, End: end},
+	}
+}
+
+func names(v capacity.View, s capacity.Set) []string {
+	var out []string
+	for row := range s.All() {
+		out = append(out, string(v.ID(row)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func run(v capacity.View, req *api.Request, fs ...filters.Filter) ([]string, api.Refusals) {
+	pass, why := filters.Run(fs, v, req, &req.Groups[0])
+	return names(v, pass), why
+}
+
+// Acceptance case 17: without a filter all hosts pass.
+func TestCase17AllHosts(t *testing.T) {
+	got, why := run(host10(), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50}))
+	assert.Len(t, got, 10)
+	assert.Equal(t, api.Refusals{Considered: 10, Offering: 10}, why)
+}
+
+// Acceptance case 18: a flavor of 50 MB and 500 GB passes host05 to host10.
+func TestCase18FlavorFilter(t *testing.T) {
+	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50, api.DiskGB: 500})
+	got, why := run(host10(), req, filters.Default(nil)...)
+	assert.Equal(t, []string{"host05", "host06", "host07", "host08", "host09", "host10"}, got)
+	assert.Equal(t, api.Refusals{
+		Considered: 10, Offering: 6,
+		Filters: []api.FilterCount{{Filter: "capacity", Hosts: 4}},
+	}, why)
+}
+
+// Acceptance case 20: a host with 512 MB takes 512 MB and not 513.
+func TestCase20Units(t *testing.T) {
+	v := view(spec("h", 512, 1))
+	got, _ := run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 512}), filters.Capacity())
+	assert.Len(t, got, 1)
+	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 513}), filters.Capacity())
+	assert.Empty(t, got)
+	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{"CUSTOM_GPU": 1}), filters.Capacity())
+	assert.Empty(t, got, "a class that the host does not name")
+}
+
+func TestHostState(t *testing.T) {
+	up, down, disabled := spec("up", 1, 1), spec("down", 1, 1), spec("disabled", 1, 1)
+	down.Up, disabled.Enabled = false, false
+	got, why := run(view(up, down, disabled), request(api.Firm, api.Forever, nil), filters.HostState())
+	assert.Equal(t, []string{"up"}, got)
+	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2}}, why.Filters)
+}
+
+func TestPool(t *testing.T) {
+	d, r, s, x := spec("d", 1, 1), spec("r", 1, 1), spec("s", 1, 1), spec("x", 1, 1)
+	d.Pool, r.Pool, s.Pool, x.Pool = api.PoolOnDemand, api.PoolReservable, api.PoolShared, ""
+	v := view(d, r, s, x)
+	for _, c := range []struct {
+		req  *api.Request
+		want []string
+	}{
+		{request(api.Firm, api.Forever, nil), []string{"d", "s"}},
+		{request(api.Firm, 100, nil), []string{"d", "s"}},
+		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
+	} {
+		got, _ := run(v, c.req, filters.Pool())
+		assert.Equal(t, c.want, got)
+	}
+}
+
+func TestDriver(t *testing.T) {
+	process, fake := spec("process", 1, 1), spec("fake", 1, 1)
+	process.NeedsCommand = true
+	v := view(process, fake)
+	has := func(f api.FlavorID) bool { return f == "web" }
+	req := request(api.Firm, api.Forever, nil)
+	for flavor, want := range map[api.FlavorID]int{"web": 2, "vm": 1, "": 1} {
+		req.Groups[0].Flavor = flavor
+		got, _ := run(v, req, filters.Driver(has))
+		assert.Len(t, got, want, "flavor %q", flavor)
+	}
+	req.Groups[0].Flavor = "web"
+	got, _ := run(v, req, filters.Driver(nil))
+	assert.Equal(t, []string{"fake"}, got)
+}
+
+// Counts add up for any fleet: a host is counted once, by the first filter that
+// drops it.
+func TestRunAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var specs []capacity.Spec
+		for i := range rapid.IntRange(0, 80).Draw(t, "hosts") {
+			s := spec(fmt.Sprint(i), rapid.Int64Range(0, 4).Draw(t, "memory"), 1)
+			s.Up, s.Enabled = rapid.Bool().Draw(t, "up"), rapid.Bool().Draw(t, "enabled")
+			s.NeedsCommand = rapid.Bool().Draw(t, "needs")
+			s.Pool = rapid.SampledFrom([]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}).Draw(t, "pool")
+			specs = append(specs, s)
+		}
+		got, why := run(view(specs...), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 2}), filters.Default(nil)...)
+		sum := why.Offering
+		for _, f := range why.Filters {
+			require.Positive(t, f.Hosts)
+			sum += f.Hosts
+		}
+		require.Equal(t, why.Considered, sum)
+		require.Equal(t, len(specs), why.Considered)
+		require.Len(t, got, why.Offering)
+	})
+}
+
+func ExampleRun() {
+	down := spec("b", 4096, 1)
+	down.Up = false
+	v := view(spec("a", 512, 1), down, spec("c", 4096, 1))
+	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 1024})
+	pass, why := filters.Run(filters.Default(nil), v, req, &req.Groups[0])
+	fmt.Println(names(v, pass), why.Considered, why.Filters)
+	// Output: [c] 3 [{host_state 1} {capacity 1}]
+}
