@@ -1,0 +1,77 @@
+// Package driver says what a host must be able to do with instances. Its
+// sub-packages do it: process runs real processes, fake only remembers.
+package driver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"berth/api"
+)
+
+// ErrEnded is what Start returns for an instance that ran here and has ended.
+// It is not started again; List says how it ended.
+var ErrEnded = errors.New("the instance has ended here; it is not started again")
+
+// State is what a driver knows of one instance that it has not forgotten.
+type State struct {
+	Host     api.HostID
+	Instance api.InstanceID
+	Status   api.Status // ACTIVE, SHUTOFF (ended with exit code 0) or ERROR
+	Fault    string     // why, with ERROR only; at most api.FaultMaxBytes
+}
+
+// Driver starts and stops instances. Calls are keyed by instance id, which no two
+// hosts share, and what is already so is a success: every call may be repeated
+// after a crash at any point. All methods may be called from several goroutines;
+// two calls for one instance wait for each other.
+type Driver interface {
+	// Start makes w run on host and returns once it does. It returns nil when w
+	// runs already, ErrEnded when it has ended, and any other error when it
+	// cannot run: such an instance is then in List as ERROR, and a repeat returns
+	// an error again. When ctx ends first nothing is promised but what List says.
+	Start(ctx context.Context, host api.HostID, w api.Workload) error
+
+	// Stop ends the instance, softly and then hard, and returns nil when nothing
+	// of it is left on this host: no process, no file, no entry in List. It
+	// returns an error when that could not be verified before ctx ended.
+	Stop(ctx context.Context, id api.InstanceID) error
+
+	// List returns every instance that the driver has not forgotten, by id: those
+	// that run, also from before a restart, those that ended by themselves and
+	// those that could not be started.
+	List(ctx context.Context) ([]State, error)
+
+	// Changed gets a value after instances have ended by themselves, and one
+	// value may stand for many. It is the same channel in each call, and is
+	// never closed; it has one reader.
+	Changed() <-chan struct{}
+
+	// Describe says for the log what the driver does and which limits it can
+	// hold an instance to.
+	Describe() string
+}
+
+// Reason returns err's text as a fault to report: valid UTF-8 on one line, of
+// at most api.FaultMaxBytes bytes, cut where a character begins.
+func Reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return Clip(err.Error())
+}
+
+// Clip returns text under the rules of Reason.
+func Clip(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) <= api.FaultMaxBytes {
+		return text
+	}
+	cut := api.FaultMaxBytes
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
+}

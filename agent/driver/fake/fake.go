@@ -1,0 +1,190 @@
+// Package fake is a driver that starts nothing: it remembers what it was told,
+// in memory. One of it serves thousands of hosts, and it holds no goroutine.
+// It is for demonstrations, benchmarks and tests of everything above a driver.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// ErrInjected is the failure of a start that FailEvery chose.
+var ErrInjected = errors.New("injected failure of the fake driver")
+
+// Options say how a fake should behave. The zero value does everything at once
+// and without failures.
+type Options struct {
+	StartDelay time.Duration // how long a start takes; at least 0
+	StopDelay  time.Duration // how long a stop takes; at least 0
+	FailEvery  int           // each n-th start fails with ErrInjected; 0 for none
+	// FailStart and FailStop, when set, are asked before each start and stop; an
+	// error is its outcome. They may be called from several goroutines.
+	FailStart func(host api.HostID, w api.Workload) error
+	FailStop  func(id api.InstanceID) error
+}
+
+// Driver is a fake. Use New.
+type Driver struct {
+	opts    Options
+	changed chan struct{}
+
+	turns   driver.Turns
+
+	mu     sync.Mutex // guards what follows
+	states map[api.InstanceID]driver.State
+	starts int
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns a fake that runs nothing yet.
+func New(o Options) *Driver {
+	return &Driver{opts: o, changed: make(chan struct{}, 1), states: map[api.InstanceID]driver.State{}}
+}
+
+// Start remembers w as running. See driver.Driver.
+func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) error {
+	leave, err := d.turns.Take(ctx, w.Instance)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if known, err := d.known(host, w.Instance); known {
+		return err
+	}
+	if err = pause(ctx, d.opts.StartDelay); err != nil {
+		return err
+	}
+	if d.opts.FailStart != nil {
+		err = d.opts.FailStart(host, w)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starts++
+	if err == nil && d.opts.FailEvery > 0 && d.starts%d.opts.FailEvery == 0 {
+		err = ErrInjected
+	}
+	s := driver.State{Host: host, Instance: w.Instance, Status: api.StatusActive}
+	if err != nil {
+		s.Status, s.Fault = api.StatusError, driver.Reason(err)
+	}
+	d.states[w.Instance] = s
+	return err
+}
+
+// known reports whether the instance has a state, and what Start makes of it.
+func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, ok := d.states[id]
+	switch {
+	case !ok:
+		return false, nil
+	case s.Host != host:
+		return true, fmt.Errorf("the instance is on host %s", s.Host)
+	case s.Status == api.StatusActive:
+		return true, nil
+	case s.Status == api.StatusError:
+		return true, errors.New(s.Fault)
+	}
+	return true, driver.ErrEnded
+}
+
+// Stop forgets the instance. See driver.Driver.
+func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
+	leave, err := d.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d.mu.Lock()
+	_, ok := d.states[id]
+	d.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := pause(ctx, d.opts.StopDelay); err != nil {
+		return err
+	}
+	if d.opts.FailStop != nil {
+		if err := d.opts.FailStop(id); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	delete(d.states, id)
+	d.mu.Unlock()
+	return nil
+}
+
+// List returns what the fake remembers, by instance id.
+func (d *Driver) List(context.Context) ([]driver.State, error) {
+	d.mu.Lock()
+	all := slices.Collect(maps.Values(d.states))
+	d.mu.Unlock()
+	slices.SortFunc(all, func(a, b driver.State) int {
+		return strings.Compare(string(a.Instance), string(b.Instance))
+	})
+	return all, nil
+}
+
+// Changed gets a value after Exit.
+func (d *Driver) Changed() <-chan struct{} { return d.changed }
+
+// Describe says that nothing real runs.
+func (d *Driver) Describe() string { return "fake: remembers instances, runs nothing, limits nothing" }
+
+// Exit lets a running instance end by itself with an exit code and reports
+// whether it ran.
+func (d *Driver) Exit(id api.InstanceID, code int) bool {
+	d.mu.Lock()
+	s, ok := d.states[id]
+	ok = ok && s.Status == api.StatusActive
+	if ok {
+		s.Status = api.StatusShutoff
+		if code != 0 {
+			s.Status, s.Fault = api.StatusError, fmt.Sprintf("exit code %d", code)
+		}
+		d.states[id] = s
+	}
+	d.mu.Unlock()
+	if ok {
+		select {
+		case d.changed <- struct{}{}:
+		default: // a value that waits says the same
+		}
+	}
+	return ok
+}
+
+// Starts returns how many starts were carried out, failed ones included and
+// repeats not.
+func (d *Driver) Starts() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.starts
+}
+
+// pause waits for delay or until ctx ends.
+func pause(ctx context.Context, delay time.Duration) error {
+	if delay <= 0 {
+		return nil
+	}
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

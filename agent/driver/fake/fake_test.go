@@ -1,0 +1,116 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func work(id string) api.Workload { return api.Workload{Instance: api.InstanceID(id)} }
+
+func TestLife(t *testing.T) {
+	ctx := t.Context()
+	d := New(Options{})
+	require.NoError(t, d.Start(ctx, "h", work("b")))
+	require.NoError(t, d.Start(ctx, "h", work("a")))
+	require.NoError(t, d.Start(ctx, "h", work("a")), "what is already so is a success")
+	require.Error(t, d.Start(ctx, "other", work("a")), "an instance has one host")
+	assert.Equal(t, 2, d.Starts())
+
+	assert.True(t, d.Exit("a", 0))
+	assert.False(t, d.Exit("a", 0), "it has ended")
+	assert.True(t, d.Exit("b", 3))
+	<-d.Changed()
+	assert.Empty(t, d.Changed(), "one value stands for both")
+	require.ErrorIs(t, d.Start(ctx, "h", work("a")), driver.ErrEnded)
+	require.EqualError(t, d.Start(ctx, "h", work("b")), "exit code 3")
+
+	got, err := d.List(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []driver.State{
+		{Host: "h", Instance: "a", Status: api.StatusShutoff},
+		{Host: "h", Instance: "b", Status: api.StatusError, Fault: "exit code 3"},
+	}, got)
+
+	require.NoError(t, d.Stop(ctx, "a"))
+	require.NoError(t, d.Stop(ctx, "a"), "what is already so is a success")
+	require.NoError(t, d.Stop(ctx, "b"))
+	got, err = d.List(ctx)
+	require.NoError(t, err)
+	assert.Empty(t, got)
+}
+
+func TestInjectedFailures(t *testing.T) {
+	ctx := t.Context()
+	d := New(Options{FailEvery: 3, FailStop: func(id api.InstanceID) error {
+		if id == "i2" {
+			return errors.New("stuck")
+		}
+		return nil
+	}})
+	for i := 1; i <= 6; i++ {
+		err := d.Start(ctx, "h", work(fmt.Sprint("i", i)))
+		assert.Equal(t, i%3 == 0, errors.Is(err, ErrInjected), "start %d", i)
+	}
+	require.EqualError(t, d.Stop(ctx, "i2"), "stuck")
+	require.NoError(t, d.Stop(ctx, "i3"))
+	got, err := d.List(ctx)
+	require.NoError(t, err)
+	assert.Len(t, got, 5)
+	assert.Equal(t, api.StatusError, got[4].Status)
+
+	d = New(Options{FailStart: func(h api.HostID, _ api.Workload) error { return fmt.Errorf("%s is full", h) }})
+	require.EqualError(t, d.Start(ctx, "h", work("a")), "h is full")
+	require.EqualError(t, d.Start(ctx, "h", work("a")), "h is full", "it is remembered")
+}
+
+func TestDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(Options{StartDelay: time.Second, StopDelay: 2 * time.Second})
+		begin := time.Now()
+		done := make(chan error, 2)
+		for range 2 { // the second waits for the first and finds it done
+			go func() { done <- d.Start(t.Context(), "h", work("a")) }()
+		}
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		assert.Equal(t, time.Second, time.Since(begin))
+		assert.Equal(t, 1, d.Starts())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, d.Stop(ctx, "a"), context.DeadlineExceeded)
+		require.ErrorIs(t, d.Stop(ctx, "a"), context.DeadlineExceeded, "ctx is over")
+		list, err := d.List(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, list, 1, "a stop that did not end forgets nothing")
+		require.NoError(t, d.Stop(t.Context(), "a"))
+		assert.Equal(t, 4*time.Second, time.Since(begin))
+	})
+}
+
+func BenchmarkStart(b *testing.B) {
+	d := New(Options{})
+	ids := make([]api.Workload, b.N)
+	for i := range ids {
+		ids[i] = work(fmt.Sprint(i))
+	}
+	b.ResetTimer()
+	for i := range ids {
+		if err := d.Start(b.Context(), "h", ids[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

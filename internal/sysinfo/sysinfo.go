@@ -1,0 +1,67 @@
+// Package sysinfo reads what a Linux machine has: processors, memory, disk, and
+// which boot this is. It keeps nothing, and every function may be called from
+// several goroutines.
+package sysinfo
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CPUs returns how many processors this process may use, at least 1.
+func CPUs() int64 { return int64(runtime.NumCPU()) }
+
+// MemoryMB returns the machine's memory in mebibytes, rounded down, as MemTotal
+// of /proc/meminfo has it.
+func MemoryMB() (int64, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, fmt.Errorf("reading the machine's memory: %w", err)
+	}
+	return memoryMB(text)
+}
+
+func memoryMB(meminfo []byte) (int64, error) {
+	for line := range bytes.Lines(meminfo) {
+		rest, ok := strings.CutPrefix(string(line), "MemTotal:")
+		if !ok {
+			continue
+		}
+		fields := strings.Fields(rest)
+		if len(fields) != 2 || fields[1] != "kB" {
+			break
+		}
+		kib, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil || kib < 0 {
+			break
+		}
+		return kib / 1024, nil
+	}
+	return 0, fmt.Errorf("reading the machine's memory: no MemTotal in kB among %d bytes", len(meminfo))
+}
+
+// DiskGB returns the size in gibibytes, rounded down, of the file system that
+// holds dir.
+func DiskGB(dir string) (int64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("reading the disk below %s: %w", dir, err)
+	}
+	return int64(fs.Blocks * uint64(fs.Frsize) >> 30), nil
+}
+
+// BootID returns the kernel's random name for this boot of the machine. Process
+// ids and start times of two boots must not be compared.
+func BootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("reading the boot id: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
