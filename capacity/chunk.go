@@ -132,18 +132,15 @@ func (c *chunk) setTrait(trait, i int, on bool) {
 // freeOver returns the room of host i in class over w for a claim of kind.
 func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
 	col := c.column(class)
-	if col == nil {
+	if col == nil || w.End <= now {
 		return 0
-	}
-	end := w.End.Add(c.specs.at[i].Gap)
-	if end <= now {
-		return col.capacity.at[i] // all of it lies in the past: nothing is in the way
 	}
 	if kind == api.Preemptible {
 		return col.now.at[i]
 	}
 	free := col.free.at[i]
 	if c.timed.has(i) {
+		end := w.End.Add(c.specs.at[i].Gap)
 		peak := c.timelines.at[i].peak(class, col.firm.at[i], max(w.Start, now), end)
 		free = col.capacity.at[i] - peak
 	}

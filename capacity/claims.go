@@ -3,8 +3,8 @@ package capacity
 import "berth/api"
 
 // Fits returns nil if c can be claimed on the host, and else says why not:
-// not_found for an unknown host, invalid for a malformed claim or an amount that
-// the host's units do not allow, no_capacity if the room is not there at some
+// not_found for an unknown host, invalid for a malformed claim, a window that has
+// passed or an amount that the host's units do not allow, no_capacity if the room is not there at some
 // instant of the window. It does not look at whether the host is up or enabled.
 func (t *Table) Fits(id api.HostID, c api.Claim) error {
 	row, known := t.row(id)

@@ -110,6 +110,9 @@ func (d *data) fits(row int, c api.Claim) error {
 	if !c.Window.Valid() {
 		return api.Errorf(api.CodeInvalid, "window must end after it starts")
 	}
+	if c.Window.End <= d.now {
+		return api.Errorf(api.CodeInvalid, "window has passed")
+	}
 	if !c.Class.Valid() {
 		return api.Errorf(api.CodeInvalid, "class must be %q or %q", api.Firm, api.Preemptible)
 	}

@@ -50,8 +50,8 @@ func (m *model) useNow(id api.HostID, class api.ResourceClass) int64 {
 
 func (m *model) freeOver(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
 	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
-	if end <= m.now {
-		return total
+	if w.End <= m.now {
+		return 0
 	}
 	if kind == api.Preemptible {
 		return total - m.useNow(id, class)
@@ -76,6 +76,9 @@ func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 	s, ok := m.specs[id]
 	if !ok {
 		return api.CodeNotFound
+	}
+	if c.Window.End <= m.now {
+		return api.CodeInvalid
 	}
 	for _, class := range c.Resources.Classes() {
 		if c.Resources[class] > m.freeOver(id, class, c.Window, c.Class) {

@@ -71,6 +71,9 @@ func (v View) gather(pick func(*chunk) *mask) Set {
 // which Fits returns nil. An empty r fits everywhere.
 func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Class) {
 	d := v.data()
+	if w.End <= d.now {
+		clear(pass.words)
+	}
 	for _, name := range r.Classes() {
 		class := d.classes.of(name)
 		for n, c := range d.chunks {
@@ -88,15 +91,11 @@ func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Cla
 func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
 	col := c.column(class)
 	first, second := col.tests(w, kind, d.now)
-	plain := w.End > d.now // else the window may have passed, by the gap of each host
 	for n, word := range words {
 		if word == 0 {
 			continue
 		}
 		slow := c.timed[n] | col.odd[n]
-		if !plain {
-			slow = c.live[n]
-		}
 		fit := word & fitting(first.at[n*wordBits:][:wordBits], second.at[n*wordBits:][:wordBits], want)
 		words[n] = fit &^ slow
 		for i := range (Set{[]uint64{word & slow}}).All() {
@@ -138,6 +137,9 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 	d := v.data()
 	out := make([]int64, v.Rows())
 	number := d.classes.of(class)
+	if w.End <= d.now {
+		return out
+	}
 	for n, c := range d.chunks {
 		col := c.column(number)
 		if col == nil {
@@ -148,11 +150,7 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 		for i := range part {
 			part[i] = min(first.at[i], second.at[i])
 		}
-		slow := c.timed
-		if w.End <= d.now {
-			slow = c.live
-		}
-		for i := range (Set{slow[:]}).All() {
+		for i := range (Set{c.timed[:]}).All() {
 			part[i] = c.freeOver(i, number, w, kind, d.now)
 		}
 	}

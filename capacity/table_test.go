@@ -68,6 +68,9 @@ func TestMalformedClaims(t *testing.T) {
 	c := open(1, api.Firm)
 	c.Window.End = c.Window.Start
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(table.Claim("h", c)))
+	table.Advance(10)
+	c.Window = api.Window{Start: 1, End: 10}
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(table.Claim("h", c)), "a window that has passed")
 	c = open(1, "soft")
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(table.Claim("h", c)))
 	assert.Equal(t, api.CodeNotFound, api.CodeOf(table.Claim("nobody", open(1, api.Firm))))

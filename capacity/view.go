@@ -98,7 +98,7 @@ func (v View) read(row int, class api.ResourceClass, pick func(*column) *block[i
 // host in row, whatever its units: the least room at any instant of the window
 // from now on. A firm claim also needs room beside the preemptibles if its
 // window has begun; a preemptible needs room at this instant only. It is below 0
-// on an over-full host, and the whole capacity for a window that has passed.
+// on an over-full host, and 0 for a window that has passed.
 func (v View) FreeOver(row int, class api.ResourceClass, w api.Window, kind api.Class) int64 {
 	c, i := v.data().at(row)
 	if c.specs.at[i] == nil {
