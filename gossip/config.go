@@ -1,0 +1,175 @@
+package gossip
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"berth/api"
+)
+
+// Dialer opens a connection to a peer's gateway or node listener: TLS with the
+// protocol api.ALPNGossip, the peer authenticated and known to belong to the
+// pool. It returns when ctx ends. The endpoint is one of Config.Endpoints or
+// one that PeerStore has kept.
+type Dialer func(ctx context.Context, endpoint string) (net.Conn, error)
+
+// PeerStore keeps endpoints that were found good, over restarts. One goroutine
+// calls it.
+type PeerStore interface {
+	// Load returns what was saved last, nothing if nothing was.
+	Load() ([]string, error)
+	// Save replaces what was saved: at most PeersKeptMax endpoints, in order.
+	Save(endpoints []string) error
+}
+
+// Config says what a pool is and what it works with.
+type Config struct {
+	Name string // of the pool; all its members agree on it: a valid name, such as "zone" or a link id
+	Self string // this node's SyntheticName; unique in the pool
+
+	// Endpoints returns where members, this one included or not, may be reached
+	// now; at most EndpointsMax count. It is called often and must not block.
+	Endpoints func() []string
+	Dial      Dialer
+
+	// Digest returns this zone's own digest, or nil if it has nothing to say. It
+	// is called from several goroutines and must not block. The digest is not
+	// changed afterwards.
+	Digest func() *api.Digest
+	// OnDigest is told of each digest that is newer than those heard before of
+	// its zone, from one goroutine. It may be nil, and must not change it.
+	OnDigest func(api.Digest)
+	// Zones are those whose digests may travel here; others are ignored and
+	// counted. Empty means the first DigestsMax that are heard.
+	Zones []api.ZoneID
+
+	Peers  PeerStore // may be nil: nothing is kept
+	Tuning Tuning    // zero values take those of ZoneTuning
+	Logger *slog.Logger
+	// Now is the clock that the deadlines of connections are measured by.
+	Now func() time.Time
+}
+
+// Tuning sets the pace of a pool. All members should have the same.
+type Tuning struct {
+	ProbeInterval    time.Duration // between checks of one member each
+	ProbeTimeout     time.Duration // until others are asked to check it too; below ProbeInterval
+	GossipInterval   time.Duration // between rounds of news
+	PushPullInterval time.Duration // between exchanges of everything with one member
+	StreamTimeout    time.Duration // of such an exchange
+	RejoinMin        time.Duration // between first attempts at an endpoint without a live member
+	RejoinMax        time.Duration // between attempts in the long run
+	DigestInterval   time.Duration // between readings of the own digest
+	DigestTTL        time.Duration // after which a digest nobody stands for is no longer passed on
+}
+
+// ZoneTuning returns the pace between the nodes of one zone.
+func ZoneTuning() Tuning {
+	return Tuning{
+		ProbeInterval: time.Second, ProbeTimeout: 500 * time.Millisecond,
+		GossipInterval: 200 * time.Millisecond, PushPullInterval: 30 * time.Second, StreamTimeout: 10 * time.Second,
+		RejoinMin: time.Second, RejoinMax: 30 * time.Second,
+		DigestInterval: 5 * time.Second, DigestTTL: 10 * time.Minute,
+	}
+}
+
+// LinkTuning returns the pace between two zones, whose nodes may be far apart.
+func LinkTuning() Tuning {
+	t := ZoneTuning()
+	t.ProbeInterval, t.ProbeTimeout = 2*time.Second, time.Second
+	t.GossipInterval = 500 * time.Millisecond
+	return t
+}
+
+// normal returns the tuning with its defaults filled in.
+func (t Tuning) normal() Tuning {
+	def := ZoneTuning()
+	for _, f := range []struct{ v, def *time.Duration }{
+		{&t.ProbeInterval, &def.ProbeInterval},
+		{&t.ProbeTimeout, &def.ProbeTimeout},
+		{&t.GossipInterval, &def.GossipInterval},
+		{&t.PushPullInterval, &def.PushPullInterval},
+		{&t.StreamTimeout, &def.StreamTimeout},
+		{&t.RejoinMin, &def.RejoinMin},
+		{&t.RejoinMax, &def.RejoinMax},
+		{&t.DigestInterval, &def.DigestInterval},
+		{&t.DigestTTL, &def.DigestTTL},
+	} {
+		if *f.v == 0 {
+			*f.v = *f.def
+		}
+	}
+	return t
+}
+
+// validate returns an invalid-input error unless all durations are positive and
+// in order.
+func (t Tuning) validate() error {
+	least := min(t.ProbeInterval, t.ProbeTimeout, t.GossipInterval, t.PushPullInterval, t.StreamTimeout,
+		t.RejoinMin, t.RejoinMax, t.DigestInterval, t.DigestTTL)
+	switch {
+	case least < time.Millisecond:
+		return api.Errorf(api.CodeInvalid, "gossip intervals must be at least a millisecond")
+	case t.ProbeTimeout >= t.ProbeInterval:
+		return api.Errorf(api.CodeInvalid, "the gossip probe timeout must be below the probe interval")
+	case t.RejoinMin > t.RejoinMax:
+		return api.Errorf(api.CodeInvalid, "the shortest gossip rejoin interval must not exceed the longest")
+	}
+	return nil
+}
+
+// normal returns the configuration with its defaults filled in, or an
+// invalid-input error.
+func (c Config) normal() (Config, error) {
+	if err := api.CheckName("pool", c.Name); err != nil {
+		return c, err
+	}
+	if err := checkName(c.Self); err != nil {
+		return c, err
+	}
+	if c.Endpoints == nil || c.Dial == nil || c.Digest == nil || c.Logger == nil || c.Now == nil {
+		return c, api.Errorf(api.CodeInvalid, "a gossip pool needs endpoints, a dialer, a digest, a logger and a clock")
+	}
+	if len(c.Zones) > DigestsMax {
+		return c, api.Errorf(api.CodeInvalid, "a gossip pool carries digests of at most %d zones", DigestsMax)
+	}
+	if c.Peers == nil {
+		c.Peers = noPeers{}
+	}
+	c.Tuning = c.Tuning.normal()
+	return c, c.Tuning.validate()
+}
+
+// noPeers keeps nothing.
+type noPeers struct{}
+
+func (noPeers) Load() ([]string, error) { return nil, nil }
+func (noPeers) Save([]string) error     { return nil }
+
+// Stats counts what a pool heard and what it ignored.
+type Stats struct {
+	DigestsHeard     uint64 // newer than what was known
+	DigestsMalformed uint64 // or in a message that was
+	DigestsTooLarge  uint64 // above DigestMaxBytes
+	DigestsForeign   uint64 // of a zone that is not of this pool
+	DigestsExpired   uint64 // that nobody has stood for for DigestTTL
+	DigestsUnsent    uint64 // own ones that were malformed or too large
+	PacketsDropped   uint64 // to members that could not be reached or were slow
+	FramesRefused    uint64 // packets of a kind or size that no member sends
+	ConnsRefused     uint64 // above a limit, or for another pool
+}
+
+type counters struct {
+	heard, malformed, tooLarge, foreign, expired, unsent, dropped, garbage, refused atomic.Uint64
+}
+
+func (c *counters) stats() Stats {
+	return Stats{
+		DigestsHeard: c.heard.Load(), DigestsMalformed: c.malformed.Load(), DigestsTooLarge: c.tooLarge.Load(),
+		DigestsForeign: c.foreign.Load(), DigestsExpired: c.expired.Load(), DigestsUnsent: c.unsent.Load(),
+		PacketsDropped: c.dropped.Load(), FramesRefused: c.garbage.Load(), ConnsRefused: c.refused.Load(),
+	}
+}

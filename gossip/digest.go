@@ -1,0 +1,192 @@
+package gossip
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// Limits of digests.
+const (
+	DigestMaxBytes    = 64 << 10 // of one encoded digest
+	BroadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
+	DigestsMax        = 2        // zones of one pool: those at the two ends of a link
+	labelMaxBytes     = 255      // of one tag or trait
+	wireVersion       = 1        // of messages, states and meta data
+)
+
+// Why a digest was ignored.
+var (
+	errMalformed = errors.New("gossip: malformed digest")
+	errTooLarge  = errors.New("gossip: digest above its limit")
+)
+
+// carried is a digest on its way: the age is what it was, at the sender and by
+// the sender's own measure, since its zone last said it. So a digest that nobody
+// stands for any more grows old everywhere, whoever passes it on.
+type carried struct {
+	AgeMS  uint64 `cbor:"1,keyasint"`
+	Digest []byte `cbor:"2,keyasint"` // an encoded api.Digest
+}
+
+// encodeDigest encodes d, checked as it will be by whoever hears it.
+func encodeDigest(d api.Digest) ([]byte, error) {
+	if err := checkDigest(d); err != nil {
+		return nil, err
+	}
+	raw, err := codec.Marshal(d)
+	if err == nil && len(raw) > DigestMaxBytes {
+		err = errTooLarge
+	}
+	return raw, err
+}
+
+// decodeDigest decodes and checks what a peer sent.
+func decodeDigest(raw []byte) (api.Digest, error) {
+	if len(raw) > DigestMaxBytes {
+		return api.Digest{}, errTooLarge
+	}
+	var d api.Digest
+	if err := codec.Unmarshal(raw, &d); err != nil {
+		return api.Digest{}, errMalformed
+	}
+	return d, checkDigest(d)
+}
+
+// checkDigest returns errMalformed unless d can be shown and counted with: names
+// are printable and in bounds, amounts are not negative.
+func checkDigest(d api.Digest) error {
+	ok := api.ValidName(string(d.Zone)) && printable(d.Health) && d.At >= 0 && d.At < api.Forever &&
+		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*SketchesPerFlavorMax
+	for _, s := range slices.Concat(d.Tags, d.Traits) {
+		ok = ok && printable(s)
+	}
+	for c, t := range d.Classes {
+		ok = ok && c.Valid() && min(t.Total, t.Free, t.SlotMin, t.SlotMax) >= 0
+	}
+	for _, s := range d.Sketches {
+		ok = ok && printable(string(s.Flavor)) && s.Resources.Validate() == nil && s.StartIn >= 0 && s.Fits >= 0
+	}
+	if !ok {
+		return errMalformed
+	}
+	return nil
+}
+
+// SketchesPerFlavorMax is how many start times a digest may sketch per flavor.
+const SketchesPerFlavorMax = 16
+
+func printable(s string) bool {
+	return s != "" && len(s) <= labelMaxBytes && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// Heard is a digest and when its zone said it, by this node's clock and as far
+// as the ages along the way tell.
+type Heard struct {
+	Digest api.Digest
+	At     time.Time
+}
+
+// held is a Heard with its encoding, so that it is passed on as it came.
+type held struct {
+	Heard
+	raw []byte
+}
+
+// table keeps the newest digest of each zone. It has no lock and no clock.
+type table struct {
+	zones []api.ZoneID // whose digests are kept; empty: any, up to DigestsMax
+	ttl   time.Duration
+	held  map[api.ZoneID]held
+}
+
+// verdict is what became of a digest that was offered to a table.
+type verdict int
+
+const (
+	verdictNewer   verdict = iota // kept
+	verdictKnown                  // the one that is kept, or older than it
+	verdictForeign                // of a zone that is not of this pool
+	verdictExpired                // nobody has stood for it for the table's ttl
+)
+
+// offer keeps h if it is newer than what is held: a higher sequence, or the same
+// sequence and a later time of its zone's clock. Where that is what is held, h
+// can show that it was said again. What has expired gives way to anything, so a
+// zone that was restored from a backup and counts from lower is heard again.
+func (t *table) offer(h held, now time.Time) verdict {
+	zone := h.Digest.Zone
+	old, known := t.held[zone]
+	switch {
+	case len(t.zones) > 0 && !slices.Contains(t.zones, zone):
+		return verdictForeign
+	case !known && len(t.held) >= DigestsMax:
+		return verdictForeign
+	case now.Sub(h.At) > t.ttl:
+		return verdictExpired
+	}
+	if known && now.Sub(old.At) <= t.ttl && !newer(h.Digest, old.Digest) {
+		if !newer(old.Digest, h.Digest) && h.At.After(old.At) {
+			old.At = h.At
+			t.held[zone] = old
+		}
+		return verdictKnown
+	}
+	t.held[zone] = h
+	return verdictNewer
+}
+
+// newer reports whether a was said after b by their zone.
+func newer(a, b api.Digest) bool {
+	return a.Sequence > b.Sequence || a.Sequence == b.Sequence && a.At > b.At
+}
+
+// carry returns what may be passed on, in the order of zones.
+func (t *table) carry(now time.Time) []carried {
+	var list []carried
+	for _, zone := range slices.Sorted(maps.Keys(t.held)) {
+		h := t.held[zone]
+		if age := now.Sub(h.At); age <= t.ttl {
+			list = append(list, carried{AgeMS: uint64(max(0, age.Milliseconds())), Digest: h.raw}) //nolint:gosec // not negative
+		}
+	}
+	return list
+}
+
+// open decodes what a peer carried; now is when it arrived.
+func (c carried) open(ttl time.Duration, now time.Time) (held, error) {
+	d, err := decodeDigest(c.Digest)
+	if err != nil {
+		return held{}, err
+	}
+	age := ttl + time.Millisecond // beyond it, how much older does not matter
+	if c.AgeMS <= uint64(max(0, ttl.Milliseconds())) {
+		age = time.Duration(c.AgeMS) * time.Millisecond //nolint:gosec // at most ttl
+	}
+	return held{Heard: Heard{Digest: d, At: now.Add(-age)}, raw: c.Digest}, nil
+}
+
+// encodeState and decodeState carry the digests of a push/pull, encodeMessage
+// and decodeMessage one that is broadcast: a byte of version and CBOR.
+func encodeState(list []carried) ([]byte, error)  { return versioned(list) }
+func encodeMessage(one carried) ([]byte, error)   { return versioned(one) }
+func decodeState(b []byte) (l []carried, e error) { return unversioned[[]carried](b) }
+func decodeMessage(b []byte) (carried, error)     { return unversioned[carried](b) }
+
+func versioned(v any) ([]byte, error) {
+	body, err := codec.Marshal(v)
+	return append([]byte{wireVersion}, body...), err
+}
+
+func unversioned[T any](b []byte) (v T, err error) {
+	if len(b) == 0 || b[0] != wireVersion || codec.Unmarshal(b[1:], &v) != nil {
+		return v, errMalformed
+	}
+	return v, nil
+}

@@ -1,0 +1,243 @@
+package gossip
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Limits of what goes to and from one peer.
+const (
+	QueueMax     = 64               // packets waiting for one peer; more are dropped
+	PacketConns  = 2                // packet connections with one peer: one dialled by each end
+	redialAfter  = time.Second      // between attempts to reach one peer for packets
+	writeTimeout = 5 * time.Second  // for one packet
+	idleTimeout  = 5 * time.Minute  // without a packet, after which a connection is given up
+	dialTimeout  = 2 * greetTimeout // for one attempt to reach a peer
+)
+
+// peer is where packets for one member wait, and the connections that take them
+// from there: whichever is free takes the next.
+type peer struct {
+	name  string
+	queue chan []byte
+
+	// The transport's mutex guards what follows.
+	conns   []net.Conn // oldest first; at most PacketConns
+	dialing bool
+	cut     bool      // the last attempt to reach it failed
+	retry   time.Time // no new attempt before
+}
+
+// offer queues a packet; false if the queue is full.
+func (p *peer) offer(b []byte) bool {
+	select {
+	case p.queue <- b:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain empties the queue of a peer that cannot be reached.
+func (p *peer) drain() (lost uint64) {
+	for {
+		select {
+		case <-p.queue:
+			lost++
+		default:
+			return lost
+		}
+	}
+}
+
+// peer returns where to put packets for name, and starts an attempt to reach it
+// if there is no connection. It returns nil if packets cannot go there just now:
+// the name may come from a peer's message, and only members are worth dialling.
+func (t *transport) peer(name string) (*peer, error) {
+	member := t.known(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errClosed
+	}
+	p := t.peers[name]
+	if p == nil && member {
+		p = t.entry(name)
+	}
+	if p == nil || len(p.conns) > 0 || p.dialing {
+		return p, nil
+	}
+	if !member || t.now().Before(p.retry) {
+		return nil, nil //nolint:nilnil // no peer and no error: the packet is lost, as with UDP
+	}
+	p.dialing = true
+	t.work.Go(func() { t.connect(p) })
+	return p, nil
+}
+
+// entry returns the peer's entry, made if there is room or an idle one to give
+// up for it; nil otherwise. The caller holds mu.
+func (t *transport) entry(name string) *peer {
+	if p := t.peers[name]; p != nil {
+		return p
+	}
+	if len(t.peers) >= PeersMax {
+		for other, p := range t.peers {
+			if len(p.conns) == 0 && !p.dialing {
+				delete(t.peers, other)
+			}
+		}
+	}
+	if len(t.peers) >= PeersMax {
+		return nil
+	}
+	p := &peer{name: name, queue: make(chan []byte, QueueMax)}
+	t.peers[name] = p
+	return p
+}
+
+// connect tries once to reach p.
+func (t *transport) connect(p *peer) {
+	ctx, cancel := t.begin(dialTimeout)
+	defer cancel()
+	conn, err := t.reach(ctx, p.name, KindPacket)
+	t.mu.Lock()
+	p.dialing = false
+	failed := err != nil && len(p.conns) == 0 // it may have dialled us meanwhile
+	if failed {
+		p.cut, p.retry = true, t.now().Add(redialAfter)
+	}
+	t.mu.Unlock()
+	if err == nil {
+		t.adopt(p.name, conn)
+	} else if failed {
+		t.count.dropped.Add(p.drain())
+	}
+}
+
+// adopt puts a registered packet connection to use. The oldest gives way if
+// there are more than PacketConns.
+func (t *transport) adopt(name string, conn net.Conn) {
+	t.mu.Lock()
+	p := t.entry(name)
+	if t.closed || p == nil {
+		t.mu.Unlock()
+		t.count.refused.Add(1)
+		t.drop(conn)
+		return
+	}
+	p.cut = false
+	p.conns = append(p.conns, conn)
+	var old net.Conn
+	if len(p.conns) > PacketConns {
+		old = p.conns[0]
+		p.conns = slices.Delete(p.conns, 0, 1)
+	}
+	t.work.Go(func() { t.carry(p, conn) })
+	t.mu.Unlock()
+	if old != nil {
+		t.drop(old)
+	}
+}
+
+// carry moves packets both ways until the connection breaks or is closed.
+func (t *transport) carry(p *peer, conn net.Conn) {
+	broken := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		t.write(p, conn, broken)
+		_ = conn.Close() // wakes the reader
+	})
+	t.read(p.name, conn)
+	close(broken)
+	t.drop(conn)
+	writer.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.conns = slices.DeleteFunc(p.conns, func(c net.Conn) bool { return c == conn })
+}
+
+// write sends what is queued for p.
+func (t *transport) write(p *peer, conn net.Conn, broken <-chan struct{}) {
+	for {
+		var b []byte
+		select {
+		case b = <-p.queue:
+		case <-broken:
+			return
+		}
+		err := conn.SetWriteDeadline(t.now().Add(writeTimeout))
+		if err == nil {
+			err = writeFrame(conn, b, FrameMaxBytes)
+		}
+		if err != nil {
+			t.count.dropped.Add(1)
+			return
+		}
+	}
+}
+
+// read hands what the peer sends to memberlist. A packet that no member sends is
+// skipped; a frame out of bounds ends the connection.
+func (t *transport) read(name string, conn net.Conn) {
+	for {
+		err := conn.SetReadDeadline(t.now().Add(idleTimeout))
+		var b []byte
+		if err == nil {
+			b, err = readFrame(conn, FrameMaxBytes)
+		}
+		if errors.Is(err, errFrameSize) {
+			t.count.garbage.Add(1)
+		}
+		if err != nil {
+			return
+		}
+		if checkPacket(b) != nil {
+			t.count.garbage.Add(1)
+			continue
+		}
+		select {
+		case t.packets <- &memberlist.Packet{Buf: b, From: address(name), Timestamp: t.now()}:
+		case <-t.done:
+			return
+		}
+	}
+}
+
+// part closes the packet connections with a member that went: one that hangs
+// would swallow what is sent to it after it has come back. It does not block.
+func (t *transport) part(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[name]
+	if t.closed || p == nil || len(p.conns) == 0 {
+		return
+	}
+	open := slices.Clone(p.conns)
+	t.work.Go(func() { // closing TLS waits for a write
+		for _, c := range open {
+			_ = c.Close() // its reader does the rest
+		}
+	})
+}
+
+// linked reports whether there is a packet connection with a member.
+func (t *transport) linked(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[name]
+	return p != nil && len(p.conns) > 0
+}
+
+// cut reports whether the last attempt to reach a member failed.
+func (t *transport) cut(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[name]
+	return p != nil && p.cut
+}

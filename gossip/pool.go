@@ -1,0 +1,238 @@
+package gossip
+
+import (
+	"context"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"berth/api"
+)
+
+// leaveTimeout bounds the goodbye; drainSlack is added to the longest that
+// anything within memberlist can still run.
+const (
+	leaveTimeout = time.Second
+	drainSlack   = 50 * time.Millisecond
+	rejoinsMax   = 8 // endpoints tried at once
+)
+
+// Pool is one membership list: make it with New, then call Run. All methods are
+// safe for concurrent use.
+type Pool struct {
+	cfg    Config
+	book   *book
+	roster *roster
+	voice  *voice
+	count  *counters
+
+	started   atomic.Bool
+	transport atomic.Pointer[transport] // nil before Run
+}
+
+// New returns a pool that is at rest. It fails with api.CodeInvalid if the
+// configuration is not usable.
+func New(cfg Config) (*Pool, error) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{cfg: cfg, count: &counters{}, book: newBook(cfg.Self, cfg.Now, cfg.Tuning)}
+	p.roster = &roster{self: cfg.Self, now: cfg.Now, gone: p.gone, rows: map[string]row{}}
+	p.voice = &voice{
+		own: cfg.Digest, tell: cfg.OnDigest, now: cfg.Now, log: cfg.Logger, count: p.count,
+		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.roster.count, RetransmitMult: retransmits},
+		wake:  make(chan struct{}, 1),
+		table: table{zones: cfg.Zones, ttl: cfg.Tuning.DigestTTL, held: map[api.ZoneID]held{}},
+		fresh: map[api.ZoneID]api.Digest{},
+	}
+	return p, nil
+}
+
+// Run takes part in the pool until ctx ends: it joins, joins again for ever with
+// capped backoff, and spreads the digest. On the way out it says goodbye, for at
+// most a second, and returns when all that it started has stopped, which takes
+// a probe interval more. It returns nil after ctx has ended and fails with
+// api.CodeConflict on a second call.
+func (p *Pool) Run(ctx context.Context) error {
+	const op = "gossip.Run"
+	if !p.started.CompareAndSwap(false, true) {
+		return api.Errorf(api.CodeConflict, "a gossip pool runs once")
+	}
+	kept, err := p.cfg.Peers.Load()
+	if err != nil {
+		p.cfg.Logger.Warn("loading gossip peers failed", "pool", p.cfg.Name, "err", err)
+	}
+	p.book.restore(kept)
+	t := newTransport(ctx, &p.cfg, p.book, p.roster.known, p.count)
+	defer t.Shutdown() //nolint:errcheck // it always returns nil
+	ml, err := memberlist.Create(p.memberlistConfig(t))
+	if err != nil {
+		return api.Wrap(api.CodeInternal, op, "the gossip pool cannot start", err)
+	}
+	p.transport.Store(t)
+
+	var loops sync.WaitGroup
+	loops.Go(func() { p.rejoin(ctx, t, ml) })
+	loops.Go(func() { p.voice.repeat(ctx, p.cfg.Tuning.DigestInterval) })
+	loops.Go(func() { p.voice.report(ctx) })
+	<-ctx.Done()
+	if err := ml.Leave(leaveTimeout); err != nil {
+		p.cfg.Logger.Debug("leaving a gossip pool was cut short", "pool", p.cfg.Name, "err", err)
+	}
+	longest := p.cfg.Tuning.ProbeInterval*time.Duration(ml.GetHealthScore()+1) + drainSlack
+	if err := ml.Shutdown(); err != nil {
+		p.cfg.Logger.Warn("closing a gossip pool failed", "pool", p.cfg.Name, "err", err)
+	}
+	loops.Wait()
+	// memberlist does not wait for its own goroutines. With all connections
+	// closed, the last to end is a probe that waits out its interval.
+	<-time.NewTimer(longest).C
+	return nil
+}
+
+// memberlistConfig returns the configuration of the library.
+func (p *Pool) memberlistConfig(t *transport) *memberlist.Config {
+	tune := p.cfg.Tuning
+	c := memberlist.DefaultLANConfig()
+	c.Name = p.cfg.Self
+	c.Transport = t
+	c.BindAddr, c.BindPort = "", portOfAll
+	c.AdvertiseAddr, c.AdvertisePort = "", portOfAll
+	c.ProtocolVersion = memberlist.ProtocolVersionMax
+	c.DelegateProtocolVersion, c.DelegateProtocolMin, c.DelegateProtocolMax = wireVersion, wireVersion, wireVersion
+	c.RequireNodeNames = true
+	c.TCPTimeout = tune.StreamTimeout
+	c.ProbeInterval, c.ProbeTimeout = tune.ProbeInterval, tune.ProbeTimeout
+	c.GossipInterval, c.PushPullInterval = tune.GossipInterval, tune.PushPullInterval
+	c.RetransmitMult = retransmits
+	c.AwarenessMaxMultiplier = 4
+	c.EnableCompression = false
+	c.UDPBufferSize = PacketMaxBytes
+	c.DeadNodeReclaimTime = 30 * time.Second
+	c.Delegate, c.Events, c.Alive = p.voice, p.roster, p.roster
+	c.Logger = log.New(lines{p.cfg.Logger, p.cfg.Name}, "", 0)
+	return c
+}
+
+// retransmits is memberlist's multiplier for how often a message is repeated.
+const retransmits = 4
+
+// Accept takes over a connection whose hello ReadHello has returned. The caller
+// has checked that the authenticated peer may speak in this pool. Accept answers
+// the hello, which takes at most HelloTimeout, and owns conn from then on: it is
+// closed when the pool is done with it, and at once if the pool is not running
+// or the hello is for another pool.
+func (p *Pool) Accept(h Hello, conn net.Conn) {
+	t := p.transport.Load()
+	if t == nil || h.validate() != nil || h.Pool != p.cfg.Name {
+		p.count.refused.Add(1)
+		_ = conn.Close() // refused
+		return
+	}
+	t.accept(h, conn)
+}
+
+// Members returns the members that this pool knows, by name; none before Run.
+func (p *Pool) Members() []Member {
+	t := p.transport.Load()
+	if t == nil {
+		return nil
+	}
+	return p.roster.members(t.cut)
+}
+
+// Digests returns the newest digest heard of each zone, this one's own included,
+// and when it was last said. Old ones stay; the caller judges their age.
+func (p *Pool) Digests() map[api.ZoneID]Heard { return p.voice.digests() }
+
+// Stats returns what was counted since New.
+func (p *Pool) Stats() Stats { return p.count.stats() }
+
+// gone closes what leads to a member that went.
+func (p *Pool) gone(name string) {
+	if t := p.transport.Load(); t != nil {
+		t.part(name)
+	}
+}
+
+// rejoin tries, until ctx ends, every endpoint at which no live member is known.
+func (p *Pool) rejoin(ctx context.Context, t *transport, ml *memberlist.Memberlist) {
+	tick := time.NewTicker(p.cfg.Tuning.RejoinMin)
+	defer tick.Stop()
+	for {
+		p.book.refresh(p.cfg.Endpoints())
+		slots := make(chan struct{}, rejoinsMax)
+		var tries sync.WaitGroup
+		for _, endpoint := range p.book.due(p.roster.live) {
+			slots <- struct{}{}
+			tries.Go(func() {
+				p.join(ctx, t, ml, endpoint)
+				<-slots
+			})
+		}
+		tries.Wait()
+		p.save()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// join greets an endpoint and joins with the member that answers, unless it is
+// this one or one that is in the pool already.
+func (p *Pool) join(ctx context.Context, t *transport, ml *memberlist.Memberlist, endpoint string) {
+	conn, name, err := t.greet(ctx, endpoint, KindPacket)
+	if err != nil {
+		p.cfg.Logger.Debug("gossip peer does not answer", "pool", p.cfg.Name, "endpoint", endpoint, "err", err)
+		return
+	}
+	live := p.roster.live(name)
+	if name == p.cfg.Self || live && t.linked(name) {
+		t.drop(conn)
+		return
+	}
+	t.adopt(name, conn)
+	if live {
+		return
+	}
+	if _, err := ml.Join([]string{name + "/" + address(name).String()}); err != nil {
+		p.cfg.Logger.Debug("joining a gossip peer failed", "pool", p.cfg.Name, "member", name, "err", err)
+	}
+}
+
+// save persists the endpoints that were found good, if they have changed.
+func (p *Pool) save() {
+	endpoints, changed := p.book.changed()
+	if !changed {
+		return
+	}
+	if err := p.cfg.Peers.Save(endpoints); err != nil {
+		p.book.redo()
+		p.cfg.Logger.Warn("saving gossip peers failed", "pool", p.cfg.Name, "err", err)
+	}
+}
+
+// lines passes memberlist's log on. Its lines hold synthetic names and addresses
+// only; what they tell matters to a person who looks for a fault in gossip.
+type lines struct {
+	log  *slog.Logger
+	pool string
+}
+
+var _ io.Writer = lines{}
+
+// Write logs one line.
+func (l lines) Write(b []byte) (int, error) {
+	l.log.Debug("memberlist", "pool", l.pool, "line", strings.TrimSpace(string(b)))
+	return len(b), nil
+}

@@ -1,0 +1,169 @@
+package gossip
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Limits of a pool's membership.
+const (
+	MembersMax   = 64             // names that a pool knows at once, dead ones included
+	nodesMax     = 2 * MembersMax // that a push/pull may carry: memberlist drops the dead a little later
+	metaMaxBytes = 16
+	deadKept     = 10 * time.Minute // how long a dead member is still told of
+	deadLocked   = 2 * time.Minute  // how long one keeps its row although the roster is full
+)
+
+// MemberState says whether a member can be reached.
+type MemberState string
+
+// The member states.
+const (
+	MemberAlive   MemberState = "alive"
+	MemberSuspect MemberState = "suspect" // counted as alive by the pool, but this node's last attempt to reach it failed
+	MemberDead    MemberState = "dead"    // gone, or said goodbye, within the last ten minutes
+)
+
+// Member is one node of a pool.
+type Member struct {
+	Name  string // synthetic
+	State MemberState
+	Self  bool
+	Since time.Time // when it came or went
+}
+
+// roster keeps who is in the pool, as memberlist tells it, and who may come in.
+type roster struct {
+	self string
+	now  func() time.Time
+	gone func(name string) // called when a member went; must not block
+
+	mu   sync.Mutex // guards rows
+	rows map[string]row
+}
+
+type row struct {
+	live  bool
+	since time.Time
+}
+
+var (
+	_ memberlist.EventDelegate = (*roster)(nil)
+	_ memberlist.AliveDelegate = (*roster)(nil)
+)
+
+var (
+	errAddress = errors.New("gossip: the address is not the one of the name")
+	errMeta    = errors.New("gossip: meta data of another version")
+	errFull    = errors.New("gossip: the pool is full")
+)
+
+// NotifyAlive refuses a member whose name, address or meta data no pool of ours
+// would make, and any above MembersMax.
+func (r *roster) NotifyAlive(n *memberlist.Node) error {
+	if err := checkName(n.Name); err != nil {
+		return err
+	}
+	if !n.Addr.Equal(ipOf(n.Name)) || n.Port != portOfAll {
+		return errAddress
+	}
+	if len(n.Meta) == 0 || len(n.Meta) > metaMaxBytes || n.Meta[0] != wireVersion {
+		return errMeta
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.rows[n.Name]; known {
+		return nil
+	}
+	if len(r.rows) >= MembersMax {
+		r.forget(deadLocked)
+	}
+	if len(r.rows) >= MembersMax {
+		return errFull
+	}
+	return nil
+}
+
+// NotifyJoin records that a member came or came back.
+func (r *roster) NotifyJoin(n *memberlist.Node) { r.set(n.Name, true) }
+
+// NotifyLeave records that a member went.
+func (r *roster) NotifyLeave(n *memberlist.Node) {
+	r.set(n.Name, false)
+	r.gone(n.Name)
+}
+
+// NotifyUpdate does nothing: meta data is the version alone.
+func (r *roster) NotifyUpdate(*memberlist.Node) {}
+
+func (r *roster) set(name string, live bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows[name] = row{live: live, since: r.now()}
+}
+
+// forget drops the rows of members that have been dead for longer than age.
+// The caller holds mu.
+func (r *roster) forget(age time.Duration) {
+	for name, w := range r.rows {
+		if !w.live && r.now().Sub(w.since) > age {
+			delete(r.rows, name)
+		}
+	}
+}
+
+// live reports whether name is a member that counts as alive.
+func (r *roster) live(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rows[name].live
+}
+
+// known reports whether name is a member, alive or not.
+func (r *roster) known(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.rows[name]
+	return known
+}
+
+// count returns the number of members that count as alive, this one included.
+func (r *roster) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, w := range r.rows {
+		if w.live {
+			n++
+		}
+	}
+	return n
+}
+
+// members returns all rows by name. cut reports whether the last attempt to
+// reach a member failed; it is called without the lock.
+func (r *roster) members(cut func(name string) bool) []Member {
+	r.mu.Lock()
+	r.forget(deadKept)
+	all := make([]Member, 0, len(r.rows))
+	for name, w := range r.rows {
+		m := Member{Name: name, State: MemberDead, Self: name == r.self, Since: w.since}
+		if w.live {
+			m.State = MemberAlive
+		}
+		all = append(all, m)
+	}
+	r.mu.Unlock()
+	for i, m := range all {
+		if m.State == MemberAlive && cut(m.Name) {
+			all[i].State = MemberSuspect
+		}
+	}
+	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,96 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// errBroken stands for every failure of a connection towards memberlist, which
+// logs errors and even sends some of them to the peer: what the system says of
+// a connection names both of its addresses.
+var errBroken = errors.New("gossip: the connection broke")
+
+// stream is what memberlist gets for one exchange: a connection on which each
+// Write is one message, and which yields exactly one message and then io.EOF.
+// Its addresses are synthetic and so are its errors.
+type stream struct {
+	conn    net.Conn
+	local   address
+	remote  address
+	release func() // called once, by the first Close
+	once    sync.Once
+	in      *bytes.Reader // nil until the message has come; for the one reader only
+}
+
+var _ net.Conn = (*stream)(nil)
+
+// Read returns bytes of the one message that the peer sends.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.in == nil {
+		msg, err := readFrame(s.conn, StreamMaxBytes)
+		if err == nil {
+			err = checkStream(msg)
+		}
+		if err != nil {
+			return 0, tame(err)
+		}
+		s.in = bytes.NewReader(msg)
+	}
+	return s.in.Read(p)
+}
+
+// Write sends p as one message of at most StreamMaxBytes.
+func (s *stream) Write(p []byte) (int, error) {
+	if err := writeFrame(s.conn, p, StreamMaxBytes); err != nil {
+		return 0, tame(err)
+	}
+	return len(p), nil
+}
+
+// Close closes the connection; later calls do nothing.
+func (s *stream) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = tame(s.conn.Close())
+		s.release()
+	})
+	return err
+}
+
+// LocalAddr returns this member's synthetic address.
+func (s *stream) LocalAddr() net.Addr { return s.local }
+
+// RemoteAddr returns the peer's synthetic address.
+func (s *stream) RemoteAddr() net.Addr { return s.remote }
+
+// SetDeadline sets when reads and writes give up.
+func (s *stream) SetDeadline(t time.Time) error { return tame(s.conn.SetDeadline(t)) }
+
+// SetReadDeadline sets when reads give up.
+func (s *stream) SetReadDeadline(t time.Time) error { return tame(s.conn.SetReadDeadline(t)) }
+
+// SetWriteDeadline sets when writes give up.
+func (s *stream) SetWriteDeadline(t time.Time) error { return tame(s.conn.SetWriteDeadline(t)) }
+
+// tame returns an error that says as much as err but names no address.
+func tame(err error) error {
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errFrameSize):
+		return errFrameSize
+	case errors.Is(err, errRefused):
+		return errRefused
+	case err == io.EOF: //nolint:errorlint // a frame that was cut short is not an end
+		return io.EOF
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return os.ErrDeadlineExceeded
+	}
+	return errBroken
+}

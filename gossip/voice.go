@@ -1,0 +1,225 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"berth/api"
+)
+
+// voice is what the pool says and hears beside membership: it is memberlist's
+// delegate. memberlist calls it from many goroutines.
+type voice struct {
+	own   func() *api.Digest
+	tell  func(api.Digest) // may be nil
+	now   func() time.Time
+	log   *slog.Logger
+	count *counters
+	queue *memberlist.TransmitLimitedQueue // has a lock of its own
+	wake  chan struct{}                    // one place: there is something in fresh
+
+	mu    sync.Mutex // guards what follows
+	table table
+	fresh map[api.ZoneID]api.Digest // heard and not yet told; the newest of each zone
+	mute  bool                      // the last own digest could not be sent, and that was logged
+}
+
+var _ memberlist.Delegate = (*voice)(nil)
+
+// NodeMeta returns the version and nothing else.
+func (v *voice) NodeMeta(int) []byte { return []byte{wireVersion} }
+
+// GetBroadcasts returns digests that still have to be spread.
+func (v *voice) GetBroadcasts(overhead, limit int) [][]byte {
+	return v.queue.GetBroadcasts(overhead, limit)
+}
+
+// LocalState returns the digests that a push/pull carries.
+func (v *voice) LocalState(bool) []byte {
+	v.say()
+	v.mu.Lock()
+	list := v.table.carry(v.now())
+	v.mu.Unlock()
+	b, err := encodeState(list)
+	if err != nil {
+		v.log.Error("encoding digests failed", "err", err)
+		return nil
+	}
+	return b
+}
+
+// MergeRemoteState hears the digests that a push/pull brought.
+func (v *voice) MergeRemoteState(b []byte, _ bool) {
+	list, err := decodeState(b)
+	if err != nil || len(list) > DigestsMax {
+		v.count.malformed.Add(1)
+		return
+	}
+	for _, c := range list {
+		v.hear(c)
+	}
+}
+
+// NotifyMsg hears a digest that was broadcast.
+func (v *voice) NotifyMsg(b []byte) {
+	c, err := decodeMessage(slices.Clone(b)) // memberlist may reuse b
+	if err != nil {
+		v.count.malformed.Add(1)
+		return
+	}
+	v.hear(c)
+}
+
+// say takes note of this zone's own digest and spreads it if it is new.
+func (v *voice) say() {
+	d := v.own()
+	if d == nil {
+		return
+	}
+	raw, err := encodeDigest(*d)
+	v.mu.Lock()
+	logged := v.mute
+	v.mute = err != nil
+	v.mu.Unlock()
+	if err != nil {
+		v.count.unsent.Add(1)
+		if !logged {
+			v.log.Warn("own digest is not spread", "err", err)
+		}
+		return
+	}
+	now := v.now()
+	h := held{Heard: Heard{Digest: *d, At: now}, raw: raw}
+	v.mu.Lock()
+	got := v.table.offer(h, now)
+	v.mu.Unlock()
+	if got == verdictNewer {
+		v.spread(h, now)
+	}
+}
+
+// hear takes note of a digest from a peer, tells of it and passes it on if it
+// is newer than what was known.
+func (v *voice) hear(c carried) {
+	now := v.now()
+	h, err := c.open(v.table.ttl, now)
+	switch {
+	case errors.Is(err, errTooLarge):
+		v.count.tooLarge.Add(1)
+		return
+	case err != nil:
+		v.count.malformed.Add(1)
+		return
+	}
+	v.mu.Lock()
+	got := v.table.offer(h, now)
+	if got == verdictNewer {
+		v.fresh[h.Digest.Zone] = h.Digest
+	}
+	v.mu.Unlock()
+	switch got {
+	case verdictNewer:
+		v.count.heard.Add(1)
+		v.spread(h, now)
+		select {
+		case v.wake <- struct{}{}:
+		default: // a wake-up is waiting already
+		}
+	case verdictForeign:
+		v.count.foreign.Add(1)
+	case verdictExpired:
+		v.count.expired.Add(1)
+	case verdictKnown:
+	}
+}
+
+// spread queues a digest for broadcast unless it is too large for that. The
+// queue holds one message per zone: a newer one takes the place of an older.
+func (v *voice) spread(h held, now time.Time) {
+	if len(h.raw) > BroadcastMaxBytes {
+		return
+	}
+	age := uint64(max(0, now.Sub(h.At).Milliseconds())) //nolint:gosec // not negative
+	msg, err := encodeMessage(carried{AgeMS: age, Digest: h.raw})
+	if err != nil {
+		v.log.Error("encoding a digest failed", "err", err)
+		return
+	}
+	v.queue.QueueBroadcast(broadcast{zone: h.Digest.Zone, msg: msg})
+}
+
+// repeat says the own digest every period until ctx ends.
+func (v *voice) repeat(ctx context.Context, period time.Duration) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		v.say()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report tells of digests as they are heard until ctx ends. Where they come
+// faster than they are taken, only the newest of each zone is told.
+func (v *voice) report(ctx context.Context) {
+	for {
+		select {
+		case <-v.wake:
+		case <-ctx.Done():
+			return
+		}
+		v.mu.Lock()
+		fresh := v.fresh
+		v.fresh = map[api.ZoneID]api.Digest{}
+		v.mu.Unlock()
+		for _, zone := range slices.Sorted(maps.Keys(fresh)) {
+			if v.tell != nil {
+				v.tell(fresh[zone])
+			}
+		}
+	}
+}
+
+// digests returns what is held.
+func (v *voice) digests() map[api.ZoneID]Heard {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := make(map[api.ZoneID]Heard, len(v.table.held))
+	for zone, h := range v.table.held {
+		all[zone] = h.Heard
+	}
+	return all
+}
+
+// broadcast is a queued digest.
+type broadcast struct {
+	zone api.ZoneID
+	msg  []byte
+}
+
+var _ memberlist.NamedBroadcast = broadcast{}
+
+// Name returns the zone: the queue keeps one message of each.
+func (b broadcast) Name() string { return string(b.zone) }
+
+// Message returns what is sent.
+func (b broadcast) Message() []byte { return b.msg }
+
+// Finished does nothing.
+func (b broadcast) Finished() {}
+
+// Invalidates reports whether o is an older digest of the same zone.
+func (b broadcast) Invalidates(o memberlist.Broadcast) bool {
+	older, ok := o.(broadcast)
+	return ok && older.zone == b.zone
+}
