@@ -1,0 +1,156 @@
+package buildplan
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// Layer is what one zone seals of a plan: everything that it needs to take up
+// any prefix of it later, and nothing that it would have to remember.
+type Layer struct {
+	Plan     api.PlanID   `cbor:"1,keyasint"` // taken up at most once
+	Expires  api.Instant  `cbor:"2,keyasint"` // by the clock of the zone that sealed it
+	Groups   []LayerGroup `cbor:"3,keyasint"` // 1 to api.GroupsMax
+	Children []Child      `cbor:"4,keyasint,omitempty"`
+}
+
+// LayerGroup is the part of a layer for one group.
+type LayerGroup struct {
+	Slots      []Slot   `cbor:"1,keyasint,omitempty"` // own hosts, in order
+	Alternates []Slot   `cbor:"2,keyasint,omitempty"` // own hosts, for slots that are refused; at most SpareMax
+	Order      []uint16 `cbor:"3,keyasint,omitempty"` // source of each slot offered; see Merged
+}
+
+// Child is what one child sealed for the same request.
+type Child struct {
+	Link api.LinkID `cbor:"1,keyasint"`
+	Blob []byte     `cbor:"2,keyasint"` // 1 to api.BlobMaxBytes bytes, opaque
+}
+
+// Prefix returns how many slots of each source the first n slots of a group
+// need: [Own] for this zone, [i+1] for Children[i]. It is nil for a group that
+// the layer does not have.
+func (l Layer) Prefix(group, n int) []int {
+	if group < 0 || group >= len(l.Groups) {
+		return nil
+	}
+	return prefix(l.Groups[group].Order, n, 1+len(l.Children))
+}
+
+// Validate returns an error for the first limit that l breaks, or for an order
+// that names a source or an own slot which is not there.
+func (l Layer) Validate() error {
+	switch {
+	case l.Plan == "" || len(l.Plan) > api.NameMaxBytes:
+		return fmt.Errorf("plan id of %d bytes", len(l.Plan))
+	case l.Expires <= 0:
+		return fmt.Errorf("expiry %d", l.Expires)
+	case len(l.Groups) == 0 || len(l.Groups) > api.GroupsMax:
+		return fmt.Errorf("%d groups", len(l.Groups))
+	case len(l.Children) > api.LinksMax:
+		return fmt.Errorf("%d children", len(l.Children))
+	}
+	links := map[api.LinkID]bool{}
+	for i, c := range l.Children {
+		switch {
+		case c.Link == "" || len(c.Link) > api.NameMaxBytes:
+			return fmt.Errorf("child %d: link id of %d bytes", i, len(c.Link))
+		case links[c.Link]:
+			return fmt.Errorf("child %d: link is there twice", i)
+		case len(c.Blob) == 0 || len(c.Blob) > api.BlobMaxBytes:
+			return fmt.Errorf("child %d: blob of %d bytes", i, len(c.Blob))
+		}
+		links[c.Link] = true
+	}
+	total := 0
+	for i := range l.Groups {
+		if err := l.Groups[i].validate(1 + len(l.Children)); err != nil {
+			return fmt.Errorf("group %d: %w", i, err)
+		}
+		total += max(len(l.Groups[i].Order), len(l.Groups[i].Slots))
+	}
+	if total > api.CountMax {
+		return fmt.Errorf("%d slots in all", total)
+	}
+	return nil
+}
+
+func (g *LayerGroup) validate(sources int) error {
+	switch {
+	case len(g.Slots) > api.CountMax || len(g.Order) > api.CountMax:
+		return fmt.Errorf("%d slots in an order of %d", len(g.Slots), len(g.Order))
+	case len(g.Alternates) > SpareMax:
+		return fmt.Errorf("%d alternates", len(g.Alternates))
+	}
+	own := 0
+	for i, s := range g.Order {
+		if int(s) >= sources {
+			return fmt.Errorf("slot %d of the order is of source %d of %d", i, s, sources)
+		}
+		if s == Own {
+			own++
+		}
+	}
+	if own > len(g.Slots) {
+		return fmt.Errorf("the order takes %d own slots of %d", own, len(g.Slots))
+	}
+	for _, list := range [][]Slot{g.Slots, g.Alternates} {
+		for i := range list {
+			if n := len(list[i].Host); n == 0 || n > api.NameMaxBytes {
+				return fmt.Errorf("slot %d: host id of %d bytes", i, n)
+			}
+		}
+	}
+	return nil
+}
+
+var errTooLarge = errors.New("more bytes than a blob may have")
+
+// Encode returns the deterministic encoding of l. It fails with too_large if
+// that is above api.BlobMaxBytes, and with internal if l is not valid.
+func (l Layer) Encode() ([]byte, error) {
+	const op = "buildplan.Layer.Encode"
+	if err := l.Validate(); err != nil {
+		return nil, api.Wrap(api.CodeInternal, op, "the plan is not valid", err)
+	}
+	b, err := codec.Marshal(l)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, op, "the plan cannot be encoded", err)
+	}
+	if len(b) > api.BlobMaxBytes {
+		return nil, api.Wrap(api.CodeTooLarge, op, "the plan is too large; ask for fewer instances or zones", errTooLarge)
+	}
+	return b, nil
+}
+
+// DecodeLayer reads and validates what Encode wrote. Every error is
+// plan_refused with one sentence; its cause is for the audit log of this zone.
+func DecodeLayer(b []byte) (Layer, error) {
+	var l Layer
+	err := errTooLarge
+	if len(b) <= api.BlobMaxBytes {
+		err = codec.Unmarshal(b, &l)
+	}
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return Layer{}, api.Wrap(api.CodePlanRefused, "buildplan.DecodeLayer", "the plan cannot be used", err)
+	}
+	return l, nil
+}
+
+// Digest returns the SHA-256 of the canonical encoding of req: what a sealed
+// plan is bound to. Equal requests have equal digests, and a request that has
+// travelled has the digest that it set out with.
+func Digest(req *api.Request) [32]byte {
+	b, err := codec.Marshal(req)
+	if err != nil {
+		panic("buildplan: Digest: " + err.Error()) // numbers, text and maps always encode; a bug
+	}
+	return sha256.Sum256(b)
+}

@@ -1,0 +1,116 @@
+package buildplan_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/buildplan"
+)
+
+// slowMerge takes the lowest (weight, source) among the heads, by recursion.
+func slowMerge(count int, heads [][]int64) (order []uint16, weights []int64) {
+	best := -1
+	for i := len(heads) - 1; i >= 0; i-- {
+		if len(heads[i]) > 0 && (best < 0 || heads[i][0] <= heads[best][0]) {
+			best = i
+		}
+	}
+	if best < 0 || count <= 0 {
+		return nil, nil
+	}
+	rest := append([][]int64{}, heads...)
+	rest[best] = rest[best][1:]
+	order, weights = slowMerge(count-1, rest)
+	return append([]uint16{uint16(best)}, order...), append([]int64{heads[best][0]}, weights...)
+}
+
+func TestMergeAgreesWithSlowMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(-3, 3), 0, 8), 1, 5).Draw(t, "offers")
+		count := rapid.IntRange(-1, 30).Draw(t, "count")
+		m := buildplan.Merge(count, offers[0], offers[1:])
+		order, weights := slowMerge(count, offers)
+		require.Equal(t, append([]uint16{}, order...), m.Order)
+		require.Equal(t, append([]int64{}, weights...), m.Weights)
+
+		// A prefix of the merge is a prefix of each part.
+		for n := -1; n <= len(m.Order)+1; n++ {
+			sum, have := 0, m.Prefix(n)
+			require.Len(t, have, len(offers))
+			next := make([]int, len(offers))
+			for i, s := range m.Order[:min(max(n, 0), len(m.Order))] {
+				require.Equal(t, offers[s][next[s]], m.Weights[i])
+				next[s]++
+			}
+			require.Equal(t, next, have)
+			for _, k := range have {
+				sum += k
+			}
+			require.Equal(t, min(max(n, 0), len(m.Order)), sum)
+		}
+	})
+}
+
+// Merging a merge: what the root takes of a middle zone is a prefix of the
+// middle's order, and so a prefix of the grandchild's too.
+func TestPrefixesNest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 8)
+		leaf, middle, root := list.Draw(t, "leaf"), list.Draw(t, "middle"), list.Draw(t, "root")
+		inner := buildplan.Merge(100, middle, [][]int64{leaf})
+		outer := buildplan.Merge(100, root, [][]int64{buildplan.Adjust(inner.Weights, 1, 2)})
+		n := rapid.IntRange(0, len(outer.Order)).Draw(t, "prefix")
+		ofMiddle := outer.Prefix(n)[1]
+		ofLeaf := inner.Prefix(ofMiddle)[1]
+		taken := 0
+		for _, s := range inner.Order[:ofMiddle] {
+			if s == 1 {
+				taken++
+			}
+		}
+		require.Equal(t, taken, ofLeaf)
+		require.Equal(t, ofMiddle, inner.Prefix(ofMiddle)[0]+ofLeaf)
+	})
+}
+
+func TestAdjustSaturates(t *testing.T) {
+	for _, c := range []struct{ w, offset, scale, want int64 }{
+		{7, 1000, 3, 1021},
+		{-7, 0, 3, -21},
+		{math.MaxInt64, 0, 1, math.MaxInt64},
+		{math.MaxInt64, 1, 1, math.MaxInt64},
+		{math.MaxInt64, -1, 1, math.MaxInt64 - 1},
+		{math.MinInt64, 0, 1, math.MinInt64},
+		{math.MinInt64, -1, 1, math.MinInt64},
+		{math.MinInt64, 1, 1, math.MinInt64 + 1},
+		{math.MaxInt64, math.MinInt64, 2, math.MaxInt64 - 1},
+		{math.MaxInt64, 0, math.MaxInt64, math.MaxInt64},
+		{math.MinInt64, 0, math.MaxInt64, math.MinInt64},
+	} {
+		assert.Equal(t, []int64{c.want}, buildplan.Adjust([]int64{c.w}, c.offset, c.scale), "%+v", c)
+	}
+	in := []int64{1, 2}
+	buildplan.Adjust(in, 5, 5)
+	assert.Equal(t, []int64{1, 2}, in, "the weights of the child are left alone")
+}
+
+func TestAdjustAgreesWithBigNumbers(t *testing.T) {
+	lowest, highest := big.NewInt(math.MinInt64), big.NewInt(math.MaxInt64)
+	rapid.Check(t, func(t *rapid.T) {
+		w, offset, scale := rapid.Int64().Draw(t, "w"), rapid.Int64().Draw(t, "offset"), rapid.Int64().Draw(t, "scale")
+		sum := new(big.Int).Mul(big.NewInt(w), big.NewInt(scale))
+		sum.Add(sum, big.NewInt(offset))
+		if sum.Cmp(lowest) < 0 {
+			sum = lowest
+		}
+		if sum.Cmp(highest) > 0 {
+			sum = highest
+		}
+		require.Equal(t, []int64{sum.Int64()}, buildplan.Adjust([]int64{w}, offset, scale))
+	})
+}
