@@ -1,0 +1,161 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/api"
+)
+
+// Policy says whom a listener admits. It returns nil to admit a peer whose chain
+// has been verified up to the authority caDER, for the protocol alpn; the error
+// says why not and stays on this side. Whether that authority may speak for the
+// peer's zone is the policy's to decide. The peer has not proved yet that it has
+// the certificate's key (the handshake fails if it cannot), so a policy must not
+// act on what it sees. It may be called from several goroutines.
+type Policy func(peer Subject, alpn string, caDER []byte) error
+
+// AdmitOwn admits the peers of one role whose authority is exactly caDER, the
+// zone's own: nodes to a node listener, agents to an agent listener.
+func AdmitOwn(caDER []byte, role Role) Policy {
+	return func(peer Subject, _ string, peerCA []byte) error {
+		if !bytes.Equal(peerCA, caDER) {
+			return fmt.Errorf("%s is of another authority", peer)
+		}
+		if peer.Role != role {
+			return fmt.Errorf("%s is not of role %s", peer, role)
+		}
+		return nil
+	}
+}
+
+// AdmitLinked admits, to a gateway, the gateways of the zones whose authority
+// pinned knows. Pinned is asked in every handshake; it returns the authority's
+// certificate of a zone that has an active link. The one exception is the
+// protocol api.ALPNEnrol: it admits any gateway, because the link token that the
+// one call of that protocol carries is what admits the zone.
+func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
+	return func(peer Subject, alpn string, peerCA []byte) error {
+		if peer.Role != RoleGateway {
+			return fmt.Errorf("%s is not a gateway", peer)
+		}
+		if alpn == api.ALPNEnrol {
+			return nil
+		}
+		caDER, ok := pinned(peer.Zone)
+		if !ok {
+			return fmt.Errorf("%s is of a zone without an active link", peer)
+		}
+		if !bytes.Equal(peerCA, caDER) {
+			return fmt.Errorf("%s is not of the authority that its link pins", peer)
+		}
+		return nil
+	}
+}
+
+var errNoCredentials = errors.New("no certificate yet")
+
+// ServerTLS returns the configuration of a listener between Berth processes. It
+// speaks the protocols alpn only, presents what get returns at the time of each
+// handshake (nil fails it), asks for the peer's certificate and lets admit decide.
+// now is the clock by which certificates are valid.
+func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() time.Time) *tls.Config {
+	alpn = slices.Clone(alpn)
+	c := serving(get, alpn, now)
+	// Any certificate, because chains are verified by VerifyConnection: crypto/tls
+	// knows one pool of roots, and we need the one root of the peer's own zone.
+	c.ClientAuth = tls.RequireAnyClientCert
+	c.VerifyConnection = func(cs tls.ConnectionState) error {
+		if !slices.Contains(alpn, cs.NegotiatedProtocol) {
+			return errors.New("the peer named no protocol")
+		}
+		peer, ca, err := verifyChain(cs.PeerCertificates, x509.ExtKeyUsageClientAuth, now())
+		if err != nil {
+			return err
+		}
+		return admit(peer, cs.NegotiatedProtocol, ca.Raw)
+	}
+	return c
+}
+
+// APITLS returns the configuration of a listener of the public API: it presents
+// what get returns, of RoleAPI, and asks callers for no certificate.
+func APITLS(get func() *Credentials, now func() time.Time) *tls.Config {
+	return serving(get, []string{"h2", api.ALPNHTTP}, now)
+}
+
+func serving(get func() *Credentials, alpn []string, now func() time.Time) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             alpn,
+		SessionTicketsDisabled: true,
+		Time:                   now,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return present(get)
+		},
+	}
+}
+
+func present(get func() *Credentials) (*tls.Certificate, error) {
+	if c := get(); c != nil {
+		return &c.Cert, nil
+	}
+	return nil, errNoCredentials
+}
+
+// ClientTLS returns the configuration to dial a peer with: it must speak alpn, be
+// of exactly the authority peerCA (DER) and be want, of any id if want.ID is "".
+// It presents what get returns; get may be nil where a listener asks for nothing.
+func ClientTLS(get func() *Credentials, alpn string, peerCA []byte, want Subject, now func() time.Time) *tls.Config {
+	return PinTLS(get, alpn, PinOf(peerCA), want, now)
+}
+
+// PinTLS is ClientTLS for a newcomer, who knows only the pin of the peer's
+// authority: a zone that enrols at a parent's gateway (want.Role is RoleGateway,
+// alpn api.ALPNEnrol), or a node or agent that joins over the public API
+// (RoleAPI, get nil).
+func PinTLS(get func() *Credentials, alpn string, pin Pin, want Subject, now func() time.Time) *tls.Config {
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{alpn},
+		Time:       now,
+		// Not as insecure as it is called: it only switches off the check of host
+		// names and public roots. A peer is not the owner of an address but a
+		// subject, and VerifyConnection, which is always called, checks that.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(cs tls.ConnectionState) error {
+			if cs.NegotiatedProtocol != alpn {
+				return fmt.Errorf("the peer does not speak %s", alpn)
+			}
+			peer, ca, err := verifyChain(cs.PeerCertificates, x509.ExtKeyUsageServerAuth, now())
+			if err != nil {
+				return err
+			}
+			if PinOf(ca.Raw) != pin {
+				return fmt.Errorf("%s is of another authority than expected", peer)
+			}
+			if peer.Zone != want.Zone || peer.Role != want.Role || want.ID != "" && peer.ID != want.ID {
+				return fmt.Errorf("the peer is %s, expected %s", peer, want)
+			}
+			return nil
+		},
+	}
+	if get != nil {
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return present(get) }
+	}
+	return c
+}
+
+// Peer returns who is at the other end of a connection that was set up with a
+// configuration of this package.
+func Peer(cs tls.ConnectionState) (Subject, error) {
+	if !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
+		return Subject{}, errors.New("the peer has shown no certificate")
+	}
+	return SubjectOf(cs.PeerCertificates[0])
+}
