@@ -1,0 +1,254 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/api"
+)
+
+// Limits of a Client.
+const (
+	TimeoutDefault  = 15 * time.Second // of one attempt, beside what it waits for on purpose
+	SnapshotTimeout = 10 * time.Minute // of moving a snapshot in either direction
+	AnswerMaxBytes  = 16 << 20         // of one answer; a select of CountMax instances fits
+	AttemptsMax     = 6                // attempts of one call that may be repeated
+)
+
+// planBodyMaxBytes bounds a body that carries a sealed plan, which JSON spells in
+// base64.
+var planBodyMaxBytes = api.BodyMaxBytes + base64.StdEncoding.EncodedLen(api.BlobMaxBytes)
+
+// Config says which zone a Client calls, and how.
+type Config struct {
+	Addr    string        // https://host:port of any node; http:// for a loopback address alone
+	Token   string        // bearer token; "" sends none
+	CACert  []byte        // PEM of the CA to trust instead of the system's; not together with HTTP
+	Timeout time.Duration // of one attempt; 0 means TimeoutDefault
+	HTTP    *http.Client  // optional; it must not follow redirects
+}
+
+// Client calls one zone. It is safe for concurrent use.
+type Client struct {
+	base    string // scheme://host[:port][/prefix], without a slash at the end
+	token   string
+	timeout time.Duration
+	http    *http.Client
+}
+
+// New returns a Client, and an invalid-input error for an address or a CA
+// certificate that cannot be used. It does not call the zone.
+func New(cfg Config) (*Client, error) {
+	base, err := parseAddr(cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(cfg.Token, "\r\n") {
+		return nil, api.Errorf(api.CodeInvalid, "the token must be one line")
+	}
+	c := &Client{base: base, token: cfg.Token, timeout: cfg.Timeout, http: cfg.HTTP}
+	if c.timeout <= 0 {
+		c.timeout = TimeoutDefault
+	}
+	if c.http != nil {
+		if len(cfg.CACert) > 0 {
+			return nil, api.Errorf(api.CodeInvalid, "a CA certificate and an HTTP client cannot be given together")
+		}
+		return c, nil
+	}
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS13}
+	if len(cfg.CACert) > 0 {
+		tlsConfig.RootCAs = x509.NewCertPool()
+		if !tlsConfig.RootCAs.AppendCertsFromPEM(cfg.CACert) {
+			return nil, api.Errorf(api.CodeInvalid, "the CA certificate holds no certificate in PEM")
+		}
+	}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// Close closes connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// parseAddr returns addr without a slash at the end. A token must not travel in
+// the clear, so plain HTTP is for loopback addresses, where berth dev listens.
+func parseAddr(addr string) (string, error) {
+	u, err := url.Parse(addr)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", api.Errorf(api.CodeInvalid, "the address must look like https://host:7600")
+	}
+	switch u.Scheme {
+	case "https":
+	case "http":
+		ip := net.ParseIP(u.Hostname())
+		if u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return "", api.Errorf(api.CodeInvalid, "plain http is for this machine alone; use https://%s", u.Host)
+		}
+	default:
+		return "", api.Errorf(api.CodeInvalid, "the address must begin with https://")
+	}
+	return strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// call is one call of the API.
+type call struct {
+	op      string // for errors, such as "client.Boot"
+	method  string
+	path    []string // segments, not escaped
+	query   url.Values
+	in      any           // body, as JSON; nil for none
+	key     string        // Idempotency-Key
+	wait    time.Duration // how long the zone is asked to wait
+	repeats bool          // a repeat does no harm
+	ends    bool          // a repeat that finds nothing has done what it should
+	limit   int           // of the body in bytes; 0 means api.BodyMaxBytes
+}
+
+// Answer is what a zone answered to one call.
+type Answer struct {
+	Body      []byte // JSON
+	Index     uint64 // log index that it was read at; 0 if it was not said
+	RequestID api.RequestID
+}
+
+type answerKey struct{}
+
+// WithAnswer returns a context under which see is called with each successful
+// answer as it came, before the method that called returns. It is for callers
+// that show or keep more than this package knows of.
+func WithAnswer(ctx context.Context, see func(Answer)) context.Context {
+	return context.WithValue(ctx, answerKey{}, see)
+}
+
+// do makes the call, repeating it if that is allowed and useful, and returns the
+// body of the answer.
+func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
+	body, err := encode(q)
+	if err != nil {
+		return nil, err
+	}
+	target, err := c.target(q)
+	if err != nil {
+		return nil, err
+	}
+	var pause pauses
+	for attempt := 1; ; attempt++ {
+		answer, err := c.once(ctx, q, target, body)
+		switch {
+		case err == nil:
+			if see, ok := ctx.Value(answerKey{}).(func(Answer)); ok {
+				see(answer)
+			}
+			return answer.Body, nil
+		case attempt > 1 && q.ends && api.CodeOf(err) == api.CodeNotFound:
+			return nil, nil // an attempt before this one did it, and its answer was lost
+		case !q.repeats || attempt == AttemptsMax || !passing(err) || ctx.Err() != nil:
+			return nil, err
+		}
+		if pause.wait(ctx, attempt) != nil {
+			return nil, err
+		}
+	}
+}
+
+// encode returns the body of q and refuses what the zone would refuse for its
+// size.
+func encode(q call) ([]byte, error) {
+	if q.in == nil {
+		return nil, nil
+	}
+	body, err := json.Marshal(q.in)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, q.op, "the request cannot be written as JSON", err)
+	}
+	limit := api.BodyMaxBytes
+	if q.limit > 0 {
+		limit = q.limit
+	}
+	if len(body) > limit {
+		return nil, api.Errorf(api.CodeTooLarge, "the request has %d bytes; at most %d are allowed", len(body), limit)
+	}
+	return body, nil
+}
+
+// target returns the URL of q.
+func (c *Client) target(q call) (string, error) {
+	var b strings.Builder
+	b.WriteString(c.base)
+	for _, s := range q.path {
+		if s == "" || s == "." || s == ".." {
+			return "", api.Errorf(api.CodeInvalid, "%q cannot be a name or an id", s)
+		}
+		b.WriteString("/" + url.PathEscape(s))
+	}
+	query := url.Values{}
+	for k, v := range q.query {
+		query[k] = v
+	}
+	if q.wait > 0 {
+		query.Set("wait", min(q.wait, api.WaitMax).String())
+	}
+	if len(query) > 0 {
+		b.WriteString("?" + query.Encode())
+	}
+	return b.String(), nil
+}
+
+// once makes one attempt.
+func (c *Client) once(ctx context.Context, q call, target string, body []byte) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+min(q.wait, api.WaitMax))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, q.method, target, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, api.Wrap(api.CodeInvalid, q.op, "the request cannot be made", err)
+	}
+	c.sign(req)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if q.key != "" {
+		req.Header.Set(api.HeaderIdempotencyKey, q.key)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return Answer{}, c.unreached(ctx, q.op, err)
+	}
+	defer func() { _ = res.Body.Close() }() // read to its end, or given up
+	got, err := io.ReadAll(io.LimitReader(res.Body, AnswerMaxBytes+1))
+	if err != nil {
+		return Answer{}, c.unreached(ctx, q.op, err)
+	}
+	if len(got) > AnswerMaxBytes {
+		return Answer{}, api.Wrap(api.CodeTooLarge, q.op, "the answer is longer than "+strconv.Itoa(AnswerMaxBytes)+" bytes", nil)
+	}
+	if res.StatusCode/100 != 2 {
+		return Answer{}, refusal(q.op, res, got)
+	}
+	index, _ := strconv.ParseUint(res.Header.Get(api.HeaderIndex), 10, 64) // 0 if it is not there
+	return Answer{Body: got, Index: index, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}, nil
+}
+
+// sign adds what every request carries.
+func (c *Client) sign(req *http.Request) {
+	req.Header.Set("Accept", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+}

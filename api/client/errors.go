@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"berth/api"
+)
+
+// Refused is the cause of an api.Error that a zone sent: how it came.
+type Refused struct {
+	Status    int
+	RequestID api.RequestID
+}
+
+// Error says both.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("HTTP status %d, request id %q", r.Status, string(r.RequestID))
+}
+
+// RequestIDOf returns the id under which a zone logged the call that failed with
+// err, and "" if err did not come from a zone.
+func RequestIDOf(err error) api.RequestID {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r.RequestID
+	}
+	return ""
+}
+
+// codes are what statuses mean that came without a Berth error, as from a proxy.
+var codes = map[int]api.Code{
+	http.StatusBadRequest:            api.CodeInvalid,
+	http.StatusUnauthorized:          api.CodeUnauthenticated,
+	http.StatusForbidden:             api.CodeForbidden,
+	http.StatusNotFound:              api.CodeNotFound,
+	http.StatusMethodNotAllowed:      api.CodeMethod,
+	http.StatusConflict:              api.CodeConflict,
+	http.StatusRequestEntityTooLarge: api.CodeTooLarge,
+	http.StatusUnsupportedMediaType:  api.CodeMediaType,
+	http.StatusTooManyRequests:       api.CodeOverloaded,
+	http.StatusBadGateway:            api.CodeUnavailable,
+	http.StatusServiceUnavailable:    api.CodeUnavailable,
+	http.StatusGatewayTimeout:        api.CodeTimeout,
+}
+
+// refusal returns the error that an answer other than 2xx means.
+func refusal(op string, res *http.Response, body []byte) *api.Error {
+	cause := &Refused{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
+	var told api.ErrorBody
+	if json.Unmarshal(body, &told) == nil && told.Error.Code != "" {
+		if told.Error.RequestID != "" {
+			cause.RequestID = told.Error.RequestID
+		}
+		return api.Wrap(told.Error.Code, op, told.Error.Message, cause)
+	}
+	code, known := codes[res.StatusCode]
+	if !known {
+		code = api.CodeInternal
+	}
+	return api.Wrap(code, op, fmt.Sprintf("the answer was %d %s, and not from a zone of Berth",
+		res.StatusCode, http.StatusText(res.StatusCode)), cause)
+}
+
+// distrust marks the cause of an error that is about certificates: a repeat would
+// meet the same ones.
+type distrust struct{ error }
+
+// Unwrap returns the cause.
+func (d distrust) Unwrap() error { return d.error }
+
+// unreached returns the error of a call that got no whole answer.
+func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // without the URL, whose query may tell more than a log should know
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return api.Wrap(api.CodeUnavailable, op, c.base+" shows a certificate that is not trusted: "+err.Error(), distrust{err})
+	}
+	if end := ctx.Err(); end != nil {
+		return api.Wrap(api.CodeTimeout, op, "no answer from "+c.base+" in time", end)
+	}
+	return api.Wrap(api.CodeUnavailable, op, "no answer from "+c.base+": "+err.Error(), err)
+}
+
+// passing reports whether err may be gone when the call is made again.
+func passing(err error) bool {
+	if _, ok := errors.AsType[distrust](err); ok {
+		return false
+	}
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
+		return true
+	default:
+		return false
+	}
+}
+
+// strange returns the error of an answer that this package cannot read.
+func strange(op string, err error) *api.Error {
+	return api.Wrap(api.CodeInternal, op, "the answer is not one that this version of the client knows", err)
+}

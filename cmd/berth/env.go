@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"golang.org/x/term"
+)
+
+// env is what a command may touch of the world, and what the flags said that all
+// verbs of a caller have in common. One env serves one command line.
+type env struct {
+	in          io.Reader
+	out, errOut io.Writer // data, and everything else
+	getenv      func(string) string
+	inTTY       bool // a person can be asked
+	errTTY      bool // a line on errOut can be written over
+
+	conn      connection
+	format    string // table, json, yaml
+	noHeaders bool
+}
+
+func newEnv(getenv func(string) string, in io.Reader, out, errOut io.Writer) *env {
+	return &env{in: in, out: out, errOut: errOut, getenv: getenv, inTTY: isTerminal(in), errTTY: isTerminal(errOut)}
+}
+
+// isTerminal reports whether f is a file that is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// execute runs the command that args name.
+func (e *env) execute(ctx context.Context, args []string) error {
+	root := rootCommand(e)
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}

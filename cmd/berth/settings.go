@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	osenv "github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+
+	"berth/api/client"
+)
+
+// addrDefault is where a node on this machine listens.
+const addrDefault = "https://127.0.0.1:7600"
+
+const settingsHelp = `Commands that call a zone need its address, a token, and unless its certificate
+is one that the system trusts, the certificate of its CA. Of each, the first that
+is given counts:
+
+  flag           environment    key in the file   default
+  --addr         BERTH_ADDR     addr              https://127.0.0.1:7600
+  --token-file   BERTH_TOKEN    token             none
+  --cacert       BERTH_CACERT   cacert            the system's certificates
+
+The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
+
+  addr: https://zone.example:7600
+  token: berth_...
+  cacert: /etc/berth/ca.pem
+
+Keep it readable for yourself alone (chmod 600). --token takes a token from the
+command line; it is unsafe, because every user of the machine can see it there.
+`
+
+// connection is what the flags say about the zone to call.
+type connection struct{ addr, token, tokenFile, caCert string }
+
+// settingKeys are the keys of the file; in the environment they are in upper case
+// and begin with BERTH_.
+var settingKeys = []string{"addr", "token", "cacert"}
+
+// callerFlags adds the flags of commands that call a zone.
+func (e *env) callerFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&e.conn.addr, "addr", "", "address of any node of the zone (default "+addrDefault+")")
+	f.StringVar(&e.conn.token, "token", "", "bearer token; unsafe, other users can see it: prefer --token-file")
+	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
+	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
+	f.StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
+	f.BoolVar(&e.noHeaders, "no-headers", false, "leave out the header line of tables")
+}
+
+// callers adds the flags of commands that call a zone to cmds and returns them.
+func callers(e *env, cmds ...*cobra.Command) []*cobra.Command {
+	for _, c := range cmds {
+		e.callerFlags(c)
+		check(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	}
+	return cmds
+}
+
+// client returns a client for the zone that the settings name.
+func (e *env) client() (*client.Client, error) {
+	k, err := e.settings()
+	if err != nil {
+		return nil, err
+	}
+	cfg := client.Config{Addr: cmp.Or(k.String("addr"), addrDefault), Token: strings.TrimSpace(k.String("token"))}
+	if path := k.String("cacert"); path != "" {
+		if cfg.CACert, err = os.ReadFile(path); err != nil {
+			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
+		}
+	}
+	return client.New(cfg)
+}
+
+// settings returns the settings from the file, the environment and the flags; the
+// later ones win.
+func (e *env) settings() (*koanf.Koanf, error) {
+	k := koanf.New(".")
+	if err := e.settingsFile(k); err != nil {
+		return nil, err
+	}
+	environ := func() []string {
+		var given []string
+		for _, key := range settingKeys {
+			name := "BERTH_" + strings.ToUpper(key)
+			if v := e.getenv(name); v != "" {
+				given = append(given, name+"="+v)
+			}
+		}
+		return given
+	}
+	short := func(k, v string) (string, any) { return strings.ToLower(strings.TrimPrefix(k, "BERTH_")), v }
+	if err := k.Load(osenv.Provider(".", osenv.Opt{Prefix: "BERTH_", TransformFunc: short, EnvironFunc: environ}), nil); err != nil {
+		return nil, fmt.Errorf("reading the environment: %w", err)
+	}
+	token, err := e.tokenFlag()
+	if err != nil {
+		return nil, err
+	}
+	for key, v := range map[string]string{"addr": e.conn.addr, "token": token, "cacert": e.conn.caCert} {
+		if v == "" {
+			continue
+		}
+		if err := k.Set(key, v); err != nil {
+			return nil, fmt.Errorf("reading --%s: %w", key, err)
+		}
+	}
+	return k, nil
+}
+
+// settingsFile loads the file into k. That there is none is no error; a key that
+// means nothing is.
+func (e *env) settingsFile(k *koanf.Koanf) error {
+	dir := e.getenv("XDG_CONFIG_HOME")
+	if home := e.getenv("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if dir == "" {
+		return nil
+	}
+	path := filepath.Join(dir, "berth", "config.yaml")
+	err := k.Load(file.Provider(path), yaml.Parser())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fail(exitUsage, "see: berth help settings", "reading %s: %w", path, err)
+	}
+	for _, key := range k.Keys() {
+		if !slices.Contains(settingKeys, key) {
+			return fail(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
+		}
+	}
+	return nil
+}
+
+// tokenFlag returns the token that the flags give, "" for none.
+func (e *env) tokenFlag() (string, error) {
+	switch {
+	case e.conn.token != "" && e.conn.tokenFile != "":
+		return "", fail(exitUsage, "see: berth help settings", "give --token or --token-file, not both")
+	case e.conn.tokenFile != "":
+		return e.secret(e.conn.tokenFile)
+	}
+	return e.conn.token, nil
+}
+
+// secretMaxBytes bounds a file with one token.
+const secretMaxBytes = 4096
+
+// secret returns the one line of the file at path, or of standard input for "-".
+func (e *env) secret(path string) (string, error) {
+	in := e.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fail(exitUsage, "", "reading a token: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, secretMaxBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("reading a token: %w", err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(b) > secretMaxBytes || strings.ContainsAny(text, "\r\n") {
+		return "", fail(exitUsage, "", "%s must hold one token and nothing else", path)
+	}
+	return text, nil
+}
