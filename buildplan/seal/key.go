@@ -104,7 +104,7 @@ func KeyCheck(k Key, a, b api.ZoneID) []byte {
 func expand(secret, salt []byte, info string, n int) []byte {
 	out, err := hkdf.Key(sha256.New, secret, salt, info, n)
 	if err != nil {
-		panic("seal: hkdf: " + err.Error()) // only for n > 255*32, or a forced FIPS mode that bars short keys
+		panic("seal: hkdf: " + err.Error()) // only for n > 255*32
 	}
 	return out
 }
