@@ -1,0 +1,131 @@
+package raftstore
+
+import (
+	"log/slog"
+	"net"
+	"time"
+
+	"berth/api"
+)
+
+// Limits and defaults of the store.
+const (
+	// CommandsMax is how many commands one Propose may hold.
+	CommandsMax = 1024
+	// ProposeMaxBytes is how large the commands of one Propose may be, encoded.
+	ProposeMaxBytes = 16 << 20
+	// QueueMax is how many calls of Propose, and how many of Linearizable, may
+	// wait at once.
+	QueueMax = 8192
+	// QueueMaxBytes is how large the waiting proposals may be together.
+	QueueMaxBytes = 64 << 20
+	// MembersMax is how many nodes a zone may have, voters or not.
+	MembersMax = 9
+	// BackupMaxBytes is the largest backup that Restore takes.
+	BackupMaxBytes = 16 << 30
+	// TimeoutDefault bounds each wait for Raft when Config.Timeout is zero.
+	TimeoutDefault = 10 * time.Second
+)
+
+// Timing is how fast Raft notices that a leader is gone. LeaderLease may not be
+// above Heartbeat, and Heartbeat not above Election.
+type Timing struct {
+	Heartbeat   time.Duration // a follower without contact for this long seeks votes
+	Election    time.Duration // a candidate without a majority for this long starts again
+	LeaderLease time.Duration // a leader without a majority for this long steps down
+	Commit      time.Duration // an idle leader tells the commit index this often
+}
+
+// LAN returns the timing for a zone whose nodes are a millisecond or so apart:
+// a lost leader is replaced in about a second.
+func LAN() Timing {
+	return Timing{300 * time.Millisecond, 300 * time.Millisecond, 150 * time.Millisecond, 50 * time.Millisecond}
+}
+
+// WAN returns the timing for a zone whose nodes are tens of milliseconds apart,
+// or whose disks sometimes take as long.
+func WAN() Timing {
+	return Timing{2 * time.Second, 2 * time.Second, time.Second, 100 * time.Millisecond}
+}
+
+// Compaction is when the log is replaced by a snapshot of the state.
+type Compaction struct {
+	Threshold uint64        // entries since the last snapshot that call for another; 4,096 when zero
+	Interval  time.Duration // how often to look, at random up to twice as long; 30 s when zero
+	Trailing  uint64        // entries kept behind a snapshot for followers that lag; 4,096 when zero
+}
+
+// Stream carries Raft between the nodes of a zone. Each connection it accepts or
+// dials is mutually authenticated and bound to api.ALPNRaft already: whoever can
+// speak here can write the state of the zone.
+type Stream interface {
+	net.Listener
+	// Dial connects to the node that advertises addr.
+	Dial(addr string, timeout time.Duration) (net.Conn, error)
+}
+
+// Config is what Open needs. ID, Advertise, Stream, Log and one of Dir and
+// Memory are required.
+type Config struct {
+	ID        api.NodeID
+	Dir       string  // data directory, made when it is missing; nobody else may write there
+	Memory    *Memory // keeps everything in memory instead of in Dir
+	Advertise string  // host:port at which the other nodes dial this one; the host may be a name
+	Stream    Stream  // closed by Close
+	Timing    Timing  // LAN() when zero
+	Compact   Compaction
+	Timeout   time.Duration // bound on each wait for Raft; TimeoutDefault when zero
+	Bootstrap bool          // make a zone of this one node, unless Dir holds one already
+	Log       *slog.Logger
+	// Fatal is called once, from a goroutine of Raft, when the node must not go on:
+	// an entry cannot be decoded, or applying it panicked. It should end the
+	// process, and must not call Close. Nothing is applied after it returns, and
+	// Run returns the same error. Nil leaves it at that.
+	Fatal func(error)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timing == (Timing{}) {
+		c.Timing = LAN()
+	}
+	if c.Compact.Threshold == 0 {
+		c.Compact.Threshold = 4096
+	}
+	if c.Compact.Interval == 0 {
+		c.Compact.Interval = 30 * time.Second
+	}
+	if c.Compact.Trailing == 0 {
+		c.Compact.Trailing = 4096
+	}
+	if c.Timeout == 0 {
+		c.Timeout = TimeoutDefault
+	}
+	if c.Fatal == nil {
+		c.Fatal = func(error) {}
+	}
+	return c
+}
+
+func (c Config) check() error {
+	if err := api.CheckName("node id", string(c.ID)); err != nil {
+		return err
+	}
+	if err := checkAddr(c.Advertise); err != nil {
+		return err
+	}
+	switch {
+	case c.Stream == nil, c.Log == nil:
+		return api.Errorf(api.CodeInvalid, "a stream and a log are required")
+	case (c.Dir == "") == (c.Memory == nil):
+		return api.Errorf(api.CodeInvalid, "exactly one of a data directory and a memory is required")
+	}
+	return nil
+}
+
+func checkAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || port == "" {
+		return api.Errorf(api.CodeInvalid, "node address %q is not host:port", addr)
+	}
+	return nil
+}

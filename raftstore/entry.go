@@ -1,0 +1,58 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// An entry of the log is a sequence of commands, each behind its length as an
+// unsigned varint. The order is the order of application.
+
+// errEntry is wrapped by every error about an entry that cannot be read.
+var errEntry = errors.New("unreadable log entry")
+
+// encodeCommands returns the part of an entry that holds cmds, in order.
+func encodeCommands(cmds []command.Command) ([]byte, error) {
+	if len(cmds) == 0 || len(cmds) > CommandsMax {
+		return nil, api.Errorf(api.CodeInvalid, "a proposal holds 1 to %d commands, not %d", CommandsMax, len(cmds))
+	}
+	var body []byte
+	for _, c := range cmds {
+		b, err := encodeCommand(c)
+		if err != nil {
+			return nil, api.Wrap(api.CodeInternal, "raftstore.Propose", "", err)
+		}
+		body = binary.AppendUvarint(body, uint64(len(b)))
+		body = append(body, b...)
+		if len(body) > ProposeMaxBytes {
+			return nil, api.Errorf(api.CodeTooLarge, "a proposal holds at most %d bytes", ProposeMaxBytes)
+		}
+	}
+	return body, nil
+}
+
+// decodeEntry returns the commands of an entry. It decodes all of them before
+// anything is applied.
+func decodeEntry(entry []byte) ([]command.Command, error) {
+	var cmds []command.Command
+	for len(entry) > 0 {
+		size, n := binary.Uvarint(entry)
+		if n <= 0 || size > uint64(len(entry)-n) {
+			return nil, fmt.Errorf("%w: command %d is cut short", errEntry, len(cmds))
+		}
+		c, err := decodeCommand(entry[n : n+int(size)])
+		if err != nil {
+			return nil, fmt.Errorf("%w: command %d: %w", errEntry, len(cmds), err)
+		}
+		cmds = append(cmds, c)
+		entry = entry[n+int(size):]
+	}
+	if len(cmds) == 0 {
+		return nil, fmt.Errorf("%w: it holds no command", errEntry)
+	}
+	return cmds, nil
+}

@@ -1,0 +1,135 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/hashicorp/raft"
+
+	"berth/raftstore/state"
+)
+
+// errBroken answers for every entry after one that could not be applied.
+var errBroken = errors.New("the state machine has stopped")
+
+// fsm is the state machine as Raft sees it. Raft calls all but Persist from one
+// goroutine (and Restore from Open, before that goroutine exists), so live and
+// broken need no lock.
+type fsm struct {
+	live   *state.State
+	board  *board
+	broken error
+	fail   func(error) // told once, why the node must stop
+}
+
+var _ raft.BatchingFSM = (*fsm)(nil)
+
+func newFSM(fail func(error)) *fsm {
+	live := emptyState()
+	return &fsm{live: live, board: newBoard(freeze(live)), fail: fail}
+}
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
+
+// ApplyBatch applies committed entries and then publishes one view. The answer to
+// a command entry is a []state.Result, or an error once the machine has stopped.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, len(logs))
+	for i, l := range logs {
+		if l.Type != raft.LogCommand || f.broken != nil {
+			answers[i] = f.broken
+			continue
+		}
+		results, err := f.applyEntry(l)
+		if err != nil {
+			f.broken = fmt.Errorf("%w: applying the entry at index %d: %w", errBroken, l.Index, err)
+			f.fail(f.broken)
+			answers[i] = f.broken
+			continue
+		}
+		answers[i] = results
+	}
+	if f.broken == nil {
+		f.board.post(freeze(f.live), logs[len(logs)-1].Index)
+	}
+	return answers
+}
+
+func (f *fsm) applyEntry(l *raft.Log) (results []state.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	cmds, err := decodeEntry(l.Data)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cmds {
+		results = append(results, applyCommand(f.live, l.Index, c))
+	}
+	return results, nil
+}
+
+// Snapshot implements raft.FSM. The view that is up is immutable, so it is the
+// snapshot. A stopped machine has none: Raft would stamp it with an index whose
+// entries it lacks.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.broken != nil {
+		return nil, f.broken
+	}
+	return frozen{f.board.cur.Load().state}, nil
+}
+
+// Restore implements raft.FSM. The stream has been verified by the snapshot
+// store. The old state stays in place unless all of it could be read.
+func (f *fsm) Restore(r io.ReadCloser) error {
+	if f.broken != nil {
+		return f.broken
+	}
+	st, err := loadAll(r)
+	if err != nil {
+		return err
+	}
+	f.live = st
+	f.board.post(freeze(st), st.Index())
+	return nil
+}
+
+// loadAll reads a state that must end where the stream ends.
+func loadAll(r io.Reader) (st *state.State, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("loading the state: panic: %v", p)
+		}
+	}()
+	if st, err = loadState(r); err != nil {
+		return nil, fmt.Errorf("loading the state: %w", err)
+	}
+	// Load may have read ahead, so only bytes that it has left behind show here.
+	n, err := io.Copy(io.Discard, r)
+	if err != nil {
+		return nil, fmt.Errorf("loading the state: %w", err)
+	}
+	if n > 0 {
+		return nil, fmt.Errorf("loading the state: %d bytes are left over", n)
+	}
+	return st, nil
+}
+
+// frozen is a view on its way to a snapshot.
+type frozen struct{ state *state.State }
+
+// Persist implements raft.FSMSnapshot.
+func (s frozen) Persist(sink raft.SnapshotSink) error {
+	if err := saveState(s.state, sink); err != nil {
+		return errors.Join(fmt.Errorf("saving the state: %w", err), sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot.
+func (frozen) Release() {}

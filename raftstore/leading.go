@@ -1,0 +1,97 @@
+package raftstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/api"
+)
+
+// barrierRetry is how long Leading waits after a barrier that did not pass while
+// the node still leads.
+const barrierRetry = 50 * time.Millisecond
+
+// ErrDeposed is the cause of the end of a leader's context.
+var ErrDeposed error = api.Errorf(api.CodeUnavailable, "this node no longer leads its zone")
+
+// reign is one span of time during which this node leads, or does not.
+type reign struct {
+	leading bool
+	term    uint64
+	changed chan struct{} // closed when the reign ends
+}
+
+// watchLeadership tells every caller of Leading what Raft tells one listener.
+func (s *Store) watchLeadership(ctx context.Context) {
+	for {
+		select {
+		case leading := <-s.raft.LeaderCh():
+			s.crown(leading)
+		case <-ctx.Done():
+			s.crown(false)
+			return
+		}
+	}
+}
+
+// crown begins a new reign, unless the one that runs is like it. Raft may keep a
+// loss that was followed by a win to itself; the term gives it away.
+func (s *Store) crown(leading bool) {
+	old := s.reign.Load()
+	now := &reign{leading: leading, term: s.Term(), changed: make(chan struct{})}
+	if old.leading == leading && (!leading || old.term == now.term) {
+		return
+	}
+	s.reign.Store(now)
+	close(old.changed)
+	s.cfg.Log.Info("leadership changed", "node", s.cfg.ID, "leading", leading, "term", now.term)
+}
+
+// Leading calls lead whenever this node has become the leader and View holds all
+// that was acknowledged before. The context of lead ends, with the cause ErrDeposed,
+// when the node is deposed; lead must return then. A lead that returns earlier is
+// not called again during that reign. Leading returns when ctx ends or the store
+// closes, and lead has returned.
+func (s *Store) Leading(ctx context.Context, lead func(ctx context.Context)) {
+	for {
+		r := s.reign.Load()
+		if r.leading {
+			s.lead(ctx, r, lead)
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// lead conducts one reign.
+func (s *Store) lead(ctx context.Context, r *reign, lead func(context.Context)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() {
+		select {
+		case <-r.changed:
+			cancel(ErrDeposed)
+		case <-s.closing:
+			cancel(ErrDeposed)
+		case <-ctx.Done():
+		}
+	})
+	for s.barrier(ctx) != nil {
+		again := time.NewTimer(barrierRetry)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+	}
+	lead(ctx)
+}

@@ -1,0 +1,159 @@
+package raftstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/api"
+)
+
+// Member is one node of the zone as Raft knows it.
+type Member struct {
+	ID     api.NodeID
+	Addr   string // host:port that the other nodes dial
+	Voter  bool
+	Leader bool // as far as this node knows
+}
+
+// Members returns the members in order of their ids, as this node knows them. The
+// newest change among them may not be committed yet.
+func (s *Store) Members() []Member {
+	leader, _ := s.Leader()
+	servers := s.raft.GetConfiguration().Configuration().Servers
+	members := make([]Member, 0, len(servers))
+	for _, m := range servers {
+		id := api.NodeID(m.ID)
+		members = append(members, Member{
+			ID: id, Addr: string(m.Address), Voter: m.Suffrage == raft.Voter, Leader: id == leader && leader != "",
+		})
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return members
+}
+
+func (s *Store) member(id api.NodeID) (Member, bool) {
+	members := s.Members()
+	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
+	if i < 0 {
+		return Member{}, false
+	}
+	return members[i], true
+}
+
+// AddVoter makes a node a voter, or gives a voter a new address. The node should
+// have caught up as a non-voter first: from now on the zone may need it to commit.
+//
+// A change of members is made by the leader, one after the other, and is repeatable.
+// Errors: CodeInvalid, CodeNotFound and CodeConflict for a change that cannot be,
+// CodeUnavailable and CodeTimeout as for Propose.
+func (s *Store) AddVoter(ctx context.Context, id api.NodeID, addr string) error {
+	return s.add(ctx, id, addr, s.raft.AddVoter)
+}
+
+// AddNonvoter makes a node receive the log without a vote, or gives a member a new
+// address; a voter stays one. Errors as for AddVoter.
+func (s *Store) AddNonvoter(ctx context.Context, id api.NodeID, addr string) error {
+	return s.add(ctx, id, addr, s.raft.AddNonvoter)
+}
+
+type addFunc = func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture
+
+func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
+	if err := api.CheckName("node id", string(id)); err != nil {
+		return err
+	}
+	if err := checkAddr(addr); err != nil {
+		return err
+	}
+	if _, known := s.member(id); !known && len(s.Members()) >= MembersMax {
+		return api.Errorf(api.CodeConflict, "a zone has at most %d nodes", MembersMax)
+	}
+	return s.change(ctx, func() raft.IndexFuture {
+		return add(raft.ServerID(id), raft.ServerAddress(addr), 0, s.cfg.Timeout)
+	})
+}
+
+// Remove ends the membership of a node. It keeps running, follows nobody, and must
+// be stopped; its id and its data directory must not be used again. A leader may
+// remove itself. Errors as for AddVoter; CodeNotFound for a node that is no member.
+func (s *Store) Remove(ctx context.Context, id api.NodeID) error {
+	if _, known := s.member(id); !known {
+		return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
+	}
+	return s.change(ctx, func() raft.IndexFuture {
+		return s.raft.RemoveServer(raft.ServerID(id), 0, s.cfg.Timeout)
+	})
+}
+
+func (s *Store) change(ctx context.Context, call func() raft.IndexFuture) error {
+	const op = "raftstore.Members"
+	if !s.IsLeader() {
+		return notLeader(op)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	err := s.await(ctx, func() error {
+		future := call()
+		return changeFailure(op, future.Error(), future.Index())
+	})
+	if _, told := errors.AsType[*api.Error](err); err == nil || told {
+		return err
+	}
+	return failure(op, err, 0)
+}
+
+// changeFailure is failure for a change of members, where an error that Raft has no
+// name for and no index to is its refusal to write a configuration that cannot be.
+func changeFailure(op string, err error, index uint64) error {
+	switch {
+	case err == nil:
+		return nil
+	case index == 0 && fateOf(err, 0) == unknown:
+		return api.Wrap(api.CodeConflict, op, "the zone cannot have these members", err)
+	default:
+		return failure(op, err, index)
+	}
+}
+
+// Transfer hands the leadership to another voter, or to the one that is furthest
+// along when to is empty, and returns when this node no longer leads. Meanwhile
+// proposals are refused. To hand it to the leader itself does nothing. Errors:
+// CodeNotFound and CodeConflict when to cannot lead, CodeUnavailable when it did
+// not happen, CodeTimeout when that is not known.
+func (s *Store) Transfer(ctx context.Context, to api.NodeID) error {
+	const op = "raftstore.Transfer"
+	if !s.IsLeader() {
+		return notLeader(op)
+	}
+	call := s.raft.LeadershipTransfer
+	if to != "" {
+		m, known := s.member(to)
+		switch {
+		case !known:
+			return api.Errorf(api.CodeNotFound, "the zone has no node %s", to)
+		case !m.Voter:
+			return api.Errorf(api.CodeConflict, "node %s has no vote and cannot lead", to)
+		case m.ID == s.cfg.ID:
+			return nil
+		}
+		call = func() raft.Future {
+			return s.raft.LeadershipTransferToServer(raft.ServerID(m.ID), raft.ServerAddress(m.Addr))
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	err := s.await(ctx, func() error { return call().Error() })
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return api.Wrap(api.CodeTimeout, op, "the leadership was not handed over in time; it may still be", err)
+	default:
+		return api.Wrap(api.CodeUnavailable, op, "the leadership was not handed over", err)
+	}
+}

@@ -1,0 +1,131 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// inFlightMax is how many entries may be on their way through Raft at once. With
+// two, one is written here while the one before is written by the followers.
+const inFlightMax = 2
+
+// Propose writes cmds to the log, in order and in one entry, and returns what
+// became of each once the entry is applied here. Other callers' commands may
+// share the entry. A Result may itself be a refusal; an error means that no
+// results are known:
+//
+//   - CodeInvalid, CodeTooLarge, CodeOverloaded: nothing was changed.
+//   - CodeUnavailable: nothing was changed, and nothing will be; this node is not
+//     the leader, say. Another node, or the same one later, may take it.
+//   - CodeTimeout: not known; the commands may have been applied, or still will be.
+//     Repeat the same commands, which therefore must be harmless to repeat.
+//
+// It waits for ctx, and no longer than Config.Timeout.
+func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	const op = "raftstore.Propose"
+	body, err := encodeCommands(cmds)
+	if err != nil {
+		return nil, err
+	}
+	if !s.IsLeader() {
+		return nil, notLeader(op)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	p := &proposal{body: body, count: len(cmds), done: make(chan outcome, 1)}
+	if err := s.queue.put(p); err != nil {
+		return nil, err
+	}
+	select {
+	case out := <-p.done:
+		return out.results, out.err
+	case <-ctx.Done():
+	}
+	if s.queue.drop(p) {
+		return nil, api.Wrap(api.CodeUnavailable, op, msgBusy, ctx.Err())
+	}
+	select {
+	case out := <-p.done: // it came just now
+		return out.results, out.err
+	default:
+		return nil, api.Wrap(api.CodeTimeout, op, msgUnknown, ctx.Err())
+	}
+}
+
+// proposeQueued turns what waits in the queue into entries until ctx ends, and
+// returns when Raft has answered for all of them.
+func (s *Store) proposeQueued(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, inFlightMax)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-s.queue.ready:
+		case <-ctx.Done():
+			return
+		}
+		batch := s.queue.take() // as late as can be, so that it is large
+		if len(batch) == 0 {
+			<-slots
+			continue
+		}
+		entry := batch[0].body
+		for _, p := range batch[1:] {
+			entry = append(entry, p.body...)
+		}
+		future := s.raft.Apply(entry, s.cfg.Timeout)
+		wg.Go(func() {
+			settle(batch, future)
+			<-slots
+		})
+	}
+}
+
+// settle waits for Raft and answers every proposal of a batch.
+func settle(batch []*proposal, future raft.ApplyFuture) {
+	results, err := resultsOf(future)
+	if err == nil {
+		want := 0
+		for _, p := range batch {
+			want += p.count
+		}
+		if len(results) != want {
+			err = fmt.Errorf("entry %d has %d results for %d commands", future.Index(), len(results), want)
+		}
+	}
+	for _, p := range batch {
+		if err != nil {
+			p.done <- outcome{err: failure("raftstore.Propose", err, future.Index())}
+			continue
+		}
+		p.done <- outcome{results: results[:p.count:p.count]}
+		results = results[p.count:]
+	}
+}
+
+func resultsOf(future raft.ApplyFuture) ([]state.Result, error) {
+	if err := future.Error(); err != nil {
+		return nil, err
+	}
+	switch r := future.Response().(type) {
+	case []state.Result:
+		return r, nil
+	case error:
+		return nil, r
+	default:
+		return nil, errors.New("the state machine gave no answer")
+	}
+}

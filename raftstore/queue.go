@@ -1,0 +1,121 @@
+package raftstore
+
+import (
+	"sync"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+const (
+	// batchMaxBytes is how large an entry may grow by sharing: what Raft suggests,
+	// so that a heartbeat is never long behind an entry. One larger proposal goes
+	// alone.
+	batchMaxBytes = 512 << 10
+	// batchMaxCommands is how many commands may share an entry.
+	batchMaxCommands = CommandsMax
+)
+
+// proposal is one call of Propose on its way into the log.
+type proposal struct {
+	body  []byte // its commands, as an entry holds them
+	count int    // how many they are
+	done  chan outcome
+
+	// Guarded by the queue's mutex.
+	taken   bool // it is in a batch; only Raft knows now
+	dropped bool // its caller has gone; it must not be taken
+}
+
+// outcome is the answer to one proposal.
+type outcome struct {
+	results []state.Result
+	err     error
+}
+
+// queue holds the proposals that arrived while earlier ones were in flight.
+type queue struct {
+	ready chan struct{} // holds one token while something waits
+
+	mu      sync.Mutex // guards the fields below
+	waiting []*proposal
+	bytes   int
+	closed  bool
+}
+
+func newQueue() *queue { return &queue{ready: make(chan struct{}, 1)} }
+
+// put appends p. Errors: CodeOverloaded at the limits, CodeUnavailable once the
+// queue is closed.
+func (q *queue) put(p *proposal) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return closed("raftstore.Propose")
+	case len(q.waiting) >= QueueMax, q.bytes+len(p.body) > QueueMaxBytes:
+		return api.Errorf(api.CodeOverloaded, "%s", msgFull)
+	}
+	q.waiting = append(q.waiting, p)
+	q.bytes += len(p.body)
+	q.wake()
+	return nil
+}
+
+func (q *queue) wake() {
+	select {
+	case q.ready <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// take removes the proposals that share the next entry, in order of arrival.
+func (q *queue) take() []*proposal {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var batch []*proposal
+	size, count, next := 0, 0, 0
+	for _, p := range q.waiting {
+		full := size+len(p.body) > batchMaxBytes || count+p.count > batchMaxCommands
+		if !p.dropped && len(batch) > 0 && full {
+			break
+		}
+		next++
+		q.bytes -= len(p.body)
+		if p.dropped {
+			continue
+		}
+		p.taken = true
+		batch = append(batch, p)
+		size += len(p.body)
+		count += p.count
+	}
+	clear(q.waiting[:next]) // let go of the bodies
+	q.waiting = q.waiting[next:]
+	if len(q.waiting) > 0 {
+		q.wake()
+	} else {
+		q.waiting = nil
+	}
+	return batch
+}
+
+// drop withdraws p. It reports whether p was still waiting, and so will never be
+// in the log.
+func (q *queue) drop(p *proposal) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p.dropped = !p.taken
+	return p.dropped
+}
+
+// close refuses what waits and what comes.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, p := range q.waiting {
+		p.done <- outcome{err: closed("raftstore.Propose")}
+	}
+	q.waiting, q.bytes = nil, 0
+}

@@ -1,0 +1,180 @@
+package raftstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// Wait returns a view whose index is above after, as soon as this node has one.
+// Any number may wait. When ctx ends first it returns the view of that moment with
+// CodeTimeout, and when the store closes with CodeUnavailable.
+//
+// Restore may take the index back; a caller whose after is above it waits until
+// the zone has caught up.
+func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	p, ok := s.board.until(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
+	switch {
+	case ok:
+		return p.state, nil
+	case ctx.Err() != nil:
+		return p.state, readFailure("raftstore.Wait", ctx.Err())
+	default:
+		return p.state, closed("raftstore.Wait")
+	}
+}
+
+// Linearizable returns a view that holds every change that was acknowledged, by
+// any node, before the call. Only the leader can tell, after it has heard from a
+// majority; on another node, and without a majority, it returns CodeUnavailable,
+// and CodeTimeout when ctx or Config.Timeout ends first.
+func (s *Store) Linearizable(ctx context.Context) (*state.State, error) {
+	const op = "raftstore.Linearizable"
+	if !s.IsLeader() {
+		return nil, readFailure(op, raft.ErrNotLeader)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	a := make(ask, 1)
+	if err := s.asks.put(a); err != nil {
+		return nil, err
+	}
+	var sure mark
+	select {
+	case sure = <-a:
+	case <-ctx.Done():
+		return nil, readFailure(op, ctx.Err())
+	}
+	if sure.err != nil {
+		return nil, readFailure(op, sure.err)
+	}
+	p, ok := s.board.until(ctx, s.closing, func(p *page) bool { return p.applied >= sure.index })
+	switch {
+	case ok:
+		return p.state, nil
+	case ctx.Err() != nil:
+		return nil, readFailure(op, ctx.Err())
+	default:
+		return nil, closed(op)
+	}
+}
+
+// mark is the answer to an ask: every change that was acknowledged before the ask
+// has an index up to this one.
+type mark struct {
+	index uint64
+	err   error
+}
+
+type ask chan mark
+
+// asks holds the linearizable reads that arrived while the leader was being
+// confirmed. The next confirmation, which begins after they came, serves all.
+type asks struct {
+	ready chan struct{} // holds one token while something waits
+
+	mu      sync.Mutex // guards the fields below
+	waiting []ask
+	closed  bool
+}
+
+func newAsks() *asks { return &asks{ready: make(chan struct{}, 1)} }
+
+func (q *asks) put(a ask) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return closed("raftstore.Linearizable")
+	case len(q.waiting) >= QueueMax:
+		return api.Errorf(api.CodeOverloaded, "too many reads are waiting on this node")
+	}
+	q.waiting = append(q.waiting, a)
+	select {
+	case q.ready <- struct{}{}:
+	default: // a token is there already
+	}
+	return nil
+}
+
+func (q *asks) take() []ask {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.waiting
+	q.waiting = nil
+	return all
+}
+
+func (q *asks) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	for _, a := range q.take() {
+		a <- mark{err: raft.ErrRaftShutdown}
+	}
+}
+
+// confirmAsks answers the asks, one confirmation after the other, until ctx ends.
+func (s *Store) confirmAsks(ctx context.Context) {
+	for {
+		select {
+		case <-s.asks.ready:
+		case <-ctx.Done():
+			return
+		}
+		waiting := s.asks.take()
+		if len(waiting) == 0 {
+			continue
+		}
+		index, err := s.confirm(ctx)
+		if ctx.Err() != nil {
+			err = raft.ErrRaftShutdown
+		}
+		for _, a := range waiting {
+			a <- mark{index, err}
+		}
+	}
+}
+
+// confirm returns an index that no change acknowledged before the call is above.
+// The order matters: this term has committed something, then the commit index is
+// noted, then a majority confirms the leader, and the term is still the same.
+func (s *Store) confirm(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	term := s.Term()
+	if s.ready.Load() != term {
+		if err := s.barrier(ctx); err != nil {
+			return 0, err
+		}
+		s.ready.Store(term)
+	}
+	index := s.raft.CommitIndex()
+	if err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
+		return 0, err
+	}
+	if s.Term() != term {
+		return 0, raft.ErrNotLeader
+	}
+	return index, nil
+}
+
+// barrier returns when everything that is in the log has been applied here. Raft
+// does not show the state machine its own entries, the barrier among them, so the
+// board is told that nothing is missing up to it.
+func (s *Store) barrier(ctx context.Context) error {
+	return s.await(ctx, func() error {
+		future := s.raft.Barrier(s.cfg.Timeout)
+		if err := future.Error(); err != nil {
+			return err
+		}
+		if at, ok := future.(raft.IndexFuture); ok {
+			s.board.post(nil, at.Index())
+		}
+		return nil
+	})
+}
