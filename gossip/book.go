@@ -12,7 +12,7 @@ import (
 const (
 	EndpointsMax     = 128 // endpoints that a pool knows at once
 	PeersKeptMax     = 32  // endpoints that it hands to its PeerStore
-	EndpointMaxBytes = 512
+	endpointMaxBytes = 512
 	selfRecheck      = 5 * time.Minute // an endpoint that led back here may lead elsewhere later
 )
 
@@ -73,7 +73,7 @@ func (b *book) refresh(endpoints []string) {
 // The caller holds mu.
 func (b *book) place(endpoint string) *place {
 	p := b.places[endpoint]
-	if p == nil && endpoint != "" && len(endpoint) <= EndpointMaxBytes && len(b.places) < EndpointsMax {
+	if p == nil && endpoint != "" && len(endpoint) <= endpointMaxBytes && len(b.places) < EndpointsMax {
 		p = &place{}
 		b.places[endpoint] = p
 	}

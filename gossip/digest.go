@@ -15,7 +15,7 @@ import (
 // Limits of digests.
 const (
 	DigestMaxBytes    = 64 << 10 // of one encoded digest
-	BroadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
+	broadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
 	DigestsMax        = 2        // zones of one pool: those at the two ends of a link
 	labelMaxBytes     = 255      // of one tag or trait
 	wireVersion       = 1        // of messages, states and meta data
@@ -63,7 +63,7 @@ func decodeDigest(raw []byte) (api.Digest, error) {
 // are printable and in bounds, amounts are not negative.
 func checkDigest(d api.Digest) error {
 	ok := api.ValidName(string(d.Zone)) && printable(d.Health) && d.At >= 0 && d.At < api.Forever &&
-		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*SketchesPerFlavorMax
+		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax
 	for _, s := range slices.Concat(d.Tags, d.Traits) {
 		ok = ok && printable(s)
 	}
@@ -79,8 +79,8 @@ func checkDigest(d api.Digest) error {
 	return nil
 }
 
-// SketchesPerFlavorMax is how many start times a digest may sketch per flavor.
-const SketchesPerFlavorMax = 16
+// sketchesPerFlavorMax is how many start times a digest may sketch per flavor.
+const sketchesPerFlavorMax = 16
 
 func printable(s string) bool {
 	return s != "" && len(s) <= labelMaxBytes && !strings.ContainsFunc(s, unicode.IsControl)
@@ -153,7 +153,7 @@ func (t *table) carry(now time.Time) []carried {
 	for _, zone := range slices.Sorted(maps.Keys(t.held)) {
 		h := t.held[zone]
 		if age := now.Sub(h.At); age <= t.ttl {
-			list = append(list, carried{AgeMS: uint64(max(0, age.Milliseconds())), Digest: h.raw}) //nolint:gosec // not negative
+			list = append(list, carried{AgeMS: uint64(max(0, age.Milliseconds())), Digest: h.raw}) // not negative
 		}
 	}
 	return list
@@ -167,7 +167,7 @@ func (c carried) open(ttl time.Duration, now time.Time) (held, error) {
 	}
 	age := ttl + time.Millisecond // beyond it, how much older does not matter
 	if c.AgeMS <= uint64(max(0, ttl.Milliseconds())) {
-		age = time.Duration(c.AgeMS) * time.Millisecond //nolint:gosec // at most ttl
+		age = time.Duration(c.AgeMS) * time.Millisecond // at most ttl
 	}
 	return held{Heard: Heard{Digest: d, At: now.Add(-age)}, raw: c.Digest}, nil
 }

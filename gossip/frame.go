@@ -9,9 +9,9 @@ import (
 
 // Limits of what one connection may carry at once.
 const (
-	PacketMaxBytes = 16 << 10            // what memberlist may put into one packet
-	FrameMaxBytes  = PacketMaxBytes + 16 // a packet with memberlist's checksum and compound header
-	StreamMaxBytes = 256 << 10           // one message on a stream: all members and DigestsMax digests
+	packetMaxBytes = 16 << 10            // what memberlist may put into one packet
+	frameMaxBytes  = packetMaxBytes + 16 // a packet with memberlist's checksum and compound header
+	streamMaxBytes = 256 << 10           // one message on a stream: all members and DigestsMax digests
 )
 
 var (
@@ -24,7 +24,7 @@ func writeFrame(w io.Writer, b []byte, limit int) error {
 	if len(b) == 0 || len(b) > limit {
 		return errFrameSize
 	}
-	msg := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))) //nolint:gosec // at most limit
+	msg := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))) // at most limit
 	if _, err := w.Write(append(msg, b...)); err != nil {
 		return fmt.Errorf("writing a frame: %w", err)
 	}
@@ -39,7 +39,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 		return nil, err // bare, so that io.EOF between frames stays itself
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if size == 0 || uint64(size) > uint64(limit) { //nolint:gosec // limits are positive
+	if size == 0 || uint64(size) > uint64(limit) { // limits are positive
 		return nil, errFrameSize
 	}
 	b := make([]byte, size)

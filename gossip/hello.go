@@ -60,10 +60,14 @@ func ReadHello(conn net.Conn, deadline time.Time) (Hello, error) {
 	if _, err := io.ReadFull(conn, body); err != nil {
 		return Hello{}, api.Wrap(api.CodeUnavailable, op, "the hello was cut short", err)
 	}
+	h, err := decodeHello(body)
+	if err != nil {
+		return Hello{}, err
+	}
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		return Hello{}, api.Wrap(api.CodeUnavailable, op, "the connection is closed", err)
 	}
-	return decodeHello(body)
+	return h, nil
 }
 
 // decodeHello decodes and checks the body of a hello.
@@ -98,7 +102,7 @@ func writeHello(conn net.Conn, h Hello, deadline time.Time) error {
 	if err := conn.SetWriteDeadline(deadline); err != nil {
 		return fmt.Errorf("setting the deadline of a hello: %w", err)
 	}
-	msg := binary.BigEndian.AppendUint16(nil, uint16(len(body))) //nolint:gosec // at most HelloMaxBytes: names are limited
+	msg := binary.BigEndian.AppendUint16(nil, uint16(len(body))) // at most HelloMaxBytes: names are limited
 	if _, err := conn.Write(append(msg, body...)); err != nil {
 		return fmt.Errorf("sending a hello: %w", err)
 	}

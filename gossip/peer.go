@@ -12,8 +12,8 @@ import (
 
 // Limits of what goes to and from one peer.
 const (
-	QueueMax     = 64               // packets waiting for one peer; more are dropped
-	PacketConns  = 2                // packet connections with one peer: one dialled by each end
+	queueMax     = 64               // packets waiting for one peer; more are dropped
+	packetConns  = 2                // packet connections with one peer: one dialled by each end
 	redialAfter  = time.Second      // between attempts to reach one peer for packets
 	writeTimeout = 5 * time.Second  // for one packet
 	idleTimeout  = 5 * time.Minute  // without a packet, after which a connection is given up
@@ -27,7 +27,7 @@ type peer struct {
 	queue chan []byte
 
 	// The transport's mutex guards what follows.
-	conns   []net.Conn // oldest first; at most PacketConns
+	conns   []net.Conn // oldest first; at most packetConns
 	dialing bool
 	cut     bool      // the last attempt to reach it failed
 	retry   time.Time // no new attempt before
@@ -73,7 +73,7 @@ func (t *transport) peer(name string) (*peer, error) {
 		return p, nil
 	}
 	if !member || t.now().Before(p.retry) {
-		return nil, nil //nolint:nilnil // no peer and no error: the packet is lost, as with UDP
+		return nil, nil // no peer and no error: the packet is lost, as with UDP
 	}
 	p.dialing = true
 	t.work.Go(func() { t.connect(p) })
@@ -86,17 +86,17 @@ func (t *transport) entry(name string) *peer {
 	if p := t.peers[name]; p != nil {
 		return p
 	}
-	if len(t.peers) >= PeersMax {
+	if len(t.peers) >= peersMax {
 		for other, p := range t.peers {
 			if len(p.conns) == 0 && !p.dialing {
 				delete(t.peers, other)
 			}
 		}
 	}
-	if len(t.peers) >= PeersMax {
+	if len(t.peers) >= peersMax {
 		return nil
 	}
-	p := &peer{name: name, queue: make(chan []byte, QueueMax)}
+	p := &peer{name: name, queue: make(chan []byte, queueMax)}
 	t.peers[name] = p
 	return p
 }
@@ -121,7 +121,7 @@ func (t *transport) connect(p *peer) {
 }
 
 // adopt puts a registered packet connection to use. The oldest gives way if
-// there are more than PacketConns.
+// there are more than packetConns.
 func (t *transport) adopt(name string, conn net.Conn) {
 	t.mu.Lock()
 	p := t.entry(name)
@@ -134,7 +134,7 @@ func (t *transport) adopt(name string, conn net.Conn) {
 	p.cut = false
 	p.conns = append(p.conns, conn)
 	var old net.Conn
-	if len(p.conns) > PacketConns {
+	if len(p.conns) > packetConns {
 		old = p.conns[0]
 		p.conns = slices.Delete(p.conns, 0, 1)
 	}
@@ -173,7 +173,7 @@ func (t *transport) write(p *peer, conn net.Conn, broken <-chan struct{}) {
 		}
 		err := conn.SetWriteDeadline(t.now().Add(writeTimeout))
 		if err == nil {
-			err = writeFrame(conn, b, FrameMaxBytes)
+			err = writeFrame(conn, b, frameMaxBytes)
 		}
 		if err != nil {
 			t.count.dropped.Add(1)
@@ -189,7 +189,7 @@ func (t *transport) read(name string, conn net.Conn) {
 		err := conn.SetReadDeadline(t.now().Add(idleTimeout))
 		var b []byte
 		if err == nil {
-			b, err = readFrame(conn, FrameMaxBytes)
+			b, err = readFrame(conn, frameMaxBytes)
 		}
 		if errors.Is(err, errFrameSize) {
 			t.count.garbage.Add(1)

@@ -72,7 +72,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.book.restore(kept)
 	t := newTransport(ctx, &p.cfg, p.book, p.roster.known, p.count)
-	defer t.Shutdown() //nolint:errcheck // it always returns nil
+	defer func() { _ = t.Shutdown() }() // it always returns nil
 	ml, err := memberlist.Create(p.memberlistConfig(t))
 	if err != nil {
 		return api.Wrap(api.CodeInternal, op, "the gossip pool cannot start", err)
@@ -115,7 +115,7 @@ func (p *Pool) memberlistConfig(t *transport) *memberlist.Config {
 	c.RetransmitMult = retransmits
 	c.AwarenessMaxMultiplier = 4
 	c.EnableCompression = false
-	c.UDPBufferSize = PacketMaxBytes
+	c.UDPBufferSize = packetMaxBytes
 	c.DeadNodeReclaimTime = 30 * time.Second
 	c.Delegate, c.Events, c.Alive = p.voice, p.roster, p.roster
 	c.Logger = log.New(lines{p.cfg.Logger, p.cfg.Name}, "", 0)

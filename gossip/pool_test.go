@@ -309,13 +309,13 @@ func TestGarbageIsSurvived(t *testing.T) {
 		pass(5 * time.Second)
 		packet := rogue(t, a, KindPacket)
 		for _, b := range [][]byte{{9, 1, 2}, {msgAlive, 0xff}, {msgUser}, {msgCompound, 200}, {msgPing}, {255}, {msgUser, 1, 0x9f}} {
-			require.NoError(t, writeFrame(packet, b, FrameMaxBytes))
+			require.NoError(t, writeFrame(packet, b, frameMaxBytes))
 		}
-		require.NoError(t, writeFrame(packet, bytes.Repeat([]byte{msgUser}, FrameMaxBytes), FrameMaxBytes), "at the limit")
+		require.NoError(t, writeFrame(packet, bytes.Repeat([]byte{msgUser}, frameMaxBytes), frameMaxBytes), "at the limit")
 		pass(time.Second)
 		assert.Equal(t, uint64(3), a.Stats().FramesRefused)
 		assert.NotZero(t, a.Stats().DigestsMalformed)
-		_, err := packet.Write(binary.BigEndian.AppendUint32(nil, FrameMaxBytes+1))
+		_, err := packet.Write(binary.BigEndian.AppendUint32(nil, frameMaxBytes+1))
 		require.NoError(t, err)
 		_, err = packet.Read(make([]byte, 1))
 		require.Error(t, err, "above the limit the connection is closed")
@@ -323,7 +323,7 @@ func TestGarbageIsSurvived(t *testing.T) {
 
 		for _, b := range [][]byte{{msgUser, 1}, {9, 9}, {msgPushPull}, {msgPushPull, 0x83, 0xa5}, {msgAck}} {
 			stream := rogue(t, a, KindStream)
-			require.NoError(t, writeFrame(stream, b, StreamMaxBytes))
+			require.NoError(t, writeFrame(stream, b, streamMaxBytes))
 			pass(15 * time.Second)
 			_ = stream.Close()
 		}
@@ -337,7 +337,7 @@ func TestStreamsInAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		n := w.start("127.0.0.1:1", "a", nil, nil)
 		pass(time.Second)
-		open := make([]net.Conn, StreamsInMax)
+		open := make([]net.Conn, streamsInMax)
 		for i := range open {
 			open[i] = rogue(t, n, KindStream)
 		}

@@ -32,7 +32,7 @@ var _ net.Conn = (*stream)(nil)
 // Read returns bytes of the one message that the peer sends.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.in == nil {
-		msg, err := readFrame(s.conn, StreamMaxBytes)
+		msg, err := readFrame(s.conn, streamMaxBytes)
 		if err == nil {
 			err = checkStream(msg)
 		}
@@ -44,9 +44,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	return s.in.Read(p)
 }
 
-// Write sends p as one message of at most StreamMaxBytes.
+// Write sends p as one message of at most streamMaxBytes.
 func (s *stream) Write(p []byte) (int, error) {
-	if err := writeFrame(s.conn, p, StreamMaxBytes); err != nil {
+	if err := writeFrame(s.conn, p, streamMaxBytes); err != nil {
 		return 0, tame(err)
 	}
 	return len(p), nil

@@ -14,9 +14,9 @@ import (
 
 // Limits of a pool's connections.
 const (
-	ConnsMax     = 128             // of all kinds and both directions
-	StreamsInMax = 16              // streams from peers at once
-	PeersMax     = MembersMax      // peers with packets under way
+	connsMax     = 128             // of all kinds and both directions
+	streamsInMax = 16              // streams from peers at once
+	peersMax     = MembersMax      // peers with packets under way
 	packetsIn    = 64              // packets read and not yet taken by memberlist
 	greetTimeout = 3 * time.Second // for one endpoint: dial, TLS and hellos
 )
@@ -88,7 +88,7 @@ func (t *transport) DialTimeout(string, time.Duration) (net.Conn, error) { retur
 // is lost without an error if the member cannot be reached: an error here would
 // keep memberlist from suspecting it.
 func (t *transport) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
-	if len(b) > FrameMaxBytes {
+	if len(b) > frameMaxBytes {
 		return time.Time{}, errFrameSize
 	}
 	if err := checkName(to.Name); err != nil {
@@ -146,7 +146,7 @@ func (t *transport) Shutdown() error {
 // room it closes it at once and returns false.
 func (t *transport) keep(conn net.Conn) bool {
 	t.mu.Lock()
-	ok := !t.closed && len(t.conns) < ConnsMax
+	ok := !t.closed && len(t.conns) < connsMax
 	if ok {
 		t.conns[conn] = struct{}{}
 	}
@@ -249,7 +249,7 @@ func (t *transport) accept(h Hello, conn net.Conn) {
 // deliver hands an accepted stream to memberlist.
 func (t *transport) deliver(name string, conn net.Conn) {
 	t.mu.Lock()
-	ok := t.streamsIn < StreamsInMax
+	ok := t.streamsIn < streamsInMax
 	if ok {
 		t.streamsIn++
 	}

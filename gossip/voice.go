@@ -143,10 +143,10 @@ func (v *voice) hear(c carried) {
 // spread queues a digest for broadcast unless it is too large for that. The
 // queue holds one message per zone: a newer one takes the place of an older.
 func (v *voice) spread(h held, now time.Time) {
-	if len(h.raw) > BroadcastMaxBytes {
+	if len(h.raw) > broadcastMaxBytes {
 		return
 	}
-	age := uint64(max(0, now.Sub(h.At).Milliseconds())) //nolint:gosec // not negative
+	age := uint64(max(0, now.Sub(h.At).Milliseconds())) // not negative
 	msg, err := encodeMessage(carried{AgeMS: age, Digest: h.raw})
 	if err != nil {
 		v.log.Error("encoding a digest failed", "err", err)

@@ -1,0 +1,157 @@
+package gossip
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var nobody = func(string) bool { return false }
+
+// clocked returns a book and the clock that it reads.
+func clocked() (*book, *time.Time) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return newBook("n-self", func() time.Time { return now }, ZoneTuning()), &now
+}
+
+func TestBookBacksOff(t *testing.T) {
+	b, now := clocked()
+	b.refresh([]string{"y", "x"})
+	assert.Equal(t, []string{"x", "y"}, b.due(nobody))
+	began := *now
+	var waits []time.Duration
+	for last := began; len(waits) < 8; *now = now.Add(time.Second) {
+		if len(b.due(nobody)) > 0 {
+			waits = append(waits, now.Sub(last))
+			last = *now
+		}
+	}
+	assert.Equal(t, "[1s 2s 4s 8s 16s 30s 30s 30s]", fmt.Sprint(waits))
+
+	b.answered("x", "n-x")
+	*now = now.Add(time.Minute)
+	assert.Equal(t, []string{"y"}, b.due(func(name string) bool { return name == "n-x" }))
+	assert.Equal(t, []string{"x"}, b.due(nobody), "a member that went is tried at once")
+}
+
+func TestBookKnowsItself(t *testing.T) {
+	b, now := clocked()
+	b.refresh([]string{"x"})
+	b.due(nobody)
+	b.answered("x", "n-self")
+	*now = now.Add(selfRecheck - 1)
+	assert.Empty(t, b.due(nobody))
+	*now = now.Add(1)
+	assert.Equal(t, []string{"x"}, b.due(nobody))
+	_, changed := b.changed()
+	assert.False(t, changed, "its own endpoint is not worth keeping")
+}
+
+func TestBookLeads(t *testing.T) {
+	b, _ := clocked()
+	b.refresh([]string{"a", "b", "c", "d"})
+	b.answered("a", "n-1")
+	b.answered("c", "n-2")
+	assert.Equal(t, []string{"c", "b", "d"}, b.leading("n-2"))
+	assert.Equal(t, []string{"b", "d"}, b.leading("n-3"))
+	b.failed("a")
+	assert.Equal(t, []string{"a", "b", "d"}, b.leading("n-3"))
+	b.answered("gone", "n-9") // dialled before it was unlisted
+	b.failed("gone")
+	assert.Empty(t, b.places["gone"])
+}
+
+func TestBookKeepsWhatWasGood(t *testing.T) {
+	b, now := clocked()
+	b.restore([]string{"old"})
+	b.refresh([]string{"a", "b"})
+	_, changed := b.changed()
+	assert.False(t, changed)
+	b.answered("a", "n-1")
+	got, changed := b.changed()
+	assert.True(t, changed)
+	assert.Equal(t, []string{"a", "old"}, got)
+	b.redo()
+	_, changed = b.changed()
+	assert.True(t, changed, "a save that failed is repeated")
+	b.refresh(nil)
+	assert.Equal(t, []string{"a", "old"}, b.due(nobody), "b never answered and is not listed")
+
+	for i := range PeersKeptMax {
+		*now = now.Add(time.Second)
+		e := fmt.Sprintf("e%02d", i)
+		b.refresh([]string{e})
+		b.answered(e, "n-1")
+	}
+	got, _ = b.changed()
+	assert.Len(t, got, PeersKeptMax)
+	assert.NotContains(t, got, "old", "the oldest gave way")
+	assert.NotContains(t, got, "a")
+}
+
+func TestBookIsLimited(t *testing.T) {
+	b, _ := clocked()
+	long := strings.Repeat("x", endpointMaxBytes)
+	list := []string{"", long, long + "x"}
+	for i := range EndpointsMax {
+		list = append(list, fmt.Sprint(i))
+	}
+	b.refresh(list)
+	assert.Len(t, b.places, EndpointsMax)
+	assert.Contains(t, b.places, long)
+	assert.NotContains(t, b.places, long+"x")
+	c, _ := clocked()
+	c.restore(list[3:])
+	assert.Len(t, c.places, PeersKeptMax)
+}
+
+// known returns what memberlist would offer for a synthetic name.
+func knownNode(name string) *memberlist.Node {
+	return &memberlist.Node{Name: name, Addr: ipOf(name), Port: portOfAll, Meta: []byte{wireVersion}}
+}
+
+func TestRosterAdmits(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := &roster{now: func() time.Time { return now }, gone: func(string) {}, rows: map[string]row{}}
+	name := SyntheticName("zone", "a")
+	cases := map[string]func(*memberlist.Node){
+		"name":    func(n *memberlist.Node) { n.Name = "host-7.internal" },
+		"address": func(n *memberlist.Node) { n.Addr = net.IPv4(10, 0, 0, 1) },
+		"other's": func(n *memberlist.Node) { n.Addr = ipOf("n-other") },
+		"port":    func(n *memberlist.Node) { n.Port = 22 },
+		"version": func(n *memberlist.Node) { n.Meta = []byte{wireVersion + 1} },
+		"no meta": func(n *memberlist.Node) { n.Meta = nil },
+		"meta":    func(n *memberlist.Node) { n.Meta = append([]byte{wireVersion}, make([]byte, metaMaxBytes)...) },
+	}
+	for what, change := range cases {
+		n := knownNode(name)
+		change(n)
+		assert.Error(t, r.NotifyAlive(n), what)
+	}
+	n := knownNode(name)
+	n.Meta = append(n.Meta, make([]byte, metaMaxBytes-1)...)
+	require.NoError(t, r.NotifyAlive(n), "meta at the limit")
+
+	for i := range MembersMax {
+		n := knownNode(SyntheticName("zone", fmt.Sprint(i)))
+		require.NoError(t, r.NotifyAlive(n))
+		r.NotifyJoin(n)
+		r.NotifyUpdate(n)
+	}
+	extra := knownNode(name)
+	require.ErrorIs(t, r.NotifyAlive(extra), errFull)
+	first := knownNode(SyntheticName("zone", "0"))
+	require.NoError(t, r.NotifyAlive(first), "who is in is welcome")
+	r.NotifyLeave(first)
+	now = now.Add(deadLocked)
+	require.ErrorIs(t, r.NotifyAlive(extra), errFull)
+	now = now.Add(1)
+	require.NoError(t, r.NotifyAlive(extra), "the dead give way")
+	assert.Equal(t, MembersMax-1, r.count())
+}

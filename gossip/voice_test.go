@@ -1,0 +1,85 @@
+package gossip
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// atRest returns a pool that does not run and has something to say.
+func atRest(t *testing.T, own *api.Digest) *Pool {
+	t.Helper()
+	p, err := New(Config{
+		Name: "link", Self: SyntheticName("link", "a"), Endpoints: func() []string { return nil },
+		Dial:   func(context.Context, string) (net.Conn, error) { return nil, errDisk },
+		Digest: func() *api.Digest { return own }, Logger: testLogger(), Now: time.Now,
+	})
+	require.NoError(t, err)
+	return p
+}
+
+// state returns what a peer would push.
+func state(t *testing.T, list ...*api.Digest) []byte {
+	t.Helper()
+	var all []carried
+	for _, d := range list {
+		raw, err := codec.Marshal(d)
+		require.NoError(t, err)
+		all = append(all, carried{Digest: raw})
+	}
+	b, err := encodeState(all)
+	require.NoError(t, err)
+	return b
+}
+
+func TestPushedDigestsAreLimited(t *testing.T) {
+	p := atRest(t, nil)
+	p.voice.MergeRemoteState(state(t, sized(t, DigestMaxBytes+1)), false)
+	assert.Equal(t, Stats{DigestsTooLarge: 1}, p.Stats())
+	assert.Empty(t, p.Digests())
+	p.voice.MergeRemoteState(state(t, sized(t, DigestMaxBytes)), false)
+	assert.Equal(t, Stats{DigestsTooLarge: 1, DigestsHeard: 1}, p.Stats())
+	assert.Len(t, p.Digests(), 1)
+	p.voice.MergeRemoteState(state(t, digestOf("z1", 6), digestOf("z2", 1), digestOf("z2", 2)), false)
+	assert.Equal(t, Stats{DigestsTooLarge: 1, DigestsHeard: 1, DigestsMalformed: 1}, p.Stats(), "more than two at once")
+	for _, b := range [][]byte{nil, {0}, {wireVersion + 1, 0x80}, {wireVersion}, {wireVersion, 0x9f}} {
+		before := p.Stats().DigestsMalformed
+		p.voice.MergeRemoteState(b, true)
+		p.voice.NotifyMsg(b)
+		assert.Equal(t, before+2, p.Stats().DigestsMalformed, "%x", b)
+	}
+}
+
+func TestLargeDigestIsNotBroadcast(t *testing.T) {
+	for size, want := range map[int]int{broadcastMaxBytes: 1, broadcastMaxBytes + 1: 0} {
+		p := atRest(t, sized(t, size))
+		p.voice.say()
+		assert.Len(t, p.voice.GetBroadcasts(3, packetMaxBytes), want)
+	}
+}
+
+func TestLargestStateFitsAStream(t *testing.T) {
+	p := atRest(t, sized(t, DigestMaxBytes))
+	other := sized(t, DigestMaxBytes)
+	other.Zone = "z2"
+	p.voice.MergeRemoteState(state(t, other), false)
+	const member = 256 // bytes that a node takes in a push/pull, generously
+	assert.Less(t, len(p.voice.LocalState(false))+nodesMax*member, streamMaxBytes)
+}
+
+func TestExpiredDigestIsCounted(t *testing.T) {
+	p := atRest(t, nil)
+	raw, err := encodeDigest(*digestOf("z1", 1))
+	require.NoError(t, err)
+	msg, err := encodeMessage(carried{AgeMS: 1 << 40, Digest: raw})
+	require.NoError(t, err)
+	p.voice.NotifyMsg(msg)
+	assert.Equal(t, Stats{DigestsExpired: 1}, p.Stats())
+}
