@@ -16,12 +16,13 @@ import (
 	"berth/api"
 )
 
-// leaveTimeout bounds the goodbye; drainSlack is added to the longest that
-// anything within memberlist can still run.
 const (
-	leaveTimeout = time.Second
-	drainSlack   = 50 * time.Millisecond
-	rejoinsMax   = 8 // endpoints tried at once
+	leaveTimeout = time.Second           // for the goodbye
+	drainSlack   = 50 * time.Millisecond // beyond the longest that anything within memberlist still runs
+	rejoinsMax   = 8                     // endpoints tried at once
+	retransmits  = 4                     // memberlist's multiplier for how often news is repeated
+	unwellMax    = 4                     // how far memberlist may stretch its probes when this node is slow
+	reclaimAfter = 30 * time.Second      // after which a dead member's name may be taken again
 )
 
 // Pool is one membership list: make it with New, then call Run. All methods are
@@ -59,7 +60,7 @@ func New(cfg Config) (*Pool, error) {
 // Run takes part in the pool until ctx ends: it joins, joins again for ever with
 // capped backoff, and spreads the digest. On the way out it says goodbye, for at
 // most a second, and returns when all that it started has stopped, which takes
-// a probe interval more. It returns nil after ctx has ended and fails with
+// a probe interval more, or up to four if members did not answer. It returns nil after ctx has ended and fails with
 // api.CodeConflict on a second call.
 func (p *Pool) Run(ctx context.Context) error {
 	const op = "gossip.Run"
@@ -87,13 +88,14 @@ func (p *Pool) Run(ctx context.Context) error {
 	if err := ml.Leave(leaveTimeout); err != nil {
 		p.cfg.Logger.Debug("leaving a gossip pool was cut short", "pool", p.cfg.Name, "err", err)
 	}
-	longest := p.cfg.Tuning.ProbeInterval*time.Duration(ml.GetHealthScore()+1) + drainSlack
 	if err := ml.Shutdown(); err != nil {
 		p.cfg.Logger.Warn("closing a gossip pool failed", "pool", p.cfg.Name, "err", err)
 	}
 	loops.Wait()
 	// memberlist does not wait for its own goroutines. With all connections
-	// closed, the last to end is a probe that waits out its interval.
+	// closed, the last to end is a probe that waits out its interval, stretched by
+	// how unwell this node was when it began.
+	longest := p.cfg.Tuning.ProbeInterval*time.Duration(ml.GetHealthScore()+1) + drainSlack
 	<-time.NewTimer(longest).C
 	return nil
 }
@@ -113,17 +115,14 @@ func (p *Pool) memberlistConfig(t *transport) *memberlist.Config {
 	c.ProbeInterval, c.ProbeTimeout = tune.ProbeInterval, tune.ProbeTimeout
 	c.GossipInterval, c.PushPullInterval = tune.GossipInterval, tune.PushPullInterval
 	c.RetransmitMult = retransmits
-	c.AwarenessMaxMultiplier = 4
+	c.AwarenessMaxMultiplier = unwellMax
 	c.EnableCompression = false
 	c.UDPBufferSize = packetMaxBytes
-	c.DeadNodeReclaimTime = 30 * time.Second
+	c.DeadNodeReclaimTime = reclaimAfter
 	c.Delegate, c.Events, c.Alive = p.voice, p.roster, p.roster
 	c.Logger = log.New(lines{p.cfg.Logger, p.cfg.Name}, "", 0)
 	return c
 }
-
-// retransmits is memberlist's multiplier for how often a message is repeated.
-const retransmits = 4
 
 // Accept takes over a connection whose hello ReadHello has returned. The caller
 // has checked that the authenticated peer may speak in this pool. Accept answers
