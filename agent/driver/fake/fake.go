@@ -37,7 +37,7 @@ type Driver struct {
 	opts    Options
 	changed chan struct{}
 
-	turns   driver.Turns
+	turns driver.Turns
 
 	mu     sync.Mutex // guards what follows
 	states map[api.InstanceID]driver.State

@@ -1,0 +1,218 @@
+// Package agent serves hosts: it dials its zone, registers them, asks what
+// should run on them, lets their drivers start and stop it, and reports what
+// became of it. It listens on nothing. DESIGN.md says why it is as it is.
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// Defaults and bounds of Config.
+const (
+	BeatDefault  = 5 * time.Second  // where neither Config nor the zone says
+	WaitDefault  = 30 * time.Second // how long one question for work may be held back
+	CallsDefault = 16               // driver calls at once, starts and stops each
+	CallsMax     = 1024
+)
+
+// Host is one host and the driver that serves it. Many hosts may share a driver.
+type Host struct {
+	api.AgentHost
+	Driver driver.Driver // comparable, such as a pointer
+}
+
+// Config is what an agent needs. Zero values mean the default where there is one.
+type Config struct {
+	Addresses []string          // host:port of agent listeners of the zone; 1 to AddressesMax
+	TLS       *tls.Config       // client certificate and the zone's roots; not used with Transport
+	Transport http.RoundTripper // in place of TLS; for tests
+	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
+	Dir       string            // keeps the highest term and the journal; "" keeps neither
+	Beat      time.Duration     // report at least so often; the zone may ask for more
+	Wait      time.Duration     // WaitDefault; at most api.WaitMax
+	Calls     int               // CallsDefault; at most CallsMax
+	Log       *slog.Logger      // required
+	Now       func() time.Time  // required; stamps the journal and nothing else
+	Rand      func() float64    // required; in [0, 1), safe for concurrent use; spreads retries
+}
+
+// Agent serves the hosts of one Config. Use New, then Run once.
+type Agent struct {
+	conf    Config
+	link    *link
+	drivers []driver.Driver // without repeats, in order of hosts
+	root    *os.Root        // nil without Dir
+	fence   *fence
+	journal *journal
+
+	wake   [actions]chan struct{}          // a lane has something; nothing's is for reports
+	relist map[driver.Driver]chan struct{} // the driver must be asked again
+
+	mu   sync.Mutex // guards what follows
+	book *book
+	beat time.Duration
+}
+
+// New checks conf and opens its Dir, which it creates if need be. It returns an
+// invalid-input error for a Config that cannot work. Close what it returns.
+func New(conf Config) (*Agent, error) {
+	if err := check(&conf); err != nil {
+		return nil, err
+	}
+	transport := conf.Transport
+	if transport == nil {
+		transport = newTransport(conf.TLS)
+	}
+	a := &Agent{conf: conf, link: newLink(conf.Addresses, transport), beat: conf.Beat, book: newBook(nil, nil)}
+	for i := range a.wake {
+		a.wake[i] = make(chan struct{}, 1)
+	}
+	a.relist = map[driver.Driver]chan struct{}{}
+	for _, h := range conf.Hosts {
+		if a.relist[h.Driver] == nil {
+			a.relist[h.Driver] = make(chan struct{}, 1)
+			a.drivers = append(a.drivers, h.Driver)
+		}
+	}
+	var err error
+	if conf.Dir != "" {
+		if err = os.MkdirAll(conf.Dir, 0o700); err == nil {
+			a.root, err = os.OpenRoot(conf.Dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("opening the agent's folder: %w", err)
+		}
+	}
+	if a.fence, err = openFence(a.root); err == nil {
+		a.journal, err = openJournal(a.root, conf.Now, conf.Log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close closes the agent's files. Call it after Run has returned. Instances go
+// on running.
+func (a *Agent) Close() error {
+	var errs []error
+	if a.journal != nil {
+		errs = append(errs, a.journal.close())
+	}
+	if a.root != nil {
+		errs = append(errs, a.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// check fills in defaults and returns an invalid-input error for what is wrong.
+func check(c *Config) error {
+	if c.Log == nil || c.Now == nil || c.Rand == nil {
+		return api.Errorf(api.CodeInvalid, "an agent needs a log, a clock and a source of chance")
+	}
+	if c.TLS == nil && c.Transport == nil {
+		return api.Errorf(api.CodeInvalid, "an agent needs a certificate to show to its zone")
+	}
+	if len(c.Addresses) < 1 || len(c.Addresses) > AddressesMax {
+		return api.Errorf(api.CodeInvalid, "an agent needs 1 to %d addresses of its zone, got %d", AddressesMax, len(c.Addresses))
+	}
+	for _, addr := range c.Addresses {
+		if !dialable(addr) {
+			return api.Errorf(api.CodeInvalid, "address %q of the zone must be host:port", addr)
+		}
+	}
+	if c.Calls == 0 {
+		c.Calls = CallsDefault
+	}
+	if c.Wait == 0 {
+		c.Wait = WaitDefault
+	}
+	if c.Calls < 1 || c.Calls > CallsMax {
+		return api.Errorf(api.CodeInvalid, "calls must be 1 to %d, got %d", CallsMax, c.Calls)
+	}
+	if c.Beat < 0 || c.Wait < 0 || c.Wait > api.WaitMax {
+		return api.Errorf(api.CodeInvalid, "beat must not be negative, and wait must be at most %s", api.WaitMax)
+	}
+	return checkHosts(c.Hosts)
+}
+
+func checkHosts(hosts []Host) error {
+	if len(hosts) < 1 || len(hosts) > api.HostsPerAgentMax {
+		return api.Errorf(api.CodeInvalid, "an agent serves 1 to %d hosts, got %d", api.HostsPerAgentMax, len(hosts))
+	}
+	names := make(map[string]bool, len(hosts))
+	for _, h := range hosts {
+		if err := api.CheckName("host name", h.Name); err != nil {
+			return err
+		}
+		if names[h.Name] {
+			return api.Errorf(api.CodeInvalid, "host %s is named twice", h.Name)
+		}
+		names[h.Name] = true
+		if h.Driver == nil {
+			return api.Errorf(api.CodeInvalid, "host %s has no driver", h.Name)
+		}
+	}
+	return nil
+}
+
+// Run serves the hosts until ctx ends, and returns nil then. Everything that it
+// started has stopped by that time, except for the instances. Nothing but ctx
+// ends it: a zone that cannot be reached is tried again for ever.
+func (a *Agent) Run(ctx context.Context) error {
+	for _, d := range a.drivers {
+		a.conf.Log.Info("driver ready", "driver", d.Describe())
+	}
+	if !a.registerAtLast(ctx) {
+		return nil
+	}
+	var g errgroup.Group
+	for _, d := range a.drivers {
+		g.Go(func() error { a.watch(ctx, d); return nil })
+	}
+	g.Go(func() error { a.carryOut(ctx, start, a.start); return nil })
+	g.Go(func() error { a.carryOut(ctx, stop, a.stop); return nil })
+	g.Go(func() error { a.report(ctx); return nil })
+	g.Go(func() error { a.poll(ctx); return nil })
+	return g.Wait()
+}
+
+// with runs f on the book and wakes whoever has something to do after it.
+func (a *Agent) with(f func(b *book)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f(a.book)
+	for lane, queue := range a.book.lanes {
+		if len(queue) > 0 {
+			signal(a.wake[lane])
+		}
+	}
+	if len(a.book.say) > 0 {
+		signal(a.wake[nothing])
+	}
+	for d := range a.book.again {
+		signal(a.relist[d])
+	}
+	clear(a.book.again)
+}
+
+// signal leaves one value in c, which has room for one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // a value that waits says the same
+	}
+}

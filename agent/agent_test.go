@@ -1,0 +1,327 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver/fake"
+	"berth/api"
+)
+
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{StartDelay: time.Second, StopDelay: time.Second})
+		defer run(t, config(z, d, 2))()
+		z.set("host-0001", work("a"), work("b"))
+		z.set("host-0002", work("c"))
+		settle()
+		assert.Equal(t, []string{"a", "b", "c"}, running(t, d))
+		assert.Equal(t, api.StatusActive, z.of("a"))
+		assert.Equal(t, api.HostID("id-of-host-0002"), z.status["c"].Host)
+
+		z.set("host-0001", stopping("a"), work("b"))
+		settle()
+		assert.Equal(t, []string{"b", "c"}, running(t, d))
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+
+		z.set("host-0001") // absent is stop
+		settle()
+		assert.Equal(t, []string{"c"}, running(t, d))
+		assert.Equal(t, api.StatusDeleted, z.of("b"))
+
+		z.set("host-0002", work("c"), stopping("never-here"))
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("never-here"))
+		assert.Equal(t, 3, d.Starts())
+	})
+}
+
+func TestExitsAreReportedAndNotRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"), work("b"))
+		settle()
+		d.Exit("a", 0)
+		d.Exit("b", 9)
+		settle()
+		assert.Equal(t, api.StatusShutoff, z.of("a"))
+		assert.Equal(t, api.StatusError, z.of("b"))
+		assert.Equal(t, "exit code 9", z.status["b"].Fault)
+		z.set("host-0001", work("a"), work("b"), work("c"))
+		settle()
+		assert.Equal(t, []string{"c"}, running(t, d), "what ended stays ended")
+		z.set("host-0001", stopping("a"), stopping("b"), work("c"))
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+		assert.Equal(t, api.StatusDeleted, z.of("b"))
+	})
+}
+
+func TestFailedStartIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		d := fake.New(fake.Options{FailStart: func(api.HostID, api.Workload) error {
+			return errors.New(strings.Repeat("no room ", 100))
+		}})
+		end := run(t, config(z, d, 1))
+		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, api.StatusError, z.of("a"))
+		assert.Len(t, z.status["a"].Fault, api.FaultMaxBytes)
+		end()
+		defer run(t, config(z, d, 1))()
+		settle()
+		assert.Equal(t, 1, d.Starts(), "an ERROR is not started again, not even by a new agent")
+	})
+}
+
+func TestStopIsRepeatedUntilConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, stuck := newZone(), true
+		d := fake.New(fake.Options{FailStop: func(api.InstanceID) error {
+			if stuck {
+				return errors.New("still there")
+			}
+			return nil
+		}})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		z.set("host-0001", stopping("a"))
+		settle()
+		assert.Equal(t, api.StatusActive, z.of("a"), "it is not gone, so it is not reported gone")
+		stuck = false
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+	})
+}
+
+func TestSlowStartIsLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		d := fake.New(fake.Options{StartDelay: startTimeout + time.Second})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, api.Status(""), z.of("a"), "nothing is known, so nothing is said")
+		z.set("host-0001", stopping("a"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+	})
+}
+
+func TestLeaderIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.leader = "n3:1"
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, api.StatusActive, z.of("a"))
+
+		z.do(func() { z.down["n3:1"], z.leader, z.term = true, "n2:1", 2 })
+		z.set("host-0001", work("a"), work("b"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, api.StatusActive, z.of("b"))
+
+		// Nodes nobody configured are learned, and a zone without a leader is waited for.
+		z.do(func() { z.addresses, z.leader = []string{"n2:1", "n4:1"}, "" })
+		settle()
+		z.do(func() { z.leader, z.term = "n4:1", 3 })
+		z.do(func() { z.down["n2:1"] = true })
+		z.set("host-0001", work("a"), work("b"), work("c"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, api.StatusActive, z.of("c"))
+		assert.Equal(t, 3, d.Starts())
+	})
+}
+
+func TestLowerTermIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.term = 7
+		c := config(z, d, 1)
+		c.Dir = t.TempDir()
+		end := run(t, c)
+		z.set("host-0001", work("a"))
+		settle()
+		require.Equal(t, []string{"a"}, running(t, d))
+
+		z.do(func() { z.term = 6 }) // a leader of the past
+		z.set("host-0001")
+		settle()
+		assert.Equal(t, []string{"a"}, running(t, d))
+		end()
+
+		end = run(t, c) // the term outlives the agent
+		settle()
+		assert.Equal(t, []string{"a"}, running(t, d))
+		z.do(func() { z.term = 7 })
+		settle()
+		assert.Empty(t, running(t, d))
+		end()
+		journal, err := os.ReadFile(filepath.Join(c.Dir, journalFile))
+		require.NoError(t, err)
+		for _, event := range []string{eventTerm, eventRefused, eventStart, eventRunning, eventStop, eventGone} {
+			assert.Contains(t, string(journal), `"event":"`+event+`"`)
+		}
+	})
+}
+
+func TestNewTermStartsWithEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, 1))()
+		z.generation = 1000
+		z.set("host-0001", work("a"))
+		settle()
+		z.do(func() { z.term, z.generation = 2, 10 }) // restored from an earlier snapshot
+		z.set("host-0001", work("b"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"b"}, running(t, d))
+	})
+}
+
+func TestLostAcknowledgementsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.loseAcks = 3
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		told := 0
+		for _, r := range z.reports {
+			told += len(r.Items)
+		}
+		assert.Equal(t, 4, told, "three without an answer and one with")
+		settle()
+		z.set("host-0001", stopping("a"))
+		z.do(func() { z.loseAcks = 1 })
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+	})
+}
+
+func TestBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone() // beat 4 s, so that the agent speaks every 3 s
+		defer run(t, config(z, fake.New(fake.Options{}), 1))()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, 21, z.beats)
+		assert.Less(t, z.calls, 30, "an idle agent is quiet")
+	})
+	assert.Equal(t, 750*time.Millisecond, beatOf(time.Second, 4*time.Second))
+	assert.Equal(t, BeatDefault*3/4, beatOf(0, 0))
+	assert.Equal(t, beatMin, beatOf(time.Nanosecond, 0))
+}
+
+func TestForgottenHostsRegisterAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		z.do(func() { z.forgot = true; clear(z.status) })
+		settle()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, 2, z.registered)
+		assert.Equal(t, api.StatusActive, z.of("a"), "it is told again what runs")
+
+		// A zone made anew gives other ids; what ran for the old ones is left alone.
+		z.do(func() { z.forgot, z.ids["host-0001"] = true, "another-id" })
+		z.set("host-0001", work("b"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b"}, running(t, d))
+	})
+}
+
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		end := run(t, config(z, d, 1))
+		z.set("host-0001", work("a"), work("b"))
+		settle()
+		end()
+		assert.Equal(t, []string{"a", "b"}, running(t, d), "instances outlive the agent")
+		z.set("host-0001", work("a"), work("c"))
+		end = run(t, config(z, d, 1))
+		settle()
+		assert.Equal(t, []string{"a", "c"}, running(t, d))
+		assert.Equal(t, 3, d.Starts(), "no second copy of a")
+		assert.Equal(t, api.StatusDeleted, z.of("b"))
+		end()
+
+		fresh := fake.New(fake.Options{}) // its memory is lost
+		defer run(t, config(z, fresh, 1))()
+		settle()
+		assert.Equal(t, []string{"a", "c"}, running(t, fresh))
+	})
+}
+
+func TestExitDuringStartIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		d := &hasty{Driver: fake.New(fake.Options{})}
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, api.StatusShutoff, z.of("a"))
+	})
+}
+
+// hasty is a driver whose instances have ended, and said so, before their start
+// has returned.
+type hasty struct{ *fake.Driver }
+
+func (h *hasty) Start(ctx context.Context, host api.HostID, w api.Workload) error {
+	err := h.Driver.Start(ctx, host, w)
+	h.Exit(w.Instance, 0)
+	pause(ctx, time.Second)
+	return err
+}
+
+func TestThousandHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts, each = 1000, 6
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, hosts))()
+		settle()
+		z.do(func() {
+			for i := range hosts {
+				z.generation++
+				id := z.id(fmt.Sprintf("host-%04d", i+1))
+				l := api.HostWorkload{Host: id, Generation: z.generation}
+				for j := range each {
+					l.Instances = append(l.Instances, work(fmt.Sprintf("i-%d-%d", i, j)))
+				}
+				z.lists[id] = l
+			}
+		})
+		settle()
+		assert.Equal(t, hosts*each, d.Starts())
+		assert.Len(t, z.status, hosts*each)
+		for _, r := range z.reports {
+			assert.LessOrEqual(t, len(r.Items), api.ReportsMax)
+		}
+		assert.Less(t, z.calls, 200, "one conversation serves them all")
+	})
+}

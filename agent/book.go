@@ -1,0 +1,324 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// action is what is to be done to one instance.
+type action int
+
+const (
+	nothing action = iota
+	start
+	stop
+	actions // how many there are
+)
+
+// entry is what the agent knows of one instance on one host.
+type entry struct {
+	host api.HostID
+	work api.Workload // as last listed; only Instance is set if it never was
+
+	listed    bool       // in the newest list of its host
+	have      api.Status // "" when nothing of it is here
+	fault     string
+	told      api.Status // what the zone has acknowledged
+	toldFault string
+
+	busy   bool          // a driver call is under way
+	doubt  bool          // its driver was heard of it meanwhile
+	seq    uint64        // book.seq at the end of the last driver call
+	queued [actions]bool // which lanes it waits in
+	saying bool          // it waits in book.say
+	fails  int           // driver calls in a row without an outcome
+}
+
+// wanted reports whether the zone's newest list says that e should run.
+func (e *entry) wanted() bool { return e.listed && !e.work.Stop }
+
+// hostBook is what the agent knows of one host.
+type hostBook struct {
+	driver     driver.Driver
+	listed     bool   // its list has been seen
+	generation uint64 // of that list
+	entries    map[api.InstanceID]*entry
+}
+
+// book holds what should run and what does, and says what follows. It does
+// nothing itself: no call, no clock. Its owner guards it with a mutex.
+type book struct {
+	hosts map[api.HostID]*hostBook
+	known map[driver.Driver]bool // drivers whose list has been seen
+	again map[driver.Driver]bool // drivers that must be listed once more
+	after uint64                 // generation to ask for next
+	seq   uint64                 // counts driver calls that have ended
+	lanes [actions][]*entry      // in the order in which they came up
+	say   []*entry               // with something to report, in that order
+}
+
+// newBook returns a book of the hosts in ids; drivers has theirs, in order.
+func newBook(ids []api.HostID, drivers []driver.Driver) *book {
+	b := &book{
+		hosts: map[api.HostID]*hostBook{},
+		known: map[driver.Driver]bool{}, again: map[driver.Driver]bool{},
+	}
+	for i, id := range ids {
+		b.hosts[id] = &hostBook{driver: drivers[i], entries: map[api.InstanceID]*entry{}}
+	}
+	return b
+}
+
+// serves reports whether the book is of these hosts.
+func (b *book) serves(ids []api.HostID) bool {
+	for _, id := range ids {
+		if b.hosts[id] == nil {
+			return false
+		}
+	}
+	return len(ids) == len(b.hosts)
+}
+
+// decide returns what should be done to e now. An agent acts only on a host
+// whose list it has seen, and only once it knows what its driver holds.
+func (b *book) decide(e *entry) action {
+	h := b.hosts[e.host]
+	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
+		return nothing
+	}
+	gone := e.have == "" || e.have == api.StatusDeleted
+	switch {
+	case e.wanted() && gone:
+		return start
+	case !e.wanted() && !gone:
+		return stop
+	}
+	return nothing
+}
+
+// settle puts e where it belongs after any change to it: into a lane, among what
+// is to be said, or out of the book.
+func (b *book) settle(e *entry) {
+	h := b.hosts[e.host]
+	if h == nil || h.entries[e.work.Instance] != e {
+		return // of an earlier book
+	}
+	// Told to stop something that is not here: that is already so.
+	if e.listed && e.work.Stop && e.have == "" && !e.busy && b.known[h.driver] {
+		e.have = api.StatusDeleted
+	}
+	if a := b.decide(e); a != nothing && !e.queued[a] {
+		e.queued[a] = true
+		b.lanes[a] = append(b.lanes[a], e)
+	}
+	if b.unsaid(e) && !e.saying {
+		e.saying = true
+		b.say = append(b.say, e)
+	}
+	if !e.listed && !e.busy && !b.unsaid(e) && (e.have == "" || e.have == api.StatusDeleted) {
+		delete(h.entries, e.work.Instance)
+	}
+}
+
+// unsaid reports whether the zone should be told of e. What is about to be
+// stopped is not reported before it is gone.
+func (b *book) unsaid(e *entry) bool {
+	if e.have == "" || e.have == e.told && e.fault == e.toldFault {
+		return false
+	}
+	return e.have == api.StatusDeleted || e.wanted()
+}
+
+// next returns the next entry that a is to be done to and marks it busy, or nil.
+func (b *book) next(a action) *entry {
+	for len(b.lanes[a]) > 0 {
+		e := b.lanes[a][0]
+		b.lanes[a][0] = nil
+		b.lanes[a] = b.lanes[a][1:]
+		e.queued[a] = false
+		if b.decide(e) == a {
+			e.busy = true
+			return e
+		}
+	}
+	b.lanes[a] = nil
+	return nil
+}
+
+// done ends the driver call for e with what is there now.
+func (b *book) done(e *entry, have api.Status, fault string) {
+	b.seq++
+	e.busy, e.seq, e.have, e.fault = false, b.seq, have, fault
+	if h := b.hosts[e.host]; h != nil && e.doubt {
+		b.again[h.driver] = true
+	}
+	e.doubt = false
+	b.settle(e)
+}
+
+// obey takes over the lists of one answer to a question for what came after
+// asked. It returns the hosts in it that this agent does not serve.
+func (b *book) obey(work api.AgentWorkload, asked uint64) (strange []api.HostID) {
+	for _, hw := range work.Hosts {
+		h := b.hosts[hw.Host]
+		if h == nil {
+			strange = append(strange, hw.Host)
+			continue
+		}
+		if h.listed && hw.Generation < h.generation {
+			continue // overtaken
+		}
+		h.listed, h.generation = true, hw.Generation
+		b.list(h, hw)
+	}
+	if b.after == asked { // it was not set back meanwhile
+		b.after = max(b.after, work.Generation)
+	}
+	return strange
+}
+
+// raise prepares for a new term: its generations are compared with none of an
+// earlier term, and everything is asked for again.
+func (b *book) raise() {
+	b.after = 0
+	for _, h := range b.hosts {
+		h.generation = 0
+	}
+}
+
+// list makes hw the list of h.
+func (b *book) list(h *hostBook, hw api.HostWorkload) {
+	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
+	for _, id := range before {
+		h.entries[id].listed = false
+	}
+	for _, w := range hw.Instances {
+		e := b.entry(h, hw.Host, w.Instance)
+		e.listed, e.work = true, w
+		b.settle(e)
+	}
+	for _, id := range before {
+		if e := h.entries[id]; !e.listed {
+			b.settle(e)
+		}
+	}
+}
+
+func (b *book) entry(h *hostBook, host api.HostID, id api.InstanceID) *entry {
+	e := h.entries[id]
+	if e == nil {
+		e = &entry{host: host, work: api.Workload{Instance: id}}
+		h.entries[id] = e
+	}
+	return e
+}
+
+// observe takes over what d says is there. mark is b.seq from before d was
+// asked: an instance whose driver call went on meanwhile is left alone, and d
+// is listed again after it if that may have hidden something. It returns what has ended since it was last seen to run, and how many instances
+// are on hosts that this agent does not serve.
+func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (ended []driver.State, strange int) {
+	b.known[d] = true
+	present := make(map[*entry]bool, len(states))
+	for _, s := range states {
+		h := b.hosts[s.Host]
+		if h == nil || h.driver != d {
+			strange++
+			continue
+		}
+		e := b.entry(h, s.Host, s.Instance)
+		present[e] = true
+		if e.busy {
+			e.doubt = true
+			continue
+		}
+		if e.seq > mark {
+			b.again[d] = b.again[d] || e.have != s.Status
+			continue
+		}
+		if e.have != s.Status && s.Status != api.StatusActive {
+			ended = append(ended, s)
+		}
+		e.have, e.fault = s.Status, s.Fault
+	}
+	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
+		if h := b.hosts[host]; h.driver == d {
+			b.miss(h, mark, present)
+		}
+	}
+	return ended, strange
+}
+
+// miss forgets what is not present any more on h, and settles every entry.
+func (b *book) miss(h *hostBook, mark uint64, present map[*entry]bool) {
+	for _, id := range slices.Sorted(maps.Keys(h.entries)) {
+		e := h.entries[id]
+		lost := e.have == api.StatusActive || e.have == api.StatusShutoff
+		if lost && !present[e] && !e.busy && e.seq <= mark {
+			e.have, e.fault = "", ""
+		}
+		b.settle(e)
+	}
+}
+
+// pending returns at most limit reports, the oldest first. They stay pending
+// until acked.
+func (b *book) pending(limit int) []api.InstanceReport {
+	for len(b.say) > 0 && !b.unsaid(b.say[0]) {
+		b.drop(1)
+	}
+	items := make([]api.InstanceReport, 0, min(limit, len(b.say)))
+	for _, e := range b.say {
+		if len(items) == limit {
+			break
+		}
+		if b.unsaid(e) {
+			items = append(items, api.InstanceReport{
+				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault,
+			})
+		}
+	}
+	return items
+}
+
+// drop takes the first n out of what is to be said.
+func (b *book) drop(n int) {
+	for i := range n {
+		b.say[i].saying = false
+		b.say[i] = nil
+	}
+	b.say = b.say[n:]
+}
+
+// acked notes that the zone has taken these reports.
+func (b *book) acked(items []api.InstanceReport) {
+	for _, r := range items {
+		h := b.hosts[r.Host]
+		if h == nil {
+			continue
+		}
+		if e := h.entries[r.Instance]; e != nil {
+			e.told, e.toldFault = r.Status, r.Fault
+		}
+	}
+	waiting := slices.Clone(b.say)
+	b.drop(len(b.say))
+	for _, e := range waiting {
+		b.settle(e)
+	}
+}
+
+// untold forgets what the zone was told, so that all of it is said again.
+func (b *book) untold() {
+	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
+		h := b.hosts[host]
+		for _, id := range slices.Sorted(maps.Keys(h.entries)) {
+			e := h.entries[id]
+			e.told, e.toldFault = "", ""
+			b.settle(e)
+		}
+	}
+}

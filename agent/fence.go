@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// termFile keeps the highest term in the agent's folder.
+const termFile = "term"
+
+// staleTermError says that an answer came from a leader of the past.
+type staleTermError struct{ got, seen uint64 }
+
+func (e *staleTermError) Error() string {
+	return fmt.Sprintf("answer of term %d, and term %d was seen already", e.got, e.seen)
+}
+
+// fence lets through what carries the highest term seen so far, or a higher one,
+// which is on disk before it counts. It may be used from several goroutines.
+type fence struct {
+	root *os.Root // nil: in memory only
+
+	mu   sync.Mutex // guards term, and is held while it is written: once per election
+	term uint64
+}
+
+// openFence reads the highest term that was seen in root, which may be nil.
+func openFence(root *os.Root) (*fence, error) {
+	f := &fence{root: root}
+	if root == nil {
+		return f, nil
+	}
+	text, err := root.ReadFile(termFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		f.term, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the highest term seen: %w", err)
+	}
+	return f, nil
+}
+
+// admit returns a staleTermError for a term below the highest seen, and reports
+// whether term is higher than any before.
+func (f *fence) admit(term uint64) (raised bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if term < f.term {
+		return false, &staleTermError{got: term, seen: f.term}
+	}
+	if term == f.term {
+		return false, nil
+	}
+	if f.root != nil {
+		if err := replace(f.root, termFile, strconv.FormatUint(term, 10)+"\n"); err != nil {
+			return false, fmt.Errorf("keeping term %d: %w", term, err)
+		}
+	}
+	f.term = term
+	return true, nil
+}
+
+// highest returns the highest term seen.
+func (f *fence) highest() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.term
+}
+
+// replace makes text the content of name in one step that outlives a power cut.
+func replace(root *os.Root, name, text string) error {
+	next := name + ".next"
+	file, err := root.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err = root.Rename(next, name); err != nil {
+		return err
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

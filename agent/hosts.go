@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/internal/sysinfo"
+)
+
+// Names of the drivers, as hosts are registered with them.
+const (
+	DriverProcess = "process"
+	DriverFake    = "fake"
+)
+
+// Inventory is what a host has, by resource class.
+type Inventory = map[api.ResourceClass]api.Inventory
+
+// Machine describes the machine that this agent runs on: its processors, its
+// memory (MEMORY_MB) and the file system of dir (DISK_GB), of which reserve is
+// kept for the machine itself. The host takes work of every pool and runs
+// processes. It returns an invalid-input error when name is not one or reserve
+// exceeds what there is.
+func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
+	if err := api.CheckName("host name", name); err != nil {
+		return api.AgentHost{}, err
+	}
+	memory, err := sysinfo.MemoryMB()
+	if err != nil {
+		return api.AgentHost{}, err
+	}
+	disk, err := sysinfo.DiskGB(dir)
+	if err != nil {
+		return api.AgentHost{}, err
+	}
+	totals := api.Resources{api.VCPU: sysinfo.CPUs(), api.MemoryMB: memory, api.DiskGB: disk}
+	inventory := Inventory{}
+	for c, n := range totals {
+		inventory[c] = api.Inventory{Total: n, Reserved: reserve[c]}
+	}
+	for _, c := range reserve.Classes() {
+		if reserve[c] < 0 || reserve[c] > totals[c] {
+			return api.AgentHost{}, api.Errorf(api.CodeInvalid,
+				"reserve of %s must be 0 to the machine's %d, got %d", c, totals[c], reserve[c])
+		}
+	}
+	return api.AgentHost{Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared}, nil
+}
+
+// shortNames of the standard classes, for shapes.
+var shortNames = map[string]api.ResourceClass{
+	"vcpus": api.VCPU, "memory_mb": api.MemoryMB, "disk_gb": api.DiskGB,
+}
+
+// ParseShape reads an inventory from text such as
+// "vcpus=64,memory_mb=262144,disk_gb=2000,CUSTOM_FPGA=2": names are vcpus,
+// memory_mb, disk_gb or CUSTOM_*, and amounts 1 to api.AmountMax. It returns an
+// invalid-input error that names the part that is wrong.
+func ParseShape(shape string) (Inventory, error) {
+	inventory := Inventory{}
+	for part := range strings.SplitSeq(shape, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return nil, api.Errorf(api.CodeInvalid,
+				`shape %q must be name=amount pairs, such as "vcpus=64,memory_mb=262144,disk_gb=2000"`, shape)
+		}
+		class, known := shortNames[name]
+		if !known {
+			class = api.ResourceClass(name)
+		}
+		if !known && (!class.Valid() || !strings.HasPrefix(name, "CUSTOM_")) {
+			return nil, api.Errorf(api.CodeInvalid, "shape names %q; it may name vcpus, memory_mb, disk_gb and CUSTOM_*", name)
+		}
+		amount, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || amount < 1 || amount > api.AmountMax {
+			return nil, api.Errorf(api.CodeInvalid, "shape's amount of %s must be a whole number from 1 to %d, got %q",
+				name, int64(api.AmountMax), value)
+		}
+		if _, twice := inventory[class]; twice {
+			return nil, api.Errorf(api.CodeInvalid, "shape names %s twice", name)
+		}
+		inventory[class] = api.Inventory{Total: amount}
+	}
+	if len(inventory) > api.ClassesMax {
+		return nil, api.Errorf(api.CodeInvalid, "shape may name at most %d classes, got %d", api.ClassesMax, len(inventory))
+	}
+	return inventory, nil
+}
+
+// FakeHosts describes n hosts of one shape that take work of every pool and run
+// nothing: prefix-0001, prefix-0002 and so on. It returns an empty slice for
+// n < 1.
+func FakeHosts(prefix string, n int, shape Inventory) []api.AgentHost {
+	hosts := make([]api.AgentHost, max(n, 0))
+	for i := range hosts {
+		hosts[i] = api.AgentHost{
+			Name:      fmt.Sprintf("%s-%04d", prefix, i+1),
+			Inventory: maps.Clone(shape),
+			Driver:    DriverFake,
+			Pool:      api.PoolShared,
+		}
+	}
+	return hosts
+}

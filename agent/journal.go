@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"berth/api"
+)
+
+// The journal's files in the agent's folder, and the size at which the first
+// becomes the second.
+const (
+	journalFile     = "journal"
+	journalOldFile  = "journal.1"
+	JournalMaxBytes = 16 << 20
+)
+
+// Events of the journal.
+const (
+	eventTerm    = "term"    // a higher term was seen
+	eventRefused = "refused" // an answer of a lower term was not obeyed
+	eventStart   = "start"   // a start begins
+	eventRunning = "running" // it runs
+	eventFailed  = "failed"  // it could not be started
+	eventEnded   = "ended"   // it ended by itself
+	eventStop    = "stop"    // a stop begins
+	eventGone    = "gone"    // nothing of it is left
+)
+
+// line is one line of the journal, in JSON.
+type line struct {
+	At       time.Time      `json:"at"`
+	Term     uint64         `json:"term"`
+	Event    string         `json:"event"`
+	Host     api.HostID     `json:"host,omitempty"`
+	Instance api.InstanceID `json:"instance,omitempty"`
+	Detail   string         `json:"detail,omitempty"`
+}
+
+// journal says for people and checkers what the agent did, in order. A line
+// outlives the agent, but a power cut may take the last ones. Without a folder
+// it keeps nothing. It may be used from several goroutines.
+type journal struct {
+	root *os.Root // nil: nothing is kept
+	now  func() time.Time
+	log  *slog.Logger
+	max  int64
+
+	mu   sync.Mutex // guards the file: lines must not mix
+	file *os.File
+	size int64
+	bad  bool // the last write failed, and that was logged
+}
+
+func openJournal(root *os.Root, now func() time.Time, log *slog.Logger) (*journal, error) {
+	j := &journal{root: root, now: now, log: log, max: JournalMaxBytes}
+	if root == nil {
+		return j, nil
+	}
+	if err := j.open(); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	return j, nil
+}
+
+func (j *journal) open() error {
+	file, err := j.root.OpenFile(journalFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	j.file, j.size = file, info.Size()
+	return nil
+}
+
+// write adds one line. A journal that cannot be written is a warning, and no
+// reason to stop serving instances.
+func (j *journal) write(l line) {
+	if j.root == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l.At = j.now().UTC()
+	err := j.append(l)
+	if err != nil && !j.bad {
+		j.log.Warn("journal cannot be written", "err", err)
+	}
+	j.bad = err != nil
+}
+
+func (j *journal) append(l line) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if j.file == nil || j.size+int64(len(text)) > j.max {
+		if err := j.turn(); err != nil {
+			return err
+		}
+	}
+	n, err := j.file.Write(text)
+	j.size += int64(n)
+	return err
+}
+
+// turn puts the file aside and opens an empty one.
+func (j *journal) turn() error {
+	if err := j.close(); err != nil {
+		return err
+	}
+	if err := j.root.Rename(journalFile, journalOldFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return j.open()
+}
+
+// close closes the file; a later line opens it again.
+func (j *journal) close() error {
+	if j.file == nil {
+		return nil
+	}
+	file := j.file
+	j.file = nil
+	return file.Close()
+}

@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// Limits of what the agent says and hears.
+const (
+	AddressesMax   = 64       // agent listeners that are remembered
+	AnswerMaxBytes = 64 << 20 // one answer; the lists of 10,000 hosts fit
+	dialTimeout    = 5 * time.Second
+	connsMax       = 4 // one waits for work, one reports, and room to change over
+)
+
+// errMoved says that another node leads; the next call goes to it.
+var errMoved = errors.New("another node leads")
+
+// link calls the zone's agent listeners, one of which belongs to the leader. It
+// may be used from several goroutines.
+type link struct {
+	client *http.Client
+	fixed  []string // addresses that are never forgotten
+
+	mu      sync.Mutex // guards what follows
+	learned []string
+	current string
+}
+
+func newLink(addresses []string, transport http.RoundTripper) *link {
+	return &link{
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		fixed: addresses, current: addresses[0],
+	}
+}
+
+// newTransport speaks HTTP/1.1 over mutual TLS.
+func newTransport(conf *tls.Config) *http.Transport {
+	conf = conf.Clone()
+	conf.NextProtos = []string{api.ALPNHTTP}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Transport{
+		DialContext:         dialer.DialContext,
+		TLSClientConfig:     conf,
+		TLSHandshakeTimeout: dialTimeout,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: connsMax,
+		MaxConnsPerHost:     connsMax,
+		IdleConnTimeout:     time.Minute,
+	}
+}
+
+// call posts in to path at the node that is thought to lead and decodes its
+// answer into out. After an error the next call goes elsewhere, where that could
+// help. It returns errMoved when it was told to, and an api.Error when it was
+// refused.
+func (l *link) call(ctx context.Context, path string, in, out any) error {
+	body, err := codec.Marshal(in)
+	if err != nil {
+		return err
+	}
+	addr := l.address()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", api.MediaCBOR)
+	req.Header.Set("Accept", api.MediaCBOR)
+	resp, err := l.client.Do(req)
+	if err != nil {
+		l.leave(addr)
+		return fmt.Errorf("calling %s: %w", addr, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // all that mattered has been read
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, AnswerMaxBytes+1))
+	if err == nil && len(answer) > AnswerMaxBytes {
+		err = fmt.Errorf("the answer has more than %d bytes", AnswerMaxBytes)
+	}
+	if err == nil {
+		err = l.read(addr, resp, answer, out)
+	} else {
+		l.leave(addr)
+	}
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", addr, err)
+	}
+	return nil
+}
+
+// read makes of an answer what its status says.
+func (l *link) read(addr string, resp *http.Response, answer []byte, out any) error {
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		if err := codec.Unmarshal(answer, out); err != nil {
+			l.leave(addr)
+			return err
+		}
+		return nil
+	case resp.StatusCode == http.StatusMisdirectedRequest:
+		return l.follow(addr, answer)
+	case resp.StatusCode >= http.StatusInternalServerError:
+		l.leave(addr)
+	}
+	return refusal(resp, answer)
+}
+
+// follow takes a node's word on who leads.
+func (l *link) follow(addr string, answer []byte) error {
+	var to api.AgentRedirect
+	if err := codec.Unmarshal(answer, &to); err != nil {
+		l.leave(addr)
+		return err
+	}
+	l.learn(to.Addresses)
+	if !dialable(to.Leader) || to.Leader == addr {
+		l.leave(addr)
+		return api.Errorf(api.CodeUnavailable, "the zone has no leader just now")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = to.Leader
+	return errMoved
+}
+
+// refusal reads the body of an error answer.
+func refusal(resp *http.Response, answer []byte) error {
+	var body api.ErrorBody
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case err == nil && media == api.MediaCBOR:
+		err = codec.Unmarshal(answer, &body)
+	case err == nil && media == "application/json":
+		err = json.Unmarshal(answer, &body)
+	}
+	if err != nil || body.Error.Code == "" {
+		return fmt.Errorf("status %d without an error body", resp.StatusCode)
+	}
+	return api.Errorf(body.Error.Code, "%s", body.Error.Message)
+}
+
+// address returns where the next call goes.
+func (l *link) address() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// leave goes on to the next address, unless somebody else has left addr already.
+func (l *link) leave(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != addr {
+		return
+	}
+	all := slices.Clone(l.fixed)
+	for _, a := range l.learned {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	l.current = all[(slices.Index(all, addr)+1)%len(all)]
+}
+
+// learn replaces the learned addresses. What cannot be dialled, and what is
+// beyond AddressesMax, is passed over.
+func (l *link) learn(addresses []string) {
+	var good []string
+	for _, a := range addresses {
+		if dialable(a) && len(good) < AddressesMax {
+			good = append(good, a)
+		}
+	}
+	if len(good) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learned = good
+}
+
+// dialable reports whether addr is host:port, and not more than that.
+func dialable(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || port == "" {
+		return false
+	}
+	u, err := url.Parse("https://" + addr)
+	return err == nil && u.Host == addr
+}

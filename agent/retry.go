@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"time"
+)
+
+// Bounds of the pause after a failure: it doubles from the first to the last.
+const (
+	retryFirst = 50 * time.Millisecond
+	retryLast  = 3 * time.Second
+	movesMax   = 3 // redirects in a row that are followed at once
+)
+
+// retry counts failures in a row and waits after each.
+type retry struct {
+	rand  func() float64 // in [0, 1)
+	fails int
+	moves int
+}
+
+// good ends a row of failures.
+func (r *retry) good() { r.fails, r.moves = 0, 0 }
+
+// moved reports whether one more redirect may be followed without a pause.
+func (r *retry) moved() bool {
+	r.moves++
+	return r.moves <= movesMax
+}
+
+// delay returns the next pause: between one half and the whole of a span that
+// doubles with each failure, so that many agents do not come back as one.
+func (r *retry) delay() time.Duration {
+	span := retryLast
+	if r.fails < 10 { // 50 ms doubled ten times is beyond retryLast
+		span = min(retryLast, retryFirst<<r.fails)
+	}
+	r.fails++
+	return span/2 + time.Duration(r.rand()*float64(span/2))
+}
+
+// pause waits for d and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

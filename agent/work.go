@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// How long one driver call may take before it is asked again.
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 2 * time.Minute
+)
+
+// watch takes over what d says is there, first of all and after every change,
+// until ctx ends.
+func (a *Agent) watch(ctx context.Context, d driver.Driver) {
+	r := retry{rand: a.conf.Rand}
+	for {
+		if err := a.look(ctx, d); err != nil {
+			delay := r.delay()
+			a.conf.Log.Warn("driver cannot list its instances", "err", err, "retry_in", delay)
+			if !pause(ctx, delay) {
+				return
+			}
+			continue
+		}
+		r.good()
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.Changed():
+		case <-a.relist[d]:
+		}
+	}
+}
+
+// look asks d once and takes its answer over.
+func (a *Agent) look(ctx context.Context, d driver.Driver) error {
+	var mark uint64
+	var asked *book
+	a.with(func(b *book) { mark, asked = b.seq, b })
+	states, err := d.List(ctx)
+	if err != nil {
+		return err
+	}
+	var strange int
+	var ended []driver.State
+	a.with(func(b *book) {
+		if b != asked {
+			signal(a.relist[d]) // the hosts have changed meanwhile
+			return
+		}
+		ended, strange = b.observe(d, mark, states)
+	})
+	for _, s := range ended {
+		a.note(eventEnded, s.Host, s.Instance, s.Fault)
+	}
+	if strange > 0 {
+		a.conf.Log.Warn("instances of hosts that are not served here are left alone", "instances", strange)
+	}
+	return nil
+}
+
+// carryOut does what one lane asks for, at most conf.Calls at once, until ctx
+// ends and every call is over.
+func (a *Agent) carryOut(ctx context.Context, lane action, do func(context.Context, *entry, task)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, a.conf.Calls)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		e, t := a.take(ctx, lane)
+		if e == nil {
+			return
+		}
+		wg.Go(func() {
+			do(ctx, e, t)
+			<-slots
+		})
+	}
+}
+
+// task is a copy of what an entry asks for. The entry itself belongs to the book.
+type task struct {
+	driver driver.Driver
+	host   api.HostID
+	work   api.Workload
+	fails  int
+}
+
+// take waits for the next entry of a lane; nil when ctx has ended.
+func (a *Agent) take(ctx context.Context, lane action) (e *entry, t task) {
+	for ctx.Err() == nil {
+		a.with(func(b *book) {
+			if e = b.next(lane); e != nil {
+				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails}
+			}
+		})
+		if e != nil {
+			return e, t
+		}
+		select {
+		case <-a.wake[lane]:
+		case <-ctx.Done():
+		}
+	}
+	return nil, t
+}
+
+// start starts one instance. What cannot be started is an ERROR and stays one;
+// when the outcome is not known, the driver is asked what is there.
+func (a *Agent) start(ctx context.Context, e *entry, t task) {
+	a.note(eventStart, t.host, t.work.Instance, "")
+	limited, cancel := context.WithTimeout(ctx, startTimeout)
+	err := t.driver.Start(limited, t.host, t.work)
+	late := limited.Err() != nil
+	cancel()
+	switch {
+	case err == nil:
+		a.note(eventRunning, t.host, t.work.Instance, "")
+		a.done(e, api.StatusActive, "")
+	case late || errors.Is(err, driver.ErrEnded):
+		a.lookup(ctx, e, t, err)
+	default:
+		fault := driver.Reason(err)
+		a.conf.Log.Warn("instance cannot be started", "host", t.host, "instance", t.work.Instance, "err", err)
+		a.note(eventFailed, t.host, t.work.Instance, fault)
+		a.done(e, api.StatusError, fault)
+	}
+}
+
+// stop stops one instance, and is called again until the driver confirms that
+// nothing of it is left.
+func (a *Agent) stop(ctx context.Context, e *entry, t task) {
+	a.note(eventStop, t.host, t.work.Instance, "")
+	limited, cancel := context.WithTimeout(ctx, stopTimeout)
+	err := t.driver.Stop(limited, t.work.Instance)
+	cancel()
+	if err != nil {
+		a.lookup(ctx, e, t, err)
+		return
+	}
+	a.note(eventGone, t.host, t.work.Instance, "")
+	a.done(e, api.StatusDeleted, "")
+}
+
+// lookup ends a call of unknown outcome with what the driver says is there. It
+// pauses first, longer with each failure in a row, and returns without an answer
+// only when ctx has ended.
+func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
+	r := retry{rand: a.conf.Rand, fails: t.fails}
+	for ctx.Err() == nil {
+		d := r.delay()
+		a.conf.Log.Warn("driver call without an outcome", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
+		if !pause(ctx, d) {
+			return
+		}
+		var states []driver.State
+		if states, err = t.driver.List(ctx); err != nil {
+			continue
+		}
+		s := driver.State{}
+		if i := slices.IndexFunc(states, func(s driver.State) bool { return s.Instance == t.work.Instance }); i >= 0 {
+			s = states[i]
+		}
+		a.with(func(b *book) {
+			b.done(e, s.Status, s.Fault)
+			e.fails = r.fails
+		})
+		return
+	}
+}
+
+// done ends the call for e with what is there now.
+func (a *Agent) done(e *entry, have api.Status, fault string) {
+	a.with(func(b *book) {
+		e.fails = 0
+		b.done(e, have, fault)
+	})
+}
+
+// note adds a line to the journal.
+func (a *Agent) note(event string, host api.HostID, id api.InstanceID, detail string) {
+	a.journal.write(line{Term: a.fence.highest(), Event: event, Host: host, Instance: id, Detail: detail})
+}

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// How long calls may take, and how often they are made.
+const (
+	callTimeout = 15 * time.Second       // a call that is not held back
+	idlePause   = 100 * time.Millisecond // between an empty answer and the next question
+	beatMin     = 100 * time.Millisecond // no zone can ask for more than this
+)
+
+// call makes one call and checks the term of its answer: only an answer of the
+// highest term seen is true. term must point into out.
+func (a *Agent) call(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	addr := a.link.address()
+	if err := a.link.call(ctx, path, in, out); err != nil {
+		return err
+	}
+	raised, err := a.fence.admit(*term)
+	if stale, ok := errors.AsType[*staleTermError](err); ok {
+		a.conf.Log.Warn("answer of a lower term refused", "address", addr, "path", path, "term", stale.got, "seen", stale.seen)
+		a.journal.write(line{Term: stale.seen, Event: eventRefused, Detail: path + " of a lower term"})
+		a.link.leave(addr)
+	}
+	if raised {
+		a.journal.write(line{Term: *term, Event: eventTerm})
+		a.with((*book).raise)
+	}
+	return err
+}
+
+// failed logs err and waits before the next try. It reports whether ctx goes on.
+func (a *Agent) failed(ctx context.Context, r *retry, what string, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if errors.Is(err, errMoved) && r.moved() {
+		a.conf.Log.Debug("zone has another leader", "call", what, "address", a.link.address())
+		return true
+	}
+	d := r.delay()
+	a.conf.Log.Warn("call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
+	return pause(ctx, d)
+}
+
+// registerAtLast registers the hosts, however often it takes. It reports whether
+// ctx goes on.
+func (a *Agent) registerAtLast(ctx context.Context) bool {
+	r := retry{rand: a.conf.Rand}
+	for {
+		err := a.register(ctx)
+		if err == nil {
+			return ctx.Err() == nil
+		}
+		if !a.failed(ctx, &r, "register", err) {
+			return false
+		}
+	}
+}
+
+func (a *Agent) register(ctx context.Context) error {
+	ask := api.AgentRegister{Hosts: make([]api.AgentHost, len(a.conf.Hosts))}
+	drivers := make([]driver.Driver, len(a.conf.Hosts))
+	for i, h := range a.conf.Hosts {
+		ask.Hosts[i], drivers[i] = h.AgentHost, h.Driver
+	}
+	var got api.AgentRegistered
+	if err := a.call(ctx, api.PathAgentRegister, callTimeout, ask, &got, &got.Term); err != nil {
+		return err
+	}
+	if len(got.Hosts) != len(ask.Hosts) {
+		return api.Errorf(api.CodeInternal, "registered %d hosts and got %d ids", len(ask.Hosts), len(got.Hosts))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.beat = beatOf(a.conf.Beat, got.Beat)
+	if a.book.serves(got.Hosts) {
+		a.book.after = 0
+		a.book.untold()
+	} else {
+		a.book = newBook(got.Hosts, drivers)
+	}
+	for _, d := range a.drivers {
+		signal(a.relist[d])
+	}
+	signal(a.wake[nothing])
+	a.conf.Log.Info("hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
+	return nil
+}
+
+// beatOf returns the shorter of two beats, of which 0 says nothing, less a
+// quarter of it for the way to the zone.
+func beatOf(mine, theirs time.Duration) time.Duration {
+	beat := mine
+	if beat <= 0 || theirs > 0 && theirs < beat {
+		beat = theirs
+	}
+	if beat <= 0 {
+		beat = BeatDefault
+	}
+	return max(beat-beat/4, beatMin)
+}
+
+// poll asks what should run and takes it over, until ctx ends.
+func (a *Agent) poll(ctx context.Context) {
+	r := retry{rand: a.conf.Rand}
+	for ctx.Err() == nil {
+		var after uint64
+		a.with(func(b *book) { after = b.after })
+		var work api.AgentWorkload
+		ask := api.AgentWork{After: after, Wait: a.conf.Wait}
+		err := a.call(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
+		if api.CodeOf(err) == api.CodeNotFound {
+			a.conf.Log.Warn("zone does not know these hosts", "err", err)
+			if e := a.register(ctx); e != nil {
+				err = e
+			}
+		}
+		if err != nil {
+			if !a.failed(ctx, &r, "work", err) {
+				return
+			}
+			continue
+		}
+		r.good()
+		if a.obey(work, after); len(work.Hosts) == 0 && work.Generation <= after && !pause(ctx, idlePause) {
+			return
+		}
+	}
+}
+
+// obey takes over one answer.
+func (a *Agent) obey(work api.AgentWorkload, asked uint64) {
+	a.link.learn(work.Addresses)
+	var strange []api.HostID
+	a.with(func(b *book) { strange = b.obey(work, asked) })
+	if len(strange) > 0 {
+		a.conf.Log.Warn("work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
+	}
+}
+
+// report tells the zone what became of instances, and beats when there is
+// nothing to tell, until ctx ends. What is not acknowledged is told again.
+func (a *Agent) report(ctx context.Context) {
+	r := retry{rand: a.conf.Rand}
+	beat := time.NewTimer(0) // the first beat is due at once
+	defer beat.Stop()
+	for {
+		var items []api.InstanceReport
+		a.with(func(b *book) { items = b.pending(api.ReportsMax) })
+		if len(items) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-a.wake[nothing]:
+				continue
+			case <-beat.C:
+			}
+		}
+		var ack api.AgentAck
+		err := a.call(ctx, api.PathAgentReport, callTimeout, api.AgentReport{Items: items}, &ack, &ack.Term)
+		if err != nil {
+			beat.Reset(0) // still due
+			if !a.failed(ctx, &r, "report", err) {
+				return
+			}
+			continue
+		}
+		r.good()
+		a.with(func(b *book) { b.acked(items) })
+		beat.Reset(a.beatNow())
+	}
+}
+
+func (a *Agent) beatNow() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.beat
+}
