@@ -59,9 +59,9 @@ func New(cfg Config) (*Pool, error) {
 
 // Run takes part in the pool until ctx ends: it joins, joins again for ever with
 // capped backoff, and spreads the digest. On the way out it says goodbye, for at
-// most a second, and returns when all that it started has stopped, which takes
-// a probe interval more, or up to four if members did not answer. It returns nil after ctx has ended and fails with
-// api.CodeConflict on a second call.
+// most a second, and returns when all that it started has stopped, which takes a
+// probe interval more, or up to four if members did not answer. It returns nil
+// after ctx has ended and fails with api.CodeConflict on a second call.
 func (p *Pool) Run(ctx context.Context) error {
 	const op = "gossip.Run"
 	if !p.started.CompareAndSwap(false, true) {
