@@ -162,6 +162,8 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		return Result{Boot: b}
 	case b.Decision != api.DecisionPending:
 		return refuse(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
+	case c.Decision == api.DecisionCommit && s.heldOf(b) < b.Min:
+		return refuse(api.CodeConflict, "reservation %q holds %d instances and needs %d", string(c.Reservation), s.heldOf(b), b.Min)
 	}
 	if c.Tale != nil {
 		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), *c.Tale) })
@@ -169,12 +171,29 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
 }
 
-// decideBoot writes the decision of a boot and of each of its holds.
+// heldOf counts the instances that a commit of b would make.
+func (s *State) heldOf(b *Boot) int {
+	n := 0
+	for _, id := range b.Holds {
+		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok && h.Decision == api.DecisionPending && h.State == api.HoldHeld {
+			n += len(h.Held())
+		}
+	}
+	return n
+}
+
+// decideBoot writes the decision of a boot and of each of its holds. A hold that
+// is not complete is given back, whatever becomes of the others.
 func (s *State) decideBoot(b *Boot, d api.Decision, reason string) *Boot {
 	s.undecided.Delete(b.ID())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Reason = d, reason })
 	for _, id := range b.Holds {
-		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok && h.Decision == api.DecisionPending {
+		h, ok := s.holds.Get(key(api.LinkID(""), id))
+		switch {
+		case !ok || h.Decision != api.DecisionPending:
+		case h.State == api.HoldAsking:
+			s.decideHold(h, api.DecisionAbort, false)
+		default:
 			s.decideHold(h, d, false)
 		}
 	}

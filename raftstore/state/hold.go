@@ -34,6 +34,7 @@ type Part struct {
 	Instances []PartInstance `cbor:"2,keyasint"` // asked for; after the answer, held
 	Answered  bool           `cbor:"3,keyasint,omitempty"`
 	Acked     bool           `cbor:"4,keyasint,omitempty"` // has carried out the decision
+	Committed bool           `cbor:"5,keyasint,omitempty"` // has said that it made the instances
 }
 
 // PartInstance is one instance of a part, with the group it belongs to.
@@ -156,17 +157,36 @@ func (s *State) checkHold(c command.Hold) Result {
 	} else if n := s.heldFor(c.Origin); n+c.Count() > api.HoldsPerLinkMax {
 		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
 	}
+	return s.checkAsked(c)
+}
+
+// checkAsked refuses a hold that names what is not there, or an instance twice.
+func (s *State) checkAsked(c command.Hold) Result {
+	seen := make(map[api.InstanceID]bool, c.Count())
+	free := func(id api.InstanceID) bool {
+		ok := !seen[id] && !s.knows(id)
+		seen[id] = true
+		return ok
+	}
+	groups := len(c.Request.Groups)
 	for _, sl := range c.Slots {
-		if sl.Group < 0 || sl.Group >= len(c.Request.Groups) || s.knows(sl.Instance.ID) {
+		if sl.Group < 0 || sl.Group >= groups {
+			return refuse(api.CodeInvalid, "the request has no group %d", sl.Group)
+		}
+		if !free(sl.Instance.ID) {
 			return refuse(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
 		}
 	}
 	for _, p := range c.Parts {
-		for _, g := range p.Instances {
-			for _, i := range g {
-				if s.knows(i.ID) || len(p.Instances) > len(c.Request.Groups) {
-					return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
-				}
+		if l, ok := s.links.Get(string(p.Link)); !ok || l.Role != api.LinkChild {
+			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+		if len(p.Instances) > groups {
+			return refuse(api.CodeInvalid, "the request has no group %d", groups)
+		}
+		for _, i := range slices.Concat(p.Instances...) {
+			if !free(i.ID) {
+				return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
 			}
 		}
 	}
@@ -193,7 +213,6 @@ func (s *State) heldFor(origin api.LinkID) int {
 // takeSlots claims each slot on its host, or on the first alternate that takes
 // it, or refuses it.
 func (s *State) takeSlots(h *Hold, c command.Hold) {
-	touched := map[api.HostID]bool{}
 	for _, sl := range c.Slots {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {
@@ -211,10 +230,7 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 			continue
 		}
 		h.Slots = append(h.Slots, sl)
-		if !touched[sl.Host] {
-			touched[sl.Host] = true
-			s.hostTable.Bump(sl.Host)
-		}
+		s.bump(sl.Host)
 	}
 }
 
@@ -288,7 +304,9 @@ func (s *State) advanceHold(h *Hold) {
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
 		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
-		s.decideBoot(b, d, "")
+		if s.heldOf(b) >= b.Min {
+			s.decideBoot(b, d, "")
+		}
 	}
 }
 
@@ -299,7 +317,7 @@ func (s *State) holdParts(c command.HoldParts) Result {
 	}
 	h := *old
 	h.Parts, h.Refused = slices.Clone(h.Parts), slices.Clone(h.Refused)
-	held, refused := 0, 0
+	held, refused, news := 0, 0, false
 	for _, a := range c.Answers {
 		for i := range h.Parts {
 			if p := &h.Parts[i]; p.Link == a.Link && !p.Answered {
@@ -307,10 +325,14 @@ func (s *State) holdParts(c command.HoldParts) Result {
 				s.answerPart(&h, p, a)
 				refused += len(h.Refused) - n
 				held += len(p.Instances)
+				news = true
 			}
 		}
 	}
-	if h.Origin == "" && held+refused > 0 {
+	if !news {
+		return Result{Hold: old} // a repeat
+	}
+	if h.Origin == "" {
 		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
 			b.tale(h.Attempt, func(t *api.BootAttempt) { t.Held += held; t.Refused += refused })
 		})
@@ -327,8 +349,12 @@ func (s *State) holdParts(c command.HoldParts) Result {
 // answerPart splits what a child was asked for into held and refused.
 func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 	var keep []PartInstance
+	held := make(map[api.InstanceID]bool, len(a.Held))
+	for _, id := range a.Held {
+		held[id] = true
+	}
 	for _, i := range p.Instances {
-		if slices.Contains(a.Held, i.Spec.ID) {
+		if held[i.Spec.ID] {
 			keep = append(keep, i)
 			continue
 		}
@@ -339,7 +365,7 @@ func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 	}
 	p.Instances, p.Answered = keep, true
 	if h.Decision == api.DecisionPending {
-		p.Acked = a.Committed
+		p.Acked, p.Committed = a.Committed, a.Committed
 	}
 }
 
@@ -425,7 +451,7 @@ func (s *State) releaseHold(h *Hold, committed bool) {
 	}
 	for _, sl := range h.Slots {
 		s.hostTable.Release(sl.Host, h.claim(sl))
-		s.hostTable.Bump(sl.Host)
+		s.bump(sl.Host)
 	}
 }
 
@@ -445,7 +471,7 @@ func (s *State) noteUntold(h *Hold, by int) {
 
 func (s *State) partAck(c command.PartAck) Result {
 	old, ok := s.holds.Get(key(c.Origin, c.ID))
-	if !ok || old.Decision != c.Decision {
+	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
 		return Result{} // decided anew meanwhile, or forgotten: the loop will see
 	}
 	h := *old
@@ -456,9 +482,16 @@ func (s *State) partAck(c command.PartAck) Result {
 			continue
 		}
 		p.Acked = true
-		if c.Lost {
+		switch {
+		case c.Lost:
 			s.losePart(p)
+			continue
+		case c.Decision == api.DecisionCommit:
+			p.Committed = true
+		case p.Committed:
+			continue // it ends what it made, and says so
 		}
+		s.endPart(p)
 	}
 	s.holds.Set(h.Key(), &h)
 	s.noteUntold(&h, -1)
@@ -466,11 +499,26 @@ func (s *State) partAck(c command.PartAck) Result {
 }
 
 // losePart marks the instances of a child that gave them up against its word:
-// its operator had released the hold by force.
+// its operator had released the hold by force. Those that should end are gone.
 func (s *State) losePart(p *Part) {
 	for _, pi := range p.Instances {
-		if i, ok := s.instances.Get(string(pi.Spec.ID)); ok && i.Live() {
+		switch i, ok := s.instances.Get(string(pi.Spec.ID)); {
+		case !ok || !i.Live():
+		case i.Status == api.StatusDeleting:
+			s.setStatus(i, api.StatusDeleted, "")
+		default:
 			s.setStatus(i, api.StatusError, "the zone's operator released it before it was decided")
+		}
+	}
+}
+
+// endPart has the child told, one by one, of the instances that must end. They
+// were given up before it confirmed the commit: it has them and was not asked to
+// end them, or never made them and has nothing to say of them.
+func (s *State) endPart(p *Part) {
+	for _, pi := range p.Instances {
+		if i, ok := s.instances.Get(string(pi.Spec.ID)); ok && i.Status == api.StatusDeleting {
+			s.unended.Insert(string(i.ID))
 		}
 	}
 }

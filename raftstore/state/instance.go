@@ -1,6 +1,8 @@
 package state
 
 import (
+	"strings"
+
 	"berth/api"
 	"berth/raftstore/command"
 )
@@ -91,7 +93,7 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 	if st == api.StatusDeleted {
 		s.byHost.Delete(key(i.Host, i.ID))
 		s.hostTable.Release(i.Host, claimOf(&i))
-		s.hostTable.Bump(i.Host)
+		s.bump(i.Host)
 	}
 }
 
@@ -113,8 +115,8 @@ func (s *State) instanceDelete(c command.InstanceDelete) Result {
 	}
 	if i.Status != api.StatusDeleting {
 		s.endInstance(i)
-		if i.Link != "" {
-			s.unended.Insert(string(i.ID))
+		if h, ok := s.holds.Get(key(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
+			s.unended.Insert(string(i.ID)) // else its zone does not have it yet: see partAck
 		}
 	}
 	return Result{}
@@ -151,10 +153,15 @@ func (s *State) instanceReport(c command.InstanceReport) Result {
 		case r.Status == api.StatusDeleted:
 			s.setStatus(i, api.StatusError, "the instance vanished from its host")
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
-			s.setStatus(i, r.Status, r.Fault[:min(len(r.Fault), api.FaultMaxBytes)])
+			s.setStatus(i, r.Status, clip(r.Fault))
 		}
 	}
 	return Result{}
+}
+
+// clip bounds a fault, between two characters of it.
+func clip(fault string) string {
+	return strings.ToValidUTF8(fault[:min(len(fault), api.FaultMaxBytes)], "")
 }
 
 // instanceChanges folds in what a child says, in the child's order. It stops
@@ -175,10 +182,14 @@ func (s *State) instanceChanges(c command.InstanceChanges) Result {
 		if !ok || i.Link != c.Link || !i.Live() {
 			continue
 		}
-		if i.Status == api.StatusDeleting && ch.Status != api.StatusDeleted {
-			continue
+		switch ch.Status {
+		case api.StatusDeleted:
+			s.setStatus(i, ch.Status, "")
+		case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
+			if i.Status != api.StatusDeleting {
+				s.setStatus(i, ch.Status, clip(ch.Fault))
+			}
 		}
-		s.setStatus(i, ch.Status, ch.Fault)
 	}
 	if next != old.ChangesNext {
 		l := *old
@@ -245,7 +256,7 @@ func (s *State) anyHold(b *Boot) bool {
 func firstN[V any](t *table[V], limit int, ok func(V) bool) []V {
 	var out []V
 	t.Scan(func(_ string, v V) bool {
-		if ok(v) {
+		if ok(v) && len(out) < limit {
 			out = append(out, v)
 		}
 		return len(out) < limit
@@ -256,7 +267,7 @@ func firstN[V any](t *table[V], limit int, ok func(V) bool) []V {
 func firstKeys[V any](t *table[V], limit int, ok func(V) bool) []string {
 	var out []string
 	t.Scan(func(k string, v V) bool {
-		if ok(v) {
+		if ok(v) && len(out) < limit {
 			out = append(out, k)
 		}
 		return len(out) < limit

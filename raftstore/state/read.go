@@ -97,13 +97,16 @@ func (s *State) HostByName(name string) (*Host, bool) {
 func (s *State) fill(old *Host) *Host {
 	h := *old
 	h.Generation = s.generation(h.ID)
-	h.Used = s.view.Usage(h.ID)
+	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
 	s.eachOn(h.ID, func(api.InstanceID) { h.Instances++ })
 	return &h
 }
 
 func (s *State) generation(id api.HostID) uint64 {
+	if s.hostTable != nil {
+		return s.hostTable.Generation(id)
+	}
 	row, ok := s.view.Row(id)
 	if !ok {
 		return 0
@@ -191,6 +194,48 @@ func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
 // Boot returns the record of one boot of this zone.
 func (s *State) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
 	return s.boots.Get(key(p, r))
+}
+
+// CountByStatus counts the instances that are known here by status.
+func (s *State) CountByStatus() map[api.Status]int {
+	out := map[api.Status]int{}
+	s.instances.Scan(func(_ string, i *api.Instance) bool {
+		out[i.Status]++
+		return true
+	})
+	return out
+}
+
+// BootsPage returns boots of a project by reservation id.
+func (s *State) BootsPage(p api.ProjectID, page Page) []*Boot {
+	var out []*Boot
+	prefix := string(p) + "\x00"
+	s.boots.Ascend(prefix+page.Marker, func(k string, b *Boot) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if k != prefix+page.Marker {
+			out = append(out, b)
+		}
+		return len(out) < page.Limit
+	})
+	return out
+}
+
+// OfReservation returns every instance of a reservation by id, DELETED ones too.
+func (s *State) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
+	var out []*api.Instance
+	prefix := resKey(p, r)
+	s.byRes.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+			out = append(out, i)
+		}
+		return true
+	})
+	return out
 }
 
 // Hold returns one hold; origin is "" for one of this zone's own boots.

@@ -129,7 +129,6 @@ func Load(r io.Reader) (*State, error) {
 		s.hostTable.SetGeneration(h.ID, h.Generation)
 		return true
 	})
-	s.view = s.hostTable.View()
 	return s, nil
 }
 

@@ -63,8 +63,10 @@ type State struct {
 	prepared  keySet // keys of undecided holds that a parent asked for
 	unended   keySet // remote instances whose zone does not know yet that they must end
 
-	hostTable *capacity.Table
-	view      capacity.View
+	hostTable *capacity.Table // nil in a clone
+	view      capacity.View   // of a clone
+
+	bumped map[api.HostID]bool // hosts that this command has moved one generation on
 }
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
@@ -93,8 +95,7 @@ type Result struct {
 
 // New returns the state of a zone before its first command.
 func New() *State {
-	t := capacity.NewTable()
-	return &State{hostTable: t, view: t.View()}
+	return &State{hostTable: capacity.NewTable()}
 }
 
 // Index returns the log index of the last command that was applied.
@@ -104,7 +105,12 @@ func (s *State) Index() uint64 { return s.index }
 func (s *State) Now() api.Instant { return s.now }
 
 // Hosts returns the host table as of this state; an immutable view.
-func (s *State) Hosts() capacity.View { return s.view }
+func (s *State) Hosts() capacity.View {
+	if s.hostTable != nil {
+		return s.hostTable.View()
+	}
+	return s.view
+}
 
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
 // not tables. The receiver may be changed afterwards, the clone must not be.
@@ -131,8 +137,8 @@ func (s *State) Clone() *State {
 	c.untold = *s.untold.Copy()
 	c.prepared = *s.prepared.Copy()
 	c.unended = *s.unended.Copy()
-	c.hostTable = nil // a clone is for reading
-	c.view = s.hostTable.View()
+	c.hostTable, c.bumped = nil, nil // a clone is for reading
+	c.view = s.Hosts()
 	return &c
 }
 
@@ -141,6 +147,7 @@ func (s *State) Clone() *State {
 // the zone's time.
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index = index
+	clear(s.bumped)
 	if at := c.Time(); at > s.now {
 		s.now = at
 		s.hostTable.Advance(at)
@@ -211,6 +218,18 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 		s.prune(c)
 	}
 	return Result{}
+}
+
+// bump moves a host one generation on, once for each command.
+func (s *State) bump(id api.HostID) {
+	if s.bumped[id] {
+		return
+	}
+	if s.bumped == nil {
+		s.bumped = map[api.HostID]bool{}
+	}
+	s.bumped[id] = true
+	s.hostTable.Bump(id)
 }
 
 func refuse(code api.Code, format string, args ...any) Result {

@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"crypto/subtle"
+	"slices"
 
 	"berth/api"
 	"berth/capacity"
@@ -32,6 +34,9 @@ func (s *State) nodePut(c command.NodePut) {
 }
 
 func (s *State) epochAdd(c command.EpochAdd) {
+	if slices.ContainsFunc(s.Epochs, func(e command.Epoch) bool { return bytes.Equal(e.ID, c.Epoch.ID) }) {
+		return // a repeat
+	}
 	kept := s.Epochs[:min(len(s.Epochs), max(c.Keep-1, 0))]
 	s.Epochs = append([]command.Epoch{c.Epoch}, kept...)
 }
@@ -52,6 +57,9 @@ func (s *State) tokenDelete(c command.TokenDelete) Result {
 }
 
 func (s *State) joinPut(c command.JoinPut) Result {
+	if t, ok := s.joins.Get(string(c.Token.ID)); ok {
+		return Result{Join: t} // a repeat; the token may be used by now
+	}
 	if s.joins.Len() >= api.TokensMax {
 		return refuse(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", api.TokensMax)
 	}
@@ -105,6 +113,8 @@ func (s *State) linkPut(c command.LinkPut) Result {
 	children := 0
 	for _, o := range s.links.Values() {
 		switch {
+		case o.ID == l.ID:
+			return refuse(api.CodeConflict, "link %s exists, as %q", string(l.ID), o.Name)
 		case o.Zone == l.Zone:
 			return refuse(api.CodeConflict, "zone %s is linked already, as %q", string(l.Zone), o.Name)
 		case o.Name == l.Name:
@@ -210,7 +220,7 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 // storeHost keeps the record and the host table in step, one generation on.
 func (s *State) storeHost(h *Host) {
 	s.hostTable.Put(specOf(h))
-	s.hostTable.Bump(h.ID)
+	s.bump(h.ID)
 	s.hosts.Set(string(h.ID), h)
 }
 
