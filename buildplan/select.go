@@ -1,7 +1,8 @@
 package buildplan
 
 import (
-	"cmp"
+	"math"
+	"math/bits"
 
 	"berth/api"
 	"berth/capacity"
@@ -62,15 +63,15 @@ type planner struct {
 	req   *api.Request
 	costs costs.Set
 	taken map[int]api.Resources
-	rows  capacity.Set // the keys of taken
 }
 
 // dropFull takes out of pass the hosts without room for one slot of g and
 // counts them.
 func (p *planner) dropFull(g *api.Group, pass capacity.Set, why *api.Refusals) {
 	p.view.KeepFitting(&pass, g.Resources, p.req.Window, p.req.Class)
+	need := amounts(g)
 	for row := range p.taken { // in any order: each is looked at alone
-		if pass.Has(row) && p.room(row, g) < 1 {
+		if pass.Has(row) && p.room(row, need) < 1 {
 			pass.Remove(row)
 		}
 	}
@@ -80,45 +81,64 @@ func (p *planner) dropFull(g *api.Group, pass capacity.Set, why *api.Refusals) {
 	}
 }
 
-// room returns how many slots of g fit on row beside what is taken there. All
-// claims of one request have one window, so room divides.
-func (p *planner) room(row int, g *api.Group) int64 {
-	room := int64(api.CountMax)
-	for class, amount := range g.Resources {
-		if amount > 0 {
-			free := p.view.FreeOver(row, class, p.req.Window, p.req.Class) - p.taken[row][class]
-			room = min(room, max(free, 0)/amount)
+// amount is how much of a class one slot takes; above 0.
+type amount struct {
+	class api.ResourceClass
+	n     int64
+}
+
+// amounts returns what one slot of g takes, in order.
+func amounts(g *api.Group) []amount {
+	var out []amount
+	for _, class := range g.Resources.Classes() {
+		if n := g.Resources[class]; n > 0 {
+			out = append(out, amount{class, n})
 		}
+	}
+	return out
+}
+
+// room returns how many slots of need fit on row beside what is taken there. All
+// claims of one request have one window, so room divides.
+func (p *planner) room(row int, need []amount) int64 {
+	room := int64(api.CountMax)
+	for _, a := range need {
+		free := p.view.FreeOver(row, a.class, p.req.Window, p.req.Class)
+		if p.taken != nil {
+			free -= p.taken[row][a.class]
+		}
+		room = min(room, max(free, 0)/a.n)
 	}
 	return room
 }
 
 // place takes slots of g from pass, all of which have room for one at least.
 func (p *planner) place(g *api.Group, pass capacity.Set, spare int) GroupPlan {
-	q := p.price(pass, max(g.Count+spare, 1))
-	memory := g.Resources[api.MemoryMB]
+	memory := p.freeMemory(pass)
+	q := p.price(pass, memory, max(g.Count+spare, 1))
 	var out GroupPlan
+	var hosts []taking
+	need := amounts(g)
 	for len(q.offers) > 0 && len(out.Slots) < g.Count {
 		o := &q.offers[0]
 		out.Slots = append(out.Slots, p.slot(o))
-		if o.left == roomUnknown {
-			o.left = p.room(o.row, g)
+		if o.taking == none {
+			o.taking = int32(len(hosts))
+			hosts = append(hosts, taking{row: int(o.row), free: memory[o.row], room: p.room(int(o.row), need)})
 		}
-		o.left--
-		o.used++
-		if o.left <= 0 {
-			q.used = append(q.used, *o)
+		h := &hosts[o.taking]
+		h.slots++
+		if h.slots >= h.room {
 			q.pop()
 			continue
 		}
-		o.free -= memory
-		o.cost = p.costs.Of(costs.Host{FreeMemoryMB: o.free})
+		h.free -= g.Resources[api.MemoryMB]
+		o.cost = p.costs.Of(costs.Host{FreeMemoryMB: h.free})
 		q.down(0)
 	}
-	p.take(g, q.used)
-	p.take(g, q.offers)
+	p.take(g, hosts)
 	for len(q.offers) > 0 && len(out.Alternates) < spare {
-		if o := &q.offers[0]; o.used == 0 {
+		if o := &q.offers[0]; o.taking == none {
 			out.Alternates = append(out.Alternates, p.slot(o))
 		}
 		q.pop()
@@ -126,141 +146,92 @@ func (p *planner) place(g *api.Group, pass capacity.Set, spare int) GroupPlan {
 	return out
 }
 
+// taking is what one group has taken of one host.
+type taking struct {
+	row   int
+	free  int64 // memory left over the window, in MiB
+	room  int64 // slots that fitted at first
+	slots int64 // slots taken
+}
+
 func (p *planner) slot(o *offer) Slot {
-	return Slot{Host: p.view.ID(o.row), Generation: p.view.Generation(o.row), Weight: o.cost}
+	row := int(o.row)
+	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.cost}
 }
 
 // take notes, for the groups that follow, what the slots of g use.
-func (p *planner) take(g *api.Group, offers []offer) {
+func (p *planner) take(g *api.Group, hosts []taking) {
 	if len(p.req.Groups) == 1 {
 		return // nobody will ask
 	}
 	if p.taken == nil {
-		p.taken, p.rows = map[int]api.Resources{}, capacity.NewSet(p.view.Rows())
+		p.taken = map[int]api.Resources{}
 	}
-	for _, o := range offers {
-		if o.used == 0 {
-			continue
-		}
-		sum := p.taken[o.row]
+	for _, h := range hosts {
+		sum := p.taken[h.row]
 		if sum == nil {
 			sum = api.Resources{}
-			p.taken[o.row] = sum
-			p.rows.Add(o.row)
+			p.taken[h.row] = sum
 		}
 		for class, amount := range g.Resources {
-			sum[class] += amount * o.used
+			sum[class] += amount * h.slots
 		}
 	}
 }
 
-// price puts a price on every row of pass and returns the cheapest most of them
-// as a heap. No other can be reached: a host gives its place to the next only by
-// taking a slot, so most slots and alternates need most hosts at the most.
-func (p *planner) price(pass capacity.Set, most int) queue {
-	q := queue{view: p.view}
-	memory := p.view.FreeColumn(api.MemoryMB, p.req.Window, p.req.Class)
-	n := pass.Len()
-	few := most < n/fewFactor
-	if few {
-		n = most
+// freeMemory returns the memory that is left on each row over the window.
+func (p *planner) freeMemory(pass capacity.Set) []int64 {
+	free := p.view.FreeColumn(api.MemoryMB, p.req.Window, p.req.Class)
+	for row, r := range p.taken { // in any order: each is changed alone
+		if pass.Has(row) {
+			free[row] -= r[api.MemoryMB]
+		}
 	}
-	q.offers = make([]offer, 0, n)
-	q.worst = few
+	return free
+}
+
+// price puts a price on every row of pass and returns the cheapest of them, most
+// or more, as a heap. No other can be reached: a host gives its place to the next
+// only by taking a slot, so most slots and alternates need most hosts at the most.
+func (p *planner) price(pass capacity.Set, memory []int64, most int) queue {
+	prices := make([]int64, len(memory))
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	for row := range pass.All() {
-		free := memory[row]
-		if p.rows.Has(row) {
-			free -= p.taken[row][api.MemoryMB]
-		}
-		o := offer{
-			cost: p.costs.Of(costs.Host{FreeMemoryMB: free}), prefix: p.view.IDPrefix(row),
-			row: row, free: free, left: roomUnknown,
-		}
-		switch {
-		case len(q.offers) < n:
-			q.offers = append(q.offers, o)
-			if few && len(q.offers) == n {
-				q.order()
-			}
-		case q.compare(&o, &q.offers[0]) < 0: // few: the heap is worst first
-			q.offers[0] = o
-			q.down(0)
+		price := p.costs.Of(costs.Host{FreeMemoryMB: memory[row]})
+		prices[row] = price
+		low, high = min(low, price), max(high, price)
+	}
+	dearest := high
+	if most < pass.Len() {
+		dearest = bound(pass, prices, low, high, most)
+	}
+	q := queue{view: p.view, offers: make([]offer, 0, min(most, pass.Len()))}
+	for row := range pass.All() {
+		if prices[row] <= dearest {
+			q.offers = append(q.offers, offer{prices[row], p.view.IDPrefix(row), int32(row), none})
 		}
 	}
-	q.worst = false
 	q.order()
 	return q
 }
 
-// fewFactor is when it pays to keep only the cheapest while scanning: when they
-// are less than one in fewFactor of the hosts. Below it, one heap of all is as good.
-const fewFactor = 16
-
-const roomUnknown = -1
-
-// offer is a host in the heap. Room is counted when the host is first taken:
-// most hosts never are.
-type offer struct {
-	cost   int64
-	prefix uint64 // of the host id
-	row    int
-	free   int64 // memory left over the window, in MiB
-	left   int64 // slots that still fit, or roomUnknown
-	used   int64 // slots taken
-}
-
-// queue is a binary heap of offers with the best first, or the worst while the
-// best few are being kept. Unlike container/heap it compares without a call
-// through an interface, which is most of what Select does.
-type queue struct {
-	view   capacity.View
-	offers []offer
-	used   []offer // taken out, because they are full
-	worst  bool
-}
-
-// compare is the total order of offers: cost, then host id to break ties.
-func (q *queue) compare(a, b *offer) int {
-	if a.cost != b.cost {
-		return cmp.Compare(a.cost, b.cost)
+// bound returns a price that at least most rows of pass do not exceed, and few
+// more if prices are spread evenly: the end of one of about buckets equal parts
+// of [low, high], found by counting.
+func bound(pass capacity.Set, prices []int64, low, high int64, most int) int64 {
+	const buckets = 1 << 10
+	var counts [buckets]int
+	shift := max(0, bits.Len64(uint64(high)-uint64(low))-bits.Len(buckets-1))
+	for row := range pass.All() {
+		counts[(uint64(prices[row])-uint64(low))>>shift]++
 	}
-	if a.prefix != b.prefix {
-		return cmp.Compare(a.prefix, b.prefix)
-	}
-	return cmp.Compare(q.view.ID(a.row), q.view.ID(b.row))
-}
-
-func (q *queue) before(a, b *offer) bool { return q.compare(a, b) < 0 != q.worst }
-
-func (q *queue) order() {
-	for i := len(q.offers)/2 - 1; i >= 0; i-- {
-		q.down(i)
-	}
-}
-
-func (q *queue) pop() {
-	last := len(q.offers) - 1
-	q.offers[0] = q.offers[last]
-	q.offers = q.offers[:last]
-	q.down(0)
-}
-
-// down moves the offer at i to its place among those below it.
-func (q *queue) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(q.offers) {
-			return
+	for i, n := range counts {
+		if most -= n; most <= 0 {
+			width := uint64(i+1)<<shift - 1 // of all parts up to i
+			return int64(uint64(low) + min(width, uint64(high)-uint64(low)))
 		}
-		if child+1 < len(q.offers) && q.before(&q.offers[child+1], &q.offers[child]) {
-			child++
-		}
-		if !q.before(&q.offers[child], &q.offers[i]) {
-			return
-		}
-		q.offers[i], q.offers[child] = q.offers[child], q.offers[i]
-		i = child
 	}
+	return high
 }
 
 // Fits returns how many slots like g v has room for, at most limit: what a
@@ -271,8 +242,9 @@ func Fits(v capacity.View, req *api.Request, fs []filters.Filter, g *api.Group, 
 	v.KeepFitting(&pass, g.Resources, req.Window, req.Class)
 	p := planner{view: v, req: req}
 	var sum int64
+	need := amounts(g)
 	for row := range pass.All() {
-		if sum += p.room(row, g); sum >= limit {
+		if sum += p.room(row, need); sum >= limit {
 			return max(limit, 0)
 		}
 	}

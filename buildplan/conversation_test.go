@@ -1,0 +1,159 @@
+package buildplan_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/capacity"
+	"berth/costs"
+	"berth/filters"
+	"berth/internal/script"
+)
+
+// talk is the state of one conversation.
+type talk struct {
+	t     *testing.T
+	table *capacity.Table
+	costs costs.Set
+}
+
+// TestConversations plays testdata/*.txt. The commands are
+//
+//	host ID vcpu=N mem=N [pool=P] [gap=MS] [down] [disabled] [needs-command]
+//	claim ID START END CLASS vcpu=N mem=N     END may be "forever"
+//	now INSTANT
+//	costs NAME=WEIGHT ...
+//	select START END CLASS [spare=N] GROUP ...   a GROUP is COUNTxVCPU/MEM[/FLAVOR]
+func TestConversations(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			k := &talk{t: t, table: capacity.NewTable(), costs: costs.Default()}
+			script.Run(t, f, k.answer)
+		})
+	}
+}
+
+func (k *talk) answer(c script.Command) (string, error) {
+	switch c.Name {
+	case "host":
+		k.host(c)
+	case "claim":
+		return "", k.table.Claim(api.HostID(c.Arg(0)), api.Claim{
+			Window: k.window(c, 1), Class: api.Class(c.Arg(3)), Resources: k.resources(c),
+		})
+	case "now":
+		k.table.Advance(api.Instant(c.Int(k.t, 0)))
+	case "costs":
+		return "", k.weigh(c)
+	case "select":
+		return k.plan(c), nil
+	default:
+		require.Fail(k.t, "unknown command", "%s: %s", c.Pos, c.Name)
+	}
+	return "", nil
+}
+
+func (k *talk) number(c script.Command, s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	require.NoError(k.t, err, c.Pos)
+	return n
+}
+
+func (k *talk) value(c script.Command, key string) int64 {
+	s, ok := c.Value(key)
+	if !ok {
+		return 0
+	}
+	return k.number(c, s)
+}
+
+func (k *talk) window(c script.Command, i int) api.Window {
+	w := api.Window{Start: api.Instant(c.Int(k.t, i)), End: api.Forever}
+	if c.Arg(i+1) != "forever" {
+		w.End = api.Instant(c.Int(k.t, i+1))
+	}
+	return w
+}
+
+func (k *talk) resources(c script.Command) api.Resources {
+	return api.Resources{api.VCPU: k.value(c, "vcpu"), api.MemoryMB: k.value(c, "mem")}
+}
+
+func (k *talk) host(c script.Command) {
+	s := capacity.Spec{
+		ID: api.HostID(c.Arg(0)), Up: true, Enabled: true, Pool: api.PoolShared,
+		Gap:       time.Duration(k.value(c, "gap")) * time.Millisecond,
+		Inventory: map[api.ResourceClass]api.Inventory{},
+	}
+	for class, n := range k.resources(c) {
+		s.Inventory[class] = api.Inventory{Total: n}
+	}
+	if p, ok := c.Value("pool"); ok {
+		s.Pool = api.Pool(p)
+	}
+	for _, a := range c.Args {
+		s.Up = s.Up && a != "down"
+		s.Enabled = s.Enabled && a != "disabled"
+		s.NeedsCommand = s.NeedsCommand || a == "needs-command"
+	}
+	k.table.Put(s)
+	k.table.Bump(s.ID)
+}
+
+func (k *talk) weigh(c script.Command) error {
+	var weights []api.CostWeight
+	for _, a := range c.Args {
+		name, weight, _ := strings.Cut(a, "=")
+		weights = append(weights, api.CostWeight{Name: name, Weight: k.number(c, weight)})
+	}
+	cs, err := costs.New(weights)
+	if err == nil {
+		k.costs = cs
+	}
+	return err
+}
+
+func (k *talk) plan(c script.Command) string {
+	req := &api.Request{Window: k.window(c, 0), Class: api.Class(c.Arg(2))}
+	for _, a := range c.Args[3:] {
+		if strings.Contains(a, "=") {
+			continue
+		}
+		count, rest, _ := strings.Cut(a, "x")
+		parts := append(strings.SplitN(rest, "/", 3), "")
+		req.Groups = append(req.Groups, api.Group{
+			Count: int(k.number(c, count)), Flavor: api.FlavorID(parts[2]),
+			Resources: api.Resources{api.VCPU: k.number(c, parts[0]), api.MemoryMB: k.number(c, parts[1])},
+		})
+	}
+	var out strings.Builder
+	plan := buildplan.Select(k.table.View(), req, filters.Default(hasCommand), k.costs, int(k.value(c, "spare")))
+	for i, g := range plan.Groups {
+		fmt.Fprintf(&out, "group %d slots%s alternates%s\n", i, spell(g.Slots), spell(g.Alternates))
+		fmt.Fprintf(&out, "  considered %d offering %d refused %v\n",
+			g.Refusals.Considered, g.Refusals.Offering, g.Refusals.Filters)
+	}
+	return out.String()
+}
+
+func spell(slots []buildplan.Slot) string {
+	if len(slots) == 0 {
+		return " none"
+	}
+	var out strings.Builder
+	for _, s := range slots {
+		fmt.Fprintf(&out, " %s@%d:%d", s.Host, s.Generation, s.Weight)
+	}
+	return out.String()
+}
