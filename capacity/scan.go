@@ -96,11 +96,11 @@ func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind a
 			continue
 		}
 		slow := c.timed[n] | col.odd[n]
-		fit := word & fitting(first.at[n*wordBits:][:wordBits], second.at[n*wordBits:][:wordBits], want)
+		at := n * wordBits
+		fit := word & fitting((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
 		words[n] = fit &^ slow
 		for i := range (Set{[]uint64{word & slow}}).All() {
-			at := n*wordBits + i
-			if want <= c.freeOver(at, class, w, kind, d.now) && c.specs.at[at].Inventory[d.classes.list[class]].Admits(want) {
+			if want <= c.freeOver(at+i, class, w, kind, d.now) && c.specs.at[at+i].Inventory[d.classes.list[class]].Admits(want) {
 				words[n] |= 1 << i
 			}
 		}
@@ -120,13 +120,12 @@ func (c *column) tests(w api.Window, kind api.Class, now api.Instant) (first, se
 }
 
 // fitting returns a word with a bit for each of 64 hosts where both a and b are
-// at least want. It does not branch: the sign of a difference is the answer.
-func fitting(a, b []int64, want int64) uint64 {
+// at least want. It does not branch: the sign of a difference is the answer, and
+// it is shifted in from the top.
+func fitting(a, b *[wordBits]int64, want int64) uint64 {
 	var out uint64
-	b = b[:len(a)]
 	for i := range a {
-		short := uint64((a[i]-want)|(b[i]-want)) >> (wordBits - 1)
-		out |= (short ^ 1) << i
+		out = out>>1 | uint64(^((a[i]-want)|(b[i]-want)))&(1<<(wordBits-1))
 	}
 	return out
 }
