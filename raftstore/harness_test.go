@@ -18,8 +18,12 @@ import (
 	"berth/raftstore/state"
 )
 
-// quick is a timing for tests on a busy machine.
-var quick = Timing{200 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond, 5 * time.Millisecond}
+// Timings for real time. A node that is alone never loses its lead, so it may be
+// quick to take it; three on a busy machine must be patient.
+var (
+	quick  = Timing{50 * time.Millisecond, 50 * time.Millisecond, 25 * time.Millisecond, 5 * time.Millisecond}
+	steady = Timing{time.Second, time.Second, 500 * time.Millisecond, 5 * time.Millisecond}
+)
 
 // tcp is a Stream over loopback.
 type tcp struct{ net.Listener }
@@ -247,6 +251,20 @@ func (n *node) sees(id, addr string) {
 	}
 }
 
+// join starts a node in memory that is no member yet.
+func (n *network) join(t testing.TB, id api.NodeID) *node {
+	t.Helper()
+	at := string(id) + ":1"
+	return start(t, Config{ID: id, Memory: NewMemory(), Advertise: at, Stream: n.listen(at), Timing: LAN()})
+}
+
+// catchUp waits until n has applied all that from has.
+func (n *node) catchUp(from *node) {
+	n.t.Helper()
+	from.must(put("mark", string(n.ID())))
+	n.sees("mark", string(n.ID()))
+}
+
 // solo starts a zone of one node on a disk.
 func solo(t testing.TB, change func(*Config)) *node {
 	t.Helper()
@@ -272,6 +290,7 @@ func trio(t testing.TB, over *network, change func(*Config)) []*node {
 			cfg.Timing = LAN()
 		} else {
 			cfg.Dir = t.TempDir()
+			cfg.Timing = steady
 		}
 		if change != nil {
 			change(&cfg)
@@ -282,6 +301,9 @@ func trio(t testing.TB, over *network, change func(*Config)) []*node {
 			continue
 		}
 		require.NoError(t, nodes[0].AddVoter(within(t), n.ID(), n.cfg.Advertise))
+	}
+	for _, n := range nodes[1:] { // one that has not heard of another would not vote for it
+		n.catchUp(nodes[0])
 	}
 	return nodes
 }

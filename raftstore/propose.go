@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -12,10 +11,6 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
-
-// inFlightMax is how many entries may be on their way through Raft at once. With
-// two, one is written here while the one before is written by the followers.
-const inFlightMax = 2
 
 // Propose writes cmds to the log, in order and in one entry, and returns what
 // became of each once the entry is applied here. Other callers' commands may
@@ -60,37 +55,24 @@ func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	}
 }
 
-// proposeQueued turns what waits in the queue into entries until ctx ends, and
-// returns when Raft has answered for all of them.
+// proposeQueued turns what waits in the queue into entries until ctx ends. One entry
+// is in flight at a time: what arrives meanwhile shares the next.
 func (s *Store) proposeQueued(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	slots := make(chan struct{}, inFlightMax)
 	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
 		select {
 		case <-s.queue.ready:
 		case <-ctx.Done():
 			return
 		}
-		batch := s.queue.take() // as late as can be, so that it is large
+		batch := s.queue.take()
 		if len(batch) == 0 {
-			<-slots
 			continue
 		}
 		entry := batch[0].body
 		for _, p := range batch[1:] {
 			entry = append(entry, p.body...)
 		}
-		future := s.raft.Apply(entry, s.cfg.Timeout)
-		wg.Go(func() {
-			settle(batch, future)
-			<-slots
-		})
+		settle(batch, s.raft.Apply(entry, s.cfg.Timeout))
 	}
 }
 

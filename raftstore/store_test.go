@@ -82,61 +82,6 @@ func TestThreeNodesFollowAndFailOver(t *testing.T) {
 	back.sees("a", "3")
 }
 
-func TestTransfer(t *testing.T) {
-	nodes := trio(t, nil, nil)
-	term := nodes[0].Term()
-	assert.NoError(t, nodes[0].Transfer(within(t), "n1"), "to itself does nothing")
-	assert.Equal(t, api.CodeNotFound, api.CodeOf(nodes[0].Transfer(within(t), "nobody")))
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf(nodes[1].Transfer(within(t), "n1")))
-	nodes[2].sees2(t, nodes[0])
-	require.NoError(t, nodes[0].Transfer(within(t), "n3"))
-	nodes[2].leads().must(put("a", "1"))
-	assert.Greater(t, nodes[2].Term(), term)
-	require.NoError(t, nodes[2].Transfer(within(t), ""))
-	leaderOf(t, nodes[:2]...).must(put("a", "2"))
-}
-
-// sees2 waits until n has applied all that from has.
-func (n *node) sees2(t *testing.T, from *node) {
-	t.Helper()
-	from.must(put("mark", "here"))
-	n.sees("mark", "here")
-}
-
-func TestMembers(t *testing.T) {
-	nodes := trio(t, nil, nil)
-	lead := nodes[0]
-	late := start(t, Config{ID: "n4", Dir: t.TempDir()})
-	require.NoError(t, lead.AddNonvoter(within(t), "n4", late.cfg.Advertise))
-	late.sees2(t, lead)
-	assert.Equal(t, Member{ID: "n4", Addr: late.cfg.Advertise}, late.Members()[3])
-	assert.Equal(t, api.CodeConflict, api.CodeOf(lead.Transfer(within(t), "n4")), "no vote")
-	require.NoError(t, lead.AddVoter(within(t), "n4", late.cfg.Advertise))
-	require.NoError(t, lead.AddVoter(within(t), "n4", late.cfg.Advertise), "again")
-
-	assert.Equal(t, api.CodeInvalid, api.CodeOf(lead.AddVoter(within(t), "a b", "h:1")))
-	assert.Equal(t, api.CodeInvalid, api.CodeOf(lead.AddVoter(within(t), "n5", "h")))
-	assert.Equal(t, api.CodeConflict, api.CodeOf(lead.AddVoter(within(t), "n5", late.cfg.Advertise)), "address in use")
-	assert.Equal(t, api.CodeNotFound, api.CodeOf(lead.Remove(within(t), "n5")))
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf(late.AddVoter(within(t), "n5", "h:1")))
-
-	require.NoError(t, lead.Remove(within(t), "n4"))
-	require.NoError(t, lead.Remove(within(t), "n1"), "a leader may remove itself")
-	next := leaderOf(t, nodes[1:]...)
-	assert.Len(t, next.Members(), 2)
-	next.must(put("a", "1"))
-	assert.False(t, lead.IsLeader())
-}
-
-func TestMembersLimit(t *testing.T) {
-	n := solo(t, nil)
-	for i := 2; i <= MembersMax; i++ {
-		require.NoError(t, n.AddNonvoter(within(t), api.NodeID(fmt.Sprint("n", i)), fmt.Sprintf("nowhere.invalid:%d", i)))
-	}
-	err := n.AddNonvoter(within(t), "more", "nowhere.invalid:99")
-	assert.Equal(t, api.CodeConflict, api.CodeOf(err))
-}
-
 func TestSnapshotReachesANewNode(t *testing.T) {
 	n := solo(t, func(c *Config) { c.Compact = Compaction{Threshold: 1, Interval: time.Hour, Trailing: 1} })
 	for i := range 50 {
@@ -146,7 +91,7 @@ func TestSnapshotReachesANewNode(t *testing.T) {
 	late := start(t, Config{ID: "n2", Dir: t.TempDir()})
 	require.NoError(t, n.AddNonvoter(within(t), "n2", late.cfg.Advertise))
 	late.sees("k49", "x")
-	late.sees2(t, n)
+	late.catchUp(n)
 	assert.Equal(t, "x", addrOf(late.View(), "k0"))
 }
 

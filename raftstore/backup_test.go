@@ -1,0 +1,226 @@
+package raftstore
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+func (n *node) backup() ([]byte, Backup) {
+	n.t.Helper()
+	r, about, err := n.Snapshot(within(n.t))
+	require.NoError(n.t, err)
+	b, err := io.ReadAll(r)
+	require.NoError(n.t, err)
+	require.NoError(n.t, r.Close())
+	return b, about
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := trio(t, newNetwork(), nil)
+		lead := nodes[0]
+		lead.must(put("a", "old"))
+		b, about := lead.backup()
+		assert.Equal(t, lead.View().Index(), about.Index)
+		assert.Equal(t, int64(len(b)), about.Bytes)
+		assert.Equal(t, lead.ID(), about.Node)
+		assert.Equal(t, b[len(b)-32:], about.SHA256[:])
+		lead.must(put("a", "new"), put("b", "new"))
+
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(nodes[1].Restore(within(t), bytes.NewReader(b))))
+		require.NoError(t, lead.Restore(within(t), bytes.NewReader(b)))
+		assert.Equal(t, "old", addrOf(lead.View(), "a"))
+		assert.Equal(t, about.Index, lead.View().Index())
+		st, err := lead.Linearizable(within(t))
+		require.NoError(t, err)
+		assert.Empty(t, addrOf(st, "b"))
+		lead.must(put("c", "1"))
+		for _, n := range nodes {
+			n.sees("c", "1")
+			assert.Equal(t, "old", addrOf(n.View(), "a"), "the followers got it too")
+			assert.Empty(t, addrOf(n.View(), "b"))
+		}
+		for i := range nodes {
+			nodes[i] = nodes[i].restart()
+		}
+		leaderOf(t, nodes...).must(put("d", "1"))
+		for _, n := range nodes {
+			n.sees("d", "1")
+			assert.Equal(t, "old", addrOf(n.View(), "a"))
+			assert.Equal(t, "1", addrOf(n.View(), "c"))
+			assert.Empty(t, addrOf(n.View(), "b"))
+		}
+	})
+}
+
+func TestRestoreIntoAnotherZone(t *testing.T) {
+	from := solo(t, nil)
+	for range 50 {
+		from.must(put("a", "1"))
+	}
+	b, about := from.backup()
+	into := solo(t, func(c *Config) { c.Dir, c.Memory = "", NewMemory() })
+	require.NoError(t, into.Restore(within(t), bytes.NewReader(b)))
+	assert.Equal(t, about.Index, into.View().Index())
+	into.must(put("b", "1"))
+	assert.Greater(t, into.View().Index(), about.Index, "the index never falls below the backup's")
+	again, _ := into.backup()
+	assert.NotEmpty(t, again)
+}
+
+func TestDamagedBackupChangesNothing(t *testing.T) {
+	n := solo(t, nil)
+	b, _ := n.backup()
+	n.must(put("a", "1"))
+	before, last := n.View(), n.raft.LastIndex()
+	damaged := map[string][]byte{"empty": nil, "short": b[:len(b)-1], "longer": append(bytes.Clone(b), 0)}
+	for _, at := range []int{0, 9, 20, len(b) / 2, len(b) - 1} {
+		bad := bytes.Clone(b)
+		bad[at] ^= 0x80
+		damaged[string(rune('0'+at%10))+"th byte"] = bad
+	}
+	for name, bad := range damaged {
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(n.Restore(within(t), bytes.NewReader(bad))), name)
+	}
+	whole := &bytes.Buffer{} // verified, but not a state
+	w, err := beginArchive(whole, archiveHeader{Index: 1})
+	require.NoError(t, err)
+	_, err = w.Write([]byte("nonsense"))
+	require.NoError(t, err)
+	_, err = w.finish()
+	require.NoError(t, err)
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(n.Restore(within(t), whole)))
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, n.Restore(gone, bytes.NewReader(b)), context.Canceled)
+	_, _, err = n.Snapshot(gone)
+	assert.ErrorIs(t, err, context.Canceled)
+
+	assert.Same(t, before, n.View())
+	assert.Equal(t, last, n.raft.LastIndex())
+	left, err := filepath.Glob(filepath.Join(n.cfg.Dir, "*"+tempSuffix))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestBackupLimit(t *testing.T) {
+	n := solo(t, nil)
+	b, _ := n.backup()
+	size := int64(len(b))
+	_, err := receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
+	assert.NoError(t, err)
+	_, err = receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
+	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
+}
+
+func TestArchiveNoticesEveryBit(t *testing.T) {
+	var b bytes.Buffer
+	w, err := beginArchive(&b, archiveHeader{Node: "n1", Index: 5, Term: 2})
+	require.NoError(t, err)
+	_, err = w.Write([]byte("the state"))
+	require.NoError(t, err)
+	_, err = w.finish()
+	require.NoError(t, err)
+
+	a, err := openArchive(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.NoError(t, err)
+	assert.Equal(t, archiveHeader{Node: "n1", Index: 5, Term: 2}, a.archiveHeader)
+	payload, err := io.ReadAll(a.payload)
+	require.NoError(t, err)
+	assert.Equal(t, "the state", string(payload))
+
+	for bit := range b.Len() * 8 {
+		bad := bytes.Clone(b.Bytes())
+		bad[bit/8] ^= 1 << (bit % 8)
+		_, err := openArchive(bytes.NewReader(bad), int64(len(bad)))
+		require.ErrorIs(t, err, errDamaged, "bit %d", bit)
+	}
+	for cut := range b.Len() {
+		_, err := openArchive(bytes.NewReader(b.Bytes()), int64(cut))
+		require.ErrorIs(t, err, errDamaged, "cut at %d", cut)
+	}
+}
+
+func TestArchiveHeaderLimit(t *testing.T) {
+	fixed := len(mustHeader(t, archiveHeader{Members: make([]byte, headerMaxBytes/2)})) - headerMaxBytes/2
+	_, err := beginArchive(io.Discard, archiveHeader{Members: make([]byte, headerMaxBytes-fixed)})
+	assert.NoError(t, err)
+	_, err = beginArchive(io.Discard, archiveHeader{Members: make([]byte, headerMaxBytes-fixed+1)})
+	assert.Error(t, err)
+}
+
+func mustHeader(t *testing.T, h archiveHeader) []byte {
+	t.Helper()
+	b, err := codec.Marshal(h)
+	require.NoError(t, err)
+	return b
+}
+
+func TestSnapshotStore(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openSnapshots(dir, "n1")
+	require.NoError(t, err)
+	members := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "h:1"}}}
+	write := func(index uint64) raft.SnapshotSink {
+		sink, err := s.Create(raft.SnapshotVersionMax, index, 3, members, 2, nil)
+		require.NoError(t, err)
+		_, err = sink.Write([]byte{byte(index)})
+		require.NoError(t, err)
+		return sink
+	}
+	_, err = s.Create(raft.SnapshotVersionMin, 1, 1, members, 1, nil)
+	require.Error(t, err)
+
+	cancelled := write(9)
+	require.NoError(t, cancelled.Cancel())
+	require.NoError(t, cancelled.Close(), "it stays cancelled")
+	write(8) // cut off by a crash
+	for _, index := range []uint64{5, 7, 6, 7} {
+		sink := write(index)
+		require.NoError(t, sink.Close())
+		require.NoError(t, sink.Close(), "again")
+		require.NoError(t, sink.Cancel(), "too late")
+	}
+	check := func(s *snapshots) {
+		list, err := s.List()
+		require.NoError(t, err)
+		require.Len(t, list, snapshotsKept)
+		for i, want := range []uint64{7, 6} {
+			assert.Equal(t, want, list[i].Index)
+			meta, r, err := s.Open(list[i].ID)
+			require.NoError(t, err)
+			assert.Equal(t, list[i], meta)
+			assert.Equal(t, members, meta.Configuration)
+			assert.Equal(t, uint64(2), meta.ConfigurationIndex)
+			assert.Equal(t, int64(1), meta.Size)
+			b, err := io.ReadAll(r)
+			require.NoError(t, err)
+			assert.Equal(t, []byte{byte(want)}, b)
+			require.NoError(t, r.Close())
+		}
+	}
+	check(s)
+	s, err = openSnapshots(dir, "n1")
+	require.NoError(t, err)
+	check(s)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, files, snapshotsKept, "nothing is left of the one that was cut off")
+
+	require.NoError(t, os.Rename(s.path(snapshotID(7, 3)), s.path(snapshotID(6, 3))))
+	_, _, err = s.Open(snapshotID(6, 3))
+	assert.ErrorIs(t, err, errDamaged, "a snapshot under another's name")
+}

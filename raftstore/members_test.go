@@ -1,0 +1,87 @@
+package raftstore
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+func TestTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := trio(t, newNetwork(), nil)
+		term := nodes[0].Term()
+		assert.NoError(t, nodes[0].Transfer(t.Context(), "n1"), "to itself does nothing")
+		assert.Equal(t, api.CodeNotFound, api.CodeOf(nodes[0].Transfer(t.Context(), "nobody")))
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(nodes[1].Transfer(t.Context(), "n1")))
+		require.NoError(t, nodes[0].Transfer(t.Context(), "n3"))
+		nodes[2].leads().must(put("a", "1"))
+		assert.Greater(t, nodes[2].Term(), term)
+		require.NoError(t, nodes[2].Transfer(t.Context(), ""))
+		leaderOf(t, nodes[:2]...).must(put("a", "2"))
+	})
+}
+
+func TestMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := newNetwork()
+		nodes := trio(t, over, nil)
+		lead, ctx := nodes[0], t.Context()
+		late := over.join(t, "n4")
+		require.NoError(t, lead.AddNonvoter(ctx, "n4", "n4:1"))
+		late.catchUp(lead)
+		assert.Equal(t, Member{ID: "n4", Addr: "n4:1"}, late.Members()[3])
+		assert.Equal(t, api.CodeConflict, api.CodeOf(lead.Transfer(ctx, "n4")), "no vote")
+		require.NoError(t, lead.AddVoter(ctx, "n4", "n4:1"))
+		require.NoError(t, lead.AddVoter(ctx, "n4", "n4:1"), "again")
+
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(lead.AddVoter(ctx, "a b", "h:1")))
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(lead.AddVoter(ctx, "n5", "h")))
+		assert.Equal(t, api.CodeConflict, api.CodeOf(lead.AddVoter(ctx, "n5", "n4:1")), "address in use")
+		assert.Equal(t, api.CodeNotFound, api.CodeOf(lead.Remove(ctx, "n5")))
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(late.AddVoter(ctx, "n5", "h:1")))
+
+		require.NoError(t, lead.Remove(ctx, "n4"))
+		require.NoError(t, lead.Remove(ctx, "n1"), "a leader may remove itself")
+		next := leaderOf(t, nodes[1:]...)
+		assert.Len(t, next.Members(), 2)
+		next.must(put("a", "1"))
+		assert.False(t, lead.IsLeader())
+	})
+}
+
+func TestMembersLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := newNetwork()
+		n := trio(t, over, nil)[0]
+		for i := 4; i <= MembersMax; i++ {
+			require.NoError(t, n.AddNonvoter(t.Context(), api.NodeID(fmt.Sprint("n", i)), fmt.Sprintf("h%d:1", i)))
+		}
+		assert.Equal(t, api.CodeConflict, api.CodeOf(n.AddNonvoter(t.Context(), "more", "more:1")))
+		assert.NoError(t, n.AddNonvoter(t.Context(), "n4", "moved:1"), "a member may move")
+	})
+}
+
+// TestRemovedNodeIsHarmless leaves a removed node running: it must not disturb the
+// zone, and still shows what it had.
+func TestRemovedNodeIsHarmless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := trio(t, newNetwork(), nil)
+		require.NoError(t, nodes[0].Remove(t.Context(), "n3"))
+		term := nodes[0].Term()
+		for range 100 {
+			nodes[0].must(put("a", "1"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, term, nodes[0].Term())
+		assert.True(t, nodes[0].IsLeader())
+		assert.Equal(t, "n3", addrOf(nodes[2].View(), "mark"))
+		_, err := nodes[2].Propose(t.Context(), put("a", "2"))
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	})
+}

@@ -1,0 +1,226 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+func TestEntryRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var cmds []command.Command
+		for i := range rapid.IntRange(1, 20).Draw(t, "count") {
+			cmds = append(cmds, put(fmt.Sprint("n", i), rapid.String().Draw(t, "addr")))
+		}
+		body, err := encodeCommands(cmds)
+		require.NoError(t, err)
+		got, err := decodeEntry(body)
+		require.NoError(t, err)
+		require.Equal(t, cmds, got)
+		short := rapid.IntRange(0, len(body)-1).Draw(t, "cut")
+		if got, err := decodeEntry(body[:short]); err == nil {
+			require.Less(t, len(got), len(cmds), "a whole number of commands was left")
+		}
+	})
+}
+
+func TestProposeLimits(t *testing.T) {
+	many := func(n int) []command.Command {
+		cmds := make([]command.Command, n)
+		for i := range cmds {
+			cmds[i] = put("a", "1")
+		}
+		return cmds
+	}
+	sized := func(n int) []command.Command { return []command.Command{put("a", strings.Repeat("x", n))} }
+	over := len(entryOf(t, sized(ProposeMaxBytes/2)...)) - ProposeMaxBytes/2
+	n := solo(t, nil)
+	for name, c := range map[string]struct {
+		cmds []command.Command
+		code api.Code
+	}{
+		"none":              {nil, api.CodeInvalid},
+		"most commands":     {many(CommandsMax), ""},
+		"a command more":    {many(CommandsMax + 1), api.CodeInvalid},
+		"larger than batch": {sized(batchMaxBytes + 1), ""},
+		"a byte more":       {sized(ProposeMaxBytes - over + 1), api.CodeTooLarge},
+	} {
+		_, err := n.Propose(within(t), c.cmds...)
+		assert.Equal(t, c.code, api.CodeOf(err), name)
+	}
+	_, err := encodeCommands(sized(ProposeMaxBytes - over))
+	assert.NoError(t, err, "at the limit")
+}
+
+// TestBatchOrder has many callers share entries and checks that each gets its own
+// results, and that the log keeps the order in which one caller proposed.
+func TestBatchOrder(t *testing.T) {
+	n := solo(t, nil)
+	start := n.raft.LastIndex()
+	const callers, calls = 64, 20
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			id := fmt.Sprint("c", c)
+			for i := range calls {
+				r, err := n.Propose(within(t), put(id, fmt.Sprint(i, "-first")), refusable(), put(id, fmt.Sprint(i)))
+				if !assert.NoError(t, err) || !assert.Len(t, r, 3) {
+					return
+				}
+				assert.NoError(t, r[0].Err)
+				assert.Error(t, r[1].Err)
+				assert.NoError(t, r[2].Err)
+				assert.Equal(t, fmt.Sprint(i), addrOf(n.View(), id))
+			}
+		})
+	}
+	wg.Wait()
+	entries := n.raft.LastIndex() - start
+	assert.Less(t, entries, uint64(callers*calls/2), "they shared entries")
+}
+
+func someProposal(bytes, count int) *proposal {
+	return &proposal{body: make([]byte, bytes), count: count, done: make(chan outcome, 1)}
+}
+
+func TestQueueSharesWithinBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		sizes  [][2]int // bytes, commands
+		shares []int    // proposals per entry
+	}{
+		"all fit":          {[][2]int{{10, 1}, {10, 1}, {10, 1}}, []int{3}},
+		"bytes at limit":   {[][2]int{{batchMaxBytes - 1, 1}, {1, 1}, {1, 1}}, []int{2, 1}},
+		"count at limit":   {[][2]int{{1, batchMaxCommands - 1}, {1, 1}, {1, 1}}, []int{2, 1}},
+		"a large one":      {[][2]int{{1, 1}, {batchMaxBytes + 1, 1}, {1, 1}}, []int{1, 1, 1}},
+		"a large one only": {[][2]int{{ProposeMaxBytes, 1}}, []int{1}},
+	} {
+		q := newQueue()
+		for _, s := range c.sizes {
+			require.NoError(t, q.put(someProposal(s[0], s[1])), name)
+		}
+		for _, want := range c.shares {
+			<-q.ready // a token for each entry
+			assert.Len(t, q.take(), want, name)
+		}
+		assert.Empty(t, q.take(), name)
+		assert.Zero(t, q.bytes, name)
+	}
+}
+
+func TestQueueLimits(t *testing.T) {
+	q := newQueue()
+	for range QueueMax {
+		require.NoError(t, q.put(someProposal(1, 1)))
+	}
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.put(someProposal(1, 1))))
+
+	q = newQueue()
+	for range QueueMaxBytes / ProposeMaxBytes {
+		require.NoError(t, q.put(someProposal(ProposeMaxBytes, 1)))
+	}
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.put(someProposal(1, 1))))
+
+	a := newAsks()
+	for range QueueMax {
+		require.NoError(t, a.put(make(ask, 1)))
+	}
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(a.put(make(ask, 1))))
+	a.close()
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(a.put(make(ask, 1))))
+}
+
+func TestQueueDropAndClose(t *testing.T) {
+	q := newQueue()
+	first, second, third := someProposal(1, 1), someProposal(1, 1), someProposal(1, 1)
+	require.NoError(t, q.put(first))
+	require.NoError(t, q.put(second))
+	assert.True(t, q.drop(second), "it waited")
+	assert.Equal(t, []*proposal{first}, q.take(), "what was dropped is never taken")
+	assert.False(t, q.drop(first), "too late")
+	require.NoError(t, q.put(third))
+	q.close()
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf((<-third.done).err))
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(q.put(someProposal(1, 1))))
+}
+
+// TestProposeDeadlines tells what was never written from what may have been.
+func TestProposeDeadlines(t *testing.T) {
+	s, err := Open(Config{
+		ID: "n1", Memory: NewMemory(), Bootstrap: true, Timing: quick,
+		Advertise: "n1:1", Stream: newNetwork().listen("n1:1"), Log: discard(),
+	})
+	require.NoError(t, err)
+	require.True(t, <-s.raft.LeaderCh())
+
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = s.Propose(short, put("a", "1")) // Run has not been called: nobody takes it
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	assert.Empty(t, s.queue.take(), "and nobody ever will")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := s.Propose(ctx, put("a", "1"))
+		assert.Equal(t, api.CodeTimeout, api.CodeOf(err))
+	})
+	for len(s.queue.take()) == 0 { // then it is on its way
+		<-s.queue.ready
+	}
+	cancel()
+	wg.Wait()
+	require.NoError(t, s.Close())
+}
+
+// answer is a future that has come true.
+type answer struct {
+	err      error
+	index    uint64
+	response any
+}
+
+func (a answer) Error() error  { return a.err }
+func (a answer) Index() uint64 { return a.index }
+func (a answer) Response() any { return a.response }
+
+var _ raft.ApplyFuture = answer{}
+
+func TestSettle(t *testing.T) {
+	three := make([]state.Result, 3)
+	for name, c := range map[string]struct {
+		future answer
+		code   api.Code
+	}{
+		"applied":         {answer{index: 7, response: three}, ""},
+		"not the leader":  {answer{err: raft.ErrNotLeader}, api.CodeUnavailable},
+		"leadership lost": {answer{err: raft.ErrLeadershipLost, index: 7}, api.CodeTimeout},
+		"shut down later": {answer{err: raft.ErrRaftShutdown, index: 7}, api.CodeTimeout},
+		"stopped":         {answer{index: 7, response: errBroken}, api.CodeTimeout},
+		"other answer":    {answer{index: 7, response: 1}, api.CodeTimeout},
+		"other length":    {answer{index: 7, response: three[:2]}, api.CodeTimeout},
+		"store error":     {answer{err: errors.New("no space left"), index: 7}, api.CodeTimeout},
+	} {
+		batch := []*proposal{someProposal(1, 1), someProposal(1, 2)}
+		settle(batch, c.future)
+		for _, p := range batch {
+			out := <-p.done
+			assert.Equal(t, c.code, api.CodeOf(out.err), name)
+			if c.code == "" {
+				assert.Len(t, out.results, p.count, name)
+			}
+		}
+	}
+}
