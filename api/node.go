@@ -77,17 +77,18 @@ type JoinToken struct {
 type JoinBody struct {
 	Token string `json:"token"`
 	CSR   []byte `json:"csr"` // DER of a certificate request; its names are ignored
-	Node  *Node  `json:"node,omitempty"`
+	// Names are what the certificate of a node's public API shall stand for.
+	Names []string `json:"names,omitempty"`
 }
 
-// JoinAnswer is what it gets: a certificate, the CA, where to dial, and for a
-// node what it needs to take part.
+// JoinAnswer is what it gets: certificates by role, all for the key of its
+// request, the CA, where to dial, and for a node what it needs to take part.
 type JoinAnswer struct {
-	Zone        ZoneID   `json:"zone_id"`
-	ZoneName    string   `json:"zone_name"`
-	ID          string   `json:"id"`
-	Certificate []byte   `json:"certificate"`   // DER
-	CA          []byte   `json:"ca"`            // DER
-	KEK         []byte   `json:"kek,omitempty"` // node only
-	Addresses   []string `json:"addresses"`     // agent listeners, or node listeners
+	Zone         ZoneID            `json:"zone_id"`
+	ZoneName     string            `json:"zone_name"`
+	ID           string            `json:"id"`
+	Certificates map[string][]byte `json:"certificates"`  // role -> DER
+	CA           []byte            `json:"ca"`            // DER
+	KEK          []byte            `json:"kek,omitempty"` // node only
+	Addresses    []string          `json:"addresses"`     // agent listeners, or node listeners
 }

@@ -17,7 +17,7 @@ type Request struct {
 	Project     ProjectID     `json:"project_id" cbor:"2,keyasint"`
 	User        UserID        `json:"user_id" cbor:"3,keyasint,omitempty"`
 	Groups      []Group       `json:"groups" cbor:"4,keyasint"` // 1 to GroupsMax
-	Window      Window        `json:"window" cbor:"5,keyasint"`
+	Window      Window        `json:"window" cbor:"5,keyasint"` // Start 0: from when it is held
 	Class       Class         `json:"class" cbor:"6,keyasint"`
 }
 
@@ -155,3 +155,8 @@ const (
 	DecisionCommit  Decision = "commit"
 	DecisionAbort   Decision = "abort"
 )
+
+// DecisionAnswer answers a child that asks what became of a hold.
+type DecisionAnswer struct {
+	Decision Decision `cbor:"1,keyasint"`
+}

@@ -70,6 +70,7 @@ type Digest struct {
 	Traits   []string                      `json:"traits,omitempty" cbor:"7,keyasint,omitempty"`
 	Classes  map[ResourceClass]ClassTotals `json:"classes" cbor:"8,keyasint"`
 	Sketches []FitSketch                   `json:"fits,omitempty" cbor:"9,keyasint,omitempty"`
+	Partial  bool                          `json:"partial,omitempty" cbor:"10,keyasint,omitempty"` // a zone below was not heard lately: rules nothing out
 }
 
 // ZoneInfo is what GET /zones/info says of this zone itself.

@@ -26,6 +26,10 @@ const (
 	AttemptsMax     = 6                // attempts of one call that may be repeated
 )
 
+// linkPatience is what a zone may take to talk to another one, or to a node that
+// joins.
+const linkPatience = 30 * time.Second
+
 // planBodyMaxBytes bounds a body that carries a sealed plan, which JSON spells in
 // base64.
 var planBodyMaxBytes = api.BodyMaxBytes + base64.StdEncoding.EncodedLen(api.BlobMaxBytes)
@@ -116,9 +120,13 @@ type call struct {
 	in      any           // body, as JSON; nil for none
 	key     string        // Idempotency-Key
 	wait    time.Duration // how long the zone is asked to wait
+	limit   int           // of the body in bytes; 0 means api.BodyMaxBytes
 	repeats bool          // a repeat does no harm
 	ends    bool          // a repeat that finds nothing has done what it should
-	limit   int           // of the body in bytes; 0 means api.BodyMaxBytes
+
+	// patience is what the zone may take beyond the timeout because of what the
+	// call does, unlike wait unasked.
+	patience time.Duration
 }
 
 // Answer is what a zone answered to one call.
@@ -162,7 +170,7 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
 		case !q.repeats || attempt == AttemptsMax || !passing(err) || ctx.Err() != nil:
 			return nil, err
 		}
-		if pause.wait(ctx, attempt) != nil {
+		if pause.wait(ctx, attempt, retryAfter(err)) != nil {
 			return nil, err
 		}
 	}
@@ -213,7 +221,7 @@ func (c *Client) target(q call) (string, error) {
 
 // once makes one attempt.
 func (c *Client) once(ctx context.Context, q call, target string, body []byte) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+min(q.wait, api.WaitMax))
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+min(q.wait, api.WaitMax)+q.patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, q.method, target, bytes.NewReader(body))
 	if err != nil {

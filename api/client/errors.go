@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"berth/api"
 )
 
 // Refused is the cause of an api.Error that a zone sent: how it came.
 type Refused struct {
-	Status    int
-	RequestID api.RequestID
+	Status     int
+	RequestID  api.RequestID
+	RetryAfter time.Duration // how long the zone asks to be left alone; 0 if it does not
 }
 
 // Error says both.
@@ -51,6 +54,9 @@ var codes = map[int]api.Code{
 // refusal returns the error that an answer other than 2xx means.
 func refusal(op string, res *http.Response, body []byte) *api.Error {
 	cause := &Refused{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
+	if s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
+		cause.RetryAfter = time.Duration(s) * time.Second
+	}
 	var told api.ErrorBody
 	if json.Unmarshal(body, &told) == nil && told.Error.Code != "" {
 		if told.Error.RequestID != "" {
@@ -98,6 +104,14 @@ func passing(err error) bool {
 	default:
 		return false
 	}
+}
+
+// retryAfter returns what the zone asked for with err, 0 if it did not.
+func retryAfter(err error) time.Duration {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r.RetryAfter
+	}
+	return 0
 }
 
 // strange returns the error of an answer that this package cannot read.

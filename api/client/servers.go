@@ -1,0 +1,72 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"berth/api"
+)
+
+// Server is an instance as the public API tells it.
+type Server struct {
+	api.Instance
+	Host string `json:"host,omitempty"` // name of its host; for admins of the owning zone alone
+}
+
+// CreatedServer is the answer to CreateServer.
+type CreatedServer struct {
+	Server      *Server           `json:"server"` // the first; nil if only the reservation id was wanted
+	Reservation api.ReservationID `json:"reservation_id"`
+}
+
+// ServerQuery says which servers are wanted; the zero value means all of the
+// caller's project.
+type ServerQuery struct {
+	Reservation api.ReservationID
+	Name        string // a part of the name
+	Status      api.Status
+	AllProjects bool // admins only
+}
+
+// createWait is how long a zone may take to decide on a server.
+const createWait = 60 * time.Second
+
+// CreateServer asks for servers and returns the first when the zone has decided,
+// or a no_capacity error. With s.Blob it takes up exactly the plan that Select
+// returned; s must then be what was selected with, and name its reservation id.
+// With s.ReturnRes it does not wait for the decision. It may be repeated with the
+// same key, as Boot may.
+func (c *Client) CreateServer(ctx context.Context, s api.ServerCreate, key string) (CreatedServer, error) {
+	q := boot("client.CreateServer", s, key, "servers")
+	q.limit, q.patience = planBodyMaxBytes, createWait
+	return whole[CreatedServer](ctx, c, q)
+}
+
+// Servers returns one page of the servers that match q. It may be repeated.
+func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Page[Server], error) {
+	k := get("client.Servers", "servers", "detail")
+	k.query = url.Values{}
+	for name, v := range map[string]string{
+		"reservation_id": string(q.Reservation), "name": q.Name, "status": string(q.Status),
+	} {
+		if v != "" {
+			k.query.Set(name, v)
+		}
+	}
+	if q.AllProjects {
+		k.query.Set("all_projects", "true")
+	}
+	return page[Server](ctx, c, k, "servers", o)
+}
+
+// Server returns one server. It may be repeated.
+func (c *Client) Server(ctx context.Context, id api.InstanceID) (Server, error) {
+	return one[Server](ctx, c, get("client.Server", "servers", string(id)), "server")
+}
+
+// DeleteServer asks for the end of one server; it is DELETING until its host has
+// ended it. It may be repeated.
+func (c *Client) DeleteServer(ctx context.Context, id api.InstanceID) error {
+	return c.none(ctx, remove("client.DeleteServer", "servers", string(id)))
+}

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"berth/api"
+)
+
+// Snapshot writes the zone's whole state to w and returns how many bytes that
+// were. After an error w holds a part of a snapshot, which no zone accepts. It is
+// not repeated, because w cannot be taken back. Admins only.
+func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
+	const op = "client.Snapshot"
+	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
+	defer cancel()
+	res, err := c.stream(ctx, op, http.MethodGet, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }() // read to its end, or given up
+	n, err := io.Copy(w, res.Body)
+	if err != nil {
+		return n, api.Wrap(api.CodeUnavailable, op, "the snapshot ended early: "+err.Error(), err)
+	}
+	return n, nil
+}
+
+// Restore replaces the zone's whole state by the snapshot that r holds. What was
+// agreed after it is lost. It is not repeated. Admins only.
+func (c *Client) Restore(ctx context.Context, r io.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
+	defer cancel()
+	res, err := c.stream(ctx, "client.Restore", http.MethodPut, r)
+	if err != nil {
+		return err
+	}
+	_ = res.Body.Close() // it holds nothing
+	return nil
+}
+
+// stream makes a call whose body, in one direction, is a snapshot.
+func (c *Client) stream(ctx context.Context, op, method string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+"/operator/snapshot", body)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
+	}
+	c.sign(req)
+	req.Header.Set("Accept", "application/octet-stream, application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreached(ctx, op, err)
+	}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	defer func() { _ = res.Body.Close() }() // nothing more is read of it
+	told, err := io.ReadAll(io.LimitReader(res.Body, AnswerMaxBytes))
+	if err != nil {
+		return nil, c.unreached(ctx, op, err)
+	}
+	return nil, refusal(op, res, told)
+}

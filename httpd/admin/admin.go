@@ -1,0 +1,96 @@
+// Package admin is the door of the machine's own operator: metrics and health,
+// on a listener of its own that other zones and users never reach.
+package admin
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/state"
+)
+
+// Config is what the door is made of.
+type Config struct {
+	View   func() *state.State
+	Leader func() (id api.NodeID, self bool)
+	Term   func() uint64
+}
+
+// New returns the handler of GET /healthz (the process serves), GET /readyz (it
+// knows its zone and a leader) and GET /metrics.
+func New(c Config) http.Handler {
+	r := chi.NewRouter()
+	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		wire.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		v := c.View()
+		leader, _ := c.Leader()
+		if v.Zone == "" || leader == "" {
+			wire.JSON(w, http.StatusServiceUnavailable, map[string]string{"status": "no leader is known"})
+			return
+		}
+		wire.JSON(w, http.StatusOK, map[string]any{"status": "ready", "zone": v.Name, "leader": leader, "index": v.Index()})
+	})
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(&collector{c})
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	return r
+}
+
+// collector reads every figure from one view when it is asked.
+type collector struct{ Config }
+
+var (
+	index     = prometheus.NewDesc("berth_applied_index", "Log index of the last entry applied here.", nil, nil)
+	term      = prometheus.NewDesc("berth_raft_term", "Current leadership term.", nil, nil)
+	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
+	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
+	instances = prometheus.NewDesc("berth_instances", "Instances known here by status.", []string{"status"}, nil)
+	undecided = prometheus.NewDesc("berth_boots_undecided", "Boots without a decision.", nil, nil)
+	untold    = prometheus.NewDesc("berth_holds_untold", "Decided holds that a child has not confirmed.", nil, nil)
+	prepared  = prometheus.NewDesc("berth_holds_prepared", "Holds that a parent has not decided.", nil, nil)
+	free      = prometheus.NewDesc("berth_capacity_free", "Free amount by resource class, on hosts that are up.", []string{"class"}, nil)
+	total     = prometheus.NewDesc("berth_capacity_total", "Capacity by resource class, on hosts that are up.", []string{"class"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{index, term, leads, hosts, instances, undecided, untold, prepared, free, total} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	v := c.View()
+	_, self := c.Leader()
+	gauge(index, float64(v.Index()))
+	gauge(term, float64(c.Term()))
+	gauge(leads, map[bool]float64{true: 1}[self])
+	states := map[api.HostState]int{api.HostUp: 0, api.HostDown: 0}
+	for _, h := range v.AllHosts() {
+		states[h.State]++
+	}
+	for st, n := range states {
+		gauge(hosts, float64(n), string(st))
+	}
+	for st, n := range v.CountByStatus() {
+		gauge(instances, float64(n), string(st))
+	}
+	gauge(undecided, float64(len(v.UndecidedBoots())))
+	gauge(untold, float64(len(v.UntoldHolds())))
+	gauge(prepared, float64(len(v.PreparedHolds())))
+	for class, t := range v.Hosts().Totals() {
+		gauge(free, float64(t.Free), string(class))
+		gauge(total, float64(t.Total), string(class))
+	}
+}

@@ -1,0 +1,273 @@
+// Package gateway is the door between zones: CBOR over mutual TLS, for zones
+// that are linked and nobody else. The listener has checked the peer's
+// certificate against the link's pinned CA before a byte gets here.
+//
+// Nothing that it answers names a host, an address or an agent of this zone:
+// every answer is a type of package api that has no field for them, and every
+// refusal carries a code and a fixed sentence alone.
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// Config is what a gateway is made of.
+type Config struct {
+	Zone    *zone.Zone
+	Peer    func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
+	Enrol   func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
+	Leader  func() bool
+	Forward http.Handler // passes a request on to the leader
+	Log     *slog.Logger
+	Version string
+}
+
+type door struct{ Config }
+
+// New returns the handler of the calls of linked zones.
+func New(c Config) http.Handler {
+	d := &door{c}
+	r := chi.NewRouter()
+	r.Use(wire.WithRequestID, wire.Recover(c.Log))
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		wire.Refuse(w, r, api.Errorf(api.CodeMethod, "no such call"))
+	})
+	r.Get("/zones/info", d.handle(d.info))
+	r.Post("/zones/select", d.handle(d.selectPlan))
+	r.Post("/zones/holds", d.lead(d.hold))
+	r.Post("/zones/holds/{id}/commit", d.lead(d.commit))
+	r.Delete("/zones/holds/{id}", d.lead(d.abort))
+	r.Get("/zones/holds/{id}/decision", d.lead(d.decision))
+	r.Get("/zones/changes", d.lead(d.changes))
+	r.Post("/servers", d.lead(d.hold))
+	r.Delete("/servers/{id}", d.lead(d.endServer))
+	return r
+}
+
+// Enrol returns the handler of the one call that a zone may make before it is
+// linked. Its right is the link token in the body.
+func Enrol(c Config) http.Handler {
+	r := chi.NewRouter()
+	r.Use(wire.WithRequestID, wire.Recover(c.Log))
+	r.Post("/links/enrol", func(w http.ResponseWriter, r *http.Request) {
+		if !c.Leader() {
+			c.Forward.ServeHTTP(w, r)
+			return
+		}
+		var e api.Enrolment
+		if err := wire.ReadCBOR(r, api.BodyMaxBytes, &e); err != nil {
+			wire.Refuse(w, r, err)
+			return
+		}
+		back, err := c.Enrol(r.Context(), &e)
+		if err != nil {
+			c.Log.Warn("enrolment refused", "request_id", wire.RequestID(r.Context()), "error", err)
+			wire.Refuse(w, r, err)
+			return
+		}
+		wire.CBOR(w, http.StatusOK, back)
+	})
+	return r
+}
+
+// handler answers the zone at the other end of a link, or returns a refusal.
+type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
+
+func (d *door) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l, err := d.link(r)
+		if err == nil {
+			ctx, cancel := withBudget(r)
+			defer cancel()
+			err = h(w, r.WithContext(ctx), l)
+		}
+		if err != nil {
+			d.Log.Info("call refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+			wire.Refuse(w, r, err)
+		}
+	}
+}
+
+// lead answers on the leader; another node passes the call on inside the zone.
+func (d *door) lead(h handler) http.HandlerFunc {
+	local := d.handle(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.Leader() {
+			local(w, r)
+			return
+		}
+		d.Forward.ServeHTTP(w, r)
+	}
+}
+
+// link returns the link that the call comes over. A link that was removed since
+// the handshake is refused here.
+func (d *door) link(r *http.Request) (*api.Link, error) {
+	if peer, ok := d.Peer(r); ok {
+		if l, ok := d.Zone.View().LinkByZone(peer); ok {
+			return l, nil
+		}
+	}
+	return nil, api.Errorf(api.CodeForbidden, "the zones are not linked")
+}
+
+// parent refuses calls that only a parent may make.
+func parent(l *api.Link) error {
+	if l.Role != api.LinkParent {
+		return api.Errorf(api.CodeForbidden, "only the parent zone may do this")
+	}
+	return nil
+}
+
+// withBudget gives the call the budget that the caller has left for it.
+func withBudget(r *http.Request) (context.Context, context.CancelFunc) {
+	ms, err := strconv.ParseInt(r.Header.Get(api.HeaderDeadline), 10, 64)
+	if err != nil || ms <= 0 {
+		return context.WithCancel(r.Context())
+	}
+	return context.WithTimeout(r.Context(), min(time.Duration(ms)*time.Millisecond, api.WaitMax))
+}
+
+func (d *door) info(w http.ResponseWriter, _ *http.Request, _ *api.Link) error {
+	v := d.Zone.View()
+	wire.CBOR(w, http.StatusOK, api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.Digest()})
+	return nil
+}
+
+// depth refuses a call that has crossed too many links: a tree of that depth is
+// not built on purpose, so it is a ring.
+func depth(r *http.Request) (context.Context, error) {
+	n, _ := strconv.Atoi(r.Header.Get(api.HeaderDepth))
+	if n < 1 {
+		n = 1
+	}
+	if n > api.DepthMax {
+		return nil, api.Errorf(api.CodeInvalid, "the request has crossed more than %d links; is there a ring?", api.DepthMax)
+	}
+	return zone.WithDepth(r.Context(), n), nil
+}
+
+func (d *door) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	if l.State == api.LinkPaused {
+		return api.Errorf(api.CodeUnavailable, "paused")
+	}
+	ctx, err := depth(r)
+	if err != nil {
+		return err
+	}
+	var req api.Request
+	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &req); err != nil {
+		return err
+	}
+	a, err := d.Zone.Select(ctx, l.Zone, &req)
+	if err != nil {
+		return err
+	}
+	a.Zones, a.Refusals = nil, nil // what happened below is this zone's own
+	wire.CBOR(w, http.StatusOK, a)
+	return nil
+}
+
+func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	ctx, err := depth(r)
+	if err != nil {
+		return err
+	}
+	var req api.HoldRequest
+	if err := wire.ReadCBOR(r, api.ZoneBodyMaxBytes, &req); err != nil {
+		return err
+	}
+	req.Commit = r.URL.Path == "/servers"
+	a, err := d.Zone.Hold(ctx, l, &req)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, http.StatusOK, a)
+	return nil
+}
+
+func (d *door) commit(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	return d.decide(w, r, l, api.DecisionCommit)
+}
+
+func (d *door) abort(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	return d.decide(w, r, l, api.DecisionAbort)
+}
+
+func (d *door) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec api.Decision) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	id := chi.URLParam(r, "id")
+	if !api.ValidName(id) {
+		return api.Errorf(api.CodeInvalid, "a hold id is 1 to %d characters", api.NameMaxBytes)
+	}
+	a, err := d.Zone.Decide(r.Context(), l, api.HoldID(id), dec)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, http.StatusOK, a)
+	return nil
+}
+
+// decision answers a child. It is read on the leader: a follower may not know
+// yet what was decided, and "no such hold" would mean abort.
+func (d *door) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	v, err := d.Zone.Latest(r.Context())
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, http.StatusOK, api.DecisionAnswer{Decision: d.Zone.Decision(v, l, api.HoldID(chi.URLParam(r, "id")))})
+	return nil
+}
+
+func (d *door) changes(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	wait, err := wire.Wait(r)
+	if err != nil {
+		return err
+	}
+	after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "after must be a log index")
+	}
+	wire.CBOR(w, http.StatusOK, d.Zone.Changes(r.Context(), l, after, wait))
+	return nil
+}
+
+func (d *door) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	id := api.InstanceID(chi.URLParam(r, "id"))
+	if i, ok := d.Zone.View().Instance(id); !ok || i.Origin != l.ID || !i.Live() {
+		return api.Errorf(api.CodeNotFound, "no such server")
+	}
+	_, err := d.Zone.Propose(r.Context(), command.InstanceDelete{Stamp: d.Zone.Stamp(), ID: id})
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package public
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/command"
+)
+
+// flavorBody is the JSON of a flavor that is made or replaced.
+type flavorBody struct {
+	Flavor flavorSpec `json:"flavor"`
+}
+
+// flavorSpec allows short names for the standard classes.
+type flavorSpec struct {
+	Name       string            `json:"name"`
+	VCPUs      int64             `json:"vcpus"`
+	RAM        int64             `json:"ram"`  // MiB
+	Disk       int64             `json:"disk"` // GiB
+	Resources  api.Resources     `json:"resources"`
+	ExtraSpecs map[string]string `json:"extra_specs"`
+	Command    []string          `json:"command"`
+}
+
+func (s flavorSpec) flavor() (api.Flavor, error) {
+	f := api.Flavor{
+		ID: api.FlavorID(s.Name), Name: s.Name, Resources: maps.Clone(s.Resources),
+		ExtraSpecs: s.ExtraSpecs, Command: s.Command,
+	}
+	if f.Resources == nil {
+		f.Resources = api.Resources{}
+	}
+	for _, short := range []struct {
+		name  string
+		class api.ResourceClass
+		n     int64
+	}{{"vcpus", api.VCPU, s.VCPUs}, {"ram", api.MemoryMB, s.RAM}, {"disk", api.DiskGB, s.Disk}} {
+		if short.n == 0 {
+			continue
+		}
+		if _, twice := f.Resources[short.class]; twice {
+			return f, api.Errorf(api.CodeInvalid, "give %s or resources.%s, not both", short.name, short.class)
+		}
+		f.Resources[short.class] = short.n
+	}
+	return f, f.Validate()
+}
+
+func (d *door) listFlavors(w http.ResponseWriter, _ *http.Request) error {
+	flavors := d.Zone.View().Flavors()
+	if flavors == nil {
+		flavors = []*api.Flavor{}
+	}
+	return answerList(w, "flavors", flavors, "")
+}
+
+func (d *door) showFlavor(w http.ResponseWriter, r *http.Request) error {
+	return d.answerFlavor(w, http.StatusOK, api.FlavorID(chi.URLParam(r, "id")))
+}
+
+func (d *door) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) error {
+	f, ok := d.Zone.View().Flavor(id)
+	if !ok {
+		return api.Errorf(api.CodeNotFound, "no flavor %q", string(id))
+	}
+	wire.JSON(w, status, map[string]any{"flavor": f})
+	return nil
+}
+
+func (d *door) createFlavor(w http.ResponseWriter, r *http.Request) error {
+	return d.putFlavor(w, r, "")
+}
+
+func (d *door) updateFlavor(w http.ResponseWriter, r *http.Request) error {
+	return d.putFlavor(w, r, api.FlavorID(chi.URLParam(r, "id")))
+}
+
+// putFlavor makes a flavor, or replaces the one named old.
+func (d *door) putFlavor(w http.ResponseWriter, r *http.Request, old api.FlavorID) error {
+	var b flavorBody
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	if old != "" && b.Flavor.Name == "" {
+		b.Flavor.Name = string(old)
+	}
+	f, err := b.Flavor.flavor()
+	if err != nil {
+		return err
+	}
+	if old != "" && f.ID != old {
+		return api.Errorf(api.CodeInvalid, "a flavor cannot be renamed; make a new one")
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.FlavorPut{Stamp: d.Zone.Stamp(), Flavor: f, Replace: old != ""}); err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if old != "" {
+		status = http.StatusOK
+	}
+	return d.answerFlavor(w, status, f.ID)
+}
+
+func (d *door) deleteFlavor(w http.ResponseWriter, r *http.Request) error {
+	c := command.FlavorDelete{Stamp: d.Zone.Stamp(), ID: api.FlavorID(chi.URLParam(r, "id"))}
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

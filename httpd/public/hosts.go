@@ -1,0 +1,90 @@
+package public
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// hostBody is the JSON of a change of a host.
+type hostBody struct {
+	Host struct {
+		Enabled    *bool     `json:"enabled"`
+		Pool       *api.Pool `json:"pool"`
+		Generation uint64    `json:"generation"`
+	} `json:"host"`
+}
+
+func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
+	limit, marker, err := wire.Page(r)
+	if err != nil {
+		return err
+	}
+	hosts, next := d.Zone.View().HostsPage(state.Page{Marker: marker, Limit: limit + 1}), ""
+	if len(hosts) > limit {
+		hosts, next = hosts[:limit], hosts[limit-1].Name
+	}
+	out := make([]api.Host, len(hosts))
+	for i, h := range hosts {
+		out[i] = h.Host
+	}
+	return answerList(w, "hosts", out, next)
+}
+
+// host finds a host by name or id.
+func (d *door) host(r *http.Request) (*state.Host, error) {
+	id, v := chi.URLParam(r, "id"), d.Zone.View()
+	if h, ok := v.HostByName(id); ok {
+		return h, nil
+	}
+	if h, ok := v.Host(api.HostID(id)); ok {
+		return h, nil
+	}
+	return nil, api.Errorf(api.CodeNotFound, "no host %q", id)
+}
+
+func (d *door) showHost(w http.ResponseWriter, r *http.Request) error {
+	h, err := d.host(r)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusOK, map[string]any{"host": h.Host})
+	return nil
+}
+
+func (d *door) updateHost(w http.ResponseWriter, r *http.Request) error {
+	var b hostBody
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	if b.Host.Pool != nil && !b.Host.Pool.Valid() {
+		return api.Errorf(api.CodeInvalid, "pool must be %q, %q or %q", api.PoolOnDemand, api.PoolReservable, api.PoolShared)
+	}
+	h, err := d.host(r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.HostSet{
+		Stamp: d.Zone.Stamp(), ID: h.ID, Generation: b.Host.Generation, Enabled: b.Host.Enabled, Pool: b.Host.Pool,
+	}); err != nil {
+		return err
+	}
+	return d.showHost(w, r)
+}
+
+func (d *door) deleteHost(w http.ResponseWriter, r *http.Request) error {
+	h, err := d.host(r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.HostDelete{Stamp: d.Zone.Stamp(), ID: h.ID}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,290 @@
+package public
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/costs"
+	"berth/httpd/wire"
+	"berth/raftstore/command"
+)
+
+func (d *door) operatorRoutes(r chi.Router) {
+	r.Get("/members", d.handle(d.listMembers))
+	r.Delete("/members/{id}", d.lead(d.removeMember))
+	r.Post("/transfer", d.lead(d.transfer))
+	r.Get("/snapshot", d.lead(d.saveSnapshot))
+	r.Put("/snapshot", d.lead(d.restoreSnapshot))
+	r.Get("/tokens", d.handle(d.listTokens))
+	r.Post("/tokens", d.lead(d.createToken))
+	r.Delete("/tokens/{id}", d.lead(d.deleteToken))
+	r.Post("/join-tokens", d.lead(d.createJoinToken))
+	r.Get("/config", d.handle(d.showConfig))
+	r.Put("/config", d.lead(d.setConfig))
+	r.Post("/keyring/rotate", d.lead(d.rotateKeyring))
+	r.Get("/holds", d.handle(d.listHolds))
+	r.Post("/holds/{id}", d.lead(d.resolveHold))
+}
+
+func (d *door) listMembers(w http.ResponseWriter, _ *http.Request) error {
+	return answerList(w, "members", d.Authority.Members(), "")
+}
+
+func (d *door) removeMember(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.RemoveMember(r.Context(), api.NodeID(chi.URLParam(r, "id"))))
+}
+
+// noContent answers 204 unless err.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (d *door) transfer(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		To api.NodeID `json:"to"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	return noContent(w, d.Authority.Transfer(r.Context(), b.To))
+}
+
+func (d *door) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	return d.Authority.Snapshot(r.Context(), w)
+}
+
+func (d *door) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.Restore(r.Context(), r.Body))
+}
+
+func (d *door) listTokens(w http.ResponseWriter, _ *http.Request) error {
+	tokens := d.Zone.View().Tokens()
+	if tokens == nil {
+		tokens = []*api.Token{}
+	}
+	return answerList(w, "tokens", tokens, "")
+}
+
+func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		User    string         `json:"user_id"`
+		Project string         `json:"project_id"`
+		Roles   []api.UserRole `json:"roles"`
+		TTL     duration       `json:"ttl"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	for field, v := range map[string]string{"user_id": b.User, "project_id": b.Project} {
+		if !api.ValidName(v) {
+			return api.CheckName(field, v)
+		}
+	}
+	if len(b.Roles) == 0 {
+		return api.Errorf(api.CodeInvalid, "roles must name at least one of %s, %s, %s", api.RoleReader, api.RoleMember, api.RoleAdmin)
+	}
+	for _, role := range b.Roles {
+		if !(api.Caller{Role: role}).Allows(api.RoleReader) {
+			return api.Errorf(api.CodeInvalid, "role %q must be %s, %s or %s", role, api.RoleReader, api.RoleMember, api.RoleAdmin)
+		}
+	}
+	t := api.Token{
+		User: api.UserID(b.User), Project: api.ProjectID(b.Project), Roles: b.Roles,
+		Created: api.InstantOf(d.Now()), Expires: api.Forever,
+	}
+	if b.TTL > 0 {
+		t.Expires = t.Created.Add(time.Duration(b.TTL))
+	}
+	text, id, err := d.Authority.NewToken(r.Context(), t)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusCreated, map[string]any{"token": text, "id": id})
+	return nil
+}
+
+func (d *door) deleteToken(w http.ResponseWriter, r *http.Request) error {
+	c := command.TokenDelete{Stamp: d.Zone.Stamp(), ID: api.TokenID(chi.URLParam(r, "id"))}
+	_, err := d.Zone.Propose(r.Context(), c)
+	return noContent(w, err)
+}
+
+// joinTTLDefault is how long a join token is good for, unless it is said.
+const joinTTLDefault = 15 * time.Minute
+
+func (d *door) createJoinToken(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		Kind api.JoinKind `json:"kind"`
+		Name string       `json:"name"`
+		TTL  duration     `json:"ttl"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	if b.Kind != api.JoinNode && b.Kind != api.JoinAgent {
+		return api.Errorf(api.CodeInvalid, "kind must be %q or %q; a zone is admitted by POST /zones", api.JoinNode, api.JoinAgent)
+	}
+	if err := api.CheckName("name", b.Name); err != nil {
+		return err
+	}
+	ttl := time.Duration(b.TTL)
+	if ttl == 0 {
+		ttl = joinTTLDefault
+	}
+	if ttl < 0 || ttl > api.JoinTokenTTLMax {
+		return api.Errorf(api.CodeInvalid, "ttl must be more than 0s and at most %s", api.JoinTokenTTLMax)
+	}
+	token, err := d.Authority.JoinToken(r.Context(), b.Kind, b.Name, ttl)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusCreated, map[string]any{"token": token})
+	return nil
+}
+
+// join admits a new node or agent. Its token, and nothing else, is its right.
+func (d *door) join(w http.ResponseWriter, r *http.Request) error {
+	var b api.JoinBody
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	a, err := d.Authority.Join(r.Context(), &b)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusOK, a)
+	return nil
+}
+
+// configJSON is the zone's configuration with durations as texts.
+type configJSON struct {
+	Costs     []api.CostWeight `json:"costs"`
+	PlanTTL   duration         `json:"plan_ttl"`
+	HostGrace duration         `json:"host_grace"`
+	Tags      []string         `json:"tags"`
+}
+
+// Bounds of the configuration.
+const (
+	planTTLMin   = 10 * time.Second
+	planTTLMax   = 10 * time.Minute
+	hostGraceMin = 4 * time.Second
+	hostGraceMax = time.Hour
+	tagsMax      = 32
+)
+
+func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
+	c := d.Zone.View().Config
+	out := configJSON{c.Costs, duration(c.PlanTTL), duration(c.HostGrace), c.Tags}
+	wire.JSON(w, http.StatusOK, map[string]any{"config": out})
+	return nil
+}
+
+func (d *door) setConfig(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		Config configJSON `json:"config"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	c := b.Config
+	if _, err := costs.New(c.Costs); err != nil {
+		return err
+	}
+	if ttl := time.Duration(c.PlanTTL); ttl != 0 && (ttl < planTTLMin || ttl > planTTLMax) {
+		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, planTTLMax)
+	}
+	if g := time.Duration(c.HostGrace); g != 0 && (g < hostGraceMin || g > hostGraceMax) {
+		return api.Errorf(api.CodeInvalid, "host_grace must be %s to %s", hostGraceMin, hostGraceMax)
+	}
+	if len(c.Tags) > tagsMax {
+		return api.Errorf(api.CodeInvalid, "at most %d tags are allowed", tagsMax)
+	}
+	for _, t := range c.Tags {
+		if err := api.CheckName("tag", t); err != nil {
+			return err
+		}
+	}
+	_, err := d.Zone.Propose(r.Context(), command.ConfigSet{Stamp: d.Zone.Stamp(), Config: api.ZoneConfig{
+		Costs: c.Costs, PlanTTL: time.Duration(c.PlanTTL), HostGrace: time.Duration(c.HostGrace), Tags: c.Tags,
+	}})
+	if err != nil {
+		return err
+	}
+	return d.showConfig(w, r)
+}
+
+func (d *door) rotateKeyring(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.RotateKeyring(r.Context()))
+}
+
+// holdJSON is what an operator sees of a parent's hold.
+type holdJSON struct {
+	ID          api.HoldID        `json:"id"`
+	Parent      string            `json:"parent"`
+	Reservation api.ReservationID `json:"reservation_id"`
+	Project     api.ProjectID     `json:"project_id"`
+	State       api.HoldState     `json:"state"`
+	Held        int               `json:"held"`
+	Created     api.Instant       `json:"created"`
+}
+
+func (d *door) listHolds(w http.ResponseWriter, _ *http.Request) error {
+	v := d.Zone.View()
+	out := []holdJSON{}
+	for _, h := range v.PreparedHolds() {
+		name := ""
+		if l, ok := v.Link(h.Origin); ok {
+			name = l.Name
+		}
+		out = append(out, holdJSON{h.ID, name, h.Request.Reservation, h.Request.Project, h.State, len(h.Held()), h.Created})
+	}
+	return answerList(w, "holds", out, "")
+}
+
+func (d *door) resolveHold(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		Decision api.Decision `json:"decision"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	if b.Decision != api.DecisionCommit && b.Decision != api.DecisionAbort {
+		return api.Errorf(api.CodeInvalid, "decision must be %q or %q", api.DecisionCommit, api.DecisionAbort)
+	}
+	id := api.HoldID(chi.URLParam(r, "id"))
+	for _, h := range d.Zone.View().PreparedHolds() {
+		if h.ID == id {
+			return noContent(w, d.Zone.ResolveHold(r.Context(), h.Origin, id, b.Decision))
+		}
+	}
+	return api.Errorf(api.CodeNotFound, "no undecided hold %q", string(id))
+}
+
+// duration is a time.Duration that JSON spells "60s".
+type duration time.Duration
+
+// MarshalJSON writes the duration as a text.
+func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads a text such as "60s" or "1h30m".
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return api.Errorf(api.CodeInvalid, "a duration must be a text such as \"60s\"")
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "%q is not a duration such as \"60s\"", s)
+	}
+	*d = duration(v)
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package public is the native dialect of a zone's public API: JSON over HTTP
+// for users, operators and the CLI. A handler reads its request, calls one use
+// case, and writes what came of it; docs/http.md is its contract.
+//
+// It decides nothing about capacity, and no host of another zone passes through
+// it: records of other zones hold none.
+package public
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/zone"
+)
+
+// Authority is what a node can do beyond conducting the zone: membership, keys,
+// admission of nodes, agents and zones. Errors are *api.Error.
+type Authority interface {
+	LinkToken(ctx context.Context, name string, offset, scale int64) (token string, err error)
+	Link(ctx context.Context, token, name string) (*api.Link, error)
+	JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (token string, err error)
+	Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer, error)
+	NewToken(ctx context.Context, t api.Token) (text string, id api.TokenID, err error)
+	RotateKeyring(ctx context.Context) error
+	Members() []api.Node
+	RemoveMember(ctx context.Context, id api.NodeID) error
+	Transfer(ctx context.Context, to api.NodeID) error
+	Snapshot(ctx context.Context, w io.Writer) error
+	Restore(ctx context.Context, r io.Reader) error
+}
+
+// Tokens reads bearer tokens.
+type Tokens interface {
+	// Parse returns the public half of a token and the hash of its secret half.
+	Parse(text string) (id api.TokenID, hash []byte, err error)
+	// Check compares two hashes in constant time.
+	Check(stored, presented []byte) bool
+}
+
+// Config is what the public API is made of.
+type Config struct {
+	Zone      *zone.Zone
+	Authority Authority
+	Tokens    Tokens
+	Leader    func() bool  // whether this node leads
+	Forward   http.Handler // passes a request on to the leader
+	Digests   zone.Digests
+	Now       func() time.Time
+	Log       *slog.Logger
+	Version   string
+	Insecure  bool // no tokens: every caller is the admin of project "admin"
+}
+
+// door is the public API of one node.
+type door struct{ Config }
+
+// New returns the handler of the public API.
+func New(c Config) http.Handler {
+	d := &door{c}
+	r := chi.NewRouter()
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), d.index)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		wire.Refuse(w, r, api.Errorf(api.CodeMethod, "%s is not a method of %s", r.Method, r.URL.Path))
+	})
+	r.Get("/", d.root)
+	r.Post("/operator/join", d.lead(d.join))
+	r.Group(func(r chi.Router) {
+		r.Use(d.authenticate)
+		d.routes(r)
+	})
+	return r
+}
+
+func (d *door) routes(r chi.Router) {
+	reader, member, admin := d.allow(api.RoleReader), d.allow(api.RoleMember), d.allow(api.RoleAdmin)
+
+	r.With(member).Post("/zones/select", d.handle(d.selectPlan))
+	r.With(member).Post("/zones/boot", d.lead(d.boot))
+	r.With(reader).Get("/zones/boot", d.handle(d.listBoots))
+	r.With(reader).Get("/zones/boot/{id}", d.handle(d.showBoot))
+	r.With(member).Delete("/zones/boot/{id}", d.lead(d.releaseBoot))
+
+	r.With(member).Post("/servers", d.lead(d.createServer))
+	r.With(reader).Get("/servers", d.handle(d.listServers))
+	r.With(reader).Get("/servers/detail", d.handle(d.listServersDetail))
+	r.With(reader).Get("/servers/{id}", d.handle(d.showServer))
+	r.With(member).Delete("/servers/{id}", d.lead(d.deleteServer))
+
+	r.With(reader).Get("/flavors", d.handle(d.listFlavors))
+	r.With(reader).Get("/flavors/detail", d.handle(d.listFlavors))
+	r.With(admin).Post("/flavors", d.lead(d.createFlavor))
+	r.With(reader).Get("/flavors/{id}", d.handle(d.showFlavor))
+	r.With(admin).Put("/flavors/{id}", d.lead(d.updateFlavor))
+	r.With(admin).Delete("/flavors/{id}", d.lead(d.deleteFlavor))
+
+	r.With(reader).Get("/zones", d.handle(d.listZones))
+	r.With(reader).Get("/zones/detail", d.handle(d.listZones))
+	r.With(reader).Get("/zones/info", d.handle(d.zoneInfo))
+	r.With(admin).Post("/zones", d.lead(d.createZone))
+	r.With(admin).Post("/zones/link", d.lead(d.linkZone))
+	r.With(reader).Get("/zones/{id}", d.handle(d.showZone))
+	r.With(admin).Put("/zones/{id}", d.lead(d.updateZone))
+	r.With(admin).Delete("/zones/{id}", d.lead(d.deleteZone))
+
+	r.With(admin).Get("/hosts", d.handle(d.listHosts))
+	r.With(admin).Get("/hosts/{id}", d.handle(d.showHost))
+	r.With(admin).Put("/hosts/{id}", d.lead(d.updateHost))
+	r.With(admin).Delete("/hosts/{id}", d.lead(d.deleteHost))
+
+	r.Route("/operator", func(r chi.Router) {
+		r.Use(admin)
+		d.operatorRoutes(r)
+	})
+}
+
+// handler is a handler that returns its refusal.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// handle answers on any node, from its own replica.
+func (d *door) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			d.refuse(w, r, err)
+		}
+	}
+}
+
+// lead answers on the leader: any other node passes the request on, inside the
+// zone, and gives the leader's answer as its own.
+func (d *door) lead(h handler) http.HandlerFunc {
+	local := d.handle(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.Leader() {
+			local(w, r)
+			return
+		}
+		d.Forward.ServeHTTP(w, r)
+	}
+}
+
+func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if code := api.CodeOf(err); code == api.CodeInternal {
+		d.Log.Error("call failed", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+	}
+	wire.Refuse(w, r, err)
+}
+
+// index says at which log index this node answers.
+func (d *door) index(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(api.HeaderIndex, strconv.FormatUint(d.Zone.View().Index(), 10))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (d *door) root(w http.ResponseWriter, _ *http.Request) {
+	v := d.Zone.View()
+	wire.JSON(w, http.StatusOK, map[string]any{"name": "berth", "version": d.Version, "zone": v.Name})
+}

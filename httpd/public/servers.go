@@ -1,0 +1,173 @@
+package public
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// createWait is how long POST /servers waits for the decision.
+const createWait = 60 * time.Second
+
+// server is the JSON of one instance.
+type server struct {
+	api.Instance
+	Host string `json:"host,omitempty"` // its name; for admins of the owning zone alone
+}
+
+// summary is the JSON of one instance in a short list.
+type summary struct {
+	ID     api.InstanceID `json:"id"`
+	Name   string         `json:"name"`
+	Status api.Status     `json:"status"`
+	Zone   string         `json:"zone"`
+}
+
+func serverView(v *state.State, i *api.Instance, c api.Caller) server {
+	out := server{Instance: *i}
+	out.Zone = zoneName(v, i)
+	if i.Host != "" && c.Allows(api.RoleAdmin) {
+		if h, ok := v.Host(i.Host); ok {
+			out.Host = h.Name
+		}
+	}
+	return out
+}
+
+func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
+	o, s, err := d.readOrder(r, bootBodyMax)
+	if err != nil {
+		return err
+	}
+	if len(s.Blob) > 0 && s.Reservation == "" {
+		return api.Errorf(api.CodeInvalid, "a blob needs the reservation_id that came with it")
+	}
+	b, err := d.Zone.Boot(r.Context(), o)
+	if err != nil {
+		return err
+	}
+	if s.ReturnRes {
+		wire.JSON(w, http.StatusAccepted, api.BootAccept{Reservation: b.Request.Reservation})
+		return nil
+	}
+	b, v, err := d.Zone.WaitDecision(r.Context(), b, createWait)
+	if err != nil {
+		return err
+	}
+	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
+		wire.JSON(w, http.StatusAccepted, map[string]any{
+			"server": serverView(v, i, caller(r)), "reservation_id": b.Request.Reservation,
+		})
+		return nil
+	}
+	switch b.Decision {
+	case api.DecisionPending:
+		return api.Errorf(api.CodeTimeout, "reservation %s is not decided yet; see GET /zones/boot/%s", b.Request.Reservation, b.Request.Reservation)
+	default:
+		return api.Errorf(api.CodeNoCapacity, "reservation %s: %s", b.Request.Reservation, b.Reason)
+	}
+}
+
+func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := d.serversPage(r)
+	if err != nil {
+		return err
+	}
+	v := d.Zone.View()
+	out := make([]summary, len(page))
+	for n, i := range page {
+		out[n] = summary{i.ID, i.Name, i.Status, zoneName(v, i)}
+	}
+	return answerList(w, "servers", out, next)
+}
+
+func (d *door) listServersDetail(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := d.serversPage(r)
+	if err != nil {
+		return err
+	}
+	v, c := d.Zone.View(), caller(r)
+	out := make([]server, len(page))
+	for n, i := range page {
+		out[n] = serverView(v, i, c)
+	}
+	return answerList(w, "servers", out, next)
+}
+
+// answerList writes one page of a list.
+func answerList[T any](w http.ResponseWriter, name string, items []T, next string) error {
+	body := map[string]any{name: items}
+	if next != "" {
+		body["next_marker"] = next
+	}
+	wire.JSON(w, http.StatusOK, body)
+	return nil
+}
+
+// serversPage returns one page of the caller's instances, and where the next
+// page starts.
+func (d *door) serversPage(r *http.Request) ([]*api.Instance, string, error) {
+	limit, marker, err := wire.Page(r)
+	if err != nil {
+		return nil, "", err
+	}
+	q, c := r.URL.Query(), caller(r)
+	query := state.InstanceQuery{
+		Project: c.Project, Reservation: api.ReservationID(q.Get("reservation_id")),
+		Page: state.Page{Marker: marker, Limit: limit + 1},
+	}
+	if q.Get("all_projects") == "true" {
+		if !c.Allows(api.RoleAdmin) {
+			return nil, "", api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
+		}
+		query.Project = ""
+	}
+	name, status, res := q.Get("name"), api.Status(q.Get("status")), query.Reservation
+	query.Match = func(i *api.Instance) bool {
+		return strings.Contains(i.Name, name) && (status == "" || i.Status == status) && (res == "" || i.Reservation == res)
+	}
+	page := d.Zone.View().InstancesPage(query)
+	if len(page) <= limit {
+		return page, "", nil
+	}
+	return page[:limit], string(page[limit-1].ID), nil
+}
+
+// mine returns an instance that the caller may see. Somebody else's is not
+// found, exactly like one that never was.
+func (d *door) mine(r *http.Request) (*state.State, *api.Instance, error) {
+	v, c := d.Zone.View(), caller(r)
+	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
+	if !ok || !i.Live() || i.Project != c.Project && !c.Allows(api.RoleAdmin) {
+		return v, nil, api.Errorf(api.CodeNotFound, "no such server")
+	}
+	return v, i, nil
+}
+
+func (d *door) showServer(w http.ResponseWriter, r *http.Request) error {
+	v, i, err := d.mine(r)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusOK, map[string]any{"server": serverView(v, i, caller(r))})
+	return nil
+}
+
+func (d *door) deleteServer(w http.ResponseWriter, r *http.Request) error {
+	_, i, err := d.mine(r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.InstanceDelete{Stamp: d.Zone.Stamp(), ID: i.ID}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

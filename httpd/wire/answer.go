@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+type requestIDKey struct{}
+
+// WithRequestID gives every call an id: the caller's own if it is well formed,
+// else a new one. It is sent back in a header and stands in refusals and logs.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(api.HeaderRequestID)
+		if !api.ValidName(id) {
+			id = "req-" + api.NewUUID()
+		}
+		w.Header().Set(api.HeaderRequestID, id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, api.RequestID(id))))
+	})
+}
+
+// RequestID returns the id of the call that ctx belongs to, or "".
+func RequestID(ctx context.Context) api.RequestID {
+	id, _ := ctx.Value(requestIDKey{}).(api.RequestID)
+	return id
+}
+
+// Recover turns a panic of a handler into an internal error with a log line, so
+// that one bad call does not end the node.
+func Recover(log *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
+					log.Error("handler panicked", "request_id", RequestID(r.Context()), "path", r.URL.Path, "panic", p)
+					Refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// JSON writes v with a status.
+func JSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // the caller is gone; nobody is left to tell
+}
+
+// CBOR writes v with a status.
+func CBOR(w http.ResponseWriter, status int, v any) {
+	b, err := codec.Marshal(v)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", api.MediaCBOR)
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // the caller is gone; nobody is left to tell
+}
+
+// Refuse writes err in the error shape, as CBOR to those who speak it and as
+// JSON to all others. Only the code and the safe sentence leave.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	code := api.CodeOf(err)
+	body := api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: api.MessageOf(err), RequestID: RequestID(r.Context())}}
+	switch code {
+	case api.CodeUnauthenticated:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
+	case api.CodeOverloaded, api.CodeUnavailable:
+		w.Header().Set("Retry-After", "1")
+	default:
+	}
+	if strings.HasPrefix(r.Header.Get("Accept"), api.MediaCBOR) || r.Header.Get("Content-Type") == api.MediaCBOR {
+		CBOR(w, code.HTTPStatus(), body)
+		return
+	}
+	JSON(w, code.HTTPStatus(), body)
+}
+
+// ReadCBOR decodes a body between machines.
+func ReadCBOR(r *http.Request, limit int64, v any) error {
+	if r.Header.Get("Content-Type") != api.MediaCBOR {
+		return api.Errorf(api.CodeMediaType, "the body must be %s", api.MediaCBOR)
+	}
+	b, err := ReadBody(r, limit)
+	if err != nil {
+		return err
+	}
+	if err := codec.Unmarshal(b, v); err != nil {
+		return api.Wrap(api.CodeInvalid, "wire.ReadCBOR", "the body is not what this call takes", err)
+	}
+	return nil
+}
+
+// Wait reads ?wait=: 0 if it is absent, else a duration of at most api.WaitMax.
+func Wait(r *http.Request) (time.Duration, error) {
+	s := r.URL.Query().Get("wait")
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > api.WaitMax {
+		return 0, api.Errorf(api.CodeInvalid, "wait must be a duration from 0s to %s, such as 30s", api.WaitMax)
+	}
+	return d, nil
+}
+
+// Page reads ?limit= and ?marker=.
+func Page(r *http.Request) (limit int, marker string, err error) {
+	q := r.URL.Query()
+	limit = api.PageMax
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > api.PageMax {
+			return 0, "", api.Errorf(api.CodeInvalid, "limit must be 1 to %d", api.PageMax)
+		}
+		limit = n
+	}
+	marker = q.Get("marker")
+	if len(marker) > 2*api.NameMaxBytes {
+		return 0, "", api.Errorf(api.CodeInvalid, "marker is not one that a list has returned")
+	}
+	return limit, marker, nil
+}

@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"berth/api"
+)
+
+// Limits of a JSON body, beside its size.
+const (
+	JSONDepthMax  = 16
+	JSONTokensMax = 50_000
+)
+
+// ReadJSON decodes the one JSON value of a request's body into v, a pointer to a
+// struct. Bodies over limit bytes, other content types, unknown or repeated
+// names, names in another case, wrong types, and anything after the value are
+// refused with a sentence that names the place.
+func ReadJSON(r *http.Request, limit int64, v any) error {
+	if ct := r.Header.Get("Content-Type"); ct != "" && !strings.HasPrefix(ct, "application/json") {
+		return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
+	}
+	b, err := ReadBody(r, limit)
+	if err != nil {
+		return err
+	}
+	if err := precheck(b); err != nil {
+		return err
+	}
+	if err := checkNames(reflect.TypeOf(v).Elem(), b, ""); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return invalidJSON(err)
+	}
+	return nil
+}
+
+// ReadBody reads a body of at most limit bytes.
+func ReadBody(r *http.Request, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "wire.ReadBody", "the body could not be read", err)
+	}
+	if int64(len(b)) > limit {
+		return nil, api.Errorf(api.CodeTooLarge, "the body may have at most %d bytes", limit)
+	}
+	return b, nil
+}
+
+func invalidJSON(err error) error {
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return api.Errorf(api.CodeInvalid, "%s must be %s, not %s", orBody(te.Field), kindName(te.Type), te.Value)
+	}
+	if ae, ok := errors.AsType[*api.Error](err); ok {
+		return ae
+	}
+	return api.Errorf(api.CodeInvalid, "the body is not valid JSON: %s", err.Error())
+}
+
+func orBody(field string) string {
+	if field == "" {
+		return "the body"
+	}
+	return field
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Pointer:
+		return kindName(t.Elem())
+	default:
+		return "a whole number"
+	}
+}
+
+// precheck walks the tokens of a body before anything is allocated for it:
+// depth, number of tokens, repeated names, and nothing after the value.
+func precheck(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	w := &walker{}
+	for n := 0; ; n++ {
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			if n == 0 {
+				return api.Errorf(api.CodeInvalid, "the body is empty; it must be a JSON object")
+			}
+			if len(w.open) > 0 {
+				return api.Errorf(api.CodeInvalid, "the body is not valid JSON: it ends too early")
+			}
+			return nil
+		}
+		if err != nil {
+			return invalidJSON(err)
+		}
+		if n >= JSONTokensMax {
+			return api.Errorf(api.CodeInvalid, "the body may have at most %d JSON tokens", JSONTokensMax)
+		}
+		if w.done {
+			return api.Errorf(api.CodeInvalid, "the body has something after its JSON value")
+		}
+		if err := w.see(t); err != nil {
+			return err
+		}
+	}
+}
+
+// walker follows the nesting of a token stream.
+type walker struct {
+	open []level
+	done bool
+}
+
+// level is one open object (names is set) or list.
+type level struct {
+	names map[string]bool // lower-cased names so far; nil for a list
+	value bool            // in an object: the next token is a value
+}
+
+func (w *walker) see(t json.Token) error {
+	if d, ok := t.(json.Delim); ok && (d == '}' || d == ']') {
+		w.open = w.open[:len(w.open)-1]
+		w.end()
+		return nil
+	}
+	if top := w.top(); top != nil && top.names != nil && !top.value {
+		name, _ := t.(string)
+		if top.names[strings.ToLower(name)] {
+			return api.Errorf(api.CodeInvalid, "the name %q is given twice", name)
+		}
+		top.names[strings.ToLower(name)] = true
+		top.value = true
+		return nil
+	}
+	switch t {
+	case json.Delim('{'):
+		w.open = append(w.open, level{names: map[string]bool{}})
+	case json.Delim('['):
+		w.open = append(w.open, level{})
+	default:
+		w.end()
+	}
+	if len(w.open) > JSONDepthMax {
+		return api.Errorf(api.CodeInvalid, "the body may be nested at most %d deep", JSONDepthMax)
+	}
+	return nil
+}
+
+func (w *walker) top() *level {
+	if len(w.open) == 0 {
+		return nil
+	}
+	return &w.open[len(w.open)-1]
+}
+
+// end notes that a value is complete.
+func (w *walker) end() {
+	if top := w.top(); top == nil {
+		w.done = true
+	} else {
+		top.value = false
+	}
+}
+
+// checkNames refuses names that t does not have, in exactly its own case, at
+// any depth. What is not an object where t wants one is left to the decoder.
+func checkNames(t reflect.Type, b json.RawMessage, path string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		var m map[string]json.RawMessage
+		if json.Unmarshal(b, &m) != nil {
+			return nil //nolint:nilerr // of another kind: the decoder says so, with its place
+		}
+		fields := namesOf(t)
+		for name, v := range m {
+			f, ok := fields[name]
+			if !ok {
+				return api.Errorf(api.CodeInvalid, "unknown field %q", strings.TrimPrefix(path+"."+name, "."))
+			}
+			if err := checkNames(f, v, path+"."+name); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		var items []json.RawMessage
+		if t.Elem().Kind() == reflect.Uint8 || json.Unmarshal(b, &items) != nil {
+			return nil //nolint:nilerr // of another kind: the decoder says so, with its place
+		}
+		for i, v := range items {
+			if err := checkNames(t.Elem(), v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+func namesOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "-" {
+			if name == "" {
+				name = f.Name
+			}
+			out[name] = f.Type
+		}
+	}
+	return out
+}

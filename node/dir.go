@@ -1,0 +1,195 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"berth/api"
+	"berth/identity"
+	"berth/raftstore/command"
+)
+
+// Files of a node's data directory. Everything in it is private to its owner.
+const (
+	fileNode  = "node.json"  // who the node is and where it listens
+	fileKEK   = "kek"        // 32 bytes that wrap the zone's secrets in the replicated state
+	fileInit  = "init.cbor"  // the zone's first command, until it is in the log
+	filePeers = "peers.json" // gossip endpoints that were found good
+	dirRaft   = "raft"
+)
+
+// Addresses are the listeners of a node, as host:port. Port 0 takes any free
+// port at the first start and keeps it.
+type Addresses struct {
+	API     string `json:"api"`     // users: TLS and tokens
+	Gateway string `json:"gateway"` // linked zones: mutual TLS; the only one they ever see
+	Node    string `json:"node"`    // nodes of the zone: mutual TLS; Raft above all
+	Agent   string `json:"agent"`   // agents of the zone: mutual TLS
+	Admin   string `json:"admin"`   // metrics and health: plain HTTP, for the machine's own operator
+}
+
+// DefaultAddresses are the ports of a node that is told nothing else.
+func DefaultAddresses(host string) Addresses {
+	return Addresses{host + ":7600", host + ":7601", host + ":7602", host + ":7603", host + ":7604"}
+}
+
+// record is the content of fileNode.
+type record struct {
+	Zone      api.ZoneID `json:"zone_id"`
+	ZoneName  string     `json:"zone"`
+	Node      api.NodeID `json:"node"`
+	Listen    Addresses  `json:"listen"`
+	Advertise Addresses  `json:"advertise,omitzero"` // where others dial; filled at the first start where empty
+	Join      []string   `json:"join,omitempty"`     // node listeners of the zone to join; none for its first node
+}
+
+func readRecord(dir string) (*record, error) {
+	b, err := os.ReadFile(filepath.Join(dir, fileNode))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Errorf(api.CodeNotFound, "%s holds no node; make one with berth init, or with berth node --join", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading who the node is: %w", err)
+	}
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", filepath.Join(dir, fileNode), err)
+	}
+	return &r, nil
+}
+
+func (r *record) write(dir string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing who the node is: %w", err)
+	}
+	return writeFile(filepath.Join(dir, fileNode), append(b, '\n'))
+}
+
+// writeFile replaces a private file in one step.
+func writeFile(path string, b []byte) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// newDir makes dir, which must be missing or empty of Berth's files.
+func newDir(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, fileNode)); err == nil {
+		return api.Errorf(api.CodeConflict, "%s holds a node already", dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
+	}
+	return nil
+}
+
+func readKEK(dir string) (kek [32]byte, err error) {
+	path := filepath.Join(dir, fileKEK)
+	info, err := os.Stat(path)
+	if err != nil {
+		return kek, fmt.Errorf("reading the key-encryption key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return kek, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return kek, fmt.Errorf("reading the key-encryption key: %w", err)
+	}
+	if len(b) != len(kek) {
+		return kek, fmt.Errorf("%s must hold %d bytes, has %d", path, len(kek), len(b))
+	}
+	copy(kek[:], b)
+	return kek, nil
+}
+
+// pendingInit returns the zone's first command if it has not been logged yet.
+func pendingInit(dir string) (*command.Init, error) {
+	b, err := os.ReadFile(filepath.Join(dir, fileInit))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the zone's first command: %w", err)
+	}
+	c, err := command.Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("reading the zone's first command: %w", err)
+	}
+	init, ok := c.(command.Init)
+	if !ok {
+		return nil, fmt.Errorf("%s does not hold a zone's first command", fileInit)
+	}
+	return &init, nil
+}
+
+// credentials are the certificates of one node.
+type credentials struct {
+	node, gateway, api *identity.Credentials
+}
+
+func loadCredentials(dir string) (*credentials, error) {
+	var c credentials
+	for role, to := range map[identity.Role]**identity.Credentials{
+		identity.RoleNode: &c.node, identity.RoleGateway: &c.gateway, identity.RoleAPI: &c.api,
+	} {
+		got, err := identity.LoadDir(dir, role)
+		if err != nil {
+			return nil, fmt.Errorf("loading the %s certificate: %w", role, err)
+		}
+		*to = got
+	}
+	return &c, nil
+}
+
+// peerFile keeps gossip endpoints, one file for all pools of a node.
+type peerFile struct {
+	dir  string
+	pool string
+}
+
+// Load implements gossip.PeerStore.
+func (p peerFile) Load() ([]string, error) {
+	b, err := os.ReadFile(p.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading gossip peers: %w", err)
+	}
+	var out []string
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, fmt.Errorf("reading gossip peers: %w", err)
+	}
+	return out, nil
+}
+
+// Save implements gossip.PeerStore.
+func (p peerFile) Save(endpoints []string) error {
+	b, err := json.Marshal(endpoints)
+	if err != nil {
+		return fmt.Errorf("writing gossip peers: %w", err)
+	}
+	return writeFile(p.path(), b)
+}
+
+func (p peerFile) path() string { return filepath.Join(p.dir, p.pool+"-"+filePeers) }

@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/identity"
+	"berth/raftstore/state"
+)
+
+// Headers between the nodes of a zone. Only the node listener reads them, and it
+// admits nobody but nodes of the zone; every other listener drops them.
+const (
+	headerDoor = "Berth-Door" // which handler the request was meant for
+	headerPeer = "Berth-Peer" // "zone/pin" of the linked zone that made it
+)
+
+// The doors that a request can be passed on to.
+const (
+	doorAPI     = "api"
+	doorGateway = "gateway"
+	doorEnrol   = "enrol"
+)
+
+// forward passes a request on to the leader, over the node listener, and gives
+// its answer as this node's own once this node has caught up with it: so a
+// caller that writes here and then reads here sees what it wrote.
+func (n *Node) forward(door string) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Transport: n.toNodes,
+		ErrorLog:  slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			addr, _ := p.In.Context().Value(leaderKey{}).(string)
+			p.SetURL(&url.URL{Scheme: "https", Host: addr})
+			p.Out.Header.Set(headerDoor, door)
+			p.Out.Header.Del(headerPeer)
+			p.Out.Header.Set(api.HeaderRequestID, string(wire.RequestID(p.In.Context())))
+			if who, ok := peerOf(p.In.Context()); ok {
+				p.Out.Header.Set(headerPeer, string(who.Zone)+"/"+hex.EncodeToString(who.pin[:]))
+			}
+		},
+		ModifyResponse: func(r *http.Response) error {
+			index, err := strconv.ParseUint(r.Header.Get(api.HeaderIndex), 10, 64)
+			if err == nil && index > 0 {
+				ctx, cancel := context.WithTimeout(r.Request.Context(), catchUp)
+				defer cancel()
+				_, _ = n.store.Wait(ctx, index-1) // a follower that lags answers all the same
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			n.log.Info("the leader could not be reached", "error", err)
+			wire.Refuse(w, r, errNotLeader)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		addr := n.leaderAddr(r)
+		if addr == "" {
+			wire.Refuse(w, r, errNotLeader)
+			return
+		}
+		w.Header().Del(api.HeaderIndex) // the leader's own stands in the answer
+		w.Header().Del(api.HeaderRequestID)
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), leaderKey{}, addr)))
+	})
+}
+
+type leaderKey struct{}
+
+// catchUp is how long a node waits for what the leader has just acknowledged.
+const catchUp = 2 * time.Second
+
+var errNotLeader = api.Errorf(api.CodeUnavailable, "the zone has no leader just now; try again")
+
+// leaderAddr returns the node listener of the leader, or "" if there is none or
+// the request was passed on once already: leadership moved while it travelled.
+// It waits a moment for an election to end.
+func (n *Node) leaderAddr(r *http.Request) string {
+	if r.Header.Get(headerDoor) != "" {
+		return ""
+	}
+	for deadline := n.now().Add(electionWait); ; {
+		id, addr := n.store.Leader()
+		if addr != "" && id != n.rec.Node {
+			return addr
+		}
+		if n.now().After(deadline) || r.Context().Err() != nil {
+			return ""
+		}
+		sleep(r.Context(), electionPoll)
+	}
+}
+
+// How long a request waits for an election.
+const (
+	electionWait = 3 * time.Second
+	electionPoll = 50 * time.Millisecond
+)
+
+// fromNodes answers what other nodes of the zone send: requests that they pass
+// on, and the announcement of a node that has started.
+func (n *Node) fromNodes() http.Handler {
+	doors := map[string]http.Handler{doorAPI: n.api, doorGateway: n.gateway, doorEnrol: n.enrolment}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathAnnounce && r.Header.Get(headerDoor) == "" {
+			n.announced(w, r)
+			return
+		}
+		h, ok := doors[r.Header.Get(headerDoor)]
+		if !ok {
+			wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call between nodes"))
+			return
+		}
+		ctx := context.WithValue(r.Context(), peerKey{}, peerFrom(r.Header.Get(headerPeer)))
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// peerFrom reads the header that forward wrote.
+func peerFrom(s string) (p peer) {
+	zone, pin, _ := strings.Cut(s, "/")
+	p.Subject = identity.Subject{Zone: api.ZoneID(zone), Role: identity.RoleGateway}
+	if b, err := hex.DecodeString(pin); err == nil && len(b) == len(p.pin) {
+		copy(p.pin[:], b)
+	}
+	return p
+}
+
+// outside drops headers that only nodes of the zone may send.
+func outside(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del(headerDoor)
+		r.Header.Del(headerPeer)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// peerZone tells the gateway which zone makes a request.
+func peerZone(r *http.Request) (api.ZoneID, bool) {
+	p, ok := peerOf(r.Context())
+	return p.Zone, ok && p.Zone != ""
+}
+
+// peerAgent tells the agents' door which agent makes a request.
+func peerAgent(r *http.Request) (api.AgentID, bool) {
+	p, ok := peerOf(r.Context())
+	return api.AgentID(p.ID), ok && p.Role == identity.RoleAgent
+}
+
+// leaderAgentAddr returns where agents reach the leader.
+func (n *Node) leaderAgentAddr() (string, bool) {
+	id, _ := n.store.Leader()
+	if id == n.rec.Node && n.leading.Load() {
+		return "", true
+	}
+	if m, ok := n.view().Node(id); ok {
+		return m.AgentAddr, false
+	}
+	return "", false
+}
+
+func (n *Node) view() *state.State { return n.store.View() }

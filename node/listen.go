@@ -1,0 +1,282 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/identity"
+)
+
+// Limits of the listeners between processes.
+const (
+	handshakeTimeout = 5 * time.Second
+	connsMax         = 4096 // open connections of one listener
+	headerTimeout    = 5 * time.Second
+	idleTimeout      = 90 * time.Second
+	headerMaxBytes   = 16 << 10
+)
+
+// peer is who is at the other end of an authenticated connection.
+type peer struct {
+	identity.Subject
+	pin identity.Pin // of the authority that its chain leads to
+}
+
+// conn is an authenticated connection. It hides the TLS type from net/http,
+// which would refuse protocols that it does not know.
+type conn struct {
+	net.Conn
+	peer peer
+}
+
+type peerKey struct{}
+
+// peerOf returns who makes a request, by the connection that it came over.
+func peerOf(ctx context.Context) (peer, bool) {
+	p, ok := ctx.Value(peerKey{}).(peer)
+	return p, ok
+}
+
+// gate accepts connections of one listener, authenticates them, and deals them
+// out by protocol.
+type gate struct {
+	ln    net.Listener
+	conf  *tls.Config
+	log   *slog.Logger
+	rooms map[string]*room
+	sem   chan struct{}
+}
+
+// newGate returns a gate with one room per protocol of conf.
+func newGate(ln net.Listener, conf *tls.Config, log *slog.Logger) *gate {
+	g := &gate{ln: ln, conf: conf, log: log, rooms: map[string]*room{}, sem: make(chan struct{}, connsMax)}
+	for _, p := range conf.NextProtos {
+		g.rooms[p] = newRoom(ln.Addr())
+	}
+	return g
+}
+
+// room returns the listener of one protocol.
+func (g *gate) room(alpn string) *room { return g.rooms[alpn] }
+
+// run accepts until ctx ends; then every room is closed.
+func (g *gate) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	stop := context.AfterFunc(ctx, func() { _ = g.ln.Close() }) // ends Accept; nothing else is to be learnt
+	defer stop()
+	for {
+		c, err := g.ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				break
+			}
+			g.log.Warn("accepting failed", "error", err)
+			sleep(ctx, headerTimeout/100)
+			continue
+		}
+		select {
+		case g.sem <- struct{}{}:
+			wg.Go(func() { g.admit(ctx, c) })
+		default:
+			_ = c.Close() // too many: the caller will come again
+		}
+	}
+	wg.Wait()
+	for _, r := range g.rooms {
+		_ = r.Close() // never fails
+	}
+}
+
+// admit finishes the handshake, which says who it is and what it speaks, and
+// hands the connection to its room.
+func (g *gate) admit(ctx context.Context, raw net.Conn) {
+	release := sync.OnceFunc(func() { <-g.sem })
+	t := tls.Server(raw, g.conf)
+	hs, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := t.HandshakeContext(hs); err != nil {
+		g.log.Info("peer refused", "error", err)
+		_ = raw.Close() // refused
+		release()
+		return
+	}
+	cs := t.ConnectionState()
+	who, err := identity.Peer(cs)
+	r := g.rooms[cs.NegotiatedProtocol]
+	if err != nil || r == nil {
+		_ = t.Close() // refused
+		release()
+		return
+	}
+	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
+	c := &counted{Conn: t, release: release}
+	if !r.hand(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw)}}) {
+		_ = c.Close() // the room is closed
+	}
+}
+
+// counted gives its place back when it is closed.
+type counted struct {
+	net.Conn
+	release func()
+}
+
+// Close closes the connection and frees its place.
+func (c *counted) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
+// room is a net.Listener of connections that were authenticated before.
+type room struct {
+	addr  net.Addr
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newRoom(a net.Addr) *room {
+	return &room{addr: a, conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (r *room) hand(ctx context.Context, c net.Conn) bool {
+	select {
+	case r.conns <- c:
+		return true
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Accept implements net.Listener.
+func (r *room) Accept() (net.Conn, error) {
+	select {
+	case c := <-r.conns:
+		return c, nil
+	case <-r.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (r *room) Close() error {
+	r.once.Do(func() { close(r.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (r *room) Addr() net.Addr { return r.addr }
+
+// serve answers HTTP on a listener until ctx ends, and then for as long as the
+// requests in flight take, at most a few seconds.
+func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if pc, ok := c.(*conn); ok {
+				return context.WithValue(ctx, peerKey{}, pc.peer)
+			}
+			return ctx
+		},
+	}
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			_ = s.Close() // what is still open is a long poll
+		}
+	})
+	err := s.Serve(ln)
+	if !stop() {
+		<-done
+	}
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// shutdownGrace is how long requests in flight may take when a node stops.
+const shutdownGrace = 2 * time.Second
+
+// dialTLS returns a dialer for one TLS configuration.
+func dialTLS(conf *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: handshakeTimeout}, Config: conf}
+	return d.DialContext
+}
+
+// raftStream carries Raft over the node listener.
+type raftStream struct {
+	*room
+	conf func() *tls.Config
+}
+
+// Dial implements raftstore.Stream.
+func (s raftStream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return dialTLS(s.conf())(ctx, "tcp", addr)
+}
+
+// Accept hides who is there: on this listener it can only be a node of the zone.
+func (s raftStream) Accept() (net.Conn, error) { return s.room.Accept() }
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// gatewayTLS and nodeTLS are whom the two inner listeners admit.
+func (n *Node) gatewayTLS() *tls.Config {
+	pinned := func(z api.ZoneID) ([]byte, bool) {
+		l, ok := n.store.View().LinkByZone(z)
+		if !ok {
+			return nil, false
+		}
+		return l.CA, true
+	}
+	return identity.ServerTLS(n.gatewayCredentials, []string{api.ALPNHTTP, api.ALPNGossip, api.ALPNEnrol},
+		identity.AdmitLinked(pinned), n.now)
+}
+
+func (n *Node) nodeTLS() *tls.Config {
+	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip},
+		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleNode), n.now)
+}
+
+func (n *Node) agentTLS() *tls.Config {
+	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNHTTP},
+		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleAgent), n.now)
+}
+
+// toNode is how this node dials another one of its zone.
+func (n *Node) toNode(alpn string) *tls.Config {
+	return identity.ClientTLS(n.nodeCredentials, alpn, n.creds.node.CA.Raw,
+		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode}, n.now)
+}
+
+// toZone is how this node dials a gateway of a linked zone.
+func (n *Node) toZone(l *api.Link, alpn string) *tls.Config {
+	return identity.ClientTLS(n.gatewayCredentials, alpn, l.CA,
+		identity.Subject{Zone: l.Zone, Role: identity.RoleGateway}, n.now)
+}
+
+func (n *Node) nodeCredentials() *identity.Credentials    { return n.creds.node }
+func (n *Node) gatewayCredentials() *identity.Credentials { return n.creds.gateway }
+func (n *Node) apiCredentials() *identity.Credentials     { return n.creds.api }

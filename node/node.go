@@ -1,0 +1,414 @@
+// Package node puts one control-plane process of a zone together from its parts:
+// the replicated store, the conduct of the zone, gossip, five listeners with five
+// policies, and the loops of a leader. It decides nothing itself.
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/buildplan/seal"
+	"berth/httpd/admin"
+	"berth/httpd/agents"
+	"berth/httpd/gateway"
+	"berth/httpd/public"
+	"berth/httpd/wire"
+	"berth/identity"
+	"berth/internal/codec"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// Options say how a node runs. Who it is stands in its directory.
+type Options struct {
+	Dir      string
+	Version  string
+	Plain    bool   // the public API speaks plain HTTP; only on loopback
+	Insecure bool   // the public API asks for no token; only on loopback
+	PlanKey  []byte // build_plan_encryption_key, if Init was given one
+	Timing   raftstore.Timing
+	Log      *slog.Logger
+	Now      func() time.Time
+	Fatal    func(error) // ends the process; see raftstore.Config
+}
+
+// Node is one control-plane process. Open makes it and Run runs it, once.
+type Node struct {
+	dir     string
+	rec     *record
+	opts    Options
+	log     *slog.Logger
+	now     func() time.Time
+	creds   *credentials
+	keys    *keys
+	store   *raftstore.Store
+	zone    *zone.Zone
+	pools   *pools
+	digest  *digestCache
+	toNodes *http.Transport
+	leading atomic.Bool // the leader's loops run here
+
+	listeners listeners
+	nodeGate  *gate
+	api       http.Handler
+	gateway   http.Handler
+	enrolment http.Handler
+}
+
+// listeners are the five doors of a node, open.
+type listeners struct {
+	api, gateway, node, agent, admin net.Listener
+}
+
+// Open loads a node from its directory, opens its listeners and its store. The
+// caller must call Run, which closes everything in the end.
+func Open(o Options) (n *Node, err error) {
+	rec, err := readRecord(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	n = &Node{dir: o.Dir, rec: rec, opts: o, now: o.Now, log: o.Log.With("zone", rec.ZoneName, "node", rec.Node)}
+	if n.creds, err = loadCredentials(o.Dir); err != nil {
+		return nil, err
+	}
+	kek, err := readKEK(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	n.keys = &keys{kek: kek, operator: o.PlanKey, open: map[string]seal.Key{}}
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), n.log)
+	init, err := pendingInit(o.Dir)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	n.store, err = raftstore.Open(raftstore.Config{
+		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Advertise: rec.Advertise.Node,
+		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), func() *tls.Config { return n.toNode(api.ALPNRaft) }},
+		Timing: o.Timing, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, n.assemble()
+}
+
+// assemble builds the zone and its doors around the store.
+func (n *Node) assemble() error {
+	n.toNodes = &http.Transport{
+		DialTLSContext:      dialTLS(n.toNode(api.ALPNHTTP)),
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
+	}
+	n.digest = &digestCache{make: func() *api.Digest { return n.zone.Digest() }, now: n.now}
+	p, err := newPools(n)
+	if err != nil {
+		return err
+	}
+	n.pools = p
+	peers := client.NewPeers(client.PeerConfig{
+		Transport: func(l *api.Link) http.RoundTripper {
+			return &http.Transport{
+				DialTLSContext:      dialTLS(n.toZone(l, api.ALPNHTTP)),
+				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
+			}
+		},
+		Depth: zone.Depth,
+	})
+	n.zone = zone.New(zone.Config{
+		Store: n.store, Peers: peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log,
+	})
+	leads := n.leading.Load
+	n.api = public.New(public.Config{
+		Zone: n.zone, Authority: n, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI), Digests: p,
+		Now: n.now, Log: n.log, Version: n.opts.Version, Insecure: n.opts.Insecure,
+	})
+	gw := gateway.Config{
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Leader: leads, Log: n.log, Version: n.opts.Version,
+	}
+	gw.Forward = n.forward(doorGateway)
+	n.gateway = gateway.New(gw)
+	gw.Forward = n.forward(doorEnrol)
+	n.enrolment = gateway.Enrol(gw)
+	return nil
+}
+
+// tokens reads bearer tokens for the public API.
+type tokens struct{}
+
+// Parse implements public.Tokens.
+func (tokens) Parse(text string) (api.TokenID, []byte, error) { return identity.ParseToken(text) }
+
+// Check implements public.Tokens.
+func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(stored, presented) }
+
+// listen opens the five listeners and keeps the ports that they got.
+func (n *Node) listen() error {
+	want := n.rec.Listen
+	for _, l := range []struct {
+		name string
+		addr string
+		to   *net.Listener
+		pub  *string
+	}{
+		{"public API", want.API, &n.listeners.api, &n.rec.Advertise.API},
+		{"gateway", want.Gateway, &n.listeners.gateway, &n.rec.Advertise.Gateway},
+		{"node", want.Node, &n.listeners.node, &n.rec.Advertise.Node},
+		{"agent", want.Agent, &n.listeners.agent, &n.rec.Advertise.Agent},
+		{"admin", want.Admin, &n.listeners.admin, &n.rec.Advertise.Admin},
+	} {
+		addr := l.addr
+		if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" && *l.pub != "" {
+			addr = *l.pub
+		}
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.close())
+		}
+		*l.to = ln
+		if *l.pub == "" {
+			*l.pub = ln.Addr().String()
+		}
+	}
+	if (n.opts.Plain || n.opts.Insecure) && !loopback(n.listeners.api.Addr()) {
+		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.close())
+	}
+	return n.rec.write(n.dir)
+}
+
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
+
+// close closes what was opened before Run took over.
+func (n *Node) close() error {
+	var errs []error
+	for _, l := range []net.Listener{n.listeners.api, n.listeners.gateway, n.listeners.node, n.listeners.agent, n.listeners.admin} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Zone returns the conduct of the zone on this node.
+func (n *Node) Zone() *zone.Zone { return n.zone }
+
+// Store returns the replicated store of this node.
+func (n *Node) Store() *raftstore.Store { return n.store }
+
+// Addresses returns where others reach the listeners of this node.
+func (n *Node) Addresses() Addresses { return n.rec.Advertise }
+
+// Name returns the zone's name and the node's id.
+func (n *Node) Name() (zoneName string, id api.NodeID) { return n.rec.ZoneName, n.rec.Node }
+
+// Run serves until ctx ends, and returns when everything that it started has
+// stopped and the store is closed.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
+	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
+	apiListener := n.listeners.api
+	if !n.opts.Plain {
+		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
+	}
+	// Raft and the store outlive the doors: requests in flight need them.
+	core, stopCore := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCore()
+	var base, doors sync.WaitGroup
+	base.Go(func() { n.nodeGate.run(core) })
+	base.Go(func() {
+		if err := n.store.Run(core); err != nil {
+			cancel(err)
+		}
+	})
+	serving := func(ln net.Listener, h http.Handler) {
+		doors.Go(func() {
+			if err := serve(ctx, ln, h, n.log); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	serving(apiListener, outside(n.api))
+	serving(gatewayGate.room(api.ALPNHTTP), outside(n.gateway))
+	serving(gatewayGate.room(api.ALPNEnrol), outside(n.enrolment))
+	serving(n.nodeGate.room(api.ALPNHTTP), n.fromNodes())
+	serving(agentGate.room(api.ALPNHTTP), agents.New(agents.Config{
+		Zone: n.zone, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
+	}))
+	serving(n.listeners.admin, admin.New(admin.Config{View: n.view, Leader: n.leaderID, Term: n.store.Term}))
+	doors.Go(func() { gatewayGate.run(ctx) })
+	doors.Go(func() { agentGate.run(ctx) })
+	doors.Go(func() { n.pools.run(ctx) })
+	doors.Go(func() { n.pools.accept(ctx, gatewayGate.room(api.ALPNGossip)) })
+	base.Go(func() { n.pools.accept(core, n.nodeGate.room(api.ALPNGossip)) })
+	doors.Go(func() { n.store.Leading(ctx, n.lead) })
+	doors.Go(func() { n.join(ctx) })
+	doors.Wait()
+	err := n.store.Close()
+	stopCore()
+	base.Wait()
+	n.toNodes.CloseIdleConnections()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+func (n *Node) leaderID() (api.NodeID, bool) {
+	id, _ := n.store.Leader()
+	return id, n.leading.Load()
+}
+
+// lead is one reign: the zone's first command if there is none yet, this node's
+// own record, and then the loops of a leader.
+func (n *Node) lead(ctx context.Context) {
+	if err := n.found(ctx); err != nil {
+		n.log.Error("the zone could not be initialised", "error", err)
+		return
+	}
+	n.leading.Store(true)
+	defer n.leading.Store(false)
+	n.log.Info("leading", "term", n.store.Term())
+	n.zone.Lead(ctx)
+}
+
+// found logs the zone's first command, once in its life.
+func (n *Node) found(ctx context.Context) error {
+	init, err := pendingInit(n.dir)
+	if err != nil {
+		return err
+	}
+	if init != nil {
+		if n.store.View().Zone == "" {
+			if _, err := n.zone.Propose(ctx, *init); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(filepath.Join(n.dir, fileInit)); err != nil {
+			return fmt.Errorf("putting the zone's first command away: %w", err)
+		}
+	}
+	return n.announce(ctx)
+}
+
+// record returns this node as its zone knows it.
+func (n *Node) record() api.Node {
+	a := n.rec.Advertise
+	return api.Node{
+		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version,
+	}
+}
+
+// announce records this node at the leader, which is this node.
+func (n *Node) announce(ctx context.Context) error {
+	_, err := n.zone.Propose(ctx, command.NodePut{Stamp: n.zone.Stamp(), Node: n.record()})
+	return err
+}
+
+// Announcements of nodes.
+const (
+	pathAnnounce  = "/node/announce"
+	announceEvery = 500 * time.Millisecond
+)
+
+// join tells the zone that this node runs, and where, until the zone's record of
+// it is right. A node that is new is made a member by that.
+func (n *Node) join(ctx context.Context) {
+	for ctx.Err() == nil {
+		if known, ok := n.view().Node(n.rec.Node); ok {
+			now := n.record()
+			now.Joined = known.Joined
+			if *known == now {
+				return
+			}
+		}
+		if !n.leading.Load() {
+			for _, addr := range n.otherNodes() {
+				if err := n.announceTo(ctx, addr); err == nil {
+					break
+				}
+			}
+		}
+		sleep(ctx, announceEvery)
+	}
+}
+
+func (n *Node) otherNodes() []string {
+	if _, addr := n.store.Leader(); addr != "" {
+		return []string{addr}
+	}
+	return n.rec.Join
+}
+
+func (n *Node) announceTo(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	b, err := codec.Marshal(n.record())
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr+pathAnnounce, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", api.MediaCBOR)
+	res, err := n.toNodes.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }() // nothing more to learn
+	if res.StatusCode != http.StatusNoContent {
+		b, _ := io.ReadAll(io.LimitReader(res.Body, headerMaxBytes))
+		return fmt.Errorf("announcing this node: status %d: %s", res.StatusCode, b)
+	}
+	return nil
+}
+
+// announced is the leader's side of join. The certificate says who it is.
+func (n *Node) announced(w http.ResponseWriter, r *http.Request) {
+	who, ok := peerOf(r.Context())
+	var m api.Node
+	err := wire.ReadCBOR(r, api.BodyMaxBytes, &m)
+	switch {
+	case err != nil:
+	case !ok || who.ID != string(m.ID):
+		err = api.Errorf(api.CodeForbidden, "a node announces itself alone")
+	case !n.leading.Load():
+		err = errNotLeader // it tries the others: only its own certificate can speak for it
+	default:
+		err = n.admitNode(r.Context(), m)
+	}
+	if err != nil {
+		wire.Refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (n *Node) admitNode(ctx context.Context, m api.Node) error {
+	if err := n.store.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
+		return err
+	}
+	_, err := n.zone.Propose(ctx, command.NodePut{Stamp: n.zone.Stamp(), Node: m})
+	return err
+}

@@ -1,0 +1,314 @@
+package zone
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Budgets of a boot.
+const (
+	BootTimeout = 60 * time.Second // for all attempts of one boot, on one leader
+	replanPause = 300 * time.Millisecond
+)
+
+// BootOrder is a boot as its caller wants it, checked and resolved.
+type BootOrder struct {
+	Caller   api.Caller
+	Key      string // Idempotency-Key, "" for none
+	Name     string
+	Flavor   *api.Flavor
+	Min, Max int
+	Wanted   api.ReservationID // the caller's own, or ""
+	Metadata map[string]string
+	Blob     []byte // a plan to take up, or nil to select
+}
+
+// asked is what makes two boots the same request.
+type asked struct {
+	Name     string            `cbor:"1,keyasint"`
+	Flavor   api.FlavorID      `cbor:"2,keyasint"`
+	Min      int               `cbor:"3,keyasint"`
+	Max      int               `cbor:"4,keyasint"`
+	Wanted   api.ReservationID `cbor:"5,keyasint"`
+	Metadata map[string]string `cbor:"6,keyasint,omitempty"`
+	Blob     []byte            `cbor:"7,keyasint,omitempty"`
+}
+
+// Request returns the canonical request of a boot: what its plan is bound to.
+// Its window starts when it is held, so that a plan that was selected a moment
+// ago still is the plan of the same request.
+func (o *BootOrder) Request() api.Request {
+	return api.Request{
+		Reservation: o.Wanted, Project: o.Caller.Project, User: o.Caller.User,
+		Groups: []api.Group{{
+			Count: o.Max, Flavor: o.Flavor.ID, Resources: o.Flavor.Resources, ExtraSpecs: o.Flavor.ExtraSpecs,
+		}},
+		Window: api.Window{Start: 0, End: api.Forever}, Class: api.Firm,
+	}
+}
+
+// Boot records a boot, allots its instance ids and returns at once; the leader's
+// loop does the rest. A repeat returns the first record.
+func (z *Zone) Boot(ctx context.Context, o *BootOrder) (*state.Boot, error) {
+	body, err := codec.Marshal(asked{o.Name, o.Flavor.ID, o.Min, o.Max, o.Wanted, o.Metadata, o.Blob})
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "zone.Boot", "", err)
+	}
+	digest := sha256.Sum256(body)
+	c := command.BootCreate{
+		Stamp: z.stamp(), Key: o.Key, Digest: digest[:], Name: o.Name, Request: o.Request(), Min: o.Min,
+		Instances: specs(o.Name, 0, o.Max), Metadata: o.Metadata, Fixed: len(o.Blob) > 0,
+	}
+	if c.Fixed {
+		return z.bootFixed(ctx, o, c)
+	}
+	if c.Request.Reservation == "" {
+		c.Request.Reservation = api.NewReservationID()
+	}
+	res, err := z.Propose(ctx, c)
+	return res.Boot, err
+}
+
+// bootFixed takes up a plan that its caller selected before. The plan is opened
+// before anything is recorded, so that a bad one changes nothing.
+func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate) (*state.Boot, error) {
+	v := z.store.View()
+	if b, ok := v.Boot(o.Caller.Project, o.Wanted); ok {
+		if string(b.Digest) == string(c.Digest) {
+			return b, nil // a repeat of what was taken up already
+		}
+		return nil, z.refusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", o.Wanted))
+	}
+	layer, err := z.open(v, "", &c.Request, o.Blob)
+	if err != nil {
+		return nil, err
+	}
+	if layer.Expires <= api.InstantOf(z.now()) {
+		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
+	}
+	z.plans.put(bootKey(c.Request.Project, c.Request.Reservation), &planned{layer: *layer})
+	res, err := z.Propose(ctx, c)
+	return res.Boot, err
+}
+
+func bootKey(p api.ProjectID, r api.ReservationID) string { return string(p) + "\x00" + string(r) }
+
+// specs allots the identities of instances from..from+n-1 of a boot that is
+// called name. A single instance has the bare name.
+func specs(name string, from, n int) []api.InstanceSpec {
+	out := make([]api.InstanceSpec, n)
+	for i := range out {
+		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: name}
+		if from+n > 1 {
+			out[i].Name = fmt.Sprintf("%s-%d", name, from+i+1)
+		}
+	}
+	return out
+}
+
+// holdID names an attempt, for this zone and for all below. It is the same on
+// every leader, and tells nothing.
+func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", zone, r.Project, r.Reservation, attempt))
+	return api.HoldID(hex.EncodeToString(sum[:16]))
+}
+
+// runBoot takes an undecided boot to its decision: attempts of select and hold,
+// then commit if min_count is held, else abort. What an earlier leader left
+// undecided is aborted first.
+func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
+	ctx, cancel := context.WithTimeout(ctx, BootTimeout)
+	defer cancel()
+	if err := z.abandon(ctx, b); err != nil {
+		return err
+	}
+	run := &bootRun{z: z, boot: b, attempt: len(b.Attempts)}
+	if b.Fixed {
+		first, ok := z.plans.take(b.ID())
+		if !ok {
+			return z.decide(ctx, b, api.DecisionAbort, "its plan was lost when the leader changed; select again")
+		}
+		run.first = first
+	}
+	reason, err := run.attempts(ctx)
+	if err != nil || run.decided {
+		return err
+	}
+	d := api.DecisionAbort
+	if run.held >= b.Min {
+		d, reason = api.DecisionCommit, ""
+	}
+	return z.decide(ctx, b, d, reason)
+}
+
+func (z *Zone) decide(ctx context.Context, b *state.Boot, d api.Decision, reason string) error {
+	_, err := z.Propose(ctx, command.BootDecide{
+		Stamp: z.stamp(), Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: d, Reason: reason,
+	})
+	if api.CodeOf(err) == api.CodeConflict { // its owner was faster
+		return nil
+	}
+	return err
+}
+
+// abandon aborts the holds of attempts that another leader began.
+func (z *Zone) abandon(ctx context.Context, b *state.Boot) error {
+	v := z.store.View()
+	for _, id := range b.Holds {
+		h, ok := v.Hold("", id)
+		if !ok || h.Decision != api.DecisionPending {
+			continue
+		}
+		if _, err := z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: id, Decision: api.DecisionAbort}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bootRun is one leader's work on one boot.
+type bootRun struct {
+	z       *Zone
+	boot    *state.Boot
+	first   *planned // the plan it came with
+	attempt int      // attempts so far
+	held    int
+	decided bool // the hold's own entry has decided
+}
+
+// attempts selects and holds until max_count is held, nobody offers more, or
+// the attempts are used up. It returns why there are not more.
+func (r *bootRun) attempts(ctx context.Context) (string, error) {
+	reason := "no attempt was left"
+	for r.attempt < api.AttemptsMax {
+		want := r.boot.Request.Count() - r.held
+		req := r.boot.Request
+		req.Groups = append([]api.Group(nil), req.Groups...)
+		req.Groups[0].Count = want
+		plan := r.first
+		if plan == nil {
+			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
+			plan = r.z.plan(sel, r.z.store.View(), &req)
+			cancel()
+		}
+		r.attempt++
+		offered := min(plan.offered(), want)
+		if r.held+offered < r.boot.Min || offered == 0 {
+			reason = fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", r.held+offered, r.boot.Request.Count(), r.boot.Min)
+			return reason, r.short(ctx, plan, want, offered)
+		}
+		h, err := r.hold(ctx, &req, plan, offered)
+		if err != nil || r.decided {
+			return "", err
+		}
+		r.held += len(h.Held())
+		if len(h.Refused) == 0 || r.first != nil {
+			return fmt.Sprintf("no_capacity: %d of %d were held, %d are needed", r.held, r.boot.Request.Count(), r.boot.Min), nil
+		}
+		pause(ctx, replanPause)
+	}
+	return reason, ctx.Err()
+}
+
+// hold logs an attempt with everybody who takes part, claims own slots in the
+// same entry, and asks the children.
+func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int) (*state.Hold, error) {
+	ids := r.boot.Instances
+	if r.attempt > 1 { // an id that was asked for before may live somewhere: never use it twice
+		ids = specs(r.boot.Name, r.held, n)
+	}
+	c, err := holdCommand(r.z.stamp(), &p.layer, &api.HoldRequest{
+		ID: holdID(r.z.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
+		Instances: [][]api.InstanceSpec{ids[:n]}, Metadata: r.boot.Metadata,
+	})
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "zone.boot", "", err)
+	}
+	parties := len(c.Parts)
+	if len(c.Slots) > 0 {
+		parties++
+	}
+	c.Commit = parties == 1 && r.held == 0
+	c.Tale = r.tale(p, req.Count(), n)
+	if c.Plan == "" {
+		c.Expires = api.Forever
+	}
+	res, err := r.z.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	h, err := r.z.askParts(ctx, res.Hold, &p.layer)
+	if err != nil {
+		return nil, err
+	}
+	r.decided = h.Decision != api.DecisionPending
+	return h, nil
+}
+
+func (r *bootRun) tale(p *planned, want, offered int) *api.BootAttempt {
+	return &api.BootAttempt{
+		Attempt: r.attempt, Wanted: want, Short: want - offered, Zones: p.zones, Refusals: p.refusals,
+	}
+}
+
+// short decides a boot that cannot be had, and tells why.
+func (r *bootRun) short(ctx context.Context, p *planned, want, offered int) error {
+	if r.held >= r.boot.Min {
+		return nil
+	}
+	r.decided = true
+	t := r.tale(p, want, offered)
+	t.Short = want
+	c := command.BootDecide{
+		Stamp: r.z.stamp(), Project: r.boot.Request.Project, Reservation: r.boot.Request.Reservation,
+		Decision: api.DecisionAbort, Tale: t,
+		Reason: fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", r.held+offered, r.boot.Request.Count(), r.boot.Min),
+	}
+	_, err := r.z.Propose(ctx, c)
+	if api.CodeOf(err) == api.CodeConflict {
+		return nil
+	}
+	return err
+}
+
+// WaitBoot returns the boot when it has come to an outcome, or as it is when ctx
+// ends, together with the state it was read from.
+func (z *Zone) WaitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID) (*state.Boot, *state.State, error) {
+	return z.waitBoot(ctx, p, r, func(b *state.Boot) bool { return b.State().Outcome() })
+}
+
+func (z *Zone) waitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID, done func(*state.Boot) bool) (*state.Boot, *state.State, error) {
+	v := z.store.View()
+	for {
+		b, ok := v.Boot(p, r)
+		if !ok {
+			return nil, v, api.Errorf(api.CodeNotFound, "no reservation %q", string(r))
+		}
+		if done(b) {
+			return b, v, nil
+		}
+		next, err := z.store.Wait(ctx, v.Index())
+		if err != nil {
+			return b, v, nil //nolint:nilerr // the wait ended before the outcome; the boot as it is answers
+		}
+		v = next
+	}
+}
+
+// WaitDecision returns the boot once it is decided, or as it is after wait,
+// together with the state it was read from.
+func (z *Zone) WaitDecision(ctx context.Context, b *state.Boot, wait time.Duration) (*state.Boot, *state.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return z.waitBoot(ctx, b.Request.Project, b.Request.Reservation, func(b *state.Boot) bool {
+		return b.Decision != api.DecisionPending
+	})
+}

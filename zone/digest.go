@@ -1,0 +1,120 @@
+package zone
+
+import (
+	"berth/api"
+	"berth/buildplan"
+	"berth/capacity"
+	"berth/raftstore/state"
+)
+
+// Digest says of this zone what its neighbours may know: rounded totals over own
+// hosts and everything below, and how many instances of each flavor would fit.
+func (z *Zone) Digest() *api.Digest {
+	v := z.store.View()
+	if v.Zone == "" {
+		return nil
+	}
+	d := &api.Digest{
+		Zone: v.Zone, Sequence: v.Index(), At: v.Now(), Health: "up", Tags: v.Config.Tags,
+		Classes: map[api.ResourceClass]api.ClassTotals{},
+	}
+	h := v.Hosts()
+	for c, t := range h.Totals() {
+		if t.Total > 0 {
+			d.Classes[c] = api.ClassTotals{Total: round(t.Total), Free: roundUp(t.Free), SlotMin: t.SlotMin, SlotMax: t.SlotMax}
+		}
+	}
+	for _, f := range v.Flavors() {
+		if len(d.Sketches) == sketchesMax {
+			break
+		}
+		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: z.fits(v, h, f)})
+	}
+	z.addBelow(v, d)
+	return d
+}
+
+// sketchesMax bounds a digest: flavors beyond it, by id, have no sketch, and no
+// sketch never rules a zone out.
+const sketchesMax = 64
+
+// fitsMax is where a sketch stops counting.
+const fitsMax = 1024
+
+func (z *Zone) fits(v *state.State, h capacity.View, f *api.Flavor) int64 {
+	req := &api.Request{
+		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources, ExtraSpecs: f.ExtraSpecs}},
+		Window: api.Window{Start: api.InstantOf(z.now()), End: api.Forever}, Class: api.Firm,
+	}
+	return quantise(buildplan.Fits(h, req, Filters(v, req), &req.Groups[0], fitsMax))
+}
+
+// addBelow folds in what the children say. A child that has not been heard of
+// lately makes the sum partial.
+func (z *Zone) addBelow(v *state.State, d *api.Digest) {
+	for _, l := range v.Children() {
+		if l.State == api.LinkPaused {
+			continue
+		}
+		below, age, ok := z.digests.Digest(l.Zone)
+		if !ok || age > digestAgeMax {
+			d.Partial = true
+			continue
+		}
+		d.Partial = d.Partial || below.Partial
+		addDigest(d, &below)
+	}
+}
+
+func addDigest(d, below *api.Digest) {
+	for c, t := range below.Classes {
+		sum := d.Classes[c]
+		sum.Total += t.Total
+		sum.Free = min(sum.Free+t.Free, api.AmountMax)
+		sum.SlotMax = max(sum.SlotMax, t.SlotMax)
+		if sum.SlotMin == 0 || t.SlotMin < sum.SlotMin {
+			sum.SlotMin = t.SlotMin
+		}
+		d.Classes[c] = sum
+	}
+	for i := range d.Sketches {
+		d.Sketches[i].Fits += fitsIn(below, d.Sketches[i].Resources)
+	}
+}
+
+// fitsIn returns what a digest says of a shape; 1, so that it is asked, if it
+// says nothing.
+func fitsIn(d *api.Digest, shape api.Resources) int64 {
+	for i := range d.Sketches {
+		if d.Sketches[i].Resources.Equal(shape) {
+			return d.Sketches[i].Fits
+		}
+	}
+	return 1
+}
+
+// step returns the distance between neighbours of n that have three leading
+// binary digits, so that a rounded digest does not count hosts.
+func step(n int64) int64 {
+	s := int64(1)
+	for n/s >= 8 {
+		s *= 2
+	}
+	return s
+}
+
+// round rounds down to three leading binary digits.
+func round(n int64) int64 { return n / step(n) * step(n) }
+
+// roundUp rounds up to three leading binary digits, so that what is rounded
+// never hides free room.
+func roundUp(n int64) int64 { return (n + step(n) - 1) / step(n) * step(n) }
+
+// quantise rounds a count down to a power of two.
+func quantise(n int64) int64 {
+	q := int64(0)
+	for p := int64(1); p <= n; p *= 2 {
+		q = p
+	}
+	return q
+}

@@ -1,0 +1,238 @@
+package zone
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Budgets of the hold protocol.
+const (
+	HoldTimeout   = 10 * time.Second       // for all children of one hold to answer
+	HoldAskAfter  = 15 * time.Second       // after which an undecided hold asks upward
+	peerTimeout   = 5 * time.Second        // one call to another zone
+	retryPause    = 200 * time.Millisecond // between tries of one call
+	retryPauseMax = 5 * time.Second
+)
+
+// Hold takes slots that this zone offered to a parent: its own in one entry of
+// the log, and its children's by passing their part of the plan on. The same
+// hold again gives the same answer, and goes on where the first one was cut off.
+func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+	if err := checkHold(r); err != nil {
+		return nil, err
+	}
+	v := z.store.View()
+	layer, err := z.open(v, parent.Zone, &r.Request, r.Blob)
+	if err != nil {
+		return nil, err
+	}
+	h, known := v.Hold(parent.ID, r.ID)
+	if !known {
+		c, err := holdCommand(z.stamp(), layer, r)
+		if err != nil {
+			return nil, z.refusePlan(&r.Request, err)
+		}
+		c.Origin = parent.ID
+		res, err := z.Propose(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		h = res.Hold
+	} else if h.Plan != layer.Plan && h.Plan != "" {
+		return nil, z.refusePlan(&r.Request, errors.New("the hold took another plan before"))
+	}
+	h, err = z.askParts(ctx, h, layer)
+	if err != nil {
+		return nil, err
+	}
+	a := h.Answer()
+	return &a, nil
+}
+
+// checkHold refuses a malformed hold before anything is opened.
+func checkHold(r *api.HoldRequest) error {
+	if err := r.Request.Validate(); err != nil {
+		return err
+	}
+	if r.ID == "" || len(r.ID) > api.NameMaxBytes || r.Attempt < 1 || r.Attempt > api.AttemptsMax {
+		return api.Errorf(api.CodeInvalid, "a hold needs an id and an attempt from 1 to %d", api.AttemptsMax)
+	}
+	if len(r.Instances) != len(r.Request.Groups) {
+		return api.Errorf(api.CodeInvalid, "a hold needs the instances of each of its %d groups", len(r.Request.Groups))
+	}
+	seen := map[api.InstanceID]bool{}
+	for _, g := range r.Instances {
+		for _, i := range g {
+			if i.ID == "" || len(i.ID) > api.NameMaxBytes || seen[i.ID] {
+				return api.Errorf(api.CodeInvalid, "instance ids must be distinct and 1 to %d bytes", api.NameMaxBytes)
+			}
+			seen[i.ID] = true
+		}
+	}
+	return nil
+}
+
+// holdCommand deals the instances of a hold out to the heads of the plan: the
+// i-th instance of a group goes where the i-th slot of the merged order lies.
+func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (command.Hold, error) {
+	c := command.Hold{
+		Stamp: at, ID: r.ID, Attempt: r.Attempt, Request: r.Request, Plan: l.Plan, Expires: l.Expires,
+		Metadata: r.Metadata, Commit: r.Commit,
+	}
+	if len(l.Groups) != len(r.Instances) {
+		return c, errors.New("the plan has other groups than the hold")
+	}
+	parts := make([]command.Part, len(l.Children))
+	used := make([]bool, len(l.Children))
+	for i := range parts {
+		parts[i] = command.Part{Link: l.Children[i].Link, Instances: make([][]api.InstanceSpec, len(l.Groups))}
+	}
+	for g, specs := range r.Instances {
+		lg := &l.Groups[g]
+		if len(specs) > len(lg.Order) {
+			return c, errors.New("more instances than the plan has slots")
+		}
+		own := 0
+		for i, sp := range specs {
+			src := int(lg.Order[i])
+			if src == 0 {
+				c.Slots = append(c.Slots, command.Slot{Instance: sp, Group: g, Host: lg.Slots[own].Host})
+				own++
+				continue
+			}
+			parts[src-1].Instances[g] = append(parts[src-1].Instances[g], sp)
+			used[src-1] = true
+		}
+		c.Spares = append(c.Spares, spares(lg))
+	}
+	for i := range parts {
+		if used[i] {
+			c.Parts = append(c.Parts, parts[i])
+		}
+	}
+	return c, nil
+}
+
+func spares(g *buildplan.LayerGroup) []api.HostID {
+	out := make([]api.HostID, len(g.Alternates))
+	for i := range g.Alternates {
+		out[i] = g.Alternates[i].Host
+	}
+	return out
+}
+
+// askParts asks the children of a hold that have not answered yet, all at once,
+// and records their answers in one entry. A child that gives no answer within
+// HoldTimeout is recorded as holding nothing; it is told to release later.
+func (z *Zone) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
+	if h.State != api.HoldAsking {
+		return h, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, HoldTimeout)
+	defer cancel()
+	answers := make(chan command.PartAnswer, len(h.Parts))
+	asked := 0
+	for _, p := range h.Parts {
+		if !p.Answered {
+			asked++
+			go func() { answers <- z.askPart(ctx, h, p, l) }()
+		}
+	}
+	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
+	for range asked {
+		c.Answers = append(c.Answers, <-answers)
+	}
+	c.Stamp = z.stamp()
+	// The answers must be recorded even if the budget is spent: leave the deadline.
+	rec, stop := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout)
+	defer stop()
+	res, err := z.Propose(rec, c)
+	return res.Hold, err
+}
+
+// askPart asks one child, again and again while it cannot be reached.
+func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buildplan.Layer) command.PartAnswer {
+	out := command.PartAnswer{Link: p.Link}
+	r := &api.HoldRequest{
+		ID: h.ID, Attempt: h.Attempt, Request: h.Request, Metadata: h.Metadata,
+		Instances: make([][]api.InstanceSpec, len(h.Request.Groups)),
+		Commit:    h.Commit && len(h.Slots) == 0 && len(h.Parts) == 1 && len(h.Refused) == 0,
+	}
+	for _, i := range p.Instances {
+		r.Instances[i.Group] = append(r.Instances[i.Group], i.Spec)
+	}
+	for _, c := range l.Children {
+		if c.Link == p.Link {
+			r.Blob = c.Blob
+		}
+	}
+	for wait := retryPause; ; wait = min(2*wait, retryPauseMax) {
+		link, ok := z.store.View().Link(p.Link)
+		if !ok {
+			return out
+		}
+		call, cancel := context.WithTimeout(ctx, peerTimeout)
+		a, err := z.peers.Hold(call, link, r)
+		cancel()
+		if err == nil {
+			out.Held, out.Committed = a.Held, a.State == api.HoldCommitted
+			return out
+		}
+		if !again(err) || ctx.Err() != nil {
+			z.log.Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
+			return out
+		}
+		pause(ctx, wait)
+	}
+}
+
+// again reports whether a call to another zone may be repeated with hope.
+func again(err error) bool {
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
+		return true
+	default:
+		return errors.Is(err, context.DeadlineExceeded)
+	}
+}
+
+// Decide carries out a parent's decision on its hold. The answer is given when
+// the decision is in this zone's log; children are told afterwards.
+func (z *Zone) Decide(ctx context.Context, parent *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
+	res, err := z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: id, Origin: parent.ID, Decision: d})
+	if err != nil {
+		return nil, err
+	}
+	a := res.Hold.Answer()
+	return &a, nil
+}
+
+// Decision answers a child that asks what became of a hold it was asked for. A
+// hold that nobody here remembers was aborted.
+func (z *Zone) Decision(v *state.State, child *api.Link, id api.HoldID) api.Decision {
+	for _, h := range v.HoldsFor(id) {
+		for _, p := range h.Parts {
+			if p.Link == child.ID {
+				if h.Decision == api.DecisionPending {
+					return api.DecisionPending
+				}
+				return h.DecisionFor(p)
+			}
+		}
+	}
+	return api.DecisionAbort
+}
+
+// ResolveHold decides, by an operator's order, a hold that a parent has left
+// undecided. The parent is told so when it comes back.
+func (z *Zone) ResolveHold(ctx context.Context, origin api.LinkID, id api.HoldID, d api.Decision) error {
+	z.log.Warn("hold is decided by an operator", "hold", id, "decision", d)
+	_, err := z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: id, Origin: origin, Decision: d, Forced: true})
+	return err
+}

@@ -1,0 +1,220 @@
+package zone
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Times of the agent protocol.
+const (
+	AgentBeat        = 2 * time.Second  // how often an agent must be heard at the least
+	HostGraceDefault = 10 * time.Second // silence after which its hosts are down
+)
+
+// beats remembers when each agent was last heard, on this leader. It is a hint
+// that is never needed to replay a decision: what follows from it is proposed.
+type beats struct {
+	mu    sync.Mutex // guards since and last
+	since time.Time
+	last  map[api.AgentID]time.Time
+}
+
+func (b *beats) reset(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since = now
+	clear(b.last)
+}
+
+func (b *beats) heard(a api.AgentID, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last[a] = now
+}
+
+// silent returns for how long an agent was not heard by this leader.
+func (b *beats) silent(a api.AgentID, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, ok := b.last[a]
+	if !ok {
+		last = b.since
+	}
+	return now.Sub(last)
+}
+
+// RegisterHosts records the hosts of an agent and returns their ids in order.
+func (z *Zone) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRegister) (*api.AgentRegistered, error) {
+	if len(r.Hosts) == 0 || len(r.Hosts) > api.HostsPerAgentMax {
+		return nil, api.Errorf(api.CodeInvalid, "an agent must register 1 to %d hosts, got %d", api.HostsPerAgentMax, len(r.Hosts))
+	}
+	names := map[string]bool{}
+	for i := range r.Hosts {
+		if err := checkHost(&r.Hosts[i], names); err != nil {
+			return nil, err
+		}
+	}
+	z.beats.heard(a, z.now())
+	c := command.HostsPut{Stamp: z.stamp(), Agent: a}
+	for _, h := range r.Hosts {
+		c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID(api.NewUUID()), Host: h})
+	}
+	res, err := z.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &api.AgentRegistered{Term: z.store.Term(), Hosts: res.Hosts, Beat: AgentBeat}, nil
+}
+
+func checkHost(h *api.AgentHost, names map[string]bool) error {
+	if err := api.CheckName("host name", h.Name); err != nil {
+		return err
+	}
+	if names[h.Name] {
+		return api.Errorf(api.CodeInvalid, "host %q is named twice", h.Name)
+	}
+	names[h.Name] = true
+	if !h.Pool.Valid() {
+		return api.Errorf(api.CodeInvalid, "pool of host %q must be %q, %q or %q", h.Name, api.PoolOnDemand, api.PoolReservable, api.PoolShared)
+	}
+	if len(h.Inventory) == 0 || len(h.Inventory) > api.ClassesMax {
+		return api.Errorf(api.CodeInvalid, "host %q must have 1 to %d resource classes", h.Name, api.ClassesMax)
+	}
+	for c, inv := range h.Inventory {
+		if !c.Valid() {
+			return api.Errorf(api.CodeInvalid, "resource class %q must be upper case letters, digits and _", string(c))
+		}
+		if err := inv.Validate(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Changes answers a parent's long poll: what changed of the instances made for
+// it after a log index of this zone.
+func (z *Zone) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	v := z.store.View()
+	for {
+		c := v.Changes(parent.ID, after, api.ChangesMax)
+		if len(c.Items) > 0 {
+			return c
+		}
+		next, err := z.store.Wait(ctx, v.Index())
+		if err != nil {
+			return c
+		}
+		v = next
+	}
+}
+
+// Work answers an agent's long poll: the whole list of what should run on each
+// host whose list changed after a generation.
+func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.AgentWorkload, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
+	defer cancel()
+	term := z.store.Term()
+	v := z.store.View()
+	for {
+		z.beats.heard(a, z.now())
+		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 {
+			return workload(v, term, hosts), nil
+		}
+		next, err := z.store.Wait(ctx, v.Index())
+		if err != nil {
+			w := workload(v, term, nil)
+			w.Generation = r.After
+			return w, nil //nolint:nilerr // nothing new came in time; the empty list is the answer
+		}
+		v = next
+	}
+}
+
+func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
+	w := &api.AgentWorkload{Term: term, Generation: v.Index()}
+	for _, n := range v.Nodes() {
+		w.Addresses = append(w.Addresses, n.AgentAddr)
+	}
+	for _, h := range hosts {
+		hw := api.HostWorkload{Host: h.ID, Generation: h.Work}
+		for _, i := range v.OnHost(h.ID) {
+			hw.Instances = append(hw.Instances, workOf(v, i))
+		}
+		w.Hosts = append(w.Hosts, hw)
+	}
+	return w
+}
+
+func workOf(v *state.State, i *api.Instance) api.Workload {
+	w := api.Workload{
+		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
+		Project: i.Project, Stop: i.Status == api.StatusDeleting,
+	}
+	if f, ok := v.Flavor(i.Flavor); ok && f.Resources.Equal(i.Resources) {
+		w.Command = f.Command
+	}
+	return w
+}
+
+// Report folds in what an agent says of its instances.
+func (z *Zone) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (*api.AgentAck, error) {
+	if len(r.Items) > api.ReportsMax {
+		return nil, api.Errorf(api.CodeInvalid, "a report may have at most %d items, got %d", api.ReportsMax, len(r.Items))
+	}
+	z.beats.heard(a, z.now())
+	if len(r.Items) > 0 {
+		if _, err := z.Propose(ctx, command.InstanceReport{Stamp: z.stamp(), Agent: a, Items: r.Items}); err != nil {
+			return nil, err
+		}
+	}
+	return &api.AgentAck{Term: z.store.Term()}, nil
+}
+
+// watchHosts marks hosts down when their agent is silent for too long, and up
+// when it is heard again.
+func (z *Zone) watchHosts(ctx context.Context) {
+	z.every(ctx, AgentBeat/2, func(ctx context.Context) error {
+		v := z.store.View()
+		grace := v.Config.HostGrace
+		if grace == 0 {
+			grace = HostGraceDefault
+		}
+		down := command.HostsState{Stamp: z.stamp(), State: api.HostDown}
+		up := command.HostsState{Stamp: z.stamp(), State: api.HostUp}
+		now := z.now()
+		for _, h := range v.AllHosts() {
+			silent := z.beats.silent(h.Agent, now)
+			switch {
+			case h.State == api.HostUp && silent > grace:
+				down.Hosts = append(down.Hosts, h.ID)
+			case h.State == api.HostDown && silent < grace/2 && z.beats.known(h.Agent):
+				up.Hosts = append(up.Hosts, h.ID)
+			}
+		}
+		for _, c := range []command.HostsState{down, up} {
+			if len(c.Hosts) == 0 {
+				continue
+			}
+			z.log.Info("hosts changed state", "state", c.State, "hosts", len(c.Hosts))
+			if _, err := z.Propose(ctx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// known reports whether this leader has heard the agent at all.
+func (b *beats) known(a api.AgentID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.last[a]
+	return ok
+}

@@ -1,0 +1,159 @@
+// Package zone is the conduct of a zone: it takes a request, looks at a view,
+// plans, proposes and answers, and it runs the loops that only a leader may run.
+//
+// Everything it decides it decides from a view of the replicated state, and
+// everything that must last it proposes to the log. What it keeps in memory are
+// hints (who was heard when) and the plans of calls in flight. It knows no HTTP,
+// no TLS and no Raft: those are handed in.
+package zone
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/buildplan/seal"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Store is the replicated state. All methods may be called concurrently.
+type Store interface {
+	// View returns the latest state applied here. It never waits.
+	View() *state.State
+	// Wait returns the first state after a log index, or ctx's error.
+	Wait(ctx context.Context, after uint64) (*state.State, error)
+	// Propose appends the commands to the log as one entry and returns what
+	// became of each. It fails with CodeUnavailable when nothing was appended,
+	// and with CodeTimeout when the outcome is unknown.
+	Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error)
+	// Linearizable returns a state that holds everything acknowledged before the
+	// call. It fails with CodeUnavailable unless this node leads.
+	Linearizable(ctx context.Context) (*state.State, error)
+	// Term returns the current leadership term.
+	Term() uint64
+}
+
+// Peers calls the zones at the other ends of links. Every method carries the
+// caller's deadline along and returns *api.Error with the other zone's code.
+type Peers interface {
+	Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error)
+	Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error)
+	Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error)
+	Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error)
+	Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error)
+	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
+}
+
+// Digests tells what was last heard of a zone by gossip, and how long ago.
+type Digests interface {
+	Digest(zone api.ZoneID) (d api.Digest, age time.Duration, ok bool)
+}
+
+// Keys opens the sealing keys of a state.
+type Keys interface {
+	// Ring returns the keys, the active one first.
+	Ring(v *state.State) (seal.Keyring, error)
+}
+
+// Zone conducts one zone on one node. Its methods may be called concurrently.
+type Zone struct {
+	store   Store
+	peers   Peers
+	digests Digests
+	keys    Keys
+	now     func() time.Time
+	log     *slog.Logger
+
+	plans plans // sealed plans of boots in flight on this leader
+	beats beats // when each agent was last heard
+}
+
+// Config is what a zone is made of.
+type Config struct {
+	Store   Store
+	Peers   Peers
+	Digests Digests
+	Keys    Keys
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// New returns a zone. Nothing runs until Lead is called.
+func New(c Config) *Zone {
+	return &Zone{
+		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, log: c.Log,
+		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
+	}
+}
+
+// View returns the latest state applied on this node.
+func (z *Zone) View() *state.State { return z.store.View() }
+
+// Store returns the replicated state that the zone conducts.
+func (z *Zone) Store() Store { return z.store }
+
+func (z *Zone) stamp() command.Stamp { return command.Stamp{At: api.InstantOf(z.now())} }
+
+// Stamp returns the time for a command that is proposed now.
+func (z *Zone) Stamp() command.Stamp { return z.stamp() }
+
+// Propose appends one command and returns what became of it, its refusal as the
+// error.
+func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, error) {
+	rs, err := z.store.Propose(ctx, c)
+	if err != nil {
+		return state.Result{}, err
+	}
+	return rs[0], rs[0].Err
+}
+
+// Latest returns a state that holds everything acknowledged before the call.
+func (z *Zone) Latest(ctx context.Context) (*state.State, error) { return z.store.Linearizable(ctx) }
+
+type depthKey struct{}
+
+// WithDepth notes how many links a call has crossed to get here.
+func WithDepth(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, depthKey{}, n)
+}
+
+// Depth returns how many links a call has crossed to get here; 0 for a caller
+// of this zone's own.
+func Depth(ctx context.Context) int {
+	n, _ := ctx.Value(depthKey{}).(int)
+	return n
+}
+
+// plans holds, by boot, a plan that came with its request. It is memory only: a
+// boot whose plan is lost with its leader is aborted.
+type plans struct {
+	mu sync.Mutex // guards of
+	of map[string]*planned
+}
+
+func (p *plans) put(boot string, pl *planned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[boot] = pl
+}
+
+func (p *plans) take(boot string) (*planned, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl, ok := p.of[boot]
+	delete(p.of, boot)
+	return pl, ok
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
