@@ -82,8 +82,7 @@ func (s *Store) Restore(ctx context.Context, from io.Reader) error {
 	defer s.ready.Store(0)
 	err = s.await(ctx, func() error {
 		meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: a.Index, Term: a.Term, Size: a.payload.Size()}
-		err := s.raft.Restore(meta, a.payload, s.cfg.Timeout)
-		return errors.Join(err, f.Close())
+		return errors.Join(s.raft.Restore(meta, a.payload, s.cfg.Timeout), f.Close())
 	})
 	if errors.Is(err, errClosing) {
 		return errors.Join(closed(op), f.Close())

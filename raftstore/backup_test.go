@@ -105,9 +105,9 @@ func TestDamagedBackupChangesNothing(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, n.Restore(gone, bytes.NewReader(b)), context.Canceled)
+	require.ErrorIs(t, n.Restore(gone, bytes.NewReader(b)), context.Canceled)
 	_, _, err = n.Snapshot(gone)
-	assert.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, context.Canceled)
 
 	assert.Same(t, before, n.View())
 	assert.Equal(t, last, n.raft.LastIndex())
@@ -121,7 +121,7 @@ func TestBackupLimit(t *testing.T) {
 	b, _ := n.backup()
 	size := int64(len(b))
 	_, err := receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	_, err = receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
 	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
 }
@@ -157,7 +157,7 @@ func TestArchiveNoticesEveryBit(t *testing.T) {
 func TestArchiveHeaderLimit(t *testing.T) {
 	fixed := len(mustHeader(t, archiveHeader{Members: make([]byte, headerMaxBytes/2)})) - headerMaxBytes/2
 	_, err := beginArchive(io.Discard, archiveHeader{Members: make([]byte, headerMaxBytes-fixed)})
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	_, err = beginArchive(io.Discard, archiveHeader{Members: make([]byte, headerMaxBytes-fixed+1)})
 	assert.Error(t, err)
 }
@@ -175,10 +175,10 @@ func TestSnapshotStore(t *testing.T) {
 	require.NoError(t, err)
 	members := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "h:1"}}}
 	write := func(index uint64) raft.SnapshotSink {
-		sink, err := s.Create(raft.SnapshotVersionMax, index, 3, members, 2, nil)
-		require.NoError(t, err)
-		_, err = sink.Write([]byte{byte(index)})
-		require.NoError(t, err)
+		sink, failed := s.Create(raft.SnapshotVersionMax, index, 3, members, 2, nil)
+		require.NoError(t, failed)
+		_, failed = sink.Write([]byte{byte(index)})
+		require.NoError(t, failed)
 		return sink
 	}
 	_, err = s.Create(raft.SnapshotVersionMin, 1, 1, members, 1, nil)
@@ -195,19 +195,19 @@ func TestSnapshotStore(t *testing.T) {
 		require.NoError(t, sink.Cancel(), "too late")
 	}
 	check := func(s *snapshots) {
-		list, err := s.List()
-		require.NoError(t, err)
+		list, failed := s.List()
+		require.NoError(t, failed)
 		require.Len(t, list, snapshotsKept)
 		for i, want := range []uint64{7, 6} {
 			assert.Equal(t, want, list[i].Index)
-			meta, r, err := s.Open(list[i].ID)
-			require.NoError(t, err)
+			meta, r, failed := s.Open(list[i].ID)
+			require.NoError(t, failed)
 			assert.Equal(t, list[i], meta)
 			assert.Equal(t, members, meta.Configuration)
 			assert.Equal(t, uint64(2), meta.ConfigurationIndex)
 			assert.Equal(t, int64(1), meta.Size)
-			b, err := io.ReadAll(r)
-			require.NoError(t, err)
+			b, failed := io.ReadAll(r)
+			require.NoError(t, failed)
 			assert.Equal(t, []byte{byte(want)}, b)
 			require.NoError(t, r.Close())
 		}

@@ -44,7 +44,7 @@ func openStores(cfg Config) (st stores, err error) {
 	if m := cfg.Memory; m != nil {
 		return stores{m.log, m.log, &m.snaps, func() error { return nil }}, nil
 	}
-	if err := prepareDir(cfg.Dir, cfg.ID); err != nil {
+	if err = prepareDir(cfg.Dir, cfg.ID); err != nil {
 		return stores{}, err
 	}
 	bolt, err := openBolt(filepath.Join(cfg.Dir, logFile)) // and lock out other processes
@@ -56,7 +56,7 @@ func openStores(cfg Config) (st stores, err error) {
 			err = errors.Join(err, bolt.Close())
 		}
 	}()
-	if err := sweep(cfg.Dir); err != nil {
+	if err = sweep(cfg.Dir); err != nil {
 		return stores{}, err
 	}
 	snaps, err := openSnapshots(filepath.Join(cfg.Dir, snapshotDir), cfg.ID)
@@ -194,7 +194,7 @@ func writeIdentity(path string, id identity) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return renameDurably(temp, path)

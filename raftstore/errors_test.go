@@ -114,7 +114,7 @@ func TestReadFailures(t *testing.T) {
 }
 
 func TestChangeFailures(t *testing.T) {
-	assert.NoError(t, changeFailure("op", nil, 0))
+	require.NoError(t, changeFailure("op", nil, 0))
 	assert.Equal(t, api.CodeConflict, api.CodeOf(changeFailure("op", errors.New("no voter left"), 0)))
 	assert.Equal(t, api.CodeUnavailable, api.CodeOf(changeFailure("op", raft.ErrNotLeader, 0)))
 	assert.Equal(t, api.CodeTimeout, api.CodeOf(changeFailure("op", raft.ErrLeadershipLost, 9)))

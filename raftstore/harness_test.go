@@ -123,31 +123,31 @@ type node struct {
 }
 
 // start opens and runs a store until the test ends or stop is called.
-func start(t testing.TB, cfg Config) *node {
-	t.Helper()
+func start(tb testing.TB, cfg Config) *node {
+	tb.Helper()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Stream == nil {
 		l, err := net.Listen("tcp", cmpOr(cfg.Advertise, "127.0.0.1:0"))
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		cfg.Stream, cfg.Advertise = tcp{l}, l.Addr().String()
 	}
 	if cfg.Timing == (Timing{}) {
 		cfg.Timing = quick
 	}
 	s, err := Open(cfg)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
-	n := &node{Store: s, t: t, cfg: cfg}
+	n := &node{Store: s, t: tb, cfg: cfg}
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		<-ran
-		require.NoError(t, s.Close())
+		require.NoError(tb, s.Close())
 	})
-	t.Cleanup(n.stop)
+	tb.Cleanup(n.stop)
 	return n
 }
 
@@ -174,10 +174,10 @@ func (n *node) restart() *node {
 // patience is more than any step needs; it ends a test that hangs.
 const patience = 20 * time.Second
 
-func within(t testing.TB) context.Context {
-	t.Helper()
+func within(tb testing.TB) context.Context {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	return ctx
 }
 
@@ -189,9 +189,9 @@ func (n *node) leads() *node {
 }
 
 // leaderOf waits until one of nodes leads.
-func leaderOf(t testing.TB, nodes ...*node) *node {
-	t.Helper()
-	ctx, cancel := context.WithCancel(within(t))
+func leaderOf(tb testing.TB, nodes ...*node) *node {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(within(tb))
 	defer cancel()
 	found := make(chan *node, len(nodes))
 	var wg sync.WaitGroup
@@ -207,7 +207,7 @@ func leaderOf(t testing.TB, nodes ...*node) *node {
 	select {
 	case first = <-found:
 	case <-ctx.Done():
-		t.Fatal("nobody leads")
+		tb.Fatal("nobody leads")
 	}
 	cancel()
 	wg.Wait()
@@ -252,10 +252,10 @@ func (n *node) sees(id, addr string) {
 }
 
 // join starts a node in memory that is no member yet.
-func (n *network) join(t testing.TB, id api.NodeID) *node {
-	t.Helper()
+func (n *network) join(tb testing.TB, id api.NodeID) *node {
+	tb.Helper()
 	at := string(id) + ":1"
-	return start(t, Config{ID: id, Memory: NewMemory(), Advertise: at, Stream: n.listen(at), Timing: LAN()})
+	return start(tb, Config{ID: id, Memory: NewMemory(), Advertise: at, Stream: n.listen(at), Timing: LAN()})
 }
 
 // catchUp waits until n has applied all that from has.
@@ -266,20 +266,20 @@ func (n *node) catchUp(from *node) {
 }
 
 // solo starts a zone of one node on a disk.
-func solo(t testing.TB, change func(*Config)) *node {
-	t.Helper()
-	cfg := Config{ID: "n1", Dir: t.TempDir(), Bootstrap: true}
+func solo(tb testing.TB, change func(*Config)) *node {
+	tb.Helper()
+	cfg := Config{ID: "n1", Dir: tb.TempDir(), Bootstrap: true}
 	if change != nil {
 		change(&cfg)
 	}
-	n := start(t, cfg).leads()
+	n := start(tb, cfg).leads()
 	n.must(initZone())
 	return n
 }
 
 // trio starts a zone of three voters. With a network it is in memory, else on disk.
-func trio(t testing.TB, over *network, change func(*Config)) []*node {
-	t.Helper()
+func trio(tb testing.TB, over *network, change func(*Config)) []*node {
+	tb.Helper()
 	var nodes []*node
 	for i := range 3 {
 		cfg := Config{ID: api.NodeID(fmt.Sprintf("n%d", i+1)), Bootstrap: i == 0}
@@ -289,18 +289,18 @@ func trio(t testing.TB, over *network, change func(*Config)) []*node {
 			cfg.Stream = over.listen(cfg.Advertise)
 			cfg.Timing = LAN()
 		} else {
-			cfg.Dir = t.TempDir()
+			cfg.Dir = tb.TempDir()
 			cfg.Timing = steady
 		}
 		if change != nil {
 			change(&cfg)
 		}
-		n := start(t, cfg)
+		n := start(tb, cfg)
 		if nodes = append(nodes, n); i == 0 {
 			n.leads().must(initZone())
 			continue
 		}
-		require.NoError(t, nodes[0].AddVoter(within(t), n.ID(), n.cfg.Advertise))
+		require.NoError(tb, nodes[0].AddVoter(within(tb), n.ID(), n.cfg.Advertise))
 	}
 	for _, n := range nodes[1:] { // one that has not heard of another would not vote for it
 		n.catchUp(nodes[0])

@@ -16,7 +16,7 @@ func TestTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := trio(t, newNetwork(), nil)
 		term := nodes[0].Term()
-		assert.NoError(t, nodes[0].Transfer(t.Context(), "n1"), "to itself does nothing")
+		require.NoError(t, nodes[0].Transfer(t.Context(), "n1"), "to itself does nothing")
 		assert.Equal(t, api.CodeNotFound, api.CodeOf(nodes[0].Transfer(t.Context(), "nobody")))
 		assert.Equal(t, api.CodeUnavailable, api.CodeOf(nodes[1].Transfer(t.Context(), "n1")))
 		require.NoError(t, nodes[0].Transfer(t.Context(), "n3"))

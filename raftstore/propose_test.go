@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,14 +77,14 @@ func TestBatchOrder(t *testing.T) {
 		wg.Go(func() {
 			id := fmt.Sprint("c", c)
 			for i := range calls {
-				r, err := n.Propose(within(t), put(id, fmt.Sprint(i, "-first")), refusable(), put(id, fmt.Sprint(i)))
-				if !assert.NoError(t, err) || !assert.Len(t, r, 3) {
+				r, err := n.Propose(within(t), put(id, fmt.Sprint(i, "-first")), refusable(), put(id, strconv.Itoa(i)))
+				if !require.NoError(t, err) || !assert.Len(t, r, 3) {
 					return
 				}
-				assert.NoError(t, r[0].Err)
+				require.NoError(t, r[0].Err)
 				assert.Error(t, r[1].Err)
 				assert.NoError(t, r[2].Err)
-				assert.Equal(t, fmt.Sprint(i), addrOf(n.View(), id))
+				assert.Equal(t, strconv.Itoa(i), addrOf(n.View(), id))
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 	logger := newRaftLog(s.cfg.Log, &s.quiet)
 	conf := raftConfig(s.cfg)
 	conf.Logger = logger
-	if err := raft.ValidateConfig(conf); err != nil {
+	if err = raft.ValidateConfig(conf); err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Open", "the timing does not fit together", err)
 	}
 	transport := newTransport(s.cfg, logger)
@@ -90,7 +90,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 		}
 	}()
 	if s.cfg.Bootstrap {
-		err := raft.BootstrapCluster(conf, s.stores.logs, s.stores.stable, s.stores.snapshots, transport,
+		err = raft.BootstrapCluster(conf, s.stores.logs, s.stores.stable, s.stores.snapshots, transport,
 			raft.Configuration{Servers: []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}})
 		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) { // it is there already
 			return nil, fmt.Errorf("making a zone of one node: %w", err)

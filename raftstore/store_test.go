@@ -26,9 +26,9 @@ func TestOneNode(t *testing.T) {
 	before := n.View()
 	r := n.must(put("a", "1"), refusable(), put("a", "2"))
 	require.Len(t, r, 3)
-	assert.NoError(t, r[0].Err)
+	require.NoError(t, r[0].Err)
 	assert.Equal(t, api.CodeNotFound, api.CodeOf(r[1].Err), "results are in the order of the commands")
-	assert.NoError(t, r[2].Err)
+	require.NoError(t, r[2].Err)
 	assert.Equal(t, "2", addrOf(n.View(), "a"), "a proposer reads its own write")
 	assert.Empty(t, addrOf(before, "a"), "a view never changes")
 
@@ -191,7 +191,7 @@ func TestWaitWakesAll(t *testing.T) {
 	for range 1000 {
 		wg.Go(func() {
 			st, err := n.Wait(within(t), at)
-			assert.NoError(t, err)
+			require.NoError(t, err)
 			assert.Equal(t, "1", addrOf(st, "a"))
 		})
 	}
@@ -229,12 +229,12 @@ func TestUnreadableEntryStopsTheNode(t *testing.T) {
 			future := n.raft.Apply(entry, patience)
 			require.NoError(t, future.Error())
 			require.ErrorIs(t, <-told, errEntry)
-			assert.ErrorIs(t, future.Response().(error), errBroken)
+			require.ErrorIs(t, future.Response().(error), errBroken)
 			assert.Same(t, before, n.View(), "nothing is applied from there on")
-			assert.Error(t, n.raft.Snapshot().Error(), "and nothing that lacks the entry is kept")
+			require.Error(t, n.raft.Snapshot().Error(), "and nothing that lacks the entry is kept")
 			after := n.raft.Apply(entryOf(t, put("a", "2")), patience)
 			require.NoError(t, after.Error())
-			assert.ErrorIs(t, after.Response().(error), errBroken)
+			require.ErrorIs(t, after.Response().(error), errBroken)
 			assert.Equal(t, "1", addrOf(n.View(), "a"))
 		})
 	}
@@ -256,10 +256,10 @@ func TestRunReportsTheStop(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func entryOf(t testing.TB, cmds ...command.Command) []byte {
-	t.Helper()
+func entryOf(tb testing.TB, cmds ...command.Command) []byte {
+	tb.Helper()
 	b, err := encodeCommands(cmds)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return b
 }
 
@@ -268,8 +268,8 @@ func TestPanicInApplyStopsTheNode(t *testing.T) {
 	f := newFSM(func(err error) { told = err })
 	f.live = nil // applying to nothing panics
 	answer := f.Apply(logEntry(1, entryOf(t, put("a", "1"))))
-	assert.ErrorIs(t, answer.(error), errBroken)
-	assert.ErrorIs(t, told, errBroken)
+	require.ErrorIs(t, answer.(error), errBroken)
+	require.ErrorIs(t, told, errBroken)
 	assert.ErrorContains(t, told, "panic")
 }
 
@@ -296,7 +296,7 @@ func TestLoadAllWantsAllOfIt(t *testing.T) {
 	_, err := loadAll(&chunked{m.b})
 	require.NoError(t, err)
 	_, err = loadAll(&chunked{m.b[:len(m.b)-1]})
-	assert.Error(t, err)
+	require.Error(t, err)
 	_, err = loadAll(&chunked{append(m.b, make([]byte, 1<<20)...)})
 	assert.Error(t, err)
 }

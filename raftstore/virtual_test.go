@@ -37,13 +37,13 @@ func TestPartitionsInVirtualTime(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 						_, err := n.Propose(ctx, put(id, "x"))
 						cancel()
-						switch api.CodeOf(err) {
-						case "":
+						switch code := api.CodeOf(err); {
+						case err == nil:
 							acked[id] = true
-						case api.CodeUnavailable:
+						case code == api.CodeUnavailable:
 							refusedIDs[id] = true
 						default:
-							require.Equal(t, api.CodeTimeout, api.CodeOf(err), "seed %d: %v", seed, err)
+							require.Equal(t, api.CodeTimeout, code, "seed %d: %v", seed, err)
 						}
 					}
 					time.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
@@ -93,7 +93,7 @@ func TestCutOffLeader(t *testing.T) {
 		over.cut(old.cfg.Advertise, true)
 		_, err := old.Propose(t.Context(), put("a", "lost"))
 		assert.Equal(t, api.CodeTimeout, api.CodeOf(err), "it was written here, and may survive")
-		assert.ErrorIs(t, <-cause, ErrDeposed)
+		require.ErrorIs(t, <-cause, ErrDeposed)
 		_, err = old.Linearizable(t.Context())
 		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
 		age, heard := old.Age(time.Now().Add(time.Minute))
