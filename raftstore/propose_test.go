@@ -72,25 +72,33 @@ func TestBatchOrder(t *testing.T) {
 	n := solo(t, nil)
 	start := n.raft.LastIndex()
 	const callers, calls = 64, 20
-	var wg sync.WaitGroup
+	failed := make(chan error, callers)
 	for c := range callers {
-		wg.Go(func() {
-			id := fmt.Sprint("c", c)
-			for i := range calls {
-				r, err := n.Propose(within(t), put(id, fmt.Sprint(i, "-first")), refusable(), put(id, strconv.Itoa(i)))
-				if !require.NoError(t, err) || !assert.Len(t, r, 3) {
-					return
-				}
-				require.NoError(t, r[0].Err)
-				assert.Error(t, r[1].Err)
-				assert.NoError(t, r[2].Err)
-				assert.Equal(t, strconv.Itoa(i), addrOf(n.View(), id))
-			}
-		})
+		go func() { failed <- proposeInTurn(n, fmt.Sprint("c", c), calls) }()
 	}
-	wg.Wait()
+	for range callers {
+		require.NoError(t, <-failed)
+	}
 	entries := n.raft.LastIndex() - start
 	assert.Less(t, entries, uint64(callers*calls/2), "they shared entries")
+}
+
+// proposeInTurn makes calls of three commands each, and says which answer is wrong.
+func proposeInTurn(n *node, id string, calls int) error {
+	for i := range calls {
+		want := strconv.Itoa(i)
+		r, err := n.Propose(within(n.t), put(id, want+"-first"), refusable(), put(id, want))
+		if err != nil {
+			return err
+		}
+		if len(r) != 3 || r[0].Err != nil || r[1].Err == nil || r[2].Err != nil {
+			return fmt.Errorf("%s got another's results: %v", id, r)
+		}
+		if got := addrOf(n.View(), id); got != want {
+			return fmt.Errorf("%s proposed %s and sees %s", id, want, got)
+		}
+	}
+	return nil
 }
 
 func someProposal(bytes, count int) *proposal {
