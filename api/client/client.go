@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -157,6 +158,7 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
 		return nil, err
 	}
 	var pause pauses
+	lost := false // an attempt may have done it, and its answer was lost
 	for attempt := 1; ; attempt++ {
 		answer, err := c.once(ctx, q, target, body)
 		switch {
@@ -165,13 +167,14 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
 				see(answer)
 			}
 			return answer.Body, nil
-		case attempt > 1 && q.ends && api.CodeOf(err) == api.CodeNotFound:
-			return nil, nil // an attempt before this one did it, and its answer was lost
+		case lost && q.ends && api.CodeOf(err) == api.CodeNotFound:
+			return nil, nil
 		case !q.repeats || attempt == AttemptsMax || !passing(err) || ctx.Err() != nil:
 			return nil, err
 		}
+		lost = lost || uncertain(err)
 		if pause.wait(ctx, attempt, retryAfter(err)) != nil {
-			return nil, err
+			return nil, api.Wrap(api.CodeTimeout, q.op, api.MessageOf(err), errors.Join(ctx.Err(), err))
 		}
 	}
 }

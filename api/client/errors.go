@@ -106,6 +106,13 @@ func passing(err error) bool {
 	}
 }
 
+// uncertain reports whether the call that failed with err may have been carried
+// out all the same. A call that a zone refused has changed nothing.
+func uncertain(err error) bool {
+	_, refused := errors.AsType[*Refused](err)
+	return !refused || api.CodeOf(err) == api.CodeTimeout
+}
+
 // retryAfter returns what the zone asked for with err, 0 if it did not.
 func retryAfter(err error) time.Duration {
 	if r, ok := errors.AsType[*Refused](err); ok {

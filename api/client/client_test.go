@@ -1,0 +1,354 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/internal/golden"
+)
+
+// at returns a client of a server that h is.
+func at(t *testing.T, h http.HandlerFunc) *client.Client {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	c, err := client.New(client.Config{Addr: srv.URL, Token: "berth_id_secret"})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// answers is a handler that answers everything with one body.
+func answers(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, cfg := range map[string]client.Config{
+		"no address":     {},
+		"no scheme":      {Addr: "zone.example:7600"},
+		"another scheme": {Addr: "ftp://zone.example"},
+		"clear text":     {Addr: "http://zone.example:7600"},
+		"userinfo":       {Addr: "https://a:b@zone.example"},
+		"a query":        {Addr: "https://zone.example?a=b"},
+		"two lines":      {Addr: "https://zone.example", Token: "a\nb"},
+		"no PEM":         {Addr: "https://zone.example", CACert: []byte("nothing")},
+		"two kinds of trust": {
+			Addr: "https://zone.example", CACert: []byte("x"), HTTP: http.DefaultClient,
+		},
+	} {
+		_, err := client.New(cfg)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), name)
+	}
+	for _, addr := range []string{"http://127.0.0.1:1", "http://[::1]:1", "http://localhost", "https://zone.example:7600/"} {
+		_, err := client.New(client.Config{Addr: addr})
+		assert.NoError(t, err, addr)
+	}
+}
+
+// everyCall makes each call once; what it returns is checked elsewhere.
+func everyCall(ctx context.Context, c *client.Client) []func() error {
+	count := 3
+	wish := api.ServerCreate{Name: "web", FlavorRef: "small", MaxCount: &count}
+	plan := wish
+	plan.Reservation, plan.Blob, plan.ReturnRes = "r-1", []byte("sealed"), true
+	name, offset, scale, paused, enabled, pool := "west", int64(-5), int64(2), api.LinkPaused, false, api.PoolShared
+	o := client.ListOptions{Limit: 10, Marker: "m"}
+	do := func(_ any, err error) error { return err }
+	return []func() error{
+		func() error { return do(c.Select(ctx, wish)) },
+		func() error { return do(c.Boot(ctx, wish, "my-key")) },
+		func() error { return do(c.Reservations(ctx, o)) },
+		func() error { return do(c.Reservation(ctx, "r-1", 0)) },
+		func() error { return do(c.Reservation(ctx, "r/1 ?", 30*time.Second)) },
+		func() error { return do(c.Reservation(ctx, "r-1", time.Hour)) },
+		func() error { return do(c.Release(ctx, "r-1", time.Second)) },
+		func() error { return do(c.CreateServer(ctx, plan, "my-key")) },
+		func() error { return do(c.Servers(ctx, client.ServerQuery{}, client.ListOptions{})) },
+		func() error {
+			return do(c.Servers(ctx, client.ServerQuery{Reservation: "r-1", Name: "we", Status: "ACTIVE", AllProjects: true}, o))
+		},
+		func() error { return do(c.Server(ctx, "i-1")) },
+		func() error { return c.DeleteServer(ctx, "i-1") },
+		func() error { return do(c.Flavors(ctx, o)) },
+		func() error { return do(c.Flavor(ctx, "small")) },
+		func() error {
+			return do(c.CreateFlavor(ctx, client.FlavorSpec{Name: "small", VCPUs: 1, RAM: 512, Disk: 10, Command: []string{"/bin/true"}}))
+		},
+		func() error {
+			return do(c.UpdateFlavor(ctx, "small", client.FlavorSpec{Name: "small", Resources: api.Resources{"VCPU": 2}}))
+		},
+		func() error { return c.DeleteFlavor(ctx, "small") },
+		func() error { return do(c.Zones(ctx, o)) },
+		func() error { return do(c.Zone(ctx, "west")) },
+		func() error { return do(c.ZoneInfo(ctx)) },
+		func() error {
+			return do(c.CreateLinkToken(ctx, client.ZoneSpec{Name: &name, Offset: &offset, Scale: &scale}))
+		},
+		func() error { return do(c.LinkZone(ctx, "token", "east")) },
+		func() error { return do(c.UpdateZone(ctx, "west", client.ZoneSpec{State: &paused})) },
+		func() error { return c.DeleteZone(ctx, "west") },
+		func() error { return do(c.Hosts(ctx, o)) },
+		func() error { return do(c.Host(ctx, "h1")) },
+		func() error {
+			return do(c.UpdateHost(ctx, "h1", client.HostSpec{Enabled: &enabled, Pool: &pool, Generation: 7}))
+		},
+		func() error { return c.DeleteHost(ctx, "h1") },
+		func() error { return do(c.Members(ctx)) },
+		func() error { return c.RemoveMember(ctx, "n3") },
+		func() error { return c.Transfer(ctx, "n2") },
+		func() error { return do(c.Snapshot(ctx, io.Discard)) },
+		func() error { return c.Restore(ctx, strings.NewReader("state")) },
+		func() error { return do(c.Tokens(ctx)) },
+		func() error {
+			return do(c.CreateToken(ctx, client.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{"member"}, TTL: client.Duration(time.Hour)}))
+		},
+		func() error { return c.DeleteToken(ctx, "t1") },
+		func() error { return do(c.CreateJoinToken(ctx, client.JoinTokenSpec{Kind: "agent", Name: "a1"})) },
+		func() error { return do(c.Join(ctx, api.JoinBody{Token: "token", CSR: []byte("csr")})) },
+		func() error { return do(c.Config(ctx)) },
+		func() error {
+			return do(c.SetConfig(ctx, client.ZoneConfig{Costs: []api.CostWeight{{Name: "spread", Weight: 2}}, PlanTTL: client.Duration(time.Minute)}))
+		},
+		func() error { return c.RotateKeyring(ctx) },
+		func() error { return do(c.Holds(ctx)) },
+		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
+	}
+}
+
+// echo answers every call with something of the right shape.
+const echo = `{
+  "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [],
+  "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
+  "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": []
+}`
+
+func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {
+	var said bytes.Buffer
+	c := at(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, "Bearer berth_id_secret", r.Header.Get("Authorization"))
+		fmt.Fprintf(&said, "%s %s\n", r.Method, r.URL.RequestURI())
+		if k := r.Header.Get(api.HeaderIdempotencyKey); k != "" {
+			fmt.Fprintf(&said, "  key %s\n", k)
+		}
+		if len(body) > 0 {
+			fmt.Fprintf(&said, "  %s: %s\n", r.Header.Get("Content-Type"), body)
+		}
+		answers(http.StatusOK, echo)(w, r)
+	})
+	for i, call := range everyCall(t.Context(), c) {
+		require.NoError(t, call(), "call %d", i)
+	}
+	golden.Check(t, "testdata/calls.txt", said.Bytes())
+}
+
+func TestRefusalsKeepCodeSentenceAndRequestID(t *testing.T) {
+	c := at(t, answers(http.StatusConflict, `{"error": {"code": "no_capacity", "message": "3 of 5 fit", "request_id": "req-9"}}`))
+	for i, call := range everyCall(t.Context(), c) {
+		err := call()
+		e, ok := errors.AsType[*api.Error](err)
+		require.True(t, ok, "call %d", i)
+		assert.Equal(t, api.CodeNoCapacity, e.Code)
+		assert.Equal(t, "3 of 5 fit", e.Msg)
+		assert.True(t, strings.HasPrefix(e.Op, "client."), e.Op)
+		assert.Equal(t, api.RequestID("req-9"), client.RequestIDOf(err))
+	}
+	assert.Empty(t, client.RequestIDOf(errors.New("another")))
+}
+
+func TestRefusalsOfOthersThanZones(t *testing.T) {
+	for status, code := range map[int]api.Code{
+		http.StatusUnauthorized: api.CodeUnauthenticated, http.StatusForbidden: api.CodeForbidden,
+		http.StatusNotFound: api.CodeNotFound, http.StatusTeapot: api.CodeInternal,
+		http.StatusInternalServerError: api.CodeInternal, http.StatusFound: api.CodeInternal,
+	} {
+		c := at(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "https://elsewhere.example")
+			w.Header().Set(api.HeaderRequestID, "req-8")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<html>")
+		})
+		_, err := c.ZoneInfo(t.Context())
+		assert.Equal(t, code, api.CodeOf(err), "status %d", status)
+		assert.Equal(t, api.RequestID("req-8"), client.RequestIDOf(err))
+	}
+}
+
+func TestStrangeAnswers(t *testing.T) {
+	for _, body := range []string{``, `[]`, `{}`, `{"zone": 1, "zones": 1}`, `{"zones": [], "next_marker": 1, "zone": ""}`} {
+		c := at(t, answers(http.StatusOK, body))
+		_, err := c.Zone(t.Context(), "west")
+		assert.Equal(t, api.CodeInternal, api.CodeOf(err), body)
+		_, err = c.Zones(t.Context(), client.ListOptions{})
+		assert.Equal(t, api.CodeInternal, api.CodeOf(err), body)
+	}
+}
+
+func TestAnswersOfNewerZonesAreRead(t *testing.T) {
+	c := at(t, answers(http.StatusOK, `{"zone": {"name": "west", "colour": "blue"}, "extra": 1}`))
+	z, err := c.Zone(t.Context(), "west")
+	require.NoError(t, err)
+	assert.Equal(t, "west", z.Name)
+}
+
+func TestAnswerIsHandedOnAsItCame(t *testing.T) {
+	const body = `{"zone": {"name": "west",  "colour": "blue"}}`
+	c := at(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(api.HeaderIndex, "42")
+		w.Header().Set(api.HeaderRequestID, "req-7")
+		answers(http.StatusOK, body)(w, r)
+	})
+	var got client.Answer
+	_, err := c.Zone(client.WithAnswer(t.Context(), func(a client.Answer) { got = a }), "west")
+	require.NoError(t, err)
+	assert.Equal(t, client.Answer{Body: []byte(body), Index: 42, RequestID: "req-7"}, got)
+}
+
+func TestPages(t *testing.T) {
+	c := at(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("marker") == "" {
+			answers(http.StatusOK, `{"hosts": [{"name": "a"}], "next_marker": "a"}`)(w, r)
+			return
+		}
+		answers(http.StatusOK, `{"hosts": [{"name": "b"}]}`)(w, r)
+	})
+	p, err := c.Hosts(t.Context(), client.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, p.Items, 1)
+	p, err = c.Hosts(t.Context(), client.ListOptions{Marker: p.Next})
+	require.NoError(t, err)
+	assert.Equal(t, "b", p.Items[0].Name)
+	assert.Empty(t, p.Next)
+}
+
+func TestNamesCannotLeaveTheirPlace(t *testing.T) {
+	c := at(t, func(http.ResponseWriter, *http.Request) { t.Error("called") })
+	for _, name := range []string{"", ".", ".."} {
+		_, err := c.Host(t.Context(), name)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), name)
+	}
+}
+
+func TestSelectAnswerCarriesThePlan(t *testing.T) {
+	c := at(t, answers(http.StatusOK, `{"reservation_id": "r-1", "weights": [[1, 2]], "blob": "c2VhbGVk", "expires_in_ms": 60000,
+		"zones": [{"zone": "west", "outcome": "answered", "wanted": 2, "offered": 2, "short": 0}], "refusals": []}`))
+	a, err := c.Select(t.Context(), api.ServerCreate{})
+	require.NoError(t, err)
+	assert.Equal(t, []byte("sealed"), a.Blob)
+	assert.Equal(t, int64(60000), a.ExpiresInMS)
+	assert.Equal(t, [][]int64{{1, 2}}, a.Weights)
+	assert.Equal(t, "west", a.Zones[0].Zone)
+}
+
+// bootOf returns a wish whose body has so many bytes.
+func bootOf(t *testing.T, size int) api.ServerCreate {
+	t.Helper()
+	s := api.ServerCreate{ImageRef: "x"}
+	b, err := json.Marshal(api.BootBody{Server: s})
+	require.NoError(t, err)
+	s.ImageRef = strings.Repeat("x", 1+size-len(b))
+	return s
+}
+
+func TestBodyLimit(t *testing.T) {
+	c := at(t, answers(http.StatusOK, echo))
+	_, err := c.Boot(t.Context(), bootOf(t, api.BodyMaxBytes), "")
+	require.NoError(t, err)
+	_, err = c.Boot(t.Context(), bootOf(t, api.BodyMaxBytes+1), "")
+	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
+
+	plans := api.BodyMaxBytes + base64.StdEncoding.EncodedLen(api.BlobMaxBytes)
+	_, err = c.CreateServer(t.Context(), bootOf(t, plans), "")
+	require.NoError(t, err)
+	_, err = c.CreateServer(t.Context(), bootOf(t, plans+1), "")
+	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
+}
+
+func TestAnswerLimit(t *testing.T) {
+	for extra, code := range map[int]api.Code{0: "", 1: api.CodeTooLarge} {
+		const frame = `{"zone": {"name": "w"}, "x": ""}`
+		c := at(t, answers(http.StatusOK, `{"zone": {"name": "w"}, "x": "`+strings.Repeat("x", client.AnswerMaxBytes-len(frame)+extra)+`"}`))
+		_, err := c.Zone(t.Context(), "w")
+		assert.Equal(t, code, api.CodeOf(err), "limit and %d", extra)
+	}
+}
+
+func TestTrustIsWhatWasGiven(t *testing.T) {
+	srv := httptest.NewTLSServer(answers(http.StatusOK, echo))
+	srv.Config.ErrorLog = nil
+	defer srv.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	c, err := client.New(client.Config{Addr: srv.URL, CACert: ca})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.ZoneInfo(t.Context())
+	require.NoError(t, err)
+
+	stranger, err := client.New(client.Config{Addr: srv.URL})
+	require.NoError(t, err)
+	defer stranger.Close()
+	_, err = stranger.ZoneInfo(t.Context())
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	assert.ErrorContains(t, err, "not trusted")
+}
+
+func TestSnapshots(t *testing.T) {
+	var stored []byte
+	c := at(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			stored, _ = io.ReadAll(r.Body)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_, _ = w.Write(stored)
+	})
+	require.NoError(t, c.Restore(t.Context(), strings.NewReader("state")))
+	var b bytes.Buffer
+	n, err := c.Snapshot(t.Context(), &b)
+	require.NoError(t, err)
+	assert.Equal(t, int64(5), n)
+	assert.Equal(t, "state", b.String())
+}
+
+func TestSnapshotThatEndsEarlyIsAnError(t *testing.T) {
+	c := at(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	_, err := c.Snapshot(t.Context(), io.Discard)
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+}
+
+func TestDurations(t *testing.T) {
+	var d client.Duration
+	require.NoError(t, json.Unmarshal([]byte(`"90s"`), &d))
+	b, err := json.Marshal(d)
+	require.NoError(t, err)
+	assert.JSONEq(t, `"1m30s"`, string(b))
+	for _, bad := range []string{`90`, `"soon"`, `null`} {
+		assert.Error(t, json.Unmarshal([]byte(bad), &d), bad)
+	}
+}
