@@ -3,10 +3,16 @@ package main
 import "github.com/spf13/cobra"
 
 // workCommands returns the verbs of callers who want something to run.
-func workCommands(e *env) []*cobra.Command { return callers(e) }
+func workCommands(e *env) []*cobra.Command {
+	return callers(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), selectCommand(e), flavorCommand(e))
+}
 
 // operateCommands returns the verbs of operators.
-func operateCommands(e *env) []*cobra.Command { return callers(e) }
+func operateCommands(e *env) []*cobra.Command {
+	return callers(e, zoneCommand(e), hostCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
+}
 
 // otherCommands returns the rest.
-func otherCommands(_ *env) []*cobra.Command { return nil }
+func otherCommands(e *env) []*cobra.Command {
+	return []*cobra.Command{versionCommand(e), completionCommand(e)}
+}

@@ -107,6 +107,17 @@ func withHint(err error, hint string) error {
 	return &failure{exit: exitCode(err), hint: hint, err: err}
 }
 
+// about returns err with the name of what it is about.
+func about(name string, err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if _, told := errors.AsType[*failure](err); told || !ok {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	named := *e
+	named.Msg = name + ": " + api.MessageOf(e)
+	return &named
+}
+
 // exitCode returns the exit code for err.
 func exitCode(err error) int {
 	if err == nil {
@@ -133,12 +144,15 @@ func report(w io.Writer, err error) int {
 	sentence, hint := err.Error(), ""
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		sentence, hint = tell(e), hints[e.Code]
-	}
-	if f, ok := errors.AsType[*failure](err); ok {
-		hint = f.hint
+		if e.Code == api.CodeInternal && client.RequestIDOf(e) == "" {
+			hint = "" // there is no request id to give
+		}
 	}
 	if code == exitInterrupted {
 		sentence, hint = "interrupted", ""
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		hint = f.hint
 	}
 	fmt.Fprintf(w, "berth: %s\n", strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; "))
 	if hint != "" {

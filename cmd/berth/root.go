@@ -49,11 +49,7 @@ any zone: what you get is kept, all of it or none of it, whichever zone it lands
 	addGroup(root, groupProcess, processCommands(e))
 	addGroup(root, groupOther, otherCommands(e))
 	root.AddCommand(topics()...)
-	root.SetHelpCommandGroupID(groupOther)
-	root.InitDefaultHelpCmd()
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Example = "  berth help boot\n  berth help exit-codes"
-	}
+	root.SetHelpCommand(helpCommand())
 	return root
 }
 
@@ -119,6 +115,24 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// atMost returns a check that a command was given at most n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usage(c, "%q does not know what to do with %q", c.CommandPath(), args[n])
+		}
+		return nil
+	}
+}
+
+// optional returns the first argument, "" if there is none.
+func optional(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
 }
 
 // topics returns the pages of help that belong to no command.

@@ -38,7 +38,7 @@ The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
   token: berth_...
   cacert: /etc/berth/ca.pem
 
-Keep it readable for yourself alone (chmod 600). --token takes a token from the
+A file with a token must be readable for yourself alone (chmod 600). --token takes a token from the
 command line; it is unsafe, because every user of the machine can see it there.
 `
 
@@ -137,6 +137,9 @@ func (e *env) settingsFile(k *koanf.Koanf) error {
 	}
 	if err != nil {
 		return fail(exitUsage, "see: berth help settings", "reading %s: %w", path, err)
+	}
+	if info, err := os.Stat(path); err == nil && k.String("token") != "" && info.Mode().Perm()&0o077 != 0 {
+		return fail(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
 	}
 	for _, key := range k.Keys() {
 		if !slices.Contains(settingKeys, key) {

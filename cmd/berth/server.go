@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func serverCommand(e *env) *cobra.Command {
+	c := noun("server", "See, make and end single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
+	c.Aliases = []string{"servers"}
+	return c
+}
+
+func serverList(e *env) *cobra.Command {
+	var q client.ServerQuery
+	var reservation, status string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List servers",
+		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR",
+		Args:    takes(),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
+			return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+				return c.Servers(ctx, q, o)
+			}, tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+				return []any{s.ID, s.Name, s.Status, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+			}))
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
+	f.StringVar(&q.Name, "name", "", "only those with this in their name")
+	f.StringVar(&status, "status", "", "only those with one status, such as ERROR")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project (admins)")
+	e.flagNames(c, "reservation", reservationNames)
+	return c
+}
+
+func serverShow(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show SERVER",
+		Short:             "Show one server, by its id or name",
+		Example:           "  berth server show web-1",
+		Args:              takes("a SERVER"),
+		ValidArgsFunction: e.first(serverNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			id, err := serverID(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return show(ctx, e, func(ctx context.Context) (client.Server, error) { return c.Server(ctx, id) }, serverTables)
+		}),
+	}
+}
+
+// serverID returns the id of the server that ref names: an id, or a name that
+// only one server has.
+func serverID(ctx context.Context, c *client.Client, ref string) (api.InstanceID, error) {
+	if _, err := c.Server(ctx, api.InstanceID(ref)); api.CodeOf(err) != api.CodeNotFound {
+		return api.InstanceID(ref), err
+	}
+	p, err := c.Servers(ctx, client.ServerQuery{Name: ref}, client.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, s := range p.Items {
+		if s.Name == ref {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", fail(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
+	case 1:
+		return api.InstanceID(ids[0]), nil
+	}
+	return "", fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
+}
+
+func serverTables(s client.Server) []table {
+	var t table
+	t.row("ID", s.ID)
+	t.row("NAME", s.Name)
+	t.row("STATUS", s.Status)
+	if s.Fault != "" {
+		t.row("FAULT", s.Fault)
+	}
+	t.row("RESERVATION", s.Reservation)
+	t.row("PROJECT", s.Project)
+	t.row("USER", s.User)
+	t.row("FLAVOR", s.Flavor)
+	t.row("RESOURCES", s.Resources)
+	t.row("METADATA", sortedPairs(s.Metadata))
+	t.row("ZONE", s.Zone)
+	if s.Host != "" {
+		t.row("HOST", s.Host)
+	}
+	t.row("CREATED", when(s.Created))
+	t.row("UPDATED", when(s.Updated))
+	return []table{t}
+}
+
+func serverCreate(e *env) *cobra.Command {
+	var flavor string
+	var metadata []string
+	c := &cobra.Command{
+		Use:   "create NAME --flavor FLAVOR",
+		Short: "Make one server",
+		Long: `Create asks for one server and waits until the zone has decided where it runs;
+its status says how it goes on. For several at once, use berth boot.`,
+		Example: "  berth server create web --flavor small",
+		Args:    takes("a NAME"),
+	}
+	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (needed)")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "key=value to keep with the server; may be repeated")
+	e.flagNames(c, "flavor", flavorNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		if flavor == "" {
+			return usage(c, "%q needs --flavor", c.CommandPath())
+		}
+		kept, err := pairs(c, "metadata", metadata)
+		if err != nil {
+			return err
+		}
+		return show(ctx, e, func(ctx context.Context) (client.CreatedServer, error) {
+			return cl.CreateServer(ctx, api.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
+		}, func(s client.CreatedServer) []table {
+			if s.Server == nil {
+				return nil
+			}
+			return serverTables(*s.Server)
+		})
+	})
+	return c
+}
+
+func serverDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete SERVER...",
+		Short:             "End servers, by their ids or names",
+		Example:           "  berth server delete web-1 --yes",
+		ValidArgsFunction: e.first(serverNames),
+	}
+	s.flag(c)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage(c, "%q needs a SERVER", c.CommandPath())
+		}
+		return nil
+	}
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := e.confirm(ctx, s, "end "+strings.Join(args, ", ")); err != nil {
+			return err
+		}
+		for _, ref := range args {
+			id, err := serverID(ctx, c, ref)
+			if err == nil {
+				err = c.DeleteServer(ctx, id)
+			}
+			if err != nil {
+				return about("server "+ref, err)
+			}
+			e.note("server %s is being ended", ref)
+		}
+		return nil
+	})
+	return c
+}
