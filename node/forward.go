@@ -68,7 +68,6 @@ func (n *Node) forward(door string) http.Handler {
 			wire.Refuse(w, r, errNotLeader)
 			return
 		}
-		w.Header().Del(api.HeaderIndex) // the leader's own stands in the answer
 		w.Header().Del(api.HeaderRequestID)
 		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), leaderKey{}, addr)))
 	})

@@ -217,6 +217,9 @@ func (n *Node) Store() *raftstore.Store { return n.store }
 // Addresses returns where others reach the listeners of this node.
 func (n *Node) Addresses() Addresses { return n.rec.Advertise }
 
+// Leads reports whether this node leads its zone.
+func (n *Node) Leads() bool { return n.leading.Load() }
+
 // Name returns the zone's name and the node's id.
 func (n *Node) Name() (zoneName string, id api.NodeID) { return n.rec.ZoneName, n.rec.Node }
 
@@ -273,6 +276,23 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// Ready waits until the zone is initialised, has a leader, and knows this node.
+func (n *Node) Ready(ctx context.Context) error {
+	for {
+		v := n.view()
+		_, known := v.Node(n.rec.Node)
+		if id, _ := n.store.Leader(); known && id != "" && (id != n.rec.Node || n.leading.Load()) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return api.Wrap(api.CodeTimeout, "node.Ready", "the zone did not become ready in time", ctx.Err())
+		}
+		sleep(ctx, readyPoll)
+	}
+}
+
+const readyPoll = 20 * time.Millisecond
 
 func (n *Node) leaderID() (api.NodeID, bool) {
 	id, _ := n.store.Leader()

@@ -48,6 +48,15 @@ func newPools(n *Node) (*pools, error) {
 	return p, err
 }
 
+// linkTuning reads the own digest often: what it says of free room prunes what
+// the other zone asks.
+func linkTuning() gossip.Tuning {
+	t := gossip.LinkTuning()
+	t.ProbeInterval, t.ProbeTimeout = time.Second, 500*time.Millisecond
+	t.DigestInterval = digestAge
+	return t
+}
+
 // gossipName is how a node is called in a pool. The zone's own secret goes into
 // it, so that nobody outside can guess node ids from it.
 func (n *Node) gossipName(pool string, id api.NodeID) string {
@@ -123,7 +132,7 @@ func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 			return dialTLS(n.toZone(l, api.ALPNGossip))(ctx, "tcp", endpoint)
 		},
 		Digest: digest, Zones: []api.ZoneID{n.rec.Zone, l.Zone}, Peers: peerFile{n.dir, string(l.ID)},
-		Tuning: gossip.LinkTuning(), Logger: n.log, Now: n.now,
+		Tuning: linkTuning(), Logger: n.log, Now: n.now,
 	})
 }
 

@@ -54,7 +54,7 @@ func (z *Zone) each(ctx context.Context, atOnce int, due func(*state.State) []jo
 		for _, j := range due(v) {
 			r.start(ctx, j)
 		}
-		wait, cancel := context.WithTimeout(ctx, sweepEvery)
+		wait, cancel := context.WithTimeout(ctx, r.nextTry())
 		if next, err := z.store.Wait(wait, v.Index()); err == nil {
 			v = next
 		} else {
@@ -78,6 +78,19 @@ type runner struct {
 type failure struct {
 	wait  time.Duration
 	until time.Time
+}
+
+// nextTry returns how long until a failed job may run again, at most sweepEvery.
+func (r *runner) nextTry() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, wait := r.z.now(), sweepEvery
+	for _, f := range r.failed {
+		if d := f.until.Sub(now); d > 0 {
+			wait = min(wait, d)
+		}
+	}
+	return wait + time.Millisecond
 }
 
 func (r *runner) start(ctx context.Context, j job) {

@@ -202,7 +202,7 @@ func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, large bool) {
 	for c, n := range g.Resources {
 		t, ok := d.Classes[c]
 		if !ok || n > t.SlotMax {
-			return false, true
+			return false, len(d.Classes) > 0 // a zone without hosts may get some any moment
 		}
 		full = full || n > t.Free
 	}

@@ -1,7 +1,240 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/costs"
+	"berth/node"
+)
 
 // processCommands returns the commands that run a process of a zone, or prepare
 // one.
-func processCommands(_ *env) []*cobra.Command { return nil }
+func processCommands(e *env) []*cobra.Command {
+	return []*cobra.Command{e.initCommand(), e.nodeCommand(), e.agentCommand(), e.devCommand(), e.demoCommand()}
+}
+
+// logFlags choose what a process logs.
+type logFlags struct{ level, format string }
+
+func (l *logFlags) add(c *cobra.Command, level string) {
+	c.Flags().StringVar(&l.level, "log-level", level, "least level that is logged: debug, info, warn or error")
+	c.Flags().StringVar(&l.format, "log-format", "text", "text or json")
+}
+
+// logger returns the log of a process, which goes to the error output.
+func (l *logFlags) logger(e *env) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, api.Errorf(api.CodeInvalid, "--log-level must be debug, info, warn or error, not %q", l.level)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(e.errOut, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(e.errOut, opts)), nil
+	}
+	return nil, api.Errorf(api.CodeInvalid, "--log-format must be text or json, not %q", l.format)
+}
+
+// listenFlags are the addresses of a node.
+type listenFlags struct {
+	host string
+	node.Addresses
+	names []string
+}
+
+func (l *listenFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&l.host, "host", "127.0.0.1", "address that all listeners share unless they are given one by one")
+	f.StringVar(&l.API, "api-addr", "", "public API (default HOST:7600)")
+	f.StringVar(&l.Gateway, "gateway-addr", "", "gateway, for linked zones (default HOST:7601)")
+	f.StringVar(&l.Node, "node-addr", "", "Raft and requests between the nodes of the zone (default HOST:7602)")
+	f.StringVar(&l.Agent, "agent-addr", "", "agents of the zone (default HOST:7603)")
+	f.StringVar(&l.Admin, "admin-addr", "", "metrics and health, plain HTTP (default 127.0.0.1:7604)")
+	f.StringSliceVar(&l.names, "api-name", nil, "further host name or IP that the public API's certificate stands for; may be repeated")
+}
+
+func (l *listenFlags) addresses() node.Addresses {
+	a := node.DefaultAddresses(l.host)
+	a.Admin = "127.0.0.1:7604"
+	for _, o := range []struct{ from, to *string }{
+		{&l.API, &a.API}, {&l.Gateway, &a.Gateway}, {&l.Node, &a.Node}, {&l.Agent, &a.Agent}, {&l.Admin, &a.Admin},
+	} {
+		if *o.from != "" {
+			*o.to = *o.from
+		}
+	}
+	return a
+}
+
+// planKey reads the operator's own sealing key, if there is one.
+func planKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "berth", "the plan key cannot be read: "+err.Error(), err)
+	}
+	return []byte(strings.TrimRight(string(b), "\r\n")), nil
+}
+
+const planKeyHelp = "file with the zone's build_plan_encryption_key, at least 32 bytes (default: random keys)"
+
+func (e *env) initCommand() *cobra.Command {
+	var (
+		o      node.InitOptions
+		listen listenFlags
+		key    string
+		weight map[string]int64
+	)
+	c := &cobra.Command{
+		Use:   "init --dir DIR --name ZONE",
+		Short: "Make the data directory of a new zone's first node",
+		Long: `Make the data directory of a new zone's first node: a certificate authority of
+its own, certificates, and keys. The first admin token is printed once and kept
+nowhere: save it.
+
+Start the node with "berth node"; add more with "berth join-token create --kind node".`,
+		Example: `  berth init --dir /var/lib/berth --name west
+  berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var err error
+			if o.PlanKey, err = planKey(key); err != nil {
+				return err
+			}
+			o.Listen, o.Names, o.Now = listen.addresses(), listen.names, now()
+			for _, name := range costs.Names() {
+				if w, ok := weight[name]; ok {
+					o.Costs = append(o.Costs, api.CostWeight{Name: name, Weight: w})
+					delete(weight, name)
+				}
+			}
+			for name := range weight {
+				return api.Errorf(api.CodeInvalid, "--cost: there is no cost %q; there are %s", name, strings.Join(costs.Names(), ", "))
+			}
+			token, err := node.Init(o)
+			if err != nil {
+				return err
+			}
+			e.note("zone %q is ready in %s; start it with: berth node --dir %s", o.Name, o.Dir, o.Dir)
+			e.note("the first admin token follows; it is shown once and kept nowhere")
+			e.say("%s", token)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Dir, "dir", "", "data directory; made if it is missing")
+	f.StringVar(&o.Name, "name", "", "name of the zone")
+	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
+	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
+	f.StringToInt64Var(&weight, "cost", nil, "weight of a cost, such as spread=1 (the default) or fill_first=1; may be repeated")
+	listen.add(c)
+	require(c, "dir", "name")
+	return c
+}
+
+func (e *env) nodeCommand() *cobra.Command {
+	var (
+		o      node.Options
+		listen listenFlags
+		logs   logFlags
+		join   string
+		key    string
+	)
+	c := &cobra.Command{
+		Use:   "node --dir DIR",
+		Short: "Run one node of a zone",
+		Long: `Run one node of a zone from its data directory, until it is interrupted.
+
+A further node of a zone joins with a token of "berth join-token create --kind node"
+the first time it starts; addresses are given then and kept.`,
+		Example: `  berth node --dir /var/lib/berth
+  berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := logs.logger(e)
+			if err != nil {
+				return err
+			}
+			if o.PlanKey, err = planKey(key); err != nil {
+				return err
+			}
+			if token, err := readSecret(join); err != nil {
+				return err
+			} else if token != "" && !holdsNode(o.Dir) {
+				if err := node.JoinNode(c.Context(), node.JoinOptions{
+					Dir: o.Dir, Token: token, Listen: listen.addresses(), Names: listen.names, Now: now,
+				}); err != nil {
+					return err
+				}
+			}
+			o.Log, o.Now, o.Version = log, now, version
+			o.Fatal = func(err error) {
+				log.Error("the node cannot go on", "error", err)
+				os.Exit(exitFailed)
+			}
+			if o.Insecure {
+				log.Warn("tokens are not asked for: every caller is an administrator")
+			}
+			n, err := node.Open(o)
+			if err != nil {
+				return err
+			}
+			return n.Run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Dir, "dir", "", "data directory, of berth init or of an earlier join")
+	f.StringVar(&join, "join-file", "", "file with a join token; used the first time only")
+	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
+	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens; only on a loopback address")
+	listen.add(c)
+	logs.add(c, "info")
+	require(c, "dir")
+	return c
+}
+
+// holdsNode reports whether a directory has been joined before.
+func holdsNode(dir string) bool {
+	_, err := os.Stat(dir + "/node.json")
+	return err == nil
+}
+
+// readSecret reads a one-line secret from a file; "" for no file.
+func readSecret(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", api.Wrap(api.CodeInvalid, "berth", "the token cannot be read: "+err.Error(), err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// now is the clock of every process of this binary.
+func now() time.Time { return time.Now() }
+
+// say writes a line of data.
+func (e *env) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
+}
+
+// require marks flags as needed.
+func require(c *cobra.Command, names ...string) {
+	for _, n := range names {
+		if err := c.MarkFlagRequired(n); err != nil {
+			panic("berth: " + err.Error()) // a flag that the command does not have
+		}
+	}
+}

@@ -156,13 +156,40 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	wire.Refuse(w, r, err)
 }
 
-// index says at which log index this node answers.
+// index says at which log index this node answers: that of its view when the
+// answer begins, so that what the call has changed is below it.
 func (d *door) index(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(api.HeaderIndex, strconv.FormatUint(d.Zone.View().Index(), 10))
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&indexed{ResponseWriter: w, door: d}, r)
 	})
 }
+
+// indexed adds the index when the answer begins.
+type indexed struct {
+	http.ResponseWriter
+	door  *door
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *indexed) WriteHeader(status int) {
+	if !w.begun && w.Header().Get(api.HeaderIndex) == "" { // the leader's own stands in an answer that was passed on
+		w.Header().Set(api.HeaderIndex, strconv.FormatUint(w.door.Zone.View().Index(), 10))
+	}
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *indexed) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *indexed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (d *door) root(w http.ResponseWriter, _ *http.Request) {
 	v := d.Zone.View()

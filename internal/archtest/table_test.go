@@ -16,8 +16,10 @@ var layers = [][]string{
 		"zone", "raftstore", "gossip", "identity", "api/client",
 		"agent/driver/fake", "agent/driver/process",
 	},
-	{"httpd", "httpd/...", "agent", "ui"},
+	{"httpd/wire", "agent", "ui"},
+	{"httpd/public", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"node"},
+	{"dev"},
 	{"cmd/berth"},
 	{"cluster-test", "bench", "internal/archtest"},
 }
@@ -40,13 +42,13 @@ var tools = []string{"internal/golden", "internal/script"}
 // path. A library without a door here may not be imported at all.
 var doors = map[string][]string{
 	"github.com/fxamacker/cbor":          {"internal/codec"},
-	"github.com/go-chi/chi":              {"httpd", "httpd/..."},
+	"github.com/go-chi/chi":              {"httpd/public", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	"github.com/goccy/go-yaml":           {"cmd/berth"},
 	"github.com/hashicorp/go-hclog":      {"raftstore"},
 	"github.com/hashicorp/memberlist":    {"gossip"},
 	"github.com/hashicorp/raft":          {"raftstore"}, // and raft-boltdb
 	"github.com/knadh/koanf":             {"cmd/berth"},
-	"github.com/prometheus":              {"httpd", "node"},
+	"github.com/prometheus":              {"httpd/admin"},
 	"github.com/spf13/cobra":             {"cmd/berth"},
 	"github.com/tidwall/btree":           {"raftstore/state"},
 	"go.etcd.io/bbolt":                   {"raftstore"},

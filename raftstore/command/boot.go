@@ -79,6 +79,7 @@ type BootDecide struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 	Decision    api.Decision      `cbor:"4,keyasint"`
 	Reason      string            `cbor:"5,keyasint,omitempty"`
+	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"` // the attempt that found too little, if that is why
 }
 
 // BootRelease gives back all that a boot made, or stops it from being made.

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"berth/agent"
+	"berth/agent/driver"
+	"berth/agent/driver/fake"
+	"berth/agent/driver/process"
+	"berth/api"
+	"berth/identity"
+	"berth/node"
+)
+
+// agentFlags say what an agent serves.
+type agentFlags struct {
+	dir, join, driver, name, shape, reserve, pool, prefix string
+	hosts                                                 int
+	cgroup                                                string
+	logs                                                  logFlags
+}
+
+func (e *env) agentCommand() *cobra.Command {
+	var a agentFlags
+	c := &cobra.Command{
+		Use:   "agent --dir DIR",
+		Short: "Run the agent of a host",
+		Long: `Run the agent of a host: it dials out to its zone, says what the machine has, and
+starts and stops what the zone says should run here.
+
+With --driver process each instance is a real process: the command comes from the
+flavor, which only the zone's operator defines. With --driver fake any number of
+simulated hosts is served over one connection.
+
+An agent joins with a token of "berth join-token create --kind agent" the first time.`,
+		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
+  berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
+	}
+	f := c.Flags()
+	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")
+	f.StringVar(&a.join, "join-file", "", "file with a join token; used the first time only")
+	f.StringVar(&a.driver, "driver", "process", "process or fake")
+	f.StringVar(&a.name, "name", "", "name of the host (default: the machine's host name)")
+	f.StringVar(&a.reserve, "reserve", "memory_mb=512", "what is kept for the machine itself (process driver)")
+	f.StringVar(&a.shape, "shape", "vcpus=64,memory_mb=262144,disk_gb=2000", "what each simulated host has (fake driver)")
+	f.IntVar(&a.hosts, "hosts", 1, "number of simulated hosts (fake driver)")
+	f.StringVar(&a.prefix, "prefix", "host", "names of simulated hosts are PREFIX-0001 and so on (fake driver)")
+	f.StringVar(&a.pool, "pool", string(api.PoolShared), "work that the hosts take: on_demand, reservable or shared")
+	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
+	a.logs.add(c, "info")
+	require(c, "dir")
+	return c
+}
+
+func (a *agentFlags) run(ctx context.Context, e *env) error {
+	log, err := a.logs.logger(e)
+	if err != nil {
+		return err
+	}
+	home, creds, err := a.home(ctx)
+	if err != nil {
+		return err
+	}
+	hosts, closeDriver, err := a.serve(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer closeDriver()
+	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
+	ag, err := agent.New(agent.Config{
+		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: now, Rand: rand.Float64,
+		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, now),
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(ag.Run(ctx), ag.Close())
+}
+
+// home returns where the zone is, after joining it if that was never done.
+func (a *agentFlags) home(ctx context.Context) (*node.AgentHome, *identity.Credentials, error) {
+	home, creds, err := node.LoadAgent(a.dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return home, creds, err
+	}
+	token, err := readSecret(a.join)
+	if err != nil {
+		return nil, nil, err
+	}
+	if token == "" {
+		return nil, nil, api.Errorf(api.CodeInvalid, "%s holds no agent; give --join-file with a token of: berth join-token create --kind agent --name NAME", a.dir)
+	}
+	if _, err := node.JoinAgent(ctx, node.JoinOptions{Dir: a.dir, Token: token, Now: now}); err != nil {
+		return nil, nil, err
+	}
+	return node.LoadAgent(a.dir)
+}
+
+// serve returns the hosts and how to close their driver.
+func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent.Host, closeDriver func(), err error) {
+	pool := api.Pool(a.pool)
+	if !pool.Valid() {
+		return nil, nil, api.Errorf(api.CodeInvalid, "--pool must be on_demand, reservable or shared, not %q", a.pool)
+	}
+	var (
+		described []api.AgentHost
+		drv       driver.Driver
+	)
+	switch a.driver {
+	case "process":
+		described, drv, closeDriver, err = a.machine(ctx, log)
+	case "fake":
+		described, err = a.simulated()
+		drv, closeDriver = fake.New(fake.Options{}), func() {}
+	default:
+		err = api.Errorf(api.CodeInvalid, "--driver must be process or fake, not %q", a.driver)
+	}
+	for _, h := range described {
+		h.Pool = pool
+		hosts = append(hosts, agent.Host{AgentHost: h, Driver: drv})
+	}
+	return hosts, closeDriver, err
+}
+
+func (a *agentFlags) simulated() ([]api.AgentHost, error) {
+	shape, err := agent.ParseShape(a.shape)
+	if err != nil {
+		return nil, err
+	}
+	if a.hosts < 1 || a.hosts > api.HostsPerAgentMax || !api.ValidName(a.prefix) {
+		return nil, api.Errorf(api.CodeInvalid, "--hosts must be 1 to %d, and --prefix a name", api.HostsPerAgentMax)
+	}
+	return agent.FakeHosts(a.prefix, a.hosts, shape), nil
+}
+
+// machine describes this machine and opens the process driver on it.
+func (a *agentFlags) machine(ctx context.Context, log *slog.Logger) ([]api.AgentHost, driver.Driver, func(), error) {
+	name := a.name
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	reserve := api.Resources{}
+	if a.reserve != "" {
+		inv, err := agent.ParseShape(a.reserve)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for c, v := range inv {
+			reserve[c] = v.Total
+		}
+	}
+	h, err := agent.Machine(name, a.dir, reserve)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d, err := process.Open(ctx, process.Config{Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, Log: log})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	closing := func() {
+		if err := d.Close(); err != nil {
+			log.Warn("closing the process driver", "error", err)
+		}
+	}
+	return []api.AgentHost{h}, d, closing, nil
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/agent"
+	"berth/api"
+	"berth/api/client"
+	"berth/dev"
+)
+
+func (e *env) demoCommand() *cobra.Command {
+	var logs logFlags
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the main job in a minute: one boot across real zones, and a crash in the middle",
+		Long: `Start a federation of four zones in this process, boot 100 instances over it,
+restart the leader of a 3-node zone in the middle of a second boot, show what landed where, and
+clean up. Nothing is left behind.`,
+		Example: `  berth demo`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := logs.logger(e)
+			if err != nil {
+				return err
+			}
+			dir, err := os.MkdirTemp("", "berth-demo-")
+			if err != nil {
+				return fmt.Errorf("making a data directory: %w", err)
+			}
+			defer func() { _ = os.RemoveAll(dir) }() // a temporary directory that stays harms nobody
+			shape, err := agent.ParseShape("vcpus=16,memory_mb=65536,disk_gb=1000")
+			if err != nil {
+				return err
+			}
+			ctx, stop := context.WithCancel(c.Context())
+			defer stop()
+			d := &demo{env: e, start: now()}
+			return d.run(ctx, stop, dev.Options{
+				Dir: dir, Hosts: 4, Shape: shape, Version: version, Log: log, Now: now,
+				Tree: dev.Spec{Name: "root", Nodes: 3, Children: []dev.Spec{
+					{Name: "west", Children: []dev.Spec{{Name: "edge"}}}, {Name: "east"},
+				}},
+			})
+		},
+	}
+	logs.add(c, "error")
+	return c
+}
+
+// demo is one run of the demonstration.
+type demo struct {
+	*env
+	start time.Time
+	fed   *dev.Federation
+}
+
+// step says what happens now, with the time since the start.
+func (d *demo) step(format string, args ...any) {
+	d.say("%5.1fs  %s", now().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) run(ctx context.Context, stop func(), o dev.Options) (err error) {
+	d.step("starting zones root (3 nodes), west, west/edge and east, 4 simulated hosts each")
+	if d.fed, err = dev.Start(ctx, o); err != nil {
+		return err
+	}
+	for _, z := range d.fed.Zones {
+		d.step("zone %-14s %d node(s), public API %s", z.Path, len(z.Nodes), z.API())
+	}
+	root, err := d.client(d.fed.Zones[0], 0)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	d.step("booting 100 instances at the root, all or nothing")
+	first, err := d.boot(ctx, root, "web", "small", 100)
+	if err != nil {
+		return err
+	}
+	if err := d.crash(ctx, root); err != nil {
+		return err
+	}
+	if err := d.result(ctx, first); err != nil {
+		return err
+	}
+	d.step("asking for 500 large instances, more than there is room for")
+	if _, err := d.boot(ctx, root, "too-much", "large", 500); err != nil {
+		return err
+	}
+	d.step("cleaning up")
+	stop()
+	return d.fed.Wait()
+}
+
+// bootWait bounds each boot of the demonstration.
+const bootWait = 40 * time.Second
+
+// client returns a caller of one node of a zone.
+func (d *demo) client(z *dev.Zone, n int) (*client.Client, error) {
+	return client.New(client.Config{Addr: "http://" + z.Nodes[n].Node.Addresses().API, Token: z.Token})
+}
+
+// boot asks for count instances, all or nothing, and follows them to an outcome.
+func (d *demo) boot(ctx context.Context, c *client.Client, name, flavor string, count int) (*api.Boot, error) {
+	id, err := c.Boot(ctx, api.ServerCreate{Name: name, FlavorRef: flavor, MaxCount: &count}, name)
+	if err != nil {
+		return nil, err
+	}
+	return d.follow(ctx, c, id)
+}
+
+// follow tells each change of a boot until its outcome.
+func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationID) (*api.Boot, error) {
+	ctx, cancel := context.WithTimeout(ctx, bootWait)
+	defer cancel()
+	told := ""
+	for {
+		b, err := c.Reservation(ctx, id, followEvery)
+		if err != nil {
+			return nil, err
+		}
+		line := fmt.Sprintf("  %s %s", id, b.State)
+		for _, st := range []api.Status{api.StatusBuild, api.StatusActive, api.StatusError} {
+			if n := b.Instances[st]; n > 0 {
+				line += fmt.Sprintf("  %s %d", strings.ToLower(string(st)), n)
+			}
+		}
+		if b.Reason != "" {
+			line += "  " + b.Reason
+		}
+		if line != told {
+			d.step("%s", line)
+			told = line
+		}
+		if b.State.Outcome() {
+			return &b, nil
+		}
+	}
+}
+
+// followEvery is how often progress is told.
+const followEvery = 200 * time.Millisecond
+
+// crash restarts the leader of the root in the middle of a boot.
+func (d *demo) crash(ctx context.Context, root *client.Client) error {
+	zone := d.fed.Zones[0]
+	leader, other := 0, 1
+	for i, p := range zone.Nodes {
+		if p.Node.Leads() {
+			leader, other = i, (i+1)%len(zone.Nodes)
+		}
+	}
+	c, err := d.client(zone, other)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d.step("booting 60 more, and stopping the root's leader (%s) in the middle", nodeName(zone.Nodes[leader]))
+	count := 60
+	id, err := c.Boot(ctx, api.ServerCreate{Name: "batch", FlavorRef: "tiny", MaxCount: &count}, "batch")
+	if err != nil {
+		return err
+	}
+	if err := d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
+		return err
+	}
+	for _, p := range zone.Nodes {
+		if p.Node.Leads() {
+			d.step("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), nodeName(p))
+		}
+	}
+	_, err = d.follow(ctx, c, id)
+	return err
+}
+
+func nodeName(p *dev.Process) string {
+	_, id := p.Node.Name()
+	return string(id)
+}
+
+// result shows what landed where, from above and from within.
+func (d *demo) result(ctx context.Context, b *api.Boot) error {
+	d.say("")
+	d.say("What landed where:")
+	d.say("  %-14s %9s %8s", "zone", "instances", "hosts")
+	for _, z := range d.fed.Zones {
+		own, hosts, err := d.own(ctx, z)
+		if err != nil {
+			return err
+		}
+		d.say("  %-14s %9d %8d", z.Path, own, hosts)
+	}
+	d.say("")
+	d.say("%s as the root's user sees it, by direct child and without hosts:", b.Reservation)
+	for _, z := range b.Zones {
+		d.say("  %-14s %v", z.Zone, z.Counts)
+	}
+	d.say("")
+	edge := d.fed.Zones[2]
+	d.say("The same reservation as the operator of %s sees it, with hosts:", edge.Path)
+	c, err := d.client(edge, 0)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	page, err := c.Servers(ctx, client.ServerQuery{Reservation: b.Reservation, AllProjects: true}, client.ListOptions{Limit: 5})
+	if err != nil {
+		return err
+	}
+	for _, s := range page.Items {
+		d.say("  %s  %-8s %-7s %s", s.ID, s.Name, s.Status, s.Host)
+	}
+	d.say("")
+	return nil
+}
+
+// own counts the instances on a zone's own hosts, and the hosts in use.
+func (d *demo) own(ctx context.Context, z *dev.Zone) (instances, hosts int, err error) {
+	c, err := d.client(z, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Close()
+	page, err := c.Hosts(ctx, client.ListOptions{})
+	for _, h := range page.Items {
+		instances += h.Instances
+		if h.Instances > 0 {
+			hosts++
+		}
+	}
+	return instances, hosts, err
+}

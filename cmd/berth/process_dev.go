@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"berth/agent"
+	"berth/api"
+	"berth/dev"
+)
+
+// devShape is what a simulated host of a development federation has.
+const devShape = "vcpus=64,memory_mb=262144,disk_gb=2000"
+
+func (e *env) devCommand() *cobra.Command {
+	var (
+		o                   dev.Options
+		logs                logFlags
+		zones, ready, shape string
+	)
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole federation in one process, to try it out",
+		Long: `Run a whole federation in one process on loopback: real Raft files, real gateways
+with mutual TLS, real gossip, and simulated hosts. Without --zones it is a root with
+two children, one of which has a child itself. Ctrl-C stops it.
+
+A file for --zones is YAML: name, and optionally nodes (1, 3 or 5), hosts and
+children, which are zones again.`,
+		Example: `  berth dev
+  berth dev --nodes 3 --data-dir ./federation --ready-file ready.json
+  berth dev --zones tree.yaml --hosts 100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Tree, err = readTree(zones); err != nil {
+				return err
+			}
+			if o.Shape, err = agent.ParseShape(shape); err != nil {
+				return err
+			}
+			if o.Log, err = logs.logger(e); err != nil {
+				return err
+			}
+			if o.Dir == "" {
+				if o.Dir, err = os.MkdirTemp("", "berth-dev-"); err != nil {
+					return fmt.Errorf("making a data directory: %w", err)
+				}
+				defer func() { _ = os.RemoveAll(o.Dir) }() // a temporary directory that stays harms nobody
+			}
+			o.Now, o.Version = now, version
+			return e.runDev(c.Context(), o, ready)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&zones, "zones", "", "file with another tree of zones")
+	f.IntVar(&o.Nodes, "nodes", 1, "nodes of each zone that does not say: 1, 3 or 5")
+	f.StringVar(&o.Dir, "data-dir", "", "directory to keep everything in (default: a temporary one)")
+	f.IntVar(&o.Hosts, "hosts", dev.HostsDefault, "simulated hosts of each zone that does not say")
+	f.StringVar(&shape, "shape", devShape, "what each simulated host has")
+	f.StringVar(&ready, "ready-file", "", "file to write, as JSON, when everything is up")
+	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens")
+	logs.add(c, "warn")
+	return c
+}
+
+// readTree reads a tree of zones; "" means the default one.
+func readTree(path string) (dev.Spec, error) {
+	if path == "" {
+		return dev.DefaultTree(), nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file cannot be read: "+err.Error(), err)
+	}
+	var s dev.Spec
+	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
+		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file is not a zone: "+err.Error(), err)
+	}
+	return s, s.Validate()
+}
+
+// readyZone is one zone in the ready file.
+type readyZone struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	API     string `json:"api"`
+	Gateway string `json:"gateway"`
+	Token   string `json:"token"`
+}
+
+// readyFile is the content of --ready-file.
+type readyFile struct {
+	PID   int         `json:"pid"`
+	Zones []readyZone `json:"zones"` // the root first
+}
+
+func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
+	e.note("starting the federation in %s ...", o.Dir)
+	f, err := dev.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	list := readyFile{PID: os.Getpid()}
+	for _, z := range f.Zones {
+		list.Zones = append(list.Zones, readyZone{z.Name, z.Path, z.API(), "https://" + z.Gateway(), z.Token})
+	}
+	if err := e.announceDev(list, ready); err != nil {
+		return err
+	}
+	return f.Wait()
+}
+
+// announceDev says where everything is.
+func (e *env) announceDev(list readyFile, ready string) error {
+	e.say("zone                 api                      gateway")
+	for _, z := range list.Zones {
+		e.say("%-20s %-24s %s", z.Path, z.API, z.Gateway)
+	}
+	root := list.Zones[0]
+	e.say("")
+	e.say("Try, in another terminal:")
+	e.say("  export BERTH_ADDR=%s BERTH_TOKEN=%s", root.API, root.Token)
+	e.say("  berth boot --flavor small --name web --count 100")
+	e.say("  berth server list")
+	e.say("  berth zone list")
+	e.say("")
+	e.say("Ctrl-C stops the federation.")
+	if ready == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the ready file: %w", err)
+	}
+	tmp := filepath.Join(filepath.Dir(ready), "."+filepath.Base(ready)+".tmp")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing the ready file: %w", err)
+	}
+	if err := os.Rename(tmp, ready); err != nil {
+		return fmt.Errorf("writing the ready file: %w", err)
+	}
+	return nil
+}

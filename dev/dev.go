@@ -1,0 +1,351 @@
+// Package dev runs a whole federation in one process on loopback: real Raft
+// files, real gateways with mutual TLS, real gossip, and simulated hosts. It is
+// for trying Berth out and for tests; nothing in it is simulated but the hosts.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/agent"
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/identity"
+	"berth/node"
+	"berth/raftstore/command"
+)
+
+// Options say what federation Start makes.
+type Options struct {
+	Dir      string // kept: a second start goes on where the first one stopped
+	Tree     Spec
+	Nodes    int             // of zones that do not say; 1, 3 or 5
+	Hosts    int             // of zones that do not say
+	Shape    agent.Inventory // of every host
+	Version  string
+	Insecure bool
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Federation is a tree of running zones, the root first.
+type Federation struct {
+	Zones []*Zone
+
+	opts Options
+	wg   sync.WaitGroup
+	fail context.CancelCauseFunc
+}
+
+// Zone is one running zone.
+type Zone struct {
+	Name  string
+	Path  string // names from the root down, with slashes
+	Token string // of its admin
+	Nodes []*Process
+
+	parent *Zone
+	spec   Spec
+}
+
+// Process is one node that runs, and can be stopped and started again.
+type Process struct {
+	Node *node.Node
+	dir  string
+	opts node.Options
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// API returns the URL of the zone's public API, at its first node.
+func (z *Zone) API() string { return "http://" + z.Nodes[0].Node.Addresses().API }
+
+// Gateway returns the address of the zone's gateway, at its first node.
+func (z *Zone) Gateway() string { return z.Nodes[0].Node.Addresses().Gateway }
+
+// Flavors are what every zone of a federation offers from the start.
+func Flavors() []api.Flavor {
+	return []api.Flavor{
+		flavor("tiny", 1, 256, 1), flavor("small", 1, 1024, 10), flavor("medium", 2, 4096, 20), flavor("large", 8, 16384, 80),
+	}
+}
+
+func flavor(name string, vcpus, ramMB, diskGB int64) api.Flavor {
+	return api.Flavor{
+		ID: api.FlavorID(name), Name: name,
+		Resources: api.Resources{api.VCPU: vcpus, api.MemoryMB: ramMB, api.DiskGB: diskGB},
+	}
+}
+
+// Start starts every zone of the tree, parents first, and links them. It returns
+// when all hosts are up. The federation runs until ctx ends; Wait waits for that.
+func Start(ctx context.Context, o Options) (*Federation, error) {
+	if err := o.Tree.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	f := &Federation{opts: o, fail: fail}
+	if err := f.grow(ctx, o.Tree, nil); err != nil {
+		fail(err)
+		return nil, errors.Join(err, f.Wait())
+	}
+	return f, nil
+}
+
+// Wait returns when everything that Start started has stopped, with the error
+// that ended it, if one did.
+func (f *Federation) Wait() error {
+	f.wg.Wait()
+	f.fail(nil)
+	return nil
+}
+
+// grow starts a zone, links it to its parent, and then those below.
+func (f *Federation) grow(ctx context.Context, s Spec, parent *Zone) error {
+	z := &Zone{Name: s.Name, Path: s.Name, parent: parent, spec: s}
+	if parent != nil {
+		z.Path = parent.Path + "/" + s.Name
+	}
+	f.Zones = append(f.Zones, z)
+	if err := f.startZone(ctx, z); err != nil {
+		return fmt.Errorf("starting zone %s: %w", z.Path, err)
+	}
+	if parent != nil {
+		if err := link(ctx, parent, z); err != nil {
+			return fmt.Errorf("linking zone %s: %w", z.Path, err)
+		}
+	}
+	for _, c := range s.Children {
+		if err := f.grow(ctx, c, z); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Federation) zoneDir(z *Zone) string {
+	return filepath.Join(f.opts.Dir, strings.ReplaceAll(z.Path, "/", "."))
+}
+
+const tokenFile = "admin.token"
+
+func (f *Federation) startZone(ctx context.Context, z *Zone) error {
+	nodes := max(z.spec.Nodes, 1)
+	if z.spec.Nodes == 0 {
+		nodes = max(f.opts.Nodes, 1)
+	}
+	for i := range nodes {
+		dir := filepath.Join(f.zoneDir(z), fmt.Sprintf("node-%d", i+1))
+		if err := f.makeNode(ctx, z, i, dir); err != nil {
+			return err
+		}
+		p := &Process{dir: dir, opts: node.Options{
+			Dir: dir, Version: f.opts.Version, Plain: true, Insecure: f.opts.Insecure, Log: f.opts.Log, Now: f.opts.Now,
+			Fatal: func(err error) { f.fail(err) },
+		}}
+		if err := f.startNode(ctx, p); err != nil {
+			return err
+		}
+		z.Nodes = append(z.Nodes, p)
+		if known(dir) { // the others must run as well before a majority is there
+			continue
+		}
+		if err := ready(ctx, p); err != nil {
+			return err
+		}
+	}
+	for _, p := range z.Nodes {
+		if err := ready(ctx, p); err != nil {
+			return err
+		}
+	}
+	return f.furnish(ctx, z)
+}
+
+// known reports whether a node has run before.
+func known(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, startedFile))
+	return err == nil
+}
+
+const startedFile = "started"
+
+func ready(ctx context.Context, p *Process) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := p.Node.Ready(ctx); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p.dir, startedFile), nil, 0o600)
+}
+
+// readyTimeout bounds each wait of Start.
+const readyTimeout = 60 * time.Second
+
+// makeNode makes the directory of a node that there is none of yet.
+func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) error {
+	tokenPath := filepath.Join(f.zoneDir(z), tokenFile)
+	if _, err := os.Stat(filepath.Join(dir, "node.json")); err == nil {
+		b, err := os.ReadFile(tokenPath)
+		z.Token = strings.TrimSpace(string(b))
+		return err
+	}
+	listen := node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}
+	if i > 0 {
+		token, err := z.leader().JoinToken(ctx, api.JoinNode, fmt.Sprintf("node-%d", i+1), time.Minute)
+		if err != nil {
+			return err
+		}
+		return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: listen, Plain: true, Now: f.opts.Now})
+	}
+	token, err := node.Init(node.InitOptions{Dir: dir, Name: z.Name, Listen: listen, Now: f.opts.Now()})
+	if err != nil {
+		return err
+	}
+	z.Token = token
+	return os.WriteFile(tokenPath, []byte(token+"\n"), 0o600)
+}
+
+const any0 = "127.0.0.1:0"
+
+// leader returns the node that leads, or the first one.
+func (z *Zone) leader() *node.Node {
+	for _, p := range z.Nodes {
+		if p.Node.Leads() {
+			return p.Node
+		}
+	}
+	return z.Nodes[0].Node
+}
+
+// startNode opens a node and runs it until ctx or its own stop ends it.
+func (f *Federation) startNode(ctx context.Context, p *Process) error {
+	n, err := node.Open(p.opts)
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(ctx)
+	p.Node, p.stop, p.done = n, stop, make(chan struct{})
+	f.wg.Go(func() {
+		defer close(p.done)
+		defer stop()
+		if err := n.Run(run); err != nil && run.Err() == nil {
+			f.fail(err)
+		}
+	})
+	return nil
+}
+
+// Restart stops a node and starts it again from its directory.
+func (f *Federation) Restart(ctx context.Context, p *Process) error {
+	p.stop()
+	<-p.done
+	if err := f.startNode(ctx, p); err != nil {
+		return err
+	}
+	return ready(ctx, p)
+}
+
+// furnish gives a zone flavors and hosts.
+func (f *Federation) furnish(ctx context.Context, z *Zone) error {
+	n := z.leader()
+	for _, fl := range Flavors() {
+		c := command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: fl}
+		if _, err := n.Zone().Propose(ctx, c); err != nil && api.CodeOf(err) != api.CodeConflict {
+			return err
+		}
+	}
+	hosts := f.opts.Hosts
+	if z.spec.Hosts != nil {
+		hosts = *z.spec.Hosts
+	}
+	if hosts == 0 {
+		return nil
+	}
+	return f.startAgent(ctx, z, hosts)
+}
+
+// startAgent runs one agent that serves all simulated hosts of a zone.
+func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
+	dir := filepath.Join(f.zoneDir(z), "agent")
+	home, creds, err := node.LoadAgent(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		var token string
+		if token, err = z.leader().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
+			return err
+		}
+		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
+			return err
+		}
+		home, creds, err = node.LoadAgent(dir)
+	}
+	if err != nil {
+		return err
+	}
+	drv := fake.New(fake.Options{StartDelay: startDelay, StopDelay: startDelay})
+	var list []agent.Host
+	for _, h := range agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape) {
+		list = append(list, agent.Host{AgentHost: h, Driver: drv})
+	}
+	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
+	a, err := agent.New(agent.Config{
+		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now, Rand: rand.Float64,
+		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, f.opts.Now),
+	})
+	if err != nil {
+		return err
+	}
+	f.wg.Go(func() {
+		if err := errors.Join(a.Run(ctx), a.Close()); err != nil && ctx.Err() == nil {
+			f.fail(err)
+		}
+	})
+	return hostsUp(ctx, z, hosts)
+}
+
+// startDelay is how long a simulated host takes to start or stop an instance.
+const startDelay = 20 * time.Millisecond
+
+// hostsUp waits until a zone knows all of its hosts, and all are up.
+func hostsUp(ctx context.Context, z *Zone, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	v := z.leader().Store().View()
+	for {
+		up := 0
+		for _, h := range v.AllHosts() {
+			if h.State == api.HostUp {
+				up++
+			}
+		}
+		if up >= want {
+			return nil
+		}
+		next, err := z.leader().Store().Wait(ctx, v.Index())
+		if err != nil {
+			return fmt.Errorf("%d of %d hosts are up: %w", up, want, err)
+		}
+		v = next
+	}
+}
+
+// link enrols a child with its parent, unless it is.
+func link(ctx context.Context, parent, child *Zone) error {
+	if _, has := child.leader().Store().View().Parent(); has {
+		return nil
+	}
+	token, err := parent.leader().LinkToken(ctx, child.Name, 0, 1)
+	if err != nil {
+		return err
+	}
+	_, err = child.leader().Link(ctx, token, "parent")
+	return err
+}
