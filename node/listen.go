@@ -19,6 +19,7 @@ const (
 	handshakeTimeout = 5 * time.Second
 	connsMax         = 4096 // open connections of one listener
 	headerTimeout    = 5 * time.Second
+	readTimeout      = 30 * time.Second // of a whole request; backups ask for more
 	idleTimeout      = 90 * time.Second
 	headerMaxBytes   = 16 << 10
 )
@@ -179,7 +180,7 @@ func (r *room) Addr() net.Addr { return r.addr }
 // requests in flight take, at most a few seconds.
 func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {

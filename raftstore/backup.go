@@ -73,7 +73,7 @@ func (s *Store) Restore(ctx context.Context, from io.Reader) error {
 	}
 	a, err := receive(ctx, from, f, BackupMaxBytes)
 	if err == nil {
-		err = tryLoad(a)
+		err = tryLoad(a, s.View().Zone)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -112,8 +112,9 @@ func receive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*
 	return a, err
 }
 
-// tryLoad loads a verified backup once, into nothing. Raft would panic later.
-func tryLoad(a *archive) error {
+// tryLoad loads a verified backup once, into nothing. Raft would panic later, and
+// a backup of another zone would bring its identity and keys along.
+func tryLoad(a *archive, zone api.ZoneID) error {
 	st, err := loadAll(io.NewSectionReader(a.payload, 0, a.payload.Size()))
 	if err == nil && st.Index() != a.Index {
 		err = fmt.Errorf("its state is at index %d, its header at %d", st.Index(), a.Index)
@@ -121,6 +122,9 @@ func tryLoad(a *archive) error {
 	if err != nil {
 		return api.Wrap(api.CodeInvalid, "raftstore.Restore",
 			"this version cannot load the backup; nothing was changed", err)
+	}
+	if zone != "" && st.Zone != zone {
+		return api.Errorf(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", st.Name, string(st.Zone))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package public
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -61,7 +62,13 @@ func (d *door) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	return d.Authority.Snapshot(r.Context(), w)
 }
 
+// restoreTimeout bounds how long a backup may take to arrive.
+const restoreTimeout = 10 * time.Minute
+
 func (d *door) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
+	if err := http.NewResponseController(w).SetReadDeadline(d.Now().Add(restoreTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
 	return noContent(w, d.Authority.Restore(r.Context(), r.Body))
 }
 

@@ -443,7 +443,7 @@ func (s *State) releaseHold(h *Hold, committed bool) {
 	}
 	if committed {
 		for _, id := range h.Held() {
-			if i, ok := s.instances.Get(string(id)); ok {
+			if i := s.madeBy(h, id); i != nil {
 				s.endInstance(i) // a child is told of the whole hold
 			}
 		}
@@ -484,26 +484,35 @@ func (s *State) partAck(c command.PartAck) Result {
 		p.Acked = true
 		switch {
 		case c.Lost:
-			s.losePart(p)
+			s.losePart(&h, p)
 			continue
 		case c.Decision == api.DecisionCommit:
 			p.Committed = true
 		case p.Committed:
 			continue // it ends what it made, and says so
 		}
-		s.endPart(p)
+		s.endPart(&h, p)
 	}
 	s.holds.Set(h.Key(), &h)
 	s.noteUntold(&h, -1)
 	return Result{Hold: &h}
 }
 
+// madeBy returns an instance if h made it: after an abort another hold may have
+// used the id.
+func (s *State) madeBy(h *Hold, id api.InstanceID) *api.Instance {
+	if i, ok := s.instances.Get(string(id)); ok && i.Hold == h.ID && i.Origin == h.Origin {
+		return i
+	}
+	return nil
+}
+
 // losePart marks the instances of a child that gave them up against its word:
 // its operator had released the hold by force. Those that should end are gone.
-func (s *State) losePart(p *Part) {
+func (s *State) losePart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
-		switch i, ok := s.instances.Get(string(pi.Spec.ID)); {
-		case !ok || !i.Live():
+		switch i := s.madeBy(h, pi.Spec.ID); {
+		case i == nil || !i.Live():
 		case i.Status == api.StatusDeleting:
 			s.setStatus(i, api.StatusDeleted, "")
 		default:
@@ -515,9 +524,9 @@ func (s *State) losePart(p *Part) {
 // endPart has the child told, one by one, of the instances that must end. They
 // were given up before it confirmed the commit: it has them and was not asked to
 // end them, or never made them and has nothing to say of them.
-func (s *State) endPart(p *Part) {
+func (s *State) endPart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
-		if i, ok := s.instances.Get(string(pi.Spec.ID)); ok && i.Status == api.StatusDeleting {
+		if i := s.madeBy(h, pi.Spec.ID); i != nil && i.Status == api.StatusDeleting {
 			s.unended.Insert(string(i.ID))
 		}
 	}

@@ -237,7 +237,7 @@ func (s *State) prune(c command.Prune) {
 
 func (s *State) anyLeft(h *Hold) bool {
 	for _, id := range h.Held() {
-		if _, ok := s.instances.Get(string(id)); ok {
+		if s.madeBy(h, id) != nil {
 			return true
 		}
 	}

@@ -155,6 +155,11 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	if _, first := c.(command.Init); !first && s.Zone == "" {
 		return refuse(api.CodeUnavailable, "the zone has not been initialised")
 	}
+	return s.fold(c)
+}
+
+// fold does what one command asks. Every kind has its case: the lint holds it.
+func (s *State) fold(c command.Command) Result {
 	switch c := c.(type) {
 	case command.Init:
 		return s.init(c)
