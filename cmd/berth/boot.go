@@ -29,7 +29,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	f.IntVar(&w.count, "count", 1, "how many are wanted")
 	f.IntVar(&w.least, "min", 0, "how few are enough (default: --count, so all or nothing)")
 	f.StringVar(&w.reservation, "reservation-id", "", "your own reservation id; a repeat with it returns the first answer")
-	f.StringArrayVar(&w.metadata, "metadata", nil, "key=value to keep with the instances; may be repeated")
+	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to keep with the instances; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
 }
 

@@ -47,10 +47,10 @@ writes them back as a whole, so of two changes at one time the later one counts.
 		Args:    takes(),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&costs, "cost", nil, "NAME=WEIGHT of a cost; may be repeated; 0 switches it off")
+	f.StringArrayVar(&costs, "cost", nil, "`NAME=WEIGHT` of a cost; may be repeated; 0 switches it off")
 	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer may be taken up")
 	f.DurationVar(&hostGrace, "host-grace", 0, "how long a host may be silent before it counts as down")
-	f.StringArrayVar(&tags, "tag", nil, "affinity tag of the zone, in place of those it has; may be repeated")
+	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, in place of those it has; may be repeated")
 	f.BoolVar(&noTags, "no-tags", false, "the zone has no affinity tags")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {

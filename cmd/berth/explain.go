@@ -45,8 +45,13 @@ func whyTables(zones []api.ZoneOutcome, refusals []api.Refusals) []table {
 	var tables []table
 	if len(zones) > 0 {
 		t := table{header: []string{"ZONE", "OUTCOME", "WANTED", "OFFERED", "SHORT", "REASON"}}
+		sum := 0
 		for _, z := range zones {
 			t.row(z.Zone, z.Outcome, z.Wanted, z.Offered, z.Short, z.Reason)
+			sum += z.Offered
+		}
+		if len(zones) > 1 {
+			t.row("in all", "", "", sum, "", "")
 		}
 		tables = append(tables, t)
 	}

@@ -69,8 +69,8 @@ func (s *shape) flags(c *cobra.Command) {
 	f.Int64Var(&s.vcpus, "vcpus", 0, "virtual processors")
 	f.StringVar(&s.ram, "ram", "", "memory, such as 512M or 0.5G; without a unit MiB")
 	f.StringVar(&s.disk, "disk", "", "local disk, such as 10G or 1T; without a unit GiB")
-	f.StringArrayVar(&s.resource, "resource", nil, "CLASS=AMOUNT of another resource class; may be repeated; 0 removes it")
-	f.StringArrayVar(&s.properties, "property", nil, "key=value demand or property; may be repeated; an empty value removes it")
+	f.StringArrayVar(&s.resource, "resource", nil, "`CLASS=AMOUNT` of another resource class; may be repeated; 0 removes it")
+	f.StringArrayVar(&s.properties, "property", nil, "`KEY=VALUE` demand or property; may be repeated; an empty value removes it")
 	f.BoolVar(&s.command, "command", false, "what follows -- is the program, and its arguments, that the process driver runs")
 }
 

@@ -70,7 +70,11 @@ func (e *env) print(body []byte, show func() []table) error {
 		b.WriteByte('\n')
 		return e.write(b.Bytes())
 	case formatYAML:
-		b, err := yaml.JSONToYAML(body)
+		v, err := ordered(body)
+		if err != nil {
+			return err
+		}
+		b, err := yaml.Marshal(v)
 		if err != nil {
 			return fmt.Errorf("printing YAML: %w", err)
 		}

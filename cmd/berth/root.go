@@ -35,9 +35,7 @@ any zone: what you get is kept, all of it or none of it, whichever zone it lands
 	root.SetIn(e.in)
 	root.SetOut(e.out)
 	root.SetErr(e.errOut)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c, "%s", err)
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Work:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate a zone:"},
@@ -78,6 +76,20 @@ func firstLine(s string) string {
 	return line
 }
 
+// flagError returns the error of a flag that cannot be read. At a command that
+// only has verbs, a verb that it does not have is the better thing to tell.
+func flagError(c *cobra.Command, err error) error {
+	if c.HasSubCommands() && c.Flags().NArg() > 0 {
+		return needVerb(c, c.Flags().Args())
+	}
+	sentence, _, _ := strings.Cut(err.Error(), ": strconv.") // how Go reads numbers helps nobody
+	return usage(c, "%s", sentence)
+}
+
+// suggestDistance is how many letters may differ between a verb and what was
+// typed for it to be suggested.
+const suggestDistance = 2
+
 // needVerb is what a command does that cannot do anything by itself: help when
 // it stands alone at the root, a usage error otherwise.
 func needVerb(c *cobra.Command, args []string) error {
@@ -87,6 +99,7 @@ func needVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage(c, "%q needs one of: %s", c.CommandPath(), strings.Join(verbsOf(c), ", "))
 	}
+	c.SuggestionsMinimumDistance = suggestDistance
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return usage(c, "%q has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
 	}

@@ -50,24 +50,21 @@ func serverShow(e *env) *cobra.Command {
 		Args:              takes("a SERVER"),
 		ValidArgsFunction: e.first(serverNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			id, err := serverID(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			return show(ctx, e, func(ctx context.Context) (client.Server, error) { return c.Server(ctx, id) }, serverTables)
+			return show(ctx, e, func(ctx context.Context) (client.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
 		}),
 	}
 }
 
-// serverID returns the id of the server that ref names: an id, or a name that
-// only one server has.
-func serverID(ctx context.Context, c *client.Client, ref string) (api.InstanceID, error) {
-	if _, err := c.Server(ctx, api.InstanceID(ref)); api.CodeOf(err) != api.CodeNotFound {
-		return api.InstanceID(ref), err
+// findServer returns the server that ref names: its id, or a name that only one
+// server has.
+func findServer(ctx context.Context, c *client.Client, ref string) (client.Server, error) {
+	found, err := c.Server(ctx, api.InstanceID(ref))
+	if api.CodeOf(err) != api.CodeNotFound {
+		return found, err
 	}
 	p, err := c.Servers(ctx, client.ServerQuery{Name: ref}, client.ListOptions{})
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	var ids []string
 	for _, s := range p.Items {
@@ -77,11 +74,11 @@ func serverID(ctx context.Context, c *client.Client, ref string) (api.InstanceID
 	}
 	switch len(ids) {
 	case 0:
-		return "", fail(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
+		return found, fail(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
 	case 1:
-		return api.InstanceID(ids[0]), nil
+		return c.Server(ctx, api.InstanceID(ids[0]))
 	}
-	return "", fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
+	return found, fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
 }
 
 func serverTables(s client.Server) []table {
@@ -119,7 +116,7 @@ its status says how it goes on. For several at once, use berth boot.`,
 		Args:    takes("a NAME"),
 	}
 	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (needed)")
-	c.Flags().StringArrayVar(&metadata, "metadata", nil, "key=value to keep with the server; may be repeated")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to keep with the server; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
 		if flavor == "" {
@@ -161,9 +158,9 @@ func serverDelete(e *env) *cobra.Command {
 			return err
 		}
 		for _, ref := range args {
-			id, err := serverID(ctx, c, ref)
+			found, err := findServer(ctx, c, ref)
 			if err == nil {
-				err = c.DeleteServer(ctx, id)
+				err = c.DeleteServer(ctx, found.ID)
 			}
 			if err != nil {
 				return about("server "+ref, err)

@@ -51,7 +51,7 @@ func tokenCreate(e *env) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&user, "user", "", "who uses it (needed)")
 	f.StringVar(&project, "project", "", "for which project (needed)")
-	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "what it allows: reader, member or admin; may be repeated")
+	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "`ROLE` that it allows: reader, member or admin; may be repeated")
 	f.DurationVar(&ttl, "ttl", 0, "how long it is good for (default: until it is deleted)")
 	choices := []string{string(api.RoleReader), string(api.RoleMember), string(api.RoleAdmin)}
 	check(c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+func TestBootTellsEachStateOnce(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("HOLDING"), bootIn("BUILDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "r-1 HOLDING 2 of 3 active\nr-1 BUILDING 2 of 3 active\nr-1 ACTIVE 2 of 3 active\n", r.errOut)
+	assert.Contains(t, r.out, "STATE        ACTIVE\n")
+	assert.Equal(t, "GET /zones/boot/r-1?wait=1s", z.asked("GET")[0].call)
+}
+
+func TestBootOnATerminalHasOneLine(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
+	r := z.onTerminal(t.Context(), "", "boot", "--flavor", "small", "--name", "web")
+	require.Zero(t, r.exit, r.errOut)
+	assert.NotContains(t, r.errOut, "\n")
+	assert.Equal(t, 4, strings.Count(r.errOut, "\r\x1b[K"), "three states, and the line is cleared")
+	assert.True(t, strings.HasSuffix(r.errOut, "\r\x1b[K"))
+}
+
+func TestBootOutcomes(t *testing.T) {
+	for state, want := range map[string]struct {
+		exit int
+		says string
+	}{
+		"ACTIVE":   {exitDone, ""},
+		"DEGRADED": {exitPartly, "1 of 3 instances of reservation r-1 could not be started"},
+		"FAILED":   {exitNoCapacity, "berth explain r-1"},
+		"RELEASED": {exitConflict, "given back"},
+	} {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", bootIn(state))
+		r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
+		assert.Equal(t, want.exit, r.exit, state)
+		assert.Contains(t, r.errOut, want.says, state)
+		assert.Contains(t, r.out, "STATE        "+state, "the boot is printed whatever became of it")
+	}
+}
+
+func TestBootThatTakesTooLong(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /zones/boot/r-1", bootIn("BUILDING"))
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--timeout", "100ms")
+	assert.Equal(t, exitTimeout, r.exit)
+	assert.Contains(t, r.errOut, "berth: reservation r-1 is still BUILDING after 100ms\n  hint: it goes on; look again with: berth reservation show r-1\n")
+	assert.Empty(t, r.out)
+}
+
+func TestBootThatIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	z := newFakeZone(t)
+	building := bootIn("BUILDING")
+	building.do = cancel
+	z.on("GET /zones/boot/r-1", building)
+	r := z.berth(ctx, "boot", "--flavor", "small", "--name", "web")
+	assert.Equal(t, exitInterrupted, r.exit)
+	assert.Contains(t, r.errOut, "berth: interrupted\n  hint: reservation r-1 goes on")
+}
+
+func TestBootRepeatsWithOneKey(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("POST /zones/boot",
+		answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader")},
+		answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--no-wait", "--no-headers")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "r-1\n", r.out)
+	asked := z.asked("POST /zones/boot")
+	require.Len(t, asked, 2)
+	assert.NotEmpty(t, asked[0].key)
+	assert.Equal(t, asked[0], asked[1])
+}
+
+func TestBootSaysWhatIsWanted(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "10", "--min", "4",
+		"--reservation-id", "mine", "--metadata", "a=1", "--metadata", "b=x=y", "--no-wait")
+	require.Zero(t, r.exit, r.errOut)
+	var body api.BootBody
+	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
+	ten, four := 10, 4
+	assert.Equal(t, api.ServerCreate{
+		Name: "web", FlavorRef: "small", MinCount: &four, MaxCount: &ten, Reservation: "mine", Metadata: map[string]string{"a": "1", "b": "x=y"},
+	}, body.Server)
+}
+
+func TestPlanIsTakenUpAsItWasMade(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("POST /servers", answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
+	path := filepath.Join(t.TempDir(), "plan.json")
+	r := z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "10", "--out", path)
+	require.Zero(t, r.exit, r.errOut)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	r = z.berth(t.Context(), "boot", "--plan", path)
+	require.Zero(t, r.exit, r.errOut)
+	var body api.BootBody
+	require.NoError(t, json.Unmarshal([]byte(z.asked("POST /servers")[0].body), &body))
+	ten := 10
+	assert.Equal(t, api.ServerCreate{
+		Name: "web", FlavorRef: "small", MaxCount: &ten, Reservation: "r-1", Blob: []byte("sealed"), ReturnRes: true,
+	}, body.Server)
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--plan", path, "--count", "3").exit)
+}
+
+func TestPlanFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	z := newFakeZone(t)
+	for name, text := range map[string]string{
+		"empty": "", "else": "[]", "without": `{"server": {"flavorRef": "small"}}`, "long": `{"x": "` + strings.Repeat("x", planFileMaxBytes) + `"}`,
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		r := z.berth(t.Context(), "boot", "--plan", path)
+		assert.Equal(t, exitUsage, r.exit, name)
+		assert.Contains(t, r.errOut, "holds no plan", name)
+	}
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--plan", filepath.Join(dir, "none")).exit)
+}
+
+func TestSelectThatFindsTooLittle(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12")
+	assert.Equal(t, exitNoCapacity, r.exit)
+	assert.Contains(t, r.out, "10 of 12 wanted")
+	assert.Zero(t, z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12", "--min", "10").exit)
+}
