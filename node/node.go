@@ -309,8 +309,29 @@ func (n *Node) lead(ctx context.Context) {
 	n.leading.Store(true)
 	defer n.leading.Store(false)
 	n.log.Info("leading", "term", n.store.Term())
+	var wg sync.WaitGroup
+	wg.Go(func() { n.rotate(ctx) })
 	n.zone.Lead(ctx)
+	wg.Wait()
 }
+
+// rotate makes a new sealing key whenever the active one is a day old.
+func (n *Node) rotate(ctx context.Context) {
+	for ctx.Err() == nil {
+		if es := n.view().Epochs; len(es) > 0 && es[0].Created.Add(epochLife) <= api.InstantOf(n.now()) {
+			if err := n.RotateKeyring(ctx); err != nil {
+				n.log.Warn("the sealing key could not be rotated; it will be tried again", "error", err)
+			}
+		}
+		sleep(ctx, rotateEvery)
+	}
+}
+
+// How often sealing keys change, and how often that is looked at.
+const (
+	epochLife   = 24 * time.Hour
+	rotateEvery = time.Minute
+)
 
 // found logs the zone's first command, once in its life.
 func (n *Node) found(ctx context.Context) error {

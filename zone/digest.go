@@ -15,7 +15,7 @@ func (z *Zone) Digest() *api.Digest {
 		return nil
 	}
 	d := &api.Digest{
-		Zone: v.Zone, Sequence: v.Index(), At: v.Now(), Health: "up", Tags: v.Config.Tags,
+		Zone: v.Zone, Sequence: v.Index(), At: api.InstantOf(z.now()), Health: "up", Tags: v.Config.Tags,
 		Classes: map[api.ResourceClass]api.ClassTotals{},
 	}
 	h := v.Hosts()
