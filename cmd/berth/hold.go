@@ -39,7 +39,7 @@ func holdResolve(e *env) *cobra.Command {
 		Long: `Resolve decides a hold in place of a parent that will not return. It is recorded,
 and told to the parent should it return after all; the parent may have decided
 otherwise.`,
-		Example:           "  berth hold resolve r-0123456789ab.1 --decision abort",
+		Example:           "  berth hold resolve 0123456789abcdef0123456789abcdef --decision abort",
 		Args:              takes("a HOLD"),
 		ValidArgsFunction: e.first(holdNames),
 	}
