@@ -1,0 +1,266 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+)
+
+// CgroupDefault is the usual parent of the instances' control groups.
+const CgroupDefault = "berth"
+
+// Limits that instances are held to beside their resources.
+const (
+	PidsMax     = 4096    // processes and threads of one instance
+	cpuPeriodUs = 100_000 // over which processor time is shared out
+)
+
+// controllers are those that limit instances.
+var controllers = []string{"cpu", "memory", "pids"}
+
+// groups are the control groups that instances can be put into: one below the
+// version 2 tree, which can kill all of it at once, and one below each version 1
+// tree whose controller version 2 has not got.
+type groups struct {
+	v2    string            // folder of the instances' groups; "" if there is none
+	v2has []string          // controllers of v2
+	v1    map[string]string // controller to folder
+}
+
+// findGroups makes the folder parent in each tree where it may.
+func findGroups(mountinfo, parent string) groups {
+	g := groups{v1: map[string]string{}}
+	if parent == "" {
+		return g
+	}
+	v2, v1 := mounts(mountinfo)
+	if v2 != "" {
+		folder := filepath.Join(v2, parent)
+		if err := os.MkdirAll(folder, 0o755); err == nil {
+			g.v2, g.v2has = folder, enable(v2, folder)
+		}
+	}
+	for _, c := range controllers {
+		if slices.Contains(g.v2has, c) || v1[c] == "" {
+			continue
+		}
+		folder := filepath.Join(v1[c], parent)
+		if err := os.MkdirAll(folder, 0o755); err == nil {
+			g.v1[c] = folder
+		}
+	}
+	return g
+}
+
+// mounts finds where control groups are mounted, by the text of
+// /proc/self/mountinfo: "... <root> <mount point> ... - <type> <source> <options>".
+func mounts(mountinfo string) (v2 string, v1 map[string]string) {
+	v1 = map[string]string{}
+	for l := range strings.Lines(mountinfo) {
+		left, right, ok := strings.Cut(l, " - ")
+		mount, kind := strings.Fields(left), strings.Fields(right)
+		if !ok || len(mount) < 5 || len(kind) < 3 {
+			continue
+		}
+		switch kind[0] {
+		case "cgroup2":
+			v2 = mount[4]
+		case "cgroup":
+			for o := range strings.SplitSeq(kind[2], ",") {
+				v1[o] = mount[4]
+			}
+		}
+	}
+	return v2, v1
+}
+
+// enable hands the controllers of the tree at root down to the children of
+// folder and returns those that it got there.
+func enable(root, folder string) (has []string) {
+	text, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	if err != nil {
+		return nil
+	}
+	offered := strings.Fields(string(text))
+	for _, c := range controllers {
+		if !slices.Contains(offered, c) {
+			continue
+		}
+		ok := true
+		for at := root; ok; at = filepath.Join(at, next(at, folder)) {
+			ok = write(at, "cgroup.subtree_control", "+"+c) == nil
+			if at == folder {
+				break
+			}
+		}
+		if ok {
+			has = append(has, c)
+		}
+	}
+	return has
+}
+
+// next returns the first element of the way from at to folder below it.
+func next(at, folder string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(folder, at+"/"), "/")
+	return first
+}
+
+func write(folder, name, text string) error {
+	return os.WriteFile(filepath.Join(folder, name), []byte(text), 0)
+}
+
+// String says what the groups can do.
+func (g groups) String() string {
+	var says []string
+	if len(g.v2has) > 0 {
+		says = append(says, strings.Join(g.v2has, ", ")+" limited by cgroup v2")
+	}
+	var old []string
+	for _, c := range controllers {
+		if g.v1[c] != "" {
+			old = append(old, c)
+		}
+	}
+	if len(old) > 0 {
+		says = append(says, strings.Join(old, ", ")+" limited by cgroup v1")
+	}
+	if len(says) == 0 {
+		says = append(says, "no limits, for want of cgroup controllers")
+	}
+	if g.v2 != "" {
+		says = append(says, "killed as one by cgroup v2")
+	}
+	return strings.Join(says, "; ")
+}
+
+// folders returns the groups of one instance, the version 2 one first.
+func (g groups) folders(id api.InstanceID) []string {
+	var all []string
+	if g.v2 != "" {
+		all = append(all, filepath.Join(g.v2, string(id)))
+	}
+	for _, c := range controllers {
+		if g.v1[c] != "" {
+			all = append(all, filepath.Join(g.v1[c], string(id)))
+		}
+	}
+	return all
+}
+
+// create makes the groups of an instance and sets what it may use.
+func (g groups) create(id api.InstanceID, may api.Resources) error {
+	for _, folder := range g.folders(id) {
+		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("making a control group: %w", err)
+		}
+	}
+	cpu, memory := may[api.VCPU], may[api.MemoryMB]<<20
+	quota := strconv.FormatInt(cpu*cpuPeriodUs, 10)
+	period := strconv.Itoa(cpuPeriodUs)
+	bytes := strconv.FormatInt(memory, 10)
+	limits := []struct {
+		controller   string
+		set, v2      bool
+		file, amount string
+		optional     bool // where the kernel does not account for swap
+	}{
+		{"cpu", cpu > 0, true, "cpu.max", quota + " " + period, false},
+		{"cpu", cpu > 0, false, "cpu.cfs_period_us", period, false},
+		{"cpu", cpu > 0, false, "cpu.cfs_quota_us", quota, false},
+		{"memory", memory > 0, true, "memory.max", bytes, false},
+		{"memory", memory > 0, true, "memory.swap.max", "0", true},
+		{"memory", memory > 0, false, "memory.limit_in_bytes", bytes, false},
+		{"memory", memory > 0, false, "memory.memsw.limit_in_bytes", bytes, true},
+		{"pids", true, true, "pids.max", strconv.Itoa(PidsMax), false},
+		{"pids", true, false, "pids.max", strconv.Itoa(PidsMax), false},
+	}
+	for _, l := range limits {
+		folder := g.v1[l.controller]
+		if l.v2 && slices.Contains(g.v2has, l.controller) {
+			folder = g.v2
+		} else if l.v2 {
+			folder = ""
+		}
+		if !l.set || folder == "" {
+			continue
+		}
+		if err := write(filepath.Join(folder, string(id)), l.file, l.amount); err != nil && !l.optional {
+			return fmt.Errorf("limiting %s to %s: %w", l.file, l.amount, err)
+		}
+	}
+	return nil
+}
+
+// join puts a process into the groups of an instance.
+func (g groups) join(id api.InstanceID, pid int) error {
+	for _, folder := range g.folders(id) {
+		if err := write(folder, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("joining a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// procs returns the processes in any group of an instance.
+func (g groups) procs(id api.InstanceID) []int {
+	var all []int
+	for _, folder := range g.folders(id) {
+		text, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+		if err != nil {
+			continue // no such group, so nobody is in it
+		}
+		for _, f := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+				all = append(all, pid)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// kill ends everything in the version 2 group of an instance, if there is one.
+func (g groups) kill(id api.InstanceID) {
+	if g.v2 != "" {
+		_ = write(filepath.Join(g.v2, string(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
+	}
+}
+
+// starved reports whether the kernel killed a process of the instance because
+// it needed more memory than it may have.
+func (g groups) starved(id api.InstanceID) bool {
+	for folder, file := range map[string]string{g.v2: "memory.events", g.v1["memory"]: "memory.oom_control"} {
+		if folder == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, string(id), file))
+		if err != nil {
+			continue
+		}
+		for l := range strings.Lines(string(text)) {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(l), "oom_kill "); ok && n != "0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// remove removes the groups of an instance, which must be empty.
+func (g groups) remove(id api.InstanceID) error {
+	var errs []error
+	for _, folder := range g.folders(id) {
+		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("removing a control group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

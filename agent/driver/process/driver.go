@@ -1,0 +1,265 @@
+// Package process is a driver that runs a real process for each instance: the
+// command of its flavor, in a session of its own, with its output in files, held
+// to its resources by control groups where the machine has them.
+//
+// The processes are no part of the agent: they go on when it ends, however it
+// ends, and the next one finds them again by the record that each has on disk. A
+// record is there before a command may run, so that no crash makes two of one.
+// It needs Linux 5.10 and /bin/sh. Commands run as the agent's own user.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/agent/driver"
+	"berth/api"
+	"berth/internal/sysinfo"
+)
+
+// GraceDefault is how long a process has to end after SIGTERM.
+const GraceDefault = 10 * time.Second
+
+// lockFile is held locked while a driver has the folder.
+const lockFile = ".lock" // no instance id begins with a dot
+
+// errClosed is why a call ends when the driver is closed under it.
+var errClosed = errors.New("the process driver is closed")
+
+// Config is what the driver needs.
+type Config struct {
+	Dir    string        // keeps a folder for each instance; made with 0700; one driver has it at a time
+	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for GraceDefault
+	Cgroup string        // parent of the control groups, such as CgroupDefault; "" for no limits
+	Log    *slog.Logger  // required
+}
+
+// Driver runs processes. Use Open, and Close at the end.
+type Driver struct {
+	conf    Config
+	root    *os.Root
+	lock    *os.File
+	boot    string
+	groups  groups
+	changed chan struct{}
+	closed  chan struct{}
+	turns   driver.Turns
+	watches sync.WaitGroup
+
+	mu   sync.Mutex // guards what follows
+	all  map[api.InstanceID]*instance
+	shut bool
+}
+
+// instance is one instance that is not forgotten. record is guarded by the
+// driver's mutex; the rest is set once.
+type instance struct {
+	record
+	pidfd *os.File      // nil when it had ended before it was found
+	cmd   *exec.Cmd     // nil when it is not our child
+	gone  chan struct{} // closed when its process has ended and record says how
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// Open takes over conf.Dir with everything that runs or has ended there. It
+// returns an error when another driver has the folder. ctx bounds Open alone.
+func Open(ctx context.Context, conf Config) (*Driver, error) {
+	if conf.Log == nil || conf.Dir == "" || conf.Grace < 0 {
+		return nil, api.Errorf(api.CodeInvalid, "the process driver needs a folder, a log and a grace that is not negative")
+	}
+	if conf.Cgroup != "" && !api.ValidName(conf.Cgroup) {
+		return nil, api.CheckName("control group", conf.Cgroup)
+	}
+	if conf.Grace == 0 {
+		conf.Grace = GraceDefault
+	}
+	d := &Driver{
+		conf: conf, changed: make(chan struct{}, 1), closed: make(chan struct{}),
+		all: map[api.InstanceID]*instance{},
+	}
+	if err := d.open(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Driver) open(ctx context.Context) error {
+	dir, err := filepath.Abs(d.conf.Dir)
+	if err != nil {
+		return err
+	}
+	d.conf.Dir = dir
+	if err = os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if d.root, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	if d.lock, err = d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("locking %s: another agent has it: %w", dir, err)
+	}
+	self, err := openPidfd(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("processes cannot be followed, which needs Linux 5.10: %w", err)
+	}
+	_ = self.Close() // nothing was written through it
+	if d.boot, err = sysinfo.BootID(); err != nil {
+		return err
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("looking for control groups: %w", err)
+	}
+	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
+	return d.adoptAll(ctx)
+}
+
+// Close lets go of the processes, which go on running, and returns when nothing
+// watches them any more.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.shut {
+		d.mu.Unlock()
+		return nil
+	}
+	d.shut = true
+	close(d.closed)
+	var files []*os.File
+	for _, i := range d.all {
+		if i.pidfd != nil {
+			files = append(files, i.pidfd)
+		}
+	}
+	d.mu.Unlock()
+	for _, f := range files {
+		_ = f.Close() // wakes its watch, which may have closed it already
+	}
+	d.watches.Wait()
+	var errs []error
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	if d.root != nil {
+		errs = append(errs, d.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Start runs w's command. See driver.Driver.
+func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) error {
+	if !api.ValidName(string(w.Instance)) {
+		return api.CheckName("instance id", string(w.Instance))
+	}
+	leave, err := d.turns.Take(ctx, w.Instance)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if known, err := d.known(host, w.Instance); known {
+		return err
+	}
+	i, err := d.launch(ctx, host, w)
+	if err == nil {
+		d.keep(i)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return errors.Join(err, d.root.RemoveAll(string(w.Instance)))
+	}
+	return d.failed(i.record, err)
+}
+
+// known reports whether the instance is not forgotten, and what Start makes of it.
+func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shut {
+		return true, errClosed
+	}
+	i := d.all[id]
+	switch {
+	case i == nil:
+		return false, nil
+	case i.Host != host:
+		return true, fmt.Errorf("the instance is on host %s", i.Host)
+	case i.Status == api.StatusActive:
+		return true, nil
+	case i.Status == api.StatusError:
+		return true, errors.New(i.Fault)
+	}
+	return true, driver.ErrEnded
+}
+
+// failed remembers an instance that could not be started, and returns why.
+func (d *Driver) failed(r record, why error) error {
+	r.Status, r.Fault, r.PID, r.Start = api.StatusError, driver.Reason(why), 0, 0
+	if _, err := d.root.Stat(string(r.Instance)); errors.Is(err, fs.ErrNotExist) {
+		_ = d.root.Mkdir(string(r.Instance), 0o700) // if it cannot be made, saving fails
+	}
+	if err := save(d.root, r); err != nil {
+		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
+	}
+	d.keep(ended(r))
+	return why
+}
+
+// ended returns an instance without a process.
+func ended(r record) *instance {
+	i := &instance{record: r, gone: make(chan struct{})}
+	close(i.gone)
+	return i
+}
+
+// keep adds an instance, and watches it if it has a process.
+func (d *Driver) keep(i *instance) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all[i.Instance] = i
+	if i.pidfd == nil {
+		return
+	}
+	if d.shut {
+		_ = i.pidfd.Close() // nothing was written through it
+		return
+	}
+	d.watches.Go(func() { d.watch(i) })
+}
+
+// List returns every instance that has a folder, by id. See driver.Driver.
+func (d *Driver) List(context.Context) ([]driver.State, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shut {
+		return nil, errClosed
+	}
+	states := make([]driver.State, 0, len(d.all))
+	for _, i := range d.all {
+		states = append(states, driver.State{Host: i.Host, Instance: i.Instance, Status: i.Status, Fault: i.Fault})
+	}
+	slices.SortFunc(states, func(a, b driver.State) int {
+		return strings.Compare(string(a.Instance), string(b.Instance))
+	})
+	return states, nil
+}
+
+// Changed gets a value after a process has ended by itself.
+func (d *Driver) Changed() <-chan struct{} { return d.changed }
+
+// Describe says where processes run and what can limit them.
+func (d *Driver) Describe() string { return "process: in " + d.conf.Dir + "; " + d.groups.String() }

@@ -1,0 +1,207 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"berth/api"
+)
+
+// The gate is what a child is before it is the instance's command. It waits for
+// a word on descriptor 3 and ends without it, so that a command runs only after
+// its record is on disk and its limits hold; an agent that dies before that
+// closes the pipe. Then it leaves a mark and becomes the command: the same
+// process, with the same number. The command's words are arguments and are never
+// read as shell text.
+const (
+	shell = "/bin/sh"
+	gate  = `read -r word <&3 || exit 125
+: >` + releasedFile + ` && cd ` + workFolder + ` || exit 125
+unset word PWD OLDPWD SHLVL
+exec "$@" 3<&-`
+)
+
+// Path is the PATH that instances get.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Names of the variables that an instance finds in its environment, which has
+// nothing else but PATH.
+const (
+	EnvInstance = "BERTH_INSTANCE_ID"
+	EnvName     = "BERTH_INSTANCE_NAME"
+	EnvFlavor   = "BERTH_FLAVOR"
+	EnvMetadata = "BERTH_METADATA_" // and a key of letters, digits and _
+)
+
+// environment returns what an instance gets. Metadata whose key cannot be part
+// of a name, or whose value has a zero byte, is left out.
+func environment(w api.Workload) []string {
+	env := []string{
+		"PATH=" + Path,
+		marker(w.Instance),
+		EnvName + "=" + plain(w.Name),
+		EnvFlavor + "=" + plain(string(w.Flavor)),
+	}
+	var extra []string
+	for k, v := range w.Metadata {
+		if nameable(k) && !strings.Contains(v, "\x00") {
+			extra = append(extra, EnvMetadata+k+"="+v)
+		}
+	}
+	slices.Sort(extra)
+	return append(env, extra...)
+}
+
+func marker(id api.InstanceID) string { return EnvInstance + "=" + string(id) }
+
+func plain(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+
+func nameable(key string) bool {
+	for i := range len(key) {
+		c := key[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// checkCommand returns why a command cannot be run, or nil.
+func checkCommand(command []string) error {
+	if len(command) == 0 {
+		return errors.New("flavor has no command in this zone")
+	}
+	for _, word := range command {
+		if strings.Contains(word, "\x00") {
+			return errors.New("the flavor's command has a zero byte")
+		}
+	}
+	program := command[0]
+	if !filepath.IsAbs(program) {
+		return fmt.Errorf("the flavor's program %q must be an absolute path", program)
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("the flavor's program cannot be run: %w", err)
+	}
+	return nil
+}
+
+// launch starts w's command and returns the instance with its process. On an
+// error no command has run, nothing is left but perhaps a folder, and the
+// instance says only whose start it was.
+func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
+	i := &instance{gone: make(chan struct{}), record: record{
+		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
+	}}
+	if err := checkCommand(w.Command); err != nil {
+		return i, err
+	}
+	if err := d.folder(w.Instance); err != nil {
+		return i, err
+	}
+	err := d.groups.create(w.Instance, w.Resources)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = d.begin(i, w)
+	}
+	if err != nil {
+		return i, errors.Join(err, d.groups.remove(w.Instance))
+	}
+	return i, nil
+}
+
+// begin starts i's process and lets it become the command.
+func (d *Driver) begin(i *instance, w api.Workload) error {
+	cmd, word, err := d.child(w)
+	if err != nil {
+		return err
+	}
+	i.cmd, i.PID = cmd, cmd.Process.Pid
+	if i.pidfd, err = openPidfd(i.PID); err == nil { // it was not waited for, so the number is its own
+		err = d.enlist(i)
+	}
+	if err == nil {
+		_, err = word.WriteString("go\n")
+	}
+	if err = errors.Join(err, word.Close()); err == nil {
+		return nil
+	}
+	_ = cmd.Process.Kill() // it ends by itself too: its pipe is closed
+	_ = cmd.Wait()         // the error that matters is known
+	if i.pidfd != nil {
+		_ = i.pidfd.Close() // nothing was written through it
+	}
+	return err
+}
+
+// enlist puts i's process behind its limits and writes the record.
+func (d *Driver) enlist(i *instance) error {
+	s, err := readStat(i.PID)
+	if err != nil {
+		return err
+	}
+	i.Start = s.start
+	if err := d.groups.join(i.Instance, i.PID); err != nil {
+		return err
+	}
+	return save(d.root, i.record)
+}
+
+// folder makes a fresh folder for an instance. What was in it, if anything, is
+// of a start that was broken off before the command ran.
+func (d *Driver) folder(id api.InstanceID) error {
+	if err := d.root.RemoveAll(string(id)); err != nil {
+		return fmt.Errorf("making the instance's folder: %w", err)
+	}
+	err := d.root.Mkdir(string(id), 0o700)
+	if err == nil {
+		err = d.root.Mkdir(string(id)+"/"+workFolder, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("making the instance's folder: %w", err)
+	}
+	return nil
+}
+
+// child starts the gate in a session of its own. Its word is awaited on the
+// returned file, which the caller must close.
+func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word *os.File, err error) {
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // the child has its own
+		}
+	}()
+	for _, name := range []string{stdoutFile, stderrFile} {
+		f, err := d.root.OpenFile(string(w.Instance)+"/"+name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening the instance's output: %w", err)
+		}
+		files = append(files, f)
+	}
+	awaits, word, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the instance's gate: %w", err)
+	}
+	files = append(files, awaits)
+	// Not CommandContext: an instance outlives the call that starts it.
+	cmd = &exec.Cmd{
+		Path: shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
+		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environment(w),
+		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("starting a process: %w", err), word.Close())
+	}
+	return cmd, word, nil
+}

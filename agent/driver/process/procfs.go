@@ -1,0 +1,151 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// stat is what /proc/<pid>/stat says of a process.
+type stat struct {
+	state   byte // 'Z' is a zombie: it has ended and was not waited for
+	group   int
+	session int
+	start   uint64 // clock ticks since boot; with the pid it names one process of one boot
+	exit    int    // wait status, of a zombie that we may look at
+}
+
+// over reports whether the process has ended, though its number is still taken.
+func (s stat) over() bool { return s.state == 'Z' || s.state == 'X' }
+
+// readStat returns an error when there is no such process.
+func readStat(pid int) (stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(text)
+}
+
+// parseStat reads proc(5)'s fields. The second, the program's name, may hold
+// anything, so that the third is what follows the last parenthesis.
+func parseStat(text []byte) (stat, error) {
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const first = 3 // fields[0] is field 3
+	if len(fields) <= 22-first {
+		return stat{}, fmt.Errorf("reading a process's state: %d fields", len(fields))
+	}
+	s := stat{state: fields[0][0]}
+	var err error
+	number := func(field int) int64 {
+		if field-first >= len(fields) {
+			return 0
+		}
+		n, e := strconv.ParseInt(string(fields[field-first]), 10, 64)
+		if e != nil {
+			err = fmt.Errorf("reading field %d of a process's state: %w", field, e)
+		}
+		return n
+	}
+	s.group, s.session = int(number(5)), int(number(6))
+	s.start = uint64(max(number(22), 0))
+	s.exit = int(number(52))
+	return s, err
+}
+
+// pids returns the number of every process there is, in order.
+func pids() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all, nil
+}
+
+// marked reports whether the environment that the process was started with has
+// this variable. It is false for a process that we may not look at.
+func marked(pid int, variable string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	for v := range bytes.SplitSeq(text, []byte{0}) {
+		if string(v) == variable {
+			return true
+		}
+	}
+	return false
+}
+
+// openPidfd returns a descriptor that stays with one process for ever. It needs
+// Linux 5.10.
+func openPidfd(pid int) (*os.File, error) {
+	fd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	return os.NewFile(uintptr(fd), "pidfd"), nil
+}
+
+// awaitExit returns nil when the process of pidfd has ended, and an error when
+// pidfd was closed first.
+func awaitExit(pidfd *os.File) error {
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Read(func(fd uintptr) bool { return polled(int(fd), 0) })
+}
+
+// polled reports whether the process of fd ends within a time in milliseconds.
+func polled(fd, wait int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
+		if err != unix.EINTR {
+			return n == 1
+		}
+	}
+}
+
+// signalPidfd sends a signal to the process of pidfd and to no other.
+func signalPidfd(pidfd *os.File, sig unix.Signal) error {
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	if err := conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil {
+		return err
+	}
+	return sent
+}
+
+// exitOf returns the wait status of a process that was not our child and has
+// ended: from its pidfd where the kernel tells (Linux 6.15), or from its zombie.
+func exitOf(pidfd *os.File, pid int) (unix.WaitStatus, bool) {
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var asked error
+	if err := conn.Control(func(fd uintptr) { asked = unix.IoctlPidfdInfo(int(fd), &info) }); err != nil {
+		return 0, false
+	}
+	if asked == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
+		return unix.WaitStatus(info.Exit_code), true
+	}
+	if s, err := readStat(pid); err == nil && s.over() {
+		return unix.WaitStatus(s.exit), true
+	}
+	return 0, false
+}

@@ -1,0 +1,85 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"berth/api"
+)
+
+// Names in an instance's folder.
+const (
+	recordFile   = "record.json"
+	releasedFile = "released" // the gate has let the command go
+	stdoutFile   = "stdout.log"
+	stderrFile   = "stderr.log"
+	workFolder   = "work" // where the command runs
+)
+
+// record is what the driver keeps of an instance. It is written before the
+// command may run, and again when it has ended.
+type record struct {
+	Instance api.InstanceID `json:"instance"`
+	Host     api.HostID     `json:"host"`
+	Name     string         `json:"name,omitempty"`
+	Flavor   api.FlavorID   `json:"flavor,omitempty"`
+	PID      int            `json:"pid,omitempty"`         // also its process group and session
+	Start    uint64         `json:"start_ticks,omitempty"` // field 22 of /proc/<pid>/stat
+	Boot     string         `json:"boot_id,omitempty"`
+	Status   api.Status     `json:"status"`
+	Fault    string         `json:"fault,omitempty"`
+}
+
+// load reads the record of an instance; fs.ErrNotExist if it has none.
+func load(root *os.Root, id api.InstanceID) (record, error) {
+	text, err := root.ReadFile(string(id) + "/" + recordFile)
+	if err != nil {
+		return record{}, err
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return record{}, fmt.Errorf("reading the record of instance %s: %w", id, err)
+	}
+	if r.Instance != id {
+		return record{}, fmt.Errorf("reading the record of instance %s: it is of %q", id, r.Instance)
+	}
+	return r, nil
+}
+
+// save replaces the record in one step that outlives a power cut.
+func save(root *os.Root, r record) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir, err := root.OpenRoot(string(r.Instance))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }() // nothing was written through it
+	file, err := dir.OpenFile(recordFile+".next", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err = dir.Rename(recordFile+".next", recordFile); err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(dir), syncFolder(root))
+}
+
+func syncFolder(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,185 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/api"
+)
+
+// strikeEvery is the pause between two looks at what SIGKILL has left.
+const strikeEvery = 10 * time.Millisecond
+
+// Stop ends an instance's process and everything it started: SIGTERM to its
+// group, SIGKILL to all of it after the grace, and then its folder. It returns
+// nil when nothing is left. See driver.Driver.
+func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
+	if !api.ValidName(string(id)) {
+		return nil // no such thing was ever started
+	}
+	leave, err := d.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d.mu.Lock()
+	i, shut := d.all[id], d.shut
+	var r record
+	if i != nil {
+		r = i.record
+	}
+	d.mu.Unlock()
+	if shut {
+		return errClosed
+	}
+	if i == nil {
+		return nil
+	}
+	if err := d.end(ctx, i, r); err != nil {
+		return err
+	}
+	if err := d.forget(id); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	delete(d.all, id)
+	d.mu.Unlock()
+	return nil
+}
+
+// end ends the process of i, whose record is r, and everything it started.
+func (d *Driver) end(ctx context.Context, i *instance, r record) error {
+	// While the leader has not ended its number, and its group's, is its own.
+	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.over() && r.Boot == d.boot {
+		_ = unix.Kill(-r.PID, unix.SIGTERM) // who is not there any more needs no signal
+		if err := d.await(ctx, i, d.conf.Grace); err != nil {
+			return err
+		}
+	}
+	if err := d.clear(ctx, r); err != nil {
+		return err
+	}
+	return d.await(ctx, i, 0)
+}
+
+// await waits until i's process has ended and its record says so; with a limit,
+// no longer than that.
+func (d *Driver) await(ctx context.Context, i *instance, limit time.Duration) error {
+	var late <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-i.gone:
+	case <-late:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-d.closed:
+		return errClosed
+	}
+	return nil
+}
+
+// clear kills whatever is left of an instance, again and again until nothing is,
+// and removes its control groups. Its folder stays.
+func (d *Driver) clear(ctx context.Context, r record) error {
+	t := time.NewTicker(strikeEvery)
+	defer t.Stop()
+	for {
+		d.groups.kill(r.Instance)
+		left := d.strike(r)
+		var err error
+		if left == 0 {
+			if err = d.groups.remove(r.Instance); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("killing: %d processes are left: %w", left, context.Cause(ctx)), err)
+		}
+	}
+}
+
+// strike sends SIGKILL to every process of an instance, each by a descriptor
+// that cannot come to mean another one, and returns how many there were.
+func (d *Driver) strike(r record) int {
+	all, err := pids()
+	if err != nil {
+		d.conf.Log.Warn("processes cannot be listed", "instance", r.Instance, "err", err)
+		return 1 // perhaps
+	}
+	in := map[int]bool{}
+	for _, pid := range d.groups.procs(r.Instance) {
+		in[pid] = true
+	}
+	ours := d.sessionIsOurs(r)
+	n := 0
+	for _, pid := range all {
+		if !d.belongs(pid, r, ours, in[pid]) {
+			continue
+		}
+		pidfd, err := openPidfd(pid)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if d.belongs(pid, r, ours, in[pid]) {
+			n++
+			if err := signalPidfd(pidfd, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				d.conf.Log.Warn("process cannot be killed", "instance", r.Instance, "pid", pid, "err", err)
+			}
+		}
+		_ = pidfd.Close() // nothing was written through it
+	}
+	return n
+}
+
+// belongs reports whether a process is part of an instance and has not ended: it
+// is in its control group, or in its session or group, or was started with its
+// mark by something that was.
+func (d *Driver) belongs(pid int, r record, ours, grouped bool) bool {
+	if pid == os.Getpid() {
+		return false
+	}
+	s, err := readStat(pid)
+	if err != nil || s.over() {
+		return false
+	}
+	return grouped || ours && (s.session == r.PID || s.group == r.PID) || marked(pid, marker(r.Instance))
+}
+
+// sessionIsOurs reports whether the number of r's process still names its
+// session: not after a restart of the machine, nor when another process has it.
+func (d *Driver) sessionIsOurs(r record) bool {
+	if r.PID <= 0 || r.Boot != d.boot {
+		return false
+	}
+	s, err := readStat(r.PID)
+	return err != nil || s.start == r.Start
+}
+
+// forget removes an instance's folder and groups. Nothing of it runs. The
+// record goes first, so that a crash half way leaves no instance behind.
+func (d *Driver) forget(id api.InstanceID) error {
+	if err := d.groups.remove(id); err != nil {
+		return err
+	}
+	if err := d.root.Remove(string(id) + "/" + recordFile); err != nil && !isNotExist(err) {
+		return fmt.Errorf("removing the instance's folder: %w", err)
+	}
+	if err := d.root.RemoveAll(string(id)); err != nil {
+		return fmt.Errorf("removing the instance's folder: %w", err)
+	}
+	return nil
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,179 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// watch waits for the end of i's process, notes how it ended and ends what it
+// left behind. It returns early when the driver is closed.
+func (d *Driver) watch(i *instance) {
+	if err := awaitExit(i.pidfd); err != nil {
+		return
+	}
+	d.mu.Lock()
+	r := i.record
+	d.mu.Unlock()
+	r.Status, r.Fault = d.outcome(i, r)
+	_ = i.pidfd.Close() // a driver that closes may have done so already
+	d.groups.kill(r.Instance)
+	d.strike(r)
+	if err := save(d.root, r); err != nil {
+		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
+	}
+	d.mu.Lock()
+	i.record = r
+	d.mu.Unlock()
+	close(i.gone)
+	d.conf.Log.Info("process ended", "instance", r.Instance, "pid", r.PID, "status", r.Status, "fault", r.Fault)
+	select {
+	case d.changed <- struct{}{}:
+	default: // a value that waits says the same
+	}
+}
+
+// outcome says how an ended process ended. If it is our child, this is where it
+// is waited for.
+func (d *Driver) outcome(i *instance, r record) (api.Status, string) {
+	if i.cmd == nil {
+		status, known := exitOf(i.pidfd, r.PID)
+		return d.verdict(r, status, known)
+	}
+	_ = i.cmd.Wait() // its state says more than the error
+	if i.cmd.ProcessState == nil {
+		return d.verdict(r, 0, false)
+	}
+	status, known := i.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return d.verdict(r, unix.WaitStatus(status), known)
+}
+
+// verdict makes a status and a fault of a wait status.
+func (d *Driver) verdict(r record, status unix.WaitStatus, known bool) (api.Status, string) {
+	switch {
+	case !known:
+		return api.StatusError, "the process ended while no agent could see how"
+	case status.Exited() && status.ExitStatus() == 0:
+		return api.StatusShutoff, ""
+	case d.groups.starved(r.Instance):
+		return api.StatusError, "the process was killed: it needed more memory than the instance has"
+	case status.Signaled():
+		return api.StatusError, "the process was killed by " + unix.SignalName(status.Signal())
+	}
+	return api.StatusError, fmt.Sprintf("the process ended with exit code %d", status.ExitStatus())
+}
+
+// adoptAll takes over what an earlier driver left in the folder.
+func (d *Driver) adoptAll(ctx context.Context) error {
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	entries, err := dir.ReadDir(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return fmt.Errorf("looking for instances: %w", err)
+	}
+	for _, e := range entries {
+		id := api.InstanceID(e.Name())
+		if !e.IsDir() || !api.ValidName(e.Name()) {
+			continue // not ours
+		}
+		if err := d.adopt(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt takes over one instance.
+func (d *Driver) adopt(ctx context.Context, id api.InstanceID) error {
+	r, err := load(d.root, id)
+	switch {
+	case isNotExist(err): // it was never let go
+		return d.discard(ctx, record{Instance: id})
+	case err != nil:
+		d.conf.Log.Warn("record is damaged", "instance", id, "err", err)
+		d.keep(ended(record{Instance: id, Status: api.StatusError, Fault: driver.Reason(err)}))
+		return nil
+	case r.Status != api.StatusActive:
+		d.keep(ended(r))
+		return nil
+	}
+	i, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	if i != nil && d.released(id) {
+		d.conf.Log.Info("process found again", "instance", id, "pid", r.PID)
+		d.keep(i)
+		return nil
+	}
+	if i != nil { // its gate waits for the word of an agent that is no more
+		_ = i.pidfd.Close() // nothing was written through it
+	}
+	status, fault := d.lost(r)
+	if err := d.clear(ctx, r); err != nil {
+		return err
+	}
+	if !d.released(id) { // looked at after its gate is gone
+		return d.forget(id)
+	}
+	r.Status, r.Fault = status, fault
+	if err := save(d.root, r); err != nil {
+		return err
+	}
+	d.keep(ended(r))
+	return nil
+}
+
+// discard removes what a broken-off start has left.
+func (d *Driver) discard(ctx context.Context, r record) error {
+	if err := d.clear(ctx, r); err != nil {
+		return err
+	}
+	return d.forget(r.Instance)
+}
+
+// find returns the instance of r if its process runs, and nil if it does not.
+// The descriptor is opened before the process is looked at, so that what was
+// looked at is what it stays with.
+func (d *Driver) find(r record) (*instance, error) {
+	if r.Boot != d.boot || r.PID <= 0 {
+		return nil, nil
+	}
+	pidfd, err := openPidfd(r.PID)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // or a thread of another
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := readStat(r.PID)
+	if err != nil || s.start != r.Start || s.over() {
+		return nil, pidfd.Close()
+	}
+	return &instance{record: r, pidfd: pidfd, gone: make(chan struct{})}, nil
+}
+
+// lost says how a process ended that ended while nobody watched.
+func (d *Driver) lost(r record) (api.Status, string) {
+	if r.Boot != d.boot {
+		return api.StatusError, "the machine was restarted"
+	}
+	if s, err := readStat(r.PID); err == nil && s.start == r.Start && s.over() {
+		return d.verdict(r, unix.WaitStatus(s.exit), true)
+	}
+	return d.verdict(r, 0, false)
+}
+
+// released reports whether the gate of an instance has let its command go.
+func (d *Driver) released(id api.InstanceID) bool {
+	_, err := d.root.Lstat(string(id) + "/" + releasedFile)
+	return err == nil
+}
