@@ -212,7 +212,8 @@ func (s *State) prune(c command.Prune) {
 		}
 	}
 	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
-		return h.Decision != api.DecisionPending && h.Updated < c.Before && h.settled() && !s.anyLeft(h)
+		open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
+		return h.Decision != api.DecisionPending && h.Updated < c.Before && h.settled() && !open && !s.anyLeft(h)
 	}) {
 		s.holds.Delete(h.Key())
 	}

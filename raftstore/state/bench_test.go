@@ -1,0 +1,113 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+const benchInstances = 100
+
+func BenchmarkEncodeBootCreate(b *testing.B) {
+	c := create(at(start), "r1", benchInstances, benchInstances)
+	benchmarkEncode(b, c)
+}
+
+func BenchmarkEncodeHold(b *testing.B) {
+	benchmarkEncode(b, hold(at(start), "k1", "r1", slots("h1", numbered("i", benchInstances)...)))
+}
+
+func benchmarkEncode(b *testing.B, c command.Command) {
+	b.ReportAllocs()
+	size := 0
+	for b.Loop() {
+		e, err := command.Encode(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		size = len(e)
+	}
+	b.ReportMetric(float64(size), "B/entry")
+}
+
+// BenchmarkBoot is the life of a boot of 100 instances on 10 hosts, in a zone
+// that publishes a view after each of its five entries.
+func BenchmarkBoot(b *testing.B) {
+	s := New()
+	s.Apply(1, initial())
+	for i := range 10 {
+		s.Apply(1, hostPut(at(start), "a1", fmt.Sprintf("h%d", i), benchInstances))
+	}
+	index := uint64(1)
+	apply := func(c command.Command) {
+		index++
+		if r := s.Apply(index, c); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+		s.Clone()
+	}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n++
+		res := fmt.Sprintf("r%d", n)
+		ids := numbered(res, benchInstances)
+		apply(create(at(start), res, benchInstances, benchInstances))
+		h := hold(at(start), "k-"+res, res, nil)
+		h.Commit = true
+		active, gone := command.InstanceReport{Agent: "a1"}, command.InstanceReport{Agent: "a1"}
+		for i, id := range ids {
+			host := fmt.Sprintf("h%d", i%10)
+			h.Slots = append(h.Slots, slots(host, id)...)
+			active.Items = append(active.Items, reports(at(start), "a1", host, api.StatusActive, id).Items...)
+			gone.Items = append(gone.Items, reports(at(start), "a1", host, api.StatusDeleted, id).Items...)
+		}
+		apply(h)
+		apply(active)
+		apply(command.BootRelease{Stamp: at(start), Project: "p", Reservation: api.ReservationID(res)})
+		apply(gone)
+	}
+}
+
+func large(b *testing.B) *State {
+	s := New()
+	s.Apply(1, initial())
+	const instances, hosts = 100_000, 1000
+	for i := range hosts {
+		s.Apply(1, hostPut(at(start), "a1", fmt.Sprintf("h%d", i), instances/hosts))
+	}
+	for i := range instances / benchInstances {
+		res := fmt.Sprintf("r%d", i)
+		s.Apply(1, create(at(start), res, benchInstances, benchInstances))
+		h := hold(at(start), "k-"+res, res, slots(fmt.Sprintf("h%d", i%hosts), numbered(res, benchInstances)...))
+		h.Commit = true
+		if r := s.Apply(uint64(i), h); r.Err != nil || len(r.Hold.Refused) > 0 {
+			b.Fatal(r.Err)
+		}
+	}
+	return s
+}
+
+func BenchmarkClone(b *testing.B) {
+	s := large(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Clone()
+	}
+}
+
+// BenchmarkChangeAfterClone is what a view costs the next command.
+func BenchmarkChangeAfterClone(b *testing.B) {
+	s := large(b)
+	up := reports(at(start), "a1", "h7", api.StatusActive, "r7-00000")
+	down := reports(at(start), "a1", "h7", api.StatusShutoff, "r7-00000")
+	b.ReportAllocs()
+	for i := uint64(1_000_000); b.Loop(); i += 2 {
+		s.Clone()
+		s.Apply(i, up)
+		s.Clone()
+		s.Apply(i+1, down)
+	}
+}

@@ -1,0 +1,507 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// model is a zone as plain lists: who wants which room where, until when. It is
+// told what was accepted and says what must be seen.
+type model struct {
+	rt        *rapid.T
+	now       api.Instant
+	hosts     map[api.HostID]*modelHost
+	boots     map[api.ReservationID]*modelBoot
+	holds     map[string]*modelHold
+	instances map[api.InstanceID]*modelInstance // DELETED ones until they are pruned
+	pruned    map[api.ReservationID]Counts
+}
+
+type modelHost struct {
+	capacity int64
+	serving  [2]bool // up, enabled
+}
+
+type modelBoot struct {
+	least    int
+	decision api.Decision
+}
+
+type modelHold struct {
+	key      string
+	boot     api.ReservationID // "" for a parent's
+	amount   int64
+	end      api.Instant
+	own      []command.Slot
+	parts    []modelPart
+	refused  int
+	commit   bool
+	decision api.Decision
+}
+
+type modelPart struct {
+	link            api.LinkID
+	ids             []api.InstanceID
+	answered, acked bool
+}
+
+type modelInstance struct {
+	boot   api.ReservationID
+	hold   *modelHold
+	host   api.HostID
+	link   api.LinkID
+	status api.Status
+}
+
+// used sums up what undecided holds and live instances take on a host.
+func (m *model) used(host api.HostID) (n int64) {
+	for _, h := range m.holds {
+		if h.decision == api.DecisionPending && h.end > m.now {
+			for _, sl := range h.own {
+				if sl.Host == host {
+					n += h.amount
+				}
+			}
+		}
+	}
+	for _, i := range m.instances {
+		if i.host == host && i.status != api.StatusDeleted && i.hold.end > m.now {
+			n += i.hold.amount
+		}
+	}
+	return n
+}
+
+// apply folds in a command that was accepted. r is what the state answered.
+func (m *model) apply(w *world, c command.Command, r Result) {
+	m.now = w.s.Now()
+	switch c := c.(type) {
+	case command.HostsPut:
+		h := &modelHost{serving: [2]bool{true, true}}
+		if old, ok := m.hosts[c.Hosts[0].ID]; ok {
+			h.serving[1] = old.serving[1]
+		}
+		h.capacity = c.Hosts[0].Host.Inventory[api.VCPU].Total
+		m.hosts[c.Hosts[0].ID] = h
+	case command.HostsState:
+		if h, ok := m.hosts[c.Hosts[0]]; ok {
+			h.serving[0] = c.State == api.HostUp
+		}
+	case command.HostSet:
+		m.hosts[c.ID].serving[1] = *c.Enabled
+	case command.HostDelete:
+		require.Zero(m.rt, m.used(c.ID), "a host that is in use was deleted")
+		delete(m.hosts, c.ID)
+	case command.BootCreate:
+		if _, ok := m.boots[r.Boot.Request.Reservation]; !ok {
+			m.boots[c.Request.Reservation] = &modelBoot{least: c.Min, decision: api.DecisionPending}
+		}
+	case command.Hold:
+		m.hold(c, r.Hold)
+	case command.HoldParts:
+		m.parts(c)
+	case command.HoldDecide:
+		if h, ok := m.holds[key(c.Origin, c.ID)]; ok {
+			m.decide(h, c.Decision)
+		} else {
+			m.holds[key(c.Origin, c.ID)] = &modelHold{decision: api.DecisionAbort}
+		}
+	case command.BootDecide:
+		m.decideBoot(c.Reservation, c.Decision)
+	case command.BootRelease:
+		if b := m.boots[c.Reservation]; b.decision == api.DecisionPending {
+			m.decideBoot(c.Reservation, api.DecisionAbort)
+		}
+		for _, h := range m.holdsOf(c.Reservation) {
+			m.decide(h, api.DecisionAbort)
+		}
+	default:
+		m.applyLater(w, c)
+	}
+}
+
+// applyLater folds in what comes after a decision.
+func (m *model) applyLater(w *world, c command.Command) {
+	switch c := c.(type) {
+	case command.PartAck:
+		m.ack(c)
+	case command.InstanceDelete:
+		m.instances[c.ID].status = api.StatusDeleting
+	case command.InstanceReport:
+		for _, r := range c.Items {
+			if i, ok := m.instances[r.Instance]; ok && i.host == r.Host && c.Agent == "a1" {
+				if _, known := m.hosts[r.Host]; known && r.Status != api.StatusBuild && r.Status != api.StatusDeleting {
+					i.hear(r.Status, api.StatusError)
+				}
+			}
+		}
+	case command.InstanceChanges:
+		for _, ch := range c.Items {
+			if m.undecided(ch.ID) > 0 {
+				return
+			}
+			if i, ok := m.instances[ch.ID]; ok && i.link == c.Link {
+				i.hear(ch.Status, api.StatusDeleted)
+			}
+		}
+	case command.InstanceTold:
+		for _, id := range c.Gone {
+			if i, ok := m.instances[id]; ok && i.link != "" && i.status == api.StatusDeleting {
+				i.status = api.StatusDeleted
+			}
+		}
+	case command.Prune:
+		m.prune(w)
+	}
+}
+
+// hear moves an instance on; gone is what it becomes when it is gone unasked.
+func (i *modelInstance) hear(st, gone api.Status) {
+	switch {
+	case i.status == api.StatusDeleted || !slices.Contains(statuses, st):
+	case i.status == api.StatusDeleting:
+		if st == api.StatusDeleted {
+			i.status = st
+		}
+	case st == api.StatusDeleted:
+		i.status = gone
+	default:
+		i.status = st
+	}
+}
+
+// hold places the slots one by one: on the host, else on the first spare.
+func (m *model) hold(c command.Hold, got *Hold) {
+	k := key(c.Origin, c.ID)
+	if _, repeat := m.holds[k]; repeat {
+		return
+	}
+	h := &modelHold{
+		key: k, amount: c.Request.Groups[0].Resources[api.VCPU], end: c.Request.Window.End,
+		commit: c.Commit, decision: api.DecisionPending,
+	}
+	if c.Origin == "" {
+		h.boot = c.Request.Reservation
+	}
+	m.holds[k] = h
+	for _, sl := range c.Slots {
+		hosts := []api.HostID{sl.Host}
+		if len(c.Spares) > 0 {
+			hosts = append(hosts, c.Spares[0]...)
+		}
+		i := slices.IndexFunc(hosts, func(id api.HostID) bool { return m.fits(id, h) })
+		if i < 0 {
+			h.refused++
+			continue
+		}
+		sl.Host = hosts[i]
+		h.own = append(h.own, sl)
+	}
+	require.Equal(m.rt, h.own, got.Slots, "where the slots are")
+	for _, p := range c.Parts {
+		mp := modelPart{link: p.Link}
+		for _, i := range slices.Concat(p.Instances...) {
+			mp.ids = append(mp.ids, i.ID)
+		}
+		h.parts = append(h.parts, mp)
+	}
+	m.advance(h)
+}
+
+func (m *model) fits(id api.HostID, h *modelHold) bool {
+	host, ok := m.hosts[id]
+	return ok && host.serving == [2]bool{true, true} && h.end > m.now && m.used(id)+h.amount <= host.capacity
+}
+
+func (m *model) parts(c command.HoldParts) {
+	h, news := m.holds[key(c.Origin, c.ID)], false
+	for _, a := range c.Answers {
+		for i := range h.parts {
+			p := &h.parts[i]
+			if p.link != a.Link || p.answered {
+				continue
+			}
+			asked := len(p.ids)
+			p.ids = slices.DeleteFunc(p.ids, func(id api.InstanceID) bool { return !slices.Contains(a.Held, id) })
+			h.refused += asked - len(p.ids)
+			p.answered, news = true, true
+			if h.decision == api.DecisionPending {
+				p.acked = a.Committed
+			}
+		}
+	}
+	if news {
+		m.advance(h)
+	}
+}
+
+func (h *modelHold) complete() bool {
+	return !slices.ContainsFunc(h.parts, func(p modelPart) bool { return !p.answered })
+}
+
+func (h *modelHold) held() (ids []api.InstanceID) {
+	for _, sl := range h.own {
+		ids = append(ids, sl.Instance.ID)
+	}
+	for _, p := range h.parts {
+		ids = append(ids, p.ids...)
+	}
+	return ids
+}
+
+// advance decides a hold that was asked to decide for itself.
+func (m *model) advance(h *modelHold) {
+	switch {
+	case !h.commit || !h.complete() || h.decision != api.DecisionPending:
+	case h.boot == "" && h.refused > 0:
+		m.decide(h, api.DecisionAbort)
+	case h.boot == "":
+		m.decide(h, api.DecisionCommit)
+	case h.refused == 0 && m.heldFor(h.boot) >= m.boots[h.boot].least:
+		m.decideBoot(h.boot, api.DecisionCommit)
+	}
+}
+
+func (m *model) holdsOf(boot api.ReservationID) (out []*modelHold) {
+	for _, k := range slices.Sorted(maps.Keys(m.holds)) {
+		if m.holds[k].boot == boot {
+			out = append(out, m.holds[k])
+		}
+	}
+	return out
+}
+
+func (m *model) heldFor(boot api.ReservationID) (n int) {
+	for _, h := range m.holdsOf(boot) {
+		if h.decision == api.DecisionPending && h.complete() {
+			n += len(h.held())
+		}
+	}
+	return n
+}
+
+func (m *model) decideBoot(id api.ReservationID, d api.Decision) {
+	b := m.boots[id]
+	if b.decision != api.DecisionPending {
+		return
+	}
+	if d == api.DecisionCommit {
+		require.GreaterOrEqual(m.rt, m.heldFor(id), b.least, "min_count")
+	}
+	b.decision = d
+	for _, h := range m.holdsOf(id) {
+		switch {
+		case h.decision != api.DecisionPending:
+		case h.complete():
+			m.decide(h, d)
+		default:
+			m.decide(h, api.DecisionAbort)
+		}
+	}
+}
+
+func (m *model) decide(h *modelHold, d api.Decision) {
+	if h.decision == d {
+		return
+	}
+	committed := h.decision == api.DecisionCommit
+	h.decision = d
+	if d == api.DecisionCommit {
+		require.True(m.rt, h.complete(), "a commit needs every answer")
+		for _, sl := range h.own {
+			m.start(sl.Instance.ID, &modelInstance{boot: h.boot, hold: h, host: sl.Host})
+		}
+		for _, p := range h.parts {
+			for _, id := range p.ids {
+				m.start(id, &modelInstance{boot: h.boot, hold: h, link: p.link})
+			}
+		}
+		return
+	}
+	for i := range h.parts {
+		h.parts[i].acked = false
+	}
+	if committed {
+		for _, id := range h.held() {
+			if i, ok := m.instances[id]; ok && i.hold == h && i.status != api.StatusDeleted {
+				i.status = api.StatusDeleting
+			}
+		}
+	}
+}
+
+func (m *model) start(id api.InstanceID, i *modelInstance) {
+	require.NotContains(m.rt, m.instances, id, "an instance id was used twice")
+	i.status = api.StatusBuild
+	m.instances[id] = i
+}
+
+func (m *model) ack(c command.PartAck) {
+	h, ok := m.holds[key(c.Origin, c.ID)]
+	if !ok || h.decision != c.Decision {
+		return
+	}
+	for i := range h.parts {
+		p := &h.parts[i]
+		if p.link != c.Link || p.acked {
+			continue
+		}
+		p.acked = true
+		for _, id := range p.ids {
+			i, ok := m.instances[id]
+			switch {
+			case !ok || i.hold != h || i.status == api.StatusDeleted || !c.Lost:
+			case i.status == api.StatusDeleting:
+				i.status = api.StatusDeleted
+			default:
+				i.status = api.StatusError
+			}
+		}
+	}
+}
+
+// prune forgets what the state forgot, which must have ended.
+func (m *model) prune(w *world) {
+	for id, i := range m.instances {
+		if _, ok := w.s.Instance(id); ok {
+			continue
+		}
+		require.Equal(m.rt, api.StatusDeleted, i.status, "%s was forgotten", id)
+		delete(m.instances, id)
+		if i.boot != "" {
+			n := m.pruned[i.boot]
+			n.add(api.StatusDeleted, 1)
+			m.pruned[i.boot] = n
+		}
+	}
+	for k, h := range m.holds {
+		if _, ok := w.s.holds.Get(k); !ok {
+			require.NotEqual(m.rt, api.DecisionPending, h.decision, "hold %q was forgotten", k)
+			delete(m.holds, k)
+		}
+	}
+	for id := range m.boots {
+		if _, ok := w.s.Boot("p", id); !ok {
+			require.Empty(m.rt, m.holdsOf(id), "boot %s was forgotten before its holds", id)
+			delete(m.boots, id)
+			delete(m.pruned, id)
+		}
+	}
+}
+
+// undecided counts the undecided holds that an instance id is in.
+func (m *model) undecided(id api.InstanceID) (n int) {
+	for _, h := range m.holds {
+		if h.decision == api.DecisionPending && slices.Contains(h.held(), id) {
+			n++
+		}
+	}
+	return n
+}
+
+// check compares what readers see with the lists.
+func (m *model) check(s *State) {
+	m.now = s.Now()
+	v := s.Clone()
+	for id, h := range m.hosts {
+		host, ok := v.Host(id)
+		require.True(m.rt, ok)
+		require.Equal(m.rt, m.used(id), host.Used[api.VCPU], "use of %s", id)
+		require.Equal(m.rt, m.used(id), v.Hosts().Usage(id)[api.VCPU], "use of %s in the view", id)
+		require.Equal(m.rt, h.capacity, host.Inventory[api.VCPU].Capacity())
+		require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.host == id }), idsOf(v.OnHost(id)), "on %s", id)
+		require.Equal(m.rt, len(v.OnHost(id)), host.Instances)
+	}
+	require.Len(m.rt, v.AllHosts(), len(m.hosts))
+	page := Page{Limit: 100}
+	require.Equal(m.rt, m.listed(func(*modelInstance) bool { return true }), idsOf(v.InstancesPage(InstanceQuery{Project: "p", Page: page})))
+	for _, id := range someBoots {
+		res := api.ReservationID(id)
+		b, ok := v.Boot("p", res)
+		mb, known := m.boots[res]
+		require.Equal(m.rt, known, ok, "boot %s", id)
+		if !ok {
+			continue
+		}
+		require.Equal(m.rt, mb.decision, b.Decision, "boot %s", id)
+		want, unacked := m.pruned[res], 0
+		for _, i := range m.instances {
+			if i.boot == res {
+				want.add(i.status, 1)
+			}
+		}
+		for _, h := range m.holdsOf(res) {
+			if h.decision != api.DecisionPending && slices.ContainsFunc(h.parts, func(p modelPart) bool { return !p.acked }) {
+				unacked++
+			}
+		}
+		require.Equal(m.rt, want, b.Counts, "counts of %s", id)
+		require.Equal(m.rt, unacked, b.Unacked, "holds of %s that a child has not confirmed", id)
+		require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.boot == res }),
+			idsOf(v.InstancesPage(InstanceQuery{Project: "p", Reservation: res, Page: page})))
+	}
+	for id := range m.instances {
+		require.Zero(m.rt, m.undecided(id), "%s lives and is held", id)
+	}
+	for _, id := range someInstances {
+		require.LessOrEqual(m.rt, m.undecided(api.InstanceID(id)), 1, "%s is held twice", id)
+	}
+}
+
+// listed returns the live instances that ok picks, by id.
+func (m *model) listed(ok func(*modelInstance) bool) []api.InstanceID {
+	out := []api.InstanceID{}
+	for _, id := range slices.Sorted(maps.Keys(m.instances)) {
+		if i := m.instances[id]; i.status != api.StatusDeleted && ok(i) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func idsOf(is []*api.Instance) []api.InstanceID {
+	out := []api.InstanceID{}
+	for _, i := range is {
+		out = append(out, i.ID)
+	}
+	return out
+}
+
+// TestOracle plays random histories against the lists.
+func TestOracle(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDice(rt)
+		m := &model{
+			rt: rt, hosts: map[api.HostID]*modelHost{}, boots: map[api.ReservationID]*modelBoot{},
+			holds: map[string]*modelHold{}, instances: map[api.InstanceID]*modelInstance{}, pruned: map[api.ReservationID]Counts{},
+		}
+		for _, h := range someHosts {
+			m.hosts[api.HostID(h)] = &modelHost{capacity: 4, serving: [2]bool{true, true}}
+		}
+		for range 1 + d.n(150) {
+			c := d.command()
+			m.now = max(d.w.now, m.now)
+			before := map[api.HostID]int64{}
+			for id := range m.hosts {
+				before[id] = m.used(id)
+			}
+			if r := d.w.do(c); r.Err == nil {
+				m.apply(d.w, c, r)
+			}
+			m.check(d.w.s)
+			for id, h := range m.hosts {
+				if used := m.used(id); used > before[id] {
+					require.LessOrEqual(rt, used, h.capacity, "%s was oversold by %#v", id, c)
+				}
+			}
+			checkIndexes(rt, d.w.s)
+		}
+	})
+}

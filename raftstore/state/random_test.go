@@ -1,0 +1,208 @@
+package state
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// The names that random histories are made of are few, so that they meet.
+var (
+	someHosts     = []string{"h1", "h2", "h3"}
+	someBoots     = []string{"r1", "r2", "r3", "r4"}
+	someHolds     = []string{"k1", "k2", "k3", "k4", "k5", "k6"}
+	someInstances = numbered("i", 30)
+	someChildren  = []string{"c1", "c2"}
+	someOrigins   = []string{"", "", "up"}
+	someDecisions = []api.Decision{api.DecisionCommit, api.DecisionAbort}
+	someStatuses  = append([]api.Status{"DANCING"}, statuses...)
+)
+
+// dice draws commands for a world.
+type dice struct {
+	rt *rapid.T
+	w  *world
+}
+
+func newDice(rt *rapid.T) dice {
+	w := &world{tb: rt, s: New(), now: start}
+	w.ok(initial())
+	for _, h := range someHosts {
+		w.host(h, 4)
+	}
+	w.link("up", api.LinkParent)
+	for _, l := range someChildren {
+		w.link(l, api.LinkChild)
+	}
+	return dice{rt, w}
+}
+
+// n draws a number from 0 to most. Rapid prefers small numbers, which is right
+// for sizes and wrong for a choice, so the draw is scattered.
+func (d dice) n(most int) int {
+	drawn := uint64(rapid.Uint32().Draw(d.rt, "n")) + 1
+	return int(drawn * 0x9e3779b97f4a7c15 >> 32 % uint64(most+1))
+}
+
+func (d dice) chance(in int) bool { return d.n(in-1) == 0 }
+func one[T any](d dice, of []T) T { return of[d.n(len(of)-1)] }
+func (d dice) origin() api.LinkID { return api.LinkID(one(d, someOrigins)) }
+func (d dice) holdID() api.HoldID { return api.HoldID(one(d, someHolds)) }
+func (d dice) stamp() command.Stamp {
+	if d.chance(8) {
+		d.w.now += api.Instant(d.n(50))
+	}
+	return d.w.stamp()
+}
+
+func (d dice) ids(most int) []string {
+	out := make([]string, d.n(most))
+	for i := range out {
+		out[i] = one(d, someInstances)
+	}
+	return out
+}
+
+func (d dice) instances(most int) []api.InstanceID { return answer("", d.ids(most)...).Held }
+
+// command draws the next command; most of them make sense.
+func (d dice) command() command.Command {
+	at := d.stamp()
+	project := api.ProjectID("p")
+	switch d.n(17) {
+	case 0:
+		return hostPut(at, "a1", one(d, someHosts), int64(1+d.n(5)))
+	case 1:
+		st := one(d, []api.HostState{api.HostUp, api.HostUp, api.HostDown})
+		return command.HostsState{Stamp: at, State: st, Hosts: []api.HostID{api.HostID(one(d, someHosts))}}
+	case 2:
+		on := !d.chance(3)
+		return command.HostSet{Stamp: at, ID: api.HostID(one(d, someHosts)), Generation: uint64(d.n(2)), Enabled: &on}
+	case 3:
+		return command.HostDelete{Stamp: at, ID: api.HostID(one(d, someHosts))}
+	case 4, 5:
+		c := create(at, one(d, someBoots), 4, d.n(3))
+		c.Instances = nil
+		if d.chance(2) {
+			c.Key = one(d, []string{"key1", "key2"})
+		}
+		return c
+	case 6, 7, 8:
+		return d.hold(at)
+	case 9:
+		h, p := d.part(func(h *Hold) bool { return h.State == api.HoldAsking })
+		a := answer(string(p.Link), d.ids(4)...)
+		for _, i := range p.Instances {
+			if !d.chance(4) {
+				a.Held = append(a.Held, i.Spec.ID)
+			}
+		}
+		a.Committed = d.chance(6)
+		return command.HoldParts{Stamp: at, ID: h.ID, Origin: h.Origin, Answers: []command.PartAnswer{a}}
+	case 10:
+		h, _ := d.part(func(h *Hold) bool { return h.Origin != "" && h.Decision != api.DecisionAbort })
+		return command.HoldDecide{Stamp: at, ID: h.ID, Origin: h.Origin, Decision: one(d, someDecisions), Forced: d.chance(4)}
+	case 11:
+		return bootDecide(at, one(d, someBoots), one(d, someDecisions))
+	case 12:
+		return command.BootRelease{Stamp: at, Project: project, Reservation: api.ReservationID(one(d, someBoots))}
+	case 13:
+		h, p := d.part(func(h *Hold) bool { return h.Decision != api.DecisionPending && !h.settled() })
+		c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(4)}
+		if d.chance(4) {
+			c.Decision = one(d, someDecisions)
+		}
+		return c
+	case 14:
+		if live := d.w.s.InstancesPage(InstanceQuery{Page: Page{Limit: 99}}); len(live) > 0 && !d.chance(4) {
+			return command.InstanceDelete{Stamp: at, ID: one(d, live).ID}
+		}
+		return command.InstanceDelete{Stamp: at, ID: api.InstanceID(one(d, someInstances))}
+	case 15:
+		agent, host, ids := one(d, []string{"a1", "a1", "a1", "a2"}), one(d, someHosts), d.ids(2)
+		for _, i := range d.w.s.OnHost(api.HostID(host)) {
+			ids = append(ids, string(i.ID))
+		}
+		return reports(at, agent, host, one(d, someStatuses), ids...)
+	case 16:
+		return d.changes(at)
+	default:
+		if d.chance(2) {
+			c := command.InstanceTold{Stamp: at, IDs: d.instances(2), Gone: d.instances(4)}
+			for _, i := range d.w.s.UnendedInstances() {
+				c.Gone = append(c.Gone, i.ID)
+			}
+			return c
+		}
+		return command.Prune{Stamp: at, Before: at.At - api.Instant(d.n(40)), Limit: d.n(3)}
+	}
+}
+
+// part draws a hold that ok picks and one of its parts, or a name for each.
+func (d dice) part(ok func(*Hold) bool) (*Hold, Part) {
+	h, p := &Hold{ID: d.holdID(), Origin: d.origin(), Decision: one(d, someDecisions)}, Part{Link: api.LinkID(one(d, someChildren))}
+	var some []*Hold
+	for _, h := range d.w.s.Holds() {
+		if ok(h) {
+			some = append(some, h)
+		}
+	}
+	if len(some) > 0 && !d.chance(6) {
+		h = one(d, some)
+	}
+	if len(h.Parts) > 0 {
+		p = one(d, h.Parts)
+	}
+	return h, p
+}
+
+func (d dice) hold(at command.Stamp) command.Hold {
+	var sl []command.Slot
+	for _, id := range d.ids(3) {
+		sl = append(sl, slots(one(d, someHosts), id)...)
+	}
+	var parts []command.Part
+	for _, l := range someChildren {
+		if d.chance(3) {
+			parts = append(parts, part(l, d.ids(2)...))
+		}
+	}
+	c := hold(at, string(d.holdID()), one(d, someBoots), sl, parts...)
+	if c.Origin = d.origin(); c.Origin != "" {
+		c.Request.Reservation = "abroad"
+	} else {
+		c.ID = api.HoldID(c.Request.Reservation) + c.ID // an own hold's id follows from its boot
+	}
+	c.Commit = d.chance(3)
+	c.Request.Groups[0].Resources = api.Resources{api.VCPU: int64(1 + d.n(1))}
+	if d.chance(3) {
+		c.Spares = [][]api.HostID{{api.HostID(one(d, someHosts)), api.HostID(one(d, someHosts))}}
+	}
+	if d.chance(3) {
+		c.Plan = api.PlanID(fmt.Sprintf("plan%d", d.n(9)))
+		c.Expires = at.At + api.Instant(d.n(60))
+	}
+	if d.chance(3) {
+		c.Request.Window.End = at.At + api.Instant(d.n(60))
+	}
+	return c
+}
+
+func (d dice) changes(at command.Stamp) command.InstanceChanges {
+	c := command.InstanceChanges{Stamp: at, Link: api.LinkID(one(d, someChildren))}
+	l, _ := d.w.s.Link(c.Link)
+	c.After = l.ChangesNext
+	if d.chance(8) {
+		c.After++
+	}
+	index := c.After
+	for _, id := range d.instances(6) {
+		index += uint64(d.n(1))
+		c.Items = append(c.Items, api.InstanceChange{ID: id, Status: one(d, someStatuses), Index: index + 1})
+	}
+	c.Next = index + 1
+	return c
+}

@@ -1,0 +1,193 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/internal/golden"
+	"berth/raftstore/command"
+)
+
+// busy returns a state with a record in every table.
+func busy(tb testing.TB) *world {
+	w := newWorld(tb)
+	w.host("h1", 9)
+	w.link("up", api.LinkParent)
+	w.link("c1", api.LinkChild)
+	w.ok(command.NodePut{Stamp: w.stamp(), Node: api.Node{ID: "n1"}})
+	w.ok(command.FlavorPut{Stamp: w.stamp(), Flavor: api.Flavor{ID: "small", Resources: api.Resources{api.VCPU: 1}}})
+	w.ok(join(w, "j1", api.JoinAgent, api.JoinTokenTTLMax))
+	for _, r := range []string{"r1", "r2", "r3"} {
+		w.ok(create(w.stamp(), r, 2, 1))
+	}
+	h := hold(w.stamp(), "k1", "r1", slots("h1", "a"), part("c1", "b"))
+	h.Plan, h.Commit = "plan", true
+	w.ok(h)
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k1", Answers: []command.PartAnswer{{Link: "c1", Held: []api.InstanceID{"b"}, Committed: true}}})
+	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "b"})
+	w.ok(hold(w.stamp(), "k2", "r2", slots("h1", "c"), part("c1", "d")))
+	w.ok(asked(w.stamp(), "k3", slots("h1", "e"), part("c1", "f")))
+	w.ok(asked(w.stamp(), "k4", slots("h1", "g")))
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k4", Origin: "up", Decision: api.DecisionCommit})
+	w.ok(hold(w.stamp(), "k5", "r3", nil, part("c1", "i")))
+	w.ok(bootDecide(w.stamp(), "r3", api.DecisionAbort))
+	return w
+}
+
+func TestSnapshotGolden(t *testing.T) {
+	w := busy(t)
+	for name, n := range map[string]int{
+		"nodes": w.s.nodes.Len(), "tokens": w.s.tokens.Len(), "joins": w.s.joins.Len(), "flavors": w.s.flavors.Len(),
+		"links": w.s.links.Len(), "hosts": w.s.hosts.Len(), "instances": w.s.instances.Len(), "boots": w.s.boots.Len(),
+		"holds": w.s.holds.Len(), "plans": w.s.plans.Len(), "unended": w.s.unended.Len(), "held": w.s.held.Len(),
+		"undecided": w.s.undecided.Len(), "untold": w.s.untold.Len(), "prepared": w.s.prepared.Len(), "changes": w.s.changes.Len(),
+	} {
+		require.NotZero(t, n, "%s: the golden snapshot should have one", name)
+	}
+	var hex strings.Builder
+	for b := []byte(saved(t, w.s)); len(b) > 0; {
+		n := min(len(b), 32)
+		fmt.Fprintf(&hex, "%x\n", b[:n])
+		b = b[n:]
+	}
+	golden.Check(t, "testdata/snapshot-v1.hex", []byte(hex.String()))
+	checkIndexes(t, w.s)
+}
+
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	whole := saved(t, busy(t).s)
+	for n := range whole {
+		_, err := Load(strings.NewReader(whole[:n]))
+		require.Error(t, err, "cut to %d of %d bytes", n, len(whole))
+	}
+	var other bytes.Buffer
+	require.NoError(t, codec.NewEncoder(&other).Encode(header{Version: snapshotVersion + 1}))
+	_, err := Load(&other)
+	assert.ErrorContains(t, err, "version 2 is unknown")
+	_, err = Load(strings.NewReader("\xa1\x18\x63\x01"))
+	assert.Error(t, err, "a field that nobody knows")
+}
+
+// full is a writer that has room for so many bytes.
+type full struct{ room int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.room -= len(b); f.room < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(b), nil
+}
+
+func TestSaveTellsOfAFullDisk(t *testing.T) {
+	s := busy(t).s
+	for room := range len(saved(t, s)) {
+		require.ErrorIs(t, s.Save(&full{room}), io.ErrShortWrite)
+	}
+}
+
+// TestRestore saves and loads after a random history, and lets both go on.
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDice(rt)
+		for range d.n(120) {
+			d.w.do(d.command())
+		}
+		bytes := saved(rt, d.w.s)
+		twin := loaded(rt, bytes)
+		require.Equal(rt, bytes, saved(rt, twin), "a snapshot of the restored state")
+		for range 40 {
+			c := d.command()
+			r := d.w.do(c)
+			require.Equal(rt, r, twin.Apply(d.w.index, c), "%#v", c)
+			require.Equal(rt, saved(rt, d.w.s), saved(rt, twin), "after %#v", c)
+			for _, h := range someHosts {
+				require.Equal(rt, d.w.s.Hosts().Usage(api.HostID(h)), twin.Hosts().Usage(api.HostID(h)))
+			}
+		}
+	})
+}
+
+// TestReplay applies one history, as the log keeps it, to two states.
+func TestReplay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDice(rt)
+		twin := loaded(rt, saved(rt, d.w.s))
+		for range d.n(60) {
+			c := d.command()
+			b, err := command.Encode(c)
+			require.NoError(rt, err)
+			read, err := command.Decode(b)
+			require.NoError(rt, err)
+			d.w.do(c)
+			twin.Apply(d.w.index, read)
+			require.Equal(rt, saved(rt, d.w.s), saved(rt, twin), "after %#v", c)
+		}
+	})
+}
+
+// TestClonesStay takes views of a state that goes on, and reads them beside it.
+func TestClonesStay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDice(rt)
+		type view struct {
+			s     *State
+			bytes string
+			used  []api.Resources
+		}
+		used := func(s *State) (out []api.Resources) {
+			for _, h := range someHosts {
+				out = append(out, s.Hosts().Usage(api.HostID(h)))
+			}
+			return out
+		}
+		var views []view
+		for range 60 {
+			d.w.do(d.command())
+			if d.chance(5) {
+				v := d.w.s.Clone()
+				views = append(views, view{v, saved(rt, v), used(v)}, view{v.Clone(), saved(rt, v), used(v)})
+			}
+		}
+		for _, v := range views {
+			require.Equal(rt, v.bytes, saved(rt, v.s))
+			require.Equal(rt, v.used, used(v.s))
+		}
+	})
+}
+
+func TestClonesAreReadBesideTheWriter(t *testing.T) {
+	w := busy(t)
+	w.host("h2", 1000)
+	v := w.s.Clone()
+	want := saved(t, v)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for range 20 {
+				var b bytes.Buffer
+				assert.NoError(t, v.Save(&b))
+				assert.Equal(t, want, b.String())
+				v.HostsPage(Page{Limit: 10})
+				v.Hosts().Totals()
+			}
+		})
+	}
+	for i := range 50 {
+		r := fmt.Sprintf("b%d", i)
+		w.ok(create(w.stamp(), r, 2, 1))
+		h := hold(w.stamp(), r, r, slots("h2", r+"x", r+"y"))
+		h.Commit = true
+		w.ok(h)
+	}
+	readers.Wait()
+}
