@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/api"
@@ -65,7 +66,7 @@ func (z *Zone) Boot(ctx context.Context, o *BootOrder) (*state.Boot, error) {
 	digest := sha256.Sum256(body)
 	c := command.BootCreate{
 		Stamp: z.stamp(), Key: o.Key, Digest: digest[:], Name: o.Name, Request: o.Request(), Min: o.Min,
-		Instances: specs(o.Name, 0, o.Max), Metadata: o.Metadata, Fixed: len(o.Blob) > 0,
+		Instances: specs(o.Name, o.Max), Metadata: o.Metadata, Fixed: len(o.Blob) > 0,
 	}
 	if c.Fixed {
 		return z.bootFixed(ctx, o, c)
@@ -94,21 +95,25 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 	if layer.Expires <= api.InstantOf(z.now()) {
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
-	z.plans.put(bootKey(c.Request.Project, c.Request.Reservation), &planned{layer: *layer})
+	k := bootKey(c.Request.Project, c.Request.Reservation)
+	z.plans.put(k, &planned{layer: *layer})
 	res, err := z.Propose(ctx, c)
+	if err != nil {
+		z.plans.take(k)
+	}
 	return res.Boot, err
 }
 
 func bootKey(p api.ProjectID, r api.ReservationID) string { return string(p) + "\x00" + string(r) }
 
-// specs allots the identities of instances from..from+n-1 of a boot that is
-// called name. A single instance has the bare name.
-func specs(name string, from, n int) []api.InstanceSpec {
+// specs allots the identities of the n instances of a boot that is called name.
+// A single instance has the bare name.
+func specs(name string, n int) []api.InstanceSpec {
 	out := make([]api.InstanceSpec, n)
 	for i := range out {
 		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: name}
-		if from+n > 1 {
-			out[i].Name = fmt.Sprintf("%s-%d", name, from+i+1)
+		if n > 1 {
+			out[i].Name = fmt.Sprintf("%s-%d", name, i+1)
 		}
 	}
 	return out
@@ -130,7 +135,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	if err := z.abandon(ctx, b); err != nil {
 		return err
 	}
-	run := &bootRun{z: z, boot: b, attempt: len(b.Attempts)}
+	run := &bootRun{z: z, boot: b, attempt: len(b.Attempts), missing: b.Instances}
 	if b.Fixed {
 		first, ok := z.plans.take(b.ID())
 		if !ok {
@@ -181,7 +186,8 @@ type bootRun struct {
 	first   *planned // the plan it came with
 	attempt int      // attempts so far
 	held    int
-	decided bool // the hold's own entry has decided
+	missing []api.InstanceSpec // not held yet
+	decided bool               // the hold's own entry has decided
 }
 
 // attempts selects and holds until max_count is held, nobody offers more, or
@@ -221,13 +227,10 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 // hold logs an attempt with everybody who takes part, claims own slots in the
 // same entry, and asks the children.
 func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int) (*state.Hold, error) {
-	ids := r.boot.Instances
-	if r.attempt > 1 { // an id that was asked for before may live somewhere: never use it twice
-		ids = specs(r.boot.Name, r.held, n)
-	}
+	ids := r.next(n)
 	c, err := holdCommand(r.z.stamp(), &p.layer, &api.HoldRequest{
 		ID: holdID(r.z.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
-		Instances: [][]api.InstanceSpec{ids[:n]}, Metadata: r.boot.Metadata,
+		Instances: [][]api.InstanceSpec{ids}, Metadata: r.boot.Metadata,
 	})
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "zone.boot", "", err)
@@ -250,7 +253,31 @@ func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int)
 		return nil, err
 	}
 	r.decided = h.Decision != api.DecisionPending
+	r.keep(ids, h)
 	return h, nil
+}
+
+// next returns the first n instances that are still missing. An id that was
+// asked for in an earlier attempt may live somewhere, so it is never used again.
+func (r *bootRun) next(n int) []api.InstanceSpec {
+	ids := slices.Clone(r.missing[:n])
+	if r.attempt > 1 {
+		for i := range ids {
+			ids[i].ID = api.InstanceID(api.NewUUID())
+		}
+	}
+	return ids
+}
+
+// keep leaves as missing what was refused, and what was not asked for.
+func (r *bootRun) keep(asked []api.InstanceSpec, h *state.Hold) {
+	var missing []api.InstanceSpec
+	for _, i := range asked {
+		if slices.Contains(h.Refused, i.ID) {
+			missing = append(missing, i)
+		}
+	}
+	r.missing = append(missing, r.missing[len(asked):]...)
 }
 
 func (r *bootRun) tale(p *planned, want, offered int) *api.BootAttempt {

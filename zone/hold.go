@@ -129,36 +129,48 @@ func spares(g *buildplan.LayerGroup) []api.HostID {
 
 // askParts asks the children of a hold that have not answered yet, all at once,
 // and records their answers in one entry. A child that gives no answer within
-// HoldTimeout is recorded as holding nothing; it is told to release later.
+// HoldTimeout is recorded as holding nothing; it is told to release later. If
+// the asker gives up first, what is not known yet stays open for its next try.
 func (z *Zone) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
 	if h.State != api.HoldAsking {
 		return h, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, HoldTimeout)
+	budget, cancel := context.WithTimeout(ctx, HoldTimeout)
 	defer cancel()
-	answers := make(chan command.PartAnswer, len(h.Parts))
+	answers := make(chan partAnswer, len(h.Parts))
 	asked := 0
 	for _, p := range h.Parts {
 		if !p.Answered {
 			asked++
-			go func() { answers <- z.askPart(ctx, h, p, l) }()
+			go func() { answers <- z.askPart(budget, h, p, l) }()
 		}
 	}
 	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
 	for range asked {
-		c.Answers = append(c.Answers, <-answers)
+		if a := <-answers; a.known || ctx.Err() == nil {
+			c.Answers = append(c.Answers, a.PartAnswer)
+		}
 	}
 	c.Stamp = z.stamp()
-	// The answers must be recorded even if the budget is spent: leave the deadline.
+	// What is known must be recorded even if the asker is gone: leave its deadline.
 	rec, stop := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout)
 	defer stop()
 	res, err := z.Propose(rec, c)
+	if err == nil && ctx.Err() != nil && len(c.Answers) < asked {
+		err = api.Wrap(api.CodeTimeout, "zone.Hold", "not every zone below has answered yet; ask again", ctx.Err())
+	}
 	return res.Hold, err
 }
 
+// partAnswer is what a child answered, or that it is not known.
+type partAnswer struct {
+	command.PartAnswer
+	known bool
+}
+
 // askPart asks one child, again and again while it cannot be reached.
-func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buildplan.Layer) command.PartAnswer {
-	out := command.PartAnswer{Link: p.Link}
+func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buildplan.Layer) partAnswer {
+	out := partAnswer{PartAnswer: command.PartAnswer{Link: p.Link}}
 	r := &api.HoldRequest{
 		ID: h.ID, Attempt: h.Attempt, Request: h.Request, Metadata: h.Metadata,
 		Instances: make([][]api.InstanceSpec, len(h.Request.Groups)),
@@ -175,17 +187,19 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 	for wait := retryPause; ; wait = min(2*wait, retryPauseMax) {
 		link, ok := z.store.View().Link(p.Link)
 		if !ok {
+			out.known = true
 			return out
 		}
 		call, cancel := context.WithTimeout(ctx, peerTimeout)
 		a, err := z.peers.Hold(call, link, r)
 		cancel()
 		if err == nil {
-			out.Held, out.Committed = a.Held, a.State == api.HoldCommitted
+			out.Held, out.Committed, out.known = a.Held, a.State == api.HoldCommitted, true
 			return out
 		}
 		if !again(err) || ctx.Err() != nil {
 			z.log.Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
+			out.known = !again(err)
 			return out
 		}
 		pause(ctx, wait)

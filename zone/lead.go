@@ -17,7 +17,8 @@ const (
 	sweepEvery  = 2 * time.Second  // for work that no change of state announces
 	followWait  = 30 * time.Second // long poll of a child's changes
 	pruneEvery  = time.Minute
-	pruneAfter  = time.Hour // how long ended things are remembered
+	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
+	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days
 	pruneLimit  = 10_000
 )
 
@@ -292,7 +293,8 @@ func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
 
 func (z *Zone) prune(ctx context.Context) error {
 	_, err := z.Propose(ctx, command.Prune{
-		Stamp: z.stamp(), Before: api.InstantOf(z.now().Add(-pruneAfter)), Limit: pruneLimit,
+		Stamp: z.stamp(), Before: api.InstantOf(z.now().Add(-pruneAfter)),
+		BeforeAbroad: api.InstantOf(z.now().Add(-pruneAbroad)), Limit: pruneLimit,
 	})
 	return err
 }

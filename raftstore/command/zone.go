@@ -119,6 +119,8 @@ type Prune struct {
 	Stamp
 	Before api.Instant `cbor:"2,keyasint"`
 	Limit  int         `cbor:"3,keyasint"` // at most this many of each table
+	// BeforeAbroad is Before for instances and holds that were made for a parent.
+	BeforeAbroad api.Instant `cbor:"4,keyasint"`
 }
 
 // Kind implements Command.

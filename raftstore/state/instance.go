@@ -202,7 +202,7 @@ func (s *State) instanceChanges(c command.InstanceChanges) Result {
 // prune forgets what ended before a time, at most c.Limit of each kind.
 func (s *State) prune(c command.Prune) {
 	for _, i := range firstN(&s.instances, c.Limit, func(i *api.Instance) bool {
-		return !i.Live() && i.Updated < c.Before
+		return !i.Live() && i.Updated < cutoff(c, i.Origin)
 	}) {
 		s.instances.Delete(string(i.ID))
 		s.byProject.Delete(key(i.Project, i.ID))
@@ -213,7 +213,7 @@ func (s *State) prune(c command.Prune) {
 	}
 	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
 		open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
-		return h.Decision != api.DecisionPending && h.Updated < c.Before && h.settled() && !open && !s.anyLeft(h)
+		return h.Decision != api.DecisionPending && h.Updated < cutoff(c, h.Origin) && h.settled() && !open && !s.anyLeft(h)
 	}) {
 		s.holds.Delete(h.Key())
 	}
@@ -234,6 +234,14 @@ func (s *State) prune(c command.Prune) {
 	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
 	}
+}
+
+// cutoff returns before when something must have ended to be forgotten.
+func cutoff(c command.Prune, origin api.LinkID) api.Instant {
+	if origin != "" {
+		return c.BeforeAbroad
+	}
+	return c.Before
 }
 
 func (s *State) anyLeft(h *Hold) bool {

@@ -137,7 +137,9 @@ func (d dice) command() command.Command {
 			}
 			return c
 		}
-		return command.Prune{Stamp: at, Before: at.At - api.Instant(d.n(40)), Limit: d.n(3)}
+		return command.Prune{
+			Stamp: at, Before: at.At - api.Instant(d.n(40)), BeforeAbroad: at.At - api.Instant(d.n(40)), Limit: d.n(3),
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 		}
 		return f, nil
 	case "prune":
-		return command.Prune{Stamp: st, Before: w.now, Limit: 100}, nil
+		return command.Prune{Stamp: st, Before: w.now, BeforeAbroad: w.now, Limit: 100}, nil
 	}
 	return nil, errors.New("no such command")
 }

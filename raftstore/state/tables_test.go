@@ -555,8 +555,8 @@ func TestPruneIsBounded(t *testing.T) {
 		}
 		w.ok(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "r1"})
 		w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a", "b", "c"))
-		w.unchanged(command.Prune{Stamp: w.stamp(), Before: start, Limit: 9})
-		w.ok(command.Prune{Stamp: w.stamp(), Before: w.now, Limit: limit})
+		w.unchanged(command.Prune{Stamp: w.stamp(), Before: start, BeforeAbroad: start, Limit: 9})
+		w.ok(command.Prune{Stamp: w.stamp(), Before: w.now, BeforeAbroad: w.now, Limit: limit})
 		assert.Len(t, w.s.OfReservation("p", "r1"), 3-limit)
 		assert.Len(t, w.s.Tokens(), 4-limit)
 		checkIndexes(t, w.s)

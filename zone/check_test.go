@@ -1,0 +1,160 @@
+package zone
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// settle waits until no zone has anything left to do.
+func (w *world) settle() {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+		if !slices.ContainsFunc(w.zones, func(m *member) bool { return busy(m.view()) }) && w.agrees() {
+			break
+		}
+	}
+	w.check()
+}
+
+// busy reports whether a zone has something left to do.
+func busy(v *state.State) bool {
+	if len(v.UndecidedBoots())+len(v.UntoldHolds())+len(v.PreparedHolds())+len(v.UnendedInstances()) > 0 {
+		return true
+	}
+	n := v.CountByStatus()
+	return n[api.StatusBuild]+n[api.StatusDeleting] > 0
+}
+
+// agrees reports whether every parent knows of its children's instances what they
+// know themselves.
+func (w *world) agrees() bool {
+	for _, m := range w.zones {
+		for _, i := range all(m.view()) {
+			if i.Link == "" || !i.Live() {
+				continue
+			}
+			there, ok := w.at(m, i.Link).view().Instance(i.ID)
+			if !ok || there.Status != i.Status {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) at(m *member, id api.LinkID) *member {
+	l, _ := m.view().Link(id)
+	i := slices.IndexFunc(w.zones, func(o *member) bool { return o.id == l.Zone })
+	return w.zones[i]
+}
+
+func all(v *state.State) []*api.Instance {
+	return v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
+}
+
+// check holds the invariants of a world that has come to rest.
+func (w *world) check() {
+	w.t.Helper()
+	owner := map[api.InstanceID]string{}
+	for _, m := range w.zones {
+		v := m.view()
+		assert.Empty(w.t, v.UndecidedBoots(), "zone %s: undecided boots", m.name)
+		assert.Empty(w.t, v.UntoldHolds(), "zone %s: children were not told", m.name)
+		assert.Empty(w.t, v.PreparedHolds(), "zone %s: undecided holds", m.name)
+		assert.Empty(w.t, v.UnendedInstances(), "zone %s: instances that should end", m.name)
+		m.checkClaims(v)
+		for _, i := range all(v) {
+			m.checkInstance(v, i, owner)
+		}
+		for _, b := range v.BootsPage("p", state.Page{Limit: api.PageMax}) {
+			m.checkBoot(v, b)
+		}
+	}
+}
+
+// checkClaims holds that what is used is what instances use: nothing is held.
+func (m *member) checkClaims(v *state.State) {
+	m.w.t.Helper()
+	for _, h := range v.AllHosts() {
+		want := api.Resources{}
+		for _, i := range v.OnHost(h.ID) {
+			for c, n := range i.Resources {
+				want[c] += n
+			}
+		}
+		full, _ := v.Host(h.ID)
+		assert.True(m.w.t, want.Equal(full.Used), "zone %s: host %s: used %v, instances use %v", m.name, h.Name, full.Used, want)
+	}
+}
+
+// checkInstance holds that an instance lives in one place, which is known above
+// and below.
+func (m *member) checkInstance(v *state.State, i *api.Instance, owner map[api.InstanceID]string) {
+	m.w.t.Helper()
+	if i.Host != "" {
+		assert.Empty(m.w.t, owner[i.ID], "instance %s lives in %s too", i.ID, m.name)
+		owner[i.ID] = m.name
+	}
+	if i.Link != "" {
+		there, ok := m.w.at(m, i.Link).view().Instance(i.ID)
+		if assert.True(m.w.t, ok && there.Live(), "zone %s: instance %s is not below", m.name, i.ID) {
+			assert.Equal(m.w.t, i.Status, there.Status, "zone %s: instance %s", m.name, i.ID)
+		}
+	}
+	if i.Origin != "" {
+		above, ok := m.w.at(m, i.Origin).view().Instance(i.ID)
+		assert.True(m.w.t, ok && above.Live(), "zone %s: nobody above knows instance %s", m.name, i.ID)
+		return
+	}
+	b, ok := v.Boot(i.Project, i.Reservation)
+	assert.True(m.w.t, ok && b.Decision == api.DecisionCommit, "zone %s: instance %s was not decided", m.name, i.ID)
+}
+
+// checkBoot holds that a boot is all or nothing, and that its tale adds up.
+func (m *member) checkBoot(v *state.State, b *state.Boot) {
+	m.w.t.Helper()
+	res := b.Request.Reservation
+	made := v.OfReservation(b.Request.Project, res)
+	switch b.State() {
+	case api.BootActive, api.BootDegraded:
+		assert.GreaterOrEqual(m.w.t, len(made), b.Min, "boot %s made too few", res)
+		assert.LessOrEqual(m.w.t, len(made), b.Request.Count(), "boot %s made too many", res)
+		assert.Equal(m.w.t, b.Counts.Live()+b.Counts.Deleted, len(made), "boot %s", res)
+	case api.BootFailed, api.BootReleased:
+		assert.False(m.w.t, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)
+	default:
+		assert.Fail(m.w.t, "boot is not at rest", "%s: %s %+v", res, b.State(), b)
+	}
+	assert.LessOrEqual(m.w.t, len(b.Attempts), api.AttemptsMax, "boot %s", res)
+	for _, a := range b.Attempts {
+		m.checkTale(b, &a)
+	}
+}
+
+func (m *member) checkTale(b *state.Boot, a *api.BootAttempt) {
+	m.w.t.Helper()
+	if h, ok := v0(m.view().Hold("", holdID(m.id, &b.Request, a.Attempt))); !ok || !slices.ContainsFunc(h.Parts, unanswered) {
+		assert.Equal(m.w.t, a.Wanted, a.Held+a.Refused+a.Short, "attempt %+v", *a)
+	}
+	for _, z := range a.Zones {
+		assert.Equal(m.w.t, z.Wanted, z.Offered+z.Short, "outcome %+v", z)
+	}
+	for _, r := range a.Refusals {
+		sum := r.Offering
+		for _, f := range r.Filters {
+			sum += f.Hosts
+		}
+		assert.Equal(m.w.t, r.Considered, sum, "refusals %+v", r)
+	}
+}
+
+func v0(h *state.Hold, ok bool) (*state.Hold, bool) { return h, ok }
+
+// unanswered reports whether a child never said what it holds: its part of the
+// tale is not known.
+func unanswered(p state.Part) bool { return !p.Answered }

@@ -1,0 +1,198 @@
+package zone
+
+import (
+	"context"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+)
+
+// call is the n-th call of a kind from one zone to another.
+type call struct {
+	op, from, to string
+	n            int
+}
+
+// fault is what befalls a call.
+type fault string
+
+const (
+	refused  fault = "refused"        // nobody listens
+	vanished fault = "request lost"   // the caller waits for its whole budget
+	silenced fault = "answer lost"    // carried out; the caller waits for its whole budget
+	cutOff   fault = "answer cut off" // carried out; the caller learns at once that it does not know
+	repeated fault = "made twice"     // carried out twice
+	ghost    fault = "comes late"     // the caller gives up, and then it is carried out
+)
+
+// peers makes the calls of one zone: what a gateway would do, on the other zone
+// itself, with bodies spelt and read on the way.
+type peers struct{ from *member }
+
+var _ Peers = peers{}
+
+func (p peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error) {
+	return ask(ctx, p, l, "select", r, func(ctx context.Context, z *Zone, back *api.Link, r *api.Request) (*api.SelectAnswer, error) {
+		if back.State == api.LinkPaused {
+			return nil, api.Errorf(api.CodeUnavailable, "paused")
+		}
+		return z.Select(ctx, back.Zone, r)
+	})
+}
+
+func (p peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+	op := "hold"
+	if r.Commit {
+		op = "hold and commit"
+	}
+	return ask(ctx, p, l, op, r, func(ctx context.Context, z *Zone, back *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+		return z.Hold(ctx, back, r)
+	})
+}
+
+func (p peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
+	return ask(ctx, p, l, string(d), &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.HoldID) (*api.HoldAnswer, error) {
+		return z.Decide(ctx, back, *id, d)
+	})
+}
+
+func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
+	a, err := ask(ctx, p, l, "decision", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.HoldID) (*api.DecisionAnswer, error) {
+		v, err := z.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &api.DecisionAnswer{Decision: z.Decision(v, back, *id)}, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return a.Decision, nil
+}
+
+func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error) {
+	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *Zone, back *api.Link, after *uint64) (*api.Changes, error) {
+		c := z.Changes(ctx, back, *after, wait)
+		return &c, nil
+	})
+}
+
+func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error {
+	_, err := ask(ctx, p, l, "end", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.InstanceID) (*struct{}, error) {
+		if i, ok := z.View().Instance(*id); !ok || i.Origin != back.ID || !i.Live() {
+			return nil, api.Errorf(api.CodeNotFound, "no such server")
+		}
+		_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.Stamp(), ID: *id})
+		return &struct{}{}, err
+	})
+	return err
+}
+
+// ask makes one call, and lets happen to it what the world wants.
+func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
+	do func(context.Context, *Zone, *api.Link, *Q) (*A, error),
+) (*A, error) {
+	w := p.from.w
+	to, f := w.route(p.from, l, op)
+	serve := func(ctx context.Context) (*A, error) {
+		z, back, err := to.door(p.from, op)
+		if err != nil {
+			return nil, err
+		}
+		a, err := do(WithDepth(ctx, Depth(ctx)+1), z, back, spelt(q))
+		if err != nil {
+			return nil, api.Errorf(api.CodeOf(err), "%s", api.MessageOf(err))
+		}
+		return spelt(a), nil
+	}
+	unknown := func() (*A, error) {
+		return nil, api.Wrap(api.CodeTimeout, "peers.ask", "no answer", ctx.Err())
+	}
+	switch f {
+	case refused:
+		return nil, api.Errorf(api.CodeUnavailable, "nobody listens")
+	case vanished:
+		<-ctx.Done()
+		return unknown()
+	case silenced:
+		_, _ = serve(ctx) // nobody hears it
+		<-ctx.Done()
+		return unknown()
+	case cutOff:
+		_, _ = serve(ctx) // nobody hears it
+		return unknown()
+	case repeated:
+		_, _ = serve(ctx) // the second answer counts
+	case ghost:
+		<-ctx.Done()
+		w.wg.Go(func() {
+			pause(w.ctx, 30*time.Second)
+			_, _ = serve(w.ctx) // nobody hears it
+		})
+		return unknown()
+	}
+	if ctx.Err() != nil {
+		return unknown()
+	}
+	a, err := serve(ctx)
+	if err == nil && ctx.Err() != nil {
+		return unknown()
+	}
+	return a, err
+}
+
+// spelt returns v as it arrives at the other end of a wire.
+func spelt[V any](v *V) *V {
+	b, err := codec.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	out := new(V)
+	if err := codec.Unmarshal(b, out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// route finds who is called, counts the call, and says what befalls it.
+func (w *world) route(from *member, l *api.Link, op string) (*member, fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, to := range w.zones {
+		if to.id != l.Zone {
+			continue
+		}
+		c := call{op: op, from: from.name, to: to.name}
+		w.calls[c]++
+		c.n = w.calls[c]
+		switch {
+		case w.cut[from.name+">"+to.name]:
+			return to, vanished
+		case w.disturb != nil:
+			return to, w.disturb(c)
+		}
+		return to, ""
+	}
+	return nil, refused
+}
+
+// door is the gateway's part of a call: who is there, over which link.
+func (m *member) door(from *member, op string) (*Zone, *api.Link, error) {
+	z, leads := m.node()
+	m.mu.Lock()
+	dead := m.dead
+	m.mu.Unlock()
+	if dead || !leads && op != "select" {
+		return nil, nil, api.Errorf(api.CodeUnavailable, "no leader just now")
+	}
+	back, ok := z.View().LinkByZone(from.id)
+	if !ok {
+		return nil, nil, api.Errorf(api.CodeForbidden, "the zones are not linked")
+	}
+	if back.Role != api.LinkParent && op != "decision" {
+		return nil, nil, api.Errorf(api.CodeForbidden, "only the parent zone may do this")
+	}
+	return z, back, nil
+}

@@ -1,0 +1,499 @@
+package zone
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/buildplan/seal"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// world is a tree of zones in one process and in virtual time: the conduct of
+// each is real, and so is what its log does to its state. Raft, HTTP and hosts
+// are replaced by calls that can be made to fail.
+type world struct {
+	t    *testing.T
+	stop context.CancelFunc
+	ctx  context.Context //nolint:containedctx // the life of the world
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	zones   []*member
+	calls   map[call]int               // how often each call between zones was made
+	disturb func(call) fault           // what happens to a call; nil for nothing
+	cut     map[string]bool            // "a>b": nothing gets from a to b
+	ran     map[api.InstanceID]string  // where an instance was started
+	digests map[api.ZoneID]heardDigest // what is known by gossip
+}
+
+type heardDigest struct {
+	digest api.Digest
+	age    time.Duration
+}
+
+// member is one zone.
+type member struct {
+	w    *world
+	name string
+	id   api.ZoneID
+	log  *log
+
+	mu    sync.Mutex // guards the fields below
+	zone  *Zone
+	reign func() // ends it; nil while nobody leads
+	dead  bool   // cannot be reached by any zone
+	mute  bool   // its agent says nothing
+}
+
+// newWorld returns a world without zones. It ends with the test, when everything
+// that it started has stopped.
+func newWorld(t *testing.T) *world {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &world{
+		t: t, ctx: ctx, stop: stop, calls: map[call]int{}, cut: map[string]bool{},
+		ran: map[api.InstanceID]string{}, digests: map[api.ZoneID]heardDigest{},
+	}
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *world) end() {
+	w.stop()
+	for _, m := range w.zones {
+		m.depose()
+	}
+	w.wg.Wait()
+}
+
+// flavor is what the boots of these tests ask for.
+var flavor = &api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 256}}
+
+// zone adds a zone with one host for each number, with that many processors, and
+// elects its first leader. parent is nil for the root.
+func (w *world) zone(name string, parent *member, hosts ...int64) *member {
+	m := &member{w: w, name: name, id: api.ZoneID("zone-" + name)}
+	m.log = newLog(w.t, name)
+	w.zones = append(w.zones, m)
+	m.do(command.Init{
+		Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Zone: m.id, Name: name,
+		Epoch: command.Epoch{ID: []byte(name)},
+	})
+	m.do(command.FlavorPut{Flavor: *flavor})
+	if parent != nil {
+		link := api.LinkID("link-" + name)
+		parent.do(command.LinkPut{Link: api.Link{ID: link, Name: name, Role: api.LinkChild, Zone: m.id, Scale: 1, State: api.LinkActive}})
+		m.do(command.LinkPut{Link: api.Link{ID: link, Name: "parent", Role: api.LinkParent, Zone: parent.id, Scale: 1, State: api.LinkActive}})
+	}
+	m.elect()
+	if len(hosts) > 0 {
+		w.wg.Go(func() { (&agent{m: m, cpus: hosts}).run(w.ctx) })
+		m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == len(hosts) })
+	}
+	return m
+}
+
+// do applies a command that needs no leader.
+func (m *member) do(c command.Command) {
+	r, err := m.log.apply(c)
+	require.NoError(m.w.t, err)
+	require.NoError(m.w.t, r[0].Err)
+}
+
+// elect makes a new leader, which knows nothing but the log.
+func (m *member) elect() {
+	m.depose()
+	seat := &seat{log: m.log, term: m.log.nextTerm()}
+	z := New(Config{
+		Store: seat, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(m.w.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { z.Lead(ctx) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.zone = z
+	m.reign = func() { cancel(); wg.Wait() }
+}
+
+// depose ends the reign of the leader, if there is one. Proposals fail from now on.
+func (m *member) depose() {
+	m.log.nextTerm()
+	m.mu.Lock()
+	end := m.reign
+	m.reign = nil
+	m.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+// node returns the zone's conduct, and whether it leads.
+func (m *member) node() (z *Zone, leads bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.zone, m.reign != nil
+}
+
+func (m *member) lead() *Zone {
+	z, _ := m.node()
+	return z
+}
+
+func (m *member) set(edit func(*member)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	edit(m)
+}
+
+func (m *member) view() *state.State { return m.log.latest() }
+
+// patience is how long anything may take in these tests, faults and all.
+const patience = 10 * time.Minute
+
+// until waits until the zone's state is as it should be.
+func (m *member) until(what string, ok func(*state.State) bool) {
+	m.w.t.Helper()
+	ctx, cancel := context.WithTimeout(m.w.ctx, patience)
+	defer cancel()
+	for v := m.view(); !ok(v); {
+		next, err := m.log.wait(ctx, v.Index())
+		require.NoError(m.w.t, err, "zone %s: waiting until %s", m.name, what)
+		v = next
+	}
+}
+
+// retry repeats a call of a user until its outcome is known.
+func (w *world) retry(f func() error) error {
+	for {
+		err := f()
+		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTimeout {
+			return err
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+// order asks for the instances of a reservation.
+func order(res string, least, most int) *BootOrder {
+	return &BootOrder{
+		Caller: api.Caller{User: "u", Project: "p", Role: api.RoleMember}, Name: res, Flavor: flavor,
+		Min: least, Max: most, Wanted: api.ReservationID(res),
+	}
+}
+
+// boot records a boot.
+func (m *member) boot(o *BootOrder) {
+	m.w.t.Helper()
+	require.NoError(m.w.t, m.w.retry(func() error {
+		_, err := m.lead().Boot(m.w.ctx, o)
+		return err
+	}))
+}
+
+// outcome waits for the outcome of a boot.
+func (m *member) outcome(res string) *state.Boot {
+	m.w.t.Helper()
+	var out *state.Boot
+	m.until("boot "+res+" has an outcome", func(v *state.State) bool {
+		b, ok := v.Boot("p", api.ReservationID(res))
+		out = b
+		return ok && b.State().Outcome()
+	})
+	return out
+}
+
+// run boots and waits for the outcome.
+func (m *member) run(o *BootOrder) *state.Boot {
+	m.w.t.Helper()
+	m.boot(o)
+	return m.outcome(string(o.Wanted))
+}
+
+// propose makes a user's command last.
+func (m *member) propose(make func(command.Stamp) command.Command) {
+	m.w.t.Helper()
+	require.NoError(m.w.t, m.w.retry(func() error {
+		z := m.lead()
+		_, err := z.Propose(m.w.ctx, make(z.Stamp()))
+		return err
+	}))
+}
+
+func (m *member) release(res string) {
+	m.w.t.Helper()
+	m.propose(func(at command.Stamp) command.Command {
+		return command.BootRelease{Stamp: at, Project: "p", Reservation: api.ReservationID(res)}
+	})
+}
+
+// instances returns the live instances of a reservation.
+func (m *member) instances(res string) []*api.Instance {
+	return m.view().InstancesPage(state.InstanceQuery{
+		Project: "p", Reservation: api.ReservationID(res), Page: state.Page{Limit: api.CountMax},
+	})
+}
+
+// log is the replicated state of a zone without Raft: what is proposed is applied
+// at once. It outlives leaders.
+type log struct {
+	t    *testing.T
+	name string
+
+	mu      sync.Mutex // guards the fields below
+	state   *state.State
+	view    *state.State
+	next    chan struct{} // closed when view is replaced
+	term    uint64
+	kinds   map[command.Kind]int
+	disturb func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
+}
+
+// mishap is what befalls a proposal.
+type mishap string
+
+const (
+	notLeader   mishap = "not leader"     // refused, and nothing was done
+	unapplied   mishap = "lost"           // unknown to the caller; was not done
+	unconfirmed mishap = "unconfirmed"    // unknown to the caller; was done
+	doubled     mishap = "applied twice"  // as a client that repeats
+	deposed     mishap = "leader changed" // done, and nobody is left to go on
+)
+
+func newLog(t *testing.T, name string) *log {
+	l := &log{t: t, name: name, state: state.New(), next: make(chan struct{}), kinds: map[command.Kind]int{}}
+	l.view = l.state.Clone()
+	return l
+}
+
+func (l *log) latest() *state.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view
+}
+
+func (l *log) nextTerm() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term++
+	return l.term
+}
+
+func (l *log) wait(ctx context.Context, after uint64) (*state.State, error) {
+	for {
+		l.mu.Lock()
+		v, next := l.view, l.next
+		l.mu.Unlock()
+		if v.Index() > after {
+			return v, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return v, api.Wrap(api.CodeTimeout, "log.wait", "", ctx.Err())
+		}
+	}
+}
+
+func (l *log) apply(cs ...command.Command) ([]state.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.applyLocked(cs)
+}
+
+// applyLocked applies what was spelt and read, as every node does, and checks
+// that no host is ever promised twice.
+func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
+	index := l.state.Index() + 1
+	var out []state.Result
+	for _, c := range cs {
+		b, err := command.Encode(c)
+		if err != nil {
+			return nil, err
+		}
+		if c, err = command.Decode(b); err != nil {
+			return nil, err
+		}
+		out = append(out, l.state.Apply(index, c))
+	}
+	l.view = l.state.Clone()
+	close(l.next)
+	l.next = make(chan struct{})
+	for _, h := range l.view.AllHosts() {
+		full, _ := l.view.Host(h.ID)
+		for c, used := range full.Used {
+			assert.LessOrEqual(l.t, used, h.Inventory[c].Capacity(), "zone %s: %s of %s at index %d", l.name, c, h.Name, index)
+		}
+	}
+	return out, nil
+}
+
+// mishapOf says what befalls a proposal.
+func (l *log) mishapOf(cs []command.Command) mishap {
+	var out mishap
+	for _, c := range cs {
+		l.kinds[c.Kind()]++
+		if l.disturb != nil {
+			if m := l.disturb(c.Kind(), l.kinds[c.Kind()]); m != "" {
+				out = m
+			}
+		}
+	}
+	return out
+}
+
+// seat is the log as one leader reaches it.
+type seat struct {
+	log  *log
+	term uint64
+}
+
+var _ Store = (*seat)(nil)
+
+func (s *seat) View() *state.State { return s.log.latest() }
+
+func (s *seat) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	return s.log.wait(ctx, after)
+}
+
+func (s *seat) Term() uint64 { return s.term }
+
+func (s *seat) Linearizable(context.Context) (*state.State, error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.term != s.log.term {
+		return nil, api.Errorf(api.CodeUnavailable, "not the leader")
+	}
+	return s.log.view, nil
+}
+
+func (s *seat) Propose(ctx context.Context, cs ...command.Command) ([]state.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, api.Wrap(api.CodeUnavailable, "seat.Propose", "", err)
+	}
+	l := s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.term != l.term {
+		return nil, api.Errorf(api.CodeUnavailable, "not the leader")
+	}
+	switch what := l.mishapOf(cs); what {
+	case notLeader:
+		return nil, api.Errorf(api.CodeUnavailable, "no leader just now")
+	case unapplied:
+		return nil, api.Errorf(api.CodeTimeout, "not known")
+	case unconfirmed, deposed:
+		if what == deposed {
+			l.term++
+		}
+		if _, err := l.applyLocked(cs); err != nil {
+			return nil, err
+		}
+		return nil, api.Errorf(api.CodeTimeout, "not known")
+	case doubled:
+		if _, err := l.applyLocked(cs); err != nil {
+			return nil, err
+		}
+	}
+	return l.applyLocked(cs)
+}
+
+// keys seals with a fixed key for each zone.
+type keys struct{ zone string }
+
+func (k keys) Ring(*state.State) (seal.Keyring, error) {
+	var key seal.Key
+	copy(key.Epoch[:], k.zone)
+	copy(key.Secret[:], fmt.Sprintf("%032s", k.zone))
+	return seal.Keyring{key}, nil
+}
+
+// gossip tells what the test has put there.
+type gossip struct{ w *world }
+
+func (g gossip) Digest(z api.ZoneID) (api.Digest, time.Duration, bool) {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	h, ok := g.w.digests[z]
+	return h.digest, h.age, ok
+}
+
+// agent serves the hosts of a zone: what should run runs at once.
+type agent struct {
+	m    *member
+	cpus []int64
+}
+
+func (a *agent) id() api.AgentID { return api.AgentID("agent-" + a.m.name) }
+
+func (a *agent) hosts() []api.AgentHost {
+	var out []api.AgentHost
+	for i, n := range a.cpus {
+		out = append(out, api.AgentHost{
+			Name: fmt.Sprintf("%s-host-%d", a.m.name, i+1), Driver: "fake", Pool: api.PoolShared,
+			Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: n}, api.MemoryMB: {Total: 1024 * n}},
+		})
+	}
+	return out
+}
+
+func (a *agent) run(ctx context.Context) {
+	var after, term uint64
+	for ctx.Err() == nil {
+		z, leads := a.m.node()
+		a.m.mu.Lock()
+		mute := a.m.mute
+		a.m.mu.Unlock()
+		if !leads || mute || a.serve(ctx, z, &after, &term) != nil {
+			pause(ctx, 500*time.Millisecond)
+		}
+	}
+}
+
+// serve registers with a new leader, does what is wanted and reports it.
+func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
+	if now := z.store.Term(); now != *term {
+		if _, err := z.RegisterHosts(ctx, a.id(), &api.AgentRegister{Hosts: a.hosts()}); err != nil {
+			return err
+		}
+		*term, *after = now, 0
+	}
+	work, err := z.Work(ctx, a.id(), &api.AgentWork{After: *after, Wait: AgentBeat})
+	if err != nil {
+		return err
+	}
+	var r api.AgentReport
+	for _, h := range work.Hosts {
+		for _, i := range h.Instances {
+			item := api.InstanceReport{Host: h.Host, Instance: i.Instance, Status: api.StatusDeleted}
+			if !i.Stop {
+				item.Status = api.StatusActive
+				a.m.w.started(i.Instance, a.m.name+"/"+string(h.Host))
+			}
+			r.Items = append(r.Items, item)
+		}
+	}
+	if _, err := z.Report(ctx, a.id(), &r); err != nil {
+		return err
+	}
+	*after = work.Generation
+	return nil
+}
+
+// started notes where an instance runs: never in two places.
+func (w *world) started(id api.InstanceID, where string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was, ok := w.ran[id]; ok {
+		assert.Equal(w.t, was, where, "instance %s runs twice", id)
+	}
+	w.ran[id] = where
+}
