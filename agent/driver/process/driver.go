@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +33,13 @@ import (
 // GraceDefault is how long a process has to end after SIGTERM.
 const GraceDefault = 10 * time.Second
 
-// lockFile is held locked while a driver has the folder.
-const lockFile = ".lock" // no instance id begins with a dot
+// lockFile is held locked while a driver has the folder. Another driver tries a
+// few times to get it.
+const (
+	lockFile  = ".lock" // no instance id begins with a dot
+	lockTries = 150
+	lockEvery = 20 * time.Millisecond
+)
 
 // errClosed is why a call ends when the driver is closed under it.
 var errClosed = errors.New("the process driver is closed")
@@ -108,12 +114,12 @@ func (d *Driver) open(ctx context.Context) error {
 	if d.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
-	if d.lock, err = d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if err = d.seize(ctx); err != nil {
 		return err
 	}
-	if err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("locking %s: another agent has it: %w", dir, err)
-	}
+	// What the agent itself was started with must not reach instances. Kernels
+	// before 5.11 cannot say so at once, and pass it on.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	self, err := openPidfd(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("processes cannot be followed, which needs Linux 5.10: %w", err)
@@ -128,6 +134,25 @@ func (d *Driver) open(ctx context.Context) error {
 	}
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
 	return d.adoptAll(ctx)
+}
+
+// seize locks the folder. A child that an agent was starting when it was killed
+// has the lock until it has become the gate, which takes a moment; until then it
+// is not known to be harmless.
+func (d *Driver) seize(ctx context.Context) (err error) {
+	if d.lock, err = d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	for range lockTries {
+		err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || !wait(ctx, lockEvery) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("locking %s: another agent has it: %w", d.conf.Dir, err)
+	}
+	return nil
 }
 
 // Close lets go of the processes, which go on running, and returns when nothing

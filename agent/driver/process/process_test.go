@@ -188,7 +188,7 @@ func TestHowItEnds(t *testing.T) {
 func TestWhatItSees(t *testing.T) {
 	d := fresh(t)
 	t.Setenv("SECRET", "of the agent")
-	w := shellWork(`/usr/bin/env; echo "arg $0"; pwd; echo oops >&2; ls -l /proc/self/fd | wc -l`)
+	w := shellWork(`/usr/bin/env; echo "arg $0"; pwd; echo oops >&2; echo fds /proc/$$/fd/*`)
 	w.Command = append(w.Command, `"; echo injected`)
 	w.Metadata = map[string]string{"role": "web", "Zone_2": "b", "LD-PRELOAD": "x", "": "x", "nul": "a\x00b", "é": "x"}
 	require.NoError(t, d.Start(t.Context(), "h", w))
@@ -203,6 +203,9 @@ func TestWhatItSees(t *testing.T) {
 	}
 	for _, no := range []string{"SECRET", "PRELOAD", "nul", "\ninjected"} {
 		assert.NotContains(t, out, no)
+	}
+	for n := 3; n < 10; n++ { // a shell keeps some of its own from 10 on
+		assert.NotContains(t, out, fmt.Sprintf("/fd/%d ", n))
 	}
 	assert.Equal(t, "oops\n", read(t, d, w.Instance, stderrFile))
 	for name, mode := range map[string]os.FileMode{"": 0o700, workFolder: 0o700, stdoutFile: 0o600, recordFile: 0o600} {
@@ -267,12 +270,11 @@ func TestStopIsSoftThenHard(t *testing.T) {
 	out, err := os.Open(filepath.Join(d.conf.Dir, string(soft.Instance), stdoutFile))
 	require.NoError(t, err)
 	defer out.Close()
-	begin := time.Now()
 	require.NoError(t, d.Stop(t.Context(), soft.Instance))
 	said := make([]byte, 64)
 	n, _ := out.Read(said)
 	assert.Equal(t, "up\nbye\n", string(said[:n]))
-	begin = time.Now()
+	begin := time.Now()
 	require.NoError(t, d.Stop(t.Context(), hard.Instance))
 	assert.GreaterOrEqual(t, time.Since(begin), d.conf.Grace)
 	assert.Zero(t, living(t, hard.Instance))
@@ -311,7 +313,9 @@ func sweepStray(t *testing.T) {
 
 func TestOneDriverHasTheFolder(t *testing.T) {
 	d := fresh(t)
-	_, err := Open(t.Context(), Config{Dir: d.conf.Dir, Log: d.conf.Log})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
+	defer cancel()
+	_, err := Open(ctx, Config{Dir: d.conf.Dir, Log: d.conf.Log})
 	require.ErrorContains(t, err, "another agent has it")
 	for _, c := range []Config{{}, {Dir: "x"}, {Dir: "x", Log: d.conf.Log, Grace: -1}, {Dir: "x", Log: d.conf.Log, Cgroup: "../x"}} {
 		_, err := Open(t.Context(), c)
