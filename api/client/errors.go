@@ -14,22 +14,22 @@ import (
 	"berth/api"
 )
 
-// Refused is the cause of an api.Error that a zone sent: how it came.
-type Refused struct {
+// RefusedError is the cause of an api.Error that a zone sent: how it came.
+type RefusedError struct {
 	Status     int
 	RequestID  api.RequestID
 	RetryAfter time.Duration // how long the zone asks to be left alone; 0 if it does not
 }
 
 // Error says both.
-func (r *Refused) Error() string {
+func (r *RefusedError) Error() string {
 	return fmt.Sprintf("HTTP status %d, request id %q", r.Status, string(r.RequestID))
 }
 
 // RequestIDOf returns the id under which a zone logged the call that failed with
 // err, and "" if err did not come from a zone.
 func RequestIDOf(err error) api.RequestID {
-	if r, ok := errors.AsType[*Refused](err); ok {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.RequestID
 	}
 	return ""
@@ -53,7 +53,7 @@ var codes = map[int]api.Code{
 
 // refusal returns the error that an answer other than 2xx means.
 func refusal(op string, res *http.Response, body []byte) *api.Error {
-	cause := &Refused{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
+	cause := &RefusedError{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
 	if s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
 		cause.RetryAfter = time.Duration(s) * time.Second
 	}
@@ -72,12 +72,12 @@ func refusal(op string, res *http.Response, body []byte) *api.Error {
 		res.StatusCode, http.StatusText(res.StatusCode)), cause)
 }
 
-// distrust marks the cause of an error that is about certificates: a repeat would
-// meet the same ones.
-type distrust struct{ error }
+// distrustError marks the cause of an error that is about certificates: a repeat
+// would meet the same ones.
+type distrustError struct{ error }
 
 // Unwrap returns the cause.
-func (d distrust) Unwrap() error { return d.error }
+func (d distrustError) Unwrap() error { return d.error }
 
 // unreached returns the error of a call that got no whole answer.
 func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error {
@@ -85,7 +85,7 @@ func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error
 		err = u.Err // without the URL, whose query may tell more than a log should know
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return api.Wrap(api.CodeUnavailable, op, c.base+" shows a certificate that is not trusted: "+err.Error(), distrust{err})
+		return api.Wrap(api.CodeUnavailable, op, c.base+" shows a certificate that is not trusted: "+err.Error(), distrustError{err})
 	}
 	if end := ctx.Err(); end != nil {
 		return api.Wrap(api.CodeTimeout, op, "no answer from "+c.base+" in time", end)
@@ -95,27 +95,23 @@ func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error
 
 // passing reports whether err may be gone when the call is made again.
 func passing(err error) bool {
-	if _, ok := errors.AsType[distrust](err); ok {
+	if _, ok := errors.AsType[distrustError](err); ok {
 		return false
 	}
-	switch api.CodeOf(err) {
-	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
-		return true
-	default:
-		return false
-	}
+	code := api.CodeOf(err)
+	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded
 }
 
 // uncertain reports whether the call that failed with err may have been carried
 // out all the same. A call that a zone refused has changed nothing.
 func uncertain(err error) bool {
-	_, refused := errors.AsType[*Refused](err)
+	_, refused := errors.AsType[*RefusedError](err)
 	return !refused || api.CodeOf(err) == api.CodeTimeout
 }
 
 // retryAfter returns what the zone asked for with err, 0 if it did not.
 func retryAfter(err error) time.Duration {
-	if r, ok := errors.AsType[*Refused](err); ok {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.RetryAfter
 	}
 	return 0

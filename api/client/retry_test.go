@@ -84,7 +84,7 @@ func TestPausesGrowAndEnd(t *testing.T) {
 		})
 		_, err := c.ZoneInfo(t.Context())
 		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
-		assert.ErrorContains(t, err, "connection refused")
+		require.ErrorContains(t, err, "connection refused")
 		require.Len(t, at, client.AttemptsMax, "a bounded number of attempts")
 		for i, full := 1, 100*time.Millisecond; i < len(at); i, full = i+1, min(2*full, 2*time.Second) {
 			pause := at[i].Sub(at[i-1])

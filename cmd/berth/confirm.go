@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,7 @@ func (e *env) confirm(ctx context.Context, s sure, what string) error {
 	if !e.inTTY || !e.errTTY {
 		return fail(exitUsage, "repeat it with --yes", "this would %s, and there is nobody to ask", what)
 	}
-	fmt.Fprintf(e.errOut, "This will %s. Go on? [y/N] ", printable(what))
+	say(e.errOut, "This will %s. Go on? [y/N] ", printable(what))
 	answer := make(chan string, 1)
 	go func() { // a read of a terminal cannot be interrupted; when ctx ends, so does the process
 		line, _ := bufio.NewReader(e.in).ReadString('\n') // no answer is a no

@@ -33,7 +33,7 @@ func isTerminal(f any) bool {
 
 // execute runs the command that args name.
 func (e *env) execute(ctx context.Context, args []string) error {
-	root := rootCommand(e)
+	root := rootCommand(e)                    //nolint:contextcheck // cobra hands ctx to what it runs
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra would take those of the process
 	return root.ExecuteContext(ctx)
 }

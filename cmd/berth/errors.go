@@ -154,9 +154,9 @@ func report(w io.Writer, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		hint = f.hint
 	}
-	fmt.Fprintf(w, "berth: %s\n", strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; "))
+	say(w, "berth: %s\n", strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; "))
 	if hint != "" {
-		fmt.Fprintf(w, "  hint: %s\n", hint)
+		say(w, "  hint: %s\n", hint)
 	}
 	return code
 }

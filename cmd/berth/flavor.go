@@ -88,8 +88,8 @@ func (s *shape) apply(c *cobra.Command, spec *client.FlavorSpec, rest []string) 
 		return err
 	}
 	for class, text := range amounts {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
+		n, bad := strconv.ParseInt(text, 10, 64)
+		if bad != nil || n < 0 {
 			return usage(c, "--resource %s needs a whole number, got %q", class, text)
 		}
 		set(spec.Resources, api.ResourceClass(class), n)

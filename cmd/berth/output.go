@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -91,14 +92,14 @@ func (e *env) tables(ts ...table) error {
 			b.WriteByte('\n')
 		}
 		if t.title != "" && !e.noHeaders {
-			fmt.Fprintln(&b, t.title)
+			say(&b, "%s\n", t.title)
 		}
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		if t.header != nil && !e.noHeaders {
-			fmt.Fprintln(w, strings.Join(t.header, "\t"))
+			say(w, "%s\n", strings.Join(t.header, "\t"))
 		}
 		for _, r := range t.rows {
-			fmt.Fprintln(w, strings.Join(r, "\t"))
+			say(w, "%s\n", strings.Join(r, "\t"))
 		}
 		if err := w.Flush(); err != nil {
 			return fmt.Errorf("printing a table: %w", err)
@@ -126,5 +127,9 @@ func (e *env) write(b []byte) error {
 
 // note writes one line for people beside the data.
 func (e *env) note(format string, args ...any) {
-	fmt.Fprintf(e.errOut, format+"\n", args...)
+	say(e.errOut, format+"\n", args...)
 }
+
+// say writes text that nobody waits for: to memory, which never fails, or beside
+// the data, where nobody is left to tell when it does.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

@@ -63,7 +63,7 @@ func list[T any](
 			break // the one answer is the list
 		}
 		var answer map[string][]json.RawMessage
-		if err := json.Unmarshal(withoutMarker(body), &answer); err != nil {
+		if err = json.Unmarshal(withoutMarker(body), &answer); err != nil {
 			return fmt.Errorf("joining the pages of a list: %w", err)
 		}
 		raw = append(raw, answer[key]...)

@@ -137,7 +137,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestErrorsAreOneLineAndAHint(t *testing.T) {
 	var b bytes.Buffer
-	assert.Equal(t, exitFailed, report(&b, errors.New("first\nsecond\n")))
+	assert.Equal(t, exitFailed, report(&b, errors.New("first\nsecond")))
 	assert.Equal(t, "berth: first; second\n", b.String())
 	b.Reset()
 	assert.Equal(t, exitNotFound, report(&b, withHint(api.Errorf(api.CodeNotFound, "no zone"), "look elsewhere")))
@@ -183,7 +183,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	file := filepath.Join(dir, ".config", "berth", "config.yaml")
 	must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	for text, says := range map[string]string{
-		"adress: x":            `there is no setting "adress"`,
+		"colour: x":            `there is no setting "colour"`,
 		"addr: [":              "reading",
 		"token: berth_id_file": "chmod 600",
 		"addr: zone.example":   "https://",

@@ -99,10 +99,10 @@ func (p *progress) see(b api.Boot) {
 	}
 	switch {
 	case p.e.errTTY:
-		fmt.Fprintf(p.e.errOut, "\r\x1b[K%s", printable(line))
+		say(p.e.errOut, "\r\x1b[K%s", printable(line))
 		p.shown = true
 	case b.State != p.state:
-		fmt.Fprintln(p.e.errOut, printable(line))
+		say(p.e.errOut, "%s\n", printable(line))
 	}
 	p.state = b.State
 }
@@ -110,7 +110,7 @@ func (p *progress) see(b api.Boot) {
 // clear removes the line that is written over.
 func (p *progress) clear() {
 	if p.shown {
-		fmt.Fprint(p.e.errOut, "\r\x1b[K")
+		say(p.e.errOut, "\r\x1b[K")
 		p.shown = false
 	}
 }
