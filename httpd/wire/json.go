@@ -2,12 +2,16 @@ package wire
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -24,8 +28,10 @@ const (
 // names, names in another case, wrong types, and anything after the value are
 // refused with a sentence that names the place.
 func ReadJSON(r *http.Request, limit int64, v any) error {
-	if ct := r.Header.Get("Content-Type"); ct != "" && !strings.HasPrefix(ct, "application/json") {
-		return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if mt, _, err := mime.ParseMediaType(ct); err != nil || mt != "application/json" {
+			return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
+		}
 	}
 	b, err := ReadBody(r, limit)
 	if err != nil {
@@ -73,6 +79,9 @@ func orBody(field string) string {
 }
 
 func kindName(t reflect.Type) string {
+	if t == reflect.TypeFor[[]byte]() {
+		return "a text in base64"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "a text"
@@ -129,7 +138,7 @@ type walker struct {
 
 // level is one open object (names is set) or list.
 type level struct {
-	names map[string]bool // lower-cased names so far; nil for a list
+	names map[string]bool // names so far; nil for a list
 	value bool            // in an object: the next token is a value
 }
 
@@ -141,10 +150,10 @@ func (w *walker) see(t json.Token) error {
 	}
 	if top := w.top(); top != nil && top.names != nil && !top.value {
 		name, _ := t.(string)
-		if top.names[strings.ToLower(name)] {
+		if top.names[name] {
 			return api.Errorf(api.CodeInvalid, "the name %q is given twice", name)
 		}
-		top.names[strings.ToLower(name)] = true
+		top.names[name] = true
 		top.value = true
 		return nil
 	}
@@ -184,38 +193,63 @@ func checkNames(t reflect.Type, b json.RawMessage, path string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Struct:
-		var m map[string]json.RawMessage
-		if json.Unmarshal(b, &m) != nil {
-			return nil //nolint:nilerr // of another kind: the decoder says so, with its place
-		}
-		fields := namesOf(t)
-		for name, v := range m {
-			f, ok := fields[name]
-			if !ok {
-				return api.Errorf(api.CodeInvalid, "unknown field %q", strings.TrimPrefix(path+"."+name, "."))
-			}
-			if err := checkNames(f, v, path+"."+name); err != nil {
-				return err
-			}
-		}
-	case reflect.Slice:
-		var items []json.RawMessage
-		if t.Elem().Kind() == reflect.Uint8 || json.Unmarshal(b, &items) != nil {
-			return nil //nolint:nilerr // of another kind: the decoder says so, with its place
-		}
-		for i, v := range items {
-			if err := checkNames(t.Elem(), v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
-				return err
-			}
-		}
-	default:
+	switch {
+	case t == reflect.TypeFor[[]byte](), reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return checkValue(t, b, path)
+	case t.Kind() == reflect.Struct:
+		return checkFields(t, b, path)
+	case t.Kind() == reflect.Slice:
+		return checkItems(t, b, path)
 	}
 	return nil
+}
+
+func checkFields(t reflect.Type, b json.RawMessage, path string) error {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(b, &m) != nil {
+		return nil //nolint:nilerr // of another kind: the decoder says so, with its place
+	}
+	fields := namesOf(t)
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		place := strings.TrimPrefix(path+"."+name, ".")
+		f, ok := fields[name]
+		if !ok {
+			return api.Errorf(api.CodeInvalid, "unknown field %q", place)
+		}
+		if err := checkNames(f, m[name], place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkItems(t reflect.Type, b json.RawMessage, path string) error {
+	var items []json.RawMessage
+	if json.Unmarshal(b, &items) != nil {
+		return nil //nolint:nilerr // of another kind: the decoder says so, with its place
+	}
+	for i, v := range items {
+		if err := checkNames(t.Elem(), v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkValue reads a value whose type has a spelling of its own, because the
+// decoder does not say where such a value stands.
+func checkValue(t reflect.Type, b json.RawMessage, path string) error {
+	err := json.Unmarshal(b, reflect.New(t).Interface())
+	if err == nil {
+		return nil
+	}
+	if _, corrupt := errors.AsType[base64.CorruptInputError](err); corrupt {
+		return api.Errorf(api.CodeInvalid, "%s must be %s", orBody(path), kindName(t))
+	}
+	if ae, ok := errors.AsType[*api.Error](err); ok {
+		return api.Errorf(ae.Code, "%s: %s", orBody(path), ae.Msg)
+	}
+	return nil //nolint:nilerr // of another kind: the decoder says so, with its place
 }
 
 func namesOf(t reflect.Type) map[string]reflect.Type {

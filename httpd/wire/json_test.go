@@ -1,0 +1,257 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// inner and outer are a body with every kind of field that bodies have.
+type inner struct {
+	Name string `json:"name"`
+	N    *int   `json:"n"`
+}
+
+type outer struct {
+	Thing inner            `json:"thing"`
+	List  []inner          `json:"list"`
+	Pairs map[string]int64 `json:"pairs"`
+	Blob  []byte           `json:"blob"`
+	On    bool             `json:"on"`
+	For   span             `json:"for"`
+	Any   any              `json:"any"`
+	Skip  string           `json:"-"`
+	Plain string
+}
+
+// span is a field that reads itself.
+type span time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *span) UnmarshalJSON(b []byte) error {
+	v, err := time.ParseDuration(strings.Trim(string(b), `"`))
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "it must be a text such as 60s")
+	}
+	*d = span(v)
+	return nil
+}
+
+func post(body string) *http.Request {
+	return httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+}
+
+func read(body string, limit int64) (outer, error) {
+	var v outer
+	err := ReadJSON(post(body), limit, &v)
+	return v, err
+}
+
+func TestReadJSON(t *testing.T) {
+	two := 2
+	for body, want := range map[string]outer{
+		`{}`:                                   {},
+		" \n{\"on\": true}\t":                  {On: true},
+		`{"thing":{"name":"a","n":2}}`:         {Thing: inner{"a", &two}},
+		`{"thing":{"name":"a","n":null}}`:      {Thing: inner{Name: "a"}},
+		`{"list":[{"name":"a"},{"name":"b"}]}`: {List: []inner{{Name: "a"}, {Name: "b"}}},
+		`{"pairs":{"a":1,"A":2,"b":3}}`:        {Pairs: map[string]int64{"a": 1, "A": 2, "b": 3}},
+		`{"blob":"AQI="}`:                      {Blob: []byte{1, 2}},
+		`{"blob":null,"list":null}`:            {},
+		`{"for":"1m"}`:                         {For: span(time.Minute)},
+		`{"Plain":"yes"}`:                      {Plain: "yes"},
+	} {
+		got, err := read(body, 1000)
+		require.NoError(t, err, body)
+		assert.Equal(t, want, got, body)
+	}
+}
+
+func TestReadJSONRefuses(t *testing.T) {
+	for _, c := range []struct{ name, body, says string }{
+		{"unknown field", `{"color":1}`, `unknown field "color"`},
+		{"unknown field below", `{"thing":{"name":"a","color":1}}`, `unknown field "thing.color"`},
+		{"unknown field in a list", `{"list":[{},{"x":1}]}`, `unknown field "list[1].x"`},
+		{"several unknown fields", `{"z":1,"y":2,"x":3}`, `unknown field "x"`},
+		{"field that is not for JSON", `{"Skip":"a"}`, `unknown field "Skip"`},
+		{"dash", `{"-":"a"}`, `unknown field "-"`},
+		{"another case", `{"Thing":{}}`, `unknown field "Thing"`},
+		{"another case below", `{"thing":{"NAME":"a"}}`, `unknown field "thing.NAME"`},
+		{"another case of a Go name", `{"plain":"a"}`, `unknown field "plain"`},
+		{"twice", `{"on":true,"on":true}`, `the name "on" is given twice`},
+		{"twice, escaped", `{"on":true,"\u006fn":false}`, `the name "on" is given twice`},
+		{"twice in a map", `{"pairs":{"a":1,"b":2,"a":3}}`, `the name "a" is given twice`},
+		{"twice below a list", `{"list":[{"n":1,"n":1}]}`, `the name "n" is given twice`},
+		{"twice in what is not read", `{"any":{"a":1,"a":2}}`, `the name "a" is given twice`},
+		{"twice in another case", `{"on":true,"ON":true}`, `unknown field "ON"`},
+		{"number for a text", `{"thing":{"name":5}}`, "thing.name must be a text, not number"},
+		{"text for a number", `{"thing":{"n":"5"}}`, "thing.n must be a whole number, not string"},
+		{"fraction", `{"thing":{"n":1.5}}`, "thing.n must be a whole number, not number 1.5"},
+		{"huge number", `{"thing":{"n":1e400}}`, "thing.n must be a whole number, not number 1e400"},
+		{"list for an object", `{"thing":[]}`, "thing must be an object, not array"},
+		{"object for a list", `{"list":{}}`, "list must be a list, not object"},
+		{"text for true", `{"on":"true"}`, "on must be true or false, not string"},
+		{"text in a map of numbers", `{"pairs":{"a":"1"}}`, "must be a whole number, not string"},
+		{"number for bytes", `{"blob":7}`, "blob must be a text in base64, not number"},
+		{"bytes that are not base64", `{"blob":"%%%"}`, "blob must be a text in base64"},
+		{"bytes cut short", `{"blob":"AQI"}`, "blob must be a text in base64"},
+		{"a value that reads itself", `{"for":5}`, "for: it must be a text such as 60s"},
+		{"list for the body", `[]`, "the body must be an object, not array"},
+		{"text for the body", `"a"`, "the body must be an object, not string"},
+		{"something after", `{} {}`, "the body has something after its JSON value"},
+		{"something else after", `{}x`, "not valid JSON"},
+		{"bracket after", `{}]`, "not valid JSON"},
+		{"cut short", `{"thing":{"name":"a"}`, "ends too early"},
+		{"cut in a text", `{"thing`, "not valid JSON"},
+		{"no value", `{"on":}`, "not valid JSON"},
+		{"no colon", `{"on" true}`, "not valid JSON"},
+		{"comma before the end", `{"on":true,}`, "not valid JSON"},
+		{"comment", `{/* on */}`, "not valid JSON"},
+		{"not JSON", `on: true`, "not valid JSON"},
+		{"empty", ``, "the body is empty"},
+		{"blank", " \n", "the body is empty"},
+		{"NUL", "\x00", "not valid JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := read(c.body, 1000)
+			require.Error(t, err)
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+			assert.Contains(t, api.MessageOf(err), c.says)
+		})
+	}
+}
+
+func TestReadJSONLimits(t *testing.T) {
+	nested := func(n int) string { // the outer object is one level
+		return `{"any":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`
+	}
+	list := func(tokens int) string { // five tokens are around the numbers
+		return `{"any":[0` + strings.Repeat(",0", tokens-6) + `]}`
+	}
+	sized := func(n int) string { return `{"Plain":"` + strings.Repeat("x", n-12) + `"}` }
+	const size = 1000
+	for _, c := range []struct {
+		name     string
+		at, over string
+		limit    int64
+		code     api.Code
+		says     string
+	}{
+		{"depth", nested(JSONDepthMax), nested(JSONDepthMax + 1), 1 << 20, api.CodeInvalid, "nested at most 16 deep"},
+		{"tokens", list(JSONTokensMax), list(JSONTokensMax + 1), 1 << 20, api.CodeInvalid, "at most 50000 JSON tokens"},
+		{"bytes", sized(size), sized(size + 1), size, api.CodeTooLarge, "at most 1000 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := read(c.at, c.limit)
+			require.NoError(t, err)
+			_, err = read(c.over, c.limit)
+			assert.Equal(t, c.code, api.CodeOf(err))
+			assert.Contains(t, api.MessageOf(err), c.says)
+		})
+	}
+	deep := strings.Repeat("[", 1<<20)
+	_, err := read(deep, 1<<20)
+	assert.Contains(t, api.MessageOf(err), "nested at most")
+}
+
+func TestReadJSONContentType(t *testing.T) {
+	for ct, want := range map[string]api.Code{
+		"": "", "application/json": "", "application/json; charset=utf-8": "", "Application/JSON": "",
+		"text/plain": api.CodeMediaType, "application/jsonp": api.CodeMediaType, api.MediaCBOR: api.CodeMediaType,
+		"application/json-patch+json": api.CodeMediaType, "application/x-www-form-urlencoded": api.CodeMediaType, ";": api.CodeMediaType,
+	} {
+		r := post(`{}`)
+		r.Header.Set("Content-Type", ct)
+		assert.Equal(t, want, api.CodeOf(ReadJSON(r, 10, &outer{})), "content type %q", ct)
+	}
+}
+
+// broken is a body whose sender goes away.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestABodyThatBreaksOffIsInvalid(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", broken{})
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(ReadJSON(r, 10, &outer{})))
+}
+
+// bomb is a body whose values would take many times its own size.
+func bomb() []byte { return bytes.Repeat([]byte("{},"), api.BodyMaxBytes/3)[:api.BodyMaxBytes-1] }
+
+func TestABombIsRefusedBeforeItIsDecoded(t *testing.T) {
+	body := append([]byte("["), bomb()...)
+	require.Len(t, body, api.BodyMaxBytes)
+	checked := allocated(func() { require.Error(t, precheck(body)) })
+	whole := append(bytes.TrimRight(body, ","), ']')
+	decoded := allocated(func() {
+		var v any
+		require.NoError(t, json.Unmarshal(whole, &v))
+	})
+	assert.Less(t, checked, decoded/4)
+	assert.Less(t, checked, uint64(4*api.BodyMaxBytes))
+}
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func BenchmarkReadJSON(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		body []byte
+	}{
+		{"size=100B", []byte(`{"thing":{"name":"` + strings.Repeat("x", 78) + `"}}`)},
+		{"size=1MiB", []byte(`{"Plain":"` + strings.Repeat("x", api.BodyMaxBytes-12) + `"}`)},
+		{"size=1MiB/bomb", append([]byte("["), bomb()...)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(c.body)))
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(c.body))
+				_ = ReadJSON(r, api.BodyMaxBytes, &outer{}) // the bomb is refused
+			}
+		})
+	}
+}
+
+func FuzzReadJSON(f *testing.F) {
+	for _, s := range []string{
+		``, `{}`, `{"thing":{"name":"a","n":2}}`, `{"list":[{"name":"a"}],"pairs":{"a":1}}`, `{"blob":"AQI=","on":true}`,
+		`{"for":"1m","any":[[{"a":null}]]}`, `{"Thing":{}}`, `{"on":true,"ON":true}`, `{"on":1,"on":2}`, `{} {}`, `[{},{},`, `null`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var got, want outer
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		if err := ReadJSON(r, 1<<16, &got); err != nil {
+			require.NotEmpty(t, api.MessageOf(err))
+			require.NotEqual(t, api.CodeInternal, api.CodeOf(err))
+			return
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		require.NoError(t, d.Decode(&want), "accepted %q", body)
+		require.Equal(t, want, got)
+		_, err := d.Token()
+		require.ErrorIs(t, err, io.EOF, "accepted something after the value of %q", body)
+	})
+}
