@@ -30,9 +30,9 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 		Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
 		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob,
 	}
-	for field, v := range map[string]string{"reservation_id": s.Reservation, "Idempotency-Key": o.Key} {
-		if v != "" && !api.ValidName(v) {
-			return nil, nil, api.CheckName(field, v)
+	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, o.Key}} {
+		if f.v != "" && !api.ValidName(f.v) {
+			return nil, nil, api.CheckName(f.name, f.v)
 		}
 	}
 	if err := api.CheckName("name", s.Name); err != nil {

@@ -90,9 +90,9 @@ func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	for field, v := range map[string]string{"user_id": b.User, "project_id": b.Project} {
-		if !api.ValidName(v) {
-			return api.CheckName(field, v)
+	for _, f := range []struct{ name, v string }{{"user_id", b.User}, {"project_id", b.Project}} {
+		if err := api.CheckName(f.name, f.v); err != nil {
+			return err
 		}
 	}
 	if len(b.Roles) == 0 {
@@ -102,6 +102,9 @@ func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
 		if !(api.Caller{Role: role}).Allows(api.RoleReader) {
 			return api.Errorf(api.CodeInvalid, "role %q must be %s, %s or %s", role, api.RoleReader, api.RoleMember, api.RoleAdmin)
 		}
+	}
+	if b.TTL < 0 {
+		return api.Errorf(api.CodeInvalid, "ttl must not be negative; leave it out for a token that does not expire")
 	}
 	t := api.Token{
 		User: api.UserID(b.User), Project: api.ProjectID(b.Project), Roles: b.Roles,

@@ -62,6 +62,9 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
+		if i.Origin != "" { // a parent's own reservation may have the same name
+			continue
+		}
 		wire.JSON(w, http.StatusAccepted, map[string]any{
 			"server": serverView(v, i, caller(r)), "reservation_id": b.Request.Reservation,
 		})
@@ -131,7 +134,7 @@ func (d *door) serversPage(r *http.Request) ([]*api.Instance, string, error) {
 	}
 	name, status, res := q.Get("name"), api.Status(q.Get("status")), query.Reservation
 	query.Match = func(i *api.Instance) bool {
-		return strings.Contains(i.Name, name) && (status == "" || i.Status == status) && (res == "" || i.Reservation == res)
+		return visible(i, c) && strings.Contains(i.Name, name) && (status == "" || i.Status == status) && (res == "" || i.Reservation == res)
 	}
 	page := d.Zone.View().InstancesPage(query)
 	if len(page) <= limit {
@@ -140,12 +143,19 @@ func (d *door) serversPage(r *http.Request) ([]*api.Instance, string, error) {
 	return page[:limit], string(page[limit-1].ID), nil
 }
 
+// visible reports whether a caller may see an instance at all. What was made for
+// a parent zone belongs to a project of that zone, whatever its name: here it is
+// for operators alone.
+func visible(i *api.Instance, c api.Caller) bool {
+	return c.Allows(api.RoleAdmin) || i.Origin == "" && i.Project == c.Project
+}
+
 // mine returns an instance that the caller may see. Somebody else's is not
 // found, exactly like one that never was.
 func (d *door) mine(r *http.Request) (*state.State, *api.Instance, error) {
 	v, c := d.Zone.View(), caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
-	if !ok || !i.Live() || i.Project != c.Project && !c.Allows(api.RoleAdmin) {
+	if !ok || !i.Live() || !visible(i, c) {
 		return v, nil, api.Errorf(api.CodeNotFound, "no such server")
 	}
 	return v, i, nil
