@@ -27,6 +27,7 @@ type Config struct {
 	Zone    *zone.Zone
 	Peer    func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
 	Enrol   func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
+	Hello   func(peer api.ZoneID, h *api.Hello) error // refuses a zone that seals with this zone's key
 	Leader  func() bool
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
@@ -47,6 +48,7 @@ func New(c Config) http.Handler {
 		wire.Refuse(w, r, api.Errorf(api.CodeMethod, "no such call"))
 	})
 	r.Get("/zones/info", d.handle(d.info))
+	r.Post("/zones/hello", d.handle(d.hello))
 	r.Post("/zones/select", d.handle(d.selectPlan))
 	r.Post("/zones/holds", d.lead(d.hold))
 	r.Post("/zones/holds/{id}/commit", d.lead(d.commit))
@@ -139,12 +141,25 @@ func withBudget(r *http.Request) (context.Context, context.CancelFunc) {
 	if err != nil || ms <= 0 {
 		return context.WithCancel(r.Context())
 	}
-	return context.WithTimeout(r.Context(), min(time.Duration(ms)*time.Millisecond, api.WaitMax))
+	return context.WithTimeout(r.Context(), time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
 }
 
 func (d *door) info(w http.ResponseWriter, _ *http.Request, _ *api.Link) error {
 	v := d.Zone.View()
 	wire.CBOR(w, http.StatusOK, api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.Digest()})
+	return nil
+}
+
+// hello lets a zone that starts see whether both ends seal with keys of their own.
+func (d *door) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	var h api.Hello
+	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &h); err != nil {
+		return err
+	}
+	if err := d.Hello(l.Zone, &h); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
