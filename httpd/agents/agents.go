@@ -39,38 +39,42 @@ func New(c Config) http.Handler {
 	return r
 }
 
-// serve reads a body, calls one use case for the agent that sent it, and writes
-// the answer.
-func serve[Q, A any](d *door, limit int64, use func(context.Context, api.AgentID, *Q) (*A, error)) http.HandlerFunc {
+// serve answers one call of the protocol, on the leader alone.
+func serve[Q, A any](d *door, limit int64, use useCase[Q, A]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		leader, self := d.Leader()
-		if !self {
+		id, ok := d.Agent(r)
+		if !ok {
+			d.refuse(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
+			return
+		}
+		if leader, self := d.Leader(); !self {
 			wire.CBOR(w, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.addresses()})
 			return
 		}
-		var q Q
-		err := wire.ReadCBOR(r, limit, &q)
-		if err == nil {
-			err = d.answer(w, r, func(id api.AgentID) (any, error) { return use(r.Context(), id, &q) })
-		}
+		a, err := call(r, id, limit, use)
 		if err != nil {
-			d.Log.Info("agent refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
-			wire.Refuse(w, r, err)
+			d.refuse(w, r, err)
+			return
 		}
+		wire.CBOR(w, http.StatusOK, a)
 	}
 }
 
-func (d *door) answer(w http.ResponseWriter, r *http.Request, use func(api.AgentID) (any, error)) error {
-	id, ok := d.Agent(r)
-	if !ok {
-		return api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone")
+// useCase is what a zone does for an agent.
+type useCase[Q, A any] func(context.Context, api.AgentID, *Q) (*A, error)
+
+// call reads a body and does what it asks for the agent that sent it.
+func call[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q, A]) (*A, error) {
+	var q Q
+	if err := wire.ReadCBOR(r, limit, &q); err != nil {
+		return nil, err
 	}
-	a, err := use(id)
-	if err != nil {
-		return err
-	}
-	wire.CBOR(w, http.StatusOK, a)
-	return nil
+	return use(r.Context(), id, &q)
+}
+
+func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	d.Log.Info("agent refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+	wire.Refuse(w, r, err)
 }
 
 func (d *door) addresses() []string {
