@@ -103,7 +103,11 @@ func (r *Ratio) UnmarshalJSON(b []byte) error {
 	if err != nil || math.IsNaN(f) || f < 0 || f > float64(RatioMax)/float64(RatioOne) {
 		return Errorf(CodeInvalid, "allocation_ratio must be a number from 0.0001 to %d", RatioMax/RatioOne)
 	}
-	*r = Ratio(math.Round(f * float64(RatioOne)))
+	n := Ratio(math.Round(f * float64(RatioOne)))
+	if n == 0 && f != 0 { // 0 stands for the default, and this was not meant to
+		return Errorf(CodeInvalid, "allocation_ratio must be a number from 0.0001 to %d", RatioMax/RatioOne)
+	}
+	*r = n
 	return nil
 }
 
