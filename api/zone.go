@@ -95,6 +95,12 @@ type Enrolment struct {
 	Scale     int64    `cbor:"9,keyasint,omitempty"`
 }
 
+// Hello is what a zone with an operator's sealing key tells the zones that it is
+// linked to when it starts.
+type Hello struct {
+	KeyCheck []byte `cbor:"1,keyasint"` // as in Enrolment
+}
+
 // ZoneConfig is the replicated configuration of a zone.
 type ZoneConfig struct {
 	Costs     []CostWeight  `json:"costs" cbor:"1,keyasint"`

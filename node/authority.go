@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"errors"
@@ -161,12 +160,8 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 		return nil, api.Errorf(api.CodeForbidden, "a zone enrols itself alone, with its own authority")
 	}
 	v := n.store.View()
-	check, err := n.keys.check(v, e.Zone)
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "node.enrol", "", err)
-	}
-	if bytes.Equal(check, e.KeyCheck) {
-		return nil, api.Errorf(api.CodeConflict, "both zones seal their plans with one key; give each its own build_plan_encryption_key")
+	if err := n.sharedKey(e.Zone, &api.Hello{KeyCheck: e.KeyCheck}); err != nil {
+		return nil, err
 	}
 	admitted, ok := v.Join(t.ID)
 	if !ok {

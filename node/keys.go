@@ -1,6 +1,8 @@
 package node
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"sync"
 
@@ -81,4 +83,43 @@ func (k *keys) authority(v *state.State) (*identity.CA, error) {
 		return nil, fmt.Errorf("opening the authority's key: is %s of another zone? %w", fileKEK, err)
 	}
 	return identity.LoadCA(v.CA, der)
+}
+
+// sharedKey refuses a zone that seals with this zone's key.
+func (n *Node) sharedKey(peer api.ZoneID, h *api.Hello) error {
+	check, err := n.keys.check(n.view(), peer)
+	if err != nil {
+		return api.Wrap(api.CodeInternal, "node.sharedKey", "", err)
+	}
+	if bytes.Equal(check, h.KeyCheck) {
+		return errSharedKey
+	}
+	return nil
+}
+
+var errSharedKey = api.Errorf(api.CodeConflict, "both zones seal their plans with one key; give each its own build_plan_encryption_key")
+
+// checkKeys asks every linked zone, once, whether it seals with this zone's key;
+// if one does, this node must not run. Random keys are not asked about: they are
+// never the same.
+func (n *Node) checkKeys(ctx context.Context) error {
+	asked := map[api.LinkID]bool{}
+	for n.keys.operator != nil && ctx.Err() == nil {
+		v := n.view()
+		for _, l := range v.Links() {
+			if asked[l.ID] {
+				continue
+			}
+			check, err := n.keys.check(v, l.Zone)
+			if err == nil {
+				err = n.peers.Hello(ctx, l, &api.Hello{KeyCheck: check})
+			}
+			if api.CodeOf(err) == api.CodeConflict {
+				return fmt.Errorf("zone %q: %w", l.Name, errSharedKey)
+			}
+			asked[l.ID] = err == nil
+		}
+		sleep(ctx, announceEvery)
+	}
+	return nil
 }

@@ -58,6 +58,7 @@ type Node struct {
 	keys    *keys
 	store   *raftstore.Store
 	zone    *zone.Zone
+	peers   *client.Peers
 	pools   *pools
 	digest  *digestCache
 	toNodes *http.Transport
@@ -122,7 +123,7 @@ func (n *Node) assemble() error {
 		return err
 	}
 	n.pools = p
-	peers := client.NewPeers(client.PeerConfig{
+	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper {
 			return &http.Transport{
 				DialTLSContext:      dialTLS(n.toZone(l, api.ALPNHTTP)),
@@ -132,7 +133,7 @@ func (n *Node) assemble() error {
 		Depth: zone.Depth,
 	})
 	n.zone = zone.New(zone.Config{
-		Store: n.store, Peers: peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log,
+		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log,
 	})
 	leads := n.leading.Load
 	n.api = public.New(public.Config{
@@ -140,7 +141,7 @@ func (n *Node) assemble() error {
 		Now: n.now, Log: n.log, Version: n.opts.Version, Insecure: n.opts.Insecure,
 	})
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Leader: leads, Log: n.log, Version: n.opts.Version,
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Leader: leads, Log: n.log, Version: n.opts.Version,
 	}
 	gw.Forward = n.forward(doorGateway)
 	n.gateway = gateway.New(gw)
@@ -266,6 +267,11 @@ func (n *Node) Run(ctx context.Context) error {
 	base.Go(func() { n.pools.accept(core, n.nodeGate.room(api.ALPNGossip)) })
 	doors.Go(func() { n.store.Leading(ctx, n.lead) })
 	doors.Go(func() { n.join(ctx) })
+	doors.Go(func() {
+		if err := n.checkKeys(ctx); err != nil {
+			cancel(err)
+		}
+	})
 	doors.Wait()
 	err := n.store.Close()
 	stopCore()

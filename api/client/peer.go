@@ -95,6 +95,13 @@ func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, http.MethodGet, "/zones/info", nil)
 }
 
+// Hello tells a linked zone what shows whether both seal with one key. It fails
+// with CodeConflict if they do.
+func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
+	_, err := peerCall[struct{}](ctx, p, l, http.MethodPost, "/zones/hello", h)
+	return err
+}
+
 // Enrol sends an enrolment to the first of a parent's gateways that answers.
 func Enrol(ctx context.Context, rt http.RoundTripper, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
 	p := NewPeers(PeerConfig{
