@@ -138,7 +138,8 @@ func (m *member) checkBoot(v *state.State, b *state.Boot) {
 
 func (m *member) checkTale(b *state.Boot, a *api.BootAttempt) {
 	m.w.t.Helper()
-	if h, ok := v0(m.view().Hold("", holdID(m.id, &b.Request, a.Attempt))); !ok || !slices.ContainsFunc(h.Parts, unanswered) {
+	h, ok := m.view().Hold("", holdID(m.id, &b.Request, a.Attempt))
+	if !ok || !slices.ContainsFunc(h.Parts, unanswered) {
 		assert.Equal(m.w.t, a.Wanted, a.Held+a.Refused+a.Short, "attempt %+v", *a)
 	}
 	for _, z := range a.Zones {
@@ -152,8 +153,6 @@ func (m *member) checkTale(b *state.Boot, a *api.BootAttempt) {
 		assert.Equal(m.w.t, r.Considered, sum, "refusals %+v", r)
 	}
 }
-
-func v0(h *state.Hold, ok bool) (*state.Hold, bool) { return h, ok }
 
 // unanswered reports whether a child never said what it holds: its part of the
 // tale is not known.

@@ -194,7 +194,10 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		a, err := z.peers.Hold(call, link, r)
 		cancel()
 		if err == nil {
-			out.Held, out.Committed, out.known = a.Held, a.State == api.HoldCommitted, true
+			out.Committed, out.known = a.State == api.HoldCommitted, true
+			if out.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
+				out.Held = a.Held
+			}
 			return out
 		}
 		if !again(err) || ctx.Err() != nil {

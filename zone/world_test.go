@@ -235,6 +235,24 @@ func (m *member) release(res string) {
 	})
 }
 
+// delete ends an instance. As for every client, that a repeat finds nothing means
+// that the call before it did the work.
+func (m *member) delete(id api.InstanceID) {
+	m.w.t.Helper()
+	err := m.w.retry(func() error {
+		z := m.lead()
+		_, err := z.Propose(m.w.ctx, command.InstanceDelete{Stamp: z.Stamp(), ID: id})
+		return err
+	})
+	require.True(m.w.t, err == nil || api.CodeOf(err) == api.CodeNotFound, "%v", err)
+}
+
+// resize changes how many processors the first host of a zone has.
+func (m *member) resize(cpus int64) {
+	a := &agent{m: m, cpus: []int64{cpus}}
+	_, _ = m.log.apply(command.HostsPut{Agent: a.id(), Hosts: []command.HostEntry{{Host: a.hosts()[0]}}}) // own bytes always decode
+}
+
 // instances returns the live instances of a reservation.
 func (m *member) instances(res string) []*api.Instance {
 	return m.view().InstancesPage(state.InstanceQuery{
