@@ -248,6 +248,9 @@ func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int)
 	if err != nil {
 		return nil, err
 	}
+	if !asksFor(res.Hold, ids) {
+		return nil, api.Errorf(api.CodeUnavailable, "attempt %d was logged by an earlier try after all", r.attempt)
+	}
 	h, err := r.z.askParts(ctx, res.Hold, &p.layer)
 	if err != nil {
 		return nil, err
@@ -255,6 +258,27 @@ func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int)
 	r.decided = h.Decision != api.DecisionPending
 	r.keep(ids, h)
 	return h, nil
+}
+
+// asksFor reports whether h is for exactly these instances. It is for others when
+// a try whose outcome nobody knew has reached the log before this one.
+func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
+	asked := slices.Clone(h.Refused)
+	for _, sl := range h.Slots {
+		asked = append(asked, sl.Instance.ID)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			asked = append(asked, i.Spec.ID)
+		}
+	}
+	want := make([]api.InstanceID, len(ids))
+	for i := range ids {
+		want[i] = ids[i].ID
+	}
+	slices.Sort(asked)
+	slices.Sort(want)
+	return slices.Equal(asked, want)
 }
 
 // next returns the first n instances that are still missing. An id that was

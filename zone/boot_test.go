@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
@@ -166,6 +167,43 @@ func TestLoneChildRefuses(t *testing.T) {
 			b = root.run(order("more", 1, 1))
 			assert.Equal(t, api.BootFailed, b.State())
 			w.settle()
+		})
+	}
+}
+
+// TestAttemptLoggedAfterAll has an attempt reach the log only when its leader,
+// which was told that nobody knows, tries again and wants something else.
+func TestAttemptLoggedAfterAll(t *testing.T) {
+	for _, at := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			root := w.zone("root", nil, 1)
+			kid := w.zone("kid", root, 3)
+			root.log.disturb = func(k command.Kind, n int) mishap {
+				if k == command.KindHold && n == at {
+					return delayed
+				}
+				return ""
+			}
+			holds := 0
+			w.disturb = func(now call) fault {
+				switch {
+				case now.op == "hold":
+					if holds++; holds <= 2 {
+						kid.resize(1)
+					}
+				case now.op == "select" && now.n == at+1:
+					kid.resize(2) // another offer than for the try before
+				case now.op == "select":
+					kid.resize(3)
+				}
+				return ""
+			}
+			b := root.run(order("b", 1, 4))
+			assert.Equal(t, api.BootActive, b.State(), b.Reason)
+			kid.resize(3)
+			w.settle()
+			assert.True(t, freshIDs(kid))
 		})
 	}
 }

@@ -118,7 +118,7 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 	for i, kinds := range counts {
 		for _, k := range steps {
 			for n := 1; n <= min(kinds[k], callsTried); n++ {
-				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed} {
+				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
 					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { entryGoesWrong(t, i, k, n, what) })
 					})

@@ -273,6 +273,7 @@ type log struct {
 	term    uint64
 	kinds   map[command.Kind]int
 	disturb func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
+	waiting []command.Command                  // delayed
 }
 
 // mishap is what befalls a proposal.
@@ -284,6 +285,7 @@ const (
 	unconfirmed mishap = "unconfirmed"    // unknown to the caller; was done
 	doubled     mishap = "applied twice"  // as a client that repeats
 	deposed     mishap = "leader changed" // done, and nobody is left to go on
+	delayed     mishap = "delayed"        // unknown to the caller; done just before the caller tries again
 )
 
 func newLog(t *testing.T, name string) *log {
@@ -403,7 +405,17 @@ func (s *seat) Propose(ctx context.Context, cs ...command.Command) ([]state.Resu
 	if s.term != l.term {
 		return nil, api.Errorf(api.CodeUnavailable, "not the leader")
 	}
-	switch what := l.mishapOf(cs); what {
+	what := l.mishapOf(cs)
+	if len(l.waiting) > 0 && l.waiting[0].Kind() == cs[0].Kind() {
+		if _, err := l.applyLocked(l.waiting); err != nil {
+			return nil, err
+		}
+		l.waiting = nil
+	}
+	switch what {
+	case delayed:
+		l.waiting = cs
+		return nil, api.Errorf(api.CodeTimeout, "not known")
 	case notLeader:
 		return nil, api.Errorf(api.CodeUnavailable, "no leader just now")
 	case unapplied:
