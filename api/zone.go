@@ -27,7 +27,7 @@ type Link struct {
 	Name        string    `json:"name" cbor:"2,keyasint"` // unique in this zone
 	Role        LinkRole  `json:"role" cbor:"3,keyasint"`
 	Zone        ZoneID    `json:"zone_id" cbor:"4,keyasint"`
-	Endpoints   []string  `json:"gateways" cbor:"5,keyasint"`      // https://host:port of its gateways
+	Endpoints   []string  `json:"gateways" cbor:"5,keyasint"`      // host:port of its gateways
 	CA          []byte    `json:"-" cbor:"6,keyasint"`             // DER of the pinned CA certificate
 	Offset      int64     `json:"weight_offset" cbor:"7,keyasint"` // added to each weight of the child
 	Scale       int64     `json:"weight_scale" cbor:"8,keyasint"`  // times each weight, before the offset; >= 1

@@ -250,8 +250,19 @@ func (n *Node) RemoveMember(ctx context.Context, id api.NodeID) error {
 	return err
 }
 
-// Transfer implements public.Authority.
-func (n *Node) Transfer(ctx context.Context, to api.NodeID) error { return n.store.Transfer(ctx, to) }
+// Transfer hands the leadership to another node, or to any if to is "".
+func (n *Node) Transfer(ctx context.Context, to api.NodeID) error {
+	voters := 0
+	for _, m := range n.store.Members() {
+		if m.Voter {
+			voters++
+		}
+	}
+	if voters < 2 {
+		return api.Errorf(api.CodeConflict, "the zone has no other node that could lead")
+	}
+	return n.store.Transfer(ctx, to)
+}
 
 // Snapshot writes a backup of everything that was acknowledged.
 func (n *Node) Snapshot(ctx context.Context, w io.Writer) error {

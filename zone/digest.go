@@ -21,7 +21,7 @@ func (z *Zone) Digest() *api.Digest {
 	h := v.Hosts()
 	for c, t := range h.Totals() {
 		if t.Total > 0 {
-			d.Classes[c] = api.ClassTotals{Total: round(t.Total), Free: roundUp(t.Free), SlotMin: t.SlotMin, SlotMax: t.SlotMax}
+			d.Classes[c] = api.ClassTotals{Total: roundUp(t.Total), Free: roundUp(t.Free), SlotMin: t.SlotMin, SlotMax: t.SlotMax}
 		}
 	}
 	for _, f := range v.Flavors() {
@@ -102,9 +102,6 @@ func step(n int64) int64 {
 	}
 	return s
 }
-
-// round rounds down to three leading binary digits.
-func round(n int64) int64 { return n / step(n) * step(n) }
 
 // roundUp rounds up to three leading binary digits, so that what is rounded
 // never hides free room.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	must "github.com/stretchr/testify/require" // require is a function of this package
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 )
@@ -19,7 +19,7 @@ func TestBootTellsEachStateOnce(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("HOLDING"), bootIn("BUILDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
 	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "r-1 HOLDING 2 of 3 active\nr-1 BUILDING 2 of 3 active\nr-1 ACTIVE 2 of 3 active\n", r.errOut)
 	assert.Contains(t, r.out, "STATE        ACTIVE\n")
 	assert.Equal(t, "GET /zones/boot/r-1?wait=1s", z.asked("GET")[0].call)
@@ -29,7 +29,7 @@ func TestBootOnATerminalHasOneLine(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
 	r := z.onTerminal(t.Context(), "", "boot", "--flavor", "small", "--name", "web")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	assert.NotContains(t, r.errOut, "\n")
 	assert.Equal(t, 4, strings.Count(r.errOut, "\r\x1b[K"), "three states, and the line is cleared")
 	assert.True(t, strings.HasSuffix(r.errOut, "\r\x1b[K"))
@@ -80,10 +80,10 @@ func TestBootRepeatsWithOneKey(t *testing.T) {
 		answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader")},
 		answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
 	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--no-wait", "--no-headers")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "r-1\n", r.out)
 	asked := z.asked("POST /zones/boot")
-	must.Len(t, asked, 2)
+	require.Len(t, asked, 2)
 	assert.NotEmpty(t, asked[0].key)
 	assert.Equal(t, asked[0], asked[1])
 }
@@ -92,9 +92,9 @@ func TestBootSaysWhatIsWanted(t *testing.T) {
 	z := newFakeZone(t)
 	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "10", "--min", "4",
 		"--reservation-id", "mine", "--metadata", "a=1", "--metadata", "b=x=y", "--no-wait")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	var body api.BootBody
-	must.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
+	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
 	ten, four := 10, 4
 	assert.Equal(t, api.ServerCreate{
 		Name: "web", FlavorRef: "small", MinCount: &four, MaxCount: &ten, Reservation: "mine", Metadata: map[string]string{"a": "1", "b": "x=y"},
@@ -106,15 +106,15 @@ func TestPlanIsTakenUpAsItWasMade(t *testing.T) {
 	z.on("POST /servers", answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
 	path := filepath.Join(t.TempDir(), "plan.json")
 	r := z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "10", "--out", path)
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	info, err := os.Stat(path)
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	r = z.berth(t.Context(), "boot", "--plan", path)
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	var body api.BootBody
-	must.NoError(t, json.Unmarshal([]byte(z.asked("POST /servers")[0].body), &body))
+	require.NoError(t, json.Unmarshal([]byte(z.asked("POST /servers")[0].body), &body))
 	ten := 10
 	assert.Equal(t, api.ServerCreate{
 		Name: "web", FlavorRef: "small", MaxCount: &ten, Reservation: "r-1", Blob: []byte("sealed"), ReturnRes: true,
@@ -129,7 +129,7 @@ func TestPlanFilesThatAreNone(t *testing.T) {
 		"empty": "", "else": "[]", "without": `{"server": {"flavorRef": "small"}}`, "long": `{"x": "` + strings.Repeat("x", planFileMaxBytes) + `"}`,
 	} {
 		path := filepath.Join(dir, name)
-		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		r := z.berth(t.Context(), "boot", "--plan", path)
 		assert.Equal(t, exitUsage, r.exit, name)
 		assert.Contains(t, r.errOut, "holds no plan", name)

@@ -58,7 +58,7 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 	f.StringVar(&a.pool, "pool", string(api.PoolShared), "work that the hosts take: on_demand, reservable or shared")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
 	a.logs.add(c, "info")
-	require(c, "dir")
+	needs(c, "dir")
 	return c
 }
 

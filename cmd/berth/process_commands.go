@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -139,7 +140,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.StringToInt64Var(&weight, "cost", nil, "weight of a cost, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.add(c)
-	require(c, "dir", "name")
+	needs(c, "dir", "name")
 	return c
 }
 
@@ -169,14 +170,8 @@ the first time it starts; addresses are given then and kept.`,
 			if o.PlanKey, err = planKey(key); err != nil {
 				return err
 			}
-			if token, err := readSecret(join); err != nil {
+			if err = joinNode(c.Context(), o.Dir, join, &listen); err != nil {
 				return err
-			} else if token != "" && !holdsNode(o.Dir) {
-				if err := node.JoinNode(c.Context(), node.JoinOptions{
-					Dir: o.Dir, Token: token, Listen: listen.addresses(), Names: listen.names, Now: now,
-				}); err != nil {
-					return err
-				}
 			}
 			o.Log, o.Now, o.Version = log, now, version
 			o.Fatal = func(err error) {
@@ -200,8 +195,17 @@ the first time it starts; addresses are given then and kept.`,
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens; only on a loopback address")
 	listen.add(c)
 	logs.add(c, "info")
-	require(c, "dir")
+	needs(c, "dir")
 	return c
+}
+
+// joinNode makes the directory of a further node, unless that was done before.
+func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error {
+	token, err := readSecret(tokenFile)
+	if err != nil || token == "" || holdsNode(dir) {
+		return err
+	}
+	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.addresses(), Names: l.names, Now: now})
 }
 
 // holdsNode reports whether a directory has been joined before.
@@ -230,11 +234,14 @@ func (e *env) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
 }
 
-// require marks flags as needed.
-func require(c *cobra.Command, names ...string) {
-	for _, n := range names {
-		if err := c.MarkFlagRequired(n); err != nil {
-			panic("berth: " + err.Error()) // a flag that the command does not have
+// needs makes flags required.
+func needs(c *cobra.Command, names ...string) {
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		for _, n := range names {
+			if !c.Flags().Changed(n) {
+				return usage(c, "--%s is needed", n)
+			}
 		}
+		return nil
 	}
 }

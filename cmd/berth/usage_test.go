@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
-	must "github.com/stretchr/testify/require" // require is a function of this package
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/internal/golden"
@@ -151,10 +151,10 @@ func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {
 	z := newFakeZone(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "berth", "config.yaml")
-	must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	must.NoError(t, os.WriteFile(file, []byte("addr: "+z.URL+"\ntoken: berth_id_file\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte("addr: "+z.URL+"\ntoken: berth_id_file\n"), 0o600))
 	tokenFile := filepath.Join(dir, "token")
-	must.NoError(t, os.WriteFile(tokenFile, []byte("berth_id_tokenfile\n"), 0o600))
+	require.NoError(t, os.WriteFile(tokenFile, []byte("berth_id_tokenfile\n"), 0o600))
 	for _, c := range []struct {
 		environ map[string]string
 		in      string
@@ -172,7 +172,7 @@ func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {
 			environ[k] = v
 		}
 		r := berth(t.Context(), environ, c.in, append([]string{"zone", "list"}, c.args...)...)
-		must.Zero(t, r.exit, r.errOut)
+		require.Zero(t, r.exit, r.errOut)
 		asked := z.asked("GET")
 		assert.Equal(t, c.token, asked[len(asked)-1].token)
 	}
@@ -181,7 +181,7 @@ func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {
 func TestSettingsThatAreWrong(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, ".config", "berth", "config.yaml")
-	must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	for text, says := range map[string]string{
 		"colour: x":            `there is no setting "colour"`,
 		"addr: [":              "reading",
@@ -189,7 +189,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		"addr: zone.example":   "https://",
 		"cacert: /nowhere":     "CA certificate",
 	} {
-		must.NoError(t, os.WriteFile(file, []byte(text+"\n"), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(text+"\n"), 0o644))
 		r := berth(t.Context(), map[string]string{"HOME": dir}, "", "zone", "list")
 		assert.Equal(t, exitUsage, r.exit, text)
 		assert.Contains(t, r.errOut, says, text)
@@ -206,7 +206,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 func TestSecretAtItsLimit(t *testing.T) {
 	e := newEnv(os.Getenv, strings.NewReader(strings.Repeat("x", secretMaxBytes)), nil, nil)
 	s, err := e.secret("-")
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.Len(t, s, secretMaxBytes)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/assert"
-	must "github.com/stretchr/testify/require" // require is a function of this package
+	"github.com/stretchr/testify/require"
 
 	"berth/internal/golden"
 )
@@ -127,7 +127,7 @@ func TestListsJoinTheirPages(t *testing.T) {
 	second := answer{status: http.StatusOK, body: `{"hosts": [{"name": "b"}]}`}
 	z.on("GET /hosts", first, second)
 	r := z.berth(t.Context(), "host", "list", "-o", "json")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	assert.JSONEq(t, `{"hosts": [{"name": "a", "new": 1}, {"name": "b"}]}`, r.out)
 	assert.Equal(t, "GET /hosts?marker=a", z.asked("GET /hosts")[1].call)
 
@@ -168,12 +168,12 @@ func TestSnapshots(t *testing.T) {
 	z := newFakeZone(t)
 	path := filepath.Join(t.TempDir(), "zone.snapshot")
 	r := z.berth(t.Context(), "operator", "snapshot", "save", path)
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	b, err := os.ReadFile(path)
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, "the whole state", string(b))
 	info, err := os.Stat(path)
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	r = z.berth(t.Context(), "operator", "snapshot", "save", path)
@@ -183,7 +183,7 @@ func TestSnapshots(t *testing.T) {
 	assert.Equal(t, exitUsage, r.exit)
 	assert.Empty(t, z.asked("PUT"))
 	r = z.berth(t.Context(), "operator", "snapshot", "restore", path, "--yes")
-	must.Zero(t, r.exit, r.errOut)
+	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "the whole state", z.asked("PUT")[0].body)
 }
 
@@ -194,7 +194,7 @@ func TestSnapshotThatFailsLeavesNothing(t *testing.T) {
 	r := z.berth(t.Context(), "operator", "snapshot", "save", filepath.Join(dir, "zone.snapshot"))
 	assert.Equal(t, exitDenied, r.exit)
 	left, err := os.ReadDir(dir)
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.Empty(t, left)
 }
 
@@ -228,12 +228,12 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	e := newEnv(os.Getenv, nil, nil, nil)
 	var out bytes.Buffer
 	e.out, e.format = &out, formatYAML
-	must.NoError(t, e.print([]byte(body), nil))
+	require.NoError(t, e.print([]byte(body), nil))
 	assert.True(t, strings.HasPrefix(out.String(), "z: 1\na:\n"), "the order is kept")
 	var got any
-	must.NoError(t, yaml.Unmarshal(out.Bytes(), &got))
+	require.NoError(t, yaml.Unmarshal(out.Bytes(), &got))
 	again, err := json.Marshal(got)
-	must.NoError(t, err)
+	require.NoError(t, err)
 	assert.JSONEq(t, body, string(again))
 	for _, bad := range []string{"", "{", "[1", `{"a"`, `{"a":}`} {
 		assert.Error(t, e.print([]byte(bad), nil), bad)

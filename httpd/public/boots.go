@@ -135,8 +135,14 @@ func (d *door) boot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusAccepted, bootView(v, b))
+	wire.JSON(w, http.StatusAccepted, bootWaited{b.Request.Reservation, bootBody{bootView(v, b)}})
 	return nil
+}
+
+// bootWaited is the JSON of a boot that was waited for.
+type bootWaited struct {
+	Reservation api.ReservationID `json:"reservation_id"`
+	bootBody
 }
 
 func (d *door) waitBoot(ctx context.Context, p api.ProjectID, id api.ReservationID, wait time.Duration) (*state.Boot, *state.State, error) {

@@ -1,6 +1,7 @@
 package public
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"berth/costs"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
+	"berth/zone"
 )
 
 func (d *door) operatorRoutes(r chi.Router) {
@@ -193,7 +195,9 @@ const (
 
 func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	c := d.Zone.View().Config
-	out := configJSON{c.Costs, duration(c.PlanTTL), duration(c.HostGrace), c.Tags}
+	out := configJSON{
+		c.Costs, duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)), c.Tags,
+	}
 	wire.JSON(w, http.StatusOK, map[string]any{"config": out})
 	return nil
 }
