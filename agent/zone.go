@@ -13,6 +13,7 @@ import (
 const (
 	callTimeout = 15 * time.Second       // a call that is not held back
 	idlePause   = 100 * time.Millisecond // between an empty answer and the next question
+	gatherPause = 10 * time.Millisecond  // in which reports come together
 	beatMin     = 100 * time.Millisecond // no zone can ask for more than this
 )
 
@@ -162,6 +163,7 @@ func (a *Agent) report(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-a.wake[nothing]:
+				pause(ctx, gatherPause)
 				continue
 			case <-beat.C:
 			}
@@ -178,6 +180,9 @@ func (a *Agent) report(ctx context.Context) {
 		r.good()
 		a.with(func(b *book) { b.acked(items) })
 		beat.Reset(a.beatNow())
+		if n := len(items); n > 0 && n < api.ReportsMax {
+			pause(ctx, gatherPause)
+		}
 	}
 }
 

@@ -81,11 +81,13 @@ func (z *zone) id(host string) api.HostID {
 	return z.ids[host]
 }
 
-func (z *zone) of(id api.InstanceID) api.Status {
+func (z *zone) report(id api.InstanceID) api.InstanceReport {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.status[id].Status
+	return z.status[id]
 }
+
+func (z *zone) of(id api.InstanceID) api.Status { return z.report(id).Status }
 
 // RoundTrip answers like a node of the zone.
 func (z *zone) RoundTrip(r *http.Request) (*http.Response, error) {

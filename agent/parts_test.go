@@ -1,0 +1,387 @@
+package agent
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/agent/driver"
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/internal/codec"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	good := config(newZone(), fake.New(fake.Options{}), 1)
+	for name, spoil := range map[string]func(c *Config){
+		"no log":            func(c *Config) { c.Log = nil },
+		"no clock":          func(c *Config) { c.Now = nil },
+		"no chance":         func(c *Config) { c.Rand = nil },
+		"no certificate":    func(c *Config) { c.Transport = nil },
+		"no address":        func(c *Config) { c.Addresses = nil },
+		"many addresses":    func(c *Config) { c.Addresses = strings.Split(strings.Repeat("a:1,", AddressesMax)+"a:1", ",") },
+		"address":           func(c *Config) { c.Addresses = []string{"n1"} },
+		"address with path": func(c *Config) { c.Addresses = []string{"n1:1/x"} },
+		"many calls":        func(c *Config) { c.Calls = CallsMax + 1 },
+		"long wait":         func(c *Config) { c.Wait = api.WaitMax + 1 },
+		"beat":              func(c *Config) { c.Beat = -1 },
+		"no host":           func(c *Config) { c.Hosts = nil },
+		"many hosts":        func(c *Config) { c.Hosts = make([]Host, api.HostsPerAgentMax+1) },
+		"host name":         func(c *Config) { c.Hosts = []Host{{Driver: fake.New(fake.Options{})}} },
+		"host twice":        func(c *Config) { c.Hosts = append(c.Hosts, c.Hosts[0]) },
+		"no driver":         func(c *Config) { c.Hosts = []Host{{AgentHost: c.Hosts[0].AgentHost}} },
+	} {
+		c := good
+		spoil(&c)
+		_, err := New(c)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), name)
+	}
+	good.Calls, good.Wait = CallsMax, api.WaitMax
+	good.Addresses = strings.Split(strings.Repeat("a:1,", AddressesMax-1)+"[::1]:1", ",")
+	_, err := New(good)
+	require.NoError(t, err)
+	good = config(newZone(), good.Hosts[0].Driver, api.HostsPerAgentMax)
+	_, err = New(good)
+	require.NoError(t, err)
+}
+
+func TestParseShape(t *testing.T) {
+	got, err := ParseShape("vcpus=64, memory_mb=262144,disk_gb=2000,CUSTOM_FPGA=2")
+	require.NoError(t, err)
+	assert.Equal(t, Inventory{
+		api.VCPU: {Total: 64}, api.MemoryMB: {Total: 262144}, api.DiskGB: {Total: 2000}, "CUSTOM_FPGA": {Total: 2},
+	}, got)
+	_, err = ParseShape(fmt.Sprintf("vcpus=%d", int64(api.AmountMax)))
+	require.NoError(t, err)
+	many := "vcpus=1"
+	for i := range api.ClassesMax - 1 {
+		many += fmt.Sprintf(",CUSTOM_%d=1", i)
+	}
+	_, err = ParseShape(many)
+	require.NoError(t, err)
+	for shape, want := range map[string]string{
+		"":                "name=amount pairs",
+		"vcpus":           "name=amount pairs",
+		"vcpus=4,":        "name=amount pairs",
+		"cores=4":         `names "cores"`,
+		"CUSTOM_x=4":      `names "CUSTOM_x"`,
+		"VCPU=4":          `names "VCPU"`,
+		"vcpus=0":         "from 1 to",
+		"vcpus=-1":        "from 1 to",
+		"vcpus=4.5":       "whole number",
+		"vcpus=4,vcpus=5": "twice",
+		fmt.Sprintf("vcpus=%d", int64(api.AmountMax)+1): "from 1 to",
+		many + ",CUSTOM_X=1":                            "at most 32 classes",
+	} {
+		_, err := ParseShape(shape)
+		require.ErrorContains(t, err, want, shape)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), shape)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	h, err := Machine("here", t.TempDir(), api.Resources{api.MemoryMB: 256})
+	require.NoError(t, err)
+	assert.Equal(t, int64(256), h.Inventory[api.MemoryMB].Reserved)
+	assert.Positive(t, h.Inventory[api.VCPU].Total)
+	for c, i := range h.Inventory {
+		require.NoError(t, i.Validate(c))
+	}
+	for _, reserve := range []api.Resources{{api.MemoryMB: 1 << 40}, {api.VCPU: -1}, {"CUSTOM_X": 1}} {
+		_, err = Machine("here", t.TempDir(), reserve)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	}
+	_, err = Machine("not a name", t.TempDir(), nil)
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	_, err = Machine("here", "/no/such/folder", nil)
+	require.Error(t, err)
+}
+
+func TestFakeHosts(t *testing.T) {
+	hosts := FakeHosts("host", 2, Inventory{api.VCPU: {Total: 4}})
+	assert.Equal(t, "host-0001", hosts[0].Name)
+	assert.Equal(t, "host-0002", hosts[1].Name)
+	hosts[0].Inventory[api.VCPU] = api.Inventory{}
+	assert.Equal(t, int64(4), hosts[1].Inventory[api.VCPU].Total, "each has its own")
+	assert.Empty(t, FakeHosts("host", -1, nil))
+}
+
+// TestRefusals asks a real listener with mutual TLS, which answers badly.
+func TestRefusals(t *testing.T) {
+	var status int
+	var media, body string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "HTTP/1.1", r.Proto)
+		assert.Equal(t, api.MediaCBOR, r.Header.Get("Content-Type"))
+		w.Header().Set("Content-Type", media)
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	defer server.Close()
+	conf := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	conf.Certificates = server.TLS.Certificates
+	conf.ServerName = "example.com"
+	transport := newTransport(conf)
+	defer transport.CloseIdleConnections()
+
+	refused := api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeForbidden, Message: "not your host"}}
+	inCBOR, err := codec.Marshal(refused)
+	require.NoError(t, err)
+	inJSON, err := json.Marshal(refused)
+	require.NoError(t, err)
+	addr := server.Listener.Addr().String()
+	for _, c := range []struct {
+		status            int
+		media, body, want string
+		stays             bool
+	}{
+		{403, api.MediaCBOR, string(inCBOR), "not your host", true},
+		{403, "application/json; charset=utf-8", string(inJSON), "not your host", true},
+		{403, "text/plain", "no", "status 403 without an error body", true},
+		{503, "text/plain", "no", "status 503 without an error body", false},
+		{302, "text/plain", "", "status 302", true},
+		{200, api.MediaCBOR, "\xff", "decoding", false},
+		{421, api.MediaCBOR, "\xff", "decoding", false},
+	} {
+		l := newLink([]string{addr, "other:1"}, transport)
+		status, media, body = c.status, c.media, c.body
+		var ack api.AgentAck
+		err := l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, &ack)
+		require.ErrorContains(t, err, c.want, c.status)
+		assert.Equal(t, c.stays, l.address() == addr, "%d", c.status)
+	}
+	l := newLink([]string{addr, "other:1"}, transport)
+	status, media, body = 200, api.MediaCBOR, strings.Repeat("x", AnswerMaxBytes+1)
+	require.ErrorContains(t, l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, nil), "more than")
+}
+
+func TestAddresses(t *testing.T) {
+	l := newLink([]string{"a:1", "b:1"}, nil)
+	l.learn([]string{"b:1", "c:1", "nonsense", "x:1/path", "user@x:1"})
+	l.leave("a:1")
+	assert.Equal(t, "b:1", l.address())
+	l.leave("a:1")
+	assert.Equal(t, "b:1", l.address(), "somebody has left it already")
+	l.leave("b:1")
+	assert.Equal(t, "c:1", l.address())
+	l.leave("c:1")
+	assert.Equal(t, "a:1", l.address())
+	var many []string
+	for i := range AddressesMax + 1 {
+		many = append(many, fmt.Sprintf("n:%d", i+1))
+	}
+	l.learn(many)
+	assert.Len(t, l.learned, AddressesMax)
+	l.learn(nil)
+	assert.Len(t, l.learned, AddressesMax, "nothing is no news")
+}
+
+func TestDelay(t *testing.T) {
+	r := retry{rand: func() float64 { return 0 }}
+	assert.Equal(t, retryFirst/2, r.delay())
+	assert.Equal(t, retryFirst, r.delay())
+	r.rand = func() float64 { return 0.999999 }
+	for range 100 {
+		assert.LessOrEqual(t, r.delay(), retryLast)
+	}
+	assert.Greater(t, r.delay(), retryLast*9/10)
+}
+
+func TestFence(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	f, err := openFence(root)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		term       uint64
+		raised, ok bool
+	}{{3, true, true}, {3, false, true}, {2, false, false}, {9, true, true}, {8, false, false}} {
+		raised, err := f.admit(c.term)
+		assert.Equal(t, c.raised, raised)
+		assert.Equal(t, c.ok, err == nil)
+	}
+	f, err = openFence(root)
+	require.NoError(t, err)
+	assert.Equal(t, uint64(9), f.highest())
+	require.NoError(t, root.WriteFile(termFile, []byte("nine"), 0o600))
+	_, err = openFence(root)
+	require.Error(t, err, "a damaged term is not term 0")
+}
+
+func TestFenceThatCannotBeKept(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	f, err := openFence(root)
+	require.NoError(t, err)
+	require.NoError(t, root.Close())
+	_, err = f.admit(5)
+	require.Error(t, err)
+	assert.Zero(t, f.highest(), "a term that is not on disk was not seen")
+}
+
+func TestJournalTurns(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	j, err := openJournal(root, func() time.Time { return time.Unix(0, 0) }, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	j.write(line{Event: eventTerm})
+	j.max = 2 * j.size
+	one := j.size
+	j.write(line{Event: eventTerm}) // at the limit
+	assert.NoFileExists(t, filepath.Join(dir, journalOldFile))
+	j.write(line{Event: eventTerm}) // one past it
+	for name, size := range map[string]int64{journalOldFile: 2 * one, journalFile: one} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, size, info.Size(), name)
+	}
+	require.NoError(t, j.close())
+	require.NoError(t, j.close())
+}
+
+// TestBook plays random lists, driver calls that succeed, fail or go wrong,
+// exits and lost acknowledgements, and then lets everything come right: what is
+// listed runs or has ended, nothing else is there, and the zone has been told.
+func TestBook(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := fake.New(fake.Options{})
+		b := newBook([]api.HostID{"h1", "h2"}, []driver.Driver{d, d})
+		told := map[string]api.Status{}
+		there := map[string]driver.State{} // what the driver holds
+		lists := map[api.HostID]api.HostWorkload{}
+		gen := uint64(0)
+		key := func(h api.HostID, i api.InstanceID) string { return string(h) + "/" + string(i) }
+		observe := func() {
+			var all []driver.State
+			for _, s := range there {
+				all = append(all, s)
+			}
+			b.observe(d, b.seq, all)
+		}
+		obey := func(h api.HostID, l []api.Workload) {
+			gen++
+			lists[h] = api.HostWorkload{Host: h, Generation: gen, Instances: l}
+			b.obey(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.after)
+		}
+		carry := func(a action, outcome int) bool {
+			e := b.next(a)
+			if e == nil {
+				return false
+			}
+			k, s := key(e.host, e.work.Instance), driver.State{Host: e.host, Instance: e.work.Instance, Status: api.StatusActive}
+			_, holds := there[k]
+			require.Equal(t, a == stop, holds || e.have == api.StatusError, "no second start, no idle stop")
+			switch {
+			case outcome == 2: // nothing came of it
+				b.done(e, there[k].Status, there[k].Fault)
+			case a == stop:
+				delete(there, k)
+				b.done(e, api.StatusDeleted, "")
+			case outcome == 1:
+				s.Status, s.Fault = api.StatusError, "no"
+				there[k] = s
+				b.done(e, s.Status, s.Fault)
+			default:
+				there[k] = s
+				b.done(e, s.Status, "")
+			}
+			return true
+		}
+		tell := func(lost bool, limit int) bool {
+			items := b.pending(limit)
+			require.LessOrEqual(t, len(items), limit)
+			for _, r := range items {
+				if r.Status == api.StatusDeleted {
+					require.NotContains(t, there, key(r.Host, r.Instance), "gone is said of what is gone")
+				}
+				told[key(r.Host, r.Instance)] = r.Status
+			}
+			if !lost {
+				b.acked(items)
+			}
+			return len(items) > 0
+		}
+		if rapid.Bool().Draw(t, "survivors") {
+			for _, i := range []string{"i0", "i1"} {
+				there["h1/"+i] = driver.State{Host: "h1", Instance: api.InstanceID(i), Status: api.StatusActive}
+			}
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			host := api.HostID(rapid.SampledFrom([]string{"h1", "h2"}).Draw(t, "host"))
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0:
+				var l []api.Workload
+				for i := range 4 {
+					switch rapid.IntRange(0, 3).Draw(t, "listed") {
+					case 0, 1:
+						l = append(l, work(fmt.Sprint("i", i)))
+					case 2:
+						l = append(l, stopping(fmt.Sprint("i", i)))
+					}
+				}
+				obey(host, l)
+			case 1:
+				lane := rapid.SampledFrom([]action{start, stop}).Draw(t, "lane")
+				carry(lane, rapid.IntRange(0, 2).Draw(t, "outcome"))
+			case 2:
+				k := key(host, api.InstanceID(rapid.SampledFrom([]string{"i0", "i1"}).Draw(t, "exits")))
+				if s, ok := there[k]; ok && s.Status == api.StatusActive {
+					s.Status = api.StatusShutoff
+					there[k] = s
+				}
+			case 3:
+				observe()
+			case 4:
+				tell(rapid.Bool().Draw(t, "lost"), rapid.IntRange(1, 3).Draw(t, "limit"))
+			}
+		}
+		observe()
+		for _, h := range []api.HostID{"h1", "h2"} {
+			if _, ok := lists[h]; !ok {
+				obey(h, nil)
+			}
+		}
+		for carry(stop, 0) || carry(start, 0) || tell(false, 2) {
+		}
+		listed := map[string]bool{}
+		for h, l := range lists {
+			for _, w := range l.Instances {
+				k := key(h, w.Instance)
+				listed[k] = true
+				if w.Stop {
+					require.NotContains(t, there, k)
+					require.Equal(t, api.StatusDeleted, told[k])
+				} else {
+					require.Contains(t, there, k)
+					require.Equal(t, there[k].Status, told[k])
+				}
+			}
+		}
+		for k := range there {
+			require.True(t, listed[k], "%s is not listed", k)
+		}
+		for _, h := range b.hosts {
+			for id, e := range h.entries {
+				require.True(t, e.listed, "%s is not forgotten", id)
+			}
+		}
+	})
+}
