@@ -161,6 +161,7 @@ func TestClonesStay(t *testing.T) {
 		for _, v := range views {
 			require.Equal(rt, v.bytes, saved(rt, v.s))
 			require.Equal(rt, v.used, used(v.s))
+			checkIndexes(rt, v.s)
 		}
 	})
 }
