@@ -105,7 +105,7 @@ func (j *journal) append(l line) error {
 	}
 	text = append(text, '\n')
 	if j.file == nil || j.size+int64(len(text)) > j.max {
-		if err := j.turn(); err != nil {
+		if err = j.turn(); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,8 @@ func (t *Turns) Take(ctx context.Context, id api.InstanceID) (leave func(), err 
 func (t *Turns) try(id api.InstanceID) (over chan struct{}, mine bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if over, ok := t.busy[id]; ok {
+	over, taken := t.busy[id]
+	if taken {
 		return over, false
 	}
 	if t.busy == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,7 +106,7 @@ func BenchmarkStart(b *testing.B) {
 	d := New(Options{})
 	ids := make([]api.Workload, b.N)
 	for i := range ids {
-		ids[i] = work(fmt.Sprint(i))
+		ids[i] = work(strconv.Itoa(i))
 	}
 	b.ResetTimer()
 	for i := range ids {

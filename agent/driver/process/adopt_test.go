@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -169,7 +170,7 @@ const victims = 6
 // everything again in its place: each runs exactly once.
 func TestKilledAgent(t *testing.T) {
 	for round := range 6 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), api.NewUUID())
 			t.Cleanup(func() { sweep(t, dir) })
 			cmd := exec.Command(os.Args[0])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestLimits(t *testing.T) {
 		assert.Equal(t, "67108864", amount(t, d, w.Instance, "memory.max"))
 	}
 	if strings.Contains(d.Describe(), "pids") {
-		assert.Equal(t, fmt.Sprint(PidsMax), amount(t, d, w.Instance, "pids.max"))
+		assert.Equal(t, strconv.Itoa(PidsMax), amount(t, d, w.Instance, "pids.max"))
 	}
 	assert.Contains(t, d.groups.procs(w.Instance), d.pid(w.Instance))
 	require.NoError(t, d.Stop(t.Context(), w.Instance))

@@ -196,8 +196,8 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		return err
 	}
 	defer leave()
-	if known, err := d.known(host, w.Instance); known {
-		return err
+	if known, outcome := d.known(host, w.Instance); known {
+		return outcome
 	}
 	i, err := d.launch(ctx, host, w)
 	if err == nil {

@@ -182,9 +182,9 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word *os.File, err error)
 		}
 	}()
 	for _, name := range []string{stdoutFile, stderrFile} {
-		f, err := d.root.OpenFile(string(w.Instance)+"/"+name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, nil, fmt.Errorf("opening the instance's output: %w", err)
+		f, failure := d.root.OpenFile(string(w.Instance)+"/"+name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if failure != nil {
+			return nil, nil, fmt.Errorf("opening the instance's output: %w", failure)
 		}
 		files = append(files, f)
 	}

@@ -58,7 +58,7 @@ func sweep(t *testing.T, dir string) {
 	require.NoError(t, err)
 	for _, s := range list {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		assert.NoError(t, d.Stop(ctx, s.Instance))
+		require.NoError(t, d.Stop(ctx, s.Instance))
 		cancel()
 	}
 }
@@ -342,7 +342,7 @@ func TestManyAtOnce(t *testing.T) {
 		go func() { done <- d.Start(t.Context(), "h", w) }()
 	}
 	for range 8 {
-		assert.NoError(t, <-done)
+		require.NoError(t, <-done)
 	}
 	until(t, "it runs", func() bool { return living(t, w.Instance) > 0 })
 	assert.Equal(t, 1, living(t, w.Instance))
@@ -357,7 +357,7 @@ func TestManyAtOnce(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		assert.NoError(t, <-done)
+		require.NoError(t, <-done)
 	}
 	assert.Zero(t, living(t, w.Instance))
 }
