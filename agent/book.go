@@ -26,7 +26,7 @@ type entry struct {
 	listed    bool       // in the newest list of its host
 	have      api.Status // "" when nothing of it is here
 	fault     string
-	told      api.Status // what the zone has acknowledged
+	told      api.Status // what the zone is known to know; "" when that is not certain
 	toldFault string
 
 	busy   bool          // a driver call is under way
@@ -265,7 +265,8 @@ func (b *book) miss(h *hostBook, mark uint64, present map[*entry]bool) {
 }
 
 // pending returns at most limit reports, the oldest first. They stay pending
-// until acked.
+// until acked; until then what the zone knows of them is uncertain, because a
+// report may arrive although its acknowledgement does not.
 func (b *book) pending(limit int) []api.InstanceReport {
 	for len(b.say) > 0 && !b.unsaid(b.say[0]) {
 		b.drop(1)
@@ -276,6 +277,7 @@ func (b *book) pending(limit int) []api.InstanceReport {
 			break
 		}
 		if b.unsaid(e) {
+			e.told, e.toldFault = "", ""
 			items = append(items, api.InstanceReport{
 				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault,
 			})

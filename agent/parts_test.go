@@ -259,6 +259,26 @@ func TestJournalTurns(t *testing.T) {
 	require.NoError(t, j.close())
 }
 
+// TestLostAcknowledgementLeavesDoubt: the zone may have heard what it did not
+// acknowledge, so a return to what it had acknowledged before is news to it.
+func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b.observe(d, 0, nil)
+	list := func(generation uint64, w api.Workload) {
+		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, 0)
+	}
+	list(1, work("a"))
+	b.done(b.next(start), api.StatusActive, "")
+	b.acked(b.pending(1))
+	list(2, stopping("a"))
+	b.done(b.next(stop), api.StatusDeleted, "")
+	require.Len(t, b.pending(1), 1) // it arrives, and its acknowledgement is lost
+	list(3, work("a"))
+	b.done(b.next(start), api.StatusActive, "")
+	require.Equal(t, []api.InstanceReport{{Host: "h", Instance: "a", Status: api.StatusActive}}, b.pending(1))
+}
+
 // TestBook plays random lists, driver calls that succeed, fail or go wrong,
 // exits and lost acknowledgements, and then lets everything come right: what is
 // listed runs or has ended, nothing else is there, and the zone has been told.
