@@ -1,0 +1,214 @@
+package public
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// row is what the contract says of one route: a good call, who may make it, and
+// the status of its answer.
+type row struct {
+	target, body string
+	role         api.UserRole // "" for everybody
+	status       int
+	leader       bool // only the leader answers
+}
+
+const one = `{"server":{"name":"a","flavorRef":"small"}}`
+
+// rows has every route of the public API.
+var rows = map[string]row{
+	"GET /":               {target: "/", status: 200},
+	"POST /operator/join": {target: "/operator/join", body: `{"token":"t","csr":"AA=="}`, status: 200, leader: true},
+
+	"POST /zones/select":      {target: "/zones/select", body: one, role: api.RoleMember, status: 200},
+	"POST /zones/boot":        {target: "/zones/boot", body: one, role: api.RoleMember, status: 202, leader: true},
+	"GET /zones/boot":         {target: "/zones/boot", role: api.RoleReader, status: 200},
+	"GET /zones/boot/{id}":    {target: "/zones/boot/r-web", role: api.RoleReader, status: 200},
+	"DELETE /zones/boot/{id}": {target: "/zones/boot/r-web", role: api.RoleMember, status: 202, leader: true},
+
+	"POST /servers": {
+		target: "/servers", body: `{"server":{"name":"a","flavorRef":"small","return_reservation_id":true}}`,
+		role: api.RoleMember, status: 202, leader: true,
+	},
+	"GET /servers":         {target: "/servers", role: api.RoleReader, status: 200},
+	"GET /servers/detail":  {target: "/servers/detail", role: api.RoleReader, status: 200},
+	"GET /servers/{id}":    {target: "/servers/id-web", role: api.RoleReader, status: 200},
+	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
+
+	"GET /flavors":         {target: "/flavors", role: api.RoleReader, status: 200},
+	"GET /flavors/detail":  {target: "/flavors/detail", role: api.RoleReader, status: 200},
+	"POST /flavors":        {target: "/flavors", body: `{"flavor":{"name":"f","vcpus":1}}`, role: api.RoleAdmin, status: 201, leader: true},
+	"GET /flavors/{id}":    {target: "/flavors/small", role: api.RoleReader, status: 200},
+	"PUT /flavors/{id}":    {target: "/flavors/small", body: `{"flavor":{"vcpus":2}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"DELETE /flavors/{id}": {target: "/flavors/small", role: api.RoleAdmin, status: 204, leader: true},
+
+	"GET /zones":         {target: "/zones", role: api.RoleReader, status: 200},
+	"GET /zones/detail":  {target: "/zones/detail", role: api.RoleReader, status: 200},
+	"GET /zones/info":    {target: "/zones/info", role: api.RoleReader, status: 200},
+	"POST /zones":        {target: "/zones", body: `{"zone":{"name":"south"}}`, role: api.RoleAdmin, status: 201, leader: true},
+	"POST /zones/link":   {target: "/zones/link", body: `{"token":"t"}`, role: api.RoleAdmin, status: 201, leader: true},
+	"GET /zones/{id}":    {target: "/zones/east", role: api.RoleReader, status: 200},
+	"PUT /zones/{id}":    {target: "/zones/east", body: `{"zone":{"state":"paused"}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"DELETE /zones/{id}": {target: "/zones/west", role: api.RoleAdmin, status: 204, leader: true},
+
+	"GET /hosts":         {target: "/hosts", role: api.RoleAdmin, status: 200},
+	"GET /hosts/{id}":    {target: "/hosts/host-1", role: api.RoleAdmin, status: 200},
+	"PUT /hosts/{id}":    {target: "/hosts/host-1", body: `{"host":{"enabled":false}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"DELETE /hosts/{id}": {target: "/hosts/host-id-3", role: api.RoleAdmin, status: 204, leader: true},
+
+	"GET /operator/members":         {target: "/operator/members", role: api.RoleAdmin, status: 200},
+	"DELETE /operator/members/{id}": {target: "/operator/members/node-1", role: api.RoleAdmin, status: 204, leader: true},
+	"POST /operator/transfer":       {target: "/operator/transfer", body: `{"to":"node-1"}`, role: api.RoleAdmin, status: 204, leader: true},
+	"GET /operator/snapshot":        {target: "/operator/snapshot", role: api.RoleAdmin, status: 200, leader: true},
+	"PUT /operator/snapshot":        {target: "/operator/snapshot", body: "state", role: api.RoleAdmin, status: 204, leader: true},
+	"GET /operator/tokens":          {target: "/operator/tokens", role: api.RoleAdmin, status: 200},
+	"POST /operator/tokens": {
+		target: "/operator/tokens", body: `{"user_id":"u","project_id":"p","roles":["reader"]}`,
+		role: api.RoleAdmin, status: 201, leader: true,
+	},
+	"DELETE /operator/tokens/{id}": {target: "/operator/tokens/late", role: api.RoleAdmin, status: 204, leader: true},
+	"POST /operator/join-tokens": {
+		target: "/operator/join-tokens", body: `{"kind":"agent","name":"a"}`, role: api.RoleAdmin, status: 201, leader: true,
+	},
+	"GET /operator/config":          {target: "/operator/config", role: api.RoleAdmin, status: 200},
+	"PUT /operator/config":          {target: "/operator/config", body: `{"config":{"tags":["ssd"]}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"POST /operator/keyring/rotate": {target: "/operator/keyring/rotate", role: api.RoleAdmin, status: 204, leader: true},
+	"GET /operator/holds":           {target: "/operator/holds", role: api.RoleAdmin, status: 200},
+	"POST /operator/holds/{id}":     {target: "/operator/holds/hold-up", body: `{"decision":"abort"}`, role: api.RoleAdmin, status: 204, leader: true},
+}
+
+// eachRoute calls visit for every route that the router itself knows.
+func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
+	t.Helper()
+	seen := map[string]bool{}
+	err := chi.Walk(newWorld(t).Handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		name := method + " " + route
+		r, ok := rows[name]
+		require.True(t, ok, "%s has no row here: say who may call it", name)
+		seen[name] = true
+		t.Run(name, func(t *testing.T) { visit(t, method, r) })
+		return nil
+	})
+	require.NoError(t, err)
+	for name := range rows {
+		assert.True(t, seen[name], "%s is not a route any more", name)
+	}
+}
+
+// rank orders the roles; everybody is 0.
+var rank = map[api.UserRole]int{api.RoleReader: 1, api.RoleMember: 2, api.RoleAdmin: 3}
+
+func TestEveryRouteAdmitsItsRolesAlone(t *testing.T) {
+	callers := []struct {
+		name, token string
+		role        api.UserRole
+	}{
+		{"no token", "", ""},
+		{"malformed token", "berth", ""},
+		{"unknown token", "nobody:s", ""},
+		{"wrong secret", "admin:x", ""},
+		{"expired token", late, ""},
+		{"reader", reader, api.RoleReader},
+		{"member", member, api.RoleMember},
+		{"admin", admin, api.RoleAdmin},
+	}
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		for _, c := range callers {
+			w := newWorld(t)
+			one := call{method: method, target: r.target, token: c.token, body: r.body}
+			switch {
+			case rank[c.role] >= rank[r.role]:
+				rec := w.answered(t, one, r.status, nil)
+				assert.NotEmpty(t, rec.Header().Get(api.HeaderIndex), c.name)
+				assert.NotEmpty(t, rec.Header().Get(api.HeaderRequestID), c.name)
+			case c.role == "":
+				w.refused(t, one, api.CodeUnauthenticated, "valid token")
+			default:
+				w.refused(t, one, api.CodeForbidden, "needs the role "+string(r.role))
+			}
+		}
+	})
+}
+
+func TestAFollowerForwardsWhatTheLeaderMustAnswer(t *testing.T) {
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		w := newWorld(t)
+		w.follower = true
+		before := w.saved(t)
+		rec := w.do(call{method: method, target: r.target, token: admin, body: r.body})
+		assert.Equal(t, before, w.saved(t), "a follower changes nothing itself")
+		assert.Empty(t, w.auth.did)
+		if r.leader {
+			assert.Equal(t, http.StatusTeapot, rec.Code)
+			assert.Equal(t, []string{method + " " + r.target}, w.forwarded)
+			return
+		}
+		assert.Equal(t, r.status, rec.Code)
+		assert.Empty(t, w.forwarded)
+	})
+}
+
+func TestEveryWritingRouteIsForTheLeader(t *testing.T) {
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		if method != http.MethodGet && r.target != "/zones/select" {
+			assert.True(t, r.leader)
+		}
+	})
+}
+
+func TestWhatIsNotARoute(t *testing.T) {
+	w := newWorld(t)
+	for _, target := range []string{"/nothing", "/operator/nothing", "/servers/a/b", "//"} {
+		w.refused(t, call{method: "GET", target: target, token: admin}, api.CodeNotFound, "there is nothing at")
+	}
+	for _, c := range []call{
+		{method: "PATCH", target: "/hosts/host-1"}, {method: "DELETE", target: "/operator/config"},
+		{method: "PUT", target: "/"}, {method: "GET", target: "/zones/select"}, {method: "GET", target: "/operator/join"},
+	} {
+		want := api.CodeMethod
+		if c.target == "/zones/select" { // a zone might be called so
+			want = api.CodeNotFound
+		}
+		c.token = admin
+		w.refused(t, c, want, "")
+	}
+}
+
+func TestATokenMayComeInAnotherHeader(t *testing.T) {
+	w := newWorld(t)
+	w.answered(t, call{method: "GET", target: "/servers", head: map[string]string{"X-Auth-Token": reader}}, 200, nil)
+	w.refused(t, call{method: "GET", target: "/servers", head: map[string]string{"X-Auth-Token": "x"}}, api.CodeUnauthenticated, "")
+	w.refused(t, call{method: "GET", target: "/servers", head: map[string]string{"Authorization": "Basic " + reader}}, api.CodeUnauthenticated, "")
+	rec := w.do(call{method: "GET", target: "/servers"})
+	assert.Contains(t, rec.Header().Get("WWW-Authenticate"), "Bearer")
+}
+
+func TestOnlyADevelopersZoneAsksForNoToken(t *testing.T) {
+	w := newWorld(t)
+	h := New(Config{Zone: w.zone, Authority: w.auth, Tokens: tokens{}, Digests: gossip{}, Now: w.now, Insecure: true, Leader: func() bool { return true }})
+	w.Handler = h
+	var got struct{ Hosts []json.RawMessage }
+	w.answered(t, call{method: "GET", target: "/hosts"}, 200, &got)
+	assert.Len(t, got.Hosts, 3)
+}
+
+func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.store.deaf = api.Errorf(api.CodeUnavailable, "no quorum")
+	w.auth.fail = w.store.deaf
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		if r.leader {
+			c := call{method: method, target: r.target, token: admin, body: r.body}
+			w.refused(t, c, api.CodeUnavailable, "no quorum")
+			assert.Equal(t, "1", w.do(c).Header().Get("Retry-After"))
+		}
+	})
+}
