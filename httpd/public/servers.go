@@ -70,12 +70,10 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 		})
 		return nil
 	}
-	switch b.Decision {
-	case api.DecisionPending:
+	if b.Decision == api.DecisionPending {
 		return api.Errorf(api.CodeTimeout, "reservation %s is not decided yet; see GET /zones/boot/%s", b.Request.Reservation, b.Request.Reservation)
-	default:
-		return api.Errorf(api.CodeNoCapacity, "reservation %s: %s", b.Request.Reservation, b.Reason)
 	}
+	return api.Errorf(api.CodeNoCapacity, "reservation %s: %s", b.Request.Reservation, b.Reason)
 }
 
 func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
