@@ -297,8 +297,9 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	a, err := agent.New(agent.Config{
-		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now, Rand: rand.Float64,
-		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, f.opts.Now),
+		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now,
+		Rand: rand.Float64, //nolint:forbidigo // spreads retries; nothing depends on it
+		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, f.opts.Now),
 	})
 	if err != nil {
 		return err

@@ -130,7 +130,7 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 		DialTLSContext: dialTLS(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now)),
 	}
 	defer rt.CloseIdleConnections()
-	back, err := client.Enrol(ctx, rt, t.Addresses, &api.Enrolment{
+	back, err := client.Enrol(ctx, rt, n.now, t.Addresses, &api.Enrolment{
 		Token: token, Zone: v.Zone, Name: v.Name, Endpoints: addresses(v, func(m *api.Node) string { return m.GatewayAddr }),
 		CA: v.CA, KeyCheck: check,
 	})
@@ -153,14 +153,14 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEnrolment(e); err != nil {
+	if err = checkEnrolment(e); err != nil {
 		return nil, err
 	}
 	if who, ok := peerOf(ctx); !ok || who.Zone != e.Zone || who.pin != identity.PinOf(e.CA) {
 		return nil, api.Errorf(api.CodeForbidden, "a zone enrols itself alone, with its own authority")
 	}
 	v := n.store.View()
-	if err := n.sharedKey(e.Zone, &api.Hello{KeyCheck: e.KeyCheck}); err != nil {
+	if err = n.sharedKey(e.Zone, &api.Hello{KeyCheck: e.KeyCheck}); err != nil {
 		return nil, err
 	}
 	admitted, ok := v.Join(t.ID)

@@ -73,6 +73,20 @@ func (n *Node) forward(door string) http.Handler {
 	})
 }
 
+// current passes every request on to the leader until this node has caught up
+// with what was agreed on before it started: its view of the past knows neither
+// the tokens nor the reservations of today.
+func (n *Node) current(door string, h http.Handler) http.Handler {
+	pass := wire.WithRequestID(n.forward(door))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.leading.Load() || n.store.CaughtUp() {
+			h.ServeHTTP(w, r)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	})
+}
+
 type leaderKey struct{}
 
 // catchUp is how long a node waits for what the leader has just acknowledged.

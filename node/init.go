@@ -46,7 +46,7 @@ type InitOptions struct {
 // authority, certificates, keys, and the zone's first command, which is logged
 // when the node starts. It returns the first admin token, which is kept nowhere.
 func Init(o InitOptions) (adminToken string, err error) {
-	if err := api.CheckName("zone name", o.Name); err != nil {
+	if err = api.CheckName("zone name", o.Name); err != nil {
 		return "", err
 	}
 	if o.Node == "" {
@@ -55,10 +55,10 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if len(o.Costs) == 0 {
 		o.Costs = costs.DefaultWeights()
 	}
-	if _, err := costs.New(o.Costs); err != nil {
+	if _, err = costs.New(o.Costs); err != nil {
 		return "", err
 	}
-	if err := newDir(o.Dir); err != nil {
+	if err = newDir(o.Dir); err != nil {
 		return "", err
 	}
 	id := api.ZoneID(api.NewUUID())
@@ -309,7 +309,7 @@ func LoadAgent(dir string) (*AgentHome, *identity.Credentials, error) {
 		return nil, nil, fmt.Errorf("reading where the zone is: %w", err)
 	}
 	var h AgentHome
-	if err := json.Unmarshal(b, &h); err != nil {
+	if err = json.Unmarshal(b, &h); err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", fileAgent, err)
 	}
 	c, err := identity.LoadDir(dir, identity.RoleAgent)

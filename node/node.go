@@ -92,7 +92,7 @@ func Open(o Options) (n *Node, err error) {
 		return nil, err
 	}
 	n.keys = &keys{kek: kek, operator: o.PlanKey, open: map[string]seal.Key{}}
-	if err := n.listen(); err != nil {
+	if err = n.listen(); err != nil {
 		return nil, err
 	}
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), n.log)
@@ -130,7 +130,7 @@ func (n *Node) assemble() error {
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
 			}
 		},
-		Depth: zone.Depth,
+		Depth: zone.Depth, Now: n.now,
 	})
 	n.zone = zone.New(zone.Config{
 		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log,
@@ -140,11 +140,12 @@ func (n *Node) assemble() error {
 		Zone: n.zone, Authority: n, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI), Digests: p,
 		Now: n.now, Log: n.log, Version: n.opts.Version, Insecure: n.opts.Insecure,
 	})
+	n.api = n.current(doorAPI, n.api)
 	gw := gateway.Config{
 		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Leader: leads, Log: n.log, Version: n.opts.Version,
 	}
 	gw.Forward = n.forward(doorGateway)
-	n.gateway = gateway.New(gw)
+	n.gateway = n.current(doorGateway, gateway.New(gw))
 	gw.Forward = n.forward(doorEnrol)
 	n.enrolment = gateway.Enrol(gw)
 	return nil
@@ -178,7 +179,8 @@ func (n *Node) listen() error {
 		if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" && *l.pub != "" {
 			addr = *l.pub
 		}
-		ln, err := net.Listen("tcp", addr)
+		var lc net.ListenConfig
+		ln, err := lc.Listen(context.Background(), "tcp", addr) // a listener lives as long as the node
 		if err != nil {
 			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.close())
 		}
@@ -273,6 +275,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 	})
 	doors.Wait()
+	n.abdicate()
 	err := n.store.Close()
 	stopCore()
 	base.Wait()
@@ -299,6 +302,21 @@ func (n *Node) Ready(ctx context.Context) error {
 }
 
 const readyPoll = 20 * time.Millisecond
+
+// abdicate hands the leadership over before this node stops, so that the zone
+// need not notice its absence first. If it does not work, it will.
+func (n *Node) abdicate() {
+	if !n.store.IsLeader() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), abdicateTimeout)
+	defer cancel()
+	if err := n.Transfer(ctx, ""); err != nil {
+		n.log.Info("nobody took over the leadership", "error", err)
+	}
+}
+
+const abdicateTimeout = time.Second
 
 func (n *Node) leaderID() (api.NodeID, bool) {
 	id, _ := n.store.Leader()
@@ -345,15 +363,17 @@ func (n *Node) found(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if init != nil {
-		if n.store.View().Zone == "" {
-			if _, err := n.zone.Propose(ctx, *init); err != nil {
-				return err
-			}
-		}
-		if err := os.Remove(filepath.Join(n.dir, fileInit)); err != nil {
-			return fmt.Errorf("putting the zone's first command away: %w", err)
-		}
+	if init == nil {
+		return n.announce(ctx)
+	}
+	if n.store.View().Zone == "" {
+		_, err = n.zone.Propose(ctx, *init)
+	}
+	if err == nil {
+		err = os.Remove(filepath.Join(n.dir, fileInit))
+	}
+	if err != nil {
+		return fmt.Errorf("logging the zone's first command: %w", err)
 	}
 	return n.announce(ctx)
 }

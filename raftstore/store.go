@@ -29,6 +29,7 @@ type Store struct {
 	asks   *asks
 	reign  atomic.Pointer[reign]
 	ready  atomic.Uint64 // the term in which a barrier has passed; 0 for none
+	caught atomic.Bool   // CaughtUp has been true
 	quiet  atomic.Bool   // set by Close: Raft's complaints no longer matter
 
 	failure error         // set before failed is closed
@@ -233,6 +234,29 @@ func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
 
 // Term returns the current term. It rises with every election and never falls.
 func (s *Store) Term() uint64 { return s.raft.CurrentTerm() }
+
+// CaughtUp reports whether View has, at any time since the store was opened, held
+// all that this node knew to be committed. Until then View goes through the past
+// of the zone, beginning with its last snapshot or with nothing: a caller who
+// looks for something in it may not conclude that it is not there.
+func (s *Store) CaughtUp() bool {
+	if s.caught.Load() {
+		return true
+	}
+	commit := s.raft.CommitIndex() // 0 until a leader has told it
+	if commit == 0 {
+		return false
+	}
+	for i := s.board.cur.Load().applied + 1; i <= commit; i++ {
+		// Raft's own entries are not shown to the state machine.
+		var l raft.Log
+		if err := s.stores.logs.GetLog(i, &l); err != nil || l.Type != raft.LogNoop && l.Type != raft.LogBarrier {
+			return false
+		}
+	}
+	s.caught.Store(true)
+	return true
+}
 
 // Age returns how old View may be at least: the time since a follower heard of
 // its leader, and zero on the leader. It is false on a node that has not heard of

@@ -34,16 +34,9 @@ func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	}
 	h, known := v.Hold(parent.ID, r.ID)
 	if !known {
-		c, err := holdCommand(z.stamp(), layer, r)
-		if err != nil {
-			return nil, z.refusePlan(&r.Request, err)
-		}
-		c.Origin = parent.ID
-		res, err := z.Propose(ctx, c)
-		if err != nil {
+		if h, err = z.take(ctx, parent, r, layer); err != nil {
 			return nil, err
 		}
-		h = res.Hold
 	} else if h.Plan != layer.Plan && h.Plan != "" {
 		return nil, z.refusePlan(&r.Request, errors.New("the hold took another plan before"))
 	}
@@ -53,6 +46,17 @@ func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	}
 	a := h.Answer()
 	return &a, nil
+}
+
+// take logs a hold that is not known yet.
+func (z *Zone) take(ctx context.Context, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
+	c, err := holdCommand(z.stamp(), l, r)
+	if err != nil {
+		return nil, z.refusePlan(&r.Request, err)
+	}
+	c.Origin = parent.ID
+	res, err := z.Propose(ctx, c)
+	return res.Hold, err
 }
 
 // checkHold refuses a malformed hold before anything is opened.
@@ -211,12 +215,9 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 
 // again reports whether a call to another zone may be repeated with hope.
 func again(err error) bool {
-	switch api.CodeOf(err) {
-	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
-		return true
-	default:
-		return errors.Is(err, context.DeadlineExceeded)
-	}
+	code := api.CodeOf(err)
+	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // Decide carries out a parent's decision on its hold. The answer is given when

@@ -122,6 +122,9 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 	defer cancel()
 	term := z.store.Term()
 	v := z.store.View()
+	if !v.Serves(a) {
+		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
+	}
 	for {
 		z.beats.heard(a, z.now())
 		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 {
@@ -131,7 +134,7 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 		if err != nil {
 			w := workload(v, term, nil)
 			w.Generation = r.After
-			return w, nil //nolint:nilerr // nothing new came in time; the empty list is the answer
+			return w, nil // nothing new came in time; the empty list is the answer
 		}
 		v = next
 	}

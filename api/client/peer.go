@@ -24,6 +24,7 @@ type PeerConfig struct {
 	Transport func(l *api.Link) http.RoundTripper
 	// Depth returns how many links the call that ctx belongs to has crossed.
 	Depth func(ctx context.Context) int
+	Now   func() time.Time
 }
 
 // Peers calls the gateways of linked zones. Each call tries the link's endpoints,
@@ -103,10 +104,11 @@ func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 }
 
 // Enrol sends an enrolment to the first of a parent's gateways that answers.
-func Enrol(ctx context.Context, rt http.RoundTripper, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
+func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
 	p := NewPeers(PeerConfig{
 		Transport: func(*api.Link) http.RoundTripper { return rt },
 		Depth:     func(context.Context) int { return 0 },
+		Now:       now,
 	})
 	return peerCall[api.Enrolment](ctx, p, &api.Link{Endpoints: endpoints}, http.MethodPost, "/links/enrol", e)
 }
@@ -182,7 +184,7 @@ func (p *Peers) once(ctx context.Context, l *api.Link, endpoint, method, path st
 	req.Header.Set("User-Agent", "") // says nothing of what runs here
 	req.Header.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
 	if deadline, ok := ctx.Deadline(); ok {
-		req.Header.Set(api.HeaderDeadline, strconv.FormatInt(time.Until(deadline).Milliseconds(), 10))
+		req.Header.Set(api.HeaderDeadline, strconv.FormatInt(deadline.Sub(p.conf.Now()).Milliseconds(), 10))
 	}
 	res, err := p.client(l).Do(req)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ clean up. Nothing is left behind.`,
 			}
 			ctx, stop := context.WithCancel(c.Context())
 			defer stop()
+			log = slog.New(untilDone{log.Handler(), ctx})
 			d := &demo{env: e, start: now()}
 			return d.run(ctx, stop, dev.Options{
 				Dir: dir, Hosts: 4, Shape: shape, Version: version, Log: log, Now: now,
@@ -50,7 +52,7 @@ clean up. Nothing is left behind.`,
 			})
 		},
 	}
-	logs.add(c, "error")
+	logs.add(c, "error+4")
 	return c
 }
 
@@ -84,7 +86,7 @@ func (d *demo) run(ctx context.Context, stop func(), o dev.Options) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := d.crash(ctx, root); err != nil {
+	if err := d.crash(ctx); err != nil {
 		return err
 	}
 	if err := d.result(ctx, first); err != nil {
@@ -149,7 +151,7 @@ func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationI
 const followEvery = 200 * time.Millisecond
 
 // crash restarts the leader of the root in the middle of a boot.
-func (d *demo) crash(ctx context.Context, root *client.Client) error {
+func (d *demo) crash(ctx context.Context) error {
 	zone := d.fed.Zones[0]
 	leader, other := 0, 1
 	for i, p := range zone.Nodes {
@@ -168,7 +170,7 @@ func (d *demo) crash(ctx context.Context, root *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if err := d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
+	if err = d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
 		return err
 	}
 	for _, p := range zone.Nodes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -55,6 +56,7 @@ children, which are zones again.`,
 				defer func() { _ = os.RemoveAll(o.Dir) }() // a temporary directory that stays harms nobody
 			}
 			o.Now, o.Version = now, version
+			o.Log = slog.New(untilDone{o.Log.Handler(), c.Context()})
 			return e.runDev(c.Context(), o, ready)
 		},
 	}
@@ -68,6 +70,28 @@ children, which are zones again.`,
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens")
 	logs.add(c, "warn")
 	return c
+}
+
+// untilDone drops what is logged after ctx has ended: while a whole federation
+// stops, every zone complains about the others.
+type untilDone struct {
+	slog.Handler
+	ctx context.Context //nolint:containedctx // its end is all that is asked of it
+}
+
+// Enabled implements slog.Handler.
+func (h untilDone) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.ctx.Err() == nil && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (h untilDone) WithAttrs(as []slog.Attr) slog.Handler {
+	return untilDone{h.Handler.WithAttrs(as), h.ctx}
+}
+
+// WithGroup implements slog.Handler.
+func (h untilDone) WithGroup(name string) slog.Handler {
+	return untilDone{h.Handler.WithGroup(name), h.ctx}
 }
 
 // readTree reads a tree of zones; "" means the default one.

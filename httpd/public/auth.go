@@ -17,10 +17,15 @@ func caller(r *http.Request) api.Caller {
 }
 
 // authenticate admits callers with a bearer token of this zone. Every way to
-// fail gives the same answer.
+// fail gives the same answer. A token that is not known here may have been made a
+// moment ago: the leader has the last word on it.
 func (d *door) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
+		if !ok && !d.Leader() && d.mayBeNew(r) {
+			d.Forward.ServeHTTP(w, r)
+			return
+		}
 		if !ok {
 			d.refuse(w, r, api.Errorf(api.CodeUnauthenticated,
 				"this call needs a valid token: send Authorization: Bearer berth_..."))
@@ -34,11 +39,7 @@ func (d *door) callerOf(r *http.Request) (api.Caller, bool) {
 	if d.Insecure {
 		return api.Caller{User: "admin", Project: "admin", Role: api.RoleAdmin}, true
 	}
-	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
-		text = r.Header.Get("X-Auth-Token")
-	}
-	id, hash, err := d.Tokens.Parse(strings.TrimSpace(text))
+	id, hash, err := d.Tokens.Parse(tokenOf(r))
 	if err != nil {
 		return api.Caller{}, false
 	}
@@ -53,6 +54,26 @@ func (d *door) callerOf(r *http.Request) (api.Caller, bool) {
 		}
 	}
 	return c, true
+}
+
+// tokenOf returns the bearer token that a request carries.
+func tokenOf(r *http.Request) string {
+	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		text = r.Header.Get("X-Auth-Token")
+	}
+	return strings.TrimSpace(text)
+}
+
+// mayBeNew reports whether a request carries a token that is well formed and not
+// known here.
+func (d *door) mayBeNew(r *http.Request) bool {
+	id, _, err := d.Tokens.Parse(tokenOf(r))
+	if err != nil {
+		return false
+	}
+	_, known := d.Zone.View().Token(id)
+	return !known
 }
 
 // allow admits callers whose role is at least want.

@@ -76,12 +76,11 @@ func CBOR(w http.ResponseWriter, status int, v any) {
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	code := api.CodeOf(err)
 	body := api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: api.MessageOf(err), RequestID: RequestID(r.Context())}}
-	switch code {
-	case api.CodeUnauthenticated:
+	if code == api.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
-	case api.CodeOverloaded, api.CodeUnavailable:
+	}
+	if code == api.CodeOverloaded || code == api.CodeUnavailable {
 		w.Header().Set("Retry-After", "1")
-	default:
 	}
 	if strings.HasPrefix(r.Header.Get("Accept"), api.MediaCBOR) || r.Header.Get("Content-Type") == api.MediaCBOR {
 		CBOR(w, code.HTTPStatus(), body)

@@ -319,6 +319,16 @@ func changeOf(i *api.Instance) api.InstanceChange {
 	return ch
 }
 
+// Serves reports whether an agent has any host here.
+func (s *State) Serves(agent api.AgentID) bool {
+	found := false
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		found = h.Agent == agent
+		return !found
+	})
+	return found
+}
+
 // WorkAfter returns the hosts of an agent whose list of work changed after a
 // log index.
 func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {

@@ -159,7 +159,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 }
 
 // fold does what one command asks. Every kind has its case: the lint holds it.
-func (s *State) fold(c command.Command) Result {
+func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per command and no logic
 	switch c := c.(type) {
 	case command.Init:
 		return s.init(c)
