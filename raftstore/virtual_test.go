@@ -156,3 +156,35 @@ func TestNewLeaderReads(t *testing.T) {
 		}
 	})
 }
+
+// TestCaughtUpAfterARestart restarts a node that cannot hear of the zone at first:
+// it must not take the little that it has loaded for all there is.
+func TestCaughtUpAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := newNetwork()
+		nodes := trio(t, over, nil)
+		leader := leaderOf(t, nodes...)
+		leader.must(put("before", "x"))
+		n := others(nodes, leader)[0]
+		n.sees("before", "x")
+		assert.True(t, n.CaughtUp())
+
+		n.stop()
+		cfg := n.cfg
+		cfg.Stream = over.listen(n.cfg.Advertise)
+		over.cut(n.cfg.Advertise, true)
+		n = start(t, cfg)
+		time.Sleep(10 * time.Second)
+		assert.False(t, n.CaughtUp(), "nobody has told it what is committed")
+		assert.Empty(t, addrOf(n.View(), "before"))
+
+		over.cut(n.cfg.Advertise, false)
+		for ctx := within(t); !n.CaughtUp(); time.Sleep(time.Millisecond) {
+			require.NoError(t, ctx.Err())
+		}
+		assert.Equal(t, "x", addrOf(n.View(), "before"))
+		for ctx := within(t); !leader.CaughtUp(); time.Sleep(time.Millisecond) {
+			require.NoError(t, ctx.Err())
+		}
+	})
+}
