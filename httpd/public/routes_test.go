@@ -156,6 +156,18 @@ func TestAFollowerForwardsWhatTheLeaderMustAnswer(t *testing.T) {
 	})
 }
 
+func TestAFollowerAsksTheLeaderAboutATokenThatItDoesNotKnow(t *testing.T) {
+	w := newWorld(t)
+	w.follower = true
+	list := func(token string) call { return call{method: "GET", target: "/servers", token: token} }
+	assert.Equal(t, http.StatusTeapot, w.do(list("brandnew:s")).Code)
+	assert.Len(t, w.forwarded, 1)
+	for _, token := range []string{"", "malformed", "admin:x", late} {
+		w.refused(t, list(token), api.CodeUnauthenticated, "")
+	}
+	assert.Len(t, w.forwarded, 1)
+}
+
 func TestEveryWritingRouteIsForTheLeader(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		if method != http.MethodGet && r.target != "/zones/select" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -332,7 +333,11 @@ func (w *world) create(tb testing.TB, p api.ProjectID, name string, r api.Reserv
 	})
 	return command.Hold{
 		Stamp: at, ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
-		Metadata: map[string]string{"tier": "front"}, Tale: &api.BootAttempt{Attempt: 1, Wanted: 1},
+		Metadata: map[string]string{"tier": "front"}, Tale: &api.BootAttempt{
+			Attempt: 1, Wanted: 1,
+			Zones:    []api.ZoneOutcome{{Zone: "root", Outcome: api.OutcomeAnswered, Wanted: 1, Offered: 1}},
+			Refusals: []api.Refusals{{Considered: 3, Offering: 2, Filters: []api.FilterCount{{Filter: "capacity", Hosts: 1}}}},
+		},
 	}
 }
 
@@ -385,8 +390,8 @@ func (w *world) do(c call) *httptest.ResponseRecorder {
 }
 
 // saved returns everything that the state would write to a snapshot but its
-// index and its time.
-func (w *world) saved(tb testing.TB) []any {
+// index and its time, a line for each record.
+func (w *world) saved(tb testing.TB) string {
 	tb.Helper()
 	var b bytes.Buffer
 	require.NoError(tb, w.store.View().Save(&b))
@@ -395,15 +400,15 @@ func (w *world) saved(tb testing.TB) []any {
 	require.NoError(tb, d.Decode(&head))
 	delete(head, 2)
 	delete(head, 3)
-	items := []any{head}
+	text := fmt.Sprintln(head)
 	for {
 		var item any
 		err := d.Decode(&item)
 		if errors.Is(err, io.EOF) {
-			return items
+			return text
 		}
 		require.NoError(tb, err)
-		items = append(items, item)
+		text += fmt.Sprintln(item)
 	}
 }
 

@@ -1,0 +1,70 @@
+package public
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/internal/golden"
+)
+
+// random matches what is new in every answer.
+var random = map[string]*regexp.Regexp{
+	"<uuid>":        regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`),
+	"<reservation>": regexp.MustCompile(`\br-[0-9a-f]{12}\b`),
+	`"<sealed>"`:    regexp.MustCompile(`"[A-Za-z0-9+/=]{200,}"`),
+}
+
+// pretty returns an answer as people read it, without what is random.
+func pretty(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, json.Indent(&out, b, "", "  "))
+	text := out.Bytes()
+	for name, re := range random {
+		text = re.ReplaceAll(text, []byte(name))
+	}
+	return append(bytes.TrimSpace(text), '\n')
+}
+
+func TestGoldenAnswers(t *testing.T) {
+	for name, c := range map[string]call{
+		"root":               {method: "GET", target: "/"},
+		"join":               {method: "POST", target: "/operator/join", body: `{"token":"t","csr":"AA=="}`},
+		"select":             {method: "POST", target: "/zones/select", token: member, body: order(`"max_count":2`, `"reservation_id":"r-mine"`)},
+		"boot-accepted":      {method: "POST", target: "/zones/boot", token: member, body: order(`"reservation_id":"r-mine"`)},
+		"boot":               {method: "GET", target: "/zones/boot/r-web", token: reader},
+		"boot-far":           {method: "GET", target: "/zones/boot/r-far", token: reader},
+		"boot-releasing":     {method: "DELETE", target: "/zones/boot/r-web", token: member},
+		"boots":              {method: "GET", target: "/zones/boot?limit=1", token: reader},
+		"server":             {method: "GET", target: "/servers/id-web", token: reader},
+		"server-admin":       {method: "GET", target: "/servers/id-web", token: admin},
+		"servers":            {method: "GET", target: "/servers?limit=1", token: reader},
+		"servers-detail":     {method: "GET", target: "/servers/detail", token: reader},
+		"flavor-created":     {method: "POST", target: "/flavors", token: admin, body: `{"flavor":{"name":"f","vcpus":1,"ram":2,"disk":3,"resources":{"CUSTOM_A":4},"extra_specs":{"k":"v"},"command":["/bin/true"]}}`},
+		"flavors":            {method: "GET", target: "/flavors", token: reader},
+		"zones":              {method: "GET", target: "/zones", token: reader},
+		"zones-admin":        {method: "GET", target: "/zones", token: admin},
+		"zone":               {method: "GET", target: "/zones/west", token: admin},
+		"zone-info":          {method: "GET", target: "/zones/info", token: reader},
+		"zone-token":         {method: "POST", target: "/zones", token: admin, body: `{"zone":{"name":"south"}}`},
+		"zone-linked":        {method: "POST", target: "/zones/link", token: admin, body: `{"token":"t"}`},
+		"host":               {method: "GET", target: "/hosts/host-1", token: admin},
+		"hosts":              {method: "GET", target: "/hosts?limit=2", token: admin},
+		"members":            {method: "GET", target: "/operator/members", token: admin},
+		"tokens":             {method: "GET", target: "/operator/tokens", token: admin},
+		"token-created":      {method: "POST", target: "/operator/tokens", token: admin, body: `{"user_id":"u","project_id":"p","roles":["reader"]}`},
+		"join-token-created": {method: "POST", target: "/operator/join-tokens", token: admin, body: `{"kind":"agent","name":"a"}`},
+		"config":             {method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"costs":[{"name":"spread","weight":2}],"plan_ttl":"1m","host_grace":"20s","tags":["ssd"]}}`},
+		"config-default":     {method: "GET", target: "/operator/config", token: admin},
+		"holds":              {method: "GET", target: "/operator/holds", token: admin},
+		"refusal":            {method: "GET", target: "/servers/none", token: reader, head: map[string]string{"X-Request-Id": "req-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden.Check(t, "testdata/"+name+".json", pretty(t, newWorld(t).do(c).Body.Bytes()))
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package public
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// live runs test in virtual time, in a world whose leader works.
+func live(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, "zone-root", time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { w.zone.Lead(ctx) })
+		defer wg.Wait()
+		defer stop()
+		test(t, w)
+	})
+}
+
+// run reports every instance of a boot as running.
+func (w *world) run(t *testing.T, p api.ProjectID, r api.ReservationID) {
+	t.Helper()
+	c := command.InstanceReport{Stamp: w.zone.Stamp(), Agent: "agent-1"}
+	for _, i := range w.store.View().OfReservation(p, r) {
+		c.Items = append(c.Items, api.InstanceReport{Host: i.Host, Instance: i.ID, Status: api.StatusActive})
+	}
+	require.NotEmpty(t, c.Items)
+	w.must(t, c)
+}
+
+func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		var got struct {
+			Server      struct{ ID, Name, Status, Zone, Host string }
+			Reservation string `json:"reservation_id"`
+		}
+		c := call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-up"`)}
+		w.answered(t, c, 202, &got)
+		assert.Equal(t, "web", got.Server.Name)
+		assert.Equal(t, "BUILD", got.Server.Status)
+		assert.Equal(t, "root", got.Server.Zone)
+		assert.Empty(t, got.Server.Host, "a member sees no host")
+		first := got.Server.ID
+		w.answered(t, c, 202, &got)
+		assert.Equal(t, first, got.Server.ID, "a repeat gives the first answer")
+		rec := w.do(call{method: "POST", target: "/servers", token: member, body: order(`"flavorRef":"huge"`)})
+		assert.Equal(t, api.CodeNoCapacity.HTTPStatus(), rec.Code)
+		assert.Contains(t, rec.Body.String(), "no_capacity: 0 of 1 could be had")
+	})
+}
+
+func TestABootCanBeWaitedFor(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		var got api.Boot
+		waited := struct{ Boot *api.Boot }{&got}
+		begun := time.Now()
+		w.answered(t, call{method: "POST", target: "/zones/boot?wait=30s", token: member, body: order(`"reservation_id":"r-mine"`, `"max_count":3`)}, 202, &waited)
+		assert.Equal(t, api.BootBuilding, got.State, "no agent has reported it")
+		assert.Equal(t, 30*time.Second, time.Since(begun))
+		assert.Equal(t, api.BootCounts{api.StatusBuild: 3}, got.Instances)
+
+		var wg sync.WaitGroup
+		var shown struct{ Boot api.Boot }
+		wg.Go(func() {
+			w.answered(t, call{method: "GET", target: "/zones/boot/r-mine?wait=5m", token: reader}, 200, &shown)
+		})
+		synctest.Wait()
+		begun = time.Now()
+		w.run(t, "p1", "r-mine")
+		wg.Wait()
+		assert.Zero(t, time.Since(begun))
+		assert.Equal(t, api.BootActive, shown.Boot.State)
+		assert.Equal(t, []api.ZoneCounts{{Zone: "root", Counts: api.BootCounts{api.StatusActive: 3}}}, shown.Boot.Zones)
+		for _, a := range shown.Boot.Attempts {
+			assert.Equal(t, a.Wanted, a.Held+a.Refused+a.Short)
+			for _, z := range a.Zones {
+				assert.Equal(t, z.Wanted, z.Offered+z.Short)
+			}
+		}
+	})
+}
+
+func TestABootThatCannotBeHadSaysWhy(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		var got api.Boot
+		waited := struct{ Boot *api.Boot }{&got}
+		before := w.store.View().Hosts().Totals()
+		w.answered(t, call{method: "POST", target: "/zones/boot?wait=30s", token: member, body: order(`"max_count":100`)}, 202, &waited)
+		assert.Equal(t, api.BootFailed, got.State)
+		assert.Contains(t, got.Reason, "no_capacity: 9 of 100 could be had, 100 are needed")
+		assert.Empty(t, got.Instances)
+		assert.Equal(t, before, w.store.View().Hosts().Totals(), "nothing is held")
+	})
+}
+
+func TestAPlanIsTakenUpExactlyOrNotAtAll(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		e := w.estimate(t, `"max_count":9`)
+		require.Len(t, e.Weights[0], 9)
+		w.answered(t, call{method: "POST", target: "/servers", token: other, body: order(`"max_count":5`)}, 202, nil)
+		rec := w.do(take(e, `"max_count":9`, `"return_reservation_id":false`))
+		assert.Equal(t, api.CodeNoCapacity.HTTPStatus(), rec.Code, "%s", rec.Body)
+		assert.Empty(t, w.store.View().OfReservation("p1", api.ReservationID(e.Reservation)))
+		e = w.estimate(t, `"max_count":4`)
+		w.answered(t, take(e, `"max_count":4`, `"return_reservation_id":false`), 202, nil)
+		assert.Len(t, w.store.View().OfReservation("p1", api.ReservationID(e.Reservation)), 4)
+	})
+}
+
+func TestAServerThatIsNotDecidedInTimeMayStillCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, "zone-root", time.Now) // nobody leads
+		begun := time.Now()
+		rec := w.do(call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-mine"`)})
+		assert.Equal(t, api.CodeTimeout.HTTPStatus(), rec.Code)
+		assert.Contains(t, rec.Body.String(), "see GET /zones/boot/r-mine")
+		assert.Equal(t, createWait, time.Since(begun))
+	})
+}
+
+func TestABootIsGivenBack(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		w.answered(t, call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-mine"`)}, 202, nil)
+		w.run(t, "p1", "r-mine")
+		var got struct{ Boot api.Boot }
+		w.answered(t, call{method: "DELETE", target: "/zones/boot/r-mine?wait=10s", token: member}, 202, &got)
+		assert.Equal(t, api.BootReleasing, got.Boot.State, "its host has not ended it")
+		i := w.store.View().OfReservation("p1", "r-mine")[0]
+		w.must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: "agent-1", Items: []api.InstanceReport{
+			{Host: i.Host, Instance: i.ID, Status: api.StatusDeleted},
+		}})
+		w.answered(t, call{method: "GET", target: "/zones/boot/r-mine", token: member}, 200, &got)
+		assert.Equal(t, api.BootReleased, got.Boot.State)
+	})
+}
