@@ -212,6 +212,9 @@ func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := wire.ReadCBOR(r, api.ZoneBodyMaxBytes, &req); err != nil {
 		return err
 	}
+	if _, known := d.Zone.View().Hold(l.ID, req.ID); !known && l.State == api.LinkPaused {
+		return api.Errorf(api.CodeUnavailable, "paused")
+	}
 	req.Commit = r.URL.Path == "/servers"
 	a, err := d.Zone.Hold(ctx, l, &req)
 	if err != nil {
