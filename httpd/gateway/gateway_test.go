@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+)
+
+// row is what the contract says of one call between zones.
+type row struct {
+	target string
+	body   any
+	parent bool     // only the parent may make it
+	leader bool     // only the leader answers
+	code   api.Code // of this very call when the parent makes it; "" if it is answered
+	status int      // of the answer; 0 is 200
+}
+
+var rows = map[string]row{
+	"GET /zones/info":                {target: "/zones/info"},
+	"POST /zones/hello":              {target: "/zones/hello", body: api.Hello{KeyCheck: []byte("theirs")}, status: http.StatusNoContent},
+	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},
+	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
+	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
+	"DELETE /zones/holds/{id}":       {target: "/zones/holds/h", parent: true, leader: true},
+	"GET /zones/holds/{id}/decision": {target: "/zones/holds/h/decision", leader: true},
+	"GET /zones/changes":             {target: "/zones/changes?after=0", parent: true, leader: true},
+	"POST /servers":                  {target: "/servers", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
+	"DELETE /servers/{id}":           {target: "/servers/i", parent: true, leader: true, code: api.CodeNotFound},
+}
+
+func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
+	t.Helper()
+	n := 0
+	err := chi.Walk(newWorld(t).Handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		r, ok := rows[method+" "+route]
+		require.True(t, ok, "%s %s has no row here: say who may call it", method, route)
+		n++
+		t.Run(method+" "+route, func(t *testing.T) { visit(t, method, r) })
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Len(t, rows, n)
+}
+
+func TestWhoMayCall(t *testing.T) {
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		for _, peer := range []api.ZoneID{"", "zone-else", "zone-mid"} {
+			says := newWorld(t).refused(t, call{method: method, target: r.target, peer: peer, body: r.body}, api.CodeForbidden)
+			assert.Equal(t, "the zones are not linked", says)
+		}
+		child := call{method: method, target: r.target, peer: "zone-east", body: r.body}
+		if r.parent {
+			says := newWorld(t).refused(t, child, api.CodeForbidden)
+			assert.Equal(t, "only the parent zone may do this", says)
+		} else {
+			newWorld(t).answered(t, child, cmp.Or(r.status, http.StatusOK), nil)
+		}
+		parent := call{method: method, target: r.target, peer: "zone-up", body: r.body}
+		if rec := newWorld(t).do(t, parent); r.code == "" {
+			assert.Equal(t, cmp.Or(r.status, http.StatusOK), rec.Code, "%s", rec.Body)
+		} else {
+			assert.Equal(t, r.code.HTTPStatus(), rec.Code, "%s", rec.Body)
+		}
+		w := newWorld(t)
+		l, _ := w.store.View().LinkByName("up")
+		w.must(t, command.LinkDelete{ID: l.ID})
+		w.refused(t, parent, api.CodeForbidden) // since the handshake
+	})
+}
+
+func TestAFollowerForwards(t *testing.T) {
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		w := newWorld(t)
+		w.follower = true
+		rec := w.do(t, call{method: method, target: r.target, peer: "zone-up", body: r.body})
+		assert.Equal(t, r.leader, rec.Code == http.StatusTeapot)
+		assert.Equal(t, r.leader, len(w.forwarded) == 1)
+	})
+	w := newWorld(t)
+	w.follower = true
+	assert.Equal(t, http.StatusTeapot, w.do(t, call{method: "POST", target: "/links/enrol", body: api.Enrolment{}}).Code)
+}
+
+func TestWhatIsNotACall(t *testing.T) {
+	w := newWorld(t)
+	assert.Equal(t, "no such call", w.refused(t, call{method: "GET", target: "/hosts", peer: "zone-up"}, api.CodeNotFound))
+	assert.Equal(t, "no such call", w.refused(t, call{method: "GET", target: "/zones/select", peer: "zone-up"}, api.CodeMethod))
+}
+
+func TestAHoldGoesItsWay(t *testing.T) {
+	w := newWorld(t)
+	h := w.plan(t, 3)
+	var a, again api.HoldAnswer
+	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, 200, &a)
+	assert.Equal(t, api.HoldAnswer{ID: "hold-1", State: api.HoldHeld, Held: []api.InstanceID{"i-0", "i-1", "i-2"}}, a)
+	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, 200, &again)
+	assert.Equal(t, a, again, "the same hold again gives the same answer")
+	other := h
+	other.ID = "hold-2"
+	says := w.do(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: other})
+	assert.Equal(t, api.CodePlanRefused.HTTPStatus(), says.Code, "a plan is taken up once")
+
+	var d api.DecisionAnswer
+	w.answered(t, call{method: "POST", target: "/zones/holds/hold-1/commit", peer: "zone-up"}, 200, &a)
+	assert.Equal(t, api.HoldCommitted, a.State)
+	w.answered(t, call{method: "GET", target: "/zones/holds/hold-1/decision", peer: "zone-east"}, 200, &d)
+	assert.Equal(t, api.DecisionAbort, d.Decision, "the child has no part in it")
+
+	w.must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: canary + "-agent", Items: []api.InstanceReport{
+		{Host: hostOf(t, w, "i-1"), Instance: "i-1", Status: api.StatusError, Fault: canary + " has no disk"},
+	}})
+	var ch api.Changes
+	w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up"}, 200, &ch)
+	require.Len(t, ch.Items, 3)
+	assert.NotEmpty(t, ch.Items[2].Fault, "that it failed, and not why")
+	w.answered(t, call{method: "GET", target: "/zones/changes?after=" + strconv.FormatUint(ch.Next, 10), peer: "zone-up"}, 200, &ch)
+	assert.Empty(t, ch.Items)
+
+	w.answered(t, call{method: "DELETE", target: "/servers/i-0", peer: "zone-up"}, http.StatusNoContent, nil)
+	w.refused(t, call{method: "DELETE", target: "/servers/none", peer: "zone-up"}, api.CodeNotFound)
+	w.answered(t, call{method: "DELETE", target: "/zones/holds/hold-1", peer: "zone-up"}, 200, &a)
+	assert.Equal(t, api.HoldReleased, a.State)
+}
+
+func hostOf(t *testing.T, w *world, id api.InstanceID) api.HostID {
+	t.Helper()
+	i, ok := w.store.View().Instance(id)
+	require.True(t, ok)
+	return i.Host
+}
+
+func TestHoldAndCommitInOne(t *testing.T) {
+	w := newWorld(t)
+	var a api.HoldAnswer
+	w.answered(t, call{method: "POST", target: "/servers", peer: "zone-up", body: w.plan(t, 2)}, 200, &a)
+	assert.Equal(t, api.HoldCommitted, a.State)
+	assert.Len(t, a.Held, 2)
+}
+
+func TestOnesOwnServersAreNotAParents(t *testing.T) {
+	w := newWorld(t)
+	own := request(1)
+	w.must(
+		t,
+		command.BootCreate{Digest: []byte{1}, Name: "own", Request: own, Min: 1, Instances: []api.InstanceSpec{{ID: "i-own", Name: "own"}}},
+		command.Hold{
+			ID: "h-own", Attempt: 1, Request: own, Expires: api.Forever, Commit: true,
+			Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "i-own", Name: "own"}, Host: canary + "-id-1"}},
+		},
+	)
+	w.refused(t, call{method: "DELETE", target: "/servers/i-own", peer: "zone-up"}, api.CodeNotFound)
+	assert.Equal(t, "canary-id-1", string(hostOf(t, w, "i-own")))
+	var ch api.Changes
+	w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up"}, 200, &ch)
+	assert.Empty(t, ch.Items)
+}
+
+func TestAPausedLinkTakesNoNewWork(t *testing.T) {
+	w := newWorld(t)
+	h := w.plan(t, 1)
+	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, 200, nil)
+	next := w.plan(t, 1)
+	next.ID, next.Instances[0][0].ID = "hold-2", "i-new"
+	paused := api.LinkPaused
+	w.must(t, command.LinkSet{ID: "link-up", State: &paused})
+
+	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}, api.CodeUnavailable))
+	for _, target := range []string{"/zones/holds", "/servers"} {
+		assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: next}, api.CodeUnavailable))
+	}
+	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, 200, nil)
+	w.answered(t, call{method: "POST", target: "/zones/holds/hold-1/commit", peer: "zone-up"}, 200, nil)
+	w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up"}, 200, nil)
+	w.answered(t, call{method: "DELETE", target: "/servers/i-0", peer: "zone-up"}, http.StatusNoContent, nil)
+}
+
+func TestDepth(t *testing.T) {
+	for _, depth := range []string{"", "0", "-5", "x", "1", strconv.Itoa(api.DepthMax)} {
+		w := newWorld(t)
+		head := map[string]string{api.HeaderDepth: depth}
+		w.answered(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1), head: head}, 200, nil)
+		want, _ := strconv.Atoi(depth)
+		assert.Equal(t, max(want, 1), w.below.depth, "it is passed on")
+	}
+	w := newWorld(t)
+	head := map[string]string{api.HeaderDepth: strconv.Itoa(api.DepthMax + 1)}
+	for target, body := range map[string]any{"/zones/select": request(1), "/zones/holds": w.plan(t, 1), "/servers": w.plan(t, 1)} {
+		says := w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: body, head: head}, api.CodeInvalid)
+		assert.Contains(t, says, "is there a ring?")
+	}
+}
+
+func TestBodies(t *testing.T) {
+	w := newWorld(t)
+	good, err := codec.Marshal(request(1))
+	require.NoError(t, err)
+	for target, limit := range map[string]int{
+		"/zones/select": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
+	} {
+		c := call{method: "POST", target: target, peer: "zone-up"}
+		for name, b := range map[string][]byte{
+			"empty": {}, "cut short": good[:len(good)-1], "JSON": []byte(`{"id":"x"}`), "noise": []byte("\xff\xfe\xfd"), "something after": append(bytes.Clone(good), 0),
+			"unknown field": []byte("\xa1\x18\x63\x01"), "a length that is not there": []byte("\x9b\x00\x00\x00\xff\xff\xff\xff\xff"), "at the limit": make([]byte, limit),
+		} {
+			c.body = b
+			assert.Equal(t, "the body is not what this call takes", w.refused(t, c, api.CodeInvalid), "%s: %s", target, name)
+		}
+		c.body = make([]byte, limit+1)
+		w.refused(t, c, api.CodeTooLarge)
+		c.head = map[string]string{"Content-Type": "application/json"}
+		w.refused(t, c, api.CodeMediaType)
+	}
+}
+
+func TestHoldsThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		edit func(*api.HoldRequest)
+		code api.Code
+	}{
+		"no id":                {func(h *api.HoldRequest) { h.ID = "" }, api.CodeInvalid},
+		"long id":              {func(h *api.HoldRequest) { h.ID = api.HoldID(strings.Repeat("x", api.NameMaxBytes+1)) }, api.CodeInvalid},
+		"attempt 0":            {func(h *api.HoldRequest) { h.Attempt = 0 }, api.CodeInvalid},
+		"too many attempts":    {func(h *api.HoldRequest) { h.Attempt = api.AttemptsMax + 1 }, api.CodeInvalid},
+		"no group":             {func(h *api.HoldRequest) { h.Request.Groups = nil }, api.CodeInvalid},
+		"other groups":         {func(h *api.HoldRequest) { h.Instances = nil }, api.CodeInvalid},
+		"an instance twice":    {func(h *api.HoldRequest) { h.Instances[0][1] = h.Instances[0][0] }, api.CodeInvalid},
+		"an instance without":  {func(h *api.HoldRequest) { h.Instances[0][0].ID = "" }, api.CodeInvalid},
+		"more than offered":    {func(h *api.HoldRequest) { h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: "x"}) }, api.CodePlanRefused},
+		"no plan":              {func(h *api.HoldRequest) { h.Blob = nil }, api.CodePlanRefused},
+		"a broken plan":        {func(h *api.HoldRequest) { h.Blob[40] ^= 1 }, api.CodePlanRefused},
+		"another project":      {func(h *api.HoldRequest) { h.Request.Project = "p2" }, api.CodePlanRefused},
+		"another reservation":  {func(h *api.HoldRequest) { h.Request.Reservation = "r-2" }, api.CodePlanRefused},
+		"another count":        {func(h *api.HoldRequest) { h.Request.Groups[0].Count = 3 }, api.CodePlanRefused},
+		"another amount":       {func(h *api.HoldRequest) { h.Request.Groups[0].Resources = api.Resources{api.VCPU: 2} }, api.CodePlanRefused},
+		"another window":       {func(h *api.HoldRequest) { h.Request.Window.Start = 5 }, api.CodePlanRefused},
+		"a window that is not": {func(h *api.HoldRequest) { h.Request.Window.End = 0 }, api.CodeInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := w.plan(t, 2)
+			c.edit(&h)
+			says := w.refused(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, c.code)
+			if c.code == api.CodePlanRefused {
+				assert.Equal(t, api.PlanRefusedMessage, says)
+			}
+		})
+	}
+	long := strings.Repeat("x", api.NameMaxBytes+1)
+	w.refused(t, call{method: "POST", target: "/zones/holds/" + long + "/commit", peer: "zone-up"}, api.CodeInvalid)
+	w.refused(t, call{method: "DELETE", target: "/zones/holds/" + long, peer: "zone-up"}, api.CodeInvalid)
+	for _, q := range []string{"", "?after=", "?after=-1", "?after=x", "?after=0&wait=5m1s", "?after=0&wait=x"} {
+		w.refused(t, call{method: "GET", target: "/zones/changes" + q, peer: "zone-up"}, api.CodeInvalid)
+	}
+	two := request(2)
+	two.Groups[0].Count = api.CountMax + 1
+	w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: two}, api.CodeInvalid)
+}
+
+func TestTheDeadlineIsHonoured(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"2000": 2 * time.Second, "1": time.Millisecond, "": api.SelectTimeout, "x": api.SelectTimeout,
+		"300001": api.WaitMax, "9223372036854775807": api.WaitMax,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldAt(t, time.Now)
+			begun := time.Now()
+			head := map[string]string{api.HeaderDeadline: header}
+			w.answered(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1), head: head}, 200, nil)
+			synctest.Wait() // a child that is late is not waited for
+			require.True(t, w.below.asked)
+			assert.Equal(t, want-api.HopReserve, w.below.deadline.Sub(begun), "%q", header)
+			assert.Zero(t, time.Since(begun))
+		})
+	}
+}
+
+func TestChangesAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, time.Now)
+		begun := time.Now()
+		poll := call{method: "GET", target: "/zones/changes?after=0&wait=30s", peer: "zone-up"}
+		w.answered(t, poll, 200, nil)
+		assert.Equal(t, 30*time.Second, time.Since(begun))
+		poll.head = map[string]string{api.HeaderDeadline: "2000"}
+		begun = time.Now()
+		w.answered(t, poll, 200, nil)
+		assert.Equal(t, 2*time.Second, time.Since(begun), "the caller's budget ends it")
+
+		h, got := w.plan(t, 1), make(chan int)
+		go func() {
+			var ch api.Changes
+			w.answered(t, poll, 200, &ch)
+			got <- len(ch.Items)
+		}()
+		synctest.Wait()
+		begun = time.Now()
+		w.answered(t, call{method: "POST", target: "/servers", peer: "zone-up", body: h}, 200, nil)
+		assert.Equal(t, 1, <-got)
+		assert.Zero(t, time.Since(begun))
+	})
+}
+
+func TestEnrol(t *testing.T) {
+	w := newWorld(t)
+	e := api.Enrolment{Token: "t", Zone: "zone-new", Name: "new", Endpoints: []string{"https://new:1"}}
+	var back api.Enrolment
+	w.answered(t, call{method: "POST", target: "/links/enrol", body: e}, 200, &back)
+	assert.Equal(t, &e, w.enrolled)
+	assert.Equal(t, api.LinkID("link-new"), back.Link)
+	w.refusal = api.Wrap(api.CodeUnauthenticated, "node.enrol", "no", errAway)
+	assert.Equal(t, "no", w.refused(t, call{method: "POST", target: "/links/enrol", body: e}, api.CodeUnauthenticated))
+	w.refusal = errAway
+	w.refused(t, call{method: "POST", target: "/links/enrol", body: e}, api.CodeInternal)
+}
+
+func TestZonesThatSealWithOneKeyAreToldSo(t *testing.T) {
+	w := newWorld(t)
+	c := call{method: "POST", target: "/zones/hello", peer: "zone-east", body: api.Hello{KeyCheck: []byte("ours")}}
+	assert.Equal(t, "one key", w.refused(t, c, api.CodeConflict))
+}
+
+func TestInfoTellsSumsAlone(t *testing.T) {
+	w := newWorld(t)
+	var z api.ZoneInfo
+	w.answered(t, call{method: "GET", target: "/zones/info", peer: "zone-east"}, 200, &z)
+	assert.Equal(t, "mid", z.Name)
+	assert.EqualValues(t, 8, z.Digest.Classes[api.VCPU].Total)
+}
+
+func TestAPanicTellsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.store.view = nil // a bug
+	rec := w.do(t, call{method: "GET", target: "/zones/info", peer: "zone-up"})
+	assert.Equal(t, http.StatusInternalServerError, rec.Code)
+}

@@ -1,0 +1,303 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/buildplan/seal"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// memory is a zone.Store: the pure state behind a mutex, without a log.
+type memory struct {
+	mu    sync.Mutex // guards the fields below
+	s     *state.State
+	view  *state.State
+	moved chan struct{}
+}
+
+var _ zone.Store = (*memory)(nil)
+
+func newMemory() *memory {
+	s := state.New()
+	return &memory{s: s, view: s.Clone(), moved: make(chan struct{})}
+}
+
+func (m *memory) View() *state.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view
+}
+
+func (m *memory) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	for {
+		m.mu.Lock()
+		v, moved := m.view, m.moved
+		m.mu.Unlock()
+		if v.Index() > after {
+			return v, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (m *memory) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	index := m.s.Index() + 1
+	out := make([]state.Result, len(cmds))
+	for i, c := range cmds {
+		out[i] = m.s.Apply(index, c)
+	}
+	m.view = m.s.Clone()
+	close(m.moved)
+	m.moved = make(chan struct{})
+	return out, nil
+}
+
+func (m *memory) Linearizable(context.Context) (*state.State, error) { return m.View(), nil }
+
+func (m *memory) Term() uint64 { return 7 }
+
+// canary is in every word that must stay in the zone.
+const canary = "canary"
+
+// below is zone.Peers with one child, which offers nothing and notes until when
+// it was asked to answer.
+type below struct {
+	asked    bool
+	deadline time.Time
+	depth    int
+}
+
+var errAway = errors.New("dialing 10.0.0.7: " + canary)
+
+func (b *below) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.SelectAnswer, error) {
+	b.asked, b.depth = true, zone.Depth(ctx)
+	b.deadline, _ = ctx.Deadline()
+	return nil, errAway
+}
+
+func (*below) Hold(context.Context, *api.Link, *api.HoldRequest) (*api.HoldAnswer, error) {
+	return nil, errAway
+}
+
+func (*below) Decide(context.Context, *api.Link, api.HoldID, api.Decision) (*api.HoldAnswer, error) {
+	return nil, errAway
+}
+
+func (*below) Decision(context.Context, *api.Link, api.HoldID) (api.Decision, error) {
+	return "", errAway
+}
+
+func (*below) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.Changes, error) {
+	return nil, errAway
+}
+
+func (*below) EndInstance(context.Context, *api.Link, api.InstanceID) error { return errAway }
+
+// silence is zone.Digests of a zone that has heard nobody.
+type silence struct{}
+
+func (silence) Digest(api.ZoneID) (api.Digest, time.Duration, bool) { return api.Digest{}, 0, false }
+
+// ring is zone.Keys with one key for ever.
+type ring struct{}
+
+func (ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{{Epoch: [4]byte{1}}}, nil }
+
+// world is a zone with a parent, up, a child, east, and two hosts. Everything
+// that names a host, an agent or an address of it has the canary.
+type world struct {
+	http.Handler
+	store     *memory
+	zone      *zone.Zone
+	below     *below
+	now       func() time.Time
+	follower  bool
+	forwarded []string
+	enrolled  *api.Enrolment
+	refusal   error // of an enrolment
+	enrol     http.Handler
+}
+
+type peerKey struct{}
+
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	return newWorldAt(tb, func() time.Time { return at })
+}
+
+func newWorldAt(tb testing.TB, now func() time.Time) *world {
+	tb.Helper()
+	w := &world{store: newMemory(), below: &below{}, now: now}
+	log := slog.New(slog.DiscardHandler)
+	w.zone = zone.New(zone.Config{Store: w.store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: now, Log: log})
+	c := Config{
+		Zone: w.zone, Log: log, Version: "v1",
+		Peer: func(r *http.Request) (api.ZoneID, bool) {
+			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
+			return z, ok
+		},
+		Enrol: func(_ context.Context, e *api.Enrolment) (*api.Enrolment, error) {
+			w.enrolled = e
+			return &api.Enrolment{Link: "link-new", Zone: "zone-mid"}, w.refusal
+		},
+		Hello: func(_ api.ZoneID, h *api.Hello) error {
+			if string(h.KeyCheck) == "ours" {
+				return api.Wrap(api.CodeConflict, "", "one key", errAway)
+			}
+			return nil
+		},
+		Leader: func() bool { return !w.follower },
+		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
+			rw.WriteHeader(http.StatusTeapot)
+		}),
+	}
+	w.Handler, w.enrol = New(c), Enrol(c)
+	w.furnish(tb)
+	return w
+}
+
+func (w *world) must(tb testing.TB, cmds ...command.Command) {
+	tb.Helper()
+	for _, c := range cmds {
+		rs, err := w.store.Propose(tb.Context(), c)
+		require.NoError(tb, err)
+		require.NoError(tb, rs[0].Err)
+	}
+}
+
+func (w *world) furnish(tb testing.TB) {
+	tb.Helper()
+	at := w.zone.Stamp()
+	link := func(name string, role api.LinkRole) command.LinkPut {
+		return command.LinkPut{Stamp: at, Link: api.Link{
+			ID: api.LinkID("link-" + name), Name: name, Role: role, Zone: api.ZoneID("zone-" + name),
+			Endpoints: []string{"https://" + canary + ":1"}, Scale: 1, State: api.LinkActive,
+		}}
+	}
+	hosts := command.HostsPut{Stamp: at, Agent: canary + "-agent"}
+	for _, n := range []string{"-1", "-2"} {
+		hosts.Hosts = append(hosts.Hosts, command.HostEntry{ID: api.HostID(canary + "-id" + n), Host: api.AgentHost{
+			Name: canary + "-host" + n, Driver: canary + "-driver", Pool: api.PoolShared, Traits: []string{"CUSTOM_" + strings.ToUpper(canary)},
+			Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+		}})
+	}
+	addr := canary + ":1"
+	w.must(
+		tb,
+		command.Init{Stamp: at, Zone: "zone-mid", Name: "mid", Admin: api.Token{ID: canary + "-token"}},
+		command.NodePut{Stamp: at, Node: api.Node{ID: canary + "-node", NodeAddr: addr, APIAddr: addr, GatewayAddr: addr, AgentAddr: addr}},
+		hosts, link("up", api.LinkParent), link("east", api.LinkChild),
+	)
+}
+
+// call is one request to the gateway.
+type call struct {
+	method, target string
+	peer           api.ZoneID // "" for one that cannot be told
+	body           any        // nil for none; bytes as they are
+	head           map[string]string
+}
+
+func (w *world) do(tb testing.TB, c call) *httptest.ResponseRecorder {
+	tb.Helper()
+	b, raw := c.body.([]byte)
+	if !raw && c.body != nil {
+		var err error
+		b, err = codec.Marshal(c.body)
+		require.NoError(tb, err)
+	}
+	r := httptest.NewRequest(c.method, c.target, bytes.NewReader(b))
+	r.Header.Set("Content-Type", api.MediaCBOR)
+	r.Header.Set("Accept", api.MediaCBOR)
+	for k, v := range c.head {
+		r.Header.Set(k, v)
+	}
+	if c.peer != "" {
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, c.peer))
+	}
+	rec := httptest.NewRecorder()
+	if c.target == "/links/enrol" {
+		w.enrol.ServeHTTP(rec, r)
+	} else {
+		w.ServeHTTP(rec, r)
+	}
+	said := strings.ToLower(rec.Body.String())
+	for k, vs := range rec.Header() {
+		said += strings.ToLower(k + strings.Join(vs, ""))
+	}
+	assert.NotContains(tb, said, canary, "%s %s", c.method, c.target)
+	return rec
+}
+
+// refused makes a call that must be refused so, and must change nothing.
+func (w *world) refused(tb testing.TB, c call, code api.Code) string {
+	tb.Helper()
+	before := w.store.View().Index()
+	rec := w.do(tb, c)
+	var b api.ErrorBody
+	require.NoError(tb, codec.Unmarshal(rec.Body.Bytes(), &b), "%s %s: %s", c.method, c.target, rec.Body)
+	assert.Equal(tb, code.HTTPStatus(), rec.Code, "%s %s: %s", c.method, c.target, b.Error.Message)
+	assert.Equal(tb, code, b.Error.Code, "%s %s: %s", c.method, c.target, b.Error.Message)
+	assert.NotEmpty(tb, b.Error.Message)
+	assert.NotEmpty(tb, b.Error.RequestID)
+	assert.Equal(tb, before, w.store.View().Index(), "%s %s was logged", c.method, c.target)
+	return b.Error.Message
+}
+
+// answered makes a call that must be answered, and reads the answer into v
+// unless it is nil.
+func (w *world) answered(tb testing.TB, c call, status int, v any) {
+	tb.Helper()
+	rec := w.do(tb, c)
+	require.Equal(tb, status, rec.Code, "%s %s: %s", c.method, c.target, rec.Body)
+	if v != nil {
+		require.NoError(tb, codec.Unmarshal(rec.Body.Bytes(), v))
+	}
+}
+
+// request is a request for n instances.
+func request(n int) api.Request {
+	return api.Request{
+		Reservation: "r-1", Project: "p1", User: "somebody", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: n, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
+	}
+}
+
+// plan selects n slots for the parent and returns the request that holds them.
+func (w *world) plan(tb testing.TB, n int) api.HoldRequest {
+	tb.Helper()
+	var a api.SelectAnswer
+	w.answered(tb, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(n)}, 200, &a)
+	require.Len(tb, a.Weights[0], n)
+	h := api.HoldRequest{ID: "hold-1", Attempt: 1, Request: request(n), Blob: a.Blob, Instances: [][]api.InstanceSpec{nil}}
+	for i := range n {
+		id := "i-" + strconv.Itoa(i)
+		h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: api.InstanceID(id), Name: id})
+	}
+	return h
+}
