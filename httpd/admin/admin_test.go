@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	return rec
+}
+
+// busy is the state of a zone with two hosts, one down, one instance, and a boot
+// that is not decided.
+func busy(t *testing.T) *state.State {
+	t.Helper()
+	s := state.New()
+	must := func(c command.Command) {
+		require.NoError(t, s.Apply(s.Index()+1, c).Err)
+	}
+	inv := map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}}
+	must(command.Init{Zone: "zone-1", Name: "root"})
+	must(command.HostsPut{Agent: "a", Hosts: []command.HostEntry{
+		{ID: "h-1", Host: api.AgentHost{Name: "h-1", Pool: api.PoolShared, Inventory: inv}},
+		{ID: "h-2", Host: api.AgentHost{Name: "h-2", Pool: api.PoolShared, Inventory: inv}},
+	}})
+	must(command.HostsState{State: api.HostDown, Hosts: []api.HostID{"h-2"}})
+	for _, r := range []api.ReservationID{"r-1", "r-2"} {
+		must(command.BootCreate{Digest: []byte(r), Name: "a", Min: 1, Request: request(r)})
+	}
+	must(command.Hold{
+		ID: "hold-1", Attempt: 1, Request: request("r-1"), Expires: api.Forever, Commit: true,
+		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "i-1", Name: "a"}, Host: "h-1"}},
+	})
+	return s.Clone()
+}
+
+func request(r api.ReservationID) api.Request {
+	return api.Request{
+		Reservation: r, Project: "p", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Resources: api.Resources{api.VCPU: 3}}},
+	}
+}
+
+func door(v *state.State, leader api.NodeID, self bool) http.Handler {
+	return New(Config{
+		View: func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
+	})
+}
+
+// The two kinds of line of the text format, as far as the metrics use it.
+var (
+	comment = regexp.MustCompile(`^# (?:HELP \w+ .+|TYPE (\w+) gauge)\n$`)
+	sample  = regexp.MustCompile(`^(\w+)(?:\{\w+="(\w+)"\})? (\S+)\n$`)
+)
+
+func TestMetrics(t *testing.T) {
+	rec := get(t, door(busy(t), "n-1", true), "/metrics")
+	require.Equal(t, http.StatusOK, rec.Code)
+	got, typed := map[string]float64{}, map[string]bool{}
+	for line := range strings.Lines(rec.Body.String()) {
+		if about := comment.FindStringSubmatch(line); about != nil {
+			typed[about[1]] = true
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		require.NotNil(t, m, "not the text format: %q", line)
+		assert.True(t, typed[m[1]], "%s has no type", m[1])
+		n, err := strconv.ParseFloat(m[3], 64)
+		require.NoError(t, err)
+		got[strings.TrimSpace(m[1]+" "+m[2])] = n
+	}
+	assert.Equal(t, map[string]float64{
+		"berth_applied_index": 6, "berth_raft_term": 7, "berth_leader": 1,
+		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
+		"berth_boots_undecided": 1, "berth_holds_untold": 0, "berth_holds_prepared": 0,
+		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,
+	}, got)
+}
+
+func TestMetricsOfAFollowerWithoutAState(t *testing.T) {
+	rec := get(t, door(state.New().Clone(), "", false), "/metrics")
+	assert.Equal(t, http.StatusOK, rec.Code)
+	assert.Contains(t, rec.Body.String(), "berth_leader 0")
+}
+
+func TestHealth(t *testing.T) {
+	fresh := state.New().Clone()
+	for _, c := range []struct {
+		name   string
+		v      *state.State
+		leader api.NodeID
+		ready  bool
+	}{
+		{"new", fresh, "", false},
+		{"knows a leader and no zone", fresh, "n-1", false},
+		{"knows its zone and no leader", busy(t), "", false},
+		{"ready", busy(t), "n-1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := door(c.v, c.leader, false)
+			assert.Equal(t, http.StatusOK, get(t, h, "/healthz").Code, "the process serves")
+			rec := get(t, h, "/readyz")
+			var got map[string]any
+			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
+			if !c.ready {
+				assert.Equal(t, http.StatusServiceUnavailable, rec.Code)
+				return
+			}
+			assert.Equal(t, http.StatusOK, rec.Code)
+			assert.Equal(t, map[string]any{"status": "ready", "zone": "root", "leader": "n-1", "index": 6.0}, got)
+		})
+	}
+}
+
+func TestNothingElseIsServed(t *testing.T) {
+	h := door(busy(t), "n-1", true)
+	for _, path := range []string{"/", "/servers", "/debug/pprof/", "/metrics/x"} {
+		assert.Equal(t, http.StatusNotFound, get(t, h, path).Code, path)
+	}
+}

@@ -1,0 +1,356 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// memory is a zone.Store: the pure state behind a mutex, without a log.
+type memory struct {
+	mu    sync.Mutex // guards the fields below
+	s     *state.State
+	view  *state.State
+	moved chan struct{}
+}
+
+var _ zone.Store = (*memory)(nil)
+
+func newMemory() *memory {
+	s := state.New()
+	return &memory{s: s, view: s.Clone(), moved: make(chan struct{})}
+}
+
+func (m *memory) View() *state.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view
+}
+
+func (m *memory) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	for {
+		m.mu.Lock()
+		v, moved := m.view, m.moved
+		m.mu.Unlock()
+		if v.Index() > after {
+			return v, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (m *memory) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	index := m.s.Index() + 1
+	out := make([]state.Result, len(cmds))
+	for i, c := range cmds {
+		out[i] = m.s.Apply(index, c)
+	}
+	m.view = m.s.Clone()
+	close(m.moved)
+	m.moved = make(chan struct{})
+	return out, nil
+}
+
+func (m *memory) Linearizable(context.Context) (*state.State, error) { return m.View(), nil }
+
+func (m *memory) Term() uint64 { return 7 }
+
+type agentKey struct{}
+
+// world is a zone of two nodes without hosts.
+type world struct {
+	http.Handler
+	store    *memory
+	zone     *zone.Zone
+	follower bool
+}
+
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{store: newMemory()}
+	log := slog.New(slog.DiscardHandler)
+	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
+	w.Handler = New(Config{
+		Zone: w.zone, Log: log,
+		Agent: func(r *http.Request) (api.AgentID, bool) {
+			id, ok := r.Context().Value(agentKey{}).(api.AgentID)
+			return id, ok
+		},
+		Leader: func() (string, bool) { return "10.0.0.2:4", !w.follower },
+	})
+	w.must(tb, command.Init{Zone: "zone-1", Name: "root"})
+	for _, n := range []string{"1", "2"} {
+		w.must(tb, command.NodePut{Node: api.Node{ID: api.NodeID(n), AgentAddr: "10.0.0." + n + ":4"}})
+	}
+	return w
+}
+
+func (w *world) must(tb testing.TB, c command.Command) {
+	tb.Helper()
+	rs, err := w.store.Propose(tb.Context(), c)
+	require.NoError(tb, err)
+	require.NoError(tb, rs[0].Err)
+}
+
+func (w *world) do(tb testing.TB, agent api.AgentID, path string, body any) *httptest.ResponseRecorder {
+	tb.Helper()
+	b, raw := body.([]byte)
+	if !raw {
+		var err error
+		b, err = codec.Marshal(body)
+		require.NoError(tb, err)
+	}
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(b))
+	r.Header.Set("Content-Type", api.MediaCBOR)
+	if agent != "" {
+		r = r.WithContext(context.WithValue(r.Context(), agentKey{}, agent))
+	}
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	return rec
+}
+
+func (w *world) answered(tb testing.TB, agent api.AgentID, path string, body, answer any) {
+	tb.Helper()
+	rec := w.do(tb, agent, path, body)
+	require.Equal(tb, http.StatusOK, rec.Code, "%s: %s", path, rec.Body)
+	require.NoError(tb, codec.Unmarshal(rec.Body.Bytes(), answer))
+}
+
+// refused makes a call that must be refused so, and must log nothing.
+func (w *world) refused(tb testing.TB, agent api.AgentID, path string, body any, code api.Code, says string) {
+	tb.Helper()
+	before := w.store.View().Index()
+	rec := w.do(tb, agent, path, body)
+	var b api.ErrorBody
+	require.NoError(tb, codec.Unmarshal(rec.Body.Bytes(), &b), "%s: %q", path, rec.Body)
+	assert.Equal(tb, code, b.Error.Code, "%s: %s", path, b.Error.Message)
+	assert.Equal(tb, code.HTTPStatus(), rec.Code)
+	assert.Contains(tb, b.Error.Message, says)
+	assert.NotEmpty(tb, b.Error.RequestID)
+	assert.Equal(tb, before, w.store.View().Index())
+}
+
+// host describes a host with four processors.
+func host(name string) api.AgentHost {
+	return api.AgentHost{
+		Name: name, Driver: "fake", Pool: api.PoolShared,
+		Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+	}
+}
+
+func hosts(n int) api.AgentRegister {
+	var r api.AgentRegister
+	for i := range n {
+		r.Hosts = append(r.Hosts, host(fmt.Sprintf("h-%05d", i)))
+	}
+	return r
+}
+
+func reports(n int) api.AgentReport {
+	var r api.AgentReport
+	for i := range n {
+		r.Items = append(r.Items, api.InstanceReport{Host: "h", Instance: api.InstanceID(fmt.Sprint("i-", i)), Status: api.StatusActive})
+	}
+	return r
+}
+
+// place makes an instance on a host.
+func (w *world) place(tb testing.TB, id api.InstanceID, on api.HostID) {
+	tb.Helper()
+	spec := api.InstanceSpec{ID: id, Name: string(id)}
+	req := api.Request{
+		Reservation: api.ReservationID("r-" + id), Project: "p", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
+	}
+	at := w.zone.Stamp()
+	w.must(tb, command.BootCreate{Stamp: at, Digest: []byte(id), Name: spec.Name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}})
+	w.must(tb, command.Hold{
+		Stamp: at, ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+		Slots: []command.Slot{{Instance: spec, Host: on}},
+	})
+}
+
+func TestAnAgentRegistersWorksAndReports(t *testing.T) {
+	w := newWorld(t)
+	var reg, again api.AgentRegistered
+	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &reg)
+	require.Len(t, reg.Hosts, 2)
+	assert.EqualValues(t, 7, reg.Term)
+	assert.Equal(t, zone.AgentBeat, reg.Beat)
+	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &again)
+	assert.Equal(t, reg.Hosts, again.Hosts, "hosts keep their ids")
+	w.place(t, "i-1", reg.Hosts[1])
+
+	var work api.AgentWorkload
+	w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{}, &work)
+	assert.Equal(t, []string{"10.0.0.1:4", "10.0.0.2:4"}, work.Addresses)
+	require.Len(t, work.Hosts, 2, "everything, to one that has seen nothing")
+	listed := map[api.HostID]int{}
+	for _, h := range work.Hosts {
+		listed[h.Host] = len(h.Instances)
+	}
+	assert.Equal(t, map[api.HostID]int{reg.Hosts[0]: 0, reg.Hosts[1]: 1}, listed)
+
+	var ack api.AgentAck
+	active := api.AgentReport{Items: []api.InstanceReport{{Host: reg.Hosts[1], Instance: "i-1", Status: api.StatusActive}}}
+	w.answered(t, "a-1", api.PathAgentReport, active, &ack)
+	assert.EqualValues(t, 7, ack.Term)
+	assert.Equal(t, api.StatusActive, statusOf(t, w, "i-1"))
+}
+
+func statusOf(t *testing.T, w *world, id api.InstanceID) api.Status {
+	t.Helper()
+	i, ok := w.store.View().Instance(id)
+	require.True(t, ok)
+	return i.Status
+}
+
+func TestAnotherAgentsHostsAreNotItsBusiness(t *testing.T) {
+	w := newWorld(t)
+	var reg api.AgentRegistered
+	w.answered(t, "a-1", api.PathAgentRegister, hosts(1), &reg)
+	w.place(t, "i-1", reg.Hosts[0])
+
+	var ack api.AgentAck
+	gone := api.AgentReport{Items: []api.InstanceReport{{Host: reg.Hosts[0], Instance: "i-1", Status: api.StatusDeleted}}}
+	w.answered(t, "a-2", api.PathAgentReport, gone, &ack)
+	assert.Equal(t, api.StatusBuild, statusOf(t, w, "i-1"), "a report of another agent is ignored")
+	other := hosts(1)
+	other.Hosts[0].Name = "mine"
+	var mine api.AgentRegistered
+	w.answered(t, "a-2", api.PathAgentRegister, other, &mine)
+	gone.Items[0].Host = mine.Hosts[0]
+	w.answered(t, "a-2", api.PathAgentReport, gone, &ack)
+	assert.Equal(t, api.StatusBuild, statusOf(t, w, "i-1"), "and so is one for the wrong host")
+
+	rec := w.do(t, "a-2", api.PathAgentRegister, hosts(1))
+	assert.Equal(t, api.CodeConflict.HTTPStatus(), rec.Code, "a host belongs to one agent")
+	var work api.AgentWorkload
+	w.answered(t, "a-2", api.PathAgentWork, api.AgentWork{}, &work)
+	require.Len(t, work.Hosts, 1)
+	assert.Equal(t, mine.Hosts[0], work.Hosts[0].Host)
+}
+
+func TestLimits(t *testing.T) {
+	w := newWorld(t)
+	var reg api.AgentRegistered
+	w.answered(t, "a-1", api.PathAgentRegister, hosts(api.HostsPerAgentMax), &reg)
+	assert.Len(t, reg.Hosts, api.HostsPerAgentMax)
+	w.refused(t, "a-1", api.PathAgentRegister, hosts(api.HostsPerAgentMax+1), api.CodeInvalid, "1 to 10000 hosts, got 10001")
+	w.refused(t, "a-1", api.PathAgentRegister, hosts(0), api.CodeInvalid, "1 to 10000 hosts, got 0")
+
+	var ack api.AgentAck
+	w.answered(t, "a-1", api.PathAgentReport, reports(0), &ack)
+	w.answered(t, "a-1", api.PathAgentReport, reports(api.ReportsMax), &ack)
+	w.refused(t, "a-1", api.PathAgentReport, reports(api.ReportsMax+1), api.CodeInvalid, "at most 5000 items, got 5001")
+
+	for path, limit := range map[string]int{
+		api.PathAgentRegister: registerMax, api.PathAgentWork: api.BodyMaxBytes, api.PathAgentReport: api.ZoneBodyMaxBytes,
+	} {
+		w.refused(t, "a-1", path, make([]byte, limit), api.CodeInvalid, "not what this call takes")
+		w.refused(t, "a-1", path, make([]byte, limit+1), api.CodeTooLarge, "at most")
+		w.refused(t, "a-1", path, []byte("\xa1\x18\x63\x01"), api.CodeInvalid, "not what this call takes")
+	}
+}
+
+func TestHostsThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for name, edit := range map[string]func(*api.AgentHost){
+		"no name":         func(h *api.AgentHost) { h.Name = "" },
+		"a bad name":      func(h *api.AgentHost) { h.Name = "a b" },
+		"no pool":         func(h *api.AgentHost) { h.Pool = "" },
+		"no inventory":    func(h *api.AgentHost) { h.Inventory = nil },
+		"a bad class":     func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{"vcpu": {Total: 1}} },
+		"a bad amount":    func(h *api.AgentHost) { h.Inventory[api.VCPU] = api.Inventory{Total: api.AmountMax + 1} },
+		"a reserve above": func(h *api.AgentHost) { h.Inventory[api.VCPU] = api.Inventory{Total: 1, Reserved: 2} },
+		"many classes": func(h *api.AgentHost) {
+			for i := range api.ClassesMax {
+				h.Inventory[api.ResourceClass(fmt.Sprintf("CUSTOM_%d", i))] = api.Inventory{Total: 1}
+			}
+		},
+		"a name twice": func(h *api.AgentHost) { h.Name = "h-00000" },
+	} {
+		r := hosts(2)
+		edit(&r.Hosts[1])
+		t.Run(name, func(t *testing.T) { w.refused(t, "a-1", api.PathAgentRegister, r, api.CodeInvalid, "") })
+	}
+}
+
+func TestAFollowerSaysWhereTheLeaderIs(t *testing.T) {
+	w := newWorld(t)
+	w.follower = true
+	before := w.store.View().Index()
+	for path, body := range map[string]any{
+		api.PathAgentRegister: hosts(1), api.PathAgentWork: api.AgentWork{}, api.PathAgentReport: reports(1),
+	} {
+		rec := w.do(t, "a-1", path, body)
+		assert.Equal(t, http.StatusMisdirectedRequest, rec.Code)
+		var to api.AgentRedirect
+		require.NoError(t, codec.Unmarshal(rec.Body.Bytes(), &to))
+		assert.Equal(t, api.AgentRedirect{Leader: "10.0.0.2:4", Addresses: []string{"10.0.0.1:4", "10.0.0.2:4"}}, to)
+		w.refused(t, "", path, body, api.CodeUnauthenticated, "for agents of the zone") // and is told no address
+	}
+	assert.Equal(t, before, w.store.View().Index())
+}
+
+func TestOnlyAgentsAreAnswered(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport} {
+		w.refused(t, "", path, make([]byte, registerMax+1), api.CodeUnauthenticated, "for agents of the zone")
+	}
+}
+
+func TestWorkIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var reg api.AgentRegistered
+		w.answered(t, "a-1", api.PathAgentRegister, hosts(1), &reg)
+		after := w.store.View().Index()
+		begun := time.Now()
+		var work api.AgentWorkload
+		w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: 30 * time.Second}, &work)
+		assert.Equal(t, 30*time.Second, time.Since(begun))
+		assert.Equal(t, api.AgentWorkload{Term: 7, Generation: after, Addresses: work.Addresses}, work, "nothing is new")
+
+		begun = time.Now()
+		w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: 365 * 24 * time.Hour}, &work)
+		assert.Equal(t, api.WaitMax, time.Since(begun), "nobody waits for ever")
+
+		got := make(chan api.AgentWorkload)
+		go func() {
+			var work api.AgentWorkload
+			w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: time.Minute}, &work)
+			got <- work
+		}()
+		synctest.Wait()
+		begun = time.Now()
+		w.place(t, "i-1", reg.Hosts[0])
+		work = <-got
+		assert.Zero(t, time.Since(begun))
+		require.Len(t, work.Hosts, 1)
+		assert.Len(t, work.Hosts[0].Instances, 1)
+	})
+}
