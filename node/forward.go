@@ -63,7 +63,11 @@ func (n *Node) forward(door string) http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		addr := n.leaderAddr(r)
+		addr, self := n.leader(r)
+		if self { // elected meanwhile
+			n.door(door).ServeHTTP(w, r)
+			return
+		}
 		if addr == "" {
 			wire.Refuse(w, r, errNotLeader)
 			return
@@ -94,20 +98,25 @@ const catchUp = 2 * time.Second
 
 var errNotLeader = api.Errorf(api.CodeUnavailable, "the zone has no leader just now; try again")
 
-// leaderAddr returns the node listener of the leader, or "" if there is none or
-// the request was passed on once already: leadership moved while it travelled.
-// It waits a moment for an election to end.
-func (n *Node) leaderAddr(r *http.Request) string {
-	if r.Header.Get(headerDoor) != "" {
-		return ""
-	}
+// leader returns the node listener of the leader, or whether this node leads. It
+// is neither if there is no leader, or the request was passed on once already:
+// leadership moved while it travelled. It waits a moment for an election to end,
+// and for this node to lead once it is elected.
+func (n *Node) leader(r *http.Request) (addr string, self bool) {
+	passed := r.Header.Get(headerDoor) != ""
 	for deadline := n.now().Add(electionWait); ; {
 		id, addr := n.store.Leader()
-		if addr != "" && id != n.rec.Node {
-			return addr
+		switch {
+		case n.leading.Load():
+			return "", true
+		case id == n.rec.Node: // it leads as soon as it has caught up
+		case passed:
+			return "", false
+		case addr != "":
+			return addr, false
 		}
 		if n.now().After(deadline) || r.Context().Err() != nil {
-			return ""
+			return "", false
 		}
 		sleep(r.Context(), electionPoll)
 	}
@@ -119,17 +128,29 @@ const (
 	electionPoll = 50 * time.Millisecond
 )
 
+// door returns the handler of a door, nil if there is none of that name.
+func (n *Node) door(name string) http.Handler {
+	switch name {
+	case doorAPI:
+		return n.api
+	case doorGateway:
+		return n.gateway
+	case doorEnrol:
+		return n.enrolment
+	}
+	return nil
+}
+
 // fromNodes answers what other nodes of the zone send: requests that they pass
 // on, and the announcement of a node that has started.
 func (n *Node) fromNodes() http.Handler {
-	doors := map[string]http.Handler{doorAPI: n.api, doorGateway: n.gateway, doorEnrol: n.enrolment}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathAnnounce && r.Header.Get(headerDoor) == "" {
 			n.announced(w, r)
 			return
 		}
-		h, ok := doors[r.Header.Get(headerDoor)]
-		if !ok {
+		h := n.door(r.Header.Get(headerDoor))
+		if h == nil {
 			wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call between nodes"))
 			return
 		}
