@@ -243,7 +243,7 @@ func (n *Node) RemoveMember(ctx context.Context, id api.NodeID) error {
 	if err := n.store.Remove(ctx, id); err != nil {
 		return err
 	}
-	if id == n.rec.Node { // whoever leads next forgets it
+	if id == n.rec.Node { // whoever leads next forgets it: see forgetRemoved
 		return nil
 	}
 	_, err := n.zone.Propose(ctx, command.NodeRemove{Stamp: n.zone.Stamp(), ID: id})
@@ -283,5 +283,5 @@ func (n *Node) Restore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	n.log.Warn("the zone's state was restored from a backup")
-	return n.announce(ctx)
+	return errors.Join(n.announce(ctx), n.forgetRemoved(ctx)) // the other nodes announce themselves
 }

@@ -330,6 +330,9 @@ func (n *Node) lead(ctx context.Context) {
 		n.log.Error("the zone could not be initialised", "error", err)
 		return
 	}
+	if err := n.forgetRemoved(ctx); err != nil {
+		n.log.Warn("nodes that were removed are not forgotten yet", "error", err)
+	}
 	n.leading.Store(true)
 	defer n.leading.Store(false)
 	n.log.Info("leading", "term", n.store.Term())
@@ -378,6 +381,24 @@ func (n *Node) found(ctx context.Context) error {
 	return n.announce(ctx)
 }
 
+// forgetRemoved ends the records of nodes that are no members any more: a leader
+// that removes itself cannot do it. A new node is a member before it has a record.
+func (n *Node) forgetRemoved(ctx context.Context) error {
+	member := map[api.NodeID]bool{}
+	for _, m := range n.store.Members() {
+		member[m.ID] = true
+	}
+	for _, known := range n.store.View().Nodes() {
+		if member[known.ID] {
+			continue
+		}
+		if _, err := n.zone.Propose(ctx, command.NodeRemove{Stamp: n.zone.Stamp(), ID: known.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // record returns this node as its zone knows it.
 func (n *Node) record() api.Node {
 	a := n.rec.Advertise
@@ -398,15 +419,18 @@ const (
 	announceEvery = 500 * time.Millisecond
 )
 
-// join tells the zone that this node runs, and where, until the zone's record of
-// it is right. A node that is new is made a member by that.
+// join tells the zone that this node runs, and where, whenever the zone's record
+// of it is not right: at first, and after a backup was restored. A node that is
+// new is made a member by that.
 func (n *Node) join(ctx context.Context) {
 	for ctx.Err() == nil {
-		if known, ok := n.view().Node(n.rec.Node); ok {
+		v := n.view()
+		if known, ok := v.Node(n.rec.Node); ok {
 			now := n.record()
 			now.Joined = known.Joined
 			if *known == now {
-				return
+				_, _ = n.store.Wait(ctx, v.Index()) // it is looked at again in any case
+				continue
 			}
 		}
 		if !n.leading.Load() {
