@@ -173,9 +173,10 @@ func (m *member) until(what string, ok func(*state.State) bool) {
 
 // retry repeats a call of a user until its outcome is known.
 func (w *world) retry(f func() error) error {
-	for {
+	for began := time.Now(); ; {
 		err := f()
-		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTimeout {
+		code := api.CodeOf(err)
+		if code != api.CodeUnavailable && code != api.CodeTimeout || time.Since(began) > patience {
 			return err
 		}
 		time.Sleep(300 * time.Millisecond)
