@@ -1,0 +1,114 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// Usage is the amounts that are taken on a zone's hosts, by host name.
+type Usage map[string]api.Resources
+
+// Usage returns what is taken on each host that has anything taken.
+func (z *Zone) Usage() Usage {
+	z.t.Helper()
+	u := Usage{}
+	for _, h := range z.Hosts() {
+		if len(h.Used) > 0 {
+			u[h.Name] = h.Used
+		}
+	}
+	return u
+}
+
+// Free returns how much memory the zone's hosts have left.
+func (z *Zone) Free() int64 {
+	z.t.Helper()
+	var sum int64
+	for _, h := range z.Hosts() {
+		inv := h.Inventory[api.MemoryMB]
+		sum += inv.Capacity() - h.Used[api.MemoryMB]
+	}
+	return sum
+}
+
+// owners returns which zone and host each live instance is on, by its id, from
+// what the zones' own operators see; it returns an error for an instance that is
+// in two places.
+func (w *World) owners() (map[api.InstanceID]string, error) {
+	at := map[api.InstanceID]string{}
+	for _, z := range w.zones {
+		for _, s := range z.Servers() {
+			if s.Host == "" || s.Status == api.StatusDeleted {
+				continue // of another zone, or gone
+			}
+			here := z.Name + "/" + s.Host
+			if there, twice := at[s.ID]; twice {
+				return nil, fmt.Errorf("instance %s is on %s and on %s", s.ID, there, here)
+			}
+			at[s.ID] = here
+		}
+	}
+	return at, nil
+}
+
+// books returns an error unless what is taken on each host is the sum of the
+// live instances there.
+func (z *Zone) books() error {
+	want := Usage{}
+	for _, s := range z.Servers() {
+		if s.Host == "" || s.Status == api.StatusDeleted {
+			continue
+		}
+		if want[s.Host] == nil {
+			want[s.Host] = api.Resources{}
+		}
+		for c, n := range s.Resources {
+			want[s.Host][c] += n
+		}
+	}
+	if got := z.Usage(); !maps.EqualFunc(got, want, api.Resources.Equal) {
+		return fmt.Errorf("%s: used on hosts %v, by live instances %v", z.Name, got, want)
+	}
+	return nil
+}
+
+// Audit waits until every hold is decided, and then until in each zone what is
+// taken adds up; no instance may ever be in two places. Every process of an
+// instance must be known to a zone, once.
+func (w *World) Audit() {
+	w.t.Helper()
+	within(w.t, settleTimeout, "the books add up", func(context.Context) error {
+		at, err := w.owners()
+		require.NoError(w.t, err)
+		var errs []error
+		for _, z := range w.zones {
+			errs = append(errs, z.books())
+		}
+		seen := map[string]bool{}
+		for _, i := range instancesUnder(w.t, w.dir) {
+			require.False(w.t, seen[i.ID], "instance %s runs twice", i.ID)
+			seen[i.ID] = true
+			if at[api.InstanceID(i.ID)] == "" {
+				errs = append(errs, fmt.Errorf("instance %s runs and no zone has it", i.ID))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// ids returns the ids of real instances, sorted.
+func ids(of []RealInstance) []string {
+	var out []string
+	for _, i := range of {
+		out = append(out, i.ID)
+	}
+	slices.Sort(out)
+	return out
+}

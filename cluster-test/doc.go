@@ -1,0 +1,15 @@
+// Package clustertest tests whole zones from outside: real processes of the one
+// binary, started by its commands, called over TLS, and killed with SIGKILL. It
+// has tests and nothing else.
+//
+//	go test ./cluster-test                       # all of it, about half a minute
+//	go test ./cluster-test -run Kill -v -seed 7  # the same moments again
+//	go test ./cluster-test -run Kill -rounds 100 # many more of them
+//	go test ./cluster-test -race                 # the processes are built with -race too
+//	go test ./cluster-test -artifacts            # keep the logs of all processes
+//	go test ./cluster-test -short                # nothing
+//
+// A test that fails prints the end of the log of each of its processes. Whatever
+// a test has started is ended with it: nodes, agents, and the instances that an
+// agent's process driver has started.
+package clustertest

@@ -1,0 +1,159 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// killer boots over two zones of three nodes each while it kills them.
+type killer struct {
+	t          *testing.T
+	w          *World
+	root, west *Zone
+	token      string
+	dice       *rand.Rand
+	kept       map[string]api.BootState // reservations that are left, and how they ended
+}
+
+// killCount is how many instances each round boots: more than one zone has.
+const killCount = 24
+
+func TestKillLeaderDuringBoot(t *testing.T) {
+	w := NewWorld(t)
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("moments of -seed %d", seed)
+	k := &killer{
+		t: t, w: w, root: w.Zone("root", 3), west: w.Zone("west", 3),
+		dice: rand.New(rand.NewPCG(seed, 0)), kept: map[string]api.BootState{},
+	}
+	k.root.Link(k.west)
+	k.root.Flavor("unit", unitMB)
+	k.root.FakeAgent("fake", 4, 12*unitMB)
+	k.west.FakeAgent("fake", 4, 12*unitMB)
+	k.token = k.root.MemberToken("web", api.RoleMember)
+
+	for n := range *roundsFlag {
+		k.round(fmt.Sprintf("r-root-%d", n), func() []*NodeProc { return []*NodeProc{k.root.Leader()} })
+	}
+	for n := range (*roundsFlag + 1) / 3 {
+		k.round(fmt.Sprintf("r-west-%d", n), func() []*NodeProc { return []*NodeProc{k.west.Leader()} })
+	}
+	k.round("r-both", func() []*NodeProc { return []*NodeProc{k.root.Leader(), k.west.Leader()} })
+	k.round("r-all", func() []*NodeProc { return k.root.Running() })
+
+	k.release()
+	assert.Empty(t, k.root.Usage())
+	assert.Empty(t, k.west.Usage())
+}
+
+// round kills the victims at a random moment after a boot was sent, and checks
+// what became of it.
+func (k *killer) round(id string, choose func() []*NodeProc) {
+	t := k.t
+	t.Helper()
+	victims := choose()
+	// Most boots take some tens of milliseconds: half of the moments lie there.
+	span := []time.Duration{30 * time.Millisecond, 150 * time.Millisecond}[k.dice.IntN(2)]
+	delay := time.Duration(k.dice.Int64N(int64(span)))
+	t.Logf("%s: %d of %s killed after %s", id, len(victims), victims[0].zone.Name, delay)
+
+	sent := make(chan error, 1)
+	go func() { sent <- k.boot(id) }()
+	pass(t, delay)
+	for _, v := range victims {
+		v.Signal(syscall.SIGKILL)
+	}
+	for _, v := range victims {
+		<-v.done
+	}
+	whole := len(victims) == len(victims[0].zone.Nodes)
+	if whole {
+		k.restart(victims) // nobody else is left to answer
+	}
+	require.NoError(t, <-sent, "%s: some node must have recorded it", id)
+
+	b := k.root.Outcome(k.token, api.ReservationID(id), settleTimeout)
+	switch b.State {
+	case api.BootActive:
+		assert.Equal(t, killCount, b.Instances[api.StatusActive], "%s: all or nothing", id)
+	case api.BootFailed:
+		assert.Empty(t, b.Instances, "%s: a boot that failed has started nothing", id)
+	default:
+		require.Failf(t, "outcome", "%s ended %s: %s", id, b.State, b.Reason)
+	}
+	t.Logf("%s: %s %v after %d attempts; %s", id, b.State, b.Instances, len(b.Attempts), b.Reason)
+	k.kept[id] = b.State
+	if !whole {
+		k.restart(victims)
+	}
+	k.w.Audit()
+	k.remembered()
+	if len(k.kept) == 3 { // three fit
+		k.release()
+		k.w.Audit()
+	}
+}
+
+// boot sends one boot, to one node after the other until one has recorded it.
+func (k *killer) boot(id string) error {
+	count := killCount
+	return k.root.Do(k.token, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Boot(ctx, api.ServerCreate{
+			Name: id, FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id,
+		}, "")
+		return err
+	})
+}
+
+// restart starts nodes from the disks that they left.
+func (k *killer) restart(nodes []*NodeProc) {
+	k.t.Helper()
+	for _, n := range nodes {
+		n.Start()
+	}
+	for _, n := range nodes {
+		n.Ready()
+	}
+}
+
+// remembered checks that every reservation that had an outcome still has it, at
+// every node.
+func (k *killer) remembered() {
+	k.t.Helper()
+	for _, n := range k.root.Nodes {
+		c := n.Client(k.token)
+		within(k.t, settleTimeout, string(n.ID)+" remembers", func(ctx context.Context) error {
+			for id, want := range k.kept {
+				b, err := c.Reservation(ctx, api.ReservationID(id), 0)
+				if err != nil || b.State != want {
+					return orElse(err, "%s is %s, was %s", id, b.State, want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// release gives everything back.
+func (k *killer) release() {
+	k.t.Helper()
+	for id, state := range k.kept {
+		if state == api.BootActive {
+			k.root.ReleaseAll(k.token, api.ReservationID(id))
+		}
+	}
+	clear(k.kept)
+}

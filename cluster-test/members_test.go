@@ -1,0 +1,175 @@
+package clustertest
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// voters returns the ids of the nodes that vote, as one node sees it.
+func voters(ctx context.Context, n *NodeProc) ([]string, error) {
+	members, err := n.Client(n.zone.Token).Members(ctx)
+	var out []string
+	for _, m := range members {
+		if m.Voter {
+			out = append(out, string(m.ID))
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// seeVoters waits until every running node in want agrees that these vote.
+func (z *Zone) seeVoters(want ...string) {
+	z.t.Helper()
+	for _, id := range want {
+		n := z.Node(api.NodeID(id))
+		within(z.t, settleTimeout, id+" sees who votes", func(ctx context.Context) error {
+			got, err := voters(ctx, n)
+			if err == nil && slices.Equal(got, want) {
+				return nil
+			}
+			return orElse(err, "voters are %v, want %v", got, want)
+		})
+	}
+}
+
+// followers returns the running nodes that do not lead.
+func (z *Zone) followers() []*NodeProc {
+	z.t.Helper()
+	leader := z.Leader()
+	return slices.DeleteFunc(z.Running(), func(n *NodeProc) bool { return n == leader })
+}
+
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	z := w.Zone("solo", 1)
+	z.Flavor("unit", unitMB)
+	z.Join("node-2")
+	z.Join("node-3")
+	z.seeVoters("node-1", "node-2", "node-3")
+	z.FakeAgent("fake", 1, 8*unitMB)
+	table := z.CLI("operator", "members")
+	for _, n := range z.Nodes {
+		assert.Contains(t, table, n.At.API)
+	}
+
+	t.Log("a follower takes writes and reads them back")
+	for i, n := range z.followers() {
+		c := n.Client(z.Token)
+		f, err := c.CreateFlavor(t.Context(), client.FlavorSpec{Name: []string{"one", "two"}[i], RAM: 1})
+		require.NoError(t, err)
+		_, err = c.Flavor(t.Context(), f.ID)
+		require.NoError(t, err, "what was written through a node is seen there")
+		tok, err := c.CreateToken(t.Context(), client.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{api.RoleReader}})
+		require.NoError(t, err)
+		for _, other := range z.Nodes { // also where the news may not have come yet
+			_, err = other.Client(tok.Token).Flavors(t.Context(), client.ListOptions{})
+			require.NoError(t, err, "a token is good at every node at once")
+		}
+	}
+
+	t.Log("the leadership goes where it is told")
+	next := z.followers()[0]
+	z.CLI("operator", "transfer", string(next.ID))
+	within(t, settleTimeout, "the leadership moves", func(context.Context) error {
+		if now := z.Leader(); now != next {
+			return orElse(nil, "%s leads", now.ID)
+		}
+		return nil
+	})
+
+	t.Log("a snapshot brings back what there was, and nothing since")
+	file := filepath.Join(w.dir, "zone.snapshot")
+	count := 2
+	boot := func(id string) {
+		_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
+		require.NoError(t, err)
+		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id), settleTimeout).State)
+	}
+	boot("r-before")
+	z.CLI("operator", "snapshot", "save", file)
+	boot("r-after")
+	z.Flavor("late", 1)
+	z.CLI("operator", "snapshot", "restore", file, "--yes")
+	for _, n := range z.Nodes {
+		within(t, settleTimeout, string(n.ID)+" has the state of the snapshot", func(ctx context.Context) error {
+			c := n.Client(z.Token)
+			_, late := c.Flavor(ctx, "late")
+			_, after := c.Reservation(ctx, "r-after", 0)
+			b, before := c.Reservation(ctx, "r-before", 0)
+			if api.CodeOf(late) == api.CodeNotFound && api.CodeOf(after) == api.CodeNotFound && before == nil && b.State == api.BootActive {
+				return nil
+			}
+			return orElse(before, "late: %v, after: %v, before: %s", late, after, b.State)
+		})
+	}
+	w.Audit()
+	boot("r-again")
+	z.ReleaseAll(z.Token, "r-again")
+	z.ReleaseAll(z.Token, "r-before")
+	assert.Empty(t, z.Usage())
+
+	t.Log("a node is taken out, and another takes its place")
+	gone := z.followers()[0]
+	z.CLI("operator", "remove", string(gone.ID), "--yes")
+	rest := slices.DeleteFunc([]string{"node-1", "node-2", "node-3"}, func(id string) bool { return id == string(gone.ID) })
+	z.seeVoters(rest...)
+	require.True(t, gone.Running(), "it still runs, and must not disturb")
+	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *NodeProc) bool { return n == gone })
+	z.Flavor("without", 1)
+	require.NoError(t, gone.Stop(startTimeout))
+	z.Join("node-4")
+	z.seeVoters(append(rest, "node-4")...)
+
+	t.Log("the leader may be taken out as well, and is forgotten")
+	old := z.Leader()
+	_, err := z.TryCLI(old, "operator", "remove", string(old.ID), "--yes")
+	require.NoError(t, err)
+	require.NoError(t, old.Stop(startTimeout))
+	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *NodeProc) bool { return n == old })
+	z.Leader()
+	left := []string{string(z.Nodes[0].ID), string(z.Nodes[1].ID)}
+	slices.Sort(left)
+	z.seeVoters(left...)
+	z.seeAddresses()
+	z.Flavor("last", 1)
+	w.Audit()
+
+	t.Log("a snapshot of other times does not bring other nodes back")
+	z.CLI("operator", "snapshot", "restore", file, "--yes")
+	z.seeAddresses()
+	z.seeVoters(left...)
+	z.Flavor("last", 1)
+	w.Audit()
+}
+
+// seeAddresses waits until newcomers are sent to exactly the nodes there are.
+func (z *Zone) seeAddresses() {
+	z.t.Helper()
+	var want []string
+	for _, n := range z.Nodes {
+		want = append(want, n.At.API)
+	}
+	slices.Sort(want)
+	within(z.t, settleTimeout, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
+		token, err := z.Admin().CreateJoinToken(ctx, client.JoinTokenSpec{Kind: api.JoinAgent, Name: "x"})
+		if err != nil {
+			return err
+		}
+		at := joinAddresses(z.t, token)
+		slices.Sort(at)
+		if !slices.Equal(at, want) {
+			return orElse(nil, "a join token names %v, the nodes are at %v", at, want)
+		}
+		return nil
+	})
+}
