@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/costs"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -85,7 +86,7 @@ func (w *world) zone(name string, parent *member, hosts ...int64) *member {
 	w.zones = append(w.zones, m)
 	m.do(command.Init{
 		Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Zone: m.id, Name: name,
-		Epoch: command.Epoch{ID: []byte(name)},
+		Config: api.ZoneConfig{Costs: []api.CostWeight{{Name: costs.FillFirst, Weight: 1}}}, Epoch: command.Epoch{ID: []byte(name)},
 	})
 	m.do(command.FlavorPut{Flavor: *flavor})
 	if parent != nil {
@@ -152,6 +153,11 @@ func (m *member) set(edit func(*member)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	edit(m)
+}
+
+// within returns a context for one call.
+func (m *member) within(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(m.w.ctx, d)
 }
 
 func (m *member) view() *state.State { return m.log.latest() }

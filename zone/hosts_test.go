@@ -1,0 +1,111 @@
+package zone
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// TestSilentHosts takes hosts down when their agent is silent for too long, and
+// up when it is heard again. What runs there keeps its claim.
+func TestSilentHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		z := w.zone("root", nil, 2)
+		assert.Equal(t, api.BootActive, z.run(order("a", 1, 1)).State())
+		z.set(func(m *member) { m.mute = true })
+		time.Sleep(HostGraceDefault - AgentBeat)
+		assert.True(t, up(z.view()))
+		time.Sleep(3 * AgentBeat)
+		assert.False(t, up(z.view()))
+		b := z.run(order("b", 1, 1))
+		assert.Equal(t, api.BootFailed, b.State(), "nothing is placed on a host that is down")
+		assert.Equal(t, int64(1), z.used())
+
+		z.set(func(m *member) { m.mute = false })
+		time.Sleep(3 * AgentBeat)
+		assert.True(t, up(z.view()))
+		assert.Equal(t, api.BootActive, z.run(order("c", 1, 1)).State())
+		w.settle()
+	})
+}
+
+func up(v *state.State) bool { return v.AllHosts()[0].State == api.HostUp }
+
+// TestNewLeaderGivesGrace has a leader come to power that has heard nobody: it
+// waits as long as for anybody else before it takes hosts down.
+func TestNewLeaderGivesGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		z := w.zone("root", nil, 2)
+		for range 4 { // together far longer than the grace
+			z.set(func(m *member) { m.mute = true })
+			time.Sleep(HostGraceDefault - AgentBeat)
+			z.elect()
+			assert.True(t, up(z.view()))
+		}
+		time.Sleep(HostGraceDefault - AgentBeat)
+		assert.True(t, up(z.view()))
+		time.Sleep(2 * AgentBeat)
+		assert.False(t, up(z.view()))
+		z.elect()
+		time.Sleep(AgentBeat)
+		assert.False(t, up(z.view()), "that a leader is new says nothing for a host")
+	})
+}
+
+// TestRegisterHosts checks what an agent says of its hosts, at each limit.
+func TestRegisterHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil)
+		good := (&agent{m: m, cpus: []int64{1}}).hosts()[0]
+		register := func(hosts ...api.AgentHost) error {
+			_, err := m.lead().RegisterHosts(t.Context(), "a", &api.AgentRegister{Hosts: hosts})
+			return err
+		}
+		many := make([]api.AgentHost, api.HostsPerAgentMax+1)
+		for i := range many {
+			many[i] = good
+			many[i].Name = fmt.Sprintf("h%d", i)
+		}
+		require.NoError(t, checkHosts(many[:api.HostsPerAgentMax]))
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(many...)))
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(register()))
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(good, good)), "a name twice")
+		for name, twist := range map[string]func(h *api.AgentHost){
+			"name":  func(h *api.AgentHost) { h.Name = "-" },
+			"pool":  func(h *api.AgentHost) { h.Pool = "deep" },
+			"none":  func(h *api.AgentHost) { h.Inventory = nil },
+			"class": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{"vcpu": {Total: 1}} },
+			"total": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: -1}} },
+		} {
+			h := good
+			twist(&h)
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(register(h)), name)
+		}
+		assert.Empty(t, m.view().AllHosts(), "a refused call changes nothing")
+		require.NoError(t, register(good))
+		_, err := m.lead().Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax+1)})
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+		_, err = m.lead().Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax)})
+		assert.NoError(t, err)
+	})
+}
+
+func checkHosts(hosts []api.AgentHost) error {
+	names := map[string]bool{}
+	for i := range hosts {
+		if err := checkHost(&hosts[i], names); err != nil {
+			return err
+		}
+	}
+	return nil
+}

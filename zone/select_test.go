@@ -1,0 +1,307 @@
+package zone
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// told returns the outcome of each zone by its name, and how many it offered.
+func told(a *api.SelectAnswer) (outcomes map[string]string, offered int) {
+	outcomes = map[string]string{}
+	for _, z := range a.Zones {
+		outcomes[z.Zone] = z.Outcome
+		offered += z.Offered
+	}
+	return outcomes, offered
+}
+
+// pick selects n slots at a zone for a caller of its own.
+func (m *member) pick(n int, budget time.Duration) *api.SelectAnswer {
+	m.w.t.Helper()
+	req := order("b", n, n).Request()
+	ctx, cancel := m.within(budget)
+	defer cancel()
+	a, err := m.lead().Select(ctx, "", &req)
+	require.NoError(m.w.t, err)
+	return a
+}
+
+// TestSelectWithBadChildren has one child answer, and others be late, fail, be
+// paused or give nonsense (case 63): the answer comes within the deadline, with
+// the slots of the good one, and tells of each of the others.
+func TestSelectWithBadChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		for _, n := range []string{"good", "late", "broken", "paused", "shut"} {
+			w.zone(n, root, 2)
+		}
+		paused := api.LinkPaused
+		root.do(command.LinkSet{ID: "link-paused", State: &paused})
+		w.zones[5].do(command.LinkSet{ID: "link-shut", State: &paused}) // by its own operator
+		w.disturb = func(now call) fault {
+			switch now.to {
+			case "late":
+				return silenced
+			case "broken":
+				return refused
+			}
+			return ""
+		}
+		began := time.Now()
+		const budget = 2 * time.Second
+		a := root.pick(11, budget)
+		assert.LessOrEqual(t, time.Since(began), budget-api.HopReserve, "a part of the budget is kept to answer with")
+		got, offered := told(a)
+		assert.Equal(t, map[string]string{
+			"root": api.OutcomeAnswered, "good": api.OutcomeAnswered, "late": api.OutcomeLate,
+			"broken": api.OutcomeFailed, "paused": api.OutcomePaused, "shut": api.OutcomeFailed,
+		}, got)
+		assert.Equal(t, 3, offered)
+		assert.Len(t, a.Weights[0], 3)
+		assert.Zero(t, w.made("select", "root", "paused"))
+	})
+}
+
+// TestSelectBelowABadChild has a grandchild be late: each hop keeps its reserve,
+// so the child between still answers in time.
+func TestSelectBelowABadChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, _, _ := three(w)
+		w.disturb = func(now call) fault {
+			if now.to == "leaf" {
+				return vanished
+			}
+			return ""
+		}
+		began := time.Now()
+		got, offered := told(root.pick(6, api.SelectTimeout))
+		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "mid": api.OutcomeAnswered}, got)
+		assert.Equal(t, 4, offered)
+		assert.LessOrEqual(t, time.Since(began), api.SelectTimeout-2*api.HopReserve)
+	})
+}
+
+// TestDigestsPrune shows which children a digest keeps from being asked.
+func TestDigestsPrune(t *testing.T) {
+	room := func(free, largest int64) api.Digest {
+		return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+			api.VCPU:     {Total: 8, Free: free, SlotMax: largest},
+			api.MemoryMB: {Total: 8192, Free: 8192, SlotMax: 8192},
+		}}
+	}
+	partial := room(0, 0)
+	partial.Partial = true
+	sketched := room(8, 8)
+	sketched.Sketches = []api.FitSketch{{Flavor: flavor.ID, Resources: flavor.Resources}}
+	own := room(8, 8)
+	own.Paused = true
+	for _, c := range []struct {
+		name    string
+		digest  api.Digest
+		age     time.Duration
+		want    int // wanted slots; the root has 1 and the child 2
+		outcome string
+	}{
+		{"room", room(8, 8), 0, 3, api.OutcomeAnswered},
+		{"full, and not needed", room(0, 8), 0, 1, api.OutcomeSkipped},
+		{"full it says, but needed", room(0, 8), 0, 3, api.OutcomeAnswered},
+		{"fragmented, and not needed", sketched, 0, 1, api.OutcomeSkipped},
+		{"fragmented it says, but needed", sketched, 0, 3, api.OutcomeAnswered},
+		{"never fits", room(8, 0), 0, 3, api.OutcomeSkipped},
+		{"never fits, but too old to say", room(8, 0), digestAgeMax + 1, 3, api.OutcomeAnswered},
+		{"never fits, as old as may be", room(8, 0), digestAgeMax, 3, api.OutcomeSkipped},
+		{"a part was not heard", partial, 0, 1, api.OutcomeAnswered},
+		{"paused", own, 0, 3, api.OutcomePaused},
+		{"no hosts yet, and not needed", api.Digest{}, 0, 1, api.OutcomeSkipped},
+		{"no hosts yet it says, but needed", api.Digest{}, 0, 3, api.OutcomeAnswered},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 1)
+				kid := w.zone("kid", root, 2)
+				w.digests[kid.id] = heardDigest{c.digest, c.age}
+				got, _ := told(root.pick(c.want, api.SelectTimeout))
+				assert.Equal(t, c.outcome, got["kid"])
+				asked := 0
+				if c.outcome == api.OutcomeAnswered {
+					asked = 1
+				}
+				assert.Equal(t, asked, w.made("select", "root", "kid"))
+			})
+		})
+	}
+}
+
+// TestStaleDigestCostsNoBoot boots into a child whose digest says that it is full.
+func TestStaleDigestCostsNoBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		kid := w.zone("kid", root, 2)
+		w.digests[kid.id] = heardDigest{digest: api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+			api.VCPU: {Total: 2, SlotMax: 2}, api.MemoryMB: {Total: 2048, SlotMax: 2048},
+		}}}
+		assert.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
+		w.settle()
+	})
+}
+
+// TestWeightsAreQuantised says of the weights that leave a zone no more than
+// their multiple of WeightQuantum; links then adjust them.
+func TestWeightsAreQuantised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 1, 2, 3)
+		offset, scale := int64(-1000), int64(3)
+		root.do(command.LinkSet{ID: "link-kid", Offset: &offset, Scale: &scale})
+		odd := &agent{m: kid, cpus: []int64{1}}
+		h := odd.hosts()[0]
+		h.Inventory[api.MemoryMB] = api.Inventory{Total: 1001}
+		kid.do(command.HostsPut{Agent: odd.id(), Hosts: []command.HostEntry{{Host: h}}})
+
+		link, _ := kid.view().Parent()
+		req := order("b", 6, 6).Request()
+		a, err := kid.lead().Select(t.Context(), link.Zone, &req)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{960, 2048, 1792, 3072, 2816, 2560}, a.Weights[0])
+		assert.Equal(t, []int64{1856, 5120, 4352, 8192, 7424, 6656}, root.pick(6, api.SelectTimeout).Weights[0])
+	})
+}
+
+// TestSealedPlanIsBound presents a plan in every other context than the one it
+// was sealed for: each refusal has one code and one sentence.
+func TestSealedPlanIsBound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		twist func(r *api.HoldRequest, l *api.Link)
+	}{
+		{"project", func(r *api.HoldRequest, _ *api.Link) { r.Request.Project = "other" }},
+		{"reservation", func(r *api.HoldRequest, _ *api.Link) { r.Request.Reservation = "other" }},
+		{"user", func(r *api.HoldRequest, _ *api.Link) { r.Request.User = "other" }},
+		{"count", func(r *api.HoldRequest, _ *api.Link) { r.Request.Groups[0].Count++ }},
+		{"resources", func(r *api.HoldRequest, _ *api.Link) { r.Request.Groups[0].Resources = api.Resources{api.VCPU: 1} }},
+		{"flavor", func(r *api.HoldRequest, _ *api.Link) { r.Request.Groups[0].Flavor = "large" }},
+		{"window", func(r *api.HoldRequest, _ *api.Link) { r.Request.Window.Start++ }},
+		{"class", func(r *api.HoldRequest, _ *api.Link) { r.Request.Class = api.Preemptible }},
+		{"peer", func(_ *api.HoldRequest, l *api.Link) { l.Zone = "zone-other" }},
+		{"no blob", func(r *api.HoldRequest, _ *api.Link) { r.Blob = nil }},
+		{"a byte", func(r *api.HoldRequest, _ *api.Link) { r.Blob[len(r.Blob)/2] ^= 1 }},
+		{"more than offered", func(r *api.HoldRequest, _ *api.Link) { r.Instances[0] = specs("b", 3) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				kid, link, r := selected(w, 2)
+				r, l := spelt(r), *link
+				c.twist(r, &l)
+				_, err := kid.lead().Hold(t.Context(), &l, r)
+				assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+				assert.Equal(t, api.PlanRefusedMessage, api.MessageOf(err))
+				assert.Zero(t, kid.used())
+				assert.Empty(t, kid.view().Holds(), "a refused call changes nothing")
+			})
+		})
+	}
+}
+
+// TestSealedPlanOfAnotherZone presents a child's plan to its sibling, and a
+// caller's own plan to the parent's door.
+func TestSealedPlanOfAnotherZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		kid, link, r := selected(w, 2)
+		other := w.zone("other", w.zones[0], 2)
+		back, _ := other.view().Parent()
+		_, err := other.lead().Hold(t.Context(), back, r)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+
+		r.Blob = kid.pick(2, api.SelectTimeout).Blob
+		_, err = kid.lead().Hold(t.Context(), link, r)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+	})
+}
+
+// TestSealedPlanExpires takes a plan up at the last moment, and one too late.
+func TestSealedPlanExpires(t *testing.T) {
+	for _, late := range []time.Duration{-time.Millisecond, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			kid, link, r := selected(w, 2)
+			time.Sleep(api.PlanTTLDefault + late)
+			_, err := kid.lead().Hold(t.Context(), link, r)
+			if late < 0 {
+				require.NoError(t, err)
+				time.Sleep(time.Hour)
+				_, err = kid.lead().Hold(t.Context(), link, r)
+				assert.NoError(t, err, "a repeat of what was taken up is not late")
+				return
+			}
+			assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+			assert.Zero(t, kid.used())
+		})
+	}
+}
+
+// TestSealedPlanIsUsedOnce gives the same hold the same answer, and refuses every
+// other one.
+func TestSealedPlanIsUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		kid, link, r := selected(w, 2)
+		first, err := kid.lead().Hold(t.Context(), link, r)
+		require.NoError(t, err)
+		assert.Equal(t, api.HoldHeld, first.State)
+		index := kid.view().Index()
+		second, err := kid.lead().Hold(t.Context(), link, r)
+		require.NoError(t, err)
+		assert.Equal(t, first, second)
+		assert.Equal(t, index, kid.view().Index(), "the repeat is not even logged")
+
+		other := *r
+		other.ID = "other"
+		_, err = kid.lead().Hold(t.Context(), link, &other)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+		again, err := kid.lead().Select(t.Context(), link.Zone, &r.Request)
+		require.NoError(t, err)
+		swapped := *r
+		swapped.Blob = again.Blob
+		_, err = kid.lead().Hold(t.Context(), link, &swapped)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err), "a hold takes one plan")
+		assert.Equal(t, int64(2), kid.used())
+	})
+}
+
+// TestHoldIsCheckedFirst refuses malformed holds before anything is opened.
+func TestHoldIsCheckedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		kid, link, good := selected(w, 2)
+		for name, twist := range map[string]func(r *api.HoldRequest){
+			"no id":         func(r *api.HoldRequest) { r.ID = "" },
+			"attempt 0":     func(r *api.HoldRequest) { r.Attempt = 0 },
+			"attempt large": func(r *api.HoldRequest) { r.Attempt = api.AttemptsMax + 1 },
+			"groups":        func(r *api.HoldRequest) { r.Instances = nil },
+			"an id twice":   func(r *api.HoldRequest) { r.Instances[0][1] = r.Instances[0][0] },
+			"an empty id":   func(r *api.HoldRequest) { r.Instances[0][0].ID = "" },
+		} {
+			r := spelt(good)
+			twist(r)
+			_, err := kid.lead().Hold(t.Context(), link, r)
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(err), name)
+		}
+		good.Attempt = api.AttemptsMax
+		_, err := kid.lead().Hold(t.Context(), link, good)
+		require.NoError(t, err)
+	})
+}
