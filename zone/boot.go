@@ -92,7 +92,7 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 	if err != nil {
 		return nil, err
 	}
-	if layer.Expires <= api.InstantOf(z.now()) {
+	if layer.Expires <= z.instant() {
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	k := bootKey(c.Request.Project, c.Request.Reservation)

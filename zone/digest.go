@@ -15,7 +15,7 @@ func (z *Zone) Digest() *api.Digest {
 		return nil
 	}
 	d := &api.Digest{
-		Zone: v.Zone, Sequence: v.Index(), At: api.InstantOf(z.now()), Health: "up", Tags: v.Config.Tags,
+		Zone: v.Zone, Sequence: v.Index(), At: z.instant(), Health: "up", Tags: v.Config.Tags,
 		Classes: map[api.ResourceClass]api.ClassTotals{},
 	}
 	h := v.Hosts()
@@ -44,7 +44,7 @@ const fitsMax = 1024
 func (z *Zone) fits(v *state.State, h capacity.View, f *api.Flavor) int64 {
 	req := &api.Request{
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources, ExtraSpecs: f.ExtraSpecs}},
-		Window: api.Window{Start: api.InstantOf(z.now()), End: api.Forever}, Class: api.Firm,
+		Window: api.Window{Start: z.instant(), End: api.Forever}, Class: api.Firm,
 	}
 	return quantise(buildplan.Fits(h, req, Filters(v, req), &req.Groups[0], fitsMax))
 }

@@ -230,7 +230,7 @@ func (z *Zone) end(ctx context.Context, i *api.Instance) error {
 func (z *Zone) dueQuestions(v *state.State) []job {
 	var out []job
 	for _, h := range v.PreparedHolds() {
-		if h.Created.Add(HoldAskAfter) > api.InstantOf(z.now()) {
+		if h.Created.Add(HoldAskAfter) > z.instant() {
 			continue
 		}
 		out = append(out, job{h.Key(), func(ctx context.Context) error { return z.question(ctx, h) }})
@@ -293,8 +293,8 @@ func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
 
 func (z *Zone) prune(ctx context.Context) error {
 	_, err := z.Propose(ctx, command.Prune{
-		Stamp: z.stamp(), Before: api.InstantOf(z.now().Add(-pruneAfter)),
-		BeforeAbroad: api.InstantOf(z.now().Add(-pruneAbroad)), Limit: pruneLimit,
+		Stamp: z.stamp(), Before: z.instant().Add(-pruneAfter),
+		BeforeAbroad: z.instant().Add(-pruneAbroad), Limit: pruneLimit,
 	})
 	return err
 }

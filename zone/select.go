@@ -54,7 +54,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	p := z.plan(ctx, v, req)
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.layer.Plan = api.PlanID(api.NewUUID())
-	p.layer.Expires = api.InstantOf(z.now()).Add(ttl)
+	p.layer.Expires = z.instant().Add(ttl)
 	blob, err := z.seal(v, peer, req, &p.layer)
 	if err != nil {
 		return nil, err

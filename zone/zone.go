@@ -65,6 +65,7 @@ type Zone struct {
 	digests Digests
 	keys    Keys
 	now     func() time.Time
+	began   time.Time
 	log     *slog.Logger
 
 	plans plans // sealed plans of boots in flight on this leader
@@ -84,7 +85,7 @@ type Config struct {
 // New returns a zone. Nothing runs until Lead is called.
 func New(c Config) *Zone {
 	return &Zone{
-		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, log: c.Log,
+		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log,
 		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
 	}
 }
@@ -95,7 +96,14 @@ func (z *Zone) View() *state.State { return z.store.View() }
 // Store returns the replicated state that the zone conducts.
 func (z *Zone) Store() Store { return z.store }
 
-func (z *Zone) stamp() command.Stamp { return command.Stamp{At: api.InstantOf(z.now())} }
+// instant is the zone's time on this node: the wall clock when the process began,
+// and what has passed since by the monotonic clock, so that a wall clock that
+// jumps while the node runs expires nothing; and never less than what is agreed.
+func (z *Zone) instant() api.Instant {
+	return max(api.InstantOf(z.began.Add(z.now().Sub(z.began))), z.store.View().Now())
+}
+
+func (z *Zone) stamp() command.Stamp { return command.Stamp{At: z.instant()} }
 
 // Stamp returns the time for a command that is proposed now.
 func (z *Zone) Stamp() command.Stamp { return z.stamp() }
