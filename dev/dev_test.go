@@ -1,0 +1,243 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"berth/agent"
+	"berth/api"
+	"berth/api/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// journal keeps what all nodes log.
+type journal struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(p)
+}
+
+func (j *journal) lines() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Split(j.b.String(), "\n")
+}
+
+// running is a federation under test.
+type running struct {
+	*Federation
+	t    *testing.T
+	log  *journal
+	ctx  context.Context //nolint:containedctx // the life of the federation
+	stop func()
+}
+
+// start runs a federation in dir until the test or stop ends it.
+func start(t *testing.T, dir string, tree Spec, hosts int) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{t: t, ctx: ctx, log: &journal{}}
+	f, err := Start(ctx, Options{
+		Dir: dir, Tree: tree, Hosts: hosts, Version: "test", Now: time.Now,
+		Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}},
+		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	r.Federation = f
+	var once sync.Once
+	r.stop = func() {
+		once.Do(func() {
+			cancel()
+			assert.NoError(t, f.Wait())
+		})
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// zone returns the zone with a name.
+func (r *running) zone(name string) *Zone {
+	r.t.Helper()
+	for _, z := range r.Zones {
+		if z.Name == name {
+			return z
+		}
+	}
+	require.Fail(r.t, "no such zone", name)
+	return nil
+}
+
+// client calls a zone as its admin.
+func (r *running) client(name string) *client.Client {
+	z := r.zone(name)
+	return r.as(z, z.Token)
+}
+
+func (r *running) as(z *Zone, token string) *client.Client {
+	r.t.Helper()
+	c, err := client.New(client.Config{Addr: z.API(), Token: token})
+	require.NoError(r.t, err)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// raw makes one call and returns the answer as it came.
+func (r *running) raw(z *Zone, method, path, body string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, z.API()+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	req.Header.Set("Authorization", "Bearer "+z.Token)
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(r.t, err)
+	b, err := io.ReadAll(res.Body)
+	require.NoError(r.t, err)
+	require.NoError(r.t, res.Body.Close())
+	return res.StatusCode, string(b)
+}
+
+func count(n int) *int { return &n }
+
+// boot boots and waits for the outcome.
+func (r *running) boot(c *client.Client, name string, least, most int) api.Boot {
+	r.t.Helper()
+	id, err := c.Boot(r.t.Context(), api.ServerCreate{
+		Name: name, FlavorRef: "small", Reservation: name, MinCount: count(least), MaxCount: count(most),
+	}, "")
+	require.NoError(r.t, err)
+	b, err := c.Reservation(r.t.Context(), id, 20*time.Second)
+	require.NoError(r.t, err)
+	return b
+}
+
+func (r *running) servers(c *client.Client, res string) []client.Server {
+	r.t.Helper()
+	p, err := c.Servers(r.t.Context(), client.ServerQuery{Reservation: api.ReservationID(res)}, client.ListOptions{})
+	require.NoError(r.t, err)
+	return p.Items
+}
+
+// left waits until so many servers of a reservation are left.
+func (r *running) left(c *client.Client, res string, n int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return len(r.servers(c, res)) == n }, 10*time.Second, 20*time.Millisecond)
+}
+
+// TestDefaultTreeIsKept boots, lists and deletes in the default tree, stops it,
+// and starts it again from the same directory: everything that was acknowledged
+// is there, and more can be done.
+func TestDefaultTreeIsKept(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, dir, DefaultTree(), 1) // four zones with room for four each
+	root := first.client("root")
+	b := first.boot(root, "wide", 12, 12)
+	require.Equal(t, api.BootActive, b.State, b.Reason)
+	gone := first.servers(root, "wide")[0].ID
+	require.NoError(t, root.DeleteServer(t.Context(), gone))
+	first.left(root, "wide", 11)
+	require.Equal(t, api.BootActive, first.boot(first.client("edge"), "own", 1, 1).State)
+	edge := first.servers(first.client("edge"), "own")
+	token := first.zone("root").Token
+	first.stop()
+
+	second := start(t, dir, DefaultTree(), 1)
+	root = second.client("root")
+	assert.Equal(t, token, second.zone("root").Token, "what callers hold stays good")
+	again, err := root.Reservation(t.Context(), "wide", 20*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, api.BootActive, again.State)
+	assert.Equal(t, b.Attempts, again.Attempts)
+	assert.Len(t, second.servers(root, "wide"), 11)
+	assert.Equal(t, edge, second.servers(second.client("edge"), "own"))
+	zones, err := root.Zones(t.Context(), client.ListOptions{})
+	require.NoError(t, err)
+	assert.Len(t, zones.Items, 2, "linked once, not again")
+
+	end, err := root.Release(t.Context(), "wide", 20*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, api.BootReleased, end.State)
+	p := second.zone("edge").Nodes[0]
+	require.NoError(t, second.Restart(second.ctx, p))
+	assert.Equal(t, edge, second.servers(second.client("edge"), "own"))
+	second.stop()
+}
+
+// TestStartRefusesABadTree changes nothing.
+func TestStartRefusesABadTree(t *testing.T) {
+	_, err := Start(t.Context(), Options{Dir: t.TempDir(), Tree: Spec{Name: "-"}})
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+}
+
+// chain returns a tree of one zone a level.
+func chain(depth int) Spec {
+	s := Spec{Name: fmt.Sprint("z", depth)}
+	if depth > 1 {
+		s.Children = []Spec{chain(depth - 1)}
+	}
+	return s
+}
+
+// broad returns a tree of so many zones.
+func broad(zones int) Spec {
+	s := Spec{Name: "root"}
+	for i := range zones - 1 {
+		s.Children = append(s.Children, Spec{Name: fmt.Sprint("z", i)})
+	}
+	return s
+}
+
+// TestSpecLimits tries each limit of a tree, and one past it.
+func TestSpecLimits(t *testing.T) {
+	tree := DefaultTree()
+	require.NoError(t, tree.Validate())
+	for _, c := range []struct {
+		name string
+		spec Spec
+		ok   bool
+	}{
+		{"zones", broad(ZonesMax), true},
+		{"a zone too many", broad(ZonesMax + 1), false},
+		{"depth", chain(api.DepthMax), true},
+		{"a level too many", chain(api.DepthMax + 1), false},
+		{"hosts", Spec{Name: "a", Hosts: count(HostsMax)}, true},
+		{"a host too many", Spec{Name: "a", Hosts: count(HostsMax + 1)}, false},
+		{"no hosts", Spec{Name: "a", Hosts: count(0)}, true},
+		{"fewer than no hosts", Spec{Name: "a", Hosts: count(-1)}, false},
+		{"default nodes", Spec{Name: "a"}, true},
+		{"one node", Spec{Name: "a", Nodes: 1}, true},
+		{"two nodes", Spec{Name: "a", Nodes: 2}, false},
+		{"three nodes", Spec{Name: "a", Nodes: 3}, true},
+		{"most nodes", Spec{Name: "a", Nodes: NodesMax}, true},
+		{"a node too many", Spec{Name: "a", Nodes: NodesMax + 1}, false},
+		{"name", Spec{Name: strings.Repeat("a", api.NameMaxBytes)}, true},
+		{"a byte too many", Spec{Name: strings.Repeat("a", api.NameMaxBytes+1)}, false},
+		{"no name", Spec{}, false},
+		{"a name twice", Spec{Name: "a", Children: []Spec{{Name: "b", Children: []Spec{{Name: "a"}}}}}, false},
+	} {
+		err := c.spec.Validate()
+		if c.ok {
+			assert.NoError(t, err, c.name)
+			continue
+		}
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), c.name)
+	}
+}
