@@ -6,7 +6,7 @@ import "maps"
 // only names one. Driver is a hint for no driver in particular: Command is what
 // the process driver runs and no caller can set it.
 type Flavor struct {
-	ID         FlavorID          `json:"id" cbor:"1,keyasint"`
+	ID         FlavorID          `json:"id" cbor:"1,keyasint"` // what flavorRef names
 	Name       string            `json:"name" cbor:"2,keyasint"`
 	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`

@@ -29,7 +29,7 @@ type (
 	HoldID string
 	// PlanID names one sealed plan; a random UUID, consumed by one hold.
 	PlanID string
-	// FlavorID names a flavor; also its name.
+	// FlavorID names a flavor; by default it is also the flavor's name.
 	FlavorID string
 	// ProjectID names a tenant.
 	ProjectID string

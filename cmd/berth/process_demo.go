@@ -173,13 +173,22 @@ func (d *demo) crash(ctx context.Context) error {
 	if err = d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
 		return err
 	}
-	for _, p := range zone.Nodes {
-		if p.Node.Leads() {
-			d.step("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), nodeName(p))
-		}
-	}
+	d.step("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), d.leader(ctx, zone))
 	_, err = d.follow(ctx, c, id)
 	return err
+}
+
+// leader returns who leads a zone, once somebody does.
+func (d *demo) leader(ctx context.Context, z *dev.Zone) api.NodeID {
+	for ctx.Err() == nil {
+		for _, p := range z.Nodes {
+			if id, _ := p.Node.Store().Leader(); p.Node.Leads() {
+				return id
+			}
+		}
+		_, _ = z.Nodes[0].Node.Store().Wait(ctx, z.Nodes[0].Node.Store().View().Index()) // an election changes the state
+	}
+	return ""
 }
 
 func nodeName(p *dev.Process) string {

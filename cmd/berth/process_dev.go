@@ -68,7 +68,7 @@ children, which are zones again.`,
 	f.StringVar(&shape, "shape", devShape, "what each simulated host has")
 	f.StringVar(&ready, "ready-file", "", "file to write, as JSON, when everything is up")
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens")
-	logs.add(c, "warn")
+	logs.add(c, "error")
 	return c
 }
 

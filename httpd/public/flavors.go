@@ -1,6 +1,7 @@
 package public
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 
@@ -18,6 +19,7 @@ type flavorBody struct {
 
 // flavorSpec allows short names for the standard classes.
 type flavorSpec struct {
+	ID         string            `json:"id"` // default: the name
 	Name       string            `json:"name"`
 	VCPUs      int64             `json:"vcpus"`
 	RAM        int64             `json:"ram"`  // MiB
@@ -29,8 +31,11 @@ type flavorSpec struct {
 
 func (s flavorSpec) flavor() (api.Flavor, error) {
 	f := api.Flavor{
-		ID: api.FlavorID(s.Name), Name: s.Name, Resources: maps.Clone(s.Resources),
+		ID: api.FlavorID(cmp.Or(s.ID, s.Name)), Name: s.Name, Resources: maps.Clone(s.Resources),
 		ExtraSpecs: s.ExtraSpecs, Command: s.Command,
+	}
+	if err := api.CheckName("flavor id", cmp.Or(s.ID, "id")); err != nil {
+		return f, err
 	}
 	if f.Resources == nil {
 		f.Resources = api.Resources{}
@@ -86,15 +91,16 @@ func (d *door) putFlavor(w http.ResponseWriter, r *http.Request, old api.FlavorI
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if old != "" && b.Flavor.Name == "" {
-		b.Flavor.Name = string(old)
+	if old != "" {
+		b.Flavor.Name = cmp.Or(b.Flavor.Name, string(old))
+		b.Flavor.ID = cmp.Or(b.Flavor.ID, string(old))
 	}
 	f, err := b.Flavor.flavor()
 	if err != nil {
 		return err
 	}
 	if old != "" && f.ID != old {
-		return api.Errorf(api.CodeInvalid, "a flavor cannot be renamed; make a new one")
+		return api.Errorf(api.CodeInvalid, "the id of a flavor cannot be changed; make a new one")
 	}
 	if _, err := d.Zone.Propose(r.Context(), command.FlavorPut{Stamp: d.Zone.Stamp(), Flavor: f, Replace: old != ""}); err != nil {
 		return err

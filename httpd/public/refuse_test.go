@@ -150,6 +150,7 @@ func TestBodiesAboveTheirLimit(t *testing.T) {
 	w := newWorld(t)
 	limits := map[string]int{"POST /servers": bootBodyMax}
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		if r.body == "" || r.target == "/operator/snapshot" { // a backup has no limit here
 			return
 		}
@@ -221,7 +222,7 @@ func TestFlavors(t *testing.T) {
 		f(`"vcpus":1,"extra_specs":` + pairs(api.ExtraSpecsMax+1, 2)):            "extra_specs may have at most 64",
 		f(`"vcpus":1,"extra_specs":` + pairs(1, api.ExtraSpecMaxBytes+1)):        "extra_specs: keys must be",
 		f(`"vcpus":1,"extra_specs":{"k":` + text(api.ExtraSpecMaxBytes+1) + `}`): "extra_specs: keys must be",
-		f(`"vcpus":1,"id":"x"`):                                                  `unknown field "flavor.id"`,
+		f(`"vcpus":1,"uuid":"x"`):                                                  `unknown field "flavor.uuid"`,
 	})
 	accepts(
 		t, "POST", "/flavors", 201,
@@ -231,7 +232,7 @@ func TestFlavors(t *testing.T) {
 		`{"flavor":{"name":`+text(api.NameMaxBytes)+`,"vcpus":1}}`,
 	)
 	refusals(t, "PUT", "/flavors/small", map[string]string{
-		`{"flavor":{"name":"other","vcpus":1}}`: "cannot be renamed",
+		`{"flavor":{"id":"other","vcpus":1}}`: "cannot be changed",
 		`{"flavor":{}}`:                         "at least one resource",
 	})
 	w := newWorld(t)
