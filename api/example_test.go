@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 func ExampleCodeOf() {
-	err := fmt.Errorf("booting web: %w", api.Wrap(api.CodeUnavailable, "zone.Boot", "try again", fmt.Errorf("no quorum")))
+	err := fmt.Errorf("booting web: %w", api.Wrap(api.CodeUnavailable, "zone.Boot", "try again", errors.New("no quorum")))
 	fmt.Println(api.CodeOf(err), api.CodeOf(err).HTTPStatus())
 	fmt.Println(api.MessageOf(err)) // for the caller
 	fmt.Println(err)                // for the log

@@ -114,13 +114,19 @@ func (w *world) must(tb testing.TB, c command.Command) {
 	require.NoError(tb, rs[0].Err)
 }
 
+// encode returns the bytes of a body.
+func encode(tb testing.TB, body any) []byte {
+	tb.Helper()
+	b, err := codec.Marshal(body)
+	require.NoError(tb, err)
+	return b
+}
+
 func (w *world) do(tb testing.TB, agent api.AgentID, path string, body any) *httptest.ResponseRecorder {
 	tb.Helper()
 	b, raw := body.([]byte)
 	if !raw {
-		var err error
-		b, err = codec.Marshal(body)
-		require.NoError(tb, err)
+		b = encode(tb, body)
 	}
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(b))
 	r.Header.Set("Content-Type", api.MediaCBOR)
@@ -339,16 +345,16 @@ func TestWorkIsWaitedFor(t *testing.T) {
 		w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: 365 * 24 * time.Hour}, &work)
 		assert.Equal(t, api.WaitMax, time.Since(begun), "nobody waits for ever")
 
-		got := make(chan api.AgentWorkload)
-		go func() {
-			var work api.AgentWorkload
-			w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: time.Minute}, &work)
-			got <- work
-		}()
+		var wg sync.WaitGroup
+		var got []byte
+		wg.Go(func() {
+			got = w.do(t, "a-1", api.PathAgentWork, encode(t, api.AgentWork{After: after, Wait: time.Minute})).Body.Bytes()
+		})
 		synctest.Wait()
 		begun = time.Now()
 		w.place(t, "i-1", reg.Hosts[0])
-		work = <-got
+		wg.Wait()
+		require.NoError(t, codec.Unmarshal(got, &work))
 		assert.Zero(t, time.Since(begun))
 		require.Len(t, work.Hosts, 1)
 		assert.Len(t, work.Hosts[0].Instances, 1)

@@ -93,7 +93,7 @@ func (d *door) handle(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		l, err := d.link(r)
 		if err == nil {
-			ctx, cancel := withBudget(r)
+			ctx, cancel := withBudget(r.Context(), r.Header.Get(api.HeaderDeadline))
 			defer cancel()
 			err = h(w, r.WithContext(ctx), l)
 		}
@@ -136,12 +136,12 @@ func parent(l *api.Link) error {
 }
 
 // withBudget gives the call the budget that the caller has left for it.
-func withBudget(r *http.Request) (context.Context, context.CancelFunc) {
-	ms, err := strconv.ParseInt(r.Header.Get(api.HeaderDeadline), 10, 64)
+func withBudget(ctx context.Context, budget string) (context.Context, context.CancelFunc) {
+	ms, err := strconv.ParseInt(budget, 10, 64)
 	if err != nil || ms <= 0 {
-		return context.WithCancel(r.Context())
+		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(r.Context(), time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
+	return context.WithTimeout(ctx, time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
 }
 
 func (d *door) info(w http.ResponseWriter, _ *http.Request, _ *api.Link) error {
@@ -188,7 +188,7 @@ func (d *door) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) e
 		return err
 	}
 	var req api.Request
-	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &req); err != nil {
+	if err = wire.ReadCBOR(r, api.BodyMaxBytes, &req); err != nil {
 		return err
 	}
 	a, err := d.Zone.Select(ctx, l.Zone, &req)
@@ -209,7 +209,7 @@ func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 		return err
 	}
 	var req api.HoldRequest
-	if err := wire.ReadCBOR(r, api.ZoneBodyMaxBytes, &req); err != nil {
+	if err = wire.ReadCBOR(r, api.ZoneBodyMaxBytes, &req); err != nil {
 		return err
 	}
 	if _, known := d.Zone.View().Hold(l.ID, req.ID); !known && l.State == api.LinkPaused {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,7 @@ func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 
 func TestWhoMayCall(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		for _, peer := range []api.ZoneID{"", "zone-else", "zone-mid"} {
 			says := newWorld(t).refused(t, call{method: method, target: r.target, peer: peer, body: r.body}, api.CodeForbidden)
 			assert.Equal(t, "the zones are not linked", says)
@@ -84,6 +86,7 @@ func TestWhoMayCall(t *testing.T) {
 
 func TestAFollowerForwards(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		w := newWorld(t)
 		w.follower = true
 		rec := w.do(t, call{method: method, target: r.target, peer: "zone-up", body: r.body})
@@ -300,16 +303,17 @@ func TestChangesAreWaitedFor(t *testing.T) {
 		w.answered(t, poll, 200, nil)
 		assert.Equal(t, 2*time.Second, time.Since(begun), "the caller's budget ends it")
 
-		h, got := w.plan(t, 1), make(chan int)
-		go func() {
-			var ch api.Changes
-			w.answered(t, poll, 200, &ch)
-			got <- len(ch.Items)
-		}()
+		h := w.plan(t, 1)
+		var wg sync.WaitGroup
+		var got []byte
+		wg.Go(func() { got = w.do(t, poll).Body.Bytes() })
 		synctest.Wait()
 		begun = time.Now()
 		w.answered(t, call{method: "POST", target: "/servers", peer: "zone-up", body: h}, 200, nil)
-		assert.Equal(t, 1, <-got)
+		var ch api.Changes
+		wg.Wait()
+		require.NoError(t, codec.Unmarshal(got, &ch))
+		assert.Len(t, ch.Items, 1)
 		assert.Zero(t, time.Since(begun))
 	})
 }

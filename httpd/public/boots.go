@@ -227,8 +227,12 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 		st api.Status
 		n  int
 	}{
-		{api.StatusBuild, b.Counts.Build}, {api.StatusActive, b.Counts.Active}, {api.StatusShutoff, b.Counts.Shutoff},
-		{api.StatusError, b.Counts.Error}, {api.StatusDeleting, b.Counts.Deleting}, {api.StatusDeleted, b.Counts.Deleted},
+		{api.StatusBuild, b.Counts.Build},
+		{api.StatusActive, b.Counts.Active},
+		{api.StatusShutoff, b.Counts.Shutoff},
+		{api.StatusError, b.Counts.Error},
+		{api.StatusDeleting, b.Counts.Deleting},
+		{api.StatusDeleted, b.Counts.Deleted},
 	} {
 		if c.n > 0 {
 			out.Instances[c.st] = c.n

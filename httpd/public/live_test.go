@@ -2,6 +2,7 @@ package public
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,6 +42,7 @@ func (w *world) run(t *testing.T, p api.ProjectID, r api.ReservationID) {
 
 func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
+		t.Helper()
 		var got struct {
 			Server      struct{ ID, Name, Status, Zone, Host string }
 			Reservation string `json:"reservation_id"`
@@ -62,6 +64,7 @@ func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
 
 func TestABootCanBeWaitedFor(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
+		t.Helper()
 		var got api.Boot
 		waited := struct{ Boot *api.Boot }{&got}
 		begun := time.Now()
@@ -72,14 +75,16 @@ func TestABootCanBeWaitedFor(t *testing.T) {
 
 		var wg sync.WaitGroup
 		var shown struct{ Boot api.Boot }
+		var body []byte
 		wg.Go(func() {
-			w.answered(t, call{method: "GET", target: "/zones/boot/r-mine?wait=5m", token: reader}, 200, &shown)
+			body = w.do(call{method: "GET", target: "/zones/boot/r-mine?wait=5m", token: reader}).Body.Bytes()
 		})
 		synctest.Wait()
 		begun = time.Now()
 		w.run(t, "p1", "r-mine")
 		wg.Wait()
 		assert.Zero(t, time.Since(begun))
+		require.NoError(t, json.Unmarshal(body, &shown))
 		assert.Equal(t, api.BootActive, shown.Boot.State)
 		assert.Equal(t, []api.ZoneCounts{{Zone: "root", Counts: api.BootCounts{api.StatusActive: 3}}}, shown.Boot.Zones)
 		for _, a := range shown.Boot.Attempts {
@@ -93,6 +98,7 @@ func TestABootCanBeWaitedFor(t *testing.T) {
 
 func TestABootThatCannotBeHadSaysWhy(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
+		t.Helper()
 		var got api.Boot
 		waited := struct{ Boot *api.Boot }{&got}
 		before := w.store.View().Hosts().Totals()
@@ -106,6 +112,7 @@ func TestABootThatCannotBeHadSaysWhy(t *testing.T) {
 
 func TestAPlanIsTakenUpExactlyOrNotAtAll(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
+		t.Helper()
 		e := w.estimate(t, `"max_count":9`)
 		require.Len(t, e.Weights[0], 9)
 		w.answered(t, call{method: "POST", target: "/servers", token: other, body: order(`"max_count":5`)}, 202, nil)
@@ -131,6 +138,7 @@ func TestAServerThatIsNotDecidedInTimeMayStillCome(t *testing.T) {
 
 func TestABootIsGivenBack(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.answered(t, call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-mine"`)}, 202, nil)
 		w.run(t, "p1", "r-mine")
 		var got struct{ Boot api.Boot }

@@ -222,7 +222,9 @@ func TestFlavors(t *testing.T) {
 		f(`"vcpus":1,"extra_specs":` + pairs(api.ExtraSpecsMax+1, 2)):            "extra_specs may have at most 64",
 		f(`"vcpus":1,"extra_specs":` + pairs(1, api.ExtraSpecMaxBytes+1)):        "extra_specs: keys must be",
 		f(`"vcpus":1,"extra_specs":{"k":` + text(api.ExtraSpecMaxBytes+1) + `}`): "extra_specs: keys must be",
-		f(`"vcpus":1,"uuid":"x"`):                                                  `unknown field "flavor.uuid"`,
+		f(`"vcpus":1,"id":"a b"`):                                                "flavor id must be",
+		f(`"vcpus":1,"id":` + text(65)):                                          "flavor id must be",
+		f(`"vcpus":1,"uuid":"x"`):                                                `unknown field "flavor.uuid"`,
 	})
 	accepts(
 		t, "POST", "/flavors", 201,
@@ -233,7 +235,7 @@ func TestFlavors(t *testing.T) {
 	)
 	refusals(t, "PUT", "/flavors/small", map[string]string{
 		`{"flavor":{"id":"other","vcpus":1}}`: "cannot be changed",
-		`{"flavor":{}}`:                         "at least one resource",
+		`{"flavor":{}}`:                       "at least one resource",
 	})
 	w := newWorld(t)
 	w.refused(t, call{method: "POST", target: "/flavors", token: admin, body: `{"flavor":{"name":"small","vcpus":1}}`}, api.CodeConflict, `"small" exists`)

@@ -121,6 +121,7 @@ func TestEveryRouteAdmitsItsRolesAlone(t *testing.T) {
 		{"admin", admin, api.RoleAdmin},
 	}
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		for _, c := range callers {
 			w := newWorld(t)
 			one := call{method: method, target: r.target, token: c.token, body: r.body}
@@ -140,6 +141,7 @@ func TestEveryRouteAdmitsItsRolesAlone(t *testing.T) {
 
 func TestAFollowerForwardsWhatTheLeaderMustAnswer(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		w := newWorld(t)
 		w.follower = true
 		before := w.saved(t)
@@ -170,6 +172,7 @@ func TestAFollowerAsksTheLeaderAboutATokenThatItDoesNotKnow(t *testing.T) {
 
 func TestEveryWritingRouteIsForTheLeader(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		if method != http.MethodGet && r.target != "/zones/select" {
 			assert.True(t, r.leader)
 		}
@@ -182,8 +185,11 @@ func TestWhatIsNotARoute(t *testing.T) {
 		w.refused(t, call{method: "GET", target: target, token: admin}, api.CodeNotFound, "there is nothing at")
 	}
 	for _, c := range []call{
-		{method: "PATCH", target: "/hosts/host-1"}, {method: "DELETE", target: "/operator/config"},
-		{method: "PUT", target: "/"}, {method: "GET", target: "/zones/select"}, {method: "GET", target: "/operator/join"},
+		{method: "PATCH", target: "/hosts/host-1"},
+		{method: "DELETE", target: "/operator/config"},
+		{method: "PUT", target: "/"},
+		{method: "GET", target: "/zones/select"},
+		{method: "GET", target: "/operator/join"},
 	} {
 		want := api.CodeMethod
 		if c.target == "/zones/select" { // a zone might be called so
@@ -217,6 +223,7 @@ func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
 	w.store.deaf = api.Errorf(api.CodeUnavailable, "no quorum")
 	w.auth.fail = w.store.deaf
 	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
 		if r.leader {
 			c := call{method: method, target: r.target, token: admin, body: r.body}
 			w.refused(t, c, api.CodeUnavailable, "no quorum")

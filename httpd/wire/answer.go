@@ -39,7 +39,7 @@ func RequestID(ctx context.Context) api.RequestID {
 func Recover(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
+			defer func() { //nolint:contextcheck // the request carries it
 				if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
 					log.Error("handler panicked", "request_id", RequestID(r.Context()), "path", r.URL.Path, "panic", p)
 					Refuse(w, r, api.Errorf(api.CodeInternal, "panic"))

@@ -116,11 +116,15 @@ func TestRefuse(t *testing.T) {
 		body   api.ErrorDetail
 	}{
 		{"a refusal", api.Errorf(api.CodeInvalid, "no"), 400, api.ErrorDetail{Code: api.CodeInvalid, Message: "no"}},
-		{"its cause stays", api.Wrap(api.CodePlanRefused, "zone.open", api.PlanRefusedMessage, secret), 422,
-			api.ErrorDetail{Code: api.CodePlanRefused, Message: api.PlanRefusedMessage}},
+		{
+			"its cause stays", api.Wrap(api.CodePlanRefused, "zone.open", api.PlanRefusedMessage, secret), 422,
+			api.ErrorDetail{Code: api.CodePlanRefused, Message: api.PlanRefusedMessage},
+		},
 		{"a bug", secret, 500, api.ErrorDetail{Code: api.CodeInternal, Message: api.MessageOf(secret)}},
-		{"a bug with a sentence", api.Errorf(api.CodeInternal, "host h-7"), 500,
-			api.ErrorDetail{Code: api.CodeInternal, Message: api.MessageOf(secret)}},
+		{
+			"a bug with a sentence", api.Errorf(api.CodeInternal, "host h-7"), 500,
+			api.ErrorDetail{Code: api.CodeInternal, Message: api.MessageOf(secret)},
+		},
 		{"no credentials", api.Errorf(api.CodeUnauthenticated, "no"), 401, api.ErrorDetail{Code: api.CodeUnauthenticated, Message: "no"}},
 		{"too much", api.Errorf(api.CodeOverloaded, "no"), 429, api.ErrorDetail{Code: api.CodeOverloaded, Message: "no"}},
 		{"no leader", api.Errorf(api.CodeUnavailable, "no"), 503, api.ErrorDetail{Code: api.CodeUnavailable, Message: "no"}},

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -78,24 +79,20 @@ func orBody(field string) string {
 	return field
 }
 
+// kindNames says what people call the kinds that are not numbers.
+var kindNames = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Array: "a list",
+	reflect.Map: "an object", reflect.Struct: "an object",
+}
+
 func kindName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if t == reflect.TypeFor[[]byte]() {
 		return "a text in base64"
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	case reflect.Pointer:
-		return kindName(t.Elem())
-	default:
-		return "a whole number"
-	}
+	return cmp.Or(kindNames[t.Kind()], "a whole number")
 }
 
 // precheck walks the tokens of a body before anything is allocated for it:
@@ -249,7 +246,7 @@ func checkValue(t reflect.Type, b json.RawMessage, path string) error {
 	if ae, ok := errors.AsType[*api.Error](err); ok {
 		return api.Errorf(ae.Code, "%s: %s", orBody(path), ae.Msg)
 	}
-	return nil //nolint:nilerr // of another kind: the decoder says so, with its place
+	return nil // of another kind: the decoder says so, with its place
 }
 
 func namesOf(t reflect.Type) map[string]reflect.Type {

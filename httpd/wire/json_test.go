@@ -62,7 +62,7 @@ func TestReadJSON(t *testing.T) {
 	two := 2
 	for body, want := range map[string]outer{
 		`{}`:                                   {},
-		" \n{\"on\": true}\t":                  {On: true},
+		"\n{\"on\": true}\n":                   {On: true},
 		`{"thing":{"name":"a","n":2}}`:         {Thing: inner{"a", &two}},
 		`{"thing":{"name":"a","n":null}}`:      {Thing: inner{Name: "a"}},
 		`{"list":[{"name":"a"},{"name":"b"}]}`: {List: []inner{{Name: "a"}, {Name: "b"}}},
@@ -217,9 +217,9 @@ func BenchmarkReadJSON(b *testing.B) {
 		name string
 		body []byte
 	}{
-		{"size=100B", []byte(`{"thing":{"name":"` + strings.Repeat("x", 78) + `"}}`)},
-		{"size=1MiB", []byte(`{"Plain":"` + strings.Repeat("x", api.BodyMaxBytes-12) + `"}`)},
-		{"size=1MiB/bomb", append([]byte("["), bomb()...)},
+		{"body=plain/size=100B", []byte(`{"thing":{"name":"` + strings.Repeat("x", 78) + `"}}`)},
+		{"body=plain/size=1MiB", []byte(`{"Plain":"` + strings.Repeat("x", api.BodyMaxBytes-12) + `"}`)},
+		{"body=bomb/size=1MiB", append([]byte("["), bomb()...)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
