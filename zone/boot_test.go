@@ -47,7 +47,8 @@ func sumTale(b *state.Boot) (sum api.BootAttempt) {
 	return sum
 }
 
-// TestBootWithoutRoom is all or nothing: one too many, and nothing is touched.
+// TestBootWithoutRoom is all or nothing: one too many, and nothing is touched;
+// with a minimum that can be had, just what there is is made (case 40).
 func TestBootWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -71,7 +72,8 @@ func TestBootWithoutRoom(t *testing.T) {
 }
 
 // TestRefusedSlotsAreWantedAgain lets a host shrink between select and hold: the
-// shortfall is selected and held again under fresh ids, as often as attempts go.
+// shortfall is selected and held again under fresh ids, as often as attempts go,
+// and if the minimum is not met everything is undone (case 72).
 func TestRefusedSlotsAreWantedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
