@@ -274,4 +274,9 @@ func (r *running) case73And74(t *testing.T) {
 		assert.Equal(t, api.CodeNotFound, api.CodeOf(err), id)
 	}
 	assert.Less(t, time.Since(began), 2*time.Second, "nobody waited for a child")
+
+	require.NoError(t, r.Restart(r.ctx, west))
+	end, err := root.Release(t.Context(), "spread", 20*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, api.BootReleased, end.State, "the child is told when it is back")
 }
