@@ -94,7 +94,7 @@ func TestRefusedSlotsAreWantedAgain(t *testing.T) {
 				root := w.zone("root", nil, 2)
 				kid := w.zone("kid", root, 2)
 				asked := 0
-				w.disturb = func(now call) fault {
+				w.when(func(now call) fault {
 					switch now.op {
 					case "select":
 						kid.resize(2)
@@ -104,7 +104,7 @@ func TestRefusedSlotsAreWantedAgain(t *testing.T) {
 						}
 					}
 					return ""
-				}
+				})
 				b := root.run(order("b", c.least, 4))
 				assert.Equal(t, c.want, b.State(), b.Reason)
 				assert.Len(t, root.instances("b"), c.made)
@@ -152,13 +152,13 @@ func TestLoneChildRefuses(t *testing.T) {
 				at = w.zone([]string{"mid", "leaf"}[i], at, hosts...)
 			}
 			shrunk := false
-			w.disturb = func(now call) fault {
+			w.when(func(now call) fault {
 				if now.op == "hold and commit" && now.to == at.name && !shrunk {
 					at.resize(1)
 					shrunk = true
 				}
 				return ""
-			}
+			})
 			b := root.run(order("two", 1, 2))
 			assert.True(t, shrunk)
 			assert.Equal(t, api.BootActive, b.State(), b.Reason)
@@ -181,14 +181,14 @@ func TestAttemptLoggedAfterAll(t *testing.T) {
 			w := newWorld(t)
 			root := w.zone("root", nil, 1)
 			kid := w.zone("kid", root, 3)
-			root.log.disturb = func(k command.Kind, n int) mishap {
+			root.log.when(func(k command.Kind, n int) mishap {
 				if k == command.KindHold && n == at {
 					return delayed
 				}
 				return ""
-			}
+			})
 			holds := 0
-			w.disturb = func(now call) fault {
+			w.when(func(now call) fault {
 				switch {
 				case now.op == "hold":
 					if holds++; holds <= 2 {
@@ -200,7 +200,7 @@ func TestAttemptLoggedAfterAll(t *testing.T) {
 					kid.resize(3)
 				}
 				return ""
-			}
+			})
 			b := root.run(order("b", 1, 4))
 			assert.Equal(t, api.BootActive, b.State(), b.Reason)
 			kid.resize(3)

@@ -107,12 +107,12 @@ func TestCase72NextCandidate(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil)
 		kid := w.zone("kid", root, 2, 2) // one instance on the first, a spare on the second
-		w.disturb = func(now call) fault {
+		w.when(func(now call) fault {
 			if now.op == "hold and commit" {
 				kid.resize(0)
 			}
 			return ""
-		}
+		})
 		b := root.run(order("b", 1, 1))
 		assert.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Len(t, b.Attempts, 1, "the child had an alternate")

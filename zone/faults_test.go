@@ -70,12 +70,12 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					three(w)
-					w.disturb = func(now call) fault {
+					w.when(func(now call) fault {
 						if now == c {
 							return f
 						}
 						return ""
-					}
+					})
 					saga(w)
 				})
 			})
@@ -135,7 +135,8 @@ func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
 	fell := make(chan struct{}, 1)
 	m.log.mu.Lock()
 	m.log.kinds = map[command.Kind]int{}
-	m.log.disturb = func(kind command.Kind, count int) mishap {
+	m.log.mu.Unlock()
+	m.log.when(func(kind command.Kind, count int) mishap {
 		if kind != k || count != n {
 			return ""
 		}
@@ -143,8 +144,7 @@ func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
 			fell <- struct{}{}
 		}
 		return what
-	}
-	m.log.mu.Unlock()
+	})
 	w.wg.Go(func() {
 		select {
 		case <-fell:

@@ -63,7 +63,7 @@ func TestChildLostBeforeTheDecision(t *testing.T) {
 				w := newWorld(t)
 				root := w.zone("root", nil, 2)
 				kid := w.zone("kid", root, 2)
-				w.disturb = func(now call) fault {
+				w.when(func(now call) fault {
 					switch now.op {
 					case "hold":
 						return c.how
@@ -73,7 +73,7 @@ func TestChildLostBeforeTheDecision(t *testing.T) {
 						}
 					}
 					return vanished // from now on nothing is heard of it
-				}
+				})
 				root.boot(order("b", c.min, 4))
 				b := root.decided("b")
 				assert.Equal(t, c.want, b.Decision)
@@ -84,9 +84,7 @@ func TestChildLostBeforeTheDecision(t *testing.T) {
 					assert.Zero(t, root.used())
 					assert.Equal(t, api.BootActive, root.run(order("next", 2, 2)).State(), "the room is free for others")
 				}
-				w.mu.Lock()
-				w.disturb = nil
-				w.mu.Unlock()
+				w.when(nil)
 				w.settle()
 				assert.Equal(t, c.then, root.outcome("b").State())
 				assert.Zero(t, kid.used())
@@ -118,7 +116,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	w := newWorld(t)
 	root := w.zone("root", nil, 2)
 	kid := w.zone("kid", root, 2)
-	root.log.disturb = func(k command.Kind, _ int) mishap { // the parent dies around its decision
+	root.log.when(func(k command.Kind, _ int) mishap { // the parent dies around its decision
 		if k != command.KindBootDecide {
 			return ""
 		}
@@ -126,13 +124,13 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 			return deposed
 		}
 		return unapplied
-	}
-	w.disturb = func(now call) fault { // and tells nobody
+	})
+	w.when(func(now call) fault { // and tells nobody
 		if now.op == "commit" || now.op == "abort" {
 			return vanished
 		}
 		return ""
-	}
+	})
 	root.boot(order("b", 4, 4))
 	kid.until("it holds", func(v *state.State) bool { return len(v.PreparedHolds()) == 1 })
 	if parent == api.DecisionCommit {
@@ -156,12 +154,8 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	time.Sleep(time.Minute)
 	assert.Equal(t, map[api.Decision]int64{api.DecisionCommit: 2, api.DecisionAbort: 0}[ordered], kid.used())
 
-	root.log.mu.Lock()
-	root.log.disturb = nil
-	root.log.mu.Unlock()
-	w.mu.Lock()
-	w.disturb = nil
-	w.mu.Unlock()
+	root.log.when(nil)
+	w.when(nil)
 	if parent == api.DecisionAbort {
 		root.do(command.BootRelease{Project: "p", Reservation: "b"})
 	}
@@ -268,12 +262,12 @@ func TestNewLeaderLosesAPlan(t *testing.T) {
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		o.Blob = a.Blob
-		root.log.disturb = func(k command.Kind, _ int) mishap {
+		root.log.when(func(k command.Kind, _ int) mishap {
 			if k == command.KindHold {
 				return notLeader
 			}
 			return ""
-		}
+		})
 		root.boot(o)
 		root.elect()
 		b := root.outcome("b")

@@ -38,24 +38,20 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 	w.zone("other", root, 4)
 
 	callDice := rand.New(rand.NewPCG(dice.Uint64(), 2)) // calls hold w.mu, proposals that of their log
-	w.mu.Lock()
-	w.disturb = func(call) fault {
+	w.when(func(call) fault {
 		if callDice.IntN(5) > 0 {
 			return ""
 		}
 		return []fault{refused, vanished, silenced, cutOff, repeated, ghost}[callDice.IntN(6)]
-	}
-	w.mu.Unlock()
+	})
 	for _, m := range w.zones {
 		logDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
-		m.log.mu.Lock()
-		m.log.disturb = func(command.Kind, int) mishap {
+		m.log.when(func(command.Kind, int) mishap {
 			if logDice.IntN(12) > 0 {
 				return ""
 			}
 			return []mishap{notLeader, unapplied, unconfirmed, doubled, delayed}[logDice.IntN(5)]
-		}
-		m.log.mu.Unlock()
+		})
 	}
 	var booted []string
 	for step := range 40 {
@@ -102,8 +98,6 @@ func (w *world) calm() {
 	clear(w.cut)
 	w.mu.Unlock()
 	for _, m := range w.zones {
-		m.log.mu.Lock()
-		m.log.disturb = nil
-		m.log.mu.Unlock()
+		m.log.when(nil)
 	}
 }

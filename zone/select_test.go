@@ -46,7 +46,7 @@ func TestSelectWithBadChildren(t *testing.T) {
 		paused := api.LinkPaused
 		root.do(command.LinkSet{ID: "link-paused", State: &paused})
 		w.zones[5].do(command.LinkSet{ID: "link-shut", State: &paused}) // by its own operator
-		w.disturb = func(now call) fault {
+		w.when(func(now call) fault {
 			switch now.to {
 			case "late":
 				return silenced
@@ -54,7 +54,7 @@ func TestSelectWithBadChildren(t *testing.T) {
 				return refused
 			}
 			return ""
-		}
+		})
 		began := time.Now()
 		const budget = 2 * time.Second
 		a := root.pick(11, budget)
@@ -76,12 +76,12 @@ func TestSelectBelowABadChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		root, _, _ := three(w)
-		w.disturb = func(now call) fault {
+		w.when(func(now call) fault {
 			if now.to == "leaf" {
 				return vanished
 			}
 			return ""
-		}
+		})
 		began := time.Now()
 		got, offered := told(root.pick(6, api.SelectTimeout))
 		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "mid": api.OutcomeAnswered}, got)

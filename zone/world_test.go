@@ -75,6 +75,13 @@ func (w *world) end() {
 	w.wg.Wait()
 }
 
+// when says what happens to calls from now on; nil for nothing.
+func (w *world) when(disturb func(call) fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.disturb = disturb
+}
+
 // flavor is what the boots of these tests ask for.
 var flavor = &api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 256}}
 
@@ -83,7 +90,9 @@ var flavor = &api.Flavor{ID: "small", Name: "small", Resources: api.Resources{ap
 func (w *world) zone(name string, parent *member, hosts ...int64) *member {
 	m := &member{w: w, name: name, id: api.ZoneID("zone-" + name)}
 	m.log = newLog(w.t, name)
+	w.mu.Lock()
 	w.zones = append(w.zones, m)
+	w.mu.Unlock()
 	m.do(command.Init{
 		Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Zone: m.id, Name: name,
 		Config: api.ZoneConfig{Costs: []api.CostWeight{{Name: costs.FillFirst, Weight: 1}}}, Epoch: command.Epoch{ID: []byte(name)},
@@ -299,6 +308,13 @@ func newLog(t *testing.T, name string) *log {
 	l := &log{t: t, name: name, state: state.New(), next: make(chan struct{}), kinds: map[command.Kind]int{}}
 	l.view = l.state.Clone()
 	return l
+}
+
+// when says what befalls proposals from now on; nil for nothing.
+func (l *log) when(disturb func(command.Kind, int) mishap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.disturb = disturb
 }
 
 func (l *log) latest() *state.State {
