@@ -64,8 +64,8 @@ func (n *Node) forward(door string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		addr, self := n.leader(r)
-		if self { // elected meanwhile
-			n.door(door).ServeHTTP(w, r)
+		if first, ok := r.Context().Value(arrivalKey{}).(*http.Request); self && ok { // elected meanwhile
+			n.door(door).ServeHTTP(w, first)
 			return
 		}
 		if addr == "" {
@@ -83,15 +83,20 @@ func (n *Node) forward(door string) http.Handler {
 func (n *Node) current(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forward(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
 		if n.leading.Load() || n.store.CaughtUp() {
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(w, arrived)
 			return
 		}
-		pass.ServeHTTP(w, r)
+		pass.ServeHTTP(w, arrived)
 	})
 }
 
 type leaderKey struct{}
+
+// arrivalKey is for the request as it came to a door: a router keeps in the
+// context of its own how far it has read the path, and would go on from there.
+type arrivalKey struct{}
 
 // catchUp is how long a node waits for what the leader has just acknowledged.
 const catchUp = 2 * time.Second

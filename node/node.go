@@ -147,7 +147,7 @@ func (n *Node) assemble() error {
 	gw.Forward = n.forward(doorGateway)
 	n.gateway = n.current(doorGateway, gateway.New(gw))
 	gw.Forward = n.forward(doorEnrol)
-	n.enrolment = gateway.Enrol(gw)
+	n.enrolment = n.current(doorEnrol, gateway.Enrol(gw))
 	return nil
 }
 
