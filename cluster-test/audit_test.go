@@ -1,10 +1,14 @@
 package clustertest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -80,10 +84,11 @@ func (z *Zone) books() error {
 }
 
 // Audit waits until every hold is decided, and then until in each zone what is
-// taken adds up; no instance may ever be in two places. Every process of an
-// instance must be known to a zone, once.
+// taken adds up; no instance may ever be in two places, nor have been. Every
+// process of an instance must be known to a zone, once.
 func (w *World) Audit() {
 	w.t.Helper()
+	w.lives()
 	within(w.t, settleTimeout, "the books add up", func(context.Context) error {
 		at, err := w.owners()
 		require.NoError(w.t, err)
@@ -101,6 +106,50 @@ func (w *World) Audit() {
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// life is what the journals of all agents say of one instance.
+type life struct {
+	host api.HostID
+	ran  int // how often it was started
+	gone bool
+}
+
+// lives reads the journals of all agents, and fails the test for an instance that
+// was ever started twice, wherever.
+func (w *World) lives() map[api.InstanceID]life {
+	w.t.Helper()
+	out := map[api.InstanceID]life{}
+	for _, z := range w.zones {
+		for _, a := range z.Agents {
+			text, err := os.ReadFile(filepath.Join(a.Dir, "state", "journal"))
+			require.NoError(w.t, err)
+			for line := range bytes.Lines(text) {
+				var e struct {
+					Event    string         `json:"event"`
+					Host     api.HostID     `json:"host"`
+					Instance api.InstanceID `json:"instance"`
+				}
+				if json.Unmarshal(line, &e) != nil || e.Instance == "" {
+					continue // of no instance, or cut off with its agent
+				}
+				l := out[e.Instance]
+				if l.host == "" {
+					l.host = e.Host
+				}
+				require.Equal(w.t, l.host, e.Host, "instance %s was on two hosts", e.Instance)
+				switch e.Event {
+				case "running":
+					l.ran++
+				case "gone":
+					l.gone = true
+				}
+				require.LessOrEqual(w.t, l.ran, 1, "instance %s was started twice", e.Instance)
+				out[e.Instance] = l
+			}
+		}
+	}
+	return out
 }
 
 // ids returns the ids of real instances, sorted.

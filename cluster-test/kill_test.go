@@ -3,7 +3,9 @@ package clustertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -57,6 +59,9 @@ func TestKillLeaderDuringBoot(t *testing.T) {
 	k.release()
 	assert.Empty(t, k.root.Usage())
 	assert.Empty(t, k.west.Usage())
+	for id, l := range w.lives() {
+		assert.True(t, l.gone || l.ran == 0, "instance %s was given back and never ended", id)
+	}
 }
 
 // round kills the victims at a random moment after a boot was sent, and checks
@@ -74,10 +79,10 @@ func (k *killer) round(id string, choose func() []*NodeProc) {
 	go func() { sent <- k.boot(id) }()
 	pass(t, delay)
 	for _, v := range victims {
-		v.Signal(syscall.SIGKILL)
+		v.Signal(syscall.SIGKILL) // all of them before the first has been waited for
 	}
 	for _, v := range victims {
-		<-v.done
+		v.Kill()
 	}
 	whole := len(victims) == len(victims[0].zone.Nodes)
 	if whole {
@@ -147,13 +152,35 @@ func (k *killer) remembered() {
 	}
 }
 
-// release gives everything back.
+// release gives everything back, while one of the leaders is killed.
 func (k *killer) release() {
 	k.t.Helper()
-	for id, state := range k.kept {
-		if state == api.BootActive {
-			k.root.ReleaseAll(k.token, api.ReservationID(id))
+	victim := []*Zone{k.root, k.west}[k.dice.IntN(2)].Leader()
+	delay := time.Duration(k.dice.Int64N(int64(50 * time.Millisecond)))
+	k.t.Logf("%s of %s killed %s into the release", victim.ID, victim.zone.Name, delay)
+	var active []api.ReservationID
+	for _, id := range slices.Sorted(maps.Keys(k.kept)) {
+		if k.kept[id] == api.BootActive {
+			active = append(active, api.ReservationID(id))
 		}
+	}
+	released := make(chan error, len(active))
+	for _, id := range active {
+		go func() {
+			released <- k.root.Do(k.token, func(ctx context.Context, c *client.Client) error {
+				_, err := c.Release(ctx, id, 0)
+				return err
+			})
+		}()
+	}
+	pass(k.t, delay)
+	victim.Kill()
+	for range active {
+		require.NoError(k.t, <-released)
+	}
+	k.restart([]*NodeProc{victim})
+	for _, id := range active {
+		k.root.ReleaseAll(k.token, id)
 	}
 	clear(k.kept)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -41,14 +43,27 @@ type Zone struct {
 	Agents []*AgentProc
 }
 
-// NodeProc is one node, running or not.
+// NodeProc is one node, running or not. Whether it runs may be asked while another
+// goroutine starts it again.
 type NodeProc struct {
-	*Proc
+	proc atomic.Pointer[Proc] // the newest
 	zone *Zone
 	ID   api.NodeID
 	Dir  string
-	At   node.Addresses // where it listens
+	At   node.Addresses // where it listens; set by the first Start
 }
+
+// Running reports whether the node's process has not ended.
+func (n *NodeProc) Running() bool { return n.proc.Load().Running() }
+
+// Signal signals the node's process.
+func (n *NodeProc) Signal(s syscall.Signal) { n.proc.Load().Signal(s) }
+
+// Kill ends the node as a power cut would.
+func (n *NodeProc) Kill() { n.proc.Load().Kill() }
+
+// Stop asks the node to end.
+func (n *NodeProc) Stop(d time.Duration) error { return n.proc.Load().Stop(d) }
 
 // Zone makes a zone of so many nodes and waits until all take part.
 func (w *World) Zone(name string, nodes int) *Zone {
@@ -107,13 +122,13 @@ func (n *NodeProc) Start(more ...string) {
 	z := n.zone
 	z.t.Helper()
 	launch := func() {
-		n.Proc = z.World.Start(z.Name+"-"+string(n.ID), append([]string{"node", "--dir", n.Dir}, more...)...)
+		n.proc.Store(z.World.Start(z.Name+"-"+string(n.ID), append([]string{"node", "--dir", n.Dir}, more...)...))
 	}
 	launch()
 	within(z.t, startTimeout, string(n.ID)+" of "+z.Name+" listens", func(ctx context.Context) error {
 		if !n.Running() {
-			require.Contains(z.t, tail(n.log, 3), "address already in use", "%s of %s has ended", n.ID, z.Name)
-			n.meant = true
+			require.Contains(z.t, tail(n.proc.Load().log, 3), "address already in use", "%s of %s has ended", n.ID, z.Name)
+			n.proc.Load().meant = true
 			launch()
 		}
 		text, err := os.ReadFile(filepath.Join(n.Dir, "node.json"))
@@ -126,7 +141,9 @@ func (n *NodeProc) Start(more ...string) {
 		if err := json.Unmarshal(text, &rec); err != nil {
 			return err
 		}
-		n.At = rec.Advertise
+		if n.At == (node.Addresses{}) {
+			n.At = rec.Advertise
+		}
 		return n.admin(ctx, "/healthz")
 	})
 }
