@@ -214,11 +214,14 @@ func (r *running) case61And76(t *testing.T) {
 			}
 		}
 	}
+	seen := 0
 	for _, line := range r.log.lines() {
 		if strings.Contains(line, " zone=root ") || strings.Contains(line, " zone=west ") {
 			assert.NotContains(t, line, "edge-host", "a log above")
+			seen++
 		}
 	}
+	assert.Positive(t, seen, "the logs were looked at")
 	_, said := r.raw(edge, http.MethodGet, "/servers/detail?all_projects=true", "")
 	assert.Contains(t, said, "edge-host", "its own operator sees it")
 
