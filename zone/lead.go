@@ -16,6 +16,7 @@ const (
 	tellsAtOnce = 32               // calls to other zones with decisions
 	sweepEvery  = 2 * time.Second  // for work that no change of state announces
 	followWait  = 30 * time.Second // long poll of a child's changes
+	failureKept = time.Minute      // how long a failed job is remembered that is not due any more
 	pruneEvery  = time.Minute
 	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
 	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days
@@ -86,9 +87,12 @@ func (r *runner) nextTry() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, wait := r.z.now(), sweepEvery
-	for _, f := range r.failed {
-		if d := f.until.Sub(now); d > 0 {
+	for key, f := range r.failed {
+		switch d := f.until.Sub(now); {
+		case d > 0:
 			wait = min(wait, d)
+		case d < -failureKept && !r.busy[key]: // it is not due any more
+			delete(r.failed, key)
 		}
 	}
 	return wait + time.Millisecond

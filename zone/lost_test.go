@@ -1,6 +1,8 @@
 package zone
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,5 +297,25 @@ func TestBootsAtOnce(t *testing.T) {
 		assert.LessOrEqual(t, made, 6)
 		assert.GreaterOrEqual(t, made, 2)
 		w.settle()
+	})
+}
+
+// TestFailuresAreForgotten lets a job fail that nobody wants any more: a leader
+// that reigns for long does not remember it for ever.
+func TestFailuresAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := &runner{
+			z: w.zone("root", nil).lead(), room: make(chan struct{}, 1), busy: map[string]bool{}, failed: map[string]failure{},
+		}
+		r.start(t.Context(), job{"j", func(context.Context) error { return errors.New("in vain") }})
+		r.wg.Wait()
+		assert.Equal(t, retryPause+time.Millisecond, r.nextTry())
+		time.Sleep(retryPause + failureKept)
+		r.nextTry()
+		assert.Len(t, r.failed, 1)
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, sweepEvery+time.Millisecond, r.nextTry())
+		assert.Empty(t, r.failed)
 	})
 }
