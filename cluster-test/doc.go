@@ -2,7 +2,7 @@
 // binary, started by its commands, called over TLS, and killed with SIGKILL. It
 // has tests and nothing else.
 //
-//	go test ./cluster-test                       # all of it, about half a minute
+//	go test ./cluster-test                       # all of it, less than a minute
 //	go test ./cluster-test -run Kill -v -seed 7  # the same moments again
 //	go test ./cluster-test -run Kill -rounds 100 # many more of them
 //	go test ./cluster-test -race                 # the processes are built with -race too
