@@ -5,9 +5,10 @@
 .PHONY: help build test race lint golden tidy bench demo fuzz cluster check
 
 # What can be set on the command line.
-BENCH    ?= .
-COUNT    ?= 1
-FUZZTIME ?= 10s
+BENCH     ?= .
+COUNT     ?= 1
+BENCHTIME ?= 1s
+FUZZTIME  ?= 10s
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -37,7 +38,7 @@ tidy: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
 
 bench: ## run the benchmarks matching BENCH, COUNT times
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -timeout 60m ./...
 
 demo: build ## build a small federation on this machine and boot into it
 	./bin/berth demo

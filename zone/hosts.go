@@ -2,6 +2,8 @@ package zone
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,11 +87,11 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 	if len(h.Inventory) == 0 || len(h.Inventory) > api.ClassesMax {
 		return api.Errorf(api.CodeInvalid, "host %q must have 1 to %d resource classes", h.Name, api.ClassesMax)
 	}
-	for c, inv := range h.Inventory {
+	for _, c := range slices.Sorted(maps.Keys(h.Inventory)) {
 		if !c.Valid() {
 			return api.Errorf(api.CodeInvalid, "resource class %q must be upper case letters, digits and _", string(c))
 		}
-		if err := inv.Validate(c); err != nil {
+		if err := h.Inventory[c].Validate(c); err != nil {
 			return err
 		}
 	}

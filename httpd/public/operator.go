@@ -97,8 +97,8 @@ func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if len(b.Roles) == 0 {
-		return api.Errorf(api.CodeInvalid, "roles must name at least one of %s, %s, %s", api.RoleReader, api.RoleMember, api.RoleAdmin)
+	if len(b.Roles) == 0 || len(b.Roles) > 3 {
+		return api.Errorf(api.CodeInvalid, "roles must name at least one of %s, %s, %s, each once", api.RoleReader, api.RoleMember, api.RoleAdmin)
 	}
 	for _, role := range b.Roles {
 		if !(api.Caller{Role: role}).Allows(api.RoleReader) {

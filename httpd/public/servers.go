@@ -61,10 +61,7 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
-		if i.Origin != "" { // a parent's own reservation may have the same name
-			continue
-		}
+	if i := first(v, b); i != nil {
 		wire.JSON(w, http.StatusAccepted, map[string]any{
 			"server": serverView(v, i, caller(r)), "reservation_id": b.Request.Reservation,
 		})
@@ -74,6 +71,22 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.CodeTimeout, "reservation %s is not decided yet; see GET /zones/boot/%s", b.Request.Reservation, b.Request.Reservation)
 	}
 	return api.Errorf(api.CodeNoCapacity, "reservation %s: %s", b.Request.Reservation, b.Reason)
+}
+
+// first returns the instance of a boot that was allotted first, of those it got.
+func first(v *state.State, b *state.Boot) *api.Instance {
+	order := map[string]int{}
+	for n, sp := range b.Instances {
+		order[sp.Name] = n
+	}
+	var out *api.Instance
+	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
+		// A parent's own reservation may have the same name.
+		if i.Origin == "" && (out == nil || order[i.Name] < order[out.Name]) {
+			out = i
+		}
+	}
+	return out
 }
 
 func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {

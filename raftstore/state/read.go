@@ -97,6 +97,10 @@ func (s *State) HostByName(name string) (*Host, bool) {
 func (s *State) fill(old *Host) *Host {
 	h := *old
 	h.Generation = s.generation(h.ID)
+	h.Inventory = make(map[api.ResourceClass]api.Inventory, len(old.Inventory))
+	for c, inv := range old.Inventory {
+		h.Inventory[c] = inv.Normal()
+	}
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
 	s.eachOn(h.ID, func(api.InstanceID) { h.Instances++ })
