@@ -17,79 +17,24 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
-	"berth/raftstore/state"
 	"berth/zone"
 )
-
-// memory is a zone.Store: the pure state behind a mutex, without a log.
-type memory struct {
-	mu    sync.Mutex // guards the fields below
-	s     *state.State
-	view  *state.State
-	moved chan struct{}
-}
-
-var _ zone.Store = (*memory)(nil)
-
-func newMemory() *memory {
-	s := state.New()
-	return &memory{s: s, view: s.Clone(), moved: make(chan struct{})}
-}
-
-func (m *memory) View() *state.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view
-}
-
-func (m *memory) Wait(ctx context.Context, after uint64) (*state.State, error) {
-	for {
-		m.mu.Lock()
-		v, moved := m.view, m.moved
-		m.mu.Unlock()
-		if v.Index() > after {
-			return v, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func (m *memory) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	index := m.s.Index() + 1
-	out := make([]state.Result, len(cmds))
-	for i, c := range cmds {
-		out[i] = m.s.Apply(index, c)
-	}
-	m.view = m.s.Clone()
-	close(m.moved)
-	m.moved = make(chan struct{})
-	return out, nil
-}
-
-func (m *memory) Linearizable(context.Context) (*state.State, error) { return m.View(), nil }
-
-func (m *memory) Term() uint64 { return 7 }
 
 type agentKey struct{}
 
 // world is a zone of two nodes without hosts.
 type world struct {
 	http.Handler
-	store    *memory
+	store    *memstore.Store
 	zone     *zone.Zone
 	follower bool
 }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{store: newMemory()}
+	w := &world{store: memstore.New()}
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
 	w.Handler = New(Config{
@@ -100,18 +45,11 @@ func newWorld(tb testing.TB) *world {
 		},
 		Leader: func() (string, bool) { return "10.0.0.2:4", !w.follower },
 	})
-	w.must(tb, command.Init{Zone: "zone-1", Name: "root"})
+	w.store.Must(tb, command.Init{Zone: "zone-1", Name: "root"})
 	for _, n := range []string{"1", "2"} {
-		w.must(tb, command.NodePut{Node: api.Node{ID: api.NodeID(n), AgentAddr: "10.0.0." + n + ":4"}})
+		w.store.Must(tb, command.NodePut{Node: api.Node{ID: api.NodeID(n), AgentAddr: "10.0.0." + n + ":4"}})
 	}
 	return w
-}
-
-func (w *world) must(tb testing.TB, c command.Command) {
-	tb.Helper()
-	rs, err := w.store.Propose(tb.Context(), c)
-	require.NoError(tb, err)
-	require.NoError(tb, rs[0].Err)
 }
 
 // encode returns the bytes of a body.
@@ -192,8 +130,8 @@ func (w *world) place(tb testing.TB, id api.InstanceID, on api.HostID) {
 		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
 	at := w.zone.Stamp()
-	w.must(tb, command.BootCreate{Stamp: at, Digest: []byte(id), Name: spec.Name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}})
-	w.must(tb, command.Hold{
+	w.store.Must(tb, command.BootCreate{Stamp: at, Digest: []byte(id), Name: spec.Name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}})
+	w.store.Must(tb, command.Hold{
 		Stamp: at, ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 		Slots: []command.Slot{{Instance: spec, Host: on}},
 	})
@@ -204,7 +142,7 @@ func TestAnAgentRegistersWorksAndReports(t *testing.T) {
 	var reg, again api.AgentRegistered
 	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &reg)
 	require.Len(t, reg.Hosts, 2)
-	assert.EqualValues(t, 7, reg.Term)
+	assert.EqualValues(t, memstore.Term, reg.Term)
 	assert.Equal(t, zone.AgentBeat, reg.Beat)
 	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &again)
 	assert.Equal(t, reg.Hosts, again.Hosts, "hosts keep their ids")
@@ -223,7 +161,7 @@ func TestAnAgentRegistersWorksAndReports(t *testing.T) {
 	var ack api.AgentAck
 	active := api.AgentReport{Items: []api.InstanceReport{{Host: reg.Hosts[1], Instance: "i-1", Status: api.StatusActive}}}
 	w.answered(t, "a-1", api.PathAgentReport, active, &ack)
-	assert.EqualValues(t, 7, ack.Term)
+	assert.EqualValues(t, memstore.Term, ack.Term)
 	assert.Equal(t, api.StatusActive, statusOf(t, w, "i-1"))
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
 )
 
@@ -79,7 +80,7 @@ func TestWhoMayCall(t *testing.T) {
 		}
 		w := newWorld(t)
 		l, _ := w.store.View().LinkByName("up")
-		w.must(t, command.LinkDelete{ID: l.ID})
+		w.store.Must(t, command.LinkDelete{ID: l.ID})
 		w.refused(t, parent, api.CodeForbidden) // since the handshake
 	})
 }
@@ -123,7 +124,7 @@ func TestAHoldGoesItsWay(t *testing.T) {
 	w.answered(t, call{method: "GET", target: "/zones/holds/hold-1/decision", peer: "zone-east"}, 200, &d)
 	assert.Equal(t, api.DecisionAbort, d.Decision, "the child has no part in it")
 
-	w.must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: canary + "-agent", Items: []api.InstanceReport{
+	w.store.Must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: canary + "-agent", Items: []api.InstanceReport{
 		{Host: hostOf(t, w, "i-1"), Instance: "i-1", Status: api.StatusError, Fault: canary + " has no disk"},
 	}})
 	var ch api.Changes
@@ -157,7 +158,7 @@ func TestHoldAndCommitInOne(t *testing.T) {
 func TestOnesOwnServersAreNotAParents(t *testing.T) {
 	w := newWorld(t)
 	own := request(1)
-	w.must(
+	w.store.Must(
 		t,
 		command.BootCreate{Digest: []byte{1}, Name: "own", Request: own, Min: 1, Instances: []api.InstanceSpec{{ID: "i-own", Name: "own"}}},
 		command.Hold{
@@ -179,7 +180,7 @@ func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	next := w.plan(t, 1)
 	next.ID, next.Instances[0][0].ID = "hold-2", "i-new"
 	paused := api.LinkPaused
-	w.must(t, command.LinkSet{ID: "link-up", State: &paused})
+	w.store.Must(t, command.LinkSet{ID: "link-up", State: &paused})
 
 	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}, api.CodeUnavailable))
 	for _, target := range []string{"/zones/holds", "/servers"} {
@@ -347,7 +348,7 @@ func TestInfoTellsSumsAlone(t *testing.T) {
 
 func TestAPanicTellsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.store.view = nil // a bug
+	*w.store = memstore.Store{} // a bug: it has no state
 	rec := w.do(t, call{method: "GET", target: "/zones/info", peer: "zone-up"})
 	assert.Equal(t, http.StatusInternalServerError, rec.Code)
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,65 +19,11 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/internal/codec"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
-
-// memory is a zone.Store: the pure state behind a mutex, without a log.
-type memory struct {
-	mu    sync.Mutex // guards the fields below
-	s     *state.State
-	view  *state.State
-	moved chan struct{}
-}
-
-var _ zone.Store = (*memory)(nil)
-
-func newMemory() *memory {
-	s := state.New()
-	return &memory{s: s, view: s.Clone(), moved: make(chan struct{})}
-}
-
-func (m *memory) View() *state.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view
-}
-
-func (m *memory) Wait(ctx context.Context, after uint64) (*state.State, error) {
-	for {
-		m.mu.Lock()
-		v, moved := m.view, m.moved
-		m.mu.Unlock()
-		if v.Index() > after {
-			return v, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func (m *memory) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	index := m.s.Index() + 1
-	out := make([]state.Result, len(cmds))
-	for i, c := range cmds {
-		out[i] = m.s.Apply(index, c)
-	}
-	m.view = m.s.Clone()
-	close(m.moved)
-	m.moved = make(chan struct{})
-	return out, nil
-}
-
-func (m *memory) Linearizable(context.Context) (*state.State, error) { return m.View(), nil }
-
-func (m *memory) Term() uint64 { return 7 }
 
 // canary is in every word that must stay in the zone.
 const canary = "canary"
@@ -131,7 +76,7 @@ func (ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{{Epoc
 // that names a host, an agent or an address of it has the canary.
 type world struct {
 	http.Handler
-	store     *memory
+	store     *memstore.Store
 	zone      *zone.Zone
 	below     *below
 	now       func() time.Time
@@ -152,7 +97,7 @@ func newWorld(tb testing.TB) *world {
 
 func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
-	w := &world{store: newMemory(), below: &below{}, now: now}
+	w := &world{store: memstore.New(), below: &below{}, now: now}
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{Store: w.store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: now, Log: log})
 	c := Config{
@@ -182,15 +127,6 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	return w
 }
 
-func (w *world) must(tb testing.TB, cmds ...command.Command) {
-	tb.Helper()
-	for _, c := range cmds {
-		rs, err := w.store.Propose(tb.Context(), c)
-		require.NoError(tb, err)
-		require.NoError(tb, rs[0].Err)
-	}
-}
-
 func (w *world) furnish(tb testing.TB) {
 	tb.Helper()
 	at := w.zone.Stamp()
@@ -208,7 +144,7 @@ func (w *world) furnish(tb testing.TB) {
 		}})
 	}
 	addr := canary + ":1"
-	w.must(
+	w.store.Must(
 		tb,
 		command.Init{Stamp: at, Zone: "zone-mid", Name: "mid", Admin: api.Token{ID: canary + "-token"}},
 		command.NodePut{Stamp: at, Node: api.Node{ID: canary + "-node", NodeAddr: addr, APIAddr: addr, GatewayAddr: addr, AgentAddr: addr}},

@@ -37,7 +37,7 @@ func (w *world) run(t *testing.T, p api.ProjectID, r api.ReservationID) {
 		c.Items = append(c.Items, api.InstanceReport{Host: i.Host, Instance: i.ID, Status: api.StatusActive})
 	}
 	require.NotEmpty(t, c.Items)
-	w.must(t, c)
+	w.store.Must(t, c)
 }
 
 func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
@@ -145,7 +145,7 @@ func TestABootIsGivenBack(t *testing.T) {
 		w.answered(t, call{method: "DELETE", target: "/zones/boot/r-mine?wait=10s", token: member}, 202, &got)
 		assert.Equal(t, api.BootReleasing, got.Boot.State, "its host has not ended it")
 		i := w.store.View().OfReservation("p1", "r-mine")[0]
-		w.must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: "agent-1", Items: []api.InstanceReport{
+		w.store.Must(t, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: "agent-1", Items: []api.InstanceReport{
 			{Host: i.Host, Instance: i.ID, Status: api.StatusDeleted},
 		}})
 		w.answered(t, call{method: "GET", target: "/zones/boot/r-mine", token: member}, 200, &got)

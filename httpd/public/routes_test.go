@@ -220,8 +220,8 @@ func TestOnlyADevelopersZoneAsksForNoToken(t *testing.T) {
 
 func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
 	w := newWorld(t)
-	w.store.deaf = api.Errorf(api.CodeUnavailable, "no quorum")
-	w.auth.fail = w.store.deaf
+	w.auth.fail = api.Errorf(api.CodeUnavailable, "no quorum")
+	w.store.Fail(w.auth.fail)
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
 		if r.leader {

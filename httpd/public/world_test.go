@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,69 +20,11 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/internal/codec"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
-
-// memory is a zone.Store: the pure state behind a mutex, without a log.
-type memory struct {
-	mu    sync.Mutex // guards the fields below
-	s     *state.State
-	view  *state.State
-	moved chan struct{}
-	deaf  error // what Propose fails with, if it does
-}
-
-var _ zone.Store = (*memory)(nil)
-
-func newMemory() *memory {
-	s := state.New()
-	return &memory{s: s, view: s.Clone(), moved: make(chan struct{})}
-}
-
-func (m *memory) View() *state.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view
-}
-
-func (m *memory) Wait(ctx context.Context, after uint64) (*state.State, error) {
-	for {
-		m.mu.Lock()
-		v, moved := m.view, m.moved
-		m.mu.Unlock()
-		if v.Index() > after {
-			return v, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func (m *memory) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.deaf != nil {
-		return nil, m.deaf
-	}
-	index := m.s.Index() + 1
-	out := make([]state.Result, len(cmds))
-	for i, c := range cmds {
-		out[i] = m.s.Apply(index, c)
-	}
-	m.view = m.s.Clone()
-	close(m.moved)
-	m.moved = make(chan struct{})
-	return out, nil
-}
-
-func (m *memory) Linearizable(context.Context) (*state.State, error) { return m.View(), nil }
-
-func (m *memory) Term() uint64 { return 7 }
 
 // lonely is zone.Peers of a zone whose neighbours are all away.
 type lonely struct{}
@@ -227,7 +168,7 @@ const (
 //   - up holds one slot of host-2 for p3; host-3 is empty.
 type world struct {
 	http.Handler
-	store     *memory
+	store     *memstore.Store
 	zone      *zone.Zone
 	auth      *authority
 	now       func() time.Time
@@ -242,7 +183,7 @@ func newWorld(tb testing.TB) *world {
 
 func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 	tb.Helper()
-	w := &world{store: newMemory(), auth: &authority{}, now: now}
+	w := &world{store: memstore.New(), auth: &authority{}, now: now}
 	digests := gossip{"zone-east": time.Second, "zone-west": linkFresh + time.Second}
 	key := ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}
 	log := slog.New(slog.DiscardHandler)
@@ -260,15 +201,6 @@ func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 	})
 	w.furnish(tb, id)
 	return w
-}
-
-func (w *world) must(tb testing.TB, cmds ...command.Command) {
-	tb.Helper()
-	for _, c := range cmds {
-		rs, err := w.store.Propose(tb.Context(), c)
-		require.NoError(tb, err)
-		require.NoError(tb, rs[0].Err)
-	}
 }
 
 func (w *world) furnish(tb testing.TB, id api.ZoneID) {
@@ -297,7 +229,7 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 	}
 	small := api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 1024}}
 	huge := api.Flavor{ID: "huge", Name: "huge", Resources: api.Resources{api.VCPU: 5}}
-	w.must(
+	w.store.Must(
 		tb,
 		command.Init{Stamp: at, Zone: id, Name: "root"},
 		token("reader", "p1", api.RoleReader), token("member", "p1", api.RoleMember), token("admin", "p1", api.RoleAdmin),
@@ -309,7 +241,7 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 	w.place(tb, "p2", "hidden", "r-hidden", "host-id-2")
 	w.placeFar(tb)
 	up := request("p3", "r-up")
-	w.must(tb, command.Hold{
+	w.store.Must(tb, command.Hold{
 		Stamp: at, ID: "hold-up", Origin: "link-up", Attempt: 1, Request: up, Plan: "plan-up", Expires: api.Forever,
 		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "id-up", Name: "up"}, Host: "host-id-2"}},
 	})
@@ -327,7 +259,7 @@ func (w *world) create(tb testing.TB, p api.ProjectID, name string, r api.Reserv
 	tb.Helper()
 	req, at := request(p, r), w.zone.Stamp()
 	spec := api.InstanceSpec{ID: api.InstanceID("id-" + name), Name: name}
-	w.must(tb, command.BootCreate{
+	w.store.Must(tb, command.BootCreate{
 		Stamp: at, Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
 		Metadata: map[string]string{"tier": "front"},
 	})
@@ -347,7 +279,7 @@ func (w *world) place(tb testing.TB, p api.ProjectID, name string, r api.Reserva
 	h := w.create(tb, p, name, r)
 	id := api.InstanceID("id-" + name)
 	h.Slots = []command.Slot{{Instance: api.InstanceSpec{ID: id, Name: name}, Host: host}}
-	w.must(tb, h, command.InstanceReport{Stamp: h.Stamp, Agent: "agent-1", Items: []api.InstanceReport{
+	w.store.Must(tb, h, command.InstanceReport{Stamp: h.Stamp, Agent: "agent-1", Items: []api.InstanceReport{
 		{Host: host, Instance: id, Status: api.StatusActive},
 	}})
 }
@@ -357,7 +289,7 @@ func (w *world) placeFar(tb testing.TB) {
 	tb.Helper()
 	h := w.create(tb, "p1", "far", "r-far")
 	h.Parts = []command.Part{{Link: "link-east", Instances: [][]api.InstanceSpec{{{ID: "id-far", Name: "far"}}}}}
-	w.must(tb, h, command.HoldParts{Stamp: h.Stamp, ID: h.ID, Answers: []command.PartAnswer{
+	w.store.Must(tb, h, command.HoldParts{Stamp: h.Stamp, ID: h.ID, Answers: []command.PartAnswer{
 		{Link: "link-east", Held: []api.InstanceID{"id-far"}, Committed: true},
 	}})
 }

@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"filters", "costs"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
 	{"raftstore/state"},
-	{"agent/driver"},
+	{"agent/driver", "internal/memstore"},
 	{
 		"zone", "raftstore", "gossip", "identity", "api/client",
 		"agent/driver/fake", "agent/driver/process",
@@ -36,7 +36,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"internal/golden", "internal/script"}
+var tools = []string{"internal/golden", "internal/script", "internal/memstore"}
 
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.

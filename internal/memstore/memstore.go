@@ -1,0 +1,102 @@
+// Package memstore keeps the replicated state without Raft: a zone.Store that
+// applies commands in memory, on one node that always leads. There is no log, no
+// disk and no other node, so what is proposed is agreed at once. Only tests may
+// import it.
+package memstore
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Term is the leadership term of every Store.
+const Term = 7
+
+// Store is a zone.Store in memory. New makes one; the zero Store has no state
+// and breaks whoever asks it for one. All methods may be called concurrently.
+type Store struct {
+	mu    sync.Mutex // guards the fields below
+	next  *state.State
+	view  *state.State  // what next was after the last command
+	moved chan struct{} // closed when view is replaced
+	err   error         // what Propose fails with, if it does
+}
+
+// New returns a store of the state before the first command.
+func New() *Store {
+	s := state.New()
+	return &Store{next: s, view: s.Clone(), moved: make(chan struct{})}
+}
+
+// View returns the latest state.
+func (s *Store) View() *state.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+// Wait returns the first state after an index, or ctx's error.
+func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	for {
+		s.mu.Lock()
+		v, moved := s.view, s.moved
+		s.mu.Unlock()
+		if v.Index() > after {
+			return v, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Propose applies the commands as one entry and returns what became of each. It
+// fails only after Fail.
+func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	index := s.next.Index() + 1
+	out := make([]state.Result, len(cmds))
+	for i, c := range cmds {
+		out[i] = s.next.Apply(index, c)
+	}
+	s.view = s.next.Clone()
+	close(s.moved)
+	s.moved = make(chan struct{})
+	return out, nil
+}
+
+// Linearizable returns the latest state and no error.
+func (s *Store) Linearizable(context.Context) (*state.State, error) { return s.View(), nil }
+
+// Term returns Term.
+func (s *Store) Term() uint64 { return Term }
+
+// Fail makes every later Propose apply nothing and return err; nil ends that.
+func (s *Store) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// Must proposes each command as an entry of its own, and stops the test unless
+// the state accepts it.
+func (s *Store) Must(tb testing.TB, cmds ...command.Command) {
+	tb.Helper()
+	for _, c := range cmds {
+		rs, err := s.Propose(tb.Context(), c)
+		require.NoError(tb, err)
+		require.NoError(tb, rs[0].Err)
+	}
+}
