@@ -244,7 +244,8 @@ func (f *Federation) startNode(ctx context.Context, p *Process) error {
 	return nil
 }
 
-// Restart stops a node and starts it again from its directory.
+// Restart stops a node and starts it again from its directory. It runs until ctx
+// ends, so ctx must be that of Start or end with it.
 func (f *Federation) Restart(ctx context.Context, p *Process) error {
 	p.stop()
 	<-p.done

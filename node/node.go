@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -261,7 +262,9 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(agentGate.room(api.ALPNHTTP), agents.New(agents.Config{
 		Zone: n.zone, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
 	}))
-	serving(n.listeners.admin, admin.New(admin.Config{View: n.view, Leader: n.leaderID, Term: n.store.Term}))
+	serving(n.listeners.admin, admin.New(admin.Config{
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+	}))
 	doors.Go(func() { gatewayGate.run(ctx) })
 	doors.Go(func() { agentGate.run(ctx) })
 	doors.Go(func() { n.pools.run(ctx) })
@@ -497,6 +500,10 @@ func (n *Node) announced(w http.ResponseWriter, r *http.Request) {
 }
 
 func (n *Node) admitNode(ctx context.Context, m api.Node) error {
+	member := slices.ContainsFunc(n.store.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
+	if !member && !n.view().Admitted(m.ID) {
+		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
+	}
 	if err := n.store.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
 		return err
 	}

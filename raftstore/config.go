@@ -39,7 +39,7 @@ type Timing struct {
 // LAN returns the timing for a zone whose nodes are a millisecond or so apart:
 // a lost leader is replaced in about a second.
 func LAN() Timing {
-	return Timing{300 * time.Millisecond, 300 * time.Millisecond, 150 * time.Millisecond, 50 * time.Millisecond}
+	return Timing{500 * time.Millisecond, 500 * time.Millisecond, 400 * time.Millisecond, 50 * time.Millisecond}
 }
 
 // WAN returns the timing for a zone whose nodes are tens of milliseconds apart,

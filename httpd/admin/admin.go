@@ -18,6 +18,7 @@ import (
 type Config struct {
 	View   func() *state.State
 	Leader func() (id api.NodeID, self bool)
+	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
 }
 
@@ -31,8 +32,8 @@ func New(c Config) http.Handler {
 	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		v := c.View()
 		leader, _ := c.Leader()
-		if v.Zone == "" || leader == "" {
-			wire.JSON(w, http.StatusServiceUnavailable, map[string]string{"status": "no leader is known"})
+		if v.Zone == "" || leader == "" || !c.Ready() {
+			wire.JSON(w, http.StatusServiceUnavailable, map[string]string{"status": "no leader is known, or this node has not caught up yet"})
 			return
 		}
 		wire.JSON(w, http.StatusOK, map[string]any{"status": "ready", "zone": v.Name, "leader": leader, "index": v.Index()})

@@ -58,7 +58,8 @@ func request(r api.ReservationID) api.Request {
 
 func door(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
-		View: func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
+		Ready: func() bool { return true },
+		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
 	})
 }
 
@@ -122,6 +123,11 @@ func TestHealth(t *testing.T) {
 				return
 			}
 			assert.Equal(t, http.StatusOK, rec.Code)
+			behind := New(Config{
+				View: func() *state.State { return c.v }, Ready: func() bool { return false },
+				Leader: func() (api.NodeID, bool) { return c.leader, false }, Term: func() uint64 { return 1 },
+			})
+			assert.Equal(t, http.StatusServiceUnavailable, get(t, behind, "/readyz").Code, "it has not caught up")
 			assert.Equal(t, map[string]any{"status": "ready", "zone": "root", "leader": "n-1", "index": 6.0}, got)
 		})
 	}

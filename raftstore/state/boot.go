@@ -23,7 +23,7 @@ type Boot struct {
 	Reason    string             `cbor:"11,keyasint,omitempty"`
 	Attempts  []api.BootAttempt  `cbor:"12,keyasint,omitempty"`
 	Holds     []api.HoldID       `cbor:"13,keyasint,omitempty"`
-	Unacked   int                `cbor:"14,keyasint,omitempty"` // holds that a child has not confirmed
+	Unacked   int                `cbor:"14,keyasint,omitempty"` // holds that may live in a child that has not confirmed their end or their start
 	Counts    Counts             `cbor:"15,keyasint"`
 	Created   api.Instant        `cbor:"16,keyasint"`
 	Updated   api.Instant        `cbor:"17,keyasint"`
@@ -166,7 +166,9 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		return refuse(api.CodeConflict, "reservation %q holds %d instances and needs %d", string(c.Reservation), s.heldOf(b), b.Min)
 	}
 	if c.Tale != nil {
-		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), *c.Tale) })
+		t := *c.Tale
+		t.Attempt = len(b.Attempts) + 1 // the proposer may not have known of the one before
+		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), t) })
 	}
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
 }

@@ -26,6 +26,7 @@ type Hold struct {
 	Commit   bool              `cbor:"14,keyasint,omitempty"` // asked to decide at once, all or nothing
 	Created  api.Instant       `cbor:"15,keyasint"`
 	Updated  api.Instant       `cbor:"16,keyasint"`
+	Firm     bool              `cbor:"17,keyasint,omitempty"` // it was decided commit, whatever came later
 }
 
 // Part is what one child holds for a hold.
@@ -403,7 +404,7 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 	h.Parts = slices.Clone(h.Parts)
 	s.prepared.Delete(h.Key())
 	if d == api.DecisionCommit {
-		h.State = api.HoldCommitted
+		h.State, h.Firm = api.HoldCommitted, true
 		s.makeInstances(&h)
 	} else {
 		s.releaseHold(&h, old.Decision == api.DecisionCommit)
@@ -455,8 +456,14 @@ func (s *State) releaseHold(h *Hold, committed bool) {
 	}
 }
 
-// noteUntold keeps the list of holds whose children must be told, and the
-// boot's count of them. by is +1 after a decision, -1 after an acknowledgement.
+// mayLive reports whether a child may have started what the hold is for: it was
+// decided commit once, or the child was to decide by itself. Of all others an
+// abort is final the moment it is logged, whenever the child hears of it.
+func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
+
+// noteUntold keeps the list of holds whose children must be told, and the boot's
+// count of those that may live. by is +1 after a decision, -1 after an
+// acknowledgement.
 func (s *State) noteUntold(h *Hold, by int) {
 	was := s.untold.Contains(h.Key())
 	if h.settled() {
@@ -464,7 +471,7 @@ func (s *State) noteUntold(h *Hold, by int) {
 	} else {
 		s.untold.Insert(h.Key())
 	}
-	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was {
+	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
 		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) { b.Unacked += by })
 	}
 }

@@ -44,6 +44,7 @@ type modelHold struct {
 	refused  int
 	commit   bool
 	decision api.Decision
+	firm     bool // it was decided commit once
 }
 
 type modelPart struct {
@@ -314,6 +315,7 @@ func (m *model) decide(h *modelHold, d api.Decision) {
 	committed := h.decision == api.DecisionCommit
 	h.decision = d
 	if d == api.DecisionCommit {
+		h.firm = true
 		require.True(m.rt, h.complete(), "a commit needs every answer")
 		for _, sl := range h.own {
 			m.start(sl.Instance.ID, &modelInstance{boot: h.boot, hold: h, host: sl.Host})
@@ -438,7 +440,8 @@ func (m *model) check(s *State) {
 			}
 		}
 		for _, h := range m.holdsOf(res) {
-			if h.decision != api.DecisionPending && slices.ContainsFunc(h.parts, func(p modelPart) bool { return !p.acked }) {
+			// An abort of what was never decided commit is final when it is logged.
+			if (h.firm || h.commit) && h.decision != api.DecisionPending && slices.ContainsFunc(h.parts, func(p modelPart) bool { return !p.acked }) {
 				unacked++
 			}
 		}

@@ -26,6 +26,17 @@ func (s *State) Token(id api.TokenID) (*api.Token, bool) { return s.tokens.Get(s
 // Tokens returns all bearer tokens by id.
 func (s *State) Tokens() []*api.Token { return s.tokens.Values() }
 
+// Admitted reports whether a node has joined with a token lately, and was not
+// removed since.
+func (s *State) Admitted(id api.NodeID) bool {
+	found := false
+	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
+		found = t.Used && t.Kind == api.JoinNode && t.Name == string(id)
+		return !found
+	})
+	return found
+}
+
 // Join returns one join token.
 func (s *State) Join(id api.TokenID) (*api.JoinToken, bool) { return s.joins.Get(string(id)) }
 

@@ -166,7 +166,7 @@ func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per
 	case command.NodePut:
 		s.nodePut(c)
 	case command.NodeRemove:
-		s.nodes.Delete(string(c.ID))
+		s.nodeRemove(c)
 	case command.ConfigSet:
 		s.Config = c.Config
 	case command.TokenPut:

@@ -33,6 +33,16 @@ func (s *State) nodePut(c command.NodePut) {
 	s.nodes.Set(string(n.ID), &n)
 }
 
+// nodeRemove forgets a node, and that it was ever admitted.
+func (s *State) nodeRemove(c command.NodeRemove) {
+	s.nodes.Delete(string(c.ID))
+	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
+		return t.Kind == api.JoinNode && t.Name == string(c.ID)
+	}) {
+		s.joins.Delete(k)
+	}
+}
+
 func (s *State) epochAdd(c command.EpochAdd) {
 	if slices.ContainsFunc(s.Epochs, func(e command.Epoch) bool { return bytes.Equal(e.ID, c.Epoch.ID) }) {
 		return // a repeat
