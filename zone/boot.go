@@ -18,6 +18,8 @@ import (
 const (
 	BootTimeout = 60 * time.Second // for all attempts of one boot, on one leader
 	replanPause = 300 * time.Millisecond
+
+	selectRetries = 2 // of one boot on one leader
 )
 
 // BootOrder is a boot as its caller wants it, checked and resolved.
@@ -185,6 +187,7 @@ type bootRun struct {
 	boot    *state.Boot
 	first   *planned // the plan it came with
 	attempt int      // attempts so far
+	retries int      // selects that were repeated because a zone was silent
 	held    int
 	missing []api.InstanceSpec // not held yet
 	decided bool               // the hold's own entry has decided
@@ -205,9 +208,14 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			plan = r.z.plan(sel, r.z.store.View(), &req)
 			cancel()
 		}
-		r.attempt++
 		offered := min(plan.offered(), want)
-		if r.held+offered < r.boot.Min || offered == 0 {
+		enough := r.held+offered >= r.boot.Min && offered > 0
+		if !enough && r.hopes(plan) {
+			pause(ctx, replanPause)
+			continue
+		}
+		r.attempt++
+		if !enough {
 			reason = fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", r.held+offered, r.boot.Request.Count(), r.boot.Min)
 			return reason, r.short(ctx, plan, want, offered)
 		}
@@ -222,6 +230,19 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 		pause(ctx, replanPause)
 	}
 	return reason, ctx.Err()
+}
+
+// hopes reports whether a select that found too little is worth another try: a
+// zone did not answer, and this has not been tried too often.
+func (r *bootRun) hopes(p *planned) bool {
+	silent := slices.ContainsFunc(p.zones, func(z api.ZoneOutcome) bool {
+		return z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed
+	})
+	if !silent || r.first != nil || r.retries >= selectRetries {
+		return false
+	}
+	r.retries++
+	return true
 }
 
 // hold logs an attempt with everybody who takes part, claims own slots in the

@@ -67,12 +67,13 @@ func TestCase70NoNewSelection(t *testing.T) {
 		req := o.Request()
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
-		asked := [2]int{w.made("select", "root", "mid"), w.made("select", "mid", "leaf")}
+		selects := func() [2]int { return [2]int{w.made("select", "root", "mid"), w.made("select", "mid", "leaf")} }
+		asked := selects()
 		o.Blob = a.Blob
 		b := root.run(o)
 		assert.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Equal(t, 6, b.Counts.Live())
-		assert.Equal(t, asked, [2]int{w.made("select", "root", "mid"), w.made("select", "mid", "leaf")})
+		assert.Equal(t, asked, selects())
 		assert.Zero(t, w.made("hold", "root", "unused"))
 		w.settle()
 	})

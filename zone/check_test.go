@@ -124,7 +124,7 @@ func (m *member) checkBoot(v *state.State, b *state.Boot) {
 	case api.BootActive, api.BootDegraded:
 		assert.GreaterOrEqual(m.w.t, len(made), b.Min, "boot %s made too few", res)
 		assert.LessOrEqual(m.w.t, len(made), b.Request.Count(), "boot %s made too many", res)
-		assert.Equal(m.w.t, b.Counts.Live()+b.Counts.Deleted, len(made), "boot %s", res)
+		assert.Len(m.w.t, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)
 	case api.BootFailed, api.BootReleased:
 		assert.False(m.w.t, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)
 	default:

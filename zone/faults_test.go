@@ -129,6 +129,7 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 }
 
 func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
+	t.Helper()
 	w := newWorld(t)
 	three(w)
 	m := w.zones[i]

@@ -115,6 +115,7 @@ func TestParentLostForGood(t *testing.T) {
 }
 
 func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.BootState) {
+	t.Helper()
 	w := newWorld(t)
 	root := w.zone("root", nil, 2)
 	kid := w.zone("kid", root, 2)
@@ -243,7 +244,7 @@ func TestLongSilence(t *testing.T) {
 		for _, i := range gone {
 			kid.delete(i.ID)
 		}
-		kid.until("they are gone", func(v *state.State) bool { return len(kid.instances("b")) == 0 && kid.used() == 0 })
+		kid.until("they are gone", func(*state.State) bool { return len(kid.instances("b")) == 0 && kid.used() == 0 })
 		time.Sleep(pruneAfter + 5*pruneEvery)
 		w.mu.Lock()
 		w.cut["root>kid"] = false

@@ -30,6 +30,7 @@ func TestRandomFaults(t *testing.T) {
 }
 
 func randomLife(t *testing.T, dice *rand.Rand) {
+	t.Helper()
 	w := newWorld(t)
 	root := w.zone("root", nil, 2)
 	mid := w.zone("mid", root, 1, 2)

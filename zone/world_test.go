@@ -58,6 +58,7 @@ type member struct {
 // newWorld returns a world without zones. It ends with the test, when everything
 // that it started has stopped.
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w := &world{
 		t: t, ctx: ctx, stop: stop, calls: map[call]int{}, cut: map[string]bool{},
@@ -235,11 +236,11 @@ func (m *member) run(o *BootOrder) *state.Boot {
 }
 
 // propose makes a user's command last.
-func (m *member) propose(make func(command.Stamp) command.Command) {
+func (m *member) propose(at func(command.Stamp) command.Command) {
 	m.w.t.Helper()
 	require.NoError(m.w.t, m.w.retry(func() error {
 		z := m.lead()
-		_, err := z.Propose(m.w.ctx, make(z.Stamp()))
+		_, err := z.Propose(m.w.ctx, at(z.Stamp()))
 		return err
 	}))
 }
@@ -305,6 +306,7 @@ const (
 )
 
 func newLog(t *testing.T, name string) *log {
+	t.Helper()
 	l := &log{t: t, name: name, state: state.New(), next: make(chan struct{}), kinds: map[command.Kind]int{}}
 	l.view = l.state.Clone()
 	return l
