@@ -236,11 +236,11 @@ func (m *member) run(o *BootOrder) *state.Boot {
 }
 
 // propose makes a user's command last.
-func (m *member) propose(at func(command.Stamp) command.Command) {
+func (m *member) propose(compose func(command.Stamp) command.Command) {
 	m.w.t.Helper()
 	require.NoError(m.w.t, m.w.retry(func() error {
 		z := m.lead()
-		_, err := z.Propose(m.w.ctx, at(z.Stamp()))
+		_, err := z.Propose(m.w.ctx, compose(z.Stamp()))
 		return err
 	}))
 }
