@@ -47,12 +47,12 @@ func TestParseTokenRefusesInOneWay(t *testing.T) {
 	}
 }
 
-func newTestJoinToken(t testing.TB, kind api.JoinKind, addresses ...string) (JoinToken, string) {
-	t.Helper()
+func newTestJoinToken(tb testing.TB, kind api.JoinKind, addresses ...string) (JoinToken, string) {
+	tb.Helper()
 	token, err := NewJoinToken(kind, "zone-a", addresses, PinOf([]byte("certificate")))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	text, err := token.Text()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return token, text.Reveal()
 }
 

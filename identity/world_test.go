@@ -24,24 +24,24 @@ var testNow = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 func testClock() time.Time { return testNow }
 
-func newTestCA(t testing.TB, zone api.ZoneID) *CA {
-	t.Helper()
+func newTestCA(tb testing.TB, zone api.ZoneID) *CA {
+	tb.Helper()
 	ca, err := NewCA(zone, testNow)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return ca
 }
 
-func newTestKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newTestKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := NewKey()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return key
 }
 
 // credentials are issued as they should be.
-func credentials(t testing.TB, ca *CA, role Role, id string) *Credentials {
-	t.Helper()
-	key := newTestKey(t)
+func credentials(tb testing.TB, ca *CA, role Role, id string) *Credentials {
+	tb.Helper()
+	key := newTestKey(tb)
 	var der []byte
 	var err error
 	if role == RoleAPI {
@@ -49,21 +49,21 @@ func credentials(t testing.TB, ca *CA, role Role, id string) *Credentials {
 	} else {
 		der, err = ca.Issue(Subject{ca.Zone(), role, id}, &key.PublicKey, testNow, LeafTTL)
 	}
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	c, err := NewCredentials(key, der, ca.CertDER())
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 
 // forged is a node's certificate that edit has changed before ca signed it,
 // which CA.Issue would never do.
-func forged(t testing.TB, ca *CA, edit func(*x509.Certificate)) *Credentials {
-	t.Helper()
-	return forgedKey(t, ca, newTestKey(t), edit)
+func forged(tb testing.TB, ca *CA, edit func(*x509.Certificate)) *Credentials {
+	tb.Helper()
+	return forgedKey(tb, ca, newTestKey(tb), edit)
 }
 
-func forgedKey(t testing.TB, ca *CA, key crypto.Signer, edit func(*x509.Certificate)) *Credentials {
-	t.Helper()
+func forgedKey(tb testing.TB, ca *CA, key crypto.Signer, edit func(*x509.Certificate)) *Credentials {
+	tb.Helper()
 	c := &x509.Certificate{
 		URIs:        []*url.URL{{Scheme: "berth", Host: string(ca.zone), Path: "/node/n1"}},
 		NotBefore:   testNow.Add(-time.Hour),
@@ -73,14 +73,14 @@ func forgedKey(t testing.TB, ca *CA, key crypto.Signer, edit func(*x509.Certific
 	}
 	edit(c)
 	der, err := x509.CreateCertificate(rand.Reader, c, ca.cert, key.Public(), ca.key)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return &Credentials{Cert: tls.Certificate{Certificate: [][]byte{der, ca.CertDER()}, PrivateKey: key}}
 }
 
 // forgedCA is a zone's authority that edit has changed before it signed itself.
-func forgedCA(t testing.TB, zone api.ZoneID, edit func(*x509.Certificate)) *CA {
-	t.Helper()
-	key := newTestKey(t)
+func forgedCA(tb testing.TB, zone api.ZoneID, edit func(*x509.Certificate)) *CA {
+	tb.Helper()
+	key := newTestKey(tb)
 	c := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: CAName},
 		URIs:      []*url.URL{{Scheme: "berth", Host: string(zone)}},
@@ -89,9 +89,9 @@ func forgedCA(t testing.TB, zone api.ZoneID, edit func(*x509.Certificate)) *CA {
 	}
 	edit(c)
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return &CA{zone: zone, cert: cert, key: key}
 }
 

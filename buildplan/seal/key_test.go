@@ -34,7 +34,7 @@ func TestKeyHidesItsSecret(t *testing.T) {
 	assert.Contains(t, log, "key("+hex.EncodeToString(k.Epoch[:])+")")
 	assert.NotContains(t, log, hex.EncodeToString(k.Secret[:3]))
 	assert.NotContains(t, log, strings.ToLower(base64.StdEncoding.EncodeToString(k.Secret[:6])))
-	assert.NotContains(t, log, strings.Trim(fmt.Sprint(k.Secret[:3]), "[]"))
+	assert.NotContains(t, log, fmt.Sprintf("%d %d %d", k.Secret[0], k.Secret[1], k.Secret[2]))
 	assert.NotContains(t, out.String(), string(k.Secret[:3]))
 }
 

@@ -83,12 +83,12 @@ type wrapVector struct {
 	Nonce, Plaintext, Wrapped hexBytes
 }
 
-func loadVectors(t testing.TB) vectors {
-	t.Helper()
+func loadVectors(tb testing.TB) vectors {
+	tb.Helper()
 	b, err := os.ReadFile("testdata/vectors.json")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var v vectors
-	require.NoError(t, json.Unmarshal(b, &v))
+	require.NoError(tb, json.Unmarshal(b, &v))
 	return v
 }
 
@@ -158,12 +158,12 @@ func (r refusedVector) spoil(blob []byte) []byte {
 
 // assertRefused fails t unless blob is refused, with the one code and the one
 // sentence and with reason for the audit log alone.
-func assertRefused(t testing.TB, reason Reason, r Keyring, ctx Context, blob []byte) {
-	t.Helper()
+func assertRefused(tb testing.TB, reason Reason, r Keyring, ctx Context, blob []byte) {
+	tb.Helper()
 	plaintext, err := r.Open(ctx, blob)
-	require.Error(t, err)
-	assert.Nil(t, plaintext)
-	assert.Equal(t, &api.Error{Code: api.CodePlanRefused, Msg: RefusedMessage, Err: reason}, err)
+	require.Error(tb, err)
+	assert.Nil(tb, plaintext)
+	assert.Equal(tb, &api.Error{Code: api.CodePlanRefused, Msg: RefusedMessage, Err: reason}, err)
 }
 
 func TestDerivedVectors(t *testing.T) {
