@@ -3,6 +3,7 @@ package gossip
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func TestBookIsLimited(t *testing.T) {
 	long := strings.Repeat("x", endpointMaxBytes)
 	list := []string{"", long, long + "x"}
 	for i := range EndpointsMax {
-		list = append(list, fmt.Sprint(i))
+		list = append(list, strconv.Itoa(i))
 	}
 	b.refresh(list)
 	assert.Len(t, b.places, EndpointsMax)
@@ -132,14 +133,14 @@ func TestRosterAdmits(t *testing.T) {
 	for what, change := range cases {
 		n := knownNode(name)
 		change(n)
-		assert.Error(t, r.NotifyAlive(n), what)
+		require.Error(t, r.NotifyAlive(n), what)
 	}
 	n := knownNode(name)
 	n.Meta = append(n.Meta, make([]byte, metaMaxBytes-1)...)
 	require.NoError(t, r.NotifyAlive(n), "meta at the limit")
 
 	for i := range MembersMax {
-		n := knownNode(SyntheticName("zone", fmt.Sprint(i)))
+		n := knownNode(SyntheticName("zone", strconv.Itoa(i)))
 		require.NoError(t, r.NotifyAlive(n))
 		r.NotifyJoin(n)
 		r.NotifyUpdate(n)

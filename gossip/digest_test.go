@@ -40,7 +40,7 @@ func TestDigestSizeIsLimited(t *testing.T) {
 	_, err = decodeDigest(raw)
 	require.NoError(t, err)
 	_, err = encodeDigest(*sized(t, DigestMaxBytes+1))
-	assert.ErrorIs(t, err, errTooLarge)
+	require.ErrorIs(t, err, errTooLarge)
 	raw, err = codec.Marshal(sized(t, DigestMaxBytes+1))
 	require.NoError(t, err)
 	_, err = decodeDigest(raw)

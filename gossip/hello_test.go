@@ -89,7 +89,7 @@ func TestReadHelloDoesNotWaitForEver(t *testing.T) {
 
 func TestSyntheticNames(t *testing.T) {
 	a := SyntheticName("zone", "ab", "c")
-	assert.NoError(t, checkName(a))
+	require.NoError(t, checkName(a))
 	assert.Equal(t, a, SyntheticName("zone", "ab", "c"))
 	assert.NotEqual(t, a, SyntheticName("zone", "a", "bc"), "parts do not run together")
 	assert.NotEqual(t, a, SyntheticName("link", "ab", "c"), "each pool has its own")

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"strings"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +27,7 @@ func endpoints(n int) []string {
 
 func TestMembersAndDigestsConverge(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 10} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				at := endpoints(n)
 				nodes := make([]*node, n)
@@ -138,7 +138,7 @@ func TestPartitionHeals(t *testing.T) {
 				at := endpoints(5)
 				var nodes []*node
 				for i, e := range at {
-					nodes = append(nodes, w.start(e, fmt.Sprint(i), at, nil))
+					nodes = append(nodes, w.start(e, strconv.Itoa(i), at, nil))
 				}
 				nodes[0].say(digestOf("z1", 1))
 				pass(20 * time.Second)
@@ -391,9 +391,9 @@ func TestNothingInternalIsWritten(t *testing.T) {
 			assert.False(t, bytes.Contains(all, []byte(canary)), "%q was written", canary)
 		}
 		for i := 40001; i <= 40004; i++ { // ports, as text and as two bytes after an address
-			assert.NotContains(t, string(all), fmt.Sprint(i))
+			assert.NotContains(t, string(all), strconv.Itoa(i))
 		}
-		assert.True(t, strings.Contains(string(all), nodes[0].cfg.Self), "the tape is real")
+		assert.Contains(t, string(all), nodes[0].cfg.Self, "the tape is real")
 	})
 }
 

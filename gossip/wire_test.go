@@ -28,7 +28,7 @@ func TestFramesAreLimited(t *testing.T) {
 		if ok {
 			assert.Len(t, got, size)
 		} else {
-			assert.ErrorIs(t, err, errFrameSize)
+			require.ErrorIs(t, err, errFrameSize)
 		}
 	}
 	_, err := readFrame(bytes.NewReader(nil), frameMaxBytes)
@@ -202,7 +202,7 @@ func TestConnsAreLimited(t *testing.T) {
 	}
 	extra, _ := net.Pipe()
 	assert.False(t, tr.keep(extra))
-	assert.ErrorIs(t, extra.SetDeadline(time.Now()), io.ErrClosedPipe)
+	require.ErrorIs(t, extra.SetDeadline(time.Now()), io.ErrClosedPipe)
 	tr.drop(last)
 	extra, _ = net.Pipe()
 	assert.True(t, tr.keep(extra))

@@ -27,12 +27,11 @@ type world struct {
 	t    *testing.T
 	work sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	nodes  map[string]*node
-	cuts   map[[2]string]cut
-	pipes  map[*wire][2]string
-	taped  bytes.Buffer // every byte that anybody wrote
-	bodies [][]byte
+	mu    sync.Mutex // guards what follows
+	nodes map[string]*node
+	cuts  map[[2]string]cut
+	pipes map[*wire][2]string
+	taped bytes.Buffer // every byte that anybody wrote
 }
 
 // cut is what happens to what two endpoints send each other.
@@ -44,6 +43,7 @@ const (
 )
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	return &world{t: t, nodes: map[string]*node{}, cuts: map[[2]string]cut{}, pipes: map[*wire][2]string{}}
 }
 
