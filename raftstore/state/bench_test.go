@@ -20,6 +20,7 @@ func BenchmarkEncodeHold(b *testing.B) {
 }
 
 func benchmarkEncode(b *testing.B, c command.Command) {
+	b.Helper()
 	b.ReportAllocs()
 	size := 0
 	for b.Loop() {
@@ -72,6 +73,7 @@ func BenchmarkBoot(b *testing.B) {
 }
 
 func large(b *testing.B) *State {
+	b.Helper()
 	s := New()
 	s.Apply(1, initial())
 	const instances, hosts = 100_000, 1000

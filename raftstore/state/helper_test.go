@@ -30,6 +30,7 @@ type world struct {
 
 // newWorld returns an initialised zone without hosts.
 func newWorld(tb testing.TB) *world {
+	tb.Helper()
 	w := &world{tb: tb, s: New(), now: start}
 	w.ok(initial())
 	return w

@@ -37,6 +37,7 @@ func TestConversations(t *testing.T) {
 }
 
 func (w *world) play(t *testing.T, c script.Command) (string, error) {
+	t.Helper()
 	switch c.Name {
 	case "wait":
 		w.now += api.Instant(c.Int(t, 0))
@@ -68,6 +69,7 @@ func (w *world) play(t *testing.T, c script.Command) (string, error) {
 }
 
 func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
+	t.Helper()
 	id, st := c.Arg(0), w.stamp()
 	v := func(key string) string { s, _ := c.Value(key); return s }
 	has := func(word string) bool { return slices.Contains(c.Args, word) }
@@ -124,6 +126,7 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 
 // parseHold reads: hold ID BOOT host:id,id ... part:LINK:id,id ... spare=host,host.
 func (w *world) parseHold(t *testing.T, c script.Command, st command.Stamp) command.Hold {
+	t.Helper()
 	h := hold(st, c.Arg(0), c.Arg(1), nil)
 	for _, a := range c.Args[2:] {
 		switch words := strings.Split(a, ":"); {
@@ -160,6 +163,7 @@ func list(s string) []string {
 }
 
 func (w *world) show(t *testing.T, c script.Command) (string, error) {
+	t.Helper()
 	id := c.Arg(1)
 	switch c.Arg(0) {
 	case "host":

@@ -20,6 +20,7 @@ import (
 
 // busy returns a state with a record in every table.
 func busy(tb testing.TB) *world {
+	tb.Helper()
 	w := newWorld(tb)
 	w.host("h1", 9)
 	w.link("up", api.LinkParent)
@@ -73,7 +74,7 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	var other bytes.Buffer
 	require.NoError(t, codec.NewEncoder(&other).Encode(header{Version: snapshotVersion + 1}))
 	_, err := Load(&other)
-	assert.ErrorContains(t, err, "version 2 is unknown")
+	require.ErrorContains(t, err, "version 2 is unknown")
 	_, err = Load(strings.NewReader("\xa1\x18\x63\x01"))
 	assert.Error(t, err, "a field that nobody knows")
 }
@@ -176,7 +177,7 @@ func TestClonesAreReadBesideTheWriter(t *testing.T) {
 		readers.Go(func() {
 			for range 20 {
 				var b bytes.Buffer
-				assert.NoError(t, v.Save(&b))
+				require.NoError(t, v.Save(&b))
 				assert.Equal(t, want, b.String())
 				v.HostsPage(Page{Limit: 10})
 				v.Hosts().Totals()
