@@ -64,7 +64,7 @@ func (w *World) end() {
 		}
 		seen = append(seen, p.log)
 		text, err := os.ReadFile(p.log)
-		assert.NoError(w.t, err)
+		assert.NoError(w.t, err) //nolint:testifylint // the other logs are read all the same
 		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 			assert.False(w.t, bytes.Contains(text, []byte(bad)), "%s: its log has %q", p.log, bad)
 		}
@@ -139,7 +139,7 @@ func (w *World) Start(name string, args ...string) *Proc {
 	require.NoError(w.t, err)
 	defer func() { _ = f.Close() }() // the process has its own
 	// Not CommandContext: the world ends it, and tests kill it before that.
-	p.cmd = exec.Command(w.bin, args...) //nolint:noctx // see above
+	p.cmd = exec.Command(w.bin, args...)
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.environment(), f, f
 	// It ends with this process even if that is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -50,6 +50,7 @@ func TestRejections(t *testing.T) {
 }
 
 func rejectTokens(t *testing.T, z, stranger *Zone) {
+	t.Helper()
 	n := z.Nodes[0]
 	ctx := t.Context()
 	for name, token := range map[string]string{
@@ -106,6 +107,7 @@ func statusOf(err error) int {
 }
 
 func rejectCertificates(t *testing.T, n *NodeProc, a *AgentProc, stranger *NodeProc) {
+	t.Helper()
 	load := func(dir string, role identity.Role) *identity.Credentials {
 		c, err := identity.LoadDir(dir, role)
 		require.NoError(t, err)
@@ -146,9 +148,9 @@ func rejectCertificates(t *testing.T, n *NodeProc, a *AgentProc, stranger *NodeP
 	} {
 		err := admitted(t, c.at, c.alpn, c.show)
 		if c.admits {
-			assert.NoError(t, err, c.what)
+			require.NoError(t, err, c.what)
 		} else {
-			assert.Error(t, err, c.what)
+			require.Error(t, err, c.what)
 		}
 	}
 	enrolWithoutToken(t, n, foreign)
@@ -212,7 +214,7 @@ func enrolWithoutToken(t *testing.T, n *NodeProc, show *identity.Credentials) {
 		_, err := client.Enrol(t.Context(), rt, time.Now, []string{n.At.Gateway}, &api.Enrolment{
 			Token: token, Zone: show.Subject.Zone, Name: "x", Endpoints: []string{"127.0.0.1:1"}, CA: show.CA.Raw, KeyCheck: []byte("x"),
 		})
-		assert.Error(t, err)
+		require.Error(t, err)
 	}
 	zones, err := z.Admin().Zones(t.Context(), client.ListOptions{})
 	require.NoError(t, err)
@@ -224,6 +226,7 @@ func ptr[T any](v T) *T { return &v }
 // shrugOff sends nonsense to every listener, keeps connections open that say
 // nothing, and expects the node to serve on meanwhile.
 func shrugOff(t *testing.T, n *NodeProc) {
+	t.Helper()
 	dice := rand.New(rand.NewPCG(1, 2))
 	var silent []net.Conn
 	dial := func(addr string) net.Conn {

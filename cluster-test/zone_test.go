@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -122,7 +123,7 @@ func (n *NodeProc) Start(more ...string) {
 	z := n.zone
 	z.t.Helper()
 	launch := func() {
-		n.proc.Store(z.World.Start(z.Name+"-"+string(n.ID), append([]string{"node", "--dir", n.Dir}, more...)...))
+		n.proc.Store(z.World.Start(z.Name+"-"+string(n.ID), append([]string{"node", "--dir", n.Dir}, more...)...)) //nolint:staticcheck // a zone cannot start
 	}
 	launch()
 	within(z.t, startTimeout, string(n.ID)+" of "+z.Name+" listens", func(ctx context.Context) error {
@@ -312,7 +313,7 @@ type AgentProc struct {
 // FakeAgent runs an agent of so many simulated hosts with so much memory each.
 func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
 	z.t.Helper()
-	return z.agent(name, hosts, "--driver", "fake", "--hosts", fmt.Sprint(hosts), "--prefix", z.Name+"-"+name,
+	return z.agent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
 		"--shape", fmt.Sprintf("memory_mb=%d", memoryMB))
 }
 
@@ -348,7 +349,7 @@ func (z *Zone) agent(name string, hosts int, args ...string) *AgentProc {
 // Start starts the agent from its directory.
 func (a *AgentProc) Start() {
 	a.zone.t.Helper()
-	a.Proc = a.zone.World.Start(a.zone.Name+"-"+a.Name, a.args...)
+	a.Proc = a.zone.World.Start(a.zone.Name+"-"+a.Name, a.args...) //nolint:staticcheck // a zone cannot start
 }
 
 // Instances returns the processes that run in the agent's folders.

@@ -46,8 +46,12 @@ func TestValues(t *testing.T) {
 
 func TestNewNamesEverythingThatIsWrong(t *testing.T) {
 	_, err := costs.New([]api.CostWeight{
-		{Name: "luck", Weight: 1}, {Name: costs.Spread, Weight: 1001}, {Name: "moon", Weight: 1},
-		{Name: costs.Constant, Weight: 1}, {Name: costs.Constant, Weight: 1}, {Name: costs.FillFirst, Weight: -1001},
+		{Name: "luck", Weight: 1},
+		{Name: costs.Spread, Weight: 1001},
+		{Name: "moon", Weight: 1},
+		{Name: costs.Constant, Weight: 1},
+		{Name: costs.Constant, Weight: 1},
+		{Name: costs.FillFirst, Weight: -1001},
 	})
 	require.Error(t, err)
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))

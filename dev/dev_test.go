@@ -232,7 +232,7 @@ func TestSpecLimits(t *testing.T) {
 	} {
 		err := c.spec.Validate()
 		if c.ok {
-			assert.NoError(t, err, c.name)
+			require.NoError(t, err, c.name)
 			continue
 		}
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), c.name)

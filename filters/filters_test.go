@@ -3,6 +3,7 @@ package filters_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -137,7 +138,7 @@ func TestRunAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var specs []capacity.Spec
 		for i := range rapid.IntRange(0, 80).Draw(t, "hosts") {
-			s := spec(fmt.Sprint(i), rapid.Int64Range(0, 4).Draw(t, "memory"), 1)
+			s := spec(strconv.Itoa(i), rapid.Int64Range(0, 4).Draw(t, "memory"), 1)
 			s.Up, s.Enabled = rapid.Bool().Draw(t, "up"), rapid.Bool().Draw(t, "enabled")
 			s.NeedsCommand = rapid.Bool().Draw(t, "needs")
 			s.Pool = rapid.SampledFrom([]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}).Draw(t, "pool")

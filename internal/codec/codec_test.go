@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var v record
-			assert.Error(t, Unmarshal([]byte(c.in), &v))
+			require.Error(t, Unmarshal([]byte(c.in), &v))
 			if c.more {
 				return // a stream goes on
 			}
@@ -78,14 +78,14 @@ func TestItemsLimit(t *testing.T) {
 	require.NoError(t, Unmarshal(array(ItemsMax), &v))
 	assert.Len(t, v, ItemsMax)
 	var elements *cbor.MaxArrayElementsError
-	assert.ErrorAs(t, Unmarshal(array(ItemsMax+1), &v), &elements)
+	require.ErrorAs(t, Unmarshal(array(ItemsMax+1), &v), &elements)
 
 	pairs := func(n uint32) []byte { // the head alone: pairs are counted before they are read
 		return []byte{0xba, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 	}
 	var m map[int]int
 	var limit *cbor.MaxMapPairsError
-	assert.ErrorIs(t, Unmarshal(pairs(ItemsMax), &m), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, Unmarshal(pairs(ItemsMax), &m), io.ErrUnexpectedEOF)
 	assert.ErrorAs(t, Unmarshal(pairs(ItemsMax+1), &m), &limit)
 }
 
@@ -119,7 +119,7 @@ func TestNumbersAreShort(t *testing.T) {
 
 func TestMarshalRefusesWhatHasNoForm(t *testing.T) {
 	_, err := Marshal(make(chan int))
-	assert.ErrorContains(t, err, "encoding chan int")
+	require.ErrorContains(t, err, "encoding chan int")
 	assert.ErrorContains(t, NewEncoder(io.Discard).Encode(func() {}), "encoding func()")
 }
 
