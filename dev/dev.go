@@ -228,7 +228,7 @@ func (z *Zone) leader() *node.Node {
 
 // startNode opens a node and runs it until ctx or its own stop ends it.
 func (f *Federation) startNode(ctx context.Context, p *Process) error {
-	n, err := node.Open(p.opts)
+	n, err := node.Open(p.opts) //nolint:contextcheck // it only opens; Run has the context
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func ParseJoinToken(text string) (JoinToken, error) {
 		return malformed(err)
 	}
 	var b joinBody
-	if err := codec.Unmarshal(raw, &b); err != nil {
+	if err = codec.Unmarshal(raw, &b); err != nil {
 		return malformed(err)
 	}
 	if len(b.CA) != len(Pin{}) {

@@ -72,10 +72,10 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := ownCertificates(o, ca); err != nil {
+	if err = ownCertificates(o, ca); err != nil {
 		return "", err
 	}
-	if err := writeFile(filepath.Join(o.Dir, fileKEK), kek[:]); err != nil {
+	if err = writeFile(filepath.Join(o.Dir, fileKEK), kek[:]); err != nil {
 		return "", err
 	}
 	b, err := command.Encode(*first)
@@ -212,7 +212,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(o.Dir, fileKEK), a.KEK); err != nil {
+	if err = writeFile(filepath.Join(o.Dir, fileKEK), a.KEK); err != nil {
 		return err
 	}
 	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}

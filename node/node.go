@@ -278,7 +278,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 	})
 	doors.Wait()
-	n.abdicate()
+	n.abdicate() //nolint:contextcheck // ctx is over
 	err := n.store.Close()
 	stopCore()
 	base.Wait()
