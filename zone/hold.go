@@ -59,12 +59,40 @@ func (z *Zone) take(ctx context.Context, parent *api.Link, r *api.HoldRequest, l
 	return res.Hold, err
 }
 
+// instanceNameMaxBytes bounds the name of an instance: that of its boot, a dash
+// and a number.
+const instanceNameMaxBytes = api.NameMaxBytes + 8
+
+// checkRequest refuses a request that no caller of Berth makes. Names go into
+// composite keys, so what a name may be is checked at every door.
+func checkRequest(r *api.Request) error {
+	for _, f := range []struct{ name, v string }{
+		{"project_id", string(r.Project)}, {"reservation_id", string(r.Reservation)},
+	} {
+		if err := api.CheckName(f.name, f.v); err != nil {
+			return err
+		}
+	}
+	for _, g := range r.Groups {
+		if g.Flavor != "" && !api.ValidName(string(g.Flavor)) {
+			return api.CheckName("flavor", string(g.Flavor))
+		}
+	}
+	if r.User != "" && !api.ValidName(string(r.User)) {
+		return api.CheckName("user_id", string(r.User))
+	}
+	return r.Validate()
+}
+
 // checkHold refuses a malformed hold before anything is opened.
 func checkHold(r *api.HoldRequest) error {
-	if err := r.Request.Validate(); err != nil {
+	if err := checkRequest(&r.Request); err != nil {
 		return err
 	}
-	if r.ID == "" || len(r.ID) > api.NameMaxBytes || r.Attempt < 1 || r.Attempt > api.AttemptsMax {
+	if err := api.CheckPairs("metadata", r.Metadata, api.MetadataMax); err != nil {
+		return err
+	}
+	if !api.ValidName(string(r.ID)) || r.Attempt < 1 || r.Attempt > api.AttemptsMax {
 		return api.Errorf(api.CodeInvalid, "a hold needs an id and an attempt from 1 to %d", api.AttemptsMax)
 	}
 	if len(r.Instances) != len(r.Request.Groups) {
@@ -73,8 +101,11 @@ func checkHold(r *api.HoldRequest) error {
 	seen := map[api.InstanceID]bool{}
 	for _, g := range r.Instances {
 		for _, i := range g {
-			if i.ID == "" || len(i.ID) > api.NameMaxBytes || seen[i.ID] {
-				return api.Errorf(api.CodeInvalid, "instance ids must be distinct and 1 to %d bytes", api.NameMaxBytes)
+			if !api.ValidName(string(i.ID)) || seen[i.ID] {
+				return api.Errorf(api.CodeInvalid, "instance ids must be distinct and 1 to %d characters", api.NameMaxBytes)
+			}
+			if len(i.Name) > instanceNameMaxBytes {
+				return api.Errorf(api.CodeInvalid, "an instance's name may have at most %d bytes", instanceNameMaxBytes)
 			}
 			seen[i.ID] = true
 		}

@@ -47,7 +47,7 @@ func (p *planned) offered() int {
 // answer for whoever asks: peer is the parent zone, or "" for a caller of this
 // zone's own. It changes nothing, here or below, and any node can answer it.
 func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*api.SelectAnswer, error) {
-	if err := req.Validate(); err != nil {
+	if err := checkRequest(req); err != nil {
 		return nil, err
 	}
 	v := z.store.View()
