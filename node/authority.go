@@ -283,5 +283,8 @@ func (n *Node) Restore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	n.log.Warn("the zone's state was restored from a backup")
+	if _, err := n.zone.Propose(ctx, command.Restored{Stamp: n.zone.Stamp()}); err != nil {
+		return err
+	}
 	return errors.Join(n.announce(ctx), n.forgetRemoved(ctx)) // the other nodes announce themselves
 }

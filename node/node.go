@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"berth/api"
 	"berth/api/client"
 	"berth/buildplan/seal"
@@ -234,7 +236,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer cancel(nil)
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
-	apiListener := n.listeners.api
+	apiListener := netutil.LimitListener(n.listeners.api, connsMax)
 	if !n.opts.Plain {
 		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
 	}

@@ -53,6 +53,7 @@ var doors = map[string][]string{
 	"github.com/tidwall/btree":           {"raftstore/state"},
 	"go.etcd.io/bbolt":                   {"raftstore"},
 	"golang.org/x/crypto":                {"buildplan/seal", "identity"},
+	"golang.org/x/net":                   {"node"},
 	"golang.org/x/sync":                  {"zone", "gossip", "agent", "node", "cmd/berth"},
 	"golang.org/x/sys":                   {"internal/sysinfo", "agent/driver/process"},
 	"golang.org/x/term":                  {"cmd/berth"},

@@ -49,6 +49,7 @@ const (
 	KindInstanceChanges Kind = 28
 	KindInstanceTold    Kind = 29
 	KindPrune           Kind = 30
+	KindRestored        Kind = 31
 )
 
 // version is the version of every body so far.
@@ -141,4 +142,5 @@ var readers = map[Kind]func([]byte) (Command, error){
 	KindInstanceChanges: reader[InstanceChanges],
 	KindInstanceTold:    reader[InstanceTold],
 	KindPrune:           reader[Prune],
+	KindRestored:        reader[Restored],
 }

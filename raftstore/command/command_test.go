@@ -48,10 +48,11 @@ var kinds = []command.Command{
 	command.InstanceChanges{},
 	command.InstanceTold{},
 	command.Prune{},
+	command.Restored{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindPrune)
+const kindMax = int(command.KindRestored)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

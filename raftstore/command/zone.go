@@ -123,6 +123,15 @@ type Prune struct {
 	BeforeAbroad api.Instant `cbor:"4,keyasint"`
 }
 
+// Restored follows a restore from a backup: everybody who follows this zone by
+// log index, agents and the parent, is told everything anew.
+type Restored struct {
+	Stamp
+}
+
+// Kind implements Command.
+func (Restored) Kind() Kind { return KindRestored }
+
 // Kind implements Command.
 func (Init) Kind() Kind { return KindInit }
 

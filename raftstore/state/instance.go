@@ -199,6 +199,20 @@ func (s *State) instanceChanges(c command.InstanceChanges) Result {
 	return Result{}
 }
 
+// restored makes everything news: hosts for their agents, and instances that were
+// made for a parent for that parent, whatever either has read before.
+func (s *State) restored() {
+	for _, h := range s.hosts.Values() {
+		s.touchHost(h.ID)
+	}
+	for _, old := range s.instances.Values() {
+		if old.Origin != "" {
+			i := *old
+			s.putInstance(old, &i)
+		}
+	}
+}
+
 // prune forgets what ended before a time, at most c.Limit of each kind.
 func (s *State) prune(c command.Prune) {
 	for _, i := range firstN(&s.instances, c.Limit, func(i *api.Instance) bool {

@@ -221,6 +221,8 @@ func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per
 		s.instanceTold(c)
 	case command.Prune:
 		s.prune(c)
+	case command.Restored:
+		s.restored()
 	}
 	return Result{}
 }
