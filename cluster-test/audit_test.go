@@ -140,6 +140,9 @@ func (w *World) lives() map[api.InstanceID]life {
 				require.Equal(w.t, l.host, e.Host, "instance %s was on two hosts", e.Instance)
 				switch e.Event {
 				case "running":
+					if w.restored && l.gone { // what a backup brings back runs again
+						l = life{host: l.host}
+					}
 					l.ran++
 				case "gone":
 					l.gone = true

@@ -23,12 +23,13 @@ import (
 
 // World owns everything that one test starts.
 type World struct {
-	t     *testing.T
-	bin   string
-	dir   string // data of nodes and agents
-	logs  string // one file for each process
-	procs []*Proc
-	zones []*Zone
+	restored bool // from a backup: instances that were gone may run again
+	t        *testing.T
+	bin      string
+	dir      string // data of nodes and agents
+	logs     string // one file for each process
+	procs    []*Proc
+	zones    []*Zone
 }
 
 // NewWorld returns an empty world that ends with the test.
