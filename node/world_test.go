@@ -1,0 +1,326 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"berth/api"
+	"berth/identity"
+	"berth/internal/codec"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests; none is meant to come near it.
+const patience = 30 * time.Second
+
+var (
+	quiet = slog.New(slog.DiscardHandler)
+	keyA  = bytes.Repeat([]byte("a"), 32)
+	keyB  = bytes.Repeat([]byte("b"), 32)
+)
+
+func anyPorts() Addresses {
+	const any0 = "127.0.0.1:0"
+	return Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}
+}
+
+// clock is the real one, set forward by as much as a test wants.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time              { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) setForward(by time.Duration) { c.ahead.Add(int64(by)) }
+
+// home is the data directory of a node, and how the node is to run.
+type home struct {
+	t     *testing.T
+	opts  Options
+	clock *clock
+	token string // of the zone's admin; "" for nodes that joined
+}
+
+func homeIn(t *testing.T, dir string) *home {
+	c := &clock{}
+	return &home{t: t, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
+}
+
+// newZone makes the first node of a zone. A zone of one node may elect fast.
+func newZone(t *testing.T, name string, change ...func(*InitOptions)) *home {
+	t.Helper()
+	h := homeIn(t, filepath.Join(t.TempDir(), name))
+	h.opts.Timing = raftstore.Timing{
+		Heartbeat: 100 * time.Millisecond, Election: 100 * time.Millisecond,
+		LeaderLease: 80 * time.Millisecond, Commit: 20 * time.Millisecond,
+	}
+	o := InitOptions{Dir: h.opts.Dir, Name: name, Listen: anyPorts(), Now: time.Now()}
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	h.token, err = Init(o)
+	require.NoError(t, err)
+	h.opts.PlanKey = o.PlanKey
+	return h
+}
+
+func withPlanKey(k []byte) func(*InitOptions) { return func(o *InitOptions) { o.PlanKey = k } }
+
+func (h *home) path(name string) string { return filepath.Join(h.opts.Dir, name) }
+
+// refusedToOpen opens the node and expects that it cannot be.
+func (h *home) refusedToOpen() error {
+	h.t.Helper()
+	_, err := Open(h.opts)
+	require.Error(h.t, err)
+	return err
+}
+
+// running is a node that serves until it is stopped or the test ends.
+type running struct {
+	*Node
+	t     *testing.T
+	home  *home
+	ended <-chan error
+	stop  func() error // a second call returns the same
+}
+
+// start runs the node and waits for nothing.
+func (h *home) start() *running {
+	h.t.Helper()
+	n, err := Open(h.opts)
+	require.NoError(h.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	r := &running{Node: n, t: h.t, home: h, ended: ended}
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	h.t.Cleanup(func() { _ = r.stop() }) // the test looks at what it cares for
+	return r
+}
+
+// run starts the node and waits until it is part of a zone that has a leader.
+func (h *home) run() *running {
+	h.t.Helper()
+	r := h.start()
+	r.becomesReady()
+	return r
+}
+
+func (r *running) becomesReady() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	require.NoError(r.t, r.Ready(ctx))
+}
+
+// again stops the node and runs it once more from its directory.
+func (r *running) again() *running {
+	r.t.Helper()
+	require.NoError(r.t, r.stop())
+	return r.home.run()
+}
+
+// until waits for a state of the zone on this node.
+func (r *running) until(what string, is func(*state.State) bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	for v := r.view(); !is(v); {
+		next, err := r.store.Wait(ctx, v.Index())
+		require.NoError(r.t, err, what)
+		v = next
+	}
+}
+
+// adopt joins a further node to the zone and runs it.
+func (r *running) adopt(id api.NodeID) *running {
+	r.t.Helper()
+	h := r.joined(id)
+	n := h.run()
+	r.until("the zone knows "+string(id), func(v *state.State) bool {
+		_, ok := v.Node(id)
+		return ok
+	})
+	return n
+}
+
+// joined makes the directory of a further node of the zone.
+func (r *running) joined(id api.NodeID) *home {
+	r.t.Helper()
+	token := r.joinToken(api.JoinNode, string(id))
+	h := homeIn(r.t, filepath.Join(r.t.TempDir(), string(id)))
+	h.opts.Plain, h.token, h.opts.Timing = r.opts.Plain, r.home.token, r.opts.Timing
+	require.NoError(r.t, JoinNode(r.t.Context(), JoinOptions{
+		Dir: h.opts.Dir, Token: token, Listen: anyPorts(), Plain: r.opts.Plain, Now: time.Now,
+	}))
+	return h
+}
+
+func (r *running) joinToken(kind api.JoinKind, name string) string {
+	r.t.Helper()
+	token, err := r.JoinToken(r.t.Context(), kind, name, time.Minute)
+	require.NoError(r.t, err)
+	return token
+}
+
+// joinedAgent makes the directory of an agent of the zone.
+func (r *running) joinedAgent(id string) string {
+	r.t.Helper()
+	dir := filepath.Join(r.t.TempDir(), id)
+	_, err := JoinAgent(r.t.Context(), JoinOptions{
+		Dir: dir, Token: r.joinToken(api.JoinAgent, id), Plain: r.opts.Plain, Now: time.Now,
+	})
+	require.NoError(r.t, err)
+	return dir
+}
+
+// threeNodes runs a zone of three, the leader first.
+func threeNodes(t *testing.T, name string) []*running {
+	t.Helper()
+	h := newZone(t, name)
+	h.opts.Timing = raftstore.LAN() // a busy machine must not depose anybody
+	first := h.run()
+	return []*running{first, first.adopt("node-2"), first.adopt("node-3")}
+}
+
+func (r *running) propose(c command.Command) {
+	r.t.Helper()
+	_, err := r.zone.Propose(r.t.Context(), c)
+	require.NoError(r.t, err)
+}
+
+func (r *running) offers(flavor string) {
+	r.t.Helper()
+	r.propose(command.FlavorPut{Stamp: r.zone.Stamp(), Flavor: api.Flavor{
+		ID: api.FlavorID(flavor), Name: flavor, Resources: api.Resources{api.VCPU: 1},
+	}})
+}
+
+// call is one request to the node's public API.
+type call struct {
+	method, path, body string
+	token              string
+	header             map[string]string
+}
+
+// answers makes a call over a connection of its own.
+func (r *running) answers(c call) (status int, said string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), c.method, "http://"+r.Addresses().API+c.path, strings.NewReader(c.body))
+	require.NoError(r.t, err)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	for k, v := range c.header {
+		req.Header.Set(k, v)
+	}
+	return do(r.t, http.DefaultTransport, req)
+}
+
+func do(t *testing.T, rt http.RoundTripper, req *http.Request) (status int, said string) {
+	t.Helper()
+	req.Close = true
+	res, err := rt.RoundTrip(req)
+	require.NoError(t, err)
+	b, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	return res.StatusCode, string(b)
+}
+
+// over makes one call over a TLS configuration. A body that is no text is sent as CBOR.
+func over(t *testing.T, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
+	t.Helper()
+	b, err := codec.Marshal(body)
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+addr+path, bytes.NewReader(b))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", api.MediaCBOR)
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	rt := &http.Transport{DialTLSContext: dialTLS(conf)}
+	defer rt.CloseIdleConnections()
+	return do(t, rt, req)
+}
+
+// certified issues a certificate of this zone without asking for any token.
+func (r *running) certified(role identity.Role, id string) *identity.Credentials {
+	r.t.Helper()
+	ca, err := r.keys.authority(r.view())
+	require.NoError(r.t, err)
+	return issued(r.t, ca, role, id)
+}
+
+func issued(t *testing.T, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
+	t.Helper()
+	key, err := identity.NewKey()
+	require.NoError(t, err)
+	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: id}, key.Public(), time.Now(), identity.LeafTTL)
+	require.NoError(t, err)
+	c, err := identity.NewCredentials(key, der, ca.CertDER())
+	require.NoError(t, err)
+	return c
+}
+
+// dialAs is how somebody with c dials a listener of this node.
+func (r *running) dialAs(c *identity.Credentials, role identity.Role, alpn string) *tls.Config {
+	return identity.ClientTLS(func() *identity.Credentials { return c }, alpn, r.creds.node.CA.Raw,
+		identity.Subject{Zone: r.rec.Zone, Role: role}, time.Now)
+}
+
+// hangsUp expects that the other end closes a connection on which it is only
+// listened to.
+func hangsUp(t *testing.T, c net.Conn) {
+	t.Helper()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	_, err := io.Copy(io.Discard, c)
+	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+func refusedAs(t *testing.T, want api.Code, err error) {
+	t.Helper()
+	require.Error(t, err)
+	assert.Equal(t, want, api.CodeOf(err), "%v", err)
+}
+
+// files returns the names and modes of what is in a directory.
+func files(t *testing.T, dir string) map[string]os.FileMode {
+	t.Helper()
+	out := map[string]os.FileMode{}
+	es, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range es {
+		info, err := e.Info()
+		require.NoError(t, err)
+		out[e.Name()] = info.Mode()
+	}
+	return out
+}
+
+func fromJSON[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &v))
+	return v
+}
