@@ -116,7 +116,7 @@ func (p *pools) follow(ctx context.Context, wg *sync.WaitGroup, v *state.State) 
 
 func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 	n := p.n
-	digest := n.digest.get
+	digest := func() *api.Digest { return n.digest.to(n.view().Link(l.ID)) }
 	if l.Role == api.LinkChild {
 		digest = n.digest.bare // a child learns nothing of its siblings
 	}
@@ -217,6 +217,18 @@ func (d *digestCache) get() *api.Digest {
 		d.last, d.at = d.make(), d.now()
 	}
 	return d.last
+}
+
+// to is what the parent at the other end of a link is told: it need not ask a
+// zone that has paused the link.
+func (d *digestCache) to(l *api.Link, linked bool) *api.Digest {
+	full := d.get()
+	if full == nil || !linked || l.State != api.LinkPaused {
+		return full
+	}
+	paused := *full
+	paused.Paused = true
+	return &paused
 }
 
 // bare says that the zone is there, and nothing else.
