@@ -140,6 +140,12 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 	if identity.PinOf(back.CA) != t.CA || back.Zone != t.Zone {
 		return nil, api.Errorf(api.CodeInternal, "the parent answered for another zone")
 	}
+	if err = checkEnrolment(back); err == nil {
+		err = api.CheckName("link", string(back.Link))
+	}
+	if err != nil || back.Link == zonePool { // a pool of gossip is called after it
+		return nil, api.Wrap(api.CodeInternal, "node.Link", "the parent's answer cannot be used", err)
+	}
 	res, err := n.zone.Propose(ctx, command.LinkPut{Stamp: n.zone.Stamp(), Link: api.Link{
 		ID: back.Link, Name: name, Role: api.LinkParent, Zone: back.Zone, Endpoints: back.Endpoints, CA: back.CA,
 		Scale: 1, State: api.LinkActive,
