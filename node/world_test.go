@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -29,7 +29,15 @@ import (
 	"berth/raftstore/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets many tests run at once, also on a small machine: they wait for
+// elections and farewells most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of these tests; none is meant to come near it.
 const patience = 30 * time.Second
@@ -109,7 +117,7 @@ func (h *home) start() *running {
 	h.t.Helper()
 	n, err := Open(h.opts)
 	require.NoError(h.t, err)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(h.t.Context()) // all nodes of a test end at once
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	r := &running{Node: n, t: h.t, home: h, ended: ended}
@@ -317,10 +325,4 @@ func files(t *testing.T, dir string) map[string]os.FileMode {
 		out[e.Name()] = info.Mode()
 	}
 	return out
-}
-
-func fromJSON[T any](t *testing.T, text string) (v T) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(text), &v))
-	return v
 }

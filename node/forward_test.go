@@ -1,0 +1,137 @@
+package node
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/identity"
+	"berth/raftstore/state"
+)
+
+// forged are the headers between nodes as somebody outside would write them, to
+// pass for another zone.
+func forged(door string, as *running) map[string]string {
+	return map[string]string{headerDoor: door, headerPeer: peerText(as)}
+}
+
+func peerText(of *running) string {
+	pin := identity.PinOf(of.creds.node.CA.Raw)
+	return string(of.rec.Zone) + "/" + hex.EncodeToString(pin[:])
+}
+
+// TestFollowersPassRequestsOn: to the leader and back, with headers that nobody
+// outside can forge, on the public API and on the gateway.
+func TestFollowersPassRequestsOn(t *testing.T) {
+	t.Parallel()
+	zone := threeNodes(t, "p")
+	leader, follower := zone[0], zone[1]
+	child, other := newZone(t, "c").run(), newZone(t, "o").run()
+	admin := leader.home.token
+	require.False(t, follower.Leads())
+
+	t.Run("a write is seen where it was made", func(t *testing.T) {
+		for i := range 10 {
+			name := fmt.Sprint("flavor-", i)
+			status, said := follower.answers(call{
+				method: http.MethodPost, path: "/flavors", token: admin, header: forged(doorGateway, leader),
+				body: fmt.Sprintf(`{"flavor": {"name": %q, "vcpus": 1, "ram": 1, "disk": 1}}`, name),
+			})
+			require.Equal(t, http.StatusCreated, status, said)
+			status, said = follower.answers(call{method: http.MethodGet, path: "/flavors", token: admin})
+			require.Equal(t, http.StatusOK, status)
+			require.Contains(t, said, name)
+		}
+	})
+	t.Run("forged headers stand for no token", func(t *testing.T) {
+		for _, r := range zone {
+			for _, path := range []string{"/operator/transfer", "/operator/join-tokens"} {
+				status, _ := r.answers(call{method: http.MethodPost, path: path, header: forged(doorAPI, leader)})
+				assert.Equal(t, http.StatusUnauthorized, status, path)
+			}
+		}
+	})
+	t.Run("enrolment at a follower", func(t *testing.T) {
+		token := leader.linkToken("c")
+		conf := identity.PinTLS(other.gatewayCredentials, api.ALPNEnrol, identity.PinOf(leader.creds.node.CA.Raw),
+			identity.Subject{Zone: leader.rec.Zone, Role: identity.RoleGateway}, other.now)
+		for _, r := range zone {
+			status, said := over(t, conf, r.Addresses().Gateway, http.MethodPost, "/links/enrol", child.enrolment(token), forged(doorEnrol, child))
+			assert.Equal(t, http.StatusForbidden, status, said)
+		}
+		_, err := child.Link(t.Context(), altered(t, token, func(j *identity.JoinToken) {
+			j.Addresses = []string{follower.Addresses().Gateway}
+		}), "parent")
+		require.NoError(t, err)
+		assert.Len(t, leader.linkTo(child).Endpoints, 1)
+		assert.Len(t, child.linkTo(leader).Endpoints, 3)
+	})
+	t.Run("the gateway of a follower", func(t *testing.T) {
+		follower.until("the link is known", func(v *state.State) bool { return len(v.Links()) == 1 })
+		l := *child.linkTo(leader)
+		l.Endpoints = []string{follower.Addresses().Gateway}
+		d, err := child.peers.Decision(t.Context(), &l, "hold-1")
+		require.NoError(t, err, "only the leader may answer it")
+		assert.Equal(t, api.DecisionAbort, d)
+	})
+	t.Run("a zone is who its certificate says", func(t *testing.T) {
+		other.isBelow(leader)
+		for _, r := range zone { // a child may not do what a parent may, whoever it says it is
+			r.until("both links are known", func(v *state.State) bool { return len(v.Links()) == 2 })
+			status, said := over(t, other.toZone(other.linkTo(leader), api.ALPNHTTP), r.Addresses().Gateway,
+				http.MethodGet, "/zones/changes?after=0&wait=0s", nil, forged(doorAPI, leader))
+			assert.Equal(t, http.StatusForbidden, status, said)
+		}
+	})
+	t.Run("another node's leader", func(t *testing.T) {
+		addr, self := follower.leaderAgentAddr()
+		assert.Equal(t, leader.Addresses().Agent, addr)
+		assert.False(t, self)
+		_, self = leader.leaderAgentAddr()
+		assert.True(t, self)
+	})
+}
+
+// TestNodesAloneUseTheHeaders: what they are for works on the node listener, and
+// a door that does not exist is refused.
+func TestNodesAloneUseTheHeaders(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	conf := r.dialAs(r.certified(identity.RoleNode, "node-2"), identity.RoleNode, api.ALPNHTTP)
+	for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
+		status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
+		assert.Equal(t, want, status, "%s: %s", door, said)
+	}
+}
+
+func TestOutsideDropsTheHeaders(t *testing.T) {
+	t.Parallel()
+	h := outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Empty(t, r.Header.Values(headerDoor))
+		assert.Empty(t, r.Header.Values(headerPeer))
+		assert.Equal(t, "x", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	req.Header = http.Header{headerDoor: {"a", "b"}, headerPeer: {"c"}, "Authorization": {"x"}}
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	assert.Equal(t, http.StatusNoContent, rec.Code)
+}
+
+func TestPeerFrom(t *testing.T) {
+	t.Parallel()
+	pin := identity.PinOf([]byte("x"))
+	p := peerFrom("z/" + hex.EncodeToString(pin[:]))
+	assert.Equal(t, api.ZoneID("z"), p.Zone)
+	assert.Equal(t, pin, p.pin)
+	for _, bad := range []string{"", "z", "z/", "z/00", "z/x", "z/" + hex.EncodeToString(pin[:]) + "00"} {
+		assert.Zero(t, peerFrom(bad).pin, bad)
+	}
+}

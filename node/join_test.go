@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/identity"
+	"berth/raftstore/state"
+)
+
+// TestJoinOverTLS lets a node and an agent join a zone whose public API they know
+// by the token's pin alone.
+func TestJoinOverTLS(t *testing.T) {
+	t.Parallel()
+	h := newZone(t, "a", func(o *InitOptions) { o.Names = []string{"first.example"} })
+	h.opts.Plain = false
+	r := h.run()
+	assert.Contains(t, r.creds.api.Cert.Leaf.DNSNames, "first.example")
+
+	dir := filepath.Join(t.TempDir(), "node-2")
+	listen := anyPorts()
+	listen.API = "127.0.0.2:0"
+	require.NoError(t, JoinNode(t.Context(), JoinOptions{
+		Dir: dir, Token: r.joinToken(api.JoinNode, "node-2"), Listen: listen, Names: []string{"berth.example", "192.0.2.7"}, Now: time.Now,
+	}))
+	creds, err := loadCredentials(dir)
+	require.NoError(t, err)
+	leaf := creds.api.Cert.Leaf
+	assert.Equal(t, []string{"localhost", "berth.example"}, leaf.DNSNames)
+	var ips []string
+	for _, ip := range leaf.IPAddresses {
+		ips = append(ips, ip.String())
+	}
+	assert.Equal(t, []string{"127.0.0.1", "192.0.2.7", "127.0.0.2"}, ips)
+	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: "node-2"}, creds.node.Subject)
+	assert.Empty(t, creds.node.Cert.Leaf.DNSNames, "only the public API has names")
+	kek, err := readKEK(dir)
+	require.NoError(t, err)
+	assert.Equal(t, r.keys.kek, kek)
+
+	agent := r.joinedAgent("agent-1")
+	home, cred, err := LoadAgent(agent)
+	require.NoError(t, err)
+	assert.Equal(t, &AgentHome{Zone: r.rec.Zone, Agent: "agent-1", Addresses: []string{r.Addresses().Agent}}, home)
+	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleAgent, ID: "agent-1"}, cred.Subject)
+	assert.Equal(t, 0o600, int(files(t, agent)[fileAgent].Perm()))
+	assert.NoFileExists(t, filepath.Join(agent, fileKEK), "an agent opens no secret of the zone")
+
+	other := newZone(t, "b")
+	other.opts.Plain = false
+	token := withPinOf(t, other.run(), r.joinToken(api.JoinAgent, "agent-2"))
+	_, err = JoinAgent(t.Context(), JoinOptions{Dir: t.TempDir(), Token: token, Now: time.Now})
+	assert.ErrorContains(t, err, "another authority", "the zone is not the one that the token pins")
+}
+
+// withPinOf returns a token that pins the authority of another zone.
+func withPinOf(t *testing.T, r *running, token string) string {
+	return altered(t, token, func(j *identity.JoinToken) { j.CA = identity.PinOf(r.creds.api.CA.Raw) })
+}
+
+// altered returns a token that somebody has changed.
+func altered(t *testing.T, token string, change func(*identity.JoinToken)) string {
+	t.Helper()
+	j, err := identity.ParseJoinToken(token)
+	require.NoError(t, err)
+	change(&j)
+	text, err := j.Text()
+	require.NoError(t, err)
+	return text.Reveal()
+}
+
+func TestJoinTokensAdmitOneOfTheirKind(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	asNode := func(token string) error {
+		return JoinNode(t.Context(), JoinOptions{
+			Dir: filepath.Join(t.TempDir(), "n"), Token: token, Listen: anyPorts(), Plain: true, Now: time.Now,
+		})
+	}
+	asAgent := func(token string) error {
+		_, err := JoinAgent(t.Context(), JoinOptions{Dir: t.TempDir(), Token: token, Plain: true, Now: time.Now})
+		return err
+	}
+	node, agent := r.joinToken(api.JoinNode, "node-2"), r.joinToken(api.JoinAgent, "agent-1")
+	link, err := r.LinkToken(t.Context(), "child", 0, 1)
+	require.NoError(t, err)
+
+	refusedAs(t, api.CodeInvalid, asNode(agent))
+	refusedAs(t, api.CodeInvalid, asAgent(node))
+	refusedAs(t, api.CodeInvalid, asNode(link))
+	refusedAs(t, api.CodeInvalid, asNode("berth-join-x"))
+	_, err = r.Join(t.Context(), &api.JoinBody{Token: link})
+	refusedAs(t, api.CodeInvalid, err)
+	// The zone knows what it has made a token for, whatever the token says.
+	lie := altered(t, agent, func(j *identity.JoinToken) { j.Kind = api.JoinNode })
+	refusedAs(t, api.CodeUnauthenticated, asNode(lie))
+
+	require.NoError(t, asAgent(agent), "refusals have not used it up")
+	refusedAs(t, api.CodeUnauthenticated, asAgent(agent))
+	require.NoError(t, asNode(node))
+	refusedAs(t, api.CodeUnauthenticated, asNode(node))
+	_, err = r.JoinToken(t.Context(), api.JoinNode, "node-1", time.Minute)
+	refusedAs(t, api.CodeConflict, err)
+}
+
+func TestJoinTokensExpire(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	token := r.joinToken(api.JoinAgent, "agent-1")
+	link, err := r.LinkToken(t.Context(), "child", 0, 1)
+	require.NoError(t, err)
+	r.home.clock.setForward(time.Minute)
+	_, err = JoinAgent(t.Context(), JoinOptions{Dir: t.TempDir(), Token: token, Plain: true, Now: time.Now})
+	refusedAs(t, api.CodeUnauthenticated, err)
+
+	r.home.clock.setForward(joinTTL)
+	child := newZone(t, "b").run()
+	_, err = child.Link(t.Context(), link, "parent")
+	refusedAs(t, api.CodeUnauthenticated, err)
+	assert.Empty(t, r.view().Links())
+	assert.Empty(t, child.view().Links())
+}
+
+func TestJoinChecksTheRequest(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	token := r.joinToken(api.JoinAgent, "agent-1")
+	_, err := r.Join(t.Context(), &api.JoinBody{Token: token, CSR: []byte("x")})
+	refusedAs(t, api.CodeInvalid, err)
+	status, said := r.answers(call{method: http.MethodPost, path: "/operator/join", body: `{"token": "berth-join-x"}`})
+	assert.Equal(t, http.StatusBadRequest, status, said)
+}
+
+// announces sends a node's announcement under a certificate.
+func (r *running) announces(as *identity.Credentials, m api.Node) int {
+	r.t.Helper()
+	status, _ := over(r.t, r.dialAs(as, identity.RoleNode, api.ALPNHTTP), r.Addresses().Node, http.MethodPost, pathAnnounce, m, nil)
+	return status
+}
+
+func (r *running) members() (ids []api.NodeID) {
+	for _, m := range r.Members() {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// TestACertificateIsNoMembership: who has one of the zone, but has not joined with
+// a token, cannot become a voter, and nobody can speak for another node.
+func TestACertificateIsNoMembership(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	stranger := r.certified(identity.RoleNode, "node-9")
+	m := api.Node{ID: "node-9", NodeAddr: "127.0.0.1:9"}
+	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m))
+	m.ID = "node-1"
+	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m), "it speaks for another node")
+	refusedAs(t, api.CodeForbidden, r.admitNode(t.Context(), api.Node{ID: "node-9", NodeAddr: m.NodeAddr}))
+
+	_ = r.joinToken(api.JoinNode, "node-9") // and nobody has used it
+	m.ID = "node-9"
+	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m))
+	assert.Equal(t, []api.NodeID{"node-1"}, r.members())
+	_, known := r.view().Node("node-9")
+	assert.False(t, known)
+	addr := r.view().Nodes()[0].NodeAddr
+	assert.Equal(t, r.Addresses().Node, addr)
+}
+
+// TestRemovedNodes are refused with what they have, and admitted anew with a new
+// token, under the same id.
+func TestRemovedNodes(t *testing.T) {
+	t.Parallel()
+	first := newZone(t, "a").run()
+	second := first.adopt("node-2")
+	assert.Equal(t, []api.NodeID{"node-1", "node-2"}, first.members())
+
+	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
+	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	assert.ErrorContains(t, second.announceTo(ctx, first.Addresses().Node), "status 403")
+	require.NoError(t, second.stop())
+
+	again := first.adopt("node-2")
+	first.until("the node is back", func(v *state.State) bool {
+		m, ok := v.Node("node-2")
+		return ok && m.NodeAddr == again.Addresses().Node
+	})
+	assert.Equal(t, []api.NodeID{"node-1", "node-2"}, first.members())
+	for _, m := range first.Members() {
+		assert.True(t, m.Voter, "%s", m.ID)
+	}
+	refusedAs(t, api.CodeNotFound, first.RemoveMember(t.Context(), "node-7"))
+}
+
+// TestTheLastVoterStays, and cannot hand over to nobody.
+func TestTheLastVoterStays(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	require.Error(t, r.RemoveMember(t.Context(), "node-1"))
+	refusedAs(t, api.CodeConflict, r.Transfer(t.Context(), ""))
+	assert.Equal(t, []api.NodeID{"node-1"}, r.members())
+}
+
+func TestAPINames(t *testing.T) {
+	t.Parallel()
+	always := []string{"localhost", "127.0.0.1"}
+	for listen, more := range map[string][]string{
+		"127.0.0.1:1": nil, "localhost:1": nil, ":1": nil, "0.0.0.0:1": nil, "[::]:1": nil,
+		"192.0.2.1:1": {"192.0.2.1"}, "berth.example:1": {"berth.example"}, "[2001:db8::1]:1": {"2001:db8::1"},
+	} {
+		assert.Equal(t, append(always[:2:2], more...), apiNames(listen, nil), listen)
+	}
+	assert.True(t, loopback(&net.TCPAddr{IP: net.IPv6loopback}))
+	assert.False(t, loopback(&net.TCPAddr{IP: net.IPv4zero}))
+	assert.False(t, loopback(&net.UnixAddr{}))
+}

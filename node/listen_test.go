@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/identity"
+)
+
+// TestListenersRefuseStrangers tries every inner listener with bytes that are no
+// TLS, without a certificate, with another protocol, and with certificates of
+// other roles and zones. Each is hung up on, and the listener serves on.
+func TestListenersRefuseStrangers(t *testing.T) {
+	t.Parallel()
+	r, other := newZone(t, "a").run(), newZone(t, "b").run()
+	node, gateway := r.certified(identity.RoleNode, "node-2"), r.certified(identity.RoleGateway, "node-2")
+	agent, public := r.certified(identity.RoleAgent, "agent-1"), r.creds.api
+	a := r.Addresses()
+	for name, l := range map[string]struct {
+		addr       string
+		as         identity.Role // of the listener
+		alpn       string
+		good       *identity.Credentials
+		strangers  []*identity.Credentials
+		wrongALPNs []string
+	}{
+		"node": {
+			a.Node, identity.RoleNode, api.ALPNHTTP, node,
+			[]*identity.Credentials{agent, gateway, public, other.creds.node},
+			[]string{api.ALPNEnrol, "h2"},
+		},
+		"agent": {
+			a.Agent, identity.RoleNode, api.ALPNHTTP, agent,
+			[]*identity.Credentials{node, gateway, public, other.certified(identity.RoleAgent, "agent-1")},
+			[]string{api.ALPNRaft, api.ALPNGossip, api.ALPNEnrol},
+		},
+		"gateway": {
+			a.Gateway, identity.RoleGateway, api.ALPNEnrol, gateway,
+			[]*identity.Credentials{node, agent, public, other.creds.node},
+			[]string{api.ALPNRaft, "h2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serves := func() {
+				t.Helper()
+				status, said := over(t, r.dialAs(l.good, l.as, l.alpn), l.addr, http.MethodGet, "/nothing", nil, nil)
+				assert.Equal(t, http.StatusNotFound, status, said)
+			}
+			serves()
+			dialled(t, l.addr, func(c net.Conn) net.Conn {
+				_, err := c.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+				require.NoError(t, err)
+				return c
+			})
+			dialled(t, l.addr, as(r.dialAs(nil, l.as, l.alpn)))
+			for _, c := range l.strangers {
+				dialled(t, l.addr, as(r.dialAs(c, l.as, l.alpn)))
+			}
+			for _, alpn := range l.wrongALPNs {
+				dialled(t, l.addr, as(r.dialAs(l.good, l.as, alpn)))
+			}
+			none := r.dialAs(l.good, l.as, l.alpn)
+			none.NextProtos = nil
+			none.VerifyConnection = nil
+			dialled(t, l.addr, as(none))
+			serves()
+		})
+	}
+	t.Run("a gateway that is not linked", func(t *testing.T) {
+		dialled(t, a.Gateway, as(r.dialAs(other.creds.gateway, identity.RoleGateway, api.ALPNHTTP)))
+		dialled(t, a.Gateway, as(r.dialAs(other.creds.gateway, identity.RoleGateway, api.ALPNGossip)))
+	})
+}
+
+// dialled opens a connection, says what say says, and is hung up on.
+func dialled(t *testing.T, addr string, say func(net.Conn) net.Conn) {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }() // the other end has closed it
+	hangsUp(t, say(c))
+}
+
+// as starts TLS. Whether it is refused shows only when something is read.
+func as(conf *tls.Config) func(net.Conn) net.Conn {
+	if c, _ := conf.GetClientCertificate(nil); c == nil {
+		conf.GetClientCertificate = nil
+	}
+	return func(c net.Conn) net.Conn { return tls.Client(c, conf) }
+}
+
+// TestAGateHasSoManyPlaces: at the limit all are served, the next one is hung up
+// on, and a place that gets free is given away again.
+func TestAGateHasSoManyPlaces(t *testing.T) {
+	t.Parallel()
+	const places = 3
+	h := newZone(t, "a")
+	creds, err := loadCredentials(h.opts.Dir)
+	require.NoError(t, err)
+	get := func() *identity.Credentials { return creds.node }
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
+		identity.AdmitOwn(creds.node.CA.Raw, identity.RoleNode), time.Now), quiet)
+	require.Equal(t, connsMax, cap(g.sem))
+	g.sem = make(chan struct{}, places)
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() { defer close(gone); g.run(ctx) }()
+
+	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.node.CA.Raw, identity.Subject{Zone: creds.node.Subject.Zone, Role: identity.RoleNode}, time.Now)
+	enters := func() (inside net.Conn) {
+		c, err := dialTLS(conf)(t.Context(), "tcp", ln.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		inside, err = g.room(api.ALPNHTTP).Accept()
+		require.NoError(t, err)
+		assert.Equal(t, creds.node.Subject, inside.(*conn).peer.Subject)
+		return inside
+	}
+	var inside []net.Conn
+	for range places {
+		inside = append(inside, enters())
+	}
+	dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
+	dialled(t, ln.Addr().String(), as(conf))
+	require.NoError(t, inside[0].Close())
+	inside[0] = enters()
+	dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
+	for _, c := range inside {
+		require.NoError(t, c.Close())
+	}
+	assert.Empty(t, g.sem)
+	cancel()
+	<-gone
+	_, err = g.room(api.ALPNHTTP).Accept()
+	assert.ErrorIs(t, err, net.ErrClosed)
+}
