@@ -28,6 +28,9 @@ func (f Flavor) Validate() error {
 	if err := CheckPairs("extra_specs", f.ExtraSpecs, ExtraSpecsMax); err != nil {
 		return err
 	}
+	if len(f.Command) > 0 && f.Command[0] == "" {
+		return Errorf(CodeInvalid, "command must begin with the path of a program")
+	}
 	if len(f.Command) > CommandArgsMax {
 		return Errorf(CodeInvalid, "command may have at most %d words, got %d", CommandArgsMax, len(f.Command))
 	}

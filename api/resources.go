@@ -20,10 +20,26 @@ const (
 	DiskGB   ResourceClass = "DISK_GB"   // gibibytes of local disk
 )
 
-// Valid reports whether c is spelt like a resource class: 1 to NameMaxBytes
-// characters of A-Z 0-9 _ that start with a letter.
+// standard are the classes that are the same everywhere; all others are CUSTOM_*.
+var standard = map[ResourceClass]bool{
+	VCPU: true, MemoryMB: true, DiskGB: true, "PCPU": true, "PGPU": true, "VGPU": true, "VGPU_DISPLAY_HEAD": true,
+	"FPGA": true, "PCI_DEVICE": true, "SRIOV_NET_VF": true, "IPV4_ADDRESS": true, "MEM_ENCRYPTION_CONTEXT": true,
+	"NUMA_SOCKET": true, "NUMA_CORE": true, "NUMA_THREAD": true, "NUMA_MEMORY_MB": true,
+	"NET_BW_EGR_KILOBIT_PER_SEC": true, "NET_BW_IGR_KILOBIT_PER_SEC": true,
+	"NET_PACKET_RATE_KILOPACKET_PER_SEC": true, "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": true,
+	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
+}
+
+// CustomPrefix begins every class that is not standard.
+const CustomPrefix = "CUSTOM_"
+
+// Valid reports whether c is a standard resource class, or CUSTOM_ and 1 or more
+// characters of A-Z 0-9 _, at most NameMaxBytes in all.
 func (c ResourceClass) Valid() bool {
-	if c == "" || len(c) > NameMaxBytes || c[0] < 'A' || c[0] > 'Z' {
+	if standard[c] {
+		return true
+	}
+	if len(c) <= len(CustomPrefix) || len(c) > NameMaxBytes || c[:len(CustomPrefix)] != CustomPrefix {
 		return false
 	}
 	for i := range len(c) {
@@ -49,7 +65,7 @@ func (r Resources) Validate() error {
 	}
 	for _, c := range r.Classes() {
 		if !c.Valid() {
-			return Errorf(CodeInvalid, "resource class %q must be upper case letters, digits and _", string(c))
+			return Errorf(CodeInvalid, "resource class %q must be a standard one, or CUSTOM_ and upper case letters, digits and _", string(c))
 		}
 		if r[c] < 1 || r[c] > AmountMax {
 			return Errorf(CodeInvalid, "amount of %s must be 1 to %d, got %d", c, AmountMax, r[c])

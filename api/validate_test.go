@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,8 +88,9 @@ func TestFlavorValidate(t *testing.T) {
 		{"longer specs", func(f *api.Flavor) { f.ExtraSpecs = pairs(1, api.ExtraSpecMaxBytes+1) }, "extra_specs: keys"},
 		{"a spec without a name", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{"": "v"} }, "extra_specs: keys"},
 		{"a spec without a value", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{"k": ""} }, ""},
-		{"most words", func(f *api.Flavor) { f.Command = make([]string, api.CommandArgsMax) }, ""},
-		{"more words", func(f *api.Flavor) { f.Command = make([]string, api.CommandArgsMax+1) }, "at most 64 words, got 65"},
+		{"most words", func(f *api.Flavor) { f.Command = slices.Repeat([]string{"x"}, api.CommandArgsMax) }, ""},
+		{"more words", func(f *api.Flavor) { f.Command = slices.Repeat([]string{"x"}, api.CommandArgsMax+1) }, "at most 64 words, got 65"},
+		{"no program", func(f *api.Flavor) { f.Command = []string{"", "x"} }, "path of a program"},
 		{"longest command", func(f *api.Flavor) { f.Command = []string{word(1), word(api.CommandMaxBytes - 1)} }, ""},
 		{"longer command", func(f *api.Flavor) { f.Command = []string{word(1), word(api.CommandMaxBytes)} }, "at most 4096 bytes, got 4097"},
 	} {

@@ -91,6 +91,10 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	if err := o.Tree.Validate(); err != nil {
 		return nil, err
 	}
+	every := Spec{Name: "every-zone", Nodes: o.Nodes, Hosts: &o.Hosts}
+	if err := every.Validate(); err != nil {
+		return nil, err
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	f := &Federation{opts: o, fail: fail}
 	if err := f.grow(ctx, o.Tree, nil); err != nil {

@@ -63,6 +63,7 @@ func TestJoinOverTLS(t *testing.T) {
 
 // withPinOf returns a token that pins the authority of another zone.
 func withPinOf(t *testing.T, r *running, token string) string {
+	t.Helper()
 	return altered(t, token, func(j *identity.JoinToken) { j.CA = identity.PinOf(r.creds.api.CA.Raw) })
 }
 
@@ -187,7 +188,7 @@ func TestRemovedNodes(t *testing.T) {
 	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	assert.ErrorContains(t, second.announceTo(ctx, first.Addresses().Node), "status 403")
+	require.ErrorContains(t, second.announceTo(ctx, first.Addresses().Node), "status 403")
 	require.NoError(t, second.stop())
 
 	again := first.adopt("node-2")

@@ -62,9 +62,9 @@ func TestKeysOfAnotherZone(t *testing.T) {
 	r := newZone(t, "a").run()
 	wrong := &keys{kek: [32]byte{1}, open: map[string]seal.Key{}}
 	_, err := wrong.Ring(r.view())
-	assert.ErrorContains(t, err, fileKEK)
+	require.ErrorContains(t, err, fileKEK)
 	_, err = wrong.authority(r.view())
-	assert.ErrorContains(t, err, fileKEK)
+	require.ErrorContains(t, err, fileKEK)
 	_, err = wrong.Ring(state.New())
 	assert.Error(t, err, "there is none yet")
 }

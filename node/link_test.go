@@ -152,7 +152,7 @@ func TestEnrolmentLimits(t *testing.T) {
 		"too long a one":      {func(e *api.Enrolment) { e.CA = make([]byte, identity.CSRMaxBytes+1) }, false},
 		"no gateway":          {func(e *api.Enrolment) { e.Endpoints = nil }, false},
 		"many gateways":       {func(e *api.Enrolment) { e.Endpoints = many }, true},
-		"too many gateways":   {func(e *api.Enrolment) { e.Endpoints = append(many[:len(many):len(many)], "a:1") }, false},
+		"too many gateways":   {func(e *api.Enrolment) { e.Endpoints = slices.Concat(many, []string{"a:1"}) }, false},
 		"a long address":      {func(e *api.Enrolment) { e.Endpoints = []string{long} }, true},
 		"too long an address": {func(e *api.Enrolment) { e.Endpoints = []string{long + "a"} }, false},
 	} {
@@ -212,7 +212,7 @@ func TestLinkChecksWhatTheParentSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := child.Link(t.Context(), answersEnrolments(t, lie), "parent")
-			assert.Error(t, err)
+			require.Error(t, err)
 			assert.Empty(t, child.view().Links())
 		})
 	}

@@ -68,6 +68,7 @@ type home struct {
 }
 
 func homeIn(t *testing.T, dir string) *home {
+	t.Helper()
 	c := &clock{}
 	return &home{t: t, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/buildplan"
 	"berth/internal/codec"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -32,6 +33,7 @@ type BootOrder struct {
 	Wanted   api.ReservationID // the caller's own, or ""
 	Metadata map[string]string
 	Blob     []byte // a plan to take up, or nil to select
+	Image    string // what the caller calls its image; part of what makes two boots the same
 }
 
 // asked is what makes two boots the same request.
@@ -43,6 +45,25 @@ type asked struct {
 	Wanted   api.ReservationID `cbor:"5,keyasint"`
 	Metadata map[string]string `cbor:"6,keyasint,omitempty"`
 	Blob     []byte            `cbor:"7,keyasint,omitempty"`
+	Image    string            `cbor:"8,keyasint,omitempty"`
+}
+
+// digest returns what tells a repeat of a boot from another one.
+func (o *BootOrder) digest(flavor api.FlavorID) ([]byte, error) {
+	body, err := codec.Marshal(asked{o.Name, flavor, o.Min, o.Max, o.Wanted, o.Metadata, o.Blob, o.Image})
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "zone.Boot", "", err)
+	}
+	sum := sha256.Sum256(body)
+	return sum[:], nil
+}
+
+// Repeats reports whether a boot was asked for before under its reservation id or
+// key. Then the state machine has the answer, whatever has become of its flavor.
+func (z *Zone) Repeats(o *BootOrder, flavor api.FlavorID) bool {
+	d, err := o.digest(flavor)
+	b, ok := z.store.View().BootFor(o.Caller.Project, o.Wanted, o.Key)
+	return err == nil && ok && string(b.Digest) == string(d)
 }
 
 // Request returns the canonical request of a boot: what its plan is bound to.
@@ -61,14 +82,13 @@ func (o *BootOrder) Request() api.Request {
 // Boot records a boot, allots its instance ids and returns at once; the leader's
 // loop does the rest. A repeat returns the first record.
 func (z *Zone) Boot(ctx context.Context, o *BootOrder) (*state.Boot, error) {
-	body, err := codec.Marshal(asked{o.Name, o.Flavor.ID, o.Min, o.Max, o.Wanted, o.Metadata, o.Blob})
+	digest, err := o.digest(o.Flavor.ID)
 	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.Boot", "", err)
+		return nil, err
 	}
-	digest := sha256.Sum256(body)
 	c := command.BootCreate{
-		Stamp: z.stamp(), Key: o.Key, Digest: digest[:], Name: o.Name, Request: o.Request(), Min: o.Min,
-		Instances: specs(o.Name, o.Max), Metadata: o.Metadata, Fixed: len(o.Blob) > 0,
+		Stamp: z.stamp(), Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.Min,
+		Instances: specs(o.Name, o.Max), Metadata: o.Metadata, Fixed: o.Blob != nil,
 	}
 	if c.Fixed {
 		return z.bootFixed(ctx, o, c)
@@ -85,8 +105,8 @@ func (z *Zone) Boot(ctx context.Context, o *BootOrder) (*state.Boot, error) {
 func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate) (*state.Boot, error) {
 	v := z.store.View()
 	if b, ok := v.Boot(o.Caller.Project, o.Wanted); ok {
-		if string(b.Digest) == string(c.Digest) {
-			return b, nil // a repeat of what was taken up already
+		if o.Key != "" && b.Key == o.Key && string(b.Digest) == string(c.Digest) {
+			return b, nil // a repeat of the call; a plan by itself is taken up once
 		}
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", o.Wanted))
 	}
@@ -98,12 +118,35 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	k := bootKey(c.Request.Project, c.Request.Reservation)
-	z.plans.put(k, &planned{layer: *layer})
+	z.plans.put(k, &planned{layer: *layer, zones: taken(v, layer, o.Max)})
 	res, err := z.Propose(ctx, c)
 	if err != nil {
 		z.plans.take(k)
 	}
 	return res.Boot, err
+}
+
+// taken tells which zones a plan has slots of.
+func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
+	names := []string{v.Name}
+	for _, c := range l.Children {
+		name := string(c.Link)
+		if link, ok := v.Link(c.Link); ok {
+			name = link.Name
+		}
+		names = append(names, name)
+	}
+	offered := make([]int, len(names))
+	for g := range l.Groups {
+		for _, src := range l.Groups[g].Order {
+			offered[src]++
+		}
+	}
+	out := make([]api.ZoneOutcome, len(names))
+	for i, n := range offered {
+		out[i] = api.ZoneOutcome{Zone: names[i], Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: n, Short: wanted - n}
+	}
+	return out
 }
 
 func bootKey(p api.ProjectID, r api.ReservationID) string { return string(p) + "\x00" + string(r) }

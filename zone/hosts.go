@@ -89,7 +89,7 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 	}
 	for _, c := range slices.Sorted(maps.Keys(h.Inventory)) {
 		if !c.Valid() {
-			return api.Errorf(api.CodeInvalid, "resource class %q must be upper case letters, digits and _", string(c))
+			return api.Errorf(api.CodeInvalid, "resource class %q must be a standard one, or CUSTOM_ and upper case letters, digits and _", string(c))
 		}
 		if err := h.Inventory[c].Validate(c); err != nil {
 			return err

@@ -105,6 +105,8 @@ fails.`,
 		if err := p.check(c); err != nil {
 			return err
 		}
+		ctx, stop := context.WithTimeout(ctx, p.timeout)
+		defer stop()
 		id, body, err := e.ask(ctx, cl, c, &w, plan)
 		if err != nil {
 			return err

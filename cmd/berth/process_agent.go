@@ -43,7 +43,7 @@ simulated hosts is served over one connection.
 An agent joins with a token of "berth join-token create --kind agent" the first time.`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
 	}
 	f := c.Flags()

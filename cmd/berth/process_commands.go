@@ -107,7 +107,7 @@ nowhere: save it.
 Start the node with "berth node"; add more with "berth join-token create --kind node".`,
 		Example: `  berth init --dir /var/lib/berth --name west
   berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(*cobra.Command, []string) error {
 			var err error
 			if o.PlanKey, err = planKey(key); err != nil {
@@ -161,7 +161,7 @@ A further node of a zone joins with a token of "berth join-token create --kind n
 the first time it starts; addresses are given then and kept.`,
 		Example: `  berth node --dir /var/lib/berth
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {

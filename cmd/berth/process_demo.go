@@ -25,7 +25,7 @@ func (e *env) demoCommand() *cobra.Command {
 restart the leader of a 3-node zone in the middle of a second boot, show what landed where, and
 clean up. Nothing is left behind.`,
 		Example: `  berth demo`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {
@@ -209,9 +209,9 @@ func (d *demo) result(ctx context.Context, b *api.Boot) error {
 		d.say("  %-14s %9d %8d", z.Path, own, hosts)
 	}
 	d.say("")
-	d.say("%s as the root's user sees it, by direct child and without hosts:", b.Reservation)
+	d.say("%s as the root's user sees it, active instances by direct child, without hosts:", b.Reservation)
 	for _, z := range b.Zones {
-		d.say("  %-14s %v", z.Zone, z.Counts)
+		d.say("  %-14s %d", z.Zone, z.Counts[api.StatusActive])
 	}
 	d.say("")
 	edge := d.fed.Zones[2]

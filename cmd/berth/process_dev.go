@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -37,7 +39,7 @@ children, which are zones again.`,
 		Example: `  berth dev
   berth dev --nodes 3 --data-dir ./federation --ready-file ready.json
   berth dev --zones tree.yaml --hosts 100`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Tree, err = readTree(zones); err != nil {
@@ -126,6 +128,12 @@ type readyFile struct {
 }
 
 func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
+	if ready != "" { // one of an earlier run would say that this one is up
+		if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the ready file of an earlier run: %w", err)
+		}
+		defer func() { _ = os.Remove(ready) }() // it may be gone already
+	}
 	e.note("starting the federation in %s ...", o.Dir)
 	f, err := dev.Start(ctx, o)
 	if err != nil {

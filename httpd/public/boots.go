@@ -28,7 +28,7 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	s := &body.Server
 	o := &zone.BootOrder{
 		Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
-		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob,
+		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Image: s.ImageRef,
 	}
 	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, o.Key}} {
 		if f.v != "" && !api.ValidName(f.v) {
@@ -44,11 +44,16 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	if err := counts(s, o); err != nil {
 		return nil, nil, err
 	}
+	if len(s.ImageRef) > api.ExtraSpecMaxBytes {
+		return nil, nil, api.Errorf(api.CodeInvalid, "imageRef may have at most %d bytes", api.ExtraSpecMaxBytes)
+	}
 	f, ok := d.Zone.View().Flavor(api.FlavorID(s.FlavorRef))
-	if !ok {
+	if !ok && !d.Zone.Repeats(o, api.FlavorID(s.FlavorRef)) {
 		return nil, nil, api.Errorf(api.CodeInvalid, "flavorRef: there is no flavor %q in this zone; see GET /flavors", s.FlavorRef)
 	}
-	o.Flavor = f
+	if o.Flavor = f; !ok { // the first answer needs no flavor
+		o.Flavor = &api.Flavor{ID: api.FlavorID(s.FlavorRef)}
+	}
 	return o, s, nil
 }
 
@@ -69,13 +74,15 @@ func counts(s *api.ServerCreate, o *zone.BootOrder) error {
 	if s.MinCount != nil {
 		o.Min = *s.MinCount
 	}
-	for _, c := range []struct {
-		name string
-		n    int
-	}{{"max_count", o.Max}, {"min_count", o.Min}} {
-		if c.n < 1 || c.n > api.CountMax {
-			return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", c.name, api.CountMax, c.n)
-		}
+	mostName := "max_count"
+	if s.NumInstances != nil {
+		mostName = "num_instances"
+	}
+	if s.MinCount != nil && (o.Min < 1 || o.Min > api.CountMax) {
+		return api.Errorf(api.CodeInvalid, "min_count must be 1 to %d, got %d", api.CountMax, o.Min)
+	}
+	if o.Max < 1 || o.Max > api.CountMax {
+		return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", mostName, api.CountMax, o.Max)
 	}
 	if o.Min > o.Max {
 		return api.Errorf(api.CodeInvalid, "min_count %d must not exceed max_count %d", o.Min, o.Max)
@@ -94,7 +101,7 @@ func (d *door) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Blob) > 0 || s.ReturnRes {
+	if s.Blob != nil || s.ReturnRes {
 		return api.Errorf(api.CodeInvalid, "a select takes no blob and no return_reservation_id")
 	}
 	req := o.Request()
@@ -116,7 +123,7 @@ func (d *door) boot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Blob) > 0 || s.ReturnRes {
+	if s.Blob != nil || s.ReturnRes {
 		return api.Errorf(api.CodeInvalid, "a plan is taken up by POST /servers, not by POST /zones/boot")
 	}
 	wait, err := wire.Wait(r)
@@ -162,12 +169,32 @@ func (d *door) showBoot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.ReservationID(chi.URLParam(r, "id"))
-	b, v, err := d.waitBoot(r.Context(), caller(r).Project, id, wait)
+	project, err := projectOf(r)
+	if err != nil {
+		return err
+	}
+	b, v, err := d.waitBoot(r.Context(), project, id, wait)
 	if err != nil {
 		return err
 	}
 	wire.JSON(w, http.StatusOK, bootBody{bootView(v, b)})
 	return nil
+}
+
+// projectOf returns whose reservations a call is about: the caller's, or for an
+// admin those of ?project_id=.
+func projectOf(r *http.Request) (api.ProjectID, error) {
+	c, other := caller(r), r.URL.Query().Get("project_id")
+	switch {
+	case other == "" || api.ProjectID(other) == c.Project:
+		return c.Project, nil
+	case !c.Allows(api.RoleAdmin):
+		return "", api.Errorf(api.CodeForbidden, "project_id of another project needs the role admin")
+	}
+	if err := api.CheckName("project_id", other); err != nil {
+		return "", err
+	}
+	return api.ProjectID(other), nil
 }
 
 func (d *door) listBoots(w http.ResponseWriter, r *http.Request) error {
@@ -180,7 +207,11 @@ func (d *door) listBoots(w http.ResponseWriter, r *http.Request) error {
 		Boots []api.Boot `json:"boots"`
 		Next  string     `json:"next_marker,omitempty"`
 	}{Boots: []api.Boot{}}
-	for _, b := range v.BootsPage(caller(r).Project, state.Page{Marker: marker, Limit: limit + 1}) {
+	project, err := projectOf(r)
+	if err != nil {
+		return err
+	}
+	for _, b := range v.BootsPage(project, state.Page{Marker: marker, Limit: limit + 1}) {
 		if len(out.Boots) == limit {
 			out.Next = string(out.Boots[limit-1].Reservation)
 			break
@@ -196,15 +227,18 @@ func (d *door) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := caller(r)
+	project, err := projectOf(r)
+	if err != nil {
+		return err
+	}
 	id := api.ReservationID(chi.URLParam(r, "id"))
-	res, err := d.Zone.Propose(r.Context(), command.BootRelease{Stamp: d.Zone.Stamp(), Project: c.Project, Reservation: id})
+	res, err := d.Zone.Propose(r.Context(), command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id})
 	if err != nil {
 		return err
 	}
 	b, v := res.Boot, d.Zone.View()
 	if wait > 0 {
-		if b, v, err = d.waitBoot(r.Context(), c.Project, id, wait); err != nil {
+		if b, v, err = d.waitBoot(r.Context(), project, id, wait); err != nil {
 			return err
 		}
 	}
@@ -222,6 +256,11 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 	}
 	if out.Attempts == nil {
 		out.Attempts = []api.BootAttempt{}
+	}
+	for i := range out.Attempts {
+		if a := &out.Attempts[i]; a.Refusals == nil { // a plan that was taken up looked at hosts when it was selected
+			a.Refusals = []api.Refusals{}
+		}
 	}
 	for _, c := range []struct {
 		st api.Status

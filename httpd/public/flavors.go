@@ -21,9 +21,9 @@ type flavorBody struct {
 type flavorSpec struct {
 	ID         string            `json:"id"` // default: the name
 	Name       string            `json:"name"`
-	VCPUs      int64             `json:"vcpus"`
-	RAM        int64             `json:"ram"`  // MiB
-	Disk       int64             `json:"disk"` // GiB
+	VCPUs      *int64            `json:"vcpus"`
+	RAM        *int64            `json:"ram"`  // MiB
+	Disk       *int64            `json:"disk"` // GiB
 	Resources  api.Resources     `json:"resources"`
 	ExtraSpecs map[string]string `json:"extra_specs"`
 	Command    []string          `json:"command"`
@@ -34,8 +34,11 @@ func (s flavorSpec) flavor() (api.Flavor, error) {
 		ID: api.FlavorID(cmp.Or(s.ID, s.Name)), Name: s.Name, Resources: maps.Clone(s.Resources),
 		ExtraSpecs: s.ExtraSpecs, Command: s.Command,
 	}
-	if err := api.CheckName("flavor id", cmp.Or(s.ID, "id")); err != nil {
+	if err := checkFree("flavor", s.Name, "detail"); err != nil {
 		return f, err
+	}
+	if err := checkFree("flavor", string(f.ID), "detail"); err != nil {
+		return f, api.Errorf(api.CodeInvalid, "flavor id: %s", api.MessageOf(err))
 	}
 	if f.Resources == nil {
 		f.Resources = api.Resources{}
@@ -43,25 +46,25 @@ func (s flavorSpec) flavor() (api.Flavor, error) {
 	for _, short := range []struct {
 		name  string
 		class api.ResourceClass
-		n     int64
+		n     *int64
 	}{{"vcpus", api.VCPU, s.VCPUs}, {"ram", api.MemoryMB, s.RAM}, {"disk", api.DiskGB, s.Disk}} {
-		if short.n == 0 {
+		if short.n == nil {
 			continue
 		}
 		if _, twice := f.Resources[short.class]; twice {
 			return f, api.Errorf(api.CodeInvalid, "give %s or resources.%s, not both", short.name, short.class)
 		}
-		f.Resources[short.class] = short.n
+		f.Resources[short.class] = *short.n
 	}
 	return f, f.Validate()
 }
 
-func (d *door) listFlavors(w http.ResponseWriter, _ *http.Request) error {
-	flavors := d.Zone.View().Flavors()
-	if flavors == nil {
-		flavors = []*api.Flavor{}
+func (d *door) listFlavors(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.Zone.View().Flavors(), func(f *api.Flavor) string { return string(f.ID) })
+	if err != nil {
+		return err
 	}
-	return answerList(w, "flavors", flavors, "")
+	return answerList(w, "flavors", page, next)
 }
 
 func (d *door) showFlavor(w http.ResponseWriter, r *http.Request) error {

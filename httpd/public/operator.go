@@ -74,12 +74,12 @@ func (d *door) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.Restore(r.Context(), r.Body))
 }
 
-func (d *door) listTokens(w http.ResponseWriter, _ *http.Request) error {
-	tokens := d.Zone.View().Tokens()
-	if tokens == nil {
-		tokens = []*api.Token{}
+func (d *door) listTokens(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.Zone.View().Tokens(), func(t *api.Token) string { return string(t.ID) })
+	if err != nil {
+		return err
 	}
-	return answerList(w, "tokens", tokens, "")
+	return answerList(w, "tokens", page, next)
 }
 
 func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
@@ -196,7 +196,7 @@ const (
 func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	c := d.Zone.View().Config
 	out := configJSON{
-		c.Costs, duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)), c.Tags,
+		append([]api.CostWeight{}, c.Costs...), duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)), append([]string{}, c.Tags...),
 	}
 	wire.JSON(w, http.StatusOK, map[string]any{"config": out})
 	return nil

@@ -51,6 +51,7 @@ func TestAPlanIsTakenUp(t *testing.T) {
 	assert.Len(t, e.Weights[0], 2)
 	assert.Equal(t, api.PlanTTLDefault.Milliseconds(), e.ExpiresInMS)
 	c := take(e, `"max_count":2`)
+	c.head = map[string]string{api.HeaderRequestID: "req-1", api.HeaderIdempotencyKey: "once"}
 	var got api.BootAccept
 	w.answered(t, c, 202, &got)
 	assert.Equal(t, e.Reservation, string(got.Reservation))
@@ -58,8 +59,11 @@ func TestAPlanIsTakenUp(t *testing.T) {
 	before := w.saved(t)
 	var again api.BootAccept
 	w.answered(t, c, 202, &again)
-	assert.Equal(t, got, again, "a repeat gives the first answer")
-	assert.Equal(t, before, w.saved(t), "a repeat changes nothing")
+	assert.Equal(t, got, again, "a repeat of the call gives the first answer")
+	w.refused(t, take(e, `"max_count":2`), api.CodePlanRefused, api.PlanRefusedMessage) // the same plan in another call
+	c.head[api.HeaderIdempotencyKey] = "twice"
+	w.refused(t, c, api.CodePlanRefused, api.PlanRefusedMessage)
+	assert.Equal(t, before, w.saved(t), "neither changes anything")
 	w.refused(t, take(e, `"max_count":2`, `"name":"other"`), api.CodePlanRefused, api.PlanRefusedMessage)
 	w.refused(t, take(e, `"max_count":2`, `"min_count":1`), api.CodePlanRefused, api.PlanRefusedMessage)
 }

@@ -2,6 +2,7 @@ package public
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Blob) > 0 && s.Reservation == "" {
+	if s.Blob != nil && s.Reservation == "" {
 		return api.Errorf(api.CodeInvalid, "a blob needs the reservation_id that came with it")
 	}
 	b, err := d.Zone.Boot(r.Context(), o)
@@ -113,6 +114,24 @@ func (d *door) listServersDetail(w http.ResponseWriter, r *http.Request) error {
 		out[n] = serverView(v, i, c)
 	}
 	return answerList(w, "servers", out, next)
+}
+
+// pageOf returns the page of a list, ordered by id, that a request asks for, and
+// where the next one starts.
+func pageOf[T any](r *http.Request, all []T, id func(T) string) (page []T, next string, err error) {
+	limit, marker, err := wire.Page(r)
+	if err != nil {
+		return nil, "", err
+	}
+	page = slices.DeleteFunc(slices.Clone(all), func(v T) bool { return marker != "" && id(v) <= marker })
+	if len(page) > limit {
+		page = page[:limit]
+		next = id(page[limit-1])
+	}
+	if page == nil {
+		page = []T{}
+	}
+	return page, next, nil
 }
 
 // answerList writes one page of a list.

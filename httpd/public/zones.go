@@ -2,6 +2,7 @@ package public
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -34,7 +35,7 @@ type zoneBody struct {
 func (b *zoneBody) validate() error {
 	z := &b.Zone
 	if z.Name != nil {
-		if err := api.CheckName("name", *z.Name); err != nil {
+		if err := checkFree("zone", *z.Name, "boot", "detail", "info", "link", "select"); err != nil {
 			return err
 		}
 	}
@@ -48,6 +49,15 @@ func (b *zoneBody) validate() error {
 		return api.Errorf(api.CodeInvalid, "state must be %q or %q", api.LinkActive, api.LinkPaused)
 	}
 	return nil
+}
+
+// checkFree refuses names that are no names, and those that are routes beside the
+// things they would name.
+func checkFree(what, name string, routes ...string) error {
+	if slices.Contains(routes, name) {
+		return api.Errorf(api.CodeInvalid, "a %s cannot be called %q: it is a call of the API", what, name)
+	}
+	return api.CheckName(what+" name", name)
 }
 
 // zoneView adds what is known of the zone by gossip, and takes away what only
@@ -68,11 +78,15 @@ func (d *door) zoneView(l *api.Link, c api.Caller) api.Link {
 }
 
 func (d *door) listZones(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.Zone.View().Links(), func(l *api.Link) string { return string(l.ID) })
+	if err != nil {
+		return err
+	}
 	out := []api.Link{}
-	for _, l := range d.Zone.View().Links() {
+	for _, l := range page {
 		out = append(out, d.zoneView(l, caller(r)))
 	}
-	return answerList(w, "zones", out, "")
+	return answerList(w, "zones", out, next)
 }
 
 // link finds a link by its name or id.
@@ -145,7 +159,7 @@ func (d *door) linkZone(w http.ResponseWriter, r *http.Request) error {
 	if b.Name == "" {
 		b.Name = "parent"
 	}
-	if err := api.CheckName("name", b.Name); err != nil {
+	if err := checkFree("zone", b.Name, "boot", "detail", "info", "link", "select"); err != nil {
 		return err
 	}
 	l, err := d.Authority.Link(r.Context(), b.Token, b.Name)

@@ -50,6 +50,9 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	return nil
 }
 
+// drainMaxBytes is how much of a body that is too large is read and thrown away.
+const drainMaxBytes = 32 << 20
+
 // ReadBody reads a body of at most limit bytes.
 func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
@@ -57,6 +60,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 		return nil, api.Wrap(api.CodeInvalid, "wire.ReadBody", "the body could not be read", err)
 	}
 	if int64(len(b)) > limit {
+		_, _ = io.CopyN(io.Discard, r.Body, drainMaxBytes) // so that the caller hears the answer, and not a reset
 		return nil, api.Errorf(api.CodeTooLarge, "the body may have at most %d bytes", limit)
 	}
 	return b, nil

@@ -96,9 +96,18 @@ func (b *Boot) Final() bool {
 	return st == api.BootReleased || st == api.BootFailed
 }
 
+// BootFor finds a boot by its reservation id, or by the idempotency key that it
+// was asked for with.
+func (s *State) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
+	return s.bootFor(command.BootCreate{Key: idempotency, Request: api.Request{Project: p, Reservation: r}})
+}
+
 func (s *State) bootCreate(c command.BootCreate) Result {
 	project := c.Request.Project
 	if b, ok := s.bootFor(c); ok {
+		if c.Fixed && (c.Key == "" || b.Key != c.Key) {
+			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
 		if !bytes.Equal(b.Digest, c.Digest) {
 			return refuse(api.CodeConflict, "the reservation id or idempotency key was used for a different request")
 		}

@@ -263,6 +263,9 @@ func (s *State) hostSet(c command.HostSet) Result {
 	h := *old
 	assign(&h.Enabled, c.Enabled)
 	assign(&h.Pool, c.Pool)
+	if h.Enabled == old.Enabled && h.Pool == old.Pool {
+		return Result{} // nothing changes, so the generation does not
+	}
 	h.Updated = c.At
 	s.storeHost(&h)
 	return Result{}
