@@ -111,7 +111,10 @@ func Open(o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	return n, n.assemble()
+	if err := n.assemble(); err != nil {
+		return nil, errors.Join(err, n.store.Close(), n.close())
+	}
+	return n, nil
 }
 
 // assemble builds the zone and its doors around the store.

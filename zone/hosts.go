@@ -124,11 +124,11 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 	defer cancel()
 	term := z.store.Term()
 	v := z.store.View()
-	if !v.Serves(a) {
-		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
-	}
 	for {
 		z.beats.heard(a, z.now())
+		if !v.Serves(a) { // also after a restore from a backup of earlier times
+			return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
+		}
 		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 {
 			return workload(v, term, hosts), nil
 		}
