@@ -52,7 +52,7 @@ func TestDigestIsChecked(t *testing.T) {
 	classes := func(n int) map[api.ResourceClass]api.ClassTotals {
 		m := map[api.ResourceClass]api.ClassTotals{}
 		for i := range n {
-			m[api.ResourceClass("CUSTOM_"+strings.Repeat("X", i))] = api.ClassTotals{}
+			m[api.ResourceClass("CUSTOM_"+strings.Repeat("X", i+1))] = api.ClassTotals{}
 		}
 		return m
 	}
