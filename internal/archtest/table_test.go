@@ -5,7 +5,7 @@ package archtest
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"internal/codec", "internal/golden", "internal/sysinfo"},
+	{"internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/sysinfo"},
 	{"internal/script"},
 	{"capacity", "lease", "binding"},
 	{"filters", "costs"},
@@ -21,12 +21,16 @@ var layers = [][]string{
 	{"node"},
 	{"dev"},
 	{"cmd/berth"},
-	{"cluster-test", "bench", "internal/archtest"},
+	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
+	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/sim", "bench", "internal/archtest"},
 }
 
 // free packages measure and test the others. They may go through any door and
 // nothing imports them: they are the highest layer.
-var free = []string{"cluster-test", "bench", "internal/archtest"}
+var free = []string{
+	"cluster-test", "cluster-test/chaos", "cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/mutants",
+	"cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
+}
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{

@@ -1,0 +1,25 @@
+package crash_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/internal/crash"
+)
+
+func TestPointsAreNamedOnce(t *testing.T) {
+	seen := map[crash.Point]bool{}
+	for _, p := range append(crash.Points(), crash.AgentPoints()...) {
+		assert.False(t, seen[p], "%s is listed twice", p)
+		seen[p] = true
+	}
+}
+
+func TestHook(t *testing.T) {
+	var none crash.Hook
+	none.At(crash.LogWriting) // nothing happens
+	var got []crash.Point
+	crash.Hook(func(p crash.Point) { got = append(got, p) }).At(crash.LogWritten)
+	assert.Equal(t, []crash.Point{crash.LogWritten}, got)
+}
