@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/crash"
 )
 
 // Defaults and bounds of Config.
@@ -39,6 +41,7 @@ type Config struct {
 	Addresses []string          // host:port of agent listeners of the zone; 1 to AddressesMax
 	TLS       *tls.Config       // client certificate and the zone's roots; not used with Transport
 	Transport http.RoundTripper // in place of TLS; for tests
+	Dial      Dialer            // in place of TCP; nil for TCP
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
 	Dir       string            // keeps the highest term and the journal; "" keeps neither
 	Beat      time.Duration     // report at least so often; the zone may ask for more
@@ -47,7 +50,11 @@ type Config struct {
 	Log       *slog.Logger      // required
 	Now       func() time.Time  // required; stamps the journal and nothing else
 	Rand      func() float64    // required; in [0, 1), safe for concurrent use; spreads retries
+	Crash     crash.Hook        // nil in production
 }
+
+// Dialer opens a connection to an address of the zone.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // Agent serves the hosts of one Config. Use New, then Run once.
 type Agent struct {
@@ -74,7 +81,7 @@ func New(conf Config) (*Agent, error) {
 	}
 	transport := conf.Transport
 	if transport == nil {
-		transport = newTransport(conf.TLS)
+		transport = newTransport(conf.TLS, conf.Dial)
 	}
 	a := &Agent{conf: conf, link: newLink(conf.Addresses, transport), beat: conf.Beat, book: newBook(nil, nil)}
 	for i := range a.wake {

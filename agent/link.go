@@ -53,12 +53,14 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 }
 
 // newTransport speaks HTTP/1.1 over mutual TLS.
-func newTransport(conf *tls.Config) *http.Transport {
+func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 	conf = conf.Clone()
 	conf.NextProtos = []string{api.ALPNHTTP}
-	dialer := &net.Dialer{Timeout: dialTimeout}
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         dial,
 		TLSClientConfig:     conf,
 		TLSHandshakeTimeout: dialTimeout,
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2

@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 	conf := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	conf.Certificates = server.TLS.Certificates
 	conf.ServerName = "example.com"
-	transport := newTransport(conf)
+	transport := newTransport(conf, nil)
 	defer transport.CloseIdleConnections()
 
 	refused := api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeForbidden, Message: "not your host"}}

@@ -9,6 +9,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/crash"
 )
 
 // How long one driver call may take before it is asked again.
@@ -121,12 +122,14 @@ func (a *Agent) take(ctx context.Context, lane action) (e *entry, t task) {
 // when the outcome is not known, the driver is asked what is there.
 func (a *Agent) start(ctx context.Context, e *entry, t task) {
 	a.note(eventStart, t.host, t.work.Instance, "")
+	a.conf.Crash.At(crash.AgentStarting)
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	err := t.driver.Start(limited, t.host, t.work)
 	late := limited.Err() != nil
 	cancel()
 	switch {
 	case err == nil:
+		a.conf.Crash.At(crash.AgentStarted)
 		a.note(eventRunning, t.host, t.work.Instance, "")
 		a.done(e, api.StatusActive, "")
 	case late || errors.Is(err, driver.ErrEnded):
@@ -143,6 +146,7 @@ func (a *Agent) start(ctx context.Context, e *entry, t task) {
 // nothing of it is left.
 func (a *Agent) stop(ctx context.Context, e *entry, t task) {
 	a.note(eventStop, t.host, t.work.Instance, "")
+	a.conf.Crash.At(crash.AgentStopping)
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	err := t.driver.Stop(limited, t.work.Instance)
 	cancel()
@@ -150,6 +154,7 @@ func (a *Agent) stop(ctx context.Context, e *entry, t task) {
 		a.lookup(ctx, e, t, err)
 		return
 	}
+	a.conf.Crash.At(crash.AgentStopped)
 	a.note(eventGone, t.host, t.work.Instance, "")
 	a.done(e, api.StatusDeleted, "")
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/crash"
 )
 
 // How long calls may take, and how often they are made.
@@ -168,6 +169,9 @@ func (a *Agent) report(ctx context.Context) {
 			case <-beat.C:
 			}
 		}
+		if len(items) > 0 {
+			a.conf.Crash.At(crash.AgentReporting)
+		}
 		var ack api.AgentAck
 		err := a.call(ctx, api.PathAgentReport, callTimeout, api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
@@ -178,6 +182,9 @@ func (a *Agent) report(ctx context.Context) {
 			continue
 		}
 		r.good()
+		if len(items) > 0 {
+			a.conf.Crash.At(crash.AgentReported)
+		}
 		a.with(func(b *book) { b.acked(items) })
 		beat.Reset(a.beatNow())
 		if n := len(items); n > 0 && n < api.ReportsMax {

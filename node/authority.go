@@ -127,7 +127,7 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 	}
 	want := identity.Subject{Zone: t.Zone, Role: identity.RoleGateway}
 	rt := &http.Transport{
-		DialTLSContext: dialTLS(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now)),
+		DialTLSContext: n.outward(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now), api.ALPNEnrol),
 	}
 	defer rt.CloseIdleConnections()
 	back, err := client.Enrol(ctx, rt, n.now, t.Addresses, &api.Enrolment{

@@ -193,6 +193,7 @@ type JoinOptions struct {
 	Names  []string  // nodes only: names in the public API's certificate
 	Plain  bool      // the zone's public API speaks plain HTTP; only on loopback
 	Now    func() time.Time
+	Net    Network // in place of TCP; nil for TCP
 }
 
 // JoinNode makes the data directory of a further node of a zone, with a join
@@ -264,9 +265,9 @@ func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []stri
 	for _, addr := range t.Addresses {
 		want := identity.Subject{Zone: t.Zone, Role: identity.RoleAPI}
 		if o.Plain {
-			a, err = joinAt(ctx, "http://"+addr, body, nil)
+			a, err = joinAt(ctx, o.Net, "http://"+addr, body, nil)
 		} else {
-			a, err = joinAt(ctx, "https://"+addr, body, identity.PinTLS(nil, api.ALPNHTTP, t.CA, want, o.Now))
+			a, err = joinAt(ctx, o.Net, "https://"+addr, body, identity.PinTLS(nil, api.ALPNHTTP, t.CA, want, o.Now))
 		}
 		if err == nil || api.CodeOf(err) == api.CodeUnauthenticated {
 			break
@@ -287,8 +288,11 @@ func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []stri
 	return a, nil
 }
 
-func joinAt(ctx context.Context, addr string, body *api.JoinBody, t *tls.Config) (*api.JoinAnswer, error) {
-	transport := &http.Transport{TLSClientConfig: t}
+func joinAt(ctx context.Context, network Network, addr string, body *api.JoinBody, t *tls.Config) (*api.JoinAnswer, error) {
+	transport := &http.Transport{
+		TLSClientConfig: t,
+		DialContext:     func(ctx context.Context, _, addr string) (net.Conn, error) { return networkOr(network).Dial(ctx, addr) },
+	}
 	defer transport.CloseIdleConnections()
 	c, err := client.New(client.Config{Addr: addr, HTTP: &http.Client{Transport: transport}})
 	if err != nil {

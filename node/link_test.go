@@ -103,7 +103,7 @@ func TestLinkRefuses(t *testing.T) {
 func (r *running) enrolsWith(parent *running, e *api.Enrolment) error {
 	conf := identity.PinTLS(r.gatewayCredentials, api.ALPNEnrol, identity.PinOf(parent.creds.node.CA.Raw),
 		identity.Subject{Zone: parent.rec.Zone, Role: identity.RoleGateway}, time.Now)
-	rt := &http.Transport{DialTLSContext: dialTLS(conf), DisableKeepAlives: true}
+	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf), DisableKeepAlives: true}
 	_, err := client.Enrol(r.t.Context(), rt, time.Now, []string{parent.Addresses().Gateway}, e)
 	return err
 }
@@ -315,7 +315,7 @@ func TestPoolsAdmitTheirOwn(t *testing.T) {
 
 	// A child that names another's pool is hung up on.
 	conf := two.toZone(two.linkTo(parent), api.ALPNGossip)
-	c, err := dialTLS(conf)(t.Context(), "tcp", parent.Addresses().Gateway)
+	c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", parent.Addresses().Gateway)
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	hello, err := codec.Marshal(gossip.Hello{Version: 1, Pool: pool, Name: two.gossipName(pool, "node-1"), Kind: gossip.KindPacket})

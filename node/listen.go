@@ -53,6 +53,7 @@ type gate struct {
 	log   *slog.Logger
 	rooms map[string]*room
 	sem   chan struct{}
+	tap   func(alpn string, c net.Conn) net.Conn // nil for none
 }
 
 // newGate returns a gate with one room per protocol of conf.
@@ -117,7 +118,11 @@ func (g *gate) admit(ctx context.Context, raw net.Conn) {
 		return
 	}
 	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
-	c := &counted{Conn: t, release: release}
+	plain := net.Conn(t)
+	if g.tap != nil {
+		plain = g.tap(cs.NegotiatedProtocol, plain)
+	}
+	c := &counted{Conn: plain, release: release}
 	if !r.hand(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw)}}) {
 		_ = c.Close() // the room is closed
 	}
@@ -212,23 +217,17 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 // shutdownGrace is how long requests in flight may take when a node stops.
 const shutdownGrace = 2 * time.Second
 
-// dialTLS returns a dialer for one TLS configuration.
-func dialTLS(conf *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: handshakeTimeout}, Config: conf}
-	return d.DialContext
-}
-
 // raftStream carries Raft over the node listener.
 type raftStream struct {
 	*room
-	conf func() *tls.Config
+	dial dialer
 }
 
 // Dial implements raftstore.Stream.
 func (s raftStream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return dialTLS(s.conf())(ctx, "tcp", addr)
+	return s.dial(ctx, "tcp", addr)
 }
 
 // Accept hides who is there: on this listener it can only be a node of the zone.

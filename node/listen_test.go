@@ -118,7 +118,7 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 
 	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.node.CA.Raw, identity.Subject{Zone: creds.node.Subject.Zone, Role: identity.RoleNode}, time.Now)
 	enters := func() (inside net.Conn) {
-		c, err := dialTLS(conf)(t.Context(), "tcp", ln.Addr().String())
+		c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", ln.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		inside, err = g.room(api.ALPNHTTP).Accept()

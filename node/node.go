@@ -32,6 +32,7 @@ import (
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/codec"
+	"berth/internal/crash"
 	"berth/raftstore"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -48,6 +49,12 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Fatal    func(error) // ends the process; see raftstore.Config
+
+	// For tests; all nil in production.
+	Net    Network           // in place of TCP
+	Memory *raftstore.Memory // in place of files for the replicated state
+	Crash  crash.Hook
+	Tap    Tap
 }
 
 // Node is one control-plane process. Open makes it and Run runs it, once.
@@ -55,6 +62,7 @@ type Node struct {
 	dir     string
 	rec     *record
 	opts    Options
+	net     Network
 	log     *slog.Logger
 	now     func() time.Time
 	creds   *credentials
@@ -86,7 +94,7 @@ func Open(o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n = &Node{dir: o.Dir, rec: rec, opts: o, now: o.Now, log: o.Log.With("zone", rec.ZoneName, "node", rec.Node)}
+	n = &Node{dir: o.Dir, rec: rec, opts: o, net: networkOr(o.Net), now: o.Now, log: o.Log.With("zone", rec.ZoneName, "node", rec.Node)}
 	if n.creds, err = loadCredentials(o.Dir); err != nil {
 		return nil, err
 	}
@@ -103,11 +111,15 @@ func Open(o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	n.store, err = raftstore.Open(raftstore.Config{
-		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Advertise: rec.Advertise.Node,
-		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), func() *tls.Config { return n.toNode(api.ALPNRaft) }},
+	conf := raftstore.Config{
+		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
+		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
 		Timing: o.Timing, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
-	})
+	}
+	if o.Memory != nil {
+		conf.Dir = ""
+	}
+	n.store, err = raftstore.Open(conf)
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -120,7 +132,7 @@ func Open(o Options) (n *Node, err error) {
 // assemble builds the zone and its doors around the store.
 func (n *Node) assemble() error {
 	n.toNodes = &http.Transport{
-		DialTLSContext:      dialTLS(n.toNode(api.ALPNHTTP)),
+		DialTLSContext:      n.dialNode(api.ALPNHTTP),
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
 	}
 	n.digest = &digestCache{make: func() *api.Digest { return n.zone.Digest() }, now: n.now}
@@ -132,14 +144,14 @@ func (n *Node) assemble() error {
 	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper {
 			return &http.Transport{
-				DialTLSContext:      dialTLS(n.toZone(l, api.ALPNHTTP)),
+				DialTLSContext:      n.dialZone(l, api.ALPNHTTP),
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
 			}
 		},
 		Depth: zone.Depth, Now: n.now,
 	})
 	n.zone = zone.New(zone.Config{
-		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log,
+		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,
 	})
 	leads := n.leading.Load
 	n.api = public.New(public.Config{
@@ -185,8 +197,7 @@ func (n *Node) listen() error {
 		if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" && *l.pub != "" {
 			addr = *l.pub
 		}
-		var lc net.ListenConfig
-		ln, err := lc.Listen(context.Background(), "tcp", addr) // a listener lives as long as the node
+		ln, err := n.net.Listen(context.Background(), addr) // a listener lives as long as the node
 		if err != nil {
 			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.close())
 		}
@@ -238,6 +249,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
+	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.crossing(alpn, false, c) }
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
 	apiListener := netutil.LimitListener(n.listeners.api, connsMax)
 	if !n.opts.Plain {

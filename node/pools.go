@@ -39,7 +39,7 @@ func newPools(n *Node) (*pools, error) {
 		Name: zonePool, Self: n.gossipName(zonePool, n.rec.Node),
 		Endpoints: func() []string { return addresses(n.store.View(), func(m *api.Node) string { return m.NodeAddr }) },
 		Dial: func(ctx context.Context, endpoint string) (net.Conn, error) {
-			return dialTLS(n.toNode(api.ALPNGossip))(ctx, "tcp", endpoint)
+			return n.dialNode(api.ALPNGossip)(ctx, "tcp", endpoint)
 		},
 		Digest: n.digest.get, Zones: []api.ZoneID{n.rec.Zone}, Peers: peerFile{n.dir, zonePool},
 		Tuning: gossip.ZoneTuning(), Logger: n.log, Now: n.now,
@@ -129,7 +129,7 @@ func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 			return nil
 		},
 		Dial: func(ctx context.Context, endpoint string) (net.Conn, error) {
-			return dialTLS(n.toZone(l, api.ALPNGossip))(ctx, "tcp", endpoint)
+			return n.dialZone(l, api.ALPNGossip)(ctx, "tcp", endpoint)
 		},
 		Digest: digest, Zones: []api.ZoneID{n.rec.Zone, l.Zone}, Peers: peerFile{n.dir, string(l.ID)},
 		Tuning: linkTuning(), Logger: n.log, Now: n.now,

@@ -269,7 +269,7 @@ func over(t *testing.T, conf *tls.Config, addr, method, path string, body any, h
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	rt := &http.Transport{DialTLSContext: dialTLS(conf)}
+	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf)}
 	defer rt.CloseIdleConnections()
 	return do(t, rt, req)
 }

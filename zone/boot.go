@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/internal/codec"
+	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -217,9 +218,11 @@ func (z *Zone) abandon(ctx context.Context, b *state.Boot) error {
 		if !ok || h.Decision != api.DecisionPending {
 			continue
 		}
+		z.crash.At(crash.AttemptAborting)
 		if _, err := z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: id, Decision: api.DecisionAbort}); err != nil {
 			return err
 		}
+		z.crash.At(crash.AttemptAborted)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -44,6 +45,7 @@ func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	if err != nil {
 		return nil, err
 	}
+	z.crash.At(crash.HoldAnswering)
 	a := h.Answer()
 	return &a, nil
 }
@@ -225,9 +227,11 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 			out.known = true
 			return out
 		}
+		z.crash.At(crash.HoldAsking)
 		call, cancel := context.WithTimeout(ctx, peerTimeout)
 		a, err := z.peers.Hold(call, link, r)
 		cancel()
+		z.crash.At(crash.HoldAsked)
 		if err == nil {
 			out.Committed, out.known = a.State == api.HoldCommitted, true
 			if out.Committed || a.State == api.HoldHeld { // else it gave back what it had taken

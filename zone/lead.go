@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -184,7 +185,9 @@ func (z *Zone) tell(ctx context.Context, h *state.Hold, p state.Part) error {
 	call, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	d := h.DecisionFor(p)
+	z.crash.At(crash.DecisionTelling)
 	_, err := z.peers.Decide(call, link, h.ID, d)
+	z.crash.At(crash.DecisionTold)
 	lost := false
 	switch code := api.CodeOf(err); {
 	case err == nil:
@@ -216,7 +219,9 @@ func (z *Zone) end(ctx context.Context, i *api.Instance) error {
 	}
 	call, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
+	z.crash.At(crash.EndTelling)
 	err := z.peers.EndInstance(call, link, i.ID)
+	z.crash.At(crash.EndTold)
 	c := command.InstanceTold{Stamp: z.stamp()}
 	switch {
 	case err == nil:
@@ -249,6 +254,7 @@ func (z *Zone) question(ctx context.Context, h *state.Hold) error {
 	}
 	call, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
+	z.crash.At(crash.QuestionAsking)
 	d, err := z.peers.Decision(call, link, h.ID)
 	if err != nil {
 		return err
@@ -256,6 +262,7 @@ func (z *Zone) question(ctx context.Context, h *state.Hold) error {
 	if d == api.DecisionPending {
 		return api.Errorf(api.CodeUnavailable, "the parent has not decided hold %s yet", string(h.ID))
 	}
+	z.crash.At(crash.QuestionLogging)
 	_, err = z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: h.ID, Origin: h.Origin, Decision: d})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/costs"
 	"berth/filters"
+	"berth/internal/crash"
 	"berth/raftstore/state"
 )
 
@@ -59,6 +60,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	if err != nil {
 		return nil, err
 	}
+	z.crash.At(crash.SelectSealed)
 	for _, ws := range p.weights {
 		for i := range ws {
 			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
@@ -74,6 +76,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 // merges what both offer. Children that seemed to be full are asked as well if
 // the others leave the request short: a digest may be a few seconds old.
 func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request) *planned {
+	z.crash.At(crash.SelectPlanning)
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
 		answers = append(answers, z.ruleOut(l, req))
@@ -90,6 +93,7 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request) *plan
 		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.full })
 		p = merge(v.Name, req, own, answers)
 	}
+	z.crash.At(crash.SelectPlanned)
 	return p
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -67,6 +68,7 @@ type Zone struct {
 	now     func() time.Time
 	began   time.Time
 	log     *slog.Logger
+	crash   crash.Hook
 
 	plans plans // sealed plans of boots in flight on this leader
 	beats beats // when each agent was last heard
@@ -80,12 +82,13 @@ type Config struct {
 	Keys    Keys
 	Now     func() time.Time
 	Log     *slog.Logger
+	Crash   crash.Hook // nil in production
 }
 
 // New returns a zone. Nothing runs until Lead is called.
 func New(c Config) *Zone {
 	return &Zone{
-		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log,
+		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash,
 		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
 	}
 }
@@ -111,11 +114,32 @@ func (z *Zone) Stamp() command.Stamp { return z.stamp() }
 // Propose appends one command and returns what became of it, its refusal as the
 // error.
 func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, error) {
+	step, named := steps[c.Kind()]
+	if named {
+		z.crash.At(step.before)
+	}
 	rs, err := z.store.Propose(ctx, c)
 	if err != nil {
 		return state.Result{}, err
 	}
+	if named {
+		z.crash.At(step.after)
+	}
 	return rs[0], rs[0].Err
+}
+
+// steps are the points on both sides of the commands that promise something.
+var steps = map[command.Kind]struct{ before, after crash.Point }{
+	command.KindBootCreate:      {crash.BootLogging, crash.BootLogged},
+	command.KindHold:            {crash.HoldLogging, crash.HoldLogged},
+	command.KindHoldParts:       {crash.PartsLogging, crash.PartsLogged},
+	command.KindBootDecide:      {crash.DecisionLogging, crash.DecisionLogged},
+	command.KindHoldDecide:      {crash.VerdictLogging, crash.VerdictLogged},
+	command.KindPartAck:         {crash.AckLogging, crash.AckLogged},
+	command.KindBootRelease:     {crash.ReleaseLogging, crash.ReleaseLogged},
+	command.KindInstanceDelete:  {crash.DeleteLogging, crash.DeleteLogged},
+	command.KindInstanceReport:  {crash.ReportLogging, crash.ReportLogged},
+	command.KindInstanceChanges: {crash.FollowLogging, crash.FollowLogged},
 }
 
 // Latest returns a state that holds everything acknowledged before the call.

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"berth/api"
+)
+
+// Network is how a node reaches others and is reached. Its methods may be called
+// concurrently.
+type Network interface {
+	// Listen opens a listener; a port of 0 takes a free one.
+	Listen(ctx context.Context, addr string) (net.Listener, error)
+	// Dial connects to host:port, and gives up when ctx ends.
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// tcp is the network of this machine.
+type tcp struct{}
+
+// Listen implements Network.
+func (tcp) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", addr)
+}
+
+// Dial implements Network.
+func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: handshakeTimeout}
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+func networkOr(n Network) Network {
+	if n == nil {
+		return tcp{}
+	}
+	return n
+}
+
+// dialer is what http.Transport and gossip dial with.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialTLS returns a dialer for one TLS configuration. Who is at the other end is
+// for the configuration to check: an address proves nothing.
+func dialTLS(network Network, conf *tls.Config) dialer {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
+		raw, err := network.Dial(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		c := tls.Client(raw, conf)
+		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+		defer cancel()
+		if err := c.HandshakeContext(ctx); err != nil {
+			_ = raw.Close() // the handshake's error says more
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+// Crossing is a connection with another zone, as a Tap sees it.
+type Crossing struct {
+	ALPN    string   // what is spoken
+	Dialled bool     // by this zone; otherwise accepted
+	Chain   [][]byte // certificates that this zone has shown, DER, its own first
+}
+
+// Tap stands between this zone and others: it gets the plaintext of a connection,
+// and returns what is used in its place.
+type Tap func(at Crossing, c net.Conn) net.Conn
+
+// crossing lets the tap, if there is one, see a connection with another zone.
+func (n *Node) crossing(alpn string, dialled bool, c net.Conn) net.Conn {
+	if n.opts.Tap == nil {
+		return c
+	}
+	return n.opts.Tap(Crossing{alpn, dialled, n.creds.gateway.Cert.Certificate}, c)
+}
+
+// dialNode returns a dialer to other nodes of this zone.
+func (n *Node) dialNode(alpn string) dialer { return dialTLS(n.net, n.toNode(alpn)) }
+
+// dialZone returns a dialer to the gateways of a linked zone.
+func (n *Node) dialZone(l *api.Link, alpn string) dialer { return n.outward(n.toZone(l, alpn), alpn) }
+
+// outward returns a dialer to gateways of other zones.
+func (n *Node) outward(conf *tls.Config, alpn string) dialer {
+	dial := dialTLS(n.net, conf)
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return n.crossing(alpn, true, c), nil
+	}
+}
