@@ -1,0 +1,274 @@
+package simnet
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// pipe is one direction of a connection.
+type pipe struct {
+	net  *Network
+	path *path
+	wake *sync.Cond // on the network's mu
+
+	// Guarded by the network.
+	queue  []segment
+	size   int   // bytes in queue
+	end    error // io.EOF or ErrReset, once the writer has closed; it comes after queue
+	endAt  time.Time
+	last   time.Time // when the newest segment arrives; none overtakes another
+	gone   bool      // the reader has closed
+	alarm  *time.Timer
+	writes deadline
+	reads  deadline
+}
+
+// segment is some bytes on their way.
+type segment struct {
+	bytes []byte
+	at    time.Time // when they arrive
+}
+
+// deadline is when waiting ends.
+type deadline struct {
+	at    time.Time // zero for never
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+// set arms the deadline. Needs the network's mu.
+func (d *deadline) set(p *pipe, at time.Time) {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	d.at = at
+	if !at.IsZero() {
+		d.timer = time.AfterFunc(max(time.Until(at), 0), p.rouse)
+	}
+	p.wake.Broadcast()
+}
+
+// rouse wakes who waits on the pipe.
+func (p *pipe) rouse() {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	p.wake.Broadcast()
+}
+
+// conn is one end of a connection.
+type conn struct {
+	host          *Host
+	peer          *conn
+	local, remote net.Addr
+	in, out       *pipe
+	closed        error // net.ErrClosed or ErrReset; guarded by the network
+}
+
+var _ net.Conn = (*conn)(nil)
+
+// connect makes both ends of a connection. Needs mu.
+func (n *Network) connect(a, b *Host, at, bt net.Addr) (near, far *conn) {
+	there, back := n.pipe(a.name, b.name), n.pipe(b.name, a.name)
+	near = &conn{host: a, local: at, remote: bt, in: back, out: there}
+	far = &conn{host: b, local: bt, remote: at, in: there, out: back}
+	near.peer, far.peer = far, near
+	a.conns[near], b.conns[far] = struct{}{}, struct{}{}
+	return near, far
+}
+
+func (n *Network) pipe(from, to string) *pipe {
+	p := &pipe{net: n, path: n.path(from, to), wake: sync.NewCond(&n.mu)}
+	p.path.pipes[p] = struct{}{}
+	return p
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	p := c.in
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	for {
+		switch {
+		case c.closed != nil:
+			return 0, opError("read", c.closed)
+		case p.reads.passed():
+			return 0, opError("read", os.ErrDeadlineExceeded)
+		case len(b) == 0:
+			return 0, nil
+		}
+		if n, err, ok := p.take(b); ok {
+			return n, err
+		}
+		p.wake.Wait()
+	}
+}
+
+// take moves what has arrived to b, and reports whether that was anything: bytes
+// or the end. Needs the network's mu.
+func (p *pipe) take(b []byte) (n int, err error, ok bool) { //nolint:revive,staticcheck // ok says whether the other two mean anything
+	if p.path.cut {
+		return 0, nil, false
+	}
+	now := time.Now()
+	for len(p.queue) > 0 && n < len(b) && !p.queue[0].at.After(now) {
+		k := copy(b[n:], p.queue[0].bytes)
+		n += k
+		if p.queue[0].bytes = p.queue[0].bytes[k:]; len(p.queue[0].bytes) == 0 {
+			p.queue = p.queue[1:]
+		}
+	}
+	if n > 0 {
+		p.size -= n
+		p.wake.Broadcast() // there is room
+		return n, nil, true
+	}
+	due := p.endAt
+	if len(p.queue) > 0 {
+		due = p.queue[0].at
+	} else if p.end == nil {
+		return 0, nil, false
+	}
+	if due.After(now) {
+		p.awaken(due.Sub(now))
+		return 0, nil, false
+	}
+	if p.end == io.EOF { //nolint:errorlint // set by close and never wrapped
+		return 0, io.EOF, true
+	}
+	return 0, opError("read", p.end), true
+}
+
+// awaken rouses the reader when the next bytes have arrived.
+func (p *pipe) awaken(in time.Duration) {
+	if p.alarm == nil {
+		p.alarm = time.AfterFunc(in, p.rouse)
+		return
+	}
+	p.alarm.Reset(in)
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (written int, err error) {
+	p := c.out
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	for {
+		switch {
+		case c.closed != nil:
+			return written, opError("write", c.closed)
+		case p.writes.passed():
+			return written, opError("write", os.ErrDeadlineExceeded)
+		case p.gone && !p.path.cut && !c.in.path.cut:
+			return written, opError("write", ErrReset)
+		case len(b) == 0:
+			return written, nil
+		}
+		room := min(bufferMax-p.size, len(b))
+		if room <= 0 {
+			p.wake.Wait()
+			continue
+		}
+		p.send(b[:room])
+		written, b = written+room, b[room:]
+	}
+}
+
+// send puts a copy of b on its way. Needs the network's mu.
+func (p *pipe) send(b []byte) {
+	p.net.bytes += uint64(len(b))
+	p.size += len(b)
+	p.queue = append(p.queue, segment{append([]byte(nil), b...), p.arrival()})
+	p.wake.Broadcast()
+}
+
+// arrival draws when something that is sent now arrives. Needs the network's mu.
+func (p *pipe) arrival() time.Time {
+	at := time.Now().Add(p.net.travel(p.path))
+	if at.Before(p.last) {
+		at = p.last
+	}
+	p.last = at
+	return at
+}
+
+// Close implements net.Conn. What was written before still arrives.
+func (c *conn) Close() error {
+	n := c.host.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c.closed != nil {
+		return opError("close", net.ErrClosed)
+	}
+	c.close(io.EOF)
+	return nil
+}
+
+// close ends this end of the connection; the other one reads what is on its way
+// and then end. Needs the network's mu.
+func (c *conn) close(end error) {
+	if c.closed != nil {
+		return
+	}
+	c.closed = net.ErrClosed
+	if end == ErrReset { //nolint:errorlint // a value of ours, never wrapped
+		c.closed = ErrReset
+	}
+	c.out.end, c.out.endAt = end, c.out.arrival()
+	c.in.gone, c.in.queue, c.in.size = true, nil, 0
+	for _, d := range []*deadline{&c.out.writes, &c.in.reads} {
+		if d.timer != nil {
+			d.timer.Stop()
+		}
+	}
+	c.in.wake.Broadcast()
+	c.out.wake.Broadcast()
+	delete(c.host.conns, c)
+	if c.peer.closed != nil {
+		c.retire()
+	}
+}
+
+// retire forgets a connection whose ends are both closed. Needs the network's mu.
+func (c *conn) retire() {
+	for _, p := range []*pipe{c.in, c.out} {
+		delete(p.path.pipes, p)
+		if p.alarm != nil {
+			p.alarm.Stop()
+		}
+	}
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.set(c.in, &c.in.reads, t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.set(c.out, &c.out.writes, t) }
+
+func (c *conn) set(p *pipe, d *deadline, t time.Time) error {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if c.closed != nil {
+		return opError("set", net.ErrClosed)
+	}
+	d.set(p, t)
+	return nil
+}
