@@ -55,6 +55,7 @@ type Options struct {
 	Memory *raftstore.Memory // in place of files for the replicated state
 	Crash  crash.Hook
 	Tap    Tap
+	Admin  func(http.Handler) http.Handler // stands in front of the admin door
 }
 
 // Node is one control-plane process. Open makes it and Run runs it, once.
@@ -279,9 +280,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(agentGate.room(api.ALPNHTTP), agents.New(agents.Config{
 		Zone: n.zone, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
 	}))
-	serving(n.listeners.admin, admin.New(admin.Config{
-		View: n.view, Leader: n.leaderID, Term: n.store.Term, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-	}))
+	serving(n.listeners.admin, n.adminDoor())
 	doors.Go(func() { gatewayGate.run(ctx) })
 	doors.Go(func() { agentGate.run(ctx) })
 	doors.Go(func() { n.pools.run(ctx) })
@@ -304,6 +303,16 @@ func (n *Node) Run(ctx context.Context) error {
 		err = errors.Join(cause, err)
 	}
 	return err
+}
+
+func (n *Node) adminDoor() http.Handler {
+	h := admin.New(admin.Config{
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+	})
+	if n.opts.Admin != nil {
+		h = n.opts.Admin(h)
+	}
+	return h
 }
 
 // Ready waits until the zone is initialised, has a leader, and knows this node.

@@ -77,10 +77,12 @@ func (a *agentFlags) run(ctx context.Context, e *env) error {
 	}
 	defer closeDriver()
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
-	ag, err := agent.New(agent.Config{
+	conf := agent.Config{
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: now, Rand: rand.Float64,
 		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, now),
-	})
+	}
+	equipAgent(&conf)
+	ag, err := agent.New(conf)
 	if err != nil {
 		return err
 	}

@@ -181,6 +181,7 @@ the first time it starts; addresses are given then and kept.`,
 			if o.Insecure {
 				log.Warn("tokens are not asked for: every caller is an administrator")
 			}
+			equip(&o)
 			n, err := node.Open(o)
 			if err != nil {
 				return err

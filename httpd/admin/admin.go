@@ -3,6 +3,8 @@
 package admin
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
@@ -23,7 +25,9 @@ type Config struct {
 }
 
 // New returns the handler of GET /healthz (the process serves), GET /readyz (it
-// knows its zone and a leader) and GET /metrics.
+// knows its zone and a leader), GET /state (a checksum of all that this node has
+// applied, and the log index of it: two nodes with the same index have the same
+// checksum) and GET /metrics.
 func New(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,6 +41,15 @@ func New(c Config) http.Handler {
 			return
 		}
 		wire.JSON(w, http.StatusOK, map[string]any{"status": "ready", "zone": v.Name, "leader": leader, "index": v.Index()})
+	})
+	r.Get("/state", func(w http.ResponseWriter, r *http.Request) {
+		v := c.View()
+		sum := sha256.New()
+		if err := v.Save(sum); err != nil {
+			wire.Refuse(w, r, api.Wrap(api.CodeInternal, "admin.state", "", err))
+			return
+		}
+		wire.JSON(w, http.StatusOK, map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))})
 	})
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(&collector{c})

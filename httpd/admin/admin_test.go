@@ -139,3 +139,23 @@ func TestNothingElseIsServed(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, get(t, h, path).Code, path)
 	}
 }
+
+func TestStateTellsDifferentStatesApart(t *testing.T) {
+	v := busy(t)
+	read := func(v *state.State) (out struct {
+		Index  uint64 `json:"index"`
+		SHA256 string `json:"sha256"`
+	}) {
+		rec := get(t, door(v, "node-1", true), "/state")
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &out))
+		return out
+	}
+	one := read(v)
+	assert.Equal(t, v.Index(), one.Index)
+	assert.Len(t, one.SHA256, 64)
+	assert.Equal(t, one, read(busy(t)), "the same entries give the same checksum")
+	other := state.New()
+	require.NoError(t, other.Apply(1, command.Init{Zone: "zone-1", Name: "root"}).Err)
+	assert.NotEqual(t, one.SHA256, read(other.Clone()).SHA256)
+}

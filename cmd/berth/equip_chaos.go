@@ -1,0 +1,137 @@
+//go:build chaos
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"berth/agent"
+	"berth/internal/crash"
+	"berth/node"
+)
+
+// This binary can be told to end itself in the middle of a step, and writes down
+// what it says to other zones:
+//
+//	BERTH_CRASH=POINT[:N]        kill -9 itself when it reaches a point for the N-th time
+//	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
+//	GET /crash                   how often each point was reached
+//	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
+
+// equip gives a node its faults.
+func equip(o *node.Options) {
+	b := newBomb()
+	o.Crash, o.Admin = b.at, b.serve
+	if dir := os.Getenv("BERTH_TAP"); dir != "" {
+		o.Tap = (&recorder{dir: dir}).tap
+	}
+}
+
+// equipAgent gives an agent its faults.
+func equipAgent(c *agent.Config) { c.Crash = newBomb().at }
+
+// bomb ends the process at a point.
+type bomb struct {
+	mu    sync.Mutex // guards what follows
+	point crash.Point
+	left  int
+	hits  map[crash.Point]int
+}
+
+func newBomb() *bomb {
+	b := &bomb{hits: map[crash.Point]int{}}
+	name, n, ok := strings.Cut(os.Getenv("BERTH_CRASH"), ":")
+	b.point, b.left = crash.Point(name), 1
+	if ok {
+		b.left, _ = strconv.Atoi(n) // 0, which is never reached, if it is no number
+	}
+	return b
+}
+
+func (b *bomb) at(p crash.Point) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hits[p]++
+	if p != b.point {
+		return
+	}
+	if b.left--; b.left == 0 {
+		fmt.Fprintf(os.Stderr, "berth: crash point %s\n", p)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // there is nobody to tell
+		select {}                                      // not one step more; the lock stays shut
+	}
+}
+
+// serve answers /crash in front of the admin door.
+func (b *bomb) serve(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/crash" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if r.Method == http.MethodPost {
+			b.point, b.left = crash.Point(r.FormValue("point")), 1
+			if n, err := strconv.Atoi(r.FormValue("n")); err == nil {
+				b.left = n
+			}
+		}
+		_ = json.NewEncoder(w).Encode(b.hits) // a test that does not hear it fails
+	})
+}
+
+// recorder writes what leaves this zone to files, one for each connection.
+type recorder struct {
+	dir  string
+	next atomic.Int64
+}
+
+func (t *recorder) tap(at node.Crossing, c net.Conn) net.Conn {
+	side := "gateway"
+	if at.Dialled {
+		side = "dial"
+	}
+	name := filepath.Join(t.dir, fmt.Sprintf("%d-%06d", os.Getpid(), t.next.Add(1)))
+	var chain []byte
+	for _, der := range at.Chain {
+		chain = append(chain, der...)
+	}
+	f, err := os.Create(fmt.Sprintf("%s-out-%s-%s.bin", name, side, strings.ReplaceAll(at.ALPN, "/", "_")))
+	if err == nil {
+		err = os.WriteFile(name+"-cert.der", chain, 0o600)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("berth: recording what leaves the zone: %v", err))
+	}
+	return &recorded{Conn: c, file: f}
+}
+
+// recorded is a connection whose outgoing bytes are kept. What cannot be kept
+// ends the process: a scan of half of them would prove nothing.
+type recorded struct {
+	net.Conn
+	file *os.File
+}
+
+func (r *recorded) Write(p []byte) (int, error) {
+	if _, err := r.file.Write(p); err != nil {
+		panic(fmt.Sprintf("berth: recording what leaves the zone: %v", err))
+	}
+	return r.Conn.Write(p)
+}
+
+func (r *recorded) Close() error {
+	_ = r.file.Close() // a second Close fails, and every byte is written
+	return r.Conn.Close()
+}
