@@ -12,6 +12,7 @@ import (
 	"berth/buildplan"
 	"berth/internal/codec"
 	"berth/internal/crash"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -115,7 +116,7 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 	if err != nil {
 		return nil, err
 	}
-	if layer.Expires <= z.instant() {
+	if layer.Expires <= z.instant() && !mutant.On(mutant.BlobExpiryUnchecked) {
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	k := bootKey(c.Request.Project, c.Request.Reservation)
@@ -178,6 +179,9 @@ func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
 func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	ctx, cancel := context.WithTimeout(ctx, BootTimeout)
 	defer cancel()
+	if mutant.On(mutant.SagaNotResumed) && len(b.Holds) > 0 {
+		return nil
+	}
 	if err := z.abandon(ctx, b); err != nil {
 		return err
 	}
@@ -201,6 +205,9 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 }
 
 func (z *Zone) decide(ctx context.Context, b *state.Boot, d api.Decision, reason string) error {
+	if mutant.On(mutant.DecisionUnlogged) {
+		z.tellEarly(ctx, b, d)
+	}
 	_, err := z.Propose(ctx, command.BootDecide{
 		Stamp: z.stamp(), Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: d, Reason: reason,
 	})

@@ -1,9 +1,12 @@
 package zone
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/buildplan"
 	"berth/capacity"
+	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -31,6 +34,9 @@ func (z *Zone) Digest() *api.Digest {
 		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: z.fits(v, h, f)})
 	}
 	z.addBelow(v, d)
+	if hosts := v.AllHosts(); mutant.On(mutant.HostInDigest) && len(hosts) > 0 {
+		d.Tags = append(slices.Clone(d.Tags), string(hosts[0].ID))
+	}
 	return d
 }
 

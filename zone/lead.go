@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -258,6 +259,9 @@ func (z *Zone) question(ctx context.Context, h *state.Hold) error {
 	d, err := z.peers.Decision(call, link, h.ID)
 	if err != nil {
 		return err
+	}
+	if mutant.On(mutant.HoldExpires) {
+		d = api.DecisionAbort
 	}
 	if d == api.DecisionPending {
 		return api.Errorf(api.CodeUnavailable, "the parent has not decided hold %s yet", string(h.ID))

@@ -14,6 +14,7 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/internal/crash"
+	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -343,5 +344,8 @@ func (z *Zone) open(v *state.State, peer api.ZoneID, req *api.Request, blob []by
 
 func (z *Zone) refusePlan(req *api.Request, why error) error {
 	z.log.Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
+	if hosts := z.store.View().AllHosts(); mutant.On(mutant.HostInError) && len(hosts) > 0 {
+		return api.Errorf(api.CodePlanRefused, "no room on %s", hosts[0].Name)
+	}
 	return api.Wrap(api.CodePlanRefused, "zone.open", api.PlanRefusedMessage, why)
 }

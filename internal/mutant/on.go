@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 )
 
 // chosen is the fault that is on, "" for none.
@@ -21,3 +22,19 @@ func choose() Name {
 
 // On reports whether a fault was chosen.
 func On(n Name) bool { return n == chosen }
+
+// Clock reads the clock, in milliseconds, where nobody may.
+func Clock() int64 { return time.Now().UnixMilli() }
+
+// Shuffled returns s in the order of a map.
+func Shuffled[T any](s []T) []T {
+	m := map[int]T{}
+	for i, v := range s {
+		m[i] = v
+	}
+	out := make([]T, 0, len(s))
+	for _, v := range m {
+		out = append(out, v)
+	}
+	return out
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -144,7 +145,7 @@ func (s *State) hold(c command.Hold) Result {
 // checkHold refuses what must change nothing.
 func (s *State) checkHold(c command.Hold) Result {
 	if c.Plan != "" {
-		if _, used := s.plans.Get(string(c.Plan)); used || s.now >= c.Expires {
+		if _, used := s.plans.Get(string(c.Plan)); used || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
 			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 	}
@@ -214,6 +215,9 @@ func (s *State) heldFor(origin api.LinkID) int {
 // takeSlots claims each slot on its host, or on the first alternate that takes
 // it, or refuses it.
 func (s *State) takeSlots(h *Hold, c command.Hold) {
+	if mutant.On(mutant.MapOrder) {
+		c.Slots = mutant.Shuffled(c.Slots)
+	}
 	for _, sl := range c.Slots {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {
@@ -237,6 +241,9 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 
 func (s *State) take(id api.HostID, c api.Claim) bool {
 	host, ok := s.hosts.Get(string(id))
+	if mutant.On(mutant.CapacityUnchecked) {
+		return ok && s.hostTable.Restore(id, c)
+	}
 	return ok && host.Enabled && host.State == api.HostUp && s.hostTable.Claim(id, c) == nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -90,10 +91,18 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 		return
 	}
 	s.touchHost(i.Host)
-	if st == api.StatusDeleted {
-		s.byHost.Delete(key(i.Host, i.ID))
+	if mutant.On(mutant.FreedEarly) && st == api.StatusDeleting {
 		s.hostTable.Release(i.Host, claimOf(&i))
 		s.bump(i.Host)
+	}
+	if st == api.StatusDeleted {
+		s.byHost.Delete(key(i.Host, i.ID))
+		if !mutant.On(mutant.FreedEarly) {
+			s.hostTable.Release(i.Host, claimOf(&i))
+		}
+		if !mutant.On(mutant.GenerationKept) {
+			s.bump(i.Host)
+		}
 	}
 }
 

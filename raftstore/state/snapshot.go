@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/capacity"
 	"berth/internal/codec"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -55,14 +56,17 @@ func (s *State) Save(w io.Writer) error {
 		Instances: s.instances.Len(), Boots: s.boots.Len(), Holds: s.holds.Len(), Plans: s.plans.Len(),
 		Unended: s.unended.Len(),
 	}
-	if err := e.Encode(h); err != nil {
-		return err
-	}
 	plans := make([]planRecord, 0, s.plans.Len())
 	s.plans.Scan(func(k string, u planUse) bool {
 		plans = append(plans, planRecord{Plan: k, Use: u})
 		return true
 	})
+	if mutant.On(mutant.PlansForgotten) {
+		plans, h.Plans = nil, 0
+	}
+	if err := e.Encode(h); err != nil {
+		return err
+	}
 	hosts := s.hosts.Values()
 	for i, old := range hosts {
 		cp := *old

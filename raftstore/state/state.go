@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/capacity"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -148,7 +149,11 @@ func (s *State) Clone() *State {
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index = index
 	clear(s.bumped)
-	if at := c.Time(); at > s.now {
+	at := c.Time()
+	if mutant.On(mutant.ClockInApply) {
+		at = max(at, api.Instant(mutant.Clock()))
+	}
+	if at > s.now {
 		s.now = at
 		s.hostTable.Advance(at)
 	}
