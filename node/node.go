@@ -46,6 +46,7 @@ type Options struct {
 	Insecure bool   // the public API asks for no token; only on loopback
 	PlanKey  []byte // build_plan_encryption_key, if Init was given one
 	Timing   raftstore.Timing
+	Compact  raftstore.Compaction
 	Log      *slog.Logger
 	Now      func() time.Time
 	Fatal    func(error) // ends the process; see raftstore.Config
@@ -115,7 +116,7 @@ func Open(o Options) (n *Node, err error) {
 	conf := raftstore.Config{
 		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
 		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
-		Timing: o.Timing, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
+		Timing: o.Timing, Compact: o.Compact, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
 	}
 	if o.Memory != nil {
 		conf.Dir = ""

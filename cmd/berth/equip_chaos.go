@@ -14,10 +14,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"berth/agent"
 	"berth/internal/crash"
 	"berth/node"
+	"berth/raftstore"
 )
 
 // This binary can be told to end itself in the middle of a step, and writes down
@@ -26,12 +28,19 @@ import (
 //	BERTH_CRASH=POINT[:N]        kill -9 itself when it reaches a point for the N-th time
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
+//	BERTH_COMPACT=N              take a snapshot after N entries, and keep as many behind it
 //	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
+
+// compactEvery is how often a node looks whether a snapshot is due.
+const compactEvery = time.Second
 
 // equip gives a node its faults.
 func equip(o *node.Options) {
 	b := newBomb()
 	o.Crash, o.Admin = b.at, b.serve
+	if n, err := strconv.ParseUint(os.Getenv("BERTH_COMPACT"), 10, 64); err == nil {
+		o.Compact = raftstore.Compaction{Threshold: n, Interval: compactEvery, Trailing: n}
+	}
 	if dir := os.Getenv("BERTH_TAP"); dir != "" {
 		o.Tap = (&recorder{dir: dir}).tap
 	}
