@@ -25,7 +25,8 @@ import (
 // This binary can be told to end itself in the middle of a step, and writes down
 // what it says to other zones:
 //
-//	BERTH_CRASH=POINT[:N]        kill -9 itself when it reaches a point for the N-th time
+//	BERTH_CRASH_FILE=FILE        kill -9 itself when it reaches a point for the N-th time; FILE holds
+//	                             "POINT N" when the process starts and is removed when it ends so
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
 //	BERTH_COMPACT=N              take a snapshot after N entries, and keep as many behind it
@@ -55,14 +56,15 @@ type bomb struct {
 	point crash.Point
 	left  int
 	hits  map[crash.Point]int
+	file  string
 }
 
 func newBomb() *bomb {
-	b := &bomb{hits: map[crash.Point]int{}}
-	name, n, ok := strings.Cut(os.Getenv("BERTH_CRASH"), ":")
-	b.point, b.left = crash.Point(name), 1
-	if ok {
-		b.left, _ = strconv.Atoi(n) // 0, which is never reached, if it is no number
+	b := &bomb{hits: map[crash.Point]int{}, file: os.Getenv("BERTH_CRASH_FILE")}
+	if text, err := os.ReadFile(b.file); err == nil {
+		if _, err := fmt.Sscan(string(text), &b.point, &b.left); err != nil {
+			panic(fmt.Sprintf("berth: reading %s: %v", b.file, err))
+		}
 	}
 	return b
 }
@@ -75,6 +77,7 @@ func (b *bomb) at(p crash.Point) {
 		return
 	}
 	if b.left--; b.left == 0 {
+		_ = os.Remove(b.file) // there may be none
 		fmt.Fprintf(os.Stderr, "berth: crash point %s\n", p)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // there is nobody to tell
 		select {}                                      // not one step more; the lock stays shut
