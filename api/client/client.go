@@ -50,6 +50,16 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	http    *http.Client
+	read    string // kind of every read; "" for the zone's default
+}
+
+// Linearizable returns a client like c whose reads hold everything that the zone
+// had acknowledged before they were made. They cost the leader a word with the
+// majority; the reads of c come from any node and may be old.
+func (c *Client) Linearizable() *Client {
+	fresh := *c
+	fresh.read = "linearizable"
+	return &fresh
 }
 
 // New returns a Client, and an invalid-input error for an address or a CA
@@ -212,6 +222,9 @@ func (c *Client) target(q call) (string, error) {
 	query := url.Values{}
 	for k, v := range q.query {
 		query[k] = v
+	}
+	if c.read != "" && q.method == http.MethodGet {
+		query.Set("read", c.read)
 	}
 	if q.wait > 0 {
 		query.Set("wait", min(q.wait, api.WaitMax).String())

@@ -43,7 +43,10 @@ command line; it is unsafe, because every user of the machine can see it there.
 `
 
 // connection is what the flags say about the zone to call.
-type connection struct{ addr, token, tokenFile, caCert string }
+type connection struct {
+	addr, token, tokenFile, caCert string
+	linearizable                   bool
+}
 
 // settingKeys are the keys of the file; in the environment they are in upper case
 // and begin with BERTH_.
@@ -56,6 +59,7 @@ func (e *env) callerFlags(c *cobra.Command) {
 	f.StringVar(&e.conn.token, "token", "", "bearer token; unsafe, other users can see it: prefer --token-file")
 	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
 	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
+	f.BoolVar(&e.conn.linearizable, "linearizable", false, "read what the zone has acknowledged, not what one node knows; slower")
 	f.StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
 	f.BoolVar(&e.noHeaders, "no-headers", false, "leave out the header line of tables")
 }
@@ -81,7 +85,11 @@ func (e *env) client() (*client.Client, error) {
 			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
 		}
 	}
-	return client.New(cfg)
+	c, err := client.New(cfg)
+	if err == nil && e.conn.linearizable {
+		c = c.Linearizable()
+	}
+	return c, err
 }
 
 // settings returns the settings from the file, the environment and the flags; the

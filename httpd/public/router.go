@@ -76,7 +76,7 @@ func New(c Config) http.Handler {
 	r.Get("/", d.root)
 	r.Post("/operator/join", d.lead(d.join))
 	r.Group(func(r chi.Router) {
-		r.Use(d.authenticate)
+		r.Use(d.authenticate, d.fresh)
 		d.routes(r)
 	})
 	return r
@@ -147,6 +147,36 @@ func (d *door) lead(h handler) http.HandlerFunc {
 		}
 		d.Forward.ServeHTTP(w, r)
 	}
+}
+
+// The kinds of read that a caller may ask for with ?read=.
+const (
+	readLocal        = "local"        // from this node's replica; the default
+	readLinearizable = "linearizable" // with all that was acknowledged before the call
+)
+
+// fresh lets a read that must be linearizable wait, on the leader, until the
+// replica holds all that this zone had acknowledged when the call came in. What
+// writes is answered by the leader after its entry, and needs no such thing.
+func (d *door) fresh(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := r.URL.Query().Get("read")
+		switch {
+		case kind == "" || kind == readLocal:
+		case kind != readLinearizable || r.Method != http.MethodGet:
+			d.refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", readLocal, readLinearizable))
+			return
+		case !d.Leader():
+			d.Forward.ServeHTTP(w, r)
+			return
+		default:
+			if _, err := d.Zone.Latest(r.Context()); err != nil {
+				d.refuse(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
