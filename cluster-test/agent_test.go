@@ -12,13 +12,14 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
 )
 
 func TestAgentRestart(t *testing.T) {
 	t.Parallel()
 	const first, more = 6, 2
-	w := NewWorld(t)
+	w := lab.New(t, lab.Options{})
 	z := w.Zone("solo", 1)
 	z.Flavor("unit", unitMB, "/bin/sleep", "1000")
 	memory, err := sysinfo.MemoryMB()
@@ -28,7 +29,7 @@ func TestAgentRestart(t *testing.T) {
 		t.Helper()
 		_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &n, Reservation: id}, "")
 		require.NoError(t, err)
-		b := z.Outcome(z.Token, api.ReservationID(id), settleTimeout)
+		b := z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout)
 		require.Equal(t, api.BootActive, b.State, b.Reason)
 	}
 	active("r-first", first)
@@ -53,12 +54,12 @@ func TestAgentRestart(t *testing.T) {
 	// What it found is watched, not just remembered: the end of one is noticed.
 	victim := before[0]
 	require.NoError(t, syscall.Kill(victim.PID, syscall.SIGKILL))
-	within(t, settleTimeout, "the end of a process is reported", func(ctx context.Context) error {
+	lab.Within(t, lab.SettleTimeout, "the end of a process is reported", func(ctx context.Context) error {
 		s, err := z.Admin().Server(ctx, api.InstanceID(victim.ID))
 		if err == nil && s.Status == api.StatusError {
 			return nil
 		}
-		return orElse(err, "it is %s", s.Status)
+		return lab.OrElse(err, "it is %s", s.Status)
 	})
 	assert.Equal(t, before[1:], a.Instances(), "and it is not started again")
 	w.Audit()
@@ -69,13 +70,13 @@ func TestAgentRestart(t *testing.T) {
 	require.NoError(t, syscall.Kill(before[1].PID, syscall.SIGKILL))
 	require.NoError(t, z.Admin().DeleteServer(t.Context(), api.InstanceID(before[2].ID)))
 	a.Start()
-	within(t, settleTimeout, "what happened meanwhile is caught up with", func(ctx context.Context) error {
+	lab.Within(t, lab.SettleTimeout, "what happened meanwhile is caught up with", func(ctx context.Context) error {
 		s, err := z.Admin().Server(ctx, api.InstanceID(before[1].ID))
 		if err != nil || s.Status != api.StatusError {
-			return orElse(err, "the one that ended is %s", s.Status)
+			return lab.OrElse(err, "the one that ended is %s", s.Status)
 		}
 		if slices.Contains(a.Instances(), before[2]) {
-			return orElse(nil, "the one that was deleted still runs")
+			return lab.OrElse(nil, "the one that was deleted still runs")
 		}
 		return nil
 	})

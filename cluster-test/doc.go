@@ -6,10 +6,11 @@
 //	go test ./cluster-test -run Kill -v -seed 7  # the same moments again
 //	go test ./cluster-test -run Kill -rounds 100 # many more of them
 //	go test ./cluster-test -race                 # the processes are built with -race too
-//	go test ./cluster-test -artifacts            # keep the logs of all processes
+//	go test ./cluster-test -artifacts            # keep the logs also of what passes
 //	go test ./cluster-test -short                # nothing
 //
-// A test that fails prints the end of the log of each of its processes. Whatever
+// A test that fails prints the end of the log of each of its processes, where data
+// and logs are kept, and the command that runs it again. Whatever
 // a test has started is ended with it: nodes, agents, and the instances that an
 // agent's process driver has started.
 package clustertest

@@ -15,13 +15,14 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/lab"
 )
 
 // killer boots over two zones of three nodes each while it kills them.
 type killer struct {
 	t          *testing.T
-	w          *World
-	root, west *Zone
+	w          *lab.World
+	root, west *lab.Zone
 	token      string
 	dice       *rand.Rand
 	kept       map[string]api.BootState // reservations that are left, and how they ended
@@ -31,15 +32,11 @@ type killer struct {
 const killCount = 24
 
 func TestKillLeaderDuringBoot(t *testing.T) {
-	w := NewWorld(t)
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("moments of -seed %d", seed)
+	w := lab.New(t, lab.Options{Seed: *seedFlag})
+	t.Logf("moments of -seed %d", w.Seed)
 	k := &killer{
 		t: t, w: w, root: w.Zone("root", 3), west: w.Zone("west", 3),
-		dice: rand.New(rand.NewPCG(seed, 0)), kept: map[string]api.BootState{},
+		dice: rand.New(rand.NewPCG(w.Seed, 0)), kept: map[string]api.BootState{},
 	}
 	k.root.Link(k.west)
 	k.root.Flavor("unit", unitMB)
@@ -48,49 +45,49 @@ func TestKillLeaderDuringBoot(t *testing.T) {
 	k.token = k.root.MemberToken("web", api.RoleMember)
 
 	for n := range *roundsFlag {
-		k.round(fmt.Sprintf("r-root-%d", n), func() []*NodeProc { return []*NodeProc{k.root.Leader()} })
+		k.round(fmt.Sprintf("r-root-%d", n), func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader()} })
 	}
 	for n := range (*roundsFlag + 1) / 3 {
-		k.round(fmt.Sprintf("r-west-%d", n), func() []*NodeProc { return []*NodeProc{k.west.Leader()} })
+		k.round(fmt.Sprintf("r-west-%d", n), func() []*lab.NodeProc { return []*lab.NodeProc{k.west.Leader()} })
 	}
-	k.round("r-both", func() []*NodeProc { return []*NodeProc{k.root.Leader(), k.west.Leader()} })
-	k.round("r-all", func() []*NodeProc { return k.root.Running() })
+	k.round("r-both", func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader(), k.west.Leader()} })
+	k.round("r-all", func() []*lab.NodeProc { return k.root.Running() })
 
 	k.release()
 	assert.Empty(t, k.root.Usage())
 	assert.Empty(t, k.west.Usage())
-	for id, l := range w.lives() {
-		assert.True(t, l.gone || l.ran == 0, "instance %s was given back and never ended", id)
+	for id, l := range w.Lives() {
+		assert.True(t, l.Gone || l.Ran == 0, "instance %s was given back and never ended", id)
 	}
 }
 
 // round kills the victims at a random moment after a boot was sent, and checks
 // what became of it.
-func (k *killer) round(id string, choose func() []*NodeProc) {
+func (k *killer) round(id string, choose func() []*lab.NodeProc) {
 	t := k.t
 	t.Helper()
 	victims := choose()
 	// Most boots take some tens of milliseconds: half of the moments lie there.
 	span := []time.Duration{30 * time.Millisecond, 150 * time.Millisecond}[k.dice.IntN(2)]
 	delay := time.Duration(k.dice.Int64N(int64(span)))
-	t.Logf("%s: %d of %s killed after %s", id, len(victims), victims[0].zone.Name, delay)
+	t.Logf("%s: %d of %s killed after %s", id, len(victims), victims[0].Zone.Name, delay)
 
 	sent := make(chan error, 1)
 	go func() { sent <- k.boot(id) }()
-	pass(t, delay)
+	lab.Pass(t.Context(), delay)
 	for _, v := range victims {
 		v.Signal(syscall.SIGKILL) // all of them before the first has been waited for
 	}
 	for _, v := range victims {
 		v.Kill()
 	}
-	whole := len(victims) == len(victims[0].zone.Nodes)
+	whole := len(victims) == len(victims[0].Zone.Nodes)
 	if whole {
 		k.restart(victims) // nobody else is left to answer
 	}
 	require.NoError(t, <-sent, "%s: some node must have recorded it", id)
 
-	b := k.root.Outcome(k.token, api.ReservationID(id), settleTimeout)
+	b := k.root.Outcome(k.token, api.ReservationID(id), lab.SettleTimeout)
 	switch b.State {
 	case api.BootActive:
 		assert.Equal(t, killCount, b.Instances[api.StatusActive], "%s: all or nothing", id)
@@ -115,7 +112,7 @@ func (k *killer) round(id string, choose func() []*NodeProc) {
 // boot sends one boot, to one node after the other until one has recorded it.
 func (k *killer) boot(id string) error {
 	count := killCount
-	return k.root.Do(k.token, func(ctx context.Context, c *client.Client) error {
+	return k.root.Do(k.t.Context(), k.token, func(ctx context.Context, c *client.Client) error {
 		_, err := c.Boot(ctx, api.ServerCreate{
 			Name: id, FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id,
 		}, "")
@@ -124,7 +121,7 @@ func (k *killer) boot(id string) error {
 }
 
 // restart starts nodes from the disks that they left.
-func (k *killer) restart(nodes []*NodeProc) {
+func (k *killer) restart(nodes []*lab.NodeProc) {
 	k.t.Helper()
 	for _, n := range nodes {
 		n.Start()
@@ -140,11 +137,11 @@ func (k *killer) remembered() {
 	k.t.Helper()
 	for _, n := range k.root.Nodes {
 		c := n.Client(k.token)
-		within(k.t, settleTimeout, string(n.ID)+" remembers", func(ctx context.Context) error {
+		lab.Within(k.t, lab.SettleTimeout, string(n.ID)+" remembers", func(ctx context.Context) error {
 			for id, want := range k.kept {
 				b, err := c.Reservation(ctx, api.ReservationID(id), 0)
 				if err != nil || b.State != want {
-					return orElse(err, "%s is %s, was %s", id, b.State, want)
+					return lab.OrElse(err, "%s is %s, was %s", id, b.State, want)
 				}
 			}
 			return nil
@@ -155,9 +152,9 @@ func (k *killer) remembered() {
 // release gives everything back, while one of the leaders is killed.
 func (k *killer) release() {
 	k.t.Helper()
-	victim := []*Zone{k.root, k.west}[k.dice.IntN(2)].Leader()
+	victim := []*lab.Zone{k.root, k.west}[k.dice.IntN(2)].Leader()
 	delay := time.Duration(k.dice.Int64N(int64(50 * time.Millisecond)))
-	k.t.Logf("%s of %s killed %s into the release", victim.ID, victim.zone.Name, delay)
+	k.t.Logf("%s of %s killed %s into the release", victim.ID, victim.Zone.Name, delay)
 	var active []api.ReservationID
 	for _, id := range slices.Sorted(maps.Keys(k.kept)) {
 		if k.kept[id] == api.BootActive {
@@ -167,18 +164,18 @@ func (k *killer) release() {
 	released := make(chan error, len(active))
 	for _, id := range active {
 		go func() {
-			released <- k.root.Do(k.token, func(ctx context.Context, c *client.Client) error {
+			released <- k.root.Do(k.t.Context(), k.token, func(ctx context.Context, c *client.Client) error {
 				_, err := c.Release(ctx, id, 0)
 				return err
 			})
 		}()
 	}
-	pass(k.t, delay)
+	lab.Pass(k.t.Context(), delay)
 	victim.Kill()
 	for range active {
 		require.NoError(k.t, <-released)
 	}
-	k.restart([]*NodeProc{victim})
+	k.restart([]*lab.NodeProc{victim})
 	for _, id := range active {
 		k.root.ReleaseAll(k.token, id)
 	}

@@ -11,11 +11,12 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/lab"
 )
 
 // voters returns the ids of the nodes that vote, as one node sees it.
-func voters(ctx context.Context, n *NodeProc) ([]string, error) {
-	members, err := n.Client(n.zone.Token).Members(ctx)
+func voters(ctx context.Context, n *lab.NodeProc) ([]string, error) {
+	members, err := n.Client(n.Zone.Token).Members(ctx)
 	var out []string
 	for _, m := range members {
 		if m.Voter {
@@ -27,30 +28,30 @@ func voters(ctx context.Context, n *NodeProc) ([]string, error) {
 }
 
 // seeVoters waits until every running node in want agrees that these vote.
-func (z *Zone) seeVoters(want ...string) {
-	z.t.Helper()
+func seeVoters(t *testing.T, z *lab.Zone, want ...string) {
+	t.Helper()
 	for _, id := range want {
 		n := z.Node(api.NodeID(id))
-		within(z.t, settleTimeout, id+" sees who votes", func(ctx context.Context) error {
+		lab.Within(t, lab.SettleTimeout, id+" sees who votes", func(ctx context.Context) error {
 			got, err := voters(ctx, n)
 			if err == nil && slices.Equal(got, want) {
 				return nil
 			}
-			return orElse(err, "voters are %v, want %v", got, want)
+			return lab.OrElse(err, "voters are %v, want %v", got, want)
 		})
 	}
 }
 
 // followers returns the running nodes that do not lead.
-func (z *Zone) followers() []*NodeProc {
-	z.t.Helper()
+func followers(t *testing.T, z *lab.Zone) []*lab.NodeProc {
+	t.Helper()
 	leader := z.Leader()
-	return slices.DeleteFunc(z.Running(), func(n *NodeProc) bool { return n == leader })
+	return slices.DeleteFunc(z.Running(), func(n *lab.NodeProc) bool { return n == leader })
 }
 
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t)
+	w := lab.New(t, lab.Options{})
 	z := w.Zone("solo", 1)
 	t.Log("a node that has just started takes calls, and answers when it leads")
 	z.Nodes[0].Kill()
@@ -59,7 +60,7 @@ func TestMembers(t *testing.T) {
 	z.Flavor("unit", unitMB)
 	z.Join("node-2")
 	z.Join("node-3")
-	z.seeVoters("node-1", "node-2", "node-3")
+	seeVoters(t, z, "node-1", "node-2", "node-3")
 	z.FakeAgent("fake", 1, 8*unitMB)
 	table := z.CLI("operator", "members")
 	for _, n := range z.Nodes {
@@ -67,7 +68,7 @@ func TestMembers(t *testing.T) {
 	}
 
 	t.Log("a follower takes writes and reads them back")
-	for i, n := range z.followers() {
+	for i, n := range followers(t, z) {
 		c := n.Client(z.Token)
 		f, err := c.CreateFlavor(t.Context(), client.FlavorSpec{Name: []string{"one", "two"}[i], RAM: 1})
 		require.NoError(t, err)
@@ -82,22 +83,22 @@ func TestMembers(t *testing.T) {
 	}
 
 	t.Log("the leadership goes where it is told")
-	next := z.followers()[0]
+	next := followers(t, z)[0]
 	z.CLI("operator", "transfer", string(next.ID))
-	within(t, settleTimeout, "the leadership moves", func(context.Context) error {
+	lab.Within(t, lab.SettleTimeout, "the leadership moves", func(context.Context) error {
 		if now := z.Leader(); now != next {
-			return orElse(nil, "%s leads", now.ID)
+			return lab.OrElse(nil, "%s leads", now.ID)
 		}
 		return nil
 	})
 
 	t.Log("a snapshot brings back what there was, and nothing since")
-	file := filepath.Join(w.dir, "zone.snapshot")
+	file := filepath.Join(w.Dir, "zone.snapshot")
 	count := 2
 	boot := func(id string) {
 		_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
-		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id), settleTimeout).State)
+		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout).State)
 	}
 	boot("r-before")
 	z.CLI("operator", "snapshot", "save", file)
@@ -105,7 +106,7 @@ func TestMembers(t *testing.T) {
 	z.Flavor("late", 1)
 	z.CLI("operator", "snapshot", "restore", file, "--yes")
 	for _, n := range z.Nodes {
-		within(t, settleTimeout, string(n.ID)+" has the state of the snapshot", func(ctx context.Context) error {
+		lab.Within(t, lab.SettleTimeout, string(n.ID)+" has the state of the snapshot", func(ctx context.Context) error {
 			c := n.Client(z.Token)
 			_, late := c.Flavor(ctx, "late")
 			_, after := c.Reservation(ctx, "r-after", 0)
@@ -113,7 +114,7 @@ func TestMembers(t *testing.T) {
 			if api.CodeOf(late) == api.CodeNotFound && api.CodeOf(after) == api.CodeNotFound && before == nil && b.State == api.BootActive {
 				return nil
 			}
-			return orElse(before, "late: %v, after: %v, before: %s", late, after, b.State)
+			return lab.OrElse(before, "late: %v, after: %v, before: %s", late, after, b.State)
 		})
 	}
 	w.Audit()
@@ -123,57 +124,57 @@ func TestMembers(t *testing.T) {
 	assert.Empty(t, z.Usage())
 
 	t.Log("a node is taken out, and another takes its place")
-	gone := z.followers()[0]
+	gone := followers(t, z)[0]
 	z.CLI("operator", "remove", string(gone.ID), "--yes")
 	rest := slices.DeleteFunc([]string{"node-1", "node-2", "node-3"}, func(id string) bool { return id == string(gone.ID) })
-	z.seeVoters(rest...)
+	seeVoters(t, z, rest...)
 	require.True(t, gone.Running(), "it still runs, and must not disturb")
-	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *NodeProc) bool { return n == gone })
+	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *lab.NodeProc) bool { return n == gone })
 	z.Flavor("without", 1)
-	require.NoError(t, gone.Stop(startTimeout))
+	require.NoError(t, gone.Stop(lab.StartTimeout))
 	z.Join("node-4")
-	z.seeVoters(append(rest, "node-4")...)
+	seeVoters(t, z, append(rest, "node-4")...)
 
 	t.Log("the leader may be taken out as well, and is forgotten")
 	old := z.Leader()
 	_, err := z.TryCLI(old, "operator", "remove", string(old.ID), "--yes")
 	require.NoError(t, err)
-	require.NoError(t, old.Stop(startTimeout))
-	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *NodeProc) bool { return n == old })
+	require.NoError(t, old.Stop(lab.StartTimeout))
+	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *lab.NodeProc) bool { return n == old })
 	z.Leader()
 	left := []string{string(z.Nodes[0].ID), string(z.Nodes[1].ID)}
 	slices.Sort(left)
-	z.seeVoters(left...)
-	z.seeAddresses()
+	seeVoters(t, z, left...)
+	seeAddresses(t, z)
 	z.Flavor("last", 1)
 	w.Audit()
 
 	t.Log("a snapshot of other times brings its instances back, and no other nodes")
-	w.restored = true
+	w.FromBackup()
 	z.CLI("operator", "snapshot", "restore", file, "--yes")
-	z.seeAddresses()
-	z.seeVoters(left...)
+	seeAddresses(t, z)
+	seeVoters(t, z, left...)
 	z.Flavor("last", 1)
 	w.Audit()
 }
 
 // seeAddresses waits until newcomers are sent to exactly the nodes there are.
-func (z *Zone) seeAddresses() {
-	z.t.Helper()
+func seeAddresses(t *testing.T, z *lab.Zone) {
+	t.Helper()
 	var want []string
 	for _, n := range z.Nodes {
 		want = append(want, n.At.API)
 	}
 	slices.Sort(want)
-	within(z.t, settleTimeout, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
+	lab.Within(t, lab.SettleTimeout, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
 		token, err := z.Admin().CreateJoinToken(ctx, client.JoinTokenSpec{Kind: api.JoinAgent, Name: "x"})
 		if err != nil {
 			return err
 		}
-		at := joinAddresses(z.t, token)
+		at := joinAddresses(t, token)
 		slices.Sort(at)
 		if !slices.Equal(at, want) {
-			return orElse(nil, "a join token names %v, the nodes are at %v", at, want)
+			return lab.OrElse(nil, "a join token names %v, the nodes are at %v", at, want)
 		}
 		return nil
 	})

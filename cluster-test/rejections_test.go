@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/lab"
 	"berth/identity"
 )
 
@@ -31,7 +32,7 @@ func joinAddresses(t *testing.T, text string) []string {
 
 func TestRejections(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t)
+	w := lab.New(t, lab.Options{})
 	z, stranger := w.Zone("home", 1), w.Zone("stranger", 1)
 	z.Flavor("unit", unitMB)
 	a := z.FakeAgent("fake", 1, 4*unitMB)
@@ -45,11 +46,11 @@ func TestRejections(t *testing.T) {
 	count := 4
 	_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: "r-x"}, "")
 	require.NoError(t, err)
-	require.Equal(t, api.BootActive, z.Outcome(z.Token, "r-x", settleTimeout).State)
+	require.Equal(t, api.BootActive, z.Outcome(z.Token, "r-x", lab.SettleTimeout).State)
 	w.Audit()
 }
 
-func rejectTokens(t *testing.T, z, stranger *Zone) {
+func rejectTokens(t *testing.T, z, stranger *lab.Zone) {
 	t.Helper()
 	n := z.Nodes[0]
 	ctx := t.Context()
@@ -106,7 +107,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-func rejectCertificates(t *testing.T, n *NodeProc, a *AgentProc, stranger *NodeProc) {
+func rejectCertificates(t *testing.T, n *lab.NodeProc, a *lab.AgentProc, stranger *lab.NodeProc) {
 	t.Helper()
 	load := func(dir string, role identity.Role) *identity.Credentials {
 		c, err := identity.LoadDir(dir, role)
@@ -168,27 +169,27 @@ func admitted(t *testing.T, addr, alpn string, show *identity.Credentials) error
 	if show != nil {
 		conf.Certificates = []tls.Certificate{show.Cert}
 	}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: startTimeout}, Config: conf}
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: lab.StartTimeout}, Config: conf}
 	conn, err := d.DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // nothing more to learn
-	patience := startTimeout
+	patience := lab.StartTimeout
 	if alpn != api.ALPNHTTP && alpn != api.ALPNEnrol {
 		patience = 500 * time.Millisecond // no answer is to be expected, but an alert would be
 	}
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	if patience == startTimeout {
+	if patience == lab.StartTimeout {
 		if _, err := io.WriteString(conn, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			return err
 		}
 	}
 	got := make([]byte, 5)
 	_, err = io.ReadFull(conn, got)
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && patience != startTimeout {
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && patience != lab.StartTimeout {
 		return nil // it waits for us
 	}
 	if err == nil && string(got) != "HTTP/" {
@@ -199,9 +200,9 @@ func admitted(t *testing.T, addr, alpn string, show *identity.Credentials) error
 
 // enrolWithoutToken checks that the one protocol that is open to strangers lets
 // nobody in without a token.
-func enrolWithoutToken(t *testing.T, n *NodeProc, show *identity.Credentials) {
+func enrolWithoutToken(t *testing.T, n *lab.NodeProc, show *identity.Credentials) {
 	t.Helper()
-	z := n.zone
+	z := n.Zone
 	link, err := z.Admin().CreateLinkToken(t.Context(), client.ZoneSpec{Name: ptr("child")})
 	require.NoError(t, err)
 	good, err := identity.ParseJoinToken(link)
@@ -225,12 +226,12 @@ func ptr[T any](v T) *T { return &v }
 
 // shrugOff sends nonsense to every listener, keeps connections open that say
 // nothing, and expects the node to serve on meanwhile.
-func shrugOff(t *testing.T, n *NodeProc) {
+func shrugOff(t *testing.T, n *lab.NodeProc) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(1, 2))
 	var silent []net.Conn
 	dial := func(addr string) net.Conn {
-		d := net.Dialer{Timeout: startTimeout}
+		d := net.Dialer{Timeout: lab.StartTimeout}
 		conn, err := d.DialContext(t.Context(), "tcp", addr)
 		require.NoError(t, err)
 		return conn
@@ -255,11 +256,11 @@ func shrugOff(t *testing.T, n *NodeProc) {
 			_ = conn.Close()
 		}
 	}
-	within(t, startTimeout, "the zone goes on", func(ctx context.Context) error {
-		_, err := n.Client(n.zone.Token).CreateFlavor(ctx, client.FlavorSpec{Name: "beside-garbage", RAM: 1})
+	lab.Within(t, lab.StartTimeout, "the zone goes on", func(ctx context.Context) error {
+		_, err := n.Client(n.Zone.Token).CreateFlavor(ctx, client.FlavorSpec{Name: "beside-garbage", RAM: 1})
 		return err
 	})
-	require.NoError(t, n.admin(t.Context(), "/readyz"))
+	require.NoError(t, n.AskReady(t.Context()))
 	for _, c := range silent {
 		_ = c.Close()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
 )
 
@@ -27,9 +28,9 @@ const (
 )
 
 // tree is a root with two children, one of which has a child itself.
-type tree struct{ root, west, edge, east *Zone }
+type tree struct{ root, west, edge, east *lab.Zone }
 
-func newTree(w *World) tree {
+func newTree(w *lab.World) tree {
 	t := tree{root: w.Zone("root", 3), west: w.Zone("west", 3), edge: w.Zone("edge", 1), east: w.Zone("east", 1)}
 	t.root.Link(t.west)
 	t.root.Link(t.east)
@@ -38,7 +39,7 @@ func newTree(w *World) tree {
 }
 
 func TestTreeOfRealProcesses(t *testing.T) {
-	w := NewWorld(t)
+	w := lab.New(t, lab.Options{})
 	tr := newTree(w)
 	tr.root.Flavor("unit", unitMB)
 	tr.edge.Flavor("unit", unitMB, "/bin/sleep", "1000") // what runs there is the owning operator's to say
@@ -53,7 +54,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 
 	free := func() []int64 {
 		var out []int64
-		for _, z := range w.zones {
+		for _, z := range w.Zones {
 			out = append(out, z.Free()/unitMB)
 		}
 		return out
@@ -73,7 +74,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 		assert.Empty(t, s.Host, "a member must not see hosts")
 	}
 	w.Audit()
-	at, err := w.owners()
+	at, err := w.Owners()
 	require.NoError(t, err)
 	require.Len(t, at, wanted, "each instance is on one host of one zone")
 	assertRuns(t, tr.edge, machine)
@@ -88,9 +89,9 @@ func TestTreeOfRealProcesses(t *testing.T) {
 
 	tr.root.ReleaseAll(token, "r-tree")
 	assert.Empty(t, machine.Instances(), "the processes have ended")
-	within(t, settleTimeout, "all room is free again", func(context.Context) error {
+	lab.Within(t, lab.SettleTimeout, "all room is free again", func(context.Context) error {
 		if now := free(); !slices.Equal(now, empty) {
-			return orElse(nil, "free %v, was %v", now, empty)
+			return lab.OrElse(nil, "free %v, was %v", now, empty)
 		}
 		return nil
 	})
@@ -100,7 +101,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 // boot asks the root for all or none of so many instances, and waits.
 func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootState) api.Boot {
 	t.Helper()
-	err := tr.root.Do(token, func(ctx context.Context, c *client.Client) error {
+	err := tr.root.Do(t.Context(), token, func(ctx context.Context, c *client.Client) error {
 		_, err := c.Boot(ctx, api.ServerCreate{
 			Name: "web", FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id,
 		}, "")
@@ -122,15 +123,25 @@ func (tr tree) list(t *testing.T, token, id string) []client.Server {
 
 // assertRuns checks that the processes on an agent's machine are exactly the
 // instances that its operator sees there.
-func assertRuns(t *testing.T, z *Zone, a *AgentProc) {
+func assertRuns(t *testing.T, z *lab.Zone, a *lab.AgentProc) {
 	t.Helper()
 	var want []string
 	for _, s := range z.Servers() {
-		if s.Host == z.Name+"-"+a.Name && s.Status == api.StatusActive {
+		if s.Host == z.Name+"-"+a.Agent && s.Status == api.StatusActive {
 			want = append(want, string(s.ID))
 		}
 	}
 	slices.Sort(want)
 	assert.NotEmpty(t, want, "nothing was placed on the machine")
 	assert.Equal(t, want, ids(a.Instances()))
+}
+
+// ids returns the ids of real instances, sorted.
+func ids(of []lab.RealInstance) []string {
+	var out []string
+	for _, i := range of {
+		out = append(out, i.ID)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -1,4 +1,4 @@
-package clustertest
+package lab
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +20,7 @@ type Usage map[string]api.Resources
 
 // Usage returns what is taken on each host that has anything taken.
 func (z *Zone) Usage() Usage {
-	z.t.Helper()
+	z.T.Helper()
 	u := Usage{}
 	for _, h := range z.Hosts() {
 		if len(h.Used) > 0 {
@@ -33,7 +32,7 @@ func (z *Zone) Usage() Usage {
 
 // Free returns how much memory the zone's hosts have left.
 func (z *Zone) Free() int64 {
-	z.t.Helper()
+	z.T.Helper()
 	var sum int64
 	for _, h := range z.Hosts() {
 		inv := h.Inventory[api.MemoryMB]
@@ -42,12 +41,12 @@ func (z *Zone) Free() int64 {
 	return sum
 }
 
-// owners returns which zone and host each live instance is on, by its id, from
+// Owners returns which zone and host each live instance is on, by its id, from
 // what the zones' own operators see; it returns an error for an instance that is
 // in two places.
-func (w *World) owners() (map[api.InstanceID]string, error) {
+func (w *World) Owners() (map[api.InstanceID]string, error) {
 	at := map[api.InstanceID]string{}
-	for _, z := range w.zones {
+	for _, z := range w.Zones {
 		for _, s := range z.Servers() {
 			if s.Host == "" || s.Status == api.StatusDeleted {
 				continue // of another zone, or gone
@@ -87,18 +86,20 @@ func (z *Zone) books() error {
 // taken adds up; no instance may ever be in two places, nor have been. Every
 // process of an instance must be known to a zone, once.
 func (w *World) Audit() {
-	w.t.Helper()
-	w.lives()
-	within(w.t, settleTimeout, "the books add up", func(context.Context) error {
-		at, err := w.owners()
-		require.NoError(w.t, err)
+	w.T.Helper()
+	w.Lives()
+	Within(w.T, SettleTimeout, "the books add up", func(context.Context) error {
+		at, err := w.Owners()
+		require.NoError(w.T, err)
 		var errs []error
-		for _, z := range w.zones {
+		for _, z := range w.Zones {
 			errs = append(errs, z.books())
 		}
 		seen := map[string]bool{}
-		for _, i := range instancesUnder(w.t, w.dir) {
-			require.False(w.t, seen[i.ID], "instance %s runs twice", i.ID)
+		running, err := instancesUnder(w.Dir)
+		require.NoError(w.T, err)
+		for _, i := range running {
+			require.False(w.T, seen[i.ID], "instance %s runs twice", i.ID)
 			seen[i.ID] = true
 			if at[api.InstanceID(i.ID)] == "" {
 				errs = append(errs, fmt.Errorf("instance %s runs and no zone has it", i.ID))
@@ -108,22 +109,25 @@ func (w *World) Audit() {
 	})
 }
 
-// life is what the journals of all agents say of one instance.
-type life struct {
-	host api.HostID
-	ran  int // how often it was started
-	gone bool
+// Life is what the journals of all agents say of one instance.
+type Life struct {
+	Host api.HostID
+	Ran  int  // how often it was started
+	Gone bool // nothing is left of it
 }
 
-// lives reads the journals of all agents, and fails the test for an instance that
+// Lives reads the journals of all agents, and fails the test for an instance that
 // was ever started twice, wherever.
-func (w *World) lives() map[api.InstanceID]life {
-	w.t.Helper()
-	out := map[api.InstanceID]life{}
-	for _, z := range w.zones {
+func (w *World) Lives() map[api.InstanceID]Life {
+	w.T.Helper()
+	out := map[api.InstanceID]Life{}
+	w.mu.Lock()
+	restored := w.restored
+	w.mu.Unlock()
+	for _, z := range w.Zones {
 		for _, a := range z.Agents {
 			text, err := os.ReadFile(filepath.Join(a.Dir, "state", "journal"))
-			require.NoError(w.t, err)
+			require.NoError(w.T, err)
 			for line := range bytes.Lines(text) {
 				var e struct {
 					Event    string         `json:"event"`
@@ -134,33 +138,23 @@ func (w *World) lives() map[api.InstanceID]life {
 					continue // of no instance, or cut off with its agent
 				}
 				l := out[e.Instance]
-				if l.host == "" {
-					l.host = e.Host
+				if l.Host == "" {
+					l.Host = e.Host
 				}
-				require.Equal(w.t, l.host, e.Host, "instance %s was on two hosts", e.Instance)
+				require.Equal(w.T, l.Host, e.Host, "instance %s was on two hosts", e.Instance)
 				switch e.Event {
 				case "running":
-					if w.restored && l.gone { // what a backup brings back runs again
-						l = life{host: l.host}
+					if restored && l.Gone { // what a backup brings back runs again
+						l = Life{Host: l.Host}
 					}
-					l.ran++
+					l.Ran++
 				case "gone":
-					l.gone = true
+					l.Gone = true
 				}
-				require.LessOrEqual(w.t, l.ran, 1, "instance %s was started twice", e.Instance)
+				require.LessOrEqual(w.T, l.Ran, 1, "instance %s was started twice", e.Instance)
 				out[e.Instance] = l
 			}
 		}
 	}
-	return out
-}
-
-// ids returns the ids of real instances, sorted.
-func ids(of []RealInstance) []string {
-	var out []string
-	for _, i := range of {
-		out = append(out, i.ID)
-	}
-	slices.Sort(out)
 	return out
 }

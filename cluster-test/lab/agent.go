@@ -1,0 +1,75 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// AgentProc is one agent, running or not.
+type AgentProc struct {
+	*Service
+	Zone  *Zone
+	Agent string // its name within the zone
+	Dir   string // of its certificate, its journal and its instances
+	args  []string
+}
+
+// FakeAgent runs an agent of so many simulated hosts with so much memory each.
+func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
+	z.T.Helper()
+	return z.agent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
+		"--shape", fmt.Sprintf("memory_mb=%d", memoryMB))
+}
+
+// ProcessAgent runs an agent of this machine, of whose memory so much is kept
+// for others.
+func (z *Zone) ProcessAgent(name string, reserveMB int64) *AgentProc {
+	z.T.Helper()
+	return z.agent(name, 1, "--driver", "process", "--name", z.Name+"-"+name, "--cgroup", "",
+		"--reserve", fmt.Sprintf("memory_mb=%d", reserveMB))
+}
+
+// agent joins an agent on a machine of its own and waits until its hosts are up.
+func (z *Zone) agent(name string, hosts int, args ...string) *AgentProc {
+	z.T.Helper()
+	before := len(z.Hosts())
+	token := z.CLI("join-token", "create", "--kind", "agent", "--name", name)
+	full := z.Name + "-" + name
+	m, err := z.Machine(full)
+	require.NoError(z.T, err)
+	a := &AgentProc{Service: m.service(full), Zone: z, Agent: name, Dir: filepath.Join(m.Dir, "data")}
+	a.args = append([]string{"agent", "--dir", a.Dir, "--join-file", z.File(full+".token", token)}, args...)
+	z.Agents = append(z.Agents, a)
+	a.Start()
+	Within(z.T, StartTimeout, "hosts of "+a.Name+" are up", func(context.Context) error {
+		if !a.Running() {
+			require.Fail(z.T, "the agent has ended", a.Tail(3))
+		}
+		if now := len(z.Hosts()); now < before+hosts {
+			return fmt.Errorf("%d of %d", now-before, hosts)
+		}
+		return nil
+	})
+	return a
+}
+
+// Start starts the agent from its directory. It does not wait for the zone.
+func (a *AgentProc) Start() {
+	a.Zone.T.Helper()
+	require.NoError(a.Zone.T, a.Up(), "%s starts", a.Name)
+}
+
+// Up is Start for a goroutine of its own.
+func (a *AgentProc) Up() error { return a.launch(a.args...) }
+
+// Instances returns the processes that run in the agent's folders.
+func (a *AgentProc) Instances() []RealInstance {
+	a.Zone.T.Helper()
+	all, err := instancesUnder(a.Dir)
+	require.NoError(a.Zone.T, err)
+	return all
+}

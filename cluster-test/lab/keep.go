@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A world's folder is called after its process, so that what a killed one left
+// behind can be told from what another one uses.
+const (
+	dirPrefix = "berth-lab-"
+	keptName  = "KEPT" // a file in a folder that is to stay
+)
+
+// newDir makes the folder of a world.
+func newDir() (string, error) {
+	if err := sweep(); err != nil {
+		return "", fmt.Errorf("clearing what earlier runs left: %w", err)
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	if err != nil {
+		return "", fmt.Errorf("making a folder: %w", err)
+	}
+	return dir, nil
+}
+
+// keep copies logs into dir, and lets sweep leave it alone.
+func keep(dir, logs string) error {
+	return errors.Join(
+		os.CopyFS(filepath.Join(dir, "logs"), os.DirFS(logs)),
+		os.WriteFile(filepath.Join(dir, keptName), nil, 0o600))
+}
+
+// sweep unmounts and removes what was left by worlds whose process was killed.
+// Their namespaces went with them.
+var sweep = sync.OnceValue(func() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		n, err := strconv.Atoi(pid)
+		if err != nil || !errors.Is(unix.Kill(n, 0), unix.ESRCH) {
+			continue // not ours, or in use
+		}
+		errs = append(errs, killInstances(dir), unmountUnder(dir))
+		if _, err := os.Stat(filepath.Join(dir, keptName)); err != nil {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(errs...)
+})
+
+// unmountUnder unmounts all disks below dir, also those that hang.
+func unmountUnder(dir string) error {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 || !strings.HasPrefix(fields[1], dir+string(filepath.Separator)) {
+			continue
+		}
+		d := &disk{dir: fields[1], mounted: true}
+		_ = d.request(fsThaw, 0) // most do not hang
+		errs = append(errs, d.unmount())
+	}
+	return errors.Join(errs...)
+}

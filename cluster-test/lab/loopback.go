@@ -1,0 +1,257 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Limits of loopback addresses and of the proxy.
+const (
+	addrTries  = 50       // for an address that nobody else uses
+	pieceBytes = 16 << 10 // that pass at once
+	hiddenLast = ".2"     // of the address at which a process listens
+	publicLast = ".1"     // of the address at which others reach it
+)
+
+// publicPorts are those of a node that others use.
+var publicPorts = []string{"7600", "7601", "7602", "7603"}
+
+// hiddenAddr returns where the process behind a public address listens.
+func hiddenAddr(public string) string { return strings.TrimSuffix(public, publicLast) + hiddenLast }
+
+// loopback is machines at 127.x.y.1, where a proxy waits, and at 127.x.y.2, where
+// their processes listen. The proxy tells callers apart by which process has the
+// other end. A cut holds back what is sent, as a wire would that loses it and is
+// mended; unlike there, a connection can be opened, and is then silent.
+type loopback struct {
+	w    *World
+	stop context.CancelFunc
+	ctx  context.Context //nolint:containedctx // the life of the proxy, which close ends
+	busy sync.WaitGroup
+
+	mu      sync.Mutex    // guards what follows
+	changed chan struct{} // closed when a cut changes
+	deaf    map[*Machine]map[*Machine]bool
+	rate    map[*Machine]int
+	held    map[*Machine]uint64
+}
+
+func newLoopback(w *World) *loopback {
+	ctx, stop := context.WithCancel(context.Background())
+	return &loopback{
+		w: w, ctx: ctx, stop: stop, changed: make(chan struct{}),
+		deaf: map[*Machine]map[*Machine]bool{}, rate: map[*Machine]int{}, held: map[*Machine]uint64{},
+	}
+}
+
+// plug finds an address that nobody uses, and waits there.
+func (l *loopback) plug(m *Machine) error {
+	var last error
+	for range addrTries {
+		m.Addr = fmt.Sprintf("127.%d.%d%s", 1+rand.N(250), rand.N(250), publicLast)
+		var open []net.Listener
+		for _, port := range publicPorts {
+			var lc net.ListenConfig
+			ln, err := lc.Listen(l.ctx, "tcp", net.JoinHostPort(m.Addr, port))
+			if err != nil {
+				last = err
+				break
+			}
+			open = append(open, ln)
+		}
+		if len(open) == len(publicPorts) {
+			for _, ln := range open {
+				l.busy.Go(func() { l.accept(m, ln) })
+			}
+			return nil
+		}
+		for _, ln := range open {
+			_ = ln.Close() // another address is tried
+		}
+	}
+	return fmt.Errorf("finding a free loopback address: %w", last)
+}
+
+func (l *loopback) deafen(to *Machine, from []*Machine) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deaf[to] = map[*Machine]bool{}
+	for _, m := range from {
+		l.deaf[to][m] = true
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return nil
+}
+
+func (l *loopback) slow(m *Machine, bytesPerSecond int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rate[m] = bytesPerSecond
+	return nil
+}
+
+func (l *loopback) dropped(m *Machine) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[m], nil
+}
+
+func (l *loopback) close() error {
+	l.stop()
+	l.busy.Wait()
+	return nil
+}
+
+// accept serves one port of a machine until the proxy is closed.
+func (l *loopback) accept(m *Machine, ln net.Listener) {
+	stop := context.AfterFunc(l.ctx, func() { _ = ln.Close() })
+	defer stop()
+	_, port, _ := net.SplitHostPort(ln.Addr().String()) // it is a TCP address
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if l.ctx.Err() == nil {
+				l.w.complain(fmt.Errorf("the proxy of %s: %w", m.Name, err))
+			}
+			return
+		}
+		l.busy.Go(func() { l.serve(m, port, conn) })
+	}
+}
+
+// serve joins one caller with the process that it called, and ends both ends when
+// one of them does.
+func (l *loopback) serve(to *Machine, port string, caller net.Conn) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	context.AfterFunc(ctx, func() { _ = caller.Close() })
+	from, err := l.caller(caller.RemoteAddr())
+	if err != nil {
+		return // it has hung up
+	}
+	if l.pass(ctx, from, to, 0) != nil {
+		return
+	}
+	var d net.Dialer
+	called, err := d.DialContext(ctx, "tcp", net.JoinHostPort(hiddenAddr(to.Addr), port))
+	if err != nil {
+		return // nobody listens
+	}
+	context.AfterFunc(ctx, func() { _ = called.Close() })
+	var both sync.WaitGroup
+	both.Go(func() { defer cancel(); l.copy(ctx, called, caller, from, to) })
+	both.Go(func() { defer cancel(); l.copy(ctx, caller, called, to, from) })
+	both.Wait()
+}
+
+// copy passes on what from sends to to, until either end is closed.
+func (l *loopback) copy(ctx context.Context, dst io.Writer, src io.Reader, from, to *Machine) {
+	piece := make([]byte, pieceBytes)
+	for {
+		n, err := src.Read(piece)
+		if n > 0 {
+			if l.pass(ctx, from, to, n) != nil {
+				return
+			}
+			if _, err := dst.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			// The end, too, is news that a wire has to carry.
+			_ = l.pass(ctx, from, to, 0)
+			return
+		}
+	}
+}
+
+// pass waits while to does not hear from, and as long as n bytes take.
+func (l *loopback) pass(ctx context.Context, from, to *Machine, n int) error {
+	for first := true; ; first = false {
+		l.mu.Lock()
+		deaf, changed, rate := l.deaf[to][from], l.changed, l.rate[from]
+		if deaf && first {
+			l.held[to]++
+		}
+		l.mu.Unlock()
+		if !deaf {
+			if rate > 0 {
+				Pass(ctx, time.Duration(n)*time.Second/time.Duration(rate))
+			}
+			return ctx.Err()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// caller returns whose process has the other end of a connection; what no service
+// has, a client has.
+func (l *loopback) caller(at net.Addr) (*Machine, error) {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("%s is no TCP address", at)
+	}
+	inode, err := inodeOf(tcp)
+	if err != nil {
+		return nil, err
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	for _, p := range l.w.procs {
+		if p.Running() && hasOpen(p.cmd.Process.Pid, "socket:["+inode+"]") {
+			return p.machine, nil
+		}
+	}
+	return l.w.Clients, nil
+}
+
+// inodeOf returns the inode of the socket at an IPv4 address of this machine.
+func inodeOf(at *net.TCPAddr) (string, error) {
+	text, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return "", fmt.Errorf("listing sockets: %w", err)
+	}
+	ip := at.IP.To4()
+	if ip == nil {
+		return "", fmt.Errorf("%s is not IPv4", at)
+	}
+	want := fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(ip), at.Port)
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) > 9 && f[1] == want && f[9] != "0" {
+			return f[9], nil
+		}
+	}
+	return "", errors.New("the socket is gone")
+}
+
+// hasOpen reports whether a process has this file open.
+func hasOpen(pid int, file string) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false // it has ended
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && to == file {
+			return true
+		}
+	}
+	return false
+}

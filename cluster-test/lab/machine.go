@@ -1,0 +1,265 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kind is what processes run on.
+type Kind int
+
+// The kinds of machines.
+const (
+	Plain      Kind = iota // this machine: folders, and free ports of 127.0.0.1
+	Loopback               // folders, and addresses of 127.0.0.0/8 behind a proxy that can be cut
+	Namespaces             // a network namespace and a disk each; needs root
+)
+
+// String returns the kind's name.
+func (k Kind) String() string { return [...]string{"plain", "loopback", "namespaces"}[k] }
+
+// syscallKill ends a process at once.
+const syscallKill = syscall.SIGKILL
+
+// Errors of faults.
+var (
+	ErrNoDisk = errors.New("lab: the machine has no disk of its own")
+	ErrNoWire = errors.New("lab: machines of this kind share their wires")
+)
+
+// Best returns Namespaces if this process has the rights, and otherwise Loopback;
+// and logs why.
+func Best(t *testing.T) Kind {
+	t.Helper()
+	if err := mayNamespaces(); err != nil {
+		t.Logf("machines are loopback addresses with a proxy, and have no disks: %v", err)
+		return Loopback
+	}
+	t.Log("machines are network namespaces with disks of their own")
+	return Namespaces
+}
+
+// Need skips the test unless this process may have Namespaces.
+func Need(t *testing.T) {
+	t.Helper()
+	if err := mayNamespaces(); err != nil {
+		t.Skipf("needs network namespaces and loop devices: %v", err)
+	}
+}
+
+// mayNamespaces reports why there can be no namespaces and disks.
+var mayNamespaces = sync.OnceValue(func() error {
+	if os.Geteuid() != 0 {
+		return errors.New("not root")
+	}
+	for _, tool := range []string{"ip", "nft", "mkfs.ext4"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("a tool is missing: %w", err)
+		}
+	}
+	if _, err := os.Stat(loopControl); err != nil {
+		return fmt.Errorf("no loop devices: %w", err)
+	}
+	ns, err := newNamespace()
+	if err != nil {
+		return err
+	}
+	return ns.Close()
+})
+
+// Machine is where one service runs. The methods that break it return ErrNoDisk or
+// ErrNoWire if its kind has no such thing to break.
+type Machine struct {
+	Name string
+	Addr string // its IPv4 address
+	Dir  string // of its disk
+
+	w    *World
+	ns   *os.File // its network namespace; nil for that of this process
+	disk *disk    // nil if it has none of its own
+
+	mu        sync.Mutex // guards what follows
+	services  []*Service
+	lostPower bool
+}
+
+// Machine makes a machine. Names are unique within a world.
+func (w *World) Machine(name string) (*Machine, error) {
+	m := &Machine{Name: name, Dir: filepath.Join(w.Dir, name), w: w}
+	if err := os.Mkdir(m.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making machine %s: %w", name, err)
+	}
+	if err := w.net.plug(m); err != nil {
+		return nil, fmt.Errorf("wiring machine %s: %w", name, err)
+	}
+	w.mu.Lock()
+	w.machines = append(w.machines, m)
+	w.mu.Unlock()
+	if w.opts.Machines != Namespaces {
+		return m, nil
+	}
+	size := w.opts.DiskBytes
+	if size == 0 {
+		size = DiskBytes
+	}
+	var err error
+	if m.disk, err = newDisk(filepath.Join(w.Dir, name+".img"), m.Dir, size); err != nil {
+		return nil, fmt.Errorf("the disk of machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// Machines returns all machines, in the order of their making.
+func (w *World) Machines() []*Machine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*Machine(nil), w.machines...)
+}
+
+// service adds a service that runs here.
+func (m *Machine) service(name string, env ...string) *Service {
+	s := &Service{Name: name, Machine: m, Env: env, w: m.w}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.services = append(m.services, s)
+	return s
+}
+
+// hasLostPower reports whether PowerCut was ever called.
+func (m *Machine) hasLostPower() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lostPower
+}
+
+// thaw lets a disk that hangs go on.
+func (m *Machine) thaw() error {
+	if m.disk == nil {
+		return nil
+	}
+	return m.disk.thaw()
+}
+
+// close gives back what the machine has of the operating system's. Nothing runs
+// there any more.
+func (m *Machine) close() error {
+	var errs []error
+	if m.disk != nil {
+		errs = append(errs, m.disk.close())
+	}
+	if m.ns != nil {
+		errs = append(errs, m.ns.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// PowerCut lets the disk refuse everything from now on, keeping only what was made
+// durable, and ends all that runs here. It returns when that has ended. Remount
+// comes next, and then the services are to be started again.
+func (m *Machine) PowerCut() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	m.mu.Lock()
+	m.lostPower = true
+	services := append([]*Service(nil), m.services...)
+	m.mu.Unlock()
+	if err := m.disk.shutdown(); err != nil {
+		return err
+	}
+	for _, s := range services {
+		if p := s.down(); p != nil {
+			p.Kill()
+		}
+	}
+	return killInstances(m.Dir)
+}
+
+// Remount mounts the disk again, which replays its journal. Nothing runs here.
+func (m *Machine) Remount() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	return errors.Join(m.disk.unmount(), m.disk.mount())
+}
+
+// Hang lets every write to the disk wait until Unhang. A process that waits for it
+// cannot end.
+func (m *Machine) Hang() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	return m.disk.freeze()
+}
+
+// Unhang ends Hang; without it, it does nothing.
+func (m *Machine) Unhang() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	return m.disk.thaw()
+}
+
+// Fill takes all room that is left on the disk.
+func (m *Machine) Fill() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	return m.disk.fill()
+}
+
+// Space gives back what Fill took.
+func (m *Machine) Space() error {
+	if m.disk == nil {
+		return ErrNoDisk
+	}
+	return m.disk.space()
+}
+
+// Dial connects to an address from where clients are.
+func (w *World) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return w.Clients.Dial(ctx, addr)
+}
+
+// Dial connects to an address from this machine. In a Loopback world whoever dials
+// from this process is taken for a client.
+func (m *Machine) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	var conn net.Conn
+	err := inside(m.ns, func() error {
+		var d net.Dialer
+		var err error
+		conn, err = d.DialContext(ctx, "tcp", addr)
+		return err
+	})
+	return conn, err
+}
+
+// Listen listens at a port of a machine's address, 0 for a free one.
+func (m *Machine) Listen(ctx context.Context, port int) (net.Listener, error) {
+	var ln net.Listener
+	err := inside(m.ns, func() error {
+		var lc net.ListenConfig
+		var err error
+		ln, err = lc.Listen(ctx, "tcp", fmt.Sprintf("%s:%d", m.Addr, port))
+		return err
+	})
+	return ln, err
+}
+
+// ioctl is a call of one of the operating system's odd doors.
+func ioctl(fd uintptr, request uintptr, arg uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, arg); errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// inside calls f on a thread that is in a network namespace: what f starts and
+// opens is there, and stays there. nil is the namespace of this process.
+func inside(ns *os.File, f func() error) error {
+	if ns == nil {
+		return f()
+	}
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("finding the network namespace: %w", err)
+	}
+	defer func() { _ = home.Close() }() // nothing was written
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("entering a network namespace: %w", err)
+	}
+	err = f()
+	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+		// The thread is of no use to anybody: it stays locked, and ends with its goroutine.
+		return errors.Join(err, fmt.Errorf("leaving a network namespace: %w", back))
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// newNamespace returns a new network namespace. It has no name: it goes with the
+// file and with the last process in it, whatever becomes of this process.
+func newNamespace() (*os.File, error) {
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, fmt.Errorf("finding the network namespace: %w", err)
+	}
+	defer func() { _ = here.Close() }() // nothing was written
+	var ns *os.File
+	err = inside(here, func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("making a network namespace: %w", err)
+		}
+		var err error
+		ns, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	return ns, err
+}
+
+// Limits of addresses: 10.99.x.y, where clients have the first.
+const (
+	subnet      = "10.99."
+	hostsPerNet = 250
+	machinesMax = 1000
+)
+
+// namespaces are machines on a bridge, each of them and the bridge in a network
+// namespace of its own.
+type namespaces struct {
+	bridge *os.File
+	count  int
+	client *Machine
+}
+
+func newNamespaces(client *Machine) (*namespaces, error) {
+	if err := mayNamespaces(); err != nil {
+		return nil, err
+	}
+	bridge, err := newNamespace()
+	if err != nil {
+		return nil, err
+	}
+	n := &namespaces{bridge: bridge, client: client}
+	if err := tool(bridge, "link add br0 type bridge\nlink set br0 up\n", "ip", "-batch", "-"); err != nil {
+		return nil, errors.Join(err, bridge.Close())
+	}
+	if err := n.plug(client); err != nil {
+		return nil, errors.Join(err, bridge.Close())
+	}
+	return n, nil
+}
+
+// tool runs a program inside ns with this input.
+func tool(ns *os.File, input string, name string, args ...string) error {
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	return inside(ns, func() error {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+		}
+		return nil
+	})
+}
+
+// deafness is the rules of one machine: what a peer in the set sends is dropped.
+const deafness = `table inet berth {
+	set deaf { type ipv4_addr; }
+	counter dropped { }
+	chain arriving {
+		type filter hook input priority 0;
+		ip saddr @deaf counter name dropped drop
+	}
+}
+`
+
+func (n *namespaces) plug(m *Machine) error {
+	if n.count == machinesMax {
+		return fmt.Errorf("a world has at most %d machines", machinesMax)
+	}
+	var err error
+	if m.ns, err = newNamespace(); err != nil {
+		return err
+	}
+	m.Addr = fmt.Sprintf("%s%d.%d", subnet, n.count/hostsPerNet, n.count%hostsPerNet+1)
+	port := fmt.Sprintf("port%d", n.count)
+	n.count++
+	err = errors.Join(
+		tool(m.ns, fmt.Sprintf("link set lo up\nlink add eth0 type veth peer name %s netns /proc/%d/fd/%d\naddr add %s/16 dev eth0\nlink set eth0 up\n",
+			port, os.Getpid(), n.bridge.Fd(), m.Addr), "ip", "-batch", "-"),
+		tool(n.bridge, "link set "+port+" master br0 up\n", "ip", "-batch", "-"),
+		tool(m.ns, deafness, "nft", "-f", "-"))
+	if err != nil {
+		err = errors.Join(err, m.ns.Close())
+	}
+	return err
+}
+
+func (n *namespaces) deafen(to *Machine, from []*Machine) error {
+	script := "flush set inet berth deaf\n"
+	for _, m := range from {
+		script += "add element inet berth deaf { " + m.Addr + " }\n"
+	}
+	return tool(to.ns, script, "nft", "-f", "-")
+}
+
+func (n *namespaces) slow(m *Machine, bytesPerSecond int) error {
+	if bytesPerSecond == 0 {
+		return tool(m.ns, "", "tc", "qdisc", "del", "dev", "eth0", "root")
+	}
+	return tool(m.ns, "", "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
+		"rate", strconv.Itoa(bytesPerSecond)+"bps", "burst", "16kb", "latency", "400ms")
+}
+
+var packets = regexp.MustCompile(`packets (\d+)`)
+
+func (n *namespaces) dropped(m *Machine) (uint64, error) {
+	var out []byte
+	err := inside(m.ns, func() error {
+		var err error
+		out, err = exec.CommandContext(context.Background(), "nft", "list", "counter", "inet", "berth", "dropped").Output()
+		return err
+	})
+	found := packets.FindSubmatch(out)
+	if err != nil || found == nil {
+		return 0, OrElse(err, "nft lists no counter: %q", out)
+	}
+	return strconv.ParseUint(string(found[1]), 10, 64)
+}
+
+func (n *namespaces) close() error { return errors.Join(n.client.close(), n.bridge.Close()) }

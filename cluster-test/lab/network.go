@@ -1,0 +1,149 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// network is the wires of one kind of world. Its methods are called one at a time.
+type network interface {
+	// plug gives a machine an address, and what it needs to use it.
+	plug(m *Machine) error
+	// deafen lets nothing that one of from sends reach to, from now on and also in
+	// connections that there are; everything else reaches it.
+	deafen(to *Machine, from []*Machine) error
+	// slow lets m send at most so many bytes in a second; 0 is without a limit.
+	slow(m *Machine, bytesPerSecond int) error
+	// dropped returns how often something that was sent to m was held back.
+	dropped(m *Machine) (uint64, error)
+	// close gives back what belongs to no machine.
+	close() error
+}
+
+// newNetwork returns the wires of a world, and where its clients are.
+func newNetwork(w *World) (network, *Machine, error) {
+	clients := &Machine{Name: "clients", w: w}
+	switch w.opts.Machines {
+	case Plain:
+		return plain{}, clients, nil
+	case Loopback:
+		return newLoopback(w), clients, nil
+	case Namespaces:
+		n, err := newNamespaces(clients)
+		return n, clients, err
+	}
+	return nil, nil, fmt.Errorf("no kind of machines is %d", w.opts.Machines)
+}
+
+// plain is this machine's own loopback interface.
+type plain struct{}
+
+func (plain) plug(m *Machine) error             { m.Addr = "127.0.0.1"; return nil }
+func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
+func (plain) slow(*Machine, int) error          { return ErrNoWire }
+func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }
+func (plain) close() error                      { return nil }
+
+// wires are a network and what is cut in it.
+type wires struct {
+	mu   sync.Mutex // guards what follows, also while the network is changed
+	net  network
+	deaf map[*Machine]map[*Machine]bool // who does not hear whom
+	slow map[*Machine]bool
+}
+
+// CutOneWay lets nothing that from sends reach to, without either being told, also
+// in connections that there are. What to sends still reaches from.
+func (w *World) CutOneWay(from, to *Machine) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	return w.wires.cut(from, to)
+}
+
+func (s *wires) cut(from, to *Machine) error {
+	if s.deaf[to] == nil {
+		s.deaf[to] = map[*Machine]bool{}
+	}
+	s.deaf[to][from] = true
+	return s.apply(to)
+}
+
+// apply tells the network whom a machine does not hear.
+func (s *wires) apply(to *Machine) error {
+	var from []*Machine
+	for m := range s.deaf[to] {
+		from = append(from, m)
+	}
+	if err := s.net.deafen(to, from); err != nil {
+		return fmt.Errorf("cutting wires to %s: %w", to.Name, err)
+	}
+	return nil
+}
+
+// Cut lets nothing pass between two machines, as CutOneWay does in both directions.
+func (w *World) Cut(a, b *Machine) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	return errors.Join(w.wires.cut(a, b), w.wires.cut(b, a))
+}
+
+// Isolate cuts a machine off from all others, but not from clients.
+func (w *World) Isolate(m *Machine) error {
+	var errs []error
+	for _, other := range w.Machines() {
+		if other != m {
+			errs = append(errs, w.Cut(m, other))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ring lets each of these machines reach the one before it and the one after it
+// alone, of these. With fewer than four, nothing is cut.
+func (w *World) Ring(of ...*Machine) error {
+	var errs []error
+	for i := range of {
+		for j := i + 2; j < len(of); j++ {
+			if i != 0 || j != len(of)-1 {
+				errs = append(errs, w.Cut(of[i], of[j]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Slow lets a machine send at most so many bytes in a second.
+func (w *World) Slow(m *Machine, bytesPerSecond int) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if err := w.wires.net.slow(m, bytesPerSecond); err != nil {
+		return fmt.Errorf("slowing %s down: %w", m.Name, err)
+	}
+	w.wires.slow[m] = true
+	return nil
+}
+
+// Heal joins all that was cut, and lets everybody send at full speed.
+func (w *World) Heal() error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	var errs []error
+	for m := range w.wires.deaf {
+		delete(w.wires.deaf, m)
+		errs = append(errs, w.wires.apply(m))
+	}
+	for m := range w.wires.slow {
+		delete(w.wires.slow, m)
+		errs = append(errs, w.wires.net.slow(m, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// Dropped returns how often something that was sent to m was held back by a cut:
+// packets in a Namespaces world, pieces of streams in a Loopback world.
+func (w *World) Dropped(m *Machine) (uint64, error) {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	return w.wires.net.dropped(m)
+}

@@ -1,0 +1,289 @@
+package lab
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/internal/crash"
+	"berth/node"
+)
+
+// anyPort lets a node take free ports at its first start and keep them.
+var anyPort = []string{
+	"--api-addr", "127.0.0.1:0", "--gateway-addr", "127.0.0.1:0", "--node-addr", "127.0.0.1:0",
+	"--agent-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
+}
+
+// pingTimeout is how long a client's connection may be silent before it is tried,
+// and then given up: a wire that was cut must not hold calls for long.
+const pingTimeout = time.Second
+
+// answerMaxBytes bounds an answer of the admin listener.
+const answerMaxBytes = 1 << 20
+
+// NodeProc is one node, running or not.
+type NodeProc struct {
+	*Service
+	Zone *Zone
+	ID   api.NodeID
+	Dir  string         // of its data
+	At   node.Addresses // where others reach it; set by the first Start
+}
+
+// node makes a machine for a node.
+func (z *Zone) node(id string) *NodeProc {
+	z.T.Helper()
+	name := z.Name + "-" + id
+	m, err := z.Machine(name)
+	require.NoError(z.T, err)
+	n := &NodeProc{Service: m.service(name), Zone: z, ID: api.NodeID(id), Dir: filepath.Join(m.Dir, "data")}
+	if z.opts.Tap {
+		require.NoError(z.T, os.MkdirAll(z.TapDir(name), 0o700))
+		n.Env = append(n.Env, "BERTH_TAP="+z.TapDir(name))
+	}
+	return n
+}
+
+// listen returns the flags that say where the node listens.
+func (n *NodeProc) listen() []string {
+	switch n.Zone.opts.Machines {
+	case Namespaces:
+		return []string{"--host", n.Machine.Addr, "--admin-addr", n.Machine.Addr + ":7604"}
+	case Loopback:
+		hidden := hiddenAddr(n.Machine.Addr)
+		return []string{"--host", hidden, "--admin-addr", hidden + ":7604", "--api-name", n.Machine.Addr}
+	case Plain:
+	}
+	return anyPort
+}
+
+// join makes the node's directory with a join token, and starts it.
+func (n *NodeProc) join(token string) {
+	z := n.Zone
+	z.T.Helper()
+	if z.opts.Machines != Loopback {
+		n.Start(append([]string{"--join-file", z.File(n.Name+".token", token)}, n.listen()...)...)
+		return
+	}
+	require.NoError(z.T, node.JoinNode(z.T.Context(), node.JoinOptions{
+		Dir: n.Dir, Token: token, Listen: node.DefaultAddresses(hiddenAddr(n.Machine.Addr)), Names: []string{n.Machine.Addr}, Now: time.Now,
+	}))
+	require.NoError(z.T, n.advertise())
+	n.Start()
+}
+
+// record is what the lab knows of the file in which a node keeps where it is.
+type record struct {
+	Advertise node.Addresses `json:"advertise"`
+}
+
+func (n *NodeProc) recordPath() string { return filepath.Join(n.Dir, "node.json") }
+
+// advertise tells the node of a Loopback world that others reach it through the
+// proxy.
+func (n *NodeProc) advertise() error {
+	if n.Zone.opts.Machines != Loopback {
+		return nil
+	}
+	text, err := os.ReadFile(n.recordPath())
+	if err != nil {
+		return fmt.Errorf("telling a node of its proxy: %w", err)
+	}
+	var rec map[string]any
+	if err = json.Unmarshal(text, &rec); err != nil {
+		return fmt.Errorf("telling a node of its proxy: %w", err)
+	}
+	at := node.DefaultAddresses(n.Machine.Addr)
+	at.Admin = net.JoinHostPort(hiddenAddr(n.Machine.Addr), "7604")
+	rec["advertise"] = at
+	if text, err = json.Marshal(rec); err != nil {
+		return fmt.Errorf("telling a node of its proxy: %w", err)
+	}
+	return os.WriteFile(n.recordPath(), text, 0o600)
+}
+
+// Start starts the node from its directory and waits until it listens. A port
+// that somebody took meanwhile is tried again.
+func (n *NodeProc) Start(more ...string) {
+	n.Zone.T.Helper()
+	require.NoError(n.Zone.T, n.Up(n.Zone.T.Context(), more...), "%s starts", n.Name)
+}
+
+// Up is Start for a goroutine of its own: it returns why the node does not listen
+// within StartTimeout.
+func (n *NodeProc) Up(ctx context.Context, more ...string) error {
+	args := append([]string{"node", "--dir", n.Dir}, more...)
+	if err := n.launch(args...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := Await(ctx, StartTimeout, func(ctx context.Context) error {
+		if p := n.newest(); !p.Running() && !n.isSupervised() {
+			if n.Zone.opts.Machines != Plain || !p.busyPort() {
+				err := fmt.Errorf("%s has ended: %s", n.Name, p.Tail(3))
+				cancel(err)
+				return err
+			}
+			p.meant.Store(true)
+			if err := n.launch(args...); err != nil {
+				return err
+			}
+		}
+		return n.locate(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s listens: %w", n.Name, err)
+	}
+	return nil
+}
+
+// locate reads where the node listens, and asks whether it does.
+func (n *NodeProc) locate(ctx context.Context) error {
+	text, err := os.ReadFile(n.recordPath())
+	if err != nil {
+		return err
+	}
+	var rec record
+	if err := json.Unmarshal(text, &rec); err != nil {
+		return err
+	}
+	if n.At == (node.Addresses{}) {
+		n.At = rec.Advertise
+	}
+	return n.Health(ctx)
+}
+
+// Health returns nil if the node's process answers.
+func (n *NodeProc) Health(ctx context.Context) error {
+	_, err := n.ask(ctx, http.MethodGet, "/healthz")
+	return err
+}
+
+// AskReady returns nil if the node knows its zone and a leader.
+func (n *NodeProc) AskReady(ctx context.Context) error {
+	_, err := n.ask(ctx, http.MethodGet, "/readyz")
+	return err
+}
+
+// Ready waits until the node knows its zone and a leader.
+func (n *NodeProc) Ready() {
+	n.Zone.T.Helper()
+	Within(n.Zone.T, StartTimeout, n.Name+" is ready", n.AskReady)
+}
+
+// ask calls the node's admin listener and returns the body of its answer.
+func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error) {
+	if n.At.Admin == "" {
+		return nil, fmt.Errorf("%s was never started", n.Name)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+n.At.Admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	rt := &http.Transport{DisableKeepAlives: true, DialContext: n.Zone.dialer()}
+	res, err := rt.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerMaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	return body, OrNil(res.StatusCode < 300, "%s: status %d: %s", path, res.StatusCode, body)
+}
+
+// dialer returns Dial in the form that HTTP wants.
+func (w *World) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) { return w.Dial(ctx, addr) }
+}
+
+// Arm lets the node end itself the n-th time from now that it reaches a point. It
+// needs the tag chaos.
+func (n *NodeProc) Arm(ctx context.Context, at crash.Point, nth int) error {
+	_, err := n.ask(ctx, http.MethodPost, "/crash?point="+string(at)+"&n="+strconv.Itoa(nth))
+	return err
+}
+
+// Points returns how often the node's process has reached each point. It needs the
+// tag chaos.
+func (n *NodeProc) Points(ctx context.Context) (map[crash.Point]int, error) {
+	body, err := n.ask(ctx, http.MethodGet, "/crash")
+	if err != nil {
+		return nil, err
+	}
+	var out map[crash.Point]int
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, fmt.Errorf("reading how often points were reached: %w", err)
+	}
+	return out, nil
+}
+
+// clientKey is what tells the clients of a zone apart.
+type clientKey struct {
+	at    string // address of the node's API
+	token string
+}
+
+// Client returns the client of this node with this token, over TLS with the zone's
+// own CA. It is shared, and lasts as long as the test.
+func (n *NodeProc) Client(token string) *client.Client {
+	n.Zone.T.Helper()
+	c, err := n.client(token)
+	require.NoError(n.Zone.T, err)
+	return c
+}
+
+// client is Client for any goroutine.
+func (n *NodeProc) client(token string) (*client.Client, error) {
+	z := n.Zone
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	key := clientKey{n.At.API, token}
+	if c := z.clients[key]; c != nil {
+		return c, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(z.CACert) {
+		return nil, errors.New("the zone's CA is no certificate in PEM")
+	}
+	c, err := client.New(client.Config{
+		Addr: "https://" + n.At.API, Token: token, Timeout: lookMax,
+		HTTP: &http.Client{
+			Transport: &http.Transport{
+				DialContext: z.dialer(), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots},
+				ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	})
+	if err == nil {
+		z.clients[key] = c
+	}
+	return c, err
+}
+
+// hangUp closes the connections of clients.
+func (z *Zone) hangUp() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, c := range z.clients {
+		c.Close()
+	}
+}

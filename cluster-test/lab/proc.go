@@ -1,0 +1,175 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Proc is one process of the binary. Its methods are safe for concurrent use.
+type Proc struct {
+	Name string
+	Log  string // the file that it writes to, after those of this name before it
+
+	machine *Machine
+	cmd     *exec.Cmd
+	began   time.Time
+	done    chan struct{} // closed when it has ended
+	err     error         // how it ended; read after done
+	meant   atomic.Bool   // a test has ended it
+}
+
+// start starts a process on m that logs to the end of name's file.
+func (w *World) start(m *Machine, name string, env []string, args ...string) (*Proc, error) {
+	p := &Proc{Name: name, Log: filepath.Join(w.logs, name+".log"), machine: m, done: make(chan struct{}), began: time.Now()}
+	f, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+	}
+	defer func() { _ = f.Close() }() // the process has its own
+	// Not CommandContext: the world ends it, and tests kill it before that.
+	p.cmd = exec.Command(w.bin, args...)
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.environment(env...), f, f
+	// It ends with this process even if that is killed.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	starter() <- func() { started <- inside(m.ns, p.cmd.Start) }
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.procs = append(w.procs, p)
+	return p, nil
+}
+
+// starter returns what runs functions on a thread that never ends: the kernel
+// takes the end of the thread that started a process for the end of its parent.
+var starter = sync.OnceValue(func() chan<- func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range todo {
+			f()
+		}
+	}()
+	return todo
+})
+
+// Signal signals this process alone, unless it has ended. An end after SIGKILL or
+// SIGTERM is meant.
+func (p *Proc) Signal(s syscall.Signal) {
+	if p.Running() {
+		if s == syscall.SIGKILL || s == syscall.SIGTERM {
+			p.meant.Store(true)
+		}
+		_ = p.cmd.Process.Signal(s) // it may end at this very moment
+	}
+}
+
+// Kill ends the process at once and waits for its end. A process that waits for a
+// disk that hangs ends when that goes on.
+func (p *Proc) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// Stop asks the process to end, and returns how it did.
+func (p *Proc) Stop(d time.Duration) error {
+	p.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return p.err
+	case <-timer.C:
+		return errors.New("it did not end after SIGTERM")
+	}
+}
+
+// Running reports whether the process has not been waited for.
+func (p *Proc) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// busyPort reports whether the process found a port taken.
+func (p *Proc) busyPort() bool { return strings.Contains(p.Tail(3), "address already in use") }
+
+// Tail returns the last lines of the process's log.
+func (p *Proc) Tail(lines int) string { return tail(p.Log, lines) }
+
+// tail returns the last lines of a file.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// RealInstance is a process that a process driver has started.
+type RealInstance struct {
+	ID  string
+	PID int
+}
+
+// instancesUnder returns the processes of instances that run in a folder below
+// dir, by pid: those with an instance's id in the environment they started with.
+func instancesUnder(dir string) ([]RealInstance, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var out []RealInstance
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		cwd, err := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
+		if err != nil || !strings.HasPrefix(cwd, dir+string(filepath.Separator)) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		for v := range bytes.SplitSeq(text, []byte{0}) {
+			if id, ok := bytes.CutPrefix(v, []byte("BERTH_INSTANCE_ID=")); ok {
+				out = append(out, RealInstance{string(id), pid})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b RealInstance) int { return a.PID - b.PID })
+	return out, nil
+}
+
+// killInstances ends the instances that run in a folder below dir.
+func killInstances(dir string) error {
+	all, err := instancesUnder(dir)
+	for _, i := range all {
+		_ = syscall.Kill(-i.PID, syscall.SIGKILL) // each has a session of its own; it may have ended meanwhile
+	}
+	return err
+}

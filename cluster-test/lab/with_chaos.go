@@ -1,0 +1,5 @@
+//go:build chaos
+
+package lab
+
+func init() { buildTags = append(buildTags, "chaos") }

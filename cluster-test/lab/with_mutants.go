@@ -1,0 +1,5 @@
+//go:build mutants
+
+package lab
+
+func init() { buildTags = append(buildTags, "mutants") }

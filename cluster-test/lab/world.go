@@ -1,0 +1,261 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// commandTimeout is how long one command may take.
+const commandTimeout = 40 * time.Second
+
+// Options say what a World is made of. The zero value is a Plain world.
+type Options struct {
+	Tags      []string // further build tags of the binary
+	Machines  Kind     // what processes run on
+	DiskBytes int64    // of each machine's own disk, in bytes; 0 means DiskBytes
+	Env       []string // further variables of every process, "NAME=value"
+	Tap       bool     // nodes write what passes their gateways below TapDir; needs the tag chaos
+	Keep      bool     // keep data and logs even if the test passes
+	Seed      uint64   // of what the test draws; 0 takes one from the clock
+}
+
+// World owns everything that one test starts.
+type World struct {
+	T     *testing.T
+	Seed  uint64  // prints with a failure; never 0
+	Dir   string  // of everything that is kept of a failure
+	Zones []*Zone // in the order of their making
+
+	// Clients is where the test itself and its commands are. It has no disk.
+	Clients *Machine
+
+	opts  Options
+	bin   string
+	logs  string // one file for each service
+	net   network
+	wires wires
+
+	over     chan struct{}  // closed when the world ends
+	watchers sync.WaitGroup // one for each process
+
+	mu       sync.Mutex // guards what follows
+	machines []*Machine
+	procs    []*Proc
+	exits    []Exit
+	allowed  []func(Exit) bool
+	faults   []error
+	restored bool
+}
+
+// New returns an empty world that ends with the test.
+func New(t *testing.T, o Options) *World {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real processes")
+	}
+	bin, err := Binary(o.Tags...)
+	require.NoError(t, err)
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano())
+	}
+	dir, err := newDir()
+	require.NoError(t, err)
+	w := &World{T: t, Seed: o.Seed, Dir: dir, opts: o, bin: bin, logs: t.ArtifactDir(), over: make(chan struct{})}
+	t.Cleanup(w.end)
+	w.net, w.Clients, err = newNetwork(w)
+	require.NoError(t, err)
+	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]bool{}, slow: map[*Machine]bool{}}
+	return w
+}
+
+// record notes the end of a process.
+func (w *World) record(e Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.exits = append(w.exits, e)
+}
+
+// complain fails the test when the world ends.
+func (w *World) complain(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, err)
+}
+
+// Exits returns every end of a process so far, in their order.
+func (w *World) Exits() []Exit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.exits)
+}
+
+// Allow says which processes may end although no test has ended them; all others
+// that do fail the test. It may be called again, also after such an end.
+func (w *World) Allow(f func(Exit) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.allowed = append(w.allowed, f)
+}
+
+// FromBackup says that a zone was restored: instances that were gone may run
+// again.
+func (w *World) FromBackup() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restored = true
+}
+
+// end takes everything down: processes, the instances that they left running,
+// disks and wires. It looks for what must never be in a log, and at how processes
+// have ended; and it keeps data and logs if the test failed.
+func (w *World) end() {
+	w.judgeExits()
+	close(w.over)
+	w.mu.Lock()
+	procs, machines := slices.Clone(w.procs), slices.Clone(w.machines)
+	w.mu.Unlock()
+	var errs []error
+	for _, m := range machines {
+		errs = append(errs, m.thaw())
+	}
+	for _, p := range procs {
+		p.Signal(syscallKill)
+	}
+	w.watchers.Wait()
+	errs = append(errs, killInstances(w.Dir))
+	for _, m := range machines {
+		errs = append(errs, m.close())
+	}
+	if w.net != nil { // it was made
+		errs = append(errs, w.net.close())
+	}
+	errs = append(errs, w.faults...) // nothing is left that complains
+	assert.NoError(w.T, errors.Join(errs...))
+	logs := w.judgeLogs(procs)
+	if !w.T.Failed() && !w.opts.Keep {
+		assert.NoError(w.T, os.RemoveAll(w.Dir))
+		return
+	}
+	if w.T.Failed() {
+		for _, log := range logs {
+			w.T.Logf("--- %s\n%s", filepath.Base(log), tail(log, 40))
+		}
+	}
+	assert.NoError(w.T, keep(w.Dir, w.logs))
+	w.T.Logf("data, disks and logs are kept in %s\nagain: %s", w.Dir, w.replay())
+}
+
+// judgeExits fails the test for each process that has ended by itself and was not
+// allowed to.
+func (w *World) judgeExits() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.exits {
+		ok := e.Meant || slices.ContainsFunc(w.allowed, func(f func(Exit) bool) bool { return f(e) })
+		assert.True(w.T, ok, "%s has ended by itself at %s: %s: %s", e.Service, e.At.Format(time.StampMilli), e.How, e.Last)
+	}
+}
+
+// judgeLogs fails the test for a log that holds what must never be there, and
+// returns all logs.
+func (w *World) judgeLogs(procs []*Proc) []string {
+	var seen []string
+	for _, p := range procs {
+		if slices.Contains(seen, p.Log) {
+			continue
+		}
+		seen = append(seen, p.Log)
+		text, err := os.ReadFile(p.Log)
+		assert.NoError(w.T, err) //nolint:testifylint // the other logs are read all the same
+		if p.machine.hasLostPower() {
+			// A page of a mapped file cannot be read from a disk that is gone.
+			text = bytes.ReplaceAll(text, []byte("fatal error: fault"), nil)
+		}
+		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+			assert.False(w.T, bytes.Contains(text, []byte(bad)), "%s: its log has %q", p.Log, bad)
+		}
+	}
+	return seen
+}
+
+// replay returns the command that runs the test again with the same seed.
+func (w *World) replay() string {
+	here, err := os.Getwd()
+	if err != nil {
+		return err.Error()
+	}
+	pkg := here
+	for up := here; up != filepath.Dir(up); up = filepath.Dir(up) {
+		if _, err := os.Stat(filepath.Join(up, "go.mod")); err == nil {
+			pkg = "." + strings.TrimPrefix(here, up)
+			break
+		}
+	}
+	tags := slices.Concat(buildFlags)
+	if len(buildTags) > 0 {
+		tags = append(tags, "-tags", strings.Join(buildTags, ","))
+	}
+	return strings.Join(slices.Concat([]string{"go", "test"}, tags,
+		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", fmt.Sprint(w.Seed)}), " ")
+}
+
+// environment is what processes and commands get: nothing of the user's own but
+// the deliberate fault that a run is about.
+func (w *World) environment(more ...string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
+	if mutant, on := os.LookupEnv("BERTH_MUTANT"); on {
+		env = append(env, "BERTH_MUTANT="+mutant)
+	}
+	return slices.Concat(env, w.opts.Env, more)
+}
+
+// TapDir returns where a node's tap writes.
+func (w *World) TapDir(service string) string { return filepath.Join(w.Dir, "taps", service) }
+
+// Run runs one command to its end, where clients are, and returns its standard
+// output.
+func (w *World) Run(ctx context.Context, env []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, w.bin, args...)
+	cmd.Env = w.environment(env...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := inside(w.Clients.ns, cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		return out.String(), fmt.Errorf("berth %s: %w\n%s", strings.Join(args, " "), err, errOut.String())
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// MustRun is Run of a command that must succeed.
+func (w *World) MustRun(env []string, args ...string) string {
+	w.T.Helper()
+	out, err := w.Run(w.T.Context(), env, args...)
+	require.NoError(w.T, err)
+	return out
+}
+
+// File writes a private file that is on nobody's disk, and returns its path.
+func (w *World) File(name, text string) string {
+	w.T.Helper()
+	path := filepath.Join(w.Dir, name)
+	require.NoError(w.T, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}

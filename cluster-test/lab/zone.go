@@ -1,0 +1,310 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// callTimeout is how long Do waits for one node.
+const callTimeout = 5 * time.Second
+
+// Zone is a zone of real processes.
+type Zone struct {
+	*World
+	Name   string
+	Token  string // of its admin
+	CACert []byte // PEM
+	Nodes  []*NodeProc
+	Agents []*AgentProc
+
+	caPath string
+	turn   atomic.Uint64 // which node Do asks first
+
+	mu      sync.Mutex // guards what follows
+	clients map[clientKey]*client.Client
+}
+
+// Zone makes a zone of so many nodes, a machine for each, and waits until all take
+// part.
+func (w *World) Zone(name string, nodes int) *Zone {
+	w.T.Helper()
+	z := &Zone{World: w, Name: name, clients: map[clientKey]*client.Client{}}
+	w.Zones = append(w.Zones, z)
+	w.T.Cleanup(z.hangUp)
+	first := z.node("node-1")
+	out := w.MustRun(nil, append([]string{"init", "--dir", first.Dir, "--name", name}, first.listen()...)...)
+	z.Token = out[strings.LastIndexByte(out, '\n')+1:]
+	require.NoError(w.T, first.advertise())
+	var err error
+	z.CACert, err = os.ReadFile(filepath.Join(first.Dir, "ca.pem"))
+	require.NoError(w.T, err)
+	z.caPath = w.File(name+".ca.pem", string(z.CACert)) // also for when the node's disk is not there
+	z.Nodes = append(z.Nodes, first)
+	first.Start()
+	first.Ready()
+	for len(z.Nodes) < nodes {
+		z.Join(fmt.Sprintf("node-%d", len(z.Nodes)+1))
+	}
+	return z
+}
+
+// Join makes one more node and waits until it votes and is ready.
+func (z *Zone) Join(id string) *NodeProc {
+	z.T.Helper()
+	token := z.CLI("join-token", "create", "--kind", "node", "--name", id)
+	n := z.node(id)
+	n.join(token)
+	z.Nodes = append(z.Nodes, n)
+	n.Ready()
+	Within(z.T, StartTimeout, id+" votes", func(ctx context.Context) error {
+		members, err := n.Client(z.Token).Members(ctx)
+		for _, m := range members {
+			if m.ID == n.ID && m.Voter && m.APIAddr == n.At.API {
+				return nil
+			}
+		}
+		return OrElse(err, "it is not a voter yet")
+	})
+	return n
+}
+
+// CLI runs a verb of the command line as the zone's admin, at its first running
+// node. It is run again, as the manual says, while the zone has no leader.
+func (z *Zone) CLI(args ...string) string {
+	z.T.Helper()
+	var out string
+	Within(z.T, SettleTimeout, "berth "+strings.Join(args, " "), func(context.Context) error {
+		var err error
+		out, err = z.TryCLI(z.Running()[0], args...)
+		if err != nil {
+			require.Contains(z.T, err.Error(), "(unavailable", "berth %s", strings.Join(args, " "))
+		}
+		return err
+	})
+	return out
+}
+
+// TryCLI runs a verb as the zone's admin at one node.
+func (z *Zone) TryCLI(n *NodeProc, args ...string) (string, error) {
+	return z.Run(z.T.Context(), []string{"BERTH_ADDR=https://" + n.At.API, "BERTH_TOKEN=" + z.Token, "BERTH_CACERT=" + z.caPath},
+		append(args, "--no-headers")...)
+}
+
+// Running returns the nodes that run.
+func (z *Zone) Running() []*NodeProc {
+	var out []*NodeProc
+	for _, n := range z.Nodes {
+		if n.Running() {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Node returns a node by id.
+func (z *Zone) Node(id api.NodeID) *NodeProc {
+	z.T.Helper()
+	for _, n := range z.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	require.Failf(z.T, "no such node", "%s has no node %s", z.Name, id)
+	return nil
+}
+
+// Leader returns the node that leads, once the zone's running nodes agree.
+func (z *Zone) Leader() *NodeProc {
+	z.T.Helper()
+	var leader *NodeProc
+	Within(z.T, SettleTimeout, z.Name+" has one leader", func(ctx context.Context) error {
+		var err error
+		leader, err = z.AskLeader(ctx)
+		return err
+	})
+	return leader
+}
+
+// AskLeader asks every running node once who leads, and returns an error unless
+// they agree on one that runs.
+func (z *Zone) AskLeader(ctx context.Context) (*NodeProc, error) {
+	var leader *NodeProc
+	for _, n := range z.Running() {
+		members, err := n.Client(z.Token).Members(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var led *NodeProc
+		for _, m := range members {
+			for _, at := range z.Nodes {
+				if m.Leader && at.ID == m.ID {
+					led = at
+				}
+			}
+		}
+		if led == nil || !led.Running() {
+			return nil, fmt.Errorf("%s knows no leader that runs", n.ID)
+		}
+		if leader != nil && leader != led {
+			return nil, errors.New("two nodes name different leaders")
+		}
+		leader = led
+	}
+	return leader, OrNil(leader != nil, "no node of %s runs", z.Name)
+}
+
+// OrNil returns nil if all is well, or an error with this text.
+func OrNil(well bool, format string, args ...any) error {
+	if well {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// Link makes child a child of z, by the command line of both.
+func (z *Zone) Link(child *Zone) {
+	z.T.Helper()
+	token := z.CLI("zone", "link-token", child.Name)
+	child.CLI("zone", "link", "--link-token-file", z.File(child.Name+".link", token))
+}
+
+// Flavor defines a flavor of so much memory, in MiB. command may be nil.
+func (z *Zone) Flavor(name string, ram int64, command ...string) {
+	z.T.Helper()
+	_, err := z.Admin().CreateFlavor(z.T.Context(), client.FlavorSpec{Name: name, RAM: ram, Command: command})
+	require.NoError(z.T, err)
+}
+
+// Admin returns a client of the zone's first running node, with the admin's token.
+func (z *Zone) Admin() *client.Client {
+	z.T.Helper()
+	return z.Running()[0].Client(z.Token)
+}
+
+// MemberToken makes a token of a project with the least role that may boot.
+func (z *Zone) MemberToken(project string, role api.UserRole) string {
+	z.T.Helper()
+	tok, err := z.Admin().CreateToken(z.T.Context(), client.TokenSpec{
+		User: "ada", Project: api.ProjectID(project), Roles: []api.UserRole{role},
+	})
+	require.NoError(z.T, err)
+	return tok.Token
+}
+
+// Hosts returns all hosts of the zone as its operator sees them.
+func (z *Zone) Hosts() []api.Host {
+	z.T.Helper()
+	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[api.Host], error) {
+		return c.Hosts(ctx, o)
+	})
+}
+
+// Servers returns all servers that the zone's operator sees.
+func (z *Zone) Servers() []client.Server {
+	z.T.Helper()
+	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[client.Server], error) {
+		return c.Servers(ctx, client.ServerQuery{AllProjects: true}, o)
+	})
+}
+
+// all reads every page of a list, at the leader.
+func all[T any](z *Zone, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
+	z.T.Helper()
+	c := z.Leader().Client(z.Token)
+	var out []T
+	var o client.ListOptions
+	for {
+		p, err := list(z.T.Context(), c, o)
+		require.NoError(z.T, err)
+		out = append(out, p.Items...)
+		if p.Next == "" {
+			return out
+		}
+		o.Marker = p.Next
+	}
+}
+
+// passing reports whether another node, or this one later, may do better.
+func passing(err error) bool {
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
+		return true
+	default:
+		return errors.Is(err, context.DeadlineExceeded)
+	}
+}
+
+// Do calls f with clients of the zone's running nodes in turn, for up to 30 s,
+// until one answers with something else than that it cannot just now. It returns
+// what f returned last. What a node did before it failed may have happened.
+func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context, c *client.Client) error) error {
+	var final error
+	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
+	defer cancel()
+	for {
+		nodes := z.Running()
+		if len(nodes) > 0 {
+			n := nodes[z.turn.Load()%uint64(len(nodes))]
+			c, err := n.client(token)
+			if err != nil {
+				return err
+			}
+			one, stop := context.WithTimeout(ctx, callTimeout)
+			final = f(one, c)
+			stop()
+			if final == nil || !passing(final) {
+				return final
+			}
+		}
+		z.turn.Add(1)
+		if Pass(ctx, pollEvery); ctx.Err() != nil {
+			return OrElse(final, "no node of %s runs", z.Name)
+		}
+	}
+}
+
+// Outcome waits at any node until a boot has come to an outcome.
+func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) api.Boot {
+	z.T.Helper()
+	return z.await(token, id, d, "has an outcome", api.BootState.Outcome)
+}
+
+// ReleaseAll gives a reservation back and waits until nothing of it is left.
+func (z *Zone) ReleaseAll(token string, id api.ReservationID) {
+	z.T.Helper()
+	require.NoError(z.T, z.Do(z.T.Context(), token, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Release(ctx, id, 0)
+		return err
+	}))
+	z.await(token, id, SettleTimeout, "is released", func(s api.BootState) bool { return s == api.BootReleased })
+}
+
+// await waits until a reservation is as it should be.
+func (z *Zone) await(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) api.Boot {
+	z.T.Helper()
+	var b api.Boot
+	Within(z.T, d, "reservation "+string(id)+" "+what, func(ctx context.Context) error {
+		err := z.Do(ctx, token, func(ctx context.Context, c *client.Client) error {
+			var err error
+			b, err = c.Reservation(ctx, id, 2*time.Second)
+			return err
+		})
+		if err == nil && as(b.State) {
+			return nil
+		}
+		return OrElse(err, "it is %s, %v", b.State, b.Instances)
+	})
+	return b
+}
