@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -31,10 +30,6 @@ const (
 	archiveBufBytes  = 64 << 10
 	archiveSumOffset = -sha256.Size
 )
-
-// errDamaged is wrapped by every error about an archive whose bytes are not the
-// ones that were written.
-var errDamaged = errors.New("damaged archive")
 
 // archiveHeader says what the payload is.
 type archiveHeader struct {

@@ -171,8 +171,9 @@ func mustHeader(t *testing.T, h archiveHeader) []byte {
 
 func TestSnapshotStore(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openSnapshots(dir, "n1")
+	s, err := openSnapshots(dir, guardOf("n1"))
 	require.NoError(t, err)
+	s.tell(func(uint64) error { return nil })
 	members := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "h:1"}}}
 	write := func(index uint64) raft.SnapshotSink {
 		sink, failed := s.Create(raft.SnapshotVersionMax, index, 3, members, 2, nil)
@@ -213,7 +214,7 @@ func TestSnapshotStore(t *testing.T) {
 		}
 	}
 	check(s)
-	s, err = openSnapshots(dir, "n1")
+	s, err = openSnapshots(dir, guardOf("n1"))
 	require.NoError(t, err)
 	check(s)
 	files, err := os.ReadDir(dir)

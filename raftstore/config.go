@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/crash"
 )
 
 // Limits and defaults of the store.
@@ -25,6 +26,11 @@ const (
 	BackupMaxBytes = 16 << 30
 	// TimeoutDefault bounds each wait for Raft when Config.Timeout is zero.
 	TimeoutDefault = 10 * time.Second
+	// HungLeadingDefault is how long a write to the log may take on the leader: no
+	// other can be elected meanwhile.
+	HungLeadingDefault = 5 * time.Second
+	// HungOtherwiseDefault is how long it may take on any other node.
+	HungOtherwiseDefault = 15 * time.Second
 )
 
 // Timing is how fast Raft notices that a leader is gone. LeaderLease may not be
@@ -77,10 +83,18 @@ type Config struct {
 	Timeout   time.Duration // bound on each wait for Raft; TimeoutDefault when zero
 	Bootstrap bool          // make a zone of this one node, unless Dir holds one already
 	Log       *slog.Logger
-	// Fatal is called once, from a goroutine of Raft, when the node must not go on:
-	// an entry cannot be decoded, or applying it panicked. It should end the
-	// process, and must not call Close. Nothing is applied after it returns, and
-	// Run returns the same error. Nil leaves it at that.
+	// HungLeading and HungOtherwise are how long one write to the log may take
+	// while this node leads, and while it does not; HungLeadingDefault and
+	// HungOtherwiseDefault when zero.
+	HungLeading, HungOtherwise time.Duration
+	// Crash is reached at the points of the disk. It may not return.
+	Crash crash.Hook
+	// Fatal is called once, from any goroutine, when the node must not go on: an
+	// entry cannot be decoded, applying it panicked, the disk returned an error or
+	// damage, or a write hangs. It should end the process at once, must wait for
+	// nothing that may hang with the disk, and must not call Close. Nothing is
+	// applied or written after it returns, and Run returns the same error. Nil
+	// leaves it at that.
 	Fatal func(error)
 }
 
@@ -99,6 +113,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault
+	}
+	if c.HungLeading == 0 {
+		c.HungLeading = HungLeadingDefault
+	}
+	if c.HungOtherwise == 0 {
+		c.HungOtherwise = HungOtherwiseDefault
 	}
 	if c.Fatal == nil {
 		c.Fatal = func(error) {}

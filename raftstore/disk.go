@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"berth/api"
+	"berth/internal/mutant"
 )
 
 // The data directory:
@@ -27,7 +28,7 @@ const (
 	nodeFile      = "node.json"
 	logFile       = "raft.db"
 	snapshotDir   = "snapshots"
-	diskFormat    = 1
+	diskFormat    = 2
 	lockTimeout   = time.Second // how long to wait for another process to let go of the log
 	logCacheCount = 64          // newest entries kept in memory for followers
 )
@@ -40,14 +41,34 @@ type stores struct {
 	close     func() error
 }
 
-func openStores(cfg Config) (st stores, err error) {
-	if m := cfg.Memory; m != nil {
-		return stores{m.log, m.log, &m.snaps, func() error { return nil }}, nil
+// snapshotKeeper is a store of snapshots that tells the log of each.
+type snapshotKeeper interface {
+	raft.SnapshotStore
+	// newest returns the index of the newest snapshot, 0 without one.
+	newest() uint64
+	// tell sets what is called with the index of each snapshot that is kept.
+	tell(kept func(index uint64) error)
+}
+
+// openStores opens and verifies what Raft writes to. opened says whether Open has
+// returned.
+func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
+	if cfg.Memory != nil {
+		return cfg.Memory.open(g, opened)
 	}
-	if err = prepareDir(cfg.Dir, cfg.ID); err != nil {
+	st, err := openDir(cfg.Dir, g, opened)
+	return st, refuse(cfg.ID, err)
+}
+
+func openDir(dir string, g *guard, opened func() bool) (st stores, err error) {
+	if err = prepareDir(dir, g.node); err != nil {
 		return stores{}, err
 	}
-	bolt, err := openBolt(filepath.Join(cfg.Dir, logFile)) // and lock out other processes
+	path := filepath.Join(dir, logFile)
+	if err = scrub(path, g.node); err != nil {
+		return stores{}, err
+	}
+	bolt, err := openBolt(path) // and lock out other processes
 	if err != nil {
 		return stores{}, err
 	}
@@ -56,20 +77,28 @@ func openStores(cfg Config) (st stores, err error) {
 			err = errors.Join(err, bolt.Close())
 		}
 	}()
-	if err = sweep(cfg.Dir); err != nil {
+	if err = sweep(dir); err != nil {
 		return stores{}, err
 	}
-	snaps, err := openSnapshots(filepath.Join(cfg.Dir, snapshotDir), cfg.ID)
+	snaps, err := openSnapshots(filepath.Join(dir, snapshotDir), g)
 	if err != nil {
 		return stores{}, fmt.Errorf("opening the snapshots: %w", err)
 	}
-	// A store that checks what it reads and times what it writes belongs here,
-	// between the cache and bolt.
-	cached, err := raft.NewLogCache(logCacheCount, bolt)
+	return join(bolt, snaps, g, opened, bolt.Close)
+}
+
+// join puts the checks between Raft and what it writes to.
+func join(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing func() error) (stores, error) {
+	log, err := openChecked(u, g, snaps.newest(), opened)
 	if err != nil {
 		return stores{}, err
 	}
-	return stores{cached, bolt, snaps, bolt.Close}, nil
+	snaps.tell(log.kept)
+	cached, err := raft.NewLogCache(logCacheCount, log)
+	if err != nil {
+		return stores{}, err
+	}
+	return stores{cached, log, snaps, closing}, nil
 }
 
 // sweep removes what a crash left in dir.
@@ -81,14 +110,13 @@ func sweep(dir string) error {
 	return err
 }
 
-// openBolt opens the log. The list of free pages is kept in memory only: writing
-// it with every commit costs more than finding it again at start.
+// openBolt opens the log for writing.
 func openBolt(path string) (*raftboltdb.BoltStore, error) {
-	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
-		Timeout: lockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-	}})
+	b, err := raftboltdb.New(raftboltdb.Options{
+		Path: path, BoltOptions: boltOptions(), NoSync: mutant.On(mutant.FsyncOff),
+	})
 	if errors.Is(err, bbolt.ErrTimeout) {
-		return nil, api.Wrap(api.CodeConflict, "raftstore.Open", "another process uses the data directory", err)
+		return nil, inUse(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
@@ -105,7 +133,7 @@ type identity struct {
 // prepareDir makes dir the data directory of node, or checks that it is. Each
 // step of making it may be cut off by a crash and is repeated by the next call.
 func prepareDir(dir string, node api.NodeID) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	owner, err := readIdentity(filepath.Join(dir, nodeFile))
@@ -120,12 +148,12 @@ func prepareDir(dir string, node api.NodeID) error {
 	_, err = os.Stat(path)
 	switch {
 	case err == nil && fresh:
-		err = checkUnused(path)
+		err = checkUnused(path, node)
 	case errors.Is(err, fs.ErrNotExist) && !fresh:
 		err = api.Errorf(api.CodeConflict,
-			"data directory %s has lost its log: remove node %s from its zone and join under a new id", dir, node)
+			"data directory %s has lost its log %s; %s", dir, logFile, rejoin(node))
 	case errors.Is(err, fs.ErrNotExist):
-		err = makeLog(path)
+		err = makeLog(path, node)
 	}
 	if err != nil || !fresh {
 		return err
@@ -135,7 +163,7 @@ func prepareDir(dir string, node api.NodeID) error {
 
 // makeLog creates an empty log under another name first, so that a file of the
 // right name is always a whole one.
-func makeLog(path string) error {
+func makeLog(path string, node api.NodeID) error {
 	temp := path + tempSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -144,7 +172,8 @@ func makeLog(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.Sync(), b.Close()); err != nil {
+	err = formatChecked(b, votes{Node: node}, ledger{Node: node, First: 1})
+	if err := errors.Join(err, b.Sync(), b.Close()); err != nil {
 		return err
 	}
 	return renameDurably(temp, path)
@@ -152,17 +181,30 @@ func makeLog(path string) error {
 
 // checkUnused accepts the log of a first start that a crash cut off, and no other:
 // without node.json nobody knows whose votes it holds.
-func checkUnused(path string) error {
-	b, err := openBolt(path)
+func checkUnused(path string, node api.NodeID) error {
+	r, err := openLog(path, node)
 	if err != nil {
 		return err
 	}
-	used, err := raft.HasExistingState(b, b, &memorySnapshots{})
-	err = errors.Join(err, b.Close())
-	if err == nil && used {
-		err = api.Errorf(api.CodeConflict, "%s is in use but %s is missing beside it", path, nodeFile)
+	used := r.used()
+	if err := r.Close(); err != nil {
+		return err
 	}
-	return err
+	if used {
+		return api.Errorf(api.CodeConflict, "%s is in use but %s is missing beside it; %s", path, nodeFile, rejoin(node))
+	}
+	return nil
+}
+
+// makeDir makes dir and makes its name durable.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
 }
 
 func readIdentity(path string) (identity, error) {
@@ -172,7 +214,7 @@ func readIdentity(path string) (identity, error) {
 		return id, err
 	}
 	if err := json.Unmarshal(b, &id); err != nil {
-		return id, fmt.Errorf("reading %s: %w", path, err)
+		return id, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
 	}
 	if id.Format != diskFormat {
 		return id, api.Errorf(api.CodeConflict, "%s has format %d; this version reads %d", path, id.Format, diskFormat)
@@ -205,7 +247,12 @@ func renameDurably(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(to))
+	return syncDir(filepath.Dir(to))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
 	if err != nil {
 		return err
 	}

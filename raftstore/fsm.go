@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/internal/crash"
 	"berth/raftstore/state"
 )
 
@@ -22,6 +23,7 @@ type fsm struct {
 	board  *board
 	broken error
 	fail   func(error) // told once, why the node must stop
+	crash  crash.Hook
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -90,10 +92,12 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if f.broken != nil {
 		return f.broken
 	}
+	f.crash.At(crash.RestoreLoading)
 	st, err := loadAll(r)
 	if err != nil {
 		return err
 	}
+	f.crash.At(crash.RestoreLoaded)
 	f.live = st
 	f.board.post(freeze(st), st.Index())
 	return nil

@@ -318,6 +318,11 @@ func others(nodes []*node, but *node) []*node {
 	return rest
 }
 
+// guardOf returns a guard that ends nothing.
+func guardOf(node api.NodeID) *guard {
+	return newGuard(Config{ID: node}.withDefaults(), func(error) {}, func() bool { return false })
+}
+
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func logEntry(index uint64, data []byte) *raft.Log {

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api"
+	"berth/internal/crash"
 )
 
 const (
@@ -29,43 +30,54 @@ const (
 // again whenever it is read: raft's own store would pass over a damaged one in
 // silence and start from an older state.
 type snapshots struct {
-	dir  string
-	node api.NodeID
+	dir   string
+	guard *guard
+	kept  func(index uint64) error // tells the log of a new one
 
 	mu    sync.Mutex           // guards known
 	known []*raft.SnapshotMeta // newest first
 }
 
-var _ raft.SnapshotStore = (*snapshots)(nil)
+var _ snapshotKeeper = (*snapshots)(nil)
 
 // openSnapshots verifies what dir holds and removes what a crash left half
 // written.
-func openSnapshots(dir string, node api.NodeID) (*snapshots, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func openSnapshots(dir string, g *guard) (*snapshots, error) {
+	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
 	if err := sweep(dir); err != nil {
 		return nil, err
 	}
+	known, err := listSnapshots(dir, g.node)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshots{dir: dir, guard: g, known: known}, nil
+}
+
+// listSnapshots verifies the snapshots in dir, which node wrote, and returns them,
+// newest first.
+func listSnapshots(dir string, node api.NodeID) ([]*raft.SnapshotMeta, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshots{dir: dir, node: node}
+	var known []*raft.SnapshotMeta
 	for _, f := range files {
 		id, ok := strings.CutSuffix(f.Name(), snapshotSuffix)
 		if !ok {
 			continue
 		}
-		meta, r, err := s.Open(id)
+		meta, r, err := loadSnapshot(dir, id, node)
 		if err != nil {
 			return nil, err
 		}
 		_ = r.Close() // it was only read
-		s.known = append(s.known, meta)
+		known = append(known, meta)
 	}
-	slices.SortFunc(s.known, newestFirst)
-	return s, nil
+	slices.SortFunc(known, newestFirst)
+	return known, nil
 }
 
 func newestFirst(a, b *raft.SnapshotMeta) int {
@@ -76,6 +88,17 @@ func snapshotID(index, term uint64) string { return fmt.Sprintf("%020d-%020d", t
 
 func (s *snapshots) path(id string) string { return filepath.Join(s.dir, id+snapshotSuffix) }
 
+func (s *snapshots) tell(kept func(uint64) error) { s.kept = kept }
+
+func (s *snapshots) newest() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) == 0 {
+		return 0
+	}
+	return s.known[0].Index
+}
+
 // List implements raft.SnapshotStore: verified snapshots, newest first.
 func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	s.mu.Lock()
@@ -85,18 +108,27 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 
 // Open implements raft.SnapshotStore. The whole file is verified first.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	f, err := os.Open(s.path(id))
+	meta, r, err := loadSnapshot(s.dir, id, s.guard.node)
+	if err != nil {
+		return nil, nil, s.guard.broken(err)
+	}
+	return meta, r, nil
+}
+
+// loadSnapshot verifies and opens the snapshot id in dir, which node wrote.
+func loadSnapshot(dir, id string, node api.NodeID) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	f, err := os.Open(filepath.Join(dir, id+snapshotSuffix))
 	if err != nil {
 		return nil, nil, err
 	}
-	meta, payload, err := openSnapshot(f, id)
+	meta, payload, err := openSnapshot(f, id, node)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("snapshot %s: %w", f.Name(), err), f.Close())
 	}
 	return meta, fileReader{bufio.NewReaderSize(payload, archiveBufBytes), f}, nil
 }
 
-func openSnapshot(f *os.File, id string) (*raft.SnapshotMeta, io.Reader, error) {
+func openSnapshot(f *os.File, id string, node api.NodeID) (*raft.SnapshotMeta, io.Reader, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
@@ -105,8 +137,8 @@ func openSnapshot(f *os.File, id string) (*raft.SnapshotMeta, io.Reader, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if id != snapshotID(a.Index, a.Term) {
-		return nil, nil, fmt.Errorf("%w: it holds snapshot %s", errDamaged, snapshotID(a.Index, a.Term))
+	if id != snapshotID(a.Index, a.Term) || a.Node != node {
+		return nil, nil, damagef("it holds snapshot %s of node %s", snapshotID(a.Index, a.Term), a.Node)
 	}
 	return &raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax, ID: id, Index: a.Index, Term: a.Term,
@@ -129,7 +161,12 @@ func (s *snapshots) Create(
 	if version != raft.SnapshotVersionMax {
 		return nil, fmt.Errorf("snapshot version %d is not %d", version, raft.SnapshotVersionMax)
 	}
-	f, err := os.CreateTemp(s.dir, "*"+tempSuffix)
+	s.guard.crash.At(crash.SnapshotWriting)
+	var f *os.File
+	err := s.guard.step("making a snapshot", func() (err error) {
+		f, err = os.CreateTemp(s.dir, "*"+tempSuffix)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +174,9 @@ func (s *snapshots) Create(
 		Version: version, ID: snapshotID(index, term), Index: index, Term: term,
 		Configuration: members, ConfigurationIndex: membersFrom,
 	}
-	buffer := bufio.NewWriterSize(f, archiveBufBytes)
+	buffer := bufio.NewWriterSize(guardedFile{f, s.guard}, archiveBufBytes)
 	w, err := beginArchive(buffer, archiveHeader{
-		Node: s.node, Index: index, Term: term,
+		Node: s.guard.node, Index: index, Term: term,
 		Members: raft.EncodeConfiguration(members), MembersFrom: membersFrom,
 	})
 	if err != nil {
@@ -148,8 +185,26 @@ func (s *snapshots) Create(
 	return &snapshotSink{archiveWriter: w, store: s, file: f, buffer: buffer, meta: meta}, nil
 }
 
-// keep makes meta known and removes what is too old.
+// guardedFile is a file whose writes are watched.
+type guardedFile struct {
+	*os.File
+	guard *guard
+}
+
+// Write implements io.Writer.
+func (f guardedFile) Write(p []byte) (n int, err error) {
+	err = f.guard.step("a write of a snapshot", func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// keep tells the log of meta, makes it known, and removes what is too old.
 func (s *snapshots) keep(meta *raft.SnapshotMeta) error {
+	if err := s.kept(meta.Index); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	s.known = slices.DeleteFunc(s.known, func(m *raft.SnapshotMeta) bool { return m.ID == meta.ID })
 	s.known = append(s.known, meta)
@@ -161,8 +216,9 @@ func (s *snapshots) keep(meta *raft.SnapshotMeta) error {
 	}
 	s.mu.Unlock()
 	for _, m := range old {
-		if err := os.Remove(s.path(m.ID)); err != nil {
-			return fmt.Errorf("removing an old snapshot: %w", err)
+		err := s.guard.step("removing an old snapshot", func() error { return os.Remove(s.path(m.ID)) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -192,15 +248,20 @@ func (k *snapshotSink) Close() error {
 		err = k.buffer.Flush()
 	}
 	if err == nil {
-		err = k.file.Sync()
+		err = k.store.guard.step("making a snapshot durable", k.file.Sync)
 	}
 	err = errors.Join(err, k.file.Close())
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing a snapshot: %w", err), os.Remove(k.file.Name()))
 	}
-	if err := renameDurably(k.file.Name(), k.store.path(k.meta.ID)); err != nil {
-		return fmt.Errorf("keeping a snapshot: %w", err)
+	k.store.guard.crash.At(crash.SnapshotWritten)
+	err = k.store.guard.step("keeping a snapshot", func() error {
+		return renameDurably(k.file.Name(), k.store.path(k.meta.ID))
+	})
+	if err != nil {
+		return err
 	}
+	k.store.guard.crash.At(crash.SnapshotKept)
 	k.meta.Size = k.payload
 	return k.store.keep(k.meta)
 }

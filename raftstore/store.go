@@ -32,8 +32,10 @@ type Store struct {
 	caught atomic.Bool   // CaughtUp has been true
 	quiet  atomic.Bool   // set by Close: Raft's complaints no longer matter
 
+	failing sync.Once     // guards the start of the end
 	failure error         // set before failed is closed
-	failed  chan struct{} // closed when the state machine stops
+	failed  chan struct{} // closed when the node must not go on
+	opened  atomic.Bool   // Open has returned, or is about to
 	closing chan struct{} // closed by Close
 	started atomic.Bool   // Run has been called
 
@@ -55,20 +57,24 @@ func Open(cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	st, err := openStores(cfg)
+	s := &Store{
+		cfg: cfg, queue: newQueue(), asks: newAsks(),
+		failed: make(chan struct{}), closing: make(chan struct{}),
+	}
+	g := newGuard(cfg, s.fail, func() bool { return s.opened.Load() && s.IsLeader() })
+	st, err := openStores(cfg, g, s.opened.Load)
 	if err != nil {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
 	}
-	s := &Store{
-		cfg: cfg, stores: st, queue: newQueue(), asks: newAsks(),
-		failed: make(chan struct{}), closing: make(chan struct{}),
-	}
+	s.stores = st
 	s.reign.Store(&reign{changed: make(chan struct{})})
 	machine := newFSM(s.fail)
+	machine.crash = cfg.Crash
 	s.board = machine.board
 	if s.raft, err = s.startRaft(machine); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening node %s: %w", cfg.ID, err), st.close())
 	}
+	s.opened.Store(true)
 	return s, nil
 }
 
@@ -205,12 +211,14 @@ func (s *Store) await(ctx context.Context, call func() error) error {
 	}
 }
 
-// fail is called by the state machine, once, when it has stopped.
+// fail is called when the node must not go on; the first call counts.
 func (s *Store) fail(err error) {
-	s.failure = err
-	close(s.failed)
-	s.cfg.Log.Error("the state machine has stopped; this process must end", "node", s.cfg.ID, "error", err)
-	s.cfg.Fatal(err)
+	s.failing.Do(func() {
+		s.failure = err
+		close(s.failed)
+		s.cfg.Fatal(err) // before anything that may hang
+		s.cfg.Log.Error("the node must not go on; this process must end", "node", s.cfg.ID, "error", err)
+	})
 }
 
 // View returns the newest state that this node has applied: immutable, possibly

@@ -136,7 +136,7 @@ func TestDirectoryRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(name))
 		assert.Equal(t, api.CodeConflict, api.CodeOf(open("n1", dir)))
-		require.NoError(t, os.WriteFile(name, []byte(`{"format":2}`), 0o600))
+		require.NoError(t, os.WriteFile(name, []byte(`{"format":9}`), 0o600))
 		assert.Equal(t, api.CodeConflict, api.CodeOf(open("n1", dir)))
 		require.NoError(t, os.WriteFile(name, keep, 0o600))
 	})

@@ -1,0 +1,333 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"berth/internal/crash"
+)
+
+// under is what a checked store writes to: bolt, or memory.
+type under interface {
+	raft.LogStore
+	Set(key, value []byte) error
+	Get(key []byte) ([]byte, error)
+}
+
+// checked is the log, term and vote of a node as Raft sees them. It seals what it
+// writes, verifies what it reads, and knows by its ledger what must be there. Any
+// error of the store under it ends the process.
+type checked struct {
+	under under
+	guard *guard
+	open  func() bool // Open has returned: errors no longer have a caller of ours
+
+	mu    sync.Mutex // guards the fields below; written by whoever holds the guard's token
+	book  ledger
+	votes votes
+}
+
+var (
+	_ raft.LogStore          = (*checked)(nil)
+	_ raft.StableStore       = (*checked)(nil)
+	_ raft.MonotonicLogStore = (*checked)(nil)
+)
+
+// formatChecked makes an empty store of node in u.
+func formatChecked(u under, v votes, b ledger) error {
+	record, err := v.bytes()
+	if err != nil {
+		return err
+	}
+	page, err := b.page()
+	if err != nil {
+		return err
+	}
+	if err := u.Set(votesKey, record); err != nil {
+		return err
+	}
+	return u.StoreLog(page)
+}
+
+// openChecked opens a store that was formatted. newest is the index of the newest
+// snapshot, 0 without one.
+func openChecked(u under, g *guard, newest uint64, open func() bool) (*checked, error) {
+	c := &checked{under: u, guard: g, open: open}
+	var page raft.Log
+	err := u.GetLog(ledgerIndex, &page)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return nil, damagef("its ledger is missing")
+	}
+	if err == nil {
+		c.book, err = readLedger(g.node, &page)
+	}
+	if err != nil {
+		return nil, err
+	}
+	record, err := u.Get(votesKey)
+	if err == nil {
+		c.votes, err = readVotes(g.node, record)
+	} else if err.Error() == raftboltdb.ErrKeyNotFound.Error() { // the store in memory has its own error of that text
+		err = damagef("its term and vote are missing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSnapshot(c.book, newest); err != nil {
+		return nil, err
+	}
+	return c, c.finish(newest)
+}
+
+// checkSnapshot compares the ledger with the newest snapshot: it must not be older
+// than one that was kept, and the log must not begin behind it.
+func checkSnapshot(b ledger, newest uint64) error {
+	if newest < b.Snap {
+		return damagef("the snapshot up to index %d is missing; the newest reaches to %d", b.Snap, newest)
+	}
+	if b.First > newest+1 {
+		return damagef("the log begins at index %d, behind the newest snapshot, which reaches to %d", b.First, newest)
+	}
+	return nil
+}
+
+// finish does what a crash cut off: to delete entries, and to drop a log that a
+// snapshot from elsewhere has overtaken.
+func (c *checked) finish(newest uint64) error {
+	c.book.Snap = max(c.book.Snap, newest)
+	if c.book.DeadFrom != 0 {
+		if err := c.under.DeleteRange(c.book.DeadFrom, c.book.DeadTo); err != nil {
+			return fmt.Errorf("finishing to delete entries: %w", err)
+		}
+		c.book.DeadFrom, c.book.DeadTo = 0, 0
+	}
+	if !c.book.empty() && c.book.Last < newest {
+		return c.DeleteRange(c.book.First, c.book.Last)
+	}
+	return nil
+}
+
+// IsMonotonic implements raft.MonotonicLogStore: the log has no holes.
+func (c *checked) IsMonotonic() bool { return true }
+
+func (c *checked) ledger() ledger {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.book
+}
+
+func (c *checked) setLedger(b ledger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.book = b
+}
+
+// FirstIndex implements raft.LogStore.
+func (c *checked) FirstIndex() (uint64, error) {
+	if b := c.ledger(); !b.empty() {
+		return b.First, nil
+	}
+	return 0, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (c *checked) LastIndex() (uint64, error) {
+	if b := c.ledger(); !b.empty() {
+		return b.Last, nil
+	}
+	return 0, nil
+}
+
+// GetLog implements raft.LogStore. An entry that should be there and is not, or is
+// not what was written, ends the process.
+func (c *checked) GetLog(index uint64, l *raft.Log) error {
+	if !c.ledger().has(index) {
+		return raft.ErrLogNotFound
+	}
+	var stored raft.Log
+	err := c.fetch(index, &stored)
+	if err == nil {
+		*l, _, err = openEntry(index, &stored)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !c.ledger().has(index): // it was deleted meanwhile
+		return raft.ErrLogNotFound
+	case errors.Is(err, raft.ErrLogNotFound):
+		err = damagef("the entry at index %d is missing", index)
+	}
+	return c.guard.broken(fmt.Errorf("reading %s: %w", logFile, err))
+}
+
+// fetch reads an entry. The libraries panic over some damage.
+func (c *checked) fetch(index uint64, l *raft.Log) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = damagef("reading the entry at index %d: %v", index, p)
+		}
+	}()
+	return c.under.GetLog(index, l)
+}
+
+// StoreLog implements raft.LogStore.
+func (c *checked) StoreLog(l *raft.Log) error { return c.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore. The entries follow each other and what is
+// there; the ledger is in the same transaction.
+func (c *checked) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	c.guard.crash.At(crash.LogWriting)
+	err := c.guard.write("a write to the log", func() error {
+		b := c.ledger()
+		b.DeadFrom, b.DeadTo = 0, 0
+		if b.empty() && logs[0].Index == b.Snap+1 {
+			b.First = b.Snap + 1
+			b.Last = b.Snap
+		}
+		sealed := make([]*raft.Log, 0, len(logs)+1)
+		for _, l := range logs {
+			if b.Last++; l.Index != b.Last {
+				return fmt.Errorf("entry %d should be at index %d", l.Index, b.Last)
+			}
+			sealed = append(sealed, sealEntry(l))
+		}
+		page, err := b.page()
+		if err != nil {
+			return err
+		}
+		if err := c.under.StoreLogs(append(sealed, page)); err != nil {
+			return err
+		}
+		c.setLedger(b)
+		return nil
+	})
+	if err == nil {
+		c.guard.crash.At(crash.LogWritten)
+	}
+	return err
+}
+
+// DeleteRange implements raft.LogStore: entries are cut off at one end. The ledger
+// forgets them first; if a crash comes then, the next start deletes them.
+func (c *checked) DeleteRange(from, to uint64) error {
+	c.guard.crash.At(crash.TruncateWriting)
+	err := c.guard.write("a deletion from the log", func() error {
+		b := c.ledger()
+		from, to := max(from, b.First), min(to, b.Last)
+		switch {
+		case from > to:
+			return nil // nothing of it is there
+		case to == b.Last: // all of it may go: then the next entry comes where these began
+			b.Last = from - 1
+		case from == b.First:
+			b.First = to + 1
+		default:
+			return fmt.Errorf("to delete %d to %d would leave a hole in %d to %d", from, to, b.First, b.Last)
+		}
+		b.DeadFrom, b.DeadTo = from, to
+		if err := c.putLedger(b); err != nil {
+			return err
+		}
+		return c.under.DeleteRange(from, to)
+	})
+	if err == nil {
+		c.guard.crash.At(crash.TruncateWritten)
+	}
+	return err
+}
+
+// putLedger writes the ledger alone.
+func (c *checked) putLedger(b ledger) error {
+	page, err := b.page()
+	if err != nil {
+		return err
+	}
+	if err := c.under.StoreLog(page); err != nil {
+		return err
+	}
+	c.setLedger(b)
+	return nil
+}
+
+// kept notes that there is a snapshot up to index now, which must not be lost.
+func (c *checked) kept(index uint64) error {
+	return c.guard.write("noting a snapshot in the log", func() error {
+		b := c.ledger()
+		if b.Snap >= index {
+			return nil
+		}
+		b.Snap = index
+		return c.putLedger(b)
+	})
+}
+
+// Set implements raft.StableStore. Raft answers an error with a panic, so once the
+// node has stopped, and this returns nevertheless, the goroutine ends here.
+func (c *checked) Set(key, value []byte) error {
+	c.guard.crash.At(crash.VoteWriting)
+	err := c.guard.write("a write of term or vote", func() error {
+		c.mu.Lock()
+		v := votes{Node: c.votes.Node, Values: map[string][]byte{}}
+		for k, old := range c.votes.Values {
+			v.Values[k] = old
+		}
+		c.mu.Unlock()
+		v.Values[string(key)] = append([]byte{}, value...)
+		record, err := v.bytes()
+		if err != nil {
+			return err
+		}
+		if err := c.under.Set(votesKey, record); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.votes = v
+		c.mu.Unlock()
+		return nil
+	})
+	if err != nil && c.open() {
+		runtime.Goexit()
+	}
+	if err == nil {
+		c.guard.crash.At(crash.VoteWritten)
+	}
+	return err
+}
+
+// Get implements raft.StableStore. It reads what was verified when the store was
+// opened, or written since.
+func (c *checked) Get(key []byte) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.votes.Values[string(key)]
+	if !ok {
+		return nil, raftboltdb.ErrKeyNotFound // Raft knows it by its text
+	}
+	return append([]byte{}, v...), nil
+}
+
+// SetUint64 implements raft.StableStore.
+func (c *checked) SetUint64(key []byte, value uint64) error {
+	return c.Set(key, binary.BigEndian.AppendUint64(nil, value))
+}
+
+// GetUint64 implements raft.StableStore.
+func (c *checked) GetUint64(key []byte) (uint64, error) {
+	b, err := c.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		return 0, damagef("%s has %d bytes", key, len(b))
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
