@@ -1,0 +1,110 @@
+package check
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// instance is one instance, own (host) or of a child (link). DELETED ones stay
+// until the zone prunes them.
+type instance struct {
+	hold   *hold
+	host   api.HostID
+	link   api.LinkID
+	status api.Status
+}
+
+func (i *instance) live() bool { return i.status != api.StatusDeleted }
+
+func (m *model) make(id api.InstanceID, i *instance) {
+	i.status = api.StatusBuild
+	m.instances[id], m.hit[id] = i, true
+}
+
+// madeBy returns an instance if h made it: after an abort another hold may have
+// used the id.
+func (m *model) madeBy(h *hold, id api.InstanceID) *instance {
+	if i, ok := m.instances[id]; ok && i.hold.id == h.id {
+		return i
+	}
+	return nil
+}
+
+// set moves an instance on. Its claim ends when it is DELETED.
+func (m *model) set(id api.InstanceID, st api.Status) {
+	i := m.instances[id]
+	if i.status == st {
+		return
+	}
+	i.status, m.hit[id] = st, true
+	if st == api.StatusDeleted {
+		m.end(id)
+	}
+}
+
+func (m *model) instanceDelete(c command.InstanceDelete) *no {
+	i, ok := m.instances[c.ID]
+	if !ok || !i.live() {
+		return &no{RuleModel, "there is no instance " + string(c.ID)}
+	}
+	m.set(c.ID, api.StatusDeleting)
+	return nil
+}
+
+func (m *model) instanceTold(c command.InstanceTold) {
+	for _, id := range c.Gone {
+		if i, ok := m.instances[id]; ok && i.link != "" && i.status == api.StatusDeleting {
+			m.set(id, api.StatusDeleted)
+		}
+	}
+}
+
+// instanceReport folds in what an agent says of instances on its own hosts.
+func (m *model) instanceReport(c command.InstanceReport) {
+	for _, r := range c.Items {
+		i, ok := m.instances[r.Instance]
+		h, known := m.hosts[r.Host]
+		if !ok || i.host != r.Host || !i.live() || !known || h.agent != c.Agent {
+			continue
+		}
+		switch {
+		case r.Status == api.StatusDeleted && i.status == api.StatusDeleting:
+			m.set(r.Instance, api.StatusDeleted)
+		case r.Status == api.StatusDeleted:
+			m.set(r.Instance, api.StatusError) // gone unasked
+		case i.status == api.StatusDeleting: // it will be gone
+		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
+			m.set(r.Instance, r.Status)
+		}
+	}
+}
+
+// instanceChanges folds in what a child says, up to the first instance that is
+// not decided here yet.
+func (m *model) instanceChanges(c command.InstanceChanges) *no {
+	l, ok := m.links[c.Link]
+	if !ok || l.next != c.After {
+		return &no{RuleModel, "the child was followed from elsewhere"}
+	}
+	next := c.Next
+	for _, ch := range c.Items {
+		if _, pending := m.held[ch.ID]; pending {
+			next = min(next, ch.Index-1)
+			break
+		}
+		i, ok := m.instances[ch.ID]
+		if !ok || i.link != c.Link || !i.live() {
+			continue
+		}
+		switch ch.Status {
+		case api.StatusDeleted:
+			m.set(ch.ID, ch.Status)
+		case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
+			if i.status != api.StatusDeleting {
+				m.set(ch.ID, ch.Status)
+			}
+		}
+	}
+	l.next = next
+	return nil
+}

@@ -1,0 +1,164 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"berth/raftstore/command"
+)
+
+// Entry is one entry of a log as one node has it. Data are its bytes; a world
+// without bytes gives Commands instead.
+type Entry struct {
+	Index, Term uint64
+	Type        uint8 // as Raft numbers them; 0 is a command entry, all others change no state
+	Data        []byte
+	Commands    []command.Command
+}
+
+// NodeLog is what one node has. Committed is the last index that is known to be
+// committed there; entries above it prove nothing and are ignored. One node may
+// be given several times, as when its log was read before it was cut short.
+type NodeLog struct {
+	Node      string
+	Committed uint64
+	Entries   []Entry // in order of index, without gaps
+}
+
+// NodeState is the whole state of one node, as state.Save writes it. Index is
+// the last command entry that it contains.
+type NodeState struct {
+	Node  string
+	Index uint64
+	Bytes []byte
+}
+
+// ZoneLog is the evidence that one zone has left. Together the nodes must have
+// every entry from the first one on: what was cut off by a snapshot has to be
+// read before.
+type ZoneLog struct {
+	Zone   string
+	Nodes  []NodeLog
+	States []NodeState
+}
+
+// LogSummary counts what Log looked at.
+type LogSummary struct {
+	Entries, Commands, Refused int
+	Claims                     int // slots that were granted on hosts
+	Boots, Instances           int // that were ever made
+	Reloads                    int // states that went through a snapshot and were compared
+	States                     int // states of nodes that were compared
+}
+
+// DecodeEntry returns the commands of a command entry: each stands behind its
+// length as an unsigned varint.
+func DecodeEntry(data []byte) ([]command.Command, error) {
+	var out []command.Command
+	for len(data) > 0 {
+		size, n := binary.Uvarint(data)
+		if n <= 0 || size > uint64(len(data)-n) {
+			return nil, fmt.Errorf("command %d is cut short", len(out))
+		}
+		c, err := command.Decode(data[n : n+int(size)])
+		if err != nil {
+			return nil, fmt.Errorf("command %d: %w", len(out), err)
+		}
+		out, data = append(out, c), data[n+int(size):]
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the entry holds no command")
+	}
+	return out, nil
+}
+
+// raw returns the bytes that must be equal on all nodes.
+func (e *Entry) raw() ([]byte, error) {
+	if e.Data != nil || len(e.Commands) == 0 {
+		return e.Data, nil
+	}
+	var out []byte
+	for _, c := range e.Commands {
+		b, err := command.Encode(c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	}
+	return out, nil
+}
+
+// Log replays the log of one zone through a model of its own and through the real
+// state side by side, sweeps the windows of every host that a claim lands on,
+// takes a second state through snapshots on the way, and compares everything that
+// can be compared. It stops at the first command on which model and state
+// disagree: what comes after proves nothing.
+func Log(z ZoneLog) (LogSummary, []Violation) {
+	return logWith(z, newReplay)
+}
+
+// logWith lets a test replay with a state that errs.
+func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
+	l := &list{zone: z.Zone}
+	entries := merge(l, z.Nodes)
+	if len(l.all) > 0 {
+		return LogSummary{Entries: len(entries)}, l.all
+	}
+	r := start(l)
+	r.run(entries, z.States)
+	return r.sum, l.all
+}
+
+// known is an entry and who has it.
+type known struct {
+	Entry
+	raw  []byte
+	node string
+}
+
+// merge returns the entries of all nodes by index. Entries of one index must be
+// the same on every node, and none may be missing.
+func merge(l *list, nodes []NodeLog) []known {
+	byIndex, last := map[uint64]known{}, uint64(0)
+	for _, n := range nodes {
+		for i, e := range n.Entries {
+			if i > 0 && e.Index != n.Entries[i-1].Index+1 {
+				l.add(RuleInput, e.Index, "the log of %s goes on here after index %d", n.Node, n.Entries[i-1].Index)
+			}
+			if e.Index <= n.Committed {
+				last = max(last, e.Index)
+				meet(l, byIndex, n.Node, e)
+			}
+		}
+	}
+	out := make([]known, 0, len(byIndex))
+	for i := uint64(1); i <= last; i++ {
+		e, ok := byIndex[i]
+		if !ok {
+			l.add(RuleInput, i, "no node has this entry")
+			return out
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// meet notes an entry of a node, or compares it with the one that is known.
+func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
+	raw, err := e.raw()
+	if err != nil {
+		l.add(RuleInput, e.Index, "an entry of %s cannot be spelt: %v", node, err)
+		return
+	}
+	o, ok := byIndex[e.Index]
+	if !ok {
+		byIndex[e.Index] = known{e, raw, node}
+		return
+	}
+	if o.Term != e.Term || o.Type != e.Type || !bytes.Equal(o.raw, raw) {
+		l.add(RuleAgree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
+			o.node, o.Term, o.Type, len(o.raw), node, e.Term, e.Type, len(raw))
+	}
+}

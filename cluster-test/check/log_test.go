@@ -1,0 +1,356 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+func TestCleanLogs(t *testing.T) {
+	var sum LogSummary
+	for seed := range uint64(30) {
+		w := newWorld(seed)
+		w.grow = seed%2 == 0
+		for range 400 {
+			w.step()
+		}
+		z := w.log()
+		z.Nodes = append(z.Nodes, NodeLog{Node: "n2", Committed: 300, Entries: w.entries[100:]})
+		z.States = []NodeState{{Node: "n1", Index: w.s.Index(), Bytes: saved(w.s)}}
+		s, bad := Log(z)
+		require.Empty(t, bad, "seed %d", seed)
+		require.Equal(t, 1, s.States, "seed %d", seed)
+		sum.Claims += s.Claims
+		sum.Refused += s.Refused
+		sum.Instances += s.Instances
+		sum.Boots += s.Boots
+	}
+	t.Logf("%+v", sum)
+	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots} {
+		require.Greater(t, n, 300, "the histories are too thin: %+v", sum)
+	}
+}
+
+func TestCleanLogsOfAnyKind(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rapid.Uint64().Draw(rt, "seed"))
+		w.grow = rapid.Bool().Draw(rt, "grow")
+		for range rapid.IntRange(0, 80).Draw(rt, "entries") {
+			w.step()
+		}
+		if _, bad := Log(w.log()); len(bad) > 0 {
+			rt.Fatalf("%v", bad)
+		}
+	})
+}
+
+// tampered replays a log with a state that is tampered with before or instead of
+// each command.
+func tampered(z ZoneLog, apply func(*state.State, uint64, command.Command) state.Result) []Violation {
+	_, bad := logWith(z, func(l *list) *replay {
+		r := newReplay(l)
+		r.apply = apply
+		return r
+	})
+	return bad
+}
+
+func rules(bad []Violation) (out []Rule) {
+	for _, v := range bad {
+		out = append(out, v.Rule)
+	}
+	return out
+}
+
+// story is a zone with one host of 8 processors, one boot and a hold for it.
+func story(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(1)
+	w.must(t, command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r1", 6), Min: 1})
+	w.must(t, holdOf(w, "k1", "r1", "h0", 6, "i1"))
+	return w
+}
+
+func (w *world) must(t *testing.T, c command.Command) {
+	t.Helper()
+	require.NoError(t, w.add(c).Err, "%#v", c)
+}
+
+func whole(r api.ReservationID, cpus int64) api.Request {
+	return api.Request{
+		Reservation: r, Project: "p", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: cpus}}},
+	}
+}
+
+func holdOf(w *world, id api.HoldID, r api.ReservationID, h api.HostID, cpus int64, instances ...string) command.Hold {
+	c := command.Hold{Stamp: w.stamp(), ID: id, Attempt: 1, Request: whole(r, cpus), Expires: api.Forever}
+	for _, i := range instances {
+		c.Slots = append(c.Slots, command.Slot{Instance: api.InstanceSpec{ID: api.InstanceID(i), Name: i}, Host: h})
+	}
+	return c
+}
+
+func TestPlantedFaultsOfTheState(t *testing.T) {
+	honest := (*state.State).Apply
+	onHold := func(before command.Command) func(*state.State, uint64, command.Command) state.Result {
+		return func(s *state.State, i uint64, c command.Command) state.Result {
+			if h, ok := c.(command.Hold); ok && h.ID == "bad" {
+				honest(s, i, before)
+			}
+			return honest(s, i, c)
+		}
+	}
+	big := map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 100}}
+	grown := command.HostsPut{Agent: "a1", Hosts: []command.HostEntry{{Host: api.AgentHost{Name: "h0", Driver: "fake", Pool: api.PoolShared, Inventory: big}}}}
+	instead := func(match func(command.Command) bool, do func(command.Command) command.Command) func(*state.State, uint64, command.Command) state.Result {
+		return func(s *state.State, i uint64, c command.Command) state.Result {
+			if match(c) {
+				c = do(c)
+			}
+			return honest(s, i, c)
+		}
+	}
+	is := func(k command.Kind) func(command.Command) bool {
+		return func(c command.Command) bool { return c.Kind() == k }
+	}
+	off := false
+	cases := []struct {
+		name  string
+		rule  Rule
+		plant func(*world)
+		apply func(*state.State, uint64, command.Command) state.Result
+	}{
+		{"oversold", RuleCapacity, func(w *world) { w.add(holdOf(w, "bad", "r1", "h0", 6, "i2")) }, onHold(grown)},
+		{"a claim on an over-full host", RuleShrink, func(w *world) {
+			w.add(w.hostPut("h0", 4))
+			w.add(holdOf(w, "bad", "r1", "h0", 1, "i2"))
+		}, onHold(grown)},
+		{"stale writer has its way", RuleGeneration, func(w *world) {
+			w.add(command.HostSet{Stamp: w.stamp(), ID: "h0", Generation: 77, Enabled: &off})
+		}, instead(is(command.KindHostSet), func(c command.Command) command.Command {
+			h := c.(command.HostSet)
+			h.Generation = 0
+			return h
+		})},
+		{"generation does not rise", RuleGeneration, func(w *world) {
+			w.add(command.HostSet{Stamp: w.stamp(), ID: "h1", Enabled: &off})
+		}, instead(is(command.KindHostSet), func(c command.Command) command.Command {
+			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
+		})},
+		{"too few committed", RuleSaga, func(w *world) {
+			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 9})
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
+		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
+			b := c.(command.BootCreate)
+			b.Min = 0
+			return b
+		})},
+		{"a decision is lost", RuleSaga, func(w *world) {
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
+		}, instead(is(command.KindBootDecide), func(c command.Command) command.Command {
+			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
+		})},
+		{"an instance id twice", RuleOnce, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i1")) },
+			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
+				h := c.(command.Hold)
+				h.Slots = nil
+				return h
+			})},
+		{"a plan twice", RulePlan, func(w *world) {
+			a, b := holdOf(w, "k2", "r1", "h1", 1, "i2"), holdOf(w, "bad", "r1", "h1", 1, "i3")
+			a.Plan, b.Plan = "plan", "plan"
+			w.add(a)
+			w.add(b)
+		}, instead(is(command.KindHold), func(c command.Command) command.Command {
+			h := c.(command.Hold)
+			h.Plan += api.PlanID(h.ID)
+			return h
+		})},
+		{"a plan too late", RulePlanAge, func(w *world) {
+			a := holdOf(w, "bad", "r1", "h1", 1, "i2")
+			a.Plan, a.Expires = "plan", w.now
+			w.add(a)
+		}, instead(is(command.KindHold), func(c command.Command) command.Command {
+			h := c.(command.Hold)
+			h.Expires = api.Forever
+			return h
+		})},
+		{"a repeat with another content", RuleRepeat, func(w *world) {
+			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("other"), Name: "b", Request: whole("r1", 1)})
+		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
+			b := c.(command.BootCreate)
+			b.Digest = []byte("d")
+			return b
+		})},
+		{"a hold lapses", RuleSaga, func(w *world) { w.add(holdOf(w, "k2", "r1", "h1", 1, "i2")) },
+			func(s *state.State, i uint64, c command.Command) state.Result {
+				r := honest(s, i, c)
+				if h, ok := c.(command.Hold); ok && h.ID == "k2" {
+					honest(s, i, command.HoldDecide{ID: "k2", Decision: api.DecisionAbort})
+				}
+				return r
+			}},
+		{"a clock in apply", RuleTime, func(w *world) { w.add(w.hostPut("h1", 3)) }, func(s *state.State, i uint64, c command.Command) state.Result {
+			if p, ok := c.(command.HostsPut); ok && p.At > began+10 {
+				p.At += 60_000
+				c = p
+			}
+			return honest(s, i, c)
+		}},
+		{"an instance that is freed too early", RuleModel, func(w *world) {
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
+			w.add(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "r1"})
+		}, func(s *state.State, i uint64, c command.Command) state.Result {
+			r := honest(s, i, c)
+			if c.Kind() == command.KindBootRelease {
+				honest(s, i, command.InstanceReport{Agent: "a1", Items: []api.InstanceReport{{Host: "h0", Instance: "i1", Status: api.StatusDeleted}}})
+			}
+			return r
+		}},
+		{"refused without a reason", RuleModel, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
+			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
+				h := c.(command.Hold)
+				h.Origin = "stranger"
+				return h
+			})},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := story(t)
+			c.plant(w)
+			_, clean := Log(w.log())
+			require.Empty(t, clean)
+			bad := tampered(w.log(), c.apply)
+			require.NotEmpty(t, bad)
+			assert.Contains(t, rules(bad), c.rule, "%v", bad)
+		})
+	}
+}
+
+// TestSweep shows that the sweep finds what the placing missed.
+func TestSweep(t *testing.T) {
+	at := func(start, end api.Instant) *claim {
+		return &claim{consumer: "c", amounts: api.Resources{api.VCPU: 3}, start: start, end: end, class: api.Firm}
+	}
+	h := &host{up: true, enabled: true, inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}}
+	h.claims = []*claim{at(10, 30), at(20, 40)}
+	c := at(5, 20)
+	assert.True(t, h.fits(c, 5), "they meet at 20, and a window does not hold its end")
+	late := at(25, 26)
+	assert.False(t, h.fits(late, 5))
+	h.claims = append(h.claims, late)
+	class, when := h.oversold(late, 5)
+	assert.Equal(t, api.VCPU, class)
+	assert.Equal(t, api.Instant(25), when)
+	assert.False(t, h.overfull(5))
+	assert.True(t, h.overfull(25))
+	assert.Equal(t, api.Resources{api.VCPU: 9}, h.used(25))
+}
+
+func TestSnapshotThatForgets(t *testing.T) {
+	w := story(t)
+	for range 60 {
+		w.step()
+	}
+	_, bad := logWith(w.log(), func(l *list) *replay {
+		r, honest := newReplay(l), func([]byte) (*state.State, error) { return state.New(), nil }
+		r.load = honest
+		return r
+	})
+	assert.Contains(t, rules(bad), RuleAgree)
+}
+
+func TestNodesThatDiffer(t *testing.T) {
+	w := story(t)
+	for range 20 {
+		w.step()
+	}
+	last := uint64(len(w.entries))
+	other := slices.Clone(w.entries)
+	other[7].Data = append(slices.Clone(other[7].Data), 0)
+	damaged := saved(w.s)
+	damaged[len(damaged)/2] ^= 1
+	early := slices.Clone(w.entries)
+	early[last-1].Term = 9
+	cases := []struct {
+		name string
+		rule Rule
+		edit func(*ZoneLog)
+	}{
+		{"other bytes", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, other}) }},
+		{"other term", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, early}) }},
+		{"other state", RuleAgree, func(z *ZoneLog) { z.States = []NodeState{{"n2", w.s.Index(), damaged}} }},
+		{"state of nowhere", RuleInput, func(z *ZoneLog) { z.States = []NodeState{{"n2", last + 5, damaged}} }},
+		{"missing entries", RuleInput, func(z *ZoneLog) { z.Nodes[0].Entries = w.entries[3:] }},
+		{"a gap", RuleInput, func(z *ZoneLog) {
+			z.Nodes[0].Entries = append(slices.Clone(w.entries[:5]), w.entries[6:]...)
+		}},
+		{"torn entry", RuleInput, func(z *ZoneLog) {
+			cut := slices.Clone(w.entries)
+			cut[9].Data = cut[9].Data[:len(cut[9].Data)-1]
+			z.Nodes[0].Entries = cut
+		}},
+		{"nothing", RuleInput, func(z *ZoneLog) { z.Nodes = nil }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			z := w.log()
+			c.edit(&z)
+			_, bad := Log(z)
+			require.NotEmpty(t, bad)
+			assert.Contains(t, rules(bad), c.rule, "%v", bad)
+			assert.Contains(t, bad[0].String(), "in z")
+		})
+	}
+	t.Run("an end that was never committed", func(t *testing.T) {
+		z := w.log()
+		z.Nodes = append(z.Nodes, NodeLog{"n2", last - 1, early})
+		_, bad := Log(z)
+		assert.Empty(t, bad)
+	})
+}
+
+// TestForgottenAlive holds that what is pruned has ended.
+func TestForgottenAlive(t *testing.T) {
+	w := story(t)
+	w.must(t, command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
+	w.must(t, command.Prune{Stamp: w.stamp(), Before: w.now, Limit: 9})
+	bad := tampered(w.log(), func(s *state.State, i uint64, c command.Command) state.Result {
+		if c.Kind() != command.KindPrune {
+			return s.Apply(i, c)
+		}
+		*s = *state.New()
+		return s.Apply(i, w.init())
+	})
+	assert.Contains(t, rules(bad), RuleDurable, "%v", bad)
+}
+
+func (w *world) init() command.Init { return command.Init{Stamp: command.Stamp{At: w.now}, Zone: "z"} }
+
+func BenchmarkLog(b *testing.B) {
+	for _, n := range []int{20_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newWorld(5)
+			w.grow = true
+			for len(w.entries) < n {
+				w.step()
+			}
+			b.ResetTimer()
+			for range b.N {
+				sum, bad := Log(w.log())
+				require.Empty(b, bad)
+				b.ReportMetric(float64(sum.Commands), "commands")
+				b.ReportMetric(float64(sum.Claims), "claims")
+			}
+		})
+	}
+}

@@ -1,0 +1,301 @@
+package check
+
+import (
+	"bytes"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// model is a zone as plain lists: who wants which room where, until when. It
+// decides by itself what a command does and is then compared with the real state.
+type model struct {
+	begun     bool
+	now       api.Instant
+	hosts     map[api.HostID]*host
+	names     map[string]api.HostID
+	links     map[api.LinkID]*link
+	boots     map[bootID]*boot
+	keys      map[bootKey]bootID
+	holds     map[holdID]*hold
+	held      map[api.InstanceID]*hold // of undecided holds
+	instances map[api.InstanceID]*instance
+	claims    map[api.InstanceID]*claim // live ones
+	plans     map[api.PlanID]holdID     // never forgotten
+
+	bumped map[api.HostID]bool     // moved on by this command
+	hit    map[api.InstanceID]bool // instances that this command changed
+	moved  map[holdID]bool         // holds that this command changed
+	told   map[bootID]bool         // boots that this command decided or made
+	fresh  []*claim                // claims that this command made
+}
+
+type (
+	bootID struct {
+		project     api.ProjectID
+		reservation api.ReservationID
+	}
+	bootKey struct {
+		project api.ProjectID
+		key     string
+	}
+	holdID struct {
+		origin api.LinkID
+		id     api.HoldID
+	}
+)
+
+type link struct {
+	role api.LinkRole
+	next uint64 // where to go on following a child
+}
+
+type host struct {
+	id          api.HostID
+	name        string
+	agent       api.AgentID
+	inventory   map[api.ResourceClass]api.Inventory
+	pool        api.Pool
+	up, enabled bool
+	generation  uint64
+	claims      []*claim
+}
+
+// claim is room on one host over [start, end).
+type claim struct {
+	consumer   api.InstanceID
+	host       api.HostID
+	amounts    api.Resources
+	start, end api.Instant
+	class      api.Class
+}
+
+// no says why a command must be refused, and which promise breaks if it is not.
+type no struct {
+	rule Rule
+	text string
+}
+
+func newModel() *model {
+	m := &model{
+		hosts: map[api.HostID]*host{}, names: map[string]api.HostID{}, links: map[api.LinkID]*link{},
+		boots: map[bootID]*boot{}, keys: map[bootKey]bootID{}, holds: map[holdID]*hold{},
+		held: map[api.InstanceID]*hold{}, instances: map[api.InstanceID]*instance{},
+		claims: map[api.InstanceID]*claim{}, plans: map[api.PlanID]holdID{},
+	}
+	m.forget()
+	return m
+}
+
+// forget begins a new command.
+func (m *model) forget() {
+	m.bumped, m.hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
+	m.moved, m.told, m.fresh = map[holdID]bool{}, map[bootID]bool{}, nil
+}
+
+// apply does what c asks, or returns why it must be refused. What hangs on
+// tokens and names of links is not decided here: see adopt.
+func (m *model) apply(c command.Command) *no {
+	m.forget()
+	m.now = max(m.now, c.Time())
+	if _, first := c.(command.Init); !first && !m.begun {
+		return &no{RuleModel, "the zone has not begun"}
+	}
+	switch c := c.(type) {
+	case command.Init:
+		if m.begun {
+			return &no{RuleModel, "the zone has begun already"}
+		}
+		m.begun = true
+	case command.HostsPut:
+		return m.hostsPut(c)
+	case command.HostsState:
+		m.hostsState(c)
+	case command.HostSet:
+		return m.hostSet(c)
+	case command.HostDelete:
+		return m.hostDelete(c)
+	case command.BootCreate:
+		return m.bootCreate(c)
+	case command.Hold:
+		return m.hold(c)
+	case command.HoldParts:
+		return m.holdParts(c)
+	case command.HoldDecide:
+		return m.holdDecide(c)
+	case command.BootDecide:
+		return m.bootDecide(c)
+	case command.BootRelease:
+		return m.bootRelease(c)
+	case command.PartAck:
+		m.partAck(c)
+	case command.InstanceDelete:
+		return m.instanceDelete(c)
+	case command.InstanceReport:
+		m.instanceReport(c)
+	case command.InstanceChanges:
+		return m.instanceChanges(c)
+	case command.InstanceTold:
+		m.instanceTold(c)
+	case command.NodePut, command.NodeRemove, command.ConfigSet, command.TokenPut, command.TokenDelete,
+		command.JoinPut, command.JoinUse, command.FlavorPut, command.FlavorDelete, command.EpochAdd,
+		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored:
+	}
+	return nil
+}
+
+// judged reports whether the model decides by itself if c is refused.
+func judged(c command.Command) bool {
+	switch c.(type) {
+	case command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse, command.FlavorPut,
+		command.FlavorDelete, command.LinkPut, command.LinkSet, command.LinkDelete:
+		return false
+	}
+	return true
+}
+
+// adopt folds in an accepted command that the model does not judge.
+func (m *model) adopt(c command.Command) {
+	switch c := c.(type) {
+	case command.LinkPut:
+		m.links[c.Link.ID] = &link{role: c.Link.Role, next: c.Link.ChangesNext}
+	case command.LinkDelete:
+		delete(m.links, c.ID)
+	}
+}
+
+func (m *model) bump(h *host) {
+	if !m.bumped[h.id] {
+		m.bumped[h.id] = true
+		h.generation++
+	}
+}
+
+func (m *model) hostsPut(c command.HostsPut) *no {
+	for _, e := range c.Hosts {
+		if id, known := m.names[e.Host.Name]; known && m.hosts[id].agent != c.Agent {
+			return &no{RuleModel, "host " + e.Host.Name + " belongs to another agent"}
+		}
+	}
+	for _, e := range c.Hosts {
+		id, known := m.names[e.Host.Name]
+		if !known {
+			id = e.ID
+			m.names[e.Host.Name] = id
+			m.hosts[id] = &host{id: id, name: e.Host.Name, enabled: true, pool: e.Host.Pool}
+		}
+		h := m.hosts[id]
+		h.agent, h.up, h.inventory = c.Agent, true, e.Host.Inventory
+		m.bump(h)
+	}
+	return nil
+}
+
+func (m *model) hostsState(c command.HostsState) {
+	for _, id := range c.Hosts {
+		if h, ok := m.hosts[id]; ok && h.up != (c.State == api.HostUp) {
+			h.up = c.State == api.HostUp
+			m.bump(h)
+		}
+	}
+}
+
+// current returns the host if generation is 0 or the one it is at.
+func (m *model) current(id api.HostID, generation uint64) (*host, *no) {
+	h, ok := m.hosts[id]
+	switch {
+	case !ok:
+		return nil, &no{RuleModel, "there is no host " + string(id)}
+	case generation != 0 && generation != h.generation:
+		return nil, &no{RuleGeneration, "the writer's generation of host " + string(id) + " is stale"}
+	}
+	return h, nil
+}
+
+func (m *model) hostSet(c command.HostSet) *no {
+	h, not := m.current(c.ID, c.Generation)
+	if not != nil {
+		return not
+	}
+	enabled, pool := h.enabled, h.pool
+	if c.Enabled != nil {
+		h.enabled = *c.Enabled
+	}
+	if c.Pool != nil {
+		h.pool = *c.Pool
+	}
+	if h.enabled != enabled || h.pool != pool {
+		m.bump(h)
+	}
+	return nil
+}
+
+func (m *model) hostDelete(c command.HostDelete) *no {
+	h, not := m.current(c.ID, c.Generation)
+	if not != nil {
+		return not
+	}
+	if len(h.claims) > 0 {
+		return &no{RuleModel, "host " + string(c.ID) + " is in use"}
+	}
+	delete(m.hosts, c.ID)
+	delete(m.names, h.name)
+	return nil
+}
+
+func (m *model) bootCreate(c command.BootCreate) *no {
+	id := bootID{c.Request.Project, c.Request.Reservation}
+	b, ok := m.boots[id]
+	if !ok && c.Key != "" {
+		b, ok = m.boots[m.keys[bootKey{c.Request.Project, c.Key}]]
+	}
+	switch {
+	case ok && c.Fixed && (c.Key == "" || c.Key != b.key):
+		return &no{RulePlan, "the reservation of the plan exists"}
+	case ok && !bytes.Equal(b.digest, c.Digest):
+		return &no{RuleRepeat, "the reservation id or key stands for another request"}
+	case ok:
+		m.told[b.id] = true
+		return nil
+	}
+	for _, i := range c.Instances {
+		if m.knows(i.ID) {
+			return &no{RuleOnce, "instance id " + string(i.ID) + " is in use"}
+		}
+	}
+	m.boots[id] = &boot{id: id, key: c.Key, digest: c.Digest, least: c.Min, decision: api.DecisionPending}
+	if c.Key != "" {
+		m.keys[bootKey{c.Request.Project, c.Key}] = id
+	}
+	m.told[id] = true
+	return nil
+}
+
+// knows reports whether an instance id is in use, or was until it is pruned.
+func (m *model) knows(id api.InstanceID) bool {
+	_, made := m.instances[id]
+	_, held := m.held[id]
+	return made || held
+}
+
+// grant gives a claim room on its host.
+func (m *model) grant(c *claim) {
+	h := m.hosts[c.host]
+	h.claims = append(h.claims, c)
+	m.claims[c.consumer] = c
+	m.fresh = append(m.fresh, c)
+	m.bump(h)
+}
+
+// end gives the room of an instance back.
+func (m *model) end(id api.InstanceID) {
+	c, ok := m.claims[id]
+	if !ok {
+		return
+	}
+	delete(m.claims, id)
+	h := m.hosts[c.host]
+	h.claims = slices.DeleteFunc(h.claims, func(o *claim) bool { return o == c })
+	m.bump(h)
+}

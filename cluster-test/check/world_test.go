@@ -1,0 +1,325 @@
+package check
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+const began api.Instant = 1_700_000_000_000
+
+// world draws commands for one zone, most of which make sense, and keeps the
+// log that they make. Names are few, so that they meet.
+type world struct {
+	dice    *rand.Rand
+	s       *state.State
+	now     api.Instant
+	entries []Entry
+	expiry  map[api.PlanID]api.Instant
+	n       int  // commands so far; makes fresh names
+	grow    bool // take fresh names for boots and instances
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{dice: rand.New(rand.NewPCG(seed, 9)), s: state.New(), now: began, expiry: map[api.PlanID]api.Instant{}}
+	w.add(command.Init{
+		Stamp: w.stamp(), Zone: "z", Name: "zone", Admin: api.Token{ID: "t", Hash: []byte{1}, Expires: api.Forever},
+		Epoch: command.Epoch{ID: []byte("e000"), Wrapped: []byte{2}}, CA: []byte{3}, CAKey: []byte{4},
+	})
+	for i := range 6 {
+		w.add(w.hostPut(fmt.Sprint("h", i), 8))
+	}
+	for _, l := range []string{"up", "c1", "c2"} {
+		role := api.LinkChild
+		if l == "up" {
+			role = api.LinkParent
+		}
+		w.add(command.LinkPut{Stamp: w.stamp(), Link: api.Link{
+			ID: api.LinkID(l), Name: l, Role: role, Zone: api.ZoneID("zone-" + l), State: api.LinkActive, Scale: 1, CA: []byte(l),
+		}})
+	}
+	return w
+}
+
+func (w *world) stamp() command.Stamp {
+	w.now++
+	if w.roll(8) == 0 {
+		w.now += api.Instant(w.roll(50))
+	}
+	return command.Stamp{At: w.now}
+}
+
+func (w *world) roll(n int) int { return w.dice.IntN(n) }
+
+func pick[T any](w *world, of ...T) T { return of[w.roll(len(of))] }
+
+// add applies commands as one entry.
+func (w *world) add(cmds ...command.Command) state.Result {
+	index := uint64(len(w.entries) + 1)
+	var r state.Result
+	for _, c := range cmds {
+		w.n++
+		r = w.s.Apply(index, c)
+	}
+	e := Entry{Index: index, Term: 1, Commands: cmds}
+	raw, err := e.raw()
+	if err != nil {
+		panic(err)
+	}
+	w.entries = append(w.entries, Entry{Index: index, Term: 1, Data: raw})
+	return r
+}
+
+func (w *world) log() ZoneLog {
+	return ZoneLog{Zone: "z", Nodes: []NodeLog{{Node: "n1", Committed: uint64(len(w.entries)), Entries: w.entries}}}
+}
+
+// step adds one entry of one command or some.
+func (w *world) step() {
+	var cmds []command.Command
+	for range 1 + max(0, w.roll(8)-5) {
+		cmds = append(cmds, w.draw())
+	}
+	if w.roll(40) == 0 { // an entry of Raft's own
+		w.entries = append(w.entries, Entry{Index: uint64(len(w.entries) + 1), Term: 1, Type: 1})
+	}
+	w.add(cmds...)
+}
+
+func (w *world) hostPut(id string, cpus int64) command.HostsPut {
+	inv := map[api.ResourceClass]api.Inventory{
+		api.VCPU:     {Total: cpus},
+		api.MemoryMB: {Total: cpus * 10, Reserved: 3, AllocationRatio: 15_000, StepSize: 2},
+	}
+	return command.HostsPut{Stamp: w.stamp(), Agent: "a1", Hosts: []command.HostEntry{{
+		ID: api.HostID(id), Host: api.AgentHost{Name: id, Driver: "fake", Pool: api.PoolShared, Inventory: inv},
+	}}}
+}
+
+func (w *world) hostID() api.HostID { return api.HostID(fmt.Sprint("h", w.roll(6))) }
+func (w *world) boot() api.ReservationID {
+	if all := w.s.UndecidedBoots(); len(all) > 0 && w.roll(3) > 0 {
+		return pick(w, all...).Request.Reservation
+	}
+	return api.ReservationID(fmt.Sprint("r", w.roll(6)))
+}
+
+func (w *world) ids(most int) (out []api.InstanceSpec) {
+	for range w.roll(most + 1) {
+		id := fmt.Sprint("i", w.roll(60))
+		if w.grow {
+			id = fmt.Sprintf("i%d-%d", w.n, len(out))
+		}
+		out = append(out, api.InstanceSpec{ID: api.InstanceID(id), Name: id})
+	}
+	return out
+}
+
+func (w *world) request(r api.ReservationID) api.Request {
+	req := api.Request{
+		Reservation: r, Project: "p", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: int64(1 + w.roll(3)), api.MemoryMB: int64(2 + 2*w.roll(4))}}},
+	}
+	switch w.roll(6) {
+	case 0:
+		req.Window.End = w.now + api.Instant(w.roll(300))
+	case 1:
+		req.Window.Start = w.now + api.Instant(w.roll(200))
+		req.Window.End = req.Window.Start + api.Instant(w.roll(300))
+	case 2:
+		req.Class = api.Preemptible
+	}
+	return req
+}
+
+// draw returns the next command.
+func (w *world) draw() command.Command {
+	switch w.roll(20) {
+	case 0:
+		return w.hostPut(fmt.Sprint("h", w.roll(6)), int64(2+w.roll(9)))
+	case 1:
+		return command.HostsState{Stamp: w.stamp(), State: pick(w, api.HostUp, api.HostUp, api.HostDown), Hosts: []api.HostID{w.hostID(), w.hostID()}}
+	case 2:
+		on, h := w.roll(3) > 0, w.hostID()
+		c := command.HostSet{Stamp: w.stamp(), ID: h, Enabled: &on}
+		if got, ok := w.s.Host(h); ok && w.roll(2) == 0 {
+			c.Generation = got.Generation - uint64(w.roll(2))
+		}
+		return c
+	case 3:
+		return command.HostDelete{Stamp: w.stamp(), ID: w.hostID()}
+	case 4, 5:
+		return w.create()
+	case 6, 7, 8, 9:
+		return w.hold()
+	case 10:
+		return w.parts()
+	case 11:
+		h := w.someHold()
+		return command.HoldDecide{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Decision: w.decision(), Forced: w.roll(4) == 0}
+	case 12, 13:
+		return command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: w.boot(), Decision: w.decision()}
+	case 14:
+		return command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: w.boot()}
+	case 15:
+		h := w.someHold()
+		c := command.PartAck{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Link: pick[api.LinkID](w, "c1", "c2"), Decision: h.Decision, Lost: w.roll(4) == 0}
+		return c
+	case 16:
+		return command.InstanceDelete{Stamp: w.stamp(), ID: w.instance()}
+	case 17:
+		return w.report()
+	case 18:
+		return w.changes()
+	}
+	if w.roll(2) == 0 {
+		c := command.InstanceTold{Stamp: w.stamp(), Gone: []api.InstanceID{w.instance(), w.instance()}}
+		return c
+	}
+	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
+}
+
+func (w *world) decision() api.Decision {
+	return pick(w, api.DecisionCommit, api.DecisionCommit, api.DecisionAbort)
+}
+
+func (w *world) create() command.BootCreate {
+	r := api.ReservationID(fmt.Sprint("r", w.roll(6)))
+	if w.grow || w.roll(3) > 0 {
+		r = api.ReservationID(fmt.Sprint("r", w.n))
+	}
+	c := command.BootCreate{Stamp: w.stamp(), Digest: []byte(pick(w, "d1", "d2")), Name: "b", Request: w.request(r), Min: w.roll(3)}
+	if w.roll(3) == 0 {
+		c.Key = pick(w, "k1", "k2", "k3")
+	}
+	return c
+}
+
+func (w *world) hold() command.Hold {
+	r := w.boot()
+	c := command.Hold{Stamp: w.stamp(), ID: api.HoldID(fmt.Sprint(r, "/", w.roll(4))), Attempt: 1, Request: w.request(r), Expires: api.Forever}
+	for _, i := range w.ids(4) {
+		c.Slots = append(c.Slots, command.Slot{Instance: i, Host: w.hostID()})
+	}
+	if w.roll(3) == 0 {
+		c.Parts = append(c.Parts, command.Part{Link: pick[api.LinkID](w, "c1", "c2"), Instances: [][]api.InstanceSpec{w.ids(3)}})
+	}
+	if w.grow { // ids of slots and parts differ
+		for i := range c.Slots {
+			c.Slots[i].Instance.ID += "s"
+		}
+	}
+	if w.roll(3) == 0 {
+		c.Origin, c.ID = "up", api.HoldID(fmt.Sprint("u", w.roll(30)))
+		if w.grow {
+			c.ID = api.HoldID(fmt.Sprint("u", w.n))
+		}
+	}
+	c.Commit = w.roll(3) == 0
+	if w.roll(2) == 0 {
+		c.Spares = [][]api.HostID{{w.hostID(), w.hostID()}}
+	}
+	if w.roll(3) == 0 {
+		c.Plan = api.PlanID(fmt.Sprint("plan", w.roll(200)))
+		if _, sealed := w.expiry[c.Plan]; !sealed { // a plan has one
+			w.expiry[c.Plan] = w.now + api.Instant(w.roll(200))
+		}
+		c.Expires = w.expiry[c.Plan]
+	}
+	return c
+}
+
+// someHold returns a hold, undecided ones before others.
+func (w *world) someHold() *state.Hold {
+	all := w.s.PreparedHolds()
+	if w.roll(2) == 0 {
+		all = w.s.UntoldHolds()
+	}
+	if w.roll(4) == 0 {
+		all = w.s.Holds()
+	}
+	if len(all) == 0 {
+		return &state.Hold{ID: "none", Origin: "up", Decision: api.DecisionAbort}
+	}
+	return pick(w, all...)
+}
+
+func (w *world) parts() command.HoldParts {
+	h := w.someHold()
+	for _, o := range w.s.Holds() {
+		if o.State == api.HoldAsking {
+			h = o
+		}
+	}
+	c := command.HoldParts{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin}
+	for _, p := range h.Parts {
+		a := command.PartAnswer{Link: p.Link, Committed: w.roll(5) == 0}
+		for _, i := range p.Instances {
+			if w.roll(4) > 0 {
+				a.Held = append(a.Held, i.Spec.ID)
+			}
+		}
+		c.Answers = append(c.Answers, a)
+	}
+	return c
+}
+
+func (w *world) instance() api.InstanceID {
+	all := w.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: 40}})
+	if len(all) == 0 || w.roll(8) == 0 {
+		return "nobody"
+	}
+	return pick(w, all...).ID
+}
+
+func (w *world) status() api.Status {
+	return pick(w, api.StatusActive, api.StatusActive, api.StatusDeleted, api.StatusDeleted, api.StatusError, api.StatusShutoff, api.StatusBuild, "DANCING")
+}
+
+func (w *world) report() command.InstanceReport {
+	c := command.InstanceReport{Stamp: w.stamp(), Agent: pick[api.AgentID](w, "a1", "a1", "a1", "a2")}
+	h := w.hostID()
+	for _, i := range w.s.OnHost(h) {
+		c.Items = append(c.Items, api.InstanceReport{Host: h, Instance: i.ID, Status: w.status()})
+	}
+	return c
+}
+
+func (w *world) changes() command.InstanceChanges {
+	c := command.InstanceChanges{Stamp: w.stamp(), Link: pick[api.LinkID](w, "c1", "c2")}
+	if l, ok := w.s.Link(c.Link); ok {
+		c.After = l.ChangesNext
+	}
+	if w.roll(8) == 0 {
+		c.After++
+	}
+	index := c.After
+	for _, i := range w.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: 40}}) {
+		if i.Link == c.Link || w.roll(20) == 0 {
+			index++
+			c.Items = append(c.Items, api.InstanceChange{ID: i.ID, Status: w.status(), Index: index})
+		}
+	}
+	c.Next = index
+	return c
+}
+
+// saved returns the bytes of a state.
+func saved(s *state.State) []byte {
+	var b writer
+	if err := s.Save(&b); err != nil {
+		panic(err)
+	}
+	return slices.Clone(b)
+}
+
+type writer []byte
+
+func (w *writer) Write(p []byte) (int, error) {
+	*w = append(*w, p...)
+	return len(p), nil
+}
