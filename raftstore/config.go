@@ -96,6 +96,8 @@ type Config struct {
 	// applied or written after it returns, and Run returns the same error. Nil
 	// leaves it at that.
 	Fatal func(error)
+
+	wrap func(under) under // what lies under the checks; tests put faults there
 }
 
 func (c Config) withDefaults() Config {

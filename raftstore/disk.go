@@ -89,6 +89,9 @@ func openDir(dir string, g *guard, opened func() bool) (st stores, err error) {
 
 // join puts the checks between Raft and what it writes to.
 func join(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing func() error) (stores, error) {
+	if g.wrap != nil {
+		u = g.wrap(u)
+	}
 	log, err := openChecked(u, g, snaps.newest(), opened)
 	if err != nil {
 		return stores{}, err

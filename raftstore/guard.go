@@ -29,6 +29,7 @@ type guard struct {
 	leads     func() bool // this node leads, as far as it knows
 	leading   time.Duration
 	otherwise time.Duration
+	wrap      func(under) under
 	one       chan struct{} // holds one token while nothing is written
 	mu        sync.Mutex    // guards the fields below
 	dead      error
@@ -37,7 +38,7 @@ type guard struct {
 func newGuard(cfg Config, fail func(error), leads func() bool) *guard {
 	g := &guard{
 		node: cfg.ID, crash: cfg.Crash, fail: fail, leads: leads,
-		leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1),
+		leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1), wrap: cfg.wrap,
 	}
 	g.one <- struct{}{}
 	return g
@@ -108,5 +109,8 @@ func (g *guard) watch(what string, leading, otherwise time.Duration) (stop func(
 			hung(leading)
 		}
 	})
-	return func() bool { return first.Stop() && last.Stop() }
+	return func() bool {
+		first.Stop()
+		return last.Stop()
+	}
 }

@@ -45,13 +45,26 @@ func (s *Store) member(id api.NodeID) (Member, bool) {
 	return members[i], true
 }
 
-// AddVoter makes a node a voter, or gives a voter a new address. The node should
-// have caught up as a non-voter first: from now on the zone may need it to commit.
+// AddVoter makes a node a voter, or gives a voter a new address. A node that is no
+// voter receives the log without a vote first, until it has caught up, for as long
+// as ctx allows: the zone may need a voter to commit.
 //
 // A change of members is made by the leader, one after the other, and is repeatable.
 // Errors: CodeInvalid, CodeNotFound and CodeConflict for a change that cannot be,
-// CodeUnavailable and CodeTimeout as for Propose.
+// CodeUnavailable and CodeTimeout as for Propose; CodeTimeout also when the node has
+// not caught up, and stays without a vote.
 func (s *Store) AddVoter(ctx context.Context, id api.NodeID, addr string) error {
+	if err := s.checkMember(id, addr); err != nil {
+		return err
+	}
+	if !s.IsLeader() {
+		return notLeader("raftstore.AddVoter")
+	}
+	if m, known := s.member(id); !known || !m.Voter {
+		if err := s.promote(ctx, id, addr); err != nil {
+			return err
+		}
+	}
 	return s.add(ctx, id, addr, s.raft.AddVoter)
 }
 
@@ -63,7 +76,8 @@ func (s *Store) AddNonvoter(ctx context.Context, id api.NodeID, addr string) err
 
 type addFunc = func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture
 
-func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
+// checkMember checks what a node that is to be a member is called.
+func (s *Store) checkMember(id api.NodeID, addr string) error {
 	if err := api.CheckName("node id", string(id)); err != nil {
 		return err
 	}
@@ -72,6 +86,13 @@ func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc
 	}
 	if _, known := s.member(id); !known && len(s.Members()) >= MembersMax {
 		return api.Errorf(api.CodeConflict, "a zone has at most %d nodes", MembersMax)
+	}
+	return nil
+}
+
+func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
+	if err := s.checkMember(id, addr); err != nil {
+		return err
 	}
 	return s.change(ctx, func() raft.IndexFuture {
 		return add(raft.ServerID(id), raft.ServerAddress(addr), 0, s.cfg.Timeout)

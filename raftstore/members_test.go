@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,29 @@ func TestMembers(t *testing.T) {
 		assert.Len(t, next.Members(), 2)
 		next.must(put("a", "1"))
 		assert.False(t, lead.IsLeader())
+	})
+}
+
+// TestVoterMustCatchUp adds a node that nobody can reach: it gets no vote, so the
+// zone never needs it. Once it is there, the same request gives it one.
+func TestVoterMustCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := newNetwork()
+		nodes := trio(t, over, nil)
+		lead := nodes[0]
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := lead.AddVoter(ctx, "n4", "n4:1")
+		assert.Equal(t, api.CodeTimeout, api.CodeOf(err))
+		assert.Equal(t, Member{ID: "n4", Addr: "n4:1"}, lead.Members()[3])
+		for i := range 2 * promoteLag {
+			lead.must(put(fmt.Sprint("k", i), "x"))
+		}
+		late := over.join(t, "n4")
+		require.NoError(t, lead.AddVoter(t.Context(), "n4", "n4:1"))
+		assert.True(t, lead.Members()[3].Voter)
+		assert.GreaterOrEqual(t, late.raft.LastIndex()+promoteLag+1, lead.raft.LastIndex())
+		late.sees(fmt.Sprint("k", 2*promoteLag-1), "x")
 	})
 }
 

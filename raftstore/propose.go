@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -39,6 +40,9 @@ func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	if err := s.queue.put(p); err != nil {
 		return nil, err
 	}
+	if mutant.On(mutant.AckBeforeApply) {
+		return guess(s.View(), cmds), nil
+	}
 	select {
 	case out := <-p.done:
 		return out.results, out.err
@@ -53,6 +57,17 @@ func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	default:
 		return nil, api.Wrap(api.CodeTimeout, op, msgUnknown, ctx.Err())
 	}
+}
+
+// guess returns what would become of cmds if they were applied to st and nothing
+// came between. It is what a deliberate fault answers.
+func guess(st *state.State, cmds []command.Command) []state.Result {
+	st = st.Clone()
+	var results []state.Result
+	for _, c := range cmds {
+		results = append(results, applyCommand(st, st.Index()+1, c))
+	}
+	return results
 }
 
 // proposeQueued turns what waits in the queue into entries until ctx ends. One entry

@@ -21,16 +21,17 @@ const appendMax = 32
 // Store is one node's copy of the zone's state. Its methods may be called from
 // several goroutines.
 type Store struct {
-	cfg    Config
-	raft   *raft.Raft
-	stores stores
-	board  *board
-	queue  *queue
-	asks   *asks
-	reign  atomic.Pointer[reign]
-	ready  atomic.Uint64 // the term in which a barrier has passed; 0 for none
-	caught atomic.Bool   // CaughtUp has been true
-	quiet  atomic.Bool   // set by Close: Raft's complaints no longer matter
+	cfg      Config
+	raft     *raft.Raft
+	stores   stores
+	board    *board
+	queue    *queue
+	asks     *asks
+	progress *progress
+	reign    atomic.Pointer[reign]
+	ready    atomic.Uint64 // the term in which a barrier has passed; 0 for none
+	caught   atomic.Bool   // CaughtUp has been true
+	quiet    atomic.Bool   // set by Close: Raft's complaints no longer matter
 
 	failing sync.Once     // guards the start of the end
 	failure error         // set before failed is closed
@@ -58,7 +59,7 @@ func Open(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, queue: newQueue(), asks: newAsks(),
+		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(),
 		failed: make(chan struct{}), closing: make(chan struct{}),
 	}
 	g := newGuard(cfg, s.fail, func() bool { return s.opened.Load() && s.IsLeader() })
@@ -86,7 +87,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 	if err = raft.ValidateConfig(conf); err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Open", "the timing does not fit together", err)
 	}
-	transport := newTransport(s.cfg, logger)
+	transport := newTransport(s.cfg, logger, s.progress)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("starting raft: panic: %v", p)

@@ -39,8 +39,8 @@ func (addr) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a addr) String() string { return string(a) }
 
-func newTransport(cfg Config, l hclog.Logger) *raft.NetworkTransport {
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func newTransport(cfg Config, l hclog.Logger, p *progress) *transport {
+	return &transport{progress: p, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: &streamLayer{
 			stream: cfg.Stream, advertise: addr(cfg.Advertise), open: map[*trackedConn]struct{}{},
 		},
@@ -48,7 +48,7 @@ func newTransport(cfg Config, l hclog.Logger) *raft.NetworkTransport {
 		Timeout:                 rpcTimeout,
 		Logger:                  l.Named("net"),
 		MsgpackUseNewTimeFormat: true, // no older node ever spoke here
-	})
+	})}
 }
 
 // Addr implements net.Listener; it is what the other nodes are told.

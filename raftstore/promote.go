@@ -1,0 +1,100 @@
+package raftstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"berth/api"
+)
+
+// promoteLag is how many entries a node may be behind when it is given a vote. It
+// gets as many in one or two messages.
+const promoteLag = 4 * appendMax
+
+// progress is how far the other nodes are, as they say in their answers to the
+// leader, heartbeats among them. Raft knows it too, and keeps it to itself.
+type progress struct {
+	mu      sync.Mutex // guards the fields below
+	last    map[raft.ServerID]uint64
+	changed chan struct{} // closed at the next answer
+}
+
+func newProgress() *progress {
+	return &progress{last: map[raft.ServerID]uint64{}, changed: make(chan struct{})}
+}
+
+func (p *progress) note(id raft.ServerID, last uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last[id] = last
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// forget makes of returns false until the node has answered again.
+func (p *progress) forget(id raft.ServerID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, id)
+}
+
+// of returns the last index that a node has, if it has said so, and what is closed
+// when there is news.
+func (p *progress) of(id raft.ServerID) (last uint64, told bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, told = p.last[id]
+	return last, told, p.changed
+}
+
+// transport is the transport of Raft; it notes how far the others are.
+type transport struct {
+	*raft.NetworkTransport
+	progress *progress
+}
+
+var (
+	_ raft.WithPreVote = (*transport)(nil)
+	_ raft.WithClose   = (*transport)(nil)
+)
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(
+	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+	if err == nil && resp.Success {
+		t.progress.note(id, resp.LastLog)
+	}
+	return err
+}
+
+// promote makes a node receive the log without a vote, and returns when it has
+// caught up with what is in the log of the leader.
+func (s *Store) promote(ctx context.Context, id api.NodeID, addr string) error {
+	if m, known := s.member(id); !known || m.Addr != addr {
+		if err := s.AddNonvoter(ctx, id, addr); err != nil {
+			return err
+		}
+	}
+	s.progress.forget(raft.ServerID(id))
+	target := s.raft.LastIndex()
+	for {
+		last, told, changed := s.progress.of(raft.ServerID(id))
+		if told && last >= target && last+promoteLag >= s.raft.LastIndex() {
+			return nil
+		}
+		if _, known := s.member(id); !known || !s.IsLeader() {
+			return notLeader("raftstore.AddVoter")
+		}
+		select {
+		case <-changed:
+		case <-s.closing:
+			return closed("raftstore.AddVoter")
+		case <-ctx.Done():
+			return api.Wrap(api.CodeTimeout, "raftstore.AddVoter", "the new node has not caught up yet; it stays without a vote until the request is repeated", ctx.Err())
+		}
+	}
+}
