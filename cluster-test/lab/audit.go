@@ -126,35 +126,55 @@ func (w *World) Lives() map[api.InstanceID]Life {
 	w.mu.Unlock()
 	for _, z := range w.Zones {
 		for _, a := range z.Agents {
-			text, err := os.ReadFile(filepath.Join(a.Dir, "state", "journal"))
-			require.NoError(w.T, err)
-			for line := range bytes.Lines(text) {
-				var e struct {
-					Event    string         `json:"event"`
-					Host     api.HostID     `json:"host"`
-					Instance api.InstanceID `json:"instance"`
-				}
-				if json.Unmarshal(line, &e) != nil || e.Instance == "" {
-					continue // of no instance, or cut off with its agent
-				}
-				l := out[e.Instance]
-				if l.Host == "" {
-					l.Host = e.Host
-				}
-				require.Equal(w.T, l.Host, e.Host, "instance %s was on two hosts", e.Instance)
-				switch e.Event {
-				case "running":
-					if restored && l.Gone { // what a backup brings back runs again
-						l = Life{Host: l.Host}
-					}
-					l.Ran++
-				case "gone":
-					l.Gone = true
-				}
-				require.LessOrEqual(w.T, l.Ran, 1, "instance %s was started twice", e.Instance)
+			for _, e := range a.journal() {
+				l, err := out[e.Instance].after(e, restored)
+				require.NoError(w.T, err, "instance %s", e.Instance)
 				out[e.Instance] = l
 			}
 		}
 	}
 	return out
+}
+
+// entry is what one line of an agent's journal says of an instance.
+type entry struct {
+	Event    string         `json:"event"`
+	Host     api.HostID     `json:"host"`
+	Instance api.InstanceID `json:"instance"`
+}
+
+// journal returns the entries of the agent's journal that are about instances.
+func (a *AgentProc) journal() []entry {
+	a.Zone.T.Helper()
+	text, err := os.ReadFile(filepath.Join(a.Dir, "state", "journal"))
+	require.NoError(a.Zone.T, err)
+	var out []entry
+	for line := range bytes.Lines(text) {
+		var e entry
+		if json.Unmarshal(line, &e) == nil && e.Instance != "" { // or it was cut off with its agent
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// after returns the life of an instance after one more entry. What a backup brings
+// back runs again.
+func (l Life) after(e entry, restored bool) (Life, error) {
+	if l.Host == "" {
+		l.Host = e.Host
+	}
+	if l.Host != e.Host {
+		return l, fmt.Errorf("it was on two hosts, %s and %s", l.Host, e.Host)
+	}
+	switch e.Event {
+	case "running":
+		if restored && l.Gone {
+			l = Life{Host: l.Host}
+		}
+		l.Ran++
+	case "gone":
+		l.Gone = true
+	}
+	return l, orNil(l.Ran <= 1, "it was started twice")
 }

@@ -54,14 +54,14 @@ func newDisk(image, dir string, size int64) (*disk, error) {
 		return nil, fmt.Errorf("making the image: %w", err)
 	}
 	defer func() { _ = f.Close() }() // the loop device has its own
-	if err := f.Truncate(size); err != nil {
+	if err = f.Truncate(size); err != nil {
 		return nil, fmt.Errorf("making the image: %w", err)
 	}
 	// A small journal; no room kept for root, whom tests run as.
 	mkfs := exec.CommandContext(context.Background(), "mkfs.ext4", "-q", "-b", "4096", "-m", "0", "-J", "size=4",
 		"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image)
-	if out, err := mkfs.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mkfs.ext4: %w\n%s", err, out)
+	if out, failed := mkfs.CombinedOutput(); failed != nil {
+		return nil, fmt.Errorf("mkfs.ext4: %w\n%s", failed, out)
 	}
 	d := &disk{image: image, dir: dir}
 	if d.loop, err = attach(f); err != nil {
@@ -207,7 +207,7 @@ func (d *disk) fill() error {
 			size, err = size/4, nil
 		}
 	}
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("filling the disk: %w", err)
 	}
 	return nil
@@ -248,7 +248,7 @@ func Damage(path string, dice *rand.Rand) (string, error) {
 		return "", fmt.Errorf("damaging: %w", err)
 	}
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", fmt.Errorf("damaging: %w", err)
 	}
 	return what, nil

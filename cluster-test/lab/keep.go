@@ -39,9 +39,12 @@ func keep(dir, logs string) error {
 		os.WriteFile(filepath.Join(dir, keptName), nil, 0o600))
 }
 
-// sweep unmounts and removes what was left by worlds whose process was killed.
+// sweep is clear, once in the life of this process.
+var sweep = sync.OnceValue(clearAll)
+
+// clearAll unmounts and removes what was left by worlds whose process was killed.
 // Their namespaces went with them.
-var sweep = sync.OnceValue(func() error {
+func clearAll() error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*-*"))
 	if err != nil {
 		return err
@@ -59,7 +62,7 @@ var sweep = sync.OnceValue(func() error {
 		}
 	}
 	return errors.Join(errs...)
-})
+}
 
 // unmountUnder unmounts all disks below dir, also those that hang.
 func unmountUnder(dir string) error {

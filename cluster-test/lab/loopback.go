@@ -165,7 +165,7 @@ func (l *loopback) copy(ctx context.Context, dst io.Writer, src io.Reader, from,
 			if l.pass(ctx, from, to, n) != nil {
 				return
 			}
-			if _, err := dst.Write(piece[:n]); err != nil {
+			if _, gone := dst.Write(piece[:n]); gone != nil {
 				return
 			}
 		}

@@ -127,8 +127,9 @@ func (w *World) Machines() []*Machine {
 }
 
 // service adds a service that runs here.
-func (m *Machine) service(name string, env ...string) *Service {
-	s := &Service{Name: name, Machine: m, Env: env, w: m.w}
+func (m *Machine) service(name string) *Service {
+	s := &Service{Name: name, Machine: m, w: m.w}
+	s.Env = []string{"BERTH_CRASH_FILE=" + s.crashFile()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.services = append(m.services, s)

@@ -27,7 +27,7 @@ func inside(ns *os.File, f func() error) error {
 		return fmt.Errorf("finding the network namespace: %w", err)
 	}
 	defer func() { _ = home.Close() }() // nothing was written
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+	if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		runtime.UnlockOSThread()
 		return fmt.Errorf("entering a network namespace: %w", err)
 	}
@@ -50,14 +50,16 @@ func newNamespace() (*os.File, error) {
 	defer func() { _ = here.Close() }() // nothing was written
 	var ns *os.File
 	err = inside(here, func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("making a network namespace: %w", err)
+		failed := unix.Unshare(unix.CLONE_NEWNET)
+		if failed == nil {
+			ns, failed = os.Open("/proc/thread-self/ns/net")
 		}
-		var err error
-		ns, err = os.Open("/proc/thread-self/ns/net")
-		return err
+		return failed
 	})
-	return ns, err
+	if err != nil {
+		return nil, fmt.Errorf("making a network namespace: %w", err)
+	}
+	return ns, nil
 }
 
 // Limits of addresses: 10.99.x.y, where clients have the first.

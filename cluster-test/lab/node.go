@@ -12,14 +12,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/client"
-	"berth/internal/crash"
 	"berth/node"
 )
 
@@ -206,33 +204,12 @@ func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return body, OrNil(res.StatusCode < 300, "%s: status %d: %s", path, res.StatusCode, body)
+	return body, orNil(res.StatusCode < 300, "%s: status %d: %s", path, res.StatusCode, body)
 }
 
 // dialer returns Dial in the form that HTTP wants.
 func (w *World) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) { return w.Dial(ctx, addr) }
-}
-
-// Arm lets the node end itself the n-th time from now that it reaches a point. It
-// needs the tag chaos.
-func (n *NodeProc) Arm(ctx context.Context, at crash.Point, nth int) error {
-	_, err := n.ask(ctx, http.MethodPost, "/crash?point="+string(at)+"&n="+strconv.Itoa(nth))
-	return err
-}
-
-// Points returns how often the node's process has reached each point. It needs the
-// tag chaos.
-func (n *NodeProc) Points(ctx context.Context) (map[crash.Point]int, error) {
-	body, err := n.ask(ctx, http.MethodGet, "/crash")
-	if err != nil {
-		return nil, err
-	}
-	var out map[crash.Point]int
-	if err := json.Unmarshal(body, &out); err != nil {
-		return nil, fmt.Errorf("reading how often points were reached: %w", err)
-	}
-	return out, nil
 }
 
 // clientKey is what tells the clients of a zone apart.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,7 +123,7 @@ func (w *World) FromBackup() {
 // disks and wires. It looks for what must never be in a log, and at how processes
 // have ended; and it keeps data and logs if the test failed.
 func (w *World) end() {
-	w.judgeExits()
+	assert.NoError(w.T, w.unmeant()) //nolint:testifylint // all else is taken down all the same
 	close(w.over)
 	w.mu.Lock()
 	procs, machines := slices.Clone(w.procs), slices.Clone(w.machines)
@@ -142,8 +143,8 @@ func (w *World) end() {
 	if w.net != nil { // it was made
 		errs = append(errs, w.net.close())
 	}
-	errs = append(errs, w.faults...) // nothing is left that complains
-	assert.NoError(w.T, errors.Join(errs...))
+	errs = append(errs, w.faults...)          // nothing is left that complains
+	assert.NoError(w.T, errors.Join(errs...)) //nolint:testifylint // logs are read all the same
 	logs := w.judgeLogs(procs)
 	if !w.T.Failed() && !w.opts.Keep {
 		assert.NoError(w.T, os.RemoveAll(w.Dir))
@@ -154,19 +155,22 @@ func (w *World) end() {
 			w.T.Logf("--- %s\n%s", filepath.Base(log), tail(log, 40))
 		}
 	}
-	assert.NoError(w.T, keep(w.Dir, w.logs))
+	assert.NoError(w.T, keep(w.Dir, w.logs)) //nolint:testifylint // how to run it again is said all the same
 	w.T.Logf("data, disks and logs are kept in %s\nagain: %s", w.Dir, w.replay())
 }
 
-// judgeExits fails the test for each process that has ended by itself and was not
+// unmeant returns an error for each process that has ended by itself and was not
 // allowed to.
-func (w *World) judgeExits() {
+func (w *World) unmeant() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var errs []error
 	for _, e := range w.exits {
-		ok := e.Meant || slices.ContainsFunc(w.allowed, func(f func(Exit) bool) bool { return f(e) })
-		assert.True(w.T, ok, "%s has ended by itself at %s: %s: %s", e.Service, e.At.Format(time.StampMilli), e.How, e.Last)
+		if !e.Meant && !slices.ContainsFunc(w.allowed, func(f func(Exit) bool) bool { return f(e) }) {
+			errs = append(errs, fmt.Errorf("%s has ended by itself at %s: %s: %s", e.Service, e.At.Format(time.StampMilli), e.How, e.Last))
+		}
 	}
+	return errors.Join(errs...)
 }
 
 // judgeLogs fails the test for a log that holds what must never be there, and
@@ -209,7 +213,7 @@ func (w *World) replay() string {
 		tags = append(tags, "-tags", strings.Join(buildTags, ","))
 	}
 	return strings.Join(slices.Concat([]string{"go", "test"}, tags,
-		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", fmt.Sprint(w.Seed)}), " ")
+		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", strconv.FormatUint(w.Seed, 10)}), " ")
 }
 
 // environment is what processes and commands get: nothing of the user's own but

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,11 +138,14 @@ func (z *Zone) Leader() *NodeProc {
 	return leader
 }
 
-// AskLeader asks every running node once who leads, and returns an error unless
-// they agree on one that runs.
-func (z *Zone) AskLeader(ctx context.Context) (*NodeProc, error) {
+// AskLeader asks some nodes once who leads, or all running ones if none is named,
+// and returns an error unless they agree on one that runs.
+func (z *Zone) AskLeader(ctx context.Context, of ...*NodeProc) (*NodeProc, error) {
+	if len(of) == 0 {
+		of = z.Running()
+	}
 	var leader *NodeProc
-	for _, n := range z.Running() {
+	for _, n := range of {
 		members, err := n.Client(z.Token).Members(ctx)
 		if err != nil {
 			return nil, err
@@ -162,11 +166,11 @@ func (z *Zone) AskLeader(ctx context.Context) (*NodeProc, error) {
 		}
 		leader = led
 	}
-	return leader, OrNil(leader != nil, "no node of %s runs", z.Name)
+	return leader, orNil(leader != nil, "no node of %s runs", z.Name)
 }
 
-// OrNil returns nil if all is well, or an error with this text.
-func OrNil(well bool, format string, args ...any) error {
+// orNil returns nil if all is well, or an error with this text.
+func orNil(well bool, format string, args ...any) error {
 	if well {
 		return nil
 	}
@@ -238,12 +242,8 @@ func all[T any](z *Zone, list func(context.Context, *client.Client, client.ListO
 
 // passing reports whether another node, or this one later, may do better.
 func passing(err error) bool {
-	switch api.CodeOf(err) {
-	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded:
-		return true
-	default:
-		return errors.Is(err, context.DeadlineExceeded)
-	}
+	later := []api.Code{api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded}
+	return slices.Contains(later, api.CodeOf(err)) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Do calls f with clients of the zone's running nodes in turn, for up to 30 s,
