@@ -1,0 +1,254 @@
+package leak
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Limits of a scanner.
+const (
+	HitsMax      = 1000 // hits that are kept; more are counted
+	contextBytes = 32   // of what stands before and behind a hit
+	filterMin    = 16   // bits of the number of a place in the filter
+	filterMax    = 24
+	spreadPer    = 64 // places in the filter for each pattern
+)
+
+// Hit is a canary that was found.
+type Hit struct {
+	Canary   Canary
+	Encoding Encoding
+	Stream   string // name of the stream
+	Offset   int64  // of its last byte, in the stream or in what a step made of a part of it
+	Context  string // what stands around it, quoted
+}
+
+// String says what was found where.
+func (h Hit) String() string {
+	return fmt.Sprintf("%s as %s in %s, up to byte %d: %s", h.Canary, h.Encoding, h.Stream, h.Offset, h.Context)
+}
+
+// Scanner looks for canaries. All of its methods may be called concurrently.
+type Scanner struct {
+	canaries []Canary
+	patterns []pattern
+	longest  int
+	filter   []uint64           // one bit for each hash of the end of a pattern
+	shift    uint               // of a hash, down to a place in the filter
+	ends     map[uint64][]int32 // patterns by their folded end
+
+	bytes atomic.Int64
+	mu    sync.Mutex // guards the fields below
+	hits  []Hit
+	found int
+}
+
+// NewScanner returns a scanner. It refuses canaries that are too short to look for.
+func NewScanner(canaries []Canary) (*Scanner, error) {
+	s := &Scanner{ends: map[uint64][]int32{}}
+	seen := map[string]bool{}
+	for _, c := range canaries {
+		if (c.Text == "") == (len(c.Bytes) == 0) || c.Wire && c.Text != "" {
+			return nil, fmt.Errorf("canary %s: it has either text or bytes", c)
+		}
+		if max(len(c.Text), len(c.Bytes)) < CanaryMinBytes {
+			return nil, fmt.Errorf("canary %s: it has fewer than %d bytes and would be found by chance", c, CanaryMinBytes)
+		}
+		if name := c.String() + strconv.FormatBool(c.Wire); !seen[name] {
+			seen[name] = true
+			s.patterns = append(s.patterns, c.patterns(len(s.canaries))...)
+			s.canaries = append(s.canaries, c)
+		}
+	}
+	places := min(max(bits.Len(uint(spreadPer*len(s.patterns))), filterMin), filterMax)
+	s.shift = uint(64 - places)
+	s.filter = make([]uint64, 1<<(places-6))
+	for i, p := range s.patterns {
+		if len(p.want) < CanaryMinBytes {
+			return nil, fmt.Errorf("canary %s: its form %s has fewer than %d bytes", s.canaries[p.canary], p.enc, CanaryMinBytes)
+		}
+		var last [8]byte
+		copy(last[8-CanaryMinBytes:], p.want[len(p.want)-CanaryMinBytes:])
+		k := end(last[:])
+		h := k * spread >> s.shift
+		s.filter[h>>6] |= 1 << (h & 63)
+		s.ends[k] = append(s.ends[k], int32(i))
+		s.longest = max(s.longest, len(p.want))
+	}
+	return s, nil
+}
+
+// spread makes a hash of an end: an odd number without a pattern in its bits.
+const spread = 0x9e3779b97f4a7c15
+
+// foldBits makes an end the same for letters of either case, and for some other
+// bytes, which are told apart later.
+const foldBits = 0x202020202020
+
+// end returns the last CanaryMinBytes of the first 8 bytes of b, folded.
+func end(b []byte) uint64 { return binary.LittleEndian.Uint64(b)>>16 | foldBits }
+
+// Bytes returns how many bytes were looked at, before any step.
+func (s *Scanner) Bytes() int64 { return s.bytes.Load() }
+
+// Canaries returns how many different canaries are looked for, and in how many
+// forms in all.
+func (s *Scanner) Canaries() (canaries, forms int) { return len(s.canaries), len(s.patterns) }
+
+// Hits returns the first HitsMax hits, in the order in which they were found.
+func (s *Scanner) Hits() []Hit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.hits)
+}
+
+// Found returns how many hits there were, with those that were not kept.
+func (s *Scanner) Found() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found
+}
+
+func (s *Scanner) hit(h Hit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found++
+	if len(s.hits) < HitsMax {
+		s.hits = append(s.hits, h)
+	}
+}
+
+// Certificates looks for canaries in a chain: in the bytes of each certificate
+// and in its names and addresses as text.
+func (s *Scanner) Certificates(name string, chain ...[]byte) error {
+	for _, der := range chain {
+		st := s.Stream(name)
+		st.write(der)
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fmt.Errorf("reading a certificate of %s: %w", name, err)
+		}
+		text := fmt.Sprintln(c.Subject, c.Issuer, c.DNSNames, c.EmailAddresses, c.IPAddresses, c.URIs, c.SerialNumber,
+			c.OCSPServer, c.IssuingCertificateURL, c.CRLDistributionPoints)
+		st.write([]byte(text))
+		st.end()
+	}
+	return nil
+}
+
+// matcher looks for patterns in bytes as they come.
+type matcher struct {
+	s      *Scanner
+	stream string
+	step   string // steps before it, each with a slash behind it
+
+	buf   []byte // what was seen last, and room for more
+	fill  int    // of buf
+	keep  int    // bytes of buf that a later match may need
+	total int64  // bytes seen
+	limit int    // end of what is being looked at, in buf
+	mark  int64  // number of the byte, from 1 on, that a match must contain; 0 for any
+}
+
+// matcherBytes is how much a matcher takes in before it moves what it keeps.
+const matcherBytes = 16 << 10
+
+func (s *Scanner) matcher(stream, step string) *matcher {
+	m := &matcher{s: s, stream: stream, step: step, keep: max(s.longest+contextBytes, 8)}
+	m.buf = make([]byte, m.keep+matcherBytes)
+	m.fill = m.keep // the zeros before the start match nothing: see check
+	return m
+}
+
+// write looks at the bytes that follow those before.
+func (m *matcher) write(p []byte) {
+	for len(p) > 0 {
+		if m.fill == len(m.buf) {
+			copy(m.buf, m.buf[m.fill-m.keep:])
+			m.fill = m.keep
+		}
+		n := copy(m.buf[m.fill:], p)
+		m.scan(m.fill, m.fill+n)
+		p = p[n:]
+	}
+}
+
+// pass takes bytes in without looking at them.
+func (m *matcher) pass(p []byte) {
+	m.total += int64(len(p))
+	if len(p) > m.keep {
+		p = p[len(p)-m.keep:]
+	}
+	if m.fill+len(p) > len(m.buf) {
+		copy(m.buf, m.buf[m.fill-m.keep:m.fill])
+		m.fill = m.keep
+	}
+	m.fill += copy(m.buf[m.fill:], p)
+}
+
+// scan looks at buf[from:to], with what stands before it.
+func (m *matcher) scan(from, to int) {
+	filter, shift := m.s.filter, m.s.shift
+	window := m.buf[from-7 : to]
+	m.limit = to
+	for i := 0; i+8 <= len(window); i++ {
+		h := end(window[i:]) * spread >> (shift & 63)
+		if filter[h>>6]&(1<<(h&63)) != 0 {
+			m.check(from + i)
+		}
+	}
+	m.total += int64(to - from)
+	m.fill = to
+}
+
+// check looks for the patterns that may end at buf[at].
+func (m *matcher) check(at int) {
+	seen := m.total + int64(at+1-m.fill)
+	for _, i := range m.s.ends[end(m.buf[at-7:])] {
+		p := &m.s.patterns[i]
+		n := len(p.want)
+		if int64(n) > seen || m.mark > 0 && seen-m.mark >= int64(n) {
+			continue
+		}
+		got := m.buf[at+1-n : at+1]
+		switch {
+		case !p.fold && !bytes.Equal(got, p.want), p.fold && !equalFold(got, p.want):
+			continue
+		case p.exact != nil && !bytes.Equal(got, p.exact):
+			m.report(p, Folded, seen, at)
+		default:
+			m.report(p, p.enc, seen, at)
+		}
+	}
+}
+
+func (m *matcher) report(p *pattern, enc Encoding, seen int64, at int) {
+	first := at + 1 - len(p.want) - contextBytes
+	if before := int64(at + 1 - first); before > seen {
+		first = at + 1 - int(seen)
+	}
+	m.s.hit(Hit{
+		Canary: m.s.canaries[p.canary], Encoding: Encoding(m.step) + enc, Stream: m.stream, Offset: seen,
+		Context: strconv.Quote(string(m.buf[first:min(at+1+contextBytes, m.limit)])),
+	})
+}
+
+// equalFold reports whether b is low in letters of either case.
+func equalFold(b, low []byte) bool {
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != low[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,244 @@
+package leak
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"berth/api"
+)
+
+// message is what the head of an HTTP message, or the lack of one, says.
+type message struct {
+	chunked bool
+	deflate bool // the content is in "deflate", which need not show
+	cbor    bool
+}
+
+// sink takes the bodies of a stream, one after the other.
+type sink interface {
+	begin(m message)
+	write(p []byte)
+	end()
+}
+
+// splitter splits a stream of HTTP/1.1 messages into bodies. What is not HTTP is
+// one body to its end.
+type splitter struct {
+	to   sink
+	step func(p []byte) (rest []byte) // takes some of p in; at least a byte, or changes the step
+	line []byte                       // a head or a line that is not whole yet
+	left int64                        // of a body or a chunk
+	open bool                         // a body has begun and not ended
+}
+
+// headMaxBytes is the longest head of a message.
+const headMaxBytes = 64 << 10
+
+func newSplitter(to sink) *splitter {
+	s := &splitter{to: to}
+	s.step = s.head
+	return s
+}
+
+func (s *splitter) write(p []byte) {
+	for len(p) > 0 {
+		p = s.step(p)
+	}
+}
+
+// end ends what is open. A head that was cut off is taken for a body.
+func (s *splitter) end() {
+	if len(s.line) > 0 && !s.open {
+		s.opaque()
+	}
+	s.close()
+	s.step = s.head
+}
+
+func (s *splitter) close() {
+	if s.open {
+		s.to.end()
+	}
+	s.open, s.line = false, nil
+}
+
+func (s *splitter) start(m message) {
+	s.open = true
+	s.to.begin(m)
+}
+
+// opaque takes what was read and all that follows for one body.
+func (s *splitter) opaque() {
+	held := s.line
+	s.line = nil
+	s.start(message{})
+	s.step = func(p []byte) []byte {
+		s.to.write(p)
+		return nil
+	}
+	s.write(held)
+}
+
+var headEnd = []byte("\r\n\r\n")
+
+// head gathers the head of a message.
+func (s *splitter) head(p []byte) []byte {
+	before := len(s.line)
+	s.line = append(s.line, p[:min(len(p), headMaxBytes-before)]...)
+	at := bytes.Index(s.line[max(0, before-len(headEnd)):], headEnd)
+	if at < 0 {
+		if !startsHTTP(s.line) || len(s.line) == headMaxBytes {
+			taken := len(s.line) - before
+			s.opaque()
+			return p[taken:]
+		}
+		return p[len(s.line)-before:]
+	}
+	size := max(0, before-len(headEnd)) + at + len(headEnd)
+	rest := p[size-before:]
+	text := string(s.line[:size-len(headEnd)])
+	if !startsHTTP(s.line) {
+		s.line = s.line[:size]
+		s.opaque()
+		return rest
+	}
+	s.line = nil
+	s.framed(text)
+	return rest
+}
+
+// startsHTTP reports whether a head can be that of a request or of an answer, as
+// far as it has come.
+func startsHTTP(b []byte) bool {
+	for _, m := range []string{"HTTP/1.", "GET ", "POST ", "PUT ", "DELETE ", "PATCH ", "HEAD "} {
+		if n := min(len(m), len(b)); string(b[:n]) == m[:n] {
+			return true
+		}
+	}
+	return false
+}
+
+// framed reads a head and goes on with its body, if there is one.
+func (s *splitter) framed(head string) {
+	first, fields, _ := strings.Cut(head, "\r\n")
+	var m message
+	length := int64(-1)
+	for _, f := range strings.Split(fields, "\r\n") {
+		name, value, _ := strings.Cut(f, ":")
+		value = strings.ToLower(strings.TrimSpace(value))
+		switch strings.ToLower(name) {
+		case "transfer-encoding":
+			m.chunked = value == "chunked"
+		case "content-encoding":
+			m.deflate = value == "deflate"
+		case "content-type":
+			m.cbor = value == api.MediaCBOR
+		case "content-length":
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				length = n
+			}
+		}
+	}
+	answer, bare := strings.HasPrefix(first, "HTTP/"), bodiless(first)
+	switch {
+	case bare || length == 0 || length < 0 && !m.chunked && !answer:
+		s.step = s.head
+	case m.chunked:
+		s.start(m)
+		s.step = s.size
+	case length > 0:
+		s.start(m)
+		s.left = length
+		s.step = s.body
+	default: // until the connection ends
+		s.start(m)
+		s.step = func(p []byte) []byte { s.to.write(p); return nil }
+	}
+}
+
+// bodiless reports whether an answer has no body, by its status.
+func bodiless(first string) bool {
+	parts := strings.Fields(first)
+	return len(parts) > 1 && strings.HasPrefix(first, "HTTP/") &&
+		(parts[1] == "204" || parts[1] == "304" || strings.HasPrefix(parts[1], "1"))
+}
+
+// take passes on as much of p as is left of a body or a chunk.
+func (s *splitter) take(p []byte) []byte {
+	n := min(int64(len(p)), s.left)
+	s.to.write(p[:n])
+	s.left -= n
+	return p[n:]
+}
+
+// body takes a body of a known length.
+func (s *splitter) body(p []byte) []byte {
+	rest := s.take(p)
+	if s.left == 0 {
+		s.close()
+		s.step = s.head
+	}
+	return rest
+}
+
+// whole returns a line once it is whole.
+func (s *splitter) whole(p []byte) (line string, rest []byte, ok bool) {
+	at := bytes.IndexByte(p, '\n')
+	if at < 0 {
+		s.line = append(s.line, p...)
+		return "", nil, false
+	}
+	line = strings.TrimRight(string(append(s.line, p[:at]...)), "\r")
+	s.line = nil
+	return line, p[at+1:], true
+}
+
+// size reads the line before a chunk.
+func (s *splitter) size(p []byte) []byte {
+	line, rest, ok := s.whole(p)
+	if !ok {
+		return nil
+	}
+	digits, _, _ := strings.Cut(line, ";")
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 16, 64)
+	switch {
+	case err != nil: // not HTTP after all
+		s.close()
+		s.opaque()
+	case n == 0:
+		s.step = s.trailer
+	default:
+		s.left = n
+		s.step = s.chunk
+	}
+	return rest
+}
+
+// chunk takes a chunk.
+func (s *splitter) chunk(p []byte) []byte {
+	rest := s.take(p)
+	if s.left == 0 {
+		s.step = s.gap
+	}
+	return rest
+}
+
+// gap reads the end of line behind a chunk.
+func (s *splitter) gap(p []byte) []byte {
+	_, rest, ok := s.whole(p)
+	if ok {
+		s.step = s.size
+	}
+	return rest
+}
+
+// trailer reads fields up to an empty line.
+func (s *splitter) trailer(p []byte) []byte {
+	line, rest, ok := s.whole(p)
+	if ok && line == "" {
+		s.close()
+		s.step = s.head
+	}
+	return rest
+}

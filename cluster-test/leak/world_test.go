@@ -1,0 +1,261 @@
+package leak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"berth/agent"
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/api/client"
+	"berth/buildplan/seal"
+	"berth/identity"
+	"berth/node"
+	"berth/raftstore/command"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a line of zones in this process, each below the one before, whose
+// gateways are real and are recorded.
+type world struct {
+	t    *testing.T
+	ctx  context.Context //nolint:containedctx // the life of the world
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// place is one zone: a node, an agent, and what leaves it.
+type place struct {
+	w     *world
+	name  string
+	dir   string
+	token string
+	node  *node.Node
+	tap   *recorder
+}
+
+// wrong is what drivers say of instances whose name says that they are doomed.
+const wrong = "disk /dev/canary-7 of rack 12 is worn out"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	w := &world{t: t, ctx: ctx, stop: stop}
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *world) end() {
+	w.stop()
+	w.wg.Wait()
+}
+
+// zone starts a zone below parent, which may be nil. Every inner listener has an
+// address of its own, so that each can be looked for.
+func (w *world) zone(name string, parent *place, hosts int) *place {
+	w.t.Helper()
+	p := &place{w: w, name: name, dir: w.t.TempDir(), tap: &recorder{dir: w.t.TempDir()}}
+	token, err := node.Init(node.InitOptions{
+		Dir: p.dir, Name: name, Node: api.NodeID(name + "-canary-node"), Now: time.Now(),
+		Listen: node.Addresses{
+			Gateway: "127.0.0.1:0", API: "127.0.77.2:0", Node: "127.0.77.3:0", Agent: "127.0.77.4:0", Admin: "127.0.77.5:0",
+		},
+	})
+	require.NoError(w.t, err)
+	p.token = token
+	p.node, err = node.Open(node.Options{
+		Dir: p.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: p.tap.tap,
+		Fatal: func(err error) { assert.NoError(w.t, err) },
+	})
+	require.NoError(w.t, err)
+	w.wg.Go(func() { assert.NoError(w.t, p.node.Run(w.ctx)) })
+	require.NoError(w.t, p.node.Ready(w.ctx))
+	_, err = p.node.Zone().Propose(w.ctx, command.FlavorPut{Stamp: p.node.Zone().Stamp(), Flavor: api.Flavor{
+		ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 512},
+	}})
+	require.NoError(w.t, err)
+	if parent != nil {
+		token, err := parent.node.LinkToken(w.ctx, name, 0, 1)
+		require.NoError(w.t, err)
+		_, err = p.node.Link(w.ctx, token, "parent")
+		require.NoError(w.t, err)
+	}
+	if hosts > 0 {
+		p.serve(hosts)
+	}
+	return p
+}
+
+// serve runs an agent with so many hosts, and waits until they are up.
+func (p *place) serve(hosts int) {
+	p.w.t.Helper()
+	t, ctx := p.w.t, p.w.ctx
+	dir := t.TempDir()
+	token, err := p.node.JoinToken(ctx, api.JoinAgent, p.name+"-canary-agent", time.Minute)
+	require.NoError(t, err)
+	_, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
+	require.NoError(t, err)
+	home, creds, err := node.LoadAgent(dir)
+	require.NoError(t, err)
+	drv := fake.New(fake.Options{FailStart: func(_ api.HostID, w api.Workload) error {
+		if strings.HasPrefix(w.Name, "doomed") {
+			return errors.New(wrong)
+		}
+		return nil
+	}})
+	var list []agent.Host
+	for _, h := range agent.FakeHosts(p.name+"-canary-host", hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}}) {
+		list = append(list, agent.Host{AgentHost: h, Driver: drv})
+	}
+	a, err := agent.New(agent.Config{
+		Addresses: home.Addresses, Hosts: list, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,
+		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw,
+			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now),
+	})
+	require.NoError(t, err)
+	p.w.wg.Go(func() { assert.NoError(t, errors.Join(ignoreEnd(a.Run(ctx)), a.Close())) })
+	up := func() bool {
+		for _, h := range p.node.Store().View().AllHosts() {
+			if h.State != api.HostUp {
+				return false
+			}
+		}
+		return len(p.node.Store().View().AllHosts()) == hosts
+	}
+	require.Eventually(t, up, 30*time.Second, 20*time.Millisecond)
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// client calls the zone as its admin.
+func (p *place) client() *client.Client {
+	p.w.t.Helper()
+	c, err := client.New(client.Config{Addr: "http://" + p.node.Addresses().API, Token: p.token})
+	require.NoError(p.w.t, err)
+	p.w.t.Cleanup(c.Close)
+	return c
+}
+
+// canaries returns what must not leave the zone.
+func (p *place) canaries() []Canary {
+	t := p.w.t
+	t.Helper()
+	v := p.node.Store().View()
+	out, err := OfState(v)
+	require.NoError(t, err)
+	a := p.node.Addresses()
+	more, err := Addresses("admin address", []string{a.Admin}, []string{a.Gateway})
+	require.NoError(t, err)
+	out = append(out, more...)
+	out = append(out, Canary{Kind: "driver's words", Text: wrong}, Canary{Kind: "directory", Text: p.dir})
+	_, secret, found := strings.Cut(strings.TrimPrefix(p.token, "berth_"), "_")
+	require.True(t, found)
+	out = append(out, Canary{Kind: "token", Text: secret})
+	out = append(out, Key("token's hash", v.Tokens()[0].Hash)...)
+	kek, err := os.ReadFile(filepath.Join(p.dir, "kek"))
+	require.NoError(t, err)
+	out = append(out, Key("key-encryption key", kek)...)
+	open := func(label string, wrapped []byte) []byte {
+		b, err := seal.Unwrap([32]byte(kek), label, wrapped)
+		require.NoError(t, err)
+		return b
+	}
+	for _, e := range v.Epochs {
+		out = append(out, Key("sealing key", open("berth/epoch", e.Wrapped)[seal.EpochBytes:])...)
+		out = append(out, Key("wrapped sealing key", e.Wrapped)...)
+	}
+	ca, err := PrivateKey("authority's key", open("berth/ca-key", v.CAKey))
+	require.NoError(t, err)
+	return append(out, ca...)
+}
+
+// recorder writes what leaves a zone to files.
+type recorder struct {
+	dir  string
+	next atomic.Int64
+}
+
+func (r *recorder) tap(at node.Crossing, c net.Conn) net.Conn {
+	n := r.next.Add(1)
+	f, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%04d-out-%s.bin", n, strings.ReplaceAll(label(at), "/", "_"))))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%04d-cert.der", n)), join(at.Chain), 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return &kept{Conn: c, file: f}
+}
+
+func join(chain [][]byte) []byte {
+	var out []byte
+	for _, der := range chain {
+		out = append(out, der...)
+	}
+	return out
+}
+
+type kept struct {
+	net.Conn
+	file *os.File
+}
+
+func (k *kept) Write(p []byte) (int, error) {
+	if _, err := k.file.Write(p); err != nil && !errors.Is(err, os.ErrClosed) {
+		panic(err)
+	}
+	return k.Conn.Write(p)
+}
+
+func (k *kept) Close() error {
+	_ = k.file.Close() // a second Close fails, and every byte is written
+	return k.Conn.Close()
+}
+
+// caller makes calls to the gateway of a zone as its parent does.
+type caller struct {
+	http *http.Client
+	base string
+}
+
+// door returns a caller of the gateway of a zone with the certificate of another.
+func (p *place) door(from *place, alpn string) *caller {
+	t := p.w.t
+	t.Helper()
+	creds, err := identity.LoadDir(from.dir, identity.RoleGateway)
+	require.NoError(t, err)
+	v := p.node.Store().View()
+	conf := identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, v.CA,
+		identity.Subject{Zone: v.Zone, Role: identity.RoleGateway}, time.Now)
+	tr := &http.Transport{DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return shake(ctx, c, conf)
+	}}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &caller{&http.Client{Transport: tr, Timeout: 20 * time.Second}, "https://" + p.node.Addresses().Gateway}
+}
