@@ -116,7 +116,7 @@ func Open(o Options) (n *Node, err error) {
 	conf := raftstore.Config{
 		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
 		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
-		Timing: o.Timing, Compact: o.Compact, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
+		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
 	}
 	if o.Memory != nil {
 		conf.Dir = ""
