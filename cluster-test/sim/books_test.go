@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"fmt"
+	"sync"
+
+	"berth/api"
+)
+
+// books record what really happens on all hosts of a federation, and hold at once
+// what must hold on hosts whatever zones think.
+type books struct {
+	fail func(format string, args ...any)
+
+	mu     sync.Mutex // guards what follows
+	runs   map[api.InstanceID]running
+	starts map[api.InstanceID]int
+	used   map[api.HostID]api.Resources
+}
+
+// running is one instance on one host.
+type running struct {
+	host api.HostID
+	need api.Resources
+}
+
+func newBooks(fail func(string, ...any)) *books {
+	return &books{
+		fail: fail, runs: map[api.InstanceID]running{}, starts: map[api.InstanceID]int{}, used: map[api.HostID]api.Resources{},
+	}
+}
+
+// started is asked before each real start of an instance.
+func (b *books) started(host api.HostID, w api.Workload) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.runs[w.Instance]; ok {
+		b.fail("instance %s starts on host %s and runs on %s", w.Instance, host, at.host)
+	}
+	if b.starts[w.Instance]++; b.starts[w.Instance] > 1 {
+		b.fail("instance %s is started %d times", w.Instance, b.starts[w.Instance])
+	}
+	b.runs[w.Instance] = running{host, w.Resources}
+	if b.used[host] == nil {
+		b.used[host] = api.Resources{}
+	}
+	for c, n := range w.Resources {
+		b.used[host][c] += n
+		if room := shape[c]; b.used[host][c] > room.Capacity() {
+			b.fail("host %s runs %d of %s, and has %d", host, b.used[host][c], c, room.Capacity())
+		}
+	}
+	return nil
+}
+
+// stopped is asked before each real stop.
+func (b *books) stopped(id api.InstanceID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, ok := b.runs[id]
+	if !ok {
+		return fmt.Errorf("instance %s does not run", id)
+	}
+	delete(b.runs, id)
+	for c, n := range r.need {
+		b.used[r.host][c] -= n
+	}
+	return nil
+}
+
+// at returns where an instance really runs.
+func (b *books) at(id api.InstanceID) (api.HostID, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, ok := b.runs[id]
+	return r.host, ok
+}
+
+func (b *books) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.runs)
+}
+
+func (b *books) names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for id := range b.runs {
+		out = append(out, string(id))
+	}
+	return out
+}

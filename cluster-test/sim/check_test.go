@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// glance holds what must hold at every moment, on whatever leaders know just now.
+func (w *world) glance() {
+	for _, z := range w.zones {
+		for _, p := range z.nodes {
+			if n := p.running(); n != nil {
+				z.checkRoom(n.Store().View())
+			}
+		}
+	}
+}
+
+// checkRoom holds that what instances and holds take is what the host table says,
+// and no more than there is.
+func (z *zone) checkRoom(v *state.State) {
+	taken := map[api.HostID]api.Resources{}
+	add := func(id api.HostID, r api.Resources) {
+		if taken[id] == nil {
+			taken[id] = api.Resources{}
+		}
+		for c, n := range r {
+			taken[id][c] += n
+		}
+	}
+	for _, h := range v.AllHosts() {
+		for _, i := range v.OnHost(h.ID) {
+			add(h.ID, i.Resources)
+		}
+	}
+	for _, h := range v.Holds() {
+		if h.Decision != api.DecisionPending {
+			continue
+		}
+		for _, s := range h.Slots {
+			add(s.Host, h.Request.Groups[s.Group].Resources)
+		}
+	}
+	for _, h := range v.AllHosts() {
+		full, _ := v.Host(h.ID)
+		if want := taken[h.ID]; !full.Used.Equal(want) && !(len(full.Used) == 0 && len(want) == 0) {
+			z.w.fail("zone %s, host %s, index %d: used %v, and instances and holds take %v", z.name, h.Name, v.Index(), full.Used, want)
+		}
+		for c, n := range taken[h.ID] {
+			if inv := h.Inventory[c]; n > inv.Capacity() {
+				z.w.fail("zone %s, host %s, index %d: %d of %s are taken, of %d", z.name, h.Name, v.Index(), n, c, inv.Capacity())
+			}
+		}
+	}
+}
+
+// settle waits until no zone has anything left to do, and all agree.
+func (w *world) settle() {
+	w.t.Helper()
+	var why string
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+		if why = w.restless(); why == "" {
+			return
+		}
+	}
+	w.holds()
+	require.Fail(w.t, "the federation does not come to rest", why)
+}
+
+// restless says what is left to do, "" for nothing.
+func (w *world) restless() string {
+	for _, z := range w.zones {
+		if z.lost {
+			continue
+		}
+		p := z.leader()
+		if p == nil {
+			return "zone " + z.name + " has no leader"
+		}
+		if why := busy(p.node.Store().View()); why != "" {
+			return "zone " + z.name + ": " + why
+		}
+		if !z.even() {
+			return "zone " + z.name + ": nodes are not level"
+		}
+		if !z.agrees() {
+			return "zone " + z.name + ": a child says otherwise"
+		}
+	}
+	return ""
+}
+
+func busy(v *state.State) string {
+	n := v.CountByStatus()
+	for _, left := range []struct {
+		what string
+		n    int
+	}{
+		{"undecided boots", len(v.UndecidedBoots())}, {"untold holds", len(v.UntoldHolds())},
+		{"undecided holds", len(v.PreparedHolds())}, {"unended instances", len(v.UnendedInstances())},
+		{"building", n[api.StatusBuild]}, {"deleting", n[api.StatusDeleting]},
+	} {
+		if left.n > 0 {
+			return fmt.Sprint(left.n, " ", left.what)
+		}
+	}
+	for _, h := range v.AllHosts() {
+		if h.State != api.HostUp {
+			return "host " + h.Name + " is " + string(h.State)
+		}
+	}
+	return ""
+}
+
+// even reports whether all nodes of the zone have applied the same.
+func (z *zone) even() bool {
+	at := z.view().Index()
+	for _, p := range z.nodes {
+		if n := p.running(); n == nil || n.Store().View().Index() != at {
+			return false
+		}
+	}
+	return true
+}
+
+// agrees reports whether the zone knows of its children's instances what they do.
+func (z *zone) agrees() bool {
+	for _, i := range all(z.view()) {
+		if i.Link == "" || !i.Live() {
+			continue
+		}
+		below := z.at(i.Link)
+		if below.lost {
+			continue
+		}
+		there, ok := below.view().Instance(i.ID)
+		if !ok || there.Status != i.Status {
+			return false
+		}
+	}
+	return true
+}
+
+// at returns the zone at the other end of a link.
+func (z *zone) at(id api.LinkID) *zone {
+	l, _ := z.view().Link(id)
+	for _, o := range z.w.zones {
+		if !o.lost && o.view().Zone == l.Zone || o.lost && o.name == l.Name {
+			return o
+		}
+	}
+	panic("a link leads nowhere: " + l.Name)
+}
+
+func all(v *state.State) []*api.Instance {
+	return v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
+}
+
+// check holds what must hold of a federation at rest.
+func (w *world) check() {
+	w.t.Helper()
+	w.glance()
+	owner := map[api.InstanceID]string{}
+	for _, z := range w.zones {
+		if z.lost {
+			continue
+		}
+		z.checkNodes()
+		v := z.view()
+		for _, i := range all(v) {
+			z.checkInstance(i, owner)
+		}
+		z.checkBoots(v)
+	}
+	w.holds()
+}
+
+// checkNodes holds that all nodes of a zone have the same state, byte by byte.
+func (z *zone) checkNodes() {
+	z.w.t.Helper()
+	var first []byte
+	for i, p := range z.nodes {
+		var b bytes.Buffer
+		v := p.node.Store().View()
+		require.NoError(z.w.t, v.Save(&b))
+		if i == 0 {
+			first = b.Bytes()
+			continue
+		}
+		if v.Index() == z.nodes[0].node.Store().View().Index() && !bytes.Equal(first, b.Bytes()) {
+			z.w.fail("zone %s: nodes differ at index %d", z.name, v.Index())
+		}
+	}
+}
+
+// checkInstance holds that an instance lives in one place, that it is known above
+// and below, and that what is said of it is so.
+func (z *zone) checkInstance(i *api.Instance, owner map[api.InstanceID]string) {
+	w := z.w
+	if i.Host != "" {
+		if owner[i.ID] != "" {
+			w.fail("instance %s lives in %s and in %s", i.ID, owner[i.ID], z.name)
+		}
+		owner[i.ID] = z.name
+		at, runs := w.books.at(i.ID)
+		if i.Status == api.StatusActive && (!runs || at != i.Host) {
+			w.fail("zone %s: instance %s is said to run on %s; it runs: %v, on %q", z.name, i.ID, i.Host, runs, at)
+		}
+		if !i.Live() && runs {
+			w.fail("zone %s: instance %s is said to be gone, and runs on %s", z.name, i.ID, at)
+		}
+	}
+	if i.Link != "" && i.Live() {
+		if below := z.at(i.Link); !below.lost {
+			there, ok := below.view().Instance(i.ID)
+			if !ok || there.Status != i.Status {
+				w.fail("zone %s: instance %s is %s, and below it is otherwise", z.name, i.ID, i.Status)
+			}
+		}
+	}
+	if i.Origin != "" {
+		if above := z.at(i.Origin); !above.lost && i.Live() {
+			there, ok := above.view().Instance(i.ID)
+			if !ok || !there.Live() {
+				w.fail("zone %s: nobody above knows instance %s", z.name, i.ID)
+			}
+		}
+		return
+	}
+	if b, ok := z.view().Boot(i.Project, i.Reservation); !ok || b.Decision != api.DecisionCommit && i.Live() {
+		w.fail("zone %s: instance %s was not decided", z.name, i.ID)
+	}
+}
+
+// checkBoots holds that every acknowledged boot is there, and that every boot is
+// whole or nothing.
+func (z *zone) checkBoots(v *state.State) {
+	z.mu.Lock()
+	booted := slices.Clone(z.booted)
+	z.mu.Unlock()
+	for _, r := range booted {
+		if b, ok := v.Boot(project, r); !ok || !b.State().Outcome() {
+			z.w.fail("zone %s: boot %s was acknowledged; found: %v", z.name, r, ok)
+		}
+	}
+	for _, b := range v.BootsPage(project, state.Page{Limit: api.PageMax}) {
+		made := v.OfReservation(project, b.Request.Reservation)
+		live := 0
+		for _, i := range made {
+			if i.Live() {
+				live++
+			}
+		}
+		res := b.Request.Reservation
+		switch b.State() {
+		case api.BootActive, api.BootDegraded:
+			if len(made) < b.Min || len(made) > b.Request.Count() || live != b.Counts.Live() {
+				z.w.fail("zone %s: boot %s made %d of %d to %d", z.name, res, len(made), b.Min, b.Request.Count())
+			}
+		case api.BootFailed, api.BootReleased:
+			if live > 0 {
+				z.w.fail("zone %s: boot %s is %s and left %d instances", z.name, res, b.State(), live)
+			}
+		default:
+			z.w.fail("zone %s: boot %s is %s", z.name, res, b.State())
+		}
+	}
+}
+
+// project is that of the admin, who makes every call.
+const project = "admin"
+
+// empty gives everything back, and holds that nothing is left anywhere.
+func (w *world) empty() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		if z.lost {
+			continue
+		}
+		for _, b := range z.view().BootsPage(project, state.Page{Limit: api.PageMax}) {
+			if !b.Final() {
+				_, err := z.client(z.nodes[0]).Release(w.ctx, b.Request.Reservation, 0)
+				require.NoError(w.t, err, "releasing %s", b.Request.Reservation)
+			}
+		}
+	}
+	w.settle()
+	w.check()
+	for _, z := range w.zones {
+		if z.lost {
+			continue
+		}
+		for _, h := range z.view().AllHosts() {
+			full, _ := z.view().Host(h.ID)
+			assert.Empty(w.t, full.Used, "zone %s, host %s", z.name, h.Name)
+		}
+	}
+	if !slices.ContainsFunc(w.zones, func(z *zone) bool { return z.lost }) {
+		assert.Zero(w.t, w.books.count(), "instances still run: %s", strings.Join(w.books.names(), " "))
+	}
+}

@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/internal/crash"
+)
+
+var twiceFlag = flag.Bool("twice", false, "end processes when they reach a point for the second time as well")
+
+// line is a federation on three levels: a boot of ten fills more than two of them.
+var line = plot{"root", 3, 1, []plot{{"west", 1, 1, []plot{{"edge", 1, 1, nil}}}}}
+
+// whole is how many instances use every host of line.
+const whole = 12
+
+// below are the points that only a zone reaches which is asked by another one, or
+// has hosts of its own in the story.
+var below = map[crash.Point]bool{
+	crash.SelectSealed: true, crash.HoldAnswering: true, crash.VerdictLogging: true, crash.VerdictLogged: true,
+	crash.QuestionAsking: true, crash.QuestionLogging: true,
+}
+
+// TestEveryPoint ends a process at each point on the way of a boot and of what
+// follows it, starts it again, and holds that nothing was lost, nothing is done
+// twice, and everything ends.
+func TestEveryPoint(t *testing.T) {
+	for _, p := range append(crash.Points(), crash.AgentPoints()...) {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { pointStory(t, p, 1) })
+		})
+		if *twiceFlag {
+			t.Run(string(p)+" twice", func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { pointStory(t, p, 2) })
+			})
+		}
+	}
+}
+
+// pointStory ends a process the n-th time that a point is reached.
+func pointStory(t *testing.T, p crash.Point, n int) {
+	w := newWorld(t, 1, line)
+	z := w.root()
+	if below[p] {
+		z = w.zone("west")
+	}
+	s := &shot{left: n}
+	if slices.Contains(crash.AgentPoints(), p) {
+		z.crew.bomb.arm(p, 0, func() { s.hit(func() { z.crew.down(pointRest) }) })
+	} else {
+		for _, o := range z.nodes {
+			o.bomb.arm(p, 0, func() { s.hit(func() { o.down(pointRest) }) })
+		}
+	}
+	for round := range n {
+		switch {
+		case strings.HasPrefix(string(p), "attempt."):
+			z.lose(crash.HoldAsked)
+		case strings.HasPrefix(string(p), "question."):
+			w.holdUp()
+		}
+		w.round(p, round)
+	}
+	w.heal()
+	w.settle()
+	w.check()
+	w.empty()
+	require.LessOrEqual(t, s.remains(), 0, "%s was not reached so often", p)
+}
+
+// pointRest is how long a process stays down that was ended at a point.
+const pointRest = 5 * time.Second
+
+// shot ends one process of several.
+type shot struct {
+	mu   sync.Mutex // guards left
+	left int        // how often the point must still be reached
+}
+
+// hit calls f if the point has been reached so often now.
+func (s *shot) hit(f func()) {
+	s.mu.Lock()
+	s.left--
+	now := s.left == 0
+	s.mu.Unlock()
+	if now {
+		f()
+	}
+}
+
+func (s *shot) remains() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// lose ends the first node of a zone that reaches p.
+func (z *zone) lose(p crash.Point) {
+	var once sync.Once
+	for _, o := range z.nodes {
+		o.bomb.arm(p, 1, func() { once.Do(func() { o.down(pointRest) }) })
+	}
+}
+
+// holdUp keeps the root from telling anybody what it has decided for so long that
+// its children ask.
+func (w *world) holdUp() {
+	for _, o := range w.root().nodes {
+		o.bomb.arm(crash.DecisionTelling, 1, func() { time.Sleep(time.Minute) })
+	}
+}
+
+// round is everything that may happen to a boot, at the root.
+func (w *world) round(p crash.Point, n int) {
+	root := w.root()
+	wide := fmt.Sprint("wide", n)
+	b := root.run(wide, 2, whole)
+	require.Equal(w.t, api.BootActive, b.State)
+	root.insist("delete", func(ctx context.Context, c *client.Client) error {
+		s, err := c.Servers(ctx, client.ServerQuery{Reservation: api.ReservationID(wide)}, client.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i, far := range s.Items {
+			if far.Zone != root.name || i == len(s.Items)-1 {
+				return c.DeleteServer(ctx, far.ID)
+			}
+		}
+		return nil
+	})
+	w.disk(p, n)
+	root.insist("release", func(ctx context.Context, c *client.Client) error {
+		_, err := c.Release(ctx, api.ReservationID(wide), 0)
+		return err
+	})
+	w.settle()
+	again := fmt.Sprint("again", n)
+	require.Equal(w.t, api.BootActive, root.run(again, 1, whole).State)
+	w.settle()
+	w.check()
+	root.insist("release", func(ctx context.Context, c *client.Client) error {
+		_, err := c.Release(ctx, api.ReservationID(again), 0)
+		return err
+	})
+	w.settle()
+}
+
+// disk lets the disk do what it does otherwise only after a long time.
+func (w *world) disk(p crash.Point, round int) {
+	root := w.root()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	switch {
+	case strings.HasPrefix(string(p), "vote."):
+		_ = root.client(root.nodes[0]).Transfer(ctx, "") // the new leader may be the one that is ended
+	case strings.HasPrefix(string(p), "snapshot."), strings.HasPrefix(string(p), "truncate."):
+		for i := range 40 {
+			root.insist("flavor", func(ctx context.Context, c *client.Client) error {
+				_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: fmt.Sprintf("f%d-%d", round, i), VCPUs: 1, RAM: 64, Disk: 1})
+				if api.CodeOf(err) == api.CodeConflict {
+					return nil // an answer was lost
+				}
+				return err
+			})
+		}
+		time.Sleep(6 * compact.Interval)
+	case strings.HasPrefix(string(p), "restore."):
+		var b bytes.Buffer
+		root.insist("snapshot", func(ctx context.Context, c *client.Client) error {
+			b.Reset()
+			_, err := c.Snapshot(ctx, &b)
+			return err
+		})
+		w.settle()
+		_ = root.client(root.nodes[0]).Restore(ctx, bytes.NewReader(b.Bytes())) // whoever is ended loads it when it starts
+	}
+}

@@ -1,0 +1,149 @@
+// Handshakes are a third of what a simulation costs, and this exchange of keys half of them.
+//
+//go:debug tlsmlkem=0
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestMain lets the heap grow: collecting it is a tenth of what a simulation costs.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
+	forFlag  = flag.Duration("for", 0, "run new seeds until so much real time has passed")
+	logFlag  = flag.Bool("log", false, "show what processes log")
+)
+
+// usual is how many seeds run when nothing else is asked for.
+const usual = 3
+
+// steps is how many things happen in the life of one federation.
+const steps = 150
+
+// TestSeeds lets federations live through faults that a seed draws. When the
+// faults end, everything comes to rest, and every promise was kept.
+func TestSeeds(t *testing.T) {
+	began, sum := time.Now(), &total{ops: map[string]int{}, faults: map[string]int{}}
+	t.Run("lives", func(t *testing.T) {
+		switch {
+		case *seedFlag != 0:
+			one(t, *seedFlag, sum)
+		case *forFlag != 0:
+			for lane := range lanes {
+				t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+					t.Parallel()
+					seed := uint64(began.UnixMilli())*lanes + uint64(lane)
+					for time.Since(began) < *forFlag && one(t, seed, sum) {
+						seed += lanes
+					}
+				})
+			}
+		default:
+			for seed := range uint64(usual) {
+				t.Run(fmt.Sprint("usual ", seed+1), func(t *testing.T) {
+					t.Parallel()
+					one(t, seed+1, sum)
+				})
+			}
+		}
+	})
+	t.Log(sum.report(time.Since(began)))
+}
+
+// lanes is how many seeds run at the same time with -for: most of a simulation
+// runs on one processor.
+const lanes = 2
+
+// one runs the life of one seed, and reports whether it went well.
+func one(t *testing.T, seed uint64, sum *total) bool {
+	t.Helper()
+	return t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+		defer func() {
+			if t.Failed() {
+				t.Logf("again: go test ./cluster-test/sim -run TestSeeds -seed %d", seed)
+			}
+		}()
+		synctest.Test(t, func(t *testing.T) { life(t, seed, sum) })
+	})
+}
+
+// life is one federation from its beginning to its end.
+func life(t *testing.T, seed uint64, sum *total) {
+	w := newWorld(t, seed, family)
+	t.Cleanup(func() { sum.add(&w.tally, time.Since(w.began)) })
+	for step := range steps {
+		w.act(step)
+		if w.dice.IntN(4) == 0 {
+			w.disturb()
+		}
+		time.Sleep(time.Duration(w.dice.IntN(6000)) * time.Millisecond)
+		w.glance()
+		w.holds()
+	}
+	w.heal()
+	w.settle()
+	w.check()
+	w.empty()
+}
+
+// total is the sum over federations.
+type total struct {
+	mu                        sync.Mutex // guards what follows
+	seeds, answered, restarts int
+	simulated                 time.Duration
+	ops, faults               map[string]int
+}
+
+func (s *total) add(c *tally, lasted time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeds++
+	s.answered += c.answered
+	s.restarts += c.restarts
+	s.simulated += lasted
+	for k, n := range c.ops {
+		s.ops[k] += n
+	}
+	for k, n := range c.faults {
+		s.faults[k] += n
+	}
+}
+
+func (s *total) report(took time.Duration) string {
+	n := 0
+	for _, k := range s.ops {
+		n += k
+	}
+	faults := 0
+	for _, k := range s.faults {
+		faults += k
+	}
+	return fmt.Sprintf("%d seeds, %s simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts",
+		s.seeds, s.simulated.Round(time.Second), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
+		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts)
+}
+
+func list(m map[string]int) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprint(k, " ", m[k]))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,300 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/agent"
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/api/client"
+	"berth/cluster-test/simnet"
+	"berth/node"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+type conn = net.Conn
+
+// shape is what every simulated host has. The processors are what runs out.
+var shape = agent.Inventory{
+	api.VCPU: {Total: 4}, api.MemoryMB: {Total: 1 << 20}, api.DiskGB: {Total: 1 << 12},
+}
+
+// plot is what federation to build.
+type plot struct {
+	name     string
+	nodes    int
+	hosts    int
+	children []plot
+}
+
+// family is the federation of the seeds: zones of three and of one, on three levels.
+var family = plot{"root", 3, 1, []plot{
+	{"west", 3, 2, []plot{{"edge", 1, 3, nil}}},
+	{"east", 1, 2, nil},
+}}
+
+// world is a federation in a bubble.
+type world struct {
+	t     *testing.T
+	dir   string
+	ctx   context.Context // of all processes
+	log   *slog.Logger
+	net   *simnet.Network
+	dice  *rand.Rand
+	books *books
+	zones []*zone // parents first
+	http  *http.Transport
+	ops   sync.WaitGroup // calls of clients
+	tasks sync.WaitGroup // faults that are under way
+	tally tally
+	began time.Time
+
+	mu    sync.Mutex // guards what follows
+	wrong []string
+}
+
+// zone is one zone of a world.
+type zone struct {
+	w      *world
+	name   string
+	number int
+	token  string
+	nodes  []*process
+	crew   *crew
+	parent *zone
+	joined int  // nodes that were ever made
+	lost   bool // for good
+
+	mu     sync.Mutex          // guards what follows
+	booted []api.ReservationID // acknowledged
+}
+
+// newWorld builds a federation and waits until it is ready. Call it in a bubble.
+func newWorld(t *testing.T, seed uint64, p plot) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &world{
+		t: t, dir: t.TempDir(), ctx: ctx, log: slog.New(slog.DiscardHandler), net: simnet.New(seed),
+		dice: rand.New(rand.NewPCG(seed, 7)), tally: newTally(), began: time.Now(),
+	}
+	if *logFlag {
+		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	w.books = newBooks(w.fail)
+	from := w.net.Host(clientHost)
+	w.http = &http.Transport{
+		DialContext:         func(ctx context.Context, _, addr string) (net.Conn, error) { return from.Dial(ctx, addr) },
+		MaxIdleConnsPerHost: 8,
+	}
+	t.Cleanup(func() { w.end(cancel) })
+	w.grow(p, nil)
+	return w
+}
+
+const clientHost = "127.9.0.1"
+
+// end stops everything; nothing may be left in the bubble.
+func (w *world) end(cancel context.CancelFunc) {
+	for _, z := range w.zones {
+		for _, p := range z.nodes {
+			p.kill()
+		}
+		if z.crew != nil && z.crew.stop != nil {
+			z.crew.kill()
+		}
+	}
+	cancel()
+	w.net.Host(clientHost).Crash()
+	w.net.Heal()
+	for _, z := range w.zones {
+		for _, p := range z.nodes {
+			if p.done != nil {
+				<-p.done
+			}
+		}
+		if z.crew != nil && z.crew.done != nil {
+			<-z.crew.done
+		}
+	}
+	w.ops.Wait()
+	w.tasks.Wait()
+	w.http.CloseIdleConnections()
+	time.Sleep(farewell)
+}
+
+// farewell is longer than any timer that may be left.
+const farewell = 2 * time.Minute
+
+// fail notes that a promise was broken. It may be called from any goroutine.
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, time.Since(w.began).Round(time.Millisecond).String()+" "+fmt.Sprintf(format, args...))
+}
+
+// holds reports what was broken so far, and ends the test if that is anything.
+func (w *world) holds() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(w.t, w.wrong)
+}
+
+func (w *world) grow(p plot, parent *zone) {
+	z := &zone{w: w, name: p.name, number: len(w.zones) + 1, parent: parent}
+	w.zones = append(w.zones, z)
+	for i := range p.nodes {
+		z.addNode(i)
+	}
+	n := z.leads()
+	_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
+		ID: "tiny", Name: "tiny", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1},
+	}})
+	require.NoError(w.t, err)
+	z.hire(p.hosts)
+	if parent != nil {
+		token, err := parent.leads().LinkToken(w.ctx, z.name, 0, 1)
+		require.NoError(w.t, err)
+		_, err = z.leads().Link(w.ctx, token, "parent")
+		require.NoError(w.t, err)
+	}
+	for _, c := range p.children {
+		w.grow(c, z)
+	}
+}
+
+// addNode makes one more node of the zone, at the place of an earlier one if there
+// was one, and runs it.
+func (z *zone) addNode(place int) {
+	w := z.w
+	z.joined++
+	p := &process{
+		z: z, id: api.NodeID(fmt.Sprintf("node-%d", z.joined)), host: w.net.Host(fmt.Sprintf("127.%d.0.%d", z.number, place+1)),
+		mem: raftstore.NewMemory(), clock: newClock(), bomb: newBomb(),
+	}
+	p.dir = filepath.Join(w.dir, z.name, string(p.id))
+	p.host.Up()
+	listen := node.DefaultAddresses(p.host.Name())
+	var err error
+	if z.joined == 1 {
+		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Listen: listen, Now: p.clock.now()})
+	} else {
+		var token string
+		token, err = z.leads().JoinToken(w.ctx, api.JoinNode, string(p.id), time.Minute)
+		require.NoError(w.t, err)
+		err = node.JoinNode(w.ctx, node.JoinOptions{
+			Dir: p.dir, Token: token, Listen: listen, Plain: true, Now: p.clock.now, Net: nic{p.host, p.clock},
+		})
+	}
+	require.NoError(w.t, err)
+	p.start()
+	if place < len(z.nodes) {
+		z.nodes[place] = p
+	} else {
+		z.nodes = append(z.nodes, p)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	require.NoError(w.t, p.node.Ready(ctx))
+}
+
+// hire gives the zone hosts, and an agent for them.
+func (z *zone) hire(hosts int) {
+	w := z.w
+	c := &crew{
+		z: z, dir: filepath.Join(w.dir, z.name, "agent"), host: w.net.Host(fmt.Sprintf("127.%d.1.1", z.number)), hosts: hosts,
+		clock: newClock(), bomb: newBomb(), books: w.books,
+		fake: fake.New(fake.Options{
+			StartDelay: 50 * time.Millisecond, StopDelay: 50 * time.Millisecond, FailStart: w.books.started, FailStop: w.books.stopped,
+		}),
+	}
+	token, err := z.leads().JoinToken(w.ctx, api.JoinAgent, "agent-1", time.Minute)
+	require.NoError(w.t, err)
+	_, err = node.JoinAgent(w.ctx, node.JoinOptions{Dir: c.dir, Token: token, Plain: true, Now: c.clock.now, Net: nic{c.host, c.clock}})
+	require.NoError(w.t, err)
+	z.crew = c
+	c.start()
+	z.until("its hosts are up", func(v *state.State) bool {
+		up := 0
+		for _, h := range v.AllHosts() {
+			if h.State == api.HostUp {
+				up++
+			}
+		}
+		return up == hosts
+	})
+}
+
+// leader returns the process that leads, nil if none does. If several believe that
+// they do, it is the newest.
+func (z *zone) leader() *process {
+	var best *process
+	for _, p := range z.nodes {
+		if n := p.running(); n != nil && n.Leads() && (best == nil || n.Store().Term() > best.node.Store().Term()) {
+			best = p
+		}
+	}
+	return best
+}
+
+// leads waits for a leader and returns it.
+func (z *zone) leads() *node.Node {
+	z.w.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
+		if p := z.leader(); p != nil {
+			if n := p.running(); n != nil {
+				return n
+			}
+		}
+	}
+	require.Fail(z.w.t, "no leader", "zone %s", z.name)
+	return nil
+}
+
+// view returns what the leader knows.
+func (z *zone) view() *state.State { return z.leads().Store().View() }
+
+func (z *zone) until(what string, is func(*state.State) bool) {
+	z.w.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(250 * time.Millisecond) {
+		if is(z.view()) {
+			return
+		}
+	}
+	require.Fail(z.w.t, "it never came", "zone %s: %s", z.name, what)
+}
+
+// root is the zone that most clients call.
+func (w *world) root() *zone { return w.zones[0] }
+
+func (w *world) zone(name string) *zone {
+	return w.zones[slices.IndexFunc(w.zones, func(z *zone) bool { return z.name == name })]
+}
+
+// client returns a client of one node of the zone.
+func (z *zone) client(p *process) *client.Client {
+	c, err := client.New(client.Config{
+		Addr: "http://" + node.DefaultAddresses(p.host.Name()).API, Token: z.token,
+		HTTP: &http.Client{
+			Transport:     z.w.http,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	})
+	require.NoError(z.w.t, err)
+	return c
+}
