@@ -1,8 +1,8 @@
 package check
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -159,12 +159,14 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 		}, instead(is(command.KindBootDecide), func(c command.Command) command.Command {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
-		{"an instance id twice", RuleOnce, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i1")) },
+		{
+			"an instance id twice", RuleOnce, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i1")) },
 			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
 				h := c.(command.Hold)
 				h.Slots = nil
 				return h
-			})},
+			}),
+		},
 		{"a plan twice", RulePlan, func(w *world) {
 			a, b := holdOf(w, "k2", "r1", "h1", 1, "i2"), holdOf(w, "bad", "r1", "h1", 1, "i3")
 			a.Plan, b.Plan = "plan", "plan"
@@ -191,14 +193,16 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			b.Digest = []byte("d")
 			return b
 		})},
-		{"a hold lapses", RuleSaga, func(w *world) { w.add(holdOf(w, "k2", "r1", "h1", 1, "i2")) },
+		{
+			"a hold lapses", RuleSaga, func(w *world) { w.add(holdOf(w, "k2", "r1", "h1", 1, "i2")) },
 			func(s *state.State, i uint64, c command.Command) state.Result {
 				r := honest(s, i, c)
 				if h, ok := c.(command.Hold); ok && h.ID == "k2" {
 					honest(s, i, command.HoldDecide{ID: "k2", Decision: api.DecisionAbort})
 				}
 				return r
-			}},
+			},
+		},
 		{"a clock in apply", RuleTime, func(w *world) { w.add(w.hostPut("h1", 3)) }, func(s *state.State, i uint64, c command.Command) state.Result {
 			if p, ok := c.(command.HostsPut); ok && p.At > began+10 {
 				p.At += 60_000
@@ -216,12 +220,14 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			}
 			return r
 		}},
-		{"refused without a reason", RuleModel, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
+		{
+			"refused without a reason", RuleModel, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
 			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
 				h := c.(command.Hold)
 				h.Origin = "stranger"
 				return h
-			})},
+			}),
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -338,7 +344,7 @@ func (w *world) init() command.Init { return command.Init{Stamp: command.Stamp{A
 
 func BenchmarkLog(b *testing.B) {
 	for _, n := range []int{20_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			w := newWorld(5)
 			w.grow = true
 			for len(w.entries) < n {

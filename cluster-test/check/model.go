@@ -145,23 +145,23 @@ func (m *model) apply(c command.Command) *no {
 	return nil
 }
 
-// judged reports whether the model decides by itself if c is refused.
-func judged(c command.Command) bool {
-	switch c.(type) {
-	case command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse, command.FlavorPut,
-		command.FlavorDelete, command.LinkPut, command.LinkSet, command.LinkDelete:
-		return false
-	}
-	return true
+// adopted are the commands whose refusal hangs on tokens, names or limits that the
+// model does not keep.
+var adopted = []command.Kind{
+	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
+	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
 }
+
+// judged reports whether the model decides by itself if c is refused.
+func judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind()) }
 
 // adopt folds in an accepted command that the model does not judge.
 func (m *model) adopt(c command.Command) {
-	switch c := c.(type) {
-	case command.LinkPut:
-		m.links[c.Link.ID] = &link{role: c.Link.Role, next: c.Link.ChangesNext}
-	case command.LinkDelete:
-		delete(m.links, c.ID)
+	if put, ok := c.(command.LinkPut); ok {
+		m.links[put.Link.ID] = &link{role: put.Link.Role, next: put.Link.ChangesNext}
+	}
+	if del, ok := c.(command.LinkDelete); ok {
+		delete(m.links, del.ID)
 	}
 }
 

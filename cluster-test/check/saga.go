@@ -338,30 +338,38 @@ func (m *model) decide(h *hold, d api.Decision) {
 			delete(m.held, id)
 		}
 	}
-	if d == api.DecisionCommit {
+	switch {
+	case d == api.DecisionCommit:
+		m.makeAll(h)
+	case before == api.DecisionCommit:
+		m.endAll(h)
+	default:
 		for _, c := range h.slots {
-			m.make(c.consumer, &instance{hold: h, host: c.host})
+			m.end(c.consumer)
 		}
-		for _, p := range h.parts {
-			for _, id := range p.ids {
-				m.make(id, &instance{hold: h, link: p.link})
-			}
-		}
-		return
 	}
 	for _, p := range h.parts {
-		p.acked = false
+		p.acked = p.acked && d == api.DecisionCommit // of an abort every child must be told
 	}
-	if before == api.DecisionCommit {
-		for _, id := range h.ids() {
-			if i := m.madeBy(h, id); i != nil && i.live() {
-				m.set(id, api.StatusDeleting)
-			}
-		}
-		return
-	}
+}
+
+func (m *model) makeAll(h *hold) {
 	for _, c := range h.slots {
-		m.end(c.consumer)
+		m.make(c.consumer, &instance{hold: h, host: c.host})
+	}
+	for _, p := range h.parts {
+		for _, id := range p.ids {
+			m.make(id, &instance{hold: h, link: p.link})
+		}
+	}
+}
+
+// endAll asks for the end of all that h has made.
+func (m *model) endAll(h *hold) {
+	for _, id := range h.ids() {
+		if i := m.madeBy(h, id); i != nil && i.live() {
+			m.set(id, api.StatusDeleting)
+		}
 	}
 }
 

@@ -172,7 +172,7 @@ func (w *world) draw() command.Command {
 	case 16:
 		return command.InstanceDelete{Stamp: w.stamp(), ID: w.instance()}
 	case 17:
-		return w.report()
+		return w.reports()
 	case 18:
 		return w.changes()
 	}
@@ -280,7 +280,7 @@ func (w *world) status() api.Status {
 	return pick(w, api.StatusActive, api.StatusActive, api.StatusDeleted, api.StatusDeleted, api.StatusError, api.StatusShutoff, api.StatusBuild, "DANCING")
 }
 
-func (w *world) report() command.InstanceReport {
+func (w *world) reports() command.InstanceReport {
 	c := command.InstanceReport{Stamp: w.stamp(), Agent: pick[api.AgentID](w, "a1", "a1", "a1", "a2")}
 	h := w.hostID()
 	for _, i := range w.s.OnHost(h) {

@@ -1,0 +1,298 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// AckKind says what was asked for.
+type AckKind string
+
+// The kinds of acknowledgements.
+const (
+	AckBoot    AckKind = "boot"    // a reservation was recorded
+	AckRelease AckKind = "release" // a reservation is given back
+	AckDelete  AckKind = "delete"  // an instance ends
+	AckHost    AckKind = "host"    // a host was changed, and its generation told
+)
+
+// Ack is what one client was told of one call at the zone where it was made.
+type Ack struct {
+	Kind        AckKind
+	Zone        string
+	Outcome     Outcome
+	Code        api.Code // of a refusal
+	Project     api.ProjectID
+	Reservation api.ReservationID
+	Instance    api.InstanceID
+	Host        api.HostID
+	Generation  uint64 // that an update of a host told
+}
+
+// Final is what one healthy node shows when all has settled.
+type Final struct {
+	Zone, Node string
+	State      *state.State
+}
+
+// AckSummary counts what Acks looked at.
+type AckSummary struct {
+	Acks, OK, Refused, Unknown int
+	Boots, Whole, Gone         int // of boots: all, with an outcome that keeps instances, with none left
+}
+
+// Acks checks that what was acknowledged is in the final state of every node of
+// its zone and what was refused nowhere, that nothing is stuck, and that every
+// reservation is whole or gone, over all zones. A run must be shorter than the
+// time after which ended boots are pruned.
+func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
+	a := &audit{list: &list{}, zones: map[string][]Final{}, where: map[bootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
+	for _, f := range finals {
+		if len(a.zones[f.Zone]) == 0 {
+			a.order = append(a.order, f)
+		}
+		a.zones[f.Zone] = append(a.zones[f.Zone], f)
+	}
+	a.index()
+	for _, k := range acks {
+		a.ack(k)
+	}
+	a.ghosts(acks)
+	projects := map[api.ProjectID]bool{}
+	for _, k := range acks {
+		projects[k.Project] = true
+	}
+	for _, f := range a.order {
+		a.stuck(f)
+		for p := range projects {
+			a.sagas(f, p)
+		}
+		a.directory(f)
+	}
+	return a.sum, a.all
+}
+
+type audit struct {
+	*list
+	sum    AckSummary
+	zones  map[string][]Final // nodes by zone
+	order  []Final            // one node of each zone
+	where  map[bootID][]Final // zones with live instances of a reservation
+	owners map[api.InstanceID]*api.Instance
+}
+
+func (a *audit) say(rule Rule, zone, format string, args ...any) {
+	a.put(Violation{Rule: rule, Zone: zone, Text: fmt.Sprintf(format, args...)})
+}
+
+func instancesOf(s *state.State) []*api.Instance {
+	n := 0
+	for _, k := range s.CountByStatus() {
+		n += k
+	}
+	return s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: n + 1}})
+}
+
+// index notes where each live instance is, and that no two zones own it.
+func (a *audit) index() {
+	for _, f := range a.order {
+		for _, i := range instancesOf(f.State) {
+			id := bootID{i.Project, i.Reservation}
+			if !slices.Contains(a.where[id], f) {
+				a.where[id] = append(a.where[id], f)
+			}
+			if i.Host == "" {
+				continue
+			}
+			if o := a.owners[i.ID]; o != nil {
+				a.say(RuleOnce, f.Zone, "instance %s is on host %s, and on host %s of another zone", i.ID, i.Host, o.Host)
+			}
+			a.owners[i.ID] = i
+		}
+	}
+}
+
+// ack holds that what was acknowledged is on every node.
+func (a *audit) ack(k Ack) {
+	a.sum.Acks++
+	switch k.Outcome {
+	case OK:
+		a.sum.OK++
+	case Refused:
+		a.sum.Refused++
+		return
+	case Unknown:
+		a.sum.Unknown++
+		return
+	}
+	nodes := a.zones[k.Zone]
+	if len(nodes) == 0 {
+		a.say(RuleInput, k.Zone, "there is no final state to find an acknowledged %s in", k.Kind)
+	}
+	for _, f := range nodes {
+		if why := missing(k, f.State); why != "" {
+			a.say(RuleDurable, k.Zone, "node %s: %s", f.Node, why)
+		}
+	}
+}
+
+// missing says what of an acknowledged call is not in s, "" if all is.
+func missing(k Ack, s *state.State) string {
+	switch k.Kind {
+	case AckBoot, AckRelease:
+		b, ok := s.Boot(k.Project, k.Reservation)
+		if !ok {
+			return fmt.Sprintf("reservation %s of project %s is lost", k.Reservation, k.Project)
+		}
+		if k.Kind == AckRelease && !b.Ended {
+			return fmt.Sprintf("the release of reservation %s is lost", k.Reservation)
+		}
+	case AckDelete:
+		if i, ok := s.Instance(k.Instance); ok && i.Live() && i.Status != api.StatusDeleting {
+			return fmt.Sprintf("the delete of instance %s is lost: it is %s", k.Instance, i.Status)
+		}
+	case AckHost:
+		h, ok := s.Host(k.Host)
+		if !ok {
+			return fmt.Sprintf("host %s is lost", k.Host)
+		}
+		if h.Generation < k.Generation {
+			return fmt.Sprintf("host %s is at generation %d, and %d was acknowledged", k.Host, h.Generation, k.Generation)
+		}
+	}
+	return ""
+}
+
+// ghosts holds that a reservation for which every call was refused is nowhere. A
+// boot that found no capacity may be on record, as FAILED.
+func (a *audit) ghosts(acks []Ack) {
+	type place struct {
+		zone string
+		bootID
+	}
+	maybe, failed := map[place]bool{}, map[place]bool{}
+	for _, k := range acks {
+		at := place{k.Zone, bootID{k.Project, k.Reservation}}
+		if k.Kind == AckBoot && k.Outcome != Refused {
+			maybe[at] = true
+		}
+		if k.Kind == AckBoot && k.Code == api.CodeNoCapacity {
+			failed[at] = true
+		}
+	}
+	for _, k := range acks {
+		at := place{k.Zone, bootID{k.Project, k.Reservation}}
+		if k.Kind != AckBoot || k.Outcome != Refused || k.Reservation == "" || maybe[at] {
+			continue
+		}
+		maybe[at] = true // said once
+		for _, f := range a.zones[k.Zone] {
+			if b, ok := f.State.Boot(k.Project, k.Reservation); ok && (!failed[at] || !b.Final()) {
+				a.say(RuleGhost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
+			}
+		}
+		for _, f := range a.where[at.bootID] {
+			a.say(RuleGhost, f.Zone, "there are instances of reservation %s, which was refused in %s", k.Reservation, k.Zone)
+		}
+	}
+}
+
+// stuck lists what a zone has not finished.
+func (a *audit) stuck(f Final) {
+	for _, b := range f.State.UndecidedBoots() {
+		a.say(RuleProgress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
+	}
+	for _, h := range f.State.PreparedHolds() {
+		a.say(RuleProgress, f.Zone, "hold %s of a parent is not decided", h.ID)
+	}
+	for _, h := range f.State.UntoldHolds() {
+		a.say(RuleProgress, f.Zone, "hold %s is decided, and a child has not said that it knows", h.ID)
+	}
+	for _, i := range f.State.UnendedInstances() {
+		a.say(RuleProgress, f.Zone, "instance %s should end, and its zone does not know", i.ID)
+	}
+	for _, i := range instancesOf(f.State) {
+		if i.Status == api.StatusBuild || i.Status == api.StatusDeleting {
+			a.say(RuleProgress, f.Zone, "instance %s of reservation %s is still %s", i.ID, i.Reservation, i.Status)
+		}
+	}
+}
+
+// sagas holds that every boot of a project has come to an outcome, with at least
+// min_count instances decided, or with none.
+func (a *audit) sagas(f Final, p api.ProjectID) {
+	const page = 1000
+	for marker := ""; ; {
+		boots := f.State.BootsPage(p, state.Page{Marker: marker, Limit: page})
+		for _, b := range boots {
+			a.saga(f, b)
+			marker = string(b.Request.Reservation)
+		}
+		if len(boots) < page {
+			return
+		}
+	}
+}
+
+func (a *audit) saga(f Final, b *state.Boot) {
+	a.sum.Boots++
+	r, c := b.Request.Reservation, b.Counts
+	decided := c.Live() + c.Deleted
+	switch {
+	case !b.State().Outcome():
+		a.say(RuleProgress, f.Zone, "reservation %s is stuck at %s", r, b.State())
+	case b.Decision == api.DecisionCommit && decided < b.Min:
+		a.say(RuleSaga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)
+	case b.Decision == api.DecisionAbort && decided > 0:
+		a.say(RuleSaga, f.Zone, "reservation %s was aborted and has made %d instances", r, decided)
+	}
+	if !b.Final() {
+		a.sum.Whole++
+		return
+	}
+	a.sum.Gone++
+	for _, o := range a.where[bootID{b.Request.Project, r}] {
+		a.say(RuleSaga, o.Zone, "reservation %s is %s in %s, and instances of it are left here", r, b.State(), f.Zone)
+	}
+}
+
+// directory holds that what a zone says of instances elsewhere is so: some zone
+// owns each of them, and each that was made for a parent is known above.
+func (a *audit) directory(f Final) {
+	for _, i := range instancesOf(f.State) {
+		o := a.owners[i.ID]
+		switch {
+		case i.Link == "" || i.Status == api.StatusError:
+		case o == nil:
+			a.say(RuleSaga, f.Zone, "instance %s of reservation %s is %s here, and no zone owns it", i.ID, i.Reservation, i.Status)
+		case o.Status != i.Status:
+			a.say(RuleProgress, f.Zone, "instance %s is %s here, and %s where it is", i.ID, i.Status, o.Status)
+		}
+		if i.Origin != "" && !a.knownAbove(f, i) {
+			a.say(RuleSaga, f.Zone, "instance %s of reservation %s was made for a parent, and no other zone knows of it", i.ID, i.Reservation)
+		}
+	}
+}
+
+// knownAbove reports whether another zone has a live directory entry of i. Where
+// the parent is not among the zones, nobody can tell.
+func (a *audit) knownAbove(f Final, i *api.Instance) bool {
+	parent, ok := f.State.Link(i.Origin)
+	if !ok {
+		return false
+	}
+	there := false
+	for _, o := range a.order {
+		if o.State.Zone != parent.Zone {
+			continue
+		}
+		there = true
+		if e, known := o.State.Instance(i.ID); known && e.Live() && e.Link != "" {
+			return true
+		}
+	}
+	return !there
+}

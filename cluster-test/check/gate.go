@@ -1,0 +1,65 @@
+package check
+
+import "fmt"
+
+// Summary is what a whole run has checked.
+type Summary struct {
+	Logs     []LogSummary // one for each zone
+	History  HistorySummary
+	Journals JournalSummary
+	Acks     AckSummary
+	Faults   map[string]int // injected, by kind
+}
+
+// Floor is the least that a run must have checked to prove anything. A field that
+// is 0 asks for nothing. Kinds are faults that must each have been injected.
+type Floor struct {
+	Ops, OK          int      // of the history
+	Partitions       int      // searched for a linear order
+	Commands, Claims int      // of all logs
+	States           int      // of nodes that were compared with the replay
+	Started          int      // starts in journals
+	Boots            int      // with an outcome
+	Faults           int      // injected in all
+	Kinds            []string // of fault
+}
+
+// Gate returns a violation for each count that is below its floor, and for
+// searches that were not decided.
+func Gate(s Summary, f Floor) []Violation {
+	var commands, claims, states, faults int
+	for _, l := range s.Logs {
+		commands, claims, states = commands+l.Commands, claims+l.Claims, states+l.States
+	}
+	for _, n := range s.Faults {
+		faults += n
+	}
+	l := &list{}
+	for _, c := range []struct {
+		what       string
+		got, least int
+	}{
+		{"operations", s.History.Ops, f.Ops},
+		{"operations with an ok", s.History.OK, f.OK},
+		{"partitions of the history", s.History.Partitions, f.Partitions},
+		{"commands in logs", commands, f.Commands},
+		{"claims in logs", claims, f.Claims},
+		{"compared states", states, f.States},
+		{"starts in journals", s.Journals.Started, f.Started},
+		{"boots", s.Acks.Boots, f.Boots},
+		{"faults", faults, f.Faults},
+	} {
+		if c.got < c.least {
+			l.put(Violation{Rule: RuleTraffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
+		}
+	}
+	for _, k := range f.Kinds {
+		if s.Faults[k] == 0 {
+			l.put(Violation{Rule: RuleTraffic, Text: "the fault " + k + " was never injected"})
+		}
+	}
+	if n := s.History.Undecided; n > 0 {
+		l.put(Violation{Rule: RuleUndecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
+	}
+	return l.all
+}

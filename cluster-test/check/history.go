@@ -1,0 +1,208 @@
+package check
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"berth/api"
+)
+
+// Kind says what a client did.
+type Kind string
+
+// The kinds of operations.
+const (
+	HostSet     Kind = "host.set"     // enable or disable a host, with a generation or without
+	HostRead    Kind = "host.read"    // a linearizable read of a host
+	BootAsk     Kind = "boot.ask"     // ask for a boot, or repeat it
+	BootRead    Kind = "boot.read"    // a linearizable read of a reservation
+	BootRelease Kind = "boot.release" // give all of a reservation back
+)
+
+// Outcome says what a client knows of its call.
+type Outcome string
+
+// The outcomes.
+const (
+	OK      Outcome = "ok"
+	Refused Outcome = "refused" // for certain: nothing was changed
+	Unknown Outcome = "unknown" // no answer, or one that leaves it open
+)
+
+// Op is one call of one client. Times are nanoseconds of one monotonic clock.
+//
+// The public HTTP API has no linearizable reads: every GET is answered from the
+// node's own view, whatever the node. So HostRead and BootRead belong into a
+// history, with Local false, only if they come from Store.Linearizable (or
+// zone.Latest) in the same process. Over HTTP what is linearizable is written to
+// the log: a HostSet with a generation that no host has is refused and tells the
+// generation (its own message names it), and a repeat of BootAsk tells the
+// reservation id. A GET is recorded with Local true, Node, and as Index the
+// boot's own field "index": the header Berth-Index is read after the answer was
+// made and may be higher. Of a DELETE, and of any call with ?wait=, only the
+// outcome is evidence; the boot in the answer may be of another moment than its
+// index.
+//
+// A client that repeats calls by itself must not be used: after an attempt of
+// unknown outcome, the refusal of the next one proves nothing.
+type Op struct {
+	Client  int     `json:"client"`
+	Call    int64   `json:"call"`
+	Return  int64   `json:"return,omitempty"` // not used when the outcome is unknown
+	Kind    Kind    `json:"kind"`
+	Zone    string  `json:"zone"`
+	In      Input   `json:"in"`
+	Out     Output  `json:"out"`
+	Outcome Outcome `json:"outcome"`
+
+	Local bool   `json:"local,omitempty"` // a read of a node's own view
+	Node  string `json:"node,omitempty"`  // names one process: a node that was started again has another name
+	Index uint64 `json:"index,omitempty"` // of a local read: the log index of its view
+}
+
+// Input is what a client asked for. Host is for HostSet and HostRead, the others
+// name a boot by Project and Reservation (the caller's own), or Key, or both.
+type Input struct {
+	Host        api.HostID        `json:"host,omitempty"`
+	Generation  uint64            `json:"generation,omitempty"` // 0 for any
+	Enabled     bool              `json:"enabled,omitempty"`
+	Project     api.ProjectID     `json:"project,omitempty"`
+	Reservation api.ReservationID `json:"reservation,omitempty"`
+	Key         string            `json:"key,omitempty"`    // Idempotency-Key
+	Digest      string            `json:"digest,omitempty"` // what tells one request from another
+}
+
+// Output is what a client was told.
+type Output struct {
+	Code        api.Code          `json:"code,omitempty"`       // of a refusal
+	Generation  uint64            `json:"generation,omitempty"` // of a read, an update, or a stale_generation; 0: not told
+	Enabled     bool              `json:"enabled,omitempty"`
+	Used        api.Resources     `json:"used,omitempty"` // of a host read
+	Reservation api.ReservationID `json:"reservation,omitempty"`
+	State       api.BootState     `json:"state,omitempty"`
+}
+
+// OutcomeOf says what a client knows after err. Codes that may come from the way
+// there as well as from the zone leave the outcome open.
+func OutcomeOf(err error) Outcome {
+	switch api.CodeOf(err) {
+	case "":
+		return OK
+	case api.CodeInvalid, api.CodeUnauthenticated, api.CodeForbidden, api.CodeNotFound, api.CodeMethod, api.CodeConflict,
+		api.CodeStale, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused, api.CodeNoCapacity, api.CodeOverloaded:
+		return Refused
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeInternal:
+	}
+	return Unknown
+}
+
+// Recorder keeps what clients did, and writes each operation as one line of JSON
+// when it is over. It may be used from several goroutines.
+type Recorder struct {
+	now func() int64
+
+	mu   sync.Mutex // guards the fields below
+	to   *json.Encoder
+	ops  []Op
+	open map[*Pending]bool
+	err  error // of the first line that could not be written
+}
+
+// Pending is a call that has not returned.
+type Pending struct {
+	r  *Recorder
+	op Op
+}
+
+// NewRecorder returns a recorder that reads the time, in nanoseconds that never
+// fall, from now, and writes to w, which may be nil.
+func NewRecorder(now func() int64, w io.Writer) *Recorder {
+	r := &Recorder{now: now, open: map[*Pending]bool{}}
+	if w != nil {
+		r.to = json.NewEncoder(w)
+	}
+	return r
+}
+
+// Begin notes that a client makes a call now. Call, Return, Out and Outcome of op
+// are not used.
+func (r *Recorder) Begin(op Op) *Pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	op.Call, op.Return, op.Out, op.Outcome = r.now(), 0, Output{}, Unknown
+	p := &Pending{r, op}
+	r.open[p] = true
+	return p
+}
+
+// End notes that the call returned now. A second End changes nothing.
+func (p *Pending) End(outcome Outcome, out Output) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.op.Return, p.op.Out, p.op.Outcome = p.r.now(), out, outcome
+	p.r.over(p)
+}
+
+// EndLocal is End for a local read that was answered by node at a log index.
+func (p *Pending) EndLocal(outcome Outcome, out Output, node string, index uint64) {
+	p.r.mu.Lock()
+	p.op.Local, p.op.Node, p.op.Index = true, node, index
+	p.r.mu.Unlock()
+	p.End(outcome, out)
+}
+
+func (r *Recorder) over(p *Pending) {
+	if !r.open[p] {
+		return
+	}
+	delete(r.open, p)
+	r.ops = append(r.ops, p.op)
+	if r.to != nil && r.err == nil {
+		r.err = r.to.Encode(p.op)
+	}
+}
+
+// Close ends every open call with an unknown outcome and returns all operations
+// in order of their calls, and the error of the first line that could not be
+// written.
+func (r *Recorder) Close() ([]Op, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.open {
+		r.over(p)
+	}
+	ops := slices.Clone(r.ops)
+	sortOps(ops)
+	if r.err != nil {
+		return ops, fmt.Errorf("writing the history: %w", r.err)
+	}
+	return ops, nil
+}
+
+func sortOps(ops []Op) {
+	slices.SortStableFunc(ops, func(a, b Op) int { return int(min(1, max(-1, a.Call-b.Call))) })
+}
+
+// ReadOps reads the lines that a Recorder wrote, in order of their calls.
+func ReadOps(from io.Reader) ([]Op, error) {
+	d := json.NewDecoder(bufio.NewReader(from))
+	d.DisallowUnknownFields()
+	var ops []Op
+	for {
+		var op Op
+		err := d.Decode(&op)
+		if errors.Is(err, io.EOF) {
+			sortOps(ops)
+			return ops, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading operation %d of a history: %w", len(ops)+1, err)
+		}
+		ops = append(ops, op)
+	}
+}

@@ -1,0 +1,253 @@
+package check
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"berth/api"
+)
+
+// Line is one line of an agent's journal.
+type Line struct {
+	At       time.Time      `json:"at"`
+	Term     uint64         `json:"term"`
+	Event    string         `json:"event"`
+	Host     api.HostID     `json:"host"`
+	Instance api.InstanceID `json:"instance"`
+	Detail   string         `json:"detail"`
+}
+
+// The events that are read here.
+const (
+	lineTerm    = "term"
+	lineStart   = "start"
+	lineRunning = "running"
+	lineFailed  = "failed"
+	lineEnded   = "ended"
+	lineStop    = "stop"
+	lineGone    = "gone"
+	lineRefused = "refused"
+)
+
+// Journal is all that one agent wrote, in order, its older file before its newer.
+type Journal struct {
+	Zone, Agent string
+	Lines       []Line
+	Torn        int // lines that cannot be read
+}
+
+// ReadJournal adds the lines of one file to j. A line that is cut off with its
+// agent is counted in j.Torn.
+func (j *Journal) ReadJournal(from io.Reader) error {
+	r := bufio.NewReader(from)
+	for {
+		text, err := r.ReadBytes('\n')
+		if len(bytes.TrimSpace(text)) > 0 {
+			var l Line
+			if json.Unmarshal(text, &l) != nil || l.Event == "" {
+				j.Torn++
+			} else {
+				j.Lines = append(j.Lines, l)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the journal of %s: %w", j.Agent, err)
+		}
+	}
+}
+
+// JournalOptions says what else is known of a run.
+type JournalOptions struct {
+	// Active is where each instance should run when all has settled: what every
+	// owning zone shows as ACTIVE. nil: not known, and I7 is not checked.
+	Active map[api.InstanceID]api.HostID
+	// Processes counts what is there to be seen when all has settled. nil: nobody
+	// looked. An agent that is killed between a stop and its line leaves no line,
+	// so journals alone cannot say that nothing runs.
+	Processes map[api.InstanceID]int
+	// Restored says that a zone was restored from a backup: what it brought back
+	// may run again after it was gone.
+	Restored bool
+}
+
+// JournalSummary counts what Journals looked at.
+type JournalSummary struct {
+	Agents, Lines, Torn                          int
+	Started, Running, Failed, Gone, Terms, Stale int // lines by event; Stale: answers that were refused
+}
+
+// noteSlack is how much later than a higher term a line may be written that was
+// made before it: an agent reads its term, and then writes.
+const noteSlack = time.Second
+
+// run is what journals say of one instance.
+type run struct {
+	agent string
+	host  api.HostID
+	ran   int
+	asked bool // a start began, and how it ended is not known
+	over  bool // it ended, or nothing of it is left
+	gone  bool
+}
+
+// Journals checks that an instance id runs at most once over all hosts of all
+// zones, that what should run at the end does, once, and nothing else, and that
+// no agent goes back to a lower term. A start whose outcome is not known counts
+// as a run as soon as another host starts the same id.
+func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation) {
+	l := &list{}
+	sum := JournalSummary{Agents: len(journals)}
+	runs := map[api.InstanceID]*run{}
+	for _, e := range inTime(journals) {
+		sum.count(e.line.Event)
+		if e.line.Instance == "" {
+			continue
+		}
+		r := runs[e.line.Instance]
+		if r == nil {
+			r = &run{agent: e.agent, host: e.line.Host}
+			runs[e.line.Instance] = r
+		}
+		r.follow(l, e, o.Restored)
+	}
+	for _, j := range journals {
+		sum.Torn += j.Torn
+		terms(l, j)
+	}
+	if o.Active != nil {
+		ends(l, runs, o)
+	}
+	return sum, l.all
+}
+
+func (s *JournalSummary) count(event string) {
+	s.Lines++
+	switch event {
+	case lineStart:
+		s.Started++
+	case lineRunning:
+		s.Running++
+	case lineFailed:
+		s.Failed++
+	case lineGone:
+		s.Gone++
+	case lineTerm:
+		s.Terms++
+	case lineRefused:
+		s.Stale++
+	}
+}
+
+// event is one line and who wrote it.
+type event struct {
+	zone, agent string
+	line        Line
+}
+
+// inTime returns all lines by time; lines of one agent keep their order.
+func inTime(journals []Journal) []event {
+	var all []event
+	for _, j := range journals {
+		last := time.Time{}
+		for _, ln := range j.Lines {
+			if ln.At.Before(last) { // a clock that was set back must not turn the order round
+				ln.At = last
+			}
+			last = ln.At
+			all = append(all, event{j.Zone, j.Zone + "/" + j.Agent, ln})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return a.line.At.Compare(b.line.At) })
+	return all
+}
+
+// follow folds in one line of an instance.
+func (r *run) follow(l *list, e event, restored bool) {
+	once := func(format string, args ...any) {
+		l.put(Violation{Rule: RuleOnce, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
+	}
+	if restored && r.gone && e.line.Event == lineStart {
+		*r = run{agent: e.agent, host: e.line.Host}
+	}
+	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
+		if r.ran > 0 || r.asked {
+			once("is started on host %s by %s, and was on host %s by %s", e.line.Host, e.agent, r.host, r.agent)
+		}
+		r.host, r.agent = e.line.Host, e.agent
+	}
+	switch e.line.Event {
+	case lineStart:
+		if r.over && r.ran > 0 {
+			once("is started again on host %s after it had run", e.line.Host)
+		}
+		r.asked = true
+	case lineRunning:
+		if r.ran++; r.ran > 1 {
+			once("was started %d times", r.ran)
+		}
+		r.asked, r.over, r.gone = false, false, false
+	case lineFailed:
+		r.asked = false
+	case lineEnded:
+		r.ran, r.over = max(r.ran, 1), true
+	case lineGone:
+		if r.asked { // the start was not in vain
+			r.ran = max(r.ran, 1)
+		}
+		r.asked, r.over, r.gone = false, true, true
+	}
+}
+
+// terms holds that an agent's terms rise, and that what it does it does at the
+// highest one.
+func terms(l *list, j Journal) {
+	var high uint64
+	var since time.Time
+	for _, ln := range j.Lines {
+		late := ln.At.Sub(since) > noteSlack
+		if ln.Term < high && (late || ln.Event == lineTerm) {
+			l.put(Violation{Rule: RuleFence, Zone: j.Zone, Text: fmt.Sprintf("agent %s: %q of %s at term %d, after term %d",
+				j.Agent, ln.Event, ln.Instance, ln.Term, high)})
+			return
+		}
+		if ln.Term > high {
+			high, since = ln.Term, ln.At
+		}
+	}
+}
+
+// ends compares what should run at the end with what does.
+func ends(l *list, runs map[api.InstanceID]*run, o JournalOptions) {
+	bad := func(format string, args ...any) {
+		l.put(Violation{Rule: RuleExactly, Text: fmt.Sprintf(format, args...)})
+	}
+	for id, host := range o.Active {
+		switch r := runs[id]; {
+		case r == nil:
+			bad("instance %s is ACTIVE, and no agent ever started it", id)
+		case r.over:
+			bad("instance %s is ACTIVE, and its agent says that it ended", id)
+		case r.host != host:
+			bad("instance %s is ACTIVE on host %s, and was started on host %s", id, host, r.host)
+		case r.ran == 0 && !r.asked:
+			bad("instance %s is ACTIVE, and could not be started", id)
+		}
+		if n := o.Processes[id]; o.Processes != nil && n != 1 {
+			bad("instance %s is ACTIVE and runs %d times", id, n)
+		}
+	}
+	for id, n := range o.Processes {
+		if _, wanted := o.Active[id]; !wanted && n > 0 {
+			bad("instance %s runs %d times, and no zone says that it should", id, n)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package check
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// journal returns a journal of lines "event host instance", a second apart, at
+// term 1; "term 5" goes to another term.
+func journal(agent string, after time.Duration, lines ...string) Journal {
+	j := Journal{Zone: "z", Agent: agent}
+	at, term := time.Unix(1_700_000_000, 0).Add(after), uint64(1)
+	for _, text := range lines {
+		f := strings.Fields(text)
+		at = at.Add(time.Second)
+		l := Line{At: at, Term: term, Event: f[0]}
+		switch {
+		case f[0] == lineTerm:
+			term = uint64(f[1][0] - '0')
+			l.Term = term
+		case len(f) > 2:
+			l.Host, l.Instance = api.HostID(f[1]), api.InstanceID(f[2])
+		}
+		j.Lines = append(j.Lines, l)
+	}
+	return j
+}
+
+func TestJournals(t *testing.T) {
+	active := JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "h"}, Processes: map[api.InstanceID]int{"i": 1}}
+	none := JournalOptions{Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{"i": 1}}
+	cases := []struct {
+		name string
+		rule Rule // "" for none
+		of   []Journal
+		o    JournalOptions
+	}{
+		{"a whole life", "", []Journal{journal("a", 0, "term 2", "start h i", "running h i", "stop h i", "gone h i")}, JournalOptions{}},
+		{"it runs at the end", "", []Journal{journal("a", 0, "start h i", "running h i")}, active},
+		{"its agent was killed as it started", "", []Journal{journal("a", 0, "start h i")}, active},
+		{"its agent was killed before it started", "", []Journal{journal("a", 0, "start h i", "start h i", "running h i")}, active},
+		{"started twice", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "running h i")}, JournalOptions{}},
+		{"started on two hosts", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{}},
+		{"started by two agents", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{}},
+		{"perhaps started by two agents", RuleOnce, []Journal{journal("b", 9*time.Second, "start g i"), journal("a", 0, "start h i")}, JournalOptions{}},
+		{"failed here, started there", "", []Journal{journal("a", 0, "start h i", "failed h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{}},
+		{"started again after it ended", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, JournalOptions{}},
+		{"started again after it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, JournalOptions{}},
+		{"perhaps started again after it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "gone h i", "start h i")}, JournalOptions{}},
+		{"brought back by a backup", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, JournalOptions{Restored: true}},
+		{"twice in spite of a backup", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{Restored: true}},
+		{"active and never started", RuleExactly, []Journal{journal("a", 0, "start h j")}, active},
+		{"active and gone", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
+		{"active and ended", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "ended h i")}, active},
+		{"active elsewhere", RuleExactly, []Journal{journal("a", 0, "start g i", "running g i")}, active},
+		{"active and failed", RuleExactly, []Journal{journal("a", 0, "start h i", "failed h i")}, active},
+		{"active without a process", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{}}},
+		{"two processes", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{"i": 2}}},
+		{"a process that nobody wants", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, none},
+		{"a term that falls", RuleFence, []Journal{journal("a", 0, "term 5", "start h i", "term 4")}, JournalOptions{}},
+		{"work at a lower term", RuleFence, []Journal{{Agent: "a", Lines: []Line{
+			{At: time.Unix(1, 0), Term: 5, Event: lineTerm}, {At: time.Unix(9, 0), Term: 4, Event: lineStart, Host: "h", Instance: "i"},
+		}}}, JournalOptions{}},
+		{"a line that crossed a new term", "", []Journal{{Agent: "a", Lines: []Line{
+			{At: time.Unix(1, 0), Term: 5, Event: lineTerm}, {At: time.Unix(1, 1000), Term: 4, Event: lineStart, Host: "h", Instance: "i"},
+		}}}, JournalOptions{}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			sum, bad := Journals(c.of, c.o)
+			assert.Equal(t, len(c.of), sum.Agents)
+			if c.rule == "" {
+				require.Empty(t, bad)
+				return
+			}
+			require.NotEmpty(t, bad)
+			assert.Contains(t, rules(bad), c.rule, "%v", bad)
+		})
+	}
+}
+
+func TestReadJournal(t *testing.T) {
+	j := Journal{Zone: "z", Agent: "a"}
+	text := `{"at":"2026-11-20T10:00:00Z","term":3,"event":"term"}
+{"at":"2026-11-20T10:00:01Z","term":3,"event":"start","host":"h","insta
+{"at":"2026-11-20T10:00:02Z","term":3,"event":"start","host":"h","instance":"i"}
+
+{"at":"2026-11-20T10:00:03Z","term":3,"event":"running","host":"h","instance":"i","detail":"x"}
+{"at":"20`
+	require.NoError(t, j.ReadJournal(strings.NewReader(text)))
+	assert.Equal(t, 2, j.Torn)
+	assert.Len(t, j.Lines, 3)
+	sum, bad := Journals([]Journal{j}, JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "h"}})
+	assert.Empty(t, bad)
+	assert.Equal(t, JournalSummary{Agents: 1, Lines: 3, Torn: 2, Started: 1, Running: 1, Terms: 1}, sum)
+	require.ErrorContains(t, j.ReadJournal(iotest.ErrReader(errors.New("gone"))), "journal of a")
+}

@@ -1,0 +1,159 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// HistoryOptions says how to check a history.
+type HistoryOptions struct {
+	// Limit is how long all searches together may take; 0 means HistoryLimit.
+	Limit time.Duration
+	// Dir is an existing folder, where a drawing of each partition that is not
+	// linearizable is left; "" for none.
+	Dir string
+	// Quiet says that nobody but the clients of this history changed the hosts in
+	// it: no boots, no agents that come and go. Then generations may not jump.
+	Quiet bool
+}
+
+// HistoryLimit is the default of HistoryOptions.Limit.
+const HistoryLimit = 2 * time.Minute
+
+// HistorySummary counts what History looked at.
+type HistorySummary struct {
+	Ops, OK, Refused, Unknown int
+	Local                     int            // reads of a node's own view
+	Models                    map[string]int // operations by model
+	Partitions, Undecided     int
+}
+
+// History searches for a linear order of the operations that explains what every
+// client was told, one host, request and reservation at a time, and checks local
+// reads for what they can show. An operation of unknown outcome may have happened
+// at any time after its call, or never. A search that does not end within the
+// limit is a violation.
+func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
+	if o.Limit == 0 {
+		o.Limit = HistoryLimit
+	}
+	deadline := time.Now().Add(o.Limit)
+	l := &list{}
+	sum := HistorySummary{Models: map[string]int{}}
+	for _, op := range ops {
+		sum.count(l, op)
+	}
+	for _, m := range []linear{hostModel(o.Quiet), repeatModel(), sagaModel()} {
+		for _, p := range m.split(ops) {
+			sum.Models[m.name] += len(p.ops)
+			sum.Partitions++
+			sum.search(l, m, p, deadline, o.Dir)
+		}
+	}
+	localReads(l, ops)
+	return sum, l.all
+}
+
+// count counts one operation and refuses one that cannot be.
+func (s *HistorySummary) count(l *list, op Op) {
+	s.Ops++
+	switch op.Outcome {
+	case OK:
+		s.OK++
+	case Refused:
+		s.Refused++
+	case Unknown:
+		s.Unknown++
+	default:
+		l.add(RuleInput, 0, "an operation has the outcome %q", op.Outcome)
+	}
+	if op.Local {
+		s.Local++
+	}
+	if op.Outcome != Unknown && op.Return < op.Call {
+		l.add(RuleInput, 0, "client %d: %s returned %d ns before it was called", op.Client, op.Kind, op.Call-op.Return)
+	}
+}
+
+// linear is a model and the operations that belong to it.
+type linear struct {
+	name  string
+	key   func(Op) (string, bool) // the partition of an operation, and if it has one
+	model porcupine.Model
+}
+
+// portion is the operations on one thing.
+type portion struct {
+	key  string
+	zone string
+	ops  []porcupine.Operation
+}
+
+// split returns the operations that tell something, by partition, in order of key.
+func (m *linear) split(ops []Op) []portion {
+	byKey := map[string]*portion{}
+	var keys []string
+	for _, op := range ops {
+		key, mine := m.key(op)
+		read := op.Kind == HostRead || op.Kind == BootRead
+		if !mine || op.Local || op.Outcome == Unknown && read {
+			continue
+		}
+		key = op.Zone + " " + key
+		if byKey[key] == nil {
+			byKey[key] = &portion{key: key, zone: op.Zone}
+			keys = append(keys, key)
+		}
+		end := op.Return
+		if op.Outcome == Unknown {
+			end = math.MaxInt64
+		}
+		byKey[key].ops = append(byKey[key].ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: end})
+	}
+	slices.Sort(keys)
+	out := make([]portion, len(keys))
+	for i, k := range keys {
+		out[i] = *byKey[k]
+	}
+	return out
+}
+
+// search decides one partition.
+func (s *HistorySummary) search(l *list, m linear, p portion, deadline time.Time, dir string) {
+	left := time.Until(deadline)
+	if left <= 0 || l.full() {
+		s.Undecided++
+		l.put(Violation{Rule: RuleUndecided, Zone: p.zone, Text: "no time was left for " + m.name + " of " + p.key})
+		return
+	}
+	switch porcupine.CheckOperationsTimeout(m.model, p.ops, left) {
+	case porcupine.Ok:
+	case porcupine.Unknown:
+		s.Undecided++
+		l.put(Violation{Rule: RuleUndecided, Zone: p.zone, Text: fmt.Sprintf("%s of %s: %d operations were not decided in time", m.name, p.key, len(p.ops))})
+	case porcupine.Illegal:
+		text := fmt.Sprintf("%s of %s: no order explains its %d operations", m.name, p.key, len(p.ops))
+		rule := RuleRead
+		if m.name == repeats {
+			rule = RuleRepeat
+		}
+		if dir != "" {
+			text += draw(m, p, filepath.Join(dir, fmt.Sprintf("history-%03d.html", len(l.all))))
+		}
+		l.put(Violation{Rule: rule, Zone: p.zone, At: time.Duration(p.ops[0].Call), Text: text})
+	}
+}
+
+// draw leaves a drawing of a partition and says where, or why not.
+func draw(m linear, p portion, path string) string {
+	_, info := porcupine.CheckOperationsVerbose(m.model, p.ops, HistoryLimit)
+	if err := porcupine.VisualizePath(m.model, info, path); err != nil {
+		return "; it could not be drawn: " + err.Error()
+	}
+	return "; see " + path
+}
