@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,7 +27,7 @@ import (
 // what it says to other zones:
 //
 //	BERTH_CRASH_FILE=FILE        kill -9 itself when it reaches a point for the N-th time; FILE holds
-//	                             "POINT N" when the process starts and is removed when it ends so
+//	                             "POINT N" when the process starts, and is removed then
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
 //	BERTH_COMPACT=N              take a snapshot after N entries, and keep as many behind it
@@ -56,15 +57,18 @@ type bomb struct {
 	point crash.Point
 	left  int
 	hits  map[crash.Point]int
-	file  string
 }
 
 func newBomb() *bomb {
-	b := &bomb{hits: map[crash.Point]int{}, file: os.Getenv("BERTH_CRASH_FILE")}
-	if text, err := os.ReadFile(b.file); err == nil {
-		if _, err := fmt.Sscan(string(text), &b.point, &b.left); err != nil {
-			panic(fmt.Sprintf("berth: reading %s: %v", b.file, err))
-		}
+	b := &bomb{hits: map[crash.Point]int{}}
+	file := os.Getenv("BERTH_CRASH_FILE")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return b // none, or used up
+	}
+	_, err = fmt.Sscan(string(text), &b.point, &b.left)
+	if err = errors.Join(err, os.Remove(file)); err != nil {
+		panic(fmt.Sprintf("berth: reading %s: %v", file, err))
 	}
 	return b
 }
@@ -77,7 +81,6 @@ func (b *bomb) at(p crash.Point) {
 		return
 	}
 	if b.left--; b.left == 0 {
-		_ = os.Remove(b.file) // there may be none
 		fmt.Fprintf(os.Stderr, "berth: crash point %s\n", p)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // there is nobody to tell
 		select {}                                      // not one step more; the lock stays shut
