@@ -3,6 +3,7 @@ package raftstore
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"io"
 	"math"
@@ -97,7 +98,7 @@ func readBolt(from io.ReaderAt, size int64) (*boltFile, error) {
 
 // readingFile is for the errors of plain reads: what ends too early is damaged.
 func readingFile(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damagef("it is cut short")
 	}
 	return err
@@ -144,47 +145,52 @@ func (b *boltFile) walk(bucket string, f func(key, value []byte) error) error {
 // tree visits the leaves below ref. Their keys must rise, and the first one must
 // be the key under which the page is known, if it is known under one.
 func (b *boltFile) tree(ref boltBucketRef, want []byte, prev *[]byte, f func(flags uint32, key, value []byte) error) error {
-	page, err := ref.inline, error(nil)
-	if page == nil {
-		page, err = b.page(ref.page)
-	}
+	page, err := b.node(ref, want)
 	if err != nil {
 		return err
 	}
-	if len(page) < boltHeader {
-		return damagef("a small bucket is cut short")
-	}
-	flags, count := native.Uint16(page[8:]), int(native.Uint16(page[10:]))
-	leaf := flags == boltLeaf
-	if !leaf && (flags != boltBranch || ref.inline != nil || count == 0) {
-		return damagef("page %d is neither branch nor leaf", ref.page)
-	}
-	if leaf && count == 0 && want != nil {
-		return damagef("page %d is empty", ref.page)
-	}
+	count, leaf := int(native.Uint16(page[10:])), native.Uint16(page[8:]) == boltLeaf
 	for i := range count {
 		e, err := element(page, i, leaf)
-		if err != nil {
+		switch {
+		case err != nil:
 			return damagef("page %d: element %d is out of bounds", ref.page, i)
-		}
-		if i == 0 && want != nil && !bytes.Equal(e.key, want) {
+		case i == 0 && want != nil && !bytes.Equal(e.key, want):
 			return damagef("page %d begins with key %x instead of %x", ref.page, e.key, want)
-		}
-		if !leaf {
-			if err := b.tree(boltBucketRef{page: e.child}, e.key, prev, f); err != nil {
-				return err
-			}
-			continue
-		}
-		if *prev != nil && bytes.Compare(*prev, e.key) >= 0 {
+		case !leaf:
+			err = b.tree(boltBucketRef{page: e.child}, e.key, prev, f)
+		case *prev != nil && bytes.Compare(*prev, e.key) >= 0:
 			return damagef("page %d: key %x is behind %x", ref.page, e.key, *prev)
+		default:
+			*prev = e.key
+			err = f(e.flags, e.key, e.value)
 		}
-		*prev = e.key
-		if err := f(e.flags, e.key, e.value); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// node returns the bytes of a branch or a leaf.
+func (b *boltFile) node(ref boltBucketRef, want []byte) (page []byte, err error) {
+	if page = ref.inline; page == nil {
+		page, err = b.page(ref.page)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(page) < boltHeader {
+		return nil, damagef("a small bucket is cut short")
+	}
+	flags, count := native.Uint16(page[8:]), native.Uint16(page[10:])
+	switch {
+	case flags == boltLeaf && (count > 0 || want == nil): // only a whole bucket may be empty
+	case flags == boltBranch && count > 0 && ref.inline == nil:
+	default:
+		return nil, damagef("page %d is neither branch nor leaf", ref.page)
+	}
+	return page, nil
 }
 
 // page reads one page with all that overflows from it.

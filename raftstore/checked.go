@@ -218,11 +218,11 @@ func (c *checked) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore: entries are cut off at one end. The ledger
 // forgets them first; if a crash comes then, the next start deletes them.
-func (c *checked) DeleteRange(from, to uint64) error {
+func (c *checked) DeleteRange(low, high uint64) error {
 	c.guard.crash.At(crash.TruncateWriting)
 	err := c.guard.write("a deletion from the log", func() error {
 		b := c.ledger()
-		from, to := max(from, b.First), min(to, b.Last)
+		from, to := max(low, b.First), min(high, b.Last)
 		switch {
 		case from > to:
 			return nil // nothing of it is there

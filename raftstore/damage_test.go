@@ -225,20 +225,25 @@ func TestLossIsNoticed(t *testing.T) {
 		do   func(t *testing.T, dir string)
 	}{
 		"the last entry": {"is missing", func(t *testing.T, dir string) {
+			t.Helper()
 			c, err := contentOf(filepath.Join(dir, logFile))
 			require.NoError(t, err)
 			withLog(t, dir, func(u under) { require.NoError(t, u.DeleteRange(c.book.Last, c.book.Last)) })
 		}},
 		"an entry in the middle": {"is missing", func(t *testing.T, dir string) {
+			t.Helper()
 			withLog(t, dir, func(u under) { require.NoError(t, u.DeleteRange(120, 120)) })
 		}},
 		"all entries": {"is missing", func(t *testing.T, dir string) {
+			t.Helper()
 			withLog(t, dir, func(u under) { require.NoError(t, u.DeleteRange(0, ledgerIndex-1)) })
 		}},
 		"the ledger": {"its ledger is missing", func(t *testing.T, dir string) {
+			t.Helper()
 			withLog(t, dir, func(u under) { require.NoError(t, u.DeleteRange(ledgerIndex, ledgerIndex)) })
 		}},
 		"an old ledger": {"outside of", func(t *testing.T, dir string) {
+			t.Helper()
 			c, err := contentOf(filepath.Join(dir, logFile))
 			require.NoError(t, err)
 			c.book.Last--
@@ -247,6 +252,7 @@ func TestLossIsNoticed(t *testing.T) {
 			withLog(t, dir, func(u under) { require.NoError(t, u.StoreLog(page)) })
 		}},
 		"an entry at another place": {"checksum of the entry", func(t *testing.T, dir string) {
+			t.Helper()
 			withLog(t, dir, func(u under) {
 				var l raft.Log
 				require.NoError(t, u.GetLog(150, &l))
@@ -255,21 +261,26 @@ func TestLossIsNoticed(t *testing.T) {
 			})
 		}},
 		"the vote": {"checksum of its term and vote", func(t *testing.T, dir string) {
+			t.Helper()
 			withLog(t, dir, func(u under) { require.NoError(t, u.Set(votesKey, nil)) })
 		}},
 		"the snapshot": {"the snapshot up to index", func(t *testing.T, dir string) {
+			t.Helper()
 			require.NoError(t, os.Remove(onlySnapshot(t, dir)))
 		}},
 		"the folder of snapshots": {"the snapshot up to index", func(t *testing.T, dir string) {
+			t.Helper()
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, snapshotDir)))
 		}},
 		"a byte of the snapshot": {"its checksum does not match", func(t *testing.T, dir string) {
+			t.Helper()
 			b, err := os.ReadFile(onlySnapshot(t, dir))
 			require.NoError(t, err)
 			b[len(b)/2] ^= 1
 			require.NoError(t, os.WriteFile(onlySnapshot(t, dir), b, 0o600))
 		}},
 		"node.json": {nodeFile, func(t *testing.T, dir string) {
+			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, nodeFile), []byte(`{"format":2,`), 0o600))
 		}},
 	} {
@@ -308,27 +319,40 @@ func TestFilesOfAnotherNode(t *testing.T) {
 // TestFirstStartMayBeCutOff leaves off the first start after each of its steps.
 func TestFirstStartMayBeCutOff(t *testing.T) {
 	steps := map[string]func(t *testing.T, dir string){
-		"nothing": func(t *testing.T, dir string) { require.NoError(t, os.Remove(dir)) },
-		"folder":  func(*testing.T, string) {},
+		"nothing": func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(dir))
+		},
+		"folder": func(*testing.T, string) {},
 		"half a log": func(t *testing.T, dir string) {
+			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, logFile+tempSuffix), make([]byte, 5000), 0o600))
 		},
 		"log of its own name": func(t *testing.T, dir string) {
+			t.Helper()
 			b, err := openBolt(filepath.Join(dir, logFile+tempSuffix))
 			require.NoError(t, err)
 			require.NoError(t, b.Close())
 		},
 		"whole log, not renamed": func(t *testing.T, dir string) {
+			t.Helper()
 			path := filepath.Join(dir, logFile)
 			require.NoError(t, makeLog(path, "n1"))
 			require.NoError(t, os.Rename(path, path+tempSuffix))
 		},
-		"log": func(t *testing.T, dir string) { require.NoError(t, makeLog(filepath.Join(dir, logFile), "n1")) },
+		"log": func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, makeLog(filepath.Join(dir, logFile), "n1"))
+		},
 		"half a node.json": func(t *testing.T, dir string) {
+			t.Helper()
 			require.NoError(t, makeLog(filepath.Join(dir, logFile), "n1"))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, nodeFile+tempSuffix), []byte(`{"for`), 0o600))
 		},
-		"all but the snapshots": func(t *testing.T, dir string) { require.NoError(t, prepareDir(dir, "n1")) },
+		"all but the snapshots": func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, prepareDir(dir, "n1"))
+		},
 	}
 	for name, leave := range steps {
 		t.Run(name, func(t *testing.T) {

@@ -176,7 +176,7 @@ func makeLog(path string, node api.NodeID) error {
 		return err
 	}
 	err = formatChecked(b, votes{Node: node}, ledger{Node: node, First: 1})
-	if err := errors.Join(err, b.Sync(), b.Close()); err != nil {
+	if err = errors.Join(err, b.Sync(), b.Close()); err != nil {
 		return err
 	}
 	return renameDurably(temp, path)

@@ -36,8 +36,13 @@ func (f *faulty) before() error {
 func (f *faulty) StoreLogs(logs []*raft.Log) error {
 	return errors.Join(f.before(), f.under.StoreLogs(logs))
 }
-func (f *faulty) StoreLog(l *raft.Log) error  { return f.StoreLogs([]*raft.Log{l}) }
-func (f *faulty) Set(key, value []byte) error { return errors.Join(f.before(), f.under.Set(key, value)) }
+
+func (f *faulty) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
+
+func (f *faulty) Set(key, value []byte) error {
+	return errors.Join(f.before(), f.under.Set(key, value))
+}
+
 func (f *faulty) DeleteRange(from, to uint64) error {
 	return errors.Join(f.before(), f.under.DeleteRange(from, to))
 }
@@ -240,8 +245,7 @@ func TestHungDiskEndsTheProcess(t *testing.T) {
 			var hang atomic.Bool
 			release := make(chan struct{})
 			told := make(chan error, 1)
-			var nodes []*node
-			nodes = trio(t, newNetwork(), func(c *Config) {
+			nodes := trio(t, newNetwork(), func(c *Config) {
 				if (c.ID == "n1") != leads {
 					return
 				}
@@ -265,7 +269,7 @@ func TestHungDiskEndsTheProcess(t *testing.T) {
 			if leads {
 				limit = HungLeadingDefault
 			}
-			assert.ErrorContains(t, err, "has hung for "+limit.String())
+			require.ErrorContains(t, err, "has hung for "+limit.String())
 			assert.InDelta(t, limit, time.Since(begin), float64(100*time.Millisecond))
 			hang.Store(false)
 			close(release)
@@ -341,7 +345,7 @@ func TestCrashPointsOfTheDisk(t *testing.T) {
 				n.must(put(fmt.Sprint("k", i), "x"))
 			}
 			require.NoError(t, n.raft.Snapshot().Error())
-			n = n.restart().leads()
+			n.restart().leads()
 			mu.Lock()
 			defer mu.Unlock()
 			for _, p := range disk {

@@ -14,19 +14,23 @@ import (
 
 // Member is one node of the zone as Raft knows it.
 type Member struct {
-	ID     api.NodeID
-	Addr   string // host:port that the other nodes dial
-	Voter  bool
-	Leader bool // as far as this node knows
+	ID     api.NodeID `json:"id"`
+	Addr   string     `json:"addr"` // host:port that the other nodes dial
+	Voter  bool       `json:"voter"`
+	Leader bool       `json:"leader,omitempty"` // as far as this node knows
 }
 
 // Members returns the members in order of their ids, as this node knows them. The
 // newest change among them may not be committed yet.
 func (s *Store) Members() []Member {
 	leader, _ := s.Leader()
-	servers := s.raft.GetConfiguration().Configuration().Servers
-	members := make([]Member, 0, len(servers))
-	for _, m := range servers {
+	return membersOf(s.raft.GetConfiguration().Configuration(), leader)
+}
+
+// membersOf returns the members of a configuration in order of their ids.
+func membersOf(c raft.Configuration, leader api.NodeID) []Member {
+	members := make([]Member, 0, len(c.Servers))
+	for _, m := range c.Servers {
 		id := api.NodeID(m.ID)
 		members = append(members, Member{
 			ID: id, Addr: string(m.Address), Voter: m.Suffrage == raft.Voter, Leader: id == leader && leader != "",

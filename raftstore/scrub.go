@@ -53,7 +53,10 @@ func openLog(path string, node api.NodeID) (r *logReader, err error) {
 
 // lockShared waits a moment for another process that writes, and then gives up.
 func lockShared(f *os.File) error {
-	for end := time.Now().Add(lockTimeout); ; {
+	late, again := time.NewTimer(lockTimeout), time.NewTicker(lockRetry)
+	defer late.Stop()
+	defer again.Stop()
+	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 		if err == nil {
 			return nil
@@ -61,10 +64,11 @@ func lockShared(f *os.File) error {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
-		if time.Now().After(end) {
+		select {
+		case <-again.C:
+		case <-late.C:
 			return inUse(err)
 		}
-		time.Sleep(lockRetry)
 	}
 }
 
@@ -80,13 +84,12 @@ func (r *logReader) verify(node api.NodeID) error {
 	if r.bolt, err = readBolt(r.file, info.Size()); err != nil {
 		return err
 	}
-	if err := r.readVotes(node); err != nil {
+	if err = r.readVotes(node); err != nil {
 		return err
 	}
 	var found []uint64
 	var told bool
-	err = r.eachStored(func(index uint64, l *raft.Log) error {
-		var err error
+	err = r.eachStored(func(index uint64, l *raft.Log) (err error) {
 		if index == ledgerIndex {
 			told = true
 			r.book, err = readLedger(node, l)

@@ -40,6 +40,7 @@ func operatorCommand(e *env) *cobra.Command {
 			}),
 		},
 		noun("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
+		operatorLog(e),
 		noun("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		noun("keyring", "Look after the keys that seal plans", &cobra.Command{
 			Use:     "rotate",
