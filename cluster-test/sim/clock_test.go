@@ -32,16 +32,16 @@ const (
 
 // now reads the clock: a wall clock that may be wrong, and a monotonic reading.
 func (c *clock) now() time.Time {
-	real := time.Now()
-	wall := real.Add(time.Duration(c.ahead.Load()))
-	t := real
+	truth := time.Now()
+	wall := truth.Add(time.Duration(c.ahead.Load()))
+	t := truth
 	in := (*struct {
 		wall uint64
 		ext  int64
 		loc  *time.Location
 	})(unsafe.Pointer(&t)) // a Time with both readings cannot be made in another way
 	in.wall = hasMonotonic | uint64(wall.Unix()+unixTo1885)<<nsecBits | uint64(wall.Nanosecond())
-	in.ext = int64(real.Sub(c.base))
+	in.ext = int64(truth.Sub(c.base))
 	return t
 }
 
@@ -50,14 +50,14 @@ func (c *clock) jump(by time.Duration) { c.ahead.Add(int64(by)) }
 func TestClockJumpsAndMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
-		before, real := c.now(), time.Now()
-		assert.Equal(t, real.UnixNano(), before.UnixNano())
+		before, truth := c.now(), time.Now()
+		assert.Equal(t, truth.UnixNano(), before.UnixNano())
 		c.jump(time.Hour)
 		time.Sleep(time.Second)
 		after := c.now()
 		assert.Equal(t, time.Second, after.Sub(before))
-		assert.Equal(t, real.Add(time.Hour+time.Second).UnixMilli(), after.UnixMilli())
-		assert.Equal(t, real.Add(time.Hour+2*time.Second).UnixMilli(), after.Add(time.Second).UnixMilli())
+		assert.Equal(t, truth.Add(time.Hour+time.Second).UnixMilli(), after.UnixMilli())
+		assert.Equal(t, truth.Add(time.Hour+2*time.Second).UnixMilli(), after.Add(time.Second).UnixMilli())
 	})
 }
 

@@ -54,6 +54,7 @@ func TestEveryPoint(t *testing.T) {
 
 // pointStory ends a process the n-th time that a point is reached.
 func pointStory(t *testing.T, p crash.Point, n int) {
+	t.Helper()
 	w := newWorld(t, 1, line)
 	z := w.root()
 	if below[p] {
@@ -188,5 +189,8 @@ func (w *world) disk(p crash.Point, round int) {
 		})
 		w.settle()
 		_ = root.client(root.nodes[0]).Restore(ctx, bytes.NewReader(b.Bytes())) // whoever is ended loads it when it starts
+		time.Sleep(2 * pointRest)
+		w.settle()
+		w.check()
 	}
 }

@@ -82,8 +82,6 @@ type process struct {
 	clock *clock
 	bomb  *bomb
 
-	busy bool // a fault works on it; the schedule alone reads and writes this
-
 	mu   sync.Mutex // guards what follows
 	node *node.Node // nil while it is down
 	stop context.CancelFunc
@@ -172,15 +170,6 @@ func (p *process) reap() {
 	p.mu.Unlock()
 }
 
-// quit ends the process in good order.
-func (p *process) quit() {
-	p.mu.Lock()
-	stop := p.stop
-	p.mu.Unlock()
-	stop()
-	p.reap()
-}
-
 // crew is an agent and the hosts that it serves. The hosts live on when the agent
 // is killed.
 type crew struct {
@@ -192,8 +181,6 @@ type crew struct {
 	fake  *fake.Driver
 	books *books
 	hosts int
-
-	busy bool
 
 	mu   sync.Mutex // guards what follows
 	stop context.CancelFunc

@@ -84,6 +84,7 @@ func one(t *testing.T, seed uint64, sum *total) bool {
 
 // life is one federation from its beginning to its end.
 func life(t *testing.T, seed uint64, sum *total) {
+	t.Helper()
 	w := newWorld(t, seed, family)
 	t.Cleanup(func() { sum.add(&w.tally, time.Since(w.began)) })
 	for step := range steps {
@@ -91,7 +92,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
-		time.Sleep(time.Duration(w.dice.IntN(6000)) * time.Millisecond)
+		time.Sleep(time.Duration(w.dice.IntN(10_000)) * time.Millisecond)
 		w.glance()
 		w.holds()
 	}

@@ -52,7 +52,7 @@ var family = plot{"root", 3, 1, []plot{
 type world struct {
 	t     *testing.T
 	dir   string
-	ctx   context.Context // of all processes
+	ctx   context.Context //nolint:containedctx // of all processes; it ends with the world
 	log   *slog.Logger
 	net   *simnet.Network
 	dice  *rand.Rand
@@ -72,6 +72,7 @@ type world struct {
 type zone struct {
 	w      *world
 	name   string
+	id     api.ZoneID
 	number int
 	token  string
 	nodes  []*process
@@ -162,6 +163,7 @@ func (w *world) grow(p plot, parent *zone) {
 		z.addNode(i)
 	}
 	n := z.leads()
+	z.id = n.Store().View().Zone
 	_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
 		ID: "tiny", Name: "tiny", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1},
 	}})
