@@ -325,6 +325,39 @@ func TestNodesThatDiffer(t *testing.T) {
 	})
 }
 
+func TestSnapshotThatForgetsPlans(t *testing.T) {
+	w := story(t)
+	h := holdOf(w, "k2", "r1", "h1", 1, "i2")
+	h.Plan, h.Expires = "plan", w.now+1000
+	w.must(t, h)
+	_, clean := Log(w.log())
+	require.Empty(t, clean)
+	bad := tampered(w.log(), func(s *state.State, i uint64, c command.Command) state.Result {
+		if h, ok := c.(command.Hold); ok && h.ID == "again" { // as if it did not know the plan
+			h.Plan = ""
+			c = h
+		}
+		return s.Apply(i, c)
+	})
+	assert.Equal(t, []Rule{RulePlan}, rules(bad))
+}
+
+func TestRestoredStateThatDisagrees(t *testing.T) {
+	w := story(t)
+	w.must(t, holdOf(w, "bad", "r1", "h1", 1, "i2"))
+	calls := 0
+	bad := tampered(w.log(), func(s *state.State, i uint64, c command.Command) state.Result {
+		if h, ok := c.(command.Hold); ok && h.ID == "bad" {
+			if calls++; calls == 2 { // the restored one is asked second
+				h.Origin = "stranger"
+				c = h
+			}
+		}
+		return s.Apply(i, c)
+	})
+	assert.Equal(t, []Rule{RuleAgree}, rules(bad))
+}
+
 // TestForgottenAlive holds that what is pruned has ended.
 func TestForgottenAlive(t *testing.T) {
 	w := story(t)

@@ -21,8 +21,8 @@ type model struct {
 	holds     map[holdID]*hold
 	held      map[api.InstanceID]*hold // of undecided holds
 	instances map[api.InstanceID]*instance
-	claims    map[api.InstanceID]*claim // live ones
-	plans     map[api.PlanID]holdID     // never forgotten
+	claims    map[api.InstanceID]*claim  // live ones
+	plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
 
 	bumped map[api.HostID]bool     // moved on by this command
 	hit    map[api.InstanceID]bool // instances that this command changed
@@ -82,7 +82,7 @@ func newModel() *model {
 		hosts: map[api.HostID]*host{}, names: map[string]api.HostID{}, links: map[api.LinkID]*link{},
 		boots: map[bootID]*boot{}, keys: map[bootKey]bootID{}, holds: map[holdID]*hold{},
 		held: map[api.InstanceID]*hold{}, instances: map[api.InstanceID]*instance{},
-		claims: map[api.InstanceID]*claim{}, plans: map[api.PlanID]holdID{},
+		claims: map[api.InstanceID]*claim{}, plans: map[api.PlanID]api.Instant{},
 	}
 	m.forget()
 	return m

@@ -95,7 +95,9 @@ func (r *replay) entry(e known) bool {
 func (r *replay) command(index uint64, c command.Command) bool {
 	before, found := r.s.Now(), len(r.all)
 	result := r.apply(r.s, index, c)
-	r.apply(r.twin, index, c)
+	if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
+		r.add(RuleAgree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
+	}
 	not := r.m.apply(c)
 	switch {
 	case result.Err != nil:
@@ -267,6 +269,6 @@ func (r *replay) misplaced(index uint64, want *hold, got *state.Hold) {
 		}
 		return
 	}
-	r.add(RuleModel, index, "hold %s holds %d and refused %d, not %d and %d", want.id.id,
-		len(got.Held()), len(got.Refused), len(want.heldIDs()), want.refused)
+	r.add(RuleModel, index, "hold %s holds %v and refused %d, not %v and %d", want.id.id,
+		got.Held(), len(got.Refused), want.heldIDs(), want.refused)
 }

@@ -70,7 +70,7 @@ func (m *model) hold(c command.Hold) *no {
 	}
 	h := &hold{id: id, boot: b, plan: c.Plan, atOnce: c.Commit, decision: api.DecisionPending}
 	if c.Plan != "" {
-		m.plans[c.Plan] = id
+		m.plans[c.Plan] = c.Expires
 	}
 	for _, sl := range c.Slots {
 		m.place(h, &c, sl)

@@ -139,6 +139,22 @@ func (r *replay) reload(index uint64) bool {
 	}
 	r.twin = twin
 	r.sum.Reloads++
+	return r.remembers(index)
+}
+
+// remembers asks a state that comes from a snapshot for every plan that was taken
+// up and has not expired: each must be refused.
+func (r *replay) remembers(index uint64) bool {
+	for plan, expires := range r.m.plans {
+		if expires <= r.m.now {
+			continue
+		}
+		again := command.Hold{Stamp: command.Stamp{At: r.m.now}, ID: "again", Plan: plan, Expires: api.Forever}
+		if err := r.apply(r.twin, r.twin.Index(), again).Err; api.CodeOf(err) != api.CodePlanRefused {
+			r.add(RulePlan, index, "a state that comes from a snapshot does not know that plan %s was taken up", plan)
+			return false
+		}
+	}
 	return true
 }
 

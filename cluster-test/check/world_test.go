@@ -142,15 +142,18 @@ func (w *world) draw() command.Command {
 	case 0:
 		return w.hostPut(fmt.Sprint("h", w.roll(6)), int64(2+w.roll(9)))
 	case 1:
-		return command.HostsState{Stamp: w.stamp(), State: pick(w, api.HostUp, api.HostUp, api.HostDown), Hosts: []api.HostID{w.hostID(), w.hostID()}}
+		return command.HostsState{Stamp: w.stamp(), State: pick(w, api.HostUp, api.HostUp, api.HostUp, api.HostDown), Hosts: []api.HostID{w.hostID(), w.hostID()}}
 	case 2:
-		on, h := w.roll(3) > 0, w.hostID()
+		on, h := w.roll(5) > 0, w.hostID()
 		c := command.HostSet{Stamp: w.stamp(), ID: h, Enabled: &on}
 		if got, ok := w.s.Host(h); ok && w.roll(2) == 0 {
 			c.Generation = got.Generation - uint64(w.roll(2))
 		}
 		return c
 	case 3:
+		if w.roll(4) > 0 {
+			return w.reports()
+		}
 		return command.HostDelete{Stamp: w.stamp(), ID: w.hostID()}
 	case 4, 5:
 		return w.create()
@@ -226,7 +229,7 @@ func (w *world) hold() command.Hold {
 	if w.roll(3) == 0 {
 		c.Plan = api.PlanID(fmt.Sprint("plan", w.roll(200)))
 		if _, sealed := w.expiry[c.Plan]; !sealed { // a plan has one
-			w.expiry[c.Plan] = w.now + api.Instant(w.roll(200))
+			w.expiry[c.Plan] = w.now + api.Instant(w.roll(2000))
 		}
 		c.Expires = w.expiry[c.Plan]
 	}
