@@ -47,9 +47,9 @@ func Binary(tags ...string) (string, error) {
 		return path, nil
 	}
 	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "berth-lab-bin-")
+		dir, err := newDir()
 		if err != nil {
-			return "", fmt.Errorf("making room for binaries: %w", err)
+			return "", err
 		}
 		built.dir, built.paths = dir, map[string]string{}
 	}

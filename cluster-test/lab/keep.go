@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A world's folder is called after its process, so that what a killed one left
-// behind can be told from what another one uses.
+// Folders of worlds and of binaries are called after their process, so that what a
+// killed one left behind can be told from what another one uses.
 const (
 	dirPrefix = "berth-lab-"
 	keptName  = "KEPT" // a file in a folder that is to stay
 )
 
-// newDir makes the folder of a world.
+// newDir makes a folder of this process.
 func newDir() (string, error) {
 	if err := sweep(); err != nil {
 		return "", fmt.Errorf("clearing what earlier runs left: %w", err)

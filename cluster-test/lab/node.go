@@ -185,11 +185,14 @@ func (n *NodeProc) Ready() {
 	Within(n.Zone.T, StartTimeout, n.Name+" is ready", n.AskReady)
 }
 
-// ask calls the node's admin listener and returns the body of its answer.
+// ask calls the node's admin listener and returns the body of its answer. A node
+// whose disk hangs takes calls and never answers, even when it should have ended.
 func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error) {
 	if n.At.Admin == "" {
 		return nil, fmt.Errorf("%s was never started", n.Name)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+n.At.Admin+path, nil)
 	if err != nil {
 		return nil, err
