@@ -1,0 +1,111 @@
+package raftstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLogAgainstAModel does at random what Raft does with a log, opens it again and
+// again, and compares it with a plain list. No good file may be refused.
+func TestLogAgainstAModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	dice := rand.New(rand.NewPCG(seed, 0))
+	path := filepath.Join(t.TempDir(), logFile)
+	require.NoError(t, makeLog(path, "n1"))
+	var model []raft.Log // the entries, ascending
+	next, snap, term := uint64(1), uint64(0), uint64(0)
+	for round := range 40 {
+		bolt, err := openBolt(path)
+		require.NoError(t, err)
+		c, err := openChecked(bolt, guardOf("n1"), snap, func() bool { return false })
+		require.NoError(t, err, "seed %d round %d", seed, round)
+		for range 1 + dice.IntN(25) {
+			switch n := uint64(len(model)); dice.IntN(8) {
+			case 0: // a snapshot, and the log is compacted
+				if n == 0 {
+					continue
+				}
+				snap = max(snap, model[dice.IntN(len(model))].Index)
+				require.NoError(t, c.kept(snap))
+				from, to := model[0].Index, model[0].Index+uint64(dice.IntN(int(n)))
+				if to > snap {
+					continue
+				}
+				require.NoError(t, c.DeleteRange(from, to))
+				model = model[to-from+1:]
+			case 1: // another leader's entries replace the tail
+				from := max(snap+1, next-min(next-1, uint64(dice.IntN(40))))
+				if n == 0 || from >= next || from < model[0].Index {
+					continue
+				}
+				require.NoError(t, c.DeleteRange(from, next-1))
+				model, next = model[:from-model[0].Index], from
+			case 2: // a snapshot from elsewhere overtakes the log
+				if dice.IntN(10) > 0 {
+					continue
+				}
+				snap = next + uint64(dice.IntN(100))
+				require.NoError(t, c.kept(snap))
+				if n > 0 {
+					require.NoError(t, c.DeleteRange(model[0].Index, next-1))
+				}
+				model, next = nil, snap+1
+			case 3:
+				term++
+				require.NoError(t, c.SetUint64([]byte("CurrentTerm"), term))
+			default:
+				var logs []*raft.Log
+				for range 1 + dice.IntN(64) {
+					l := raft.Log{Index: next, Term: term, AppendedAt: time.Unix(0, int64(next)).UTC(), Data: make([]byte, dice.IntN(300))}
+					if dice.IntN(50) == 0 {
+						l.Data = make([]byte, dice.IntN(50_000))
+					}
+					logs = append(logs, &l)
+					model = append(model, l)
+					next++
+				}
+				require.NoError(t, c.StoreLogs(logs))
+			}
+		}
+		require.NoError(t, bolt.Close())
+		got, err := contentOf(path)
+		require.NoError(t, err, "seed %d round %d", seed, round)
+		require.Len(t, got.entries, len(model), "seed %d round %d", seed, round)
+		for i := range model {
+			require.Equal(t, fmt.Sprint(model[i]), fmt.Sprint(got.entries[i]), "seed %d round %d", seed, round)
+		}
+	}
+}
+
+// BenchmarkCheck measures what the checks add to one entry of a kilobyte: seal and
+// open it, and watch the write.
+func BenchmarkCheck(b *testing.B) {
+	l := logEntry(7, make([]byte, 1024))
+	g := guardOf("n1")
+	b.Run("seal", func(b *testing.B) {
+		for b.Loop() {
+			sealEntry(l)
+		}
+	})
+	b.Run("open", func(b *testing.B) {
+		sealed := sealEntry(l)
+		for b.Loop() {
+			if _, _, err := openEntry(7, sealed); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("watch", func(b *testing.B) {
+		for b.Loop() {
+			if err := g.write("nothing", func() error { return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
