@@ -127,8 +127,12 @@ func ID(kind, id string) []Canary {
 // a leak as well.
 const keyPieceBytes = 16
 
-// Key returns the canaries of a secret of at least keyPieceBytes bytes: its pieces.
+// Key returns the canaries of a secret: its pieces, or the whole if it is shorter
+// than one.
 func Key(kind string, secret []byte) []Canary {
+	if len(secret) < keyPieceBytes {
+		return []Canary{{Kind: kind, Bytes: secret}}
+	}
 	var out []Canary
 	for piece := range slices.Chunk(secret, keyPieceBytes) {
 		if len(piece) == keyPieceBytes {
@@ -227,7 +231,8 @@ func alone(kind string, ip netip.Addr) []Canary {
 
 // OfState returns the canaries of a zone's replicated state: its hosts, agents,
 // nodes and their inner addresses, and what its drivers said of instances that
-// failed. Keys and addresses that are not in the state are the caller's to add.
+// failed, unless that is too short to look for. Keys and addresses that are not
+// in the state are the caller's to add.
 func OfState(v *state.State) ([]Canary, error) {
 	var out []Canary
 	agents := map[string]bool{}

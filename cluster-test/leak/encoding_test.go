@@ -327,3 +327,16 @@ func TestPublicAddressesAreNoCanaries(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+// TestPiecesOfKeysAreFound looks for a part of a key, and refuses what is no key.
+func TestPiecesOfKeysAreFound(t *testing.T) {
+	key := noise(9, 3*keyPieceBytes+5)
+	s := scanner(t, Key("key", key)...)
+	scan(t, s, "..."+string(key[keyPieceBytes:2*keyPieceBytes])+"...")
+	assert.Equal(t, []Encoding{Raw}, forms(s))
+	assert.Len(t, Key("key", key[:keyPieceBytes-1]), 1)
+	_, err := NewScanner(Key("key", nil))
+	require.Error(t, err)
+	_, err = PrivateKey("key", key)
+	require.Error(t, err)
+}

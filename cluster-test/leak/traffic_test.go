@@ -198,6 +198,21 @@ func garbage(t *testing.T, up *caller) {
 	}
 }
 
+// headless makes calls to the gateway of a node that does not lead, first while
+// it can pass them on, and then when the leader and a majority have gone.
+func headless(t *testing.T, zone, parent *place) {
+	t.Helper()
+	follower, third := zone.joined(2), zone.joined(3)
+	up := follower.door(parent, api.ALPNHTTP)
+	errs(t, up)
+	zone.stop()
+	status, b := up.call(t, "DELETE", "/servers/none", nil) // while another is elected
+	require.Contains(t, []int{http.StatusNotFound, http.StatusServiceUnavailable}, status, string(b))
+	third.stop()
+	status, b = up.call(t, "GET", "/zones/holds/none/decision", nil)
+	require.GreaterOrEqual(t, status, 500, "nobody can lead: %s", b)
+}
+
 // TestNothingLeavesAZone runs three zones, one below the other, through all that
 // they do and refuse, and looks at every byte that left each of them.
 func TestNothingLeavesAZone(t *testing.T) {
@@ -216,6 +231,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 		status, _ = parent.door(child, api.ALPNHTTP).call(t, "POST", "/zones/select", request(1, "r"))
 		assert.Equal(t, http.StatusForbidden, status)
 	}
+	headless(t, edge, west)
 	secrets := map[*place][]Canary{}
 	for _, p := range []*place{root, west, edge} {
 		secrets[p] = p.canaries()

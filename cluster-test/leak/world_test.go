@@ -48,6 +48,7 @@ type place struct {
 	dir   string
 	token string
 	node  *node.Node
+	stop  func() // ends it
 	tap   *recorder
 }
 
@@ -73,20 +74,11 @@ func (w *world) zone(name string, parent *place, hosts int) *place {
 	w.t.Helper()
 	p := &place{w: w, name: name, dir: w.t.TempDir(), tap: &recorder{dir: w.t.TempDir()}}
 	token, err := node.Init(node.InitOptions{
-		Dir: p.dir, Name: name, Node: api.NodeID(name + "-canary-node"), Now: time.Now(),
-		Listen: node.Addresses{
-			Gateway: "127.0.0.1:0", API: "127.0.77.2:0", Node: "127.0.77.3:0", Agent: "127.0.77.4:0", Admin: "127.0.77.5:0",
-		},
+		Dir: p.dir, Name: name, Node: api.NodeID(name + "-canary-node"), Now: time.Now(), Listen: apart,
 	})
 	require.NoError(w.t, err)
 	p.token = token
-	p.node, err = node.Open(node.Options{
-		Dir: p.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: p.tap.tap,
-		Fatal: func(err error) { assert.NoError(w.t, err) },
-	})
-	require.NoError(w.t, err)
-	w.wg.Go(func() { assert.NoError(w.t, p.node.Run(w.ctx)) })
-	require.NoError(w.t, p.node.Ready(w.ctx))
+	p.run()
 	_, err = p.node.Zone().Propose(w.ctx, command.FlavorPut{Stamp: p.node.Zone().Stamp(), Flavor: api.Flavor{
 		ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 512},
 	}})
@@ -101,6 +93,42 @@ func (w *world) zone(name string, parent *place, hosts int) *place {
 		p.serve(hosts)
 	}
 	return p
+}
+
+// apart are listeners with an address each; the gateway's is the one that others see.
+var apart = node.Addresses{
+	Gateway: "127.0.0.1:0", API: "127.0.77.2:0", Node: "127.0.77.3:0", Agent: "127.0.77.4:0", Admin: "127.0.77.5:0",
+}
+
+// run runs the node of p's directory.
+func (p *place) run() {
+	w := p.w
+	w.t.Helper()
+	n, err := node.Open(node.Options{
+		Dir: p.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: p.tap.tap,
+		Fatal: func(err error) { assert.NoError(w.t, err) },
+	})
+	require.NoError(w.t, err)
+	ctx, stop := context.WithCancel(w.ctx)
+	done := make(chan struct{})
+	w.wg.Go(func() {
+		defer close(done)
+		assert.NoError(w.t, n.Run(ctx))
+	})
+	p.node, p.stop = n, func() { stop(); <-done }
+	require.NoError(w.t, n.Ready(w.ctx))
+}
+
+// joined adds a node to the zone and returns the zone as seen from there.
+func (p *place) joined(n int) *place {
+	t := p.w.t
+	t.Helper()
+	q := &place{w: p.w, name: p.name, dir: t.TempDir(), token: p.token, tap: p.tap}
+	token, err := p.node.JoinToken(t.Context(), api.JoinNode, fmt.Sprintf("%s-canary-node-%d", p.name, n), time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, node.JoinNode(t.Context(), node.JoinOptions{Dir: q.dir, Token: token, Listen: apart, Plain: true, Now: time.Now}))
+	q.run()
+	return q
 }
 
 // serve runs an agent with so many hosts, and waits until they are up.
