@@ -105,9 +105,12 @@ func busy(v *state.State) string {
 		what string
 		n    int
 	}{
-		{"undecided boots", len(v.UndecidedBoots())}, {"untold holds", len(v.UntoldHolds())},
-		{"undecided holds", len(v.PreparedHolds())}, {"unended instances", len(v.UnendedInstances())},
-		{"building", n[api.StatusBuild]}, {"deleting", n[api.StatusDeleting]},
+		{"undecided boots", len(v.UndecidedBoots())},
+		{"untold holds", len(v.UntoldHolds())},
+		{"undecided holds", len(v.PreparedHolds())},
+		{"unended instances", len(v.UnendedInstances())},
+		{"building", n[api.StatusBuild]},
+		{"deleting", n[api.StatusDeleting]},
 	} {
 		if left.n > 0 {
 			return fmt.Sprint(left.n, " ", left.what)

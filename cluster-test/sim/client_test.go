@@ -135,6 +135,7 @@ func (z *zone) run(res string, least, most int) api.Boot {
 			return b
 		}
 		require.NoError(z.w.t, ctx.Err(), "boot %s: %v %v", res, b.State, err)
+		time.Sleep(time.Second)
 	}
 }
 

@@ -194,3 +194,40 @@ func (w *world) disk(p crash.Point, round int) {
 		w.check()
 	}
 }
+
+// TestLeaderCutOffInARestore cuts a leader off from its zone while it loads a
+// backup. The others go on without it, and it must agree with them again.
+func TestLeaderCutOffInARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, line)
+		root := w.root()
+		root.run("before", 1, 3)
+		var b bytes.Buffer
+		root.insist("snapshot", func(ctx context.Context, c *client.Client) error {
+			b.Reset()
+			_, err := c.Snapshot(ctx, &b)
+			return err
+		})
+		s := &shot{left: 1}
+		for _, o := range root.nodes {
+			o.bomb.arm(crash.RestoreLoading, 1, func() {
+				s.hit(func() { w.net.Isolate(o.host.Name(), root.hostsOf()...) })
+			})
+		}
+		_ = root.client(root.nodes[0]).Restore(w.ctx, bytes.NewReader(b.Bytes())) // it cannot know
+		require.LessOrEqual(t, s.remains(), 0)
+		root.insist("flavor", func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: "meanwhile", VCPUs: 1, RAM: 64, Disk: 1})
+			if api.CodeOf(err) == api.CodeConflict {
+				return nil // an answer was lost
+			}
+			return err
+		})
+		w.heal()
+		w.settle()
+		w.check()
+		require.Equal(t, api.BootActive, root.run("after", 1, 3).State)
+		w.settle()
+		w.check()
+	})
+}

@@ -110,7 +110,7 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // take moves what has arrived to b, and reports whether that was anything: bytes
 // or the end. Needs the network's mu.
-func (p *pipe) take(b []byte) (n int, err error, ok bool) { //nolint:staticcheck // ok says whether the other two mean anything
+func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 	if p.path.cut {
 		return 0, nil, false
 	}
