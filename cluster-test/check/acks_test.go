@@ -77,6 +77,7 @@ func TestAcksOfAWholeBoot(t *testing.T) {
 		{Kind: AckBoot, Zone: "top", Outcome: Unknown, Project: "p", Reservation: "r8"},
 	}, f.finals())
 	require.Empty(t, bad)
+	assert.Equal(t, map[api.InstanceID]api.HostID{"i1": "h0", "i2": "h0"}, ActiveOf(f.finals()))
 	assert.Equal(t, AckSummary{Acks: 4, OK: 2, Refused: 1, Unknown: 1, Boots: 1, Whole: 1}, sum)
 }
 

@@ -44,9 +44,8 @@ const (
 // generation (its own message names it), and a repeat of BootAsk tells the
 // reservation id. A GET is recorded with Local true, Node, and as Index the
 // boot's own field "index": the header Berth-Index is read after the answer was
-// made and may be higher. Of a DELETE, and of any call with ?wait=, only the
-// outcome is evidence; the boot in the answer may be of another moment than its
-// index.
+// made and may be higher. Of a DELETE without ?wait= only the outcome is evidence:
+// the boot in its answer may be older than its index.
 //
 // A client that repeats calls by itself must not be used: after an attempt of
 // unknown outcome, the refusal of the next one proves nothing.

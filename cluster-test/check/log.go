@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 
+	"berth/api"
 	"berth/raftstore/command"
 )
 
-// Entry is one entry of a log as one node has it. Data are its bytes; a world
-// without bytes gives Commands instead.
+// Entry is one entry of a log as one node has it. Data are its bytes. Whoever has
+// no bytes gives Commands instead, and Sum if there is one.
 type Entry struct {
 	Index, Term uint64
-	Type        uint8 // as Raft numbers them; 0 is a command entry, all others change no state
+	Type        uint8  // as Raft numbers them; 0 is a command entry, all others change no state
+	Sum         uint32 // a checksum that the node keeps of the entry, 0 if it keeps none
 	Data        []byte
 	Commands    []command.Command
 }
@@ -37,11 +39,15 @@ type NodeState struct {
 
 // ZoneLog is the evidence that one zone has left. Together the nodes must have
 // every entry from the first one on: what was cut off by a snapshot has to be
-// read before.
+// read before. Where it was not, Base is the oldest snapshot that all later
+// entries are there for; what came before it is then not judged. A restore from a
+// backup begins a new ZoneLog.
 type ZoneLog struct {
-	Zone   string
-	Nodes  []NodeLog
-	States []NodeState
+	Zone     string
+	Nodes    []NodeLog
+	States   []NodeState
+	Base     NodeState       // optional; its Index is Raft's, of the last entry in it
+	Projects []api.ProjectID // with Base: whose boots may be in it
 }
 
 // LogSummary counts what Log looked at.
@@ -102,11 +108,17 @@ func Log(z ZoneLog) (LogSummary, []Violation) {
 // logWith lets a test replay with a state that errs.
 func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 	l := &list{zone: z.Zone}
-	entries := merge(l, z.Nodes)
+	entries := merge(l, z.Nodes, z.Base.Index)
 	if len(l.all) > 0 {
 		return LogSummary{Entries: len(entries)}, l.all
 	}
 	r := start(l)
+	if z.Base.Bytes != nil {
+		if err := r.from(&z); err != nil {
+			l.add(RuleInput, z.Base.Index, "%v", err)
+			return r.sum, l.all
+		}
+	}
 	r.run(entries, z.States)
 	return r.sum, l.all
 }
@@ -118,9 +130,9 @@ type known struct {
 	node string
 }
 
-// merge returns the entries of all nodes by index. Entries of one index must be
-// the same on every node, and none may be missing.
-func merge(l *list, nodes []NodeLog) []known {
+// merge returns the entries of all nodes by index, from the one after base on.
+// Entries of one index must be the same on every node, and none may be missing.
+func merge(l *list, nodes []NodeLog, base uint64) []known {
 	byIndex, last := map[uint64]known{}, uint64(0)
 	for _, n := range nodes {
 		for i, e := range n.Entries {
@@ -134,7 +146,7 @@ func merge(l *list, nodes []NodeLog) []known {
 		}
 	}
 	out := make([]known, 0, len(byIndex))
-	for i := uint64(1); i <= last; i++ {
+	for i := base + 1; i <= last; i++ {
 		e, ok := byIndex[i]
 		if !ok {
 			l.add(RuleInput, i, "no node has this entry")
@@ -157,7 +169,8 @@ func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
 		byIndex[e.Index] = known{e, raw, node}
 		return
 	}
-	if o.Term != e.Term || o.Type != e.Type || !bytes.Equal(o.raw, raw) {
+	sums := o.Sum != 0 && e.Sum != 0 && o.Sum != e.Sum
+	if o.Term != e.Term || o.Type != e.Type || sums || !bytes.Equal(o.raw, raw) {
 		l.add(RuleAgree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
 			o.node, o.Term, o.Type, len(o.raw), node, e.Term, e.Type, len(raw))
 	}

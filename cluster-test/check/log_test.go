@@ -39,6 +39,34 @@ func TestCleanLogs(t *testing.T) {
 	}
 }
 
+// TestFromASnapshot replays the second half of logs whose first half was cut off.
+func TestFromASnapshot(t *testing.T) {
+	claims := 0
+	for seed := range uint64(30) {
+		w := newWorld(seed)
+		w.grow = seed%2 == 0
+		for range 200 {
+			w.step()
+		}
+		z := ZoneLog{Zone: "z", Base: NodeState{Node: "n1", Index: uint64(len(w.entries)), Bytes: saved(w.s)}, Projects: []api.ProjectID{"p"}}
+		for range 200 {
+			w.step()
+		}
+		z.Nodes = []NodeLog{{Node: "n1", Committed: uint64(len(w.entries)), Entries: w.entries[z.Base.Index-5:]}}
+		z.States = []NodeState{{Node: "n1", Index: w.s.Index(), Bytes: saved(w.s)}}
+		sum, bad := Log(z)
+		require.Empty(t, bad, "seed %d", seed)
+		claims += sum.Claims
+
+		z.Nodes[0].Entries = z.Nodes[0].Entries[7:] // more is missing than the snapshot has
+		_, bad = Log(z)
+		require.Equal(t, []Rule{RuleInput}, rules(bad))
+	}
+	require.Greater(t, claims, 200)
+	_, bad := Log(ZoneLog{Zone: "z", Base: NodeState{Index: 1, Bytes: []byte("x")}})
+	require.Equal(t, []Rule{RuleInput}, rules(bad))
+}
+
 func TestCleanLogsOfAnyKind(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(rt, "seed"))
@@ -46,8 +74,17 @@ func TestCleanLogsOfAnyKind(t *testing.T) {
 		for range rapid.IntRange(0, 80).Draw(rt, "entries") {
 			w.step()
 		}
-		if _, bad := Log(w.log()); len(bad) > 0 {
+		base := NodeState{Index: uint64(len(w.entries)), Bytes: saved(w.s)}
+		for range rapid.IntRange(1, 80).Draw(rt, "more entries") {
+			w.step()
+		}
+		z := w.log()
+		if _, bad := Log(z); len(bad) > 0 {
 			rt.Fatalf("%v", bad)
+		}
+		z.Base, z.Projects = base, []api.ProjectID{"p"}
+		if _, bad := Log(z); len(bad) > 0 {
+			rt.Fatalf("from a snapshot at %d: %v", base.Index, bad)
 		}
 	})
 }
@@ -294,6 +331,14 @@ func TestNodesThatDiffer(t *testing.T) {
 	}{
 		{"other bytes", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, other}) }},
 		{"other term", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, early}) }},
+		{"other sum", RuleAgree, func(z *ZoneLog) {
+			summed := slices.Clone(w.entries)
+			summed[3].Sum = 7
+			z.Nodes[0].Entries = summed
+			again := slices.Clone(summed)
+			again[3].Sum = 8
+			z.Nodes = append(z.Nodes, NodeLog{"n2", last, again})
+		}},
 		{"other state", RuleAgree, func(z *ZoneLog) { z.States = []NodeState{{"n2", w.s.Index(), damaged}} }},
 		{"state of nowhere", RuleInput, func(z *ZoneLog) { z.States = []NodeState{{"n2", last + 5, damaged}} }},
 		{"missing entries", RuleInput, func(z *ZoneLog) { z.Nodes[0].Entries = w.entries[3:] }},

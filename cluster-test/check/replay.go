@@ -22,6 +22,7 @@ type replay struct {
 	m     *model
 	s     *state.State
 	twin  *state.State
+	based bool // it began with a snapshot
 	sum   LogSummary
 	apply func(*state.State, uint64, command.Command) state.Result
 	load  func([]byte) (*state.State, error)
@@ -98,6 +99,9 @@ func (r *replay) command(index uint64, c command.Command) bool {
 	if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
 		r.add(RuleAgree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
 	}
+	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
+		r.learn(c)
+	}
 	not := r.m.apply(c)
 	switch {
 	case result.Err != nil:
@@ -122,6 +126,19 @@ func (r *replay) command(index uint64, c command.Command) bool {
 		r.changed(index, c)
 	}
 	return len(r.all) == found
+}
+
+// learn takes the state's word that a plan was taken up before the snapshot, by a
+// hold that is pruned: snapshots do not show their plans.
+func (r *replay) learn(c command.Command) {
+	r.m.now = max(r.m.now, c.Time())
+	h, ok := c.(command.Hold)
+	if !ok || r.m.holds[holdID{h.Origin, h.ID}] != nil {
+		return
+	}
+	if _, not := r.m.mayHold(h); not == nil {
+		r.m.plans[h.Plan] = 0
+	}
 }
 
 // changed compares what the model says that a command has changed.

@@ -1,0 +1,120 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// from makes a replay go on from a snapshot: model and states begin with what is
+// in it. What led to it is taken on trust.
+func (r *replay) from(z *ZoneLog) error {
+	for _, s := range []**state.State{&r.s, &r.twin} {
+		loaded, err := state.Load(bytes.NewReader(z.Base.Bytes))
+		if err != nil {
+			return fmt.Errorf("loading the snapshot of %s: %w", z.Base.Node, err)
+		}
+		*s = loaded
+	}
+	r.m, r.based = modelOf(r.s, z.Projects), true
+	return nil
+}
+
+// modelOf returns the model of a state. Boots are found by their projects: those
+// that are given, and those of holds and of undecided boots.
+func modelOf(s *state.State, projects []api.ProjectID) *model {
+	m := newModel()
+	m.begun, m.now = s.Zone != "", s.Now()
+	for _, l := range s.Links() {
+		m.links[l.ID] = &link{role: l.Role, next: l.ChangesNext}
+	}
+	for _, raw := range s.AllHosts() {
+		h, _ := s.Host(raw.ID)
+		m.names[h.Name] = h.ID
+		m.hosts[h.ID] = &host{
+			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, pool: h.Pool,
+			up: h.State == api.HostUp, enabled: h.Enabled, generation: h.Generation,
+		}
+	}
+	for _, b := range s.UndecidedBoots() {
+		projects = append(projects, b.Request.Project)
+	}
+	for _, h := range s.Holds() {
+		projects = append(projects, h.Request.Project)
+	}
+	for _, p := range projects {
+		m.addBoots(s, p)
+	}
+	for _, h := range s.Holds() {
+		m.addHold(s, h)
+	}
+	for id, b := range m.boots {
+		record, _ := s.Boot(id.project, id.reservation)
+		for _, k := range record.Holds {
+			if h, ok := m.holds[holdID{"", k}]; ok {
+				h.boot, b.holds = b, append(b.holds, h)
+			} else {
+				b.faded = true
+			}
+		}
+	}
+	return m
+}
+
+func (m *model) addBoots(s *state.State, p api.ProjectID) {
+	const page = 1000
+	for marker := ""; ; {
+		boots := s.BootsPage(p, state.Page{Marker: marker, Limit: page})
+		for _, b := range boots {
+			marker = string(b.Request.Reservation)
+			id := bootID{p, b.Request.Reservation}
+			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, decision: b.Decision, ended: b.Ended}
+			if b.Key != "" {
+				m.keys[bootKey{p, b.Key}] = id
+			}
+		}
+		if len(boots) < page {
+			return
+		}
+	}
+}
+
+// addHold adds a hold with its claims and instances. An instance is never
+// forgotten after its hold, so all of them are found here.
+func (m *model) addHold(s *state.State, from *state.Hold) {
+	h := &hold{
+		id: holdID{from.Origin, from.ID}, plan: from.Plan, refused: len(from.Refused), atOnce: from.Commit, decision: from.Decision,
+	}
+	m.holds[h.id] = h
+	if from.Plan != "" {
+		m.plans[from.Plan] = 0 // its expiry is not in the record
+	}
+	for _, sl := range from.Slots {
+		h.slots = append(h.slots, &claim{
+			consumer: sl.Instance.ID, host: sl.Host, amounts: from.Request.Groups[sl.Group].Resources,
+			start: from.Window.Start, end: from.Window.End, class: from.Request.Class,
+		})
+	}
+	for _, p := range from.Parts {
+		mp := &part{link: p.Link, answered: p.Answered, acked: p.Acked, committed: p.Committed}
+		for _, i := range p.Instances {
+			mp.ids = append(mp.ids, i.Spec.ID)
+		}
+		h.parts = append(h.parts, mp)
+	}
+	for _, id := range h.ids() {
+		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
+			m.instances[id] = &instance{hold: h, host: i.Host, link: i.Link, status: i.Status}
+		} else if h.decision == api.DecisionPending {
+			m.held[id] = h
+		}
+	}
+	for _, c := range h.slots {
+		if i := m.madeBy(h, c.consumer); h.decision == api.DecisionPending || i != nil && i.live() {
+			m.claims[c.consumer] = c
+			m.hosts[c.host].claims = append(m.hosts[c.host].claims, c)
+		}
+	}
+}
