@@ -129,7 +129,7 @@ func TestMembers(t *testing.T) {
 	rest := slices.DeleteFunc([]string{"node-1", "node-2", "node-3"}, func(id string) bool { return id == string(gone.ID) })
 	seeVoters(t, z, rest...)
 	require.True(t, gone.Running(), "it still runs, and must not disturb")
-	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *lab.NodeProc) bool { return n == gone })
+	z.Forget(gone)
 	z.Flavor("without", 1)
 	require.NoError(t, gone.Stop(lab.StartTimeout))
 	z.Join("node-4")
@@ -140,7 +140,7 @@ func TestMembers(t *testing.T) {
 	_, err := z.TryCLI(old, "operator", "remove", string(old.ID), "--yes")
 	require.NoError(t, err)
 	require.NoError(t, old.Stop(lab.StartTimeout))
-	z.Nodes = slices.DeleteFunc(z.Nodes, func(n *lab.NodeProc) bool { return n == old })
+	z.Forget(old)
 	z.Leader()
 	left := []string{string(z.Nodes[0].ID), string(z.Nodes[1].ID)}
 	slices.Sort(left)

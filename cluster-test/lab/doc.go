@@ -7,8 +7,9 @@
 // What kind of machines it has is a Kind: network namespaces with a disk each
 // where the test has the rights, loopback addresses with a proxy where it has not.
 //
-// A method that returns no error fails the test instead, and is for the test's own
-// goroutine. Every other method is safe for concurrent use.
+// A method that can fail and returns no error fails the test instead, and is for
+// the test's own goroutine. Every other method is safe for concurrent use, but for
+// those that make zones, nodes and agents.
 //
 // A machine is reached at one address. A node there listens at its ordinary ports,
 // all of them at that address: 7600 for the API, 7601 for the gateway, 7602 for

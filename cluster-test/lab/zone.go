@@ -25,15 +25,15 @@ const callTimeout = 5 * time.Second
 type Zone struct {
 	*World
 	Name   string
-	Token  string // of its admin
-	CACert []byte // PEM
-	Nodes  []*NodeProc
+	Token  string      // of its admin
+	CACert []byte      // PEM
+	Nodes  []*NodeProc // changed by Join and Forget alone; other goroutines ask Members
 	Agents []*AgentProc
 
 	caPath string
 	turn   atomic.Uint64 // which node Do asks first
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows, and changes of Nodes
 	clients map[clientKey]*client.Client
 }
 
@@ -52,7 +52,7 @@ func (w *World) Zone(name string, nodes int) *Zone {
 	z.CACert, err = os.ReadFile(filepath.Join(first.Dir, "ca.pem"))
 	require.NoError(w.T, err)
 	z.caPath = w.File(name+".ca.pem", string(z.CACert)) // also for when the node's disk is not there
-	z.Nodes = append(z.Nodes, first)
+	z.add(first)
 	first.Start()
 	first.Ready()
 	for len(z.Nodes) < nodes {
@@ -67,7 +67,7 @@ func (z *Zone) Join(id string) *NodeProc {
 	token := z.CLI("join-token", "create", "--kind", "node", "--name", id)
 	n := z.node(id)
 	n.join(token)
-	z.Nodes = append(z.Nodes, n)
+	z.add(n)
 	n.Ready()
 	Within(z.T, StartTimeout, id+" votes", func(ctx context.Context) error {
 		members, err := n.Client(z.Token).Members(ctx)
@@ -103,10 +103,31 @@ func (z *Zone) TryCLI(n *NodeProc, args ...string) (string, error) {
 		append(args, "--no-headers")...)
 }
 
-// Running returns the nodes that run.
+func (z *Zone) add(n *NodeProc) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.Nodes = append(slices.Clone(z.Nodes), n)
+}
+
+// Forget takes a node off the list: it was taken out of the zone.
+func (z *Zone) Forget(gone *NodeProc) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.Nodes = slices.DeleteFunc(slices.Clone(z.Nodes), func(n *NodeProc) bool { return n == gone })
+}
+
+// Members returns the nodes that were not taken out of the zone. It is safe for
+// concurrent use.
+func (z *Zone) Members() []*NodeProc {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return slices.Clone(z.Nodes)
+}
+
+// Running returns the nodes that run. It is safe for concurrent use.
 func (z *Zone) Running() []*NodeProc {
 	var out []*NodeProc
-	for _, n := range z.Nodes {
+	for _, n := range z.Members() {
 		if n.Running() {
 			out = append(out, n)
 		}
@@ -152,7 +173,7 @@ func (z *Zone) AskLeader(ctx context.Context, of ...*NodeProc) (*NodeProc, error
 		}
 		var led *NodeProc
 		for _, m := range members {
-			for _, at := range z.Nodes {
+			for _, at := range z.Members() {
 				if m.Leader && at.ID == m.ID {
 					led = at
 				}
