@@ -220,6 +220,7 @@ func withLog(t *testing.T, dir string, change func(u under)) {
 
 // TestLossIsNoticed takes things away so that bolt has nothing to complain about.
 func TestLossIsNoticed(t *testing.T) {
+	good := used(t)
 	for name, c := range map[string]struct {
 		says string
 		do   func(t *testing.T, dir string)
@@ -285,7 +286,8 @@ func TestLossIsNoticed(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := used(t)
+			dir := filepath.Join(t.TempDir(), "copy")
+			require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
 			c.do(t, dir)
 			checkRefused(t, dir, c.says)
 		})
