@@ -170,8 +170,9 @@ func apiNames(listen string, more []string) []string {
 // issueNode issues the three certificates of a node, by role.
 func issueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, role := range []identity.Role{identity.RoleNode, identity.RoleGateway} {
-		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: id}, pub, now, identity.LeafTTL)
+	// Other zones see the certificate of the gateway: it must not say which node it is.
+	for role, name := range map[identity.Role]string{identity.RoleNode: id, identity.RoleGateway: api.NewUUID()} {
+		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, identity.LeafTTL)
 		if err != nil {
 			return nil, err
 		}

@@ -182,7 +182,7 @@ func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(
 
 // listen opens the five listeners and keeps the ports that they got.
 func (n *Node) listen() error {
-	want := n.rec.Listen
+	want, before := n.rec.Listen, n.rec.Advertise
 	for _, l := range []struct {
 		name string
 		addr string
@@ -210,6 +210,9 @@ func (n *Node) listen() error {
 	}
 	if (n.opts.Plain || n.opts.Insecure) && !loopback(n.listeners.api.Addr()) {
 		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.close())
+	}
+	if n.rec.Advertise == before {
+		return nil // a full disk is no reason not to start
 	}
 	return n.rec.write(n.dir)
 }

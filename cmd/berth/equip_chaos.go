@@ -30,7 +30,7 @@ import (
 //	                             "POINT N" when the process starts, and is removed then
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
-//	BERTH_COMPACT=N              take a snapshot after N entries, and keep as many behind it
+//	BERTH_COMPACT=N:KEEP         take a snapshot after N entries, and keep KEEP entries behind it
 //	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
 
 // compactEvery is how often a node looks whether a snapshot is due.
@@ -40,8 +40,11 @@ const compactEvery = time.Second
 func equip(o *node.Options) {
 	b := newBomb()
 	o.Crash, o.Admin = b.at, b.serve
-	if n, err := strconv.ParseUint(os.Getenv("BERTH_COMPACT"), 10, 64); err == nil {
-		o.Compact = raftstore.Compaction{Threshold: n, Interval: compactEvery, Trailing: n}
+	if c := (raftstore.Compaction{Interval: compactEvery}); os.Getenv("BERTH_COMPACT") != "" {
+		if _, err := fmt.Sscanf(os.Getenv("BERTH_COMPACT"), "%d:%d", &c.Threshold, &c.Trailing); err != nil {
+			panic(fmt.Sprintf("berth: reading BERTH_COMPACT: %v", err))
+		}
+		o.Compact = c
 	}
 	if dir := os.Getenv("BERTH_TAP"); dir != "" {
 		o.Tap = (&recorder{dir: dir}).tap
@@ -140,7 +143,11 @@ type recorded struct {
 }
 
 func (r *recorded) Write(p []byte) (int, error) {
-	if _, err := r.file.Write(p); err != nil {
+	_, err := r.file.Write(p)
+	if errors.Is(err, os.ErrClosed) {
+		return 0, net.ErrClosed // nothing of it leaves
+	}
+	if err != nil {
 		panic(fmt.Sprintf("berth: recording what leaves the zone: %v", err))
 	}
 	return r.Conn.Write(p)
