@@ -11,9 +11,12 @@ import (
 )
 
 // Digest says of this zone what its neighbours may know: rounded totals over own
-// hosts and everything below, and how many instances of each flavor would fit.
-func (z *Zone) Digest() *api.Digest {
-	v := z.store.View()
+// hosts and everything below, and how many instances of each flavor would fit. It
+// is nil before the zone has a name.
+func (z *Zone) Digest() *api.Digest { return z.DigestOf(z.store.View()) }
+
+// DigestOf returns the digest that the zone had, or has, at v.
+func (z *Zone) DigestOf(v *state.State) *api.Digest {
 	if v.Zone == "" {
 		return nil
 	}

@@ -23,7 +23,7 @@ func (d *door) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
 		if !ok && !d.Leader() && d.mayBeNew(r) {
-			d.Forward.ServeHTTP(w, r)
+			d.pass(w, r)
 			return
 		}
 		if !ok {

@@ -138,7 +138,7 @@ func (d *door) boot(w http.ResponseWriter, r *http.Request) error {
 		wire.JSON(w, http.StatusAccepted, api.BootAccept{Reservation: b.Request.Reservation})
 		return nil
 	}
-	b, v, err := d.waitBoot(r.Context(), b.Request.Project, b.Request.Reservation, wait)
+	b, v, err := d.waitBoot(w, r, b.Request.Project, b.Request.Reservation, wait)
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,16 @@ type bootWaited struct {
 	bootBody
 }
 
-func (d *door) waitBoot(ctx context.Context, p api.ProjectID, id api.ReservationID, wait time.Duration) (*state.Boot, *state.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+// waitBoot returns a boot when it has come to an outcome or wait has passed, and
+// the view it was read from, which is that of the answer.
+func (d *door) waitBoot(
+	w http.ResponseWriter, r *http.Request, p api.ProjectID, id api.ReservationID, wait time.Duration,
+) (*state.Boot, *state.State, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	return d.Zone.WaitBoot(ctx, p, id)
+	b, v, err := d.Zone.WaitBoot(ctx, p, id)
+	answerAt(w, v)
+	return b, v, err
 }
 
 // bootBody is the JSON of one boot.
@@ -173,7 +179,7 @@ func (d *door) showBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, v, err := d.waitBoot(r.Context(), project, id, wait)
+	b, v, err := d.waitBoot(w, r, project, id, wait)
 	if err != nil {
 		return err
 	}
@@ -202,7 +208,7 @@ func (d *door) listBoots(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := d.Zone.View()
+	v := d.view(w)
 	out := struct {
 		Boots []api.Boot `json:"boots"`
 		Next  string     `json:"next_marker,omitempty"`
@@ -232,15 +238,12 @@ func (d *door) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.ReservationID(chi.URLParam(r, "id"))
-	res, err := d.Zone.Propose(r.Context(), command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id})
-	if err != nil {
+	if _, err = d.Zone.Propose(r.Context(), command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id}); err != nil {
 		return err
 	}
-	b, v := res.Boot, d.Zone.View()
-	if wait > 0 {
-		if b, v, err = d.waitBoot(r.Context(), project, id, wait); err != nil {
-			return err
-		}
+	b, v, err := d.waitBoot(w, r, project, id, wait)
+	if err != nil {
+		return err
 	}
 	wire.JSON(w, http.StatusAccepted, bootBody{bootView(v, b)})
 	return nil

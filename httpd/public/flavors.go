@@ -60,7 +60,7 @@ func (s flavorSpec) flavor() (api.Flavor, error) {
 }
 
 func (d *door) listFlavors(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.Zone.View().Flavors(), func(f *api.Flavor) string { return string(f.ID) })
+	page, next, err := pageOf(r, d.view(w).Flavors(), func(f *api.Flavor) string { return string(f.ID) })
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (d *door) showFlavor(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) error {
-	f, ok := d.Zone.View().Flavor(id)
+	f, ok := d.view(w).Flavor(id)
 	if !ok {
 		return api.Errorf(api.CodeNotFound, "no flavor %q", string(id))
 	}

@@ -25,7 +25,7 @@ func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	hosts, next := d.Zone.View().HostsPage(state.Page{Marker: marker, Limit: limit + 1}), ""
+	hosts, next := d.view(w).HostsPage(state.Page{Marker: marker, Limit: limit + 1}), ""
 	if len(hosts) > limit {
 		hosts, next = hosts[:limit], hosts[limit-1].Name
 	}
@@ -37,8 +37,8 @@ func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
 }
 
 // host finds a host by name or id.
-func (d *door) host(r *http.Request) (*state.Host, error) {
-	id, v := chi.URLParam(r, "id"), d.Zone.View()
+func host(v *state.State, r *http.Request) (*state.Host, error) {
+	id := chi.URLParam(r, "id")
 	if h, ok := v.HostByName(id); ok {
 		return h, nil
 	}
@@ -49,7 +49,7 @@ func (d *door) host(r *http.Request) (*state.Host, error) {
 }
 
 func (d *door) showHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := d.host(r)
+	h, err := host(d.view(w), r)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *door) updateHost(w http.ResponseWriter, r *http.Request) error {
 	if b.Host.Pool != nil && !b.Host.Pool.Valid() {
 		return api.Errorf(api.CodeInvalid, "pool must be %q, %q or %q", api.PoolOnDemand, api.PoolReservable, api.PoolShared)
 	}
-	h, err := d.host(r)
+	h, err := host(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d *door) updateHost(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) deleteHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := d.host(r)
+	h, err := host(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}

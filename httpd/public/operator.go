@@ -75,7 +75,7 @@ func (d *door) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) listTokens(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.Zone.View().Tokens(), func(t *api.Token) string { return string(t.ID) })
+	page, next, err := pageOf(r, d.view(w).Tokens(), func(t *api.Token) string { return string(t.ID) })
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ const (
 )
 
 func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
-	c := d.Zone.View().Config
+	c := d.view(w).Config
 	out := configJSON{
 		append([]api.CostWeight{}, c.Costs...), duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)), append([]string{}, c.Tags...),
 	}
@@ -252,7 +252,7 @@ type holdJSON struct {
 }
 
 func (d *door) listHolds(w http.ResponseWriter, _ *http.Request) error {
-	v := d.Zone.View()
+	v := d.view(w)
 	out := []holdJSON{}
 	for _, h := range v.PreparedHolds() {
 		name := ""

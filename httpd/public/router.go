@@ -7,17 +7,21 @@
 package public
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
 	"berth/httpd/wire"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -70,8 +74,9 @@ func New(c Config) http.Handler {
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		wire.Refuse(w, r, api.Errorf(api.CodeMethod, "%s is not a method of %s", r.Method, r.URL.Path))
+	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Allow", allowed(r, req.URL))
+		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
 	r.Get("/", d.root)
 	r.Post("/operator/join", d.lead(d.join))
@@ -80,6 +85,17 @@ func New(c Config) http.Handler {
 		d.routes(r)
 	})
 	return r
+}
+
+// allowed returns the methods that a path has, as the header Allow spells them.
+func allowed(routes chi.Routes, at *url.URL) string {
+	var out []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), m, cmp.Or(at.RawPath, at.Path)) {
+			out = append(out, m)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func (d *door) routes(r chi.Router) {
@@ -141,12 +157,22 @@ func (d *door) handle(h handler) http.HandlerFunc {
 func (d *door) lead(h handler) http.HandlerFunc {
 	local := d.handle(h)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if d.Leader() {
+		switch {
+		case !d.Leader():
+			d.pass(w, r)
+		case r.Method == http.MethodGet:
 			local(w, r)
-			return
+		default:
+			w.Header().Del(api.HeaderIndex)
+			local(&written{ResponseWriter: w, door: d}, r)
 		}
-		d.Forward.ServeHTTP(w, r)
 	}
+}
+
+// pass passes a request on to the leader, whose index stands in the answer.
+func (d *door) pass(w http.ResponseWriter, r *http.Request) {
+	w.Header().Del(api.HeaderIndex)
+	d.Forward.ServeHTTP(w, r)
 }
 
 // The kinds of read that a caller may ask for with ?read=.
@@ -167,13 +193,15 @@ func (d *door) fresh(next http.Handler) http.Handler {
 			d.refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", readLocal, readLinearizable))
 			return
 		case !d.Leader():
-			d.Forward.ServeHTTP(w, r)
+			d.pass(w, r)
 			return
 		default:
-			if _, err := d.Zone.Latest(r.Context()); err != nil {
+			v, err := d.Zone.Latest(r.Context())
+			if err != nil {
 				d.refuse(w, r, err)
 				return
 			}
+			answerAt(w, v)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -186,32 +214,48 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	wire.Refuse(w, r, err)
 }
 
-// index says at which log index this node answers: that of its view when the
-// answer begins, so that what the call has changed is below it.
+// index says of every answer at which log index it was read: at that of the view
+// when the call came, unless its handler names a later one.
 func (d *door) index(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&indexed{ResponseWriter: w, door: d}, r)
+		d.view(w)
+		next.ServeHTTP(w, r)
 	})
 }
 
-// indexed adds the index when the answer begins.
-type indexed struct {
+// view returns the view that a call is answered from. The answer says its index,
+// and must show nothing of any other view.
+func (d *door) view(w http.ResponseWriter) *state.State {
+	v := d.Zone.View()
+	answerAt(w, v)
+	return v
+}
+
+// answerAt says that a call is answered from v.
+func answerAt(w http.ResponseWriter, v *state.State) {
+	w.Header().Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+}
+
+// written is the answer to a write. Unless its handler names the view it answers
+// from, it says the index of the view when it begins, so that what the call has
+// changed is not above it: a node that passed the call on waits for that index.
+type written struct {
 	http.ResponseWriter
 	door  *door
 	begun bool
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *indexed) WriteHeader(status int) {
-	if !w.begun && w.Header().Get(api.HeaderIndex) == "" { // the leader's own stands in an answer that was passed on
-		w.Header().Set(api.HeaderIndex, strconv.FormatUint(w.door.Zone.View().Index(), 10))
+func (w *written) WriteHeader(status int) {
+	if !w.begun && w.Header().Get(api.HeaderIndex) == "" {
+		w.door.view(w)
 	}
 	w.begun = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (w *indexed) Write(b []byte) (int, error) {
+func (w *written) Write(b []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -219,9 +263,9 @@ func (w *indexed) Write(b []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *indexed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (d *door) root(w http.ResponseWriter, _ *http.Request) {
-	v := d.Zone.View()
+	v := d.view(w)
 	wire.JSON(w, http.StatusOK, map[string]any{"name": "berth", "version": d.Version, "zone": v.Name})
 }

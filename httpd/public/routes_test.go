@@ -198,6 +198,11 @@ func TestWhatIsNotARoute(t *testing.T) {
 		c.token = admin
 		w.refused(t, c, want, "")
 	}
+	for target, allow := range map[string]string{
+		"/hosts/host-1": "GET, PUT, DELETE", "/operator/config": "GET, PUT", "/": "GET", "/operator/join": "POST", "/zones/select": "GET, POST, PUT, DELETE",
+	} {
+		assert.Equal(t, allow, w.do(call{method: "PATCH", target: target, token: admin}).Header().Get("Allow"), target)
+	}
 }
 
 func TestATokenMayComeInAnotherHeader(t *testing.T) {

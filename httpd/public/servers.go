@@ -59,6 +59,7 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	b, v, err := d.Zone.WaitDecision(r.Context(), b, createWait)
+	answerAt(w, v)
 	if err != nil {
 		return err
 	}
@@ -91,11 +92,11 @@ func first(v *state.State, b *state.Boot) *api.Instance {
 }
 
 func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := d.serversPage(r)
+	v := d.view(w)
+	page, next, err := serversPage(v, r)
 	if err != nil {
 		return err
 	}
-	v := d.Zone.View()
 	out := make([]summary, len(page))
 	for n, i := range page {
 		out[n] = summary{i.ID, i.Name, i.Status, zoneName(v, i)}
@@ -104,11 +105,11 @@ func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) listServersDetail(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := d.serversPage(r)
+	v, c := d.view(w), caller(r)
+	page, next, err := serversPage(v, r)
 	if err != nil {
 		return err
 	}
-	v, c := d.Zone.View(), caller(r)
 	out := make([]server, len(page))
 	for n, i := range page {
 		out[n] = serverView(v, i, c)
@@ -146,7 +147,7 @@ func answerList[T any](w http.ResponseWriter, name string, items []T, next strin
 
 // serversPage returns one page of the caller's instances, and where the next
 // page starts.
-func (d *door) serversPage(r *http.Request) ([]*api.Instance, string, error) {
+func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, error) {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
 		return nil, "", err
@@ -166,7 +167,7 @@ func (d *door) serversPage(r *http.Request) ([]*api.Instance, string, error) {
 	query.Match = func(i *api.Instance) bool {
 		return visible(i, c) && strings.Contains(i.Name, name) && (status == "" || i.Status == status) && (res == "" || i.Reservation == res)
 	}
-	page := d.Zone.View().InstancesPage(query)
+	page := v.InstancesPage(query)
 	if len(page) <= limit {
 		return page, "", nil
 	}
@@ -182,17 +183,18 @@ func visible(i *api.Instance, c api.Caller) bool {
 
 // mine returns an instance that the caller may see. Somebody else's is not
 // found, exactly like one that never was.
-func (d *door) mine(r *http.Request) (*state.State, *api.Instance, error) {
-	v, c := d.Zone.View(), caller(r)
+func mine(v *state.State, r *http.Request) (*api.Instance, error) {
+	c := caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
 	if !ok || !i.Live() || !visible(i, c) {
-		return v, nil, api.Errorf(api.CodeNotFound, "no such server")
+		return nil, api.Errorf(api.CodeNotFound, "no such server")
 	}
-	return v, i, nil
+	return i, nil
 }
 
 func (d *door) showServer(w http.ResponseWriter, r *http.Request) error {
-	v, i, err := d.mine(r)
+	v := d.view(w)
+	i, err := mine(v, r)
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (d *door) showServer(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) deleteServer(w http.ResponseWriter, r *http.Request) error {
-	_, i, err := d.mine(r)
+	i, err := mine(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}

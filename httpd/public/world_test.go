@@ -184,11 +184,18 @@ func newWorld(tb testing.TB) *world {
 func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 	tb.Helper()
 	w := &world{store: memstore.New(), auth: &authority{}, now: now}
+	w.serve(w.store)
+	w.furnish(tb, id)
+	return w
+}
+
+// serve makes the API answer from a store.
+func (w *world) serve(store zone.Store) {
 	digests := gossip{"zone-east": time.Second, "zone-west": linkFresh + time.Second}
 	key := ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{
-		Store: w.store, Peers: lonely{}, Digests: digests, Keys: key, Now: func() time.Time { return w.now() }, Log: log,
+		Store: store, Peers: lonely{}, Digests: digests, Keys: key, Now: func() time.Time { return w.now() }, Log: log,
 	})
 	w.Handler = New(Config{
 		Zone: w.zone, Authority: w.auth, Tokens: tokens{}, Digests: digests, Log: log, Version: "v1",
@@ -199,8 +206,6 @@ func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 		}),
 		Now: func() time.Time { return w.now() },
 	})
-	w.furnish(tb, id)
-	return w
 }
 
 func (w *world) furnish(tb testing.TB, id api.ZoneID) {

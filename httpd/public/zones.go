@@ -78,7 +78,7 @@ func (d *door) zoneView(l *api.Link, c api.Caller) api.Link {
 }
 
 func (d *door) listZones(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.Zone.View().Links(), func(l *api.Link) string { return string(l.ID) })
+	page, next, err := pageOf(r, d.view(w).Links(), func(l *api.Link) string { return string(l.ID) })
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (d *door) answerZone(w http.ResponseWriter, r *http.Request, status int, l 
 }
 
 func (d *door) showZone(w http.ResponseWriter, r *http.Request) error {
-	l, err := link(d.Zone.View(), r)
+	l, err := link(d.view(w), r)
 	if err != nil {
 		return err
 	}
@@ -115,9 +115,9 @@ func (d *door) showZone(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *door) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
-	v := d.Zone.View()
+	v := d.view(w)
 	wire.JSON(w, http.StatusOK, map[string]any{
-		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.Digest()},
+		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.DigestOf(v)},
 	})
 	return nil
 }
