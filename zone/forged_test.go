@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/raftstore/command"
 )
 
 // forgedHolds is how many forged blobs TestForgedHoldsAreRefused tries.
@@ -200,8 +201,8 @@ func TestForgedHoldsAreRefused(t *testing.T) {
 	})
 }
 
-// late shows what is real: in time it is accepted, once; then it is not. That is
-// decided in the log, so an entry is made, and it takes nothing.
+// late shows what is real: in time it is accepted, once; then it is not, and
+// however often it is tried, no hold gets into the log.
 func (f *forging) late(before []byte) {
 	t, mid := f.w.t, f.mid
 	t.Helper()
@@ -212,8 +213,11 @@ func (f *forging) late(before []byte) {
 		return err
 	}
 	refused := func(h api.HoldRequest, why string) {
-		taken := mid.used()
-		assert.Equal(t, api.CodePlanRefused, api.CodeOf(hold(h)), why)
+		taken, logged := mid.used(), mid.log.count(command.KindHold)
+		err := hold(h)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err), why)
+		assert.Equal(t, api.PlanRefusedMessage, api.MessageOf(err), why)
+		assert.Equal(t, logged, mid.log.count(command.KindHold), why)
 		_, known := mid.view().Hold(f.up.ID, h.ID)
 		assert.False(t, known, why)
 		assert.Equal(t, taken, mid.used(), why)

@@ -3,11 +3,13 @@ package zone
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"berth/api"
 	"berth/buildplan"
 	"berth/internal/crash"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -35,7 +37,7 @@ func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	}
 	h, known := v.Hold(parent.ID, r.ID)
 	if !known {
-		if h, err = z.take(ctx, parent, r, layer); err != nil {
+		if h, err = z.take(ctx, v, parent, r, layer); err != nil {
 			return nil, err
 		}
 	} else if h.Plan != layer.Plan && h.Plan != "" {
@@ -50,9 +52,18 @@ func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	return &a, nil
 }
 
-// take logs a hold that is not known yet.
-func (z *Zone) take(ctx context.Context, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
+// take logs a hold that is not known yet. The log has the last word on its plan;
+// what this view can tell already is refused here, so that no parent makes the
+// log grow with one plan.
+func (z *Zone) take(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
 	c, err := holdCommand(z.stamp(), l, r)
+	switch {
+	case err != nil:
+	case v.PlanUsed(l.Plan):
+		err = errors.New("the plan was taken up before")
+	case l.Expires <= c.At && !mutant.On(mutant.BlobExpiryUnchecked):
+		err = fmt.Errorf("expired at %v", l.Expires)
+	}
 	if err != nil {
 		return nil, z.refusePlan(&r.Request, err)
 	}

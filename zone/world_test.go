@@ -319,6 +319,13 @@ func (l *log) when(disturb func(command.Kind, int) mishap) {
 	l.disturb = disturb
 }
 
+// count returns how often a kind of command was proposed.
+func (l *log) count(k command.Kind) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kinds[k]
+}
+
 func (l *log) latest() *state.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -258,6 +258,13 @@ func (s *State) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
 	return s.holds.Get(key(origin, id))
 }
 
+// PlanUsed reports whether a plan has been used up by a hold. It forgets plans
+// that have expired.
+func (s *State) PlanUsed(id api.PlanID) bool {
+	_, used := s.plans.Get(string(id))
+	return used
+}
+
 // HoldsFor returns the holds with an id, whoever asked for them: at most one of
 // this zone's own boots and one of a parent.
 func (s *State) HoldsFor(id api.HoldID) []*Hold {
