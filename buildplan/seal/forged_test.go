@@ -241,7 +241,7 @@ func (f *forger) try(next forgery, n int) (fault string) {
 		ctx, blob = next(f)
 		plaintext, err := f.ring.Open(ctx, blob)
 		e, ok := err.(*api.Error) //nolint:errorlint // the refusal itself, wrapped by nothing
-		if plaintext != nil || !ok || e.Code != api.CodePlanRefused || e.Msg != RefusedMessage || e.Op != "" {
+		if plaintext != nil || !ok || e.Code != api.CodePlanRefused || e.Msg != api.PlanRefusedMessage || e.Op != "" {
 			return fmt.Sprintf("not refused, or not as all others: %v for %+v, %x", err, ctx, blob[:min(len(blob), 200)])
 		}
 	}

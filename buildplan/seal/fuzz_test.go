@@ -44,7 +44,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		require.Nil(t, plaintext)
 		require.Equal(t, api.CodePlanRefused, api.CodeOf(err))
-		require.Equal(t, RefusedMessage, api.MessageOf(err))
+		require.Equal(t, api.PlanRefusedMessage, api.MessageOf(err))
 	})
 }
 

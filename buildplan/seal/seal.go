@@ -27,9 +27,6 @@ const (
 	headerBytes = commitAt + commitBytes
 )
 
-// RefusedMessage is the one sentence of every refusal.
-const RefusedMessage = "the plan cannot be used; select again"
-
 // Reason is why a blob was refused. It is for the audit log of the zone that
 // refuses, and must not reach the one who sent the blob.
 type Reason string
@@ -47,11 +44,11 @@ const (
 // Error returns the reason.
 func (r Reason) Error() string { return string(r) }
 
-// Refuse returns the refusal of a plan: code plan_refused and RefusedMessage,
+// Refuse returns the refusal of a plan: code plan_refused and its one sentence,
 // whatever the reason, which is kept in Err. Who opens a plan and then finds it
 // expired or used up refuses it through here too, so that no refusal differs.
 func Refuse(reason error) error {
-	return &api.Error{Code: api.CodePlanRefused, Msg: RefusedMessage, Err: reason}
+	return &api.Error{Code: api.CodePlanRefused, Msg: api.PlanRefusedMessage, Err: reason}
 }
 
 // Seal returns plaintext sealed under k for ctx, padded to one of Sizes. The salt

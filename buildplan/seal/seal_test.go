@@ -72,7 +72,7 @@ func TestEveryFlippedBitIsRefused(t *testing.T) {
 		blob[bit/8] ^= 1 << (bit % 8)
 		_, err := ring.Open(ctx, blob)
 		require.Equal(t, api.CodePlanRefused, api.CodeOf(err), "bit %d", bit)
-		require.Equal(t, RefusedMessage, api.MessageOf(err), "bit %d", bit)
+		require.Equal(t, api.PlanRefusedMessage, api.MessageOf(err), "bit %d", bit)
 		blob[bit/8] ^= 1 << (bit % 8)
 	}
 	_, err := ring.Open(ctx, blob)

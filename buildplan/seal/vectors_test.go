@@ -163,7 +163,7 @@ func assertRefused(tb testing.TB, reason Reason, r Keyring, ctx Context, blob []
 	plaintext, err := r.Open(ctx, blob)
 	require.Error(tb, err)
 	assert.Nil(tb, plaintext)
-	assert.Equal(tb, &api.Error{Code: api.CodePlanRefused, Msg: RefusedMessage, Err: reason}, err)
+	assert.Equal(tb, &api.Error{Code: api.CodePlanRefused, Msg: api.PlanRefusedMessage, Err: reason}, err)
 }
 
 func TestDerivedVectors(t *testing.T) {
