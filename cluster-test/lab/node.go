@@ -225,13 +225,13 @@ type clientKey struct {
 // own CA. It is shared, and lasts as long as the test.
 func (n *NodeProc) Client(token string) *client.Client {
 	n.Zone.T.Helper()
-	c, err := n.client(token)
+	c, err := n.TryClient(token)
 	require.NoError(n.Zone.T, err)
 	return c
 }
 
-// client is Client for any goroutine.
-func (n *NodeProc) client(token string) (*client.Client, error) {
+// TryClient is Client for any goroutine.
+func (n *NodeProc) TryClient(token string) (*client.Client, error) {
 	z := n.Zone
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -278,7 +278,7 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 		nodes := z.Running()
 		if len(nodes) > 0 {
 			n := nodes[z.turn.Load()%uint64(len(nodes))]
-			c, err := n.client(token)
+			c, err := n.TryClient(token)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,14 @@
+// Package chaos breaks federations of real processes in every way that is known
+// to happen, while clients use them, and judges what is left: nothing that was
+// acknowledged may be lost, no reservation may stay stuck or mixed, no zone may
+// have learnt another zone's hosts. It has tests and nothing else, and they need
+// the tag "chaos", because the processes they start are built to be broken.
+//
+//	go test -tags chaos ./cluster-test/chaos -v               # about eight minutes
+//	go test -tags chaos ./cluster-test/chaos -v -scale 8      # an hour
+//	go test -tags chaos ./cluster-test/chaos -v -run Power    # one campaign
+//	go test -tags chaos ./cluster-test/chaos -v -seed 7       # the same draws again
+//
+// A campaign that did too little fails like one that found something: see gates.
+// What each run did is printed at its end, and with -ledger FILE added to a table.
+package chaos

@@ -1,0 +1,306 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/cluster-test/lab"
+	"berth/internal/crash"
+)
+
+// Sizes of one round.
+const (
+	sagasPerRound = 10
+	sagaCount     = 14 // instances of each: more than there are hosts, so every zone takes part
+	pointsRoom    = 60 // in each zone: an instance more on a host outweighs the rounding of weights
+
+	repeatsMax  = 40 // further boots, while the point is not reached
+	repeatEvery = 250 * time.Millisecond
+	auditEvery  = 8 // rounds
+)
+
+// act is what clients do while a process is to end at a point.
+type act string
+
+const (
+	booting   act = "boot"
+	releasing act = "release"
+	deleting  act = "delete"
+	starting  act = "start" // the point is reached when the process is started
+)
+
+// will returns what a reservation comes to in the end.
+func (a act) will() func(api.BootState) bool {
+	if a == releasing || a == deleting {
+		return gone
+	}
+	return api.BootState.Outcome
+}
+
+// where says which process ends at which point, and what leads there.
+type where struct {
+	point crash.Point
+	zone  string
+	act   act
+}
+
+// rounds lists every point of a node that boots, releases and restarts reach. Two
+// more are reached when a parent is silent for long; those are for federations in
+// virtual time, where long costs nothing.
+func rounds() []where {
+	var out []where
+	add := func(a act, zone string, points ...crash.Point) {
+		for _, p := range points {
+			out = append(out, where{p, zone, a})
+		}
+	}
+	add(booting, "root", crash.BootLogging, crash.BootLogged, crash.SelectPlanning, crash.SelectPlanned, crash.HoldLogging, crash.HoldLogged,
+		crash.HoldAsking, crash.HoldAsked, crash.PartsLogging, crash.PartsLogged, crash.DecisionLogging, crash.DecisionLogged,
+		crash.DecisionTelling, crash.DecisionTold, crash.AckLogging, crash.AckLogged, crash.ReportLogging, crash.ReportLogged,
+		crash.FollowLogging, crash.FollowLogged, crash.LogWriting, crash.LogWritten,
+		crash.SnapshotWriting, crash.SnapshotWritten, crash.SnapshotKept, crash.TruncateWriting, crash.TruncateWritten)
+	add(booting, "west", crash.SelectSealed, crash.HoldLogging, crash.HoldLogged, crash.HoldAsking, crash.HoldAsked, crash.PartsLogged,
+		crash.HoldAnswering, crash.VerdictLogging, crash.VerdictLogged, crash.DecisionTelling, crash.DecisionTold, crash.LogWritten)
+	add(booting, "edge", crash.HoldLogged, crash.HoldAnswering, crash.VerdictLogging, crash.VerdictLogged, crash.ReportLogged)
+	add(releasing, "root", crash.ReleaseLogging, crash.ReleaseLogged, crash.DecisionTelling, crash.AckLogged)
+	add(releasing, "west", crash.VerdictLogged, crash.DecisionTelling)
+	add(deleting, "root", crash.DeleteLogging, crash.DeleteLogged, crash.EndTelling, crash.EndTold)
+	add(starting, "root", crash.VoteWriting, crash.VoteWritten, crash.RestoreLoading, crash.RestoreLoaded)
+	add(booting, "root", crash.AttemptAborting, crash.AttemptAborted)
+	return out
+}
+
+// TestNamedPoints ends a process at each point while a dozen boots are in flight,
+// lets it come back, and waits until each of them is whole or gone.
+func TestNamedPoints(t *testing.T) {
+	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
+	f.realAgent(t, pointsRoom/4)
+	files := map[string]string{}
+	for _, z := range f.zones() {
+		files[z.Name] = filepath.Join(f.Dir, z.Name+".point")
+		z.Nodes[0].Env = append(z.Nodes[0].Env, "BERTH_CRASH_FILE="+files[z.Name])
+		z.Nodes[0].Crash()
+	}
+	for _, z := range f.zones() {
+		z.Nodes[0].Start()
+		z.Nodes[0].Ready()
+	}
+	f.supervise()
+	f.Allow(func(e lab.Exit) bool { return strings.Contains(e.Last, "berth: crash point") })
+	p := &points{fleet: f, t: t, files: files}
+	for n := 0; sums.Sagas < scaled(500) || n < len(rounds()); n++ {
+		p.round(n, rounds()[n%len(rounds())])
+	}
+	p.clear()
+	f.Audit()
+	f.agree(t)
+}
+
+// points ends processes at points.
+type points struct {
+	*fleet
+	t     *testing.T
+	files map[string]string // where each zone's node reads its point at its start
+	live  []api.ReservationID
+}
+
+// round ends one process at one point.
+func (p *points) round(n int, at where) {
+	t := p.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	zone := p.zones()[map[string]int{"root": 0, "west": 1, "edge": 2}[at.zone]]
+	node := zone.Nodes[0]
+	var ids []api.ReservationID
+	for i := range sagasPerRound {
+		ids = append(ids, api.ReservationID(fmt.Sprintf("r%d-%d", n, i)))
+	}
+	if at.act == releasing || at.act == deleting {
+		p.bootAll(ctx, ids)
+	}
+	before := p.deaths(node.Name)
+	due := p.arm(ctx, at, node)
+	cut := p.act(ctx, at, ids, func() bool { return p.deaths(node.Name) > before })
+	for more := range repeatsMax {
+		if p.deaths(node.Name) >= before+due {
+			break
+		}
+		id := api.ReservationID(fmt.Sprintf("r%d-more-%d", n, more)) // not enough was written yet
+		require.NoError(t, p.boot(ctx, id, 1))
+		ids = append(ids, id)
+		lab.Pass(ctx, repeatEvery)
+	}
+	if got := p.deaths(node.Name); got != before+due {
+		hits, err := node.Points(ctx)
+		require.Equal(t, before+due, got, "round %d: %s of %s was not reached: %v, %v", n, at.point, at.zone, hits, err)
+	}
+	sums.cut(at.point, cut)
+	ends := p.settle(ctx, at, ids)
+	t.Logf("round %d: %s of %s ended at %s with %d in flight: %v", n, at.act, at.zone, at.point, cut, ends)
+	p.clear()
+	if n%auditEvery == 0 {
+		p.Audit()
+	}
+}
+
+// arm lets the process end at the point, at once or when it is started again, and
+// returns how many processes will have ended when that is done.
+func (p *points) arm(ctx context.Context, at where, node *lab.NodeProc) int {
+	p.t.Helper()
+	nth := 1 + p.dice.IntN(3)
+	switch at.point {
+	case crash.VoteWriting, crash.VoteWritten, crash.RestoreLoading, crash.RestoreLoaded:
+		require.NoError(p.t, os.WriteFile(p.files[at.zone], []byte(string(at.point)+" 1"), 0o600))
+		return 2
+	case crash.AttemptAborting, crash.AttemptAborted:
+		// The first process ends with attempts undecided; the next finds them.
+		require.NoError(p.t, os.WriteFile(p.files[at.zone], []byte(string(at.point)+" 1"), 0o600))
+		require.NoError(p.t, node.Arm(ctx, crash.PartsLogging, nth))
+		return 2
+	case crash.SnapshotWriting, crash.SnapshotWritten, crash.SnapshotKept, crash.TruncateWriting, crash.TruncateWritten,
+		crash.BootLogging, crash.BootLogged, crash.ReportLogging, crash.ReportLogged, crash.FollowLogging, crash.FollowLogged:
+		require.NoError(p.t, node.Arm(ctx, at.point, 1))
+	default:
+		require.NoError(p.t, node.Arm(ctx, at.point, nth))
+	}
+	return 1
+}
+
+// act does what leads to the point, for all reservations at once, and returns how
+// many were in flight when the process ended.
+func (p *points) act(ctx context.Context, at where, ids []api.ReservationID, dead func() bool) int {
+	p.t.Helper()
+	if at.act == starting {
+		p.root.Nodes[0].Crash()
+	}
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex // guards what follows
+		cut  int
+		errs []error
+	)
+	for _, id := range ids {
+		wg.Go(func() {
+			err := p.one(ctx, at.act, id)
+			if err == nil {
+				_, err = p.ends(ctx, id, at.act.will())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+			if dead() { // before this one had its outcome
+				cut++
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(p.t, errors.Join(errs...))
+	return cut
+}
+
+func (p *points) one(ctx context.Context, a act, id api.ReservationID) error {
+	switch a {
+	case booting, starting:
+		return p.boot(ctx, id, sagaCount)
+	case releasing:
+		return p.release(ctx, id)
+	case deleting:
+		return p.deleteAll(ctx, id)
+	}
+	return fmt.Errorf("nobody knows how to %s", a)
+}
+
+// deleteAll deletes the servers of a reservation one by one.
+func (p *points) deleteAll(ctx context.Context, id api.ReservationID) error {
+	var servers client.Page[client.Server]
+	err := p.root.Do(ctx, p.token, func(ctx context.Context, c *client.Client) error {
+		var err error
+		servers, err = c.Servers(ctx, client.ServerQuery{Reservation: id}, client.ListOptions{})
+		return err
+	})
+	for _, s := range servers.Items {
+		e := p.root.Do(ctx, p.token, func(ctx context.Context, c *client.Client) error { return c.DeleteServer(ctx, s.ID) })
+		if api.CodeOf(e) != api.CodeNotFound { // it was deleted, and the answer lost
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// bootAll boots all reservations and waits until they are active.
+func (p *points) bootAll(ctx context.Context, ids []api.ReservationID) {
+	p.t.Helper()
+	errs := make(chan error, len(ids))
+	for _, id := range ids {
+		go func() {
+			err := p.boot(ctx, id, sagaCount)
+			if err == nil {
+				_, err = p.ends(ctx, id, func(s api.BootState) bool { return s == api.BootActive })
+			}
+			errs <- err
+		}()
+	}
+	for range ids {
+		require.NoError(p.t, <-errs)
+	}
+}
+
+// settle waits until every reservation is whole or gone, and returns how many
+// ended how.
+func (p *points) settle(ctx context.Context, at where, ids []api.ReservationID) map[api.BootState]int {
+	p.t.Helper()
+	ends := map[api.BootState]int{}
+	for _, id := range ids {
+		b, err := p.ends(ctx, id, at.act.will())
+		require.NoError(p.t, err, "%s of %s", at.point, at.zone)
+		sums.operations(1)
+		ends[b.State]++
+		if at.act == booting || at.act == starting {
+			assert.NoError(p.t, whole(&b))
+			p.live = append(p.live, id)
+		}
+	}
+	return ends
+}
+
+// clear gives everything back.
+func (p *points) clear() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
+	defer cancel()
+	for _, id := range p.live {
+		require.NoError(p.t, p.release(ctx, id))
+	}
+	for _, id := range p.live {
+		_, err := p.ends(ctx, id, gone)
+		require.NoError(p.t, err)
+		sums.operations(1)
+	}
+	p.live = nil
+}
+
+// deaths counts the ends of a service's processes.
+func (p *points) deaths(service string) int {
+	n := 0
+	for _, e := range p.Exits() {
+		if e.Service == service {
+			n++
+		}
+	}
+	return n
+}

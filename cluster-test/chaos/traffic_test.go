@@ -1,0 +1,246 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/cluster-test/check"
+	"berth/cluster-test/lab"
+)
+
+// Sizes of the traffic.
+const (
+	clientsAtOnce = 12
+	selectorsMax  = 2   // clients that do nothing but select
+	selectCount   = 400 // instances of each select: many, so that much is said between zones
+	liveMax       = 3   // reservations that one client keeps
+	bootMax       = 4   // instances of one boot
+	callMax       = 8 * time.Second
+)
+
+// traffic is clients that use a federation, and the history of what they were told.
+type traffic struct {
+	f     *fleet
+	rec   *check.Recorder
+	hosts map[*lab.Zone][]api.Host
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	file *os.File
+
+	mu   sync.Mutex // guards what follows
+	acks []check.Ack
+	ids  []api.ReservationID // every one that was ever asked for
+	done int
+}
+
+// newTraffic starts clients. They go on until end.
+func newTraffic(ctx context.Context, f *fleet) (*traffic, error) {
+	file, err := os.Create(filepath.Join(f.Dir, "history.json"))
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	tr := &traffic{f: f, file: file, hosts: map[*lab.Zone][]api.Host{}}
+	tr.rec = check.NewRecorder(func() int64 { return int64(time.Since(began)) }, file)
+	for _, z := range f.zones() {
+		tr.hosts[z] = z.Hosts()
+	}
+	ctx, tr.stop = context.WithCancel(ctx)
+	for n := range clientsAtOnce {
+		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
+		tr.wg.Go(func() { c.run(ctx) })
+	}
+	for range selectorsMax {
+		tr.wg.Go(func() { tr.selects(ctx) })
+	}
+	return tr, nil
+}
+
+// end stops the clients and returns the history.
+func (tr *traffic) end() ([]check.Op, error) {
+	tr.stop()
+	tr.wg.Wait()
+	ops, err := tr.rec.Close()
+	if e := tr.file.Close(); err == nil {
+		err = e
+	}
+	return ops, err
+}
+
+// count returns how many operations have an answer.
+func (tr *traffic) count() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.done
+}
+
+func (tr *traffic) note(a check.Ack) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.acks = append(tr.acks, a)
+}
+
+// caller is one client.
+type caller struct {
+	tr   *traffic
+	n    int
+	dice *rand.Rand
+	next int
+	live []api.ReservationID
+	gens map[api.HostID]uint64
+}
+
+func (c *caller) run(ctx context.Context) {
+	c.gens = map[api.HostID]uint64{}
+	for ctx.Err() == nil {
+		switch r := c.dice.IntN(100); {
+		case r < 3 && len(c.live) < liveMax:
+			c.next++
+			id := api.ReservationID(fmt.Sprintf("c%d-%d", c.n, c.next))
+			c.live = append(c.live, id)
+			c.tr.mu.Lock()
+			c.tr.ids = append(c.tr.ids, id)
+			c.tr.mu.Unlock()
+			c.ask(ctx, id, 1+c.dice.IntN(bootMax))
+		case r < 6 && len(c.live) > 0:
+			c.ask(ctx, c.any(), 1+c.dice.IntN(bootMax)) // a repeat, or a conflict
+		case r < 8 && len(c.live) == liveMax:
+			id := c.live[0]
+			c.live = c.live[1:]
+			c.release(ctx, id)
+		case r < 20:
+			c.setHost(ctx)
+		case r < 60:
+			c.readHost(ctx)
+		case len(c.live) > 0:
+			c.readBoot(ctx, c.any())
+		}
+		c.tr.mu.Lock()
+		c.tr.done++
+		c.tr.mu.Unlock()
+	}
+}
+
+func (c *caller) any() api.ReservationID { return c.live[c.dice.IntN(len(c.live))] }
+
+// call makes one call at a zone, with repeats where the client makes them by itself.
+func (c *caller) call(ctx context.Context, z *lab.Zone, token string, f func(ctx context.Context, cl *client.Client) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callMax)
+	defer cancel()
+	return z.Do(ctx, token, f)
+}
+
+// ask boots, or asks again.
+func (c *caller) ask(ctx context.Context, id api.ReservationID, count int) {
+	p := c.tr.rec.Begin(check.Op{
+		Client: c.n, Kind: check.BootAsk, Zone: "root",
+		In: check.Input{Project: "web", Reservation: id, Digest: fmt.Sprint(count)},
+	})
+	var got api.ReservationID
+	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
+		var err error
+		got, err = cl.Boot(ctx, api.ServerCreate{
+			Name: string(id), FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: string(id),
+		}, string(id))
+		return err
+	})
+	out := check.OutcomeOf(err)
+	p.End(out, check.Output{Code: api.CodeOf(err), Reservation: got})
+	if out != check.Refused { // a conflict says nothing of the reservation itself
+		c.tr.note(check.Ack{Kind: check.AckBoot, Zone: "root", Outcome: out, Project: "web", Reservation: id})
+	}
+}
+
+func (c *caller) release(ctx context.Context, id api.ReservationID) {
+	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.BootRelease, Zone: "root", In: check.Input{Project: "web", Reservation: id}})
+	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
+		_, err := cl.Release(ctx, id, 0)
+		return err
+	})
+	out := check.OutcomeOf(err)
+	p.End(out, check.Output{Code: api.CodeOf(err)})
+	c.tr.note(check.Ack{Kind: check.AckRelease, Zone: "root", Outcome: out, Code: api.CodeOf(err), Project: "web", Reservation: id})
+}
+
+func (c *caller) readBoot(ctx context.Context, id api.ReservationID) {
+	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.BootRead, Zone: "root", In: check.Input{Project: "web", Reservation: id}})
+	var b api.Boot
+	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
+		var err error
+		b, err = cl.Linearizable().Reservation(ctx, id, 0)
+		return err
+	})
+	p.End(check.OutcomeOf(err), check.Output{Code: api.CodeOf(err), Reservation: b.Reservation, State: b.State})
+}
+
+// place returns a zone and a host of it.
+func (c *caller) place() (*lab.Zone, api.Host) {
+	zs := c.tr.f.zones()
+	z := zs[c.dice.IntN(len(zs))]
+	hs := c.tr.hosts[z]
+	return z, hs[c.dice.IntN(len(hs))]
+}
+
+func (c *caller) readHost(ctx context.Context) {
+	z, h := c.place()
+	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.HostRead, Zone: z.Name, In: check.Input{Host: h.ID}})
+	var got api.Host
+	err := c.call(ctx, z, z.Token, func(ctx context.Context, cl *client.Client) error {
+		var err error
+		got, err = cl.Linearizable().Host(ctx, string(h.ID))
+		return err
+	})
+	if err == nil {
+		c.gens[h.ID] = got.Generation
+	}
+	p.End(check.OutcomeOf(err), check.Output{Code: api.CodeOf(err), Generation: got.Generation, Enabled: got.Enabled, Used: got.Used})
+}
+
+// setHost enables or, now and then, disables a host that this client has read, if
+// nobody has changed it since. The call is made once: a second one might be refused
+// for what the first has done.
+func (c *caller) setHost(ctx context.Context) {
+	z, h := c.place()
+	gen, enabled := c.gens[h.ID], c.dice.IntN(4) > 0
+	if gen == 0 {
+		return
+	}
+	p := c.tr.rec.Begin(check.Op{
+		Client: c.n, Kind: check.HostSet, Zone: z.Name, In: check.Input{Host: h.ID, Generation: gen, Enabled: enabled},
+	})
+	var got api.Host
+	var err error
+	_ = c.call(ctx, z, z.Token, func(ctx context.Context, cl *client.Client) error {
+		got, err = cl.UpdateHost(ctx, string(h.ID), client.HostSpec{Enabled: &enabled, Generation: gen})
+		return nil // whatever came of it
+	})
+	out := check.OutcomeOf(err)
+	p.End(out, check.Output{Code: api.CodeOf(err), Generation: got.Generation, Enabled: got.Enabled})
+	delete(c.gens, h.ID)
+	if out == check.OK {
+		c.gens[h.ID] = got.Generation
+		c.tr.note(check.Ack{Kind: check.AckHost, Zone: z.Name, Outcome: out, Host: h.ID, Generation: got.Generation})
+	}
+}
+
+// selects asks for large plans, of which nothing comes but words between zones.
+func (tr *traffic) selects(ctx context.Context) {
+	count := selectCount
+	least := 1
+	for ctx.Err() == nil {
+		_ = tr.f.root.Do(ctx, tr.f.token, func(ctx context.Context, c *client.Client) error { // an estimate binds nobody
+			_, err := c.Select(ctx, api.ServerCreate{Name: "estimate", FlavorRef: "unit", MinCount: &least, MaxCount: &count})
+			return err
+		})
+	}
+}
