@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -58,8 +60,13 @@ func (n *Node) forward(door string) http.Handler {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			n.log.Info("the leader could not be reached", "error", err)
-			wire.Refuse(w, r, errNotLeader)
+			n.log.Info("a request could not be passed on to the leader", "error", err)
+			var op *net.OpError
+			if errors.As(err, &op) && op.Op == "dial" {
+				wire.Refuse(w, r, errNotLeader)
+				return
+			}
+			wire.Refuse(w, r, errLeaderLost)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,8 +80,50 @@ func (n *Node) forward(door string) http.Handler {
 			return
 		}
 		w.Header().Del(api.HeaderRequestID)
-		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), leaderKey{}, addr)))
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), leaderKey{}, addr))
+		defer cancel(nil)
+		defer n.onLeaderChange(func() { cancel(errLeaderLost) })()
+		if _, now := n.store.Leader(); now != addr { // it changed before anybody listened
+			wire.Refuse(w, r, errNotLeader)
+			return
+		}
+		proxy.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// watchLeader tells requests under way when another node leads, or none: whom
+// they were passed on to may never answer, as when its disk hangs.
+func (n *Node) watchLeader(ctx context.Context) {
+	last, _ := n.store.Leader()
+	for ctx.Err() == nil {
+		sleep(ctx, electionPoll)
+		id, _ := n.store.Leader()
+		if id == last {
+			continue
+		}
+		last = id
+		close(*n.leaderChanged.Swap(newSignal()))
+	}
+}
+
+// newSignal returns a channel that is closed once.
+func newSignal() *chan struct{} {
+	c := make(chan struct{})
+	return &c
+}
+
+// onLeaderChange calls f when the next change of leader is noticed, unless the
+// function that it returns is called before.
+func (n *Node) onLeaderChange(f func()) (stop func()) {
+	changed, done := *n.leaderChanged.Load(), make(chan struct{})
+	go func() {
+		select {
+		case <-changed:
+			f()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
 }
 
 // current passes every request on to the leader until this node has caught up
@@ -101,7 +150,10 @@ type arrivalKey struct{}
 // catchUp is how long a node waits for what the leader has just acknowledged.
 const catchUp = 2 * time.Second
 
-var errNotLeader = api.Errorf(api.CodeUnavailable, "the zone has no leader just now; try again")
+var (
+	errNotLeader  = api.Errorf(api.CodeUnavailable, "the zone has no leader just now; try again")
+	errLeaderLost = api.Errorf(api.CodeTimeout, "the zone's leader was lost while it worked on this; it may have been done: repeat it with the same reservation id or Idempotency-Key")
+)
 
 // leader returns the node listener of the leader, or whether this node leads. It
 // is neither if there is no leader, or the request was passed on once already:

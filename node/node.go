@@ -77,6 +77,8 @@ type Node struct {
 	toNodes *http.Transport
 	leading atomic.Bool // the leader's loops run here
 
+	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
+
 	listeners listeners
 	nodeGate  *gate
 	api       http.Handler
@@ -104,6 +106,7 @@ func Open(o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	n.leaderChanged.Store(newSignal())
 	n.keys = &keys{kek: kek, operator: o.PlanKey, open: map[string]seal.Key{}}
 	if err = n.listen(); err != nil {
 		return nil, err
@@ -287,6 +290,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(n.listeners.admin, n.adminDoor())
 	doors.Go(func() { gatewayGate.run(ctx) })
 	doors.Go(func() { agentGate.run(ctx) })
+	doors.Go(func() { n.watchLeader(ctx) })
 	doors.Go(func() { n.pools.run(ctx) })
 	doors.Go(func() { n.pools.accept(ctx, gatewayGate.room(api.ALPNGossip)) })
 	base.Go(func() { n.pools.accept(core, n.nodeGate.room(api.ALPNGossip)) })

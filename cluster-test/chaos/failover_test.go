@@ -122,8 +122,8 @@ func (z *one) hang(t *testing.T, c *claims) {
 	t.Helper()
 	for range hangs {
 		leader := z.root.Leader()
-		moment := time.Now()
 		require.NoError(t, leader.Machine.Hang())
+		moment := time.Now() // what was acknowledged until now was written before
 		took := c.after(t, moment, hungDiskMax)
 		require.NoError(t, leader.Machine.Unhang())
 		sums.HungDisk = append(sums.HungDisk, took)
