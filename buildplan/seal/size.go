@@ -1,6 +1,9 @@
 package seal
 
-import "berth/api"
+import (
+	"berth/api"
+	"berth/internal/mutant"
+)
 
 // Sizes of blobs in bytes. A blob is as long as the smallest size that holds it;
 // the sizes grow by a quarter of the last power of two: 1 KiB, 1.25 KiB, ...,
@@ -35,6 +38,9 @@ func sizeFor(n int) int {
 	base := SizeMinBytes
 	if n <= base {
 		return base
+	}
+	if mutant.On(mutant.BlobUnpadded) {
+		return n
 	}
 	for base*2 < n {
 		base *= 2

@@ -1,22 +1,26 @@
 // Mutants shows that the tests find every deliberate fault of internal/mutant: it
 // builds them with the tag "mutants", switches one fault on after the other, and
-// runs the suites until one fails. It must never call a fault found that a suite
-// without any fault would have reported as well, so every suite runs once without.
+// runs suites until one fails. It must never call a fault found that a suite
+// reports without any fault as well, so every suite runs once without.
 //
-//	go run ./cluster-test/mutants               # all of them
+//	go run ./cluster-test/mutants               # all faults, a few minutes
 //	go run ./cluster-test/mutants fsync-off     # one
+//	go run ./cluster-test/mutants -blackbox     # also by suites that see a zone from outside alone
+//	go run ./cluster-test/mutants -list         # say which there are
+//
+// It tells on standard error how it gets on, and prints a table at the end. It
+// returns 1 if a fault was not found, or if a suite fails without a fault.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,134 +29,154 @@ import (
 	"berth/internal/mutant"
 )
 
-// suiteTimeout bounds one run of one suite. A suite that a fault hangs has found it.
-const suiteTimeout = 2 * time.Minute
-
-// suite is the tests of one package, or some of them.
-type suite struct {
-	pkg string
-	run string // the tests to run; "" for all
-}
-
-// suites are tried in this order: fast ones first.
-var suites = []suite{
-	{"buildplan/seal", ""},
-	{"agent", ""},
-	{"raftstore/state", ""},
-	{"zone", ""},
-	{"raftstore", ""},
-	{"cluster-test/leak", ""},
-	{"cluster-test/lab", "Power"},
-	{"cluster-test/sim", ""},
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	chosen := mutant.Names()
-	if len(args) > 0 {
-		chosen = nil
-		for _, a := range args {
-			if !slices.Contains(mutant.Names(), mutant.Name(a)) {
-				return fmt.Errorf("no fault is called %q; there are %v", a, mutant.Names())
-			}
-			chosen = append(chosen, mutant.Name(a))
-		}
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	list := flags.Bool("list", false, "say which faults there are")
+	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	dir, err := os.MkdirTemp("", "berth-mutants-")
+	faults, err := pick(flags.Args())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only a temporary folder would be left
-	if err := build(ctx, dir); err != nil {
+	if *list {
+		for _, f := range faults {
+			fmt.Fprintf(out, "%-22s %s\n", f.Name, f.Does)
+		}
+		return nil
+	}
+	root, err := moduleRoot(ctx)
+	if err != nil {
 		return err
 	}
-	for _, s := range suites {
-		if v := s.try(ctx, dir, ""); v.failed {
-			return fmt.Errorf("suite %s fails without a fault:\n%s", s.pkg, v.output)
-		}
+	dir, err := os.MkdirTemp("", "berth-mutants-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
 	}
-	var missed []string
-	for _, m := range chosen {
-		line, found := hunt(ctx, dir, m)
-		fmt.Fprintln(out, line)
-		if !found {
-			missed = append(missed, string(m))
-		}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &runner{root: root, dir: dir, timeout: suiteTimeout, progress: progress, absent: map[suite]bool{}}
+	searches := [][]suite{suites}
+	if *both {
+		searches = append(searches, blackBox)
 	}
-	fmt.Fprintf(out, "%d of %d faults found\n", len(chosen)-len(missed), len(chosen))
-	if len(missed) > 0 {
-		return fmt.Errorf("not found: %s", strings.Join(missed, ", "))
+	found, err := r.all(ctx, faults, searches)
+	if err != nil {
+		return err
 	}
-	return ctx.Err()
+	if err := table(out, found); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	return verdict(found)
 }
 
-// build compiles every suite once.
-func build(ctx context.Context, dir string) error {
-	for _, s := range suites {
-		c := exec.CommandContext(ctx, "go", "test", "-c", "-tags", "mutants", "-o", s.binary(dir), "berth/"+s.pkg)
-		if text, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("building the tests of %s: %w\n%s", s.pkg, err, text)
+// pick returns the faults of these names, all if there are none.
+func pick(names []string) ([]mutant.Fault, error) {
+	all := mutant.Faults()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var out []mutant.Fault
+	for _, n := range names {
+		i := slices.IndexFunc(all, func(f mutant.Fault) bool { return string(f.Name) == n })
+		if i < 0 {
+			return nil, fmt.Errorf("no fault is called %q; -list says which there are", n)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// all runs the searches for every fault, after every suite has passed without one.
+func (r *runner) all(ctx context.Context, faults []mutant.Fault, searches [][]suite) ([]finding, error) {
+	used := slices.Concat(searches...)
+	if err := r.build(ctx, used); err != nil {
+		return nil, err
+	}
+	if err := r.baseline(ctx, used); err != nil {
+		return nil, err
+	}
+	var out []finding
+	for _, f := range faults {
+		one := finding{fault: f}
+		for _, s := range searches {
+			h, err := r.hunt(ctx, f.Name, s)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(r.progress, "%s: %s\n", f.Name, h)
+			one.hunts = append(one.hunts, h)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// baseline runs every suite without a fault.
+func (r *runner) baseline(ctx context.Context, all []suite) error {
+	done := map[suite]bool{}
+	for _, s := range all {
+		if done[s] {
+			continue
+		}
+		done[s] = true
+		began := time.Now()
+		o, err := r.try(ctx, s, "")
+		if err != nil {
+			return err
+		}
+		switch o.end {
+		case failed:
+			return fmt.Errorf("%s fails without a fault, in %s:\n%s", s, o.test, o.about())
+		case skipped:
+			r.absent[s] = true
+			fmt.Fprintf(r.progress, "%s is skipped here: %s\n", s, o.reason)
+		case passed:
+			fmt.Fprintf(r.progress, "%s passes in %.1f s\n", s, time.Since(began).Seconds())
 		}
 	}
 	return nil
 }
 
-// hunt runs suites until one fails, and says which, with the test and the time
-// that passed since the first began.
-func hunt(ctx context.Context, dir string, m mutant.Name) (line string, found bool) {
+// hunt runs suites until one fails.
+func (r *runner) hunt(ctx context.Context, m mutant.Name, all []suite) (hunt, error) {
+	if s, alone := only[m]; alone {
+		if r.absent[s] {
+			return hunt{untried: true}, nil
+		}
+		all = []suite{s}
+	}
 	began := time.Now()
-	for _, s := range suites {
-		if v := s.try(ctx, dir, m); v.failed {
-			return fmt.Sprintf("%-22s found in %6.2f s by %s %s", m, time.Since(began).Seconds(), s.pkg, v.test), true
+	for _, s := range all {
+		if r.absent[s] {
+			continue
 		}
-		if ctx.Err() != nil {
-			break
+		o, err := r.try(ctx, s, m)
+		if err != nil {
+			return hunt{}, err
+		}
+		if o.end == failed {
+			return hunt{by: s.pkg + " " + o.test, took: time.Since(began)}, nil
 		}
 	}
-	return fmt.Sprintf("%-22s NOT FOUND in %.0f s", m, time.Since(began).Seconds()), false
-}
-
-func (s suite) binary(dir string) string {
-	return filepath.Join(dir, strings.ReplaceAll(s.pkg, "/", "-")+".test")
-}
-
-// verdict is what one run of a suite said.
-type verdict struct {
-	failed bool
-	test   string // the first that failed
-	output string
-}
-
-var failedTest = regexp.MustCompile(`--- FAIL: (\S+)`)
-
-func (s suite) try(ctx context.Context, dir string, m mutant.Name) verdict {
-	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
-	defer cancel()
-	args := []string{"-test.failfast", "-test.timeout", (suiteTimeout - 5*time.Second).String()}
-	if s.run != "" {
-		args = append(args, "-test.run", s.run)
-	}
-	c := exec.CommandContext(ctx, s.binary(dir), args...)
-	c.Dir = s.pkg
-	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "RAPID_NOFAILFILE=1")
-	text, err := c.CombinedOutput()
-	if err == nil {
-		return verdict{}
-	}
-	v := verdict{failed: true, test: "(did not end)", output: string(text)}
-	if found := failedTest.FindStringSubmatch(v.output); found != nil {
-		v.test = found[1]
-	} else if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
-		v.output += err.Error()
-	}
-	return v
+	return hunt{took: time.Since(began)}, nil
 }

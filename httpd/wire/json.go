@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/mutant"
 )
 
 // Limits of a JSON body, beside its size.
@@ -55,6 +57,9 @@ const drainMaxBytes = 32 << 20
 
 // ReadBody reads a body of at most limit bytes.
 func ReadBody(r *http.Request, limit int64) ([]byte, error) {
+	if mutant.On(mutant.BodyUnbounded) {
+		limit = math.MaxInt64 - 1
+	}
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "wire.ReadBody", "the body could not be read", err)

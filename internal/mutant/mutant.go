@@ -5,40 +5,82 @@
 //
 // and is not in the binary unless it is built with the tag "mutants": On is then a
 // constant. With the tag, the environment variable BERTH_MUTANT names the one
-// fault that is on.
+// fault that is on. The package must never do what a fault does: that stands where
+// the fault is.
 package mutant
 
 // Name names one fault.
 type Name string
 
-// The faults.
+// The faults. What they do is said by Faults.
 const (
-	FsyncOff            Name = "fsync-off"             // the log is not made durable before it is acknowledged
-	ChecksumSkipped     Name = "checksum-skipped"      // damaged entries of the log are taken for good
-	AckBeforeApply      Name = "ack-before-apply"      // a proposal is answered before it is committed
-	GenerationUnchecked Name = "generation-unchecked"  // a stale writer of a host is not refused
-	GenerationKept      Name = "generation-kept"       // a host's generation does not rise when room is given back
-	CapacityUnchecked   Name = "capacity-unchecked"    // a hold is not checked again when it is made
-	HoldExpires         Name = "hold-expires"          // a child gives up by itself what it holds for its parent
-	DecisionUnlogged    Name = "decision-unlogged"     // children are told before the decision is logged
-	PlansForgotten      Name = "plans-forgotten"       // a snapshot does not hold which plans were used
-	MapOrder            Name = "map-order"             // applying an entry follows the order of a map
-	ClockInApply        Name = "clock-in-apply"        // applying an entry reads the clock
-	BlobExpiryUnchecked Name = "blob-expiry-unchecked" // a blob is good for ever
-	BlobUnbound         Name = "blob-unbound"          // a blob is good for any project
-	HostInError         Name = "host-in-error"         // a refusal names a host to a parent
-	HostInDigest        Name = "host-in-digest"        // a digest names a host
-	SagaNotResumed      Name = "saga-not-resumed"      // a new leader leaves boots of the old one alone
-	FreedEarly          Name = "freed-early"           // room is given back before the instance is gone
-	TermIgnored         Name = "term-ignored"          // an agent obeys a leader of the past
-	WatchdogOff         Name = "watchdog-off"          // a hung disk does not end the process
+	FsyncOff            Name = "fsync-off"
+	ChecksumSkipped     Name = "checksum-skipped"
+	AckBeforeApply      Name = "ack-before-apply"
+	WatchdogOff         Name = "watchdog-off"
+	ViewShared          Name = "view-shared"
+	MapOrder            Name = "map-order"
+	ClockInApply        Name = "clock-in-apply"
+	PlansForgotten      Name = "plans-forgotten"
+	GenerationUnchecked Name = "generation-unchecked"
+	GenerationKept      Name = "generation-kept"
+	CapacityUnchecked   Name = "capacity-unchecked"
+	RepeatUnchecked     Name = "repeat-unchecked"
+	FreedEarly          Name = "freed-early"
+	HoldExpires         Name = "hold-expires"
+	DecisionUnlogged    Name = "decision-unlogged"
+	SagaNotResumed      Name = "saga-not-resumed"
+	TermIgnored         Name = "term-ignored"
+	PlanReused          Name = "plan-reused"
+	BlobExpiryUnchecked Name = "blob-expiry-unchecked"
+	BlobUnbound         Name = "blob-unbound"
+	BlobUnpadded        Name = "blob-unpadded"
+	CommitmentUnchecked Name = "commitment-unchecked"
+	HostInError         Name = "host-in-error"
+	HostInDigest        Name = "host-in-digest"
+	TenantUnchecked     Name = "tenant-unchecked"
+	RoleUnchecked       Name = "role-unchecked"
+	PinUnchecked        Name = "pin-unchecked"
+	BodyUnbounded       Name = "body-unbounded"
 )
 
-// Names returns all faults.
-func Names() []Name {
-	return []Name{
-		FsyncOff, ChecksumSkipped, AckBeforeApply, GenerationUnchecked, GenerationKept, CapacityUnchecked, HoldExpires,
-		DecisionUnlogged, PlansForgotten, MapOrder, ClockInApply, BlobExpiryUnchecked, BlobUnbound, HostInError, HostInDigest,
-		SagaNotResumed, FreedEarly, TermIgnored, WatchdogOff,
+// Fault is one fault, in words.
+type Fault struct {
+	Name Name
+	Does string // in a few words
+}
+
+// Faults returns all faults: of the log and of applying it, of the books, of the
+// steps of a boot, of sealed plans, and of doors. The slice is the caller's own.
+func Faults() []Fault {
+	return []Fault{
+		{FsyncOff, "the log is not made durable before it is acknowledged"},
+		{ChecksumSkipped, "damaged entries of the log are taken for good"},
+		{AckBeforeApply, "a proposal is answered before it is committed"},
+		{WatchdogOff, "a hung disk does not end the process"},
+		{ViewShared, "readers and snapshots share what entries change"},
+		{MapOrder, "applying an entry follows the order of a map"},
+		{ClockInApply, "applying an entry reads the clock"},
+		{PlansForgotten, "a snapshot does not hold which plans were used"},
+		{GenerationUnchecked, "a stale writer of a host is not refused"},
+		{GenerationKept, "a host's generation does not rise when room is given back"},
+		{CapacityUnchecked, "a hold is not checked again when it is made"},
+		{RepeatUnchecked, "a key that was used for another request gets its answer"},
+		{FreedEarly, "room is given back before the instance is gone"},
+		{HoldExpires, "a child gives up by itself what it holds for its parent"},
+		{DecisionUnlogged, "children are told before the decision is logged"},
+		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
+		{TermIgnored, "an agent obeys a leader of the past"},
+		{PlanReused, "a plan is good more than once"},
+		{BlobExpiryUnchecked, "a blob is good for ever"},
+		{BlobUnbound, "a blob is good for any project"},
+		{BlobUnpadded, "the length of a blob tells what is in it"},
+		{CommitmentUnchecked, "a blob may open under more than one key"},
+		{HostInError, "a refusal names a host to a parent"},
+		{HostInDigest, "a digest names a host"},
+		{TenantUnchecked, "a caller sees instances of other projects"},
+		{RoleUnchecked, "any certificate of a zone is good for any listener of it"},
+		{PinUnchecked, "a link takes any authority for its peer's"},
+		{BodyUnbounded, "a body of any size is read"},
 	}
 }

@@ -14,7 +14,7 @@ var chosen = choose()
 
 func choose() Name {
 	n := Name(os.Getenv("BERTH_MUTANT"))
-	if n != "" && !slices.Contains(Names(), n) {
+	if n != "" && !slices.ContainsFunc(Faults(), func(f Fault) bool { return f.Name == n }) {
 		panic(fmt.Sprintf("mutant: no fault is called %q", string(n)))
 	}
 	return n

@@ -145,7 +145,8 @@ func (s *State) hold(c command.Hold) Result {
 // checkHold refuses what must change nothing.
 func (s *State) checkHold(c command.Hold) Result {
 	if c.Plan != "" {
-		if _, used := s.plans.Get(string(c.Plan)); used || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
+		_, used := s.plans.Get(string(c.Plan))
+		if used && !mutant.On(mutant.PlanReused) || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
 			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 	}

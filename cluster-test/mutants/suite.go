@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/mutant"
+)
+
+// Limits of running suites.
+const (
+	suiteTimeout = 2 * time.Minute // of one run; a suite that a fault hangs has found it
+	endTimeout   = 5 * time.Second // for a suite that ran out of time to say where it hangs, and to go
+)
+
+// suite is the tests of one package, or some of them.
+type suite struct {
+	pkg string // within the module
+	run string // the tests to run, as a regular expression; "" for all
+}
+
+// String names the suite.
+func (s suite) String() string { return strings.TrimSpace(s.pkg + " " + s.run) }
+
+// powerCuts is the one suite that runs real nodes on disks that lose what was not
+// made durable. It needs root.
+var powerCuts = suite{"cluster-test", "^TestPowerCutOfAllNodes$"}
+
+// suites are tried in this order: fast ones first.
+var suites = []suite{
+	{"buildplan/seal", ""},
+	{"identity", ""},
+	{"httpd/wire", ""},
+	{"agent", ""},
+	{"httpd/public", ""},
+	{"zone", ""},
+	{"raftstore/state", ""},
+	{"raftstore", ""},
+	{"cluster-test/leak", ""},
+	powerCuts,
+}
+
+// blackBox are suites that see zones as their clients, peers and operators do:
+// what they answer, log and let out.
+var blackBox = []suite{
+	{"cluster-test/check", "^TestCleanLogs$"},
+	{"cluster-test/leak", "^TestNothingLeavesAZone$"},
+	{"cluster-test/sim", "^TestSeeds$"},
+	powerCuts,
+}
+
+// only has the faults that one suite alone can find.
+var only = map[mutant.Name]suite{mutant.FsyncOff: powerCuts}
+
+// runner runs suites. It is for one goroutine.
+type runner struct {
+	root     string // of the module
+	dir      string // of the compiled suites, and of what they leave
+	timeout  time.Duration
+	progress io.Writer
+	absent   map[suite]bool // those that skip themselves here
+}
+
+// build compiles every suite once.
+func (r *runner) build(ctx context.Context, all []suite) error {
+	began := time.Now()
+	var pkgs []string
+	for _, s := range all {
+		pkgs = append(pkgs, "berth/"+s.pkg)
+	}
+	slices.Sort(pkgs)
+	pkgs = slices.Compact(pkgs)
+	c := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-tags", "mutants", "-o", r.dir + "/"}, pkgs...)...)
+	c.Dir = r.root
+	if text, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the suites: %w\n%s", err, text)
+	}
+	fmt.Fprintf(r.progress, "tests of %d packages built in %.1f s\n", len(pkgs), time.Since(began).Seconds())
+	return nil
+}
+
+// end is how one run of a suite ended.
+type end int
+
+const (
+	passed end = iota
+	skipped
+	failed
+)
+
+// outcome is what one run of a suite said.
+type outcome struct {
+	end    end
+	test   string // the first that failed
+	reason string // why it was skipped
+	text   string
+}
+
+// try runs a suite with a fault, "" for none. It returns an error if the run says
+// nothing about the fault.
+func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, error) {
+	tmp := filepath.Join(r.dir, "tmp")
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return outcome{}, fmt.Errorf("making a folder: %w", err)
+	}
+	timed, cancel := context.WithTimeout(ctx, r.timeout+endTimeout)
+	defer cancel()
+	c := exec.CommandContext(timed, filepath.Join(r.dir, path.Base(s.pkg)+".test"),
+		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
+	c.Dir = filepath.Join(r.root, s.pkg)
+	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "RAPID_NOFAILFILE=1", "TMPDIR="+tmp)
+	c.WaitDelay = endTimeout // for what a suite leaves running and that has its output
+	text, err := c.CombinedOutput()
+	if ctx.Err() != nil {
+		return outcome{}, context.Cause(ctx)
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && timed.Err() == nil {
+		return outcome{}, fmt.Errorf("running %s: %w", s, err)
+	}
+	o, err := judge(string(text), err != nil)
+	if err != nil {
+		return o, fmt.Errorf("%s: %w", s, err)
+	}
+	return o, nil
+}
+
+// about returns what the run printed from where the test that failed began.
+func (o outcome) about() string {
+	name, _, _ := strings.Cut(o.test, " ")
+	return o.text[max(strings.Index(o.text, "=== RUN   "+name+"\n"), 0):]
+}
+
+// What go test -v says of a test and of how it ended.
+var (
+	failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	passLine = regexp.MustCompile(`(?m)^--- PASS: `)
+	skipLine = regexp.MustCompile(`(?m)^--- SKIP: `)
+	whyLine  = regexp.MustCompile(`(?m)^ +\S+\.go:\d+: (.+)$`)
+	runLine  = regexp.MustCompile(`(?m)^=== (?:RUN|CONT|NAME) +([^/\s]+)`)
+)
+
+// judge reads what a run printed. A run of no tests at all is an error: it would
+// pass with any fault.
+func judge(text string, bad bool) (outcome, error) {
+	first := failLine.FindStringSubmatch(text)
+	running := runLine.FindAllStringSubmatch(text, -1)
+	switch {
+	case bad && first != nil:
+		return outcome{end: failed, test: first[1], text: text}, nil
+	case bad && running != nil: // it crashed, or ran out of time
+		return outcome{end: failed, test: running[len(running)-1][1] + " (did not end)", text: text}, nil
+	case bad:
+		return outcome{}, fmt.Errorf("it ended before its first test:\n%s", text)
+	case passLine.MatchString(text):
+		return outcome{end: passed}, nil
+	case skipLine.MatchString(text):
+		return outcome{end: skipped, reason: lastWhy(text)}, nil
+	}
+	return outcome{}, errors.New("it has no tests")
+}
+
+// lastWhy returns the last thing that a test said, which for one that skipped
+// itself is why.
+func lastWhy(text string) string {
+	said := whyLine.FindAllStringSubmatch(text, -1)
+	if said == nil {
+		return "it does not say why"
+	}
+	return said[len(said)-1][1]
+}

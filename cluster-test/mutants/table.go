@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"berth/internal/mutant"
+)
+
+// finding is what became of one fault.
+type finding struct {
+	fault mutant.Fault
+	hunts []hunt // by all suites, and then by the black boxes if they were asked
+}
+
+// hunt is what one search for a fault brought.
+type hunt struct {
+	by      string // package and test; "" if none failed
+	took    time.Duration
+	untried bool // the one suite that can find it does not run here
+}
+
+// untriedHere is what is said of a fault that only root can look for.
+const untriedHere = "not tried here: needs root"
+
+// String says what the search brought.
+func (h hunt) String() string {
+	switch {
+	case h.untried:
+		return untriedHere
+	case h.by == "":
+		return fmt.Sprintf("not found in %.1f s", h.took.Seconds())
+	}
+	return fmt.Sprintf("found by %s in %.1f s", h.by, h.took.Seconds())
+}
+
+// cells returns the two columns of a search.
+func (h hunt) cells() []string {
+	switch {
+	case h.untried:
+		return []string{untriedHere, ""}
+	case h.by == "":
+		return []string{"-", fmt.Sprintf("%.1f", h.took.Seconds())}
+	}
+	return []string{h.by, fmt.Sprintf("%.1f", h.took.Seconds())}
+}
+
+// table prints what was found, one line for each fault.
+func table(out io.Writer, all []finding) error {
+	if len(all) == 0 {
+		return nil
+	}
+	head := []string{"fault", "what it does", "found by", "s"}
+	if len(all[0].hunts) > 1 {
+		head = append(head, "from outside by", "s")
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	row := func(cells []string) { fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) }
+	row(head)
+	row(strings.Split(strings.Repeat("--- ", len(head)-1)+"---", " "))
+	for _, f := range all {
+		cells := []string{string(f.fault.Name), f.fault.Does}
+		for _, h := range f.hunts {
+			cells = append(cells, h.cells()...)
+		}
+		row(cells)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, sum(all))
+	return err
+}
+
+// sum counts what was found.
+func sum(all []finding) string {
+	found, untried := 0, 0
+	for _, f := range all {
+		switch h := f.hunts[0]; {
+		case h.untried:
+			untried++
+		case h.by != "":
+			found++
+		}
+	}
+	text := fmt.Sprintf("\n%d of %d faults found", found, len(all)-untried)
+	if untried > 0 {
+		text += fmt.Sprintf(", %d %s", untried, untriedHere)
+	}
+	return text
+}
+
+// verdict returns an error that names the faults that were looked for and not
+// found. Black boxes need not find them all.
+func verdict(all []finding) error {
+	var missed []string
+	for _, f := range all {
+		if h := f.hunts[0]; !h.untried && h.by == "" {
+			missed = append(missed, string(f.fault.Name))
+		}
+	}
+	if len(missed) > 0 {
+		return fmt.Errorf("not found: %s", strings.Join(missed, ", "))
+	}
+	return nil
+}
