@@ -31,7 +31,8 @@ const (
 // and every byte that passed between zones.
 func TestFederation(t *testing.T) {
 	// Snapshots are taken often, and the log is kept for the checkers.
-	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true}, 3, federationRoom)
+	disk := lab.DiskBytes + int64(*scaleFlag*(64<<20))
+	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true, DiskBytes: disk}, 3, federationRoom)
 	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom)}
 	f.supervise()
 	f.Allow(brokenMachine)
