@@ -285,12 +285,9 @@ func (n *Node) Snapshot(ctx context.Context, w io.Writer) error {
 
 // Restore replaces the zone's state by a backup of the same zone.
 func (n *Node) Restore(ctx context.Context, r io.Reader) error {
-	if err := n.store.Restore(ctx, r); err != nil {
+	if err := n.store.Restore(ctx, r, n.zone.Stamp); err != nil {
 		return err
 	}
 	n.log.Warn("the zone's state was restored from a backup")
-	if _, err := n.zone.Propose(ctx, command.Restored{Stamp: n.zone.Stamp()}); err != nil {
-		return err
-	}
 	return errors.Join(n.announce(ctx), n.forgetRemoved(ctx)) // the other nodes announce themselves
 }

@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/hashicorp/raft"
+	"time"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
+
+// takeUpTimeout bounds the wait for the last part of a backup: the state is loaded
+// while the entry is applied. A leader that is deposed is told at once.
+const takeUpTimeout = 5 * time.Minute
 
 // Backup says what a backup holds.
 type Backup struct {
@@ -28,7 +32,7 @@ type Backup struct {
 // up nobody; the caller closes it. Call Linearizable before to be sure that it holds
 // everything that was acknowledged.
 func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
-	st := s.View()
+	st := s.View().WithoutUpload()
 	f, err := s.scratch()
 	if err != nil {
 		return nil, Backup{}, fmt.Errorf("writing a backup: %w", err)
@@ -53,19 +57,20 @@ func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
 	return fileReader{io.NewSectionReader(f, 0, to.bytes), f}, about, nil
 }
 
-// Restore replaces the state of the whole zone by the one in a backup. Only the
-// leader can; the members stay as they are. The backup is read to its end, verified
-// and loaded on trial before anything changes. What was acknowledged since it was
-// written is gone, and the index of the state goes back to the backup's until the
-// next command: the caller should propose one that says what has happened.
+// Restore replaces the state of the whole zone by the one in a backup of the same
+// zone. Only the leader can; the members stay as they are. The backup is read to its
+// end, verified and loaded on trial first. Then it goes through the log in parts, and
+// every node takes it up with the last one, at the same index. What was acknowledged
+// since it was written is gone; index and time of the state go on. stamp gives the
+// time of each part.
 //
-// Errors: CodeInvalid for a backup that is damaged or cannot be loaded, CodeTooLarge
-// above BackupMaxBytes, CodeUnavailable when nothing was changed, CodeTimeout when
-// that is not known.
-func (s *Store) Restore(ctx context.Context, from io.Reader) error {
-	const op = "raftstore.Restore"
+// Errors: CodeInvalid for a backup that is damaged, of another zone, or cannot be
+// loaded, CodeTooLarge above BackupMaxBytes, CodeConflict when another restore has
+// begun meanwhile, CodeUnavailable and CodeOverloaded: nothing was changed in any of
+// these cases. CodeTimeout: not known; the zone may have taken it up, or still will.
+func (s *Store) Restore(ctx context.Context, from io.Reader, stamp func() command.Stamp) error {
 	if !s.IsLeader() {
-		return notLeader(op)
+		return notLeader("raftstore.Restore")
 	}
 	f, err := s.scratch()
 	if err != nil {
@@ -75,23 +80,39 @@ func (s *Store) Restore(ctx context.Context, from io.Reader) error {
 	if err == nil {
 		err = tryLoad(a, s.View().Zone)
 	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	s.ready.Store(0) // reads need a barrier behind the entry that Raft is about to write
-	defer s.ready.Store(0)
-	err = s.await(ctx, func() error {
-		meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: a.Index, Term: a.Term, Size: a.payload.Size()}
-		return errors.Join(s.raft.Restore(meta, a.payload, s.cfg.Timeout), f.Close())
-	})
-	if errors.Is(err, errClosing) {
-		return errors.Join(closed(op), f.Close())
-	}
 	if err == nil {
-		err = s.barrier(ctx)
+		err = s.proposeParts(ctx, a.payload, stamp)
 	}
-	if err != nil { // even "not the leader" may mean that it was until the last step
-		return api.Wrap(api.CodeTimeout, op, msgUnknown, err)
+	return errors.Join(err, f.Close())
+}
+
+// proposeParts takes the state in a backup through the log.
+func (s *Store) proposeParts(ctx context.Context, payload *io.SectionReader, stamp func() command.Stamp) error {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, payload); err != nil {
+		return fmt.Errorf("reading a backup: %w", err)
+	}
+	c := command.Restore{Sum: sum.Sum(nil), Size: payload.Size()}
+	for last := false; !last; c.Offset += int64(len(c.Data)) {
+		c.Data = make([]byte, min(command.BackupPartMaxBytes, c.Size-c.Offset))
+		if _, err := payload.ReadAt(c.Data, c.Offset); err != nil && err != io.EOF {
+			return fmt.Errorf("reading a backup: %w", err)
+		}
+		c.Stamp, last = stamp(), c.Last()
+		patience := s.cfg.Timeout
+		if last {
+			patience = max(patience, takeUpTimeout)
+		}
+		results, err := s.propose(ctx, patience, []command.Command{c})
+		if err == nil {
+			err = results[0].Err
+		}
+		if api.CodeOf(err) == api.CodeTimeout && !last { // whatever becomes of this part, the last one will not follow
+			return api.Wrap(api.CodeUnavailable, "raftstore.Restore", msgBusy, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -112,8 +133,8 @@ func receive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*
 	return a, err
 }
 
-// tryLoad loads a verified backup once, into nothing. Raft would panic later, and
-// a backup of another zone would bring its identity and keys along.
+// tryLoad loads a verified backup once, into nothing. A node that cannot load it
+// from the log must stop.
 func tryLoad(a *archive, zone api.ZoneID) error {
 	st, err := loadAll(io.NewSectionReader(a.payload, 0, a.payload.Size()))
 	if err == nil && st.Index() != a.Index {

@@ -2,9 +2,12 @@ package raftstore
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"berth/raftstore/command"
 )
 
 // BenchmarkPropose measures acknowledged commands on disk, fsync included.
@@ -59,6 +62,36 @@ func BenchmarkLinearizable(b *testing.B) {
 				})
 			}
 			wg.Wait()
+		})
+	}
+}
+
+// BenchmarkRestore measures a restore of about 64 MiB of small records, on disk.
+func BenchmarkRestore(b *testing.B) {
+	for _, nodes := range []int{1, 3} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			var lead *node
+			if nodes == 1 {
+				lead = solo(b, nil)
+			} else {
+				lead = trio(b, nil, nil)[0]
+			}
+			addr := strings.Repeat("x", 80)
+			for i := range 512 {
+				var cmds []command.Command
+				for j := range 1024 {
+					cmds = append(cmds, put(fmt.Sprint("node-", i, "-", j), addr))
+				}
+				lead.must(cmds...)
+			}
+			backup, _ := lead.backup()
+			b.SetBytes(int64(len(backup)))
+			b.ResetTimer()
+			for range b.N {
+				if err := lead.restore(backup); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/raftstore/command"
 )
 
 // Limits and defaults of the store.
@@ -23,7 +24,7 @@ const (
 	// MembersMax is how many nodes a zone may have, voters or not.
 	MembersMax = 9
 	// BackupMaxBytes is the largest backup that Restore takes.
-	BackupMaxBytes = 16 << 30
+	BackupMaxBytes = command.BackupMaxBytes
 	// TimeoutDefault bounds each wait for Raft when Config.Timeout is zero.
 	TimeoutDefault = 10 * time.Second
 	// HungLeadingDefault is how long a write to the log may take on the leader: no

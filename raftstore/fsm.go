@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/crash"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
@@ -71,9 +72,19 @@ func (f *fsm) applyEntry(l *raft.Log) (results []state.Result, err error) {
 		return nil, err
 	}
 	for _, c := range cmds {
-		results = append(results, applyCommand(f.live, l.Index, c))
+		results = append(results, f.applyOne(l.Index, c))
 	}
 	return results, nil
+}
+
+func (f *fsm) applyOne(index uint64, c command.Command) state.Result {
+	if !takesUp(c) {
+		return applyCommand(f.live, index, c)
+	}
+	f.crash.At(crash.RestoreLoading)
+	result := applyCommand(f.live, index, c)
+	f.crash.At(crash.RestoreLoaded)
+	return result
 }
 
 // Snapshot implements raft.FSM. The view that is up is immutable, so it is the

@@ -3,11 +3,13 @@ package raftstore
 import (
 	"io"
 
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
-// This file is all that the rest of the package knows of the state machine.
+// This file is all that the rest of the package knows of the state machine, but for
+// the parts of a backup, which Restore proposes.
 
 func encodeCommand(c command.Command) ([]byte, error) { return command.Encode(c) }
 
@@ -20,8 +22,19 @@ func applyCommand(s *state.State, index uint64, c command.Command) state.Result 
 	return s.Apply(index, c)
 }
 
+// takesUp reports whether c replaces the whole state by a backup.
+func takesUp(c command.Command) bool {
+	part, ok := c.(command.Restore)
+	return ok && part.Last()
+}
+
 // freeze returns an immutable view of s for readers.
-func freeze(s *state.State) *state.State { return s.Clone() }
+func freeze(s *state.State) *state.State {
+	if mutant.On(mutant.ViewShared) {
+		return s
+	}
+	return s.Clone()
+}
 
 // saveState writes a frozen state; it may run beside applyCommand.
 func saveState(s *state.State, w io.Writer) error { return s.Save(w) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -26,6 +27,10 @@ import (
 //
 // It waits for ctx, and no longer than Config.Timeout.
 func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	return s.propose(ctx, s.cfg.Timeout, cmds)
+}
+
+func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
 	const op = "raftstore.Propose"
 	body, err := encodeCommands(cmds)
 	if err != nil {
@@ -34,7 +39,7 @@ func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	if !s.IsLeader() {
 		return nil, notLeader(op)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := &proposal{body: body, count: len(cmds), done: make(chan outcome, 1)}
 	if err := s.queue.put(p); err != nil {

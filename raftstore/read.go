@@ -13,9 +13,6 @@ import (
 // Wait returns a view whose index is above after, as soon as this node has one.
 // Any number may wait. When ctx ends first it returns the view of that moment with
 // CodeTimeout, and when the store closes with CodeUnavailable.
-//
-// Restore may take the index back; a caller whose after is above it waits until
-// the zone has caught up.
 func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	p, ok := s.board.until(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
 	switch {

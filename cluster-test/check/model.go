@@ -140,16 +140,18 @@ func (m *model) apply(c command.Command) *no {
 		m.instanceTold(c)
 	case command.NodePut, command.NodeRemove, command.ConfigSet, command.TokenPut, command.TokenDelete,
 		command.JoinPut, command.JoinUse, command.FlavorPut, command.FlavorDelete, command.EpochAdd,
-		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored:
+		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored,
+		command.Restore:
 	}
 	return nil
 }
 
-// adopted are the commands whose refusal hangs on tokens, names or limits that the
-// model does not keep.
+// adopted are the commands whose refusal hangs on tokens, names, limits or parts of
+// backups that the model does not keep.
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
+	command.KindRestore,
 }
 
 // judged reports whether the model decides by itself if c is refused.

@@ -62,7 +62,7 @@ const (
 	SnapshotWriting Point = "snapshot.writing" // before the state is written
 	SnapshotWritten Point = "snapshot.written" // it is written under a temporary name
 	SnapshotKept    Point = "snapshot.kept"    // it has its name; the old ones are still there
-	RestoreLoading  Point = "restore.loading"  // before a state is read from a snapshot
+	RestoreLoading  Point = "restore.loading"  // before a state is read from a snapshot or a backup
 	RestoreLoaded   Point = "restore.loaded"   // and after, before it is used
 )
 

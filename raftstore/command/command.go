@@ -50,6 +50,7 @@ const (
 	KindInstanceTold    Kind = 29
 	KindPrune           Kind = 30
 	KindRestored        Kind = 31
+	KindRestore         Kind = 32
 )
 
 // version is the version of every body so far.
@@ -143,4 +144,5 @@ var readers = map[Kind]func([]byte) (Command, error){
 	KindInstanceTold:    reader[InstanceTold],
 	KindPrune:           reader[Prune],
 	KindRestored:        reader[Restored],
+	KindRestore:         reader[Restore],
 }

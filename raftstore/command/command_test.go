@@ -49,10 +49,11 @@ var kinds = []command.Command{
 	command.InstanceTold{},
 	command.Prune{},
 	command.Restored{},
+	command.Restore{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindRestored)
+const kindMax = int(command.KindRestore)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

@@ -114,7 +114,7 @@ type LinkDelete struct {
 }
 
 // Prune forgets what has ended before a time: deleted instances, finished
-// boots and holds, expired plans and tokens.
+// boots and holds, expired plans and tokens, and a backup of which no more comes.
 type Prune struct {
 	Stamp
 	Before api.Instant `cbor:"2,keyasint"`
@@ -123,11 +123,39 @@ type Prune struct {
 	BeforeAbroad api.Instant `cbor:"4,keyasint"`
 }
 
-// Restored follows a restore from a backup: everybody who follows this zone by
-// log index, agents and the parent, is told everything anew.
+// Restored tells everybody who follows this zone by log index, agents and the
+// parent, everything anew. Logs of earlier builds have it behind a restore; nobody
+// proposes it any more.
 type Restored struct {
 	Stamp
 }
+
+// Limits of a backup.
+const (
+	// BackupMaxBytes is how long the state in a backup may be. Each node keeps as
+	// much in memory while the backup arrives.
+	BackupMaxBytes = 1 << 30
+	// BackupPartMaxBytes is how long one part of it may be.
+	BackupPartMaxBytes = 256 << 10
+)
+
+// Restore is one part of the state in a backup. The parts come in order; with the
+// last one the whole state is replaced, and everybody who follows this zone by log
+// index is told everything anew. A part at offset 0 gives up a backup that has not
+// come to its end.
+type Restore struct {
+	Stamp
+	Sum    []byte `cbor:"2,keyasint"` // SHA-256 of all parts together
+	Size   int64  `cbor:"3,keyasint"` // length of all parts together
+	Offset int64  `cbor:"4,keyasint"` // where Data begins
+	Data   []byte `cbor:"5,keyasint"`
+}
+
+// Last reports whether no part follows this one.
+func (c Restore) Last() bool { return c.Offset+int64(len(c.Data)) >= c.Size }
+
+// Kind implements Command.
+func (Restore) Kind() Kind { return KindRestore }
 
 // Kind implements Command.
 func (Restored) Kind() Kind { return KindRestored }

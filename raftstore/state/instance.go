@@ -257,6 +257,9 @@ func (s *State) prune(c command.Prune) {
 	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
 	}
+	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
+		s.upload = nil
+	}
 }
 
 // cutoff returns before when something must have ended to be forgotten.

@@ -37,6 +37,7 @@ type header struct {
 	Holds     int             `cbor:"18,keyasint"`
 	Plans     int             `cbor:"19,keyasint"`
 	Unended   int             `cbor:"20,keyasint"`
+	Upload    *upload         `cbor:"21,keyasint,omitempty"`
 }
 
 // planRecord is one row of the table of consumed plans.
@@ -54,7 +55,7 @@ func (s *State) Save(w io.Writer) error {
 		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Nodes: s.nodes.Len(), Tokens: s.tokens.Len(),
 		Joins: s.joins.Len(), Flavors: s.flavors.Len(), Links: s.links.Len(), Hosts: s.hosts.Len(),
 		Instances: s.instances.Len(), Boots: s.boots.Len(), Holds: s.holds.Len(), Plans: s.plans.Len(),
-		Unended: s.unended.Len(),
+		Unended: s.unended.Len(), Upload: s.upload,
 	}
 	plans := make([]planRecord, 0, s.plans.Len())
 	s.plans.Scan(func(k string, u planUse) bool {
@@ -77,6 +78,7 @@ func (s *State) Save(w io.Writer) error {
 		all(e, s.nodes.Values()), all(e, s.tokens.Values()), all(e, s.joins.Values()), all(e, s.flavors.Values()),
 		all(e, s.links.Values()), all(e, hosts), all(e, s.instances.Values()), all(e, s.boots.Values()),
 		all(e, s.holds.Values()), all(e, plans), all(e, s.unended.Keys()),
+		all(e, s.upload.arrived()),
 	} {
 		if err := write(); err != nil {
 			return err
@@ -109,7 +111,7 @@ func Load(r io.Reader) (*State, error) {
 	}
 	s := &State{
 		index: h.Index, now: h.Now, Zone: h.Zone, Name: h.Name, Config: h.Config,
-		CA: h.CA, CAKey: h.CAKey, Epochs: h.Epochs, hostTable: capacity.NewTable(),
+		CA: h.CA, CAKey: h.CAKey, Epochs: h.Epochs, upload: h.Upload, hostTable: capacity.NewTable(),
 	}
 	s.hostTable.Advance(h.Now)
 	for _, read := range []func() error{
@@ -124,6 +126,7 @@ func Load(r io.Reader) (*State, error) {
 		each(d, h.Holds, s.loadHold),
 		each(d, h.Plans, func(p *planRecord) { s.plans.Set(p.Plan, p.Use) }),
 		each(d, h.Unended, func(id *string) { s.unended.Insert(*id) }),
+		each(d, s.upload.count(), func(part *[]byte) { s.upload.add(*part) }),
 	} {
 		if err := read(); err != nil {
 			return nil, err

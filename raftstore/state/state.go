@@ -67,6 +67,8 @@ type State struct {
 	hostTable *capacity.Table // nil in a clone
 	view      capacity.View   // of a clone
 
+	upload *upload // a backup that has not come to its end
+
 	bumped map[api.HostID]bool // hosts that this command has moved one generation on
 }
 
@@ -228,6 +230,8 @@ func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per
 		s.prune(c)
 	case command.Restored:
 		s.restored()
+	case command.Restore:
+		return s.restore(c)
 	}
 	return Result{}
 }

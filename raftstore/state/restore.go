@@ -1,0 +1,112 @@
+package state
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// A backup arrives through the log, part by part, so every node takes it up at one
+// index, whoever is ended meanwhile. Until its last part it lies beside the state.
+
+// uploadIdleMax is how long the next part of a backup may let itself be waited for
+// before prune gives it up.
+const uploadIdleMax = time.Minute
+
+// upload is what has arrived of a backup. Snapshots carry its parts as items of
+// their own.
+type upload struct {
+	Sum   []byte      `cbor:"1,keyasint"`
+	Size  int64       `cbor:"2,keyasint"`
+	Last  api.Instant `cbor:"3,keyasint"` // when the last part came
+	Parts int         `cbor:"4,keyasint"`
+
+	parts [][]byte
+	bytes int64
+}
+
+func (u *upload) arrived() [][]byte {
+	if u == nil {
+		return nil
+	}
+	return u.parts
+}
+
+func (u *upload) count() int {
+	if u == nil {
+		return 0
+	}
+	return u.Parts
+}
+
+func (u *upload) add(part []byte) {
+	u.parts = append(u.parts, part)
+	u.bytes += int64(len(part))
+}
+
+// WithoutUpload returns a view of s that lacks a backup which has not come to its
+// end. A backup is made of it.
+func (s *State) WithoutUpload() *State {
+	c := s.Clone()
+	c.upload = nil
+	return c
+}
+
+func (s *State) restore(c command.Restore) Result {
+	u := &upload{Sum: c.Sum, Size: c.Size}
+	if c.Offset != 0 {
+		u = s.upload
+		if u == nil || !bytes.Equal(u.Sum, c.Sum) || u.Size != c.Size || u.bytes != c.Offset {
+			return refuse(api.CodeConflict, "the restore was given up, or another one goes on; nothing was changed, begin anew")
+		}
+	}
+	switch n := int64(len(c.Data)); {
+	case c.Size > command.BackupMaxBytes:
+		return refuse(api.CodeTooLarge, "the state in a backup has at most %d bytes", command.BackupMaxBytes)
+	case n == 0, n > command.BackupPartMaxBytes, c.Offset+n > c.Size:
+		return refuse(api.CodeInvalid, "a part of %d bytes at %d does not fit a backup of %d", n, c.Offset, c.Size)
+	}
+	next := *u
+	next.parts = slices.Clip(u.parts) // views share them
+	next.add(c.Data)
+	next.Parts, next.Last = len(next.parts), s.now
+	if c.Last() {
+		return s.takeUp(&next)
+	}
+	s.upload = &next
+	return Result{}
+}
+
+// takeUp replaces the state by the one in a backup. Index and time go on, and
+// everybody is told anew.
+//
+// It panics if the backup is whole and cannot be loaded: whoever proposed it could
+// load it, so this node is older than that one and must not go on without it.
+func (s *State) takeUp(u *upload) Result {
+	sum, readers := sha256.New(), make([]io.Reader, len(u.parts))
+	for i, p := range u.parts {
+		sum.Write(p) // a hash never fails
+		readers[i] = bytes.NewReader(p)
+	}
+	if !bytes.Equal(sum.Sum(nil), u.Sum) {
+		return refuse(api.CodeInvalid, "the parts of the backup do not add up to its checksum; nothing was changed")
+	}
+	from, err := Load(io.MultiReader(readers...))
+	if err != nil {
+		panic(fmt.Errorf("this node cannot load a backup that another one could: %w", err))
+	}
+	if from.Zone != s.Zone {
+		return refuse(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", from.Name, string(from.Zone))
+	}
+	from.index, from.now, from.upload = s.index, max(s.now, from.now), nil
+	from.hostTable.Advance(from.now)
+	*s = *from
+	s.restored()
+	return Result{}
+}
