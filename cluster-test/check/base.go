@@ -2,9 +2,14 @@ package check
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
@@ -20,6 +25,35 @@ func (r *replay) from(z *ZoneLog) error {
 	}
 	r.m, r.based = modelOf(r.s, z.Projects), true
 	return nil
+}
+
+// restore keeps a part of a backup that was accepted. With the last one the state
+// must be what the backup holds, and the model goes on from it: what led to it is
+// taken on trust.
+func (r *replay) restore(index uint64, c command.Restore) {
+	if c.Offset == 0 {
+		r.backup = nil
+	}
+	r.backup = append(r.backup, c.Data...)
+	if !c.Last() {
+		return
+	}
+	want, err := state.Load(bytes.NewReader(r.backup))
+	if sum := sha256.Sum256(r.backup); err != nil || !bytes.Equal(sum[:], c.Sum) {
+		r.add(RuleAgree, index, "a backup was taken up that is not whole: %v", err)
+		return
+	}
+	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.now}})
+	var is, should bytes.Buffer
+	if err := errors.Join(r.s.Save(&is), want.Save(&should)); err != nil {
+		r.add(RuleInput, index, "the state cannot be saved: %v", err)
+		return
+	}
+	if !bytes.Equal(is.Bytes(), should.Bytes()) {
+		r.add(RuleAgree, index, "the state is not that of the backup that was taken up")
+		return
+	}
+	r.m, r.based, r.backup = modelOf(r.s, slices.Collect(maps.Keys(r.owns))), true, nil
 }
 
 // modelOf returns the model of a state. Boots are found by their projects: those

@@ -40,14 +40,14 @@ type NodeState struct {
 // ZoneLog is the evidence that one zone has left. Together the nodes must have
 // every entry from the first one on: what was cut off by a snapshot has to be
 // read before. Where it was not, Base is the oldest snapshot that all later
-// entries are there for; what came before it is then not judged. A restore from a
-// backup begins a new ZoneLog.
+// entries are there for; what came before it is then not judged. A backup
+// that the zone takes up on the way is such a base as well.
 type ZoneLog struct {
 	Zone     string
 	Nodes    []NodeLog
 	States   []NodeState
 	Base     NodeState       // optional; its Index is Raft's, of the last entry in it
-	Projects []api.ProjectID // with Base: whose boots may be in it
+	Projects []api.ProjectID // whose boots may be in Base, or in a backup
 }
 
 // LogSummary counts what Log looked at.
@@ -113,6 +113,9 @@ func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 		return LogSummary{Entries: len(entries)}, l.all
 	}
 	r := start(l)
+	for _, p := range z.Projects {
+		r.owns[p] = true
+	}
 	if z.Base.Bytes != nil {
 		if err := r.from(&z); err != nil {
 			l.add(RuleInput, z.Base.Index, "%v", err)

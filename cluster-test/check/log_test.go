@@ -1,6 +1,7 @@
 package check
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,6 +67,70 @@ func TestFromASnapshot(t *testing.T) {
 	require.Greater(t, claims, 200)
 	_, bad := Log(ZoneLog{Zone: "z", Base: NodeState{Index: 1, Bytes: []byte("x")}})
 	require.Equal(t, []Rule{RuleInput}, rules(bad))
+}
+
+// restores adds a backup to the log, in parts between which others go on.
+func (w *world) restores(t *testing.T, backup []byte) {
+	t.Helper()
+	sum, size := sha256.Sum256(backup), len(backup)/4+1
+	for from := 0; from < len(backup); from += size {
+		w.must(t, command.Restore{
+			Stamp: w.stamp(), Sum: sum[:], Size: int64(len(backup)), Offset: int64(from), Data: backup[from:min(from+size, len(backup))],
+		})
+		w.step()
+	}
+}
+
+// TestRestoredLogs replays logs in which a backup is taken up.
+func TestRestoredLogs(t *testing.T) {
+	claims := 0
+	for seed := range uint64(30) {
+		w := newWorld(seed)
+		for range 100 {
+			w.step()
+		}
+		backup := saved(w.s)
+		for range 50 {
+			w.step()
+		}
+		w.restores(t, backup)
+		for range 150 {
+			w.step()
+		}
+		z := w.log()
+		z.States = []NodeState{{Node: "n1", Index: w.s.Index(), Bytes: saved(w.s)}}
+		sum, bad := Log(z)
+		require.Empty(t, bad, "seed %d", seed)
+		claims += sum.Claims
+	}
+	require.Greater(t, claims, 200)
+}
+
+// TestBackupThatIsNotTakenUp plants states that take up no backup, or another one.
+func TestBackupThatIsNotTakenUp(t *testing.T) {
+	w := newWorld(1)
+	for range 100 {
+		w.step()
+	}
+	backup := saved(w.s)
+	w.step()
+	w.restores(t, backup)
+	w.step()
+	for name, instead := range map[string]command.Command{
+		"nothing": command.Restored{}, "pruned": command.Prune{Before: api.Forever, BeforeAbroad: api.Forever, Limit: 1000},
+	} {
+		bad := tampered(w.log(), func(s *state.State, index uint64, c command.Command) state.Result {
+			r, ok := c.(command.Restore)
+			switch {
+			case !ok || !r.Last():
+				return s.Apply(index, c)
+			case name == "pruned":
+				s.Apply(index, c)
+			}
+			return s.Apply(index, instead)
+		})
+		require.Equal(t, []Rule{RuleAgree}, rules(bad)[:1], name)
+	}
 }
 
 func TestCleanLogsOfAnyKind(t *testing.T) {

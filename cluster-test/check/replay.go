@@ -19,18 +19,20 @@ const (
 // goes through snapshots.
 type replay struct {
 	*list
-	m     *model
-	s     *state.State
-	twin  *state.State
-	based bool // it began with a snapshot
-	sum   LogSummary
-	apply func(*state.State, uint64, command.Command) state.Result
-	load  func([]byte) (*state.State, error)
+	m      *model
+	s      *state.State
+	twin   *state.State
+	based  bool                   // it began with a snapshot, or went on from a backup
+	owns   map[api.ProjectID]bool // whose boots may be in a snapshot or a backup
+	backup []byte                 // what has come of one
+	sum    LogSummary
+	apply  func(*state.State, uint64, command.Command) state.Result
+	load   func([]byte) (*state.State, error)
 }
 
 func newReplay(l *list) *replay {
 	return &replay{
-		list: l, m: newModel(), s: state.New(), twin: state.New(), apply: (*state.State).Apply,
+		list: l, m: newModel(), s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
 		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b)) },
 	}
 }
@@ -116,6 +118,12 @@ func (r *replay) command(index uint64, c command.Command) bool {
 	}
 	if p, ok := c.(command.Prune); ok {
 		r.prune(index, p)
+	}
+	if b, ok := c.(command.BootCreate); ok && result.Err == nil {
+		r.owns[b.Request.Project] = true
+	}
+	if p, ok := c.(command.Restore); ok && result.Err == nil {
+		r.restore(index, p)
 	}
 	if now := r.s.Now(); now < before {
 		r.add(RuleTime, index, "the zone's time fell from %v to %v", before, now)
