@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,7 @@ func (f *fleet) stopAndRead(t *testing.T) evidence {
 			require.NoError(t, err)
 			if err := n.Stop(lab.StartTimeout); err != nil {
 				n.Signal(syscall.SIGQUIT) // its log then says what it waits for
+				lab.Pass(t.Context(), 2*time.Second)
 				require.NoError(t, err, "%s stops", n.Name)
 			}
 			nodeLog, final := readDisk(t, n, index)
