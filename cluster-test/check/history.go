@@ -36,16 +36,15 @@ const (
 
 // Op is one call of one client. Times are nanoseconds of one monotonic clock.
 //
-// The public HTTP API has no linearizable reads: every GET is answered from the
-// node's own view, whatever the node. So HostRead and BootRead belong into a
-// history, with Local false, only if they come from Store.Linearizable (or
-// zone.Latest) in the same process. Over HTTP what is linearizable is written to
-// the log: a HostSet with a generation that no host has is refused and tells the
-// generation (its own message names it), and a repeat of BootAsk tells the
-// reservation id. A GET is recorded with Local true, Node, and as Index the
-// boot's own field "index": the header Berth-Index is read after the answer was
-// made and may be higher. Of a DELETE without ?wait= only the outcome is evidence:
-// the boot in its answer may be older than its index.
+// A HostRead or BootRead has Local false only if it was linearizable: over HTTP a
+// GET with ?read=linearizable, as client.Linearizable makes it; in the process of
+// the node Store.Linearizable or zone.Latest. Every other GET is answered from the
+// node's own view, whatever the node: it is recorded with Local true, Node, and as
+// Index the header Berth-Index, which of a boot is also its own field "index".
+// What is written to the log is linearizable as well: a HostSet with a generation
+// that no host has is refused and tells the generation (its own message names
+// it), a repeat of BootAsk tells the reservation id, and a DELETE answers with a
+// boot of a view that holds the release.
 //
 // A client that repeats calls by itself must not be used: after an attempt of
 // unknown outcome, the refusal of the next one proves nothing.
