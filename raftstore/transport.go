@@ -14,6 +14,14 @@ import (
 const (
 	rpcTimeout  = 5 * time.Second // one call between nodes; a snapshot gets this for each 256 KiB
 	connPoolMax = 3               // idle connections kept to each other node
+
+	// rpcsInFlight of 1 keeps Raft from sending the next message before the last was
+	// answered. With more, its sender and its reader wait for each other for ever when
+	// a follower refuses a message at the wrong moment (hashicorp/raft 1.8.0,
+	// pipelineReplicate): the follower hears heartbeats and gets no entries, and the
+	// node cannot be shut down. Entries are batches already and one is in flight at a
+	// time, so there is little to gain.
+	rpcsInFlight = 1
 )
 
 // streamLayer gives Raft the Stream under the advertised address, and remembers
@@ -45,6 +53,7 @@ func newTransport(cfg Config, l hclog.Logger, p *progress) *transport {
 			stream: cfg.Stream, advertise: addr(cfg.Advertise), open: map[*trackedConn]struct{}{},
 		},
 		MaxPool:                 connPoolMax,
+		MaxRPCsInFlight:         rpcsInFlight,
 		Timeout:                 rpcTimeout,
 		Logger:                  l.Named("net"),
 		MsgpackUseNewTimeFormat: true, // no older node ever spoke here
