@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	flags.SetOutput(progress)
 	list := flags.Bool("list", false, "say which faults there are")
 	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
-	if err := flags.Parse(args); err != nil {
+	if err = flags.Parse(args); err != nil {
 		return err
 	}
 	faults, err := pick(flags.Args())
@@ -53,7 +53,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	}
 	if *list {
 		for _, f := range faults {
-			fmt.Fprintf(out, "%-22s %s\n", f.Name, f.Does)
+			if _, err = fmt.Fprintf(out, "%-22s %s\n", f.Name, f.Does); err != nil {
+				return fmt.Errorf("printing the list: %w", err)
+			}
 		}
 		return nil
 	}
@@ -75,7 +77,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	if err := table(out, found); err != nil {
+	if err = table(out, found); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
 	return verdict(found)
@@ -123,7 +125,7 @@ func (r *runner) all(ctx context.Context, faults []mutant.Fault, searches [][]su
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(r.progress, "%s: %s\n", f.Name, h)
+			r.say("%s: %s", f.Name, h)
 			one.hunts = append(one.hunts, h)
 		}
 		out = append(out, one)
@@ -149,9 +151,9 @@ func (r *runner) baseline(ctx context.Context, all []suite) error {
 			return fmt.Errorf("%s fails without a fault, in %s:\n%s", s, o.test, o.about())
 		case skipped:
 			r.absent[s] = true
-			fmt.Fprintf(r.progress, "%s is skipped here: %s\n", s, o.reason)
+			r.say("%s is skipped here: %s", s, o.reason)
 		case passed:
-			fmt.Fprintf(r.progress, "%s passes in %.1f s\n", s, time.Since(began).Seconds())
+			r.say("%s passes in %.1f s", s, time.Since(began).Seconds())
 		}
 	}
 	return nil

@@ -71,6 +71,11 @@ type runner struct {
 	absent   map[suite]bool // those that skip themselves here
 }
 
+// say tells how it gets on.
+func (r *runner) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.progress, format+"\n", args...) // the table at the end has it all
+}
+
 // build compiles every suite once.
 func (r *runner) build(ctx context.Context, all []suite) error {
 	began := time.Now()
@@ -85,7 +90,7 @@ func (r *runner) build(ctx context.Context, all []suite) error {
 	if text, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the suites: %w\n%s", err, text)
 	}
-	fmt.Fprintf(r.progress, "tests of %d packages built in %.1f s\n", len(pkgs), time.Since(began).Seconds())
+	r.say("tests of %d packages built in %.1f s", len(pkgs), time.Since(began).Seconds())
 	return nil
 }
 
@@ -118,7 +123,8 @@ func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, erro
 	c := exec.CommandContext(timed, filepath.Join(r.dir, path.Base(s.pkg)+".test"),
 		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
-	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "RAPID_NOFAILFILE=1", "TMPDIR="+tmp)
+	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "TMPDIR="+tmp,
+		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms") // a failure need not be kept, nor be made small
 	c.WaitDelay = endTimeout // for what a suite leaves running and that has its output
 	text, err := c.CombinedOutput()
 	if ctx.Err() != nil {

@@ -58,7 +58,9 @@ func table(out io.Writer, all []finding) error {
 		head = append(head, "from outside by", "s")
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	row := func(cells []string) { fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) }
+	row := func(cells []string) {
+		_, _ = fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) // Flush tells of it
+	}
 	row(head)
 	row(strings.Split(strings.Repeat("--- ", len(head)-1)+"---", " "))
 	for _, f := range all {
