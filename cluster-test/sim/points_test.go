@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -181,40 +180,30 @@ func (w *world) disk(p crash.Point, round int) {
 		}
 		time.Sleep(6 * compact.Interval)
 	case strings.HasPrefix(string(p), "restore."):
-		var b bytes.Buffer
-		root.insist("snapshot", func(ctx context.Context, c *client.Client) error {
-			b.Reset()
-			_, err := c.Snapshot(ctx, &b)
-			return err
-		})
+		b := root.backup()
 		w.settle()
-		_ = root.client(root.nodes[0]).Restore(ctx, bytes.NewReader(b.Bytes())) // whoever is ended loads it when it starts
+		_ = root.client(root.nodes[0]).Restore(ctx, b) // whoever is ended takes it up when it starts
 		time.Sleep(2 * pointRest)
 		w.settle()
 		w.check()
 	}
 }
 
-// TestLeaderCutOffInARestore cuts a leader off from its zone while it loads a
+// TestLeaderCutOffInARestore cuts a leader off from its zone while it takes up a
 // backup. The others go on without it, and it must agree with them again.
 func TestLeaderCutOffInARestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, line)
 		root := w.root()
 		root.run("before", 1, 3)
-		var b bytes.Buffer
-		root.insist("snapshot", func(ctx context.Context, c *client.Client) error {
-			b.Reset()
-			_, err := c.Snapshot(ctx, &b)
-			return err
-		})
+		b := root.backup()
 		s := &shot{left: 1}
 		for _, o := range root.nodes {
 			o.bomb.arm(crash.RestoreLoading, 1, func() {
 				s.hit(func() { w.net.Isolate(o.host.Name(), root.hostsOf()...) })
 			})
 		}
-		_ = root.client(root.nodes[0]).Restore(w.ctx, bytes.NewReader(b.Bytes())) // it cannot know
+		_ = root.client(root.nodes[0]).Restore(w.ctx, b) // it cannot know
 		require.LessOrEqual(t, s.remains(), 0)
 		root.insist("flavor", func(ctx context.Context, c *client.Client) error {
 			_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: "meanwhile", VCPUs: 1, RAM: 64, Disk: 1})

@@ -87,7 +87,11 @@ func life(t *testing.T, seed uint64, sum *total) {
 	t.Helper()
 	w := newWorld(t, seed, family)
 	t.Cleanup(func() { sum.add(&w.tally, time.Since(w.began)) })
+	due := w.dice.IntN(steps)
 	for step := range steps {
+		if step == due {
+			w.restore()
+		}
 		w.act(step)
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
