@@ -78,6 +78,8 @@ func guess(st *state.State, cmds []command.Command) []state.Result {
 // proposeQueued turns what waits in the queue into entries until ctx ends. One entry
 // is in flight at a time: what arrives meanwhile shares the next.
 func (s *Store) proposeQueued(ctx context.Context) {
+	handing := handover{limit: handoverMax, fail: s.fail}
+	defer handing.saw(nil)
 	for {
 		select {
 		case <-s.queue.ready:
@@ -92,12 +94,41 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		for _, p := range batch[1:] {
 			entry = append(entry, p.body...)
 		}
-		settle(batch, s.raft.Apply(entry, s.cfg.Timeout))
+		handing.saw(settle(batch, s.raft.Apply(entry, s.cfg.Timeout)))
 	}
 }
 
-// settle waits for Raft and answers every proposal of a batch.
-func settle(batch []*proposal, future raft.ApplyFuture) {
+// handoverMax is how long Raft may refuse entries because it hands the lead over:
+// far longer than its own limit, which is the election timeout.
+const handoverMax = 10 * time.Second
+
+// handover ends the process when Raft does not come back from handing its lead over.
+// A leader that steps down at the wrong moment never does (hashicorp/raft 1.8.0,
+// issue 696), and refuses every entry when it is elected again.
+type handover struct {
+	limit time.Duration
+	fail  func(error)
+	timer *time.Timer // runs while Raft says so
+}
+
+// saw is told the error of each entry, nil for none.
+func (h *handover) saw(err error) {
+	switch {
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		if h.timer != nil {
+			h.timer.Stop()
+			h.timer = nil
+		}
+	case h.timer == nil:
+		h.timer = time.AfterFunc(h.limit, func() {
+			h.fail(fmt.Errorf("raft has been handing over its lead for %s and takes no entries; the process ends to begin anew", h.limit))
+		})
+	}
+}
+
+// settle waits for Raft and answers every proposal of a batch. It returns Raft's
+// error.
+func settle(batch []*proposal, future raft.ApplyFuture) error {
 	results, err := resultsOf(future)
 	if err == nil {
 		want := 0
@@ -116,6 +147,7 @@ func settle(batch []*proposal, future raft.ApplyFuture) {
 		p.done <- outcome{results: results[:p.count:p.count]}
 		results = results[p.count:]
 	}
+	return err
 }
 
 func resultsOf(future raft.ApplyFuture) ([]state.Result, error) {

@@ -1,0 +1,33 @@
+package raftstore
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed error
+		h := handover{limit: handoverMax, fail: func(err error) { failed = err }}
+		h.saw(raft.ErrLeadershipTransferInProgress)
+		time.Sleep(handoverMax - time.Second)
+		h.saw(raft.ErrLeadershipTransferInProgress)
+		h.saw(nil) // it was only slow
+		time.Sleep(handoverMax)
+		require.NoError(t, failed)
+
+		h.saw(raft.ErrLeadershipTransferInProgress)
+		h.saw(raft.ErrLeadershipTransferInProgress)
+		time.Sleep(handoverMax / 2)
+		h.saw(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
+		time.Sleep(handoverMax/2 + time.Second)
+		assert.ErrorContains(t, failed, "handing over its lead")
+		h.saw(nil)
+	})
+}
