@@ -280,6 +280,15 @@ func TestLossIsNoticed(t *testing.T) {
 			b[len(b)/2] ^= 1
 			require.NoError(t, os.WriteFile(onlySnapshot(t, dir), b, 0o600))
 		}},
+		"the id in node.json": {nodeFile + ": damaged", func(t *testing.T, dir string) {
+			t.Helper()
+			path := filepath.Join(dir, nodeFile)
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			at := bytes.Index(b, []byte(`"node_id":"`)) + len(`"node_id":"`)
+			b[at] ^= 1
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+		}},
 		"node.json": {nodeFile, func(t *testing.T, dir string) {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, nodeFile), []byte(`{"format":2,`), 0o600))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -131,6 +132,11 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 type identity struct {
 	Format int        `json:"format"`
 	Node   api.NodeID `json:"node_id"`
+	Sum    uint32     `json:"crc32c"` // of the other two, as sum returns it
+}
+
+func (id identity) sum() uint32 {
+	return crc32.Checksum(fmt.Appendf(nil, "%d %s", id.Format, id.Node), castagnoli)
 }
 
 // prepareDir makes dir the data directory of node, or checks that it is. Each
@@ -161,7 +167,7 @@ func prepareDir(dir string, node api.NodeID) error {
 	if err != nil || !fresh {
 		return err
 	}
-	return writeIdentity(filepath.Join(dir, nodeFile), identity{diskFormat, node})
+	return writeIdentity(filepath.Join(dir, nodeFile), identity{Format: diskFormat, Node: node})
 }
 
 // makeLog creates an empty log under another name first, so that a file of the
@@ -219,6 +225,9 @@ func readIdentity(path string) (identity, error) {
 	if err := json.Unmarshal(b, &id); err != nil {
 		return id, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
 	}
+	if id.Sum != id.sum() && id.Format >= diskFormat { // earlier formats had none
+		return id, fmt.Errorf("%s: %w: its checksum does not match", path, errDamaged)
+	}
 	if id.Format != diskFormat {
 		return id, api.Errorf(api.CodeConflict, "%s has format %d; this version reads %d", path, id.Format, diskFormat)
 	}
@@ -226,6 +235,7 @@ func readIdentity(path string) (identity, error) {
 }
 
 func writeIdentity(path string, id identity) error {
+	id.Sum = id.sum()
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err
