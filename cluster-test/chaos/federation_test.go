@@ -41,11 +41,7 @@ func TestFederation(t *testing.T) {
 
 	injected := map[string]int{}
 	until := time.Now().Add(time.Duration(float64(nemesisTime) * *scaleFlag))
-	for round := 0; time.Now().Before(until) || round < len(faults); round++ {
-		fault := faults[round%len(faults)]
-		if fault.disk && !hasDisks {
-			continue
-		}
+	for fault := range n.draw(until) {
 		before, began := tr.count(), time.Now()
 		require.NoError(t, fault.do(n, t.Context()), fault.kind)
 		broken := time.Since(began)

@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -51,6 +52,24 @@ var faults = []fault{
 	{"full disk", true, (*nemesis).fillDisk},
 	{"power cut", true, (*nemesis).powerCut},
 	{"hung disk", true, (*nemesis).hangDisk},
+}
+
+// draw returns faults in a drawn order, each kind as often as any other but for one,
+// until a moment, and every kind at least once.
+func (n *nemesis) draw(until time.Time) iter.Seq[fault] {
+	return func(yield func(fault) bool) {
+		for first := true; first || time.Now().Before(until); first = false {
+			for _, i := range n.dice.Perm(len(faults)) {
+				switch {
+				case faults[i].disk && !hasDisks:
+				case !first && !time.Now().Before(until):
+					return
+				case !yield(faults[i]):
+					return
+				}
+			}
+		}
+	}
 }
 
 // hold waits for a while between least and most.
@@ -162,7 +181,8 @@ func (n *nemesis) pauseLink(ctx context.Context) error {
 
 // cut cuts from each of from to each of to, or both ways, and heals after a while.
 func (n *nemesis) cut(ctx context.Context, from, to []*lab.Machine, both bool, least, most time.Duration) error {
-	var errs []error
+	before, err := n.dropped(to)
+	errs := []error{err}
 	for _, a := range from {
 		for _, b := range to {
 			errs = append(errs, n.CutOneWay(a, b))
@@ -172,7 +192,20 @@ func (n *nemesis) cut(ctx context.Context, from, to []*lab.Machine, both bool, l
 		}
 	}
 	n.hold(ctx, least, most)
-	return errors.Join(append(errs, n.Heal())...)
+	after, err := n.dropped(to)
+	if err == nil && after == before {
+		err = errors.New("the cut held nothing back")
+	}
+	return errors.Join(append(errs, err, n.Heal())...)
+}
+
+// dropped returns how often something that was sent to these was held back.
+func (n *nemesis) dropped(to []*lab.Machine) (sum uint64, err error) {
+	for _, m := range to {
+		d, e := n.Dropped(m)
+		sum, err = sum+d, errors.Join(err, e)
+	}
+	return sum, err
 }
 
 func machines(of ...*lab.NodeProc) []*lab.Machine {
@@ -207,9 +240,13 @@ func (n *nemesis) muteLeader(ctx context.Context) error {
 	return n.cut(ctx, machines(leader), machines(others...), false, time.Second, 3*time.Second)
 }
 
+// breakTriangle cuts the leader off from one of its two followers.
 func (n *nemesis) breakTriangle(ctx context.Context) error {
-	nodes := n.zone().Nodes
-	return n.cut(ctx, machines(nodes[0]), machines(nodes[1]), true, time.Second, 3*time.Second)
+	leader, others, err := n.leader(ctx)
+	if err != nil {
+		return err
+	}
+	return n.cut(ctx, machines(leader), machines(others[0]), true, time.Second, 3*time.Second)
 }
 
 func (n *nemesis) cutLink(ctx context.Context) error {
