@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"berth/api"
@@ -46,10 +47,12 @@ func boot(op string, s api.ServerCreate, key string, path ...string) call {
 	}
 }
 
-// Reservations returns one page of the boots of the caller's project. It may be
-// repeated.
+// Reservations returns one page of the boots of the caller's project, or of that
+// of InProject. It may be repeated.
 func (c *Client) Reservations(ctx context.Context, o ListOptions) (Page[api.Boot], error) {
-	return page[api.Boot](ctx, c, get("client.Reservations", "zones", "boot"), "boots", o)
+	q := get("client.Reservations", "zones", "boot")
+	q.query = c.whose()
+	return page[api.Boot](ctx, c, q, "boots", o)
 }
 
 // Reservation returns what has become of a boot, once it has come to an outcome
@@ -57,7 +60,7 @@ func (c *Client) Reservations(ctx context.Context, o ListOptions) (Page[api.Boot
 // may be repeated.
 func (c *Client) Reservation(ctx context.Context, id api.ReservationID, wait time.Duration) (api.Boot, error) {
 	q := get("client.Reservation", "zones", "boot", string(id))
-	q.wait = wait
+	q.wait, q.query = wait, c.whose()
 	return one[api.Boot](ctx, c, q, "boot")
 }
 
@@ -66,6 +69,15 @@ func (c *Client) Reservation(ctx context.Context, id api.ReservationID, wait tim
 func (c *Client) Release(ctx context.Context, id api.ReservationID, wait time.Duration) (api.Boot, error) {
 	return one[api.Boot](ctx, c, call{
 		op: "client.Release", method: http.MethodDelete, path: []string{"zones", "boot", string(id)},
-		wait: wait, repeats: true,
+		query: c.whose(), wait: wait, repeats: true,
 	}, "boot")
+}
+
+// whose returns the query that says whose reservations are meant.
+func (c *Client) whose() url.Values {
+	q := url.Values{}
+	if c.project != "" {
+		q.Set("project_id", string(c.project))
+	}
+	return q
 }

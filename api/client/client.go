@@ -50,7 +50,8 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	http    *http.Client
-	read    string // kind of every read; "" for the zone's default
+	read    string        // kind of every read; "" for the zone's default
+	project api.ProjectID // whose reservations are meant; "" for the caller's
 }
 
 // Linearizable returns a client like c whose reads hold everything that the zone
@@ -60,6 +61,15 @@ func (c *Client) Linearizable() *Client {
 	fresh := *c
 	fresh.read = "linearizable"
 	return &fresh
+}
+
+// InProject returns a client like c whose Reservations, Reservation and Release
+// are about reservations of project p, which is for admins; with "" they are about
+// those of the caller's own. All other calls are as before.
+func (c *Client) InProject(p api.ProjectID) *Client {
+	other := *c
+	other.project = p
+	return &other
 }
 
 // New returns a Client, and an invalid-input error for an address or a CA

@@ -83,6 +83,9 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Reservation(ctx, "r/1 ?", 30*time.Second)) },
 		func() error { return do(c.Reservation(ctx, "r-1", time.Hour)) },
 		func() error { return do(c.Release(ctx, "r-1", time.Second)) },
+		func() error { return do(c.InProject("web").Reservations(ctx, o)) },
+		func() error { return do(c.InProject("web").Linearizable().Reservation(ctx, "r-1", 0)) },
+		func() error { return do(c.InProject("a&b").Release(ctx, "r-1", time.Second)) },
 		func() error { return do(c.CreateServer(ctx, plan, "my-key")) },
 		func() error { return do(c.Servers(ctx, client.ServerQuery{}, client.ListOptions{})) },
 		func() error {

@@ -118,7 +118,7 @@ fails.`,
 				return []table{t}
 			})
 		}
-		b, body, err := e.follow(ctx, cl, id, p, api.BootState.Outcome)
+		b, body, err := e.follow(ctx, cl, whose{}, id, p, api.BootState.Outcome)
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,14 @@ func TestBootThatTakesTooLong(t *testing.T) {
 	assert.Empty(t, r.out)
 }
 
+func TestReleaseThatTakesTooLongNamesItsProject(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /zones/boot/r-1", bootIn("RELEASING"))
+	r := z.berth(t.Context(), "reservation", "delete", "r-1", "--yes", "--project", "shop", "--timeout", "100ms")
+	assert.Equal(t, exitTimeout, r.exit)
+	assert.Contains(t, r.errOut, "look again with: berth reservation show r-1 --project shop\n")
+}
+
 func TestBootThatIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	z := newFakeZone(t)

@@ -25,6 +25,7 @@ const (
 	exitDenied      = 6
 	exitTimeout     = 7
 	exitPartly      = 8
+	exitBroken      = 9
 	exitInterrupted = 130
 )
 
@@ -42,6 +43,7 @@ var exits = []struct {
 	{exitDenied, "not authenticated, or not allowed"},
 	{exitTimeout, "timed out; what was asked for may still come"},
 	{exitPartly, "partly done: some instances could not be started (DEGRADED)"},
+	{exitBroken, "broken: the disk or the log cannot be trusted; the node ended itself"},
 	{exitInterrupted, "interrupted"},
 }
 

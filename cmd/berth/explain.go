@@ -11,21 +11,24 @@ import (
 )
 
 func explainCommand(e *env) *cobra.Command {
-	return &cobra.Command{
+	var w whose
+	cmd := &cobra.Command{
 		Use:   "explain RESERVATION",
 		Short: "Tell why a boot got what it got",
 		Long: `Explain tells, for each attempt of a boot, which zones took part and what they
 offered, and how many of this zone's own hosts each filter turned away. A host is
 counted once, at the first filter that turned it away, so the numbers add up.`,
-		Example:           "  berth explain r-0123456789ab",
+		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
 		Args:              takes("a RESERVATION"),
 		ValidArgsFunction: e.first(reservationNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
 			return show(ctx, e, func(ctx context.Context) (api.Boot, error) {
-				return c.Reservation(ctx, api.ReservationID(args[0]), 0)
+				return w.of(c).Reservation(ctx, api.ReservationID(args[0]), 0)
 			}, explainTables)
 		}),
 	}
+	w.flag(cmd)
+	return cmd
 }
 
 func explainTables(b api.Boot) []table {

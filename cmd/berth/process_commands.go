@@ -158,7 +158,10 @@ func (e *env) nodeCommand() *cobra.Command {
 		Long: `Run one node of a zone from its data directory, until it is interrupted.
 
 A further node of a zone joins with a token of "berth join-token create --kind node"
-the first time it starts; addresses are given then and kept.`,
+the first time it starts; addresses are given then and kept.
+
+A node whose disk or log cannot be trusted any more, or hangs, ends itself with the
+exit code 9. The zone goes on without it.`,
 		Example: `  berth node --dir /var/lib/berth
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
 		Args: takes(),
@@ -175,8 +178,8 @@ the first time it starts; addresses are given then and kept.`,
 			}
 			o.Log, o.Now, o.Version = log, now, version
 			o.Fatal = func(err error) {
-				log.Error("the node cannot go on", "error", err)
-				os.Exit(exitFailed)
+				lastWords(log, err)
+				os.Exit(exitBroken)
 			}
 			if o.Insecure {
 				log.Warn("tokens are not asked for: every caller is an administrator")
@@ -198,6 +201,23 @@ the first time it starts; addresses are given then and kept.`,
 	logs.add(c, "info")
 	needs(c, "dir")
 	return c
+}
+
+// lastWordsMax bounds how long a node that must end itself waits for its log.
+const lastWordsMax = time.Second
+
+// lastWords logs why a node must end itself. It returns after lastWordsMax even
+// if nothing could be said: what hung the node's disk may have hung its log.
+func lastWords(log *slog.Logger, err error) {
+	said := make(chan struct{})
+	go func() {
+		log.Error("the node cannot go on", "error", err)
+		close(said)
+	}()
+	select {
+	case <-said:
+	case <-time.After(lastWordsMax):
+	}
 }
 
 // joinNode makes the directory of a further node, unless that was done before.

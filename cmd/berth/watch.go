@@ -43,10 +43,31 @@ func (p *patience) check(c *cobra.Command) error {
 
 func (p *patience) waits() bool { return p.wait && !p.noWait }
 
+// whose is what the flags say about whose reservations are meant.
+type whose struct{ project string }
+
+func (w *whose) flag(c *cobra.Command) {
+	c.Flags().StringVar(&w.project, "project", "", "project of the reservations, for admins (default: your own)")
+}
+
+// of returns c for the reservations that are meant.
+func (w *whose) of(c *client.Client) *client.Client { return c.InProject(api.ProjectID(w.project)) }
+
+// again returns id as a verb takes it on a command line.
+func (w *whose) again(id api.ReservationID) string {
+	if w.project == "" {
+		return string(id)
+	}
+	return string(id) + " --project " + w.project
+}
+
 // follow looks at a boot until done says so, tells its progress, and returns it
 // with the body of the last answer.
-func (e *env) follow(ctx context.Context, c *client.Client, id api.ReservationID, p patience, done func(api.BootState) bool) (api.Boot, []byte, error) {
+func (e *env) follow(
+	ctx context.Context, c *client.Client, w whose, id api.ReservationID, p patience, done func(api.BootState) bool,
+) (api.Boot, []byte, error) {
 	var body []byte
+	c = w.of(c)
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	told := progress{e: e}
@@ -56,11 +77,11 @@ func (e *env) follow(ctx context.Context, c *client.Client, id api.ReservationID
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 			told.clear()
-			return b, nil, fail(exitTimeout, "it goes on; look again with: berth reservation show "+string(id),
+			return b, nil, fail(exitTimeout, "it goes on; look again with: berth reservation show "+w.again(id),
 				"reservation %s is %s after %s", id, orAsked(told.state), p.timeout)
 		case errors.Is(err, context.Canceled):
 			told.clear()
-			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+string(id))
+			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+w.again(id))
 		case err != nil:
 			return b, nil, err
 		}
