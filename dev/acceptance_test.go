@@ -280,7 +280,7 @@ func (r *running) case73And74(t *testing.T) {
 	}
 	assert.Less(t, time.Since(began), 2*time.Second, "nobody waited for a child")
 
-	require.NoError(t, r.Restart(r.ctx, west))
+	withPorts(t, func() error { return r.Restart(r.ctx, west) })
 	end, err := root.Release(t.Context(), "spread", 20*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, api.BootReleased, end.State, "the child is told when it is back")

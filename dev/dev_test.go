@@ -3,12 +3,14 @@ package dev
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,23 +53,49 @@ type running struct {
 	stop func()
 }
 
+// How long nodes wait for ports, and between two tries.
+const (
+	portPatience = 30 * time.Second
+	portPause    = 50 * time.Millisecond
+)
+
+// withPorts does what starts nodes, again while one cannot listen where it did
+// before: meanwhile its port may have gone to a connection of another process.
+func withPorts(t *testing.T, do func() error) {
+	t.Helper()
+	late := time.After(portPatience)
+	for {
+		err := do()
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			require.NoError(t, err)
+			return
+		}
+		select {
+		case <-late:
+			require.NoError(t, err)
+		case <-time.After(portPause):
+		}
+	}
+}
+
 // start runs a federation in dir until the test or stop ends it.
 func start(t *testing.T, dir string, tree Spec, hosts int) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, ctx: ctx, log: &journal{}}
-	f, err := Start(ctx, Options{
-		Dir: dir, Tree: tree, Hosts: hosts, Version: "test", Now: time.Now,
-		Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}},
-		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	withPorts(t, func() (err error) {
+		r.Federation, err = Start(ctx, Options{
+			Dir: dir, Tree: tree, Hosts: hosts, Version: "test", Now: time.Now,
+			Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}},
+			Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		return err
 	})
-	require.NoError(t, err)
-	r.Federation = f
 	var once sync.Once
 	r.stop = func() {
 		once.Do(func() {
 			cancel()
-			assert.NoError(t, f.Wait())
+			assert.NoError(t, r.Wait())
 		})
 	}
 	t.Cleanup(r.stop)

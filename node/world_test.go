@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,11 +115,33 @@ type running struct {
 	stop  func() error // a second call returns the same
 }
 
+// portPause is between two tries to get a port back.
+const portPause = 50 * time.Millisecond
+
+// opened opens the node. A node that is started again listens where it did
+// before, and meanwhile a port may have gone to a connection of another process:
+// then it waits until the port is free.
+func (h *home) opened() *Node {
+	h.t.Helper()
+	late := time.After(patience)
+	for {
+		n, err := Open(h.opts)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			require.NoError(h.t, err)
+			return n
+		}
+		select {
+		case <-late:
+			require.NoError(h.t, err)
+		case <-time.After(portPause):
+		}
+	}
+}
+
 // start runs the node and waits for nothing.
 func (h *home) start() *running {
 	h.t.Helper()
-	n, err := Open(h.opts)
-	require.NoError(h.t, err)
+	n := h.opened()
 	ctx, cancel := context.WithCancel(h.t.Context()) // all nodes of a test end at once
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
