@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/mutant"
 )
 
 // Page bounds a listing: at most Limit items after the key Marker.
@@ -262,7 +263,7 @@ func (s *State) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
 // that have expired.
 func (s *State) PlanUsed(id api.PlanID) bool {
 	_, used := s.plans.Get(string(id))
-	return used
+	return used && !mutant.On(mutant.PlanReused)
 }
 
 // HoldsFor returns the holds with an id, whoever asked for them: at most one of
