@@ -35,7 +35,6 @@ type one struct {
 func newOne(t *testing.T, o lab.Options) *one {
 	t.Helper()
 	o.Machines, o.Seed = lab.Best(t), *seedFlag
-	hasDisks = o.Machines == lab.Namespaces
 	w := lab.New(t, o)
 	t.Logf("seed %d", w.Seed)
 	z := &one{fleet: &fleet{World: w, dice: rngOf(w.Seed)}}
@@ -112,6 +111,7 @@ func (z *one) remembers(t *testing.T) int {
 // and again while boots are acknowledged, and looks for each of these boots.
 func TestPowerCuts(t *testing.T) {
 	lab.Need(t)
+	t.Parallel()
 	z := newOne(t, lab.Options{Env: []string{"BERTH_COMPACT=100:100"}})
 	z.Allow(brokenMachine)
 	z.boots(t.Context(), 6)
@@ -146,6 +146,7 @@ const replaceEvery = 6
 // the worse for it.
 func TestDamage(t *testing.T) {
 	lab.Need(t)
+	t.Parallel()
 	z := newOne(t, lab.Options{Env: []string{"BERTH_COMPACT=100:100"}})
 	z.boots(t.Context(), 3)
 	var refused, unharmed, replaced int

@@ -36,7 +36,6 @@ func newFleet(t *testing.T, o lab.Options, nodes, room int) *fleet {
 	t.Helper()
 	o.Machines = lab.Best(t)
 	o.Seed = *seedFlag
-	hasDisks = o.Machines == lab.Namespaces
 	w := lab.New(t, o)
 	f := &fleet{World: w, dice: rngOf(w.Seed)}
 	t.Logf("seed %d", w.Seed)

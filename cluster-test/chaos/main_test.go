@@ -89,6 +89,13 @@ func (s *totals) cut(at crash.Point, sagas int) {
 	s.Faults["kill at a named point"]++
 }
 
+// sagas returns how many were cut.
+func (s *totals) sagas() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Sagas
+}
+
 // injections returns the number of all faults.
 func (s *totals) injections() int {
 	n := 0
@@ -119,8 +126,8 @@ func gates() []gate {
 	}
 }
 
-// hasDisks reports whether this run had machines with disks and wires of their own.
-var hasDisks bool
+// hasDisks reports whether this run has machines with disks and wires of their own.
+var hasDisks = lab.MayNamespaces() == nil
 
 // record adds a line to the ledger.
 func (s *totals) record(path string) error {

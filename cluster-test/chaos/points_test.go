@@ -87,6 +87,7 @@ func rounds() []where {
 // TestNamedPoints ends a process at each point while a dozen boots are in flight,
 // lets it come back, and waits until each of them is whole or gone.
 func TestNamedPoints(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
 	f.realAgent(t, pointsRoom/4)
 	files := map[string]string{}
@@ -102,7 +103,7 @@ func TestNamedPoints(t *testing.T) {
 	f.supervise()
 	f.Allow(func(e lab.Exit) bool { return strings.Contains(e.Last, "berth: crash point") })
 	p := &points{fleet: f, t: t, files: files}
-	for n := 0; sums.Sagas < scaled(500) || n < len(rounds()); n++ {
+	for n := 0; sums.sagas() < scaled(500) || n < len(rounds()); n++ {
 		p.round(n, rounds()[n%len(rounds())])
 	}
 	p.clear()

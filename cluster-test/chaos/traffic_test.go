@@ -19,10 +19,10 @@ import (
 
 // Sizes of the traffic.
 const (
-	clientsAtOnce = 12
-	selectorsMax  = 2   // clients that do nothing but select
+	clientsAtOnce = 24
+	selectorsMax  = 1   // clients that do nothing but select
 	selectCount   = 400 // instances of each select: many, so that much is said between zones
-	liveMax       = 3   // reservations that one client keeps
+	liveMax       = 2   // reservations that one client keeps
 	bootMax       = 4   // instances of one boot
 	callMax       = 8 * time.Second
 )

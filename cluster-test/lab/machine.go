@@ -57,6 +57,9 @@ func Need(t *testing.T) {
 	}
 }
 
+// MayNamespaces returns why this process may not have Namespaces, nil if it may.
+func MayNamespaces() error { return mayNamespaces() }
+
 // mayNamespaces reports why there can be no namespaces and disks.
 var mayNamespaces = sync.OnceValue(func() error {
 	if os.Geteuid() != 0 {
