@@ -33,6 +33,7 @@ race: ## run every test, shuffled, with the race detector
 lint: ## run the linters; the first run compiles them, which takes minutes
 	$(LINTER) config verify
 	$(LINTER) run ./...
+	$(LINTER) run --build-tags chaos,mutants ./...
 
 golden: ## rewrite golden files and conversations; review the diff
 	$(GO) test $$($(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... \

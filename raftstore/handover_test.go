@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +26,7 @@ func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
 		time.Sleep(handoverMax / 2)
 		h.saw(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
 		time.Sleep(handoverMax/2 + time.Second)
-		assert.ErrorContains(t, failed, "handing over its lead")
+		require.ErrorContains(t, failed, "handing over its lead")
 		h.saw(nil)
 	})
 }

@@ -188,9 +188,9 @@ func TestDamage(t *testing.T) {
 func (z *one) aFile(t *testing.T, n *lab.NodeProc) string {
 	t.Helper()
 	raft := filepath.Join(n.Dir, "raft")
-	snapshots, err := filepath.Glob(filepath.Join(raft, "snapshots", "*"))
+	files, err := filepath.Glob(filepath.Join(raft, "snapshots", "*"))
 	require.NoError(t, err)
-	files := append(snapshots, filepath.Join(raft, "raft.db"), filepath.Join(raft, "raft.db"), filepath.Join(raft, "node.json"))
+	files = append(files, filepath.Join(raft, "raft.db"), filepath.Join(raft, "raft.db"), filepath.Join(raft, "node.json"))
 	return files[z.dice.IntN(len(files))]
 }
 

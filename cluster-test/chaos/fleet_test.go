@@ -65,7 +65,7 @@ func (f *fleet) realAgent(t *testing.T, room int64) *lab.AgentProc {
 }
 
 // zones returns all zones, the root first.
-func (f *fleet) zones() []*lab.Zone { return f.World.Zones }
+func (f *fleet) zones() []*lab.Zone { return f.Zones }
 
 // supervise lets every node and agent be started again when it ends.
 func (f *fleet) supervise() {

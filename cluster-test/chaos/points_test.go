@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
@@ -272,7 +271,7 @@ func (p *points) settle(ctx context.Context, at where, ids []api.ReservationID) 
 		sums.operations(1)
 		ends[b.State]++
 		if at.act == booting || at.act == starting {
-			assert.NoError(p.t, whole(&b))
+			require.NoError(p.t, whole(&b))
 			p.live = append(p.live, id)
 		}
 	}

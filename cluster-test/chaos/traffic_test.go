@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -144,7 +145,7 @@ func (c *caller) call(ctx context.Context, z *lab.Zone, token string, f func(ctx
 func (c *caller) ask(ctx context.Context, id api.ReservationID, count int) {
 	p := c.tr.rec.Begin(check.Op{
 		Client: c.n, Kind: check.BootAsk, Zone: "root",
-		In: check.Input{Project: "web", Reservation: id, Digest: fmt.Sprint(count)},
+		In: check.Input{Project: "web", Reservation: id, Digest: strconv.Itoa(count)},
 	})
 	var got api.ReservationID
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {

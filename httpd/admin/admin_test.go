@@ -145,7 +145,8 @@ func TestStateTellsDifferentStatesApart(t *testing.T) {
 	read := func(v *state.State) (out struct {
 		Index  uint64 `json:"index"`
 		SHA256 string `json:"sha256"`
-	}) {
+	},
+	) {
 		rec := get(t, door(v, "node-1", true), "/state")
 		require.Equal(t, http.StatusOK, rec.Code)
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &out))
