@@ -52,6 +52,7 @@ type way struct{ from, to string }
 // path is the state of one direction between two hosts.
 type path struct {
 	cut   bool
+	shut  bool // whoever dials is refused
 	delay time.Duration
 	pipes map[*pipe]struct{}
 }
@@ -97,6 +98,15 @@ func (n *Network) CutOneWay(from, to string) {
 	n.path(from, to).cut = true
 }
 
+// Refuse breaks every connection between two hosts and lets each dial be refused at
+// once, as a firewall does that says so.
+func (n *Network) Refuse(a, b string) {
+	n.mu.Lock()
+	n.path(a, b).shut, n.path(b, a).shut = true, true
+	n.mu.Unlock()
+	n.Host(a).Reset(b)
+}
+
 // Isolate cuts one host off from all others.
 func (n *Network) Isolate(name string, others ...string) {
 	for _, o := range others {
@@ -126,7 +136,7 @@ func (n *Network) Slow(a, b string, delay time.Duration) {
 	n.path(a, b).delay, n.path(b, a).delay = delay, delay
 }
 
-// Mend takes back cuts and delays between two hosts.
+// Mend takes back cuts, refusals and delays between two hosts.
 func (n *Network) Mend(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,7 +144,7 @@ func (n *Network) Mend(a, b string) {
 	n.mend(n.path(b, a))
 }
 
-// Heal takes back all cuts and delays. Hosts that are down stay down.
+// Heal takes back all cuts, refusals and delays. Hosts that are down stay down.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +155,7 @@ func (n *Network) Heal() {
 
 // mend makes one direction whole, and lets what was held back go. Needs mu.
 func (n *Network) mend(p *path) {
-	p.cut, p.delay = false, 0
+	p.cut, p.shut, p.delay = false, false, 0
 	for pipe := range p.pipes {
 		pipe.wake.Broadcast()
 	}
@@ -281,6 +291,8 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 			return nil, opError("dial", context.Cause(ctx))
 		case !h.up:
 			return nil, opError("dial", ErrDown)
+		case there.shut || back.shut:
+			return nil, opError("dial", ErrRefused)
 		case !there.cut && !back.cut:
 			return h.connect(host, port)
 		}

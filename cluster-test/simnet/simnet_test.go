@@ -99,6 +99,31 @@ func TestCutsHoldBackWhatIsSent(t *testing.T) {
 	})
 }
 
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simnet.New(1)
+		near, far := pair(t, n)
+		n.Refuse("a", "b")
+		_, err := near.Read(make([]byte, 1))
+		require.ErrorIs(t, err, simnet.ErrReset)
+		_, err = far.Write([]byte("x"))
+		require.ErrorIs(t, err, simnet.ErrReset)
+		began := time.Now()
+		_, err = n.Host("a").Dial(t.Context(), "b:1")
+		require.ErrorIs(t, err, simnet.ErrRefused)
+		assert.Zero(t, time.Since(began))
+		ln, err := n.Host("b").Listen(t.Context(), "b:1")
+		require.NoError(t, err)
+		_, err = n.Host("a").Dial(t.Context(), "b:1")
+		require.ErrorIs(t, err, simnet.ErrRefused, "though somebody listens")
+		n.Mend("a", "b")
+		c, err := n.Host("a").Dial(t.Context(), "b:1")
+		require.NoError(t, err)
+		require.NoError(t, ln.Close())
+		require.NoError(t, c.Close())
+	})
+}
+
 // TestFullBuffer holds that a writer waits when nobody reads, until its deadline.
 func TestFullBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
