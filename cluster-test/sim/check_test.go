@@ -22,7 +22,9 @@ func (w *world) glance() {
 				z.checkRoom(n.Store().View())
 			}
 		}
+		z.checkViews()
 	}
+	w.promises()
 }
 
 // checkRoom holds that what instances and holds take is what the host table says,
@@ -68,11 +70,12 @@ func (w *world) settle() {
 	w.t.Helper()
 	var why string
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+		w.glance()
+		w.holds()
 		if why = w.restless(); why == "" {
 			return
 		}
 	}
-	w.holds()
 	require.Fail(w.t, "the federation does not come to rest", why)
 }
 
@@ -242,10 +245,7 @@ func (z *zone) checkInstance(i *api.Instance, owner map[api.InstanceID]string) {
 // checkBoots holds that every acknowledged boot is there, and that every boot is
 // whole or nothing.
 func (z *zone) checkBoots(v *state.State) {
-	z.mu.Lock()
-	booted := slices.Clone(z.booted)
-	z.mu.Unlock()
-	for _, r := range booted {
+	for _, r := range z.acknowledged().booted {
 		if b, ok := v.Boot(project, r); !ok || !b.State().Outcome() {
 			z.w.fail("zone %s: boot %s was acknowledged; found: %v", z.name, r, ok)
 		}

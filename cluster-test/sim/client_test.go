@@ -59,14 +59,28 @@ func (z *zone) call(what string, p *process, f func(ctx context.Context, c *clie
 	})
 }
 
-// boot asks for instances.
-func (z *zone) boot(p *process, res string, least, most int) {
+// boot asks for instances. If nobody knows what became of that, it asks again, at
+// another node.
+func (z *zone) boot(p, again *process, res string, least, most int) {
 	z.call("boot", p, func(ctx context.Context, c *client.Client) error {
 		r, err := c.Boot(ctx, order(res, least, most), "")
+		if err != nil && again != p {
+			r, err = z.client(again).Boot(ctx, order(res, least, most), "")
+		}
 		if err == nil {
-			z.mu.Lock()
-			z.booted = append(z.booted, r)
-			z.mu.Unlock()
+			z.note(func(t *told) { t.booted = append(t.booted, r) })
+		}
+		return err
+	})
+}
+
+// release gives a reservation back after a while.
+func (z *zone) release(p *process, r api.ReservationID, after time.Duration) {
+	z.call("release", p, func(ctx context.Context, c *client.Client) error {
+		time.Sleep(after)
+		_, err := c.Release(ctx, r, 0)
+		if err == nil {
+			z.note(func(t *told) { t.released = append(t.released, r) })
 		}
 		return err
 	})
@@ -85,20 +99,25 @@ func (w *world) act(step int) {
 	if z.lost {
 		return
 	}
-	p := z.nodes[w.dice.IntN(len(z.nodes))]
-	pick := w.dice.Uint64()
+	p, pick := w.nodeOf(z), w.dice.Uint64()
 	switch w.dice.IntN(16) {
 	case 0, 1, 2, 3, 4, 5:
-		most := 1 + w.dice.IntN(6)
-		z.boot(p, fmt.Sprintf("r%d", step), 1+w.dice.IntN(most), most)
+		most, res := 1+w.dice.IntN(8), fmt.Sprintf("r%d", step)
+		z.boot(p, w.nodeOf(z), res, 1+w.dice.IntN(most), most)
+		if w.dice.IntN(4) == 0 {
+			z.release(w.nodeOf(z), api.ReservationID(res), time.Duration(w.dice.IntN(4000))*time.Millisecond)
+		}
 	case 6, 7, 8, 9, 10:
 		z.call("release", p, func(ctx context.Context, c *client.Client) error {
 			b, err := c.Reservations(ctx, client.ListOptions{})
-			open := slices.DeleteFunc(b.Items, func(b api.Boot) bool { return b.State == api.BootReleased || b.State == api.BootFailed })
+			open := slices.DeleteFunc(b.Items, func(b api.Boot) bool { return b.State != api.BootActive && b.State != api.BootDegraded })
 			if err != nil || len(open) == 0 {
 				return err
 			}
-			_, err = c.Release(ctx, open[pick%uint64(len(open))].Reservation, 0)
+			r := open[pick%uint64(len(open))].Reservation
+			if _, err = c.Release(ctx, r, 0); err == nil {
+				z.note(func(t *told) { t.released = append(t.released, r) })
+			}
 			return err
 		})
 	case 11, 12, 13:
@@ -107,7 +126,11 @@ func (w *world) act(step int) {
 			if err != nil || len(s.Items) == 0 {
 				return err
 			}
-			return c.DeleteServer(ctx, s.Items[pick%uint64(len(s.Items))].ID)
+			id := s.Items[pick%uint64(len(s.Items))].ID
+			if err = c.DeleteServer(ctx, id); err == nil {
+				z.note(func(t *told) { t.deleted = append(t.deleted, id) })
+			}
+			return err
 		})
 	case 14:
 		z.call("select", p, func(ctx context.Context, c *client.Client) error {
@@ -146,9 +169,7 @@ func (z *zone) tell(res string, least, most int) {
 		_, err := c.Boot(ctx, order(res, least, most), "")
 		return err
 	})
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	z.booted = append(z.booted, api.ReservationID(res))
+	z.note(func(t *told) { t.booted = append(t.booted, api.ReservationID(res)) })
 }
 
 // insist repeats a call at one node after the other until it succeeds.

@@ -23,6 +23,8 @@ var faults = []fault{
 	{"kill node", 3, (*world).killNode},
 	{"stop node", 1, (*world).stopNode},
 	{"kill zone", 1, (*world).killZone},
+	{"in suspense", 20, (*world).inSuspense},
+	{"leader of the past", 2, (*world).leaderOfThePast},
 	{"kill at point", 8, (*world).killAtPoint},
 	{"cut at point", 5, (*world).cutAtPoint},
 	{"kill agent", 2, (*world).killAgent},
@@ -230,7 +232,7 @@ func (w *world) loseDisk() bool {
 	z := w.anyZone()
 	place := w.dice.IntN(len(z.nodes))
 	p := z.nodes[place]
-	if len(z.nodes) < 3 || slices.ContainsFunc(z.nodes, func(o *process) bool { return o.running() == nil }) {
+	if len(z.nodes) < 3 || slices.ContainsFunc(z.nodes, func(o *process) bool { return o.running() == nil || o.past.Load() }) {
 		return false
 	}
 	w.net.Heal()
@@ -258,11 +260,11 @@ func (z *zone) insistElsewhere(place int, f func(ctx context.Context, c *client.
 }
 
 // apart cuts links, and mends them after a while.
-func (w *world) apart(cut func(a, b string), pairs ...[2]string) bool {
+func (w *world) apart(cut func(a, b string), d time.Duration, pairs ...[2]string) bool {
 	for _, p := range pairs {
 		cut(p[0], p[1])
 	}
-	w.after(w.lasts(), func() {
+	w.after(d, func() {
 		for _, p := range pairs {
 			w.net.Mend(p[0], p[1])
 		}
@@ -278,7 +280,7 @@ func (w *world) cutNodes() bool {
 			pairs = append(pairs, [2]string{p.host.Name(), o.host.Name()})
 		}
 	}
-	return w.apart(w.net.Cut, pairs...)
+	return w.apart(w.net.Cut, w.lasts(), pairs...)
 }
 
 func (w *world) cutOneWay() bool {
@@ -289,7 +291,7 @@ func (w *world) cutOneWay() bool {
 	if a == b {
 		return false
 	}
-	return w.apart(w.net.CutOneWay, [2]string{a.host.Name(), b.host.Name()})
+	return w.apart(w.net.CutOneWay, w.lasts(), [2]string{a.host.Name(), b.host.Name()})
 }
 
 // between returns all pairs of nodes of a zone and its parent.
@@ -308,7 +310,7 @@ func between(z *zone) [][2]string {
 
 func (w *world) cutZones() bool {
 	pairs := between(w.anyZone())
-	return pairs != nil && w.apart(w.net.Cut, pairs...)
+	return pairs != nil && w.apart(w.net.Cut, w.lasts(), pairs...)
 }
 
 func (w *world) cutAgent() bool {
@@ -317,7 +319,7 @@ func (w *world) cutAgent() bool {
 	for _, h := range z.hostsOf() {
 		pairs = append(pairs, [2]string{z.crew.host.Name(), h})
 	}
-	return w.apart(w.net.Cut, pairs...)
+	return w.apart(w.net.Cut, w.lasts(), pairs...)
 }
 
 // ring leaves every node of the federation only two neighbours.
@@ -334,7 +336,7 @@ func (w *world) ring() bool {
 
 func (w *world) slow() bool {
 	pairs, delay := between(w.anyZone()), time.Duration(20+w.dice.IntN(400))*time.Millisecond
-	return pairs != nil && w.apart(func(a, b string) { w.net.Slow(a, b, delay) }, pairs...)
+	return pairs != nil && w.apart(func(a, b string) { w.net.Slow(a, b, delay) }, w.lasts(), pairs...)
 }
 
 func (w *world) reset() bool {

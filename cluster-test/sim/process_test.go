@@ -81,6 +81,7 @@ type process struct {
 	mem   *raftstore.Memory
 	clock *clock
 	bomb  *bomb
+	past  atomic.Bool // it was deposed and cannot know
 
 	mu   sync.Mutex // guards what follows
 	node *node.Node // nil while it is down

@@ -25,6 +25,8 @@ func (z *zone) backup() *bytes.Buffer {
 // rest meanwhile: what a zone acknowledges between a backup and its restore is lost,
 // and no promise is broken by that.
 func (w *world) restore() {
+	w.resting = true
+	defer func() { w.resting = false }()
 	w.heal()
 	w.settle()
 	z := w.anyZone()

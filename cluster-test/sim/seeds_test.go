@@ -86,7 +86,7 @@ func one(t *testing.T, seed uint64, sum *total) bool {
 func life(t *testing.T, seed uint64, sum *total) {
 	t.Helper()
 	w := newWorld(t, seed, family)
-	t.Cleanup(func() { sum.add(&w.tally, time.Since(w.began)) })
+	t.Cleanup(func() { sum.add(w) })
 	due := w.dice.IntN(steps)
 	for step := range steps {
 		if step == due {
@@ -103,6 +103,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 	w.heal()
 	w.settle()
 	w.check()
+	w.journals()
 	w.empty()
 }
 
@@ -110,11 +111,12 @@ func life(t *testing.T, seed uint64, sum *total) {
 type total struct {
 	mu                        sync.Mutex // guards what follows
 	seeds, answered, restarts int
-	simulated                 time.Duration
+	simulated, zones          time.Duration // of federations; of their zones, added up
 	ops, faults               map[string]int
 }
 
-func (s *total) add(c *tally, lasted time.Duration) {
+func (s *total) add(w *world) {
+	c, lasted := &w.tally, time.Since(w.began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.mu.Lock()
@@ -123,6 +125,7 @@ func (s *total) add(c *tally, lasted time.Duration) {
 	s.answered += c.answered
 	s.restarts += c.restarts
 	s.simulated += lasted
+	s.zones += lasted * time.Duration(len(w.zones))
 	for k, n := range c.ops {
 		s.ops[k] += n
 	}
@@ -140,8 +143,8 @@ func (s *total) report(took time.Duration) string {
 	for _, k := range s.faults {
 		faults += k
 	}
-	return fmt.Sprintf("%d seeds, %s simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts",
-		s.seeds, s.simulated.Round(time.Second), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
+	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts",
+		s.seeds, s.simulated.Hours(), s.zones.Hours(), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
 		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts)
 }
 

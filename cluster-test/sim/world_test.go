@@ -64,6 +64,9 @@ type world struct {
 	tally tally
 	began time.Time
 
+	bursts  int  // boots that were made for a moment
+	resting bool // clients may ask for nothing
+
 	mu    sync.Mutex // guards what follows
 	wrong []string
 }
@@ -81,8 +84,10 @@ type zone struct {
 	joined int  // nodes that were ever made
 	lost   bool // for good
 
-	mu     sync.Mutex          // guards what follows
-	booted []api.ReservationID // acknowledged
+	memo memo
+
+	mu   sync.Mutex // guards told
+	told told
 }
 
 // newWorld builds a federation and waits until it is ready. Call it in a bubble.
