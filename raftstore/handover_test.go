@@ -19,6 +19,7 @@ func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
 		h.saw(raft.ErrLeadershipTransferInProgress)
 		h.saw(nil) // it was only slow
 		time.Sleep(handoverMax)
+		synctest.Wait()
 		require.NoError(t, failed)
 
 		h.saw(raft.ErrLeadershipTransferInProgress)
@@ -26,6 +27,7 @@ func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
 		time.Sleep(handoverMax / 2)
 		h.saw(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
 		time.Sleep(handoverMax/2 + time.Second)
+		synctest.Wait()
 		require.ErrorContains(t, failed, "handing over its lead")
 		h.saw(nil)
 	})
