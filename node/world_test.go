@@ -230,11 +230,16 @@ func (r *running) joinedAgent(id string) string {
 	return dir
 }
 
+// patient is the timing of nodes that share a busy machine.
+var patient = raftstore.Timing{
+	Heartbeat: 1500 * time.Millisecond, Election: 1500 * time.Millisecond, LeaderLease: time.Second, Commit: 50 * time.Millisecond,
+}
+
 // threeNodes runs a zone of three, the leader first.
 func threeNodes(t *testing.T, name string) []*running {
 	t.Helper()
 	h := newZone(t, name)
-	h.opts.Timing = raftstore.LAN() // a busy machine must not depose anybody
+	h.opts.Timing = patient // a busy machine must not depose anybody
 	first := h.run()
 	return []*running{first, first.adopt("node-2"), first.adopt("node-3")}
 }
