@@ -94,6 +94,7 @@ const (
 	stall     = 25 * time.Second // how long it does not know
 	successor = 6 * time.Second  // after which another node leads
 	turn      = 15 * time.Second // after which the agent can reach the old leader alone
+	aware     = 5 * time.Second  // after the end, until it has certainly learned of it
 )
 
 // past makes the leader of a zone one of the past: the zone goes on without it, an
@@ -114,10 +115,10 @@ func (z *zone) past() bool {
 	old.bomb.arm(crash.LogWriting, 1, func() {
 		once.Do(func() {
 			old.past.Store(true)
-			defer old.past.Store(false)
 			w.net.Isolate(old.host.Name(), others...)
 			w.net.Refuse(agent, old.host.Name())
 			time.Sleep(stall)
+			w.after(aware, func() { old.past.Store(false) })
 		})
 	})
 	place := slices.Index(z.nodes, old)
@@ -151,11 +152,11 @@ func (z *zone) past() bool {
 
 // own returns an instance that runs in the zone and was made there, or "".
 func (z *zone) own() api.InstanceID {
-	p := z.leader()
-	if p == nil {
+	v := z.newest()
+	if v == nil {
 		return ""
 	}
-	for _, i := range all(p.node.Store().View()) {
+	for _, i := range all(v) {
 		if i.Origin == "" && i.Host != "" && i.Status == api.StatusActive {
 			return i.ID
 		}

@@ -6,13 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/cluster-test/check"
+	"berth/internal/crash"
+	"berth/raftstore"
 	"berth/raftstore/state"
+	berthzone "berth/zone"
 )
 
 // decideWithin is how long a boot may be undecided under one leader: its attempts
@@ -47,27 +52,36 @@ func (z *zone) note(f func(*told)) {
 	f(&z.told)
 }
 
+// knowledge is what a leader knows.
+type knowledge struct {
+	leader *process
+	term   uint64
+	view   *state.State
+}
+
 // knows returns the view of a leader that holds all that the zone has ever
-// acknowledged, nil if there is none just now.
-func (z *zone) knows() (*process, *state.State) {
-	p := z.leader()
-	if z.lost || p == nil || p.past.Load() {
-		return nil, nil
-	}
-	n := p.running()
-	if n == nil {
-		return nil, nil
-	}
-	for _, o := range z.nodes {
-		if other := o.running(); other != nil && other.Store().Term() > n.Store().Term() {
-			return nil, nil // it was deposed
+// acknowledged, false if there is none just now. A leader that is being deposed may
+// have the new term already, and not the new entries: it does not lead by its Raft.
+func (z *zone) knows() (knowledge, bool) {
+	var newest uint64
+	var best knowledge
+	var store *raftstore.Store
+	for _, p := range z.nodes {
+		n := p.running()
+		if n == nil || z.lost {
+			continue
+		}
+		at := n.Store().Term()
+		newest = max(newest, at)
+		if !p.past.Load() && n.Leads() && n.Store().IsLeader() && at > best.term {
+			best, store = knowledge{leader: p, term: at}, n.Store()
 		}
 	}
-	v := n.Store().View()
-	if !n.Leads() {
-		return nil, nil
+	if store == nil || best.term < newest {
+		return knowledge{}, false
 	}
-	return p, v
+	best.view = store.View()
+	return best, store.IsLeader() && store.Term() == best.term
 }
 
 // promises holds what zones have promised to clients and to each other. What was
@@ -77,18 +91,18 @@ func (w *world) promises() {
 	for _, z := range w.zones {
 		said, below := z.acknowledged(), z.newest()
 		if z.parent != nil && below != nil {
-			if _, above := z.parent.knows(); above != nil {
-				z.checkHolds(below, above)
+			if above, ok := z.parent.knows(); ok {
+				z.checkHolds(below, above.view)
 			}
 		}
-		p, v := z.knows()
-		if v == nil {
+		k, ok := z.knows()
+		if !ok {
 			z.memo.leader = nil
 			continue
 		}
-		z.checkTold(v, said)
-		z.checkRunning(v, running)
-		z.checkUndecided(p, v)
+		z.checkTold(k.view, said)
+		z.checkRunning(k.view, running)
+		z.checkUndecided(k)
 	}
 }
 
@@ -177,13 +191,13 @@ func (z *zone) checkRunning(v *state.State, running map[api.InstanceID]api.HostI
 }
 
 // checkUndecided holds that a leader decides boots.
-func (z *zone) checkUndecided(p *process, v *state.State) {
-	m, term := &z.memo, p.node.Store().Term()
-	if m.leader != p || m.term != term {
-		m.leader, m.term, m.since = p, term, map[string]time.Time{}
+func (z *zone) checkUndecided(k knowledge) {
+	m := &z.memo
+	if m.leader != k.leader || m.term != k.term {
+		m.leader, m.term, m.since = k.leader, k.term, map[string]time.Time{}
 	}
 	open := map[string]time.Time{}
-	for _, b := range v.UndecidedBoots() {
+	for _, b := range k.view.UndecidedBoots() {
 		began, ok := m.since[b.ID()]
 		if !ok {
 			began = time.Now()
@@ -262,4 +276,46 @@ func (b *books) places() map[api.InstanceID]api.HostID {
 		out[id] = r.host
 	}
 	return out
+}
+
+// TestBrokenPromisesAreSeen plants what a glance must complain of: a checker that
+// never does is not one.
+func TestBrokenPromisesAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, line)
+		root := w.root()
+		require.Equal(t, api.BootActive, root.run("lives", 1, 1).State)
+		w.settle()
+		complains := func(what string) {
+			t.Helper()
+			w.promises()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			require.Len(t, w.wrong, 1)
+			require.Contains(t, w.wrong[0], what)
+			w.wrong, root.told = nil, told{}
+		}
+		root.told.booted = []api.ReservationID{"never"}
+		complains("boot never was acknowledged")
+		root.told.released = []api.ReservationID{"lives"}
+		complains("the release of lives was acknowledged")
+		root.told.deleted = []api.InstanceID{root.own()}
+		complains("the end of instance")
+
+		for _, p := range root.nodes {
+			p.bomb.arm(crash.DecisionLogging, 1, func() { time.Sleep(berthzone.BootTimeout) })
+		}
+		root.boot(root.nodes[0], root.nodes[0], "slow", whole-1, whole-1)
+		time.Sleep(berthzone.BootTimeout / 2)
+		w.promises()
+		w.holds()
+		b, _ := root.view().Boot(project, "slow")
+		require.Equal(t, api.DecisionPending, b.Decision)
+		root.memo.since[b.ID()] = time.Now().Add(-decideWithin - time.Second)
+		complains("boot slow is undecided")
+		delete(root.memo.since, b.ID())
+		w.heal()
+		w.settle()
+		w.check()
+	})
 }
