@@ -88,6 +88,7 @@ func (w *world) transfer() bool {
 	if len(z.nodes) < 2 {
 		return false
 	}
+	z.handed.Add(1)
 	z.call("transfer", z.nodes[w.dice.IntN(len(z.nodes))], func(ctx context.Context, c *client.Client) error {
 		return c.Transfer(ctx, "")
 	})

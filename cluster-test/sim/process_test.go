@@ -100,12 +100,8 @@ func (p *process) start() {
 	p.mu.Unlock()
 	n, err := node.Open(node.Options{
 		Dir: p.dir, Version: "sim", Plain: true, Log: w.log, Now: p.clock.now, Timing: timing, Compact: compact,
-		Fatal: func(err error) {
-			if !p.killed() {
-				w.fail("node %s of %s: %v", p.id, p.z.name, err)
-			}
-		},
-		Net: nic{p.host, p.clock}, Memory: p.mem, Crash: p.bomb.at,
+		Fatal: p.fatal,
+		Net:   nic{p.host, p.clock}, Memory: p.mem, Crash: p.bomb.at,
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -119,6 +115,21 @@ func (p *process) start() {
 			w.fail("node %s of %s ended: %v", p.id, p.z.name, err)
 		}
 	}()
+}
+
+// fatal is told why the process ends itself. After a handover of the lead it may:
+// Raft can be stuck in one for good. Then it is started again, as a supervisor does,
+// once for each handover that somebody asked for.
+func (p *process) fatal(err error) {
+	w := p.z.w
+	switch {
+	case p.killed():
+	case api.CodeOf(err) != api.CodeConflict && p.z.handed.Add(-1) >= 0: // a damaged disk is a conflict
+		w.tally.fault("ended after a handover")
+		p.down(time.Second)
+	default:
+		w.fail("node %s of %s: %v", p.id, p.z.name, err)
+	}
 }
 
 // timing is slower than that of a LAN: the heartbeats of idle zones are most of

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,7 +85,8 @@ type zone struct {
 	joined int  // nodes that were ever made
 	lost   bool // for good
 
-	memo memo
+	memo   memo
+	handed atomic.Int32 // handovers of the lead that were asked for
 
 	mu   sync.Mutex // guards told
 	told told
