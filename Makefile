@@ -67,7 +67,7 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 chaos: ## break federations of real processes and simulated ones for about ten minutes, SCALE times as much
 	$(GO) test -count=1 -v -timeout 0 -tags chaos ./cluster-test/chaos -scale $(SCALE) $(if $(LEDGER),-ledger $(abspath $(LEDGER)))
 	$(GO) test -count=1 -v -timeout 0 ./buildplan/seal -run '^TestForged' -forged $$(awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
-	$(GO) test -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME)
+	$(GO) test -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours 10
 
 soak: ## the same for 75 minutes
 	$(MAKE) chaos SCALE=7 CHAOSTIME=15m LEDGER=$(LEDGER)

@@ -45,12 +45,13 @@ type record struct {
 	Listen    Addresses  `json:"listen"`
 	Advertise Addresses  `json:"advertise,omitzero"` // where others dial; filled at the first start where empty
 	Join      []string   `json:"join,omitempty"`     // node listeners of the zone to join; none for its first node
+	Ran       bool       `json:"ran,omitempty"`      // it has taken part in its zone: its log must be there
 }
 
 func readRecord(dir string) (*record, error) {
 	b, err := os.ReadFile(filepath.Join(dir, fileNode))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.CodeNotFound, "%s holds no node; make one with berth init, or with berth node --join", dir)
+		return nil, api.Errorf(api.CodeNotFound, "%s holds no node; make one with berth init, or with berth node --join-file", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading who the node is: %w", err)

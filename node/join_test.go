@@ -225,3 +225,14 @@ func TestAPINames(t *testing.T) {
 	assert.False(t, loopback(&net.TCPAddr{IP: net.IPv4zero}))
 	assert.False(t, loopback(&net.UnixAddr{}))
 }
+
+func TestAnnouncingWhatIsKnownWritesNothing(t *testing.T) {
+	nodes := threeNodes(t, "root")
+	leader, follower := nodes[0], nodes[1]
+	leader.until("all are known", func(v *state.State) bool { return len(v.Nodes()) == len(nodes) })
+	before := leader.store.View().Index()
+	members := leader.store.Members()
+	assert.Equal(t, http.StatusNoContent, leader.announces(follower.creds.node, follower.record()))
+	assert.Equal(t, before, leader.store.View().Index())
+	assert.Equal(t, members, leader.store.Members())
+}

@@ -119,6 +119,7 @@ func Open(o Options) (n *Node, err error) {
 	conf := raftstore.Config{
 		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
 		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
+		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.write(o.Dir) },
 		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
 	}
 	if o.Memory != nil {
@@ -538,8 +539,18 @@ func (n *Node) admitNode(ctx context.Context, m api.Node) error {
 	if !member && !n.view().Admitted(m.ID) {
 		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
 	}
-	if err := n.store.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
-		return err
+	votes := slices.ContainsFunc(n.store.Members(), func(o raftstore.Member) bool {
+		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
+	})
+	if !votes {
+		if err := n.store.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
+			return err
+		}
+	}
+	if known, ok := n.view().Node(m.ID); ok {
+		if m.Joined = known.Joined; *known == m {
+			return nil // it does not know yet that it is known
+		}
 	}
 	_, err := n.zone.Propose(ctx, command.NodePut{Stamp: n.zone.Stamp(), Node: m})
 	return err

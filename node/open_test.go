@@ -2,12 +2,14 @@ package node
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -52,6 +54,17 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANodeThatHasRunNeedsItsLog(t *testing.T) {
+	t.Parallel()
+	h := newZone(t, "a")
+	require.NoError(t, h.run().stop())
+	require.NoError(t, os.RemoveAll(h.path(dirRaft)))
+	err := h.refusedToOpen()
+	require.ErrorIs(t, err, raftstore.ErrDamaged)
+	assert.ErrorContains(t, err, "let a new node join under a new id")
+	assert.NoDirExists(t, filepath.Join(h.path(dirRaft), "snapshots"), "nothing was made in its place")
 }
 
 // TestOpenKeepsSecretsOffTheNetwork refuses plain HTTP and the lack of tokens

@@ -88,7 +88,7 @@ type archive struct {
 // openArchive reads all size bytes of r and verifies them.
 func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if size < int64(archiveMinBytes) {
-		return nil, fmt.Errorf("%w: %d bytes are too few", errDamaged, size)
+		return nil, fmt.Errorf("%w: %d bytes are too few", ErrDamaged, size)
 	}
 	body := io.NewSectionReader(r, 0, size+archiveSumOffset)
 	h := sha256.New()
@@ -100,26 +100,26 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		return nil, fmt.Errorf("reading an archive: %w", err)
 	}
 	if !bytes.Equal(h.Sum(nil), a.sum[:]) {
-		return nil, fmt.Errorf("%w: its checksum does not match", errDamaged)
+		return nil, fmt.Errorf("%w: its checksum does not match", ErrDamaged)
 	}
 	start := make([]byte, len(archiveMagic)+4)
 	if _, err := r.ReadAt(start, 0); err != nil {
 		return nil, fmt.Errorf("reading an archive: %w", err)
 	}
 	if string(start[:len(archiveMagic)]) != archiveMagic {
-		return nil, fmt.Errorf("%w: it does not begin like one", errDamaged)
+		return nil, fmt.Errorf("%w: it does not begin like one", ErrDamaged)
 	}
 	length := int64(binary.LittleEndian.Uint32(start[len(archiveMagic):]))
 	from := int64(len(start)) + length
 	if length > headerMaxBytes || from > body.Size() {
-		return nil, fmt.Errorf("%w: its header is cut short", errDamaged)
+		return nil, fmt.Errorf("%w: its header is cut short", ErrDamaged)
 	}
 	header := make([]byte, length)
 	if _, err := r.ReadAt(header, int64(len(start))); err != nil {
 		return nil, fmt.Errorf("reading an archive: %w", err)
 	}
 	if err := codec.Unmarshal(header, &a.archiveHeader); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	a.payload = io.NewSectionReader(r, from, body.Size()-from)
 	return a, nil

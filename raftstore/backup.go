@@ -127,7 +127,7 @@ func receive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*
 		return nil, api.Errorf(api.CodeTooLarge, "a backup has at most %d bytes", limit)
 	}
 	a, err := openArchive(f, to.bytes)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, ErrDamaged) {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Restore", "the backup is damaged; nothing was changed", err)
 	}
 	return a, err

@@ -158,11 +158,11 @@ func TestArchiveNoticesEveryBit(t *testing.T) {
 		bad := bytes.Clone(b.Bytes())
 		bad[bit/8] ^= 1 << (bit % 8)
 		_, err := openArchive(bytes.NewReader(bad), int64(len(bad)))
-		require.ErrorIs(t, err, errDamaged, "bit %d", bit)
+		require.ErrorIs(t, err, ErrDamaged, "bit %d", bit)
 	}
 	for cut := range b.Len() {
 		_, err := openArchive(bytes.NewReader(b.Bytes()), int64(cut))
-		require.ErrorIs(t, err, errDamaged, "cut at %d", cut)
+		require.ErrorIs(t, err, ErrDamaged, "cut at %d", cut)
 	}
 }
 
@@ -235,5 +235,5 @@ func TestSnapshotStore(t *testing.T) {
 
 	require.NoError(t, os.Rename(s.path(snapshotID(7, 3)), s.path(snapshotID(6, 3))))
 	_, _, err = s.Open(snapshotID(6, 3))
-	assert.ErrorIs(t, err, errDamaged, "a snapshot under another's name")
+	assert.ErrorIs(t, err, ErrDamaged, "a snapshot under another's name")
 }

@@ -229,7 +229,7 @@ type boltItem struct {
 func element(page []byte, i int, leaf bool) (boltItem, error) {
 	at := uint64(boltHeader + i*boltElement)
 	if at+boltElement > uint64(len(page)) {
-		return boltItem{}, errDamaged
+		return boltItem{}, ErrDamaged
 	}
 	e := page[at : at+boltElement]
 	var it boltItem
@@ -242,7 +242,7 @@ func element(page []byte, i int, leaf bool) (boltItem, error) {
 	}
 	begin := at + pos
 	if keyLen == 0 || begin+keyLen+valueLen > uint64(len(page)) {
-		return boltItem{}, errDamaged
+		return boltItem{}, ErrDamaged
 	}
 	it.key, it.value = page[begin:begin+keyLen], page[begin+keyLen:begin+keyLen+valueLen]
 	return it, nil

@@ -83,7 +83,15 @@ type Config struct {
 	Compact   Compaction
 	Timeout   time.Duration // bound on each wait for Raft; TimeoutDefault when zero
 	Bootstrap bool          // make a zone of this one node, unless Dir holds one already
-	Log       *slog.Logger
+
+	// Ran says that this node has run before, so Dir must hold what it knows: a
+	// node that has lost all of it has lost its votes, and starts no more than one
+	// whose log is damaged. Made is called, once Dir is made and before the node
+	// takes part in anything, for the caller to remember that; nil for none.
+	Ran  bool
+	Made func() error
+
+	Log *slog.Logger
 	// HungLeading and HungOtherwise are how long one write to the log may take
 	// while this node leads, and while it does not; HungLeadingDefault and
 	// HungOtherwiseDefault when zero.

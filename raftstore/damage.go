@@ -7,19 +7,19 @@ import (
 	"berth/api"
 )
 
-// errDamaged is wrapped by every error about bytes on a disk that are not the
+// ErrDamaged is wrapped by every error about bytes on a disk that are not the
 // ones that were written.
-var errDamaged = errors.New("damaged")
+var ErrDamaged = errors.New("damaged")
 
 // damagef says what is wrong with the content of a file.
 func damagef(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errDamaged}, args...)...)
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
 // refuse turns damage into the error of a node that must not go on: it names what
 // is damaged and says what to do. Other errors stay as they are.
 func refuse(node api.NodeID, err error) error {
-	if err == nil || !errors.Is(err, errDamaged) {
+	if err == nil || !errors.Is(err, ErrDamaged) {
 		return err
 	}
 	return api.Wrap(api.CodeConflict, "raftstore.Open", fmt.Sprintf("node %s cannot be trusted any more: %v; %s", node, err, rejoin(node)), err)

@@ -94,11 +94,11 @@ func TestRandomDamage(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		got, err := contentOf(path)
 		if err != nil {
-			require.ErrorIs(t, err, errDamaged, "seed %d: %s", seed, what)
+			require.ErrorIs(t, err, ErrDamaged, "seed %d: %s", seed, what)
 			refused++
 			if refused%20 == 0 {
 				err = openAgain(dir)
-				require.ErrorIs(t, err, errDamaged, "seed %d: %s", seed, what)
+				require.ErrorIs(t, err, ErrDamaged, "seed %d: %s", seed, what)
 				require.Equal(t, api.CodeConflict, api.CodeOf(err), "seed %d: %s", seed, what)
 			}
 			continue
@@ -202,7 +202,7 @@ func TestDamageIsNamed(t *testing.T) {
 func checkRefused(t *testing.T, dir string, says ...string) {
 	t.Helper()
 	err := openAgain(dir)
-	require.ErrorIs(t, err, errDamaged)
+	require.ErrorIs(t, err, ErrDamaged)
 	assert.Equal(t, api.CodeConflict, api.CodeOf(err))
 	for _, s := range append(says, "berth operator remove n1", "new id") {
 		assert.Contains(t, api.MessageOf(err), s)
@@ -362,7 +362,7 @@ func TestFirstStartMayBeCutOff(t *testing.T) {
 		},
 		"all but the snapshots": func(t *testing.T, dir string) {
 			t.Helper()
-			require.NoError(t, prepareDir(dir, "n1"))
+			require.NoError(t, prepareDir(dir, "n1", false))
 		},
 	}
 	for name, leave := range steps {

@@ -57,12 +57,17 @@ func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
 	if cfg.Memory != nil {
 		return cfg.Memory.open(g, opened)
 	}
-	st, err := openDir(cfg.Dir, g, opened)
+	st, err := openDir(cfg.Dir, cfg.Ran, g, opened)
+	if err == nil && !cfg.Ran && cfg.Made != nil {
+		if err = cfg.Made(); err != nil {
+			err = errors.Join(fmt.Errorf("noting that the node runs: %w", err), st.close())
+		}
+	}
 	return st, refuse(cfg.ID, err)
 }
 
-func openDir(dir string, g *guard, opened func() bool) (st stores, err error) {
-	if err = prepareDir(dir, g.node); err != nil {
+func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err error) {
+	if err = prepareDir(dir, g.node, ran); err != nil {
 		return stores{}, err
 	}
 	path := filepath.Join(dir, logFile)
@@ -140,8 +145,9 @@ func (id identity) sum() uint32 {
 }
 
 // prepareDir makes dir the data directory of node, or checks that it is. Each
-// step of making it may be cut off by a crash and is repeated by the next call.
-func prepareDir(dir string, node api.NodeID) error {
+// step of making it may be cut off by a crash and is repeated by the next call. A
+// node that ran before must have it.
+func prepareDir(dir string, node api.NodeID, ran bool) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
@@ -149,6 +155,9 @@ func prepareDir(dir string, node api.NodeID) error {
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
 		return err
+	}
+	if fresh && ran {
+		return damagef("%s is missing, and with it perhaps all that the node knew", filepath.Join(dir, nodeFile))
 	}
 	if !fresh && owner.Node != node {
 		return api.Errorf(api.CodeConflict, "data directory %s belongs to node %s, not to %s", dir, owner.Node, node)
@@ -159,8 +168,7 @@ func prepareDir(dir string, node api.NodeID) error {
 	case err == nil && fresh:
 		err = checkUnused(path, node)
 	case errors.Is(err, fs.ErrNotExist) && !fresh:
-		err = api.Errorf(api.CodeConflict,
-			"data directory %s has lost its log %s; %s", dir, logFile, rejoin(node))
+		err = damagef("%s is missing", path)
 	case errors.Is(err, fs.ErrNotExist):
 		err = makeLog(path, node)
 	}
@@ -200,7 +208,7 @@ func checkUnused(path string, node api.NodeID) error {
 		return err
 	}
 	if used {
-		return api.Errorf(api.CodeConflict, "%s is in use but %s is missing beside it; %s", path, nodeFile, rejoin(node))
+		return damagef("%s is in use but %s is missing beside it", path, nodeFile)
 	}
 	return nil
 }
@@ -223,10 +231,10 @@ func readIdentity(path string) (identity, error) {
 		return id, err
 	}
 	if err := json.Unmarshal(b, &id); err != nil {
-		return id, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
+		return id, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
 	if id.Sum != id.sum() && id.Format >= diskFormat { // earlier formats had none
-		return id, fmt.Errorf("%s: %w: its checksum does not match", path, errDamaged)
+		return id, fmt.Errorf("%s: %w: its checksum does not match", path, ErrDamaged)
 	}
 	if id.Format != diskFormat {
 		return id, api.Errorf(api.CodeConflict, "%s has format %d; this version reads %d", path, id.Format, diskFormat)

@@ -45,7 +45,7 @@ func (s *Store) crown(leading bool) {
 	}
 	s.reign.Store(now)
 	close(old.changed)
-	s.cfg.Log.Info("leadership changed", "node", s.cfg.ID, "leading", leading, "term", now.term)
+	s.cfg.Log.Info("leadership changed", "leading", leading, "term", now.term)
 }
 
 // Leading calls lead whenever this node has become the leader and View holds all

@@ -53,17 +53,25 @@ type SnapshotInfo struct {
 
 // OpenDisk opens the data directory of a stopped node (Config.Dir) and verifies all
 // of it, as Open does, without changing anything. Errors: CodeNotFound when there is
-// no node in dir; CodeConflict when a process uses it, and for damage, which the text
-// names.
+// no node in dir; CodeConflict when a process uses it, then with the cause
+// syscall.EWOULDBLOCK, and for damage, which the text names, with ErrDamaged.
 func OpenDisk(dir string) (*Disk, error) {
 	id, err := readIdentity(filepath.Join(dir, nodeFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Wrap(api.CodeNotFound, "raftstore.OpenDisk", dir+" holds the log of no node", err)
 	}
-	if err != nil {
-		return nil, refuse(id.Node, err)
+	if errors.Is(err, ErrDamaged) { // so the id in it is not to be named
+		return nil, api.Wrap(api.CodeConflict, "raftstore.OpenDisk", fmt.Sprintf(
+			"%v; it does not tell whose log this is: \"berth node --dir %s\" does, and what to do", err, filepath.Dir(dir)), err)
 	}
-	log, err := openLog(filepath.Join(dir, logFile), id.Node)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, logFile)
+	log, err := openLog(path, id.Node)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = damagef("%s is missing", path)
+	}
 	if err != nil {
 		return nil, refuse(id.Node, err)
 	}

@@ -42,7 +42,7 @@ func openLog(path string, node api.NodeID) (r *logReader, err error) {
 	if err = lockShared(f); err == nil {
 		err = r.verify(node)
 	}
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, ErrDamaged) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	if err != nil {

@@ -122,7 +122,7 @@ func TestDirectoryRefused(t *testing.T) {
 			bad := append([]byte(nil), good...)
 			bad[at] ^= 1
 			require.NoError(t, os.WriteFile(files[0], bad, 0o600))
-			require.ErrorIs(t, open("n1", dir), errDamaged, "byte %d", at)
+			require.ErrorIs(t, open("n1", dir), ErrDamaged, "byte %d", at)
 			if at > 40 && at < len(good)-40 {
 				break // the head, and one byte of the rest; TestArchive does all
 			}
@@ -143,6 +143,24 @@ func TestDirectoryRefused(t *testing.T) {
 	t.Run("a lost log", func(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(dir, logFile)))
 		assert.Equal(t, api.CodeConflict, api.CodeOf(open("n1", dir)))
+	})
+	t.Run("a directory that was lost", func(t *testing.T) {
+		made := 0
+		cfg := Config{
+			ID: "n1", Dir: t.TempDir(), Advertise: "h:1", Stream: newNetwork().listen("h:1"), Log: n.cfg.Log,
+			Ran: true, Made: func() error { made++; return nil },
+		}
+		_, err := Open(cfg)
+		require.ErrorIs(t, err, ErrDamaged)
+		cfg.Ran = false
+		s, err := Open(cfg)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		cfg.Ran, cfg.Stream = true, newNetwork().listen("h:1")
+		s, err = Open(cfg)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		assert.Equal(t, 1, made)
 	})
 	t.Run("a first start that was cut off", func(t *testing.T) {
 		dir := t.TempDir()

@@ -24,9 +24,10 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
-	forFlag  = flag.Duration("for", 0, "run new seeds until so much real time has passed")
-	logFlag  = flag.Bool("log", false, "show what processes log")
+	seedFlag  = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
+	forFlag   = flag.Duration("for", 0, "run new seeds until so much real time has passed")
+	hoursFlag = flag.Float64("hours", 0, "fail with fewer simulated hours of zones than this")
+	logFlag   = flag.Bool("log", false, "show what processes log")
 )
 
 // usual is how many seeds run when nothing else is asked for.
@@ -63,6 +64,9 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	t.Log(sum.report(time.Since(began)))
+	if got := sum.zones.Hours(); got < *hoursFlag {
+		t.Errorf("%.1f cluster hours are too few, at least %.1f must be simulated", got, *hoursFlag)
+	}
 }
 
 // lanes is how many seeds run at the same time with -for: most of a simulation
