@@ -176,12 +176,29 @@ func TestDamage(t *testing.T) {
 		victim.Start()
 		victim.Ready()
 	}
+	z.loseAll(t)
 	z.quiet()
 	acked := z.remembers(t)
 	z.agree(t)
 	z.Audit()
 	t.Logf("%d refused, %d unharmed, %d replaced by new nodes; %d acknowledged boots, none lost", refused, unharmed, replaced, acked)
 	assert.Positive(t, refused)
+}
+
+// loseAll takes away the whole folder of a node's log: it must not begin anew.
+func (z *one) loseAll(t *testing.T) {
+	t.Helper()
+	victim := z.root.Nodes[0]
+	victim.Kill()
+	folder := filepath.Join(victim.Dir, "raft")
+	require.NoError(t, os.Rename(folder, folder+".away"))
+	require.False(t, z.starts(t, victim), "a node that has lost its log began anew")
+	assert.Contains(t, victim.Tail(3), "is missing")
+	sums.fault("lost log", 1)
+	require.NoError(t, os.RemoveAll(folder))
+	require.NoError(t, os.Rename(folder+".away", folder))
+	victim.Start()
+	victim.Ready()
 }
 
 // aFile returns a file of a node's replicated state.

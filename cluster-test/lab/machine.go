@@ -194,7 +194,19 @@ func (m *Machine) Remount() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
-	return errors.Join(m.disk.unmount(), m.disk.mount())
+	if err := errors.Join(m.disk.unmount(), m.disk.mount()); err != nil {
+		return err
+	}
+	// Whoever has a mount namespace of his own may have kept the file system that was
+	// shut down, and a mount gives the same one again: that is no power cut.
+	root, err := os.Open(m.Dir)
+	if err == nil {
+		err = errors.Join(root.Sync(), root.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("the disk of %s was not let go, perhaps by a process that has unshared its mounts: %w", m.Name, err)
+	}
+	return nil
 }
 
 // Hang lets every write to the disk wait until Unhang. A process that waits for it
