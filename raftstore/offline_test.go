@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -22,7 +23,7 @@ func TestReadingAStoppedNode(t *testing.T) {
 	want, term, last, dir := n.View(), n.Term(), n.raft.LastIndex(), n.cfg.Dir
 	_, err := OpenDisk(dir)
 	assert.Equal(t, api.CodeConflict, api.CodeOf(err), "it runs")
-	assert.ErrorIs(t, err, syscall.EWOULDBLOCK)
+	require.ErrorIs(t, err, syscall.EWOULDBLOCK)
 	n.stop()
 
 	d, err := OpenDisk(dir)
@@ -77,34 +78,33 @@ func TestReadingAStoppedNode(t *testing.T) {
 // only a damaged file names.
 func TestReadingADamagedNode(t *testing.T) {
 	for what, c := range map[string]struct {
-		damage     func(t *testing.T, dir string)
+		damage     func(dir string) error
 		says, node string
 	}{
-		"no JSON": {func(t *testing.T, dir string) {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, nodeFile), []byte("{"), 0o600))
+		"no JSON": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, nodeFile), []byte("{"), 0o600)
 		}, nodeFile + ": damaged", ""},
-		"another id": {func(t *testing.T, dir string) {
+		"another id": {func(dir string) error {
 			path := filepath.Join(dir, nodeFile)
 			b, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(path, bytes.Replace(b, []byte(`"n1"`), []byte(`"n2"`), 1), 0o600))
+			return errors.Join(err, os.WriteFile(path, bytes.Replace(b, []byte(`"n1"`), []byte(`"n2"`), 1), 0o600))
 		}, nodeFile + ": damaged: its checksum does not match", ""},
-		"no log": {func(t *testing.T, dir string) {
-			require.NoError(t, os.Remove(filepath.Join(dir, logFile)))
+		"no log": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, logFile))
 		}, logFile + " is missing", "berth operator remove n1"},
 	} {
 		n := solo(t, nil)
 		n.stop()
-		c.damage(t, n.cfg.Dir)
+		require.NoError(t, c.damage(n.cfg.Dir), what)
 		_, err := OpenDisk(n.cfg.Dir)
 		require.ErrorIs(t, err, ErrDamaged, what)
 		assert.Equal(t, api.CodeConflict, api.CodeOf(err), what)
-		assert.ErrorContains(t, err, filepath.Join(n.cfg.Dir, c.says), what)
+		require.ErrorContains(t, err, filepath.Join(n.cfg.Dir, c.says), what)
 		if c.node != "" {
-			assert.ErrorContains(t, err, c.node, what)
+			require.ErrorContains(t, err, c.node, what)
 			continue
 		}
 		assert.NotContains(t, err.Error(), "operator remove", what)
-		assert.ErrorContains(t, err, "berth node --dir "+filepath.Dir(n.cfg.Dir), what)
+		require.ErrorContains(t, err, "berth node --dir "+filepath.Dir(n.cfg.Dir), what)
 	}
 }
