@@ -17,6 +17,7 @@ type env struct {
 	errTTY      bool // a line on errOut can be written over
 
 	conn      connection
+	calling   string // address of the zone, once a client was made
 	format    string // table, json, yaml
 	noHeaders bool
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/raftstore"
 )
 
 // The exit codes. They are stable; "berth help exit-codes" tells them.
@@ -43,7 +44,7 @@ var exits = []struct {
 	{exitDenied, "not authenticated, or not allowed"},
 	{exitTimeout, "timed out; what was asked for may still come"},
 	{exitPartly, "partly done: some instances could not be started (DEGRADED)"},
-	{exitBroken, "broken: the disk or the log cannot be trusted; the node ended itself"},
+	{exitBroken, "broken: the disk or the log of a node cannot be trusted; a node ends itself then"},
 	{exitInterrupted, "interrupted"},
 }
 
@@ -107,6 +108,25 @@ func withHint(err error, hint string) error {
 		return nil
 	}
 	return &failure{exit: exitCode(err), hint: hint, err: err}
+}
+
+// local returns run with its errors as those of a command on this machine: the
+// hints about calls of a zone do not fit them.
+func local(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error { return localError(run(c, args)) }
+}
+
+// localError returns err without a hint, unless the command gave one. Damage has an
+// exit code of its own, and its text says what to do.
+func localError(err error) error {
+	_, told := errors.AsType[*failure](err)
+	switch {
+	case err == nil, told:
+		return err
+	case errors.Is(err, raftstore.ErrDamaged):
+		return &failure{exit: exitBroken, err: err}
+	}
+	return withHint(err, "")
 }
 
 // about returns err with the name of what it is about.

@@ -228,7 +228,10 @@ func (e *env) destroy(ctx context.Context, s sure, what, name string, do func(co
 	if err := e.confirm(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
 		return err
 	}
-	if err := do(ctx); err != nil {
+	answered := e.waiting()
+	err := do(ctx)
+	answered()
+	if err != nil {
 		return err
 	}
 	e.note("done: %s %s", what, strings.TrimSpace(name))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,7 +22,7 @@ func operatorCommand(e *env) *cobra.Command {
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
 				return list(ctx, e, "members", once(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n api.Node) []any {
-					return []any{n.ID, yes(n.Voter), yes(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, when(n.Joined)}
+					return []any{n.ID, yes(n.Voter), yes(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joined(n)}
 				}))
 			}),
 		},
@@ -59,6 +60,14 @@ func operatorCommand(e *env) *cobra.Command {
 	)
 }
 
+// joined returns when a node joined; one that has no record of its own yet has not.
+func joined(n api.Node) string {
+	if n.Joined == 0 {
+		return ""
+	}
+	return when(n.Joined)
+}
+
 func operatorRemove(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
@@ -85,7 +94,9 @@ alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
 		Example: "  berth operator snapshot save zone.snapshot",
 		Args:    takes("a FILE"),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			answered := e.waiting()
 			n, err := saveSnapshot(ctx, c, args[0])
+			answered()
 			if err != nil {
 				return err
 			}
@@ -142,8 +153,33 @@ stopped.`,
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		return e.destroy(ctx, s, "replace the whole state of the zone by", args[0], func(ctx context.Context) error {
-			return c.Restore(ctx, f)
+			return restoreError(c.Restore(ctx, f))
 		})
 	})
 	return c
 }
+
+// restoreError returns the error of a restore with what to do next. One whose
+// answer was lost may have happened, and carries no id to repeat it with.
+func restoreError(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return err
+	}
+	told := client.RequestIDOf(e) != ""
+	switch {
+	case e.Code == api.CodeTimeout && told:
+		lost := *e
+		lost.Msg = "the zone's leader was lost or late while it restored; all of it may have happened, or nothing"
+		return withHint(&lost, restoreLost)
+	case e.Code == api.CodeTimeout, e.Code == api.CodeUnavailable && !told:
+		return withHint(err, restoreLost)
+	case e.Code == api.CodeInvalid:
+		return withHint(err, "use another copy, of a backup of this very zone")
+	}
+	return err
+}
+
+// restoreLost is what to do when it is not known whether a restore has happened.
+const restoreLost = "look at berth operator members, and whether what was made since the backup is gone; " +
+	"if it is still there, restore again: it is safe to repeat"

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,10 @@ their commands with all fields, bytes as their length.`,
   berth operator log --dir /var/lib/berth --from 4100 --limit 20
   berth operator log --dir /var/lib/berth -o json`,
 		Args: takes(),
-		RunE: func(*cobra.Command, []string) (err error) {
+		RunE: local(func(c *cobra.Command, _ []string) (err error) {
+			if err = refuseCallerFlags(c); err != nil {
+				return err
+			}
 			if e.format != formatTable && e.format != formatJSON {
 				return fail(exitUsage, "use table or json", "a log cannot be printed as %q", e.format)
 			}
@@ -51,7 +55,12 @@ their commands with all fields, bytes as their length.`,
 				return fail(exitUsage, "", "--limit must not be negative, and --to not below --from")
 			}
 			d, err := raftstore.OpenDisk(filepath.Join(dir, raftFolder))
-			if err != nil {
+			switch {
+			case errors.Is(err, syscall.EWOULDBLOCK):
+				return withHint(err, "stop the node first; what a running zone holds, the other verbs tell: see berth help")
+			case api.CodeOf(err) == api.CodeNotFound:
+				return withHint(err, "give the data directory of a node, the one that was given to berth init or berth node")
+			case err != nil:
 				return err
 			}
 			defer func() { err = errors.Join(err, d.Close()) }()
@@ -59,15 +68,39 @@ their commands with all fields, bytes as their length.`,
 				return e.logLines(d, r)
 			}
 			return e.logTables(d, r)
-		},
+		}),
 	}
+	hideCallerFlags(c)
 	f := c.Flags()
 	f.StringVar(&dir, "dir", "", "data directory of the node")
 	f.Uint64Var(&r.from, "from", 0, "first index to print")
 	f.Uint64Var(&r.to, "to", 0, "last index to print (default: the last)")
-	f.IntVar(&r.limit, "limit", 0, "most entries to print (default: all)")
+	f.IntVar(&r.limit, "limit", 0, "most entries to print; 0 for all")
 	needs(c, "dir")
 	return c
+}
+
+// callerOnly are the flags of the verbs beside this one that mean nothing here.
+var callerOnly = []string{"addr", "token", "token-file", "cacert", "linearizable"}
+
+// hideCallerFlags leaves the flags of callers out of the help of c.
+func hideCallerFlags(c *cobra.Command) {
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, name := range callerOnly {
+			check(c.InheritedFlags().MarkHidden(name))
+		}
+		c.Parent().HelpFunc()(c, args)
+	})
+}
+
+// refuseCallerFlags returns an error if a flag of callers was given to c.
+func refuseCallerFlags(c *cobra.Command) error {
+	for _, name := range callerOnly {
+		if c.Flags().Changed(name) {
+			return usage(c, "%q reads files and asks no zone: leave out --%s", c.CommandPath(), name)
+		}
+	}
+	return nil
 }
 
 // entries calls show with the chosen entries.
@@ -91,6 +124,24 @@ func (r logRange) entries(d *raftstore.Disk, show func(raftstore.Entry) error) e
 	return nil
 }
 
+// aboutDisk notes what is on the disk beside snapshots and entries, and that the
+// entries end before the first one that was asked for.
+func (e *env) aboutDisk(d *raftstore.Disk, r logRange) {
+	first, last := d.Range()
+	vote := "it has not voted"
+	if term, candidate := d.Vote(); term > 0 {
+		vote = fmt.Sprintf("last vote in term %d for %q", term, candidate)
+	}
+	entries := "no entries"
+	if last > 0 {
+		entries = fmt.Sprintf("entries %d to %d", first, last)
+	}
+	e.note("node %s: term %d, %s, %s", d.Node(), d.Term(), vote, entries)
+	if r.from > last {
+		e.note("there is no entry from %d on", r.from)
+	}
+}
+
 func (e *env) logTables(d *raftstore.Disk, r logRange) error {
 	snaps := table{title: "Snapshots", header: []string{"INDEX", "TERM", "BYTES", "MEMBERS"}}
 	for _, s := range d.Snapshots() {
@@ -105,9 +156,7 @@ func (e *env) logTables(d *raftstore.Disk, r logRange) error {
 		log.row(entry.Index, entry.Term, entry.Kind, what, entry.Bytes, at)
 		return nil
 	})
-	first, last := d.Range()
-	voted, candidate := d.Vote()
-	e.note("node %s: term %d, last vote in term %d for %q, entries %d to %d", d.Node(), d.Term(), voted, candidate, first, last)
+	e.aboutDisk(d, r)
 	return errors.Join(e.tables(snaps, log), err)
 }
 
@@ -167,6 +216,7 @@ type (
 )
 
 func (e *env) logLines(d *raftstore.Disk, r logRange) error {
+	e.aboutDisk(d, r)
 	out := json.NewEncoder(e.out)
 	out.SetEscapeHTML(false)
 	for _, s := range d.Snapshots() {

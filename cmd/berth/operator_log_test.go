@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -53,6 +55,7 @@ func TestOperatorLog(t *testing.T) {
 		r := log(dir)
 		assert.Equal(t, exitConflict, r.exit)
 		assert.Contains(t, r.errOut, "another process uses the data directory")
+		assert.Contains(t, r.errOut, "hint: stop the node first")
 	})
 
 	r := log(dir)
@@ -78,18 +81,52 @@ func TestOperatorLog(t *testing.T) {
 	assert.Regexp(t, `^20\d\d-`, first.Fields["at"])
 	assert.NotContains(t, r.out, token)
 
-	assert.Equal(t, exitNotFound, log(t.TempDir()).exit)
+	r = log(dir, "--from", "4711")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.errOut, "there is no entry from 4711 on")
+
+	r = log(t.TempDir())
+	assert.Equal(t, exitNotFound, r.exit)
+	assert.Contains(t, r.errOut, "hint: give the data directory of a node")
+	r = log(dir, "--linearizable")
+	assert.Equal(t, exitUsage, r.exit)
+	assert.Contains(t, r.errOut, "leave out --linearizable")
 	assert.Equal(t, exitUsage, log(dir, "-o", "yaml").exit)
 	assert.Equal(t, exitUsage, log(dir, "--from", "3", "--to", "2").exit)
 	assert.Equal(t, exitUsage, berth(t.Context(), nil, "", "operator", "log").exit)
 
 	damage(t, filepath.Join(dir, raftFolder, "raft.db"), "west")
 	r = log(dir)
-	assert.Equal(t, exitConflict, r.exit)
+	assert.Equal(t, exitBroken, r.exit)
 	assert.Contains(t, r.errOut, "checksum of the entry at index")
 	assert.Contains(t, r.errOut, "berth operator remove n1")
-	_, err := node.Open(node.Options{Dir: dir, Version: "v1", Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	assert.ErrorContains(t, err, "checksum of the entry at index", "and it does not start")
+	assert.NotContains(t, r.errOut, "hint")
+
+	r = berth(t.Context(), nil, "", "node", "--dir", dir, "--join-file", "/gone/since/the/first/start")
+	assert.Equal(t, exitBroken, r.exit, "and it does not start")
+	assert.Contains(t, r.errOut, "checksum of the entry at index")
+	assert.NotContains(t, r.errOut, "hint")
+}
+
+// alone is a stream to nobody.
+type alone struct{ net.Listener }
+
+func (alone) Dial(addr string, _ time.Duration) (net.Conn, error) {
+	return nil, errors.New("nobody is at " + addr)
+}
+
+func TestLogOfANodeThatNeverVoted(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "raft")
+	s, err := raftstore.Open(raftstore.Config{
+		ID: "n1", Dir: dir, Advertise: "h:1", Stream: alone{l}, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	r := berth(t.Context(), nil, "", "operator", "log", "--dir", filepath.Dir(dir))
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "node n1: term 0, it has not voted, no entries\n", r.errOut)
 }
 
 func firstCommandIn(t *testing.T, out string) commandLine {

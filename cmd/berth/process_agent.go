@@ -44,7 +44,7 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000`,
 		Args: takes(),
-		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
+		RunE: local(func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) }),
 	}
 	f := c.Flags()
 	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")

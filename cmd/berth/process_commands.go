@@ -108,7 +108,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 		Example: `  berth init --dir /var/lib/berth --name west
   berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
 		Args: takes(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: local(func(*cobra.Command, []string) error {
 			var err error
 			if o.PlanKey, err = planKey(key); err != nil {
 				return err
@@ -131,7 +131,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 			e.note("the first admin token follows; it is shown once and kept nowhere")
 			e.say("%s", token)
 			return nil
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Dir, "dir", "", "data directory; made if it is missing")
@@ -165,7 +165,7 @@ exit code 9. The zone goes on without it.`,
 		Example: `  berth node --dir /var/lib/berth
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
 		Args: takes(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: local(func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {
 				return err
@@ -190,7 +190,7 @@ exit code 9. The zone goes on without it.`,
 				return err
 			}
 			return n.Run(c.Context())
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Dir, "dir", "", "data directory, of berth init or of an earlier join")
@@ -222,8 +222,11 @@ func lastWords(log *slog.Logger, err error) {
 
 // joinNode makes the directory of a further node, unless that was done before.
 func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error {
+	if holdsNode(dir) {
+		return nil // the token is used up, and its file may be gone
+	}
 	token, err := readSecret(tokenFile)
-	if err != nil || token == "" || holdsNode(dir) {
+	if err != nil || token == "" {
 		return err
 	}
 	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.addresses(), Names: l.names, Now: now})

@@ -26,7 +26,7 @@ restart the leader of a 3-node zone in the middle of a second boot, show what la
 clean up. Nothing is left behind.`,
 		Example: `  berth demo`,
 		Args:    takes(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: local(func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ clean up. Nothing is left behind.`,
 					{Name: "west", Children: []dev.Spec{{Name: "edge"}}}, {Name: "east"},
 				}},
 			})
-		},
+		}),
 	}
 	logs.add(c, "error+4")
 	return c

@@ -40,7 +40,7 @@ children, which are zones again.`,
   berth dev --nodes 3 --data-dir ./federation --ready-file ready.json
   berth dev --zones tree.yaml --hosts 100`,
 		Args: takes(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: local(func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Tree, err = readTree(zones); err != nil {
 				return err
@@ -60,7 +60,7 @@ children, which are zones again.`,
 			o.Now, o.Version = now, version
 			o.Log = slog.New(untilDone{o.Log.Handler(), c.Context()})
 			return e.runDev(c.Context(), o, ready)
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&zones, "zones", "", "file with another tree of zones")

@@ -40,7 +40,9 @@ offered, the exit code is 5.`,
 			return err
 		}
 		var body []byte
+		answered := e.waiting()
 		a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
+		answered()
 		if err != nil {
 			return err
 		}

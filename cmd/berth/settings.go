@@ -79,7 +79,8 @@ func (e *env) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := client.Config{Addr: cmp.Or(k.String("addr"), addrDefault), Token: strings.TrimSpace(k.String("token"))}
+	e.calling = cmp.Or(k.String("addr"), addrDefault)
+	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(k.String("token"))}
 	if path := k.String("cacert"); path != "" {
 		if cfg.CACert, err = os.ReadFile(path); err != nil {
 			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)

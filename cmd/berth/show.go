@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,10 +36,36 @@ func (e *env) calls(v verb) func(*cobra.Command, []string) error {
 	}
 }
 
+// slowAfter is how long a verb waits for an answer before it tells that it does.
+const slowAfter = 5 * time.Second
+
+// waiting tells, once, that an answer takes its time, unless the function that it
+// returns is called before. A call that is repeated may take six times as long as
+// one attempt.
+func (e *env) waiting() (answered func()) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		slow := time.NewTimer(slowAfter)
+		defer slow.Stop()
+		select {
+		case <-slow.C:
+			e.note("still waiting for %s ...", e.calling)
+		case <-stop:
+		}
+	})
+	return func() {
+		close(stop)
+		wg.Wait()
+	}
+}
+
 // show makes a call and prints its answer: as it came, or as tables.
 func show[T any](ctx context.Context, e *env, call func(context.Context) (T, error), tables func(T) []table) error {
 	var body []byte
+	answered := e.waiting()
 	v, err := call(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
+	answered()
 	if err != nil {
 		return err
 	}
@@ -54,7 +82,9 @@ func list[T any](
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	for o := (client.ListOptions{}); ; {
+		answered := e.waiting()
 		p, err := fetch(ctx, o)
+		answered()
 		if err != nil {
 			return err
 		}

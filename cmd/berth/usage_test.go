@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -17,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/internal/golden"
+	"berth/raftstore"
 )
 
 // tree calls see with every command there is.
@@ -145,6 +148,51 @@ func TestErrorsAreOneLineAndAHint(t *testing.T) {
 	b.Reset()
 	assert.Zero(t, report(&b, withHint(nil, "nothing")))
 	assert.Empty(t, b.String())
+}
+
+func TestLocalErrorsHaveNoHintsOfCalls(t *testing.T) {
+	dir := t.TempDir()
+	for line, exit := range map[string]int{
+		"node --dir " + dir:                      exitNotFound,
+		"node --dir " + dir + " --log-level x":   exitUsage,
+		"agent --dir " + dir:                     exitUsage,
+		"init --dir " + dir + " --name ''":       exitUsage,
+		"dev --zones " + dir + "/none.yaml":      exitUsage,
+		"demo --log-format x":                    exitUsage,
+		"node --dir x --join-file " + dir + "/t": exitUsage,
+	} {
+		r := berth(t.Context(), nil, "", strings.Fields(line)...)
+		assert.Equal(t, exit, r.exit, line)
+		assert.NotContains(t, r.errOut, "hint", line)
+	}
+	require.NoError(t, localError(nil))
+	told := fail(exitUsage, "do this", "no")
+	assert.Equal(t, told, localError(told), "what a command knows better stays")
+	assert.Equal(t, exitBroken, exitCode(localError(fmt.Errorf("opening: %w", raftstore.ErrDamaged))))
+	assert.Equal(t, exitInterrupted, exitCode(localError(context.Canceled)))
+}
+
+func TestWhoWaitsLongIsTold(t *testing.T) {
+	for took, says := range map[time.Duration]string{
+		slowAfter - time.Millisecond: "", slowAfter + time.Millisecond: "still waiting for https://zone:7600 ...\n", time.Hour: "still waiting for https://zone:7600 ...\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			e := newEnv(os.Getenv, nil, &out, &errOut)
+			e.calling = "https://zone:7600"
+			slow := func(context.Context) (api.Node, error) {
+				<-time.After(took)
+				return api.Node{}, errors.New("gone")
+			}
+			require.Error(t, show(t.Context(), e, slow, func(api.Node) []table { return nil }))
+			assert.Equal(t, says, errOut.String(), took)
+			errOut.Reset()
+			slowList := func(ctx context.Context) ([]api.Node, error) { n, err := slow(ctx); return []api.Node{n}, err }
+			require.Error(t, list(t.Context(), e, "nodes", once(slowList), func([]api.Node) []table { return nil }))
+			assert.Equal(t, says, errOut.String(), took)
+			assert.Empty(t, out.String(), "it is no data")
+		})
+	}
 }
 
 func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/internal/golden"
 )
 
@@ -241,5 +242,39 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	assert.JSONEq(t, body, string(again))
 	for _, bad := range []string{"", "{", "[1", `{"a"`, `{"a":}`} {
 		assert.Error(t, e.print([]byte(bad), nil), bad)
+	}
+}
+
+func TestRestoreThatWentWrong(t *testing.T) {
+	z := newFakeZone(t)
+	path := filepath.Join(t.TempDir(), "zone.snapshot")
+	require.NoError(t, os.WriteFile(path, []byte("a backup"), 0o600))
+	for code, want := range map[string]struct {
+		exit int
+		says string
+	}{
+		"timeout":     {exitTimeout, "berth: the zone's leader was lost or late while it restored; all of it may have happened, or nothing (timeout, request req-1)\n  hint: look at berth operator members"},
+		"invalid":     {exitUsage, "berth: not so (invalid, request req-1)\n  hint: use another copy"},
+		"unavailable": {exitFailed, "berth: not so (unavailable, request req-1)\n  hint: try again in a moment"},
+		"forbidden":   {exitDenied, "berth: not so (forbidden, request req-1)\n  hint: use a token with a higher role"},
+	} {
+		z.on("PUT /operator/snapshot", answer{status: api.Code(code).HTTPStatus(), body: refusalOf(code, "not so")})
+		r := z.berth(t.Context(), "operator", "snapshot", "restore", path, "--yes")
+		assert.Equal(t, want.exit, r.exit, code)
+		assert.Contains(t, r.errOut, want.says)
+	}
+	z.Close()
+	r := z.berth(t.Context(), "operator", "snapshot", "restore", path, "--yes")
+	assert.Equal(t, exitFailed, r.exit)
+	assert.Contains(t, r.errOut, "it is safe to repeat")
+}
+
+func TestMembersThatHaveNotJoinedYet(t *testing.T) {
+	z := newFakeZone(t)
+	for _, joined := range []string{"", `, "joined": "1970-01-01T00:00:00.000Z"`} {
+		z.on("GET /operator/members", answer{status: http.StatusOK, body: `{"members": [{"id": "n2", "alive": "alive"` + joined + `}]}`})
+		r := z.berth(t.Context(), "operator", "members", "--no-headers")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Regexp(t, `^n2 .* -\n$`, r.out)
 	}
 }
