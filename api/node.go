@@ -9,10 +9,10 @@ type Node struct {
 	GatewayAddr string  `json:"gateway_addr" cbor:"4,keyasint"`
 	AgentAddr   string  `json:"agent_addr" cbor:"5,keyasint"`
 	Version     string  `json:"version" cbor:"6,keyasint"`
-	Joined      Instant `json:"joined" cbor:"7,keyasint"`
-	Voter       bool    `json:"voter" cbor:"-"`           // filled on read
-	Leader      bool    `json:"leader" cbor:"-"`          // filled on read
-	Alive       string  `json:"alive,omitempty" cbor:"-"` // "alive", "suspect", "dead"; from the zone's own gossip
+	Joined      Instant `json:"joined,omitzero" cbor:"7,keyasint"` // zero while it is joining
+	Voter       bool    `json:"voter" cbor:"-"`                    // filled on read
+	Leader      bool    `json:"leader" cbor:"-"`                   // filled on read
+	Alive       string  `json:"alive,omitempty" cbor:"-"`          // "alive", "suspect", "dead"; from the zone's own gossip
 }
 
 // UserRole is what a bearer token allows.

@@ -218,7 +218,7 @@ func (s *Store) fail(err error) {
 		s.failure = err
 		close(s.failed)
 		s.cfg.Fatal(err) // before anything that may hang
-		s.cfg.Log.Error("the node must not go on; this process must end", "node", s.cfg.ID, "error", err)
+		s.cfg.Log.Error("the node must not go on; this process must end", "error", err)
 	})
 }
 
