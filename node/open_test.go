@@ -63,7 +63,7 @@ func TestANodeThatHasRunNeedsItsLog(t *testing.T) {
 	require.NoError(t, os.RemoveAll(h.path(dirRaft)))
 	err := h.refusedToOpen()
 	require.ErrorIs(t, err, raftstore.ErrDamaged)
-	assert.ErrorContains(t, err, "let a new node join under a new id")
+	require.ErrorContains(t, err, "let a new node join under a new id")
 	assert.NoDirExists(t, filepath.Join(h.path(dirRaft), "snapshots"), "nothing was made in its place")
 }
 
