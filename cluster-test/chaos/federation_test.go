@@ -59,9 +59,10 @@ func TestFederation(t *testing.T) {
 }
 
 // brokenMachine reports whether a process has ended because its disk was broken, as
-// it should: the last that it says is what.
+// it should: with the exit code for that, or as it started, when the last that it
+// says is what.
 func brokenMachine(e lab.Exit) bool {
-	return slices.ContainsFunc([]string{"the node cannot go on", "no space left on device", "input/output error"},
+	return e.How == "exit status 9" || slices.ContainsFunc([]string{"no space left on device", "input/output error"},
 		func(text string) bool { return strings.Contains(e.Last, text) })
 }
 
