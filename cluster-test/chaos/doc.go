@@ -5,7 +5,7 @@
 // the tag "chaos", because the processes they start are built to be broken.
 //
 //	go test -tags chaos ./cluster-test/chaos -v               # about eight minutes
-//	go test -tags chaos ./cluster-test/chaos -v -scale 8      # an hour
+//	go test -tags chaos ./cluster-test/chaos -v -scale 7      # an hour
 //	go test -tags chaos ./cluster-test/chaos -v -run Power    # one campaign
 //	go test -tags chaos ./cluster-test/chaos -v -seed 7       # the same draws again
 //
