@@ -303,6 +303,27 @@ func TestLossIsNoticed(t *testing.T) {
 	}
 }
 
+// TestEveryBitOfTheIdentity flips each bit of node.json in turn: it is refused as
+// damaged, or says what it said before.
+func TestEveryBitOfTheIdentity(t *testing.T) {
+	path := filepath.Join(t.TempDir(), nodeFile)
+	want := identity{Format: diskFormat, Node: "n1"}
+	require.NoError(t, writeIdentity(path, want))
+	want.Sum = want.sum()
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for bit := range 8 * len(good) {
+		b := bytes.Clone(good)
+		b[bit/8] ^= 1 << (bit % 8)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		if got, err := readIdentity(path); err == nil {
+			assert.Equal(t, want, got, "%s", b)
+		} else {
+			assert.ErrorIs(t, err, ErrDamaged, "%s", b)
+		}
+	}
+}
+
 func onlySnapshot(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, snapshotDir, "*"+snapshotSuffix))

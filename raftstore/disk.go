@@ -233,7 +233,7 @@ func readIdentity(path string) (identity, error) {
 	if err := json.Unmarshal(b, &id); err != nil {
 		return id, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
-	if id.Sum != id.sum() && id.Format >= diskFormat { // earlier formats had none
+	if first := id.Format == 1 && id.Sum == 0; !first && id.Sum != id.sum() { // the first format had no checksum
 		return id, fmt.Errorf("%s: %w: its checksum does not match", path, ErrDamaged)
 	}
 	if id.Format != diskFormat {
