@@ -14,6 +14,9 @@ type AgentHost struct {
 	Traits    []string                    `cbor:"3,keyasint,omitempty"`
 	Driver    string                      `cbor:"4,keyasint"`
 	Pool      Pool                        `cbor:"5,keyasint"`
+	// Attributes are facts that filters and costs read, such as price or
+	// architecture; at most AttributesMax.
+	Attributes map[string]string `cbor:"6,keyasint,omitempty"`
 }
 
 // AgentRegister registers hosts; a repeat updates them. Hosts are told apart by
@@ -64,6 +67,10 @@ type Workload struct {
 	Metadata  map[string]string `cbor:"6,keyasint,omitempty"`
 	Stop      bool              `cbor:"7,keyasint,omitempty"`
 	Project   ProjectID         `cbor:"8,keyasint,omitempty"`
+	// Fence, when above 0, makes this an instance that may be started elsewhere when
+	// its host is lost: the agent stops it when no answer of its zone has come for so
+	// long, and it does not outlive the agent.
+	Fence time.Duration `cbor:"9,keyasint,omitempty"`
 }
 
 // AgentReport says what became of instances; also a heartbeat when it is empty.

@@ -26,6 +26,56 @@ type Host struct {
 	Instances  int                         `json:"instances" cbor:"-"`            // filled on read
 	Created    Instant                     `json:"created" cbor:"11,keyasint"`
 	Updated    Instant                     `json:"updated" cbor:"12,keyasint"`
+	// Attributes are what the agent says of the host; Overrides are what an operator
+	// says, and win. A value that is a decimal number counts as one, true and false
+	// as truth, anything else as text.
+	Attributes  map[string]string `json:"attributes,omitempty" cbor:"13,keyasint,omitempty"`
+	Overrides   map[string]string `json:"overrides,omitempty" cbor:"14,keyasint,omitempty"`
+	Maintenance string            `json:"maintenance,omitempty" cbor:"15,keyasint,omitempty"` // why it takes nothing new; "" when it does
+	Drain       DrainPolicy       `json:"drain,omitempty" cbor:"16,keyasint,omitempty"`       // what becomes of what is there; "" when nothing
+	Failures    int               `json:"failures,omitempty" cbor:"17,keyasint,omitempty"`    // instances that could not be started since one could
+	AZ          string            `json:"availability_zone" cbor:"-"`                         // filled on read
+}
+
+// DrainPolicy says what a drain does with instances of a host.
+type DrainPolicy string
+
+// The drain policies.
+const (
+	DrainWait DrainPolicy = "wait" // nothing: wait until they have ended
+	DrainEnd  DrainPolicy = "end"  // end them
+	DrainMove DrainPolicy = "move" // stop each and start it on another host of the zone
+)
+
+// Valid reports whether p is one of the policies.
+func (p DrainPolicy) Valid() bool { return p == DrainWait || p == DrainEnd || p == DrainMove }
+
+// Aggregate is a named set of hosts of one zone, with metadata that filters read.
+type Aggregate struct {
+	ID       AggregateID       `json:"id" cbor:"1,keyasint"`
+	Name     string            `json:"name" cbor:"2,keyasint"` // unique in the zone
+	Metadata map[string]string `json:"metadata,omitempty" cbor:"3,keyasint,omitempty"`
+	Hosts    []HostID          `json:"hosts,omitempty" cbor:"4,keyasint,omitempty"` // sorted
+	Created  Instant           `json:"created" cbor:"5,keyasint,omitempty"`
+	Updated  Instant           `json:"updated" cbor:"6,keyasint,omitempty"`
+}
+
+// Keys of aggregate metadata that mean something.
+const (
+	MetaAZ       = "availability_zone" // hosts belong to this availability zone
+	MetaProjects = "filter_project_id" // comma separated: only these projects may use the hosts; more keys may begin with it
+)
+
+// ServerGroup binds the hosts of instances that are booted into it, at any time
+// and in any zone below the one that it was made in.
+type ServerGroup struct {
+	ID      ServerGroupID `json:"id" cbor:"1,keyasint"`
+	Name    string        `json:"name" cbor:"2,keyasint"` // unique in the project
+	Project ProjectID     `json:"project_id" cbor:"3,keyasint"`
+	Policy  Policy        `json:"policy" cbor:"4,keyasint"`
+	Max     int           `json:"max_per_host,omitempty" cbor:"5,keyasint,omitempty"` // of AntiAffinity
+	Created Instant       `json:"created" cbor:"6,keyasint,omitempty"`
+	Members []InstanceID  `json:"members" cbor:"-"` // filled on read
 }
 
 // Claim is amounts of resource classes on one host over one window for one

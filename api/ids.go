@@ -37,6 +37,10 @@ type (
 	UserID string
 	// TokenID is the public half of a bearer or join token.
 	TokenID string
+	// ServerGroupID names a server group; a random UUID.
+	ServerGroupID string
+	// AggregateID names an aggregate; a random UUID.
+	AggregateID string
 	// RequestID names one call, for logs and error replies.
 	RequestID string
 )

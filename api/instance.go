@@ -34,8 +34,12 @@ type Instance struct {
 	Class       Class             `json:"class" cbor:"16,keyasint"`
 	Created     Instant           `json:"created" cbor:"17,keyasint"`
 	Updated     Instant           `json:"updated" cbor:"18,keyasint"`
-	ModIndex    uint64            `json:"-" cbor:"19,keyasint"` // log index of the last change
-	Zone        string            `json:"zone" cbor:"-"`        // "" at rest; the direct child it is in, or this zone
+	ModIndex    uint64            `json:"-" cbor:"19,keyasint"`                         // log index of the last change
+	Rules       []string          `json:"-" cbor:"20,keyasint,omitempty"`               // keys of the rules it was booted under; see Request.RuleKey
+	Group       string            `json:"group,omitempty" cbor:"21,keyasint,omitempty"` // name of its group in the request
+	Movable     bool              `json:"-" cbor:"22,keyasint,omitempty"`               // it may be started elsewhere when its host is lost
+	Target      HostID            `json:"-" cbor:"23,keyasint,omitempty"`               // where it goes once it has stopped here; its claim is there already
+	Zone        string            `json:"zone" cbor:"-"`                                // "" at rest; the direct child it is in, or this zone
 }
 
 // Live reports whether the instance still takes part: it is not DELETED.

@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
 
 // Group is Count alike slots.
 type Group struct {
@@ -8,6 +13,12 @@ type Group struct {
 	Flavor     FlavorID          `json:"flavor,omitempty" cbor:"2,keyasint,omitempty"`
 	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`
+	Min        int               `json:"min_count,omitempty" cbor:"5,keyasint,omitempty"` // fewest slots of this group alone, 0 to Count
+	Name       string            `json:"name,omitempty" cbor:"6,keyasint,omitempty"`      // unique in the request
+	Traits     Traits            `json:"traits,omitzero" cbor:"7,keyasint,omitzero"`
+	Image      Image             `json:"image,omitzero" cbor:"8,keyasint,omitzero"`
+	Hints      Hints             `json:"hints,omitzero" cbor:"9,keyasint,omitzero"`
+	AZ         string            `json:"availability_zone,omitempty" cbor:"10,keyasint,omitempty"` // "" for any
 }
 
 // Request is what select, boot and lease all carry. It is canonical: its
@@ -19,6 +30,119 @@ type Request struct {
 	Groups      []Group       `json:"groups" cbor:"4,keyasint"` // 1 to GroupsMax
 	Window      Window        `json:"window" cbor:"5,keyasint"` // Start 0: from when it is held
 	Class       Class         `json:"class" cbor:"6,keyasint"`
+	Rules       []Rule        `json:"rules,omitempty" cbor:"7,keyasint,omitempty"` // at most RulesMax
+	Zones       ZoneRule      `json:"zones,omitzero" cbor:"8,keyasint,omitzero"`
+	Lifetime    time.Duration `json:"lifetime,omitempty" cbor:"9,keyasint,omitempty"` // from Window.Start to its end, if Window.End is Forever; 0 for no end
+}
+
+// WindowAt returns the window of claims that are made at now: it starts then if
+// the request says no start, and ends after the lifetime if there is one.
+func (r *Request) WindowAt(now Instant) Window {
+	w := r.Window
+	if w.Start == 0 {
+		w.Start = now
+	}
+	if r.Lifetime > 0 && w.End == Forever {
+		w.End = w.Start.Add(r.Lifetime)
+	}
+	return w
+}
+
+// Traits say which traits the host of a slot must have and must not have.
+type Traits struct {
+	Required  []string   `json:"required,omitempty" cbor:"1,keyasint,omitempty"`  // all of them; sorted
+	Forbidden []string   `json:"forbidden,omitempty" cbor:"2,keyasint,omitempty"` // none of them; sorted
+	AnyOf     [][]string `json:"any_of,omitempty" cbor:"3,keyasint,omitempty"`    // of each list at least one; each sorted
+}
+
+// IsZero reports whether t demands nothing.
+func (t Traits) IsZero() bool { return len(t.Required)+len(t.Forbidden)+len(t.AnyOf) == 0 }
+
+// Image is what a slot will run, as far as placement cares.
+type Image struct {
+	Ref        string            `json:"ref,omitempty" cbor:"1,keyasint,omitempty"`
+	Properties map[string]string `json:"properties,omitempty" cbor:"2,keyasint,omitempty"` // such as architecture, hypervisor_type
+}
+
+// IsZero reports whether nothing is said of the image.
+func (i Image) IsZero() bool { return i.Ref == "" && len(i.Properties) == 0 }
+
+// Hints are a caller's wishes about single hosts. Every one of them must be met.
+type Hints struct {
+	SameHost      []InstanceID `json:"same_host,omitempty" cbor:"1,keyasint,omitempty"`      // on a host of one of these, which are of the same project
+	DifferentHost []InstanceID `json:"different_host,omitempty" cbor:"2,keyasint,omitempty"` // on a host of none of these
+	Query         string       `json:"query,omitempty" cbor:"3,keyasint,omitempty"`          // JSON text; see package filters/query
+	Near          string       `json:"near,omitempty" cbor:"4,keyasint,omitempty"`           // network in CIDR form that the host's address lies in
+	ForceHosts    []string     `json:"force_hosts,omitempty" cbor:"5,keyasint,omitempty"`    // names of hosts of this very zone; never sent to another
+	IgnoreHosts   []string     `json:"ignore_hosts,omitempty" cbor:"6,keyasint,omitempty"`   // names of hosts of this very zone; never sent to another
+}
+
+// IsZero reports whether h wishes nothing.
+func (h Hints) IsZero() bool {
+	return h.Query == "" && h.Near == "" && len(h.SameHost)+len(h.DifferentHost)+len(h.ForceHosts)+len(h.IgnoreHosts) == 0
+}
+
+// Policy is what a rule or a server group asks of the hosts of its members.
+type Policy string
+
+// The policies. The soft ones are preferences and never refuse a host.
+const (
+	Affinity         Policy = "affinity"      // all on one host
+	AntiAffinity     Policy = "anti-affinity" // at most Max on one host
+	SoftAffinity     Policy = "soft-affinity"
+	SoftAntiAffinity Policy = "soft-anti-affinity"
+)
+
+// Valid reports whether p is one of the policies.
+func (p Policy) Valid() bool {
+	return p == Affinity || p == AntiAffinity || p == SoftAffinity || p == SoftAntiAffinity
+}
+
+// Rule binds the hosts of all slots of some groups of a request, together with
+// all instances that were booted under the same rule before.
+type Rule struct {
+	ID     ServerGroupID `json:"id,omitempty" cbor:"1,keyasint,omitempty"` // a server group; "" for a rule of this request alone
+	Policy Policy        `json:"policy" cbor:"2,keyasint"`
+	Max    int           `json:"max_per_host,omitempty" cbor:"3,keyasint,omitempty"` // of AntiAffinity, 1 to CountMax; else 0
+	Groups []int         `json:"groups" cbor:"4,keyasint"`                           // indices, ascending
+}
+
+// RuleKey returns the name under which a zone counts the members of Rules[n]
+// within the project: the server group, or the reservation and n.
+func (r *Request) RuleKey(n int) string {
+	if id := r.Rules[n].ID; id != "" {
+		return string(id)
+	}
+	return string(r.Reservation) + "#" + strconv.Itoa(n)
+}
+
+// RulesOf returns the indices of the rules that bind a group, ascending.
+func (r *Request) RulesOf(group int) []int {
+	var out []int
+	for i := range r.Rules {
+		if slices.Contains(r.Rules[i].Groups, group) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// ZoneRule says in which zones slots may lie. Zones are seen from where the
+// request was made: that zone's own hosts are one, and each direct child with
+// everything below it is one.
+type ZoneRule struct {
+	Allowed      []string `json:"allowed,omitempty" cbor:"1,keyasint,omitempty"`       // names; one of them, or below one of them
+	Excluded     []string `json:"excluded,omitempty" cbor:"2,keyasint,omitempty"`      // names; none of them, nor below
+	AllowedTags  []string `json:"allowed_tags,omitempty" cbor:"3,keyasint,omitempty"`  // at least one of these tags
+	ExcludedTags []string `json:"excluded_tags,omitempty" cbor:"4,keyasint,omitempty"` // none of these tags
+	MaxSkew      int      `json:"max_skew,omitempty" cbor:"5,keyasint,omitempty"`      // per group: slots of the fullest less those of the emptiest zone that offers; 0 for any
+	MinZones     int      `json:"min_zones,omitempty" cbor:"6,keyasint,omitempty"`     // zones with a slot of the request at the least
+	Pack         bool     `json:"pack,omitempty" cbor:"7,keyasint,omitempty"`          // all slots in one zone
+}
+
+// IsZero reports whether z demands nothing.
+func (z ZoneRule) IsZero() bool {
+	return len(z.Allowed)+len(z.Excluded)+len(z.AllowedTags)+len(z.ExcludedTags)+z.MaxSkew+z.MinZones == 0 && !z.Pack
 }
 
 // Count returns the number of slots of all groups.
@@ -35,20 +159,15 @@ func (r *Request) Validate() error {
 	if len(r.Groups) == 0 || len(r.Groups) > GroupsMax {
 		return Errorf(CodeInvalid, "a request needs 1 to %d groups, got %d", GroupsMax, len(r.Groups))
 	}
+	names := map[string]bool{}
 	for i := range r.Groups {
-		g := &r.Groups[i]
-		if g.Count < 1 || g.Count > CountMax {
-			return Errorf(CodeInvalid, "count must be 1 to %d, got %d", CountMax, g.Count)
-		}
-		if len(g.Resources) == 0 {
-			return Errorf(CodeInvalid, "a group needs at least one resource")
-		}
-		if err := g.Resources.Validate(); err != nil {
+		if err := r.Groups[i].validate(); err != nil {
 			return err
 		}
-		if err := CheckPairs("extra_specs", g.ExtraSpecs, ExtraSpecsMax); err != nil {
-			return err
+		if n := r.Groups[i].Name; names[n] {
+			return Errorf(CodeInvalid, "each of several groups needs a name of its own, %q is there twice", n)
 		}
+		names[r.Groups[i].Name] = true
 	}
 	if r.Count() > CountMax {
 		return Errorf(CodeInvalid, "a request may ask for at most %d instances in all, got %d", CountMax, r.Count())
@@ -58,6 +177,185 @@ func (r *Request) Validate() error {
 	}
 	if !r.Class.Valid() {
 		return Errorf(CodeInvalid, "class must be %q or %q", Firm, Preemptible)
+	}
+	if r.Lifetime < 0 || r.Lifetime > LifetimeMax || r.Lifetime%time.Millisecond != 0 {
+		return Errorf(CodeInvalid, "lifetime must be 1ms to %s, in whole milliseconds", LifetimeMax)
+	}
+	if r.Lifetime > 0 && r.Window.End != Forever {
+		return Errorf(CodeInvalid, "a window with an end takes no lifetime")
+	}
+	if err := r.validateRules(); err != nil {
+		return err
+	}
+	return r.Zones.validate()
+}
+
+func (g *Group) validate() error {
+	if g.Count < 1 || g.Count > CountMax {
+		return Errorf(CodeInvalid, "count must be 1 to %d, got %d", CountMax, g.Count)
+	}
+	if g.Min < 0 || g.Min > g.Count {
+		return Errorf(CodeInvalid, "min_count must be 0 to the count %d, got %d", g.Count, g.Min)
+	}
+	if len(g.Resources) == 0 {
+		return Errorf(CodeInvalid, "a group needs at least one resource")
+	}
+	if err := g.Resources.Validate(); err != nil {
+		return err
+	}
+	if err := CheckPairs("extra_specs", g.ExtraSpecs, ExtraSpecsMax); err != nil {
+		return err
+	}
+	if g.Name != "" && !ValidName(g.Name) {
+		return CheckName("group name", g.Name)
+	}
+	if len(g.AZ) > ExtraSpecMaxBytes {
+		return Errorf(CodeInvalid, "availability_zone may have at most %d bytes", ExtraSpecMaxBytes)
+	}
+	if len(g.Image.Ref) > ExtraSpecMaxBytes {
+		return Errorf(CodeInvalid, "imageRef may have at most %d bytes", ExtraSpecMaxBytes)
+	}
+	if err := CheckPairs("image_properties", g.Image.Properties, ExtraSpecsMax); err != nil {
+		return err
+	}
+	if err := g.Traits.validate(); err != nil {
+		return err
+	}
+	return g.Hints.validate()
+}
+
+// ValidTrait reports whether s may name a trait: 1 to ExtraSpecMaxBytes
+// characters of A-Z 0-9 _.
+func ValidTrait(s string) bool {
+	if s == "" || len(s) > ExtraSpecMaxBytes {
+		return false
+	}
+	for i := range len(s) {
+		if (s[i] < 'A' || s[i] > 'Z') && (s[i] < '0' || s[i] > '9') && s[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func (t Traits) validate() error {
+	n := 0
+	for _, list := range append([][]string{t.Required, t.Forbidden}, t.AnyOf...) {
+		n += len(list)
+		for _, name := range list {
+			if !ValidTrait(name) {
+				return Errorf(CodeInvalid, "trait %q must be 1 to %d characters of A-Z 0-9 _", name, ExtraSpecMaxBytes)
+			}
+		}
+	}
+	for _, list := range t.AnyOf {
+		if len(list) == 0 {
+			return Errorf(CodeInvalid, "each list of any_of needs at least one trait")
+		}
+	}
+	if n > TraitsMax {
+		return Errorf(CodeInvalid, "a group may name at most %d traits, got %d", TraitsMax, n)
+	}
+	for _, name := range t.Required {
+		if slices.Contains(t.Forbidden, name) {
+			return Errorf(CodeInvalid, "trait %s is both required and forbidden", name)
+		}
+	}
+	return nil
+}
+
+func (h Hints) validate() error {
+	for _, l := range []struct {
+		name string
+		n    int
+	}{
+		{"same_host", len(h.SameHost)},
+		{"different_host", len(h.DifferentHost)},
+		{"force_hosts", len(h.ForceHosts)},
+		{"ignore_hosts", len(h.IgnoreHosts)},
+	} {
+		if l.n > HintHostsMax {
+			return Errorf(CodeInvalid, "%s may have at most %d entries, got %d", l.name, HintHostsMax, l.n)
+		}
+	}
+	for _, id := range slices.Concat(h.SameHost, h.DifferentHost) {
+		if !ValidName(string(id)) {
+			return CheckName("instance id in a hint", string(id))
+		}
+	}
+	for _, name := range slices.Concat(h.ForceHosts, h.IgnoreHosts) {
+		if !ValidName(name) {
+			return CheckName("host name in a hint", name)
+		}
+	}
+	if len(h.Query) > QueryMaxBytes {
+		return Errorf(CodeInvalid, "query may have at most %d bytes, got %d", QueryMaxBytes, len(h.Query))
+	}
+	if h.Near == "" {
+		return nil
+	}
+	if _, err := netip.ParsePrefix(h.Near); err != nil {
+		return Errorf(CodeInvalid, "near must be a network such as 192.0.2.0/24, got %q", h.Near)
+	}
+	return nil
+}
+
+func (r *Request) validateRules() error {
+	if len(r.Rules) > RulesMax {
+		return Errorf(CodeInvalid, "a request may have at most %d rules, got %d", RulesMax, len(r.Rules))
+	}
+	seen := map[ServerGroupID]bool{}
+	for _, rule := range r.Rules {
+		switch {
+		case !rule.Policy.Valid():
+			return Errorf(CodeInvalid, "policy %q must be %s, %s, %s or %s", string(rule.Policy), Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity)
+		case rule.Policy == AntiAffinity && (rule.Max < 1 || rule.Max > CountMax):
+			return Errorf(CodeInvalid, "max_per_host must be 1 to %d, got %d", CountMax, rule.Max)
+		case rule.Policy != AntiAffinity && rule.Max != 0:
+			return Errorf(CodeInvalid, "max_per_host is for %s alone", AntiAffinity)
+		case rule.ID != "" && !ValidName(string(rule.ID)):
+			return CheckName("server group id", string(rule.ID))
+		case rule.ID != "" && seen[rule.ID]:
+			return Errorf(CodeInvalid, "server group %s is there twice", rule.ID)
+		case len(rule.Groups) == 0:
+			return Errorf(CodeInvalid, "a rule needs at least one group")
+		}
+		seen[rule.ID] = true
+		for i, g := range rule.Groups {
+			if g < 0 || g >= len(r.Groups) || i > 0 && g <= rule.Groups[i-1] {
+				return Errorf(CodeInvalid, "a rule names groups 0 to %d in ascending order", len(r.Groups)-1)
+			}
+		}
+	}
+	return nil
+}
+
+func (z ZoneRule) validate() error {
+	for _, l := range []struct {
+		name string
+		list []string
+	}{
+		{"zones.allowed", z.Allowed},
+		{"zones.excluded", z.Excluded},
+		{"zones.allowed_tags", z.AllowedTags},
+		{"zones.excluded_tags", z.ExcludedTags},
+	} {
+		if len(l.list) > ZoneNamesMax {
+			return Errorf(CodeInvalid, "%s may have at most %d entries, got %d", l.name, ZoneNamesMax, len(l.list))
+		}
+		for _, name := range l.list {
+			if !ValidName(name) {
+				return CheckName(l.name, name)
+			}
+		}
+	}
+	switch {
+	case z.MaxSkew < 0 || z.MaxSkew > CountMax:
+		return Errorf(CodeInvalid, "zones.max_skew must be 0 to %d, got %d", CountMax, z.MaxSkew)
+	case z.MinZones < 0 || z.MinZones > LinksMax+1:
+		return Errorf(CodeInvalid, "zones.min_zones must be 0 to %d, got %d", LinksMax+1, z.MinZones)
+	case z.Pack && (z.MaxSkew > 0 || z.MinZones > 1):
+		return Errorf(CodeInvalid, "zones.pack excludes max_skew and min_zones")
 	}
 	return nil
 }
@@ -72,6 +370,13 @@ type ZoneOutcome struct {
 	Wanted  int    `json:"wanted" cbor:"5,keyasint"`
 	Offered int    `json:"offered" cbor:"6,keyasint"`
 	Short   int    `json:"short" cbor:"7,keyasint"`
+	// Taken and Cost say how many slots of the plan lie there and the sum of their
+	// weights, as this zone sees them.
+	Taken int   `json:"taken" cbor:"8,keyasint,omitempty"`
+	Cost  int64 `json:"cost" cbor:"9,keyasint,omitempty"`
+	// Refusals are, per group, those of that zone and all below it together. They
+	// count hosts and name none. Nil for this zone itself, whose own stand apart.
+	Refusals []Refusals `json:"refusals,omitempty" cbor:"10,keyasint,omitempty"`
 }
 
 // The outcomes of asking a zone.
@@ -89,13 +394,47 @@ type Refusals struct {
 	Considered int           `json:"considered" cbor:"1,keyasint"` // hosts looked at
 	Offering   int           `json:"offering" cbor:"2,keyasint"`   // hosts that passed every filter
 	Filters    []FilterCount `json:"filters,omitempty" cbor:"3,keyasint,omitempty"`
+	Advice     []Advice      `json:"advice,omitempty" cbor:"4,keyasint,omitempty"` // what would have worked, smallest change first; at most AdviceMax
 }
 
 // FilterCount is how many hosts one filter turned away, in filter order.
 type FilterCount struct {
 	Filter string `json:"filter" cbor:"1,keyasint"`
 	Hosts  int    `json:"hosts" cbor:"2,keyasint"`
+	Tier   Tier   `json:"tier,omitempty" cbor:"3,keyasint,omitempty"`
+	// Names are some of those hosts, for operators of the owning zone alone. They
+	// are never encoded for another zone or for the log.
+	Names []string `json:"hosts_by_name,omitempty" cbor:"-"`
 }
+
+// Tier says how final it is that a host was turned away.
+type Tier string
+
+// The tiers, the most final first.
+const (
+	TierInvalid    Tier = "invalid"     // the request itself: amounts that the host's units do not allow
+	TierNotAllowed Tier = "not_allowed" // a policy of the operator forbids it
+	TierNeverFits  Tier = "never_fits"  // the host is too small or lacks what is asked for
+	TierNotNow     Tier = "not_now"     // it could at another time, or when others have left
+	TierNotAsked   Tier = "not_asked"   // the caller did not want this host
+)
+
+// Advice is one change to the request after which a slot of the group, or more of
+// them, could have been had.
+type Advice struct {
+	Change string        `json:"change" cbor:"1,keyasint"`                             // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
+	Class  ResourceClass `json:"resource_class,omitempty" cbor:"2,keyasint,omitempty"` // of AdviceAmount
+	Value  int64         `json:"value,omitempty" cbor:"3,keyasint,omitempty"`          // the count, or the amount
+	Name   string        `json:"name,omitempty" cbor:"4,keyasint,omitempty"`           // the zone, or the filter whose demand to drop
+}
+
+// The kinds of advice.
+const (
+	AdviceCount  = "count"  // ask for Value instances of the group
+	AdviceAmount = "amount" // ask for Value of Class in each instance
+	AdviceZone   = "zone"   // allow, or wait for, zone Name
+	AdviceDrop   = "drop"   // drop what filter Name turned every host away for
+)
 
 // SelectAnswer is what POST /zones/select returns: per group the ordered weights
 // of the offered slots (lower is better; the i-th supposes that slots 0..i-1 are
@@ -106,7 +445,10 @@ type SelectAnswer struct {
 	Blob        []byte        `json:"blob" cbor:"3,keyasint"`
 	Expires     time.Duration `json:"-" cbor:"4,keyasint"` // how long from now the blob may be taken up
 	Zones       []ZoneOutcome `json:"zones" cbor:"-"`      // what this zone's own caller is told; never sent to a parent
-	Refusals    []Refusals    `json:"refusals" cbor:"-"`   // per group, this zone's own hosts; never sent to a parent
+	// Refusals are, per group, those of this zone's own hosts. A parent is sent
+	// those of all zones below added up, as if they were one zone.
+	Refusals []Refusals `json:"refusals" cbor:"5,keyasint,omitempty"`
+	Request  RequestID  `json:"request_id,omitempty" cbor:"-"` // what GET /explain/{id} takes
 }
 
 // HoldRequest asks a zone to take slots that it offered: a prefix of each group.

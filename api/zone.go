@@ -71,6 +71,7 @@ type Digest struct {
 	Classes  map[ResourceClass]ClassTotals `json:"classes" cbor:"8,keyasint"`
 	Sketches []FitSketch                   `json:"fits,omitempty" cbor:"9,keyasint,omitempty"`
 	Partial  bool                          `json:"partial,omitempty" cbor:"10,keyasint,omitempty"` // a zone below was not heard lately: rules nothing out
+	AZs      []string                      `json:"availability_zones,omitempty" cbor:"11,keyasint,omitempty"`
 }
 
 // ZoneInfo is what GET /zones/info says of this zone itself.
@@ -107,6 +108,21 @@ type ZoneConfig struct {
 	PlanTTL   time.Duration `json:"plan_ttl" cbor:"2,keyasint"`   // default PlanTTLDefault
 	HostGrace time.Duration `json:"host_grace" cbor:"3,keyasint"` // silence after which a host is down
 	Tags      []string      `json:"tags,omitempty" cbor:"4,keyasint,omitempty"`
+	Filters   []FilterSpec  `json:"filters" cbor:"5,keyasint,omitempty"`                   // which filters run, in order; none for the default
+	DefaultAZ string        `json:"default_availability_zone" cbor:"6,keyasint,omitempty"` // of hosts that no aggregate gives one; "" for the zone's name
+}
+
+// FilterSpec names a filter and sets its options.
+type FilterSpec struct {
+	Name    string            `json:"name" cbor:"1,keyasint"`
+	Options map[string]string `json:"options,omitempty" cbor:"2,keyasint,omitempty"`
+}
+
+// Scheduler is how a zone chooses hosts: the part of its configuration that
+// /operator/scheduler shows and changes.
+type Scheduler struct {
+	Filters []FilterSpec `json:"filters" cbor:"1,keyasint"`
+	Costs   []CostWeight `json:"costs" cbor:"2,keyasint"`
 }
 
 // CostWeight names a cost and its weight. A negative weight reverses the
@@ -114,4 +130,6 @@ type ZoneConfig struct {
 type CostWeight struct {
 	Name   string `json:"name" cbor:"1,keyasint"`
 	Weight int64  `json:"weight" cbor:"2,keyasint"`
+	// Options say what the cost looks at, such as class or attribute.
+	Options map[string]string `json:"options,omitempty" cbor:"3,keyasint,omitempty"`
 }

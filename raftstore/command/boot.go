@@ -1,6 +1,10 @@
 package command
 
-import "berth/api"
+import (
+	"time"
+
+	"berth/api"
+)
 
 // BootCreate records a boot before anything is scheduled. A repeat with the same
 // digest gives the first answer; with another digest it is a conflict.
@@ -13,7 +17,9 @@ type BootCreate struct {
 	Min       int                `cbor:"6,keyasint"`
 	Instances []api.InstanceSpec `cbor:"7,keyasint"`
 	Metadata  map[string]string  `cbor:"8,keyasint,omitempty"`
-	Fixed     bool               `cbor:"9,keyasint,omitempty"` // it came with its plan: never select for it
+	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select for it
+	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that asked for it
+	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided by then; 0 for none
 }
 
 // Hold takes slots for instances, all in one entry: own hosts at once, and the

@@ -51,6 +51,12 @@ const (
 	KindPrune           Kind = 30
 	KindRestored        Kind = 31
 	KindRestore         Kind = 32
+	KindSchedulerSet    Kind = 33
+	KindAggregatePut    Kind = 34
+	KindAggregateDelete Kind = 35
+	KindGroupPut        Kind = 36
+	KindGroupDelete     Kind = 37
+	KindInstanceMove    Kind = 38
 )
 
 // version is the version of every body so far.
@@ -145,4 +151,10 @@ var readers = map[Kind]func([]byte) (Command, error){
 	KindPrune:           reader[Prune],
 	KindRestored:        reader[Restored],
 	KindRestore:         reader[Restore],
+	KindSchedulerSet:    reader[SchedulerSet],
+	KindAggregatePut:    reader[AggregatePut],
+	KindAggregateDelete: reader[AggregateDelete],
+	KindGroupPut:        reader[GroupPut],
+	KindGroupDelete:     reader[GroupDelete],
+	KindInstanceMove:    reader[InstanceMove],
 }

@@ -50,10 +50,16 @@ var kinds = []command.Command{
 	command.Prune{},
 	command.Restored{},
 	command.Restore{},
+	command.SchedulerSet{},
+	command.AggregatePut{},
+	command.AggregateDelete{},
+	command.GroupPut{},
+	command.GroupDelete{},
+	command.InstanceMove{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindRestore)
+const kindMax = int(command.KindInstanceMove)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

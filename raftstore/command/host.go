@@ -31,6 +31,23 @@ type HostSet struct {
 	Generation uint64     `cbor:"3,keyasint,omitempty"`
 	Enabled    *bool      `cbor:"4,keyasint,omitempty"`
 	Pool       *api.Pool  `cbor:"5,keyasint,omitempty"`
+	// Maintenance is why the host takes nothing new; "" ends it, and any drain.
+	Maintenance *string          `cbor:"6,keyasint,omitempty"`
+	Drain       *api.DrainPolicy `cbor:"7,keyasint,omitempty"` // needs maintenance
+	// Overrides are set one by one; an empty value takes one away.
+	Overrides map[string]string `cbor:"8,keyasint,omitempty"`
+}
+
+// InstanceMove takes an instance to another host of the zone. The claim on To is
+// made at once and the one on From ends when the instance has stopped there. With
+// Evacuate nobody waits for that: From is down, and whoever proposes this knows
+// that its agent has stopped the instance or is gone with it.
+type InstanceMove struct {
+	Stamp
+	ID       api.InstanceID `cbor:"2,keyasint"`
+	From     api.HostID     `cbor:"3,keyasint"` // where it must be now
+	To       api.HostID     `cbor:"4,keyasint"`
+	Evacuate bool           `cbor:"5,keyasint,omitempty"`
 }
 
 // HostDelete forgets a host that runs nothing.
@@ -55,6 +72,9 @@ func (HostsState) Kind() Kind { return KindHostsState }
 
 // Kind implements Command.
 func (HostSet) Kind() Kind { return KindHostSet }
+
+// Kind implements Command.
+func (InstanceMove) Kind() Kind { return KindInstanceMove }
 
 // Kind implements Command.
 func (HostDelete) Kind() Kind { return KindHostDelete }

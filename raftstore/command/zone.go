@@ -113,6 +113,54 @@ type LinkDelete struct {
 	ID api.LinkID `cbor:"2,keyasint"`
 }
 
+// SchedulerSet replaces which filters run, in which order, and what costs weigh.
+type SchedulerSet struct {
+	Stamp
+	Scheduler api.Scheduler `cbor:"2,keyasint"`
+}
+
+// AggregatePut makes an aggregate, or with Replace changes one as a whole.
+type AggregatePut struct {
+	Stamp
+	Aggregate api.Aggregate `cbor:"2,keyasint"`
+	Replace   bool          `cbor:"3,keyasint,omitempty"`
+}
+
+// AggregateDelete forgets an aggregate; its hosts stay.
+type AggregateDelete struct {
+	Stamp
+	ID api.AggregateID `cbor:"2,keyasint"`
+}
+
+// GroupPut makes a server group.
+type GroupPut struct {
+	Stamp
+	Group api.ServerGroup `cbor:"2,keyasint"`
+}
+
+// GroupDelete forgets a server group; its members stay where they are and are
+// not bound any more.
+type GroupDelete struct {
+	Stamp
+	Project api.ProjectID     `cbor:"2,keyasint"`
+	ID      api.ServerGroupID `cbor:"3,keyasint"`
+}
+
+// Kind implements Command.
+func (SchedulerSet) Kind() Kind { return KindSchedulerSet }
+
+// Kind implements Command.
+func (AggregatePut) Kind() Kind { return KindAggregatePut }
+
+// Kind implements Command.
+func (AggregateDelete) Kind() Kind { return KindAggregateDelete }
+
+// Kind implements Command.
+func (GroupPut) Kind() Kind { return KindGroupPut }
+
+// Kind implements Command.
+func (GroupDelete) Kind() Kind { return KindGroupDelete }
+
 // Prune forgets what has ended before a time: deleted instances, finished
 // boots and holds, expired plans and tokens, and a backup of which no more comes.
 type Prune struct {
