@@ -159,18 +159,20 @@ func (r *Request) Validate() error {
 	if len(r.Groups) == 0 || len(r.Groups) > GroupsMax {
 		return Errorf(CodeInvalid, "a request needs 1 to %d groups, got %d", GroupsMax, len(r.Groups))
 	}
-	names := map[string]bool{}
 	for i := range r.Groups {
 		if err := r.Groups[i].validate(); err != nil {
 			return err
 		}
-		if n := r.Groups[i].Name; names[n] {
-			return Errorf(CodeInvalid, "each of several groups needs a name of its own, %q is there twice", n)
-		}
-		names[r.Groups[i].Name] = true
 	}
 	if r.Count() > CountMax {
 		return Errorf(CodeInvalid, "a request may ask for at most %d instances in all, got %d", CountMax, r.Count())
+	}
+	names := map[string]bool{}
+	for i := range r.Groups {
+		if n := r.Groups[i].Name; names[n] && n != "" {
+			return Errorf(CodeInvalid, "each group needs a name of its own, %q is there twice", n)
+		}
+		names[r.Groups[i].Name] = true
 	}
 	if !r.Window.Valid() {
 		return Errorf(CodeInvalid, "window must end after it starts")
