@@ -45,10 +45,10 @@ func BenchmarkSelect(b *testing.B) {
 						Resources: api.Resources{api.VCPU: 2, api.MemoryMB: 4096, api.DiskGB: 20},
 					}},
 				}
-				fs, cs := filters.Default(nil), costs.Default()
+				fs, cs := filters.Default(), costs.Default()
 				b.ReportAllocs()
 				for b.Loop() {
-					buildplan.Select(v, req, fs, cs, 4)
+					buildplan.Select(&buildplan.Scene{View: v, Filters: fs, Costs: cs, Spare: 4}, req)
 				}
 			})
 		}

@@ -138,7 +138,7 @@ func (k *talk) plan(c script.Command) string {
 		})
 	}
 	var out strings.Builder
-	plan := buildplan.Select(k.table.View(), req, filters.Default(hasCommand), k.costs, int(k.value(c, "spare")))
+	plan := buildplan.Select(&buildplan.Scene{View: k.table.View(), World: world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}, req)
 	for i, g := range plan.Groups {
 		fmt.Fprintf(&out, "group %d slots%s alternates%s\n", i, spell(g.Slots), spell(g.Alternates))
 		fmt.Fprintf(&out, "  considered %d offering %d refused %v\n",

@@ -27,6 +27,8 @@ func takes(s capacity.Spec, req *api.Request, g *api.Group) bool {
 
 func hasCommand(f api.FlavorID) bool { return f == "web" }
 
+var world = &filters.World{HasCommand: hasCommand}
+
 // slowSelect is the slow, obvious scheduler: for each slot it looks at every host
 // again, prices it again, picks the lowest (cost, id) and really claims it.
 func slowSelect(table *capacity.Table, specs []capacity.Spec, req *api.Request, cs costs.Set, spare int) []buildplan.GroupPlan {
@@ -162,12 +164,12 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		specs, build := drawFleet(t)
 		req, cs, spare := drawRequest(t), drawCosts(t), rapid.IntRange(0, 4).Draw(t, "spare")
-		fs := filters.Default(hasCommand)
+		fs := filters.Default()
 		if rapid.IntRange(0, 4).Draw(t, "no capacity filter") == 0 {
 			fs = fs[:len(fs)-1]
 		}
 		v := build().View()
-		got := buildplan.Select(v, req, fs, cs, spare)
+		got := buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: cs, Spare: spare}, req)
 		want := slowSelect(build(), specs, req, cs, spare)
 		require.Len(t, got.Groups, len(want))
 		for i, g := range got.Groups {
@@ -182,7 +184,7 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 			}
 			require.Equal(t, g.Refusals.Considered, sum, "refusals add up")
 		}
-		require.Equal(t, got, buildplan.Select(v, req, fs, cs, spare), "again")
+		require.Equal(t, got, buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: cs, Spare: spare}, req), "again")
 	})
 }
 
@@ -194,8 +196,8 @@ func TestFitsAgreesWithSlowScheduler(t *testing.T) {
 		req.Groups[0].Count = 3000 // more than any fleet here has room for
 		want := slowSelect(build(), specs, req, costs.Set{}, 0)
 		n := int64(len(want[0].Slots))
-		v, fs := build().View(), filters.Default(hasCommand)
-		require.Equal(t, n, buildplan.Fits(v, req, fs, &req.Groups[0], 3000))
-		require.Equal(t, min(n, 3), buildplan.Fits(v, req, fs, &req.Groups[0], 3))
+		v, fs := build().View(), filters.Default()
+		require.Equal(t, n, buildplan.Fits(&buildplan.Scene{View: v, World: world, Filters: fs}, req, 0, 3000))
+		require.Equal(t, min(n, 3), buildplan.Fits(&buildplan.Scene{View: v, World: world, Filters: fs}, req, 0, 3))
 	})
 }

@@ -35,21 +35,33 @@ type GroupPlan struct {
 // Plan is what a zone's own hosts offer for a request, group by group.
 type Plan struct{ Groups []GroupPlan }
 
-// Select plans req on v. For each group in order, and for each slot in turn, it
+// Scene is what a request is planned on: one view of the hosts, what else is
+// known of them, and how to choose. A scene may serve many requests, also
+// concurrently.
+type Scene struct {
+	View    capacity.View
+	World   *filters.World // nil when nothing is known
+	Filters []filters.Filter
+	Costs   costs.Set
+	Spare   int // alternates of each group, at most SpareMax
+}
+
+// Select plans req on s. For each group in order, and for each slot in turn, it
 // takes the cheapest host on which the slot still fits beside everything that it
 // has placed before, until Count is reached or nothing fits; of equally cheap
-// hosts it takes the lowest id. Up to spare further hosts, at most SpareMax, are
+// hosts it takes the lowest id. Up to s.Spare further hosts, at most SpareMax, are
 // named as alternates: the cheapest that carry no slot of the group.
 //
-// It changes nothing and never offers what does not fit, whatever fs passes. In
+// It changes nothing and never offers what does not fit, whatever the filters pass. In
 // the refusals of each group, Considered == Offering + the sum of Filters.
 // It costs a scan of the columns for each group, and a step of a heap for each slot.
-func Select(v capacity.View, req *api.Request, fs []filters.Filter, cs costs.Set, spare int) Plan {
-	p := planner{view: v, req: req, costs: cs}
+func Select(s *Scene, req *api.Request) Plan {
+	v, fs, spare := s.View, s.Filters, s.Spare
+	p := planner{view: v, req: req, costs: s.Costs, window: req.WindowAt(v.Now())}
 	out := Plan{Groups: make([]GroupPlan, len(req.Groups))}
 	for i := range req.Groups {
 		g := &req.Groups[i]
-		pass, why := filters.Run(fs, v, req, g)
+		pass, why := filters.Run(fs, filters.NewLook(v, s.World, req, i))
 		p.dropFull(g, pass, &why)
 		out.Groups[i] = p.place(g, pass, min(max(spare, 0), SpareMax))
 		out.Groups[i].Refusals = why
@@ -59,16 +71,17 @@ func Select(v capacity.View, req *api.Request, fs []filters.Filter, cs costs.Set
 
 // planner is the state of one Select: what earlier groups have taken, by row.
 type planner struct {
-	view  capacity.View
-	req   *api.Request
-	costs costs.Set
-	taken map[int]api.Resources
+	view   capacity.View
+	req    *api.Request
+	window api.Window
+	costs  costs.Set
+	taken  map[int]api.Resources
 }
 
 // dropFull takes out of pass the hosts without room for one slot of g and
 // counts them.
 func (p *planner) dropFull(g *api.Group, pass capacity.Set, why *api.Refusals) {
-	p.view.KeepFitting(&pass, g.Resources, p.req.Window, p.req.Class)
+	p.view.KeepFitting(&pass, g.Resources, p.window, p.req.Class)
 	need := amounts(g)
 	for row := range p.taken { // in any order: each is looked at alone
 		if pass.Has(row) && p.room(row, need) < 1 {
@@ -103,7 +116,7 @@ func amounts(g *api.Group) []amount {
 func (p *planner) room(row int, need []amount) int64 {
 	room := int64(api.CountMax)
 	for _, a := range need {
-		free := p.view.FreeOver(row, a.class, p.req.Window, p.req.Class)
+		free := p.view.FreeOver(row, a.class, p.window, p.req.Class)
 		if p.taken != nil {
 			free -= p.taken[row][a.class]
 		}
@@ -181,7 +194,7 @@ func (p *planner) take(g *api.Group, hosts []taking) {
 
 // freeMemory returns the memory that is left on each row over the window.
 func (p *planner) freeMemory(pass capacity.Set) []int64 {
-	free := p.view.FreeColumn(api.MemoryMB, p.req.Window, p.req.Class)
+	free := p.view.FreeColumn(api.MemoryMB, p.window, p.req.Class)
 	for row, r := range p.taken { // in any order: each is changed alone
 		if pass.Has(row) {
 			free[row] -= r[api.MemoryMB]
@@ -234,13 +247,15 @@ func bound(pass capacity.Set, prices []int64, low, high int64, most int) int64 {
 	return high
 }
 
-// Fits returns how many slots like g v has room for, at most limit: what a
+// Fits returns how many slots like those of one group the hosts have room for, at most limit: what a
 // digest says of one flavor. The count and the other groups of req do not
 // matter; its window and class do.
-func Fits(v capacity.View, req *api.Request, fs []filters.Filter, g *api.Group, limit int64) int64 {
-	pass, _ := filters.Run(fs, v, req, g)
-	v.KeepFitting(&pass, g.Resources, req.Window, req.Class)
-	p := planner{view: v, req: req}
+func Fits(s *Scene, req *api.Request, group int, limit int64) int64 {
+	v, g := s.View, &req.Groups[group]
+	l := filters.NewLook(v, s.World, req, group)
+	pass, _ := filters.Run(s.Filters, l)
+	v.KeepFitting(&pass, g.Resources, l.Window, req.Class)
+	p := planner{view: v, req: req, window: l.Window}
 	var sum int64
 	need := amounts(g)
 	for row := range pass.All() {

@@ -58,8 +58,12 @@ func names(v capacity.View, s capacity.Set) []string {
 }
 
 func run(v capacity.View, req *api.Request, fs ...filters.Filter) ([]string, api.Refusals) {
-	pass, why := filters.Run(fs, v, req, &req.Groups[0])
-	return names(v, pass), why
+	return look(filters.NewLook(v, nil, req, 0), fs...)
+}
+
+func look(l *filters.Look, fs ...filters.Filter) ([]string, api.Refusals) {
+	pass, why := filters.Run(fs, l)
+	return names(l.View, pass), why
 }
 
 // Acceptance case 17: without a filter all hosts pass.
@@ -72,11 +76,11 @@ func TestCase17AllHosts(t *testing.T) {
 // Acceptance case 18: a flavor of 50 MB and 500 GB passes host05 to host10.
 func TestCase18FlavorFilter(t *testing.T) {
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50, api.DiskGB: 500})
-	got, why := run(host10(), req, filters.Default(nil)...)
+	got, why := run(host10(), req, filters.Default()...)
 	assert.Equal(t, []string{"host05", "host06", "host07", "host08", "host09", "host10"}, got)
 	assert.Equal(t, api.Refusals{
 		Considered: 10, Offering: 6,
-		Filters: []api.FilterCount{{Filter: "capacity", Hosts: 4}},
+		Filters: []api.FilterCount{{Filter: "capacity", Hosts: 4, Tier: api.TierNotNow}},
 	}, why)
 }
 
@@ -96,7 +100,7 @@ func TestHostState(t *testing.T) {
 	down.Up, disabled.Enabled = false, false
 	got, why := run(view(up, down, disabled), request(api.Firm, api.Forever, nil), filters.HostState())
 	assert.Equal(t, []string{"up"}, got)
-	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2}}, why.Filters)
+	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2, Tier: api.TierNotNow}}, why.Filters)
 }
 
 func TestPool(t *testing.T) {
@@ -124,11 +128,12 @@ func TestDriver(t *testing.T) {
 	req := request(api.Firm, api.Forever, nil)
 	for flavor, want := range map[api.FlavorID]int{"web": 2, "vm": 1, "": 1} {
 		req.Groups[0].Flavor = flavor
-		got, _ := run(v, req, filters.Driver(has))
+		l := filters.NewLook(v, &filters.World{HasCommand: has}, req, 0)
+		got, _ := look(l, filters.Driver())
 		assert.Len(t, got, want, "flavor %q", flavor)
 	}
 	req.Groups[0].Flavor = "web"
-	got, _ := run(v, req, filters.Driver(nil))
+	got, _ := run(v, req, filters.Driver())
 	assert.Equal(t, []string{"fake"}, got)
 }
 
@@ -144,7 +149,7 @@ func TestRunAddsUp(t *testing.T) {
 			s.Pool = rapid.SampledFrom([]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}).Draw(t, "pool")
 			specs = append(specs, s)
 		}
-		got, why := run(view(specs...), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 2}), filters.Default(nil)...)
+		got, why := run(view(specs...), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 2}), filters.Default()...)
 		sum := why.Offering
 		for _, f := range why.Filters {
 			require.Positive(t, f.Hosts)
@@ -161,7 +166,7 @@ func ExampleRun() {
 	down.Up = false
 	v := view(spec("a", 512, 1), down, spec("c", 4096, 1))
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 1024})
-	pass, why := filters.Run(filters.Default(nil), v, req, &req.Groups[0])
+	pass, why := filters.Run(filters.Default(), filters.NewLook(v, nil, req, 0))
 	fmt.Println(names(v, pass), why.Considered, why.Filters)
-	// Output: [c] 3 [{host_state 1} {capacity 1}]
+	// Output: [c] 3 [{host_state 1 not_now []} {capacity 1 not_now []}]
 }

@@ -6,6 +6,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/capacity"
+	"berth/filters"
 	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
@@ -55,7 +56,8 @@ func (z *Zone) fits(v *state.State, h capacity.View, f *api.Flavor) int64 {
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources, ExtraSpecs: f.ExtraSpecs}},
 		Window: api.Window{Start: z.instant(), End: api.Forever}, Class: api.Firm,
 	}
-	return quantise(buildplan.Fits(h, req, Filters(v, req), &req.Groups[0], fitsMax))
+	s := &buildplan.Scene{View: h, World: World(v, req), Filters: filters.Default()}
+	return quantise(buildplan.Fits(s, req, 0, fitsMax))
 }
 
 // addBelow folds in what the children say. A child that has not been heard of

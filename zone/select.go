@@ -87,7 +87,7 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request) *plan
 		defer close(asked)
 		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
 	}()
-	own := z.planOwn(v, req)
+	own := buildplan.Select(z.scene(v, req), req)
 	<-asked
 	p := merge(v.Name, req, own, answers)
 	if p.offered() < req.Count() && slices.ContainsFunc(answers, func(a childAnswer) bool { return a.full }) {
@@ -98,26 +98,26 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request) *plan
 	return p
 }
 
-// planOwn plans on this zone's own hosts alone.
-func (z *Zone) planOwn(v *state.State, req *api.Request) buildplan.Plan {
+// scene returns what this zone's own hosts are planned on.
+func (z *Zone) scene(v *state.State, req *api.Request) *buildplan.Scene {
 	set, err := costs.New(v.Config.Costs)
 	if err != nil { // refused when it was set, so this node is older than the configuration
 		z.log.Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
-	return buildplan.Select(v.Hosts(), req, Filters(v, req), set, SparesMax)
+	return &buildplan.Scene{View: v.Hosts(), World: World(v, req), Filters: filters.Default(), Costs: set, Spare: SparesMax}
 }
 
-// Filters returns the filters of a zone for a request. A flavor's command is
-// this zone's own: a group whose flavor is not defined here, or differs, has
-// none, whatever another zone says.
-func Filters(v *state.State, req *api.Request) []filters.Filter {
-	return filters.Default(func(id api.FlavorID) bool {
+// World returns what a zone knows of its hosts beside their table. A flavor's
+// command is this zone's own: a group whose flavor is not defined here, or
+// differs, has none, whatever another zone says.
+func World(v *state.State, req *api.Request) *filters.World {
+	return &filters.World{HasCommand: func(id api.FlavorID) bool {
 		f, ok := v.Flavor(id)
 		return ok && len(f.Command) > 0 && !slices.ContainsFunc(req.Groups, func(g api.Group) bool {
 			return g.Flavor == id && !g.Resources.Equal(f.Resources)
 		})
-	})
+	}}
 }
 
 // childAnswer is what one child said, or why it said nothing.
