@@ -159,6 +159,21 @@ func Depth(ctx context.Context) int {
 	return n
 }
 
+type requestKey struct{}
+
+// WithRequest notes the id of the call that somebody made of a zone. It goes down
+// the tree with what that call asks, so that every zone knows it by one id.
+func WithRequest(ctx context.Context, id api.RequestID) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// RequestOf returns the id of the call that ctx belongs to; "" for work that no
+// call asked for.
+func RequestOf(ctx context.Context) api.RequestID {
+	id, _ := ctx.Value(requestKey{}).(api.RequestID)
+	return id
+}
+
 // plans holds, by boot, a plan that came with its request. It is memory only: a
 // boot whose plan is lost with its leader is aborted.
 type plans struct {

@@ -219,7 +219,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (d *door) index(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.view(w)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(zone.WithRequest(r.Context(), wire.RequestID(r.Context()))))
 	})
 }
 
