@@ -10,7 +10,6 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
-	"berth/internal/codec"
 	"berth/internal/crash"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -25,72 +24,24 @@ const (
 	selectRetries = 2 // of one boot on one leader
 )
 
-// BootOrder is a boot as its caller wants it, checked and resolved.
-type BootOrder struct {
-	Caller   api.Caller
-	Key      string // Idempotency-Key, "" for none
-	Name     string
-	Flavor   *api.Flavor
-	Min, Max int
-	Wanted   api.ReservationID // the caller's own, or ""
-	Metadata map[string]string
-	Blob     []byte // a plan to take up, or nil to select
-	Image    string // what the caller calls its image; part of what makes two boots the same
-}
-
-// asked is what makes two boots the same request.
-type asked struct {
-	Name     string            `cbor:"1,keyasint"`
-	Flavor   api.FlavorID      `cbor:"2,keyasint"`
-	Min      int               `cbor:"3,keyasint"`
-	Max      int               `cbor:"4,keyasint"`
-	Wanted   api.ReservationID `cbor:"5,keyasint"`
-	Metadata map[string]string `cbor:"6,keyasint,omitempty"`
-	Blob     []byte            `cbor:"7,keyasint,omitempty"`
-	Image    string            `cbor:"8,keyasint,omitempty"`
-}
-
-// digest returns what tells a repeat of a boot from another one.
-func (o *BootOrder) digest(flavor api.FlavorID) ([]byte, error) {
-	body, err := codec.Marshal(asked{o.Name, flavor, o.Min, o.Max, o.Wanted, o.Metadata, o.Blob, o.Image})
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.Boot", "", err)
-	}
-	sum := sha256.Sum256(body)
-	return sum[:], nil
-}
-
 // Repeats reports whether a boot was asked for before under its reservation id or
-// key. Then the state machine has the answer, whatever has become of its flavor.
-func (z *Zone) Repeats(o *BootOrder, flavor api.FlavorID) bool {
-	d, err := o.digest(flavor)
+// key. Then the state machine has the answer, whatever has become of what it named.
+func (z *Zone) Repeats(o *BootOrder) bool {
+	d, err := o.digest()
 	b, ok := z.store.View().BootFor(o.Caller.Project, o.Wanted, o.Key)
 	return err == nil && ok && string(b.Digest) == string(d)
-}
-
-// Request returns the canonical request of a boot: what its plan is bound to.
-// Its window starts when it is held, so that a plan that was selected a moment
-// ago still is the plan of the same request.
-func (o *BootOrder) Request() api.Request {
-	return api.Request{
-		Reservation: o.Wanted, Project: o.Caller.Project, User: o.Caller.User,
-		Groups: []api.Group{{
-			Count: o.Max, Flavor: o.Flavor.ID, Resources: o.Flavor.Resources, ExtraSpecs: o.Flavor.ExtraSpecs,
-		}},
-		Window: api.Window{Start: 0, End: api.Forever}, Class: api.Firm,
-	}
 }
 
 // Boot records a boot, allots its instance ids and returns at once; the leader's
 // loop does the rest. A repeat returns the first record.
 func (z *Zone) Boot(ctx context.Context, o *BootOrder) (*state.Boot, error) {
-	digest, err := o.digest(o.Flavor.ID)
+	digest, err := o.digest()
 	if err != nil {
 		return nil, err
 	}
 	c := command.BootCreate{
-		Stamp: z.stamp(), Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.Min,
-		Instances: specs(o.Name, o.Max), Metadata: o.Metadata, Fixed: o.Blob != nil,
+		Stamp: z.stamp(), Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.least(),
+		Instances: o.specs(), Metadata: o.Metadata, Fixed: o.Blob != nil, Call: o.Call, Timeout: o.Timeout,
 	}
 	if c.Fixed {
 		return z.bootFixed(ctx, o, c)
@@ -120,7 +71,7 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	k := bootKey(c.Request.Project, c.Request.Reservation)
-	z.plans.put(k, &planned{layer: *layer, zones: taken(v, layer, o.Max)})
+	z.plans.put(k, &planned{layer: *layer, zones: taken(v, layer, c.Request.Count())})
 	res, err := z.Propose(ctx, c)
 	if err != nil {
 		z.plans.take(k)
@@ -152,19 +103,6 @@ func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 }
 
 func bootKey(p api.ProjectID, r api.ReservationID) string { return string(p) + "\x00" + string(r) }
-
-// specs allots the identities of the n instances of a boot that is called name.
-// A single instance has the bare name.
-func specs(name string, n int) []api.InstanceSpec {
-	out := make([]api.InstanceSpec, n)
-	for i := range out {
-		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: name}
-		if n > 1 {
-			out[i].Name = fmt.Sprintf("%s-%d", name, i+1)
-		}
-	}
-	return out
-}
 
 // holdID names an attempt, for this zone and for all below. It is the same on
 // every leader, and tells nothing.
@@ -254,7 +192,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 		want := r.boot.Request.Count() - r.held
 		req := r.boot.Request
 		req.Groups = append([]api.Group(nil), req.Groups...)
-		req.Groups[0].Count = want
+		req.Groups[0].Count, req.Groups[0].Min = want, max(0, req.Groups[0].Min-r.held)
 		plan := r.first
 		if plan == nil {
 			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)

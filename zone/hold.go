@@ -72,9 +72,9 @@ func (z *Zone) take(ctx context.Context, v *state.State, parent *api.Link, r *ap
 	return res.Hold, err
 }
 
-// instanceNameMaxBytes bounds the name of an instance: that of its boot, a dash
-// and a number.
-const instanceNameMaxBytes = api.NameMaxBytes + 8
+// instanceNameMaxBytes bounds the name of an instance: those of its boot and of
+// its group, and a number, with dashes between them.
+const instanceNameMaxBytes = 2*api.NameMaxBytes + 8
 
 // checkRequest refuses a request that no caller of Berth makes. Names go into
 // composite keys, so what a name may be is checked at every door.

@@ -202,8 +202,8 @@ func (w *world) retry(f func() error) error {
 // order asks for the instances of a reservation.
 func order(res string, least, most int) *BootOrder {
 	return &BootOrder{
-		Caller: api.Caller{User: "u", Project: "p", Role: api.RoleMember}, Name: res, Flavor: flavor,
-		Min: least, Max: most, Wanted: api.ReservationID(res),
+		Caller: api.Caller{User: "u", Project: "p", Role: api.RoleMember}, Name: res,
+		Groups: []OrderGroup{{Flavor: flavor, Min: least, Max: most}}, Wanted: api.ReservationID(res),
 	}
 }
 

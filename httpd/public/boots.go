@@ -28,8 +28,9 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	s := &body.Server
 	o := &zone.BootOrder{
 		Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
-		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Image: s.ImageRef,
+		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Groups: []zone.OrderGroup{{Image: api.Image{Ref: s.ImageRef}}},
 	}
+	g := &o.Groups[0]
 	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, o.Key}} {
 		if f.v != "" && !api.ValidName(f.v) {
 			return nil, nil, api.CheckName(f.name, f.v)
@@ -41,24 +42,24 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	if err := api.CheckPairs("metadata", s.Metadata, api.MetadataMax); err != nil {
 		return nil, nil, err
 	}
-	if err := counts(s, o); err != nil {
+	if err := counts(s, g); err != nil {
 		return nil, nil, err
 	}
 	if len(s.ImageRef) > api.ExtraSpecMaxBytes {
 		return nil, nil, api.Errorf(api.CodeInvalid, "imageRef may have at most %d bytes", api.ExtraSpecMaxBytes)
 	}
 	f, ok := d.Zone.View().Flavor(api.FlavorID(s.FlavorRef))
-	if !ok && !d.Zone.Repeats(o, api.FlavorID(s.FlavorRef)) {
-		return nil, nil, api.Errorf(api.CodeInvalid, "flavorRef: there is no flavor %q in this zone; see GET /flavors", s.FlavorRef)
+	if g.Flavor = f; !ok { // the first answer needs no flavor
+		g.Flavor = &api.Flavor{ID: api.FlavorID(s.FlavorRef)}
 	}
-	if o.Flavor = f; !ok { // the first answer needs no flavor
-		o.Flavor = &api.Flavor{ID: api.FlavorID(s.FlavorRef)}
+	if !ok && !d.Zone.Repeats(o) {
+		return nil, nil, api.Errorf(api.CodeInvalid, "flavorRef: there is no flavor %q in this zone; see GET /flavors", s.FlavorRef)
 	}
 	return o, s, nil
 }
 
 // counts reads how many instances are wanted and how many are needed.
-func counts(s *api.ServerCreate, o *zone.BootOrder) error {
+func counts(s *api.ServerCreate, o *zone.OrderGroup) error {
 	if s.MaxCount != nil && s.NumInstances != nil && *s.MaxCount != *s.NumInstances {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
 	}
