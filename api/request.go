@@ -9,7 +9,7 @@ import (
 
 // Group is Count alike slots.
 type Group struct {
-	Count      int               `json:"count" cbor:"1,keyasint"` // 1 to CountMax
+	Count      int               `json:"count" cbor:"1,keyasint"` // 0 to CountMax; 0 where a zone is not asked for this group
 	Flavor     FlavorID          `json:"flavor,omitempty" cbor:"2,keyasint,omitempty"`
 	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`
@@ -164,8 +164,8 @@ func (r *Request) Validate() error {
 			return err
 		}
 	}
-	if r.Count() > CountMax {
-		return Errorf(CodeInvalid, "a request may ask for at most %d instances in all, got %d", CountMax, r.Count())
+	if n := r.Count(); n < 1 || n > CountMax {
+		return Errorf(CodeInvalid, "a request must ask for 1 to %d instances in all, got %d", CountMax, n)
 	}
 	names := map[string]bool{}
 	for i := range r.Groups {
@@ -193,8 +193,8 @@ func (r *Request) Validate() error {
 }
 
 func (g *Group) validate() error {
-	if g.Count < 1 || g.Count > CountMax {
-		return Errorf(CodeInvalid, "count must be 1 to %d, got %d", CountMax, g.Count)
+	if g.Count < 0 || g.Count > CountMax {
+		return Errorf(CodeInvalid, "count must be 0 to %d, got %d", CountMax, g.Count)
 	}
 	if g.Min < 0 || g.Min > g.Count {
 		return Errorf(CodeInvalid, "min_count must be 0 to the count %d, got %d", g.Count, g.Min)

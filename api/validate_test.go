@@ -126,7 +126,7 @@ func TestRequestValidate(t *testing.T) {
 		{"no group", func(r *api.Request) { r.Groups = nil }, "1 to 16 groups, got 0"},
 		{"most groups", func(r *api.Request) { r.Groups = groups(api.GroupsMax) }, ""},
 		{"more groups", func(r *api.Request) { r.Groups = groups(api.GroupsMax + 1) }, "1 to 16 groups, got 17"},
-		{"count 0", func(r *api.Request) { r.Groups[0].Count = 0 }, "count must be 1 to 10000, got 0"},
+		{"count 0", func(r *api.Request) { r.Groups[0].Count = 0 }, "must ask for 1 to 10000 instances in all, got 0"},
 		{"negative count", func(r *api.Request) { r.Groups[0].Count = -1 }, "count must be"},
 		{"highest count", func(r *api.Request) { r.Groups[0].Count = api.CountMax }, ""},
 		{"higher count", func(r *api.Request) { r.Groups[0].Count = api.CountMax + 1 }, "count must be"},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"berth/api"
 	"berth/internal/codec"
@@ -29,6 +30,38 @@ type LayerGroup struct {
 type Child struct {
 	Link api.LinkID `cbor:"1,keyasint"`
 	Blob []byte     `cbor:"2,keyasint"` // 1 to api.BlobMaxBytes bytes, opaque
+	Ask  Ask        `cbor:"3,keyasint,omitzero"`
+}
+
+// Ask says how the request that a child was asked differs from the one that this
+// zone was asked. It is sealed beside the child's blob, because the child's plan
+// is bound to exactly that request.
+type Ask struct {
+	Counts []int `cbor:"1,keyasint,omitempty"` // of the groups; nil for the same
+	Inside bool  `cbor:"2,keyasint,omitempty"` // the child is an allowed zone, and so is all below it
+}
+
+// IsZero reports whether a makes no difference of its own.
+func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside }
+
+// Request returns what the child is asked when this zone is asked req. Names of
+// hosts mean this zone's own and go no further; how zones share the slots is
+// settled by the zone that was asked first, but for a pack.
+func (a Ask) Request(req *api.Request) *api.Request {
+	out := *req
+	out.Groups = slices.Clone(req.Groups)
+	for i := range out.Groups {
+		g := &out.Groups[i]
+		g.Hints.ForceHosts, g.Hints.IgnoreHosts, g.Min = nil, nil, 0
+		if i < len(a.Counts) {
+			g.Count = a.Counts[i]
+		}
+	}
+	out.Zones.MaxSkew, out.Zones.MinZones = 0, 0
+	if a.Inside {
+		out.Zones.Allowed = nil
+	}
+	return &out
 }
 
 // Prefix returns how many slots of each source the first n slots of a group
@@ -63,6 +96,8 @@ func (l Layer) Validate() error {
 			return fmt.Errorf("child %d: link is there twice", i)
 		case len(c.Blob) == 0 || len(c.Blob) > api.BlobMaxBytes:
 			return fmt.Errorf("child %d: blob of %d bytes", i, len(c.Blob))
+		case len(c.Ask.Counts) > api.GroupsMax:
+			return fmt.Errorf("child %d: counts of %d groups", i, len(c.Ask.Counts))
 		}
 		links[c.Link] = true
 	}

@@ -94,6 +94,9 @@ func TestLayerLimits(t *testing.T) {
 		"link twice": {func(l *buildplan.Layer, over int) {
 			l.Children[1].Link = api.LinkID(fmt.Sprint("l", 2-over))
 		}},
+		"counts asked": {func(l *buildplan.Layer, over int) {
+			l.Children[0].Ask.Counts = make([]int, api.GroupsMax+over)
+		}},
 		"no blob": {func(l *buildplan.Layer, over int) { l.Children[0].Blob = make([]byte, 1-over) }},
 	} {
 		l := layer()
