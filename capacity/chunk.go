@@ -43,6 +43,15 @@ func own[T any](b **block[T], epoch uint64) *[ChunkHosts]T {
 	return &(*b).at
 }
 
+// value returns the value of host i; 0 if the block was never made.
+func (b *block[T]) value(i int) T {
+	if b == nil {
+		var none T
+		return none
+	}
+	return b.at[i]
+}
+
 // column is one resource class of a chunk. Invariants for each host:
 // free == capacity - peak of firm use from now on,
 // now == capacity - firm - preemptible use now, and so free <= capacity.
@@ -66,9 +75,15 @@ type chunk struct {
 	live        mask
 	up          mask
 	enabled     mask
-	needs       mask    // needs a command
-	timed       mask    // has a timeline
-	traits      []*mask // by interned trait; may be shorter; masks are replaced, never written
+	maintenance mask
+	needs       mask            // needs a command
+	timed       mask            // has a timeline
+	traits      []*mask         // by interned trait; may be shorter; nil is empty; masks are replaced, never written
+	groups      []*mask         // by interned aggregate, alike
+	azs         []*mask         // by interned availability zone, alike
+	attributes  []*block[Value] // by interned attribute; may be shorter; nil has none
+	claims      *block[int32]   // made and not released; nil is all 0
+	failures    *block[int32]   // nil is all 0
 	pools       [len(pools)]mask
 	next        api.Instant // no timeline of the chunk has an edge before it
 }
@@ -89,6 +104,9 @@ func (c *chunk) clone(epoch uint64) *chunk {
 	d.epoch = epoch
 	d.columns = slices.Clone(c.columns)
 	d.traits = slices.Clone(c.traits)
+	d.groups = slices.Clone(c.groups)
+	d.azs = slices.Clone(c.azs)
+	d.attributes = slices.Clone(c.attributes)
 	return &d
 }
 
@@ -116,17 +134,45 @@ func (c *chunk) ownColumn(class int, epoch uint64) *column {
 	return col
 }
 
-// setTrait notes whether host i has trait.
-func (c *chunk) setTrait(trait, i int, on bool) {
-	for len(c.traits) <= trait {
-		c.traits = append(c.traits, new(mask))
+// setAll moves host i from the masks of some names to those of others.
+func setAll(masks *[]*mask, numbers *names[string], i int, from, to []string) {
+	for _, n := range from {
+		if !slices.Contains(to, n) {
+			setBit(masks, numbers.intern(n), i, false)
+		}
 	}
-	if c.traits[trait].has(i) == on {
+	for _, n := range to {
+		setBit(masks, numbers.intern(n), i, true)
+	}
+}
+
+// setBit notes in masks[n] whether host i is in it.
+func setBit(masks *[]*mask, n, i int, on bool) {
+	for len(*masks) <= n {
+		*masks = append(*masks, nil)
+	}
+	var m mask
+	if old := (*masks)[n]; old != nil {
+		m = *old
+	}
+	if m.has(i) == on {
 		return
 	}
-	m := *c.traits[trait]
 	m.set(i, on)
-	c.traits[trait] = &m
+	if m == (mask{}) {
+		(*masks)[n] = nil
+	} else {
+		(*masks)[n] = &m
+	}
+}
+
+// attribute returns the place of the column of an interned attribute. The chunk
+// is the writer's own.
+func (c *chunk) attribute(number int) **block[Value] {
+	for len(c.attributes) <= number {
+		c.attributes = append(c.attributes, nil)
+	}
+	return &c.attributes[number]
 }
 
 // freeOver returns the room of host i in class over w for a claim of kind.

@@ -43,13 +43,15 @@ func (t *Table) Release(id api.HostID, c api.Claim) {
 	}
 }
 
-// add adds sign times c to the sums of row, from now on.
+// add adds sign times c to the sums of row, from now on, and sign to its count
+// of claims, whether c has passed or not.
 func (t *Table) add(row int, c api.Claim, sign int64) {
+	k, i := t.own(row)
+	own(&k.claims, t.epoch)[i] += int32(sign)
 	end := c.Window.End.Add(t.spec(row).Gap) // the conflict rule: see the package comment
 	if end <= t.now || len(c.Resources) == 0 {
 		return
 	}
-	k, i := t.own(row)
 	line := k.timelines.at[i]
 	touched := len(line) > 0
 	for _, name := range c.Resources.Classes() {

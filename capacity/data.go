@@ -17,6 +17,12 @@ type Spec struct {
 	Up, Enabled  bool
 	NeedsCommand bool          // its driver runs only flavors that have a command
 	Gap          time.Duration // cleaning time between two claims; below 0 means 0
+	Name         string        // unique among the hosts of a table; "" for none
+	Attributes   map[string]string
+	Aggregates   []string // ids of the aggregates that it is in
+	AZ           string   // availability zone; "" for none
+	Maintenance  bool     // takes nothing new
+	Failures     int      // recent instances that could not be started, from 0
 }
 
 // data is what a table and its views have in common. A view's copy is never
@@ -25,9 +31,13 @@ type data struct {
 	now     api.Instant
 	hosts   int // how many rows are not holes
 	chunks  []*chunk
-	rows    *index
+	rows    *index[api.HostID]
+	named   *index[string] // rows by host name
 	classes names[api.ResourceClass]
 	traits  names[string]
+	groups  names[string] // aggregates, by id
+	azs     names[string]
+	columns names[string] // attributes that have a column, at most AttributeColumnsMax
 }
 
 // names interns: it numbers names from 0 in order of first use. The map is
@@ -59,38 +69,62 @@ func (x *names[T]) intern(n T) int {
 	return len(x.list) - 1
 }
 
-// index maps host ids to rows. It is split, so that a new host costs a copy of
-// one part and not of the whole map.
-type index struct {
+// index maps keys to rows. It is split, so that a new key costs a copy of one
+// part and not of the whole map.
+type index[K ~string] struct {
 	epoch uint64
-	parts [indexParts]part
+	parts [indexParts]part[K]
 }
 
-type part struct {
+type part[K ~string] struct {
 	epoch uint64
-	rows  map[api.HostID]int
+	rows  map[K]int
 }
 
 const indexParts = 256 // 400 hosts each at 100,000
 
-// partOf spreads ids over the parts (FNV-1a, folded to 8 bits). Nothing that
+// partOf spreads keys over the parts (FNV-1a, folded to 8 bits). Nothing that
 // leaves the package depends on it.
-func partOf(id api.HostID) int {
+func partOf[K ~string](key K) int {
 	h := uint32(2166136261)
-	for i := range len(id) {
-		h = (h ^ uint32(id[i])) * 16777619
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
 	}
 	return int((h ^ h>>8 ^ h>>16 ^ h>>24) % indexParts)
 }
 
-// row returns the row of id.
-func (d *data) row(id api.HostID) (int, bool) {
-	if d.rows == nil {
+// find returns the row of key. A nil index is empty.
+func (x *index[K]) find(key K) (int, bool) {
+	if x == nil {
 		return 0, false
 	}
-	r, ok := d.rows.parts[partOf(id)].rows[id]
+	r, ok := x.parts[partOf(key)].rows[key]
 	return r, ok
 }
+
+// ownPart returns the part of the index at *x that key belongs to, for writing,
+// after making or copying what a view may still see.
+func ownPart[K ~string](x **index[K], key K, epoch uint64) map[K]int {
+	switch {
+	case *x == nil:
+		*x = &index[K]{epoch: epoch}
+	case (*x).epoch != epoch:
+		c := **x
+		c.epoch = epoch
+		*x = &c
+	}
+	p := &(*x).parts[partOf(key)]
+	if p.rows == nil {
+		p.rows = map[K]int{}
+	} else if p.epoch != epoch {
+		p.rows = maps.Clone(p.rows)
+	}
+	p.epoch = epoch
+	return p.rows
+}
+
+// row returns the row of id.
+func (d *data) row(id api.HostID) (int, bool) { return d.rows.find(id) }
 
 // at returns the chunk of row and its place there.
 func (d *data) at(row int) (*chunk, int) { return d.chunks[row/ChunkHosts], row % ChunkHosts }

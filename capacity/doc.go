@@ -26,6 +26,10 @@
 // preemptible counts from the moment it is claimed until its end; whatever its
 // window says of the future is not reserved.
 //
+// Beside amounts the table keeps what filters and costs read of a host: masks of
+// traits, aggregates and availability zones, columns of attributes, and how many
+// claims are made and not released, whether their windows have passed or not.
+//
 // The package is pure: no clock, no lock, no I/O. One goroutine may use a Table
 // at a time; any number may use a View.
 package capacity

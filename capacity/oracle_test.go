@@ -95,6 +95,9 @@ var (
 	testIDs     = []api.HostID{"a", "b", "c", "aaaaaaaa1", "aaaaaaaa2"}
 	testClasses = []api.ResourceClass{api.VCPU, api.MemoryMB, "CUSTOM_X"}
 	testTraits  = []string{"SSD", "GPU"}
+	testAZs     = []string{"", "az1", "az2"}
+
+	testAttributes = []string{"arch", "price"}
 )
 
 func drawSpec(t *rapid.T) Spec {
@@ -102,8 +105,16 @@ func drawSpec(t *rapid.T) Spec {
 		ID: rapid.SampledFrom(testIDs).Draw(t, "id"), Inventory: map[api.ResourceClass]api.Inventory{},
 		Pool: rapid.SampledFrom(pools[:]).Draw(t, "pool"), Up: rapid.Bool().Draw(t, "up"),
 		Enabled: rapid.Bool().Draw(t, "enabled"), NeedsCommand: rapid.Bool().Draw(t, "needs"),
-		Gap:    time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * time.Millisecond,
-		Traits: rapid.SliceOfN(rapid.SampledFrom(testTraits), 0, 2).Draw(t, "traits"),
+		Gap:         time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * time.Millisecond,
+		Traits:      rapid.SliceOfN(rapid.SampledFrom(testTraits), 0, 2).Draw(t, "traits"),
+		Aggregates:  rapid.SliceOfNDistinct(rapid.SampledFrom(testTraits), 0, 2, rapid.ID).Draw(t, "aggregates"),
+		AZ:          rapid.SampledFrom(testAZs).Draw(t, "az"),
+		Maintenance: rapid.Bool().Draw(t, "maintenance"), Failures: rapid.IntRange(0, 2).Draw(t, "failures"),
+		Attributes: rapid.MapOfN(rapid.SampledFrom(testAttributes), rapid.SampledFrom([]string{"", "1.5", "true", "x"}), 0, 2).Draw(t, "attributes"),
+	}
+	s.Name = rapid.SampledFrom([]string{"", "one-", "two-"}).Draw(t, "name")
+	if s.Name != "" {
+		s.Name += string(s.ID)
 	}
 	for _, c := range testClasses {
 		if rapid.IntRange(0, 3).Draw(t, "has") == 0 {
@@ -217,9 +228,11 @@ func (m *model) check(t *rapid.T, v View) {
 		for _, p := range pools {
 			require.Equal(t, s.Pool == p, v.Pool(p).Has(row))
 		}
-		for _, trait := range testTraits {
-			require.Equal(t, slices.Contains(s.Traits, trait), v.Trait(trait).Has(row))
+		for _, name := range testTraits {
+			require.Equal(t, slices.Contains(s.Traits, name), v.Trait(name).Has(row))
+			require.Equal(t, slices.Contains(s.Aggregates, name), v.Aggregate(name).Has(row))
 		}
+		m.checkDescription(t, v, row, s)
 		require.Equal(t, m.fits(id, c) == "", pass.Has(row), "KeepFitting %v", c)
 		used := api.Resources{}
 		for _, class := range testClasses {
@@ -244,12 +257,41 @@ func (m *model) check(t *rapid.T, v View) {
 	}
 }
 
+// checkDescription compares what is said of the host in row beside its capacity.
+func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
+	for _, az := range testAZs {
+		require.Equal(t, s.AZ == az && az != "", v.AZ(az).Has(row))
+	}
+	require.Equal(t, s.Maintenance, v.Maintenance().Has(row))
+	require.Equal(t, s.Up && s.Enabled && !s.Maintenance, v.Serving().Has(row))
+	require.Equal(t, s.Failures, v.Failures(row))
+	require.Equal(t, int64(s.Failures), v.FailureColumn()[row])
+	require.Equal(t, len(m.held[s.ID]), v.Instances(row))
+	require.Equal(t, int64(len(m.held[s.ID])), v.InstanceColumn()[row])
+	for _, name := range testAttributes {
+		want := Value{}
+		if text, ok := s.Attributes[name]; ok {
+			want = ParseValue(text)
+		}
+		require.Equal(t, want, v.Attribute(name).At(row))
+	}
+	for _, prefix := range []string{"one-", "two-"} {
+		got, ok := v.Named(prefix + string(s.ID))
+		require.Equal(t, s.Name == prefix+string(s.ID), ok)
+		require.True(t, !ok || got == row)
+	}
+}
+
 // fingerprint spells out everything that a view says.
 func fingerprint(v View) string {
-	out := fmt.Sprint(v.Len(), v.Now(), v.Classes(), v.Traits(), v.Totals())
+	out := fmt.Sprint(v.Len(), v.Now(), v.Classes(), v.Traits(), v.AZs(), v.Totals())
 	for row := range v.Hosts().All() {
 		out += fmt.Sprintln(row, v.ID(row), v.Spec(row), v.Generation(row), v.Usage(v.ID(row)),
-			v.Up().Has(row), v.Enabled().Has(row), v.NeedsCommand().Has(row), v.Trait("SSD").Has(row))
+			v.Up().Has(row), v.Enabled().Has(row), v.NeedsCommand().Has(row), v.Trait("SSD").Has(row),
+			v.Aggregate("SSD").Has(row), v.AZ("az1").Has(row), v.Maintenance().Has(row), v.Failures(row), v.Instances(row),
+			v.Attribute("arch").At(row), v.Attribute("price").At(row))
+		named, ok := v.Named("one-" + string(v.ID(row)))
+		out += fmt.Sprint(named, ok)
 		for _, c := range testClasses {
 			out += fmt.Sprint(v.Capacity(row, c), v.FreeFromNow(row, c), v.FreeNow(row, c))
 			for s := range api.Instant(30) {

@@ -28,31 +28,62 @@ func (v View) Pool(p api.Pool) Set {
 	return v.gather(func(c *chunk) *mask { return &c.pools[k] })
 }
 
-// Trait returns the hosts that have the trait.
-func (v View) Trait(name string) Set {
-	k := v.data().traits.of(name)
-	return v.gather(func(c *chunk) *mask {
-		if k < 0 || k >= len(c.traits) {
-			return nil
-		}
-		return c.traits[k]
-	})
+// Maintenance returns the hosts that an operator has taken out of service for a
+// while.
+func (v View) Maintenance() Set { return v.gather(func(c *chunk) *mask { return &c.maintenance }) }
+
+// Serving returns the hosts that may take something new: up, enabled and not in
+// maintenance.
+func (v View) Serving() Set {
+	s := v.Up()
+	s.And(v.Enabled())
+	s.AndNot(v.Maintenance())
+	return s
 }
 
-// Traits returns, in order, every trait of a host that is up and enabled.
-func (v View) Traits() []string {
-	serving := v.Up()
-	serving.And(v.Enabled())
+// Trait returns the hosts that have the trait.
+func (v View) Trait(name string) Set {
+	return v.masked(&v.data().traits, name, func(c *chunk) []*mask { return c.traits })
+}
+
+// Aggregate returns the hosts that are in the aggregate with an id.
+func (v View) Aggregate(id string) Set {
+	return v.masked(&v.data().groups, id, func(c *chunk) []*mask { return c.groups })
+}
+
+// AZ returns the hosts of an availability zone; none for "".
+func (v View) AZ(name string) Set {
+	return v.masked(&v.data().azs, name, func(c *chunk) []*mask { return c.azs })
+}
+
+// Traits returns, in order, every trait of a host that is serving.
+func (v View) Traits() []string { return v.served(v.data().traits.list, v.Trait) }
+
+// AZs returns, in order, every availability zone of a host that is serving.
+func (v View) AZs() []string { return v.served(v.data().azs.list, v.AZ) }
+
+// served returns, in order, the names that a serving host has.
+func (v View) served(list []string, of func(string) Set) []string {
+	serving := v.Serving()
 	var out []string
-	for _, name := range v.data().traits.list {
-		s := v.Trait(name)
-		s.And(serving)
-		if s.Len() > 0 {
+	for _, name := range list {
+		if s := of(name); s.Meets(serving) {
 			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// masked lines up the masks of a name.
+func (v View) masked(numbers *names[string], name string, pick func(*chunk) []*mask) Set {
+	k := numbers.of(name)
+	return v.gather(func(c *chunk) *mask {
+		if list := pick(c); k >= 0 && k < len(list) {
+			return list[k]
+		}
+		return nil
+	})
 }
 
 // gather lines up one mask of each chunk as a Set; nil is an empty mask.

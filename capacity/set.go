@@ -68,6 +68,26 @@ func (s Set) Or(o Set) {
 	}
 }
 
+// Meets reports whether a row is in both.
+func (s Set) Meets(o Set) bool {
+	for i, w := range o.words[:min(len(s.words), len(o.words))] {
+		if s.words[i]&w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Empty reports whether no row is in s.
+func (s Set) Empty() bool {
+	for _, w := range s.words {
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Clone returns a copy that shares nothing with s.
 func (s Set) Clone() Set { return Set{slices.Clone(s.words)} }
 

@@ -3,6 +3,7 @@ package capacity
 import (
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 
 	"berth/api"
@@ -39,7 +40,6 @@ func (t *Table) View() View {
 // table keeps copies. Claims are kept under the gap that the host was first put
 // with; to change it, Remove the host, Put it and Restore its claims.
 func (t *Table) Put(s Spec) {
-	s.Inventory, s.Traits, s.Gap = maps.Clone(s.Inventory), slices.Clone(s.Traits), max(s.Gap, 0)
 	row, known := t.row(s.ID)
 	var old Spec
 	if known {
@@ -48,22 +48,83 @@ func (t *Table) Put(s Spec) {
 	} else {
 		row = t.newRow(s.ID)
 	}
+	s = s.copied(&old)
 	c, i := t.own(row)
 	own(&c.specs, t.epoch)[i] = &s
 	t.setInventory(c, i, old.Inventory, s.Inventory)
-	for _, n := range old.Traits {
-		c.setTrait(t.traits.intern(n), i, false)
+	t.describe(row, &old, &s)
+	c.live.set(i, true)
+}
+
+// copied returns s with maps and slices of its own; what equals those of old is
+// shared with it.
+func (s Spec) copied(old *Spec) Spec {
+	s.Inventory, s.Traits = maps.Clone(s.Inventory), slices.Clone(s.Traits)
+	s.Gap, s.Failures = max(s.Gap, 0), min(max(s.Failures, 0), math.MaxInt32)
+	if s.Aggregates = slices.Clone(s.Aggregates); slices.Equal(s.Aggregates, old.Aggregates) {
+		s.Aggregates = old.Aggregates
 	}
-	for _, n := range s.Traits {
-		c.setTrait(t.traits.intern(n), i, true)
+	if maps.Equal(s.Attributes, old.Attributes) {
+		s.Attributes = old.Attributes
+	} else {
+		s.Attributes = maps.Clone(s.Attributes)
 	}
+	return s
+}
+
+// describe brings masks, attributes and the name of row from one description to
+// another. It writes only what differs.
+func (t *Table) describe(row int, old, s *Spec) {
+	c, i := t.own(row)
+	setAll(&c.traits, &t.traits, i, old.Traits, s.Traits)
+	setAll(&c.groups, &t.groups, i, old.Aggregates, s.Aggregates)
+	setAll(&c.azs, &t.azs, i, some(old.AZ), some(s.AZ))
 	for p, name := range pools {
 		c.pools[p].set(i, s.Pool == name)
 	}
-	c.live.set(i, true)
 	c.up.set(i, s.Up)
 	c.enabled.set(i, s.Enabled)
 	c.needs.set(i, s.NeedsCommand)
+	c.maintenance.set(i, s.Maintenance)
+	if old.Failures != s.Failures {
+		own(&c.failures, t.epoch)[i] = int32(s.Failures)
+	}
+	t.setAttributes(c, i, old.Attributes, s.Attributes)
+	if old.Name == s.Name {
+		return
+	}
+	if was, ok := t.named.find(old.Name); ok && was == row {
+		delete(ownPart(&t.named, old.Name, t.epoch), old.Name)
+	}
+	if s.Name != "" {
+		ownPart(&t.named, s.Name, t.epoch)[s.Name] = row
+	}
+}
+
+// some returns a list of name, empty for "".
+func some(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// setAttributes moves the attribute columns of host i from one set to another.
+func (t *Table) setAttributes(c *chunk, i int, from, to map[string]string) {
+	for name := range from {
+		if _, stays := to[name]; !stays && t.columns.of(name) >= 0 {
+			own(c.attribute(t.columns.of(name)), t.epoch)[i] = Value{}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		if was, had := from[name]; had && was == to[name] {
+			continue
+		}
+		if t.columns.of(name) < 0 && len(t.columns.list) == AttributeColumnsMax {
+			continue // it is read from the description
+		}
+		own(c.attribute(t.columns.intern(name)), t.epoch)[i] = ParseValue(to[name])
+	}
 }
 
 // setInventory moves the columns of host i from one inventory to another.
@@ -102,7 +163,7 @@ func (t *Table) newRow(id api.HostID) int {
 		t.chunks = append(t.chunks, newChunk(t.epoch))
 	}
 	t.hosts++
-	t.ownPart(id)[id] = row
+	ownPart(&t.rows, id, t.epoch)[id] = row
 	c, i := t.own(row)
 	own(&c.prefixes, t.epoch)[i] = prefixOf(id)
 	return row
@@ -125,26 +186,6 @@ func (t *Table) own(row int) (*chunk, int) {
 	return c, i
 }
 
-// ownPart returns the part of the index that id belongs to, for writing.
-func (t *Table) ownPart(id api.HostID) map[api.HostID]int {
-	switch {
-	case t.rows == nil:
-		t.rows = &index{epoch: t.epoch}
-	case t.rows.epoch != t.epoch:
-		x := *t.rows
-		x.epoch = t.epoch
-		t.rows = &x
-	}
-	p := &t.rows.parts[partOf(id)]
-	if p.rows == nil {
-		p.rows = map[api.HostID]int{}
-	} else if p.epoch != t.epoch {
-		p.rows = maps.Clone(p.rows)
-	}
-	p.epoch = t.epoch
-	return p.rows
-}
-
 // Remove forgets a host with all its claims; an unknown host is no error.
 func (t *Table) Remove(id api.HostID) {
 	row, known := t.row(id)
@@ -161,20 +202,17 @@ func (t *Table) Remove(id api.HostID) {
 			own(&col.now, t.epoch)[i] = 0
 		}
 	}
-	for _, n := range c.specs.at[i].Traits {
-		c.setTrait(t.traits.intern(n), i, false)
-	}
-	for p := range pools {
-		c.pools[p].set(i, false)
-	}
-	for _, m := range []*mask{&c.live, &c.up, &c.enabled, &c.needs, &c.timed} {
-		m.set(i, false)
+	t.describe(row, c.specs.at[i], &Spec{})
+	c.live.set(i, false)
+	c.timed.set(i, false)
+	if c.claims != nil {
+		own(&c.claims, t.epoch)[i] = 0
 	}
 	own(&c.specs, t.epoch)[i] = nil
 	own(&c.timelines, t.epoch)[i] = nil
 	own(&c.generations, t.epoch)[i] = 0
 	own(&c.prefixes, t.epoch)[i] = 0
-	delete(t.ownPart(id), id)
+	delete(ownPart(&t.rows, id, t.epoch), id)
 	t.holes = append(t.holes, row)
 	t.hosts--
 }

@@ -132,13 +132,53 @@ func (v View) Usage(id api.HostID) api.Resources {
 	return used
 }
 
-// Totals returns, for each class that a host that is up and enabled has, the sum
+// Named returns the row of the host of that name.
+func (v View) Named(name string) (row int, known bool) { return v.data().named.find(name) }
+
+// Instances returns how many claims were made on the host in row and not
+// released, whether their windows have begun, have passed or not.
+func (v View) Instances(row int) int {
+	c, i := v.data().at(row)
+	return int(c.claims.value(i))
+}
+
+// Failures returns Spec.Failures of the host in row; 0 for a hole.
+func (v View) Failures(row int) int {
+	c, i := v.data().at(row)
+	return int(c.failures.value(i))
+}
+
+// InstanceColumn returns Instances for every row; holes are 0.
+func (v View) InstanceColumn() []int64 {
+	return v.spread(func(c *chunk) *block[int32] { return c.claims })
+}
+
+// FailureColumn returns Failures for every row; holes are 0.
+func (v View) FailureColumn() []int64 {
+	return v.spread(func(c *chunk) *block[int32] { return c.failures })
+}
+
+// spread copies one block of each chunk into a column; nil is all 0.
+func (v View) spread(pick func(*chunk) *block[int32]) []int64 {
+	out := make([]int64, v.Rows())
+	for n, c := range v.data().chunks {
+		b := pick(c)
+		if b == nil {
+			continue
+		}
+		for i, x := range b.at {
+			out[n*ChunkHosts+i] = int64(x)
+		}
+	}
+	return out
+}
+
+// Totals returns, for each class that a serving host has, the sum
 // of the capacity and of what is free from now on, and the smallest and largest
 // amount that one slot may have there. Sums stop at the largest int64; what is
 // over-full counts as 0 free.
 func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
-	serving := v.Up()
-	serving.And(v.Enabled())
+	serving := v.Serving()
 	out := map[api.ResourceClass]api.ClassTotals{}
 	for _, class := range v.data().classes.list {
 		t := api.ClassTotals{SlotMin: math.MaxInt64}

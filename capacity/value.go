@@ -1,0 +1,120 @@
+package capacity
+
+import "math"
+
+// AttributeColumnsMax is how many attribute names of a table have a column. The
+// values of further names are read from the descriptions: slower, but alike.
+const AttributeColumnsMax = 256
+
+// Millionths is how many units of Value.Number make 1.
+const Millionths = 1_000_000
+
+const decimalsMax = 6 // of a number; its tenth power is Millionths
+
+// Kind says what the value of an attribute counts as.
+type Kind uint8
+
+// The kinds of values.
+const (
+	KindNone   Kind = iota // the host has no such attribute
+	KindNumber             // a decimal number
+	KindBool               // true or false
+	KindText               // anything else
+)
+
+// Value is what one host says of one attribute.
+type Value struct {
+	Kind   Kind
+	Number int64  // exact, in millionths, of KindNumber; 1 or 0 of KindBool
+	Text   string // as it was written, whatever the kind
+}
+
+// ParseValue reads an attribute. A number is an optional minus, one digit or
+// more, and optionally a point and one to six digits, at most the largest int64
+// in millionths either way; true and false are truth; all else is text.
+func ParseValue(s string) Value {
+	switch s {
+	case "true":
+		return Value{Kind: KindBool, Number: 1, Text: s}
+	case "false":
+		return Value{Kind: KindBool, Text: s}
+	}
+	if n, ok := parseMillionths(s); ok {
+		return Value{Kind: KindNumber, Number: n, Text: s}
+	}
+	return Value{Kind: KindText, Text: s}
+}
+
+// parseMillionths reads a decimal number exactly.
+func parseMillionths(s string) (int64, bool) {
+	rest, sign := s, int64(1)
+	if rest != "" && rest[0] == '-' {
+		rest, sign = rest[1:], -1
+	}
+	var n int64
+	digits, decimals := 0, -1 // decimals is -1 until the point
+	for i := range len(rest) {
+		c := rest[i]
+		switch {
+		case c == '.' && decimals < 0 && digits > 0:
+			decimals = 0
+			continue
+		case c < '0' || c > '9' || decimals == decimalsMax || n > (math.MaxInt64-int64(c-'0'))/10:
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+		digits++
+		if decimals >= 0 {
+			decimals++
+		}
+	}
+	if digits == 0 || decimals == 0 {
+		return 0, false
+	}
+	for range decimalsMax - max(decimals, 0) {
+		if n > math.MaxInt64/10 {
+			return 0, false
+		}
+		n *= 10
+	}
+	return sign * n, true
+}
+
+// Column is one attribute of all hosts of a view.
+type Column struct {
+	name   string
+	number int // -1: read the descriptions
+	chunks []*chunk
+}
+
+// Attribute returns the column of an attribute, which may be one that no host
+// has.
+func (v View) Attribute(name string) Column {
+	d := v.data()
+	return Column{name: name, number: d.columns.of(name), chunks: d.chunks}
+}
+
+// At returns the value of the host in row, of KindNone for a hole.
+func (c Column) At(row int) Value {
+	k, i := c.chunks[row/ChunkHosts], row%ChunkHosts
+	if c.number < 0 {
+		return k.described(c.name, i)
+	}
+	if c.number >= len(k.attributes) || k.attributes[c.number] == nil {
+		return Value{}
+	}
+	return k.attributes[c.number].at[i]
+}
+
+// described returns an attribute of host i that has no column.
+func (c *chunk) described(name string, i int) Value {
+	s := c.specs.at[i]
+	if s == nil {
+		return Value{}
+	}
+	text, ok := s.Attributes[name]
+	if !ok {
+		return Value{}
+	}
+	return ParseValue(text)
+}
