@@ -8,6 +8,7 @@ var layers = [][]string{
 	{"internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/sysinfo"},
 	{"internal/script"},
 	{"capacity", "lease", "binding"},
+	{"filters/query"},
 	{"filters", "costs"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
 	{"raftstore/state"},
@@ -34,7 +35,7 @@ var free = []string{
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{
-	"api", "capacity", "lease", "binding", "filters", "costs",
+	"api", "capacity", "lease", "binding", "filters/query", "filters", "costs",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
 }
 

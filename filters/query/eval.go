@@ -1,0 +1,221 @@
+package query
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// Keep takes out of pass every row for which q is not true. It adds none, holds
+// nothing between calls, and evaluates 64 rows at a time, only those blocks that
+// have a row in pass.
+func (q *Query) Keep(c Columns, pass *capacity.Set) {
+	if q.root == nil {
+		return
+	}
+	cols := make(columns, len(q.variables))
+	for i, name := range q.variables {
+		cols[i] = resolve(name, c)
+	}
+	word, passing := -1, uint64(0)
+	for row := range pass.All() {
+		if w := row / wordBits; w != word {
+			word = w
+			passing, _ = cols.truth(q.root, w)
+		}
+		if passing>>(row%wordBits)&1 == 0 {
+			pass.Remove(row)
+		}
+	}
+}
+
+// resolve finds the column of a variable. This is the whole list of what a query
+// may name.
+func resolve(name string, c Columns) *Column {
+	switch name {
+	case "free_ram_mb":
+		return c.Free(api.MemoryMB)
+	case "free_disk_gb":
+		return c.Free(api.DiskGB)
+	case "vcpus_free":
+		return c.Free(api.VCPU)
+	case "ram_mb_total":
+		return c.Total(api.MemoryMB)
+	case "disk_gb_total":
+		return c.Total(api.DiskGB)
+	case "vcpus_total":
+		return c.Total(api.VCPU)
+	case "instances":
+		return c.Instances()
+	case "":
+		return nil
+	}
+	if class, ok := strings.CutPrefix(name, "free."); ok {
+		return c.Free(api.ResourceClass(class))
+	}
+	if class, ok := strings.CutPrefix(name, "total."); ok {
+		return c.Total(api.ResourceClass(class))
+	}
+	if attribute, ok := strings.CutPrefix(name, "attributes."); ok {
+		return c.Attribute(attribute)
+	}
+	return c.Attribute(strings.TrimPrefix(name, "capabilities."))
+}
+
+// columns are the variables of a query, by their number; nil for one that no row
+// has.
+type columns []*Column
+
+// operand is an argument of a comparison over 64 rows: which of them have a value
+// of the kind that is compared, and the values. A literal has one value in place
+// of 64.
+type operand struct {
+	known   uint64
+	numbers []int64
+	texts   []string
+	yes     uint64 // of Bool: where it is true
+}
+
+// truth says for which of 64 rows n is true and for which false; for the rest it
+// has no answer.
+func (c columns) truth(n *node, w int) (t, f uint64) {
+	switch n.op {
+	case opLiteral:
+		if n.truthy() {
+			return all, 0
+		}
+		return 0, all
+	case opVariable:
+		return c[n.variable].truth(w)
+	case opAnd:
+		return c.every(n.args, w)
+	case opNot:
+		f, t = c.every(n.args, w)
+		return t, f
+	case opOr:
+		t, f = 0, all
+		for i := range n.args {
+			at, af := c.truth(&n.args[i], w)
+			t, f = t|at, f&af
+		}
+		return t, f
+	case opEqual, opIn, opLess, opGreater, opAtMost, opAtLeast:
+		return c.comparison(n, w)
+	}
+	panic("query: operator without a meaning")
+}
+
+func (c columns) every(args []node, w int) (t, f uint64) {
+	t, f = all, 0
+	for i := range args {
+		at, af := c.truth(&args[i], w)
+		t, f = t&at, f|af
+	}
+	return t, f
+}
+
+// comparison compares the first argument with all others. When no argument says
+// of what kind the values are, each row is compared by the kind it has.
+func (c columns) comparison(n *node, w int) (t, f uint64) {
+	if len(n.args) < 2 {
+		return 0, all
+	}
+	if n.over != 0 {
+		return c.compare(n, n.over, w)
+	}
+	t, f = c.compare(n, Number, w)
+	xt, xf := c.compare(n, Text, w)
+	t, f = t|xt, f|xf
+	if !n.op.orders() {
+		bt, bf := c.compare(n, Bool, w)
+		t, f = t|bt, f|bf
+	}
+	return t, f
+}
+
+func (c columns) compare(n *node, k Kind, w int) (t, f uint64) {
+	first := c.operand(&n.args[0], k, w)
+	known, some, every := first.known, uint64(0), all
+	for i := 1; i < len(n.args) && known != 0; i++ {
+		other := c.operand(&n.args[i], k, w)
+		if known &= other.known; known == 0 {
+			break
+		}
+		is := n.op.between(k, first, other)
+		some, every = some|is, every&is
+	}
+	if n.op == opIn {
+		return known & some, known &^ some
+	}
+	return known & every, known &^ every
+}
+
+func (c columns) operand(n *node, k Kind, w int) operand {
+	switch {
+	case n.op == opVariable:
+		return c[n.variable].block(k, w)
+	case n.op == opLiteral && k == Number:
+		return operand{known: all, numbers: n.numbers[:]}
+	case n.op == opLiteral && k == Text:
+		return operand{known: all, texts: n.texts[:]}
+	}
+	t, f := c.truth(n, w)
+	return operand{known: t | f, yes: t}
+}
+
+// between says in which of 64 rows a compares with b as o wants. Rows that are
+// not known in both say nothing.
+func (o op) between(k Kind, a, b operand) uint64 {
+	switch k {
+	case Number:
+		return ordered(o, a.numbers, b.numbers)
+	case Text:
+		return ordered(o, a.texts, b.texts)
+	case Bool: // is never ordered
+		return ^(a.yes ^ b.yes)
+	}
+	panic("query: comparison of no kind")
+}
+
+func ordered[T int64 | string](o op, a, b []T) uint64 {
+	switch o {
+	case opLess:
+		return less(a, b)
+	case opGreater:
+		return less(b, a)
+	case opAtMost:
+		return ^less(b, a)
+	case opAtLeast:
+		return ^less(a, b)
+	case opEqual, opIn:
+		return equal(a, b)
+	case opLiteral, opVariable, opAnd, opOr, opNot:
+	}
+	panic("query: comparison without an order")
+}
+
+// equal and less compare 64 values with 64 others, or with one.
+func equal[T int64 | string](a, b []T) (out uint64) {
+	am, bm := len(a)-1, len(b)-1 // 63, or 0 for one value
+	for i := range wordBits {
+		out |= one(a[i&am] == b[i&bm]) << i
+	}
+	return out
+}
+
+func less[T int64 | string](a, b []T) (out uint64) {
+	am, bm := len(a)-1, len(b)-1
+	for i := range wordBits {
+		out |= one(a[i&am] < b[i&bm]) << i
+	}
+	return out
+}
+
+// one is 1 for true; the compiler makes no branch of it.
+func one(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
