@@ -102,6 +102,19 @@ type Hello struct {
 	KeyCheck []byte `cbor:"1,keyasint"` // as in Enrolment
 }
 
+// AboveQuestion is what a child asks its parent before it takes a child of its own:
+// is that zone you, or above you? It keeps the tree free of rings.
+type AboveQuestion struct {
+	Zone ZoneID `cbor:"1,keyasint"`
+}
+
+// AboveAnswer is the answer. Zones is how many zones are above the one that was
+// asked, 0 for the root; it is not counted to the end if Above is true.
+type AboveAnswer struct {
+	Above bool `cbor:"1,keyasint"`
+	Zones int  `cbor:"2,keyasint"`
+}
+
 // ZoneConfig is the replicated configuration of a zone.
 type ZoneConfig struct {
 	Costs     []CostWeight  `json:"costs" cbor:"1,keyasint"`

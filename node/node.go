@@ -154,7 +154,7 @@ func (n *Node) assemble() error {
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
 			}
 		},
-		Depth: zone.Depth, Now: n.now,
+		Depth: zone.Depth, Request: zone.RequestOf, Now: n.now,
 	})
 	n.zone = zone.New(zone.Config{
 		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,

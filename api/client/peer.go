@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,10 @@ type PeerConfig struct {
 	Transport func(l *api.Link) http.RoundTripper
 	// Depth returns how many links the call that ctx belongs to has crossed.
 	Depth func(ctx context.Context) int
-	Now   func() time.Time
+	// Request returns the id of the call that ctx belongs to, "" for none. The
+	// other zone logs what it is asked under the same id.
+	Request func(ctx context.Context) api.RequestID
+	Now     func() time.Time
 }
 
 // Peers calls the gateways of linked zones. Each call tries the link's endpoints,
@@ -35,19 +39,38 @@ type PeerConfig struct {
 type Peers struct {
 	conf PeerConfig
 
-	mu      sync.Mutex // guards clients and good
-	clients map[api.LinkID]*http.Client
-	good    map[api.LinkID]string // endpoint that answered last
+	mu    sync.Mutex // guards links and what is in them
+	links map[api.LinkID]*peerLink
+}
+
+// peerLink is what is remembered of one link.
+type peerLink struct {
+	client *http.Client
+	good   string // endpoint that answered last
+	hedges hedges
 }
 
 // NewPeers returns a caller of linked zones.
 func NewPeers(c PeerConfig) *Peers {
-	return &Peers{conf: c, clients: map[api.LinkID]*http.Client{}, good: map[api.LinkID]string{}}
+	return &Peers{conf: c, links: map[api.LinkID]*peerLink{}}
 }
 
-// Select asks a child for a plan. It may be repeated.
+// Select asks a child for a plan. It may be repeated: it changes nothing, so a
+// child that takes its time is asked at another of its endpoints as well; see
+// HedgeAfter. Refusals that cannot be right are dropped from the answer.
 func (p *Peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error) {
-	return peerCall[api.SelectAnswer](ctx, p, l, http.MethodPost, "/zones/select", r)
+	b, err := codec.Marshal(r)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "client.Select", "", err)
+	}
+	a, err := hedged[api.SelectAnswer](ctx, p, l, http.MethodPost, "/zones/select", b)
+	if err != nil {
+		return nil, err
+	}
+	if !soundRefusals(a.Refusals, len(r.Groups)) {
+		a.Refusals = nil
+	}
+	return a, nil
 }
 
 // Hold asks a child to take slots, or with r.Commit to take and decide them. It
@@ -103,11 +126,18 @@ func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	return err
 }
 
+// Above asks the parent whether a zone is the parent itself or above it, and how
+// many zones are. It changes nothing and may be repeated.
+func (p *Peers) Above(ctx context.Context, l *api.Link, zone api.ZoneID) (*api.AboveAnswer, error) {
+	return peerCall[api.AboveAnswer](ctx, p, l, http.MethodPost, "/zones/above", &api.AboveQuestion{Zone: zone})
+}
+
 // Enrol sends an enrolment to the first of a parent's gateways that answers.
 func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
 	p := NewPeers(PeerConfig{
 		Transport: func(*api.Link) http.RoundTripper { return rt },
 		Depth:     func(context.Context) int { return 0 },
+		Request:   func(context.Context) api.RequestID { return "" },
 		Now:       now,
 	})
 	return peerCall[api.Enrolment](ctx, p, &api.Link{Endpoints: endpoints}, http.MethodPost, "/links/enrol", e)
@@ -122,12 +152,12 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, method, path st
 			return nil, api.Wrap(api.CodeInternal, "client.call", "", err)
 		}
 	}
-	var last error = api.Errorf(api.CodeUnavailable, "zone %q has no gateway address", l.Name)
+	var last error = noAddress(l)
 	for _, e := range p.endpoints(l) {
 		a := new(A)
 		err := p.once(ctx, l, e, method, path, b, a)
 		if err == nil {
-			p.remember(l.ID, e)
+			p.remember(l, e)
 			return a, nil
 		}
 		last = err
@@ -138,23 +168,33 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, method, path st
 	return nil, last
 }
 
+func noAddress(l *api.Link) *api.Error {
+	return api.Errorf(api.CodeUnavailable, "zone %q has no gateway address", l.Name)
+}
+
+// link returns what is remembered of a link. The caller holds p.mu.
+func (p *Peers) link(l *api.Link) *peerLink {
+	pl, ok := p.links[l.ID]
+	if !ok {
+		pl = &peerLink{hedges: hedges{credit: hedgeCost * hedgeBurst}, client: &http.Client{
+			Transport:     p.conf.Transport(l),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+		p.links[l.ID] = pl
+	}
+	return pl
+}
+
 func (p *Peers) client(l *api.Link) *http.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, ok := p.clients[l.ID]
-	if !ok {
-		c = &http.Client{
-			Transport:     p.conf.Transport(l),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		p.clients[l.ID] = c
-	}
-	return c
+	return p.link(l).client
 }
 
+// endpoints returns where a link's zone is, the endpoint that answered last first.
 func (p *Peers) endpoints(l *api.Link) []string {
 	p.mu.Lock()
-	good := p.good[l.ID]
+	good := p.link(l).good
 	p.mu.Unlock()
 	out := make([]string, 0, len(l.Endpoints)+1)
 	for _, e := range l.Endpoints {
@@ -167,10 +207,10 @@ func (p *Peers) endpoints(l *api.Link) []string {
 	return out
 }
 
-func (p *Peers) remember(id api.LinkID, endpoint string) {
+func (p *Peers) remember(l *api.Link, endpoint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.good[id] = endpoint
+	p.link(l).good = endpoint
 }
 
 // once makes a call to one endpoint.
@@ -183,6 +223,9 @@ func (p *Peers) once(ctx context.Context, l *api.Link, endpoint, method, path st
 	req.Header.Set("Accept", api.MediaCBOR)
 	req.Header.Set("User-Agent", "") // says nothing of what runs here
 	req.Header.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
+	if id := p.conf.Request(ctx); id != "" {
+		req.Header.Set(api.HeaderRequestID, string(id))
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		req.Header.Set(api.HeaderDeadline, strconv.FormatInt(deadline.Sub(p.conf.Now()).Milliseconds(), 10))
 	}
@@ -219,4 +262,53 @@ func peerRefusal(res *http.Response, b []byte) error {
 		return api.Errorf(api.CodeUnavailable, "the zone answered with status %d", res.StatusCode)
 	}
 	return api.Errorf(e.Error.Code, "%s", e.Error.Message)
+}
+
+// soundRefusals reports whether what another zone says of turned-away hosts can be
+// shown and counted with: one entry per group or none, within the limits, names
+// that are names, and sums that add up.
+func soundRefusals(rs []api.Refusals, groups int) bool {
+	return len(rs) <= api.GroupsMax && (len(rs) == 0 || len(rs) == groups) && !slices.ContainsFunc(rs, unsound)
+}
+
+// refusedMax is how many hosts another zone may say that it looked at.
+const refusedMax = 1 << 30
+
+func unsound(r api.Refusals) bool {
+	if len(r.Filters) > api.FiltersMax || len(r.Advice) > api.AdviceMax ||
+		r.Considered < 0 || r.Considered > refusedMax || r.Offering < 0 {
+		return true
+	}
+	rest := r.Considered - r.Offering
+	for i := range r.Filters {
+		f := &r.Filters[i]
+		if !api.ValidName(f.Filter) || f.Hosts < 0 || f.Hosts > rest || !knownTier(f.Tier) {
+			return true
+		}
+		rest -= f.Hosts
+	}
+	return rest != 0 || slices.ContainsFunc(r.Advice, func(a api.Advice) bool { return !soundAdvice(a) })
+}
+
+func knownTier(t api.Tier) bool {
+	switch t {
+	case "", api.TierInvalid, api.TierNotAllowed, api.TierNeverFits, api.TierNotNow, api.TierNotAsked:
+		return true
+	}
+	return false
+}
+
+func soundAdvice(a api.Advice) bool {
+	if a.Value < 0 || a.Value > api.AmountMax {
+		return false
+	}
+	switch a.Change {
+	case api.AdviceCount:
+		return a.Class == "" && a.Name == ""
+	case api.AdviceAmount:
+		return a.Class.Valid() && a.Name == ""
+	case api.AdviceZone, api.AdviceDrop:
+		return a.Class == "" && api.ValidName(a.Name)
+	}
+	return false
 }
