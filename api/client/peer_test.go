@@ -105,9 +105,11 @@ func TestSelectIsHedged(t *testing.T) {
 		"a slow node":  {[]gatewayNode{slow, fast}, []string{"a", "b"}, client.HedgeAfter, "fast"},
 		"just in time": {[]gatewayNode{{answer: offer("x"), after: client.HedgeAfter - 1}, fast}, []string{"a"}, client.HedgeAfter - 1, "x"},
 		"all nodes slow": { // never a third
-				[]gatewayNode{slow, {answer: offer("b"), after: time.Second}, fast},
-				[]string{"a", "b"}, time.Second, "slow",
-			},
+			[]gatewayNode{slow, {answer: offer("b"), after: time.Second}, fast},
+			[]string{"a", "b"},
+			time.Second,
+			"slow",
+		},
 		"the hedge is slower":   {[]gatewayNode{{answer: offer("x"), after: 200 * time.Millisecond}, slow}, []string{"a", "b"}, 200 * time.Millisecond, "x"},
 		"one node only":         {[]gatewayNode{slow}, []string{"a"}, time.Second, "slow"},
 		"the first is down":     {[]gatewayNode{down, fast}, []string{"a", "b"}, 0, "fast"},
@@ -115,9 +117,11 @@ func TestSelectIsHedged(t *testing.T) {
 		"the first gives up":    {[]gatewayNode{{code: api.CodeTimeout}, fast}, []string{"a", "b"}, 0, "fast"},
 		"down, then slow":       {[]gatewayNode{down, slow, fast}, []string{"a", "b", "c"}, client.HedgeAfter, "fast"},
 		"the hedge is down":     {[]gatewayNode{slow, down, fast}, []string{"a", "b"}, time.Second, "slow"},
-		"slow and down, then the hedge is down": {
+		"slow and down, then the hedge is down": { // the third is not a hedge
 			[]gatewayNode{{after: time.Second}, down, fast},
-			[]string{"a", "b", "c"}, time.Second, "fast",
+			[]string{"a", "b", "c"},
+			time.Second,
+			"fast",
 		},
 		"all are down":                 {[]gatewayNode{down, down}, []string{"a", "b"}, 0, "unavailable"},
 		"a refusal ends it":            {[]gatewayNode{{code: api.CodeInvalid}, fast}, []string{"a"}, 0, "invalid"},
