@@ -212,6 +212,9 @@ func (m *model) check(t *rapid.T, v View) {
 	c := drawClaim(t)
 	pass := v.Hosts()
 	v.KeepFitting(&pass, c.Resources, c.Window, c.Class)
+	large, admitting := v.Hosts(), v.Hosts()
+	v.KeepLarge(&large, c.Resources)
+	v.KeepAdmitting(&admitting, c.Resources)
 	for _, id := range testIDs {
 		s, known := m.specs[id]
 		row, found := v.Row(id)
@@ -231,12 +234,16 @@ func (m *model) check(t *rapid.T, v View) {
 		for _, name := range testTraits {
 			require.Equal(t, slices.Contains(s.Traits, name), v.Trait(name).Has(row))
 			require.Equal(t, slices.Contains(s.Aggregates, name), v.Aggregate(name).Has(row))
+			require.Equal(t, slices.Contains(s.Aggregates, name), v.AnyAggregate([]string{name, "none"}).Has(row))
 		}
+		require.Equal(t, len(s.Aggregates) > 0, v.AnyAggregate(testTraits).Has(row))
 		m.checkDescription(t, v, row, s)
 		require.Equal(t, m.fits(id, c) == "", pass.Has(row), "KeepFitting %v", c)
+		m.checkWhole(t, id, c.Resources, large.Has(row), admitting.Has(row))
 		used := api.Resources{}
 		for _, class := range testClasses {
 			require.Equal(t, m.capacity(id, class), v.Capacity(row, class))
+			require.Equal(t, m.capacity(id, class), v.CapacityColumn(class)[row])
 			use := m.useNow(id, class)
 			if use != 0 {
 				used[class] = use
@@ -255,6 +262,17 @@ func (m *model) check(t *rapid.T, v View) {
 		}
 		require.Equal(t, used, v.Usage(id))
 	}
+}
+
+// checkWhole compares what is said of an empty host.
+func (m *model) checkWhole(t *rapid.T, id api.HostID, r api.Resources, large, admits bool) {
+	wantLarge, wantAdmits := true, true
+	for class, n := range r {
+		wantLarge = wantLarge && n <= m.capacity(id, class)
+		wantAdmits = wantAdmits && (n > m.capacity(id, class) || m.specs[id].Inventory[class].Admits(n))
+	}
+	require.Equal(t, wantLarge, large, "KeepLarge %v", r)
+	require.Equal(t, wantAdmits, admits, "KeepAdmitting %v", r)
 }
 
 // checkDescription compares what is said of the host in row beside its capacity.

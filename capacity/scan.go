@@ -118,6 +118,69 @@ func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Cla
 	}
 }
 
+// KeepLarge takes out of pass every row whose whole capacity is less than r in
+// some class.
+func (v View) KeepLarge(pass *Set, r api.Resources) {
+	v.keepWhole(pass, r, func(_ *chunk, col *column, words []uint64, name api.ResourceClass) {
+		if col == nil {
+			clear(words)
+			return
+		}
+		for n, word := range words {
+			at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
+			words[n] = word & fitting(at, at, r[name])
+		}
+	})
+}
+
+// KeepAdmitting takes out of pass every row whose units do not allow the amount
+// of r in some class, though its whole capacity is no less.
+func (v View) KeepAdmitting(pass *Set, r api.Resources) {
+	v.keepWhole(pass, r, func(c *chunk, col *column, words []uint64, name api.ResourceClass) {
+		if col == nil {
+			return
+		}
+		for n, word := range words {
+			for i := range (Set{[]uint64{word & col.odd[n]}}).All() {
+				row := n*wordBits + i
+				if r[name] <= col.capacity.at[row] && !c.specs.at[row].Inventory[name].Admits(r[name]) {
+					words[n] &^= 1 << i
+				}
+			}
+		}
+	})
+}
+
+// keepWhole calls keep for each class of r and each chunk, with the column, nil
+// if no host has it, and the words of pass.
+func (v View) keepWhole(pass *Set, r api.Resources, keep func(*chunk, *column, []uint64, api.ResourceClass)) {
+	d := v.data()
+	for _, name := range r.Classes() {
+		class := d.classes.of(name)
+		for n, c := range d.chunks {
+			words := pass.words[min(n*len(c.live), len(pass.words)):]
+			keep(c, c.column(class), words[:min(len(words), len(c.live))], name)
+		}
+	}
+}
+
+// AnyAggregate returns the hosts that are in at least one of some aggregates.
+func (v View) AnyAggregate(ids []string) Set {
+	out := NewSet(v.Rows())
+	for _, id := range ids {
+		k := v.data().groups.of(id)
+		for n, c := range v.data().chunks {
+			if k < 0 || k >= len(c.groups) || c.groups[k] == nil {
+				continue
+			}
+			for i, word := range c.groups[k] {
+				out.words[n*len(c.live)+i] |= word
+			}
+		}
+	}
+	return out
+}
+
 // keep clears in words the hosts of c that cannot give want of class.
 func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
 	col := c.column(class)

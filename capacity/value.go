@@ -1,6 +1,6 @@
 package capacity
 
-import "math"
+import "strings"
 
 // AttributeColumnsMax is how many attribute names of a table have a column. The
 // values of further names are read from the descriptions: slower, but alike.
@@ -9,7 +9,13 @@ const AttributeColumnsMax = 256
 // Millionths is how many units of Value.Number make 1.
 const Millionths = 1_000_000
 
-const decimalsMax = 6 // of a number; its tenth power is Millionths
+// NumberMax is the largest number, either way; beyond it there is text.
+const NumberMax = 9_000_000_000_000
+
+const (
+	decimalsMax    = 6 // of a number; 10 to that power is Millionths
+	wholeDigitsMax = 13
+)
 
 // Kind says what the value of an attribute counts as.
 type Kind uint8
@@ -29,9 +35,9 @@ type Value struct {
 	Text   string // as it was written, whatever the kind
 }
 
-// ParseValue reads an attribute. A number is an optional minus, one digit or
-// more, and optionally a point and one to six digits, at most the largest int64
-// in millionths either way; true and false are truth; all else is text.
+// ParseValue reads an attribute. A number is an optional minus, digits without
+// leading zeros, and optionally a point and one to six digits, at most NumberMax
+// either way; true and false are truth; all else is text.
 func ParseValue(s string) Value {
 	switch s {
 	case "true":
@@ -47,37 +53,30 @@ func ParseValue(s string) Value {
 
 // parseMillionths reads a decimal number exactly.
 func parseMillionths(s string) (int64, bool) {
-	rest, sign := s, int64(1)
-	if rest != "" && rest[0] == '-' {
-		rest, sign = rest[1:], -1
-	}
-	var n int64
-	digits, decimals := 0, -1 // decimals is -1 until the point
-	for i := range len(rest) {
-		c := rest[i]
-		switch {
-		case c == '.' && decimals < 0 && digits > 0:
-			decimals = 0
-			continue
-		case c < '0' || c > '9' || decimals == decimalsMax || n > (math.MaxInt64-int64(c-'0'))/10:
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-		digits++
-		if decimals >= 0 {
-			decimals++
-		}
-	}
-	if digits == 0 || decimals == 0 {
+	rest, negative := strings.CutPrefix(s, "-")
+	whole, fraction, point := strings.Cut(rest, ".")
+	if len(whole) > 1 && whole[0] == '0' || len(whole) > wholeDigitsMax || point && fraction == "" || len(fraction) > decimalsMax {
 		return 0, false
 	}
-	for range decimalsMax - max(decimals, 0) {
-		if n > math.MaxInt64/10 {
+	var n int64
+	for _, part := range []string{whole, fraction + "000000"[len(fraction):]} {
+		if part == "" {
 			return 0, false
 		}
-		n *= 10
+		for i := range len(part) {
+			if part[i] < '0' || part[i] > '9' {
+				return 0, false
+			}
+			n = n*10 + int64(part[i]-'0')
+		}
 	}
-	return sign * n, true
+	if n > NumberMax*Millionths {
+		return 0, false
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
 }
 
 // Column is one attribute of all hosts of a view.

@@ -148,6 +148,18 @@ func (v View) Failures(row int) int {
 	return int(c.failures.value(i))
 }
 
+// CapacityColumn returns Capacity for every row; holes are 0.
+func (v View) CapacityColumn(class api.ResourceClass) []int64 {
+	out := make([]int64, v.Rows())
+	number := v.data().classes.of(class)
+	for n, c := range v.data().chunks {
+		if col := c.column(number); col != nil {
+			copy(out[n*ChunkHosts:], col.capacity.at[:])
+		}
+	}
+	return out
+}
+
 // InstanceColumn returns Instances for every row; holes are 0.
 func (v View) InstanceColumn() []int64 {
 	return v.spread(func(c *chunk) *block[int32] { return c.claims })
