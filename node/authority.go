@@ -112,6 +112,10 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 	if err != nil {
 		return nil, err
 	}
+	if !n.linking.TryLock() {
+		return nil, errLinking
+	}
+	defer n.linking.Unlock()
 	v := n.store.View()
 	switch _, has := v.Parent(); {
 	case t.Kind != api.JoinLink:
@@ -165,13 +169,20 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 	if who, ok := peerOf(ctx); !ok || who.Zone != e.Zone || who.pin != identity.PinOf(e.CA) {
 		return nil, api.Errorf(api.CodeForbidden, "a zone enrols itself alone, with its own authority")
 	}
+	if !n.linking.TryRLock() {
+		return nil, errLinking
+	}
+	defer n.linking.RUnlock()
 	v := n.store.View()
 	if err = n.sharedKey(e.Zone, &api.Hello{KeyCheck: e.KeyCheck}); err != nil {
 		return nil, err
 	}
 	admitted, ok := v.Join(t.ID)
-	if !ok {
+	if !ok || !identity.CheckToken(admitted.Hash, t.Hash()) {
 		return nil, api.Errorf(api.CodeUnauthenticated, "the link token is unknown, used or expired; ask for a new one")
+	}
+	if err = n.mayTake(ctx, v, e.Zone); err != nil {
+		return nil, err
 	}
 	res, err := n.zone.Propose(ctx, command.LinkPut{
 		Stamp: n.zone.Stamp(), Token: t.ID, Hash: t.Hash(),

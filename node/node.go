@@ -77,6 +77,10 @@ type Node struct {
 	toNodes *http.Transport
 	leading atomic.Bool // the leader's loops run here
 
+	// linking is held to get a parent, and held shared to take a child and to say
+	// who is above. It is only tried: zones that wait for each other wait for ever.
+	linking sync.RWMutex
+
 	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
 
 	listeners listeners
@@ -166,7 +170,7 @@ func (n *Node) assemble() error {
 	})
 	n.api = n.current(doorAPI, n.api)
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Leader: leads, Log: n.log, Version: n.opts.Version,
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Above: n.above, Leader: leads, Log: n.log, Version: n.opts.Version,
 	}
 	gw.Forward = n.forward(doorGateway)
 	n.gateway = n.current(doorGateway, gateway.New(gw))

@@ -8,10 +8,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -24,10 +28,12 @@ import (
 
 // Config is what a gateway is made of.
 type Config struct {
-	Zone    *zone.Zone
-	Peer    func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
-	Enrol   func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
-	Hello   func(peer api.ZoneID, h *api.Hello) error // refuses a zone that seals with this zone's key
+	Zone  *zone.Zone
+	Peer  func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
+	Enrol func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
+	Hello func(peer api.ZoneID, h *api.Hello) error // refuses a zone that seals with this zone's key
+	// Above says whether a zone is this one or above it, and how many zones are.
+	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
 	Leader  func() bool
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
@@ -44,11 +50,13 @@ func New(c Config) http.Handler {
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
 	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		wire.Refuse(w, r, api.Errorf(api.CodeMethod, "no such call"))
+	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Allow", allowed(r, req.URL))
+		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "no such call"))
 	})
 	r.Get("/zones/info", d.handle(d.info))
 	r.Post("/zones/hello", d.handle(d.hello))
+	r.Post("/zones/above", d.lead(d.above))
 	r.Post("/zones/select", d.handle(d.selectPlan))
 	r.Post("/zones/holds", d.lead(d.hold))
 	r.Post("/zones/holds/{id}/commit", d.lead(d.commit))
@@ -58,6 +66,17 @@ func New(c Config) http.Handler {
 	r.Post("/servers", d.lead(d.hold))
 	r.Delete("/servers/{id}", d.lead(d.endServer))
 	return r
+}
+
+// allowed returns the methods that a path has, as the header Allow spells them.
+func allowed(routes chi.Routes, at *url.URL) string {
+	var out []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), m, cmp.Or(at.RawPath, at.Path)) {
+			out = append(out, m)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Enrol returns the handler of the one call that a zone may make before it is
@@ -95,7 +114,7 @@ func (d *door) handle(h handler) http.HandlerFunc {
 		if err == nil {
 			ctx, cancel := withBudget(r.Context(), r.Header.Get(api.HeaderDeadline))
 			defer cancel()
-			err = h(w, r.WithContext(ctx), l)
+			err = h(w, r.WithContext(zone.WithRequest(ctx, wire.RequestID(ctx))), l)
 		}
 		if err != nil {
 			d.Log.Info("call refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
@@ -135,6 +154,14 @@ func parent(l *api.Link) error {
 	return nil
 }
 
+// child refuses calls that only a child may make.
+func child(l *api.Link) error {
+	if l.Role != api.LinkChild {
+		return api.Errorf(api.CodeForbidden, "only a child zone may do this")
+	}
+	return nil
+}
+
 // withBudget gives the call the budget that the caller has left for it.
 func withBudget(ctx context.Context, budget string) (context.Context, context.CancelFunc) {
 	ms, err := strconv.ParseInt(budget, 10, 64)
@@ -160,6 +187,30 @@ func (d *door) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error 
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// above tells a child whether a zone that wants to be below it is above it.
+func (d *door) above(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := child(l); err != nil {
+		return err
+	}
+	ctx, err := depth(r)
+	if err != nil {
+		return err
+	}
+	var q api.AboveQuestion
+	if err = wire.ReadCBOR(r, api.BodyMaxBytes, &q); err != nil {
+		return err
+	}
+	if err = api.CheckName("zone", string(q.Zone)); err != nil {
+		return err
+	}
+	a, err := d.Above(ctx, q.Zone)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, http.StatusOK, a)
 	return nil
 }
 
@@ -195,9 +246,19 @@ func (d *door) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) e
 	if err != nil {
 		return err
 	}
-	a.Zones, a.Refusals = nil, nil // what happened below is this zone's own
-	wire.CBOR(w, http.StatusOK, a)
+	a.Refusals = told(a.Refusals)
+	wire.CBOR(w, http.StatusOK, a) // what is told of single zones and hosts is not encoded
 	return nil
+}
+
+// told returns refusals as a parent may see them: without the names of the zones
+// below.
+func told(rs []api.Refusals) []api.Refusals {
+	out := slices.Clone(rs)
+	for i := range out {
+		out[i].Advice = slices.DeleteFunc(slices.Clone(out[i].Advice), func(a api.Advice) bool { return a.Change == api.AdviceZone })
+	}
+	return out
 }
 
 func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {

@@ -26,14 +26,16 @@ type row struct {
 	target string
 	body   any
 	parent bool     // only the parent may make it
+	child  bool     // only a child may make it
 	leader bool     // only the leader answers
-	code   api.Code // of this very call when the parent makes it; "" if it is answered
+	code   api.Code // of this very call when one who may makes it; "" if it is answered
 	status int      // of the answer; 0 is 200
 }
 
 var rows = map[string]row{
 	"GET /zones/info":                {target: "/zones/info"},
 	"POST /zones/hello":              {target: "/zones/hello", body: api.Hello{KeyCheck: []byte("theirs")}, status: http.StatusNoContent},
+	"POST /zones/above":              {target: "/zones/above", body: api.AboveQuestion{Zone: "zone-top"}, child: true, leader: true},
 	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},
 	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
 	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
@@ -73,7 +75,10 @@ func TestWhoMayCall(t *testing.T) {
 			newWorld(t).answered(t, child, cmp.Or(r.status, http.StatusOK), nil)
 		}
 		parent := call{method: method, target: r.target, peer: "zone-up", body: r.body}
-		if rec := newWorld(t).do(t, parent); r.code == "" {
+		if r.child {
+			says := newWorld(t).refused(t, parent, api.CodeForbidden)
+			assert.Equal(t, "only a child zone may do this", says)
+		} else if rec := newWorld(t).do(t, parent); r.code == "" {
 			assert.Equal(t, cmp.Or(r.status, http.StatusOK), rec.Code, "%s", rec.Body)
 		} else {
 			assert.Equal(t, r.code.HTTPStatus(), rec.Code, "%s", rec.Body)
@@ -102,7 +107,75 @@ func TestAFollowerForwards(t *testing.T) {
 func TestWhatIsNotACall(t *testing.T) {
 	w := newWorld(t)
 	assert.Equal(t, "no such call", w.refused(t, call{method: "GET", target: "/hosts", peer: "zone-up"}, api.CodeNotFound))
-	assert.Equal(t, "no such call", w.refused(t, call{method: "GET", target: "/zones/select", peer: "zone-up"}, api.CodeMethod))
+	for _, c := range []struct{ method, target, allow string }{
+		{"GET", "/zones/select", "POST"},
+		{"PUT", "/zones/holds/h", "DELETE"},
+		{"DELETE", "/zones/info", "GET"},
+	} {
+		wrong := call{method: c.method, target: c.target, peer: "zone-up"}
+		assert.Equal(t, "no such call", w.refused(t, wrong, api.CodeMethod))
+		assert.Equal(t, c.allow, w.do(t, wrong).Header().Get("Allow"))
+	}
+}
+
+func TestWhoIsAbove(t *testing.T) {
+	w := newWorld(t)
+	ask := func(zone api.ZoneID) call {
+		return call{method: "POST", target: "/zones/above", peer: "zone-east", body: api.AboveQuestion{Zone: zone}}
+	}
+	var a api.AboveAnswer
+	w.answered(t, ask("zone-top"), 200, &a)
+	assert.Equal(t, api.AboveAnswer{Above: true, Zones: 2}, a)
+	assert.Equal(t, 1, w.below.depth)
+	deep := ask("zone-else")
+	deep.head = map[string]string{api.HeaderDepth: strconv.Itoa(api.DepthMax)}
+	w.answered(t, deep, 200, &a)
+	assert.Equal(t, api.DepthMax, w.below.depth)
+	deep.head[api.HeaderDepth] = strconv.Itoa(api.DepthMax + 1)
+	w.refused(t, deep, api.CodeInvalid)
+
+	w.answered(t, ask(api.ZoneID(strings.Repeat("z", api.NameMaxBytes))), 200, nil)
+	for _, bad := range []string{"", "a b", strings.Repeat("z", api.NameMaxBytes+1)} {
+		w.refused(t, ask(api.ZoneID(bad)), api.CodeInvalid)
+	}
+	w.refusal = errAway
+	w.refused(t, ask("zone-top"), api.CodeInternal)
+}
+
+func TestTheRequestIDGoesDown(t *testing.T) {
+	for sent, want := range map[string]string{"req-7": "req-7", "": "req-", "a b": "req-", strings.Repeat("x", api.NameMaxBytes+1): "req-"} {
+		w := newWorld(t)
+		rec := w.do(t, call{
+			method: "POST", target: "/zones/select", peer: "zone-up", body: request(1), head: map[string]string{api.HeaderRequestID: sent},
+		})
+		assert.Equal(t, 200, rec.Code)
+		assert.True(t, api.ValidName(string(w.below.request)))
+		assert.True(t, strings.HasPrefix(string(w.below.request), want), "%q became %q", sent, w.below.request)
+		assert.Equal(t, rec.Header().Get(api.HeaderRequestID), string(w.below.request))
+	}
+}
+
+func TestAParentSeesCountsAndNoNames(t *testing.T) {
+	own := []api.Refusals{{
+		Considered: 2, Offering: 1,
+		Filters: []api.FilterCount{{Filter: "state", Hosts: 1, Tier: api.TierNotNow, Names: []string{canary}}},
+		Advice:  []api.Advice{{Change: api.AdviceCount, Value: 1}, {Change: api.AdviceZone, Name: "east"}, {Change: api.AdviceDrop, Name: "query"}},
+	}}
+	b := encode(t, api.SelectAnswer{Refusals: told(own), Zones: []api.ZoneOutcome{{Zone: "east"}}})
+	assert.NotContains(t, string(b), canary)
+	assert.NotContains(t, string(b), "east")
+	var a api.SelectAnswer
+	require.NoError(t, codec.Unmarshal(b, &a))
+	want := own[0]
+	want.Filters = []api.FilterCount{{Filter: "state", Hosts: 1, Tier: api.TierNotNow}}
+	want.Advice = []api.Advice{own[0].Advice[0], own[0].Advice[2]}
+	assert.Equal(t, []api.Refusals{want}, a.Refusals)
+	assert.Len(t, own[0].Advice, 3, "what is kept for this zone's own operator stays whole")
+
+	w := newWorld(t)
+	w.answered(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(9)}, 200, &a)
+	require.Len(t, a.Refusals, 1)
+	assert.Equal(t, 2, a.Refusals[0].Considered)
 }
 
 func TestAHoldGoesItsWay(t *testing.T) {
@@ -213,9 +286,12 @@ func TestBodies(t *testing.T) {
 	good, err := codec.Marshal(request(1))
 	require.NoError(t, err)
 	for target, limit := range map[string]int{
-		"/zones/select": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
+		"/zones/select": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
 	} {
 		c := call{method: "POST", target: target, peer: "zone-up"}
+		if target == "/zones/above" {
+			c.peer = "zone-east"
+		}
 		for name, b := range map[string][]byte{
 			"empty": {}, "cut short": good[:len(good)-1], "JSON": []byte(`{"id":"x"}`), "noise": []byte("\xff\xfe\xfd"), "something after": append(bytes.Clone(good), 0),
 			"unknown field": []byte("\xa1\x18\x63\x01"), "a length that is not there": []byte("\x9b\x00\x00\x00\xff\xff\xff\xff\xff"), "at the limit": make([]byte, limit),

@@ -34,12 +34,13 @@ type below struct {
 	asked    bool
 	deadline time.Time
 	depth    int
+	request  api.RequestID
 }
 
 var errAway = errors.New("dialing 10.0.0.7: " + canary)
 
 func (b *below) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.SelectAnswer, error) {
-	b.asked, b.depth = true, zone.Depth(ctx)
+	b.asked, b.depth, b.request = true, zone.Depth(ctx), zone.RequestOf(ctx)
 	b.deadline, _ = ctx.Deadline()
 	return nil, errAway
 }
@@ -83,7 +84,7 @@ type world struct {
 	follower  bool
 	forwarded []string
 	enrolled  *api.Enrolment
-	refusal   error // of an enrolment
+	refusal   error // of an enrolment, and of who is above
 	enrol     http.Handler
 }
 
@@ -115,6 +116,10 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 				return api.Wrap(api.CodeConflict, "", "one key", errAway)
 			}
 			return nil
+		},
+		Above: func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error) {
+			w.below.depth = zone.Depth(ctx)
+			return &api.AboveAnswer{Above: id == "zone-top", Zones: 2}, w.refusal
 		},
 		Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
