@@ -10,7 +10,7 @@ import (
 )
 
 func twoGroups() *BootOrder {
-	web := &api.Flavor{ID: "web", Resources: api.Resources{"vcpus": 2}, ExtraSpecs: map[string]string{
+	web := &api.Flavor{ID: "web", Resources: api.Resources{"VCPU": 2}, ExtraSpecs: map[string]string{
 		"trait:SSD": "required", "trait:GPU": "forbidden", "other": "required",
 	}}
 	return &BootOrder{
@@ -20,7 +20,7 @@ func twoGroups() *BootOrder {
 				Name: "web", Flavor: web, Min: 1, Max: 2, AZ: "az",
 				Traits: api.Traits{Required: []string{"AVX", "SSD"}, AnyOf: [][]string{{"B", "A", "B"}}},
 			},
-			{Name: "db", Flavor: &api.Flavor{ID: "db", Resources: api.Resources{"vcpus": 4}}, Min: 1, Max: 1},
+			{Name: "db", Flavor: &api.Flavor{ID: "db", Resources: api.Resources{"VCPU": 4}}, Min: 1, Max: 1},
 		},
 		Rules: []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}},
 		Zones: api.ZoneRule{MinZones: 2},
@@ -33,7 +33,7 @@ func TestOrderRequest(t *testing.T) {
 	require.NoError(t, r.Validate())
 	assert.Equal(t, 2, o.least())
 	assert.Equal(t, api.Group{
-		Count: 2, Min: 1, Name: "web", Flavor: "web", Resources: api.Resources{"vcpus": 2}, AZ: "az",
+		Count: 2, Min: 1, Name: "web", Flavor: "web", Resources: api.Resources{"VCPU": 2}, AZ: "az",
 		ExtraSpecs: o.Groups[0].Flavor.ExtraSpecs,
 		Traits: api.Traits{
 			Required: []string{"AVX", "SSD"}, Forbidden: []string{"GPU"}, AnyOf: [][]string{{"A", "B"}},

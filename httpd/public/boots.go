@@ -13,83 +13,7 @@ import (
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
-	"berth/zone"
 )
-
-// bootBodyMax bounds a body that may carry a sealed plan, in base64.
-const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
-
-// readOrder reads and checks a body that asks for instances.
-func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
-	var body api.BootBody
-	if err := wire.ReadJSON(r, limit, &body); err != nil {
-		return nil, nil, err
-	}
-	s := &body.Server
-	o := &zone.BootOrder{
-		Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
-		Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Groups: []zone.OrderGroup{{Image: api.Image{Ref: s.ImageRef}}},
-	}
-	g := &o.Groups[0]
-	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, o.Key}} {
-		if f.v != "" && !api.ValidName(f.v) {
-			return nil, nil, api.CheckName(f.name, f.v)
-		}
-	}
-	if err := api.CheckName("name", s.Name); err != nil {
-		return nil, nil, err
-	}
-	if err := api.CheckPairs("metadata", s.Metadata, api.MetadataMax); err != nil {
-		return nil, nil, err
-	}
-	if err := counts(s, g); err != nil {
-		return nil, nil, err
-	}
-	if len(s.ImageRef) > api.ExtraSpecMaxBytes {
-		return nil, nil, api.Errorf(api.CodeInvalid, "imageRef may have at most %d bytes", api.ExtraSpecMaxBytes)
-	}
-	f, ok := d.Zone.View().Flavor(api.FlavorID(s.FlavorRef))
-	if g.Flavor = f; !ok { // the first answer needs no flavor
-		g.Flavor = &api.Flavor{ID: api.FlavorID(s.FlavorRef)}
-	}
-	if !ok && !d.Zone.Repeats(o) {
-		return nil, nil, api.Errorf(api.CodeInvalid, "flavorRef: there is no flavor %q in this zone; see GET /flavors", s.FlavorRef)
-	}
-	return o, s, nil
-}
-
-// counts reads how many instances are wanted and how many are needed.
-func counts(s *api.ServerCreate, o *zone.OrderGroup) error {
-	if s.MaxCount != nil && s.NumInstances != nil && *s.MaxCount != *s.NumInstances {
-		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
-	}
-	most := cmp.Or(s.MaxCount, s.NumInstances)
-	o.Max = 1
-	switch {
-	case most != nil:
-		o.Max = *most
-	case s.MinCount != nil:
-		o.Max = *s.MinCount
-	}
-	o.Min = o.Max
-	if s.MinCount != nil {
-		o.Min = *s.MinCount
-	}
-	mostName := "max_count"
-	if s.NumInstances != nil {
-		mostName = "num_instances"
-	}
-	if s.MinCount != nil && (o.Min < 1 || o.Min > api.CountMax) {
-		return api.Errorf(api.CodeInvalid, "min_count must be 1 to %d, got %d", api.CountMax, o.Min)
-	}
-	if o.Max < 1 || o.Max > api.CountMax {
-		return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", mostName, api.CountMax, o.Max)
-	}
-	if o.Min > o.Max {
-		return api.Errorf(api.CodeInvalid, "min_count %d must not exceed max_count %d", o.Min, o.Max)
-	}
-	return nil
-}
 
 // selectAnswer is the JSON of an estimate.
 type selectAnswer struct {
@@ -281,10 +205,22 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 			out.Instances[c.st] = c.n
 		}
 	}
+	out.Groups = bootGroups(b)
+	if len(out.Groups) > 0 {
+		out.Flavor = ""
+	}
 	zones := map[string]api.BootCounts{}
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
 		if i.Origin != "" {
 			continue
+		}
+		if end := i.Window.End; end != api.Forever && end > out.Ends {
+			out.Ends = end
+		}
+		for g := range out.Groups {
+			if out.Groups[g].Name == i.Group {
+				out.Groups[g].Counts[i.Status]++
+			}
 		}
 		name := zoneName(v, i)
 		if zones[name] == nil {
@@ -294,6 +230,18 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 		zones[name][i.Status]++
 	}
 	slices.SortFunc(out.Zones, func(a, b api.ZoneCounts) int { return cmp.Compare(a.Zone, b.Zone) })
+	return out
+}
+
+// bootGroups returns the groups of a boot that has several, without their counts.
+func bootGroups(b *state.Boot) []api.BootGroup {
+	if len(b.Request.Groups) == 1 {
+		return nil
+	}
+	var out []api.BootGroup
+	for _, g := range b.Request.Groups {
+		out = append(out, api.BootGroup{Name: g.Name, Flavor: g.Flavor, MinCount: g.Min, MaxCount: g.Count, Counts: api.BootCounts{}})
+	}
 	return out
 }
 

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
+	"berth/zone"
 )
 
 // flavorBody is the JSON of a flavor that is made or replaced.
@@ -56,7 +59,28 @@ func (s flavorSpec) flavor() (api.Flavor, error) {
 		}
 		f.Resources[short.class] = *short.n
 	}
-	return f, f.Validate()
+	if err := f.Validate(); err != nil {
+		return f, err
+	}
+	return f, checkTraitSpecs(f.ExtraSpecs)
+}
+
+// checkTraitSpecs refuses extra specs that name a trait and do not say clearly
+// what is wanted of it, because hosts would be offered that must not be.
+func checkTraitSpecs(specs map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(specs)) {
+		name, is := strings.CutPrefix(key, zone.TraitSpec)
+		if !is {
+			continue
+		}
+		if !api.ValidTrait(name) {
+			return api.Errorf(api.CodeInvalid, "extra_specs: %q must name a trait of A-Z 0-9 _", key)
+		}
+		if v := specs[key]; v != zone.TraitRequired && v != zone.TraitForbidden {
+			return api.Errorf(api.CodeInvalid, "extra_specs: %s must be %s or %s, got %q", key, zone.TraitRequired, zone.TraitForbidden, v)
+		}
+	}
+	return nil
 }
 
 func (d *door) listFlavors(w http.ResponseWriter, r *http.Request) error {

@@ -36,16 +36,21 @@ func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
 	return answerList(w, "hosts", out, next)
 }
 
-// host finds a host by name or id.
+// host finds the host that a call names, by its name or id.
 func host(v *state.State, r *http.Request) (*state.Host, error) {
 	id := chi.URLParam(r, "id")
-	if h, ok := v.HostByName(id); ok {
-		return h, nil
-	}
-	if h, ok := v.Host(api.HostID(id)); ok {
+	if h, ok := findHost(v, id); ok {
 		return h, nil
 	}
 	return nil, api.Errorf(api.CodeNotFound, "no host %q", id)
+}
+
+// findHost finds a host by its name or id.
+func findHost(v *state.State, ref string) (*state.Host, bool) {
+	if h, ok := v.HostByName(ref); ok {
+		return h, true
+	}
+	return v.Host(api.HostID(ref))
 }
 
 func (d *door) showHost(w http.ResponseWriter, r *http.Request) error {

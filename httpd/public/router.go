@@ -11,8 +11,10 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,7 +80,7 @@ func New(c Config) http.Handler {
 		w.Header().Set("Allow", allowed(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
-	r.Get("/", d.root)
+	r.Get("/", d.handle(d.root))
 	r.Post("/operator/join", d.lead(d.join))
 	r.Group(func(r chi.Router) {
 		r.Use(d.authenticate, d.fresh)
@@ -102,26 +104,26 @@ func (d *door) routes(r chi.Router) {
 	reader, member, admin := d.allow(api.RoleReader), d.allow(api.RoleMember), d.allow(api.RoleAdmin)
 
 	r.With(member).Post("/zones/select", d.handle(d.selectPlan))
-	r.With(member).Post("/zones/boot", d.lead(d.boot))
-	r.With(reader).Get("/zones/boot", d.handle(d.listBoots))
-	r.With(reader).Get("/zones/boot/{id}", d.handle(d.showBoot))
-	r.With(member).Delete("/zones/boot/{id}", d.lead(d.releaseBoot))
+	r.With(member).Post("/zones/boot", d.lead(d.boot, "wait"))
+	r.With(reader).Get("/zones/boot", d.handle(d.listBoots, "limit", "marker", "project_id"))
+	r.With(reader).Get("/zones/boot/{id}", d.handle(d.showBoot, "wait", "project_id"))
+	r.With(member).Delete("/zones/boot/{id}", d.lead(d.releaseBoot, "wait", "project_id"))
 
 	r.With(member).Post("/servers", d.lead(d.createServer))
-	r.With(reader).Get("/servers", d.handle(d.listServers))
-	r.With(reader).Get("/servers/detail", d.handle(d.listServersDetail))
+	r.With(reader).Get("/servers", d.handle(d.listServers, serverParams...))
+	r.With(reader).Get("/servers/detail", d.handle(d.listServersDetail, serverParams...))
 	r.With(reader).Get("/servers/{id}", d.handle(d.showServer))
 	r.With(member).Delete("/servers/{id}", d.lead(d.deleteServer))
 
-	r.With(reader).Get("/flavors", d.handle(d.listFlavors))
-	r.With(reader).Get("/flavors/detail", d.handle(d.listFlavors))
+	r.With(reader).Get("/flavors", d.handle(d.listFlavors, "limit", "marker"))
+	r.With(reader).Get("/flavors/detail", d.handle(d.listFlavors, "limit", "marker"))
 	r.With(admin).Post("/flavors", d.lead(d.createFlavor))
 	r.With(reader).Get("/flavors/{id}", d.handle(d.showFlavor))
 	r.With(admin).Put("/flavors/{id}", d.lead(d.updateFlavor))
 	r.With(admin).Delete("/flavors/{id}", d.lead(d.deleteFlavor))
 
-	r.With(reader).Get("/zones", d.handle(d.listZones))
-	r.With(reader).Get("/zones/detail", d.handle(d.listZones))
+	r.With(reader).Get("/zones", d.handle(d.listZones, "limit", "marker"))
+	r.With(reader).Get("/zones/detail", d.handle(d.listZones, "limit", "marker"))
 	r.With(reader).Get("/zones/info", d.handle(d.zoneInfo))
 	r.With(admin).Post("/zones", d.lead(d.createZone))
 	r.With(admin).Post("/zones/link", d.lead(d.linkZone))
@@ -129,7 +131,7 @@ func (d *door) routes(r chi.Router) {
 	r.With(admin).Put("/zones/{id}", d.lead(d.updateZone))
 	r.With(admin).Delete("/zones/{id}", d.lead(d.deleteZone))
 
-	r.With(admin).Get("/hosts", d.handle(d.listHosts))
+	r.With(admin).Get("/hosts", d.handle(d.listHosts, "limit", "marker"))
 	r.With(admin).Get("/hosts/{id}", d.handle(d.showHost))
 	r.With(admin).Put("/hosts/{id}", d.lead(d.updateHost))
 	r.With(admin).Delete("/hosts/{id}", d.lead(d.deleteHost))
@@ -143,19 +145,42 @@ func (d *door) routes(r chi.Router) {
 // handler is a handler that returns its refusal.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// handle answers on any node, from its own replica.
-func (d *door) handle(h handler) http.HandlerFunc {
+// handle answers on any node, from its own replica. A call takes the query
+// parameters params and no other.
+func (d *door) handle(h handler, params ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
+		err := checkQuery(r, params)
+		if err == nil {
+			err = h(w, r)
+		}
+		if err != nil {
 			d.refuse(w, r, err)
 		}
 	}
 }
 
+// checkQuery refuses query parameters that a call does not take, so that no wish
+// is passed over in silence, and those that come twice.
+func checkQuery(r *http.Request, params []string) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "what follows the ? of the address cannot be read")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case name != "read" && !slices.Contains(params, name):
+			return api.Errorf(api.CodeInvalid, "unknown query parameter %q; this call takes %s", name, cmp.Or(strings.Join(params, ", "), "none"))
+		case len(q[name]) > 1:
+			return api.Errorf(api.CodeInvalid, "the query parameter %q is given twice", name)
+		}
+	}
+	return nil
+}
+
 // lead answers on the leader: any other node passes the request on, inside the
 // zone, and gives the leader's answer as its own.
-func (d *door) lead(h handler) http.HandlerFunc {
-	local := d.handle(h)
+func (d *door) lead(h handler, params ...string) http.HandlerFunc {
+	local := d.handle(h, params...)
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !d.Leader():
@@ -265,7 +290,8 @@ func (w *written) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (d *door) root(w http.ResponseWriter, _ *http.Request) {
+func (d *door) root(w http.ResponseWriter, _ *http.Request) error {
 	v := d.view(w)
 	wire.JSON(w, http.StatusOK, map[string]any{"name": "berth", "version": d.Version, "zone": v.Name})
+	return nil
 }

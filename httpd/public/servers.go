@@ -146,6 +146,11 @@ func answerList[T any](w http.ResponseWriter, name string, items []T, next strin
 	return nil
 }
 
+// serverParams are what a list of servers takes.
+var serverParams = []string{
+	"all_projects", "changes_since", "flavor", "group", "host", "limit", "marker", "name", "reservation_id", "status", "zone",
+}
+
 // serversPage returns one page of the caller's instances, and where the next
 // page starts.
 func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, error) {
@@ -153,26 +158,82 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 	if err != nil {
 		return nil, "", err
 	}
+	match, err := serverMatch(v, r)
+	if err != nil {
+		return nil, "", err
+	}
 	q, c := r.URL.Query(), caller(r)
 	query := state.InstanceQuery{
 		Project: c.Project, Reservation: api.ReservationID(q.Get("reservation_id")),
-		Page: state.Page{Marker: marker, Limit: limit + 1},
+		Page: state.Page{Marker: marker, Limit: limit + 1}, Match: match,
 	}
-	if q.Get("all_projects") == "true" {
-		if !c.Allows(api.RoleAdmin) {
-			return nil, "", api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
-		}
+	all, err := flag(r, "all_projects")
+	switch {
+	case err != nil:
+		return nil, "", err
+	case all && !c.Allows(api.RoleAdmin):
+		return nil, "", api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
+	case all:
 		query.Project = ""
-	}
-	name, status, res := q.Get("name"), api.Status(q.Get("status")), query.Reservation
-	query.Match = func(i *api.Instance) bool {
-		return visible(i, c) && strings.Contains(i.Name, name) && (status == "" || i.Status == status) && (res == "" || i.Reservation == res)
 	}
 	page := v.InstancesPage(query)
 	if len(page) <= limit {
 		return page, "", nil
 	}
 	return page[:limit], string(page[limit-1].ID), nil
+}
+
+// flag reads a query parameter that is true or false.
+func flag(r *http.Request, name string) (bool, error) {
+	switch r.URL.Query().Get(name) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	}
+	return false, api.Errorf(api.CodeInvalid, "%s must be true or false", name)
+}
+
+// serverMatch returns which instances a call lists, of those that its caller may
+// see.
+func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, error) {
+	q, c := r.URL.Query(), caller(r)
+	name, status, res := q.Get("name"), api.Status(q.Get("status")), api.ReservationID(q.Get("reservation_id"))
+	flavor, group, zone := api.FlavorID(q.Get("flavor")), q.Get("group"), q.Get("zone")
+	host, err := hostParam(v, c, q.Get("host"))
+	if err != nil {
+		return nil, err
+	}
+	var since api.Instant
+	if text := q.Get("changes_since"); text != "" {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, api.Errorf(api.CodeInvalid, "changes_since must be a time such as 2030-01-31T12:00:00Z, got %q", text)
+		}
+		since = api.InstantOf(at)
+	}
+	return func(i *api.Instance) bool {
+		return visible(i, c) && strings.Contains(i.Name, name) && is(status, i.Status) && is(res, i.Reservation) &&
+			is(flavor, i.Flavor) && is(group, i.Group) && is(host, i.Host) && i.Updated >= since &&
+			(zone == "" || zoneName(v, i) == zone)
+	}, nil
+}
+
+// is reports whether a value is the one that is wanted, if one is.
+func is[T ~string](want, have T) bool { return want == "" || want == have }
+
+// hostParam returns the host that an admin names, "" for none.
+func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
+	if ref == "" {
+		return "", nil
+	}
+	if !c.Allows(api.RoleAdmin) {
+		return "", api.Errorf(api.CodeForbidden, "host needs the role admin")
+	}
+	if h, ok := findHost(v, ref); ok {
+		return h.ID, nil
+	}
+	return "", api.Errorf(api.CodeInvalid, "host: there is no host %q in this zone", ref)
 }
 
 // visible reports whether a caller may see an instance at all. What was made for

@@ -1,0 +1,417 @@
+package public
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/filters/query"
+	"berth/httpd/wire"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// bootBodyMax bounds a body that may carry a sealed plan, in base64.
+const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
+
+// decideMax bounds how long a caller may let a boot be undecided.
+const decideMax = time.Hour
+
+// cidrDefault is the network around an IPv4 address that a host must be near.
+const cidrDefault = "/24"
+
+// reading is the reading of one body that asks for instances.
+type reading struct {
+	v      *state.State
+	caller api.Caller
+	order  *zone.BootOrder
+	groups map[string][]int // by what callers name server groups, who is in them
+	named  []string         // their names, in the order that they came in
+
+	// gone is the first thing that the body names and that is not there. It is no
+	// refusal yet: who repeats a call gets the first answer, whatever has ended since.
+	gone error
+}
+
+// readOrder reads and checks a body that asks for instances.
+func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
+	var body api.BootBody
+	if err := wire.ReadJSON(r, limit, &body); err != nil {
+		return nil, nil, err
+	}
+	s := &body.Server
+	if body.Hints != nil {
+		if s.Hints != nil {
+			return nil, nil, api.Errorf(api.CodeInvalid, "os:scheduler_hints and server.scheduler_hints are two names of one thing; give one of them")
+		}
+		s.Hints = body.Hints
+	}
+	rd := &reading{
+		v: d.Zone.View(), caller: caller(r), groups: map[string][]int{}, order: &zone.BootOrder{
+			Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
+			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: wire.RequestID(r.Context()),
+		},
+	}
+	if err := rd.read(s); err != nil {
+		return nil, nil, err
+	}
+	if rd.gone != nil && !d.Zone.Repeats(rd.order) {
+		return nil, nil, rd.gone
+	}
+	if rd.gone != nil {
+		return rd.order, s, nil
+	}
+	req := rd.order.Request()
+	return rd.order, s, req.Validate()
+}
+
+// in names the part of the body that a sentence, which begins with a field, is about.
+func in(part string, err error) error {
+	if err == nil || part == "" {
+		return err
+	}
+	return api.Errorf(api.CodeOf(err), "%s%s", part, api.MessageOf(err))
+}
+
+func (rd *reading) read(s *api.ServerCreate) error {
+	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, rd.order.Key}} {
+		if f.v != "" && !api.ValidName(f.v) {
+			return api.CheckName(f.name, f.v)
+		}
+	}
+	if err := api.CheckName("name", s.Name); err != nil {
+		return err
+	}
+	if err := api.CheckPairs("metadata", s.Metadata, api.MetadataMax); err != nil {
+		return err
+	}
+	if err := rd.readGroups(s); err != nil {
+		return err
+	}
+	if err := rd.readRules(s.Rules); err != nil {
+		return err
+	}
+	if s.Zones != nil {
+		rd.order.Zones = *s.Zones
+	}
+	var err error
+	if rd.order.Lifetime, err = span("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
+		return err
+	}
+	rd.order.Timeout, err = span("timeout", s.Timeout, decideMax)
+	return err
+}
+
+// span reads a duration; "" is 0, which says nothing.
+func span(field, text string, most time.Duration) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Millisecond || d > most || d%time.Millisecond != 0 {
+		return 0, api.Errorf(api.CodeInvalid, "%s must be a duration from 1ms to %s in whole milliseconds, such as 90m, got %q", field, most, text)
+	}
+	return d, nil
+}
+
+// readGroups reads the groups of a boot, or the one that it says without any.
+func (rd *reading) readGroups(s *api.ServerCreate) error {
+	if len(s.Groups) == 0 {
+		return rd.readGroup("", &api.GroupCreate{
+			FlavorRef: s.FlavorRef, ImageRef: s.ImageRef, MinCount: s.MinCount, MaxCount: s.MaxCount, GroupWish: s.GroupWish,
+		}, s.NumInstances)
+	}
+	if len(s.Groups) > api.GroupsMax {
+		return api.Errorf(api.CodeInvalid, "groups may have at most %d entries, got %d", api.GroupsMax, len(s.Groups))
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"flavorRef", s.FlavorRef != ""},
+		{"imageRef", s.ImageRef != ""},
+		{"min_count", s.MinCount != nil},
+		{"max_count", s.MaxCount != nil},
+		{"num_instances", s.NumInstances != nil},
+		{"image_properties", s.ImageProperties != nil},
+		{"traits", s.Traits != nil},
+		{"availability_zone", s.AvailabilityZone != ""},
+		{"scheduler_hints", s.Hints != nil},
+	} {
+		if f.given {
+			return api.Errorf(api.CodeInvalid, "%s goes into each of the groups, not beside them", f.name)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range s.Groups {
+		g, part := &s.Groups[i], fmt.Sprintf("groups[%d].", i)
+		if err := api.CheckName(part+"name", g.Name); err != nil {
+			return err
+		}
+		if seen[g.Name] {
+			return api.Errorf(api.CodeInvalid, "%sname: each group needs a name of its own, %q is there twice", part, g.Name)
+		}
+		seen[g.Name] = true
+		if err := rd.readGroup(part, g, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readGroup reads one group, which the body has at part.
+func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
+	out := zone.OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
+	if err := counts(g, num, &out); err != nil {
+		return in(part, err)
+	}
+	if g.Traits != nil {
+		out.Traits = sortTraits(*g.Traits)
+	}
+	az, host, forced := strings.Cut(g.AvailabilityZone, ":")
+	if out.AZ = az; az != "" {
+		if err := api.CheckName("availability_zone", az); err != nil {
+			return in(part, err)
+		}
+	}
+	if forced && !rd.caller.Allows(api.RoleAdmin) {
+		return api.Errorf(api.CodeForbidden, "%savailability_zone with a host needs the role admin", part)
+	}
+	if forced {
+		out.Hints.ForceHosts = []string{host}
+	}
+	if g.Hints != nil {
+		if err := rd.readHints(part+"scheduler_hints.", g.Hints, &out.Hints); err != nil {
+			return err
+		}
+	}
+	f, ok := rd.v.Flavor(api.FlavorID(g.FlavorRef))
+	if out.Flavor = f; !ok { // the first answer needs no flavor
+		out.Flavor = &api.Flavor{ID: api.FlavorID(g.FlavorRef)}
+		rd.missing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
+	}
+	rd.checkHosts(part, &out.Hints)
+	rd.order.Groups = append(rd.order.Groups, out)
+	if !ok {
+		return nil
+	}
+	alone := zone.BootOrder{Caller: rd.caller, Groups: []zone.OrderGroup{out}}
+	req := alone.Request()
+	return in(part, req.Validate())
+}
+
+// missing notes what the body names and is not there, unless something else was
+// missing before.
+func (rd *reading) missing(format string, args ...any) {
+	if rd.gone == nil {
+		rd.gone = api.Errorf(api.CodeInvalid, format, args...)
+	}
+}
+
+func sortTraits(t api.Traits) api.Traits {
+	out := api.Traits{Required: slices.Sorted(slices.Values(t.Required)), Forbidden: slices.Sorted(slices.Values(t.Forbidden))}
+	for _, list := range t.AnyOf {
+		out.AnyOf = append(out.AnyOf, slices.Sorted(slices.Values(list)))
+	}
+	return out
+}
+
+// counts reads how many instances are wanted and how many are needed.
+func counts(g *api.GroupCreate, num *int, out *zone.OrderGroup) error {
+	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
+		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
+	}
+	most := cmp.Or(g.MaxCount, num)
+	out.Max = 1
+	switch {
+	case most != nil:
+		out.Max = *most
+	case g.MinCount != nil:
+		out.Max = *g.MinCount
+	}
+	out.Min = out.Max
+	if g.MinCount != nil {
+		out.Min = *g.MinCount
+	}
+	mostName := "max_count"
+	if num != nil {
+		mostName = "num_instances"
+	}
+	if g.MinCount != nil && (out.Min < 1 || out.Min > api.CountMax) {
+		return api.Errorf(api.CodeInvalid, "min_count must be 1 to %d, got %d", api.CountMax, out.Min)
+	}
+	if out.Max < 1 || out.Max > api.CountMax {
+		return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", mostName, api.CountMax, out.Max)
+	}
+	if out.Min > out.Max {
+		return api.Errorf(api.CodeInvalid, "min_count %d must not exceed max_count %d", out.Min, out.Max)
+	}
+	return nil
+}
+
+// readHints reads the hints of one group, which the body has at part.
+func (rd *reading) readHints(part string, h *api.SchedulerHints, out *api.Hints) error {
+	if len(h.ForceHosts)+len(h.IgnoreHosts) > 0 && !rd.caller.Allows(api.RoleAdmin) {
+		return api.Errorf(api.CodeForbidden, "%sforce_hosts and ignore_hosts need the role admin", part)
+	}
+	out.SameHost, out.DifferentHost, out.IgnoreHosts = h.SameHost, h.DifferentHost, h.IgnoreHosts
+	out.ForceHosts = append(out.ForceHosts, h.ForceHosts...)
+	if h.Group != "" {
+		if err := api.CheckName(part+"group", h.Group); err != nil {
+			return err
+		}
+		if rd.groups[h.Group] == nil {
+			rd.named = append(rd.named, h.Group)
+		}
+		rd.groups[h.Group] = append(rd.groups[h.Group], len(rd.order.Groups))
+	}
+	text, err := queryText(h.Query)
+	if err == nil {
+		var q *query.Query
+		if q, err = query.Compile(text); err == nil {
+			out.Query = q.String()
+		}
+	}
+	if err != nil {
+		return in(part, err)
+	}
+	out.Near, err = near(h)
+	return in(part, err)
+}
+
+// queryText returns the text of a query, which JSON has as it is or in a string.
+func queryText(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return string(raw), nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", api.Errorf(api.CodeInvalid, "query must be a list, or a text that holds one")
+	}
+	return text, nil
+}
+
+// near returns the network that hosts must lie in, "" for any.
+func near(h *api.SchedulerHints) (string, error) {
+	if h.NearHostIP == "" {
+		if h.CIDR != "" {
+			return "", api.Errorf(api.CodeInvalid, "cidr needs build_near_host_ip")
+		}
+		return "", nil
+	}
+	ip, err := netip.ParseAddr(h.NearHostIP)
+	if err != nil || ip.Zone() != "" {
+		return "", api.Errorf(api.CodeInvalid, "build_near_host_ip must be an address such as 192.0.2.7, got %q", h.NearHostIP)
+	}
+	if h.CIDR == "" && !ip.Is4() {
+		return "", api.Errorf(api.CodeInvalid, "cidr must be given with an IPv6 address")
+	}
+	bits := cmp.Or(h.CIDR, cidrDefault)
+	p, err := netip.ParsePrefix(ip.String() + bits)
+	if err != nil {
+		return "", api.Errorf(api.CodeInvalid, "cidr must be a length such as /24 that the address can have, got %q", h.CIDR)
+	}
+	return p.Masked().String(), nil
+}
+
+// checkHosts notes instances that are not the caller's own, and hosts that this
+// zone does not have.
+func (rd *reading) checkHosts(part string, h *api.Hints) {
+	for _, l := range []struct {
+		name string
+		ids  []api.InstanceID
+	}{{"same_host", h.SameHost}, {"different_host", h.DifferentHost}} {
+		for _, id := range l.ids {
+			i, ok := rd.v.Instance(id)
+			if !ok || !i.Live() || i.Origin != "" || i.Project != rd.caller.Project {
+				rd.missing("%sscheduler_hints.%s: there is no server %q in this project", part, l.name, string(id))
+			}
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		hosts []string
+	}{{"force_hosts", h.ForceHosts}, {"ignore_hosts", h.IgnoreHosts}} {
+		for _, name := range l.hosts {
+			if _, ok := rd.v.HostByName(name); !ok {
+				rd.missing("%sscheduler_hints.%s: there is no host %q in this zone", part, l.name, name)
+			}
+		}
+	}
+}
+
+// readRules reads the rules of the body, and adds those of the server groups that
+// its hints name.
+func (rd *reading) readRules(rules []api.RuleCreate) error {
+	if n := len(rules) + len(rd.named); n > api.RulesMax {
+		return api.Errorf(api.CodeInvalid, "rules may have at most %d entries, server groups in hints among them, got %d", api.RulesMax, n)
+	}
+	for i := range rules {
+		if err := rd.readRule(fmt.Sprintf("rules[%d].", i), &rules[i]); err != nil {
+			return err
+		}
+	}
+	for _, ref := range rd.named {
+		rule := api.Rule{ID: api.ServerGroupID(ref), Groups: rd.groups[ref]}
+		if g, ok := serverGroup(rd.v, rd.caller.Project, ref); ok {
+			rule.ID, rule.Policy, rule.Max = g.ID, g.Policy, g.Max
+		} else {
+			rd.missing("scheduler_hints.group: there is no server group %q in this project; see GET /server-groups", ref)
+		}
+		rd.addRule(rule)
+	}
+	return nil
+}
+
+// addRule adds the rule of a server group, or its groups to those of the same rule
+// when the body named the server group in two ways.
+func (rd *reading) addRule(rule api.Rule) {
+	for i := range rd.order.Rules {
+		if r := &rd.order.Rules[i]; r.ID == rule.ID {
+			r.Groups = slices.Compact(slices.Sorted(slices.Values(append(r.Groups, rule.Groups...))))
+			return
+		}
+	}
+	rd.order.Rules = append(rd.order.Rules, rule)
+}
+
+func (rd *reading) readRule(part string, r *api.RuleCreate) error {
+	out := api.Rule{Policy: r.Policy, Max: r.Max}
+	if !r.Policy.Valid() {
+		return api.Errorf(api.CodeInvalid, "%spolicy must be %s, %s, %s or %s, got %q",
+			part, api.Affinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity, string(r.Policy))
+	}
+	if r.Policy == api.AntiAffinity && r.Max == 0 {
+		out.Max = 1
+	}
+	if r.Policy == api.AntiAffinity && (out.Max < 1 || out.Max > api.CountMax) {
+		return api.Errorf(api.CodeInvalid, "%smax_per_host must be 1 to %d, got %d", part, api.CountMax, r.Max)
+	}
+	if r.Policy != api.AntiAffinity && r.Max != 0 {
+		return api.Errorf(api.CodeInvalid, "%smax_per_host is for %s alone", part, api.AntiAffinity)
+	}
+	for _, name := range r.Groups {
+		n := slices.IndexFunc(rd.order.Groups, func(g zone.OrderGroup) bool { return g.Name == name && name != "" })
+		switch {
+		case n < 0:
+			return api.Errorf(api.CodeInvalid, "%sgroups: this boot has no group %q", part, name)
+		case slices.Contains(out.Groups, n):
+			return api.Errorf(api.CodeInvalid, "%sgroups: %q is there twice", part, name)
+		}
+		out.Groups = append(out.Groups, n)
+	}
+	slices.Sort(out.Groups)
+	if len(r.Groups) == 0 {
+		for n := range rd.order.Groups {
+			out.Groups = append(out.Groups, n)
+		}
+	}
+	rd.order.Rules = append(rd.order.Rules, out)
+	return nil
+}
