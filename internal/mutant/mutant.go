@@ -25,6 +25,9 @@ const (
 	GenerationUnchecked Name = "generation-unchecked"
 	GenerationKept      Name = "generation-kept"
 	CapacityUnchecked   Name = "capacity-unchecked"
+	RuleUnchecked       Name = "rule-unchecked"
+	GroupMinUnchecked   Name = "group-min-unchecked"
+	MoveDouble          Name = "move-double"
 	RepeatUnchecked     Name = "repeat-unchecked"
 	FreedEarly          Name = "freed-early"
 	HoldExpires         Name = "hold-expires"
@@ -65,6 +68,9 @@ func Faults() []Fault {
 		{GenerationUnchecked, "a stale writer of a host is not refused"},
 		{GenerationKept, "a host's generation does not rise when room is given back"},
 		{CapacityUnchecked, "a hold is not checked again when it is made"},
+		{RuleUnchecked, "the rules of a request are not checked when it takes hosts"},
+		{GroupMinUnchecked, "a boot is decided although a group of it is too small"},
+		{MoveDouble, "an instance that moves is started before it has stopped"},
 		{RepeatUnchecked, "a key that was used for another request gets its answer"},
 		{FreedEarly, "room is given back before the instance is gone"},
 		{HoldExpires, "a child gives up by itself what it holds for its parent"},

@@ -138,8 +138,8 @@ type GroupPut struct {
 	Group api.ServerGroup `cbor:"2,keyasint"`
 }
 
-// GroupDelete forgets a server group; its members stay where they are and are
-// not bound any more.
+// GroupDelete forgets a server group. Nobody can join it any more; its members stay
+// where they are, and bound when they are moved, for zones below cannot know of it.
 type GroupDelete struct {
 	Stamp
 	Project api.ProjectID     `cbor:"2,keyasint"`

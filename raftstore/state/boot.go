@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/internal/mutant"
@@ -29,6 +30,8 @@ type Boot struct {
 	Created   api.Instant        `cbor:"16,keyasint"`
 	Updated   api.Instant        `cbor:"17,keyasint"`
 	ModIndex  uint64             `cbor:"18,keyasint"`
+	Call      api.RequestID      `cbor:"19,keyasint,omitempty"` // the call that asked for it
+	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"` // how long after Created it is aborted if it is not decided; 0 for never
 }
 
 // Counts is the number of a boot's instances by status.
@@ -122,6 +125,7 @@ func (s *State) bootCreate(c command.BootCreate) Result {
 	b := &Boot{
 		Key: c.Key, Digest: c.Digest, Name: c.Name, Request: c.Request, Min: c.Min, Instances: c.Instances,
 		Metadata: c.Metadata, Fixed: c.Fixed, Decision: api.DecisionPending, Created: c.At,
+		Call: c.Call, Timeout: c.Timeout,
 	}
 	if c.Key != "" {
 		s.keys.Set(key(project, c.Key), c.Request.Reservation)
@@ -172,8 +176,11 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		return Result{Boot: b}
 	case b.Decision != api.DecisionPending:
 		return refuse(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
-	case c.Decision == api.DecisionCommit && s.heldOf(b) < b.Min:
-		return refuse(api.CodeConflict, "reservation %q holds %d instances and needs %d", string(c.Reservation), s.heldOf(b), b.Min)
+	}
+	if c.Decision == api.DecisionCommit {
+		if why := s.lacks(b); why != "" {
+			return refuse(api.CodeConflict, "reservation %q %s", string(c.Reservation), why)
+		}
 	}
 	if c.Tale != nil {
 		t := *c.Tale
@@ -181,17 +188,6 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), t) })
 	}
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
-}
-
-// heldOf counts the instances that a commit of b would make.
-func (s *State) heldOf(b *Boot) int {
-	n := 0
-	for _, id := range b.Holds {
-		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok && h.Decision == api.DecisionPending && h.State == api.HoldHeld {
-			n += len(h.Held())
-		}
-	}
-	return n
 }
 
 // decideBoot writes the decision of a boot and of each of its holds. A hold that

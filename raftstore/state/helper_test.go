@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/capacity"
 	"berth/raftstore/command"
 )
 
@@ -242,6 +243,12 @@ func (w *world) status(id string) api.Status {
 	return i.Status
 }
 
+func specIn(s *State, id api.HostID) capacity.Spec {
+	v := s.Hosts()
+	row, _ := v.Row(id)
+	return v.Spec(row)
+}
+
 // checkIndexes compares every index of s with the one that is built anew from
 // its records, and so with a full scan.
 func checkIndexes(tb require.TestingT, s *State) {
@@ -251,6 +258,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
 		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold},
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
+		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}
@@ -258,9 +266,16 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
+	for name, pair := range map[string][2]*table[int]{
+		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants},
+	} {
+		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
+		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
+	}
 	for _, h := range s.AllHosts() {
 		require.Equal(tb, fresh.Hosts().Usage(h.ID), s.Hosts().Usage(h.ID), "usage of %s", h.ID)
 		require.Equal(tb, fresh.generation(h.ID), s.generation(h.ID), "generation of %s", h.ID)
+		require.Equal(tb, specIn(fresh, h.ID), specIn(s, h.ID), "what the table knows of %s", h.ID)
 	}
 	var scan []*api.Instance
 	for _, i := range s.instances.Values() {

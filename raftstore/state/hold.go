@@ -121,16 +121,11 @@ func (s *State) hold(c command.Hold) Result {
 		s.plans.Set(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
 	}
 	h := &Hold{
-		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.Window,
+		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
 		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
 	}
-	if h.Window.Start == 0 {
-		h.Window.Start = s.now // a boot claims from now on, by this zone's clock
-	}
 	s.takeSlots(h, c)
-	for _, p := range c.Parts {
-		h.Parts = append(h.Parts, partOf(p))
-	}
+	s.takeParts(h, c)
 	s.indexHeld(h)
 	if h.Origin == "" {
 		s.bootHeld(h, c)
@@ -151,9 +146,8 @@ func (s *State) checkHold(c command.Hold) Result {
 		}
 	}
 	if c.Origin == "" {
-		b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
-		if !ok || b.Decision != api.DecisionPending {
-			return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
+		if r := s.checkOwn(c); r.Err != nil {
+			return r
 		}
 	} else if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
 		return refuse(api.CodeForbidden, "only a parent may hold slots here")
@@ -161,6 +155,18 @@ func (s *State) checkHold(c command.Hold) Result {
 		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
 	}
 	return s.checkAsked(c)
+}
+
+// checkOwn refuses a hold for a boot of this zone that does not wait for it.
+func (s *State) checkOwn(c command.Hold) Result {
+	b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
+	switch {
+	case !ok || b.Decision != api.DecisionPending:
+		return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
+	case len(c.Request.Groups) != len(b.Request.Groups):
+		return refuse(api.CodeInvalid, "the hold has other groups than reservation %q", string(c.Request.Reservation))
+	}
+	return Result{}
 }
 
 // checkAsked refuses a hold that names what is not there, or an instance twice.
@@ -213,8 +219,8 @@ func (s *State) heldFor(origin api.LinkID) int {
 	return n
 }
 
-// takeSlots claims each slot on its host, or on the first alternate that takes
-// it, or refuses it.
+// takeSlots claims each slot on its host, or on the first alternate that takes it
+// and that its rules allow, or refuses it.
 func (s *State) takeSlots(h *Hold, c command.Hold) {
 	if mutant.On(mutant.MapOrder) {
 		c.Slots = mutant.Shuffled(c.Slots)
@@ -227,7 +233,7 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 		taken := false
 		for _, id := range hosts {
 			sl.Host = id
-			if taken = s.take(id, h.claim(sl)); taken {
+			if taken = s.allowed(&h.Request, sl.Group, hostPlace(id), "") && s.take(id, h.claim(sl)); taken {
 				break
 			}
 		}
@@ -236,6 +242,7 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 			continue
 		}
 		h.Slots = append(h.Slots, sl)
+		s.countSlot(h, sl, +1)
 		s.bump(sl.Host)
 	}
 }
@@ -245,7 +252,7 @@ func (s *State) take(id api.HostID, c api.Claim) bool {
 	if mutant.On(mutant.CapacityUnchecked) {
 		return ok && s.hostTable.Restore(id, c)
 	}
-	return ok && host.Enabled && host.State == api.HostUp && s.hostTable.Claim(id, c) == nil
+	return ok && host.takesWork() && s.hostTable.Claim(id, c) == nil
 }
 
 func partOf(p command.Part) Part {
@@ -313,7 +320,7 @@ func (s *State) advanceHold(h *Hold) {
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
 		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
-		if s.heldOf(b) >= b.Min {
+		if s.lacks(b) == "" {
 			s.decideBoot(b, d, "")
 		}
 	}
@@ -370,6 +377,7 @@ func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		h.Refused = append(h.Refused, i.Spec.ID)
 		if hk, _ := s.held.Get(string(i.Spec.ID)); hk == h.Key() {
 			s.held.Delete(string(i.Spec.ID))
+			s.countPart(h, p.Link, i, -1)
 		}
 	}
 	p.Instances, p.Answered = keep, true
@@ -411,6 +419,9 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 	h.Decision, h.Forced, h.Updated = d, forced, s.now
 	h.Parts = slices.Clone(h.Parts)
 	s.prepared.Delete(h.Key())
+	if old.Decision == api.DecisionPending {
+		s.unhold(old)
+	}
 	if d == api.DecisionCommit {
 		h.State, h.Firm = api.HoldCommitted, true
 		s.makeInstances(&h)
@@ -418,30 +429,22 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 		s.releaseHold(&h, old.Decision == api.DecisionCommit)
 		h.State = api.HoldReleased
 	}
-	for _, id := range s.heldBy(&h) {
-		s.held.Delete(string(id))
-	}
 	s.holds.Set(h.Key(), &h)
 	s.noteUntold(&h, +1)
 }
 
-// heldBy returns the instances that are indexed for h.
-func (s *State) heldBy(h *Hold) []api.InstanceID {
-	var ids []api.InstanceID
-	add := func(id api.InstanceID) {
-		if hk, ok := s.held.Get(string(id)); ok && hk == h.Key() {
-			ids = append(ids, id)
-		}
-	}
+// unhold forgets what an undecided hold holds: it is about to be decided.
+func (s *State) unhold(h *Hold) {
 	for _, sl := range h.Slots {
-		add(sl.Instance.ID)
+		s.held.Delete(string(sl.Instance.ID))
+		s.countSlot(h, sl, -1)
 	}
 	for _, p := range h.Parts {
 		for _, i := range p.Instances {
-			add(i.Spec.ID)
+			s.held.Delete(string(i.Spec.ID))
+			s.countPart(h, p.Link, i, -1)
 		}
 	}
-	return ids
 }
 
 // releaseHold gives back what a hold took: claims if it was not committed,

@@ -8,6 +8,10 @@ import (
 	"berth/raftstore/command"
 )
 
+// SpecEvacuate is the extra spec that says, with the value "true", that an instance
+// may be started elsewhere when its host is lost.
+const SpecEvacuate = "berth:evacuate"
+
 // FaultAbroad is what a zone tells its parent of an instance that failed: the
 // driver's own words may name a host and stay here.
 const FaultAbroad = "the instance failed in its zone; its operator can see why"
@@ -36,7 +40,7 @@ func (s *State) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Inst
 		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
 		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
-		Created: s.now,
+		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[SpecEvacuate] == "true",
 	}
 }
 
@@ -49,6 +53,7 @@ func (s *State) putInstance(old, i *api.Instance) {
 	} else if old.Origin != "" {
 		s.changes.Delete(changeKey(old.Origin, old.ModIndex, old.ID))
 	}
+	s.reindex(old, i)
 	i.Updated, i.ModIndex = s.now, s.index
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
@@ -63,6 +68,26 @@ func (s *State) putInstance(old, i *api.Instance) {
 		}
 		b.Counts.add(i.Status, +1)
 	})
+}
+
+// reindex keeps step with where an instance is and whether it lives: what counts
+// members, who moves where, and what ends by itself.
+func (s *State) reindex(old, i *api.Instance) {
+	if old != nil {
+		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status {
+			return
+		}
+		s.countInstance(old, -1)
+		s.byTarget.Delete(key(old.Target, old.ID))
+		s.ends.Delete(endKey(old))
+	}
+	s.countInstance(i, +1)
+	if i.Target != "" {
+		s.byTarget.Insert(key(i.Target, i.ID))
+	}
+	if ends(i) {
+		s.ends.Insert(endKey(i))
+	}
 }
 
 func resKey(p api.ProjectID, r api.ReservationID) string { return key(p, r) + "\x00" }
@@ -83,6 +108,10 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	i := *old
 	i.Status, i.Fault = st, fault
+	if st == api.StatusDeleting || st == api.StatusDeleted {
+		i.Target = ""
+		s.stay(old)
+	}
 	s.putInstance(old, &i)
 	if st == api.StatusDeleted {
 		s.unended.Delete(string(i.ID))
@@ -144,7 +173,8 @@ func (s *State) instanceTold(c command.InstanceTold) {
 }
 
 // instanceReport folds in reports of hosts that belong to the agent; others are
-// ignored, for a host may have moved to another agent.
+// ignored, for a host may have moved to another agent, and an instance to another
+// host.
 func (s *State) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
@@ -155,10 +185,13 @@ func (s *State) instanceReport(c command.InstanceReport) Result {
 			continue
 		}
 		deleting := i.Status == api.StatusDeleting
+		s.noteFailures(i, r.Status)
 		switch {
 		case deleting && r.Status == api.StatusDeleted:
 			s.setStatus(i, api.StatusDeleted, "")
 		case deleting:
+		case r.Status == api.StatusDeleted && i.Target != "":
+			s.arrive(i)
 		case r.Status == api.StatusDeleted:
 			s.setStatus(i, api.StatusError, "the instance vanished from its host")
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:

@@ -26,17 +26,20 @@ type model struct {
 
 type modelHost struct {
 	capacity int64
-	serving  [2]bool // up, enabled
+	serving  [3]bool // up, enabled, not in maintenance
 }
 
 type modelBoot struct {
 	least    int
+	request  api.Request
 	decision api.Decision
 }
 
 type modelHold struct {
 	key      string
 	boot     api.ReservationID // "" for a parent's
+	request  api.Request
+	groups   map[api.InstanceID]int
 	amount   int64
 	end      api.Instant
 	own      []command.Slot
@@ -57,8 +60,10 @@ type modelInstance struct {
 	boot   api.ReservationID
 	hold   *modelHold
 	host   api.HostID
+	target api.HostID
 	link   api.LinkID
 	status api.Status
+	group  int
 }
 
 // used sums up what undecided holds and live instances take on a host.
@@ -73,8 +78,13 @@ func (m *model) used(host api.HostID) (n int64) {
 		}
 	}
 	for _, i := range m.instances {
-		if i.host == host && i.status != api.StatusDeleted && i.hold.end > m.now {
-			n += i.hold.amount
+		if i.status == api.StatusDeleted || i.hold.end <= m.now {
+			continue
+		}
+		for _, on := range []api.HostID{i.host, i.target} {
+			if on == host {
+				n += i.hold.amount
+			}
 		}
 	}
 	return n
@@ -85,9 +95,9 @@ func (m *model) apply(w *world, c command.Command, r Result) {
 	m.now = w.s.Now()
 	switch c := c.(type) {
 	case command.HostsPut:
-		h := &modelHost{serving: [2]bool{true, true}}
+		h := &modelHost{serving: [3]bool{true, true, true}}
 		if old, ok := m.hosts[c.Hosts[0].ID]; ok {
-			h.serving[1] = old.serving[1]
+			h.serving[1], h.serving[2] = old.serving[1], old.serving[2]
 		}
 		h.capacity = c.Hosts[0].Host.Inventory[api.VCPU].Total
 		m.hosts[c.Hosts[0].ID] = h
@@ -96,13 +106,18 @@ func (m *model) apply(w *world, c command.Command, r Result) {
 			h.serving[0] = c.State == api.HostUp
 		}
 	case command.HostSet:
-		m.hosts[c.ID].serving[1] = *c.Enabled
+		if c.Enabled != nil {
+			m.hosts[c.ID].serving[1] = *c.Enabled
+		}
+		if c.Maintenance != nil {
+			m.hosts[c.ID].serving[2] = *c.Maintenance == ""
+		}
 	case command.HostDelete:
 		require.Zero(m.rt, m.used(c.ID), "a host that is in use was deleted")
 		delete(m.hosts, c.ID)
 	case command.BootCreate:
 		if _, ok := m.boots[r.Boot.Request.Reservation]; !ok {
-			m.boots[c.Request.Reservation] = &modelBoot{least: c.Min, decision: api.DecisionPending}
+			m.boots[c.Request.Reservation] = &modelBoot{least: c.Min, request: c.Request, decision: api.DecisionPending}
 		}
 	case command.Hold:
 		m.hold(c, r.Hold)
@@ -134,7 +149,9 @@ func (m *model) applyLater(w *world, c command.Command) {
 	case command.PartAck:
 		m.ack(c)
 	case command.InstanceDelete:
-		m.instances[c.ID].status = api.StatusDeleting
+		m.instances[c.ID].end()
+	case command.InstanceMove:
+		m.move(c)
 	case command.InstanceReport:
 		for _, r := range c.Items {
 			if i, ok := m.instances[r.Instance]; ok && i.host == r.Host && c.Agent == "a1" {
@@ -163,9 +180,14 @@ func (m *model) applyLater(w *world, c command.Command) {
 	}
 }
 
+// end asks for the end of an instance.
+func (i *modelInstance) end() { i.status, i.target = api.StatusDeleting, "" }
+
 // hear moves an instance on; gone is what it becomes when it is gone unasked.
 func (i *modelInstance) hear(st, gone api.Status) {
 	switch {
+	case st == api.StatusDeleted && i.target != "":
+		i.host, i.target, i.status = i.target, "", api.StatusBuild
 	case i.status == api.StatusDeleted || !slices.Contains(statuses, st):
 	case i.status == api.StatusDeleting:
 		if st == api.StatusDeleted {
@@ -186,7 +208,10 @@ func (m *model) hold(c command.Hold, got *Hold) {
 	}
 	h := &modelHold{
 		key: k, amount: c.Request.Groups[0].Resources[api.VCPU], end: c.Request.Window.End,
-		commit: c.Commit, decision: api.DecisionPending,
+		commit: c.Commit, decision: api.DecisionPending, request: c.Request, groups: map[api.InstanceID]int{},
+	}
+	if c.Request.Lifetime > 0 {
+		h.end = m.now.Add(c.Request.Lifetime)
 	}
 	if c.Origin == "" {
 		h.boot = c.Request.Reservation
@@ -194,10 +219,13 @@ func (m *model) hold(c command.Hold, got *Hold) {
 	m.holds[k] = h
 	for _, sl := range c.Slots {
 		hosts := []api.HostID{sl.Host}
-		if len(c.Spares) > 0 {
-			hosts = append(hosts, c.Spares[0]...)
+		if sl.Group < len(c.Spares) {
+			hosts = append(hosts, c.Spares[sl.Group]...)
 		}
-		i := slices.IndexFunc(hosts, func(id api.HostID) bool { return m.fits(id, h) })
+		h.groups[sl.Instance.ID] = sl.Group
+		i := slices.IndexFunc(hosts, func(id api.HostID) bool {
+			return m.fits(id, h) && m.obeys(&c.Request, sl.Group, string(id), nil)
+		})
 		if i < 0 {
 			h.refused++
 			continue
@@ -207,18 +235,35 @@ func (m *model) hold(c command.Hold, got *Hold) {
 	}
 	require.Equal(m.rt, h.own, got.Slots, "where the slots are")
 	for _, p := range c.Parts {
-		mp := modelPart{link: p.Link}
-		for _, i := range slices.Concat(p.Instances...) {
+		m.holdPart(h, p)
+	}
+	require.Len(m.rt, got.Parts, len(h.parts))
+	m.advance(h)
+}
+
+// holdPart asks a child for all that rules do not keep out of it.
+func (m *model) holdPart(h *modelHold, p command.Part) {
+	h.parts = append(h.parts, modelPart{link: p.Link})
+	mp, asked := &h.parts[len(h.parts)-1], 0
+	for g, specs := range p.Instances {
+		for _, i := range specs {
+			asked++
+			if !m.obeys(&h.request, g, "link "+string(p.Link), nil) {
+				h.refused++
+				continue
+			}
+			h.groups[i.ID] = g
 			mp.ids = append(mp.ids, i.ID)
 		}
-		h.parts = append(h.parts, mp)
 	}
-	m.advance(h)
+	if asked > 0 && len(mp.ids) == 0 {
+		h.parts = h.parts[:len(h.parts)-1]
+	}
 }
 
 func (m *model) fits(id api.HostID, h *modelHold) bool {
 	host, ok := m.hosts[id]
-	return ok && host.serving == [2]bool{true, true} && h.end > m.now && m.used(id)+h.amount <= host.capacity
+	return ok && host.serving == [3]bool{true, true, true} && h.end > m.now && m.used(id)+h.amount <= host.capacity
 }
 
 func (m *model) parts(c command.HoldParts) {
@@ -265,7 +310,7 @@ func (m *model) advance(h *modelHold) {
 		m.decide(h, api.DecisionAbort)
 	case h.boot == "":
 		m.decide(h, api.DecisionCommit)
-	case h.refused == 0 && m.heldFor(h.boot) >= m.boots[h.boot].least:
+	case h.refused == 0 && m.suffices(h.boot):
 		m.decideBoot(h.boot, api.DecisionCommit)
 	}
 }
@@ -279,22 +324,13 @@ func (m *model) holdsOf(boot api.ReservationID) (out []*modelHold) {
 	return out
 }
 
-func (m *model) heldFor(boot api.ReservationID) (n int) {
-	for _, h := range m.holdsOf(boot) {
-		if h.decision == api.DecisionPending && h.complete() {
-			n += len(h.held())
-		}
-	}
-	return n
-}
-
 func (m *model) decideBoot(id api.ReservationID, d api.Decision) {
 	b := m.boots[id]
 	if b.decision != api.DecisionPending {
 		return
 	}
 	if d == api.DecisionCommit {
-		require.GreaterOrEqual(m.rt, m.heldFor(id), b.least, "min_count")
+		require.True(m.rt, m.suffices(id), "min_count, also of groups, or the rule for zones")
 	}
 	b.decision = d
 	for _, h := range m.holdsOf(id) {
@@ -318,11 +354,11 @@ func (m *model) decide(h *modelHold, d api.Decision) {
 		h.firm = true
 		require.True(m.rt, h.complete(), "a commit needs every answer")
 		for _, sl := range h.own {
-			m.start(sl.Instance.ID, &modelInstance{boot: h.boot, hold: h, host: sl.Host})
+			m.start(sl.Instance.ID, &modelInstance{boot: h.boot, hold: h, host: sl.Host, group: sl.Group})
 		}
 		for _, p := range h.parts {
 			for _, id := range p.ids {
-				m.start(id, &modelInstance{boot: h.boot, hold: h, link: p.link})
+				m.start(id, &modelInstance{boot: h.boot, hold: h, link: p.link, group: h.groups[id]})
 			}
 		}
 		return
@@ -333,7 +369,7 @@ func (m *model) decide(h *modelHold, d api.Decision) {
 	if committed {
 		for _, id := range h.held() {
 			if i, ok := m.instances[id]; ok && i.hold == h && i.status != api.StatusDeleted {
-				i.status = api.StatusDeleting
+				i.end()
 			}
 		}
 	}
@@ -419,9 +455,11 @@ func (m *model) check(s *State) {
 		require.Equal(m.rt, m.used(id), v.Hosts().Usage(id)[api.VCPU], "use of %s in the view", id)
 		require.Equal(m.rt, h.capacity, host.Inventory[api.VCPU].Capacity())
 		require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.host == id }), idsOf(v.OnHost(id)), "on %s", id)
-		require.Equal(m.rt, len(v.OnHost(id)), host.Instances)
+		coming := m.listed(func(i *modelInstance) bool { return i.target == id })
+		require.Equal(m.rt, len(v.OnHost(id))+len(coming), host.Instances)
 	}
 	require.Len(m.rt, v.AllHosts(), len(m.hosts))
+	m.checkRules(v)
 	page := Page{Limit: 100}
 	require.Equal(m.rt, m.listed(func(*modelInstance) bool { return true }), idsOf(v.InstancesPage(InstanceQuery{Project: "p", Page: page})))
 	for _, id := range someBoots {
@@ -477,17 +515,23 @@ func idsOf(is []*api.Instance) []api.InstanceID {
 	return out
 }
 
+// newModel returns the lists of what newDice makes.
+func newModel(rt *rapid.T) *model {
+	m := &model{
+		rt: rt, hosts: map[api.HostID]*modelHost{}, boots: map[api.ReservationID]*modelBoot{},
+		holds: map[string]*modelHold{}, instances: map[api.InstanceID]*modelInstance{}, pruned: map[api.ReservationID]Counts{},
+	}
+	for _, h := range someHosts {
+		m.hosts[api.HostID(h)] = &modelHost{capacity: 4, serving: [3]bool{true, true, true}}
+	}
+	return m
+}
+
 // TestOracle plays random histories against the lists.
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDice(rt)
-		m := &model{
-			rt: rt, hosts: map[api.HostID]*modelHost{}, boots: map[api.ReservationID]*modelBoot{},
-			holds: map[string]*modelHold{}, instances: map[api.InstanceID]*modelInstance{}, pruned: map[api.ReservationID]Counts{},
-		}
-		for _, h := range someHosts {
-			m.hosts[api.HostID(h)] = &modelHost{capacity: 4, serving: [2]bool{true, true}}
-		}
+		m := newModel(rt)
 		for range 1 + d.n(150) {
 			c := d.command()
 			m.now = max(d.w.now, m.now)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -72,7 +73,11 @@ func (d dice) instances(most int) []api.InstanceID { return answer("", d.ids(mos
 func (d dice) command() command.Command {
 	at := d.stamp()
 	project := api.ProjectID("p")
-	switch d.n(17) {
+	switch d.n(22) {
+	case 18, 19:
+		return d.move(at)
+	case 20, 21, 22:
+		return d.operator(at)
 	case 0:
 		return hostPut(at, "a1", one(d, someHosts), int64(1+d.n(5)))
 	case 1:
@@ -85,7 +90,9 @@ func (d dice) command() command.Command {
 		return command.HostDelete{Stamp: at, ID: api.HostID(one(d, someHosts))}
 	case 4, 5:
 		c := create(at, one(d, someBoots), 4, d.n(3))
-		c.Instances = nil
+		c.Instances, c.Request = nil, d.request(one(d, someBoots))
+		c.Digest = []byte(c.Request.Reservation)
+		c.Timeout = time.Duration(d.n(2)) * time.Second
 		if d.chance(2) {
 			c.Key = one(d, []string{"key1", "key2"})
 		}
@@ -165,23 +172,26 @@ func (d dice) hold(at command.Stamp) command.Hold {
 	var sl []command.Slot
 	for _, id := range d.ids(3) {
 		sl = append(sl, slots(one(d, someHosts), id)...)
+		sl[len(sl)-1].Group = d.n(1)
 	}
 	var parts []command.Part
 	for _, l := range someChildren {
 		if d.chance(3) {
-			parts = append(parts, part(l, d.ids(2)...))
+			p := part(l, d.ids(2)...)
+			p.Instances = append(p.Instances, specs(d.ids(1)...))
+			parts = append(parts, p)
 		}
 	}
-	c := hold(at, string(d.holdID()), one(d, someBoots), sl, parts...)
+	c := hold(at, string(d.holdID()), "", sl, parts...)
+	c.Request = d.request(one(d, someBoots))
 	if c.Origin = d.origin(); c.Origin != "" {
-		c.Request.Reservation = "abroad"
+		c.Request = d.request("abroad")
 	} else {
 		c.ID = api.HoldID(c.Request.Reservation) + c.ID // an own hold's id follows from its boot
 	}
 	c.Commit = d.chance(3)
-	c.Request.Groups[0].Resources = api.Resources{api.VCPU: int64(1 + d.n(1))}
 	if d.chance(3) {
-		c.Spares = [][]api.HostID{{api.HostID(one(d, someHosts)), api.HostID(one(d, someHosts))}}
+		c.Spares = [][]api.HostID{{api.HostID(one(d, someHosts)), api.HostID(one(d, someHosts))}, {api.HostID(one(d, someHosts))}}
 	}
 	if d.chance(3) {
 		c.Plan = api.PlanID(fmt.Sprintf("plan%d", d.n(9)))
@@ -189,8 +199,98 @@ func (d dice) hold(at command.Stamp) command.Hold {
 	}
 	if d.chance(3) {
 		c.Request.Window.End = at.At + api.Instant(d.n(60))
+	} else if d.chance(3) {
+		c.Request.Lifetime = time.Duration(1+d.n(60)) * time.Millisecond
 	}
 	return c
+}
+
+// someRules are what the rules of random requests ask for. A server group has one
+// policy, and so has the rule of a boot alone.
+var (
+	someRules = []api.Rule{
+		{ID: "together", Policy: api.Affinity},
+		{ID: "apart", Policy: api.AntiAffinity, Max: 1},
+		{ID: "thin", Policy: api.AntiAffinity, Max: 2},
+		{ID: "rather", Policy: api.SoftAffinity},
+	}
+	ownRules = map[api.ReservationID]api.Rule{
+		"r1": {Policy: api.Affinity}, "r2": {Policy: api.AntiAffinity, Max: 1}, "abroad": {Policy: api.AntiAffinity, Max: 2},
+	}
+)
+
+// request draws a request of two groups. The rule of its own, if it has one, stands
+// first and binds both.
+func (d dice) request(res string) api.Request {
+	r := request(res, 4)
+	g := r.Groups[0]
+	g.Resources = api.Resources{api.VCPU: int64(1 + d.n(1))}
+	if d.chance(2) {
+		g.ExtraSpecs = map[string]string{SpecEvacuate: "true"}
+	}
+	r.Groups = []api.Group{g, g}
+	if d.chance(3) {
+		r.Groups[d.n(1)].Min = 1
+	}
+	if rule, ok := ownRules[r.Reservation]; ok && d.chance(2) {
+		rule.Groups = []int{0, 1}
+		r.Rules = append(r.Rules, rule)
+	}
+	if d.chance(3) {
+		rule := one(d, someRules)
+		rule.Groups = one(d, [][]int{{0}, {1}, {0, 1}})
+		r.Rules = append(r.Rules, rule)
+	}
+	if d.chance(4) {
+		r.Zones = one(d, []api.ZoneRule{{MinZones: 2}, {MaxSkew: 1}, {Pack: true}})
+	}
+	return r
+}
+
+// move draws a move of an instance that is here, or of any.
+func (d dice) move(at command.Stamp) command.InstanceMove {
+	c := command.InstanceMove{
+		Stamp: at, ID: api.InstanceID(one(d, someInstances)), From: api.HostID(one(d, someHosts)), To: api.HostID(one(d, someHosts)),
+		Evacuate: d.chance(2),
+	}
+	var here []*api.Instance
+	for _, h := range someHosts {
+		here = append(here, d.w.s.OnHost(api.HostID(h))...)
+	}
+	if len(here) > 0 && !d.chance(8) {
+		i := one(d, here)
+		c.ID, c.From = i.ID, i.Host
+	}
+	return c
+}
+
+// operator draws what an operator says of hosts, aggregates and server groups.
+func (d dice) operator(at command.Stamp) command.Command {
+	id, host := one(d, []string{"x", "y", "z"}), api.HostID(one(d, someHosts))
+	switch d.n(7) {
+	case 0, 1:
+		reason := one(d, []string{"", "", "disk"})
+		return command.HostSet{Stamp: at, ID: host, Maintenance: &reason}
+	case 2:
+		drain := one(d, []api.DrainPolicy{"", api.DrainWait, api.DrainMove, "never"})
+		return command.HostSet{Stamp: at, ID: host, Drain: &drain, Overrides: map[string]string{"rack": one(d, []string{"", "1", "2"})}}
+	case 3:
+		a := api.Aggregate{ID: api.AggregateID(id), Name: one(d, []string{id, "n"}), Hosts: []api.HostID{host, api.HostID(one(d, someHosts))}}
+		if d.chance(2) {
+			a.Metadata = map[string]string{api.MetaAZ: one(d, []string{"az1", "az2"})}
+		}
+		return command.AggregatePut{Stamp: at, Aggregate: a, Replace: d.chance(2)}
+	case 4:
+		return command.AggregateDelete{Stamp: at, ID: api.AggregateID(id)}
+	case 5:
+		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{DefaultAZ: one(d, []string{"", "az1", "az3"})}}
+	case 6:
+		return command.GroupDelete{Stamp: at, Project: "p", ID: one(d, someRules).ID}
+	}
+	rule := one(d, someRules)
+	return command.GroupPut{Stamp: at, Group: api.ServerGroup{
+		ID: rule.ID, Name: one(d, []string{string(rule.ID), "n"}), Project: "p", Policy: rule.Policy, Max: rule.Max,
+	}}
 }
 
 func (d dice) changes(at command.Stamp) command.InstanceChanges {

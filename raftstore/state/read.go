@@ -88,7 +88,8 @@ func (s *State) Children() []*api.Link {
 	return out
 }
 
-// Host returns one host with its use at the zone's time.
+// Host returns one host with its use at the zone's time. Its instances are those on
+// it and those that will move there.
 func (s *State) Host(id api.HostID) (*Host, bool) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
@@ -115,7 +116,10 @@ func (s *State) fill(old *Host) *Host {
 	}
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
-	s.eachOn(h.ID, func(api.InstanceID) { h.Instances++ })
+	h.AZ = s.AZOf(h.ID)
+	for _, index := range []*keySet{&s.byHost, &s.byTarget} {
+		eachOn(index, h.ID, func(api.InstanceID) { h.Instances++ })
+	}
 	return &h
 }
 
@@ -148,9 +152,9 @@ func (s *State) HostsPage(p Page) []*Host {
 // AllHosts returns every host record by id, without its use.
 func (s *State) AllHosts() []*Host { return s.hosts.Values() }
 
-func (s *State) eachOn(id api.HostID, visit func(api.InstanceID)) {
+func eachOn(index *keySet, id api.HostID, visit func(api.InstanceID)) {
 	prefix := string(id) + "\x00"
-	s.byHost.Ascend(prefix, func(k string) bool {
+	index.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false
 		}
@@ -162,7 +166,7 @@ func (s *State) eachOn(id api.HostID, visit func(api.InstanceID)) {
 // OnHost returns the instances on a host that are not DELETED, by id.
 func (s *State) OnHost(id api.HostID) []*api.Instance {
 	var out []*api.Instance
-	s.eachOn(id, func(i api.InstanceID) {
+	eachOn(&s.byHost, id, func(i api.InstanceID) {
 		if in, ok := s.instances.Get(string(i)); ok {
 			out = append(out, in)
 		}

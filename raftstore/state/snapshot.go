@@ -38,6 +38,9 @@ type header struct {
 	Plans     int             `cbor:"19,keyasint"`
 	Unended   int             `cbor:"20,keyasint"`
 	Upload    *upload         `cbor:"21,keyasint,omitempty"`
+
+	Aggregates int `cbor:"22,keyasint,omitempty"`
+	Groups     int `cbor:"23,keyasint,omitempty"`
 }
 
 // planRecord is one row of the table of consumed plans.
@@ -55,7 +58,7 @@ func (s *State) Save(w io.Writer) error {
 		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Nodes: s.nodes.Len(), Tokens: s.tokens.Len(),
 		Joins: s.joins.Len(), Flavors: s.flavors.Len(), Links: s.links.Len(), Hosts: s.hosts.Len(),
 		Instances: s.instances.Len(), Boots: s.boots.Len(), Holds: s.holds.Len(), Plans: s.plans.Len(),
-		Unended: s.unended.Len(), Upload: s.upload,
+		Unended: s.unended.Len(), Upload: s.upload, Aggregates: s.aggregates.Len(), Groups: s.groups.Len(),
 	}
 	plans := make([]planRecord, 0, s.plans.Len())
 	s.plans.Scan(func(k string, u planUse) bool {
@@ -76,8 +79,8 @@ func (s *State) Save(w io.Writer) error {
 	}
 	for _, write := range []func() error{
 		all(e, s.nodes.Values()), all(e, s.tokens.Values()), all(e, s.joins.Values()), all(e, s.flavors.Values()),
-		all(e, s.links.Values()), all(e, hosts), all(e, s.instances.Values()), all(e, s.boots.Values()),
-		all(e, s.holds.Values()), all(e, plans), all(e, s.unended.Keys()),
+		all(e, s.links.Values()), all(e, s.aggregates.Values()), all(e, hosts), all(e, s.instances.Values()),
+		all(e, s.groups.Values()), all(e, s.boots.Values()), all(e, s.holds.Values()), all(e, plans), all(e, s.unended.Keys()),
 		all(e, s.upload.arrived()),
 	} {
 		if err := write(); err != nil {
@@ -120,8 +123,10 @@ func Load(r io.Reader) (*State, error) {
 		each(d, h.Joins, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
 		each(d, h.Flavors, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
 		each(d, h.Links, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
+		each(d, h.Aggregates, s.loadAggregate),
 		each(d, h.Hosts, s.loadHost),
 		each(d, h.Instances, s.loadInstance),
+		each(d, h.Groups, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
 		each(d, h.Boots, s.loadBoot),
 		each(d, h.Holds, s.loadHold),
 		each(d, h.Plans, func(p *planRecord) { s.plans.Set(p.Plan, p.Use) }),
@@ -155,7 +160,7 @@ func each[V any](d codec.Decoder, n int, store func(*V)) func() error {
 func (s *State) loadHost(h *Host) {
 	s.hosts.Set(string(h.ID), h)
 	s.byName.Set(h.Name, h.ID)
-	s.hostTable.Put(specOf(h))
+	s.hostTable.Put(s.specOf(h))
 }
 
 func (s *State) loadInstance(i *api.Instance) {
@@ -164,6 +169,10 @@ func (s *State) loadInstance(i *api.Instance) {
 	s.byRes.Insert(resKey(i.Project, i.Reservation) + string(i.ID))
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
+	}
+	s.reindex(nil, i)
+	if i.Target != "" {
+		s.hostTable.Restore(i.Target, claimOf(i))
 	}
 	if i.Host != "" && i.Live() {
 		s.byHost.Insert(key(i.Host, i.ID))
@@ -195,5 +204,11 @@ func (s *State) loadHold(h *Hold) {
 	}
 	for _, sl := range h.Slots {
 		s.hostTable.Restore(sl.Host, h.claim(sl))
+		s.countSlot(h, sl, +1)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			s.countPart(h, p.Link, i, +1)
+		}
 	}
 }

@@ -47,12 +47,20 @@ type State struct {
 	hosts   table[*Host]
 	byName  table[api.HostID] // host name -> id
 
+	aggregates  table[*api.Aggregate]
+	inAggregate keySet                  // host, aggregate
+	groups      table[*api.ServerGroup] // project, server group
+
 	instances table[*api.Instance]
 	byProject keySet        // project, instance
 	byRes     keySet        // project, reservation, instance
 	byHost    keySet        // host, instance; instances that are not DELETED
 	changes   keySet        // origin link, ModIndex, instance
 	held      table[string] // instance -> hold key, for undecided holds
+	byTarget  keySet        // host, instance; instances that will move there
+	ends      keySet        // end of the window, own instance that nobody has asked to end
+	members   table[int]    // project, rule, place -> members; see members.go
+	tenants   table[int]    // project, host -> instances and held slots
 
 	boots table[*Boot]
 	keys  table[api.ReservationID] // project, idempotency key
@@ -126,12 +134,19 @@ func (s *State) Clone() *State {
 	c.links = *s.links.Copy()
 	c.hosts = *s.hosts.Copy()
 	c.byName = *s.byName.Copy()
+	c.aggregates = *s.aggregates.Copy()
+	c.inAggregate = *s.inAggregate.Copy()
+	c.groups = *s.groups.Copy()
 	c.instances = *s.instances.Copy()
 	c.byProject = *s.byProject.Copy()
 	c.byRes = *s.byRes.Copy()
 	c.byHost = *s.byHost.Copy()
 	c.changes = *s.changes.Copy()
 	c.held = *s.held.Copy()
+	c.byTarget = *s.byTarget.Copy()
+	c.ends = *s.ends.Copy()
+	c.members = *s.members.Copy()
+	c.tenants = *s.tenants.Copy()
 	c.boots = *s.boots.Copy()
 	c.keys = *s.keys.Copy()
 	c.holds = *s.holds.Copy()
@@ -166,36 +181,13 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 }
 
 // fold does what one command asks. Every kind has its case: the lint holds it.
-func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per command and no logic
+func (s *State) fold(c command.Command) Result {
 	switch c := c.(type) {
-	case command.Init:
-		return s.init(c)
-	case command.NodePut:
-		s.nodePut(c)
-	case command.NodeRemove:
-		s.nodeRemove(c)
-	case command.ConfigSet:
-		s.Config = c.Config
-	case command.TokenPut:
-		return s.tokenPut(c)
-	case command.TokenDelete:
-		return s.tokenDelete(c)
-	case command.JoinPut:
-		return s.joinPut(c)
-	case command.JoinUse:
-		return s.joinUse(c.ID, c.Hash, c.Want)
-	case command.FlavorPut:
-		return s.flavorPut(c)
-	case command.FlavorDelete:
-		return s.flavorDelete(c)
-	case command.EpochAdd:
-		s.epochAdd(c)
-	case command.LinkPut:
-		return s.linkPut(c)
-	case command.LinkSet:
-		return s.linkSet(c)
-	case command.LinkDelete:
-		return s.linkDelete(c)
+	case command.Init, command.NodePut, command.NodeRemove, command.ConfigSet, command.SchedulerSet,
+		command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse, command.FlavorPut,
+		command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet, command.LinkDelete,
+		command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
+		return s.foldZone(c)
 	case command.HostsPut:
 		return s.hostsPut(c)
 	case command.HostsState:
@@ -226,12 +218,59 @@ func (s *State) fold(c command.Command) Result { //nolint:funlen // one case per
 		return s.instanceChanges(c)
 	case command.InstanceTold:
 		s.instanceTold(c)
+	case command.InstanceMove:
+		return s.instanceMove(c)
 	case command.Prune:
 		s.prune(c)
 	case command.Restored:
 		s.restored()
 	case command.Restore:
 		return s.restore(c)
+	}
+	return Result{}
+}
+
+// foldZone is fold for what a zone knows of itself and of its operators' wishes.
+func (s *State) foldZone(c command.Command) Result {
+	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
+	case command.Init:
+		return s.init(c)
+	case command.NodePut:
+		s.nodePut(c)
+	case command.NodeRemove:
+		s.nodeRemove(c)
+	case command.ConfigSet:
+		s.configSet(c)
+	case command.SchedulerSet:
+		return s.schedulerSet(c)
+	case command.TokenPut:
+		return s.tokenPut(c)
+	case command.TokenDelete:
+		return s.tokenDelete(c)
+	case command.JoinPut:
+		return s.joinPut(c)
+	case command.JoinUse:
+		return s.joinUse(c.ID, c.Hash, c.Want)
+	case command.FlavorPut:
+		return s.flavorPut(c)
+	case command.FlavorDelete:
+		return s.flavorDelete(c)
+	case command.EpochAdd:
+		s.epochAdd(c)
+	case command.LinkPut:
+		return s.linkPut(c)
+	case command.LinkSet:
+		return s.linkSet(c)
+	case command.LinkDelete:
+		return s.linkDelete(c)
+	case command.AggregatePut:
+		return s.aggregatePut(c)
+	case command.AggregateDelete:
+		return s.aggregateDelete(c)
+	case command.GroupPut:
+		return s.groupPut(c)
+	case command.GroupDelete:
+		return s.groupDelete(c)
 	}
 	return Result{}
 }

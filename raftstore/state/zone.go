@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/capacity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -21,6 +19,31 @@ func (s *State) init(c command.Init) Result {
 	if c.Admin.ID != "" {
 		s.tokens.Set(string(c.Admin.ID), &c.Admin)
 	}
+	return Result{}
+}
+
+// configSet replaces the configuration but for what schedulerSet does. Hosts that it
+// puts into another availability zone go one generation on.
+func (s *State) configSet(c command.ConfigSet) {
+	hosts := s.hosts.Values()
+	before := make([]string, len(hosts))
+	for i, h := range hosts {
+		before[i] = s.AZOf(h.ID)
+	}
+	c.Config.Filters, c.Config.Costs = s.Config.Filters, s.Config.Costs
+	s.Config = c.Config
+	for i, h := range hosts {
+		if s.AZOf(h.ID) != before[i] {
+			s.reput(h.ID)
+		}
+	}
+}
+
+func (s *State) schedulerSet(c command.SchedulerSet) Result {
+	if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
+		return refuse(api.CodeInvalid, "a zone has at most %d filters and as many costs", api.FiltersMax)
+	}
+	s.Config.Filters, s.Config.Costs = c.Scheduler.Filters, c.Scheduler.Costs
 	return Result{}
 }
 
@@ -196,122 +219,4 @@ func assign[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
-}
-
-func (s *State) hostsPut(c command.HostsPut) Result {
-	ids := make([]api.HostID, 0, len(c.Hosts))
-	for _, e := range c.Hosts {
-		if id, known := s.byName.Get(e.Host.Name); known {
-			if h, _ := s.hosts.Get(string(id)); h.Agent != c.Agent {
-				return refuse(api.CodeConflict, "host %q belongs to another agent", e.Host.Name)
-			}
-		}
-	}
-	for _, e := range c.Hosts {
-		ids = append(ids, s.hostPut(c, e))
-	}
-	return Result{Hosts: ids}
-}
-
-func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
-	h := Host{Host: api.Host{ID: e.ID, Name: e.Host.Name, Enabled: true, Created: c.At}, Work: s.index}
-	if id, known := s.byName.Get(e.Host.Name); known {
-		old, _ := s.hosts.Get(string(id))
-		h = *old
-	} else {
-		h.Pool = e.Host.Pool
-		s.byName.Set(h.Name, h.ID)
-	}
-	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
-	h.Inventory, h.Traits = e.Host.Inventory, e.Host.Traits
-	s.storeHost(&h)
-	return h.ID
-}
-
-// storeHost keeps the record and the host table in step, one generation on.
-func (s *State) storeHost(h *Host) {
-	s.hostTable.Put(specOf(h))
-	s.bump(h.ID)
-	s.hosts.Set(string(h.ID), h)
-}
-
-// DriverProcess is the driver that runs only flavors with a command.
-const DriverProcess = "process"
-
-func specOf(h *Host) capacity.Spec {
-	return capacity.Spec{
-		ID: h.ID, Inventory: h.Inventory, Traits: h.Traits, Pool: h.Pool,
-		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.Driver == DriverProcess,
-	}
-}
-
-func (s *State) hostsState(c command.HostsState) Result {
-	for _, id := range c.Hosts {
-		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State {
-			h := *old
-			h.State, h.Updated = c.State, c.At
-			s.storeHost(&h)
-		}
-	}
-	return Result{}
-}
-
-func (s *State) hostSet(c command.HostSet) Result {
-	old, r := s.hostAt(c.ID, c.Generation)
-	if old == nil {
-		return r
-	}
-	h := *old
-	assign(&h.Enabled, c.Enabled)
-	assign(&h.Pool, c.Pool)
-	if h.Enabled == old.Enabled && h.Pool == old.Pool {
-		return Result{} // nothing changes, so the generation does not
-	}
-	h.Updated = c.At
-	s.storeHost(&h)
-	return Result{}
-}
-
-func (s *State) hostDelete(c command.HostDelete) Result {
-	h, r := s.hostAt(c.ID, c.Generation)
-	if h == nil {
-		return r
-	}
-	if s.hostBusy(c.ID) {
-		return refuse(api.CodeConflict, "instances or holds are still on the host; delete them first")
-	}
-	s.hosts.Delete(string(c.ID))
-	s.byName.Delete(h.Name)
-	s.hostTable.Remove(c.ID)
-	return Result{}
-}
-
-// hostAt returns the host if generation is 0 or current, else nil and why.
-func (s *State) hostAt(id api.HostID, generation uint64) (*Host, Result) {
-	h, ok := s.hosts.Get(string(id))
-	if !ok {
-		return nil, refuse(api.CodeNotFound, "no such host")
-	}
-	if current := s.hostTable.Generation(id); generation != 0 && generation != current && !mutant.On(mutant.GenerationUnchecked) {
-		return nil, refuse(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
-	}
-	return h, Result{}
-}
-
-func (s *State) hostBusy(id api.HostID) bool {
-	busy := false
-	prefix := string(id) + "\x00"
-	s.byHost.Ascend(prefix, func(k string) bool {
-		busy = len(k) > len(prefix) && k[:len(prefix)] == prefix
-		return false
-	})
-	if busy {
-		return true
-	}
-	for _, hk := range s.held.Values() {
-		if h, ok := s.holds.Get(hk); ok && h.onHost(id) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,195 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (s *State) aggregatePut(c command.AggregatePut) Result {
+	a := c.Aggregate
+	a.Hosts = slices.Compact(slices.Sorted(slices.Values(a.Hosts)))
+	old, exists := s.aggregates.Get(string(a.ID))
+	switch {
+	case exists && alike(old, &a):
+		return Result{} // a repeat, or nothing to change
+	case exists && !c.Replace:
+		return refuse(api.CodeConflict, "aggregate %s exists, as %q", string(a.ID), old.Name)
+	case !exists && c.Replace:
+		return refuse(api.CodeNotFound, "no such aggregate")
+	case !exists && s.aggregates.Len() >= api.AggregatesMax:
+		return refuse(api.CodeOverloaded, "the zone has %d aggregates, which is the limit", api.AggregatesMax)
+	}
+	if o, taken := s.AggregateByName(a.Name); taken && o.ID != a.ID {
+		return refuse(api.CodeConflict, "an aggregate named %q exists", a.Name)
+	}
+	if r := s.checkAggregate(&a); r.Err != nil {
+		return r
+	}
+	a.Created, a.Updated = c.At, c.At
+	if exists {
+		a.Created = old.Created
+	}
+	s.replaceAggregate(old, &a)
+	return Result{}
+}
+
+// alike reports whether two aggregates are the same but for their times.
+func alike(a, b *api.Aggregate) bool {
+	return a.Name == b.Name && maps.Equal(a.Metadata, b.Metadata) && slices.Equal(a.Hosts, b.Hosts)
+}
+
+// checkAggregate refuses hosts that are unknown, or that another aggregate puts
+// into another availability zone.
+func (s *State) checkAggregate(a *api.Aggregate) Result {
+	az := a.Metadata[api.MetaAZ]
+	for _, id := range a.Hosts {
+		h, ok := s.hosts.Get(string(id))
+		if !ok {
+			return refuse(api.CodeNotFound, "no host %s", string(id))
+		}
+		for _, o := range s.aggregatesOf(id) {
+			other := o.Metadata[api.MetaAZ]
+			if o.ID != a.ID && az != "" && other != "" && other != az {
+				return refuse(api.CodeConflict, "host %q is in aggregate %q, which puts it into availability zone %q", h.Name, o.Name, other)
+			}
+		}
+	}
+	return Result{}
+}
+
+func (s *State) aggregateDelete(c command.AggregateDelete) Result {
+	old, ok := s.aggregates.Get(string(c.ID))
+	if !ok {
+		return refuse(api.CodeNotFound, "no such aggregate")
+	}
+	s.replaceAggregate(old, nil)
+	return Result{}
+}
+
+// replaceAggregate stores a in place of old, either of which may be nil. The hosts
+// that it changes for go one generation on.
+func (s *State) replaceAggregate(old, a *api.Aggregate) {
+	var all []api.HostID
+	for _, one := range []*api.Aggregate{old, a} {
+		if one != nil {
+			all = append(all, one.Hosts...)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	before := make([]string, len(all))
+	for i, id := range all {
+		before[i] = s.standing(id)
+	}
+	if old != nil {
+		s.aggregates.Delete(string(old.ID))
+		for _, id := range old.Hosts {
+			s.inAggregate.Delete(key(id, old.ID))
+		}
+	}
+	if a != nil {
+		s.loadAggregate(a)
+	}
+	for i, id := range all {
+		if s.standing(id) != before[i] {
+			s.reput(id)
+		}
+	}
+}
+
+func (s *State) loadAggregate(a *api.Aggregate) {
+	s.aggregates.Set(string(a.ID), a)
+	for _, id := range a.Hosts {
+		s.inAggregate.Insert(key(id, a.ID))
+	}
+}
+
+// standing tells everything that aggregates make of a host.
+func (s *State) standing(id api.HostID) string {
+	return strings.Join(append(s.aggregateIDs(id), s.AZOf(id)), "\x00")
+}
+
+// leaveAggregates takes a host that is being deleted out of all aggregates.
+func (s *State) leaveAggregates(id api.HostID) {
+	for _, old := range s.aggregatesOf(id) {
+		a := *old
+		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), func(h api.HostID) bool { return h == id })
+		a.Updated = s.now
+		s.aggregates.Set(string(a.ID), &a)
+		s.inAggregate.Delete(key(id, a.ID))
+	}
+}
+
+// aggregateIDs returns the aggregates that a host is in, by id.
+func (s *State) aggregateIDs(id api.HostID) []string {
+	var out []string
+	prefix := string(id) + "\x00"
+	s.inAggregate.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		out = append(out, k[len(prefix):])
+		return true
+	})
+	return out
+}
+
+func (s *State) aggregatesOf(id api.HostID) []*api.Aggregate {
+	var out []*api.Aggregate
+	for _, a := range s.aggregateIDs(id) {
+		if got, ok := s.aggregates.Get(a); ok {
+			out = append(out, got)
+		}
+	}
+	return out
+}
+
+// Aggregates returns all aggregates by id.
+func (s *State) Aggregates() []*api.Aggregate { return s.aggregates.Values() }
+
+// Aggregate returns one aggregate.
+func (s *State) Aggregate(id api.AggregateID) (*api.Aggregate, bool) {
+	return s.aggregates.Get(string(id))
+}
+
+// AggregateByName returns the aggregate with a name.
+func (s *State) AggregateByName(name string) (*api.Aggregate, bool) {
+	var found *api.Aggregate
+	s.aggregates.Scan(func(_ string, a *api.Aggregate) bool {
+		if a.Name == name {
+			found = a
+		}
+		return found == nil
+	})
+	return found, found != nil
+}
+
+// AZOf returns the availability zone of a host: that of an aggregate it is in, else
+// the zone's default, else the zone's name.
+func (s *State) AZOf(id api.HostID) string {
+	for _, a := range s.aggregatesOf(id) {
+		if az := a.Metadata[api.MetaAZ]; az != "" {
+			return az
+		}
+	}
+	if s.Config.DefaultAZ != "" {
+		return s.Config.DefaultAZ
+	}
+	return s.Name
+}
+
+// AZs returns, in order, the availability zones of the hosts that take work.
+func (s *State) AZs() []string {
+	all := map[string]bool{}
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		if h.takesWork() {
+			all[s.AZOf(h.ID)] = true
+		}
+		return true
+	})
+	return slices.Sorted(maps.Keys(all))
+}

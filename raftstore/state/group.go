@@ -1,0 +1,118 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (s *State) groupPut(c command.GroupPut) Result {
+	g := c.Group
+	g.Members = nil
+	if old, ok := s.groups.Get(key(g.Project, g.ID)); ok {
+		if old.Name == g.Name && old.Policy == g.Policy && old.Max == g.Max {
+			return Result{} // a repeat
+		}
+		return refuse(api.CodeConflict, "server group %s exists and is another one", string(g.ID))
+	}
+	if _, taken := s.ServerGroupByName(g.Project, g.Name); taken {
+		return refuse(api.CodeConflict, "a server group named %q exists", g.Name)
+	}
+	n := 0
+	s.eachGroup(g.Project, "", func(*api.ServerGroup) bool {
+		n++
+		return true
+	})
+	if n >= api.ServerGroupsMax {
+		return refuse(api.CodeOverloaded, "the project has %d server groups, which is the limit", api.ServerGroupsMax)
+	}
+	g.Created = c.At
+	s.groups.Set(key(g.Project, g.ID), &g)
+	return Result{}
+}
+
+func (s *State) groupDelete(c command.GroupDelete) Result {
+	if _, ok := s.groups.Delete(key(c.Project, c.ID)); !ok {
+		return refuse(api.CodeNotFound, "no such server group")
+	}
+	return Result{}
+}
+
+// eachGroup visits the server groups of a project by id, from marker on.
+func (s *State) eachGroup(p api.ProjectID, marker string, visit func(*api.ServerGroup) bool) {
+	prefix := string(p) + "\x00"
+	s.groups.Ascend(prefix+marker, func(k string, g *api.ServerGroup) bool {
+		return strings.HasPrefix(k, prefix) && visit(g)
+	})
+}
+
+// ServerGroup returns one server group of a project with its members: instances
+// that are not DELETED, by id.
+func (s *State) ServerGroup(p api.ProjectID, id api.ServerGroupID) (*api.ServerGroup, bool) {
+	g, ok := s.groups.Get(key(p, id))
+	if !ok {
+		return nil, false
+	}
+	return s.fillGroups(p, []*api.ServerGroup{g})[0], true
+}
+
+// ServerGroupByName returns the server group of a project with a name.
+func (s *State) ServerGroupByName(p api.ProjectID, name string) (*api.ServerGroup, bool) {
+	var found *api.ServerGroup
+	s.eachGroup(p, "", func(g *api.ServerGroup) bool {
+		if g.Name == name {
+			found = g
+		}
+		return found == nil
+	})
+	if found == nil {
+		return nil, false
+	}
+	return s.fillGroups(p, []*api.ServerGroup{found})[0], true
+}
+
+// ServerGroups returns server groups of a project by id, with their members.
+func (s *State) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
+	var out []*api.ServerGroup
+	s.eachGroup(p, page.Marker, func(g *api.ServerGroup) bool {
+		if string(g.ID) != page.Marker && len(out) < page.Limit {
+			out = append(out, g)
+		}
+		return len(out) < page.Limit
+	})
+	return s.fillGroups(p, out)
+}
+
+// fillGroups returns copies of server groups with their members, which takes one
+// look at every instance of the project.
+func (s *State) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.ServerGroup {
+	byRule := make(map[string]*api.ServerGroup, len(groups))
+	out := make([]*api.ServerGroup, len(groups))
+	for i, g := range groups {
+		cp := *g
+		cp.Members = []api.InstanceID{}
+		out[i], byRule[string(g.ID)] = &cp, &cp
+	}
+	if len(out) == 0 {
+		return out
+	}
+	prefix := string(p) + "\x00"
+	s.byProject.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		i, ok := s.instances.Get(k[len(prefix):])
+		if !ok || !i.Live() {
+			return true
+		}
+		for _, rule := range slices.Compact(slices.Sorted(slices.Values(i.Rules))) {
+			if g := byRule[rule]; g != nil {
+				g.Members = append(g.Members, i.ID)
+			}
+		}
+		return true
+	})
+	return out
+}

@@ -1,0 +1,222 @@
+package state
+
+import (
+	"maps"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// FailuresMax is the number at which failures of a host are not counted any more.
+const FailuresMax = 1000
+
+// takesWork reports whether new claims may be made on the host.
+func (h *Host) takesWork() bool {
+	return h.Enabled && h.State == api.HostUp && h.Maintenance == ""
+}
+
+func (s *State) hostsPut(c command.HostsPut) Result {
+	ids := make([]api.HostID, 0, len(c.Hosts))
+	for _, e := range c.Hosts {
+		if id, known := s.byName.Get(e.Host.Name); known {
+			if h, _ := s.hosts.Get(string(id)); h.Agent != c.Agent {
+				return refuse(api.CodeConflict, "host %q belongs to another agent", e.Host.Name)
+			}
+		}
+	}
+	for _, e := range c.Hosts {
+		ids = append(ids, s.hostPut(c, e))
+	}
+	return Result{Hosts: ids}
+}
+
+func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
+	h := Host{Host: api.Host{ID: e.ID, Name: e.Host.Name, Enabled: true, Created: c.At}, Work: s.index}
+	if id, known := s.byName.Get(e.Host.Name); known {
+		old, _ := s.hosts.Get(string(id))
+		h = *old
+	} else {
+		h.Pool = e.Host.Pool
+		s.byName.Set(h.Name, h.ID)
+	}
+	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
+	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
+	s.storeHost(&h)
+	return h.ID
+}
+
+// storeHost keeps the record and the host table in step, one generation on.
+func (s *State) storeHost(h *Host) {
+	s.hostTable.Put(s.specOf(h))
+	s.bump(h.ID)
+	s.hosts.Set(string(h.ID), h)
+}
+
+// DriverProcess is the driver that runs only flavors with a command.
+const DriverProcess = "process"
+
+func (s *State) specOf(h *Host) capacity.Spec {
+	attributes := h.Attributes
+	if len(h.Overrides) > 0 {
+		attributes = merge(h.Attributes, h.Overrides)
+	}
+	return capacity.Spec{
+		ID: h.ID, Name: h.Name, Inventory: h.Inventory, Traits: h.Traits, Pool: h.Pool,
+		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.Driver == DriverProcess,
+		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
+		Aggregates: s.aggregateIDs(h.ID), AZ: s.AZOf(h.ID),
+	}
+}
+
+// reput brings the host table up to date with what is said of a host elsewhere than
+// in its record.
+func (s *State) reput(id api.HostID) {
+	if h, ok := s.hosts.Get(string(id)); ok {
+		s.hostTable.Put(s.specOf(h))
+		s.bump(id)
+	}
+}
+
+// noteFailures counts the instances that could not be started on a host since one
+// could. The report of i has not been folded in yet.
+func (s *State) noteFailures(i *api.Instance, reported api.Status) {
+	old, ok := s.hosts.Get(string(i.Host))
+	if !ok {
+		return
+	}
+	n := old.Failures
+	switch {
+	case i.Status == api.StatusBuild && reported == api.StatusError:
+		n = min(n+1, FailuresMax)
+	case i.Status != api.StatusDeleting && i.Status != api.StatusActive && reported == api.StatusActive:
+		n = 0
+	}
+	if n == old.Failures {
+		return
+	}
+	h := *old
+	h.Failures = n
+	s.storeHost(&h)
+}
+
+func (s *State) hostsState(c command.HostsState) Result {
+	for _, id := range c.Hosts {
+		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State {
+			h := *old
+			h.State, h.Updated = c.State, c.At
+			s.storeHost(&h)
+		}
+	}
+	return Result{}
+}
+
+func (s *State) hostSet(c command.HostSet) Result {
+	old, r := s.hostAt(c.ID, c.Generation)
+	if old == nil {
+		return r
+	}
+	h := *old
+	assign(&h.Enabled, c.Enabled)
+	assign(&h.Pool, c.Pool)
+	assign(&h.Maintenance, c.Maintenance)
+	assign(&h.Drain, c.Drain)
+	if c.Maintenance != nil && *c.Maintenance == "" && c.Drain == nil {
+		h.Drain = ""
+	}
+	h.Overrides = merge(h.Overrides, c.Overrides)
+	if r := checkHost(&h); r.Err != nil {
+		return r
+	}
+	if h.Enabled == old.Enabled && h.Pool == old.Pool && h.Maintenance == old.Maintenance && h.Drain == old.Drain &&
+		maps.Equal(h.Overrides, old.Overrides) {
+		return Result{} // nothing changes, so the generation does not
+	}
+	h.Updated = c.At
+	s.storeHost(&h)
+	return Result{}
+}
+
+// merge returns old with each pair of set in place; an empty value takes one away.
+func merge(old, set map[string]string) map[string]string {
+	out := maps.Clone(old)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, set)
+	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// checkHost refuses what an operator may not say of a host.
+func checkHost(h *Host) Result {
+	switch {
+	case len(h.Maintenance) > api.FaultMaxBytes:
+		return refuse(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", api.FaultMaxBytes)
+	case h.Drain != "" && !h.Drain.Valid():
+		return refuse(api.CodeInvalid, "drain must be %s, %s or %s", api.DrainWait, api.DrainEnd, api.DrainMove)
+	case h.Drain != "" && h.Maintenance == "":
+		return refuse(api.CodeInvalid, "only a host in maintenance is drained")
+	}
+	return Result{Err: api.CheckPairs("overrides", h.Overrides, api.AttributesMax)}
+}
+
+func (s *State) hostDelete(c command.HostDelete) Result {
+	h, r := s.hostAt(c.ID, c.Generation)
+	if h == nil {
+		return r
+	}
+	if s.hostBusy(c.ID) {
+		return refuse(api.CodeConflict, "instances or holds are still on the host; delete them first")
+	}
+	s.leaveAggregates(c.ID)
+	s.hosts.Delete(string(c.ID))
+	s.byName.Delete(h.Name)
+	s.hostTable.Remove(c.ID)
+	return Result{}
+}
+
+// hostAt returns the host if generation is 0 or current, else nil and why.
+func (s *State) hostAt(id api.HostID, generation uint64) (*Host, Result) {
+	h, ok := s.hosts.Get(string(id))
+	if !ok {
+		return nil, refuse(api.CodeNotFound, "no such host")
+	}
+	if current := s.hostTable.Generation(id); generation != 0 && generation != current && !mutant.On(mutant.GenerationUnchecked) {
+		return nil, refuse(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
+	}
+	return h, Result{}
+}
+
+// hostBusy reports whether anything is on the host, held there or on its way to it.
+func (s *State) hostBusy(id api.HostID) bool {
+	busy := false
+	for _, index := range []*keySet{&s.byHost, &s.byTarget} {
+		eachOn(index, id, func(api.InstanceID) { busy = true })
+	}
+	if busy {
+		return true
+	}
+	for _, hk := range s.held.Values() {
+		if h, ok := s.holds.Get(hk); ok && h.onHost(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// Draining returns the hosts that are being drained, by id.
+func (s *State) Draining() []*Host {
+	var out []*Host
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		if h.Drain != "" {
+			out = append(out, h)
+		}
+		return true
+	})
+	return out
+}

@@ -1,0 +1,45 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"berth/api"
+)
+
+// endKey orders instances by when their window ends.
+func endKey(i *api.Instance) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(max(i.Window.End, 0)))) + string(i.ID) //nolint:gosec // not below 0
+}
+
+// ends reports whether the zone must end the instance when its window is over.
+func ends(i *api.Instance) bool {
+	return i.Host != "" && i.Window.End != api.Forever && i.Live() && i.Status != api.StatusDeleting
+}
+
+// Expired returns the own instances whose window is over and that nobody has asked
+// to end, the oldest end first.
+func (s *State) Expired(now api.Instant) []*api.Instance {
+	var out []*api.Instance
+	s.ends.Scan(func(k string) bool {
+		i, ok := s.instances.Get(k[8:])
+		if !ok || i.Window.End > now {
+			return false
+		}
+		out = append(out, i)
+		return true
+	})
+	return out
+}
+
+// NextExpiry returns when the next own instance must end, or should have been asked
+// to; api.Forever if none must.
+func (s *State) NextExpiry() api.Instant {
+	next := api.Forever
+	s.ends.Scan(func(k string) bool {
+		if i, ok := s.instances.Get(k[8:]); ok {
+			next = i.Window.End
+		}
+		return false
+	})
+	return next
+}

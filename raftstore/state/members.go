@@ -1,0 +1,129 @@
+package state
+
+import (
+	"iter"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// A member of a rule is an instance that is not DELETED, or the slot of one in an
+// undecided hold. Its place is the own host that it is on, or the link to the child
+// that has it or was asked for it. One that moves is a member on both of its hosts.
+
+// place is a host of this zone, or a link to a child.
+type place string
+
+func hostPlace(id api.HostID) place { return place("h" + string(id)) }
+func linkPlace(id api.LinkID) place { return place("l" + string(id)) }
+
+func (p place) host() (api.HostID, bool) { return api.HostID(p[1:]), p[0] == 'h' }
+
+// tally adds n to a count. A count of 0 is not kept.
+func tally(t *table[int], k string, n int) {
+	old, _ := t.Get(k)
+	if old+n == 0 {
+		t.Delete(k)
+		return
+	}
+	t.Set(k, old+n)
+}
+
+// count adds n to the members of some rules at a place, and to those of the project.
+func (s *State) count(p api.ProjectID, rules []string, at place, n int) {
+	for _, rule := range rules {
+		tally(&s.members, key(p, rule)+"\x00"+string(at), n)
+	}
+	if id, own := at.host(); own {
+		tally(&s.tenants, key(p, id), n)
+	}
+}
+
+// rulesOf returns the keys of the rules that bind a group of a request.
+func rulesOf(r *api.Request, group int) []string {
+	var out []string
+	for _, n := range r.RulesOf(group) {
+		out = append(out, r.RuleKey(n))
+	}
+	return out
+}
+
+func (s *State) countSlot(h *Hold, sl command.Slot, n int) {
+	s.count(h.Request.Project, rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
+}
+
+func (s *State) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
+	s.count(h.Request.Project, rulesOf(&h.Request, i.Group), linkPlace(link), n)
+}
+
+func (s *State) countInstance(i *api.Instance, n int) {
+	if !i.Live() {
+		return
+	}
+	if i.Host == "" {
+		s.count(i.Project, i.Rules, linkPlace(i.Link), n)
+		return
+	}
+	s.count(i.Project, i.Rules, hostPlace(i.Host), n)
+	if i.Target != "" {
+		s.count(i.Project, i.Rules, hostPlace(i.Target), n)
+	}
+}
+
+// eachPlace visits the places where a rule has members, in order, with how many.
+func (s *State) eachPlace(p api.ProjectID, rule string, visit func(at place, n int)) {
+	prefix := key(p, rule) + "\x00"
+	s.members.Ascend(prefix, func(k string, n int) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		visit(place(k[len(prefix):]), n)
+		return true
+	})
+}
+
+// Members returns how many members a rule has within a project: on each own host,
+// and in each child. The rule is named as by api.Request.RuleKey.
+func (s *State) Members(p api.ProjectID, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
+	hosts, elsewhere = map[api.HostID]int{}, map[api.LinkID]int{}
+	s.eachPlace(p, rule, func(at place, n int) {
+		if id, own := at.host(); own {
+			hosts[id] = n
+		} else {
+			elsewhere[api.LinkID(at[1:])] = n
+		}
+	})
+	return hosts, elsewhere
+}
+
+// Tenancy yields, by id, the own hosts that a project has instances or held slots
+// on, and how many.
+func (s *State) Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int] {
+	return func(yield func(api.HostID, int) bool) {
+		prefix := string(p) + "\x00"
+		s.tenants.Ascend(prefix, func(k string, n int) bool {
+			return strings.HasPrefix(k, prefix) && yield(api.HostID(k[len(prefix):]), n)
+		})
+	}
+}
+
+// HostOf returns the own host of a live instance of a project; false for one that
+// is in another zone, of another project, or unknown.
+func (s *State) HostOf(p api.ProjectID, id api.InstanceID) (api.HostID, bool) {
+	i, ok := s.instances.Get(string(id))
+	if !ok || i.Project != p || i.Host == "" || !i.Live() {
+		return "", false
+	}
+	return i.Host, true
+}
+
+// PlaceOf says where a live instance of a project is: here, or in the child at the
+// other end of link. One that is unknown, or of another project, is not known.
+func (s *State) PlaceOf(p api.ProjectID, id api.InstanceID) (link api.LinkID, here, known bool) {
+	i, ok := s.instances.Get(string(id))
+	if !ok || i.Project != p || !i.Live() {
+		return "", false, false
+	}
+	return i.Link, i.Host != "", true
+}

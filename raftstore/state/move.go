@@ -1,0 +1,113 @@
+package state
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// instanceMove takes an instance to another host: at once if its own is lost, else
+// when the agent there says that it is gone. See arrive.
+func (s *State) instanceMove(c command.InstanceMove) Result {
+	i, ok := s.instances.Get(string(c.ID))
+	switch {
+	case !ok || !i.Live() || i.Host == "":
+		return refuse(api.CodeNotFound, "no such server on a host of this zone")
+	case c.From == c.To:
+		return refuse(api.CodeInvalid, "an instance moves from one host to another")
+	case i.Host == c.To:
+		return Result{} // it has moved
+	case i.Host != c.From:
+		return refuse(api.CodeConflict, "the instance is not on the host that it should leave")
+	case i.Status == api.StatusDeleting:
+		return refuse(api.CodeConflict, "the instance is being deleted")
+	case i.Target != "" && i.Target != c.To:
+		return refuse(api.CodeConflict, "the instance is on its way to another host")
+	}
+	if r := s.mayEvacuate(i, c); r.Err != nil {
+		return r
+	}
+	if i.Target == "" {
+		if r := s.target(i, c.To); r.Err != nil {
+			return r
+		}
+	}
+	if c.Evacuate || mutant.On(mutant.MoveDouble) {
+		i, _ = s.instances.Get(string(c.ID))
+		s.arrive(i)
+	}
+	return Result{}
+}
+
+// mayEvacuate refuses to start an instance elsewhere without waiting, unless its
+// host is down and it was booted to be so moved.
+func (s *State) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
+	if !c.Evacuate {
+		return Result{}
+	}
+	if h, ok := s.hosts.Get(string(i.Host)); ok && h.State == api.HostUp {
+		return refuse(api.CodeConflict, "the host is up; the instance must stop there first")
+	}
+	if !i.Movable {
+		return refuse(api.CodeConflict, "the instance may not be started elsewhere when its host is lost")
+	}
+	return Result{}
+}
+
+// target claims room for an instance on the host that it will move to.
+func (s *State) target(old *api.Instance, to api.HostID) Result {
+	if !s.mayMove(old, to) {
+		return refuse(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
+	}
+	if !s.take(to, claimOf(old)) {
+		return refuse(api.CodeNoCapacity, "the host does not take the instance")
+	}
+	s.bump(to)
+	i := *old
+	i.Target = to
+	s.putInstance(old, &i)
+	s.touchHost(i.Host)
+	return Result{}
+}
+
+// mayMove reports whether the rules that an instance was booted under let it be on
+// another host. Its hold, which is kept as long as it is, knows them.
+func (s *State) mayMove(i *api.Instance, to api.HostID) bool {
+	h, ok := s.holds.Get(key(i.Origin, i.Hold))
+	if !ok {
+		return true
+	}
+	r := &h.Request
+	for n := range r.Rules {
+		if slices.Contains(i.Rules, r.RuleKey(n)) && !s.ruleAllows(r, n, hostPlace(to), hostPlace(i.Host)) {
+			return false
+		}
+	}
+	return true
+}
+
+// arrive ends the stay of an instance on the host that it leaves: it is to be
+// started on the other one.
+func (s *State) arrive(old *api.Instance) {
+	i := *old
+	i.Host, i.Target = old.Target, ""
+	i.Status, i.Fault = api.StatusBuild, ""
+	s.putInstance(old, &i)
+	s.byHost.Delete(key(old.Host, old.ID))
+	s.byHost.Insert(key(i.Host, i.ID))
+	s.hostTable.Release(old.Host, claimOf(old))
+	s.bump(old.Host)
+	s.touchHost(old.Host)
+	s.touchHost(i.Host)
+}
+
+// stay gives back the room that an instance has on the host that it was to move to.
+// The caller has stored the instance without its target.
+func (s *State) stay(old *api.Instance) {
+	if old.Target != "" {
+		s.hostTable.Release(old.Target, claimOf(old))
+		s.bump(old.Target)
+	}
+}

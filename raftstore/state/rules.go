@@ -1,0 +1,154 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// allowed reports whether the rules of a group let one more member be at a place.
+// The member that moves there from another place does not count where it is; leaves
+// is "" for a new one.
+func (s *State) allowed(r *api.Request, group int, at, leaves place) bool {
+	for _, n := range r.RulesOf(group) {
+		if !s.ruleAllows(r, n, at, leaves) {
+			return false
+		}
+	}
+	return true
+}
+
+// ruleAllows is allowed for one rule. How many members a child may have on each of
+// its hosts is the child's to say. The soft policies refuse nothing.
+func (s *State) ruleAllows(r *api.Request, n int, at, leaves place) bool {
+	if mutant.On(mutant.RuleUnchecked) {
+		return true
+	}
+	rule, ok := &r.Rules[n], true
+	switch rule.Policy {
+	case api.Affinity:
+		s.eachPlace(r.Project, r.RuleKey(n), func(other place, members int) {
+			if other == leaves {
+				members--
+			}
+			ok = ok && (other == at || members == 0)
+		})
+	case api.AntiAffinity:
+		members, _ := s.members.Get(key(r.Project, r.RuleKey(n)) + "\x00" + string(at))
+		_, own := at.host()
+		ok = !own || members < rule.Max
+	case api.SoftAffinity, api.SoftAntiAffinity:
+	}
+	return ok
+}
+
+// takeParts notes what children will be asked for. What a rule keeps out of the
+// child is refused at once, and a part of which nothing is left is not asked for.
+func (s *State) takeParts(h *Hold, c command.Hold) {
+	for _, p := range c.Parts {
+		out, refused := Part{Link: p.Link}, len(h.Refused)
+		for _, i := range partOf(p).Instances {
+			if !s.allowed(&h.Request, i.Group, linkPlace(p.Link), "") {
+				h.Refused = append(h.Refused, i.Spec.ID)
+				continue
+			}
+			out.Instances = append(out.Instances, i)
+			s.countPart(h, p.Link, i, +1)
+		}
+		if len(out.Instances) > 0 || len(h.Refused) == refused {
+			h.Parts = append(h.Parts, out)
+		}
+	}
+}
+
+// HeldSlots counts the instances that a commit of b would make: for each group of
+// its request, by place. A place is the link to a child, or "" for own hosts.
+func (s *State) HeldSlots(b *Boot) []map[api.LinkID]int {
+	out := make([]map[api.LinkID]int, len(b.Request.Groups))
+	for g := range out {
+		out[g] = map[api.LinkID]int{}
+	}
+	for _, id := range b.Holds {
+		h, ok := s.holds.Get(key(api.LinkID(""), id))
+		if !ok || h.Decision != api.DecisionPending || h.State != api.HoldHeld {
+			continue
+		}
+		for _, sl := range h.Slots {
+			out[sl.Group][""]++
+		}
+		for _, p := range h.Parts {
+			for _, i := range p.Instances {
+				out[i.Group][p.Link]++
+			}
+		}
+	}
+	return out
+}
+
+// lacks says what keeps b from being committed with what it holds; "" if nothing
+// does: min_count of the boot, that of each group, and the rule for zones.
+func (s *State) lacks(b *Boot) string {
+	held, total := s.HeldSlots(b), 0
+	counts := make([]int, len(held))
+	for g := range held {
+		for _, n := range held[g] {
+			counts[g] += n
+		}
+		total += counts[g]
+	}
+	if total < b.Min {
+		return fmt.Sprintf("holds %d instances and needs %d", total, b.Min)
+	}
+	for g, n := range counts {
+		if least := b.Request.Groups[g].Min; n < least && !mutant.On(mutant.GroupMinUnchecked) {
+			return fmt.Sprintf("holds %d instances of group %s and needs %d", n, groupName(&b.Request, g), least)
+		}
+	}
+	return lacksZones(&b.Request, held)
+}
+
+func groupName(r *api.Request, g int) string {
+	if n := r.Groups[g].Name; n != "" {
+		return fmt.Sprintf("%q", n)
+	}
+	return strconv.Itoa(g)
+}
+
+// lacksZones is lacks for the rule for zones. A zone takes part if it holds a slot
+// of any group: the skew of a group is between those, and there is none where fewer
+// than two take part.
+func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
+	zones := map[api.LinkID]bool{}
+	for _, group := range held {
+		for at := range group {
+			zones[at] = true
+		}
+	}
+	switch {
+	case len(zones) < r.Zones.MinZones:
+		return fmt.Sprintf("holds instances in %d zones and needs %d", len(zones), r.Zones.MinZones)
+	case r.Zones.Pack && len(zones) > 1:
+		return fmt.Sprintf("holds instances in %d zones and must be in one", len(zones))
+	case r.Zones.MaxSkew == 0:
+		return ""
+	}
+	for g := range held {
+		if skew := skewOf(held[g], zones); skew > r.Zones.MaxSkew {
+			return fmt.Sprintf("holds %d instances of group %s more in one zone than in another, and may %d",
+				skew, groupName(r, g), r.Zones.MaxSkew)
+		}
+	}
+	return ""
+}
+
+// skewOf returns how many more a group has in its fullest zone than in its emptiest.
+func skewOf(group map[api.LinkID]int, zones map[api.LinkID]bool) int {
+	most, least := 0, api.CountMax
+	for at := range zones {
+		most, least = max(most, group[at]), min(least, group[at])
+	}
+	return max(most-least, 0)
+}
