@@ -3,27 +3,18 @@ package wire
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"math"
 	"mime"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	"berth/api"
 	"berth/internal/mutant"
-)
-
-// Limits of a JSON body, beside its size.
-const (
-	JSONDepthMax  = 16
-	JSONTokensMax = 50_000
 )
 
 // ReadJSON decodes the one JSON value of a request's body into v, a pointer to a
@@ -40,10 +31,13 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err != nil {
 		return err
 	}
+	if err := scan(b); err != nil {
+		return err
+	}
 	if err := precheck(b); err != nil {
 		return err
 	}
-	if err := checkNames(reflect.TypeOf(v).Elem(), b, ""); err != nil {
+	if err := checkNames(reflect.TypeOf(v).Elem(), b); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
@@ -104,8 +98,8 @@ func kindName(t reflect.Type) string {
 	return cmp.Or(kindNames[t.Kind()], "a whole number")
 }
 
-// precheck walks the tokens of a body before anything is allocated for it:
-// depth, number of tokens, repeated names, and nothing after the value.
+// precheck walks the tokens of a body and keeps none: it is JSON, no name is
+// repeated, and nothing comes after the value.
 func precheck(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -124,9 +118,6 @@ func precheck(b []byte) error {
 		if err != nil {
 			return invalidJSON(err)
 		}
-		if n >= JSONTokensMax {
-			return api.Errorf(api.CodeInvalid, "the body may have at most %d JSON tokens", JSONTokensMax)
-		}
 		if w.done {
 			return api.Errorf(api.CodeInvalid, "the body has something after its JSON value")
 		}
@@ -142,10 +133,11 @@ type walker struct {
 	done bool
 }
 
-// level is one open object (names is set) or list.
+// level is one open object or list.
 type level struct {
-	names map[string]bool // names so far; nil for a list
-	value bool            // in an object: the next token is a value
+	object bool
+	names  map[string]bool // of an object: names so far
+	value  bool            // in an object: the next token is a value
 }
 
 func (w *walker) see(t json.Token) error {
@@ -154,8 +146,11 @@ func (w *walker) see(t json.Token) error {
 		w.end()
 		return nil
 	}
-	if top := w.top(); top != nil && top.names != nil && !top.value {
+	if top := w.top(); top != nil && top.object && !top.value {
 		name, _ := t.(string)
+		if top.names == nil {
+			top.names = map[string]bool{}
+		}
 		if top.names[name] {
 			return api.Errorf(api.CodeInvalid, "the name %q is given twice", name)
 		}
@@ -165,14 +160,11 @@ func (w *walker) see(t json.Token) error {
 	}
 	switch t {
 	case json.Delim('{'):
-		w.open = append(w.open, level{names: map[string]bool{}})
+		w.open = append(w.open, level{object: true})
 	case json.Delim('['):
 		w.open = append(w.open, level{})
 	default:
 		w.end()
-	}
-	if len(w.open) > JSONDepthMax {
-		return api.Errorf(api.CodeInvalid, "the body may be nested at most %d deep", JSONDepthMax)
 	}
 	return nil
 }
@@ -193,76 +185,16 @@ func (w *walker) end() {
 	}
 }
 
-// checkNames refuses names that t does not have, in exactly its own case, at
-// any depth. What is not an object where t wants one is left to the decoder.
-func checkNames(t reflect.Type, b json.RawMessage, path string) error {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch {
-	case t == reflect.TypeFor[[]byte](), reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		return checkValue(t, b, path)
-	case t.Kind() == reflect.Struct:
-		return checkFields(t, b, path)
-	case t.Kind() == reflect.Slice:
-		return checkItems(t, b, path)
-	}
-	return nil
-}
-
-func checkFields(t reflect.Type, b json.RawMessage, path string) error {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(b, &m) != nil {
-		return nil //nolint:nilerr // of another kind: the decoder says so, with its place
-	}
-	fields := namesOf(t)
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		place := strings.TrimPrefix(path+"."+name, ".")
-		f, ok := fields[name]
-		if !ok {
-			return api.Errorf(api.CodeInvalid, "unknown field %q", place)
-		}
-		if err := checkNames(f, m[name], place); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkItems(t reflect.Type, b json.RawMessage, path string) error {
-	var items []json.RawMessage
-	if json.Unmarshal(b, &items) != nil {
-		return nil //nolint:nilerr // of another kind: the decoder says so, with its place
-	}
-	for i, v := range items {
-		if err := checkNames(t.Elem(), v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkValue reads a value whose type has a spelling of its own, because the
-// decoder does not say where such a value stands.
-func checkValue(t reflect.Type, b json.RawMessage, path string) error {
-	err := json.Unmarshal(b, reflect.New(t).Interface())
-	if err == nil {
-		return nil
-	}
-	if _, corrupt := errors.AsType[base64.CorruptInputError](err); corrupt {
-		return api.Errorf(api.CodeInvalid, "%s must be %s", orBody(path), kindName(t))
-	}
-	if ae, ok := errors.AsType[*api.Error](err); ok {
-		return api.Errorf(ae.Code, "%s: %s", orBody(path), ae.Msg)
-	}
-	return nil // of another kind: the decoder says so, with its place
-}
-
+// namesOf returns the fields of a struct by the names that they have in JSON.
 func namesOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			maps.Copy(out, namesOf(f.Type)) // its fields stand among the others
+			continue
+		}
 		if f.IsExported() && name != "-" {
 			if name == "" {
 				name = f.Name

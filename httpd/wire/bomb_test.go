@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// bombs are bodies of n bytes that would take many times their size once decoded.
+func bombs(n int) map[string]string {
+	fill := func(start, with, end string) string {
+		return start + strings.Repeat(with, (n-len(start)-len(end))/len(with)) + end
+	}
+	return map[string]string{
+		"nested lists":   fill("", "[", ""),
+		"nested objects": fill("", `{"a":`, ""),
+		"closed lists":   strings.Repeat("[", n/2) + strings.Repeat("]", n/2),
+		"numbers":        fill(`{"any":[0`, ",0", "]}"),
+		"texts":          fill(`{"any":[""`, `,""`, "]}"),
+		"objects":        fill(`{"list":[{}`, ",{}", "]}"),
+		"empty lists":    fill(`{"any":[[]`, ",[]", "]}"),
+		"nulls":          fill(`{"list":[null`, ",null", "]}"),
+		"only names":     fill(`{"pairs":{"":0`, `,"":0`, "}}"),
+	}
+}
+
+func TestABombIsRefusedBeforeItIsDecoded(t *testing.T) {
+	for name, body := range bombs(api.BodyMaxBytes) {
+		b := []byte(body)
+		scanned := testing.AllocsPerRun(5, func() { require.Error(t, scan(b), name) })
+		assert.Less(t, scanned, 10.0, name) // the refusal
+		whole := allocated(func() {
+			_, err := read(body, api.BodyMaxBytes)
+			assert.Contains(t, api.MessageOf(err), "the body may ", name)
+		})
+		assert.Less(t, whole, uint64(5*len(body)/2), name) // it was read, and no more
+	}
+}
+
+// A body of few values costs a bounded amount, whether it is refused later or
+// decoded.
+func TestWhatABodyMayCost(t *testing.T) {
+	const costMax = 6 << 20
+	groups := func(with string) string {
+		return `{"server":{"groups":[` + strings.Repeat(with+",", JSONValuesMax-4) + with + `]}}`
+	}
+	rules := `{"server":{"rules":[{"groups":[` + strings.Repeat(`"",`, JSONValuesMax-6) + `""]}]}}`
+	anyOf := `{"server":{"traits":{"any_of":[` + strings.Repeat(`[],`, JSONValuesMax-5) + `[]]}}}`
+	most := `{"server":{"groups":[` + strings.Repeat("{},", JSONItemsMax-1) + `{}]}}`
+	for name, body := range map[string]string{"objects": groups("{}"), "nulls": groups("null"), "texts": rules, "lists": anyOf, "most": most} {
+		var v api.BootBody
+		var err error
+		cost := allocated(func() { err = ReadJSON(post(body), api.BodyMaxBytes, &v) })
+		t.Logf("%s: %d bytes cost %d, %d for each: %v", name, len(body), cost, cost/uint64(len(body)), err)
+		assert.Less(t, cost, uint64(costMax), name)
+	}
+}
+
+// fullest is a boot that says as much as the limits of package api admit.
+func fullest() api.BootBody {
+	pairs := func(n int) map[string]string {
+		out := map[string]string{}
+		for i := range n {
+			out[fmt.Sprint("key", i)] = "value"
+		}
+		return out
+	}
+	ids := slices.Repeat([]api.InstanceID{"i"}, api.HintHostsMax)
+	hosts := slices.Repeat([]string{"h"}, api.HintHostsMax)
+	zones := slices.Repeat([]string{"z"}, api.ZoneNamesMax)
+	traits := make([][]string, api.TraitsMax)
+	for i := range traits {
+		traits[i] = []string{"t"}
+	}
+	query := strings.Repeat(`["and",`, 7) + `["and"` + strings.Repeat(`,["or"]`, 248) + strings.Repeat("]", 8)
+	one := 1
+	wish := api.GroupWish{
+		ImageProperties: pairs(api.ExtraSpecsMax), Traits: &api.Traits{AnyOf: traits}, AvailabilityZone: "az",
+		Hints: &api.SchedulerHints{
+			Group: "g", SameHost: ids, DifferentHost: ids, ForceHosts: hosts, IgnoreHosts: hosts, NearHostIP: "10.0.0.1", CIDR: "/24", Query: []byte(query),
+		},
+	}
+	group := api.GroupCreate{Name: "web", FlavorRef: "f", ImageRef: "i", MinCount: &one, MaxCount: &one, GroupWish: wish}
+	rule := api.RuleCreate{Policy: api.AntiAffinity, Max: 1, Groups: slices.Repeat([]string{"web"}, api.GroupsMax)}
+	return api.BootBody{Server: api.ServerCreate{
+		Name: "n", FlavorRef: "f", ImageRef: "i", MinCount: &one, MaxCount: &one, NumInstances: &one, Reservation: "r", Metadata: pairs(api.MetadataMax),
+		Blob: make([]byte, api.BlobMaxBytes), Groups: slices.Repeat([]api.GroupCreate{group}, api.GroupsMax), GroupWish: wish,
+		Rules: slices.Repeat([]api.RuleCreate{rule}, api.RulesMax), Lifetime: "1h", Timeout: "1m",
+		Zones: &api.ZoneRule{Allowed: zones, Excluded: zones, AllowedTags: zones, ExcludedTags: zones, MaxSkew: 1, MinZones: 1, Pack: true},
+	}, Hints: wish.Hints}
+}
+
+func TestTheFullestBootIsWithinTheLimits(t *testing.T) {
+	want := fullest()
+	body, err := json.Marshal(want)
+	require.NoError(t, err)
+	var got api.BootBody
+	require.NoError(t, ReadJSON(post(string(body)), api.ZoneBodyMaxBytes, &got))
+	require.Equal(t, want, got)
+}
+
+func BenchmarkScan(b *testing.B) {
+	body := []byte(`{"any":[` + strings.Repeat("0,", JSONValuesMax-3) + "0]}")
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := scan(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
