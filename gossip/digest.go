@@ -17,7 +17,8 @@ const (
 	DigestMaxBytes    = 64 << 10 // of one encoded digest
 	broadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
 	DigestsMax        = 2        // zones of one pool: those at the two ends of a link
-	labelMaxBytes     = 255      // of one tag or trait
+	labelMaxBytes     = 255      // of one tag, trait or availability zone
+	labelsMax         = 512      // tags of one digest, and traits, and availability zones
 	wireVersion       = 1        // of messages, states and meta data
 )
 
@@ -33,6 +34,22 @@ var (
 type carried struct {
 	AgeMS  uint64 `cbor:"1,keyasint"`
 	Digest []byte `cbor:"2,keyasint"` // an encoded api.Digest
+}
+
+// trimmed returns d within the limits that whoever hears it checks. Labels that are
+// too many or cannot be shown are left out, and all that is not a total if the rest
+// is still too large. Then d is partial: it rules nothing out.
+func trimmed(d api.Digest) api.Digest {
+	for _, labels := range []*[]string{&d.Tags, &d.Traits, &d.AZs} {
+		kept := slices.DeleteFunc(slices.Clone(*labels), func(s string) bool { return !printable(s) })
+		kept = kept[:min(len(kept), labelsMax)]
+		d.Partial = d.Partial || len(kept) < len(*labels)
+		*labels = kept
+	}
+	if raw, err := codec.Marshal(d); err == nil && len(raw) > DigestMaxBytes {
+		d.Tags, d.Traits, d.AZs, d.Sketches, d.Partial = nil, nil, nil, nil, true
+	}
+	return d
 }
 
 // encodeDigest encodes d, checked as it will be by whoever hears it.
@@ -63,8 +80,9 @@ func decodeDigest(raw []byte) (api.Digest, error) {
 // are printable and in bounds, amounts are not negative.
 func checkDigest(d api.Digest) error {
 	ok := api.ValidName(string(d.Zone)) && printable(d.Health) && d.At >= 0 && d.At < api.Forever &&
-		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax
-	for _, s := range slices.Concat(d.Tags, d.Traits) {
+		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax &&
+		max(len(d.Tags), len(d.Traits), len(d.AZs)) <= labelsMax
+	for _, s := range slices.Concat(d.Tags, d.Traits, d.AZs) {
 		ok = ok && printable(s)
 	}
 	for c, t := range d.Classes {

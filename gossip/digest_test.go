@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func sized(t *testing.T, size int) *api.Digest {
 		return len(raw)
 	}
 	for length() < size-200 {
-		d.Traits = append(d.Traits, strings.Repeat("t", 100))
+		d.Traits = append(d.Traits, strings.Repeat("t", 150))
 	}
 	for i, rest := 0, size-length(); rest > 0; i++ { // strings of 24 to 255 bytes have heads of one size
 		n := min(rest, 100)
@@ -69,6 +70,12 @@ func TestDigestIsChecked(t *testing.T) {
 		{"tag at the limit", func(d *api.Digest) { d.Tags = []string{long} }, true},
 		{"tag above the limit", func(d *api.Digest) { d.Tags = []string{long + "x"} }, false},
 		{"trait with a bell", func(d *api.Digest) { d.Traits = []string{"a\a"} }, false},
+		{"availability zone", func(d *api.Digest) { d.AZs = []string{"az 1"} }, true},
+		{"availability zone without a name", func(d *api.Digest) { d.AZs = []string{""} }, false},
+		{"labels at the limit", func(d *api.Digest) { d.Tags, d.Traits, d.AZs = labels(labelsMax), labels(labelsMax), labels(labelsMax) }, true},
+		{"tags above the limit", func(d *api.Digest) { d.Tags = labels(labelsMax + 1) }, false},
+		{"traits above the limit", func(d *api.Digest) { d.Traits = labels(labelsMax + 1) }, false},
+		{"availability zones above the limit", func(d *api.Digest) { d.AZs = labels(labelsMax + 1) }, false},
 		{"classes at the limit", func(d *api.Digest) { d.Classes = classes(api.ClassesMax) }, true},
 		{"classes above the limit", func(d *api.Digest) { d.Classes = classes(api.ClassesMax + 1) }, false},
 		{"class", func(d *api.Digest) { d.Classes = map[api.ResourceClass]api.ClassTotals{"vcpu": {}} }, false},
@@ -90,6 +97,51 @@ func TestDigestIsChecked(t *testing.T) {
 			} else {
 				assert.ErrorIs(t, err, errMalformed)
 			}
+		})
+	}
+}
+
+// labels returns n labels.
+func labels(n int) []string { return slices.Repeat([]string{"l"}, n) }
+
+// TestWhatIsSaidIsTrimmed: a digest that would be refused is cut to what would not
+// be, and rules nothing out then.
+func TestWhatIsSaidIsTrimmed(t *testing.T) {
+	full := func() api.Digest {
+		d := *digestOf("z1", 1)
+		d.Traits, d.AZs = []string{"GPU"}, []string{"east-1"}
+		return d
+	}
+	long := slices.Repeat([]string{strings.Repeat("l", labelMaxBytes)}, labelsMax)
+	for name, c := range map[string]struct {
+		change  func(*api.Digest)
+		partial bool
+		is      func(api.Digest) bool
+	}{
+		"as made":         {func(*api.Digest) {}, false, func(d api.Digest) bool { return d.AZs[0] == "east-1" && len(d.Sketches) == 1 }},
+		"partial before":  {func(d *api.Digest) { d.Partial = true }, true, func(d api.Digest) bool { return len(d.AZs) == 1 }},
+		"many zones":      {func(d *api.Digest) { d.AZs = labels(labelsMax) }, false, func(d api.Digest) bool { return len(d.AZs) == labelsMax }},
+		"too many zones":  {func(d *api.Digest) { d.AZs = labels(labelsMax + 1) }, true, func(d api.Digest) bool { return len(d.AZs) == labelsMax && len(d.Traits) == 1 }},
+		"too many traits": {func(d *api.Digest) { d.Traits = labels(labelsMax + 1) }, true, func(d api.Digest) bool { return len(d.Traits) == labelsMax }},
+		"too many tags":   {func(d *api.Digest) { d.Tags = labels(labelsMax + 1) }, true, func(d api.Digest) bool { return len(d.Tags) == labelsMax }},
+		"a bad name":      {func(d *api.Digest) { d.AZs = []string{"a\nb", "", "ok"} }, true, func(d api.Digest) bool { return len(d.AZs) == 1 && d.AZs[0] == "ok" }},
+		"too large": {func(d *api.Digest) { d.Traits = long }, true, func(d api.Digest) bool {
+			return len(d.Traits)+len(d.AZs)+len(d.Tags)+len(d.Sketches) == 0 && d.Classes[api.VCPU].Total == 64
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := full()
+			c.change(&d)
+			p := atRest(t, &d)
+			p.voice.say()
+			list, err := decodeState(p.voice.LocalState(false))
+			require.NoError(t, err)
+			require.Len(t, list, 1, "it is said")
+			heard, err := decodeDigest(list[0].Digest)
+			require.NoError(t, err)
+			assert.Equal(t, c.partial, heard.Partial)
+			assert.True(t, c.is(heard), "%+v", heard)
+			assert.Equal(t, p.voice.digests()["z1"].Digest.Partial, heard.Partial)
 		})
 	}
 }

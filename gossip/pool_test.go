@@ -113,9 +113,17 @@ func TestLargeDigestGoesByPushPull(t *testing.T) {
 		for _, n := range []*node{a, b, c} {
 			assert.Len(t, n.Digests(), 2)
 		}
-		c.say(sized(t, DigestMaxBytes+1))
+		larger := sized(t, DigestMaxBytes+1)
+		larger.Sequence++
+		c.say(larger)
 		pass(time.Minute)
-		assert.NotZero(t, c.Stats().DigestsUnsent)
+		for _, n := range []*node{a, b, c} {
+			assert.True(t, n.Digests()["z1"].Digest.Partial, "it was trimmed")
+		}
+		assert.Zero(t, c.Stats().DigestsUnsent)
+		c.say(&api.Digest{Zone: "z1", Sequence: 7})
+		pass(time.Minute)
+		assert.NotZero(t, c.Stats().DigestsUnsent, "it has no health")
 	})
 }
 

@@ -79,11 +79,12 @@ func (v *voice) NotifyMsg(b []byte) {
 
 // say takes note of this zone's own digest and spreads it if it is new.
 func (v *voice) say() {
-	d := v.own()
-	if d == nil {
+	own := v.own()
+	if own == nil {
 		return
 	}
-	raw, err := encodeDigest(*d)
+	d := trimmed(*own)
+	raw, err := encodeDigest(d)
 	v.mu.Lock()
 	logged := v.mute
 	v.mute = err != nil
@@ -96,7 +97,7 @@ func (v *voice) say() {
 		return
 	}
 	now := v.now()
-	h := held{Heard: Heard{Digest: *d, At: now}, raw: raw}
+	h := held{Heard: Heard{Digest: d, At: now}, raw: raw}
 	v.mu.Lock()
 	got := v.table.offer(h, now)
 	v.mu.Unlock()
