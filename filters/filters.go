@@ -1,11 +1,12 @@
 // Package filters drops hosts that may not take a slot, and counts why. A filter
 // works on the columns and bitsets of a view, never host by host through an
 // interface; what passes is a set of rows. It is pure and safe for concurrent
-// use.
+// use. It never chooses among the hosts that pass.
 package filters
 
 import (
 	"iter"
+	"slices"
 
 	"berth/api"
 	"berth/capacity"
@@ -34,7 +35,8 @@ type Census interface {
 }
 
 // Look is one look for hosts: what is wanted, and everything that may be known
-// of the hosts. It is built once for each group of a request.
+// of the hosts. It is built once for each group of a request, and one goroutine
+// may use it at a time.
 type Look struct {
 	View   capacity.View
 	World  *World
@@ -45,6 +47,8 @@ type Look struct {
 	// row: of all of them, or with rule >= 0 of those that Req.Rules[rule] binds. Nil
 	// means none.
 	Placed func(row, rule int) int
+
+	rules []members // of the group, once somebody has asked
 }
 
 // NewLook returns a look for Req.Groups[group] on v. World may be nil.
@@ -58,88 +62,118 @@ func NewLook(v capacity.View, w *World, req *api.Request, group int) *Look {
 // Group returns the group that hosts are wanted for.
 func (l *Look) Group() *api.Group { return &l.Req.Groups[l.Index] }
 
+// placed is Placed, 0 without one.
+func (l *Look) placed(row, rule int) int {
+	if l.Placed == nil {
+		return 0
+	}
+	return l.Placed(row, rule)
+}
+
 // Filter is a named rule that drops hosts which may not take a slot of a group.
 type Filter struct {
 	Name string
 	Tier api.Tier // how final it is to be dropped
+	// Demand says that the filter drops hosts only for something that the request
+	// asks for and could do without, so that advice may name it.
+	Demand bool
 	// Keep takes out of pass every row of l.View that must not take a slot. It adds
-	// none and holds nothing between calls. How many rows it took out is what a
-	// refusal reports under Name.
+	// none and holds nothing between calls. A filter that the request gives nothing
+	// to do returns at once.
 	Keep func(l *Look, pass *capacity.Set)
 	// Room returns how many slots of the group a row that was kept may take at most,
 	// 1 or more. Nil means any number.
 	Room func(l *Look, row int) int64
+	// Sort divides the rows that Keep took out among several names and tiers: each
+	// row lies in one part. Nil means one part of the filter's own name and tier.
+	Sort func(l *Look, dropped capacity.Set) []Part
 }
 
-// The names that refusals carry.
-const (
-	NameHostState = "host_state"
-	NamePool      = "pool"
-	NameDriver    = "driver"
-	NameCapacity  = "capacity"
-)
-
-// Default returns the filters of a zone that was told none, cheapest first.
-func Default() []Filter { return []Filter{HostState(), Pool(), Driver(), Capacity()} }
-
-// HostState passes hosts that are up and enabled.
-func HostState() Filter {
-	return Filter{Name: NameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
-		pass.And(l.View.Up())
-		pass.And(l.View.Enabled())
-	}}
-}
-
-// Pool passes hosts whose pool takes the class of the request: a firm request
-// goes to on_demand and shared hosts, whether its window is open or bounded by a
-// lifetime; a preemptible one to reservable and shared hosts.
-func Pool() Filter {
-	return Filter{Name: NamePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
-		own := api.PoolOnDemand
-		if l.Req.Class == api.Preemptible {
-			own = api.PoolReservable
-		}
-		takes := l.View.Pool(own)
-		takes.Or(l.View.Pool(api.PoolShared))
-		pass.And(takes)
-	}}
-}
-
-// Driver passes hosts whose driver can run the flavor of the group: a host that
-// needs a command takes only flavors that have one. A group without a flavor has
-// none.
-func Driver() Filter {
-	return Filter{Name: NameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
-		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
-			pass.AndNot(l.View.NeedsCommand())
-		}
-	}}
-}
-
-// Capacity passes hosts that have room for one slot of the group over the whole
-// window of the request, in amounts that the host's units allow. A host has
-// nothing of a class that its inventory does not name.
-func Capacity() Filter {
-	return Filter{Name: NameCapacity, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
-		l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.Class)
-	}}
+// Part is some of the rows that a filter took out, and why.
+type Part struct {
+	Name string
+	Tier api.Tier
+	Rows capacity.Set
 }
 
 // Run puts every host of the look through fs in order, and returns those that
-// passed all and the count of each filter that took some out. Always Considered ==
-// Offering + the sum of Filters, because a host is counted by the first filter
-// that drops it.
-func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) {
+// passed all and the count of each reason that some were taken out for. Always
+// Considered == Offering + the sum of Filters, because a host is counted by the
+// first filter that drops it.
+func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) { return run(fs, l, 0) }
+
+// Explain is Run that also names, for each reason, up to most of its hosts, at
+// most api.ExplainNamesMax: those with the lowest names.
+func Explain(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
+	return run(fs, l, min(max(most, 0), api.ExplainNamesMax))
+}
+
+func run(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
 	pass := l.View.Hosts()
 	left := pass.Len()
 	out := api.Refusals{Considered: left}
-	for _, f := range fs {
-		f.Keep(l, &pass)
-		if now := pass.Len(); now < left {
-			out.Filters = append(out.Filters, api.FilterCount{Filter: f.Name, Hosts: left - now, Tier: f.Tier})
-			left = now
+	for i := range fs {
+		f := &fs[i]
+		var dropped capacity.Set
+		if f.Sort != nil || most > 0 {
+			dropped = pass.Clone()
 		}
+		f.Keep(l, &pass)
+		now := pass.Len()
+		if now == left {
+			continue
+		}
+		dropped.AndNot(pass)
+		parts := []Part{{f.Name, f.Tier, dropped}}
+		if f.Sort != nil {
+			parts = f.Sort(l, dropped)
+		}
+		for _, p := range parts {
+			n := left - now
+			if f.Sort != nil {
+				n = p.Rows.Len()
+			}
+			if n > 0 {
+				out.Filters = append(out.Filters, api.FilterCount{Filter: p.Name, Hosts: n, Tier: p.Tier, Names: names(l.View, p.Rows, most)})
+			}
+		}
+		left = now
 	}
 	out.Offering = left
 	return pass, out
 }
+
+// names returns the lowest names of some rows, at most most of them; the id
+// stands for a host that has no name.
+func names(v capacity.View, rows capacity.Set, most int) []string {
+	if most == 0 {
+		return nil
+	}
+	var out []string
+	for row := range rows.All() {
+		s := v.Spec(row)
+		name := s.Name
+		if name == "" {
+			name = string(s.ID)
+		}
+		i, _ := slices.BinarySearch(out, name)
+		if i == most {
+			continue
+		}
+		out = slices.Insert(out, i, name)
+		out = out[:min(len(out), most)]
+	}
+	return out
+}
+
+// keepIf takes out of pass every row for which keep is false.
+func keepIf(pass *capacity.Set, keep func(row int) bool) {
+	for row := range pass.All() {
+		if !keep(row) {
+			pass.Remove(row)
+		}
+	}
+}
+
+// none takes every row out of pass.
+func none(pass *capacity.Set) { pass.And(capacity.NewSet(0)) }

@@ -80,7 +80,7 @@ func TestCase18FlavorFilter(t *testing.T) {
 	assert.Equal(t, []string{"host05", "host06", "host07", "host08", "host09", "host10"}, got)
 	assert.Equal(t, api.Refusals{
 		Considered: 10, Offering: 6,
-		Filters: []api.FilterCount{{Filter: "capacity", Hosts: 4, Tier: api.TierNotNow}},
+		Filters: []api.FilterCount{{Filter: "size", Hosts: 4, Tier: api.TierNeverFits}},
 	}, why)
 }
 
@@ -168,5 +168,5 @@ func ExampleRun() {
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 1024})
 	pass, why := filters.Run(filters.Default(), filters.NewLook(v, nil, req, 0))
 	fmt.Println(names(v, pass), why.Considered, why.Filters)
-	// Output: [c] 3 [{host_state 1 not_now []} {capacity 1 not_now []}]
+	// Output: [c] 3 [{host_state 1 not_now []} {size 1 never_fits []}]
 }

@@ -1,0 +1,136 @@
+package filters
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// Advise returns the smallest single changes of the request after which more
+// hosts would pass fs, or one at all, at most api.AdviceMax:
+//
+//   - AdviceAmount: another amount of one class in each slot, if no host passes
+//     as it is: the largest below what was asked for that a host has, or else the
+//     smallest above. The smallest change in proportion comes first, then by class.
+//   - AdviceDrop: a demand of the request that alone keeps hosts from passing, in
+//     the order of fs.
+//
+// It costs a run of fs and more for each filter that dropped a host: it is for
+// plans that fell short.
+func Advise(fs []Filter, l *Look) []api.Advice {
+	var out []api.Advice
+	before := make([]capacity.Set, len(fs)) // what reached each filter
+	pass := l.View.Hosts()
+	for i := range fs {
+		before[i] = pass.Clone()
+		fs[i].Keep(l, &pass)
+	}
+	if pass.Empty() {
+		out = amounts(fs, l, before)
+	}
+	offering := pass.Len()
+	for i := range fs {
+		if !fs[i].Demand || !droppedBy(before, pass, i) {
+			continue
+		}
+		without := before[i].Clone()
+		for j := i + 1; j < len(fs); j++ {
+			fs[j].Keep(l, &without)
+		}
+		if without.Len() > offering {
+			out = append(out, api.Advice{Change: api.AdviceDrop, Name: fs[i].Name})
+		}
+	}
+	return out[:min(len(out), api.AdviceMax)]
+}
+
+// droppedBy reports whether filter i took anything out.
+func droppedBy(before []capacity.Set, pass capacity.Set, i int) bool {
+	after := pass
+	if i+1 < len(before) {
+		after = before[i+1]
+	}
+	return after.Len() < before[i].Len()
+}
+
+// amounts returns the advice to ask for another amount of one class.
+func amounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
+	at := slices.IndexFunc(fs, func(f Filter) bool { return f.Name == NameCapacity })
+	if at < 0 {
+		return nil
+	}
+	rest := before[at].Clone() // what passes all but capacity
+	for j := at + 1; j < len(fs); j++ {
+		fs[j].Keep(l, &rest)
+	}
+	r := l.Group().Resources
+	var out []api.Advice
+	for _, class := range r.Classes() {
+		others := api.Resources{}
+		for c, n := range r {
+			if c != class {
+				others[c] = n
+			}
+		}
+		hosts := rest.Clone()
+		l.View.KeepFitting(&hosts, others, l.Window, l.Req.Class)
+		if n := nearest(l, hosts, class, r[class]); n > 0 {
+			out = append(out, api.Advice{Change: api.AdviceAmount, Class: class, Value: n})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b api.Advice) int {
+		return cmp.Compare(change(r[a.Class], a.Value), change(r[b.Class], b.Value))
+	})
+	return out
+}
+
+// change returns how large a change is, in millionths of what was asked for.
+// Amounts are at most api.AmountMax, so nothing overflows.
+func change(from, to int64) int64 { return max(from-to, to-from) * 1_000_000 / from }
+
+// nearest returns the largest amount of class up to want that one of hosts could
+// give one slot, or else the smallest above want; 0 if there is none.
+func nearest(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) int64 {
+	free := l.View.FreeColumn(class, l.Window, l.Req.Class)
+	var below, above int64
+	for row := range hosts.All() {
+		v, ok := l.View.Spec(row).Inventory[class]
+		if !ok || free[row] < 1 {
+			continue
+		}
+		below = max(below, admitted(v, min(want, free[row])))
+		if n := admittedAbove(v, want); n <= free[row] && n > 0 && (above == 0 || n < above) {
+			above = n
+		}
+	}
+	return cmp.Or(below, above)
+}
+
+// admitted returns the largest amount up to most that v allows, 0 for none.
+func admitted(v api.Inventory, most int64) int64 {
+	n := v.Normal()
+	most = min(most, n.MaxUnit)
+	if step := most - most%n.StepSize; step >= n.MinUnit {
+		return step
+	}
+	if most >= n.MinUnit {
+		return n.MinUnit
+	}
+	return 0
+}
+
+// admittedAbove returns the smallest amount above least that v allows, 0 for
+// none.
+func admittedAbove(v api.Inventory, least int64) int64 {
+	n := v.Normal()
+	next := max(least+1, n.MinUnit)
+	if next != n.MinUnit {
+		next += (n.StepSize - next%n.StepSize) % n.StepSize
+	}
+	if next > n.MaxUnit {
+		return 0
+	}
+	return next
+}

@@ -1,0 +1,264 @@
+package filters
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+)
+
+// The names of filters, which configuration and refusals carry.
+const (
+	NameAllHosts            = "all_hosts"
+	NameForcedHosts         = "forced_hosts"
+	NameIgnoredHosts        = "ignored_hosts"
+	NameSameHost            = "same_host"
+	NameDifferentHost       = "different_host"
+	NameNear                = "near"
+	NameQuery               = "query"
+	NamePool                = "pool"
+	NameProjectIsolation    = "project_isolation"
+	NameIsolated            = "isolated"
+	NameAvailabilityZone    = "availability_zone"
+	NameDriver              = "driver"
+	NameTraits              = "traits"
+	NameAggregateExtraSpecs = "aggregate_extra_specs"
+	NameImageProperties     = "image_properties"
+	NameExtraSpecs          = "extra_specs"
+	NameHostState           = "host_state"
+	NameServerGroup         = "server_group"
+	NameInstances           = "instances"
+	NameCapacity            = "capacity"
+)
+
+// The names that refusals carry beside those of filters: what the filter
+// capacity drops for another reason than room.
+const (
+	NameUnits = "units"
+	NameSize  = "size"
+)
+
+// Info says what a filter does and how it is configured.
+type Info struct {
+	Name    string         `json:"name"`
+	Help    string         `json:"help"` // one line
+	Tier    api.Tier       `json:"tier"`
+	Default bool           `json:"default"` // is in DefaultSpecs
+	Options []Option       `json:"options,omitempty"`
+	Example api.FilterSpec `json:"example"` // New takes it
+}
+
+// Option is one option of a filter.
+type Option struct {
+	Name     string `json:"name"`
+	Help     string `json:"help"`
+	Required bool   `json:"required,omitempty"`
+}
+
+// kind is one filter that can be configured.
+type kind struct {
+	help     string
+	optional bool // is not in the default
+	options  []Option
+	example  map[string]string
+	// build makes the filter. It returns what is wrong with options that are known
+	// and, if required, there.
+	build func(o map[string]string) (Filter, []string)
+	name  string
+}
+
+// plain makes a filter without options.
+func plain(f func() Filter) func(map[string]string) (Filter, []string) {
+	return func(map[string]string) (Filter, []string) { return f(), nil }
+}
+
+// kinds are all filters in their default order: what the caller himself asked of
+// single hosts, the policies of the operator, what hosts are, how they are just
+// now, and room. A host is counted by the first that drops it, so the further down
+// the reason, the closer the host is to taking the slot. Those in front are also
+// the cheapest: most do nothing unless they are asked, and the rest are a few
+// operations on bitsets.
+var kinds = []kind{
+	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: plain(AllHosts)},
+	{name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names", build: plain(ForcedHosts)},
+	{name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names", build: plain(IgnoredHosts)},
+	{name: NameSameHost, help: "passes hosts of the instances in the hint same_host", build: plain(SameHost)},
+	{name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host", build: plain(DifferentHost)},
+	{name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near", build: plain(Near)},
+	{name: NameQuery, help: "passes hosts for which the hint query is true", build: plain(Query)},
+	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: plain(Pool)},
+	{
+		name: NameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
+		options: []Option{{Name: optionStrict, Help: "true: a project that is named takes no other host; default false"}},
+		example: map[string]string{optionStrict: "true"}, build: buildProjectIsolation,
+	},
+	{
+		name: NameIsolated, help: "keeps some images to some hosts", optional: true,
+		options: []Option{
+			{Name: optionImages, Help: "comma separated image references", Required: true},
+			{Name: optionHosts, Help: "comma separated names of the hosts that run them", Required: true},
+			{Name: optionRestrict, Help: "true: these hosts run nothing else; default true"},
+		},
+		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
+	},
+	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: plain(Driver)},
+	{name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for", build: plain(AvailabilityZone)},
+	{name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden", build: plain(Traits)},
+	{name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates", build: plain(AggregateExtraSpecs)},
+	{name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes", build: plain(ImageProperties)},
+	{name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes", build: plain(ExtraSpecs)},
+	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: plain(HostState)},
+	{name: NameServerGroup, help: "holds affinity and anti-affinity", build: plain(ServerGroup)},
+	{
+		name: NameInstances, help: "limits the instances on one host", optional: true,
+		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(InstancesMax), Required: true}},
+		example: map[string]string{optionMax: "50"}, build: buildInstances,
+	},
+	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: plain(Capacity)},
+}
+
+// The options.
+const (
+	optionStrict   = "strict"
+	optionImages   = "images"
+	optionHosts    = "hosts"
+	optionRestrict = "restrict"
+	optionMax      = "max"
+)
+
+// InstancesMax bounds the option max of the filter instances.
+const InstancesMax = 1_000_000
+
+func buildProjectIsolation(o map[string]string) (Filter, []string) {
+	strict, wrong := readBool(o, optionStrict, false)
+	return ProjectIsolation(strict), wrong
+}
+
+func buildIsolated(o map[string]string) (Filter, []string) {
+	restrict, wrong := readBool(o, optionRestrict, true)
+	return Isolated(words(o[optionImages]), words(o[optionHosts]), restrict), wrong
+}
+
+func buildInstances(o map[string]string) (Filter, []string) {
+	most, err := strconv.Atoi(o[optionMax])
+	if err != nil || most < 1 || most > InstancesMax {
+		return Filter{}, []string{fmt.Sprintf("option %s must be 1 to %d, got %q", optionMax, InstancesMax, o[optionMax])}
+	}
+	return Instances(most), nil
+}
+
+func readBool(o map[string]string, name string, otherwise bool) (bool, []string) {
+	switch text, there := o[name]; {
+	case !there:
+		return otherwise, nil
+	case text == "true" || text == "false":
+		return text == "true", nil
+	default:
+		return false, []string{fmt.Sprintf("option %s must be true or false, got %q", name, text)}
+	}
+}
+
+// make builds the filter, or says all that is wrong with its options.
+func (k *kind) make(o map[string]string) (Filter, []string) {
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.ContainsFunc(k.options, func(x Option) bool { return x.Name == name }) {
+			wrong = append(wrong, fmt.Sprintf("has no option %q", name))
+		}
+	}
+	complete := true
+	for _, x := range k.options {
+		if x.Required && len(words(o[x.Name])) == 0 {
+			complete = false
+			wrong = append(wrong, "needs the option "+x.Name)
+		}
+	}
+	if !complete {
+		return Filter{}, wrong
+	}
+	f, more := k.build(o)
+	return f, append(wrong, more...)
+}
+
+// New returns the filters that specs name, in that order; those of Default for
+// none. All that is wrong is said at once, in one error of CodeInvalid: names and
+// options that are unknown, options that are missing or out of range, filters
+// that are named twice, and more than api.FiltersMax.
+func New(specs []api.FilterSpec) ([]Filter, error) {
+	if len(specs) > api.FiltersMax {
+		return nil, api.Errorf(api.CodeInvalid, "a zone may have at most %d filters, got %d", api.FiltersMax, len(specs))
+	}
+	if len(specs) == 0 {
+		return Default(), nil
+	}
+	var out []Filter
+	var unknown, wrong []string
+	seen := map[string]int{}
+	for _, s := range specs {
+		if seen[s.Name]++; seen[s.Name] == 2 {
+			wrong = append(wrong, fmt.Sprintf("%q is there twice", s.Name))
+		}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == s.Name })
+		if i < 0 {
+			unknown = append(unknown, strconv.Quote(s.Name))
+			continue
+		}
+		f, bad := kinds[i].make(s.Options)
+		for _, text := range bad {
+			wrong = append(wrong, s.Name+" "+text)
+		}
+		out = append(out, f)
+	}
+	if len(unknown) > 0 {
+		var known []string
+		for _, k := range kinds {
+			known = append(known, k.name)
+		}
+		wrong = append(wrong, "there is no filter "+strings.Join(unknown, ", ")+"; there are "+strings.Join(known, ", "))
+	}
+	if len(wrong) > 0 {
+		return nil, api.Errorf(api.CodeInvalid, "filters: %s", strings.Join(wrong, "; "))
+	}
+	return out, nil
+}
+
+// DefaultSpecs returns the configuration of a zone that was told none: every
+// filter that needs no option.
+func DefaultSpecs() []api.FilterSpec {
+	var out []api.FilterSpec
+	for _, k := range kinds {
+		if !k.optional {
+			out = append(out, api.FilterSpec{Name: k.name})
+		}
+	}
+	return out
+}
+
+// Default returns the filters of DefaultSpecs.
+func Default() []Filter {
+	var out []Filter
+	for _, k := range kinds {
+		if k.optional {
+			continue
+		}
+		f, _ := k.build(nil) // nothing can be wrong with no options; a test builds them all
+		out = append(out, f)
+	}
+	return out
+}
+
+// Known returns every filter in the order of the default.
+func Known() []Info {
+	var out []Info
+	for _, k := range kinds {
+		f, _ := k.build(k.example) // examples are right; a test gives them to New
+		out = append(out, Info{
+			Name: k.name, Help: k.help, Tier: f.Tier, Default: !k.optional, Options: slices.Clone(k.options),
+			Example: api.FilterSpec{Name: k.name, Options: maps.Clone(k.example)},
+		})
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package filters
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// AvailabilityZone passes hosts of the availability zone that the group names, if
+// it names one.
+func AvailabilityZone() Filter {
+	return Filter{Name: NameAvailabilityZone, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		if az := l.Group().AZ; az != "" {
+			pass.And(l.View.AZ(az))
+		}
+	}}
+}
+
+// Driver passes hosts whose driver can run the flavor of the group: a host that
+// needs a command takes only flavors that have one. A group without a flavor has
+// none.
+func Driver() Filter {
+	return Filter{Name: NameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
+		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
+			pass.AndNot(l.View.NeedsCommand())
+		}
+	}}
+}
+
+// Traits passes hosts that have every required trait of the group, no forbidden
+// one, and of each list of any_of at least one.
+func Traits() Filter {
+	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		want := &l.Group().Traits
+		for _, name := range want.Required {
+			pass.And(l.View.Trait(name))
+		}
+		for _, name := range want.Forbidden {
+			pass.AndNot(l.View.Trait(name))
+		}
+		for _, list := range want.AnyOf {
+			either := capacity.NewSet(l.View.Rows())
+			for _, name := range list {
+				either.Or(l.View.Trait(name))
+			}
+			pass.And(either)
+		}
+	}}
+}
+
+// imageProperties are the properties of images that hosts must match, and the
+// attributes that they are matched with.
+var imageProperties = [...]struct{ property, attribute string }{
+	{"architecture", "arch"},
+	{"hypervisor_type", "hypervisor_type"},
+	{"os_type", "os"},
+}
+
+// ImageProperties passes hosts that can run the image of the group: its property
+// architecture equals the attribute arch, hypervisor_type the attribute
+// hypervisor_type, and os_type the attribute os, in whatever case. A property
+// that the image lacks asks nothing; an attribute that the host lacks fails.
+// Other properties ask nothing.
+func ImageProperties() Filter {
+	return Filter{Name: NameImageProperties, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		for _, p := range imageProperties {
+			want := l.Group().Image.Properties[p.property]
+			if want == "" {
+				continue
+			}
+			column := l.View.Attribute(p.attribute)
+			keepIf(pass, func(row int) bool { return strings.EqualFold(column.At(row).Text, want) })
+		}
+	}}
+}

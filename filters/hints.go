@@ -1,0 +1,181 @@
+package filters
+
+import (
+	"net/netip"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/filters/query"
+)
+
+// AllHosts passes every host. It is there for a list that is to have no filter.
+func AllHosts() Filter {
+	return Filter{Name: NameAllHosts, Tier: api.TierNotAsked, Keep: func(*Look, *capacity.Set) {}}
+}
+
+// ForcedHosts passes exactly the hosts that the hint force_hosts names, if it
+// names any. It forces the choice and nothing else: a forced host must pass all
+// other filters too, because capacity, state and rules are promises to others.
+func ForcedHosts() Filter {
+	return Filter{Name: NameForcedHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		if list := l.Group().Hints.ForceHosts; len(list) > 0 {
+			pass.And(named(l.View, list))
+		}
+	}}
+}
+
+// IgnoredHosts drops the hosts that the hint ignore_hosts names.
+func IgnoredHosts() Filter {
+	return Filter{Name: NameIgnoredHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		if list := l.Group().Hints.IgnoreHosts; len(list) > 0 {
+			pass.AndNot(named(l.View, list))
+		}
+	}}
+}
+
+// named returns the rows of hosts by name.
+func named(v capacity.View, list []string) capacity.Set {
+	s := capacity.NewSet(v.Rows())
+	for _, name := range list {
+		if row, ok := v.Named(name); ok {
+			s.Add(row)
+		}
+	}
+	return s
+}
+
+// SameHost passes the hosts that one of the instances of the hint same_host is
+// on; none, if none of them is in this zone.
+func SameHost() Filter {
+	return Filter{Name: NameSameHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		if list := l.Group().Hints.SameHost; len(list) > 0 {
+			pass.And(hostsOf(l, list))
+		}
+	}}
+}
+
+// DifferentHost drops the hosts that an instance of the hint different_host is
+// on.
+func DifferentHost() Filter {
+	return Filter{Name: NameDifferentHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		if list := l.Group().Hints.DifferentHost; len(list) > 0 {
+			pass.AndNot(hostsOf(l, list))
+		}
+	}}
+}
+
+// hostsOf returns the rows that some instances of the project are on.
+func hostsOf(l *Look, list []api.InstanceID) capacity.Set {
+	s := capacity.NewSet(l.View.Rows())
+	if l.World.Census == nil {
+		return s
+	}
+	for _, id := range list {
+		host, ok := l.World.Census.HostOf(l.Req.Project, id)
+		if !ok {
+			continue
+		}
+		if row, ok := l.View.Row(host); ok {
+			s.Add(row)
+		}
+	}
+	return s
+}
+
+// AttributeIP is the attribute that says at which address a host is.
+const AttributeIP = "ip"
+
+// Near passes hosts whose own address, the attribute ip, lies in the network of
+// the hint near. A host without a well-formed address is dropped.
+func Near() Filter {
+	return Filter{Name: NameNear, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		near := l.Group().Hints.Near
+		if near == "" {
+			return
+		}
+		network, err := netip.ParsePrefix(near)
+		if err != nil {
+			none(pass) // nothing is near what is nowhere; the request was not validated
+			return
+		}
+		ip := l.View.Attribute(AttributeIP)
+		keepIf(pass, func(row int) bool {
+			a, err := netip.ParseAddr(ip.At(row).Text)
+			return err == nil && network.Contains(a.Unmap())
+		})
+	}}
+}
+
+// Query passes hosts for which the query of the hint query is true; see package
+// filters/query. A query that does not compile passes none: whoever takes the
+// request refuses it before.
+func Query() Filter {
+	return Filter{Name: NameQuery, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		text := l.Group().Hints.Query
+		if text == "" {
+			return
+		}
+		q, err := query.Compile(text)
+		if err != nil {
+			none(pass)
+			return
+		}
+		q.Keep(&columns{l, pass.Clone()}, pass)
+	}}
+}
+
+// columns are what a query sees of the hosts that it may still pass.
+type columns struct {
+	l    *Look
+	pass capacity.Set
+}
+
+var _ query.Columns = (*columns)(nil)
+
+// Free returns what a claim of the request could have, over its window.
+func (c *columns) Free(class api.ResourceClass) *query.Column {
+	return c.numbers(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.Class), c.l.View.CapacityColumn(class))
+}
+
+// Total returns the capacity of a class.
+func (c *columns) Total(class api.ResourceClass) *query.Column {
+	total := c.l.View.CapacityColumn(class)
+	return c.numbers(total, total)
+}
+
+// Instances returns how many instances hosts have.
+func (c *columns) Instances() *query.Column {
+	out := query.NewColumn(c.l.View.Rows())
+	for row := range c.pass.All() {
+		out.SetNumber(row, int64(c.l.View.Instances(row)))
+	}
+	return out
+}
+
+// numbers returns the values of the rows that have something of a class.
+func (c *columns) numbers(values, total []int64) *query.Column {
+	out := query.NewColumn(len(values))
+	for row := range c.pass.All() {
+		if total[row] > 0 {
+			out.SetNumber(row, values[row])
+		}
+	}
+	return out
+}
+
+// Attribute returns the values of an attribute.
+func (c *columns) Attribute(name string) *query.Column {
+	from, out := c.l.View.Attribute(name), query.NewColumn(c.l.View.Rows())
+	for row := range c.pass.All() {
+		switch v := from.At(row); v.Kind {
+		case capacity.KindNumber:
+			out.SetMicros(row, v.Number)
+		case capacity.KindBool:
+			out.SetBool(row, v.Number == 1)
+		case capacity.KindText:
+			out.SetText(row, v.Text)
+		case capacity.KindNone:
+		}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package filters
+
+import (
+	"berth/api"
+	"berth/capacity"
+)
+
+// HostState passes hosts that are up, enabled and not in maintenance. Whether a
+// silent host is down is decided by the zone's leader, not here.
+func HostState() Filter {
+	return Filter{Name: NameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
+		pass.And(l.View.Serving())
+	}}
+}
+
+// members is who is where already under one hard rule of the group.
+type members struct {
+	rule      int // of the request
+	most      int // on one host; 0 for affinity
+	here      map[int]int
+	lost      int // on hosts of this zone that the view does not have
+	elsewhere int
+}
+
+// hard returns the hard rules that bind the group and their members, read once
+// for each look.
+func (l *Look) hard() []members {
+	if l.rules != nil || len(l.Req.Rules) == 0 {
+		return l.rules
+	}
+	l.rules = []members{}
+	for _, n := range l.Req.RulesOf(l.Index) {
+		rule := &l.Req.Rules[n]
+		if rule.Policy != api.Affinity && rule.Policy != api.AntiAffinity {
+			continue
+		}
+		m := members{rule: n, most: rule.Max, here: map[int]int{}}
+		if c := l.World.Census; c != nil {
+			m.count(l, c)
+		}
+		l.rules = append(l.rules, m)
+	}
+	return l.rules
+}
+
+// count fills m from a census.
+func (m *members) count(l *Look, c Census) {
+	here, elsewhere := c.Members(l.Req.Project, l.Req.RuleKey(m.rule))
+	for id, n := range here { // in any order: sums
+		if row, ok := l.View.Row(id); ok {
+			m.here[row] += n
+		} else {
+			m.lost += n
+		}
+	}
+	for _, n := range elsewhere {
+		m.elsewhere += n
+	}
+}
+
+// ServerGroup holds the hard rules of the request. Under affinity it passes the
+// hosts that carry every member there is: any host if there is none, and none if
+// members are in another zone or on several hosts. Under anti-affinity it passes
+// hosts with fewer members than the maximum, and gives them room for the rest.
+// Slots of earlier groups of the same request count as members.
+func ServerGroup() Filter {
+	return Filter{
+		Name: NameServerGroup, Tier: api.TierNotNow, Demand: true,
+		Keep: func(l *Look, pass *capacity.Set) {
+			for _, m := range l.hard() {
+				if m.most == 0 {
+					m.together(l, pass)
+				} else {
+					m.apart(l, pass)
+				}
+			}
+		},
+		Room: func(l *Look, row int) int64 {
+			room := int64(api.CountMax)
+			for _, m := range l.hard() {
+				if m.most > 0 {
+					room = min(room, int64(m.most-m.here[row]-l.placed(row, m.rule)))
+				}
+			}
+			return max(room, 1)
+		},
+	}
+}
+
+// together keeps the rows that carry all members.
+func (m *members) together(l *Look, pass *capacity.Set) {
+	if m.elsewhere+m.lost > 0 {
+		none(pass)
+		return
+	}
+	on := capacity.NewSet(l.View.Rows())
+	for row := range m.here {
+		if m.here[row] > 0 {
+			on.Add(row)
+		}
+	}
+	if l.Placed != nil {
+		for row := range l.View.Hosts().All() {
+			if l.Placed(row, m.rule) > 0 {
+				on.Add(row)
+			}
+		}
+	}
+	switch on.Len() {
+	case 0:
+	case 1:
+		pass.And(on)
+	default:
+		none(pass)
+	}
+}
+
+// apart keeps the rows with fewer members than the maximum.
+func (m *members) apart(l *Look, pass *capacity.Set) {
+	for row, n := range m.here { // in any order: each is looked at alone
+		if n+l.placed(row, m.rule) >= m.most {
+			pass.Remove(row)
+		}
+	}
+	if l.Placed != nil {
+		keepIf(pass, func(row int) bool { return m.here[row]+l.Placed(row, m.rule) < m.most })
+	}
+}
+
+// Instances passes hosts with fewer than most instances, held slots and slots of
+// earlier groups included, and gives them room for the rest. Most is 1 or more.
+func Instances(most int) Filter {
+	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placed(row, -1) }
+	return Filter{
+		Name: NameInstances, Tier: api.TierNotNow,
+		Keep: func(l *Look, pass *capacity.Set) { keepIf(pass, func(row int) bool { return left(l, row) > 0 }) },
+		Room: func(l *Look, row int) int64 { return max(int64(left(l, row)), 1) },
+	}
+}
+
+// Capacity passes hosts that have room for one slot of the group over the whole
+// window of the request, in amounts that the host's units allow. A host has
+// nothing of a class that its inventory does not name. What it drops it reports
+// as one of three: NameSize if the whole host is too small in some class;
+// NameUnits if it is not, but never hands out such an amount; else NameCapacity.
+func Capacity() Filter {
+	return Filter{
+		Name: NameCapacity, Tier: api.TierNotNow,
+		Keep: func(l *Look, pass *capacity.Set) {
+			l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.Class)
+		},
+		Sort: func(l *Look, dropped capacity.Set) []Part {
+			r := l.Group().Resources
+			small, odd := dropped.Clone(), dropped.Clone()
+			l.View.KeepLarge(&dropped, r)
+			small.AndNot(dropped)
+			l.View.KeepAdmitting(&dropped, r)
+			odd.AndNot(dropped)
+			odd.AndNot(small)
+			return []Part{
+				{NameUnits, api.TierInvalid, odd},
+				{NameSize, api.TierNeverFits, small},
+				{NameCapacity, api.TierNotNow, dropped},
+			}
+		},
+	}
+}

@@ -1,0 +1,91 @@
+package filters
+
+import (
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// Pool passes hosts whose pool takes the class of the request: a firm request
+// goes to on_demand and shared hosts, whether its window is open or bounded by a
+// lifetime; a preemptible one to reservable and shared hosts.
+func Pool() Filter {
+	return Filter{Name: NamePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+		own := api.PoolOnDemand
+		if l.Req.Class == api.Preemptible {
+			own = api.PoolReservable
+		}
+		takes := l.View.Pool(own)
+		takes.Or(l.View.Pool(api.PoolShared))
+		pass.And(takes)
+	}}
+}
+
+// ProjectIsolation keeps projects to their hosts. An aggregate with metadata
+// whose key begins with api.MetaProjects is for the projects that those values
+// name. A host in such aggregates takes only projects that one of them names. If
+// strict, a project that any aggregate names also takes no other host.
+func ProjectIsolation(strict bool) Filter {
+	return Filter{Name: NameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+		var isolated, mine []string
+		for _, a := range l.World.Aggregates {
+			is, names := isolates(a, string(l.Req.Project))
+			if is {
+				isolated = append(isolated, string(a.ID))
+			}
+			if names {
+				mine = append(mine, string(a.ID))
+			}
+		}
+		if len(isolated) == 0 {
+			return
+		}
+		allowed := l.View.AnyAggregate(mine)
+		if strict && len(mine) > 0 {
+			pass.And(allowed)
+			return
+		}
+		closed := l.View.AnyAggregate(isolated)
+		closed.AndNot(allowed)
+		pass.AndNot(closed)
+	}}
+}
+
+// isolates reports whether an aggregate is for some projects alone, and whether
+// project is one of them.
+func isolates(a *api.Aggregate, project string) (is, names bool) {
+	for key, list := range a.Metadata { // in any order: each is looked at alone
+		if strings.HasPrefix(key, api.MetaProjects) {
+			is = true
+			names = names || slices.Contains(words(list), project)
+		}
+	}
+	return is, names
+}
+
+// words returns the parts of a comma separated list, without blanks around them
+// and without empty ones.
+func words(list string) []string {
+	var out []string
+	for w := range strings.SplitSeq(list, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Isolated keeps some images to some hosts, both by name: these images run on
+// these hosts only. If restrict, these hosts run these images only.
+func Isolated(images, hosts []string, restrict bool) Filter {
+	return Filter{Name: NameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+		switch ref := l.Group().Image.Ref; {
+		case slices.Contains(images, ref):
+			pass.And(named(l.View, hosts))
+		case restrict:
+			pass.AndNot(named(l.View, hosts))
+		}
+	}}
+}

@@ -1,0 +1,134 @@
+package filters
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// Scopes of extra specs that filters here read.
+const (
+	ScopeCapabilities = "capabilities:"
+	ScopeAggregate    = "aggregate_instance_extra_specs:"
+)
+
+// ExtraSpecs passes hosts whose attributes match the extra specs of the group. A
+// key is the name of an attribute, plain or behind ScopeCapabilities; keys with
+// any other scope, such as trait: or hw:, ask nothing here. A host without the
+// attribute fails. The value is what the attribute must equal to the letter, or
+// one of these, with blanks between the words:
+//
+//	= N   >= N                     at least N (yes, = too)
+//	== N   != N   <= N   > N   < N a number; a host whose attribute is none fails
+//	s== T   s!= T   s>= T   s> T   s<= T   s< T
+//	                               a text, byte by byte
+//	<in> T                         T is part of the attribute
+//	<all-in> T U ...               each is part of the attribute
+//	<or> T <or> U ...              the attribute equals one of them
+//
+// Numbers are exact decimals; see capacity.ParseValue. An operator without what
+// it needs matches nothing. These are the rules of OpenStack Nova's
+// ComputeCapabilitiesFilter, and > and < beside them.
+func ExtraSpecs() Filter {
+	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
+			name, scoped := strings.CutPrefix(key, ScopeCapabilities)
+			if !scoped && strings.Contains(name, ":") {
+				continue
+			}
+			match, column := compile(want), l.View.Attribute(name)
+			keepIf(pass, func(row int) bool {
+				v := column.At(row)
+				return v.Kind != capacity.KindNone && match(v)
+			})
+		}
+	}}
+}
+
+// AggregateExtraSpecs passes hosts that, for each extra spec of the group behind
+// ScopeAggregate, are in an aggregate whose metadata of that name matches. The
+// metadata may be a comma separated list, one part of which must match. Values
+// are read as ExtraSpecs reads them.
+func AggregateExtraSpecs() Filter {
+	return Filter{Name: NameAggregateExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
+			key, scoped := strings.CutPrefix(key, ScopeAggregate)
+			if !scoped {
+				continue
+			}
+			match := compile(want)
+			var ids []string
+			for _, a := range l.World.Aggregates {
+				if slices.ContainsFunc(words(a.Metadata[key]), func(w string) bool { return match(capacity.ParseValue(w)) }) {
+					ids = append(ids, string(a.ID))
+				}
+			}
+			pass.And(l.View.AnyAggregate(ids))
+		}
+	}}
+}
+
+// matcher says whether a value is as an extra spec wants it.
+type matcher func(v capacity.Value) bool
+
+// compare says whether values in an order (below 0, 0, above 0) are as an
+// operator wants them.
+var compare = map[string]func(order int) bool{
+	"=":  func(o int) bool { return o >= 0 },
+	">=": func(o int) bool { return o >= 0 },
+	"==": func(o int) bool { return o == 0 },
+	"!=": func(o int) bool { return o != 0 },
+	"<=": func(o int) bool { return o <= 0 },
+	">":  func(o int) bool { return o > 0 },
+	"<":  func(o int) bool { return o < 0 },
+}
+
+// operators are all words that make an extra spec more than a text to equal.
+var operators = slices.Concat(slices.Sorted(maps.Keys(compare)),
+	[]string{"s==", "s!=", "s<=", "s>=", "s<", "s>", "<in>", "<all-in>", "<or>"})
+
+// compile reads the value of an extra spec.
+func compile(want string) matcher {
+	list := strings.Fields(want)
+	if len(list) == 0 || !slices.Contains(operators, list[0]) {
+		return func(v capacity.Value) bool { return v.Text == want }
+	}
+	op, args := list[0], list[1:]
+	if len(args) == 0 {
+		return func(capacity.Value) bool { return false }
+	}
+	switch op {
+	case "<in>":
+		return func(v capacity.Value) bool { return strings.Contains(v.Text, args[0]) }
+	case "<all-in>":
+		return func(v capacity.Value) bool {
+			return !slices.ContainsFunc(args, func(a string) bool { return !strings.Contains(v.Text, a) })
+		}
+	case "<or>":
+		return either(args)
+	}
+	if textual, ok := strings.CutPrefix(op, "s"); ok {
+		holds := compare[textual]
+		return func(v capacity.Value) bool { return holds(strings.Compare(v.Text, args[0])) }
+	}
+	holds, number := compare[op], capacity.ParseValue(args[0])
+	if number.Kind != capacity.KindNumber {
+		return func(capacity.Value) bool { return false }
+	}
+	return func(v capacity.Value) bool {
+		return v.Kind == capacity.KindNumber && holds(cmp.Compare(v.Number, number.Number))
+	}
+}
+
+// either matches every other one of args: "a <or> b <or> c".
+func either(args []string) matcher {
+	var list []string
+	for i := 0; i < len(args); i += 2 {
+		list = append(list, args[i])
+	}
+	return func(v capacity.Value) bool { return slices.Contains(list, v.Text) }
+}
