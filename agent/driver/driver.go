@@ -21,6 +21,7 @@ type State struct {
 	Instance api.InstanceID
 	Status   api.Status // ACTIVE, SHUTOFF (ended with exit code 0) or ERROR
 	Fault    string     // why, with ERROR only; at most api.FaultMaxBytes
+	Fenced   bool       // it was started with a fence
 }
 
 // Driver starts and stops instances. Calls are keyed by instance id, which no two
@@ -32,6 +33,8 @@ type Driver interface {
 	// runs already, ErrEnded when it has ended, and any other error when it
 	// cannot run: such an instance is then in List as ERROR, and a repeat returns
 	// an error again. When ctx ends first nothing is promised but what List says.
+	// A w with a fence does not outlive the driver: nothing of it runs any more when
+	// the next driver of the same instances is ready.
 	Start(ctx context.Context, host api.HostID, w api.Workload) error
 
 	// Stop ends the instance, softly and then hard, and returns nil when nothing
@@ -39,10 +42,19 @@ type Driver interface {
 	// returns an error when that could not be verified before ctx ended.
 	Stop(ctx context.Context, id api.InstanceID) error
 
+	// Kill is Stop without the soft part. It waits for its turn as any call does:
+	// end the context of a Stop that goes on.
+	Kill(ctx context.Context, id api.InstanceID) error
+
 	// List returns every instance that the driver has not forgotten, by id: those
 	// that run, also from before a restart, those that ended by themselves and
 	// those that could not be started.
 	List(ctx context.Context) ([]State, error)
+
+	// Severed returns the instances with a fence that an earlier driver has left
+	// behind. They were killed and forgotten before this one was ready, and are not
+	// in List. It is the same in each call.
+	Severed() []State
 
 	// Changed gets a value after instances have ended by themselves, and one
 	// value may stand for many. It is the same channel in each call, and is

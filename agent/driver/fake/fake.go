@@ -73,7 +73,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	if err == nil && d.opts.FailEvery > 0 && d.starts%d.opts.FailEvery == 0 {
 		err = ErrInjected
 	}
-	s := driver.State{Host: host, Instance: w.Instance, Status: api.StatusActive}
+	s := driver.State{Host: host, Instance: w.Instance, Status: api.StatusActive, Fenced: w.Fence > 0}
 	if err != nil {
 		s.Status, s.Fault = api.StatusError, driver.Reason(err)
 	}
@@ -101,6 +101,16 @@ func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
 
 // Stop forgets the instance. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
+	return d.end(ctx, id, d.opts.StopDelay)
+}
+
+// Kill is Stop without StopDelay. See driver.Driver.
+func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error { return d.end(ctx, id, 0) }
+
+// Severed is empty: what a fake remembers ends with it. See driver.Driver.
+func (d *Driver) Severed() []driver.State { return nil }
+
+func (d *Driver) end(ctx context.Context, id api.InstanceID, delay time.Duration) error {
 	leave, err := d.turns.Take(ctx, id)
 	if err != nil {
 		return err
@@ -112,7 +122,7 @@ func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
 	if !ok {
 		return nil
 	}
-	if err := pause(ctx, d.opts.StopDelay); err != nil {
+	if err := pause(ctx, delay); err != nil {
 		return err
 	}
 	if d.opts.FailStop != nil {

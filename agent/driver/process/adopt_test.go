@@ -84,7 +84,7 @@ func breakOff(t *testing.T, d *Driver, w api.Workload, reached int) {
 	if reached < 1 {
 		return
 	}
-	cmd, word, err := d.child(w)
+	cmd, word, _, err := d.child(w)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	defer word.Close()

@@ -3,7 +3,8 @@
 // to its resources by control groups where the machine has them.
 //
 // The processes are no part of the agent: they go on when it ends, however it
-// ends, and the next one finds them again by the record that each has on disk. A
+// ends, and the next one finds them again by the record that each has on disk.
+// Those with a fence are the exception: they end with it, whatever ends it. A
 // record is there before a command may run, so that no crash makes two of one.
 // It needs Linux 5.10 and /bin/sh. Commands run as the agent's own user.
 package process
@@ -63,6 +64,8 @@ type Driver struct {
 	closed  chan struct{}
 	turns   driver.Turns
 	watches sync.WaitGroup
+	forks   chan func()    // what the tether is to do
+	severed []driver.State // set once, by Open
 
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
@@ -74,6 +77,7 @@ type Driver struct {
 type instance struct {
 	record
 	pidfd *os.File      // nil when it had ended before it was found
+	leash *os.File      // of one with a fence: its warden kills it when this is closed
 	cmd   *exec.Cmd     // nil when it is not our child
 	gone  chan struct{} // closed when its process has ended and record says how
 }
@@ -94,10 +98,10 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 	}
 	d := &Driver{
 		conf: conf, changed: make(chan struct{}, 1), closed: make(chan struct{}),
-		all: map[api.InstanceID]*instance{},
+		forks: make(chan func()), all: map[api.InstanceID]*instance{},
 	}
 	if err := d.open(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // ctx may be what made it fail
 	}
 	return d, nil
 }
@@ -133,6 +137,7 @@ func (d *Driver) open(ctx context.Context) error {
 		return fmt.Errorf("looking for control groups: %w", err)
 	}
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
+	d.watches.Go(d.tether)
 	return d.adoptAll(ctx)
 }
 
@@ -156,7 +161,7 @@ func (d *Driver) seize(ctx context.Context) (err error) {
 }
 
 // Close lets go of the processes, which go on running, and returns when nothing
-// watches them any more.
+// watches them any more. Those with a fence are killed.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.shut {
@@ -166,17 +171,23 @@ func (d *Driver) Close() error {
 	d.shut = true
 	close(d.closed)
 	var files []*os.File
+	var held []record
 	for _, i := range d.all {
 		if i.pidfd != nil {
 			files = append(files, i.pidfd)
 		}
+		if i.Fenced && i.Status == api.StatusActive {
+			held = append(held, i.record)
+			i.slip()
+		}
 	}
 	d.mu.Unlock()
+	err := d.sever(held)
 	for _, f := range files {
 		_ = f.Close() // wakes its watch, which may have closed it already
 	}
 	d.watches.Wait()
-	var errs []error
+	errs := []error{err}
 	if d.lock != nil {
 		errs = append(errs, d.lock.Close())
 	}
@@ -275,12 +286,17 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 	}
 	states := make([]driver.State, 0, len(d.all))
 	for _, i := range d.all {
-		states = append(states, driver.State{Host: i.Host, Instance: i.Instance, Status: i.Status, Fault: i.Fault})
+		states = append(states, i.state())
 	}
 	slices.SortFunc(states, func(a, b driver.State) int {
 		return strings.Compare(string(a.Instance), string(b.Instance))
 	})
 	return states, nil
+}
+
+// state returns what List says of a record.
+func (r record) state() driver.State {
+	return driver.State{Host: r.Host, Instance: r.Instance, Status: r.Status, Fault: r.Fault, Fenced: r.Fenced}
 }
 
 // Changed gets a value after a process has ended by itself.

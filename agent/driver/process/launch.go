@@ -99,6 +99,7 @@ func checkCommand(command []string) error {
 func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
+		Fenced: w.Fence > 0,
 	}}
 	if err := checkCommand(w.Command); err != nil {
 		return i, err
@@ -111,7 +112,7 @@ func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = d.begin(i, w)
+		err = d.begin(ctx, i, w)
 	}
 	if err != nil {
 		return i, errors.Join(err, d.groups.remove(w.Instance))
@@ -120,14 +121,17 @@ func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*
 }
 
 // begin starts i's process and lets it become the command.
-func (d *Driver) begin(i *instance, w api.Workload) error {
-	cmd, word, err := d.child(w)
+func (d *Driver) begin(ctx context.Context, i *instance, w api.Workload) error {
+	cmd, word, leash, err := d.child(w)
 	if err != nil {
 		return err
 	}
-	i.cmd, i.PID = cmd, cmd.Process.Pid
+	i.leash, i.cmd, i.PID = leash, cmd, cmd.Process.Pid
 	if i.pidfd, err = openPidfd(i.PID); err == nil { // it was not waited for, so the number is its own
 		err = d.enlist(i)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // whoever asked may have said so to others: it must not run
 	}
 	if err == nil {
 		_, err = word.WriteString("go\n")
@@ -140,6 +144,7 @@ func (d *Driver) begin(i *instance, w api.Workload) error {
 	if i.pidfd != nil {
 		_ = i.pidfd.Close() // nothing was written through it
 	}
+	i.slip()
 	return err
 }
 
@@ -173,8 +178,8 @@ func (d *Driver) folder(id api.InstanceID) error {
 }
 
 // child starts the gate in a session of its own. Its word is awaited on the
-// returned file, which the caller must close.
-func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word *os.File, err error) {
+// returned file, which the caller must close. The leash is nil without a fence.
+func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -184,13 +189,13 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word *os.File, err error)
 	for _, name := range []string{stdoutFile, stderrFile} {
 		f, failure := d.root.OpenFile(string(w.Instance)+"/"+name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if failure != nil {
-			return nil, nil, fmt.Errorf("opening the instance's output: %w", failure)
+			return nil, nil, nil, fmt.Errorf("opening the instance's output: %w", failure)
 		}
 		files = append(files, f)
 	}
 	awaits, word, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the instance's gate: %w", err)
+		return nil, nil, nil, fmt.Errorf("opening the instance's gate: %w", err)
 	}
 	files = append(files, awaits)
 	// Not CommandContext: an instance outlives the call that starts it.
@@ -200,8 +205,21 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word *os.File, err error)
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("starting a process: %w", err), word.Close())
+	launch := cmd.Start
+	if w.Fence > 0 {
+		end, failure := d.tie(cmd, w.Instance)
+		if failure != nil {
+			return nil, nil, nil, errors.Join(failure, word.Close())
+		}
+		files, leash = append(files, end.held), end.leash
+		launch = func() error { return d.fork(cmd) }
 	}
-	return cmd, word, nil
+	if err := launch(); err != nil {
+		err = errors.Join(fmt.Errorf("starting a process: %w", err), word.Close())
+		if leash != nil {
+			err = errors.Join(err, leash.Close())
+		}
+		return nil, nil, nil, err
+	}
+	return cmd, word, leash, nil
 }

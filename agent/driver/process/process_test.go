@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		victim(dir)
 		return
 	}
+	if dir := os.Getenv(heldEnv); dir != "" {
+		hold(dir)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -30,6 +30,7 @@ type record struct {
 	Boot     string         `json:"boot_id,omitempty"`
 	Status   api.Status     `json:"status"`
 	Fault    string         `json:"fault,omitempty"`
+	Fenced   bool           `json:"fenced,omitempty"` // it must not outlive its driver
 }
 
 // load reads the record of an instance; fs.ErrNotExist if it has none.

@@ -20,6 +20,15 @@ const strikeEvery = 10 * time.Millisecond
 // group, SIGKILL to all of it after the grace, and then its folder. It returns
 // nil when nothing is left. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
+	return d.stop(ctx, id, unix.SIGTERM, d.conf.Grace)
+}
+
+// Kill ends an instance as Stop does, with SIGKILL at once. See driver.Driver.
+func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error {
+	return d.stop(ctx, id, unix.SIGKILL, 0)
+}
+
+func (d *Driver) stop(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
 	if !api.ValidName(string(id)) {
 		return nil // no such thing was ever started
 	}
@@ -41,7 +50,7 @@ func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
 	if i == nil {
 		return nil
 	}
-	if err := d.end(ctx, i, r); err != nil {
+	if err := d.end(ctx, i, r, first, grace); err != nil {
 		return err
 	}
 	if err := d.forget(id); err != nil {
@@ -53,13 +62,16 @@ func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
 	return nil
 }
 
-// end ends the process of i, whose record is r, and everything it started.
-func (d *Driver) end(ctx context.Context, i *instance, r record) error {
+// end ends the process of i, whose record is r, and everything it started. Its
+// group gets the first signal; what is left of it after the grace gets SIGKILL.
+func (d *Driver) end(ctx context.Context, i *instance, r record, first unix.Signal, grace time.Duration) error {
 	// While the leader has not ended its number, and its group's, is its own.
 	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.over() && r.Boot == d.boot {
-		_ = unix.Kill(-r.PID, unix.SIGTERM) // who is not there any more needs no signal
-		if err := d.await(ctx, i, d.conf.Grace); err != nil {
-			return err
+		_ = unix.Kill(-r.PID, first) // who is not there any more needs no signal
+		if first != unix.SIGKILL {
+			if err := d.await(ctx, i, grace); err != nil {
+				return err
+			}
 		}
 	}
 	if err := d.clear(ctx, r); err != nil {

@@ -23,6 +23,10 @@ func (d *Driver) watch(i *instance) {
 	d.mu.Unlock()
 	r.Status, r.Fault = d.outcome(i, r)
 	_ = i.pidfd.Close() // a driver that closes may have done so already
+	i.slip()
+	if r.Fenced && d.closing() {
+		return // it was killed with its driver, which is no end to be remembered
+	}
 	d.groups.kill(r.Instance)
 	d.strike(r)
 	if err := save(d.root, r); err != nil {
@@ -104,6 +108,8 @@ func (d *Driver) adopt(ctx context.Context, id api.InstanceID) error {
 	case r.Status != api.StatusActive:
 		d.keep(ended(r))
 		return nil
+	case r.Fenced:
+		return d.bury(ctx, r)
 	}
 	i, err := d.find(r)
 	if err != nil {

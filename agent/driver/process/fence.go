@@ -1,0 +1,128 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// An instance with a fence must not outlive its agent, however that ends. The
+// kernel kills its process with the thread that forked it, and a warden kills
+// what that has started: a shell in the same group, which waits for a pipe to
+// close that the agent alone holds open. What has left its group is killed with
+// its version 2 control group, if there is one, and otherwise by the next driver.
+//
+// The words of fencedGate before the command's are the file that kills the
+// control group, or nothing. The warden is a grandchild, so that a command that
+// waits for all of its children does not wait for it.
+const fencedGate = `end=$1; shift
+( ( trap '' HUP INT TERM
+exec 3<&-
+read -r word <&4
+[ -z "$end" ] || echo 1 >"$end"
+kill -KILL 0 ) & )
+unset end
+exec 4<&-
+` + gate
+
+// severTime bounds how long Close looks after instances with a fence.
+const severTime = 5 * time.Second
+
+// rope is a pipe between the driver and a warden.
+type rope struct{ held, leash *os.File }
+
+// tie makes cmd the gate of an instance with a fence. The caller closes both
+// ends: what the child holds when it has started, the leash when it may end.
+func (d *Driver) tie(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
+	held, leash, err := os.Pipe()
+	if err != nil {
+		return rope{}, fmt.Errorf("opening the instance's leash: %w", err)
+	}
+	end := ""
+	if d.groups.v2 != "" {
+		end = filepath.Join(d.groups.v2, string(id), "cgroup.kill")
+	}
+	command := cmd.Args[4:] // after: sh -c gate berth-gate
+	cmd.Args = append([]string{"sh", "-c", fencedGate, "berth-gate", end}, command...)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, held) // descriptor 4
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	return rope{held: held, leash: leash}, nil
+}
+
+// tether runs what it is sent on one thread, until the driver is closed. The
+// thread ends with it, and with its end the kernel kills what was forked there.
+func (d *Driver) tether() {
+	runtime.LockOSThread() // for ever: a thread that Go may use for others may also end
+	for {
+		select {
+		case f := <-d.forks:
+			f()
+		case <-d.closed:
+			return
+		}
+	}
+}
+
+// fork starts cmd from the tether.
+func (d *Driver) fork(cmd *exec.Cmd) error {
+	done := make(chan error, 1)
+	select {
+	case d.forks <- func() { done <- cmd.Start() }:
+		return <-done
+	case <-d.closed:
+		return errClosed
+	}
+}
+
+// slip closes the leash, if there is one.
+func (i *instance) slip() {
+	if i.leash != nil {
+		_ = i.leash.Close() // nothing was written through it; a driver that closes may have done so already
+	}
+}
+
+// closing reports whether Close has begun.
+func (d *Driver) closing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shut
+}
+
+// sever kills what must not outlive the driver.
+func (d *Driver) sever(held []record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), severTime)
+	defer cancel()
+	var errs []error
+	for _, r := range held {
+		if err := d.clear(ctx, r); err != nil {
+			errs = append(errs, fmt.Errorf("ending instance %s with its agent: %w", r.Instance, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bury kills and forgets an instance with a fence that ran under an earlier
+// driver. How it ended does not matter: it may run again if the zone says so.
+func (d *Driver) bury(ctx context.Context, r record) error {
+	ran := d.released(r.Instance)
+	if err := d.discard(ctx, r); err != nil {
+		return err
+	}
+	if ran {
+		d.conf.Log.Info("process did not outlive its agent", "instance", r.Instance, "pid", r.PID)
+		d.severed = append(d.severed, r.state())
+	}
+	return nil
+}
+
+// Severed returns what Open has killed and forgotten. See driver.Driver.
+func (d *Driver) Severed() []driver.State { return d.severed }
