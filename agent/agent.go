@@ -48,7 +48,7 @@ type Config struct {
 	Wait      time.Duration     // WaitDefault; at most api.WaitMax
 	Calls     int               // CallsDefault; at most CallsMax
 	Log       *slog.Logger      // required
-	Now       func() time.Time  // required; stamps the journal and nothing else
+	Now       func() time.Time  // required; stamps the journal, and two of it tell how long the zone is silent
 	Rand      func() float64    // required; in [0, 1), safe for concurrent use; spreads retries
 	Crash     crash.Hook        // nil in production
 }
@@ -67,10 +67,12 @@ type Agent struct {
 
 	wake   [actions]chan struct{}          // a lane has something; nothing's is for reports
 	relist map[driver.Driver]chan struct{} // the driver must be asked again
+	tug    chan struct{}                   // fences must be looked at again
 
-	mu   sync.Mutex // guards what follows
-	book *book
-	beat time.Duration
+	mu      sync.Mutex // guards what follows
+	book    *book
+	beat    time.Duration
+	contact time.Time // when the newest call was sent that the zone has answered
 }
 
 // New checks conf and opens its Dir, which it creates if need be. It returns an
@@ -87,7 +89,7 @@ func New(conf Config) (*Agent, error) {
 	for i := range a.wake {
 		a.wake[i] = make(chan struct{}, 1)
 	}
-	a.relist = map[driver.Driver]chan struct{}{}
+	a.relist, a.tug = map[driver.Driver]chan struct{}{}, make(chan struct{}, 1)
 	for _, h := range conf.Hosts {
 		if a.relist[h.Driver] == nil {
 			a.relist[h.Driver] = make(chan struct{}, 1)
@@ -172,6 +174,9 @@ func checkHosts(hosts []Host) error {
 		if h.Driver == nil {
 			return api.Errorf(api.CodeInvalid, "host %s has no driver", h.Name)
 		}
+		if err := checkFacts(h.AgentHost); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -182,6 +187,10 @@ func checkHosts(hosts []Host) error {
 func (a *Agent) Run(ctx context.Context) error {
 	for _, d := range a.drivers {
 		a.conf.Log.Info("driver ready", "driver", d.Describe())
+		for _, s := range d.Severed() {
+			a.note(eventFenced, s.Host, s.Instance, "its agent ended")
+			a.note(eventGone, s.Host, s.Instance, "")
+		}
 	}
 	if !a.registerAtLast(ctx) {
 		return nil
@@ -192,6 +201,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { a.carryOut(ctx, start, a.start); return nil })
 	g.Go(func() error { a.carryOut(ctx, stop, a.stop); return nil })
+	g.Go(func() error { a.carryOut(ctx, kill, a.kill); return nil })
+	g.Go(func() error { a.holdLeash(ctx); return nil })
 	g.Go(func() error { a.report(ctx); return nil })
 	g.Go(func() error { a.poll(ctx); return nil })
 	return g.Wait()
@@ -214,6 +225,10 @@ func (a *Agent) with(f func(b *book)) {
 		signal(a.relist[d])
 	}
 	clear(a.book.again)
+	if a.book.tugged {
+		a.book.tugged = false
+		signal(a.tug)
+	}
 }
 
 // signal leaves one value in c, which has room for one.

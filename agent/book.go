@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"berth/agent/driver"
 	"berth/api"
@@ -15,6 +16,7 @@ const (
 	nothing action = iota
 	start
 	stop
+	kill    // its fence has struck
 	actions // how many there are
 )
 
@@ -35,7 +37,16 @@ type entry struct {
 	queued [actions]bool // which lanes it waits in
 	saying bool          // it waits in book.say
 	fails  int           // driver calls in a row without an outcome
+	cut    func()        // ends the driver call under way early; nil before the first one
+
+	ack    uint64 // book.acks when the zone took the last report of it
+	lapsed bool   // its fence has struck, and its driver has not confirmed yet that nothing is left
+	stale  bool   // its fence has struck, and its list was asked for before that
+	lapse  uint64 // book.lapses when its fence struck last
 }
+
+// gone reports whether nothing of e is known to be here.
+func (e *entry) gone() bool { return e.have == "" || e.have == api.StatusDeleted }
 
 // wanted reports whether the zone's newest list says that e should run.
 func (e *entry) wanted() bool { return e.listed && !e.work.Stop }
@@ -52,18 +63,30 @@ type hostBook struct {
 // nothing itself: no call, no clock. Its owner guards it with a mutex.
 type book struct {
 	hosts map[api.HostID]*hostBook
-	known map[driver.Driver]bool // drivers whose list has been seen
-	again map[driver.Driver]bool // drivers that must be listed once more
-	after uint64                 // generation to ask for next
-	seq   uint64                 // counts driver calls that have ended
-	lanes [actions][]*entry      // in the order in which they came up
-	say   []*entry               // with something to report, in that order
+	every map[api.InstanceID][]*entry // the entries of an instance, of one host each
+	known map[driver.Driver]bool      // drivers whose list has been seen
+	again map[driver.Driver]bool      // drivers that must be listed once more
+	after uint64                      // generation to ask for next
+	seq   uint64                      // counts driver calls that have ended
+	lanes [actions][]*entry           // in the order in which they came up
+	say   []*entry                    // with something to report, in that order
+
+	acks     uint64        // counts acknowledgements
+	lapses   uint64        // counts how often fences have struck
+	shortest time.Duration // no fence of an entry is shorter; 0: there is none
+	tugged   bool          // something that has a fence has changed
 }
+
+// question says what a list was asked for with, and how far the book was then.
+type question struct{ after, lapses, acks uint64 }
+
+// question returns what to ask for next.
+func (b *book) question() question { return question{b.after, b.lapses, b.acks} }
 
 // newBook returns a book of the hosts in ids; drivers has theirs, in order.
 func newBook(ids []api.HostID, drivers []driver.Driver) *book {
 	b := &book{
-		hosts: map[api.HostID]*hostBook{},
+		hosts: map[api.HostID]*hostBook{}, every: map[api.InstanceID][]*entry{},
 		known: map[driver.Driver]bool{}, again: map[driver.Driver]bool{},
 	}
 	for i, id := range ids {
@@ -89,14 +112,31 @@ func (b *book) decide(e *entry) action {
 	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
 		return nothing
 	}
-	gone := e.have == "" || e.have == api.StatusDeleted
 	switch {
-	case e.wanted() && gone:
+	case e.lapsed:
+		return kill
+	case e.wanted() && e.gone() && !e.stale && !b.elsewhere(e):
 		return start
-	case !e.wanted() && !gone:
+	case !e.wanted() && !e.gone():
 		return stop
 	}
 	return nothing
+}
+
+// elsewhere reports whether e's instance is, or may be, on another host of this
+// agent: a moved instance starts at its new host when it is gone from the old one.
+func (b *book) elsewhere(e *entry) bool {
+	return slices.ContainsFunc(b.every[e.work.Instance], func(o *entry) bool {
+		return o != e && (o.busy || o.lapsed || !o.gone())
+	})
+}
+
+// queue puts e into the lane that it belongs to now.
+func (b *book) queue(e *entry) {
+	if a := b.decide(e); a != nothing && !e.queued[a] {
+		e.queued[a] = true
+		b.lanes[a] = append(b.lanes[a], e)
+	}
 }
 
 // settle puts e where it belongs after any change to it: into a lane, among what
@@ -107,26 +147,36 @@ func (b *book) settle(e *entry) {
 		return // of an earlier book
 	}
 	// Told to stop something that is not here: that is already so.
-	if e.listed && e.work.Stop && e.have == "" && !e.busy && b.known[h.driver] {
+	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.lapsed && b.known[h.driver] {
 		e.have = api.StatusDeleted
 	}
-	if a := b.decide(e); a != nothing && !e.queued[a] {
-		e.queued[a] = true
-		b.lanes[a] = append(b.lanes[a], e)
+	b.tugged = b.tugged || e.work.Fence > 0
+	for _, o := range b.every[e.work.Instance] { // e's change may be what another host waits for
+		b.queue(o)
 	}
 	if b.unsaid(e) && !e.saying {
 		e.saying = true
 		b.say = append(b.say, e)
 	}
-	if !e.listed && !e.busy && !b.unsaid(e) && (e.have == "" || e.have == api.StatusDeleted) {
-		delete(h.entries, e.work.Instance)
+	if !e.listed && !e.busy && !e.lapsed && !b.unsaid(e) && e.gone() {
+		b.forget(h, e)
+	}
+}
+
+// forget takes e out of the book.
+func (b *book) forget(h *hostBook, e *entry) {
+	id := e.work.Instance
+	delete(h.entries, id)
+	b.every[id] = slices.DeleteFunc(b.every[id], func(o *entry) bool { return o == e })
+	if len(b.every[id]) == 0 {
+		delete(b.every, id)
 	}
 }
 
 // unsaid reports whether the zone should be told of e. What is about to be
 // stopped is not reported before it is gone.
 func (b *book) unsaid(e *entry) bool {
-	if e.have == "" || e.have == e.told && e.fault == e.toldFault {
+	if e.lapsed || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
 	}
 	return e.have == api.StatusDeleted || e.wanted()
@@ -152,16 +202,22 @@ func (b *book) next(a action) *entry {
 func (b *book) done(e *entry, have api.Status, fault string) {
 	b.seq++
 	e.busy, e.seq, e.have, e.fault = false, b.seq, have, fault
-	if h := b.hosts[e.host]; h != nil && e.doubt {
+	h := b.hosts[e.host]
+	switch {
+	case h == nil || h.entries[e.work.Instance] != e: // of an earlier book: what it left is strange to this one
+		for d := range b.known {
+			b.again[d] = true
+		}
+	case e.doubt:
 		b.again[h.driver] = true
 	}
 	e.doubt = false
 	b.settle(e)
 }
 
-// obey takes over the lists of one answer to a question for what came after
-// asked. It returns the hosts in it that this agent does not serve.
-func (b *book) obey(work api.AgentWorkload, asked uint64) (strange []api.HostID) {
+// obey takes over the lists of one answer to a question. It returns the hosts in
+// it that this agent does not serve.
+func (b *book) obey(work api.AgentWorkload, asked question) (strange []api.HostID) {
 	for _, hw := range work.Hosts {
 		h := b.hosts[hw.Host]
 		if h == nil {
@@ -172,9 +228,9 @@ func (b *book) obey(work api.AgentWorkload, asked uint64) (strange []api.HostID)
 			continue // overtaken
 		}
 		h.listed, h.generation = true, hw.Generation
-		b.list(h, hw)
+		b.list(h, hw, asked)
 	}
-	if b.after == asked { // it was not set back meanwhile
+	if b.after == asked.after && b.lapses == asked.lapses { // it was not set back meanwhile
 		b.after = max(b.after, work.Generation)
 	}
 	return strange
@@ -190,7 +246,7 @@ func (b *book) raise() {
 }
 
 // list makes hw the list of h.
-func (b *book) list(h *hostBook, hw api.HostWorkload) {
+func (b *book) list(h *hostBook, hw api.HostWorkload, asked question) {
 	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
 	for _, id := range before {
 		h.entries[id].listed = false
@@ -198,6 +254,13 @@ func (b *book) list(h *hostBook, hw api.HostWorkload) {
 	for _, w := range hw.Instances {
 		e := b.entry(h, hw.Host, w.Instance)
 		e.listed, e.work = true, w
+		e.stale = e.stale && e.lapse > asked.lapses
+		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
+			e.told = "" // the zone has sent it here again since, and away again
+		}
+		if w.Fence > 0 && (b.shortest == 0 || w.Fence < b.shortest) {
+			b.shortest = w.Fence
+		}
 		b.settle(e)
 	}
 	for _, id := range before {
@@ -212,21 +275,23 @@ func (b *book) entry(h *hostBook, host api.HostID, id api.InstanceID) *entry {
 	if e == nil {
 		e = &entry{host: host, work: api.Workload{Instance: id}}
 		h.entries[id] = e
+		b.every[id] = append(b.every[id], e)
 	}
 	return e
 }
 
 // observe takes over what d says is there. mark is b.seq from before d was
 // asked: an instance whose driver call went on meanwhile is left alone, and d
-// is listed again after it if that may have hidden something. It returns what has ended since it was last seen to run, and how many instances
-// are on hosts that this agent does not serve.
-func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (ended []driver.State, strange int) {
+// is listed again after it if that may have hidden something. It returns what
+// has ended since it was last seen to run, and what is on hosts that this agent
+// does not serve.
+func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (ended, strange []driver.State) {
 	b.known[d] = true
 	present := make(map[*entry]bool, len(states))
 	for _, s := range states {
 		h := b.hosts[s.Host]
 		if h == nil || h.driver != d {
-			strange++
+			strange = append(strange, s)
 			continue
 		}
 		e := b.entry(h, s.Host, s.Instance)
@@ -239,7 +304,7 @@ func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (end
 			b.again[d] = b.again[d] || e.have != s.Status
 			continue
 		}
-		if e.have != s.Status && s.Status != api.StatusActive {
+		if e.have != s.Status && s.Status != api.StatusActive && !e.lapsed {
 			ended = append(ended, s)
 		}
 		e.have, e.fault = s.Status, s.Fault
@@ -297,13 +362,14 @@ func (b *book) drop(n int) {
 
 // acked notes that the zone has taken these reports.
 func (b *book) acked(items []api.InstanceReport) {
+	b.acks++
 	for _, r := range items {
 		h := b.hosts[r.Host]
 		if h == nil {
 			continue
 		}
 		if e := h.entries[r.Instance]; e != nil {
-			e.told, e.toldFault = r.Status, r.Fault
+			e.told, e.toldFault, e.ack = r.Status, r.Fault, b.acks
 		}
 	}
 	waiting := slices.Clone(b.say)

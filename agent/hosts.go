@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"maps"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +49,79 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 				"reserve of %s must be 0 to the machine's %d, got %d", c, totals[c], reserve[c])
 		}
 	}
-	return api.AgentHost{Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared}, nil
+	return api.AgentHost{
+		Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared, Attributes: detected(DriverProcess),
+	}, nil
+}
+
+// Attributes that an agent finds out by itself.
+const (
+	AttributeArch       = "arch"            // of the machine, by the names that images use: x86_64, aarch64 ...
+	AttributeHypervisor = "hypervisor_type" // the name of the driver
+	AttributeOS         = "os"              // linux
+)
+
+// arches has the names of processors where images use another than Go.
+var arches = map[string]string{
+	"386": "i686", "amd64": "x86_64", "arm": "armv7l", "arm64": "aarch64", "loong64": "loongarch64",
+	"mips64le": "mips64el", "mipsle": "mipsel",
+}
+
+// detected returns what this machine and a driver say of a host by themselves.
+func detected(driver string) map[string]string {
+	arch := arches[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	return map[string]string{AttributeArch: arch, AttributeHypervisor: driver, AttributeOS: runtime.GOOS}
+}
+
+// ParseAttributes reads attributes, each of them text such as "price=3.5", whose
+// value may be empty and may have a = of its own. It returns an invalid-input
+// error for a key that is missing or named twice, for a key or value of more
+// than api.ExtraSpecMaxBytes bytes, and for more than api.AttributesMax.
+func ParseAttributes(pairs []string) (map[string]string, error) {
+	attributes := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		key, value, ok := strings.Cut(p, "=")
+		if !ok || key == "" {
+			return nil, api.Errorf(api.CodeInvalid, `attribute %q must be key=value, such as "price=3.5"`, p)
+		}
+		if _, twice := attributes[key]; twice {
+			return nil, api.Errorf(api.CodeInvalid, "attribute %s is given twice", key)
+		}
+		attributes[key] = value
+	}
+	return attributes, api.CheckPairs("attributes", attributes, api.AttributesMax)
+}
+
+// Describe adds attributes and traits to h. An attribute that is given here wins
+// over one that h has already. New checks both.
+func Describe(h *api.AgentHost, attributes map[string]string, traits []string) {
+	all := maps.Clone(h.Attributes)
+	if all == nil {
+		all = make(map[string]string, len(attributes))
+	}
+	maps.Copy(all, attributes)
+	h.Attributes = all
+	h.Traits = slices.Compact(slices.Sorted(slices.Values(slices.Concat(h.Traits, traits))))
+}
+
+// checkFacts returns an invalid-input error unless h's attributes and traits are
+// within their limits.
+func checkFacts(h api.AgentHost) error {
+	if err := api.CheckPairs("attributes of host "+h.Name, h.Attributes, api.AttributesMax); err != nil {
+		return err
+	}
+	if len(h.Traits) > api.TraitsMax {
+		return api.Errorf(api.CodeInvalid, "host %s may have at most %d traits, got %d", h.Name, api.TraitsMax, len(h.Traits))
+	}
+	for _, t := range h.Traits {
+		if !api.ValidTrait(t) {
+			return api.Errorf(api.CodeInvalid, "trait %q of host %s must be 1 to %d characters of A-Z 0-9 _", t, h.Name, api.ExtraSpecMaxBytes)
+		}
+	}
+	return nil
 }
 
 // shortNames of the standard classes, for shapes.
@@ -101,6 +175,8 @@ func FakeHosts(prefix string, n int, shape Inventory) []api.AgentHost {
 			Inventory: maps.Clone(shape),
 			Driver:    DriverFake,
 			Pool:      api.PoolShared,
+
+			Attributes: detected(DriverFake),
 		}
 	}
 	return hosts

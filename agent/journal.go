@@ -31,6 +31,7 @@ const (
 	eventEnded   = "ended"   // it ended by itself
 	eventStop    = "stop"    // a stop begins
 	eventGone    = "gone"    // nothing of it is left
+	eventFenced  = "fenced"  // its fence has struck: a hard stop begins, and it may start again
 )
 
 // line is one line of the journal, in JSON.

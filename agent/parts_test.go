@@ -266,7 +266,7 @@ func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
 	b.observe(d, 0, nil)
 	list := func(generation uint64, w api.Workload) {
-		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, 0)
+		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.question())
 	}
 	list(1, work("a"))
 	b.done(b.next(start), api.StatusActive, "")
@@ -301,7 +301,7 @@ func TestBook(t *testing.T) {
 		obey := func(h api.HostID, l []api.Workload) {
 			gen++
 			lists[h] = api.HostWorkload{Host: h, Generation: gen, Instances: l}
-			b.obey(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.after)
+			b.obey(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.question())
 		}
 		carry := func(a action, outcome int) bool {
 			e := b.next(a)
@@ -342,7 +342,7 @@ func TestBook(t *testing.T) {
 			return len(items) > 0
 		}
 		if rapid.Bool().Draw(t, "survivors") {
-			for _, i := range []string{"i0", "i1"} {
+			for _, i := range []string{"h1-i0", "h1-i1"} {
 				there["h1/"+i] = driver.State{Host: "h1", Instance: api.InstanceID(i), Status: api.StatusActive}
 			}
 		}
@@ -354,9 +354,9 @@ func TestBook(t *testing.T) {
 				for i := range 4 {
 					switch rapid.IntRange(0, 3).Draw(t, "listed") {
 					case 0, 1:
-						l = append(l, work(fmt.Sprint("i", i)))
+						l = append(l, work(fmt.Sprintf("%s-i%d", host, i)))
 					case 2:
-						l = append(l, stopping(fmt.Sprint("i", i)))
+						l = append(l, stopping(fmt.Sprintf("%s-i%d", host, i)))
 					}
 				}
 				obey(host, l)
@@ -364,7 +364,7 @@ func TestBook(t *testing.T) {
 				lane := rapid.SampledFrom([]action{start, stop}).Draw(t, "lane")
 				carry(lane, rapid.IntRange(0, 2).Draw(t, "outcome"))
 			case 2:
-				k := key(host, api.InstanceID(rapid.SampledFrom([]string{"i0", "i1"}).Draw(t, "exits")))
+				k := key(host, api.InstanceID(host)+"-"+rapid.SampledFrom([]api.InstanceID{"i0", "i1"}).Draw(t, "exits"))
 				if s, ok := there[k]; ok && s.Status == api.StatusActive {
 					s.Status = api.StatusShutoff
 					there[k] = s

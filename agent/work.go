@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -50,8 +51,7 @@ func (a *Agent) look(ctx context.Context, d driver.Driver) error {
 	if err != nil {
 		return err
 	}
-	var strange int
-	var ended []driver.State
+	var ended, strange []driver.State
 	a.with(func(b *book) {
 		if b != asked {
 			signal(a.relist[d]) // the hosts have changed meanwhile
@@ -62,8 +62,26 @@ func (a *Agent) look(ctx context.Context, d driver.Driver) error {
 	for _, s := range ended {
 		a.note(eventEnded, s.Host, s.Instance, s.Fault)
 	}
-	if strange > 0 {
-		a.conf.Log.Warn("instances of hosts that are not served here are left alone", "instances", strange)
+	return a.meet(ctx, d, strange)
+}
+
+// meet deals with instances of hosts that are not served here. They are left
+// alone, but for those with a fence: nobody asks after them here any more.
+func (a *Agent) meet(ctx context.Context, d driver.Driver, strange []driver.State) error {
+	alone := 0
+	for _, s := range strange {
+		if !s.Fenced || s.Status != api.StatusActive {
+			alone++
+			continue
+		}
+		a.note(eventFenced, s.Host, s.Instance, "its host is not served here any more")
+		if err := d.Kill(ctx, s.Instance); err != nil {
+			return fmt.Errorf("killing instance %s: %w", s.Instance, err)
+		}
+		a.note(eventGone, s.Host, s.Instance, "")
+	}
+	if alone > 0 {
+		a.conf.Log.Warn("instances of hosts that are not served here are left alone", "instances", alone)
 	}
 	return nil
 }
@@ -80,12 +98,15 @@ func (a *Agent) carryOut(ctx context.Context, lane action, do func(context.Conte
 		case <-ctx.Done():
 			return
 		}
-		e, t := a.take(ctx, lane)
+		call, end := context.WithCancelCause(ctx)
+		e, t := a.take(ctx, lane, func() { end(errFenced) })
 		if e == nil {
+			end(nil)
 			return
 		}
 		wg.Go(func() {
-			do(ctx, e, t)
+			do(call, e, t)
+			end(nil)
 			<-slots
 		})
 	}
@@ -99,12 +120,14 @@ type task struct {
 	fails  int
 }
 
-// take waits for the next entry of a lane; nil when ctx has ended.
-func (a *Agent) take(ctx context.Context, lane action) (e *entry, t task) {
+// take waits for the next entry of a lane, whose driver call cut ends early; nil
+// when ctx has ended.
+func (a *Agent) take(ctx context.Context, lane action, cut func()) (e *entry, t task) {
 	for ctx.Err() == nil {
 		a.with(func(b *book) {
 			if e = b.next(lane); e != nil {
 				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails}
+				e.cut = cut
 			}
 		})
 		if e != nil {
@@ -121,7 +144,11 @@ func (a *Agent) take(ctx context.Context, lane action) (e *entry, t task) {
 // start starts one instance. What cannot be started is an ERROR and stays one;
 // when the outcome is not known, the driver is asked what is there.
 func (a *Agent) start(ctx context.Context, e *entry, t task) {
-	a.note(eventStart, t.host, t.work.Instance, "")
+	detail := ""
+	if t.work.Fence > 0 {
+		detail = "fence " + t.work.Fence.String()
+	}
+	a.note(eventStart, t.host, t.work.Instance, detail)
 	a.conf.Crash.At(crash.AgentStarting)
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	err := t.driver.Start(limited, t.host, t.work)
@@ -159,16 +186,38 @@ func (a *Agent) stop(ctx context.Context, e *entry, t task) {
 	a.done(e, api.StatusDeleted, "")
 }
 
+// kill stops one instance whose fence has struck, and is called again until the
+// driver confirms that nothing of it is left. It was not told to end, so nothing
+// is reported: the next list says what is to become of it.
+func (a *Agent) kill(ctx context.Context, e *entry, t task) {
+	a.note(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
+	a.conf.Crash.At(crash.AgentStopping)
+	limited, cancel := context.WithTimeout(ctx, stopTimeout)
+	err := t.driver.Kill(limited, t.work.Instance)
+	cancel()
+	if err != nil {
+		a.lookup(ctx, e, t, err)
+		return
+	}
+	a.conf.Crash.At(crash.AgentStopped)
+	a.note(eventGone, t.host, t.work.Instance, "")
+	a.with(func(b *book) {
+		e.fails, e.lapsed = 0, false
+		b.done(e, "", "")
+	})
+}
+
 // lookup ends a call of unknown outcome with what the driver says is there. It
 // pauses first, longer with each failure in a row, and returns without an answer
-// only when ctx has ended.
+// only when the agent ends, or when the instance's fence strikes: then it is
+// killed, whatever is there.
 func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
 	r := retry{rand: a.conf.Rand, fails: t.fails}
 	for ctx.Err() == nil {
 		d := r.delay()
 		a.conf.Log.Warn("driver call without an outcome", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
 		if !pause(ctx, d) {
-			return
+			break
 		}
 		var states []driver.State
 		if states, err = t.driver.List(ctx); err != nil {
@@ -183,6 +232,9 @@ func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
 			e.fails = r.fails
 		})
 		return
+	}
+	if errors.Is(context.Cause(ctx), errFenced) {
+		a.with(func(b *book) { b.done(e, e.have, e.fault) })
 	}
 }
 

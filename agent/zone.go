@@ -23,7 +23,7 @@ const (
 func (a *Agent) call(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	addr := a.link.address()
+	addr, sent := a.link.address(), a.conf.Now()
 	if err := a.link.call(ctx, path, in, out); err != nil {
 		return err
 	}
@@ -36,6 +36,9 @@ func (a *Agent) call(ctx context.Context, path string, timeout time.Duration, in
 	if raised {
 		a.journal.write(line{Term: *term, Event: eventTerm})
 		a.with((*book).raise)
+	}
+	if err == nil {
+		a.heard(sent)
 	}
 	return err
 }
@@ -116,10 +119,10 @@ func beatOf(mine, theirs time.Duration) time.Duration {
 func (a *Agent) poll(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	for ctx.Err() == nil {
-		var after uint64
-		a.with(func(b *book) { after = b.after })
+		var asked question
+		a.with(func(b *book) { asked = b.question() })
 		var work api.AgentWorkload
-		ask := api.AgentWork{After: after, Wait: a.conf.Wait}
+		ask := api.AgentWork{After: asked.after, Wait: a.conf.Wait}
 		err := a.call(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
 		if api.CodeOf(err) == api.CodeNotFound {
 			a.conf.Log.Warn("zone does not know these hosts", "err", err)
@@ -134,17 +137,20 @@ func (a *Agent) poll(ctx context.Context) {
 			continue
 		}
 		r.good()
-		if a.obey(work, after); len(work.Hosts) == 0 && work.Generation <= after && !pause(ctx, idlePause) {
+		if a.obey(work, asked); len(work.Hosts) == 0 && work.Generation <= asked.after && !pause(ctx, idlePause) {
 			return
 		}
 	}
 }
 
 // obey takes over one answer.
-func (a *Agent) obey(work api.AgentWorkload, asked uint64) {
+func (a *Agent) obey(work api.AgentWorkload, asked question) {
 	a.link.learn(work.Addresses)
 	var strange []api.HostID
-	a.with(func(b *book) { strange = b.obey(work, asked) })
+	a.with(func(b *book) {
+		strange = b.obey(work, asked)
+		a.strikeIn(b) // an answer may be old already
+	})
 	if len(strange) > 0 {
 		a.conf.Log.Warn("work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
 	}

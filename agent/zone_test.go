@@ -44,6 +44,7 @@ type zone struct {
 	loseAcks   int  // how many reports to take without an answer
 	forgot     bool // answers not_found until hosts register
 	beat       time.Duration
+	last       time.Time // when the newest call came that was answered
 }
 
 func newZone() *zone {
@@ -98,6 +99,15 @@ func (z *zone) RoundTrip(r *http.Request) (*http.Response, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.calls++
+	came := time.Now()
+	resp, err := z.serve(r, body)
+	if err == nil && resp.StatusCode == http.StatusOK && came.After(z.last) {
+		z.last = came
+	}
+	return resp, err
+}
+
+func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 	if z.down[r.URL.Host] || !slices.Contains(z.addresses, r.URL.Host) {
 		return nil, errors.New("connection refused")
 	}

@@ -1,0 +1,530 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/agent/driver"
+	"berth/agent/driver/fake"
+	"berth/api"
+)
+
+const testFence = 20 * time.Second
+
+func fenced(id string) api.Workload {
+	w := work(id)
+	w.Fence = testFence
+	return w
+}
+
+// timed is a fake that notes when it was told to kill.
+type timed struct {
+	*fake.Driver
+	severed []driver.State
+
+	mu     sync.Mutex
+	killed map[api.InstanceID]time.Time // the first time of each
+}
+
+func newTimed(o fake.Options) *timed {
+	return &timed{Driver: fake.New(o), killed: map[api.InstanceID]time.Time{}}
+}
+
+func (d *timed) Kill(ctx context.Context, id api.InstanceID) error {
+	err := d.Driver.Kill(ctx, id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.killed[id].IsZero() && err == nil {
+		d.killed[id] = time.Now()
+	}
+	return err
+}
+
+func (d *timed) Severed() []driver.State { return d.severed }
+
+func (d *timed) at(id api.InstanceID) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.killed[id]
+}
+
+// silence makes the zone answer nothing more and returns when it last did.
+func (z *zone) silence() (last time.Time) {
+	z.do(func() {
+		z.leader, last = "", z.last
+	})
+	return last
+}
+
+func events(t *testing.T, dir string, id api.InstanceID) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, journalFile))
+	require.NoError(t, err)
+	for l := range strings.Lines(string(text)) {
+		if strings.Contains(l, `"instance":"`+string(id)+`"`) {
+			_, rest, _ := strings.Cut(l, `"event":"`)
+			event, _, _ := strings.Cut(rest, `"`)
+			all = append(all, event)
+		}
+	}
+	return all
+}
+
+// TestFenceStrikesAtItsLimit: not a nanosecond before the fence has passed since
+// the last answered call was sent, and no later; and not again before a list says so.
+func TestFenceStrikesAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{})
+		c := config(z, d.Driver, 1)
+		c.Hosts[0].Driver, c.Dir = d, t.TempDir()
+		end := run(t, c)
+		longer := fenced("c")
+		longer.Fence = 2 * testFence
+		z.set("host-0001", work("a"), fenced("b"), longer)
+		settle()
+		require.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver))
+		time.Sleep(10 * testFence)
+		require.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver), "a quiet zone is not a silent one")
+
+		last := z.silence()
+		time.Sleep(time.Until(last.Add(testFence)) - 1)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver))
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "c"}, running(t, d.Driver))
+		time.Sleep(testFence)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d.Driver))
+		assert.Equal(t, last.Add(testFence), d.at("b"))
+		assert.Equal(t, last.Add(2*testFence), d.at("c"))
+		time.Sleep(10 * testFence)
+		synctest.Wait()
+		assert.Equal(t, 3, d.Starts(), "an old list starts nothing again")
+
+		z.do(func() { z.leader, z.term = "n1:1", 2; z.reports = nil })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver), "the zone has not moved them")
+		z.do(func() {
+			for _, r := range z.reports {
+				for _, i := range r.Items {
+					assert.NotEqual(t, api.StatusDeleted, i.Status, "%s was not told to end", i.Instance)
+				}
+			}
+		})
+		end()
+		assert.Equal(t, []string{"start", "running", "fenced", "gone", "start", "running"}, events(t, c.Dir, "b"))
+		assert.Equal(t, []string{"start", "running"}, events(t, c.Dir, "a"))
+	})
+}
+
+// TestMovedMeanwhile: what the zone has moved is not started again at its old
+// host, and what it deleted is reported gone.
+func TestMovedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, 2))()
+		z.set("host-0001", fenced("a"), fenced("b"), fenced("c"))
+		settle()
+		z.silence()
+		time.Sleep(2 * testFence)
+		synctest.Wait()
+		require.Empty(t, running(t, d))
+		deleted := fenced("c")
+		deleted.Stop = true
+		z.set("host-0001", deleted)
+		z.set("host-0002", fenced("a"))
+		z.do(func() { z.leader = "n1:1" })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d))
+		assert.Equal(t, api.HostID("id-of-host-0002"), z.report("a").Host)
+		assert.Equal(t, api.StatusDeleted, z.of("c"))
+		assert.Equal(t, 4, d.Starts())
+	})
+}
+
+// TestMove: an instance that leaves one host of an agent for another ends before
+// it starts.
+func TestMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{StopDelay: 5 * time.Second})
+		defer run(t, config(z, d, 2))()
+		z.set("host-0001", work("a"))
+		settle()
+		z.set("host-0001", stopping("a"))
+		settle()
+		require.Equal(t, api.StatusDeleted, z.of("a"))
+		z.set("host-0001")
+		z.set("host-0002", work("a"))
+		settle()
+		assert.Equal(t, api.InstanceReport{Host: "id-of-host-0002", Instance: "a", Status: api.StatusActive}, z.report("a"))
+		// Also if the zone is in a hurry.
+		z.set("host-0001", work("a"))
+		z.set("host-0002")
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, api.HostID("id-of-host-0002"), z.report("a").Host)
+		settle()
+		assert.Equal(t, []string{"a"}, running(t, d))
+		assert.Equal(t, api.InstanceReport{Host: "id-of-host-0001", Instance: "a", Status: api.StatusActive}, z.report("a"))
+		assert.Equal(t, 3, d.Starts())
+	})
+}
+
+// TestFenceCutsCallsShort: neither a slow start nor a slow stop holds it up, nor
+// do those of other instances.
+func TestFenceCutsCallsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{StopDelay: time.Hour})
+		c := config(z, d, 1)
+		c.Calls = 1
+		defer run(t, c)()
+		z.set("host-0001", work("a"), fenced("b"), fenced("c"))
+		settle()
+		z.set("host-0001", fenced("b"))
+		settle()
+		soft := fenced("c")
+		soft.Stop = true
+		z.set("host-0001", fenced("b"), soft)
+		settle()
+		last := z.silence()
+		time.Sleep(time.Until(last.Add(testFence)))
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d.Driver), "its stop goes on")
+		assert.Equal(t, last.Add(testFence), d.at("b"))
+		assert.Equal(t, last.Add(testFence), d.at("c"))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{StartDelay: 50 * time.Second})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", fenced("a"))
+		settle()
+		last := z.silence()
+		time.Sleep(time.Until(last.Add(10 * time.Minute)))
+		synctest.Wait()
+		assert.Equal(t, last.Add(testFence), d.at("a"))
+		assert.Zero(t, d.Starts())
+		z.do(func() { z.leader = "n1:1" })
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d.Driver))
+	})
+}
+
+// TestSoftStopIsCut: a stop that has begun is soft no longer when the fence strikes.
+func TestSoftStopIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{StopDelay: time.Minute})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", fenced("a"))
+		settle()
+		soft := fenced("a")
+		soft.Stop = true
+		z.set("host-0001", soft)
+		time.Sleep(time.Second)
+		last := z.silence()
+		time.Sleep(time.Until(last.Add(testFence)))
+		synctest.Wait()
+		assert.Empty(t, running(t, d.Driver))
+		assert.Equal(t, last.Add(testFence), d.at("a"))
+		z.do(func() { z.leader = "n1:1" })
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+	})
+}
+
+// TestHeldUpAgent: an agent whose timers did not run knows from the next answer
+// how long it was deaf, and does not take it for a proof of what was before.
+func TestHeldUpAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var ahead time.Duration
+		z, d := newZone(), newTimed(fake.Options{})
+		c := config(z, d, 1)
+		c.Now = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(ahead)
+		}
+		defer run(t, c)()
+		z.set("host-0001", fenced("a"))
+		settle()
+		mu.Lock()
+		ahead = testFence
+		mu.Unlock()
+		time.Sleep(4 * time.Second) // one beat
+		synctest.Wait()
+		assert.False(t, d.at("a").IsZero())
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d.Driver))
+		assert.Equal(t, 2, d.Starts())
+	})
+}
+
+// TestFenceOfForgottenHosts: nobody will ever ask an agent to stop what runs for
+// a host that it does not serve any more.
+func TestFenceOfForgottenHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"), fenced("b"))
+		settle()
+		z.do(func() { z.forgot, z.ids["host-0001"] = true, "another-id" })
+		z.set("host-0001")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, running(t, d))
+	})
+}
+
+func TestSeveredIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{})
+		d.severed = []driver.State{{Host: "h", Instance: "a", Fenced: true}}
+		c := config(z, d, 1)
+		c.Dir = t.TempDir()
+		end := run(t, c)
+		z.set("host-0001", fenced("a"))
+		settle()
+		end()
+		assert.Equal(t, []string{"fenced", "gone", "start", "running"}, events(t, c.Dir, "a"))
+	})
+}
+
+// TestAnswerOfAnOldQuestion: a list that was asked for before the fence struck
+// may be older than what the zone decided because of it.
+func TestAnswerOfAnOldQuestion(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b.observe(d, 0, nil)
+	lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
+	b.obey(lists, b.question())
+	b.done(b.next(start), api.StatusActive, "")
+	old := b.question()
+	struck, next := b.lapse(testFence - 1)
+	assert.Empty(t, struck)
+	assert.Equal(t, testFence, next)
+	struck, next = b.lapse(testFence)
+	assert.Len(t, struck, 1)
+	assert.Zero(t, next)
+	struck, _ = b.lapse(testFence)
+	assert.Empty(t, struck, "it strikes once")
+	e := b.next(kill)
+	require.NotNil(t, e)
+	e.lapsed = false
+	b.done(e, "", "")
+	b.obey(lists, old)
+	assert.Nil(t, b.next(start))
+	assert.Zero(t, b.after, "everything is asked for again")
+	b.obey(lists, b.question())
+	assert.NotNil(t, b.next(start))
+}
+
+// movesWorld is a zone that keeps each instance at one host at a time, an agent
+// that serves three, and their driver.
+type movesWorld struct {
+	t     *rapid.T
+	b     *book
+	d     *fake.Driver
+	at    map[api.InstanceID]api.HostID // where the zone wants it; "" while it is nowhere
+	stop  map[api.InstanceID]bool       // and whether it is to leave
+	there map[api.InstanceID]api.HostID // what runs
+	lists map[api.HostID]api.HostWorkload
+	gen   uint64
+	sent  []movesAnswer // that may come late, or again
+	doing map[action][]*entry
+}
+
+type movesAnswer struct {
+	work  api.AgentWorkload
+	asked question
+}
+
+var movesHosts = []api.HostID{"h1", "h2", "h3"}
+
+func newMovesWorld(t *rapid.T) *movesWorld {
+	d := fake.New(fake.Options{})
+	w := &movesWorld{
+		t: t, d: d, b: newBook(movesHosts, []driver.Driver{d, d, d}), at: map[api.InstanceID]api.HostID{},
+		stop: map[api.InstanceID]bool{}, there: map[api.InstanceID]api.HostID{},
+		lists: map[api.HostID]api.HostWorkload{}, doing: map[action][]*entry{},
+	}
+	w.b.observe(d, 0, nil)
+	for _, h := range movesHosts {
+		w.relist(h)
+	}
+	return w
+}
+
+// relist writes the list of a host anew.
+func (w *movesWorld) relist(h api.HostID) {
+	w.gen++
+	l := api.HostWorkload{Host: h, Generation: w.gen}
+	for _, id := range slices.Sorted(maps.Keys(w.at)) {
+		if w.at[id] == h {
+			one := fenced(string(id))
+			one.Stop = w.stop[id]
+			l.Instances = append(l.Instances, one)
+		}
+	}
+	w.lists[h] = l
+}
+
+// answer is what the zone says now to what the agent asks now, of some hosts.
+func (w *movesWorld) answer(hosts []api.HostID) movesAnswer {
+	a := movesAnswer{asked: w.b.question(), work: api.AgentWorkload{Generation: w.gen}}
+	for _, h := range hosts {
+		a.work.Hosts = append(a.work.Hosts, w.lists[h])
+	}
+	return a
+}
+
+// take lets one lane begin, and finish lets one driver call of it end.
+func (w *movesWorld) take(a action) {
+	e := w.b.next(a)
+	if e == nil {
+		return
+	}
+	if a == start {
+		require.NotContains(w.t, w.there, e.work.Instance, "never twice")
+		for _, o := range w.doing[start] {
+			require.NotEqual(w.t, o.work.Instance, e.work.Instance, "nor may it come to that")
+		}
+		w.there[e.work.Instance] = e.host // from here on it may run
+	}
+	w.doing[a] = append(w.doing[a], e)
+}
+
+func (w *movesWorld) finish(a action) bool {
+	if len(w.doing[a]) == 0 {
+		return false
+	}
+	e := w.doing[a][0]
+	w.doing[a] = w.doing[a][1:]
+	if a == start {
+		w.b.done(e, api.StatusActive, "")
+		return true
+	}
+	if w.there[e.work.Instance] == e.host {
+		delete(w.there, e.work.Instance)
+	}
+	if a == kill {
+		e.lapsed = false
+		w.b.done(e, "", "")
+	} else {
+		w.b.done(e, api.StatusDeleted, "")
+	}
+	return true
+}
+
+// tell reports to the zone, which sends on what is gone.
+func (w *movesWorld) tell() bool {
+	items := w.b.pending(10)
+	for _, r := range items {
+		if r.Status != api.StatusDeleted {
+			continue
+		}
+		require.NotEqual(w.t, r.Host, w.there[r.Instance], "gone is said of what is gone")
+		if w.at[r.Instance] == r.Host && w.stop[r.Instance] {
+			w.place(r.Instance)
+			w.relist(r.Host)
+		}
+	}
+	w.b.acked(items)
+	return len(items) > 0
+}
+
+// place puts an instance that is nowhere on a host.
+func (w *movesWorld) place(id api.InstanceID) {
+	h := rapid.SampledFrom(movesHosts).Draw(w.t, "to")
+	w.at[id], w.stop[id] = h, false
+	w.relist(h)
+}
+
+func (w *movesWorld) step() {
+	id := api.InstanceID(fmt.Sprint("i", rapid.IntRange(0, 2).Draw(w.t, "instance")))
+	lane := rapid.SampledFrom([]action{start, stop, kill}).Draw(w.t, "lane")
+	switch rapid.IntRange(0, 8).Draw(w.t, "step") {
+	case 0:
+		if w.at[id] == "" {
+			w.place(id)
+		} else {
+			w.stop[id] = true
+			w.relist(w.at[id])
+		}
+	case 1: // an answer of some hosts, now or later
+		hosts := rapid.SliceOfDistinct(rapid.SampledFrom(movesHosts), rapid.ID).Draw(w.t, "hosts")
+		w.sent = append(w.sent, w.answer(hosts))
+	case 2, 3:
+		if len(w.sent) > 0 { // in any order, and it may come again
+			a := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(w.t, "arrives")]
+			w.b.obey(a.work, a.asked)
+		}
+	case 4, 5:
+		w.take(lane)
+	case 6:
+		w.finish(lane)
+	case 7:
+		w.tell()
+	case 8:
+		w.lapse()
+	}
+}
+
+// lapse is an outage that is long enough: afterwards the zone starts elsewhere
+// what it likes, once nothing runs here any more.
+func (w *movesWorld) lapse() {
+	w.b.lapse(testFence)
+	for w.finish(start) || w.finish(stop) { // cut short
+	}
+	for w.take(kill); w.finish(kill); w.take(kill) {
+	}
+	require.Empty(w.t, w.there, "all of them have a fence")
+	for _, id := range slices.Sorted(maps.Keys(w.at)) {
+		if old := w.at[id]; rapid.Bool().Draw(w.t, "evacuated") {
+			w.place(id)
+			w.relist(old)
+		}
+	}
+}
+
+// TestBookOfMoves plays random moves between the hosts of one agent, with lists
+// that come late, again and in any order, slow calls and outages: an instance
+// never runs twice, and in the end each runs where the zone has it.
+func TestBookOfMoves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newMovesWorld(t)
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			w.step()
+		}
+		for busy := true; busy; {
+			a := w.answer(movesHosts)
+			w.b.obey(a.work, a.asked)
+			w.take(start)
+			w.take(stop)
+			w.take(kill)
+			busy = w.finish(start) || w.finish(stop) || w.finish(kill) || w.tell()
+		}
+		want := maps.Clone(w.at)
+		require.Equal(t, want, w.there)
+		for id, places := range w.b.every {
+			require.Len(t, places, 1, "%s is forgotten where it was", id)
+		}
+	})
+}
