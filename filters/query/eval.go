@@ -195,19 +195,20 @@ func ordered[T int64 | string](o op, a, b []T) uint64 {
 	panic("query: comparison without an order")
 }
 
-// equal and less compare 64 values with 64 others, or with one.
+// equal and less compare 64 values with 64 others, or with one; the last value
+// comes first, so that no shift depends on a counter.
 func equal[T int64 | string](a, b []T) (out uint64) {
 	am, bm := len(a)-1, len(b)-1 // 63, or 0 for one value
-	for i := range wordBits {
-		out |= one(a[i&am] == b[i&bm]) << i
+	for i := wordBits - 1; i >= 0; i-- {
+		out = out<<1 | one(a[i&am] == b[i&bm])
 	}
 	return out
 }
 
 func less[T int64 | string](a, b []T) (out uint64) {
 	am, bm := len(a)-1, len(b)-1
-	for i := range wordBits {
-		out |= one(a[i&am] < b[i&bm]) << i
+	for i := wordBits - 1; i >= 0; i-- {
+		out = out<<1 | one(a[i&am] < b[i&bm])
 	}
 	return out
 }
