@@ -80,7 +80,7 @@ func fullest() api.BootBody {
 	for i := range traits {
 		traits[i] = []string{"t"}
 	}
-	query := strings.Repeat(`["and",`, 7) + `["and"` + strings.Repeat(`,["or"]`, 248) + strings.Repeat("]", 8)
+	query := strings.Repeat(`["and",`, 6) + `["and"` + strings.Repeat(`,["or"]`, 249) + strings.Repeat("]", 7) // 8 deep, 256 lists
 	one := 1
 	wish := api.GroupWish{
 		ImageProperties: pairs(api.ExtraSpecsMax), Traits: &api.Traits{AnyOf: traits}, AvailabilityZone: "az",
