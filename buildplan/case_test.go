@@ -122,7 +122,7 @@ func TestCase53Kids(t *testing.T) {
 	}, kids())
 	letters := [][]string{{"A", "B", "C", "D"}, {"E", "F", "G", "H"}, {"I", "J", "K", "L"}}
 	var got string
-	for _, s := range buildplan.Merge(100, nil, kids()).Order {
+	for _, s := range mergeOne(100, append([][]int64{nil}, kids()...)...).Order {
 		got += letters[s-1][0]
 		letters[s-1] = letters[s-1][1:]
 	}
@@ -136,9 +136,9 @@ func TestCase54OwnAndKids(t *testing.T) {
 	for _, s := range buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default()}, boot(100, 1)).Groups[0].Slots {
 		own = append(own, s.Weight)
 	}
-	assert.Len(t, buildplan.Merge(100, own, kids()).Order, 16)
-	assert.Len(t, buildplan.Merge(100, nil, kids()).Order, 12)
-	assert.Len(t, buildplan.Merge(7, own, kids()).Order, 7, "never more than were asked for")
+	assert.Len(t, mergeOne(100, append([][]int64{own}, kids()...)...).Order, 16)
+	assert.Len(t, mergeOne(100, append([][]int64{nil}, kids()...)...).Order, 12)
+	assert.Len(t, mergeOne(7, append([][]int64{own}, kids()...)...).Order, 7, "never more than were asked for")
 }
 
 // Case 55: no hosts and no children is an empty plan that says so, not an error.
@@ -147,7 +147,7 @@ func TestCase55Nobody(t *testing.T) {
 		plan := buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 3}, boot(1, 1))
 		assert.Equal(t, buildplan.Plan{Groups: []buildplan.GroupPlan{{}}}, plan)
 	}
-	assert.Empty(t, buildplan.Merge(1, nil, nil).Order)
+	assert.Empty(t, mergeOne(1, nil).Order)
 }
 
 func TestAlternatesStopAtSpareMax(t *testing.T) {
@@ -187,16 +187,24 @@ func ExampleSelect() {
 	// b 2048
 	// b 1024
 	// a 4096
-	// {3 2 [{capacity 1 not_now []}] []}
+	// {3 2 [{size 1 never_fits []}] []}
 }
 
 func ExampleMerge() {
-	m := buildplan.Merge(4, []int64{10, 30}, [][]int64{{20, 5}, {20}})
+	req := &api.Request{Groups: []api.Group{{Count: 4}}}
+	offers := [][][]int64{{{10, 30}, {20, 5}, {20}}} // of this zone and of two children
+	m := buildplan.Merge(req, offers, nil)[0]
 	fmt.Println(m.Order, m.Weights)
-	fmt.Println(m.Prefix(3))
+	fmt.Println(m.Prefix(3), m.Taken, m.Costs)
+	req.Zones.MaxSkew = 1
+	fmt.Println(buildplan.Merge(req, offers, nil)[0].Order)
+	req.Zones = api.ZoneRule{Pack: true}
+	fmt.Println(buildplan.Merge(req, offers, nil)[0].Order)
 	// Output:
 	// [0 1 1 2] [10 20 5 20]
-	// [1 2 0]
+	// [1 2 0] [1 2 1] [10 25 20]
+	// [0 1 2 1]
+	// [1 1]
 }
 
 func ExampleAdjust() {

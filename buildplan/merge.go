@@ -4,52 +4,23 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"berth/api"
 )
 
 // Own is the source of a zone's own slots in an order; source i+1 is child i.
 const Own = 0
 
-// Merged is the merge of several offers for one group.
+// Merged is the merge of what several sources offer for one group.
 type Merged struct {
 	Order   []uint16 // source of each slot, best first
 	Weights []int64  // weight of each slot, as the parent is told
-	Sources int      // how many sources were merged: 1 + the children
-}
-
-// Merge takes up to count slots from own and from children, whose weights are
-// adjusted already. It only ever takes heads: the cheapest of the first weights
-// that are left, and of equal ones the lower source. The i-th weight of a source
-// supposes that its slots 0 to i-1 are taken, so a later one that is lower must
-// wait for them; and so what is taken of each source is a prefix of it, and a
-// prefix of what is taken is a prefix of each too.
-//
-// Source numbers are 16 bits: children beyond math.MaxUint16 are not looked at
-// (a zone has at most api.LinksMax).
-func Merge(count int, own []int64, children [][]int64) Merged {
-	children = children[:min(len(children), math.MaxUint16)]
-	heads := make([][]int64, 0, 1+len(children))
-	heads = append(append(heads, own), children...)
-	size := 0
-	for _, h := range heads {
-		size = min(size+len(h), max(count, 0))
-	}
-	m := Merged{Order: make([]uint16, 0, size), Weights: make([]int64, 0, size), Sources: len(heads)}
-	for range size {
-		best := -1
-		for i, h := range heads {
-			if len(h) > 0 && (best < 0 || h[0] < heads[best][0]) {
-				best = i
-			}
-		}
-		m.Order = append(m.Order, uint16(best))
-		m.Weights = append(m.Weights, heads[best][0])
-		heads[best] = heads[best][1:]
-	}
-	return m
+	Taken   []int    // by source: how many slots are of it
+	Costs   []int64  // by source: the sum of their weights; it stops at the ends of int64
 }
 
 // Prefix returns how many slots of each source are among the first n of m.
-func (m Merged) Prefix(n int) []int { return prefix(m.Order, n, m.Sources) }
+func (m Merged) Prefix(n int) []int { return prefix(m.Order, n, len(m.Taken)) }
 
 func prefix(order []uint16, n, sources int) []int {
 	out := make([]int, sources)
@@ -59,6 +30,125 @@ func prefix(order []uint16, n, sources int) []int {
 		}
 	}
 	return out
+}
+
+// Merge takes, for each group of req, up to Count slots of what the sources offer:
+// offers has the weights by group, by source and by slot, with Own first and then
+// the children, as their links adjust them. already, if not nil, has by group and
+// source the slots that the request holds from earlier attempts.
+//
+// It only ever takes heads: the cheapest of the first weights that are left, and
+// of equal ones the lower source. The i-th weight of a source supposes that its
+// slots 0 to i-1 are taken, so a later one that is lower must wait for them; and so
+// what is taken of each source is a prefix of it, and a prefix of what is taken is
+// a prefix of each too.
+//
+// Some sources have to wait or get nothing, by req.Zones and by rules:
+//
+//   - All groups of a pack, and all groups that rules of affinity bind together,
+//     take slots of one source: one that has slots already, else the one that offers
+//     most, of these the cheapest for them, of these the lowest.
+//   - With MinZones, the sources that are not used yet get one slot each first, the
+//     one with the cheapest head before others, until that many are used. A source
+//     is passed over only if no group can spare it a slot.
+//   - With MaxSkew, a head is taken only if its source then has at most that many
+//     slots of the group more than any source that offers some, in every prefix. A
+//     group under affinity minds no skew.
+//
+// Source numbers are 16 bits: sources beyond math.MaxUint16 are not looked at (a
+// zone has at most api.LinksMax children).
+func Merge(req *api.Request, offers [][][]int64, already [][]int) []Merged {
+	m := newMerging(req, offers, already)
+	m.bind()
+	m.seed()
+	for g := range m.out {
+		m.fill(g)
+	}
+	return m.out
+}
+
+// merging is the state of one Merge.
+type merging struct {
+	req     *api.Request
+	sources int
+	heads   [][][]int64 // by group and source: what is left
+	held    [][]int     // by group and source: what is taken, also before
+	bound   []bool      // by group: it has one source only
+	out     []Merged
+}
+
+func newMerging(req *api.Request, offers [][][]int64, already [][]int) *merging {
+	m := &merging{req: req, bound: make([]bool, len(req.Groups)), out: make([]Merged, len(req.Groups))}
+	for g := range req.Groups {
+		heads := slices.Clone(offers[g][:min(len(offers[g]), math.MaxUint16)])
+		m.sources = len(heads)
+		held := make([]int, m.sources)
+		if already != nil {
+			copy(held, already[g])
+		}
+		size := 0
+		for _, h := range heads {
+			size = min(size+len(h), max(req.Groups[g].Count, 0))
+		}
+		m.heads, m.held = append(m.heads, heads), append(m.held, held)
+		m.out[g] = Merged{
+			Order: make([]uint16, 0, size), Weights: make([]int64, 0, size),
+			Taken: make([]int, m.sources), Costs: make([]int64, m.sources),
+		}
+	}
+	return m
+}
+
+// full reports whether a group has all that it wants.
+func (m *merging) full(g int) bool { return len(m.out[g].Order) >= m.req.Groups[g].Count }
+
+// take takes the head of a source for a group.
+func (m *merging) take(g, source int) {
+	out, w := &m.out[g], m.heads[g][source][0]
+	out.Order = append(out.Order, uint16(source))
+	out.Weights = append(out.Weights, w)
+	out.Taken[source]++
+	out.Costs[source] = adjust(1, w, out.Costs[source])
+	m.heads[g][source] = m.heads[g][source][1:]
+	m.held[g][source]++
+}
+
+// fill takes the cheapest heads that may be taken until a group has all that it
+// wants.
+func (m *merging) fill(g int) {
+	skew := m.req.Zones.MaxSkew
+	if m.bound[g] {
+		skew = 0
+	}
+	offering := make([]bool, m.sources)
+	for s, h := range m.heads[g] {
+		offering[s] = len(h) > 0 || m.out[g].Taken[s] > 0
+	}
+	for !m.full(g) {
+		best := none
+		for s, h := range m.heads[g] {
+			if len(h) > 0 && (best == none || h[0] < m.heads[g][best][0]) && (skew == 0 || m.level(g, s, offering) <= skew) {
+				best = s
+			}
+		}
+		if best == none {
+			return
+		}
+		m.take(g, best)
+	}
+}
+
+// level returns how many slots of a group a source would have more than the
+// emptiest that offers, if it gave one more.
+func (m *merging) level(g, source int, offering []bool) int {
+	after := m.held[g][source] + 1
+	lowest := after
+	for s, n := range m.held[g] {
+		if offering[s] && s != source {
+			lowest = min(lowest, n)
+		}
+	}
+	return after - lowest
 }
 
 // Adjust returns offset + scale*w for each weight w of a child: what the link

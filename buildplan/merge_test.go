@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"berth/api"
 	"berth/buildplan"
 )
 
@@ -29,11 +30,17 @@ func slowMerge(count int, heads [][]int64) (order []uint16, weights []int64) {
 	return append([]uint16{uint16(best)}, order...), append([]int64{heads[best][0]}, weights...)
 }
 
+// mergeOne merges what sources offer for one group that no rule binds.
+func mergeOne(count int, offers ...[]int64) buildplan.Merged {
+	req := &api.Request{Groups: []api.Group{{Count: count}}}
+	return buildplan.Merge(req, [][][]int64{offers}, nil)[0]
+}
+
 func TestMergeAgreesWithSlowMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(-3, 3), 0, 8), 1, 5).Draw(t, "offers")
 		count := rapid.IntRange(-1, 30).Draw(t, "count")
-		m := buildplan.Merge(count, offers[0], offers[1:])
+		m := mergeOne(count, offers...)
 		order, weights := slowMerge(count, offers)
 		require.Equal(t, append([]uint16{}, order...), m.Order)
 		require.Equal(t, append([]int64{}, weights...), m.Weights)
@@ -62,8 +69,8 @@ func TestPrefixesNest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 8)
 		leaf, middle, root := list.Draw(t, "leaf"), list.Draw(t, "middle"), list.Draw(t, "root")
-		inner := buildplan.Merge(100, middle, [][]int64{leaf})
-		outer := buildplan.Merge(100, root, [][]int64{buildplan.Adjust(inner.Weights, 1, 2)})
+		inner := mergeOne(100, middle, leaf)
+		outer := mergeOne(100, root, buildplan.Adjust(inner.Weights, 1, 2))
 		n := rapid.IntRange(0, len(outer.Order)).Draw(t, "prefix")
 		ofMiddle := outer.Prefix(n)[1]
 		ofLeaf := inner.Prefix(ofMiddle)[1]

@@ -31,7 +31,7 @@ var world = &filters.World{HasCommand: hasCommand}
 
 // slowSelect is the slow, obvious scheduler: for each slot it looks at every host
 // again, prices it again, picks the lowest (cost, id) and really claims it.
-func slowSelect(table *capacity.Table, specs []capacity.Spec, req *api.Request, cs costs.Set, spare int) []buildplan.GroupPlan {
+func slowSelect(table *capacity.Table, specs []capacity.Spec, req *api.Request, cs []api.CostWeight, spare int) []buildplan.GroupPlan {
 	var out []buildplan.GroupPlan
 	for gi := range req.Groups {
 		g := &req.Groups[gi]
@@ -45,7 +45,7 @@ func slowSelect(table *capacity.Table, specs []capacity.Spec, req *api.Request, 
 				}
 				row, _ := v.Row(s.ID)
 				free := v.FreeOver(row, api.MemoryMB, req.Window, req.Class)
-				all = append(all, buildplan.Slot{Host: s.ID, Weight: cs.Of(costs.Host{FreeMemoryMB: free})})
+				all = append(all, buildplan.Slot{Host: s.ID, Weight: slowPrice(cs, free)})
 			}
 			slices.SortFunc(all, func(a, b buildplan.Slot) int {
 				return cmp.Or(cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Host, b.Host))
@@ -150,26 +150,42 @@ func drawRequest(t *rapid.T) *api.Request {
 	return req
 }
 
-func drawCosts(t *rapid.T) costs.Set {
+func slowPrice(cs []api.CostWeight, free int64) int64 {
+	var sum int64
+	free = min(max(free, 0), 1<<30)
+	for _, c := range cs {
+		switch c.Name {
+		case "constant":
+			sum += c.Weight
+		case "fill_first":
+			sum += c.Weight * free
+		case "spread":
+			sum += c.Weight * (1<<30 - free)
+		}
+	}
+	return sum
+}
+
+func drawCosts(t *rapid.T) []api.CostWeight {
 	var w []api.CostWeight
-	for _, n := range costs.Names() {
+	for _, n := range []string{"constant", "fill_first", "spread"} {
 		w = append(w, api.CostWeight{Name: n, Weight: rapid.Int64Range(-2, 2).Draw(t, "weight")})
 	}
-	cs, err := costs.New(w)
-	require.NoError(t, err)
-	return cs
+	return w
 }
 
 func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		specs, build := drawFleet(t)
 		req, cs, spare := drawRequest(t), drawCosts(t), rapid.IntRange(0, 4).Draw(t, "spare")
+		set, err := costs.New(cs)
+		require.NoError(t, err)
 		fs := filters.Default()
 		if rapid.IntRange(0, 4).Draw(t, "no capacity filter") == 0 {
 			fs = fs[:len(fs)-1]
 		}
 		v := build().View()
-		got := buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: cs, Spare: spare}, req)
+		got := buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: set, Spare: spare}, req)
 		want := slowSelect(build(), specs, req, cs, spare)
 		require.Len(t, got.Groups, len(want))
 		for i, g := range got.Groups {
@@ -184,7 +200,7 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 			}
 			require.Equal(t, g.Refusals.Considered, sum, "refusals add up")
 		}
-		require.Equal(t, got, buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: cs, Spare: spare}, req), "again")
+		require.Equal(t, got, buildplan.Select(&buildplan.Scene{View: v, World: world, Filters: fs, Costs: set, Spare: spare}, req), "again")
 	})
 }
 
@@ -194,7 +210,7 @@ func TestFitsAgreesWithSlowScheduler(t *testing.T) {
 		req := drawRequest(t)
 		req.Groups = req.Groups[:1]
 		req.Groups[0].Count = 3000 // more than any fleet here has room for
-		want := slowSelect(build(), specs, req, costs.Set{}, 0)
+		want := slowSelect(build(), specs, req, nil, 0)
 		n := int64(len(want[0].Slots))
 		v, fs := build().View(), filters.Default()
 		require.Equal(t, n, buildplan.Fits(&buildplan.Scene{View: v, World: world, Filters: fs}, req, 0, 3000))

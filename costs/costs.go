@@ -1,54 +1,103 @@
 // Package costs prices the hosts that may take a slot. A cost is a whole number
-// and lower is better; the price of a host is the sum of its costs times their
-// weights. Sums are exact and the scale is fixed, never relative to the other
-// candidates: a price means the same in every zone, so plans of several zones
-// can be merged, and the price of one host changes only when that host does.
+// of points and lower is better; the price of a host is the sum of its costs
+// times their weights.
 //
-// The package is pure and safe for concurrent use.
+// One point is the worth of 1 MiB of memory, in every zone and for ever; see
+// [Points] for the other resource classes. The scale is fixed, never relative to
+// the other candidates: a price means the same in every zone, so plans of several
+// zones can be merged, and the price of one host changes only when that host does.
+// Each cost lies in [0, ScaleMax] before its weight, and sums are exact.
+//
+// Every cost of a host is a straight line, cut off at both ends, over the slots
+// that the group has taken there. So the costs are looked up once for all hosts,
+// column by column, and a host that takes a slot is priced again from the same
+// columns without looking at anything else.
+//
+// The package never drops a host: who may not take a slot is for package filters.
+// It is pure and safe for concurrent use.
 package costs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"berth/api"
 )
 
-// ScaleMax is the largest value of a cost before its weight, in every zone and
-// for ever: free memory of 1 PiB, in MiB. A host that has more counts as having
-// that much.
+// ScaleMax is the largest value of a cost before its weight, in points: free
+// memory of 1 PiB. What is worth more counts as worth that much.
 const ScaleMax = 1 << 30
 
 // WeightMax bounds a weight: [-WeightMax, WeightMax].
 const WeightMax = 1000
 
-// Host is what costs may look at, after everything that the same request has
-// already placed there is taken off.
-type Host struct {
-	FreeMemoryMB int64 // over the window of the request, in MiB; below 0 on an over-full host
-}
-
-// The names of the costs.
+// The names of the costs. Each is in points before its weight.
 const (
-	FillFirst = "fill_first" // free memory: fuller hosts are cheaper
-	Spread    = "spread"     // ScaleMax less free memory: emptier hosts are cheaper
-	Constant  = "constant"   // 1 for every host
+	// Constant is 1 for every host.
+	Constant = "constant"
+	// FillFirst is the worth of what is free over the window of the request: fuller
+	// hosts are cheaper. Option class, default MEMORY_MB.
+	FillFirst = "fill_first"
+	// Spread is ScaleMax less the worth of what is free: emptier hosts are cheaper.
+	// Option class, default MEMORY_MB.
+	Spread = "spread"
+	// Special is SpecialPoints for each special thing of the host that the group does
+	// not ask for. Things are resource classes that the host has capacity of, option
+	// classes, default all that IsSpecial; and traits, option traits, default none.
+	// Both options are lists with commas. A group asks for the classes of its
+	// resources and for the traits that it requires or that one of its lists names.
+	Special = "special"
+	// OwnerSpread is OwnerPoints for each instance and held slot of the same project.
+	OwnerSpread = "owner_spread"
+	// ServerGroup is what the soft rules of the request make of the host: MemberPoints
+	// more for each member of a rule of soft anti-affinity, MemberPoints less for each
+	// member of a rule of soft affinity. It begins at 0, or at half of ScaleMax for a
+	// group that a rule of soft affinity binds.
+	ServerGroup = "server_group"
+	// Instances is InstancePoints for each instance and held slot.
+	Instances = "instances"
+	// BuildFailures is FailurePoints for each instance that could not be started since
+	// one could; 64 of them reach ScaleMax.
+	BuildFailures = "build_failures"
+	// Attribute is the value of an attribute that is a number, such as price or power.
+	// Option attribute names it; option scale says how many points 1 is worth, 1 to
+	// ScaleMax, default AttributeScale. Parts of a point are dropped, and what is below
+	// 0 counts as 0. A host without such a number is dearest whatever the sign of the
+	// weight: it costs ScaleMax under a weight above 0, and 0 under one below.
+	Attribute = "attribute"
 )
 
-// cost is a named function from a host to [0, ScaleMax].
+// What the costs count with, in points.
+const (
+	SpecialPoints  = 1 << 20 // each special thing that is not asked for
+	OwnerPoints    = 1 << 16 // each instance of the same project
+	MemberPoints   = 1 << 24 // each member of a soft rule
+	InstancePoints = 1 << 12 // each instance
+	FailurePoints  = 1 << 24 // each recent failure
+	AttributeScale = 1000    // 1 of an attribute, by default
+)
+
+// cost is a named cost: which options it takes, and how it looks at the hosts.
 type cost struct {
-	name string
-	of   func(Host) int64
+	name    string
+	options []string
+	line    func(l *Look, o options, weight int64) line
 }
 
 var all = []cost{
-	{Constant, func(Host) int64 { return 1 }},
-	{FillFirst, func(h Host) int64 { return clamp(h.FreeMemoryMB) }},
-	{Spread, func(h Host) int64 { return ScaleMax - clamp(h.FreeMemoryMB) }},
+	{Attribute, []string{"attribute", "scale"}, attributeLine},
+	{BuildFailures, nil, failureLine},
+	{Constant, nil, constantLine},
+	{FillFirst, []string{"class"}, fillLine},
+	{Instances, nil, instanceLine},
+	{OwnerSpread, nil, ownerLine},
+	{ServerGroup, nil, ruleLine},
+	{Special, []string{"classes", "traits"}, specialLine},
+	{Spread, []string{"class"}, spreadLine},
 }
-
-func clamp(n int64) int64 { return min(max(n, 0), ScaleMax) }
 
 // Names returns the names of all costs, in order.
 func Names() []string {
@@ -64,41 +113,76 @@ func Names() []string {
 type Set struct{ terms []term }
 
 type term struct {
-	weight int64
-	of     func(Host) int64
+	weight  int64
+	options options
+	line    func(l *Look, o options, weight int64) line
 }
 
 // New returns the set of the given weights. A weight of 0 switches a cost off;
-// a negative one reverses the preference. It returns one invalid-input error
-// that names every cost that is unknown, given twice, or has a weight outside
-// [-WeightMax, WeightMax].
+// a negative one reverses the preference. One cost may be there several times, if
+// what its options say differs. It returns one invalid-input error that names
+// every cost that is unknown, given twice, or has an option that it does not take
+// or a weight outside [-WeightMax, WeightMax], or more than api.FiltersMax costs.
 func New(weights []api.CostWeight) (Set, error) {
 	var s Set
 	var wrong []string
+	if len(weights) > api.FiltersMax {
+		wrong = append(wrong, fmt.Sprintf("%d are more than %d", len(weights), api.FiltersMax))
+	}
 	seen := map[string]bool{}
 	for _, w := range weights {
 		i := slices.IndexFunc(all, func(c cost) bool { return c.name == w.Name })
-		switch {
-		case i < 0:
+		if i < 0 {
 			wrong = append(wrong, fmt.Sprintf("%q is unknown", w.Name))
-		case seen[w.Name]:
-			wrong = append(wrong, fmt.Sprintf("%q is given twice", w.Name))
-		case w.Weight < -WeightMax || w.Weight > WeightMax:
-			wrong = append(wrong, fmt.Sprintf("%q has a weight of %d", w.Name, w.Weight))
-		case w.Weight != 0:
-			s.terms = append(s.terms, term{w.Weight, all[i].of})
+			continue
 		}
-		seen[w.Name] = true
+		o, faults := all[i].read(w.Options)
+		for _, f := range faults {
+			wrong = append(wrong, fmt.Sprintf("%q %s", w.Name, f))
+		}
+		if w.Weight < -WeightMax || w.Weight > WeightMax {
+			wrong = append(wrong, fmt.Sprintf("%q has a weight of %d", w.Name, w.Weight))
+		}
+		key := w.Name + " " + o.String()
+		if seen[key] && len(faults) == 0 {
+			wrong = append(wrong, fmt.Sprintf("%q is given twice", w.Name))
+		}
+		seen[key] = true
+		if w.Weight != 0 {
+			s.terms = append(s.terms, term{w.Weight, o, all[i].line})
+		}
 	}
 	if len(wrong) > 0 {
-		return Set{}, api.Errorf(api.CodeInvalid, "costs: %s; known are %s, each once, with a weight from %d to %d",
+		return Set{}, api.Errorf(api.CodeInvalid, "costs: %s; known are %s, each once for the same options, with a weight from %d to %d",
 			strings.Join(wrong, ", "), strings.Join(Names(), ", "), -WeightMax, WeightMax)
 	}
 	return s, nil
 }
 
-// DefaultWeights returns the weights of a zone that was told none: spread, 1.
-func DefaultWeights() []api.CostWeight { return []api.CostWeight{{Name: Spread, Weight: 1}} }
+// read reads the options of c and says what is wrong with them, in order.
+func (c *cost) read(given map[string]string) (options, []string) {
+	o := defaultOptions()
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(c.options, name) {
+			wrong = append(wrong, fmt.Sprintf("has no option %q", name))
+			continue
+		}
+		if fault := o.set(name, given[name]); fault != "" {
+			wrong = append(wrong, fault)
+		}
+	}
+	if c.name == Attribute && given["attribute"] == "" {
+		wrong = append(wrong, `needs the option "attribute"`)
+	}
+	return o, wrong
+}
+
+// DefaultWeights returns the weights of a zone that was told none: spread, 1,
+// and server_group, 1.
+func DefaultWeights() []api.CostWeight {
+	return []api.CostWeight{{Name: Spread, Weight: 1}, {Name: ServerGroup, Weight: 1}}
+}
 
 // Default returns the set of DefaultWeights.
 func Default() Set {
@@ -106,12 +190,30 @@ func Default() Set {
 	return s
 }
 
-// Of returns the price of h: the sum of weight times cost. It lies within
-// ±ScaleMax * WeightMax for each cost in the set, so it never overflows.
-func (s Set) Of(h Host) int64 {
-	var sum int64
-	for _, t := range s.terms {
-		sum += t.weight * t.of(h)
-	}
-	return sum
+var special = map[api.ResourceClass]bool{"PGPU": true, "VGPU": true, "FPGA": true, "PCI_DEVICE": true, "SRIOV_NET_VF": true}
+
+// IsSpecial reports whether a class is special hardware unless an option says
+// which are: PGPU, VGPU, FPGA, PCI_DEVICE, SRIOV_NET_VF, and every CUSTOM_ class.
+func IsSpecial(c api.ResourceClass) bool {
+	return special[c] || strings.HasPrefix(string(c), api.CustomPrefix)
 }
+
+// points is the worth of one unit of a class. Each is a power of two, so that
+// ScaleMax is a whole number of units.
+var points = map[api.ResourceClass]int64{
+	api.MemoryMB: 1, "NUMA_MEMORY_MB": 1,
+	api.VCPU: 1 << 12, "PCPU": 1 << 12, "NUMA_CORE": 1 << 12, "NUMA_THREAD": 1 << 12, "NUMA_SOCKET": 1 << 16,
+	api.DiskGB: 1 << 6,
+	"PGPU":     1 << 20, "FPGA": 1 << 20, "VGPU": 1 << 18, "VGPU_DISPLAY_HEAD": 1 << 14,
+	"PCI_DEVICE": 1 << 18, "SRIOV_NET_VF": 1 << 14, "MEM_ENCRYPTION_CONTEXT": 1 << 14, "IPV4_ADDRESS": 1 << 10,
+	"NET_BW_EGR_KILOBIT_PER_SEC": 1, "NET_BW_IGR_KILOBIT_PER_SEC": 1, "NET_PACKET_RATE_KILOPACKET_PER_SEC": 1,
+	"NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": 1, "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": 1,
+}
+
+// CustomPoints is the worth of one unit of each CUSTOM_ class.
+const CustomPoints = 1 << 10
+
+// Points returns the worth of one unit of a class, in points: 1 for MEMORY_MB,
+// 4096 for VCPU, 64 for DISK_GB, CustomPoints for CUSTOM_*. The table never
+// changes, because zones of different age merge their prices.
+func Points(c api.ResourceClass) int64 { return cmp.Or(points[c], CustomPoints) }

@@ -261,18 +261,16 @@ func merge(name string, req *api.Request, own buildplan.Plan, answers []childAns
 			p.layer.Children = append(p.layer.Children, buildplan.Child{Link: a.link.ID, Blob: a.answer.Blob})
 		}
 	}
+	offers := make([][][]int64, len(req.Groups))
+	for g := range offers {
+		offers[g] = [][]int64{own.Groups[g].Weights()}
+		for _, a := range heard {
+			offers[g] = append(offers[g], buildplan.Adjust(a.answer.Weights[g], a.link.Offset, a.link.Scale))
+		}
+	}
 	mine := 0
-	for g := range req.Groups {
+	for g, m := range buildplan.Merge(req, offers, nil) {
 		gp := own.Groups[g]
-		ownWeights := make([]int64, len(gp.Slots))
-		for i := range gp.Slots {
-			ownWeights[i] = gp.Slots[i].Weight
-		}
-		kids := make([][]int64, len(heard))
-		for i, a := range heard {
-			kids[i] = buildplan.Adjust(a.answer.Weights[g], a.link.Offset, a.link.Scale)
-		}
-		m := buildplan.Merge(req.Groups[g].Count, ownWeights, kids)
 		p.weights[g] = m.Weights
 		p.layer.Groups = append(p.layer.Groups, buildplan.LayerGroup{Slots: gp.Slots, Alternates: gp.Alternates, Order: m.Order})
 		p.refusals = append(p.refusals, gp.Refusals)

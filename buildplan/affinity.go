@@ -1,0 +1,155 @@
+package buildplan
+
+import (
+	"berth/api"
+	"berth/capacity"
+	"berth/costs"
+)
+
+// clusters returns for each group the lowest group that it must share one host
+// with, and none for a group that no rule of affinity binds. Rules that have a
+// group in common make one cluster.
+func clusters(req *api.Request) []int {
+	out := make([]int, len(req.Groups))
+	for i := range out {
+		out[i] = none
+	}
+	for i := range req.Rules {
+		if r := &req.Rules[i]; r.Policy == api.Affinity && len(r.Groups) > 0 {
+			join(out, r.Groups)
+		}
+	}
+	return out
+}
+
+// join puts some groups, in ascending order, and all that they were bound to
+// before into one cluster.
+func join(clusters, groups []int) {
+	lowest := groups[0]
+	for _, g := range groups {
+		if c := clusters[g]; c != none {
+			lowest = min(lowest, c)
+		}
+	}
+	for _, g := range groups {
+		old := clusters[g]
+		clusters[g] = lowest
+		for j, c := range clusters {
+			if c == old && old != none {
+				clusters[j] = lowest
+			}
+		}
+	}
+}
+
+// settle chooses the one host for a cluster of groups when its first group, t, is
+// planned: the host on which most of their slots fit, each group in turn taking as
+// many as it wants or as fit beside those before it; of these the cheapest for t;
+// of these the lowest id. Groups between them that are not bound may take room
+// from it later. If nothing fits anywhere, nothing is chosen: nothing will fit.
+func (p *planner) settle(cluster int, t *task, prices *costs.Prices) {
+	if _, ok := p.chosen[cluster]; ok {
+		return
+	}
+	tasks := []*task{t}
+	for i := t.index + 1; i < len(p.req.Groups); i++ {
+		if p.clusters[i] == cluster && p.req.Groups[i].Count > 0 {
+			next, _ := p.look(i)
+			tasks = append(tasks, next)
+		}
+	}
+	best := p.best(p.apart(tasks), prices)
+	if best.row == none {
+		return
+	}
+	alone := capacity.NewSet(p.view.Rows())
+	alone.Add(best.row)
+	if p.together(tasks, alone)[best.row] < best.slots {
+		best = p.best(p.together(tasks, p.view.Hosts()), prices)
+	}
+	if best.row != none {
+		p.chosen[cluster] = best.row
+	}
+}
+
+// supposed is a host that might be chosen.
+type supposed struct {
+	row   int
+	slots int64
+	price int64
+}
+
+// before reports whether a is the better choice than b.
+func (p *planner) before(a, b supposed) bool {
+	if b.row == none || a.slots != b.slots {
+		return b.row == none || a.slots > b.slots
+	}
+	if a.price != b.price {
+		return a.price < b.price
+	}
+	return p.view.ID(a.row) < p.view.ID(b.row)
+}
+
+// best returns the choice if each row can have so many slots.
+func (p *planner) best(slots []int64, prices *costs.Prices) supposed {
+	best := supposed{row: none}
+	for row, n := range slots {
+		if n == 0 || n < best.slots {
+			continue
+		}
+		if c := (supposed{row, n, prices.Of(row, 0)}); p.before(c, best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// apart returns how many slots each row could have if each group had the host to
+// itself and only capacity counted. It never has more, so if the best by this
+// measure really has as many, it is the choice.
+func (p *planner) apart(tasks []*task) []int64 {
+	sum := make([]int64, p.view.Rows())
+	for _, t := range tasks {
+		most := make([]int64, len(sum))
+		for row := range t.pass.All() {
+			most[row] = int64(t.group.Count)
+		}
+		for _, a := range t.need {
+			free := p.view.FreeColumn(a.class, p.window, p.req.Class)
+			for i := range p.earlier {
+				e := &p.earlier[i]
+				free[e.Row] -= e.Of(p.req, a.class)
+			}
+			for row, n := range free {
+				most[row] = min(most[row], max(n, 0)/a.n)
+			}
+		}
+		for row, n := range most {
+			sum[row] += n
+		}
+	}
+	return sum
+}
+
+// together returns how many slots of all tasks fit on each of some rows, one task
+// after another, each row tried as if it were the only one.
+func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
+	sum := make([]int64, p.view.Rows())
+	p.supposed = make([][]int64, len(p.req.Groups))
+	for _, t := range tasks {
+		pass := t.pass.Clone()
+		pass.And(rows)
+		t.look.Placed = p.placed
+		for i := range p.rooms {
+			p.rooms[i].Keep(t.look, &pass)
+		}
+		slots := make([]int64, len(sum))
+		for row := range pass.All() {
+			slots[row] = min(p.room(t, row), int64(t.group.Count))
+			sum[row] += slots[row]
+		}
+		p.supposed[t.index] = slots
+	}
+	p.supposed = nil
+	return sum
+}

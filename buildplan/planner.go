@@ -1,0 +1,303 @@
+package buildplan
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/costs"
+	"berth/filters"
+)
+
+// planner is the state of one Select.
+type planner struct {
+	scene  *Scene
+	view   capacity.View
+	req    *api.Request
+	window api.Window
+	rooms  []filters.Filter // those that limit the slots of a row
+	// earlier is where the groups so far have slots; which names the entry of each
+	// row there, plus 1. It is nil until there is one.
+	earlier []costs.Taken
+	which   []int32
+	// supposed is what settle tries on top of earlier: slots by group and row.
+	supposed [][]int64
+	clusters []int       // by group: see clusters
+	chosen   map[int]int // by cluster: the row that all its groups must use
+}
+
+func newPlanner(s *Scene, req *api.Request) *planner {
+	p := &planner{
+		scene: s, view: s.View, req: req, window: req.WindowAt(s.View.Now()),
+		clusters: clusters(req), chosen: map[int]int{},
+	}
+	for _, f := range s.Filters {
+		if f.Room != nil {
+			p.rooms = append(p.rooms, f)
+		}
+	}
+	return p
+}
+
+// task is one group that hosts are looked for.
+type task struct {
+	index int
+	group *api.Group
+	look  *filters.Look
+	need  []amount
+	pass  capacity.Set // hosts that may take a slot
+}
+
+// amount is how much of a class one slot takes; above 0.
+type amount struct {
+	class api.ResourceClass
+	n     int64
+}
+
+// amounts returns what one slot of g takes, in order.
+func amounts(g *api.Group) []amount {
+	var out []amount
+	for _, class := range g.Resources.Classes() {
+		if n := g.Resources[class]; n > 0 {
+			out = append(out, amount{class, n})
+		}
+	}
+	return out
+}
+
+// look finds the hosts that may take a slot of a group, beside what is placed.
+func (p *planner) look(group int) (*task, api.Refusals) {
+	g := &p.req.Groups[group]
+	t := &task{index: group, group: g, look: p.eye(group), need: amounts(g)}
+	pass, why := filters.Run(p.scene.Filters, t.look)
+	t.pass = pass
+	p.dropFull(t, &why)
+	return t, why
+}
+
+// eye returns what filters look at a group with.
+func (p *planner) eye(group int) *filters.Look {
+	l := filters.NewLook(p.view, p.scene.World, p.req, group)
+	if p.which != nil {
+		l.Placed = p.placed
+	}
+	return l
+}
+
+// placed is filters.Look.Placed. What is only supposed counts everywhere but
+// under affinity: there each row is tried as the one that everything is on.
+func (p *planner) placed(row, rule int) int {
+	var n int64
+	if p.which != nil && p.which[row] > 0 {
+		n = p.earlier[p.which[row]-1].Under(p.req, rule)
+	}
+	if p.supposed == nil || rule >= 0 && p.req.Rules[rule].Policy == api.Affinity {
+		return int(n)
+	}
+	for g, slots := range p.supposed {
+		if slots != nil && (rule < 0 || slices.Contains(p.req.Rules[rule].Groups, g)) {
+			n += slots[row]
+		}
+	}
+	return int(n)
+}
+
+// used returns how much of a class slots of this request take on row.
+func (p *planner) used(row int, class api.ResourceClass) int64 {
+	var n int64
+	if p.which != nil && p.which[row] > 0 {
+		n = p.earlier[p.which[row]-1].Of(p.req, class)
+	}
+	for g, slots := range p.supposed {
+		if slots != nil {
+			n += slots[row] * p.req.Groups[g].Resources[class]
+		}
+	}
+	return n
+}
+
+// dropFull takes the hosts without room for one slot out of t.pass and counts
+// them.
+func (p *planner) dropFull(t *task, why *api.Refusals) {
+	p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
+	for i := range p.earlier {
+		if row := p.earlier[i].Row; t.pass.Has(row) && p.free(t, row) < 1 {
+			t.pass.Remove(row)
+		}
+	}
+	refuse(why, RefusedRoom, t.pass.Len())
+}
+
+// refuse counts under name the hosts that are no longer offering.
+func refuse(why *api.Refusals, name string, offering int) {
+	n := why.Offering - offering
+	if n <= 0 {
+		return
+	}
+	why.Offering = offering
+	if i := slices.IndexFunc(why.Filters, func(f api.FilterCount) bool { return f.Filter == name }); i >= 0 {
+		why.Filters[i].Hosts += n
+		return
+	}
+	why.Filters = append(why.Filters, api.FilterCount{Filter: name, Hosts: n, Tier: api.TierNotNow})
+}
+
+// free returns how many slots of t have room on row beside what is placed there.
+// All claims of one request have one window, so room divides.
+func (p *planner) free(t *task, row int) int64 {
+	room := int64(api.CountMax)
+	for _, a := range t.need {
+		free := p.view.FreeOver(row, a.class, p.window, p.req.Class) - p.used(row, a.class)
+		room = min(room, max(free, 0)/a.n)
+	}
+	return room
+}
+
+// room returns how many slots of t row may take, as far as capacity and every
+// filter go.
+func (p *planner) room(t *task, row int) int64 {
+	room := p.free(t, row)
+	for i := range p.rooms {
+		room = min(room, max(p.rooms[i].Room(t.look, row), 0))
+	}
+	return room
+}
+
+// group plans one group.
+func (p *planner) group(i int) GroupPlan {
+	t, why := p.look(i)
+	prices := p.prices(t)
+	spare := min(max(p.scene.Spare, 0), SpareMax)
+	passed := why.Offering
+	if c := p.clusters[i]; c != none {
+		spare = 0 // another host would break the rule
+		p.settle(c, t, &prices)
+		if row, ok := p.chosen[c]; ok {
+			only(t.pass, row)
+			refuse(&why, filters.NameServerGroup, t.pass.Len())
+		}
+	}
+	out, hosts := p.place(t, &prices, spare)
+	out.Refusals = why
+	if n := len(out.Slots); n < t.group.Count {
+		out.Refusals.Advice = p.advise(t, n, why.Offering < passed)
+	}
+	p.take(i, hosts)
+	return out
+}
+
+// only takes every row but one out of s.
+func only(s capacity.Set, row int) {
+	one := capacity.NewSet(row + 1)
+	one.Add(row)
+	s.And(one)
+}
+
+// advise says what would have worked, when only n slots did: first to ask for so
+// many, then what filters say. alone says that other hosts were left out for the
+// sake of affinity.
+func (p *planner) advise(t *task, n int, alone bool) []api.Advice {
+	var out []api.Advice
+	if n > 0 {
+		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
+	}
+	out = append(out, filters.Advise(p.scene.Filters, t.look)...)
+	drop := api.Advice{Change: api.AdviceDrop, Name: filters.NameServerGroup}
+	if alone && !slices.Contains(out, drop) {
+		out = append(out, drop)
+	}
+	return out[:min(len(out), api.AdviceMax)]
+}
+
+func (p *planner) prices(t *task) costs.Prices {
+	l := &costs.Look{
+		View: p.view, Pass: t.pass, Req: p.req, Index: t.index, Window: p.window, Earlier: p.earlier,
+	}
+	if p.clusters[t.index] != none {
+		l.Pass = p.view.Hosts() // a host may be chosen that t itself does not fit on
+	}
+	if t.look.World.Census != nil {
+		l.Census = t.look.World.Census
+	}
+	return p.scene.Costs.For(l)
+}
+
+// place takes slots of t from its hosts, all of which have room for one at least,
+// and says how many of which.
+func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []taking) {
+	q := p.cheapest(t.pass, prices, t.group.Count+spare)
+	var out GroupPlan
+	var hosts []taking
+	for len(q.offers) > 0 && len(out.Slots) < t.group.Count {
+		o := &q.offers[0]
+		if o.taking == none {
+			o.taking = int32(len(hosts))
+			hosts = append(hosts, taking{row: int(o.row), room: p.room(t, int(o.row))})
+		}
+		h := &hosts[o.taking]
+		if h.slots >= h.room {
+			q.pop()
+			continue
+		}
+		out.Slots = append(out.Slots, p.slot(o))
+		h.slots++
+		o.cost = prices.Of(h.row, h.slots)
+		q.down(0)
+	}
+	for len(q.offers) > 0 && len(out.Alternates) < spare {
+		if o := &q.offers[0]; o.taking == none {
+			out.Alternates = append(out.Alternates, p.slot(o))
+		}
+		q.pop()
+	}
+	return out, hosts
+}
+
+// taking is what one group has taken of one host.
+type taking struct {
+	row   int
+	room  int64 // slots that fitted at first
+	slots int64 // slots taken
+}
+
+func (p *planner) slot(o *offer) Slot {
+	row := int(o.row)
+	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.cost}
+}
+
+// take notes, for the groups that follow, where a group has slots.
+func (p *planner) take(group int, hosts []taking) {
+	if len(p.req.Groups) == 1 {
+		return // nobody will ask
+	}
+	if p.which == nil {
+		p.which = make([]int32, p.view.Rows())
+	}
+	for _, h := range hosts {
+		if p.which[h.row] == 0 {
+			p.earlier = append(p.earlier, costs.Taken{Row: h.row, Slots: make([]int64, len(p.req.Groups))})
+			p.which[h.row] = int32(len(p.earlier))
+		}
+		p.earlier[p.which[h.row]-1].Slots[group] += h.slots
+	}
+}
+
+// recheck takes out the alternates of a group which a rule or a limit forbids
+// once the groups after it have their slots.
+func (p *planner) recheck(group int, g *GroupPlan) {
+	if len(g.Alternates) == 0 || len(p.rooms) == 0 || group == len(p.req.Groups)-1 {
+		return
+	}
+	pass := capacity.NewSet(p.view.Rows())
+	for i := range g.Alternates {
+		row, _ := p.view.Row(g.Alternates[i].Host) // it comes from the view
+		pass.Add(row)
+	}
+	for l, i := p.eye(group), 0; i < len(p.rooms); i++ {
+		p.rooms[i].Keep(l, &pass)
+	}
+	g.Alternates = slices.DeleteFunc(g.Alternates, func(s Slot) bool {
+		row, _ := p.view.Row(s.Host)
+		return !pass.Has(row)
+	})
+}

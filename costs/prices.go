@@ -1,0 +1,118 @@
+package costs
+
+import (
+	"iter"
+	"slices"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// Look is what the hosts are priced by, for one group of a request.
+type Look struct {
+	View    capacity.View
+	Pass    capacity.Set // the rows that will be asked for; prices of others mean nothing
+	Req     *api.Request
+	Index   int        // of the group
+	Window  api.Window // of the claims
+	Census  Census     // nil means that nobody is anywhere
+	Earlier []Taken    // where earlier groups of the request have slots, each row once
+}
+
+// Census says who is where, as of the view that is priced.
+type Census interface {
+	// Members returns how many instances and held slots of a project there are
+	// under a rule, by host of this zone and by link elsewhere.
+	Members(p api.ProjectID, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
+	// Tenancy visits the hosts that a project has instances or held slots on, with
+	// their number.
+	Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int]
+}
+
+// Taken is how many slots each group of a request has on one row.
+type Taken struct {
+	Row   int
+	Slots []int64 // by group
+}
+
+// Of returns how much of a class the slots of req take.
+func (t *Taken) Of(req *api.Request, class api.ResourceClass) int64 {
+	var sum int64
+	for g, n := range t.Slots {
+		if n > 0 {
+			sum += n * req.Groups[g].Resources[class]
+		}
+	}
+	return sum
+}
+
+// Under returns how many of the slots the rule of req with that index binds; of
+// all slots for an index below 0.
+func (t *Taken) Under(req *api.Request, rule int) int64 {
+	var sum int64
+	for g, n := range t.Slots {
+		if n > 0 && (rule < 0 || slices.Contains(req.Rules[rule].Groups, g)) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// line is one cost of every host: with n slots of the group on row, it is
+// flat + unit * min(max(column[row]+n*step, 0), top), which is in [0, ScaleMax].
+type line struct {
+	flat      int64
+	column    []int64 // nil if the cost is flat
+	step, top int64
+	unit      int64
+}
+
+func (n *line) at(row int, slots int64) int64 {
+	return n.unit * min(max(n.column[row]+slots*n.step, 0), n.top)
+}
+
+// Prices are the prices of all hosts of a view for one group of a request.
+type Prices struct {
+	lines []line // units are times their weights
+	flat  int64  // for every host
+}
+
+// For looks at the hosts once, and returns their prices.
+func (s Set) For(l *Look) Prices {
+	var p Prices
+	for _, t := range s.terms {
+		n := t.line(l, t.options, t.weight)
+		p.flat += t.weight * n.flat
+		if n.column != nil {
+			n.unit *= t.weight
+			p.lines = append(p.lines, n)
+		}
+	}
+	return p
+}
+
+// Of returns the price of one slot more of the group on row, where it has slots
+// already. It lies within ±ScaleMax * WeightMax for each cost in the set, so it
+// never overflows.
+func (p *Prices) Of(row int, slots int64) int64 {
+	sum := p.flat
+	for i := range p.lines {
+		sum += p.lines[i].at(row, slots)
+	}
+	return sum
+}
+
+// Column returns Of(row, 0) for rows 0 to rows-1 of the view.
+func (p *Prices) Column(rows int) []int64 {
+	out := make([]int64, rows)
+	for row := range out {
+		out[row] = p.flat
+	}
+	for i := range p.lines {
+		n := &p.lines[i]
+		for row, have := range n.column[:rows] {
+			out[row] += n.unit * min(max(have, 0), n.top)
+		}
+	}
+	return out
+}
