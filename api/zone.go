@@ -94,6 +94,7 @@ type Enrolment struct {
 	KeyCheck  []byte   `cbor:"7,keyasint"` // shows whether both seal with one key, and nothing else
 	Offset    int64    `cbor:"8,keyasint,omitempty"`
 	Scale     int64    `cbor:"9,keyasint,omitempty"`
+	Levels    int      `cbor:"10,keyasint,omitempty"` // of zones below the child, 0 to DepthMax; to the parent only
 }
 
 // Hello is what a zone with an operator's sealing key tells the zones that it is
@@ -113,6 +114,12 @@ type AboveQuestion struct {
 type AboveAnswer struct {
 	Above bool `cbor:"1,keyasint"`
 	Zones int  `cbor:"2,keyasint"`
+}
+
+// BelowAnswer tells a parent how many levels of zones there are below the zone that
+// it asked: 0 for a zone without children.
+type BelowAnswer struct {
+	Levels int `cbor:"1,keyasint"`
 }
 
 // ZoneConfig is the replicated configuration of a zone.

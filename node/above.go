@@ -2,14 +2,16 @@ package node
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"berth/api"
 	"berth/raftstore/state"
 )
 
-// aboveTimeout is how long all zones above may take to say who they are.
-const aboveTimeout = 5 * time.Second
+// treeTimeout is how long the zones above, and those below, may take to answer.
+const treeTimeout = 5 * time.Second
 
 var (
 	errLinking = api.Errorf(api.CodeUnavailable, "a zone is being linked here at this moment; try again")
@@ -55,10 +57,10 @@ func (n *Node) lookUp(ctx context.Context, v *state.State, id api.ZoneID) (*api.
 	return &api.AboveAnswer{Above: a.Above, Zones: a.Zones + 1}, nil
 }
 
-// mayTake refuses a child that is this zone or above it, and one that would be too
-// far down. The caller holds linking.
-func (n *Node) mayTake(ctx context.Context, v *state.State, child api.ZoneID) error {
-	ctx, cancel := context.WithTimeout(ctx, aboveTimeout)
+// mayTake refuses a child that is this zone or above it, and one with so many levels
+// below it that the lowest would be too far down. The caller holds linking.
+func (n *Node) mayTake(ctx context.Context, v *state.State, child api.ZoneID, levels int) error {
+	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
 	a, err := n.lookUp(ctx, v, child)
 	switch {
@@ -66,8 +68,31 @@ func (n *Node) mayTake(ctx context.Context, v *state.State, child api.ZoneID) er
 		return err
 	case a.Above:
 		return api.Errorf(api.CodeConflict, "zone %s is this zone or above it: the tree would become a ring", child)
-	case a.Zones+1 > api.DepthMax:
+	case a.Zones+1+levels > api.DepthMax:
 		return errTooDeep
 	}
 	return nil
+}
+
+// levels returns how many levels of zones are below this one. A child that does not
+// answer counts as one without children.
+func (n *Node) levels(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
+	defer cancel()
+	children := n.view().Children()
+	found := make([]int, len(children)+1) // the last is this zone's own
+	var wg sync.WaitGroup
+	for i, l := range children {
+		wg.Go(func() {
+			found[i] = 1
+			a, err := n.peers.Below(ctx, l)
+			if err != nil {
+				n.log.Warn("a child does not say what is below it", "link", l.Name, "error", err)
+				return
+			}
+			found[i] = 1 + min(max(a.Levels, 0), api.DepthMax)
+		})
+	}
+	wg.Wait()
+	return min(slices.Max(found), api.DepthMax)
 }

@@ -65,6 +65,7 @@ func TestNoChildWhileAZoneAboveIsAway(t *testing.T) {
 	require.NoError(t, low.enrolledBy(mid))
 }
 
+// TestTheTreeIsNotTooDeep builds it from the bottom and from the top, and joins both.
 func TestTheTreeIsNotTooDeep(t *testing.T) {
 	t.Parallel()
 	zones := make([]*running, api.DepthMax+2)
@@ -74,15 +75,42 @@ func TestTheTreeIsNotTooDeep(t *testing.T) {
 	for _, z := range zones {
 		z.becomesReady()
 	}
-	for i := 1; i <= api.DepthMax; i++ {
+	const middle = api.DepthMax / 2
+	for i := 1; i < middle; i++ {
 		zones[i].isBelow(zones[i-1])
 	}
-	last := zones[len(zones)-1]
-	err := last.enrolledBy(zones[api.DepthMax])
+	for i := len(zones) - 1; i > middle; i-- {
+		zones[i].isBelow(zones[i-1])
+	}
+	assert.Equal(t, api.DepthMax+1-middle, zones[middle].levels(t.Context()))
+	err := zones[middle].enrolledBy(zones[middle-1])
+	refusedAs(t, api.CodeConflict, err)
+	assert.Contains(t, err.Error(), "links deep")
+	_, has := zones[middle].view().Parent()
+	assert.False(t, has)
+
+	last, above := zones[len(zones)-1], zones[len(zones)-2]
+	for _, ends := range [][2]*running{{last, above}, {above, last}} {
+		ends[0].propose(command.LinkDelete{Stamp: ends[0].zone.Stamp(), ID: ends[0].linkTo(ends[1]).ID})
+	}
+	zones[middle].isBelow(zones[middle-1])
+	err = last.enrolledBy(above)
 	refusedAs(t, api.CodeConflict, err)
 	assert.Contains(t, err.Error(), "links deep")
 	assert.Empty(t, last.view().Links())
-	last.isBelow(zones[api.DepthMax-1])
+	last.isBelow(zones[len(zones)-3])
+}
+
+// TestAChildThatIsAwayIsOneLevel: it does not stand in the way of a link.
+func TestAChildThatIsAwayIsOneLevel(t *testing.T) {
+	t.Parallel()
+	top, mid, low := newZone(t, "top").run(), newZone(t, "mid").run(), newZone(t, "low").run()
+	low.isBelow(mid)
+	assert.Equal(t, 1, mid.levels(t.Context()))
+	assert.Zero(t, low.levels(t.Context()))
+	require.NoError(t, low.stop())
+	assert.Equal(t, 1, mid.levels(t.Context()))
+	mid.isBelow(top)
 }
 
 // TestTwoLinksAtOnceMakeNoRing: while a zone gets a parent it takes no child, and

@@ -136,7 +136,7 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 	defer rt.CloseIdleConnections()
 	back, err := client.Enrol(ctx, rt, n.now, t.Addresses, &api.Enrolment{
 		Token: token, Zone: v.Zone, Name: v.Name, Endpoints: addresses(v, func(m *api.Node) string { return m.GatewayAddr }),
-		CA: v.CA, KeyCheck: check,
+		CA: v.CA, KeyCheck: check, Levels: n.levels(ctx),
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 	if !ok || !identity.CheckToken(admitted.Hash, t.Hash()) {
 		return nil, api.Errorf(api.CodeUnauthenticated, "the link token is unknown, used or expired; ask for a new one")
 	}
-	if err = n.mayTake(ctx, v, e.Zone); err != nil {
+	if err = n.mayTake(ctx, v, e.Zone, e.Levels); err != nil {
 		return nil, err
 	}
 	res, err := n.zone.Propose(ctx, command.LinkPut{
@@ -206,6 +206,9 @@ func checkEnrolment(e *api.Enrolment) error {
 	}
 	if len(e.Endpoints) == 0 || len(e.Endpoints) > identity.JoinAddressesMax {
 		return api.Errorf(api.CodeInvalid, "a zone needs 1 to %d gateways", identity.JoinAddressesMax)
+	}
+	if e.Levels < 0 || e.Levels > api.DepthMax {
+		return api.Errorf(api.CodeInvalid, "a zone has 0 to %d levels of zones below it", api.DepthMax)
 	}
 	for _, a := range e.Endpoints {
 		if len(a) > identity.JoinAddressMaxBytes {

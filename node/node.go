@@ -170,7 +170,8 @@ func (n *Node) assemble() error {
 	})
 	n.api = n.current(doorAPI, n.api)
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Above: n.above, Leader: leads, Log: n.log, Version: n.opts.Version,
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Above: n.above, Below: n.levels,
+		Leader: leads, Log: n.log, Version: n.opts.Version,
 	}
 	gw.Forward = n.forward(doorGateway)
 	n.gateway = n.current(doorGateway, gateway.New(gw))

@@ -132,6 +132,11 @@ func (p *Peers) Above(ctx context.Context, l *api.Link, zone api.ZoneID) (*api.A
 	return peerCall[api.AboveAnswer](ctx, p, l, http.MethodPost, "/zones/above", &api.AboveQuestion{Zone: zone})
 }
 
+// Below asks a child how many levels of zones are below it.
+func (p *Peers) Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error) {
+	return peerCall[api.BelowAnswer](ctx, p, l, http.MethodGet, "/zones/below", nil)
+}
+
 // Enrol sends an enrolment to the first of a parent's gateways that answers.
 func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
 	p := NewPeers(PeerConfig{

@@ -238,6 +238,14 @@ func TestAbove(t *testing.T) {
 	assert.Equal(t, &api.AboveAnswer{Above: true, Zones: 3}, a)
 }
 
+func TestBelow(t *testing.T) {
+	to := &child{nodes: map[string]gatewayNode{"a": {}, "b": {answer: api.BelowAnswer{Levels: 2}}}}
+	p, l := peersTo(to, "a", "b")
+	a, err := p.Below(t.Context(), l)
+	require.NoError(t, err)
+	assert.Equal(t, 2, a.Levels)
+}
+
 func TestRefusalsOfAChildAreChecked(t *testing.T) {
 	filter := func(n int) api.FilterCount {
 		return api.FilterCount{Filter: "f" + strconv.Itoa(n), Hosts: 1, Tier: api.TierNotNow}

@@ -168,6 +168,8 @@ func errs(t *testing.T, up *caller) {
 		{"GET", "/zones/changes?after=18446744073709551615", nil, nil, 200},
 		{"DELETE", "/servers/none", nil, nil, 404},
 		{"POST", "/zones/hello", []byte{1}, nil, 400},
+		{"POST", "/zones/above", api.AboveQuestion{Zone: "z"}, nil, 403},
+		{"GET", "/zones/below", nil, nil, 200},
 		{"GET", "/hosts", nil, nil, 404},
 		{"GET", "/zones/select", nil, nil, 405},
 		{"PUT", "/../../etc", nil, nil, 404},
@@ -230,6 +232,10 @@ func TestNothingLeavesAZone(t *testing.T) {
 		assert.GreaterOrEqual(t, status, 400)
 		status, _ = parent.door(child, api.ALPNHTTP).call(t, "POST", "/zones/select", request(1, "r"))
 		assert.Equal(t, http.StatusForbidden, status)
+		for zone, want := range map[api.ZoneID]int{"nobody": http.StatusOK, api.ZoneID(strings.Repeat("x", 300)): http.StatusBadRequest} {
+			status, _ = parent.door(child, api.ALPNHTTP).call(t, "POST", "/zones/above", api.AboveQuestion{Zone: zone})
+			assert.Equal(t, want, status)
+		}
 	}
 	headless(t, edge, west)
 	secrets := map[*place][]Canary{}

@@ -34,6 +34,7 @@ type Config struct {
 	Hello func(peer api.ZoneID, h *api.Hello) error // refuses a zone that seals with this zone's key
 	// Above says whether a zone is this one or above it, and how many zones are.
 	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
+	Below   func(ctx context.Context) int // how many levels of zones are below this one
 	Leader  func() bool
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
@@ -57,6 +58,7 @@ func New(c Config) http.Handler {
 	r.Get("/zones/info", d.handle(d.info))
 	r.Post("/zones/hello", d.handle(d.hello))
 	r.Post("/zones/above", d.lead(d.above))
+	r.Get("/zones/below", d.handle(d.below))
 	r.Post("/zones/select", d.handle(d.selectPlan))
 	r.Post("/zones/holds", d.lead(d.hold))
 	r.Post("/zones/holds/{id}/commit", d.lead(d.commit))
@@ -211,6 +213,19 @@ func (d *door) above(w http.ResponseWriter, r *http.Request, l *api.Link) error 
 		return err
 	}
 	wire.CBOR(w, http.StatusOK, a)
+	return nil
+}
+
+// below tells the parent how many levels of zones there are below this one.
+func (d *door) below(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := parent(l); err != nil {
+		return err
+	}
+	ctx, err := depth(r)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, http.StatusOK, api.BelowAnswer{Levels: d.Below(ctx)})
 	return nil
 }
 

@@ -36,6 +36,7 @@ var rows = map[string]row{
 	"GET /zones/info":                {target: "/zones/info"},
 	"POST /zones/hello":              {target: "/zones/hello", body: api.Hello{KeyCheck: []byte("theirs")}, status: http.StatusNoContent},
 	"POST /zones/above":              {target: "/zones/above", body: api.AboveQuestion{Zone: "zone-top"}, child: true, leader: true},
+	"GET /zones/below":               {target: "/zones/below", parent: true},
 	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},
 	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
 	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
@@ -140,6 +141,17 @@ func TestWhoIsAbove(t *testing.T) {
 	}
 	w.refusal = errAway
 	w.refused(t, ask("zone-top"), api.CodeInternal)
+}
+
+func TestHowMuchIsBelow(t *testing.T) {
+	w := newWorld(t)
+	ask := call{method: "GET", target: "/zones/below", peer: "zone-up", head: map[string]string{api.HeaderDepth: strconv.Itoa(api.DepthMax)}}
+	var a api.BelowAnswer
+	w.answered(t, ask, 200, &a)
+	assert.Equal(t, 3, a.Levels)
+	assert.Equal(t, api.DepthMax, w.below.depth)
+	ask.head[api.HeaderDepth] = strconv.Itoa(api.DepthMax + 1)
+	w.refused(t, ask, api.CodeInvalid)
 }
 
 func TestTheRequestIDGoesDown(t *testing.T) {

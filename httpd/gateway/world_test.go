@@ -121,6 +121,10 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 			w.below.depth = zone.Depth(ctx)
 			return &api.AboveAnswer{Above: id == "zone-top", Zones: 2}, w.refusal
 		},
+		Below: func(ctx context.Context) int {
+			w.below.depth = zone.Depth(ctx)
+			return 3
+		},
 		Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
