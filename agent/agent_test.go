@@ -47,6 +47,22 @@ func TestLife(t *testing.T) {
 	})
 }
 
+func TestAttributesAreRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		c := config(z, fake.New(fake.Options{}), 1)
+		Describe(&c.Hosts[0].AgentHost, map[string]string{"price": "3.5"}, []string{"CUSTOM_SSD"})
+		defer run(t, c)()
+		settle()
+		z.do(func() {
+			require.Len(t, z.hosts, 1)
+			assert.Equal(t, "3.5", z.hosts[0].Attributes["price"])
+			assert.Equal(t, DriverFake, z.hosts[0].Attributes[AttributeHypervisor])
+			assert.Equal(t, []string{"CUSTOM_SSD"}, z.hosts[0].Traits)
+		})
+	})
+}
+
 func TestExitsAreReportedAndNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +44,10 @@ func TestConfigIsChecked(t *testing.T) {
 		"host name":         func(c *Config) { c.Hosts = []Host{{Driver: fake.New(fake.Options{})}} },
 		"host twice":        func(c *Config) { c.Hosts = append(c.Hosts, c.Hosts[0]) },
 		"no driver":         func(c *Config) { c.Hosts = []Host{{AgentHost: c.Hosts[0].AgentHost}} },
+		"many attributes":   func(c *Config) { c.Hosts = facts(c, many(api.AttributesMax+1), nil) },
+		"long attribute":    func(c *Config) { c.Hosts = facts(c, map[string]string{"a": text(api.ExtraSpecMaxBytes + 1)}, nil) },
+		"many traits":       func(c *Config) { c.Hosts = facts(c, nil, make([]string, api.TraitsMax+1)) },
+		"trait":             func(c *Config) { c.Hosts = facts(c, nil, []string{"custom"}) },
 	} {
 		c := good
 		spoil(&c)
@@ -52,9 +58,67 @@ func TestConfigIsChecked(t *testing.T) {
 	good.Addresses = strings.Split(strings.Repeat("a:1,", AddressesMax-1)+"[::1]:1", ",")
 	_, err := New(good)
 	require.NoError(t, err)
+	good.Hosts = facts(&good, many(api.AttributesMax), slices.Sorted(maps.Keys(many(api.TraitsMax))))
+	_, err = New(good)
+	require.NoError(t, err)
 	good = config(newZone(), good.Hosts[0].Driver, api.HostsPerAgentMax)
 	_, err = New(good)
 	require.NoError(t, err)
+}
+
+func text(n int) string { return strings.Repeat("x", n) }
+
+// many returns n pairs, the first of them as long as can be.
+func many(n int) map[string]string {
+	m := map[string]string{strings.Repeat("A", api.ExtraSpecMaxBytes): text(api.ExtraSpecMaxBytes)}
+	for i := range n - 1 {
+		m[fmt.Sprint("A", i)] = ""
+	}
+	return m
+}
+
+// facts returns the first host of c with these attributes and traits alone.
+func facts(c *Config, attributes map[string]string, traits []string) []Host {
+	h := c.Hosts[0]
+	h.Attributes, h.Traits = attributes, traits
+	return []Host{h}
+}
+
+func TestParseAttributes(t *testing.T) {
+	got, err := ParseAttributes([]string{"price=3.5", "rack=", "query=a=b"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"price": "3.5", "rack": "", "query": "a=b"}, got)
+	var pairs []string
+	for k, v := range many(api.AttributesMax) {
+		pairs = append(pairs, k+"="+v)
+	}
+	_, err = ParseAttributes(pairs)
+	require.NoError(t, err)
+	for want, bad := range map[string][]string{
+		"must be key=value": {"price"}, `attribute "=3"`: {"=3"}, "given twice": {"a=1", "a=1"},
+		"at most 128 entries": append(pairs, "b=1"), "keys must be": {text(api.ExtraSpecMaxBytes+1) + "=1"},
+		"values at most": {"a=" + text(api.ExtraSpecMaxBytes+1)},
+	} {
+		_, err = ParseAttributes(bad)
+		require.ErrorContains(t, err, want)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	var bare api.AgentHost
+	Describe(&bare, map[string]string{"a": "1"}, nil)
+	assert.Equal(t, map[string]string{"a": "1"}, bare.Attributes)
+	h := FakeHosts("host", 1, nil)[0]
+	assert.Equal(t, DriverFake, h.Attributes[AttributeHypervisor])
+	assert.Equal(t, "linux", h.Attributes[AttributeOS])
+	assert.NotContains(t, []string{"", "amd64", "arm64"}, h.Attributes[AttributeArch])
+	was := h.Attributes
+	Describe(&h, map[string]string{AttributeArch: "s390x", "ip": "10.0.0.7"}, []string{"B", "A", "B"})
+	assert.Equal(t, "s390x", h.Attributes[AttributeArch], "what is given wins")
+	assert.Equal(t, "10.0.0.7", h.Attributes["ip"])
+	assert.Equal(t, []string{"A", "B"}, h.Traits)
+	assert.NotEqual(t, "s390x", was[AttributeArch], "hosts do not share them")
 }
 
 func TestParseShape(t *testing.T) {
@@ -97,6 +161,7 @@ func TestMachine(t *testing.T) {
 	h, err := Machine("here", t.TempDir(), api.Resources{api.MemoryMB: 256})
 	require.NoError(t, err)
 	assert.Equal(t, int64(256), h.Inventory[api.MemoryMB].Reserved)
+	assert.Equal(t, DriverProcess, h.Attributes[AttributeHypervisor])
 	assert.Positive(t, h.Inventory[api.VCPU].Total)
 	for c, i := range h.Inventory {
 		require.NoError(t, i.Validate(c))

@@ -40,6 +40,7 @@ type zone struct {
 	reports    []api.AgentReport
 	beats      int
 	registered int
+	hosts      []api.AgentHost // as registered last
 	calls      int
 	loseAcks   int  // how many reports to take without an answer
 	forgot     bool // answers not_found until hosts register
@@ -124,6 +125,7 @@ func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 			return nil, err
 		}
 		z.registered++
+		z.hosts = in.Hosts
 		z.forgot = false
 		out := api.AgentRegistered{Term: z.term, Beat: z.beat}
 		for _, h := range in.Hosts {

@@ -296,8 +296,12 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 		return err
 	}
 	drv := fake.New(fake.Options{StartDelay: startDelay, StopDelay: startDelay})
+	described := agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape)
+	if err = z.spec.describe(described); err != nil {
+		return err
+	}
 	var list []agent.Host
-	for _, h := range agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape) {
+	for _, h := range described {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}

@@ -247,6 +247,13 @@ func TestSpecLimits(t *testing.T) {
 		{"a host too many", Spec{Name: "a", Hosts: count(HostsMax + 1)}, false},
 		{"no hosts", Spec{Name: "a", Hosts: count(0)}, true},
 		{"fewer than no hosts", Spec{Name: "a", Hosts: count(-1)}, false},
+		{"special hosts", Spec{Name: "a", Hosts: count(2), Special: []HostSpec{{Number: 1}, {Number: 2}}}, true},
+		{"a special host that is not there", Spec{Name: "a", Hosts: count(2), Special: []HostSpec{{Number: 3}}}, false},
+		{"a special host before the first", Spec{Name: "a", Special: []HostSpec{{Number: 0}}}, false},
+		{"a special host twice", Spec{Name: "a", Special: []HostSpec{{Number: 1}, {Number: 1}}}, false},
+		{"most attributes", Spec{Name: "a", Attributes: attributes(api.AttributesMax)}, true},
+		{"an attribute too many", Spec{Name: "a", Attributes: attributes(api.AttributesMax + 1)}, false},
+		{"an attribute too many of one", Spec{Name: "a", Special: []HostSpec{{Number: 1, Attributes: attributes(api.AttributesMax + 1)}}}, false},
 		{"default nodes", Spec{Name: "a"}, true},
 		{"one node", Spec{Name: "a", Nodes: 1}, true},
 		{"two nodes", Spec{Name: "a", Nodes: 2}, false},
@@ -265,4 +272,28 @@ func TestSpecLimits(t *testing.T) {
 		}
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), c.name)
 	}
+}
+
+func attributes(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprint("a", i)] = "v"
+	}
+	return m
+}
+
+func TestDescribe(t *testing.T) {
+	s := Spec{
+		Name: "a", Attributes: map[string]string{"price": "2", "os": "plan9"}, Traits: []string{"CUSTOM_A"},
+		Special: []HostSpec{{Number: 2, Attributes: map[string]string{"price": "3"}, Traits: []string{"CUSTOM_B", "CUSTOM_A"}}},
+	}
+	hosts := agent.FakeHosts("h", 2, agent.Inventory{api.VCPU: {Total: 1}})
+	require.NoError(t, s.describe(hosts))
+	assert.Equal(t, "2", hosts[0].Attributes["price"])
+	assert.Equal(t, "plan9", hosts[0].Attributes["os"], "what is said wins")
+	assert.Equal(t, "fake", hosts[0].Attributes["hypervisor_type"])
+	assert.Equal(t, []string{"CUSTOM_A"}, hosts[0].Traits)
+	assert.Equal(t, "3", hosts[1].Attributes["price"])
+	assert.Equal(t, []string{"CUSTOM_A", "CUSTOM_B"}, hosts[1].Traits)
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(s.describe(hosts[:1])))
 }

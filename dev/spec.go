@@ -3,6 +3,7 @@ package dev
 import (
 	"slices"
 
+	"berth/agent"
 	"berth/api"
 )
 
@@ -20,6 +21,53 @@ type Spec struct {
 	Nodes    int    `yaml:"nodes"` // 1, 3 or 5; 0 means 1
 	Hosts    *int   `yaml:"hosts"` // fake hosts; nil means Options.Hosts
 	Children []Spec `yaml:"children"`
+
+	Attributes map[string]string `yaml:"attributes"` // of every host
+	Traits     []string          `yaml:"traits"`     // of every host
+	Special    []HostSpec        `yaml:"special"`    // hosts that have more
+}
+
+// HostSpec says what one fake host of a zone has beside what every one has.
+type HostSpec struct {
+	Number     int               `yaml:"number"`     // of the host in its zone, from 1
+	Attributes map[string]string `yaml:"attributes"` // win over those of every host
+	Traits     []string          `yaml:"traits"`
+}
+
+func (s *Spec) validateHosts() error {
+	if err := api.CheckPairs("attributes of zone "+s.Name, s.Attributes, api.AttributesMax); err != nil {
+		return err
+	}
+	last := HostsMax
+	if s.Hosts != nil {
+		last = *s.Hosts
+	}
+	seen := map[int]bool{}
+	for _, h := range s.Special {
+		if h.Number < 1 || h.Number > last || seen[h.Number] {
+			return api.Errorf(api.CodeInvalid, "special hosts of zone %q must have different numbers from 1 to %d, got %d", s.Name, last, h.Number)
+		}
+		seen[h.Number] = true
+		if err := api.CheckPairs("attributes of a host of zone "+s.Name, h.Attributes, api.AttributesMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe adds to hosts, which are all of the zone's, what s says of them. It
+// returns an invalid-input error when it says something of a host that is not there.
+func (s *Spec) describe(hosts []api.AgentHost) error {
+	for i := range hosts {
+		agent.Describe(&hosts[i], s.Attributes, s.Traits)
+	}
+	for _, h := range s.Special {
+		if h.Number < 1 || h.Number > len(hosts) {
+			return api.Errorf(api.CodeInvalid, "zone %q has hosts 1 to %d, and none with the number %d", s.Name, len(hosts), h.Number)
+		}
+		agent.Describe(&hosts[h.Number-1], h.Attributes, h.Traits)
+	}
+	return nil
 }
 
 // DefaultTree is a root with two children, one of which has a child itself.
@@ -56,6 +104,9 @@ func (s *Spec) validate(seen map[string]bool, depth int) error {
 		return api.Errorf(api.CodeInvalid, "zone %q may have 0 to %d hosts, got %d", s.Name, HostsMax, *s.Hosts)
 	case depth > api.DepthMax:
 		return api.Errorf(api.CodeInvalid, "a tree may be at most %d zones deep", api.DepthMax)
+	}
+	if err := s.validateHosts(); err != nil {
+		return err
 	}
 	seen[s.Name] = true
 	for i := range s.Children {

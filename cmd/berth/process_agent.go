@@ -25,6 +25,7 @@ type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
 	cgroup                                                string
+	attributes, traits                                    []string
 	logs                                                  logFlags
 }
 
@@ -40,9 +41,14 @@ With --driver process each instance is a real process: the command comes from th
 flavor, which only the zone's operator defines. With --driver fake any number of
 simulated hosts is served over one connection.
 
+What --attribute and --trait say of the hosts is for filters and costs; arch, os and
+hypervisor_type are said anyhow, and an attribute given here wins over them. The
+attribute ip is the address of the host, for hints that ask for one.
+
 An agent joins with a token of "berth join-token create --kind agent" the first time.`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
-  berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000`,
+  berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
+  berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
 		Args: takes(),
 		RunE: local(func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) }),
 	}
@@ -56,6 +62,8 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 	f.IntVar(&a.hosts, "hosts", 1, "number of simulated hosts (fake driver)")
 	f.StringVar(&a.prefix, "prefix", "host", "names of simulated hosts are PREFIX-0001 and so on (fake driver)")
 	f.StringVar(&a.pool, "pool", string(api.PoolShared), "work that the hosts take: on_demand, reservable or shared")
+	f.StringArrayVar(&a.attributes, "attribute", nil, "key=value that filters and costs may read; may be repeated")
+	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
 	a.logs.add(c, "info")
 	needs(c, "dir")
@@ -114,6 +122,10 @@ func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent
 	if !pool.Valid() {
 		return nil, nil, api.Errorf(api.CodeInvalid, "--pool must be on_demand, reservable or shared, not %q", a.pool)
 	}
+	attributes, err := agent.ParseAttributes(a.attributes)
+	if err != nil {
+		return nil, nil, err
+	}
 	var (
 		described []api.AgentHost
 		drv       driver.Driver
@@ -129,6 +141,7 @@ func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent
 	}
 	for _, h := range described {
 		h.Pool = pool
+		agent.Describe(&h, attributes, a.traits)
 		hosts = append(hosts, agent.Host{AgentHost: h, Driver: drv})
 	}
 	return hosts, closeDriver, err
