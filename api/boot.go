@@ -156,6 +156,14 @@ type BootAttempt struct {
 	Short    int           `json:"short" cbor:"5,keyasint"`
 	Zones    []ZoneOutcome `json:"zones" cbor:"6,keyasint"`
 	Refusals []Refusals    `json:"refusals" cbor:"7,keyasint"`
+	Offered  []Offer       `json:"offered,omitempty" cbor:"8,keyasint,omitempty"` // per group
+}
+
+// Offer is how many slots one group was looked for in an attempt, and how many
+// the plan had.
+type Offer struct {
+	Wanted  int `json:"wanted" cbor:"1,keyasint"`
+	Offered int `json:"offered" cbor:"2,keyasint"`
 }
 
 // Defaults of waiting calls.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
 	"berth/api"
@@ -97,7 +96,7 @@ func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 	}
 	out := make([]api.ZoneOutcome, len(names))
 	for i, n := range offered {
-		out[i] = api.ZoneOutcome{Zone: names[i], Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: n, Short: wanted - n}
+		out[i] = api.ZoneOutcome{Zone: names[i], Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: n, Short: wanted - n, Taken: n}
 	}
 	return out
 }
@@ -112,10 +111,18 @@ func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
 }
 
 // runBoot takes an undecided boot to its decision: attempts of select and hold,
-// then commit if min_count is held, else abort. What an earlier leader left
+// then commit if enough is held, else abort. What an earlier leader left
 // undecided is aborted first.
 func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
-	ctx, cancel := context.WithTimeout(ctx, BootTimeout)
+	limit := BootTimeout
+	if b.Timeout > 0 {
+		limit = min(limit, time.Duration(b.Created.Add(b.Timeout)-z.instant())*time.Millisecond)
+	}
+	if limit <= 0 {
+		return z.decide(ctx, b, api.DecisionAbort, fmt.Sprintf("timeout: it was not decided within %s", b.Timeout))
+	}
+	ctx = WithRequest(ctx, b.Call)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if mutant.On(mutant.SagaNotResumed) && len(b.Holds) > 0 {
 		return nil
@@ -123,7 +130,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	if err := z.abandon(ctx, b); err != nil {
 		return err
 	}
-	run := &bootRun{z: z, boot: b, attempt: len(b.Attempts), missing: b.Instances}
+	run := newRun(z, b)
 	if b.Fixed {
 		first, ok := z.plans.take(b.ID())
 		if !ok {
@@ -136,7 +143,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 		return err
 	}
 	d := api.DecisionAbort
-	if run.held >= b.Min {
+	if run.lacks(nil) == "" {
 		d, reason = api.DecisionCommit, ""
 	}
 	return z.decide(ctx, b, d, reason)
@@ -170,176 +177,6 @@ func (z *Zone) abandon(ctx context.Context, b *state.Boot) error {
 		z.crash.At(crash.AttemptAborted)
 	}
 	return nil
-}
-
-// bootRun is one leader's work on one boot.
-type bootRun struct {
-	z       *Zone
-	boot    *state.Boot
-	first   *planned // the plan it came with
-	attempt int      // attempts so far
-	retries int      // selects that were repeated because a zone was silent
-	held    int
-	missing []api.InstanceSpec // not held yet
-	decided bool               // the hold's own entry has decided
-}
-
-// attempts selects and holds until max_count is held, nobody offers more, or
-// the attempts are used up. It returns why there are not more.
-func (r *bootRun) attempts(ctx context.Context) (string, error) {
-	reason := "no attempt was left"
-	for r.attempt < api.AttemptsMax {
-		want := r.boot.Request.Count() - r.held
-		req := r.boot.Request
-		req.Groups = append([]api.Group(nil), req.Groups...)
-		req.Groups[0].Count, req.Groups[0].Min = want, max(0, req.Groups[0].Min-r.held)
-		plan := r.first
-		if plan == nil {
-			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
-			plan = r.z.plan(sel, r.z.store.View(), &req)
-			cancel()
-		}
-		offered := min(plan.offered(), want)
-		enough := r.held+offered >= r.boot.Min && offered > 0
-		if !enough && r.hopes(plan) {
-			pause(ctx, replanPause)
-			continue
-		}
-		r.attempt++
-		if !enough {
-			reason = fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", r.held+offered, r.boot.Request.Count(), r.boot.Min)
-			return reason, r.short(ctx, plan, want, offered)
-		}
-		h, err := r.hold(ctx, &req, plan, offered)
-		if err != nil || r.decided {
-			return "", err
-		}
-		r.held += len(h.Held())
-		if len(h.Refused) == 0 || r.first != nil {
-			return fmt.Sprintf("no_capacity: %d of %d were held, %d are needed", r.held, r.boot.Request.Count(), r.boot.Min), nil
-		}
-		pause(ctx, replanPause)
-	}
-	return reason, ctx.Err()
-}
-
-// hopes reports whether a select that found too little is worth another try: a
-// zone did not answer, and this has not been tried too often.
-func (r *bootRun) hopes(p *planned) bool {
-	silent := slices.ContainsFunc(p.zones, func(z api.ZoneOutcome) bool {
-		return z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed
-	})
-	if !silent || r.first != nil || r.retries >= selectRetries {
-		return false
-	}
-	r.retries++
-	return true
-}
-
-// hold logs an attempt with everybody who takes part, claims own slots in the
-// same entry, and asks the children.
-func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, n int) (*state.Hold, error) {
-	ids := r.next(n)
-	c, err := holdCommand(r.z.stamp(), &p.layer, &api.HoldRequest{
-		ID: holdID(r.z.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
-		Instances: [][]api.InstanceSpec{ids}, Metadata: r.boot.Metadata,
-	})
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.boot", "", err)
-	}
-	parties := len(c.Parts)
-	if len(c.Slots) > 0 {
-		parties++
-	}
-	c.Commit = parties == 1 && r.held == 0
-	c.Tale = r.tale(p, req.Count(), n)
-	if c.Plan == "" {
-		c.Expires = api.Forever
-	}
-	res, err := r.z.Propose(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if !asksFor(res.Hold, ids) {
-		return nil, api.Errorf(api.CodeUnavailable, "attempt %d was logged by an earlier try after all", r.attempt)
-	}
-	h, err := r.z.askParts(ctx, res.Hold, &p.layer)
-	if err != nil {
-		return nil, err
-	}
-	r.decided = h.Decision != api.DecisionPending
-	r.keep(ids, h)
-	return h, nil
-}
-
-// asksFor reports whether h is for exactly these instances. It is for others when
-// a try whose outcome nobody knew has reached the log before this one.
-func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
-	asked := slices.Clone(h.Refused)
-	for _, sl := range h.Slots {
-		asked = append(asked, sl.Instance.ID)
-	}
-	for _, p := range h.Parts {
-		for _, i := range p.Instances {
-			asked = append(asked, i.Spec.ID)
-		}
-	}
-	want := make([]api.InstanceID, len(ids))
-	for i := range ids {
-		want[i] = ids[i].ID
-	}
-	slices.Sort(asked)
-	slices.Sort(want)
-	return slices.Equal(asked, want)
-}
-
-// next returns the first n instances that are still missing. An id that was
-// asked for in an earlier attempt may live somewhere, so it is never used again.
-func (r *bootRun) next(n int) []api.InstanceSpec {
-	ids := slices.Clone(r.missing[:n])
-	if r.attempt > 1 {
-		for i := range ids {
-			ids[i].ID = api.InstanceID(api.NewUUID())
-		}
-	}
-	return ids
-}
-
-// keep leaves as missing what was refused, and what was not asked for.
-func (r *bootRun) keep(asked []api.InstanceSpec, h *state.Hold) {
-	var missing []api.InstanceSpec
-	for _, i := range asked {
-		if slices.Contains(h.Refused, i.ID) {
-			missing = append(missing, i)
-		}
-	}
-	r.missing = append(missing, r.missing[len(asked):]...)
-}
-
-func (r *bootRun) tale(p *planned, want, offered int) *api.BootAttempt {
-	return &api.BootAttempt{
-		Attempt: r.attempt, Wanted: want, Short: want - offered, Zones: p.zones, Refusals: p.refusals,
-	}
-}
-
-// short decides a boot that cannot be had, and tells why.
-func (r *bootRun) short(ctx context.Context, p *planned, want, offered int) error {
-	if r.held >= r.boot.Min {
-		return nil
-	}
-	r.decided = true
-	t := r.tale(p, want, offered)
-	t.Short = want
-	c := command.BootDecide{
-		Stamp: r.z.stamp(), Project: r.boot.Request.Project, Reservation: r.boot.Request.Reservation,
-		Decision: api.DecisionAbort, Tale: t,
-		Reason: fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", r.held+offered, r.boot.Request.Count(), r.boot.Min),
-	}
-	_, err := r.z.Propose(ctx, c)
-	if api.CodeOf(err) == api.CodeConflict {
-		return nil
-	}
-	return err
 }
 
 // WaitBoot returns the boot when it has come to an outcome, or as it is when ctx

@@ -26,6 +26,7 @@ func (z *Zone) DigestOf(v *state.State) *api.Digest {
 		Classes: map[api.ResourceClass]api.ClassTotals{},
 	}
 	h := v.Hosts()
+	d.Traits, d.AZs = h.Traits(), v.AZs()
 	for c, t := range h.Totals() {
 		if t.Total > 0 {
 			d.Classes[c] = api.ClassTotals{Total: roundUp(t.Total), Free: roundUp(t.Free), SlotMin: t.SlotMin, SlotMax: t.SlotMax}
@@ -51,9 +52,11 @@ const sketchesMax = 64
 // fitsMax is where a sketch stops counting.
 const fitsMax = 1024
 
+// fits counts what has room for the shape of a flavor, whatever else the flavor
+// asks for: a sketch speaks for every request of that shape.
 func (z *Zone) fits(v *state.State, h capacity.View, f *api.Flavor) int64 {
 	req := &api.Request{
-		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources, ExtraSpecs: f.ExtraSpecs}},
+		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources}},
 		Window: api.Window{Start: z.instant(), End: api.Forever}, Class: api.Firm,
 	}
 	s := &buildplan.Scene{View: h, World: World(v, req), Filters: filters.Default()}
@@ -78,6 +81,7 @@ func (z *Zone) addBelow(v *state.State, d *api.Digest) {
 }
 
 func addDigest(d, below *api.Digest) {
+	d.Tags, d.Traits, d.AZs = union(d.Tags, below.Tags), union(d.Traits, below.Traits), union(d.AZs, below.AZs)
 	for c, t := range below.Classes {
 		sum := d.Classes[c]
 		sum.Total += t.Total
@@ -91,6 +95,11 @@ func addDigest(d, below *api.Digest) {
 	for i := range d.Sketches {
 		d.Sketches[i].Fits += fitsIn(below, d.Sketches[i].Resources)
 	}
+}
+
+// union returns what is in a or b, sorted.
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // fitsIn returns what a digest says of a shape; 1, so that it is asked, if it

@@ -229,7 +229,7 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 	}
 	for _, c := range l.Children {
 		if c.Link == p.Link {
-			r.Blob = c.Blob
+			r.Request, r.Blob = *c.Ask.Request(&h.Request), c.Blob
 		}
 	}
 	for wait := retryPause; ; wait = min(2*wait, retryPauseMax) {

@@ -16,6 +16,12 @@ import (
 const (
 	AgentBeat        = 2 * time.Second  // how often an agent must be heard at the least
 	HostGraceDefault = 10 * time.Second // silence after which its hosts are down
+	// FenceAfter is how long an agent hears nothing of its zone before it stops the
+	// instances that may be started elsewhere, and fenceMargin how much longer the
+	// zone hears nothing of the agent before it starts them there: a deposed leader
+	// may have answered the agent meanwhile, and a stop takes its time.
+	FenceAfter  = 20 * time.Second
+	fenceMargin = 15 * time.Second
 )
 
 // beats remembers when each agent was last heard, on this leader. It is a hint
@@ -95,6 +101,12 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 			return err
 		}
 	}
+	if err := api.CheckPairs("attributes of host "+h.Name, h.Attributes, api.AttributesMax); err != nil {
+		return err
+	}
+	if len(h.Traits) > api.TraitsMax {
+		return api.Errorf(api.CodeInvalid, "host %q may have at most %d traits, got %d", h.Name, api.TraitsMax, len(h.Traits))
+	}
 	return nil
 }
 
@@ -160,7 +172,10 @@ func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorklo
 func workOf(v *state.State, i *api.Instance) api.Workload {
 	w := api.Workload{
 		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
-		Project: i.Project, Stop: i.Status == api.StatusDeleting,
+		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "",
+	}
+	if i.Movable {
+		w.Fence = FenceAfter
 	}
 	if f, ok := v.Flavor(i.Flavor); ok && f.Resources.Equal(i.Resources) {
 		w.Command = f.Command

@@ -3,18 +3,14 @@ package zone
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"errors"
 	"slices"
 	"time"
 
 	"berth/api"
 	"berth/buildplan"
-	"berth/buildplan/seal"
 	"berth/costs"
 	"berth/filters"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -34,6 +30,7 @@ type planned struct {
 	weights  [][]int64 // per group, after merging
 	zones    []api.ZoneOutcome
 	refusals []api.Refusals
+	merged   []buildplan.Merged // by group
 }
 
 // offered returns the number of slots of all groups.
@@ -52,8 +49,15 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	if err := checkRequest(req); err != nil {
 		return nil, err
 	}
+	call := RequestOf(ctx)
+	if peer != "" && call != "" {
+		if !z.asking.begin(call) {
+			return nil, api.Errorf(api.CodeConflict, "this zone is working on that request already: it has come back on another way")
+		}
+		defer z.asking.end(call)
+	}
 	v := z.store.View()
-	p := z.plan(ctx, v, req)
+	p := z.plan(ctx, v, req, nil)
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.layer.Plan = api.PlanID(api.NewUUID())
 	p.layer.Expires = z.instant().Add(ttl)
@@ -67,35 +71,126 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
 		}
 	}
-	return &api.SelectAnswer{
+	z.tales.keep(explain(v, call, req, p))
+	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: ttl,
-		Zones: p.zones, Refusals: p.refusals,
-	}, nil
+		Zones: p.zones, Refusals: p.refusals, Request: call,
+	}
+	if peer != "" {
+		a.Refusals = folded(p)
+	}
+	return a, nil
 }
 
 // plan looks at this zone's hosts and asks its children at the same time, and
 // merges what both offer. Children that seemed to be full are asked as well if
-// the others leave the request short: a digest may be a few seconds old.
-func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request) *planned {
+// the others leave the request short: a digest may be a few seconds old. lies says
+// how many slots of each group are held already, by child or "" for this zone.
+func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) *planned {
 	z.crash.At(crash.SelectPlanning)
+	pinned := pins(v, req)
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
-		answers = append(answers, z.ruleOut(l, req))
+		answers = append(answers, z.before(l, req, pinned))
 	}
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
 		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
 	}()
-	own := buildplan.Select(z.scene(v, req), req)
+	own := z.planOwn(v, req)
 	<-asked
-	p := merge(v.Name, req, own, answers)
+	p := merge(v, req, own, answers, lies)
 	if p.offered() < req.Count() && slices.ContainsFunc(answers, func(a childAnswer) bool { return a.full }) {
 		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.full })
-		p = merge(v.Name, req, own, answers)
+		p = merge(v, req, own, answers, lies)
 	}
+	for range len(req.Groups) - 1 {
+		if p.offered() == req.Count() {
+			break
+		}
+		before := p.offered()
+		if p = z.refine(ctx, v, req, p, answers, lies); p.offered() <= before {
+			break
+		}
+	}
+	p.advise(req, answers)
 	z.crash.At(crash.SelectPlanned)
 	return p
+}
+
+// refine asks everybody again after groups came out short. What a zone offers for
+// a later group supposes that all it offers for the earlier ones is taken; now
+// each is asked, of the groups that are complete, just for what will be taken.
+func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *planned, answers []childAnswer, lies []map[api.LinkID]int) *planned {
+	counts := func(source int, most []int) []int {
+		out := make([]int, len(req.Groups))
+		for g := range out {
+			out[g] = p.merged[g].Taken[source]
+			if len(p.merged[g].Order) < req.Groups[g].Count {
+				out[g] = req.Groups[g].Count
+			}
+			if most != nil {
+				out[g] = min(out[g], most[g])
+			}
+		}
+		return out
+	}
+	again := slices.Clone(answers)
+	source := buildplan.Own
+	for i := range again {
+		if again[i].answer != nil {
+			source++
+			again[i].ask.Counts = counts(source, again[i].ask.Counts)
+		}
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		z.ask(ctx, again, req, func(a *childAnswer) bool { return a.answer != nil && a.ask.Request(req).Count() > 0 })
+	}()
+	mine := buildplan.Ask{Counts: counts(buildplan.Own, nil)}
+	its := *req
+	its.Groups = mine.Request(req).Groups
+	for g := range its.Groups {
+		its.Groups[g].Hints = req.Groups[g].Hints
+	}
+	own := z.planOwn(v, &its)
+	<-asked
+	better := merge(v, req, own, again, lies)
+	if better.offered() <= p.offered() {
+		return p
+	}
+	copy(answers, again)
+	return better
+}
+
+// planOwn plans on this zone's own hosts, unless the request wants none of them.
+func (z *Zone) planOwn(v *state.State, req *api.Request) buildplan.Plan {
+	if wanted(v, &req.Zones) {
+		return buildplan.Select(z.scene(v, req), req)
+	}
+	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
+	for g := range out.Groups {
+		n := v.Hosts().Len()
+		out.Groups[g].Refusals = api.Refusals{Considered: n}
+		if n > 0 {
+			out.Groups[g].Refusals.Filters = []api.FilterCount{{Filter: refusedZone, Hosts: n, Tier: api.TierNotAsked}}
+		}
+	}
+	return out
+}
+
+// refusedZone is the name under which a refusal counts the hosts of a zone that
+// the request does not want.
+const refusedZone = "zones"
+
+// wanted reports whether a rule lets slots lie on this zone's own hosts.
+func wanted(v *state.State, r *api.ZoneRule) bool {
+	tagged := func(t string) bool { return slices.Contains(v.Config.Tags, t) }
+	return !slices.Contains(r.Excluded, v.Name) && !slices.ContainsFunc(r.ExcludedTags, tagged) &&
+		(len(r.Allowed) == 0 || slices.Contains(r.Allowed, v.Name)) &&
+		(len(r.AllowedTags) == 0 || slices.ContainsFunc(r.AllowedTags, tagged))
 }
 
 // scene returns what this zone's own hosts are planned on.
@@ -105,245 +200,161 @@ func (z *Zone) scene(v *state.State, req *api.Request) *buildplan.Scene {
 		z.log.Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
-	return &buildplan.Scene{View: v.Hosts(), World: World(v, req), Filters: filters.Default(), Costs: set, Spare: SparesMax}
+	return &buildplan.Scene{View: v.Hosts(), World: World(v, req), Filters: z.filters(v), Costs: set, Spare: SparesMax}
+}
+
+// filters returns the filters of the zone.
+func (z *Zone) filters(v *state.State) []filters.Filter {
+	if len(v.Config.Filters) == 0 {
+		return filters.Default()
+	}
+	fs, err := filters.New(v.Config.Filters)
+	if err != nil { // refused when it was set, so this node is older than the configuration
+		z.log.Error("configured filters are unknown here", "error", err)
+		return filters.Default()
+	}
+	return fs
 }
 
 // World returns what a zone knows of its hosts beside their table. A flavor's
 // command is this zone's own: a group whose flavor is not defined here, or
 // differs, has none, whatever another zone says.
 func World(v *state.State, req *api.Request) *filters.World {
-	return &filters.World{HasCommand: func(id api.FlavorID) bool {
-		f, ok := v.Flavor(id)
-		return ok && len(f.Command) > 0 && !slices.ContainsFunc(req.Groups, func(g api.Group) bool {
-			return g.Flavor == id && !g.Resources.Equal(f.Resources)
-		})
-	}}
-}
-
-// childAnswer is what one child said, or why it said nothing.
-type childAnswer struct {
-	link    *api.Link
-	outcome string // "" until it is asked
-	reason  string
-	full    bool // skipped for what its digest says of free room, which may have changed
-	answer  *api.SelectAnswer
-}
-
-// ask asks the children that which picks, all at once, until the budget of ctx
-// less this hop's reserve has passed, and fills in their answers. A child that
-// is late or fails costs its own slots only.
-func (z *Zone) ask(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = z.now().Add(api.SelectTimeout)
+	return &filters.World{
+		Census: v, Aggregates: v.Aggregates(),
+		HasCommand: func(id api.FlavorID) bool {
+			f, ok := v.Flavor(id)
+			return ok && len(f.Command) > 0 && !slices.ContainsFunc(req.Groups, func(g api.Group) bool {
+				return g.Flavor == id && !g.Resources.Equal(f.Resources)
+			})
+		},
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
-	defer cancel()
-	type heard struct {
-		i int
-		a childAnswer
-	}
-	heards := make(chan heard, len(answers))
-	waiting := 0
-	for i := range answers {
-		if !which(&answers[i]) {
-			continue
-		}
-		l := answers[i].link
-		answers[i] = childAnswer{link: l, outcome: api.OutcomeLate, reason: "no answer in time"}
-		waiting++
-		go func() { heards <- heard{i, z.askChild(ctx, l, req)} }()
-	}
-	for ; waiting > 0; waiting-- {
-		select {
-		case h := <-heards:
-			answers[h.i] = h.a
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// ruleOut says which children need not be asked: paused ones, and those whose
-// fresh digest shows that not one slot of the request fits anywhere below.
-func (z *Zone) ruleOut(l *api.Link, req *api.Request) childAnswer {
-	a := childAnswer{link: l}
-	if l.State == api.LinkPaused {
-		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
-		return a
-	}
-	d, age, ok := z.digests.Digest(l.Zone)
-	if !ok || age > digestAgeMax {
-		return a
-	}
-	if d.Paused {
-		a.outcome, a.reason = api.OutcomePaused, "paused by its own operator"
-		return a
-	}
-	never := true
-	for i := range req.Groups {
-		fits, large := mayFit(&d, &req.Groups[i], req.Class)
-		if fits {
-			return a
-		}
-		never = never && large
-	}
-	a.outcome, a.reason, a.full = api.OutcomeSkipped, "its digest says that it is full", !never
-	if never {
-		a.reason = "its digest says that nothing of this size ever fits"
-	}
-	return a
-}
-
-// mayFit reports whether a digest leaves room for one slot of a group, and if
-// not, whether it is too large for any host there. Totals rule out what no host
-// could take; a sketch of the very shape rules out what fragmentation forbids. A
-// preemptible is never ruled out: the digest speaks of firm room.
-func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, large bool) {
-	if class == api.Preemptible || d.Partial {
-		return true, false
-	}
-	full := false
-	for c, n := range g.Resources {
-		t, ok := d.Classes[c]
-		if !ok || n > t.SlotMax {
-			return false, len(d.Classes) > 0 // a zone without hosts may get some any moment
-		}
-		full = full || n > t.Free
-	}
-	for i := range d.Sketches {
-		if sk := &d.Sketches[i]; sk.StartIn == 0 && sk.Resources.Equal(g.Resources) {
-			full = full || sk.Fits == 0
-		}
-	}
-	return !full, false
-}
-
-func (z *Zone) askChild(ctx context.Context, l *api.Link, req *api.Request) childAnswer {
-	a := childAnswer{link: l, outcome: api.OutcomeAnswered}
-	ans, err := z.peers.Select(ctx, l, req)
-	switch {
-	case err != nil && (errors.Is(err, context.DeadlineExceeded) || api.CodeOf(err) == api.CodeTimeout):
-		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
-	case err != nil:
-		z.log.Warn("child failed to select", "link", l.Name, "error", err)
-		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
-	case !sound(ans, req):
-		z.log.Warn("child gave an unusable answer", "link", l.Name)
-		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
-	default:
-		a.answer = ans
-	}
-	return a
-}
-
-// sound reports whether a child's answer keeps to what was asked.
-func sound(a *api.SelectAnswer, req *api.Request) bool {
-	if len(a.Weights) != len(req.Groups) || len(a.Blob) == 0 || len(a.Blob) > api.BlobMaxBytes {
-		return false
-	}
-	for g, ws := range a.Weights {
-		if len(ws) > req.Groups[g].Count {
-			return false
-		}
-	}
-	return true
 }
 
 // merge joins own slots and the children's into one plan: per group a merge of
-// heads, after each child's weights were adjusted by its link.
-func merge(name string, req *api.Request, own buildplan.Plan, answers []childAnswer) *planned {
+// heads, after each child's weights were adjusted by its link. Groups that a rule
+// of affinity binds come from one source.
+func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, lies []map[api.LinkID]int) *planned {
 	p := &planned{weights: make([][]int64, len(req.Groups))}
 	var heard []childAnswer
 	for _, a := range answers {
 		if a.answer != nil {
 			heard = append(heard, a)
-			p.layer.Children = append(p.layer.Children, buildplan.Child{Link: a.link.ID, Blob: a.answer.Blob})
+			p.layer.Children = append(p.layer.Children, buildplan.Child{Link: a.link.ID, Blob: a.answer.Blob, Ask: a.ask})
 		}
 	}
-	offers := make([][][]int64, len(req.Groups))
+	offers, held := make([][][]int64, len(req.Groups)), make([][]int, len(req.Groups))
 	for g := range offers {
 		offers[g] = [][]int64{own.Groups[g].Weights()}
-		for _, a := range heard {
+		held[g] = make([]int, 1+len(heard))
+		for i, a := range heard {
 			offers[g] = append(offers[g], buildplan.Adjust(a.answer.Weights[g], a.link.Offset, a.link.Scale))
+			if lies != nil {
+				held[g][1+i] = lies[g][a.link.ID]
+			}
+		}
+		if lies != nil {
+			held[g][buildplan.Own] = lies[g][""]
 		}
 	}
-	mine := 0
-	for g, m := range buildplan.Merge(req, offers, nil) {
+	merged := buildplan.Merge(req, offers, held)
+	for g, m := range merged {
 		gp := own.Groups[g]
 		p.weights[g] = m.Weights
 		p.layer.Groups = append(p.layer.Groups, buildplan.LayerGroup{Slots: gp.Slots, Alternates: gp.Alternates, Order: m.Order})
 		p.refusals = append(p.refusals, gp.Refusals)
-		mine += len(gp.Slots)
 	}
-	p.zones = outcomes(name, req.Count(), mine, answers)
+	p.merged = merged
+	p.zones = outcomes(v.Name, req.Count(), merged, offers, answers)
 	return p
 }
 
 // outcomes tells how each zone took part: this one first, then the children in
 // the order of links.
-func outcomes(name string, wanted, mine int, answers []childAnswer) []api.ZoneOutcome {
-	out := []api.ZoneOutcome{{Zone: name, Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: mine, Short: wanted - mine}}
-	for _, a := range answers {
-		n := 0
-		if a.answer != nil {
-			for _, ws := range a.answer.Weights {
-				n += len(ws)
-			}
+func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]int64, answers []childAnswer) []api.ZoneOutcome {
+	offered := func(o *api.ZoneOutcome, source int) {
+		for g := range offers {
+			o.Offered += len(offers[g][source])
+			o.Taken += merged[g].Taken[source]
+			o.Cost += merged[g].Costs[source]
 		}
-		out = append(out, api.ZoneOutcome{
-			Zone: a.link.Name, Link: a.link.ID, Outcome: a.outcome, Reason: a.reason,
-			Wanted: wanted, Offered: n, Short: wanted - n,
-		})
+	}
+	out := []api.ZoneOutcome{{Zone: name, Outcome: api.OutcomeAnswered, Wanted: wanted}}
+	offered(&out[0], buildplan.Own)
+	source := buildplan.Own
+	for _, a := range answers {
+		o := api.ZoneOutcome{Zone: a.link.Name, Link: a.link.ID, Outcome: a.outcome, Reason: a.reason, Wanted: wanted}
+		if a.answer != nil {
+			source++
+			offered(&o, source)
+			o.Refusals = a.answer.Refusals
+		}
+		out = append(out, o)
+	}
+	for i := range out {
+		out[i].Short = wanted - out[i].Offered
 	}
 	return out
 }
 
-// context returns what a plan is bound to.
-func (z *Zone) context(v *state.State, peer api.ZoneID, req *api.Request) seal.Context {
-	return seal.Context{
-		Zone: v.Zone, Peer: string(peer), Project: req.Project, Reservation: req.Reservation,
-		Digest: buildplan.Digest(req),
+// advise adds to the refusals of a group that came out short what this zone as a
+// whole knows of a way out: how many there are, and which zones were kept out
+// though they seem to have room.
+func (p *planned) advise(req *api.Request, answers []childAnswer) {
+	for g := range p.refusals {
+		n := len(p.layer.Groups[g].Order)
+		if n >= req.Groups[g].Count {
+			p.refusals[g].Advice = nil
+			continue
+		}
+		var out []api.Advice
+		if n > 0 {
+			out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
+		}
+		for _, a := range answers {
+			if a.barred {
+				out = append(out, api.Advice{Change: api.AdviceZone, Name: a.link.Name})
+			}
+		}
+		for _, a := range p.refusals[g].Advice {
+			if a.Change != api.AdviceCount {
+				out = append(out, a)
+			}
+		}
+		p.refusals[g].Advice = out[:min(len(out), api.AdviceMax)]
 	}
 }
 
-func (z *Zone) seal(v *state.State, peer api.ZoneID, req *api.Request, l *buildplan.Layer) ([]byte, error) {
-	ring, err := z.keys.Ring(v)
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.seal", "", err)
+// folded returns, per group, the refusals of this zone and all below it together:
+// what a parent is told. Advice stays, but for names of zones below.
+func folded(p *planned) []api.Refusals {
+	out := make([]api.Refusals, len(p.refusals))
+	for g := range out {
+		fold(&out[g], &p.refusals[g])
+		for _, a := range p.refusals[g].Advice {
+			if a.Change != api.AdviceZone {
+				out[g].Advice = append(out[g].Advice, a)
+			}
+		}
+		for _, z := range p.zones {
+			if g < len(z.Refusals) {
+				fold(&out[g], &z.Refusals[g])
+			}
+		}
 	}
-	plain, err := l.Encode()
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.seal", "", err)
-	}
-	var salt [24]byte
-	_, _ = rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
-	return seal.Seal(ring[0], z.context(v, peer, req), plain, salt)
+	return out
 }
 
-// open reads a plan that this zone sealed for the same peer, project,
-// reservation and request. Every way to fail looks the same outside; the log
-// says why.
-func (z *Zone) open(v *state.State, peer api.ZoneID, req *api.Request, blob []byte) (*buildplan.Layer, error) {
-	ring, err := z.keys.Ring(v)
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "zone.open", "", err)
+// fold adds one zone's counts to another's, filter by filter.
+func fold(to, from *api.Refusals) {
+	to.Considered += from.Considered
+	to.Offering += from.Offering
+	for _, f := range from.Filters {
+		i := slices.IndexFunc(to.Filters, func(o api.FilterCount) bool { return o.Filter == f.Filter && o.Tier == f.Tier })
+		if i < 0 {
+			to.Filters = append(to.Filters, api.FilterCount{Filter: f.Filter, Tier: f.Tier})
+			i = len(to.Filters) - 1
+		}
+		to.Filters[i].Hosts += f.Hosts
 	}
-	plain, err := ring.Open(z.context(v, peer, req), blob)
-	if err != nil {
-		return nil, z.refusePlan(req, err)
-	}
-	l, err := buildplan.DecodeLayer(plain)
-	if err != nil {
-		return nil, z.refusePlan(req, err)
-	}
-	return &l, nil
-}
-
-func (z *Zone) refusePlan(req *api.Request, why error) error {
-	z.log.Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
-	if hosts := z.store.View().AllHosts(); mutant.On(mutant.HostInError) && len(hosts) > 0 {
-		return api.Errorf(api.CodePlanRefused, "no room on %s", hosts[0].Name)
-	}
-	return api.Wrap(api.CodePlanRefused, "zone.open", api.PlanRefusedMessage, why)
 }

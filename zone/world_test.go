@@ -536,9 +536,12 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	for _, h := range work.Hosts {
 		for _, i := range h.Instances {
 			item := api.InstanceReport{Host: h.Host, Instance: i.Instance, Status: api.StatusDeleted}
-			if !i.Stop {
+			where := a.m.name + "/" + string(h.Host)
+			if i.Stop {
+				a.m.w.stopped(i.Instance, where)
+			} else {
 				item.Status = api.StatusActive
-				a.m.w.started(i.Instance, a.m.name+"/"+string(h.Host))
+				a.m.w.started(i.Instance, where)
 			}
 			r.Items = append(r.Items, item)
 		}
@@ -548,6 +551,16 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	}
 	*after = work.Generation
 	return nil
+}
+
+// stopped notes that an instance runs no longer where it was, so that it may be
+// started elsewhere.
+func (w *world) stopped(id api.InstanceID, where string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ran[id] == where {
+		delete(w.ran, id)
+	}
 }
 
 // started notes where an instance runs: never in two places.

@@ -70,8 +70,11 @@ type Zone struct {
 	log     *slog.Logger
 	crash   crash.Hook
 
-	plans plans // sealed plans of boots in flight on this leader
-	beats beats // when each agent was last heard
+	plans  plans  // sealed plans of boots in flight on this leader
+	beats  beats  // when each agent was last heard
+	health health // how selects to children went
+	asking asking // selects for other zones in flight
+	tales  tales  // what became of the latest selects
 }
 
 // Config is what a zone is made of.
@@ -90,6 +93,7 @@ func New(c Config) *Zone {
 	return &Zone{
 		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash,
 		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
+		health: health{of: map[api.LinkID]*pulse{}}, asking: asking{of: map[api.RequestID]bool{}},
 	}
 }
 

@@ -216,6 +216,19 @@ func (s *State) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
 	return s.boots.Get(key(p, r))
 }
 
+// FindBoot returns the first boot, by project and reservation, for which ok is
+// true; nil for none. It looks at every boot.
+func (s *State) FindBoot(ok func(*Boot) bool) *Boot {
+	var out *Boot
+	s.boots.Scan(func(_ string, b *Boot) bool {
+		if ok(b) {
+			out = b
+		}
+		return out == nil
+	})
+	return out
+}
+
 // CountByStatus counts the instances that are known here by status.
 func (s *State) CountByStatus() map[api.Status]int {
 	out := map[api.Status]int{}

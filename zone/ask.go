@@ -1,0 +1,266 @@
+package zone
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/raftstore/state"
+)
+
+// childAnswer is what one child said, or why it said nothing.
+type childAnswer struct {
+	link    *api.Link
+	ask     buildplan.Ask
+	outcome string // "" until it is asked
+	reason  string
+	full    bool // skipped for what its digest says of free room, which may have changed
+	barred  bool // skipped or paused, though it seems to have room: worth a word of advice
+	answer  *api.SelectAnswer
+}
+
+// ask asks the children that which picks, all at once, until the budget of ctx
+// less this hop's reserve has passed, and fills in their answers. A child that
+// is late or fails costs its own slots only.
+func (z *Zone) ask(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = z.now().Add(api.SelectTimeout)
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
+	defer cancel()
+	type heard struct {
+		i int
+		a childAnswer
+	}
+	heards := make(chan heard, len(answers))
+	waiting := 0
+	for i := range answers {
+		if !which(&answers[i]) {
+			continue
+		}
+		l, ask := answers[i].link, answers[i].ask
+		answers[i] = childAnswer{link: l, ask: ask, outcome: api.OutcomeLate, reason: "no answer in time"}
+		waiting++
+		go func() { heards <- heard{i, z.askChild(ctx, l, ask, req)} }()
+	}
+	for ; waiting > 0; waiting-- {
+		select {
+		case h := <-heards:
+			answers[h.i] = h.a
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (z *Zone) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req *api.Request) childAnswer {
+	a := childAnswer{link: l, ask: ask, outcome: api.OutcomeAnswered}
+	its := ask.Request(req)
+	ans, err := z.peers.Select(ctx, l, its)
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled): // nobody waits any more: it says nothing of the child
+		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
+		return a
+	case err != nil && (errors.Is(err, context.DeadlineExceeded) || api.CodeOf(err) == api.CodeTimeout):
+		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
+	case err != nil:
+		z.log.Warn("child failed to select", "link", l.Name, "error", err)
+		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
+	case !sound(ans, its):
+		z.log.Warn("child gave an unusable answer", "link", l.Name)
+		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
+	default:
+		a.answer = ans
+	}
+	z.health.heard(l.ID, a.answer != nil, z.now())
+	return a
+}
+
+// sound reports whether a child's answer keeps to what was asked.
+func sound(a *api.SelectAnswer, req *api.Request) bool {
+	if len(a.Weights) != len(req.Groups) || len(a.Blob) == 0 || len(a.Blob) > api.BlobMaxBytes {
+		return false
+	}
+	for g, ws := range a.Weights {
+		if len(ws) > req.Groups[g].Count {
+			return false
+		}
+	}
+	return true
+}
+
+// before says what a child is asked, or why it need not be: the request excludes
+// it, it is paused, it has failed again and again, or its fresh digest shows that
+// not one slot of the request fits anywhere below. pinned is where each group
+// may lie.
+func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
+	a := childAnswer{link: l}
+	d, age, heard := z.digests.Digest(l.Zone)
+	if !heard || age > digestAgeMax {
+		d = api.Digest{Partial: true} // rules nothing out
+	}
+	var no string
+	if a.ask, no = askOf(l, &d, req, pinned); no != "" {
+		a.outcome, a.reason = api.OutcomeSkipped, no
+	}
+	fits, never := room(&d, a.ask.Request(req))
+	switch {
+	case a.outcome != "":
+	case l.State == api.LinkPaused:
+		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
+	case d.Paused:
+		a.outcome, a.reason = api.OutcomePaused, "paused by its own operator"
+	case never:
+		a.outcome, a.reason = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits"
+	case !fits:
+		a.outcome, a.reason, a.full = api.OutcomeSkipped, "its digest says that it is full", true
+	case !z.health.mayAsk(l.ID, z.now()):
+		a.outcome, a.reason = api.OutcomePaused, "it has failed or was late several times; it will be tried again"
+	}
+	a.barred = a.outcome != "" && fits && !d.Partial
+	return a
+}
+
+// askOf returns how a child is asked, or why the request itself keeps it out.
+func askOf(l *api.Link, d *api.Digest, req *api.Request, pinned []pin) (buildplan.Ask, string) {
+	ask := buildplan.Ask{Inside: slices.Contains(req.Zones.Allowed, l.Name)}
+	if slices.Contains(req.Zones.Excluded, l.Name) {
+		return ask, "the request excludes it"
+	}
+	if tags := req.Zones.AllowedTags; len(tags) > 0 && !d.Partial && !slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) }) {
+		return ask, "the request asks for other tags"
+	}
+	counts, left, named := make([]int, len(req.Groups)), 0, false
+	for g := range req.Groups {
+		if h := &req.Groups[g].Hints; len(h.ForceHosts) > 0 {
+			named = true
+			continue
+		}
+		if !pinned[g].allows(l.ID) {
+			continue
+		}
+		counts[g] = req.Groups[g].Count
+		left += counts[g]
+	}
+	switch {
+	case left == 0 && named:
+		return ask, "the request names hosts of this zone"
+	case left == 0:
+		return ask, "what the request must lie beside is elsewhere"
+	case left < req.Count():
+		ask.Counts = counts
+	}
+	return ask, ""
+}
+
+// room reports whether a digest leaves room for one slot of a request, and if
+// not, whether nothing like it could ever fit there.
+func room(d *api.Digest, req *api.Request) (fits, never bool) {
+	never = true
+	for i := range req.Groups {
+		if req.Groups[i].Count == 0 {
+			continue
+		}
+		ok, lacks := mayFit(d, &req.Groups[i], req.Class)
+		if ok {
+			return true, false
+		}
+		never = never && lacks
+	}
+	return false, never
+}
+
+// mayFit reports whether a digest leaves room for one slot of a group, and if
+// not, whether no host there could ever take one. Totals rule out what no host
+// could take; a sketch of the very shape rules out what fragmentation forbids;
+// traits and availability zones rule out what nobody there has. A preemptible is
+// never ruled out by room: the digest speaks of firm room.
+func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, lacks bool) {
+	if d.Partial {
+		return true, false
+	}
+	bare := len(d.Classes) == 0 // a zone without hosts may get some any moment
+	for _, t := range g.Traits.Required {
+		if !slices.Contains(d.Traits, t) {
+			return false, !bare
+		}
+	}
+	if g.AZ != "" && !slices.Contains(d.AZs, g.AZ) {
+		return false, !bare
+	}
+	if class == api.Preemptible {
+		return true, false
+	}
+	full := false
+	for c, n := range g.Resources {
+		t, ok := d.Classes[c]
+		if !ok || n > t.SlotMax {
+			return false, !bare
+		}
+		full = full || n > t.Free
+	}
+	for i := range d.Sketches {
+		if sk := &d.Sketches[i]; sk.StartIn == 0 && sk.Resources.Equal(g.Resources) {
+			full = full || sk.Fits == 0
+		}
+	}
+	return !full, false
+}
+
+// pin is where the slots of a group may lie for the sake of what is there
+// already: nil for anywhere, else some of the children and, as "", this zone.
+type pin []api.LinkID
+
+// allows reports whether slots may lie at a child, or with "" here.
+func (p pin) allows(l api.LinkID) bool { return p == nil || slices.Contains(p, l) }
+
+// and leaves what both allow.
+func (p pin) and(o pin) pin {
+	if p == nil {
+		return o
+	}
+	return slices.DeleteFunc(slices.Clone(p), func(l api.LinkID) bool { return !slices.Contains(o, l) })
+}
+
+// pins returns where each group may lie: where the members of its rules of
+// affinity are, and where one of the instances is that it asks to be beside. An
+// instance that this zone has never heard of is not below it either.
+func pins(v *state.State, req *api.Request) []pin {
+	out := make([]pin, len(req.Groups))
+	for n := range req.Rules {
+		if req.Rules[n].Policy != api.Affinity {
+			continue
+		}
+		here, elsewhere := v.Members(req.Project, req.RuleKey(n))
+		at := slices.Sorted(maps.Keys(elsewhere))
+		if len(here) > 0 {
+			at = append(at, "")
+		}
+		for _, g := range req.Rules[n].Groups {
+			if len(at) > 0 {
+				out[g] = out[g].and(at)
+			}
+		}
+	}
+	for g := range req.Groups {
+		beside := req.Groups[g].Hints.SameHost
+		if len(beside) == 0 {
+			continue
+		}
+		at := pin{}
+		for _, id := range beside {
+			switch link, here, known := v.PlaceOf(req.Project, id); {
+			case known && here:
+				at = append(at, "")
+			case known:
+				at = append(at, link)
+			}
+		}
+		out[g] = out[g].and(at)
+	}
+	return out
+}

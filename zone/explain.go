@@ -1,0 +1,113 @@
+package zone
+
+import (
+	"slices"
+	"sync"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// tales is the explanations of the latest selects on this node, by request id and
+// by reservation. They are memory only: what lasts is in the record of a boot.
+type tales struct {
+	mu   sync.Mutex // guards list
+	list []*api.Explanation
+}
+
+// keep takes an explanation in place of an earlier one of the same request and
+// reservation, and drops what is too old or too much.
+func (t *tales) keep(e *api.Explanation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := e.At.Add(-api.ExplainKept)
+	t.list = slices.DeleteFunc(t.list, func(o *api.Explanation) bool {
+		return o.At < before || o.Request == e.Request && o.Reservation == e.Reservation && o.Project == e.Project
+	})
+	if n := len(t.list) - (api.ExplainMax - 1); n > 0 {
+		t.list = slices.Delete(t.list, 0, n)
+	}
+	t.list = append(t.list, e)
+}
+
+// find returns the latest explanation for which ok is true and that is not too
+// old at now.
+func (t *tales) find(now api.Instant, ok func(*api.Explanation) bool) *api.Explanation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range slices.Backward(t.list) {
+		if e.At >= now.Add(-api.ExplainKept) && ok(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// explain tells a plan as it was made on v.
+func explain(v *state.State, call api.RequestID, req *api.Request, p *planned) *api.Explanation {
+	e := &api.Explanation{
+		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: v.Now(), Zones: p.zones,
+	}
+	for g := range req.Groups {
+		e.Groups = append(e.Groups, api.GroupTale{
+			Name: req.Groups[g].Name, Flavor: req.Groups[g].Flavor, Wanted: req.Groups[g].Count,
+			Offered: len(p.layer.Groups[g].Order), Refusals: p.refusals[g],
+		})
+	}
+	return e
+}
+
+// Explanation returns why a request got what it got: id is its reservation id, or
+// the id of the call that made it. Project "" stands for all, for an operator of
+// this zone. The answer may be shared and must not be changed. Names of hosts are
+// in it, where this node knows them still; it is for the caller to leave them out.
+func (z *Zone) Explanation(project api.ProjectID, id string) (*api.Explanation, bool) {
+	v := z.store.View()
+	e := z.tales.find(z.instant(), func(e *api.Explanation) bool {
+		return (project == "" || e.Project == project) && (string(e.Request) == id || string(e.Reservation) == id)
+	})
+	b := bootOf(v, project, id)
+	switch {
+	case b == nil:
+		return e, e != nil
+	case e == nil || e.Reservation != b.Request.Reservation:
+		e = toldBy(v, b)
+	}
+	out := *e
+	out.Request, out.State, out.Reason = b.Call, b.State(), b.Reason
+	return &out, true
+}
+
+// bootOf finds a boot by its reservation id, or by the id of the call.
+func bootOf(v *state.State, project api.ProjectID, id string) *state.Boot {
+	if b, ok := v.Boot(project, api.ReservationID(id)); ok {
+		return b
+	}
+	return v.FindBoot(func(b *state.Boot) bool {
+		return (project == "" || b.Request.Project == project) && (string(b.Call) == id || string(b.Request.Reservation) == id)
+	})
+}
+
+// toldBy tells a boot by the last attempt in its record.
+func toldBy(v *state.State, b *state.Boot) *api.Explanation {
+	e := &api.Explanation{
+		Reservation: b.Request.Reservation, Project: b.Request.Project, Zone: v.Name, At: b.Updated,
+		Groups: []api.GroupTale{}, Zones: []api.ZoneOutcome{},
+	}
+	if len(b.Attempts) == 0 {
+		return e
+	}
+	last := b.Attempts[len(b.Attempts)-1]
+	e.Zones = last.Zones
+	for g := range b.Request.Groups {
+		t := api.GroupTale{Name: b.Request.Groups[g].Name, Flavor: b.Request.Groups[g].Flavor, Wanted: b.Request.Groups[g].Count}
+		if g < len(last.Refusals) {
+			t.Refusals = last.Refusals[g]
+		}
+		if g < len(last.Offered) {
+			t.Wanted, t.Offered = last.Offered[g].Wanted, last.Offered[g].Offered
+		}
+		e.Groups = append(e.Groups, t)
+	}
+	return e
+}

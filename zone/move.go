@@ -1,0 +1,197 @@
+package zone
+
+import (
+	"context"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/filters"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// nowAndThen returns what is due at most once a second, for lists that are long
+// and that no change of state announces.
+func (z *Zone) nowAndThen(due func(*state.State) []job) func(*state.State) []job {
+	var last time.Time
+	return func(v *state.State) []job {
+		now := z.now()
+		if now.Sub(last) < sweepEvery/2 {
+			return nil
+		}
+		last = now
+		return due(v)
+	}
+}
+
+// dueExpiries ends instances of this zone's own hosts whose lifetime is over.
+func (z *Zone) dueExpiries(v *state.State) []job {
+	return z.ends(v.Expired(z.instant()))
+}
+
+// dueDrains ends, or moves, what is on hosts that are being drained, and moves
+// what may be moved off hosts that are lost.
+func (z *Zone) dueDrains(v *state.State) []job {
+	var out []job
+	hosts := v.Hosts()
+	for row := range hosts.Maintenance().All() {
+		h, ok := v.Host(hosts.ID(row))
+		if !ok {
+			continue
+		}
+		switch on := v.OnHost(h.ID); {
+		case h.Drain == api.DrainEnd:
+			out = append(out, z.ends(on)...)
+		case h.Drain == api.DrainMove && h.State == api.HostUp:
+			out = append(out, z.moves(on, false)...)
+		}
+	}
+	lost := hosts.Hosts()
+	lost.AndNot(hosts.Up())
+	for row := range lost.All() {
+		if h, ok := v.Host(hosts.ID(row)); ok && z.fenced(h) {
+			out = append(out, z.moves(v.OnHost(h.ID), true)...)
+		}
+	}
+	return out
+}
+
+// fenced reports whether the agent of a host has been silent for so long that it
+// has stopped what may be started elsewhere. A new leader counts from when it
+// began to lead.
+func (z *Zone) fenced(h *state.Host) bool {
+	return z.beats.silent(h.Agent, z.now()) >= FenceAfter+fenceMargin
+}
+
+// ends asks for the end of instances.
+func (z *Zone) ends(all []*api.Instance) []job {
+	var out []job
+	for _, i := range all {
+		if i.Status == api.StatusDeleting || !i.Live() {
+			continue
+		}
+		out = append(out, job{string(i.ID), func(ctx context.Context) error {
+			_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.stamp(), ID: i.ID})
+			if api.CodeOf(err) == api.CodeNotFound { // it ended by itself
+				return nil
+			}
+			return err
+		}})
+	}
+	return out
+}
+
+// moves takes instances to other hosts of the zone; with evacuate only those whose
+// flavor allows that a lost host is left.
+func (z *Zone) moves(all []*api.Instance, evacuate bool) []job {
+	var out []job
+	for _, i := range all {
+		if !runs(i) || i.Target != "" && !evacuate || !i.Movable && evacuate {
+			continue
+		}
+		out = append(out, job{string(i.ID), func(ctx context.Context) error { return z.move(ctx, i, evacuate) }})
+	}
+	return out
+}
+
+// runs reports whether an instance runs or is being started: one that has ended
+// by itself is not started again anywhere.
+func runs(i *api.Instance) bool { return i.Status == api.StatusBuild || i.Status == api.StatusActive }
+
+// move finds a host for an instance as if it were booted now, and proposes it. If
+// the cheapest does not take it after all, the alternates are tried.
+func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
+	v := z.store.View()
+	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
+		return nil
+	}
+	h, ok := v.Hold(i.Origin, i.Hold)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
+	}
+	req := requestOf(h, i)
+	s := z.scene(v, &req)
+	s.World.Census = without{v, i}
+	plan := buildplan.Select(s, &req)
+	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes instance %s", i.ID)
+	for g := range plan.Groups {
+		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
+			if sl.Host == i.Host {
+				continue
+			}
+			_, err = z.Propose(ctx, command.InstanceMove{Stamp: z.stamp(), ID: i.ID, From: i.Host, To: sl.Host, Evacuate: evacuate})
+			if err == nil || api.CodeOf(err) != api.CodeNoCapacity {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// requestOf returns the request that an instance was booted with, for this instance
+// alone: the other groups are left with nothing, so that rules keep their names.
+func requestOf(h *state.Hold, i *api.Instance) api.Request {
+	req := h.Request
+	req.Groups = append([]api.Group(nil), req.Groups...)
+	for g := range req.Groups {
+		req.Groups[g].Count, req.Groups[g].Hints.ForceHosts = 0, nil
+	}
+	for _, sl := range h.Slots {
+		if sl.Instance.ID == i.ID {
+			req.Groups[sl.Group].Count = 1
+		}
+	}
+	req.Window, req.Lifetime = i.Window, 0
+	return req
+}
+
+// without is a census in which one instance is nowhere: it is about to leave.
+type without struct {
+	filters.Census
+	gone *api.Instance
+}
+
+func (c without) Members(p api.ProjectID, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+	here, elsewhere := c.Census.Members(p, rule)
+	for _, r := range c.gone.Rules {
+		if r != rule || p != c.gone.Project {
+			continue
+		}
+		if here[c.gone.Host]--; here[c.gone.Host] == 0 {
+			delete(here, c.gone.Host)
+		}
+	}
+	return here, elsewhere
+}
+
+// Evacuation says how the instances of a lost host fare.
+type Evacuation struct {
+	Movable int           `json:"movable"` // still to be moved
+	Staying int           `json:"staying"` // their flavor does not allow it
+	Wait    time.Duration `json:"-"`       // until the host's agent has stopped them for sure; 0 if it has
+}
+
+// Evacuate says what becomes of the instances of a host that is down. Those whose
+// flavor allows it are started on other hosts of the zone by themselves, once the
+// agent of the host must have stopped them; nobody has to ask for it. Only the
+// leader knows when that is.
+func (z *Zone) Evacuate(id api.HostID) (*Evacuation, error) {
+	v := z.store.View()
+	h, ok := v.Host(id)
+	switch {
+	case !ok:
+		return nil, api.Errorf(api.CodeNotFound, "no such host")
+	case h.State != api.HostDown:
+		return nil, api.Errorf(api.CodeConflict, "host %s is up; drain it instead", h.Name)
+	}
+	out := &Evacuation{Wait: max(0, FenceAfter+fenceMargin-z.beats.silent(h.Agent, z.now()))}
+	for _, i := range v.OnHost(id) {
+		if i.Movable && runs(i) {
+			out.Movable++
+		} else {
+			out.Staying++
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,304 @@
+package zone
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// bootRun is one leader's work on one boot.
+type bootRun struct {
+	z       *Zone
+	boot    *state.Boot
+	first   *planned             // the plan it came with
+	attempt int                  // attempts so far
+	retries int                  // selects that were repeated because a zone was silent
+	missing [][]api.InstanceSpec // per group: not held yet
+	lies    []map[api.LinkID]int // per group: held, by child or "" for this zone
+	decided bool                 // the hold's own entry has decided
+}
+
+func newRun(z *Zone, b *state.Boot) *bootRun {
+	r := &bootRun{z: z, boot: b, attempt: len(b.Attempts)}
+	ids := b.Instances
+	for i := range b.Request.Groups {
+		n := b.Request.Groups[i].Count
+		r.missing = append(r.missing, ids[:n])
+		r.lies = append(r.lies, map[api.LinkID]int{})
+		ids = ids[n:]
+	}
+	return r
+}
+
+// held returns how many instances are held, of one group.
+func (r *bootRun) held(group int) int {
+	n := 0
+	for _, k := range r.lies[group] {
+		n += k
+	}
+	return n
+}
+
+// request returns what is still wanted: the boot's request, each group reduced to
+// what is missing.
+func (r *bootRun) request() api.Request {
+	req := r.boot.Request
+	req.Groups = slices.Clone(req.Groups)
+	for g := range req.Groups {
+		req.Groups[g].Count = len(r.missing[g])
+	}
+	return req
+}
+
+// attempts selects and holds until all that is wanted is held, nobody offers
+// more, or the attempts are used up. It returns why there are not more.
+func (r *bootRun) attempts(ctx context.Context) (string, error) {
+	reason := "no attempt was left"
+	for r.attempt < api.AttemptsMax {
+		req := r.request()
+		plan := r.first
+		if plan == nil {
+			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
+			v := r.z.store.View()
+			plan = r.z.plan(sel, v, &req, r.lies)
+			cancel()
+			r.z.tales.keep(explain(v, r.boot.Call, &req, plan))
+		}
+		lacks := r.lacks(&plan.layer)
+		if plan.offered() == 0 && lacks == "" {
+			return "", nil // what is held is enough, and there is no more
+		}
+		if lacks != "" && r.hopes(plan) {
+			pause(ctx, replanPause)
+			continue
+		}
+		r.attempt++
+		if lacks != "" {
+			return lacks, r.short(ctx, &req, plan, lacks)
+		}
+		h, err := r.hold(ctx, &req, plan)
+		if err != nil || r.decided {
+			return "", err
+		}
+		if len(h.Refused) == 0 || r.first != nil {
+			return r.lacks(nil), nil
+		}
+		pause(ctx, replanPause)
+	}
+	return reason, ctx.Err()
+}
+
+// lacks says what would be missing of the least that the boot needs, if all the
+// slots of a plan were held beside what is; "" for nothing. A nil plan has no
+// slots. The state machine has the last word.
+func (r *bootRun) lacks(l *buildplan.Layer) string {
+	all, places := 0, map[api.LinkID]bool{}
+	for g := range r.lies {
+		have := r.held(g)
+		for link, n := range r.lies[g] {
+			places[link] = places[link] || n > 0
+		}
+		if l != nil {
+			have += len(l.Groups[g].Order)
+			for _, s := range l.Groups[g].Order {
+				places[sourceOf(l, s)] = true
+			}
+		}
+		all += have
+		if want := &r.boot.Request.Groups[g]; have < want.Min {
+			return fmt.Sprintf("no_capacity: %d of %d%s could be had, %d are needed", have, want.Count, named(want), want.Min)
+		}
+	}
+	delete(places, noPlace)
+	n := 0
+	for _, used := range places {
+		if used {
+			n++
+		}
+	}
+	switch least := r.boot.Request.Zones.MinZones; {
+	case all < r.boot.Min || all == 0:
+		return fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", all, r.boot.Request.Count(), r.boot.Min)
+	case n < least:
+		return fmt.Sprintf("no_capacity: slots in %d zones could be had, %d zones are needed", n, least)
+	}
+	return ""
+}
+
+// noPlace is no link's id: ids are not empty and have no space.
+const noPlace api.LinkID = " "
+
+// sourceOf returns which child a source of an order is, or "" for this zone.
+func sourceOf(l *buildplan.Layer, source uint16) api.LinkID {
+	switch i := int(source) - 1; {
+	case source == buildplan.Own:
+		return ""
+	case i < len(l.Children):
+		return l.Children[i].Link
+	}
+	return noPlace
+}
+
+// named returns the name of a group for a sentence, if it has one.
+func named(g *api.Group) string {
+	if g.Name == "" {
+		return ""
+	}
+	return " of group " + g.Name
+}
+
+// hopes reports whether a select that found too little is worth another try: a
+// zone did not answer, and this has not been tried too often.
+func (r *bootRun) hopes(p *planned) bool {
+	silent := slices.ContainsFunc(p.zones, func(z api.ZoneOutcome) bool {
+		return z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed
+	})
+	if !silent || r.first != nil || r.retries >= selectRetries {
+		return false
+	}
+	r.retries++
+	return true
+}
+
+// hold logs an attempt with everybody who takes part, claims own slots in the
+// same entry, and asks the children.
+func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned) (*state.Hold, error) {
+	ids := r.next(&p.layer)
+	c, err := holdCommand(r.z.stamp(), &p.layer, &api.HoldRequest{
+		ID: holdID(r.z.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
+		Instances: ids, Metadata: r.boot.Metadata,
+	})
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "zone.boot", "", err)
+	}
+	parties := len(c.Parts)
+	if len(c.Slots) > 0 {
+		parties++
+	}
+	c.Commit = parties == 1 && !r.holdsAny()
+	c.Tale = r.tale(req, p)
+	if c.Plan == "" {
+		c.Expires = api.Forever
+	}
+	res, err := r.z.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !asksFor(res.Hold, slices.Concat(ids...)) {
+		return nil, api.Errorf(api.CodeUnavailable, "attempt %d was logged by an earlier try after all", r.attempt)
+	}
+	h, err := r.z.askParts(ctx, res.Hold, &p.layer)
+	if err != nil {
+		return nil, err
+	}
+	r.decided = h.Decision != api.DecisionPending
+	r.keep(ids, h)
+	return h, nil
+}
+
+func (r *bootRun) holdsAny() bool {
+	for g := range r.lies {
+		if r.held(g) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// asksFor reports whether h is for exactly these instances. It is for others when
+// a try whose outcome nobody knew has reached the log before this one.
+func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
+	asked := slices.Clone(h.Refused)
+	for _, sl := range h.Slots {
+		asked = append(asked, sl.Instance.ID)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			asked = append(asked, i.Spec.ID)
+		}
+	}
+	want := make([]api.InstanceID, len(ids))
+	for i := range ids {
+		want[i] = ids[i].ID
+	}
+	slices.Sort(asked)
+	slices.Sort(want)
+	return slices.Equal(asked, want)
+}
+
+// next returns, per group, as many of the missing instances as a plan has slots.
+// An id that was asked for in an earlier attempt may live somewhere, so it is
+// never used again.
+func (r *bootRun) next(l *buildplan.Layer) [][]api.InstanceSpec {
+	out := make([][]api.InstanceSpec, len(r.missing))
+	for g := range out {
+		out[g] = slices.Clone(r.missing[g][:min(len(l.Groups[g].Order), len(r.missing[g]))])
+		for i := range out[g] {
+			if r.attempt > 1 {
+				out[g][i].ID = api.InstanceID(api.NewUUID())
+			}
+		}
+	}
+	return out
+}
+
+// keep leaves as missing what was refused, and what was not asked for, and notes
+// where the rest lies.
+func (r *bootRun) keep(asked [][]api.InstanceSpec, h *state.Hold) {
+	refused := make(map[api.InstanceID]bool, len(h.Refused))
+	for _, id := range h.Refused {
+		refused[id] = true
+	}
+	for g := range asked {
+		var missing []api.InstanceSpec
+		for _, i := range asked[g] {
+			if refused[i.ID] {
+				missing = append(missing, i)
+			}
+		}
+		r.missing[g] = append(missing, r.missing[g][len(asked[g]):]...)
+	}
+	for _, sl := range h.Slots {
+		r.lies[sl.Group][""]++
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			r.lies[i.Group][p.Link]++
+		}
+	}
+}
+
+func (r *bootRun) tale(req *api.Request, p *planned) *api.BootAttempt {
+	want := req.Count()
+	t := &api.BootAttempt{
+		Attempt: r.attempt, Wanted: want, Short: want - p.offered(), Zones: p.zones, Refusals: p.refusals,
+	}
+	for g := range req.Groups {
+		t.Offered = append(t.Offered, api.Offer{Wanted: req.Groups[g].Count, Offered: len(p.layer.Groups[g].Order)})
+	}
+	return t
+}
+
+// short decides a boot that cannot be had, and tells why. What is held may be
+// enough without the rest.
+func (r *bootRun) short(ctx context.Context, req *api.Request, p *planned, reason string) error {
+	if r.lacks(nil) == "" {
+		return nil
+	}
+	r.decided = true
+	t := r.tale(req, p)
+	t.Short = t.Wanted
+	_, err := r.z.Propose(ctx, command.BootDecide{
+		Stamp: r.z.stamp(), Project: r.boot.Request.Project, Reservation: r.boot.Request.Reservation,
+		Decision: api.DecisionAbort, Tale: t, Reason: reason,
+	})
+	if api.CodeOf(err) == api.CodeConflict {
+		return nil
+	}
+	return err
+}

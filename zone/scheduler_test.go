@@ -1,0 +1,431 @@
+package zone
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// groups asks for several kinds of instances at once.
+func groups(res string, gs ...OrderGroup) *BootOrder {
+	o := order(res, 1, 1)
+	o.Groups = gs
+	return o
+}
+
+func group(name string, least, most int) OrderGroup {
+	return OrderGroup{Name: name, Flavor: flavor, Min: least, Max: most}
+}
+
+// spread returns how many live instances of a reservation lie where, by direct
+// child or "" for the zone itself, of one group or "" for all.
+func (m *member) spread(res, group string) map[api.LinkID]int {
+	out := map[api.LinkID]int{}
+	for _, i := range m.instances(res) {
+		if group == "" || i.Group == group {
+			out[i.Link]++
+		}
+	}
+	return out
+}
+
+// onHosts counts the live instances of a reservation by own host.
+func (m *member) onHosts(res string) map[api.HostID]int {
+	out := map[api.HostID]int{}
+	for _, i := range m.instances(res) {
+		if i.Host != "" {
+			out[i.Host]++
+		}
+	}
+	return out
+}
+
+// TestGroupsAreHadTogether boots 3 and 2 over two zones, and then 3 and 4 where
+// there is room for 3 and 3: nothing is made.
+func TestGroupsAreHadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 3)
+		w.zone("kid", root, 3)
+		b := root.run(groups("five", group("web", 3, 3), group("db", 2, 2)))
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		names := map[string]bool{}
+		for _, i := range root.instances("five") {
+			names[i.Name] = true
+		}
+		assert.Equal(t, map[string]bool{"five-web-1": true, "five-web-2": true, "five-web-3": true, "five-db-1": true, "five-db-2": true}, names)
+		root.release("five")
+		root.outcome("five")
+		w.settle()
+
+		b = root.run(groups("seven", group("web", 3, 3), group("db", 4, 4)))
+		assert.Equal(t, api.BootFailed, b.State())
+		assert.Equal(t, "no_capacity: 3 of 4 of group db could be had, 4 are needed", b.Reason)
+		assert.Empty(t, root.instances("seven"))
+		assert.Equal(t, []api.Offer{{Wanted: 3, Offered: 3}, {Wanted: 4, Offered: 3}}, b.Attempts[0].Offered)
+
+		b = root.run(groups("six", group("web", 3, 3), group("db", 2, 4)))
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		assert.Len(t, root.instances("six"), 6, "each group has its minimum, and what there is beyond it")
+		w.settle()
+	})
+}
+
+// TestRefusedSlotsOfGroupsAreWantedAgain lets a child shrink between select and
+// hold: only what was refused is wanted again, of the right group.
+func TestRefusedSlotsOfGroupsAreWantedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		kid := w.zone("kid", root, 4)
+		asked := 0
+		w.when(func(now call) fault {
+			switch now.op {
+			case "select":
+				kid.resize(4)
+			case "hold":
+				if asked++; asked == 1 {
+					kid.resize(1)
+				}
+			}
+			return ""
+		})
+		b := root.run(groups("b", group("web", 3, 3), group("db", 3, 3)))
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		for _, g := range []string{"web", "db"} {
+			n := 0
+			for _, k := range root.spread("b", g) {
+				n += k
+			}
+			assert.Equal(t, 3, n, g)
+		}
+		assert.Len(t, b.Attempts, 2)
+		w.settle()
+	})
+}
+
+// TestRulesAcrossGroups keeps web and db apart, each pair on a host of its own, in
+// two zones.
+func TestRulesAcrossGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 8, 8)
+		kid := w.zone("kid", root, 8, 8)
+		o := groups("b", group("web", 2, 2), group("db", 2, 2))
+		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
+		b := root.run(o)
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		for _, m := range []*member{root, kid} {
+			assert.Len(t, m.onHosts("b"), 2, m.name)
+			for h, n := range m.onHosts("b") {
+				assert.Equal(t, 1, n, "%s %s", m.name, h)
+			}
+		}
+		o = groups("five", group("web", 3, 3), group("db", 2, 2))
+		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
+		assert.Equal(t, api.BootFailed, root.run(o).State(), "five hosts are not there")
+		w.settle()
+	})
+}
+
+// TestAffinityStaysTogether boots a group into one host of one zone, and finds it
+// there again with a second boot into the same server group; what does not fit
+// beside it is refused.
+func TestAffinityStaysTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		kid := w.zone("kid", root, 2, 6)
+		bound := func(res string, n int) *BootOrder {
+			o := order(res, n, n)
+			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+			return o
+		}
+		for _, res := range []string{"first", "second"} {
+			b := root.run(bound(res, 3))
+			require.Equal(t, api.BootActive, b.State(), b.Reason)
+			assert.Equal(t, map[api.LinkID]int{"link-kid": 3}, root.spread(res, ""))
+		}
+		hosts := kid.onHosts("first")
+		require.Len(t, hosts, 1)
+		for h := range hosts {
+			assert.Equal(t, map[api.HostID]int{h: 3}, kid.onHosts("second"))
+		}
+		assert.Equal(t, api.BootFailed, root.run(bound("third", 1)).State())
+		w.settle()
+	})
+}
+
+// TestParallelBootsKeepARule boots into one anti-affinity group from two sides at
+// once, a thousand times: never two on one host.
+func TestParallelBootsKeepARule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 8, 8, 8)
+		for n := range 1000 {
+			var made []string
+			for side := range 2 {
+				o := order(fmt.Sprintf("b-%d-%d", n, side), 2, 2)
+				o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+				m.boot(o)
+				made = append(made, string(o.Wanted))
+			}
+			on := map[api.HostID]int{}
+			won := 0
+			for _, res := range made {
+				if m.outcome(res).State() == api.BootActive {
+					won++
+				}
+				for h, k := range m.onHosts(res) {
+					on[h] += k
+				}
+			}
+			for h, k := range on {
+				require.Equal(t, 1, k, "round %d: host %s", n, h)
+			}
+			require.Equal(t, 1, won, "round %d: three hosts have room for one of two pairs", n)
+			for _, res := range made {
+				m.release(res)
+				m.outcome(res)
+			}
+		}
+		w.settle()
+	})
+}
+
+// TestZoneRules says where slots may lie.
+func TestZoneRules(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule api.ZoneRule
+		n    int
+		want map[api.LinkID]int // nil for a boot that fails
+	}{
+		"anywhere":         {api.ZoneRule{}, 3, map[api.LinkID]int{"": 3}},
+		"allowed":          {api.ZoneRule{Allowed: []string{"east"}}, 3, map[api.LinkID]int{"link-east": 3}},
+		"allowed below":    {api.ZoneRule{Allowed: []string{"leaf"}}, 3, map[api.LinkID]int{"link-west": 3}},
+		"allowed, all of":  {api.ZoneRule{Allowed: []string{"west"}}, 8, map[api.LinkID]int{"link-west": 8}},
+		"excluded":         {api.ZoneRule{Excluded: []string{"root", "west"}}, 4, map[api.LinkID]int{"link-east": 4}},
+		"excluded, all":    {api.ZoneRule{Excluded: []string{"root", "west"}}, 5, nil},
+		"excluded below":   {api.ZoneRule{Excluded: []string{"root", "leaf", "east"}}, 4, map[api.LinkID]int{"link-west": 4}},
+		"excluded below 2": {api.ZoneRule{Excluded: []string{"root", "leaf", "east"}}, 5, nil},
+		"nowhere":          {api.ZoneRule{Allowed: []string{"north"}}, 1, nil},
+		"tag":              {api.ZoneRule{AllowedTags: []string{"cold"}}, 4, map[api.LinkID]int{"link-east": 4}},
+		"not tagged":       {api.ZoneRule{ExcludedTags: []string{"cold"}, Excluded: []string{"root"}}, 8, map[api.LinkID]int{"link-west": 8}},
+		"even":             {api.ZoneRule{MaxSkew: 1}, 9, map[api.LinkID]int{"": 3, "link-east": 3, "link-west": 3}},
+		"even, no more":    {api.ZoneRule{MaxSkew: 1}, 14, nil},
+		"two zones":        {api.ZoneRule{MinZones: 2, Excluded: []string{"west"}}, 2, map[api.LinkID]int{"": 1, "link-east": 1}},
+		"four zones":       {api.ZoneRule{MinZones: 4}, 8, nil},
+		"pack":             {api.ZoneRule{Pack: true, Excluded: []string{"leaf"}}, 4, map[api.LinkID]int{"": 4}},
+		"pack too many":    {api.ZoneRule{Pack: true}, 5, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 4)
+				east := w.zone("east", root, 4)
+				west := w.zone("west", root, 4)
+				w.zone("leaf", west, 4)
+				east.do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"cold"}}})
+				o := order("b", c.n, c.n)
+				o.Zones = c.rule
+				b := root.run(o)
+				if c.want == nil {
+					assert.Equal(t, api.BootFailed, b.State())
+					assert.Empty(t, root.instances("b"))
+				} else {
+					require.Equal(t, api.BootActive, b.State(), b.Reason)
+					assert.Equal(t, c.want, root.spread("b", ""))
+				}
+				w.settle()
+			})
+		})
+	}
+}
+
+// TestBesideAnInstance asks for the host of an instance that lies in a child, and
+// for any other.
+func TestBesideAnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 8)
+		kid := w.zone("kid", root, 8, 8)
+		o := order("first", 1, 1)
+		o.Zones.Allowed = []string{"kid"}
+		require.Equal(t, api.BootActive, root.run(o).State())
+		first := root.instances("first")[0].ID
+		o = order("same", 3, 3)
+		o.Groups[0].Hints.SameHost = []api.InstanceID{first}
+		require.Equal(t, api.BootActive, root.run(o).State())
+		o = order("other", 3, 3)
+		o.Groups[0].Hints.DifferentHost = []api.InstanceID{first}
+		o.Zones.Excluded = []string{"root"}
+		require.Equal(t, api.BootActive, root.run(o).State())
+		at := slices.Collect(maps.Keys(kid.onHosts("first")))
+		assert.Equal(t, at, slices.Collect(maps.Keys(kid.onHosts("same"))))
+		assert.NotContains(t, kid.onHosts("other"), at[0])
+		w.settle()
+	})
+}
+
+// TestLifetimeEnds boots for an hour: the instances end by themselves, in both
+// zones, and the reservation is released.
+func TestLifetimeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		kid := w.zone("kid", root, 2)
+		o := order("b", 4, 4)
+		o.Lifetime = time.Hour
+		began := time.Now()
+		require.Equal(t, api.BootActive, root.run(o).State())
+		time.Sleep(time.Hour - time.Minute)
+		assert.Equal(t, 4, root.lead().View().CountByStatus()[api.StatusActive])
+		root.until("it is over", func(v *state.State) bool {
+			b, _ := v.Boot("p", "b")
+			return b.State() == api.BootReleased
+		})
+		assert.GreaterOrEqual(t, time.Since(began), time.Hour)
+		assert.Less(t, time.Since(began), time.Hour+time.Minute)
+		assert.Empty(t, kid.instances("b"))
+		assert.Equal(t, api.BootActive, root.run(order("next", 4, 4)).State(), "the room is free again")
+		w.settle()
+	})
+}
+
+// TestBootTimesOut gives a boot that cannot be decided up at its time.
+func TestBootTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		w.zone("kid", root, 2)
+		w.when(func(now call) fault {
+			if now.op == "hold" {
+				return silenced
+			}
+			return ""
+		})
+		o := order("b", 3, 3)
+		o.Timeout = 4 * time.Second
+		began := time.Now()
+		b := root.run(o)
+		assert.Equal(t, api.BootFailed, b.State())
+		assert.Contains(t, b.Reason, "timeout")
+		assert.Less(t, time.Since(began), 20*time.Second)
+		w.when(nil)
+		w.settle()
+	})
+}
+
+// TestFailingChildrenAreLeftAlone pauses a child after three failures, tries it
+// now and then, and has it back after one success.
+func TestFailingChildrenAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		w.zone("kid", root, 2)
+		broken := func(now call) fault {
+			if now.op == "select" {
+				return refused
+			}
+			return ""
+		}
+		w.when(broken)
+		outcome := func() string {
+			got, _ := told(root.pick(3, time.Second))
+			return got["kid"]
+		}
+		for range FailuresToPause {
+			assert.Equal(t, api.OutcomeFailed, outcome())
+		}
+		assert.Equal(t, api.OutcomePaused, outcome())
+		time.Sleep(probeEvery)
+		assert.Equal(t, api.OutcomeFailed, outcome(), "one try")
+		assert.Equal(t, api.OutcomePaused, outcome())
+		w.when(nil)
+		time.Sleep(2*probeEvery - time.Millisecond)
+		assert.Equal(t, api.OutcomePaused, outcome())
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, api.OutcomeAnswered, outcome())
+		assert.Equal(t, api.OutcomeAnswered, outcome())
+		w.settle()
+	})
+}
+
+// TestRequestThatComesBack is refused by a zone that is still working on it.
+func TestRequestThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		z := root.lead()
+		req := order("b", 1, 1).Request()
+		ctx := WithRequest(w.ctx, "req-1")
+		require.True(t, z.asking.begin("req-1"))
+		_, err := z.Select(ctx, "zone-parent", &req)
+		assert.Equal(t, api.CodeConflict, api.CodeOf(err))
+		z.asking.end("req-1")
+		_, err = z.Select(ctx, "zone-parent", &req)
+		require.NoError(t, err)
+		_, err = z.Select(ctx, "zone-parent", &req)
+		require.NoError(t, err, "after the answer the id is free again")
+		w.settle()
+	})
+}
+
+// TestExplanations finds what became of an estimate by the id of its call, and of
+// a boot by either id, also after the node's memory is gone.
+func TestExplanations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		w.zone("kid", root, 2)
+		req := order("est", 5, 5).Request()
+		_, err := root.lead().Select(WithRequest(w.ctx, "req-1"), "", &req)
+		require.NoError(t, err)
+		e, ok := root.lead().Explanation("p", "req-1")
+		require.True(t, ok)
+		assert.Equal(t, 5, e.Groups[0].Wanted)
+		assert.Equal(t, 3, e.Groups[0].Offered)
+		assert.Equal(t, []api.Advice{{Change: api.AdviceCount, Value: 3}}, e.Groups[0].Refusals.Advice[:1])
+		for _, z := range e.Zones {
+			for _, r := range z.Refusals {
+				sum := r.Offering
+				for _, f := range r.Filters {
+					sum += f.Hosts
+				}
+				assert.Equal(t, r.Considered, sum)
+			}
+		}
+		require.Len(t, e.Zones, 2)
+		assert.Equal(t, 1, e.Zones[1].Refusals[0].Considered, "what the child says of its hosts")
+		_, ok = root.lead().Explanation("q", "req-1")
+		assert.False(t, ok, "another project's")
+
+		o := order("boot", 5, 5)
+		o.Call = "req-2"
+		require.Equal(t, api.BootFailed, root.run(o).State())
+		for _, id := range []string{"req-2", "boot"} {
+			e, ok := root.lead().Explanation("p", id)
+			require.True(t, ok, id)
+			assert.Equal(t, api.BootFailed, e.State)
+			assert.Equal(t, 3, e.Groups[0].Offered)
+		}
+		time.Sleep(api.ExplainKept + time.Second)
+		_, ok = root.lead().Explanation("p", "req-1")
+		assert.False(t, ok, "it was kept for its time")
+		root.elect()
+		e, ok = root.lead().Explanation("p", "req-2")
+		require.True(t, ok)
+		assert.Equal(t, 3, e.Groups[0].Offered, "a boot's is on record")
+		w.settle()
+	})
+}
