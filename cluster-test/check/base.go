@@ -60,7 +60,11 @@ func (r *replay) restore(index uint64, c command.Restore) {
 // that are given, and those of holds and of undecided boots.
 func modelOf(s *state.State, projects []api.ProjectID) *model {
 	m := newModel()
-	m.begun, m.now = s.Zone != "", s.Now()
+	m.begun, m.now, m.zone, m.defaultAZ = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ
+	m.scheduler = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}
+	for _, a := range s.Aggregates() {
+		m.aggregates[a.ID] = &aggregate{a.Name, a.Metadata[api.MetaAZ], a.Metadata, a.Hosts}
+	}
 	for _, l := range s.Links() {
 		m.links[l.ID] = &link{role: l.Role, next: l.ChangesNext}
 	}
@@ -70,6 +74,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 		m.hosts[h.ID] = &host{
 			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, pool: h.Pool,
 			up: h.State == api.HostUp, enabled: h.Enabled, generation: h.Generation,
+			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures,
 		}
 	}
 	for _, b := range s.UndecidedBoots() {
@@ -79,6 +84,9 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 		projects = append(projects, h.Request.Project)
 	}
 	for _, p := range projects {
+		for _, g := range s.ServerGroups(p, state.Page{Limit: api.ServerGroupsMax}) {
+			m.groups[groupID{p, g.ID}] = group{g.Name, g.Policy, g.Max}
+		}
 		m.addBoots(s, p)
 	}
 	for _, h := range s.Holds() {
@@ -104,7 +112,7 @@ func (m *model) addBoots(s *state.State, p api.ProjectID) {
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
 			id := bootID{p, b.Request.Reservation}
-			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, decision: b.Decision, ended: b.Ended}
+			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, request: b.Request, decision: b.Decision, ended: b.Ended}
 			if b.Key != "" {
 				m.keys[bootKey{p, b.Key}] = id
 			}
@@ -120,8 +128,10 @@ func (m *model) addBoots(s *state.State, p api.ProjectID) {
 func (m *model) addHold(s *state.State, from *state.Hold) {
 	h := &hold{
 		id: holdID{from.Origin, from.ID}, plan: from.Plan, refused: len(from.Refused), atOnce: from.Commit, decision: from.Decision,
+		request: from.Request, groups: map[api.InstanceID]int{},
 	}
 	m.holds[h.id] = h
+	h.number(from)
 	if from.Plan != "" {
 		m.plans[from.Plan] = 0 // its expiry is not in the record
 	}
@@ -140,15 +150,58 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 	}
 	for _, id := range h.ids() {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
-			m.instances[id] = &instance{hold: h, host: i.Host, link: i.Link, status: i.Status}
+			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status}
 		} else if h.decision == api.DecisionPending {
 			m.held[id] = h
 		}
 	}
 	for _, c := range h.slots {
-		if i := m.madeBy(h, c.consumer); h.decision == api.DecisionPending || i != nil && i.live() {
-			m.claims[c.consumer] = c
-			m.hosts[c.host].claims = append(m.hosts[c.host].claims, c)
+		m.regrant(h, c)
+		m.rebind(h, c.consumer, "")
+	}
+	for _, p := range h.parts {
+		for _, id := range p.ids {
+			m.rebind(h, id, p.link)
+		}
+	}
+}
+
+// number notes the group of each instance of a hold.
+func (h *hold) number(from *state.Hold) {
+	for _, sl := range from.Slots {
+		h.groups[sl.Instance.ID] = sl.Group
+	}
+	for _, p := range from.Parts {
+		for _, i := range p.Instances {
+			h.groups[i.Spec.ID] = i.Group
+		}
+	}
+}
+
+// rebind binds what is held or live to its rules.
+func (m *model) rebind(h *hold, id api.InstanceID, link api.LinkID) {
+	if i := m.madeBy(h, id); m.held[id] == h || i != nil && i.live() {
+		m.bind(h, h.groups[id], id, link)
+	}
+}
+
+// regrant puts the claim of a slot on the host that it is on now, and on the one
+// that it moves to.
+func (m *model) regrant(h *hold, c *claim) {
+	i := m.madeBy(h, c.consumer)
+	on := func(id api.HostID) *claim {
+		now := *c
+		now.host = id
+		m.hosts[id].claims = append(m.hosts[id].claims, &now)
+		return &now
+	}
+	switch {
+	case h.decision == api.DecisionPending:
+		m.claims[c.consumer] = on(c.host)
+	case i != nil && i.live():
+		m.claims[c.consumer] = on(i.host)
+		if i.target != "" {
+			m.coming[c.consumer] = on(i.target)
 		}
 	}
 }

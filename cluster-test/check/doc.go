@@ -36,6 +36,8 @@ const (
 	RuleFence      Rule = "I19 fencing"     // an agent's term went down
 	RuleTime       Rule = "I21 time"        // a zone's time fell
 	RuleProgress   Rule = "I23 progress"    // something does not end
+	RuleBound      Rule = "I24 rules"       // members of a rule are where it does not let them be
+	RuleMove       Rule = "I25 moves"       // an instance moves that must not, or is started before it has stopped
 	RuleModel      Rule = "model"           // the state differs from the model in a way that no other rule names
 	RuleInput      Rule = "input"           // the evidence has a gap or cannot be read
 	RuleUndecided  Rule = "undecided"       // a checker ran out of time

@@ -77,6 +77,9 @@ type JournalOptions struct {
 	// Restored says that a zone was restored from a backup: what it brought back
 	// may run again after it was gone.
 	Restored bool
+	// Moved are the instances that may be started on another host when they are gone
+	// where they were; Evacuated, also when nobody has said so. See LogSummary.
+	Moved, Evacuated map[api.InstanceID]bool
 }
 
 // JournalSummary counts what Journals looked at.
@@ -117,7 +120,7 @@ func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation
 			r = &run{agent: e.agent, host: e.line.Host}
 			runs[e.line.Instance] = r
 		}
-		r.follow(l, e, o.Restored)
+		r.follow(l, e, o)
 	}
 	for _, j := range journals {
 		sum.Torn += j.Torn
@@ -171,11 +174,11 @@ func inTime(journals []Journal) []event {
 }
 
 // follow folds in one line of an instance.
-func (r *run) follow(l *list, e event, restored bool) {
+func (r *run) follow(l *list, e event, o JournalOptions) {
 	once := func(format string, args ...any) {
 		l.put(Violation{Rule: RuleOnce, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
 	}
-	if restored && r.gone && e.line.Event == lineStart {
+	if e.line.Event == lineStart && r.mayStartAnew(e, o) {
 		*r = run{agent: e.agent, host: e.line.Host}
 	}
 	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
@@ -205,6 +208,13 @@ func (r *run) follow(l *list, e event, restored bool) {
 		}
 		r.asked, r.over, r.gone = false, true, true
 	}
+}
+
+// mayStartAnew reports whether an instance may start as if it had never run: a backup
+// brought it back, or it has moved.
+func (r *run) mayStartAnew(e event, o JournalOptions) bool {
+	elsewhere := r.host != e.line.Host
+	return o.Restored && r.gone || o.Moved[e.line.Instance] && r.gone && elsewhere || o.Evacuated[e.line.Instance] && elsewhere
 }
 
 // terms holds that an agent's terms rise, and that what it does it does at the

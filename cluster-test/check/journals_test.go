@@ -37,6 +37,7 @@ func journal(agent string, after time.Duration, lines ...string) Journal {
 func TestJournals(t *testing.T) {
 	active := JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "h"}, Processes: map[api.InstanceID]int{"i": 1}}
 	none := JournalOptions{Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{"i": 1}}
+	moves := JournalOptions{Moved: map[api.InstanceID]bool{"i": true}}
 	cases := []struct {
 		name string
 		rule Rule // "" for none
@@ -57,6 +58,11 @@ func TestJournals(t *testing.T) {
 		{"perhaps started again after it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "gone h i", "start h i")}, JournalOptions{}},
 		{"brought back by a backup", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, JournalOptions{Restored: true}},
 		{"twice in spite of a backup", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{Restored: true}},
+		{"moved", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start g i", "running g i")}, moves},
+		{"moved and not gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, moves},
+		{"moved to where it was", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
+		{"another one moved", RuleOnce, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
+		{"evacuated", "", []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"active and never started", RuleExactly, []Journal{journal("a", 0, "start h j")}, active},
 		{"active and gone", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
 		{"active and ended", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "ended h i")}, active},

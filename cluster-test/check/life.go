@@ -9,7 +9,9 @@ import (
 // until the zone prunes them.
 type instance struct {
 	hold   *hold
+	group  int
 	host   api.HostID
+	target api.HostID // where it moves to
 	link   api.LinkID
 	status api.Status
 }
@@ -37,6 +39,10 @@ func (m *model) set(id api.InstanceID, st api.Status) {
 		return
 	}
 	i.status, m.hit[id] = st, true
+	m.touch(i)
+	if st == api.StatusDeleting || st == api.StatusDeleted {
+		m.stay(id, i)
+	}
 	if st == api.StatusDeleted {
 		m.end(id)
 	}
@@ -67,15 +73,31 @@ func (m *model) instanceReport(c command.InstanceReport) {
 		if !ok || i.host != r.Host || !i.live() || !known || h.agent != c.Agent {
 			continue
 		}
+		m.failed(h, i, r.Status)
 		switch {
 		case r.Status == api.StatusDeleted && i.status == api.StatusDeleting:
 			m.set(r.Instance, api.StatusDeleted)
+		case r.Status == api.StatusDeleted && i.target != "":
+			m.arrive(r.Instance, i)
 		case r.Status == api.StatusDeleted:
 			m.set(r.Instance, api.StatusError) // gone unasked
 		case i.status == api.StatusDeleting: // it will be gone
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
 			m.set(r.Instance, r.Status)
 		}
+	}
+}
+
+// failed counts what could not be started on a host since something could.
+func (m *model) failed(h *host, i *instance, reported api.Status) {
+	const most = 1000
+	switch {
+	case reported == api.StatusError && i.status == api.StatusBuild && h.failures < most:
+		h.failures++
+		m.bump(h)
+	case reported == api.StatusActive && i.status != api.StatusActive && i.status != api.StatusDeleting && h.failures > 0:
+		h.failures = 0
+		m.bump(h)
 	}
 }
 

@@ -57,6 +57,10 @@ type LogSummary struct {
 	Boots, Instances           int // that were ever made
 	Reloads                    int // states that went through a snapshot and were compared
 	States                     int // states of nodes that were compared
+	Ruled                      int // slots and parts that were granted under a rule
+	// Moved are the instances that came to another host; Evacuated are those of them
+	// for which nobody waited until they had stopped. Both are for JournalOptions.
+	Moved, Evacuated map[api.InstanceID]bool
 }
 
 // DecodeEntry returns the commands of a command entry: each stands behind its

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 
 func TestCleanLogs(t *testing.T) {
 	var sum LogSummary
+	moved, evacuated := 0, 0
 	for seed := range uint64(30) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
@@ -34,11 +36,15 @@ func TestCleanLogs(t *testing.T) {
 		sum.Refused += s.Refused
 		sum.Instances += s.Instances
 		sum.Boots += s.Boots
+		sum.Ruled += s.Ruled
+		moved, evacuated = moved+len(s.Moved), evacuated+len(s.Evacuated)
 	}
 	t.Logf("%+v", sum)
-	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots} {
+	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled} {
 		require.Greater(t, n, 300, "the histories are too thin: %+v", sum)
 	}
+	require.Greater(t, moved-evacuated, 5, "too few moves")
+	require.Greater(t, evacuated, 5, "too few evacuations")
 }
 
 // TestFromASnapshot replays the second half of logs whose first half was cut off.
@@ -194,6 +200,13 @@ func whole(r api.ReservationID, cpus int64) api.Request {
 	}
 }
 
+// apart asks for instances of which no two may share a host.
+func apart(r api.ReservationID) api.Request {
+	req := whole(r, 1)
+	req.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+	return req
+}
+
 func holdOf(w *world, id api.HoldID, r api.ReservationID, h api.HostID, cpus int64, instances ...string) command.Hold {
 	c := command.Hold{Stamp: w.stamp(), ID: id, Attempt: 1, Request: whole(r, cpus), Expires: api.Forever}
 	for _, i := range instances {
@@ -225,7 +238,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 	is := func(k command.Kind) func(command.Command) bool {
 		return func(c command.Command) bool { return c.Kind() == k }
 	}
-	off := false
+	off, on := false, true
 	cases := []struct {
 		name  string
 		rule  Rule
@@ -323,6 +336,66 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			}
 			return r
 		}},
+		{"a rule is broken", RuleBound, func(w *world) {
+			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: apart("r2"), Min: 1})
+			c := holdOf(w, "bad", "r2", "h1", 1, "i2", "i3")
+			c.Request = apart("r2")
+			w.add(c)
+		}, instead(is(command.KindHold), func(c command.Command) command.Command {
+			h := c.(command.Hold)
+			h.Request.Rules = nil
+			return h
+		})},
+		{"a group that is too small", RuleSaga, func(w *world) {
+			r := whole("r2", 1)
+			r.Groups[0].Min = 1
+			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: r})
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
+		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
+			b := c.(command.BootCreate)
+			b.Request.Groups = slices.Clone(b.Request.Groups)
+			b.Request.Groups[0].Min = 0
+			return b
+		})},
+		{"a host in maintenance", RuleCapacity, func(w *world) {
+			why := "disk"
+			w.add(command.HostSet{Stamp: w.stamp(), ID: "h1", Maintenance: &why, Enabled: &on})
+			w.add(holdOf(w, "bad", "r1", "h1", 1, "i2"))
+		}, func(s *state.State, i uint64, c command.Command) state.Result {
+			if h, ok := c.(command.Hold); ok && h.ID == "bad" {
+				none := ""
+				honest(s, i, command.HostSet{ID: "h1", Maintenance: &none})
+			}
+			return honest(s, i, c)
+		}},
+		{"started before it has stopped", RuleMove, func(w *world) {
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
+			w.add(command.InstanceMove{Stamp: w.stamp(), ID: "i1", From: "h0", To: "h1"})
+		}, func(s *state.State, i uint64, c command.Command) state.Result {
+			r := honest(s, i, c)
+			if c.Kind() == command.KindInstanceMove {
+				honest(s, i, command.InstanceReport{Agent: "a1", Items: []api.InstanceReport{{Host: "h0", Instance: "i1", Status: api.StatusDeleted}}})
+			}
+			return r
+		}},
+		{"evacuated from a host that is up", RuleMove, func(w *world) {
+			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
+			w.add(command.InstanceMove{Stamp: w.stamp(), ID: "i1", From: "h0", To: "h1", Evacuate: true})
+		}, instead(is(command.KindInstanceMove), func(c command.Command) command.Command {
+			m := c.(command.InstanceMove)
+			m.Evacuate = false
+			return m
+		})},
+		{"a window that is too long", RuleModel, func(w *world) {
+			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
+			c := holdOf(w, "bad", "r2", "h1", 1, "i2")
+			c.Request.Lifetime, c.Commit = time.Hour, true
+			w.add(c)
+		}, instead(is(command.KindHold), func(c command.Command) command.Command {
+			h := c.(command.Hold)
+			h.Request.Lifetime = 0
+			return h
+		})},
 		{
 			"refused without a reason", RuleModel, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
 			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {

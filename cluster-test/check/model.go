@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"berth/api"
@@ -21,14 +22,25 @@ type model struct {
 	holds     map[holdID]*hold
 	held      map[api.InstanceID]*hold // of undecided holds
 	instances map[api.InstanceID]*instance
-	claims    map[api.InstanceID]*claim  // live ones
+	claims    map[api.InstanceID]*claim  // live ones, where they are
+	coming    map[api.InstanceID]*claim  // of those that move, where they will be
 	plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
+
+	zone, defaultAZ string
+	scheduler       api.Scheduler
+	aggregates      map[api.AggregateID]*aggregate
+	groups          map[groupID]group
+	bonds           map[ruleID]map[api.InstanceID]bond
+	arrived         map[api.InstanceID]bool // on another host, ever
+	evacuated       map[api.InstanceID]bool // at once, ever
 
 	bumped map[api.HostID]bool     // moved on by this command
 	hit    map[api.InstanceID]bool // instances that this command changed
 	moved  map[holdID]bool         // holds that this command changed
 	told   map[bootID]bool         // boots that this command decided or made
 	fresh  []*claim                // claims that this command made
+	ruled  map[ruleID]bool         // rules that this command may have touched
+	bound  int                     // instances that this command held under a rule
 }
 
 type (
@@ -58,6 +70,10 @@ type host struct {
 	inventory   map[api.ResourceClass]api.Inventory
 	pool        api.Pool
 	up, enabled bool
+	maintenance string
+	drain       api.DrainPolicy
+	overrides   map[string]string
+	failures    int
 	generation  uint64
 	claims      []*claim
 }
@@ -82,7 +98,9 @@ func newModel() *model {
 		hosts: map[api.HostID]*host{}, names: map[string]api.HostID{}, links: map[api.LinkID]*link{},
 		boots: map[bootID]*boot{}, keys: map[bootKey]bootID{}, holds: map[holdID]*hold{},
 		held: map[api.InstanceID]*hold{}, instances: map[api.InstanceID]*instance{},
-		claims: map[api.InstanceID]*claim{}, plans: map[api.PlanID]api.Instant{},
+		claims: map[api.InstanceID]*claim{}, coming: map[api.InstanceID]*claim{}, plans: map[api.PlanID]api.Instant{},
+		aggregates: map[api.AggregateID]*aggregate{}, groups: map[groupID]group{},
+		bonds: map[ruleID]map[api.InstanceID]bond{}, arrived: map[api.InstanceID]bool{}, evacuated: map[api.InstanceID]bool{},
 	}
 	m.forget()
 	return m
@@ -92,6 +110,7 @@ func newModel() *model {
 func (m *model) forget() {
 	m.bumped, m.hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
 	m.moved, m.told, m.fresh = map[holdID]bool{}, map[bootID]bool{}, nil
+	m.ruled, m.bound = map[ruleID]bool{}, 0
 }
 
 // apply does what c asks, or returns why it must be refused. What hangs on
@@ -107,7 +126,10 @@ func (m *model) apply(c command.Command) *no {
 		if m.begun {
 			return &no{RuleModel, "the zone has begun already"}
 		}
-		m.begun = true
+		m.begun, m.zone, m.defaultAZ = true, c.Name, c.Config.DefaultAZ
+		m.scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
+	case command.ConfigSet, command.SchedulerSet, command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
+		return m.applyWishes(c)
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:
@@ -138,10 +160,34 @@ func (m *model) apply(c command.Command) *no {
 		return m.instanceChanges(c)
 	case command.InstanceTold:
 		m.instanceTold(c)
-	case command.NodePut, command.NodeRemove, command.ConfigSet, command.TokenPut, command.TokenDelete,
+	case command.InstanceMove:
+		return m.instanceMove(c)
+	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete,
 		command.JoinPut, command.JoinUse, command.FlavorPut, command.FlavorDelete, command.EpochAdd,
 		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored,
 		command.Restore:
+	}
+	return nil
+}
+
+// applyWishes is apply for what operators and projects say of hosts.
+func (m *model) applyWishes(c command.Command) *no {
+	switch c := c.(type) { //nolint:gochecksumtype // apply has the other kinds
+	case command.ConfigSet:
+		m.rearrange(func() { m.defaultAZ = c.Config.DefaultAZ })
+	case command.SchedulerSet:
+		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
+			return &no{RuleModel, "there are too many filters or costs"}
+		}
+		m.scheduler = c.Scheduler
+	case command.AggregatePut:
+		return m.aggregatePut(c)
+	case command.AggregateDelete:
+		return m.aggregateDelete(c)
+	case command.GroupPut:
+		return m.groupPut(c)
+	case command.GroupDelete:
+		return m.groupDelete(c)
 	}
 	return nil
 }
@@ -220,15 +266,52 @@ func (m *model) hostSet(c command.HostSet) *no {
 	if not != nil {
 		return not
 	}
-	enabled, pool := h.enabled, h.pool
+	next := *h
 	if c.Enabled != nil {
-		h.enabled = *c.Enabled
+		next.enabled = *c.Enabled
 	}
 	if c.Pool != nil {
-		h.pool = *c.Pool
+		next.pool = *c.Pool
 	}
-	if h.enabled != enabled || h.pool != pool {
+	if not := next.wish(c); not != nil {
+		return not
+	}
+	if next.enabled != h.enabled || next.pool != h.pool || next.maintenance != h.maintenance || next.drain != h.drain ||
+		!maps.Equal(next.overrides, h.overrides) {
+		*h = next
 		m.bump(h)
+	}
+	return nil
+}
+
+// wish folds in what an operator says of maintenance, drain and attributes.
+func (h *host) wish(c command.HostSet) *no {
+	if c.Maintenance != nil {
+		h.maintenance = *c.Maintenance
+		if h.maintenance == "" {
+			h.drain = ""
+		}
+	}
+	if c.Drain != nil {
+		h.drain = *c.Drain
+	}
+	h.overrides = maps.Clone(h.overrides)
+	for k, v := range c.Overrides {
+		if h.overrides == nil {
+			h.overrides = map[string]string{}
+		}
+		h.overrides[k] = v
+	}
+	maps.DeleteFunc(h.overrides, func(_, v string) bool { return v == "" })
+	long := func(s string) bool { return len(s) > api.ExtraSpecMaxBytes }
+	for k, v := range h.overrides {
+		if k == "" || long(k) || long(v) {
+			return &no{RuleModel, "an attribute is empty or too long"}
+		}
+	}
+	known := h.drain == "" || slices.Contains([]api.DrainPolicy{api.DrainWait, api.DrainEnd, api.DrainMove}, h.drain)
+	if len(h.overrides) > api.AttributesMax || len(h.maintenance) > api.FaultMaxBytes || !known || h.drain != "" && h.maintenance == "" {
+		return &no{RuleModel, "no operator may say that of host " + string(h.id)}
 	}
 	return nil
 }
@@ -243,6 +326,9 @@ func (m *model) hostDelete(c command.HostDelete) *no {
 	}
 	delete(m.hosts, c.ID)
 	delete(m.names, h.name)
+	for _, a := range m.aggregates {
+		a.hosts = slices.DeleteFunc(slices.Clone(a.hosts), func(id api.HostID) bool { return id == c.ID })
+	}
 	return nil
 }
 
@@ -266,7 +352,7 @@ func (m *model) bootCreate(c command.BootCreate) *no {
 			return &no{RuleOnce, "instance id " + string(i.ID) + " is in use"}
 		}
 	}
-	m.boots[id] = &boot{id: id, key: c.Key, digest: c.Digest, least: c.Min, decision: api.DecisionPending}
+	m.boots[id] = &boot{id: id, key: c.Key, digest: c.Digest, least: c.Min, request: c.Request, decision: api.DecisionPending}
 	if c.Key != "" {
 		m.keys[bootKey{c.Request.Project, c.Key}] = id
 	}
@@ -297,6 +383,11 @@ func (m *model) end(id api.InstanceID) {
 		return
 	}
 	delete(m.claims, id)
+	m.drop(c)
+}
+
+// drop takes a claim off its host.
+func (m *model) drop(c *claim) {
 	h := m.hosts[c.host]
 	h.claims = slices.DeleteFunc(h.claims, func(o *claim) bool { return o == c })
 	m.bump(h)

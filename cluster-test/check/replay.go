@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -166,6 +167,8 @@ func (r *replay) changed(index uint64, c command.Command) {
 	for id := range r.m.bumped {
 		r.host(index, r.m.hosts[id])
 	}
+	r.compareRules(index)
+	r.sum.Ruled += r.m.bound
 	for _, cl := range r.m.fresh {
 		r.sum.Claims++
 		if class, at := r.m.hosts[cl.host].oversold(cl, r.m.now); class != "" {
@@ -201,6 +204,10 @@ func (r *replay) host(index uint64, h *host) {
 		r.add(RuleModel, index, "host %s has %v in use, and its live claims add up to %v", h.id, got.Used, want)
 	case got.Enabled != h.enabled || got.Pool != h.pool || (got.State == api.HostUp) != h.up || got.Agent != h.agent:
 		r.add(RuleModel, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.id, got.State, got.Enabled, got.Pool, got.Agent)
+	case got.Maintenance != h.maintenance || got.Drain != h.drain || !maps.Equal(got.Overrides, h.overrides) || got.Failures != h.failures:
+		r.add(RuleModel, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.id, got.Maintenance, got.Drain, got.Failures, got.Overrides)
+	case !strings.HasSuffix(r.m.standing(h.id), got.AZ):
+		r.add(RuleModel, index, "host %s is in availability zone %s", h.id, got.AZ)
 	}
 }
 
@@ -212,6 +219,12 @@ func (r *replay) instance(index uint64, id api.InstanceID) {
 		r.add(RuleModel, index, "instance %s is missing", id)
 	case got.Status != want.status:
 		r.add(RuleModel, index, "instance %s is %s, not %s", id, got.Status, want.status)
+	case got.Host != want.host && got.Host == want.target:
+		r.add(RuleMove, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.host)
+	case got.Target != want.target:
+		r.add(RuleMove, index, "instance %s moves to host %q, not to %q", id, got.Target, want.target)
+	case want.live() && want.host != "" && (got.Window.Start != r.m.claims[id].start || got.Window.End != r.m.claims[id].end):
+		r.add(RuleModel, index, "instance %s has the window %v", id, got.Window)
 	case got.Host != want.host || got.Link != want.link:
 		r.add(RuleModel, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.host, want.link)
 	}
@@ -226,19 +239,9 @@ func (r *replay) boot(index uint64, want *boot) {
 		r.add(RuleSaga, index, "boot %s is decided %s, not %s", want.id.reservation, got.Decision, want.decision)
 	case got.Ended != want.ended:
 		r.add(RuleSaga, index, "boot %s: its owner asked for its end: %v", want.id.reservation, want.ended)
-	case want.decision == api.DecisionCommit && !want.ended && !want.faded && want.made() < want.least:
-		r.add(RuleSaga, index, "boot %s was committed with %d instances and needs %d", want.id.reservation, want.made(), want.least)
+	case want.decision == api.DecisionCommit && !want.ended && !want.faded && want.tooFew() != "":
+		r.add(RuleSaga, index, "boot %s was committed %s", want.id.reservation, want.tooFew())
 	}
-}
-
-// made counts the instances of holds that are not given back.
-func (b *boot) made() (n int) {
-	for _, h := range b.holds {
-		if h.decision == api.DecisionCommit {
-			n += len(h.ids())
-		}
-	}
-	return n
 }
 
 func (r *replay) hold(index uint64, want *hold) {
@@ -285,6 +288,8 @@ func (r *replay) misplaced(index uint64, want *hold, got *state.Hold) {
 		g := got.Request.Groups[sl.Group]
 		c := &claim{consumer: sl.Instance.ID, host: sl.Host, amounts: g.Resources, start: got.Window.Start, end: got.Window.End, class: got.Request.Class}
 		switch h, ok := r.m.hosts[sl.Host]; {
+		case ok && !r.m.obeys(&got.Request, sl.Group, spot{host: sl.Host}, nil):
+			r.add(RuleBound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
 		case !ok || h.fits(c, r.m.now):
 			r.add(RuleModel, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
 		case h.overfull(r.m.now):

@@ -48,10 +48,10 @@ func (h *host) instants(c *claim, now api.Instant) []api.Instant {
 	return at
 }
 
-// fits reports whether c has room on h, which is up and enabled: at every instant
+// fits reports whether c has room on h, which takes work: at every instant
 // among firm claims, and at this instant beside all claims.
 func (h *host) fits(c *claim, now api.Instant) bool {
-	if !h.up || !h.enabled || c.end <= now || c.start >= c.end {
+	if !h.up || !h.enabled || h.maintenance != "" || c.end <= now || c.start >= c.end {
 		return false
 	}
 	instants := h.instants(c, now)

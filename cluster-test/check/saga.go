@@ -13,6 +13,7 @@ type boot struct {
 	key      string
 	digest   []byte
 	least    int
+	request  api.Request
 	decision api.Decision
 	ended    bool
 	faded    bool // holds of it were pruned
@@ -23,6 +24,8 @@ type boot struct {
 type hold struct {
 	id       holdID
 	boot     *boot // nil for a parent's
+	request  api.Request
+	groups   map[api.InstanceID]int
 	plan     api.PlanID
 	slots    []*claim
 	parts    []*part
@@ -68,7 +71,10 @@ func (m *model) hold(c command.Hold) *no {
 	if not != nil {
 		return not
 	}
-	h := &hold{id: id, boot: b, plan: c.Plan, atOnce: c.Commit, decision: api.DecisionPending}
+	h := &hold{
+		id: id, boot: b, plan: c.Plan, atOnce: c.Commit, decision: api.DecisionPending,
+		request: c.Request, groups: map[api.InstanceID]int{},
+	}
 	if c.Plan != "" {
 		m.plans[c.Plan] = c.Expires
 	}
@@ -76,14 +82,7 @@ func (m *model) hold(c command.Hold) *no {
 		m.place(h, &c, sl)
 	}
 	for _, p := range c.Parts {
-		mp := &part{link: p.Link}
-		for _, i := range slices.Concat(p.Instances...) {
-			mp.ids = append(mp.ids, i.ID)
-		}
-		h.parts = append(h.parts, mp)
-	}
-	for _, i := range h.ids() {
-		m.held[i] = h
+		m.ask(h, p)
 	}
 	m.holds[id], m.moved[id] = h, true
 	if b != nil {
@@ -114,6 +113,8 @@ func (m *model) mayHold(c command.Hold) (*boot, *no) {
 		}
 	case !own || b.decision != api.DecisionPending:
 		return nil, &no{RuleSaga, "the reservation is not waiting for slots"}
+	case len(c.Request.Groups) != len(b.request.Groups):
+		return nil, &no{RuleModel, "the boot has other groups"}
 	}
 	return b, m.mayName(c)
 }
@@ -157,7 +158,8 @@ func (m *model) prepared(origin api.LinkID) (n int) {
 	return n
 }
 
-// place claims one slot: on its host, else on the first spare with room, else not.
+// place claims one slot: on its host, else on the first spare with room that its
+// rules allow, else not.
 func (m *model) place(h *hold, c *command.Hold, sl command.Slot) {
 	hosts := []api.HostID{sl.Host}
 	if sl.Group < len(c.Spares) {
@@ -165,20 +167,26 @@ func (m *model) place(h *hold, c *command.Hold, sl command.Slot) {
 	}
 	for _, id := range hosts {
 		cl := m.claimFor(c, sl, id)
-		if host, ok := m.hosts[id]; ok && host.fits(cl, m.now) {
+		if host, ok := m.hosts[id]; ok && host.fits(cl, m.now) && m.obeys(&h.request, sl.Group, spot{host: id}, nil) {
 			m.grant(cl)
 			h.slots = append(h.slots, cl)
+			m.held[cl.consumer] = h
+			m.bind(h, sl.Group, cl.consumer, "")
 			return
 		}
 	}
 	h.refused++
 }
 
-// claimFor returns what a slot wants on a host. A boot's window begins now.
+// claimFor returns what a slot wants on a host. A boot's window begins now, and a
+// lifetime ends it.
 func (m *model) claimFor(c *command.Hold, sl command.Slot, on api.HostID) *claim {
 	w := c.Request.Window
 	if w.Start == 0 {
 		w.Start = m.now
+	}
+	if c.Request.Lifetime > 0 && w.End == api.Forever {
+		w.End = w.Start + api.Instant(c.Request.Lifetime.Milliseconds())
 	}
 	return &claim{
 		consumer: sl.Instance.ID, host: on, amounts: c.Request.Groups[sl.Group].Resources,
@@ -236,7 +244,7 @@ func (m *model) advance(h *hold) {
 		m.decide(h, api.DecisionAbort)
 	case h.boot == nil:
 		m.decide(h, api.DecisionCommit)
-	case h.refused == 0 && h.boot.has() >= h.boot.least:
+	case h.refused == 0 && h.boot.lacks() == "":
 		m.decideBoot(h.boot, api.DecisionCommit)
 	}
 }
@@ -263,16 +271,6 @@ func (m *model) holdDecide(c command.HoldDecide) *no {
 	return nil
 }
 
-// has counts the instances that a commit of b would make.
-func (b *boot) has() (n int) {
-	for _, h := range b.holds {
-		if h.decision == api.DecisionPending && h.complete() {
-			n += len(h.ids())
-		}
-	}
-	return n
-}
-
 func (m *model) bootDecide(c command.BootDecide) *no {
 	b, ok := m.boots[bootID{c.Project, c.Reservation}]
 	switch {
@@ -282,8 +280,9 @@ func (m *model) bootDecide(c command.BootDecide) *no {
 		return nil
 	case b.decision != api.DecisionPending:
 		return &no{RuleSaga, "the reservation was decided before"}
-	case c.Decision == api.DecisionCommit && b.has() < b.least:
-		return &no{RuleSaga, "fewer than min_count are held"}
+	}
+	if text := b.lacks(); c.Decision == api.DecisionCommit && text != "" {
+		return &no{RuleSaga, text}
 	}
 	m.decideBoot(b, c.Decision)
 	return nil
@@ -355,11 +354,11 @@ func (m *model) decide(h *hold, d api.Decision) {
 
 func (m *model) makeAll(h *hold) {
 	for _, c := range h.slots {
-		m.make(c.consumer, &instance{hold: h, host: c.host})
+		m.make(c.consumer, &instance{hold: h, group: h.groups[c.consumer], host: c.host})
 	}
 	for _, p := range h.parts {
 		for _, id := range p.ids {
-			m.make(id, &instance{hold: h, link: p.link})
+			m.make(id, &instance{hold: h, group: h.groups[id], link: p.link})
 		}
 	}
 }

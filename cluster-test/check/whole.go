@@ -2,6 +2,8 @@ package check
 
 import (
 	"bytes"
+	"maps"
+	"reflect"
 	"slices"
 
 	"berth/api"
@@ -34,6 +36,7 @@ func (r *replay) whole(index uint64) bool {
 	if len(all) != live {
 		r.add(RuleModel, index, "%d instances are listed, not %d", len(all), live)
 	}
+	r.wishes(index)
 	undecided := 0
 	for _, b := range r.m.boots {
 		r.boot(index, b)
@@ -51,14 +54,54 @@ func (r *replay) whole(index uint64) bool {
 	if n := len(r.s.Holds()); n != len(r.m.holds) {
 		r.add(RuleModel, index, "there are %d holds, not %d", n, len(r.m.holds))
 	}
+	r.sum.Moved, r.sum.Evacuated = union(r.sum.Moved, r.m.arrived), union(r.sum.Evacuated, r.m.evacuated)
 	r.sum.Boots, r.sum.Instances = max(r.sum.Boots, len(r.m.boots)), max(r.sum.Instances, len(r.m.instances))
 	return len(r.all) == found
 }
 
-// liveOn counts the instances on a host: claims that are no longer only held.
+// wishes compares all rules, and what operators said of scheduling.
+func (r *replay) wishes(index uint64) {
+	for name := range r.m.bonds {
+		r.m.ruled[name] = true
+	}
+	r.compareRules(index)
+	if got := (api.Scheduler{Filters: r.s.Config.Filters, Costs: r.s.Config.Costs}); !reflect.DeepEqual(got, r.m.scheduler) {
+		r.add(RuleModel, index, "the scheduler is %+v, not %+v", got, r.m.scheduler)
+	}
+	if n := len(r.s.Aggregates()); n != len(r.m.aggregates) {
+		r.add(RuleModel, index, "there are %d aggregates, not %d", n, len(r.m.aggregates))
+	}
+	for id := range r.m.groups {
+		if _, ok := r.s.ServerGroup(id.project, id.id); !ok {
+			r.add(RuleModel, index, "server group %s is missing", id.id)
+		}
+	}
+	if n := len(r.s.Expired(r.m.now)); n != r.m.over() {
+		r.add(RuleModel, index, "%d instances are listed whose window is over, not %d", n, r.m.over())
+	}
+}
+
+// over counts the own instances whose window is over and that nobody has asked to end.
+func (m *model) over() (n int) {
+	for id, i := range m.instances {
+		if i.live() && i.host != "" && i.status != api.StatusDeleting && m.claims[id].end <= m.now {
+			n++
+		}
+	}
+	return n
+}
+
+func union(a, b map[api.InstanceID]bool) map[api.InstanceID]bool {
+	out := maps.Clone(b)
+	maps.Copy(out, a)
+	return out
+}
+
+// liveOn counts the instances on a host: claims that are no longer only held, and
+// not those of instances that are still elsewhere.
 func (m *model) liveOn(h *host) (n int) {
 	for _, c := range h.claims {
-		if _, held := m.held[c.consumer]; !held {
+		if _, held := m.held[c.consumer]; !held && m.claims[c.consumer] == c {
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -133,12 +134,48 @@ func (w *world) request(r api.ReservationID) api.Request {
 	case 2:
 		req.Class = api.Preemptible
 	}
+	if w.roll(3) == 0 {
+		req.Groups[0].ExtraSpecs = map[string]string{"berth:evacuate": "true"}
+	}
+	if w.roll(8) == 0 && req.Window.End == api.Forever {
+		req.Lifetime = time.Duration(1+w.roll(300)) * time.Millisecond
+	}
+	if r[len(r)-1]%2 == 0 { // a boot and its holds have as many groups
+		req.Groups = append(req.Groups, req.Groups[0])
+		req.Groups[w.roll(2)].Min = w.roll(2)
+	}
+	w.rule(&req)
 	return req
+}
+
+// rule gives a request rules, or none. A server group has one policy.
+func (w *world) rule(req *api.Request) {
+	groups := []int{0}
+	if len(req.Groups) > 1 {
+		groups = []int{0, 1}
+	}
+	if req.Reservation == "r1" {
+		req.Rules = append(req.Rules, api.Rule{Policy: api.AntiAffinity, Max: 1, Groups: groups})
+	}
+	switch w.roll(6) {
+	case 0:
+		req.Rules = append(req.Rules, api.Rule{ID: "together", Policy: api.Affinity, Groups: groups})
+	case 1:
+		req.Rules = append(req.Rules, api.Rule{ID: "apart", Policy: api.AntiAffinity, Max: 2, Groups: groups[:1]})
+	}
+	switch w.roll(16) {
+	case 0:
+		req.Zones.MinZones = 2
+	case 1:
+		req.Zones.Pack = true
+	case 2:
+		req.Zones.MaxSkew = 1
+	}
 }
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(20) {
+	switch w.roll(24) {
 	case 0:
 		return w.hostPut(fmt.Sprint("h", w.roll(6)), int64(2+w.roll(9)))
 	case 1:
@@ -178,12 +215,62 @@ func (w *world) draw() command.Command {
 		return w.reports()
 	case 18:
 		return w.changes()
+	case 19, 20:
+		return w.move()
+	case 21, 22:
+		return w.operator()
 	}
 	if w.roll(2) == 0 {
 		c := command.InstanceTold{Stamp: w.stamp(), Gone: []api.InstanceID{w.instance(), w.instance()}}
 		return c
 	}
 	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
+}
+
+func (w *world) move() command.InstanceMove {
+	c := command.InstanceMove{Stamp: w.stamp(), ID: w.instance(), From: w.hostID(), To: w.hostID(), Evacuate: w.roll(2) == 0}
+	for _, h := range w.s.AllHosts() {
+		if h.State == api.HostDown {
+			for _, i := range w.s.OnHost(h.ID) {
+				c.ID, c.Evacuate = i.ID, true
+			}
+		}
+	}
+	if i, ok := w.s.Instance(c.ID); ok && w.roll(8) > 0 {
+		c.From = i.Host
+	}
+	return c
+}
+
+// operator draws what an operator says.
+func (w *world) operator() command.Command {
+	at, id := w.stamp(), pick(w, "x", "y", "z")
+	switch w.roll(8) {
+	case 0, 1:
+		reason, drain := pick(w, "", "", "disk"), pick(w, "", api.DrainMove, "never")
+		c := command.HostSet{Stamp: at, ID: w.hostID(), Maintenance: &reason, Overrides: map[string]string{"rack": pick(w, "", "1", "2")}}
+		if w.roll(3) == 0 {
+			c.Drain = &drain
+		}
+		return c
+	case 2, 3:
+		a := api.Aggregate{ID: api.AggregateID(id), Name: pick(w, id, "n"), Hosts: []api.HostID{w.hostID(), w.hostID()}}
+		if w.roll(2) == 0 {
+			a.Metadata = map[string]string{api.MetaAZ: pick(w, "az1", "az2")}
+		}
+		return command.AggregatePut{Stamp: at, Aggregate: a, Replace: w.roll(2) == 0}
+	case 4:
+		return command.AggregateDelete{Stamp: at, ID: api.AggregateID(id)}
+	case 5:
+		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{DefaultAZ: pick(w, "", "az1"), Costs: []api.CostWeight{{Name: "x"}}}}
+	case 6:
+		costs := make([]api.CostWeight, pick(w, 1, 2, api.FiltersMax+1))
+		return command.SchedulerSet{Stamp: at, Scheduler: api.Scheduler{Costs: costs}}
+	}
+	if w.roll(3) == 0 {
+		return command.GroupDelete{Stamp: at, Project: "p", ID: api.ServerGroupID(id)}
+	}
+	return command.GroupPut{Stamp: at, Group: api.ServerGroup{ID: api.ServerGroupID(id), Name: pick(w, id, "n"), Project: "p", Policy: api.Affinity}}
 }
 
 func (w *world) decision() api.Decision {
@@ -206,7 +293,7 @@ func (w *world) hold() command.Hold {
 	r := w.boot()
 	c := command.Hold{Stamp: w.stamp(), ID: api.HoldID(fmt.Sprint(r, "/", w.roll(4))), Attempt: 1, Request: w.request(r), Expires: api.Forever}
 	for _, i := range w.ids(4) {
-		c.Slots = append(c.Slots, command.Slot{Instance: i, Host: w.hostID()})
+		c.Slots = append(c.Slots, command.Slot{Instance: i, Host: w.hostID(), Group: w.roll(len(c.Request.Groups))})
 	}
 	if w.roll(3) == 0 {
 		c.Parts = append(c.Parts, command.Part{Link: pick[api.LinkID](w, "c1", "c2"), Instances: [][]api.InstanceSpec{w.ids(3)}})
@@ -287,7 +374,11 @@ func (w *world) reports() command.InstanceReport {
 	c := command.InstanceReport{Stamp: w.stamp(), Agent: pick[api.AgentID](w, "a1", "a1", "a1", "a2")}
 	h := w.hostID()
 	for _, i := range w.s.OnHost(h) {
-		c.Items = append(c.Items, api.InstanceReport{Host: h, Instance: i.ID, Status: w.status()})
+		r := api.InstanceReport{Host: h, Instance: i.ID, Status: w.status()}
+		if i.Target != "" && w.roll(2) == 0 {
+			r.Status = api.StatusDeleted
+		}
+		c.Items = append(c.Items, r)
 	}
 	return c
 }

@@ -1,0 +1,95 @@
+package check
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// instanceMove takes an instance to another host: it has room on both until the one
+// that it leaves says that it is gone, or at once if that one is lost.
+func (m *model) instanceMove(c command.InstanceMove) *no {
+	i, ok := m.instances[c.ID]
+	switch {
+	case !ok || !i.live() || i.host == "":
+		return &no{RuleModel, "there is no instance " + string(c.ID) + " here"}
+	case c.From == c.To:
+		return &no{RuleModel, "it goes nowhere"}
+	case i.host == c.To:
+		return nil
+	case i.host != c.From:
+		return &no{RuleMove, "the instance is not where it should leave"}
+	case i.status == api.StatusDeleting:
+		return &no{RuleMove, "the instance is being deleted"}
+	case i.target != "" && i.target != c.To:
+		return &no{RuleMove, "the instance moves somewhere else"}
+	case c.Evacuate && m.hosts[i.host].up:
+		return &no{RuleMove, "the host that it should leave is up"}
+	case c.Evacuate && !i.movable():
+		return &no{RuleMove, "the instance may not be started elsewhere"}
+	}
+	if i.target == "" {
+		if not := m.aim(c, i); not != nil {
+			return not
+		}
+	}
+	if c.Evacuate {
+		m.evacuated[c.ID] = true
+		m.arrive(c.ID, i)
+	}
+	return nil
+}
+
+// movable reports whether an instance was booted to be started elsewhere when its
+// host is lost.
+func (i *instance) movable() bool {
+	return i.hold.request.Groups[i.group].ExtraSpecs["berth:evacuate"] == "true"
+}
+
+// aim gives an instance room on the host that it will move to.
+func (m *model) aim(c command.InstanceMove, i *instance) *no {
+	old := m.claims[c.ID]
+	next := *old
+	next.host = c.To
+	to, ok := m.hosts[c.To]
+	switch {
+	case !ok:
+		return &no{RuleMove, "there is no host " + string(c.To)}
+	case !m.obeys(&i.hold.request, i.group, spot{host: c.To}, old):
+		return &no{RuleBound, "a rule keeps the instance from host " + string(c.To)}
+	case !to.fits(&next, m.now):
+		return &no{RuleCapacity, "host " + string(c.To) + " has no room or takes no work"}
+	}
+	to.claims = append(to.claims, &next)
+	m.coming[c.ID] = &next
+	m.fresh = append(m.fresh, &next)
+	m.bump(to)
+	i.target, m.hit[c.ID] = c.To, true
+	m.touch(i)
+	return nil
+}
+
+// arrive makes the host that an instance moves to its own.
+func (m *model) arrive(id api.InstanceID, i *instance) {
+	m.drop(m.claims[id])
+	m.claims[id] = m.coming[id]
+	delete(m.coming, id)
+	i.host, i.target, i.status = i.target, "", api.StatusBuild
+	m.hit[id], m.arrived[id] = true, true
+	m.touch(i)
+}
+
+// stay gives back the room where an instance was to move to.
+func (m *model) stay(id api.InstanceID, i *instance) {
+	if c := m.coming[id]; c != nil {
+		m.drop(c)
+		delete(m.coming, id)
+		i.target = ""
+	}
+}
+
+// touch has the rules of an instance looked at after this command.
+func (m *model) touch(i *instance) {
+	for name := range rulesFor(&i.hold.request, i.group) {
+		m.ruled[name] = true
+	}
+}
