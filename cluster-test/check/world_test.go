@@ -85,6 +85,9 @@ func (w *world) step() {
 	for range 1 + max(0, w.roll(8)-5) {
 		cmds = append(cmds, w.draw())
 	}
+	if w.roll(10) == 0 {
+		cmds = append(cmds, w.lose()...)
+	}
 	if w.roll(40) == 0 { // an entry of Raft's own
 		w.entries = append(w.entries, Entry{Index: uint64(len(w.entries) + 1), Term: 1, Type: 1})
 	}
@@ -227,15 +230,18 @@ func (w *world) draw() command.Command {
 	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
 }
 
+// lose loses a host, and moves what it can of it to another one.
+func (w *world) lose() []command.Command {
+	h, to := w.hostID(), w.hostID()
+	out := []command.Command{command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{h}}}
+	for _, i := range w.s.OnHost(h) {
+		out = append(out, command.InstanceMove{Stamp: w.stamp(), ID: i.ID, From: h, To: to, Evacuate: true})
+	}
+	return append(out, w.hostPut(string(h), 8))
+}
+
 func (w *world) move() command.InstanceMove {
 	c := command.InstanceMove{Stamp: w.stamp(), ID: w.instance(), From: w.hostID(), To: w.hostID(), Evacuate: w.roll(2) == 0}
-	for _, h := range w.s.AllHosts() {
-		if h.State == api.HostDown {
-			for _, i := range w.s.OnHost(h.ID) {
-				c.ID, c.Evacuate = i.ID, true
-			}
-		}
-	}
 	if i, ok := w.s.Instance(c.ID); ok && w.roll(8) > 0 {
 		c.From = i.Host
 	}
