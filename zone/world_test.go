@@ -106,10 +106,18 @@ func (w *world) zone(name string, parent *member, hosts ...int64) *member {
 	}
 	m.elect()
 	if len(hosts) > 0 {
-		w.wg.Go(func() { (&agent{m: m, cpus: hosts}).run(w.ctx) })
-		m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == len(hosts) })
+		m.agent("", hosts...)
 	}
 	return m
+}
+
+// agent adds an agent to a zone, with one host for each number.
+func (m *member) agent(name string, hosts ...int64) *agent {
+	a := &agent{m: m, name: name, cpus: hosts, runs: map[api.InstanceID]fenced{}}
+	want := len(m.view().AllHosts()) + len(hosts)
+	m.w.wg.Go(func() { a.run(m.w.ctx) })
+	m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == want })
+	return a
 }
 
 // do applies a command that needs no leader.
@@ -491,16 +499,21 @@ func (g gossip) Digest(z api.ZoneID) (api.Digest, time.Duration, bool) {
 // agent serves the hosts of a zone: what should run runs at once.
 type agent struct {
 	m    *member
+	name string // "" for the first of its zone
 	cpus []int64
+
+	heard time.Time                 // when the zone last answered
+	runs  map[api.InstanceID]fenced // what runs, as far as it has a fence
+	quiet bool                      // says nothing; guarded by m.mu
 }
 
-func (a *agent) id() api.AgentID { return api.AgentID("agent-" + a.m.name) }
+func (a *agent) id() api.AgentID { return api.AgentID("agent-" + a.m.name + a.name) }
 
 func (a *agent) hosts() []api.AgentHost {
 	var out []api.AgentHost
 	for i, n := range a.cpus {
 		out = append(out, api.AgentHost{
-			Name: fmt.Sprintf("%s-host-%d", a.m.name, i+1), Driver: "fake", Pool: api.PoolShared,
+			Name: fmt.Sprintf("%s-host-%s%d", a.m.name, a.name, i+1), Driver: "fake", Pool: api.PoolShared,
 			Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: n}, api.MemoryMB: {Total: 1024 * n}},
 		})
 	}
@@ -512,9 +525,10 @@ func (a *agent) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		z, leads := a.m.node()
 		a.m.mu.Lock()
-		mute := a.m.mute
+		mute := a.m.mute || a.quiet
 		a.m.mu.Unlock()
 		if !leads || mute || a.serve(ctx, z, &after, &term) != nil {
+			a.fence()
 			pause(ctx, 500*time.Millisecond)
 		}
 	}
@@ -532,6 +546,7 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	if err != nil {
 		return err
 	}
+	a.heard = time.Now()
 	var r api.AgentReport
 	for _, h := range work.Hosts {
 		for _, i := range h.Instances {
@@ -539,7 +554,11 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 			where := a.m.name + "/" + string(h.Host)
 			if i.Stop {
 				a.m.w.stopped(i.Instance, where)
+				delete(a.runs, i.Instance)
 			} else {
+				if i.Fence > 0 {
+					a.runs[i.Instance] = fenced{where, i.Fence}
+				}
 				item.Status = api.StatusActive
 				a.m.w.started(i.Instance, where)
 			}
@@ -551,6 +570,23 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	}
 	*after = work.Generation
 	return nil
+}
+
+// fenced is an instance that ends when its agent hears nothing for a while.
+type fenced struct {
+	where string
+	after time.Duration
+}
+
+// fence stops what must not run any more, because the zone may have started it
+// elsewhere. When the zone is heard again it asks for everything anew.
+func (a *agent) fence() {
+	for id, f := range a.runs {
+		if time.Since(a.heard) >= f.after {
+			a.m.w.stopped(id, f.where)
+			delete(a.runs, id)
+		}
+	}
 }
 
 // stopped notes that an instance runs no longer where it was, so that it may be

@@ -1,0 +1,154 @@
+package zone
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// host returns the id of a host by its name.
+func (m *member) host(name string) api.HostID {
+	m.w.t.Helper()
+	h, ok := m.view().HostByName(name)
+	require.True(m.w.t, ok, name)
+	return h.ID
+}
+
+// drain takes a host out of service.
+func (m *member) drain(host api.HostID, p api.DrainPolicy) {
+	m.w.t.Helper()
+	why := "new disks"
+	m.propose(func(at command.Stamp) command.Command {
+		return command.HostSet{Stamp: at, ID: host, Maintenance: &why, Drain: &p}
+	})
+}
+
+// empty waits until nothing is on a host any more.
+func (m *member) empty(host api.HostID) {
+	m.w.t.Helper()
+	m.until("a host is empty", func(v *state.State) bool { return len(v.OnHost(host)) == 0 })
+}
+
+// TestDrain takes a host out of service in each way. Nothing new comes, what is
+// there stays, ends, or runs on elsewhere under its id.
+func TestDrain(t *testing.T) {
+	for policy, left := range map[api.DrainPolicy]int{api.DrainWait: 3, api.DrainEnd: 0, api.DrainMove: 3} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil)
+				m := w.zone("kid", root, 4, 9)
+				require.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
+				from := m.host("kid-host-1")
+				require.Equal(t, map[api.HostID]int{from: 3}, m.onHosts("b"), "the fuller host is filled first")
+				m.drain(from, policy)
+				if policy == api.DrainWait {
+					time.Sleep(time.Minute)
+					assert.Equal(t, map[api.HostID]int{from: 3}, m.onHosts("b"))
+				} else {
+					m.empty(from)
+				}
+				m.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == left })
+				w.settle()
+				assert.Len(t, root.instances("b"), left)
+				require.Equal(t, api.BootActive, root.run(order("next", 1, 1)).State())
+				assert.NotContains(t, m.onHosts("next"), from)
+				w.settle()
+			})
+		})
+	}
+}
+
+// TestDrainKeepsRules moves one of three instances that must be apart: it goes to
+// the one host that is left, and with none left it stays where it is.
+func TestDrainKeepsRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 2, 2, 2, 2)
+		o := order("b", 3, 3)
+		o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+		require.Equal(t, api.BootActive, m.run(o).State())
+		var used []api.HostID
+		for h := range m.onHosts("b") {
+			used = append(used, h)
+		}
+		m.drain(used[0], api.DrainMove)
+		m.empty(used[0])
+		m.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 3 })
+		for _, n := range m.onHosts("b") {
+			assert.Equal(t, 1, n)
+		}
+		m.drain(used[1], api.DrainMove)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, m.onHosts("b")[used[1]], "there is no host for it")
+		w.settle()
+	})
+}
+
+// TestDrainMovesALoneMember moves the only member of a group that must stay
+// together: it is together wherever it is.
+func TestDrainMovesALoneMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 2, 3)
+		o := order("b", 1, 1)
+		o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+		require.Equal(t, api.BootActive, m.run(o).State())
+		from := m.host("root-host-1")
+		require.Contains(t, m.onHosts("b"), from)
+		m.drain(from, api.DrainMove)
+		m.empty(from)
+		w.settle()
+	})
+}
+
+// TestLostHostIsLeft starts what may be moved elsewhere when a host is lost, but
+// not before its agent has stopped it, and not what may not be moved.
+func TestLostHostIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 4)
+		a := m.agent("b", 2)
+		lost := m.host("root-host-b1")
+		movable := order("movable", 1, 1)
+		f := *flavor
+		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
+		movable.Groups[0].Flavor = &f
+		require.Equal(t, api.BootActive, m.run(movable).State())
+		require.Equal(t, api.BootActive, m.run(order("fixed", 1, 1)).State())
+		require.Contains(t, m.onHosts("movable"), lost)
+		require.Contains(t, m.onHosts("fixed"), lost)
+		m.set(func(*member) { a.quiet = true })
+		began := time.Now()
+		m.until("the host is down", func(v *state.State) bool {
+			h, _ := v.Host(lost)
+			return h.State == api.HostDown
+		})
+		e, err := m.lead().Evacuate(lost)
+		require.NoError(t, err)
+		assert.Equal(t, 1, e.Movable)
+		assert.Equal(t, 1, e.Staying)
+		assert.Positive(t, e.Wait)
+		m.until("it runs elsewhere", func(*state.State) bool {
+			_, here := m.onHosts("movable")[lost]
+			return !here && m.view().CountByStatus()[api.StatusBuild] == 0
+		})
+		assert.GreaterOrEqual(t, time.Since(began), FenceAfter+fenceMargin-AgentBeat)
+		assert.Less(t, time.Since(began), FenceAfter+fenceMargin+10*time.Second)
+		assert.Contains(t, m.onHosts("fixed"), lost)
+		m.set(func(*member) { a.quiet = false })
+		m.until("the host is back", func(v *state.State) bool {
+			h, _ := v.Host(lost)
+			return h.State == api.HostUp
+		})
+		time.Sleep(time.Minute)
+		w.settle()
+	})
+}
