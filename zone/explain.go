@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"berth/api"
+	"berth/filters"
 	"berth/raftstore/state"
 )
 
@@ -43,18 +44,38 @@ func (t *tales) find(now api.Instant, ok func(*api.Explanation) bool) *api.Expla
 	return nil
 }
 
-// explain tells a plan as it was made on v.
-func explain(v *state.State, call api.RequestID, req *api.Request, p *planned) *api.Explanation {
+// explain tells a plan as it was made on v. Of groups that came out short it names
+// hosts that were turned away.
+func (z *Zone) explain(v *state.State, call api.RequestID, req *api.Request, p *planned) *api.Explanation {
 	e := &api.Explanation{
 		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: v.Now(), Zones: p.zones,
 	}
 	for g := range req.Groups {
-		e.Groups = append(e.Groups, api.GroupTale{
+		t := api.GroupTale{
 			Name: req.Groups[g].Name, Flavor: req.Groups[g].Flavor, Wanted: req.Groups[g].Count,
 			Offered: len(p.layer.Groups[g].Order), Refusals: p.refusals[g],
-		})
+		}
+		if t.Offered < t.Wanted && wanted(v, &req.Zones) {
+			z.name(v, req, g, &t.Refusals)
+		}
+		e.Groups = append(e.Groups, t)
 	}
 	return e
+}
+
+// name adds to the counts of one group the names of some hosts that they count.
+func (z *Zone) name(v *state.State, req *api.Request, group int, r *api.Refusals) {
+	s := z.scene(v, req)
+	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
+	r.Filters = slices.Clone(r.Filters)
+	for i := range r.Filters {
+		f := &r.Filters[i]
+		for _, o := range again.Filters {
+			if o.Filter == f.Filter && o.Tier == f.Tier {
+				f.Names = o.Names
+			}
+		}
+	}
 }
 
 // Explanation returns why a request got what it got: id is its reservation id, or

@@ -67,7 +67,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			v := r.z.store.View()
 			plan = r.z.plan(sel, v, &req, r.lies)
 			cancel()
-			r.z.tales.keep(explain(v, r.boot.Call, &req, plan))
+			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan))
 		}
 		lacks := r.lacks(&plan.layer)
 		if plan.offered() == 0 && lacks == "" {

@@ -381,6 +381,14 @@ func TestRequestThatComesBack(t *testing.T) {
 	})
 }
 
+func namesIn(r *api.Refusals) []string {
+	var out []string
+	for _, f := range r.Filters {
+		out = append(out, f.Names...)
+	}
+	return out
+}
+
 // TestExplanations finds what became of an estimate by the id of its call, and of
 // a boot by either id, also after the node's memory is gone.
 func TestExplanations(t *testing.T) {
@@ -388,14 +396,15 @@ func TestExplanations(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 1)
 		w.zone("kid", root, 2)
+		root.drain(root.host("root-host-1"), api.DrainWait)
 		req := order("est", 5, 5).Request()
 		_, err := root.lead().Select(WithRequest(w.ctx, "req-1"), "", &req)
 		require.NoError(t, err)
 		e, ok := root.lead().Explanation("p", "req-1")
 		require.True(t, ok)
 		assert.Equal(t, 5, e.Groups[0].Wanted)
-		assert.Equal(t, 3, e.Groups[0].Offered)
-		assert.Equal(t, []api.Advice{{Change: api.AdviceCount, Value: 3}}, e.Groups[0].Refusals.Advice[:1])
+		assert.Equal(t, 2, e.Groups[0].Offered)
+		assert.Equal(t, []api.Advice{{Change: api.AdviceCount, Value: 2}}, e.Groups[0].Refusals.Advice[:1])
 		for _, z := range e.Zones {
 			for _, r := range z.Refusals {
 				sum := r.Offering
@@ -405,7 +414,9 @@ func TestExplanations(t *testing.T) {
 				assert.Equal(t, r.Considered, sum)
 			}
 		}
+		assert.Equal(t, []string{"root-host-1"}, namesIn(&e.Groups[0].Refusals), "the zone's own hosts by name")
 		require.Len(t, e.Zones, 2)
+		assert.Empty(t, namesIn(&e.Zones[1].Refusals[0]), "and no other's")
 		assert.Equal(t, 1, e.Zones[1].Refusals[0].Considered, "what the child says of its hosts")
 		_, ok = root.lead().Explanation("q", "req-1")
 		assert.False(t, ok, "another project's")
@@ -417,7 +428,7 @@ func TestExplanations(t *testing.T) {
 			e, ok := root.lead().Explanation("p", id)
 			require.True(t, ok, id)
 			assert.Equal(t, api.BootFailed, e.State)
-			assert.Equal(t, 3, e.Groups[0].Offered)
+			assert.Equal(t, 2, e.Groups[0].Offered)
 		}
 		time.Sleep(api.ExplainKept + time.Second)
 		_, ok = root.lead().Explanation("p", "req-1")
@@ -425,7 +436,7 @@ func TestExplanations(t *testing.T) {
 		root.elect()
 		e, ok = root.lead().Explanation("p", "req-2")
 		require.True(t, ok)
-		assert.Equal(t, 3, e.Groups[0].Offered, "a boot's is on record")
+		assert.Equal(t, 2, e.Groups[0].Offered, "a boot's is on record")
 		w.settle()
 	})
 }

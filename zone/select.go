@@ -71,7 +71,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
 		}
 	}
-	z.tales.keep(explain(v, call, req, p))
+	z.tales.keep(z.explain(v, call, req, p))
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: ttl,
 		Zones: p.zones, Refusals: p.refusals, Request: call,
