@@ -1,16 +1,22 @@
 package node
 
 import (
-	"strconv"
+	"bytes"
+	"io"
+	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/client"
 	"berth/identity"
+	"berth/internal/codec"
 	"berth/raftstore/command"
+	"berth/zone"
 )
 
 // enrolledBy asks a zone to be the parent of this one.
@@ -65,40 +71,100 @@ func TestNoChildWhileAZoneAboveIsAway(t *testing.T) {
 	require.NoError(t, low.enrolledBy(mid))
 }
 
-// TestTheTreeIsNotTooDeep builds it from the bottom and from the top, and joins both.
+// says is a transport to zones that answer with one thing.
+type says struct {
+	status int
+	body   any
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
+	b, err := codec.Marshal(s.body)
+	return &http.Response{
+		StatusCode: s.status, Header: http.Header{"Content-Type": {api.MediaCBOR}}, Body: io.NopCloser(bytes.NewReader(b)), Request: r,
+	}, err
+}
+
+// hears lets all zones that this node calls answer with one thing.
+func (r *running) hears(status int, body any) {
+	r.peers = client.NewPeers(client.PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return says{status, body} },
+		Depth:     zone.Depth, Request: zone.RequestOf, Now: time.Now,
+	})
+}
+
+// linked records a link to a zone that is nowhere.
+func (r *running) linked(name string, role api.LinkRole) {
+	r.t.Helper()
+	r.propose(command.LinkPut{Stamp: r.zone.Stamp(), Link: api.Link{
+		ID: api.LinkID(name), Name: name, Role: role, Zone: api.ZoneID(name), Endpoints: []string{"127.0.0.1:1"},
+		CA: r.creds.node.CA.Raw, Scale: 1, State: api.LinkActive,
+	}})
+}
+
 func TestTheTreeIsNotTooDeep(t *testing.T) {
 	t.Parallel()
-	zones := make([]*running, api.DepthMax+2)
-	for i := range zones {
-		zones[i] = newZone(t, "z"+strconv.Itoa(i)).start()
+	r := newZone(t, "r").run()
+	take := func(levels int) api.Code { return api.CodeOf(r.mayTake(t.Context(), r.view(), "new", levels)) }
+	assert.Empty(t, take(api.DepthMax-1), "under a root")
+	assert.Equal(t, api.CodeConflict, take(api.DepthMax))
+	r.linked("up", api.LinkParent)
+	for name, c := range map[string]struct {
+		status int
+		body   any
+		levels int
+		want   api.Code
+	}{
+		"a child":               {200, api.AboveAnswer{}, 0, ""},
+		"the lowest":            {200, api.AboveAnswer{Zones: api.DepthMax - 2}, 0, ""},
+		"lower than that":       {200, api.AboveAnswer{Zones: api.DepthMax - 1}, 0, api.CodeConflict},
+		"a subtree":             {200, api.AboveAnswer{Zones: 3}, api.DepthMax - 5, ""},
+		"one level more":        {200, api.AboveAnswer{Zones: 3}, api.DepthMax - 4, api.CodeConflict},
+		"a zone above":          {200, api.AboveAnswer{Above: true}, 0, api.CodeConflict},
+		"less than none above":  {200, api.AboveAnswer{Zones: -1}, 0, api.CodeConflict},
+		"more than there can":   {200, api.AboveAnswer{Zones: api.DepthMax + 1}, 0, api.CodeConflict},
+		"too many links":        {400, refusal(api.CodeInvalid), 0, api.CodeConflict},
+		"nobody there":          {503, refusal(api.CodeUnavailable), 0, api.CodeUnavailable},
+		"no answer in time":     {504, refusal(api.CodeTimeout), 0, api.CodeUnavailable},
+		"one that does not say": {403, refusal(api.CodeForbidden), 0, api.CodeUnavailable},
+	} {
+		r.hears(c.status, c.body)
+		err := r.mayTake(t.Context(), r.view(), "new", c.levels)
+		assert.Equal(t, c.want, api.CodeOf(err), "%s: %v", name, err)
+		assert.NotContains(t, api.MessageOf(err), "secret", "%s: what another zone said", name)
 	}
-	for _, z := range zones {
-		z.becomesReady()
-	}
-	const middle = api.DepthMax / 2
-	for i := 1; i < middle; i++ {
-		zones[i].isBelow(zones[i-1])
-	}
-	for i := len(zones) - 1; i > middle; i-- {
-		zones[i].isBelow(zones[i-1])
-	}
-	assert.Equal(t, api.DepthMax+1-middle, zones[middle].levels(t.Context()))
-	err := zones[middle].enrolledBy(zones[middle-1])
-	refusedAs(t, api.CodeConflict, err)
-	assert.Contains(t, err.Error(), "links deep")
-	_, has := zones[middle].view().Parent()
-	assert.False(t, has)
+}
 
-	last, above := zones[len(zones)-1], zones[len(zones)-2]
-	for _, ends := range [][2]*running{{last, above}, {above, last}} {
-		ends[0].propose(command.LinkDelete{Stamp: ends[0].zone.Stamp(), ID: ends[0].linkTo(ends[1]).ID})
-	}
-	zones[middle].isBelow(zones[middle-1])
-	err = last.enrolledBy(above)
+func refusal(code api.Code) api.ErrorBody {
+	return api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: "secret"}}
+}
+
+// TestASubtreeIsNotTooDeep: an enrolment says how much hangs on it.
+func TestASubtreeIsNotTooDeep(t *testing.T) {
+	t.Parallel()
+	top, mid, low := newZone(t, "top").run(), newZone(t, "mid").run(), newZone(t, "low").run()
+	low.isBelow(mid)
+	top.linked("up", api.LinkParent)
+	top.hears(200, api.AboveAnswer{Zones: api.DepthMax - 2})
+	err := mid.enrolledBy(top)
 	refusedAs(t, api.CodeConflict, err)
 	assert.Contains(t, err.Error(), "links deep")
-	assert.Empty(t, last.view().Links())
-	last.isBelow(zones[len(zones)-3])
+	top.hears(200, api.AboveAnswer{Zones: api.DepthMax - 3})
+	mid.isBelow(top)
+}
+
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "r").run()
+	assert.Zero(t, r.levels(t.Context()))
+	r.linked("one", api.LinkChild)
+	r.linked("two", api.LinkChild)
+	for said, want := range map[int]int{0: 1, 3: 4, -1: 1, api.DepthMax: api.DepthMax, 1 << 40: api.DepthMax} {
+		r.hears(200, api.BelowAnswer{Levels: said})
+		assert.Equal(t, want, r.levels(t.Context()))
+	}
+	r.hears(503, refusal(api.CodeUnavailable))
+	assert.Equal(t, 1, r.levels(t.Context()))
 }
 
 // TestAChildThatIsAwayIsOneLevel: it does not stand in the way of a link.

@@ -313,6 +313,7 @@ func (n *Node) Run(ctx context.Context) error {
 	stopCore()
 	base.Wait()
 	n.toNodes.CloseIdleConnections()
+	n.peers.CloseIdle()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}

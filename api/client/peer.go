@@ -196,6 +196,15 @@ func (p *Peers) client(l *api.Link) *http.Client {
 	return p.link(l).client
 }
 
+// CloseIdle closes the connections that no call uses. Calls may still be made.
+func (p *Peers) CloseIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pl := range p.links {
+		pl.client.CloseIdleConnections()
+	}
+}
+
 // endpoints returns where a link's zone is, the endpoint that answered last first.
 func (p *Peers) endpoints(l *api.Link) []string {
 	p.mu.Lock()

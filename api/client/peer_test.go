@@ -37,6 +37,7 @@ type child struct {
 	asked  []string   // endpoints, in order
 	heads  []http.Header
 	undone int // calls that were cancelled
+	closed int // times that idle connections were closed
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -184,6 +185,7 @@ func TestHedgesHaveABudget(t *testing.T) {
 				_, err := p.Select(t.Context(), l, one)
 				require.NoError(t, err)
 			}
+			synctest.Wait() // for the losers
 			return len(to.asked) - selects
 		}
 		assert.Equal(t, 11, hedged(11), "ten, and what eleven selects earn")
@@ -236,6 +238,26 @@ func TestAbove(t *testing.T) {
 	a, err := p.Above(t.Context(), l, "z")
 	require.NoError(t, err)
 	assert.Equal(t, &api.AboveAnswer{Above: true, Zones: 3}, a)
+}
+
+// CloseIdleConnections is what http.Client looks for in a transport.
+func (c *child) CloseIdleConnections() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed++
+}
+
+func TestCloseIdle(t *testing.T) {
+	to := &child{nodes: map[string]gatewayNode{"a": {answer: offer("x")}}}
+	p, l := peersTo(to, "a")
+	p.CloseIdle()
+	assert.Zero(t, to.closed)
+	_, err := p.Select(t.Context(), l, one)
+	require.NoError(t, err)
+	p.CloseIdle()
+	assert.Equal(t, 1, to.closed)
+	_, err = p.Select(t.Context(), l, one)
+	require.NoError(t, err)
 }
 
 func TestBelow(t *testing.T) {
