@@ -23,6 +23,8 @@ type talk struct {
 	t     *testing.T
 	table *capacity.Table
 	costs costs.Set
+	rules []api.Rule // of the next request
+	world *filters.World
 }
 
 // TestConversations plays testdata/*.txt. The commands are
@@ -31,14 +33,18 @@ type talk struct {
 //	claim ID START END CLASS vcpu=N mem=N     END may be "forever"
 //	now INSTANT
 //	costs NAME=WEIGHT ...
+//	rule POLICY GROUP ... [max=N]                of the requests that follow; alone, no rule any more
 //	select START END CLASS [spare=N] GROUP ...   a GROUP is COUNTxVCPU/MEM[/FLAVOR]
+//	merge [skew=N] [zones=N] [pack] COUNT OFFER ... [/ COUNT OFFER ...]
+//
+// An OFFER is the weights of one source with commas, or - for none.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
-			k := &talk{t: t, table: capacity.NewTable(), costs: costs.Default()}
+			k := &talk{t: t, table: capacity.NewTable(), costs: costs.Default(), world: &filters.World{HasCommand: hasCommand}}
 			script.Run(t, f, k.answer)
 		})
 	}
@@ -56,8 +62,12 @@ func (k *talk) answer(c script.Command) (string, error) {
 		k.table.Advance(api.Instant(c.Int(k.t, 0)))
 	case "costs":
 		return "", k.weigh(c)
+	case "rule":
+		k.rule(c)
 	case "select":
 		return k.plan(c), nil
+	case "merge":
+		return k.merge(c), nil
 	default:
 		require.Fail(k.t, "unknown command", "%s: %s", c.Pos, c.Name)
 	}
@@ -125,7 +135,7 @@ func (k *talk) weigh(c script.Command) error {
 }
 
 func (k *talk) plan(c script.Command) string {
-	req := &api.Request{Window: k.window(c, 0), Class: api.Class(c.Arg(2))}
+	req := &api.Request{Window: k.window(c, 0), Class: api.Class(c.Arg(2)), Rules: k.rules}
 	for _, a := range c.Args[3:] {
 		if strings.Contains(a, "=") {
 			continue
@@ -138,11 +148,60 @@ func (k *talk) plan(c script.Command) string {
 		})
 	}
 	var out strings.Builder
-	plan := buildplan.Select(&buildplan.Scene{View: k.table.View(), World: world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}, req)
+	plan := buildplan.Select(&buildplan.Scene{View: k.table.View(), World: k.world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}, req)
 	for i, g := range plan.Groups {
 		fmt.Fprintf(&out, "group %d slots%s alternates%s\n", i, spell(g.Slots), spell(g.Alternates))
 		fmt.Fprintf(&out, "  considered %d offering %d refused %v\n",
 			g.Refusals.Considered, g.Refusals.Offering, g.Refusals.Filters)
+		for _, a := range g.Refusals.Advice {
+			fmt.Fprintf(&out, "  advice %+v\n", a)
+		}
+	}
+	return out.String()
+}
+
+func (k *talk) rule(c script.Command) {
+	if len(c.Args) == 0 {
+		k.rules = nil
+		return
+	}
+	r := api.Rule{Policy: api.Policy(c.Arg(0)), Max: int(k.value(c, "max"))}
+	for _, a := range c.Args[1:] {
+		if !strings.Contains(a, "=") {
+			r.Groups = append(r.Groups, int(k.number(c, a)))
+		}
+	}
+	k.rules = append(k.rules, r)
+}
+
+func (k *talk) merge(c script.Command) string {
+	req := &api.Request{Zones: api.ZoneRule{MaxSkew: int(k.value(c, "skew")), MinZones: int(k.value(c, "zones"))}, Rules: k.rules}
+	var offers [][][]int64
+	fresh := true
+	for _, a := range c.Args {
+		switch {
+		case a == "pack":
+			req.Zones.Pack = true
+		case a == "/":
+			fresh = true
+		case strings.Contains(a, "="):
+		case fresh:
+			req.Groups, offers = append(req.Groups, api.Group{Count: int(k.number(c, a))}), append(offers, nil)
+			fresh = false
+		default:
+			var weights []int64
+			for _, w := range strings.Split(strings.Trim(a, "-"), ",") {
+				if w != "" {
+					weights = append(weights, k.number(c, w))
+				}
+			}
+			last := len(offers) - 1
+			offers[last] = append(offers[last], weights)
+		}
+	}
+	var out strings.Builder
+	for i, m := range buildplan.Merge(req, offers, nil) {
+		fmt.Fprintf(&out, "group %d order %v weights %v taken %v costs %v\n", i, m.Order, m.Weights, m.Taken, m.Costs)
 	}
 	return out.String()
 }
