@@ -142,6 +142,7 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindPartAck:         {crash.AckLogging, crash.AckLogged},
 	command.KindBootRelease:     {crash.ReleaseLogging, crash.ReleaseLogged},
 	command.KindInstanceDelete:  {crash.DeleteLogging, crash.DeleteLogged},
+	command.KindInstanceMove:    {crash.MoveLogging, crash.MoveLogged},
 	command.KindInstanceReport:  {crash.ReportLogging, crash.ReportLogged},
 	command.KindInstanceChanges: {crash.FollowLogging, crash.FollowLogged},
 }

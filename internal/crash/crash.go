@@ -43,6 +43,8 @@ const (
 	ReleaseLogged  Point = "release.logged"  // and after, before anybody is told
 	DeleteLogging  Point = "delete.logging"  // before the end of one instance is recorded
 	DeleteLogged   Point = "delete.logged"   // and after
+	MoveLogging    Point = "move.logging"    // before an instance is taken to another host
+	MoveLogged     Point = "move.logged"     // and after: it has room there, and was not stopped here
 	EndTelling     Point = "end.telling"     // before a child is told to end one instance
 	EndTold        Point = "end.told"        // it has answered, and that is not recorded
 	ReportLogging  Point = "report.logging"  // before the report of an agent is recorded
@@ -83,7 +85,7 @@ func Points() []Point {
 		BootLogging, BootLogged, SelectPlanning, SelectPlanned, SelectSealed, HoldLogging, HoldLogged, HoldAsking, HoldAsked,
 		PartsLogging, PartsLogged, HoldAnswering, DecisionLogging, DecisionLogged, DecisionTelling, DecisionTold,
 		VerdictLogging, VerdictLogged, AckLogging, AckLogged, QuestionAsking, QuestionLogging, AttemptAborting, AttemptAborted,
-		ReleaseLogging, ReleaseLogged, DeleteLogging, DeleteLogged, EndTelling, EndTold, ReportLogging, ReportLogged,
+		ReleaseLogging, ReleaseLogged, DeleteLogging, DeleteLogged, MoveLogging, MoveLogged, EndTelling, EndTold, ReportLogging, ReportLogged,
 		FollowLogging, FollowLogged,
 		LogWriting, LogWritten, VoteWriting, VoteWritten, TruncateWriting, TruncateWritten,
 		SnapshotWriting, SnapshotWritten, SnapshotKept, RestoreLoading, RestoreLoaded,
