@@ -175,6 +175,8 @@ func TestMove(t *testing.T) {
 		assert.Equal(t, api.InstanceReport{Host: "id-of-host-0002", Instance: "a", Status: api.StatusActive}, z.report("a"))
 		// Also if the zone is in a hurry.
 		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, 2, d.Starts())
 		z.set("host-0002")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
@@ -317,6 +319,7 @@ func TestAnswerOfAnOldQuestion(t *testing.T) {
 	b.obey(lists, b.question())
 	b.done(b.next(start), api.StatusActive, "")
 	old := b.question()
+	old.after = 0 // as after a new term
 	struck, next := b.lapse(testFence - 1)
 	assert.Empty(t, struck)
 	assert.Equal(t, testFence, next)
@@ -334,6 +337,25 @@ func TestAnswerOfAnOldQuestion(t *testing.T) {
 	assert.Zero(t, b.after, "everything is asked for again")
 	b.obey(lists, b.question())
 	assert.NotNil(t, b.next(start))
+}
+
+// TestAnswerThatIsTooOld: what a list brings whose question is as old as the
+// fence does not start for a moment.
+func TestAnswerThatIsTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New(fake.Options{})
+		a, err := New(config(newZone(), d, 1))
+		require.NoError(t, err)
+		a.book = newBook([]api.HostID{"h"}, []driver.Driver{d})
+		a.book.observe(d, 0, nil)
+		lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
+		a.contact = time.Now().Add(-testFence)
+		a.obey(lists, a.book.question())
+		assert.Nil(t, a.book.next(start))
+		a.contact = time.Now().Add(1 - testFence)
+		a.obey(lists, a.book.question())
+		assert.NotNil(t, a.book.next(start))
+	})
 }
 
 // movesWorld is a zone that keeps each instance at one host at a time, an agent
@@ -462,9 +484,13 @@ func (w *movesWorld) step() {
 	lane := rapid.SampledFrom([]action{start, stop, kill}).Draw(w.t, "lane")
 	switch rapid.IntRange(0, 8).Draw(w.t, "step") {
 	case 0:
-		if w.at[id] == "" {
+		switch old := w.at[id]; {
+		case old == "":
 			w.place(id)
-		} else {
+		case rapid.Bool().Draw(w.t, "in a hurry"): // the agent must wait for itself
+			w.place(id)
+			w.relist(old)
+		default:
 			w.stop[id] = true
 			w.relist(w.at[id])
 		}

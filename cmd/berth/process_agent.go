@@ -185,7 +185,7 @@ func (a *agentFlags) machine(ctx context.Context, log *slog.Logger) ([]api.Agent
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	closing := func() {
+	closing := func() { //nolint:contextcheck // it is closed when ctx has ended
 		if err := d.Close(); err != nil {
 			log.Warn("closing the process driver", "error", err)
 		}
