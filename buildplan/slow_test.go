@@ -187,8 +187,8 @@ func (z *slowZone) mayUse(s *capacity.Spec, strict bool) bool {
 
 func hasTraits(has []string, t api.Traits) bool {
 	one := func(n string) bool { return slices.Contains(has, n) }
-	for _, any := range t.AnyOf {
-		if !slices.ContainsFunc(any, one) {
+	for _, list := range t.AnyOf {
+		if !slices.ContainsFunc(list, one) {
 			return false
 		}
 	}
