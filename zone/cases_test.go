@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
 
 // The acceptance cases of the original zones that a zone itself answers; the
@@ -122,4 +124,95 @@ func TestCase72NextCandidate(t *testing.T) {
 		assert.Equal(t, "kid-host-2", h.Name)
 		w.settle()
 	})
+}
+
+// described describes one host for an agent of a test.
+func described(name string, cpus int64, traits ...string) api.AgentHost {
+	return api.AgentHost{
+		Name: name, Driver: "fake", Pool: api.PoolShared, Traits: traits,
+		Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: cpus}},
+	}
+}
+
+// Case 45: what a zone says of its hosts is the range over all of them; what a host
+// reports replaces what it said before.
+func TestCase45Ranges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil)
+		report := func(agent api.AgentID, hosts ...api.AgentHost) {
+			_, err := m.lead().RegisterHosts(t.Context(), agent, &api.AgentRegister{Hosts: hosts})
+			require.NoError(t, err)
+		}
+		cpus := func() api.ClassTotals { return m.lead().Digest().Classes[api.VCPU] }
+		assert.Empty(t, m.lead().Digest().Classes)
+		report("a", described("h1", 2, "A"))
+		assert.Equal(t, api.ClassTotals{Total: 2, Free: 2, SlotMin: 1, SlotMax: 2}, cpus())
+		report("a", described("h1", 4, "B"))
+		assert.Equal(t, api.ClassTotals{Total: 4, Free: 4, SlotMin: 1, SlotMax: 4}, cpus())
+		assert.Equal(t, []string{"B"}, m.lead().Digest().Traits, "A was replaced")
+		report("b", described("h2", 20, "A"))
+		assert.Equal(t, api.ClassTotals{Total: 24, Free: 24, SlotMin: 1, SlotMax: 20}, cpus())
+		assert.Equal(t, []string{"A", "B"}, m.lead().Digest().Traits)
+	})
+}
+
+// Cases 46 and 48: a host that was heard exactly its grace ago still counts, and
+// after that it does not, whoever asks or does not ask: it is no candidate, and
+// with none left the zone has nothing to say.
+func TestCase46And48StaleHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 2)
+		var b beats
+		b.last = map[api.AgentID]time.Time{}
+		heard := time.Now()
+		b.heard("a", heard)
+		assert.False(t, b.silent("a", heard.Add(HostGraceDefault)) > HostGraceDefault, "exactly the grace")
+		assert.True(t, b.silent("a", heard.Add(HostGraceDefault+1)) > HostGraceDefault)
+
+		m.set(func(m *member) { m.mute = true })
+		time.Sleep(HostGraceDefault + 3*AgentBeat)
+		assert.Empty(t, m.lead().Digest().Classes)
+		a := m.pick(1, time.Second)
+		assert.Empty(t, a.Weights[0])
+		assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 1, Tier: api.TierNotNow}}, a.Refusals[0].Filters)
+	})
+}
+
+// Case 49: a zone tells its name and what its operator has tagged it with.
+func TestCase49ZoneInfo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("darksecret", nil)
+		m.do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"a", "b", "c.d"}, DefaultAZ: "north"}})
+		assert.Equal(t, "darksecret", m.view().Name)
+		assert.Equal(t, []string{"a", "b", "c.d"}, m.lead().Digest().Tags)
+	})
+}
+
+// Case 51: children that are linked, changed and unlinked count at once.
+func TestCase51Registry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		w.zone("kid", root, 1)
+		outcomes := func() map[string]string {
+			got, _ := told(root.pick(1, time.Second))
+			return got
+		}
+		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "kid": api.OutcomeAnswered}, outcomes())
+		renamed, offset := "child", int64(1_000_000)
+		root.do(command.LinkSet{ID: "link-kid", Name: &renamed, Offset: &offset})
+		w.zone("other", root, 1)
+		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "child": api.OutcomeAnswered, "other": api.OutcomeAnswered}, outcomes())
+		assert.Equal(t, map[api.LinkID]int{"link-other": 1}, spreadOf(root, "b"), "the other is nearer now")
+		root.do(command.LinkDelete{ID: "link-kid"})
+		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "other": api.OutcomeAnswered}, outcomes())
+	})
+}
+
+func spreadOf(m *member, res string) map[api.LinkID]int {
+	m.run(order(res, 1, 1))
+	return m.spread(res, "")
 }
