@@ -292,6 +292,11 @@ func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
 			want = ParseValue(text)
 		}
 		require.Equal(t, want, v.Attribute(name).At(row))
+		same := v.Hosts()
+		v.Attribute(name).Keep(&same, func(v *Value) bool { return *v == want })
+		require.True(t, same.Has(row))
+		v.Attribute(name).Keep(&same, func(v *Value) bool { return *v != want })
+		require.Zero(t, same.Len())
 	}
 	for _, prefix := range []string{"one-", "two-"} {
 		got, ok := v.Named(prefix + string(s.ID))

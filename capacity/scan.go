@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"math/bits"
 	"slices"
 
 	"berth/api"
@@ -141,7 +142,9 @@ func (v View) KeepAdmitting(pass *Set, r api.Resources) {
 			return
 		}
 		for n, word := range words {
-			for i := range (Set{[]uint64{word & col.odd[n]}}).All() {
+			odd := word & col.odd[n]
+			for ; odd != 0; odd &= odd - 1 {
+				i := bits.TrailingZeros64(odd)
 				row := n*wordBits + i
 				if r[name] <= col.capacity.at[row] && !c.specs.at[row].Inventory[name].Admits(r[name]) {
 					words[n] &^= 1 << i

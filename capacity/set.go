@@ -88,6 +88,19 @@ func (s Set) Empty() bool {
 	return true
 }
 
+// Keep takes out of s every row for which keep is false.
+func (s Set) Keep(keep func(row int) bool) {
+	for i, w := range s.words {
+		left := w
+		for ; w != 0; w &= w - 1 {
+			if bit := bits.TrailingZeros64(w); !keep(i*wordBits + bit) {
+				left &^= 1 << bit
+			}
+		}
+		s.words[i] = left
+	}
+}
+
 // Clone returns a copy that shares nothing with s.
 func (s Set) Clone() Set { return Set{slices.Clone(s.words)} }
 

@@ -64,7 +64,7 @@ func parseMillionths(s string) (int64, bool) {
 			return 0, false
 		}
 		for i := range len(part) {
-			if part[i] < '0' || part[i] > '9' {
+			if part[i] < '0' || part[i] > '9' || n > NumberMax*Millionths/10 {
 				return 0, false
 			}
 			n = n*10 + int64(part[i]-'0')
@@ -103,6 +103,27 @@ func (c Column) At(row int) Value {
 		return Value{}
 	}
 	return k.attributes[c.number].at[i]
+}
+
+// Keep takes out of pass every row whose value does not match. The value belongs
+// to the view and must not be written or kept.
+func (c Column) Keep(pass *Set, match func(v *Value) bool) {
+	for n, k := range c.chunks {
+		words := pass.words[min(n*len(k.live), len(pass.words)):]
+		part := Set{words[:min(len(words), len(k.live))]}
+		switch {
+		case c.number < 0:
+			part.Keep(func(i int) bool {
+				v := k.described(c.name, i)
+				return match(&v)
+			})
+		case c.number < len(k.attributes) && k.attributes[c.number] != nil:
+			values := &k.attributes[c.number].at
+			part.Keep(func(i int) bool { return match(&values[i]) })
+		case !match(&Value{}):
+			clear(part.words)
+		}
+	}
 }
 
 // described returns an attribute of host i that has no column.

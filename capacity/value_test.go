@@ -18,7 +18,7 @@ func TestParseValue(t *testing.T) {
 		assert.Equal(t, Value{Kind: KindNumber, Number: want, Text: text}, ParseValue(text), text)
 	}
 	for _, text := range []string{
-		"", "-", ".", ".5", "5.", "-.5", "1.0000001", "9000000000000.000001", "-9000000000001", "10000000000000", "007", "-01.5",
+		"", "-", ".", ".5", "5.", "-.5", "1.0000001", "9000000000000.000001", "-9000000000001", "9300000000000", "9999999999999.999999", "10000000000000", "007", "-01.5",
 		"1e3", "+1", " 1", "1,5", "1.2.3", "--1", "0x1", "True", "x86_64",
 	} {
 		assert.Equal(t, Value{Kind: KindText, Text: text}, ParseValue(text), text)
@@ -42,6 +42,9 @@ func TestAttributeColumnsMax(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, Value{Kind: KindNumber, Number: 1_500_000, Text: "1.5"}, v.Attribute(string(id)).At(row))
 		assert.Equal(t, Value{}, v.Attribute(string(id)).At((row+1)%v.Rows()))
+		pass := v.Hosts()
+		v.Attribute(string(id)).Keep(&pass, func(v *Value) bool { return v.Number == 1_500_000 })
+		assert.True(t, pass.Len() == 1 && pass.Has(row))
 	}
 	last := api.HostID(fmt.Sprintf("h%03d", AttributeColumnsMax))
 	row, _ := v.Row(last)

@@ -94,14 +94,14 @@ func change(from, to int64) int64 { return max(from-to, to-from) * 1_000_000 / f
 // give one slot, or else the smallest above want; 0 if there is none.
 func nearest(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) int64 {
 	free := l.View.FreeColumn(class, l.Window, l.Req.Class)
-	var below, above int64
+	var below, above int64 // where something above want is allowed but nothing below, it is the least unit
 	for row := range hosts.All() {
 		v, ok := l.View.Spec(row).Inventory[class]
 		if !ok || free[row] < 1 {
 			continue
 		}
 		below = max(below, admitted(v, min(want, free[row])))
-		if n := admittedAbove(v, want); n <= free[row] && n > 0 && (above == 0 || n < above) {
+		if n := v.Normal().MinUnit; n > want && n <= min(free[row], v.Normal().MaxUnit) && (above == 0 || n < above) {
 			above = n
 		}
 	}
@@ -119,18 +119,4 @@ func admitted(v api.Inventory, most int64) int64 {
 		return n.MinUnit
 	}
 	return 0
-}
-
-// admittedAbove returns the smallest amount above least that v allows, 0 for
-// none.
-func admittedAbove(v api.Inventory, least int64) int64 {
-	n := v.Normal()
-	next := max(least+1, n.MinUnit)
-	if next != n.MinUnit {
-		next += (n.StepSize - next%n.StepSize) % n.StepSize
-	}
-	if next > n.MaxUnit {
-		return 0
-	}
-	return next
 }

@@ -166,14 +166,5 @@ func names(v capacity.View, rows capacity.Set, most int) []string {
 	return out
 }
 
-// keepIf takes out of pass every row for which keep is false.
-func keepIf(pass *capacity.Set, keep func(row int) bool) {
-	for row := range pass.All() {
-		if !keep(row) {
-			pass.Remove(row)
-		}
-	}
-}
-
 // none takes every row out of pass.
 func none(pass *capacity.Set) { pass.And(capacity.NewSet(0)) }

@@ -69,8 +69,9 @@ func ImageProperties() Filter {
 			if want == "" {
 				continue
 			}
-			column := l.View.Attribute(p.attribute)
-			keepIf(pass, func(row int) bool { return strings.EqualFold(column.At(row).Text, want) })
+			l.View.Attribute(p.attribute).Keep(pass, func(v *capacity.Value) bool {
+				return v.Text == want || strings.EqualFold(v.Text, want)
+			})
 		}
 	}}
 }

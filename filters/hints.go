@@ -98,9 +98,8 @@ func Near() Filter {
 			none(pass) // nothing is near what is nowhere; the request was not validated
 			return
 		}
-		ip := l.View.Attribute(AttributeIP)
-		keepIf(pass, func(row int) bool {
-			a, err := netip.ParseAddr(ip.At(row).Text)
+		l.View.Attribute(AttributeIP).Keep(pass, func(v *capacity.Value) bool {
+			a, err := netip.ParseAddr(v.Text)
 			return err == nil && network.Contains(a.Unmap())
 		})
 	}}

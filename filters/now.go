@@ -118,12 +118,12 @@ func (m *members) together(l *Look, pass *capacity.Set) {
 // apart keeps the rows with fewer members than the maximum.
 func (m *members) apart(l *Look, pass *capacity.Set) {
 	for row, n := range m.here { // in any order: each is looked at alone
-		if n+l.placed(row, m.rule) >= m.most {
+		if n >= m.most {
 			pass.Remove(row)
 		}
 	}
 	if l.Placed != nil {
-		keepIf(pass, func(row int) bool { return m.here[row]+l.Placed(row, m.rule) < m.most })
+		pass.Keep(func(row int) bool { return m.here[row]+l.Placed(row, m.rule) < m.most })
 	}
 }
 
@@ -133,7 +133,7 @@ func Instances(most int) Filter {
 	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placed(row, -1) }
 	return Filter{
 		Name: NameInstances, Tier: api.TierNotNow,
-		Keep: func(l *Look, pass *capacity.Set) { keepIf(pass, func(row int) bool { return left(l, row) > 0 }) },
+		Keep: func(l *Look, pass *capacity.Set) { pass.Keep(func(row int) bool { return left(l, row) > 0 }) },
 		Room: func(l *Look, row int) int64 { return max(int64(left(l, row)), 1) },
 	}
 }

@@ -40,11 +40,8 @@ func ExtraSpecs() Filter {
 			if !scoped && strings.Contains(name, ":") {
 				continue
 			}
-			match, column := compile(want), l.View.Attribute(name)
-			keepIf(pass, func(row int) bool {
-				v := column.At(row)
-				return v.Kind != capacity.KindNone && match(v)
-			})
+			match := compile(want)
+			l.View.Attribute(name).Keep(pass, func(v *capacity.Value) bool { return v.Kind != capacity.KindNone && match(v) })
 		}
 	}}
 }
@@ -56,14 +53,14 @@ func ExtraSpecs() Filter {
 func AggregateExtraSpecs() Filter {
 	return Filter{Name: NameAggregateExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
-			key, scoped := strings.CutPrefix(key, ScopeAggregate)
+			name, scoped := strings.CutPrefix(key, ScopeAggregate)
 			if !scoped {
 				continue
 			}
 			match := compile(want)
 			var ids []string
 			for _, a := range l.World.Aggregates {
-				if slices.ContainsFunc(words(a.Metadata[key]), func(w string) bool { return match(capacity.ParseValue(w)) }) {
+				if slices.ContainsFunc(words(a.Metadata[name]), func(w string) bool { return matches(match, w) }) {
 					ids = append(ids, string(a.ID))
 				}
 			}
@@ -73,7 +70,13 @@ func AggregateExtraSpecs() Filter {
 }
 
 // matcher says whether a value is as an extra spec wants it.
-type matcher func(v capacity.Value) bool
+type matcher func(v *capacity.Value) bool
+
+// matches reports whether a text, read as an attribute, is as match wants it.
+func matches(match matcher, text string) bool {
+	v := capacity.ParseValue(text)
+	return match(&v)
+}
 
 // compare says whether values in an order (below 0, 0, above 0) are as an
 // operator wants them.
@@ -95,17 +98,17 @@ var operators = slices.Concat(slices.Sorted(maps.Keys(compare)),
 func compile(want string) matcher {
 	list := strings.Fields(want)
 	if len(list) == 0 || !slices.Contains(operators, list[0]) {
-		return func(v capacity.Value) bool { return v.Text == want }
+		return func(v *capacity.Value) bool { return v.Text == want }
 	}
 	op, args := list[0], list[1:]
 	if len(args) == 0 {
-		return func(capacity.Value) bool { return false }
+		return func(*capacity.Value) bool { return false }
 	}
 	switch op {
 	case "<in>":
-		return func(v capacity.Value) bool { return strings.Contains(v.Text, args[0]) }
+		return func(v *capacity.Value) bool { return strings.Contains(v.Text, args[0]) }
 	case "<all-in>":
-		return func(v capacity.Value) bool {
+		return func(v *capacity.Value) bool {
 			return !slices.ContainsFunc(args, func(a string) bool { return !strings.Contains(v.Text, a) })
 		}
 	case "<or>":
@@ -113,13 +116,13 @@ func compile(want string) matcher {
 	}
 	if textual, ok := strings.CutPrefix(op, "s"); ok {
 		holds := compare[textual]
-		return func(v capacity.Value) bool { return holds(strings.Compare(v.Text, args[0])) }
+		return func(v *capacity.Value) bool { return holds(strings.Compare(v.Text, args[0])) }
 	}
 	holds, number := compare[op], capacity.ParseValue(args[0])
 	if number.Kind != capacity.KindNumber {
-		return func(capacity.Value) bool { return false }
+		return func(*capacity.Value) bool { return false }
 	}
-	return func(v capacity.Value) bool {
+	return func(v *capacity.Value) bool {
 		return v.Kind == capacity.KindNumber && holds(cmp.Compare(v.Number, number.Number))
 	}
 }
@@ -130,5 +133,5 @@ func either(args []string) matcher {
 	for i := 0; i < len(args); i += 2 {
 		list = append(list, args[i])
 	}
-	return func(v capacity.Value) bool { return slices.Contains(list, v.Text) }
+	return func(v *capacity.Value) bool { return slices.Contains(list, v.Text) }
 }

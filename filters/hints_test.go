@@ -1,0 +1,112 @@
+package filters_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/filters"
+)
+
+func TestForcedAndIgnoredHosts(t *testing.T) {
+	a, b, c := with("a"), with("b"), with("c")
+	b.Enabled = false
+	v := view(a, b, c)
+	for _, x := range []struct {
+		hints api.Hints
+		want  []string
+	}{
+		{api.Hints{}, []string{"a", "b", "c"}},
+		{api.Hints{ForceHosts: []string{"name-a", "name-c", "name-none"}}, []string{"a", "c"}},
+		{api.Hints{ForceHosts: []string{"a"}}, nil}, // an id is no name
+		{api.Hints{IgnoreHosts: []string{"name-a", "name-none"}}, []string{"b", "c"}},
+		{api.Hints{ForceHosts: []string{"name-a", "name-b"}, IgnoreHosts: []string{"name-a"}}, []string{"b"}},
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints = x.hints })
+		assert.Equal(t, x.want, kept(l, filters.ForcedHosts(), filters.IgnoredHosts()), "%v", x.hints)
+	}
+	l := want(v, nil, func(g *api.Group) { g.Hints.ForceHosts = []string{"name-b"} })
+	assert.Empty(t, kept(l, filters.Default()...), "to force a host is not to break a promise")
+}
+
+// Acceptance case 26: a hint that names an instance on host1 excludes, or admits,
+// host1 alone; without a hint all pass.
+func TestCase26SameAndDifferentHost(t *testing.T) {
+	v := view(with("host1"), with("host2"), with("host3"))
+	w := &filters.World{Census: &census{hosts: map[api.InstanceID]api.HostID{"i1": "host1", "i2": "host2", "gone": "host9"}}}
+	all := []string{"host1", "host2", "host3"}
+	for _, x := range []struct {
+		hints api.Hints
+		want  []string
+	}{
+		{api.Hints{}, all},
+		{api.Hints{DifferentHost: []api.InstanceID{"i1"}}, []string{"host2", "host3"}},
+		{api.Hints{SameHost: []api.InstanceID{"i1"}}, []string{"host1"}},
+		{api.Hints{SameHost: []api.InstanceID{"i1", "i2", "nobody"}}, []string{"host1", "host2"}},
+		{api.Hints{SameHost: []api.InstanceID{"nobody"}}, nil},
+		{api.Hints{SameHost: []api.InstanceID{"gone"}}, nil},
+		{api.Hints{DifferentHost: []api.InstanceID{"nobody", "gone"}}, all},
+		{api.Hints{SameHost: []api.InstanceID{"i1", "i2"}, DifferentHost: []api.InstanceID{"i1"}}, []string{"host2"}},
+	} {
+		l := want(v, w, func(g *api.Group) { g.Hints = x.hints })
+		assert.Equal(t, x.want, kept(l, filters.SameHost(), filters.DifferentHost()), "%v", x.hints)
+	}
+	l := want(v, nil, func(g *api.Group) { g.Hints.SameHost = []api.InstanceID{"i1"} })
+	assert.Empty(t, kept(l, filters.SameHost()), "nobody is anywhere")
+}
+
+// The address that counts is the candidate's own, and no other.
+func TestNear(t *testing.T) {
+	v := view(with("in", "ip", "192.0.2.7"), with("out", "ip", "198.51.100.7"), with("mapped", "ip", "::ffff:192.0.2.9"),
+		with("six", "ip", "2001:db8::7"), with("bad", "ip", "192.0.2.300"), with("none"))
+	for near, pass := range map[string][]string{
+		"":                {"bad", "in", "mapped", "none", "out", "six"},
+		"192.0.2.0/24":    {"in", "mapped"},
+		"192.0.2.7/24":    {"in", "mapped"}, // host bits do not matter
+		"192.0.2.7/32":    {"in"},
+		"0.0.0.0/0":       {"in", "mapped", "out"},
+		"2001:db8::/32":   {"six"},
+		"203.0.113.0/24":  nil,
+		"not-a-network/8": nil,
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints.Near = near })
+		assert.Equal(t, pass, kept(l, filters.Near()), "near %q", near)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	table := capacity.NewTable()
+	table.Put(with("a", "arch", "x86_64", "price", "1.5", "gpu", "true"))
+	table.Put(with("b", "arch", "arm64", "price", "10"))
+	c := with("c")
+	c.Inventory = map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 4096, Reserved: 96}, "CUSTOM_GPU": {Total: 2}}
+	table.Put(c)
+	later := api.Claim{Resources: api.Resources{api.MemoryMB: 1000}, Class: api.Firm, Window: api.Window{Start: 100, End: 200}}
+	assert.NoError(t, table.Claim("a", later))
+	v := table.View()
+	for text, pass := range map[string][]string{
+		"":                                   {"a", "b", "c"},
+		`[]`:                                 {"a", "b", "c"},
+		`[">=","$free_ram_mb",1000]`:         {"b", "c"},
+		`["=","$free_ram_mb",24]`:            {"a"}, // over the window of the request
+		`["=","$ram_mb_total",4000]`:         {"c"},
+		`["=","$free_disk_gb",10]`:           {"a", "b"}, // a host without the class has no value
+		`["<","$free_disk_gb",10]`:           nil,
+		`["=","$free.CUSTOM_GPU",2]`:         {"c"},
+		`["=","$total.CUSTOM_GPU",2]`:        {"c"},
+		`["=","$instances",1]`:               {"a"},
+		`["=","$arch","x86_64"]`:             {"a"},
+		`["<","$price",2]`:                   {"a"},
+		`["=","$gpu",true]`:                  {"a"},
+		`["=","$attributes.price",10]`:       {"b"},
+		`["not",["=","$arch","x86_64"]]`:     {"b"},
+		`["!=","$arch","x86_64"]`:            nil, // is refused at the door; here it passes none
+		`["=","$name","name-a"]`:             nil,
+		`["=","$capabilities.arch","arm64"]`: {"b"},
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
+		assert.Equal(t, pass, kept(l, filters.Query()), "query %s", text)
+	}
+}
