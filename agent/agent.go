@@ -26,7 +26,7 @@ import (
 const (
 	BeatDefault  = 5 * time.Second  // where neither Config nor the zone says
 	WaitDefault  = 30 * time.Second // how long one question for work may be held back
-	CallsDefault = 16               // driver calls at once, starts and stops each
+	CallsDefault = 16               // driver calls at once, starts and stops each; kills: CallsMax
 	CallsMax     = 1024
 )
 
@@ -199,9 +199,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	for _, d := range a.drivers {
 		g.Go(func() error { a.watch(ctx, d); return nil })
 	}
-	g.Go(func() error { a.carryOut(ctx, start, a.start); return nil })
-	g.Go(func() error { a.carryOut(ctx, stop, a.stop); return nil })
-	g.Go(func() error { a.carryOut(ctx, kill, a.kill); return nil })
+	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.start); return nil })
+	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stop); return nil })
+	// Nothing that must not run waits for the confirmation that other things do not.
+	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.kill); return nil })
 	g.Go(func() error { a.holdLeash(ctx); return nil })
 	g.Go(func() error { a.report(ctx); return nil })
 	g.Go(func() error { a.poll(ctx); return nil })

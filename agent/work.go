@@ -86,12 +86,12 @@ func (a *Agent) meet(ctx context.Context, d driver.Driver, strange []driver.Stat
 	return nil
 }
 
-// carryOut does what one lane asks for, at most conf.Calls at once, until ctx
-// ends and every call is over.
-func (a *Agent) carryOut(ctx context.Context, lane action, do func(context.Context, *entry, task)) {
+// carryOut does what one lane asks for, so many calls at once, until ctx ends and
+// every call is over.
+func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(context.Context, *entry, task)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, a.conf.Calls)
+	slots := make(chan struct{}, calls)
 	for {
 		select {
 		case slots <- struct{}{}:
