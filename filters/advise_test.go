@@ -22,17 +22,23 @@ func TestAdvise(t *testing.T) {
 		want []api.Advice
 	}{
 		{"all is well", func(*api.Group) {}, nil},
-		{"too much memory", func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 5000, api.DiskGB: 100} },
-			[]api.Advice{{Change: api.AdviceAmount, Class: api.MemoryMB, Value: 4096}}},
+		{
+			"too much memory", func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 5000, api.DiskGB: 100} },
+			[]api.Advice{{Change: api.AdviceAmount, Class: api.MemoryMB, Value: 4096}},
+		},
 		{"too much of both", func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 5000, api.DiskGB: 101} }, nil},
 		{"either would do, the smaller first", func(g *api.Group) {
 			g.Resources, g.AZ = api.Resources{api.MemoryMB: 4096, api.DiskGB: 11}, ""
 			g.Traits.Required = []string{"SSD"}
 		}, []api.Advice{{Change: api.AdviceDrop, Name: "traits"}}},
-		{"a trait in the wrong zone", func(g *api.Group) { g.AZ, g.Traits.Required = "west", []string{"SSD"} },
-			[]api.Advice{{Change: api.AdviceDrop, Name: "availability_zone"}, {Change: api.AdviceDrop, Name: "traits"}}},
-		{"more hosts for a plan that fell short", func(g *api.Group) { g.AZ = "west" },
-			[]api.Advice{{Change: api.AdviceDrop, Name: "availability_zone"}}},
+		{
+			"a trait in the wrong zone", func(g *api.Group) { g.AZ, g.Traits.Required = "west", []string{"SSD"} },
+			[]api.Advice{{Change: api.AdviceDrop, Name: "availability_zone"}, {Change: api.AdviceDrop, Name: "traits"}},
+		},
+		{
+			"more hosts for a plan that fell short", func(g *api.Group) { g.AZ = "west" },
+			[]api.Advice{{Change: api.AdviceDrop, Name: "availability_zone"}},
+		},
 		{"amount before demand", func(g *api.Group) {
 			g.AZ, g.Resources = "east", api.Resources{api.MemoryMB: 2000}
 		}, []api.Advice{{Change: api.AdviceAmount, Class: api.MemoryMB, Value: 1024}, {Change: api.AdviceDrop, Name: "availability_zone"}}},

@@ -2,6 +2,7 @@ package filters_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"berth/api"
@@ -21,7 +22,7 @@ func park(n int) capacity.View {
 				api.VCPU: {Total: 64}, api.MemoryMB: {Total: int64(262144 >> (i % 4))}, api.DiskGB: {Total: 4096},
 			},
 			Attributes: map[string]string{
-				"arch": []string{"x86_64", "arm64"}[i%2], "cores": fmt.Sprint(8 << (i % 5)), "ip": fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255),
+				"arch": []string{"x86_64", "arm64"}[i%2], "cores": strconv.Itoa(8 << (i % 5)), "ip": fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255),
 			},
 		}
 		t.Put(s)

@@ -63,9 +63,15 @@ func TestKnown(t *testing.T) {
 
 func TestNewRefusesAllAtOnce(t *testing.T) {
 	_, err := filters.New([]api.FilterSpec{
-		{Name: "ram"}, {Name: "pool", Options: map[string]string{"size": "1", "color": "red"}}, {Name: "core"},
-		{Name: "instances", Options: map[string]string{"max": "0"}}, {Name: "isolated", Options: map[string]string{"images": "win", "restrict": "no"}},
-		{Name: "project_isolation", Options: map[string]string{"strict": "yes"}}, {Name: "traits"}, {Name: "traits"}, {Name: "traits"},
+		{Name: "ram"},
+		{Name: "pool", Options: map[string]string{"size": "1", "color": "red"}},
+		{Name: "core"},
+		{Name: "instances", Options: map[string]string{"max": "0"}},
+		{Name: "isolated", Options: map[string]string{"images": "win", "restrict": "no"}},
+		{Name: "project_isolation", Options: map[string]string{"strict": "yes"}},
+		{Name: "traits"},
+		{Name: "traits"},
+		{Name: "traits"},
 	})
 	require.Equal(t, api.CodeInvalid, api.CodeOf(err))
 	for _, says := range []string{
@@ -73,7 +79,7 @@ func TestNewRefusesAllAtOnce(t *testing.T) {
 		"isolated needs the option hosts", `project_isolation option strict must be true or false, got "yes"`, `"traits" is there twice;`,
 		`there is no filter "ram", "core"; there are all_hosts, forced_hosts, `, "instances, capacity",
 	} {
-		assert.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, says)
 	}
 	assert.Equal(t, 1, strings.Count(err.Error(), "twice"))
 }
@@ -97,9 +103,9 @@ func TestOptions(t *testing.T) {
 		specs = append(specs, api.FilterSpec{Name: fmt.Sprint("x", i)})
 	}
 	_, err := filters.New(specs)
-	assert.ErrorContains(t, err, "at most 64 filters, got 65")
+	require.ErrorContains(t, err, "at most 64 filters, got 65")
 	_, err = filters.New(specs[:api.FiltersMax])
-	assert.ErrorContains(t, err, `there is no filter "x0"`)
+	require.ErrorContains(t, err, `there is no filter "x0"`)
 }
 
 // Names are the lowest, whatever the order of the rows, and as many as are asked for.

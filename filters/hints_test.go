@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/capacity"
@@ -84,7 +85,7 @@ func TestQuery(t *testing.T) {
 	c.Inventory = map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 4096, Reserved: 96}, "CUSTOM_GPU": {Total: 2}}
 	table.Put(c)
 	later := api.Claim{Resources: api.Resources{api.MemoryMB: 1000}, Class: api.Firm, Window: api.Window{Start: 100, End: 200}}
-	assert.NoError(t, table.Claim("a", later))
+	require.NoError(t, table.Claim("a", later))
 	v := table.View()
 	for text, pass := range map[string][]string{
 		"":                                   {"a", "b", "c"},
