@@ -173,9 +173,15 @@ func withBudget(ctx context.Context, budget string) (context.Context, context.Ca
 	return context.WithTimeout(ctx, time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
 }
 
-func (d *door) info(w http.ResponseWriter, _ *http.Request, _ *api.Link) error {
+// info tells who this zone is, and a parent what it has. A child is told nothing of
+// what is here, for that would be of its siblings too.
+func (d *door) info(w http.ResponseWriter, _ *http.Request, l *api.Link) error {
 	v := d.Zone.View()
-	wire.CBOR(w, http.StatusOK, api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.Digest()})
+	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
+	if l.Role == api.LinkParent {
+		z.Digest = d.Zone.Digest()
+	}
+	wire.CBOR(w, http.StatusOK, z)
 	return nil
 }
 

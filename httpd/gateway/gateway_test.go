@@ -429,9 +429,12 @@ func TestZonesThatSealWithOneKeyAreToldSo(t *testing.T) {
 func TestInfoTellsSumsAlone(t *testing.T) {
 	w := newWorld(t)
 	var z api.ZoneInfo
-	w.answered(t, call{method: "GET", target: "/zones/info", peer: "zone-east"}, 200, &z)
+	w.answered(t, call{method: "GET", target: "/zones/info", peer: "zone-up"}, 200, &z)
 	assert.Equal(t, "mid", z.Name)
 	assert.EqualValues(t, 8, z.Digest.Classes[api.VCPU].Total)
+	var bare api.ZoneInfo
+	w.answered(t, call{method: "GET", target: "/zones/info", peer: "zone-east"}, 200, &bare)
+	assert.Equal(t, api.ZoneInfo{ID: "zone-mid", Name: "mid", Version: "v1"}, bare, "a child learns nothing of its siblings")
 }
 
 func TestAPanicTellsNothing(t *testing.T) {

@@ -148,7 +148,7 @@ func (w *world) furnish(tb testing.TB) {
 	hosts := command.HostsPut{Stamp: at, Agent: canary + "-agent"}
 	for _, n := range []string{"-1", "-2"} {
 		hosts.Hosts = append(hosts.Hosts, command.HostEntry{ID: api.HostID(canary + "-id" + n), Host: api.AgentHost{
-			Name: canary + "-host" + n, Driver: canary + "-driver", Pool: api.PoolShared, Traits: []string{"CUSTOM_" + strings.ToUpper(canary)},
+			Name: canary + "-host" + n, Driver: canary + "-driver", Pool: api.PoolShared, Traits: []string{"CUSTOM_FAST"}, // a public word
 			Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
 		}})
 	}
