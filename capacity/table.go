@@ -116,10 +116,14 @@ func (t *Table) setAttributes(c *chunk, i int, from, to map[string]string) {
 			own(c.attribute(t.columns.of(name)), t.epoch)[i] = Value{}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(to)) {
-		if was, had := from[name]; had && was == to[name] {
-			continue
+	var changed []string
+	for name, text := range to {
+		if was, had := from[name]; !had || was != text {
+			changed = append(changed, name)
 		}
+	}
+	slices.Sort(changed) // equal calls number names alike
+	for _, name := range changed {
 		if t.columns.of(name) < 0 && len(t.columns.list) == AttributeColumnsMax {
 			continue // it is read from the description
 		}

@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -181,6 +182,25 @@ func BenchmarkClaimWithViewEach(b *testing.B) {
 		_ = t.View()
 		_ = t.Claim(id, c)
 		t.Release(id, c)
+	}
+}
+
+// BenchmarkPut says that a host is up and then down, with a view taken of each.
+func BenchmarkPut(b *testing.B) {
+	for _, attributes := range []int{0, 16} {
+		b.Run(strconv.Itoa(attributes), func(b *testing.B) {
+			t := fleet(10_000)
+			s := t.View().Spec(77)
+			s.Attributes = map[string]string{}
+			for i := range attributes {
+				s.Attributes[fmt.Sprint("attribute", i)] = strconv.Itoa(i)
+			}
+			for b.Loop() {
+				_ = t.View()
+				s.Up = !s.Up
+				t.Put(s)
+			}
+		})
 	}
 }
 
