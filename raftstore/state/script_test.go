@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +82,7 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 		if d := v("digest"); d != "" {
 			b.Digest = []byte(d)
 		}
+		wish(t, c, &b.Request)
 		return b, nil
 	case "hold":
 		return w.parseHold(t, c, st), nil
@@ -104,6 +106,17 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 			r.Items[i].Fault = v("fault")
 		}
 		return r, nil
+	case "move":
+		return command.InstanceMove{
+			Stamp: st, ID: api.InstanceID(id), From: api.HostID(c.Arg(1)), To: api.HostID(c.Arg(2)), Evacuate: has("evacuate"),
+		}, nil
+	case "up", "down":
+		return command.HostsState{Stamp: st, State: api.HostState(c.Name), Hosts: []api.HostID{api.HostID(id)}}, nil
+	case "maintain":
+		reason := v("reason")
+		return command.HostSet{Stamp: st, ID: api.HostID(id), Maintenance: &reason}, nil
+	case "forget":
+		return command.HostDelete{Stamp: st, ID: api.HostID(id)}, nil
 	case "delete":
 		return command.InstanceDelete{Stamp: st, ID: api.InstanceID(id)}, nil
 	case "ended":
@@ -132,11 +145,12 @@ func (w *world) parseHold(t *testing.T, c script.Command, st command.Stamp) comm
 		switch words := strings.Split(a, ":"); {
 		case words[0] == "part":
 			h.Parts = append(h.Parts, part(words[1], list(words[2])...))
-		case len(words) == 2:
+		case len(words) == 2 && !strings.Contains(a, "="):
 			h.Slots = append(h.Slots, slots(words[0], list(words[1])...)...)
 		}
 	}
 	h.Request.Groups[0].Count = h.Count()
+	wish(t, c, &h.Request)
 	origin, _ := c.Value("origin")
 	plan, _ := c.Value("plan")
 	h.Origin, h.Plan, h.Commit = api.LinkID(origin), api.PlanID(plan), slices.Contains(c.Args, "commit")
@@ -153,6 +167,37 @@ func (w *world) parseHold(t *testing.T, c script.Command, st command.Stamp) comm
 		h.Expires = w.now + api.Instant(ms)
 	}
 	return h
+}
+
+// wish reads: rule=POLICY, rule=POLICY:MAX or rule=POLICY:MAX:SERVERGROUP, least=N of
+// the group, life=MILLISECONDS, zones=N, and the word movable.
+func wish(t *testing.T, c script.Command, r *api.Request) {
+	t.Helper()
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err, c.Pos)
+		return n
+	}
+	if s, ok := c.Value("rule"); ok {
+		words := append(strings.Split(s, ":"), "0", "")
+		rule := api.Rule{Policy: api.Policy(words[0]), Max: number(words[1]), Groups: []int{0}}
+		if len(words) > 4 {
+			rule.ID = api.ServerGroupID(words[2])
+		}
+		r.Rules = []api.Rule{rule}
+	}
+	if s, ok := c.Value("least"); ok {
+		r.Groups[0].Min = number(s)
+	}
+	if s, ok := c.Value("life"); ok {
+		r.Lifetime = time.Duration(number(s)) * time.Millisecond
+	}
+	if s, ok := c.Value("zones"); ok {
+		r.Zones.MinZones = number(s)
+	}
+	if slices.Contains(c.Args, "movable") {
+		r.Groups[0].ExtraSpecs = map[string]string{SpecEvacuate: "true"}
+	}
 }
 
 func list(s string) []string {
@@ -179,7 +224,11 @@ func (w *world) show(t *testing.T, c script.Command) (string, error) {
 	case "instances":
 		var out []string
 		for _, i := range w.s.InstancesPage(InstanceQuery{Page: Page{Limit: 100}}) {
-			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s on %s%s %s", i.ID, i.Status, i.Host, i.Link, i.Fault)))
+			line := fmt.Sprintf("%s %s on %s%s %s", i.ID, i.Status, i.Host, i.Link, i.Fault)
+			if i.Target != "" {
+				line += "goes to " + string(i.Target)
+			}
+			out = append(out, strings.TrimSpace(line))
 		}
 		return strings.Join(out, "\n"), nil
 	case "changes":
@@ -194,6 +243,11 @@ func (w *world) show(t *testing.T, c script.Command) (string, error) {
 		l, ok := w.s.Link(api.LinkID(id))
 		require.True(t, ok, c.Pos)
 		return fmt.Sprintf("next %d", l.ChangesNext), nil
+	case "members":
+		hosts, links := w.s.Members("p", id)
+		return fmt.Sprintf("%v %v", hosts, links), nil
+	case "over":
+		return fmt.Sprintf("%v, next in %d ms", idsOf(w.s.Expired(w.now)), w.s.NextExpiry()-w.now), nil
 	case "due":
 		return w.due(), nil
 	}
