@@ -105,8 +105,8 @@ func (p *planner) best(slots []int64, prices *costs.Prices) supposed {
 }
 
 // apart returns how many slots each row could have if each group had the host to
-// itself and only capacity counted. It never has more, so if the best by this
-// measure really has as many, it is the choice.
+// itself and only the capacity of the view counted. It never has more, so if the
+// best by this measure really has as many, it is the choice.
 func (p *planner) apart(tasks []*task) []int64 {
 	sum := make([]int64, p.view.Rows())
 	for _, t := range tasks {
@@ -116,10 +116,6 @@ func (p *planner) apart(tasks []*task) []int64 {
 		}
 		for _, a := range t.need {
 			free := p.view.FreeColumn(a.class, p.window, p.req.Class)
-			for i := range p.earlier {
-				e := &p.earlier[i]
-				free[e.Row] -= e.Of(p.req, a.class)
-			}
 			for row, n := range free {
 				most[row] = min(most[row], max(n, 0)/a.n)
 			}

@@ -3,7 +3,10 @@ package buildplan_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/buildplan"
@@ -12,19 +15,25 @@ import (
 	"berth/filters"
 )
 
-// fleet is n hosts of three sizes, partly used, from a fixed seed.
+// fleet is n hosts of three sizes in three availability zones, half of them with
+// a trait, partly used, from a fixed seed.
 func fleet(n int) capacity.View {
 	dice := rand.New(rand.NewPCG(1, 2))
 	t := capacity.NewTable()
-	for range n {
+	for i := range n {
 		size := int64(1) << dice.IntN(3)
 		id := api.HostID(fmt.Sprintf("%08x-%04x", dice.Uint32(), dice.Uint32N(1<<16)))
-		t.Put(capacity.Spec{
-			ID: id, Up: true, Enabled: true, Pool: api.PoolShared,
+		s := capacity.Spec{
+			ID: id, Name: fmt.Sprint("host", i), Up: true, Enabled: true, Pool: api.PoolShared,
 			Inventory: map[api.ResourceClass]api.Inventory{
 				api.VCPU: {Total: 32 * size}, api.MemoryMB: {Total: 65536 * size}, api.DiskGB: {Total: 1000 * size},
 			},
-		})
+			AZ: fmt.Sprint("az", i%3), Attributes: map[string]string{"arch": "x86_64", "price": strconv.Itoa(i % 10)},
+		}
+		if i%2 == 0 {
+			s.Traits = []string{"CUSTOM_SSD"}
+		}
+		t.Put(s)
 		_ = t.Claim(id, api.Claim{ // fits: the host is empty
 			Class: api.Firm, Window: api.Window{Start: 0, End: api.Forever},
 			Resources: api.Resources{api.VCPU: 1 + dice.Int64N(16), api.MemoryMB: 1 + dice.Int64N(32768)},
@@ -33,22 +42,61 @@ func fleet(n int) capacity.View {
 	return t.View()
 }
 
+// order is a plain request, a demanding one, or one of two groups.
+func order(shape string, count int) *api.Request {
+	plain := api.Group{Count: count, Resources: api.Resources{api.VCPU: 2, api.MemoryMB: 4096, api.DiskGB: 20}}
+	req := &api.Request{
+		Reservation: "r", Project: "p", Class: api.Firm, Window: api.Window{Start: 0, End: api.Forever}, Groups: []api.Group{plain},
+	}
+	switch shape {
+	case "demanding":
+		g := &req.Groups[0]
+		g.Traits.Required, g.AZ = []string{"CUSTOM_SSD"}, "az1"
+		g.Hints.Query = `["and", [">=", "$free_ram_mb", 8192], ["<", "$price", 9]]`
+		req.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 10, Groups: []int{0}}}
+	case "groups":
+		req.Groups = append(req.Groups, api.Group{Count: count, Resources: api.Resources{api.VCPU: 4, api.MemoryMB: 16384}})
+	case "affinity":
+		req.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
+	}
+	return req
+}
+
 func BenchmarkSelect(b *testing.B) {
-	for _, hosts := range []int{1_000, 10_000, 100_000} {
-		v := fleet(hosts)
-		for _, count := range []int{1, 100, 1000} {
-			b.Run(fmt.Sprintf("hosts=%d/count=%d", hosts, count), func(b *testing.B) {
-				req := &api.Request{
-					Class: api.Firm, Window: api.Window{Start: 0, End: api.Forever},
-					Groups: []api.Group{{
-						Count:     count,
-						Resources: api.Resources{api.VCPU: 2, api.MemoryMB: 4096, api.DiskGB: 20},
-					}},
+	for _, shape := range []string{"plain", "demanding", "groups", "affinity"} {
+		for _, hosts := range []int{1_000, 10_000, 100_000} {
+			v := fleet(hosts)
+			for _, count := range []int{1, 100, 1000} {
+				b.Run(fmt.Sprintf("%s/hosts=%d/count=%d", shape, hosts, count), func(b *testing.B) {
+					req := order(shape, count)
+					s := &buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					require.NotEmpty(b, buildplan.Select(s, req).Groups[0].Slots)
+					b.ReportAllocs()
+					for b.Loop() {
+						buildplan.Select(s, req)
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkMerge merges what this zone and 64 children offer.
+func BenchmarkMerge(b *testing.B) {
+	for _, zones := range []api.ZoneRule{{}, {MaxSkew: 1, MinZones: 10}, {Pack: true}} {
+		for _, count := range []int{100, 1000} {
+			b.Run(fmt.Sprintf("skew=%d/zones=%d/pack=%v/count=%d", zones.MaxSkew, zones.MinZones, zones.Pack, count), func(b *testing.B) {
+				dice := rand.New(rand.NewPCG(1, 2))
+				req := &api.Request{Groups: []api.Group{{Count: count}}, Zones: zones}
+				offers := [][][]int64{make([][]int64, 1+api.LinksMax)}
+				for s := range offers[0] {
+					for range count {
+						offers[0][s] = append(offers[0][s], dice.Int64N(1<<30))
+					}
 				}
-				fs, cs := filters.Default(), costs.Default()
 				b.ReportAllocs()
 				for b.Loop() {
-					buildplan.Select(&buildplan.Scene{View: v, Filters: fs, Costs: cs, Spare: 4}, req)
+					buildplan.Merge(req, offers, nil)
 				}
 			})
 		}

@@ -235,8 +235,8 @@ func drawRequest(t *rapid.T) *api.Request {
 	for range groups {
 		req.Groups = append(req.Groups, drawGroup(t))
 	}
-	for range one(t, 0, 0, 1, 2, 3) {
-		r := api.Rule{Policy: one(t, api.Affinity, api.AntiAffinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity)}
+	for range one(t, 0, 1, 1, 2, 3) {
+		r := api.Rule{Policy: one(t, api.Affinity, api.Affinity, api.AntiAffinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity)}
 		if len(req.Rules) == 0 {
 			r.ID = one[api.ServerGroupID](t, "", "sg1")
 		}
@@ -244,7 +244,7 @@ func drawRequest(t *rapid.T) *api.Request {
 			r.Max = rapid.IntRange(1, 3).Draw(t, "max")
 		}
 		for g := range groups {
-			if rapid.Bool().Draw(t, "bound") {
+			if !rarely(t, 3) {
 				r.Groups = append(r.Groups, g)
 			}
 		}

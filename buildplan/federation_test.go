@@ -226,7 +226,7 @@ func drawZones(t *rapid.T) api.ZoneRule {
 }
 
 func TestMergeKeepsZoneRules(t *testing.T) {
-	check(t, func(t *rapid.T) {
+	check(t, 1, func(t *rapid.T) {
 		req := &api.Request{Zones: drawZones(t)}
 		sources, groups := rapid.IntRange(1, 4).Draw(t, "sources"), rapid.IntRange(1, 3).Draw(t, "groups")
 		var offers [][][]int64
@@ -323,7 +323,7 @@ func (n *tree) offer(t *rapid.T, req *api.Request) [][]int64 {
 }
 
 func TestFederationAgreesWithSlowScheduler(t *testing.T) {
-	check(t, func(t *rapid.T) {
+	check(t, federationShare, func(t *rapid.T) {
 		req := drawRequest(t)
 		req.Zones = drawZones(t)
 		drawTree(t, 2).offer(t, req)

@@ -116,18 +116,19 @@ func (m *merging) take(g, source int) {
 // fill takes the cheapest heads that may be taken until a group has all that it
 // wants.
 func (m *merging) fill(g int) {
-	skew := m.req.Zones.MaxSkew
-	if m.bound[g] {
-		skew = 0
-	}
+	skew := m.req.Zones.MaxSkew // of a bound group one source is left, which is ahead of none
 	offering := make([]bool, m.sources)
 	for s, h := range m.heads[g] {
 		offering[s] = len(h) > 0 || m.out[g].Taken[s] > 0
 	}
 	for !m.full(g) {
+		most := math.MaxInt // slots that a source may have before it gives one more
+		if skew > 0 {
+			most = m.lowest(g, offering) + skew - 1
+		}
 		best := none
 		for s, h := range m.heads[g] {
-			if len(h) > 0 && (best == none || h[0] < m.heads[g][best][0]) && (skew == 0 || m.level(g, s, offering) <= skew) {
+			if len(h) > 0 && (best == none || h[0] < m.heads[g][best][0]) && m.held[g][s] <= most {
 				best = s
 			}
 		}
@@ -138,17 +139,15 @@ func (m *merging) fill(g int) {
 	}
 }
 
-// level returns how many slots of a group a source would have more than the
-// emptiest that offers, if it gave one more.
-func (m *merging) level(g, source int, offering []bool) int {
-	after := m.held[g][source] + 1
-	lowest := after
+// lowest returns how many slots of a group the emptiest source that offers has.
+func (m *merging) lowest(g int, offering []bool) int {
+	lowest := math.MaxInt - api.CountMax
 	for s, n := range m.held[g] {
-		if offering[s] && s != source {
+		if offering[s] {
 			lowest = min(lowest, n)
 		}
 	}
-	return after - lowest
+	return lowest
 }
 
 // Adjust returns offset + scale*w for each weight w of a child: what the link

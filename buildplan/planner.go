@@ -170,7 +170,6 @@ func (p *planner) group(i int) GroupPlan {
 	spare := min(max(p.scene.Spare, 0), SpareMax)
 	passed := why.Offering
 	if c := p.clusters[i]; c != none {
-		spare = 0 // another host would break the rule
 		p.settle(c, t, &prices)
 		if row, ok := p.chosen[c]; ok {
 			only(t.pass, row)
@@ -273,9 +272,11 @@ func (p *planner) take(group int, hosts []taking) {
 	if p.which == nil {
 		p.which = make([]int32, p.view.Rows())
 	}
-	for _, h := range hosts {
+	each := len(p.req.Groups)
+	slots := make([]int64, each*len(hosts))
+	for i, h := range hosts {
 		if p.which[h.row] == 0 {
-			p.earlier = append(p.earlier, costs.Taken{Row: h.row, Slots: make([]int64, len(p.req.Groups))})
+			p.earlier = append(p.earlier, costs.Taken{Row: h.row, Slots: slots[i*each:][:each]})
 			p.which[h.row] = int32(len(p.earlier))
 		}
 		p.earlier[p.which[h.row]-1].Slots[group] += h.slots
