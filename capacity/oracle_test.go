@@ -282,6 +282,7 @@ func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
 	}
 	require.Equal(t, s.Maintenance, v.Maintenance().Has(row))
 	require.Equal(t, s.Up && s.Enabled && !s.Maintenance, v.Serving().Has(row))
+	require.Equal(t, s.Name, v.Name(row))
 	require.Equal(t, s.Failures, v.Failures(row))
 	require.Equal(t, int64(s.Failures), v.FailureColumn()[row])
 	require.Equal(t, len(m.held[s.ID]), v.Instances(row))

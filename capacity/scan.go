@@ -128,8 +128,10 @@ func (v View) KeepLarge(pass *Set, r api.Resources) {
 			return
 		}
 		for n, word := range words {
-			at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
-			words[n] = word & fitting(at, at, r[name])
+			if word != 0 {
+				at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
+				words[n] = word & fitting(at, at, r[name])
+			}
 		}
 	})
 }

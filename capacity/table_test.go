@@ -43,6 +43,7 @@ func TestManyChunks(t *testing.T) {
 	assert.Equal(t, api.ClassTotals{Total: 4 * n, Free: 4*n - 4, SlotMin: 1, SlotMax: 4}, v.Totals()[api.VCPU])
 
 	table.Remove("h01024")
+	assert.Empty(t, table.View().Name(1024), "a hole")
 	put(table, "again", api.Inventory{Total: 1})
 	row, ok := table.View().Row("again")
 	assert.True(t, ok)

@@ -132,6 +132,14 @@ func (v View) Usage(id api.HostID) api.Resources {
 	return used
 }
 
+// Name returns the name of the host in row, "" for a hole or a host without one.
+func (v View) Name(row int) string {
+	if s := v.data().spec(row); s != nil {
+		return s.Name
+	}
+	return ""
+}
+
 // Named returns the row of the host of that name.
 func (v View) Named(name string) (row int, known bool) { return v.data().named.find(name) }
 

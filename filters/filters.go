@@ -151,17 +151,18 @@ func names(v capacity.View, rows capacity.Set, most int) []string {
 	}
 	var out []string
 	for row := range rows.All() {
-		s := v.Spec(row)
-		name := s.Name
+		name := v.Name(row)
 		if name == "" {
-			name = string(s.ID)
+			name = string(v.ID(row))
 		}
-		i, _ := slices.BinarySearch(out, name)
-		if i == most {
+		if len(out) == most && name >= out[most-1] {
 			continue
 		}
+		i, _ := slices.BinarySearch(out, name)
+		if len(out) == most {
+			out = out[:most-1]
+		}
 		out = slices.Insert(out, i, name)
-		out = out[:min(len(out), most)]
 	}
 	return out
 }
