@@ -33,6 +33,17 @@ func (o ListOptions) query() url.Values {
 	return q
 }
 
+// query returns the parameters that have a value.
+func query(params map[string]string) url.Values {
+	q := url.Values{}
+	for name, v := range params {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	return q
+}
+
 // get returns a call that reads; reading repeats.
 func get(op string, path ...string) call {
 	return call{op: op, method: http.MethodGet, path: path, repeats: true}

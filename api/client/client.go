@@ -63,9 +63,9 @@ func (c *Client) Linearizable() *Client {
 	return &fresh
 }
 
-// InProject returns a client like c whose Reservations, Reservation and Release
-// are about reservations of project p, which is for admins; with "" they are about
-// those of the caller's own. All other calls are as before.
+// InProject returns a client like c whose calls on reservations, on server groups
+// that there are, and for explanations are about project p, which is for admins;
+// with "" they are about the caller's own. All other calls are as before.
 func (c *Client) InProject(p api.ProjectID) *Client {
 	other := *c
 	other.project = p

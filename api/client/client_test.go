@@ -131,7 +131,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Join(ctx, api.JoinBody{Token: "token", CSR: []byte("csr")})) },
 		func() error { return do(c.Config(ctx)) },
 		func() error {
-			return do(c.SetConfig(ctx, client.ZoneConfig{Costs: []api.CostWeight{{Name: "spread", Weight: 2}}, PlanTTL: client.Duration(time.Minute)}))
+			return do(c.SetConfig(ctx, client.ZoneConfig{DefaultAZ: "az1", PlanTTL: client.Duration(time.Minute)}))
 		},
 		func() error { return c.RotateKeyring(ctx) },
 		func() error { return do(c.Holds(ctx)) },

@@ -31,10 +31,10 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 
 // ZoneConfig is api.ZoneConfig as the public API spells it.
 type ZoneConfig struct {
-	Costs     []api.CostWeight `json:"costs"`
-	PlanTTL   Duration         `json:"plan_ttl"`
-	HostGrace Duration         `json:"host_grace"`
-	Tags      []string         `json:"tags"`
+	PlanTTL   Duration `json:"plan_ttl"`
+	HostGrace Duration `json:"host_grace"`
+	Tags      []string `json:"tags"`
+	DefaultAZ string   `json:"default_availability_zone,omitempty"` // "" for the zone's name
 }
 
 // Hold is what a parent holds in this zone and has not decided.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/url"
 	"time"
 
 	"berth/api"
@@ -26,7 +25,12 @@ type ServerQuery struct {
 	Reservation api.ReservationID
 	Name        string // a part of the name
 	Status      api.Status
-	AllProjects bool // admins only
+	AllProjects bool   // admins only
+	Host        string // name or id; admins only
+	Flavor      api.FlavorID
+	Group       string    // name of the group of their boot
+	Zone        string    // this zone, or the direct child that leads to them
+	Since       time.Time // changed at or after it; the zero time for any
 }
 
 // createWait is how long a zone may take to decide on a server.
@@ -46,13 +50,12 @@ func (c *Client) CreateServer(ctx context.Context, s api.ServerCreate, key strin
 // Servers returns one page of the servers that match q. It may be repeated.
 func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Page[Server], error) {
 	k := get("client.Servers", "servers", "detail")
-	k.query = url.Values{}
-	for name, v := range map[string]string{
+	k.query = query(map[string]string{
 		"reservation_id": string(q.Reservation), "name": q.Name, "status": string(q.Status),
-	} {
-		if v != "" {
-			k.query.Set(name, v)
-		}
+		"host": q.Host, "flavor": string(q.Flavor), "group": q.Group, "zone": q.Zone,
+	})
+	if !q.Since.IsZero() {
+		k.query.Set("changes_since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
 	if q.AllProjects {
 		k.query.Set("all_projects", "true")

@@ -113,21 +113,36 @@ func TestPlanIsTakenUpAsItWasMade(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("POST /servers", answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
 	path := filepath.Join(t.TempDir(), "plan.json")
-	r := z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "10", "--out", path)
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "10", "--trait", "A", "--lifetime", "2h", "--plan", "--out", path)
 	require.Zero(t, r.exit, r.errOut)
+	assert.Empty(t, z.asked("POST /zones/boot"), "a plan boots nothing")
+	assert.Contains(t, r.errOut, "berth boot --apply "+path)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	r = z.berth(t.Context(), "boot", "--plan", path)
+	r = z.berth(t.Context(), "boot", "--apply", path)
 	require.Zero(t, r.exit, r.errOut)
 	var body api.BootBody
 	require.NoError(t, json.Unmarshal([]byte(z.asked("POST /servers")[0].body), &body))
 	ten := 10
 	assert.Equal(t, api.ServerCreate{
 		Name: "web", FlavorRef: "small", MaxCount: &ten, Reservation: "r-1", Blob: []byte("sealed"), ReturnRes: true,
+		GroupWish: api.GroupWish{Traits: &api.Traits{Required: []string{"A"}}}, Lifetime: "2h0m0s",
 	}, body.Server)
-	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--plan", path, "--count", "3").exit)
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--apply", path, "--count", "3").exit)
+}
+
+func TestPlanThatCannotBeHadIsNotSaved(t *testing.T) {
+	z := newFakeZone(t)
+	path := filepath.Join(t.TempDir(), "plan.json")
+	for _, line := range []string{"--flavor small --count 12", "--group-of web:small:4 --group-of db:small"} {
+		args := append([]string{"boot", "--name", "web", "--plan", "--out", path}, strings.Fields(line)...)
+		r := z.berth(t.Context(), args...)
+		assert.Equal(t, exitNoCapacity, r.exit, line)
+		assert.NoFileExists(t, path, line)
+		assert.Contains(t, r.errOut, "berth explain r-1", line)
+	}
 }
 
 func TestPlanFilesThatAreNone(t *testing.T) {
@@ -138,11 +153,69 @@ func TestPlanFilesThatAreNone(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		r := z.berth(t.Context(), "boot", "--plan", path)
+		r := z.berth(t.Context(), "boot", "--apply", path)
 		assert.Equal(t, exitUsage, r.exit, name)
 		assert.Contains(t, r.errOut, "holds no plan", name)
 	}
-	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--plan", filepath.Join(dir, "none")).exit)
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--apply", filepath.Join(dir, "none")).exit)
+}
+
+func TestGroupsComeFromAFile(t *testing.T) {
+	yaml := `
+groups:
+  - {name: web, flavorRef: small, max_count: 3, min_count: 2}
+  - name: db
+    flavorRef: big
+    traits: {required: [CUSTOM_SSD]}
+    scheduler_hints: {query: ["=", "$host", "h"], different_host: [i-1]}
+rules:
+  - {policy: anti-affinity, groups: [web]}
+zones: {min_zones: 2}
+`
+	z := newFakeZone(t)
+	environ := map[string]string{"BERTH_ADDR": z.URL}
+	r := berth(t.Context(), environ, yaml, "boot", "--name", "shop", "--groups", "-", "--no-wait")
+	require.Zero(t, r.exit, r.errOut)
+	var body api.BootBody
+	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
+	three, two := 3, 2
+	assert.Equal(t, api.ServerCreate{
+		Name: "shop",
+		Groups: []api.GroupCreate{
+			{Name: "web", FlavorRef: "small", MaxCount: &three, MinCount: &two},
+			{Name: "db", FlavorRef: "big", GroupWish: api.GroupWish{
+				Traits: &api.Traits{Required: []string{"CUSTOM_SSD"}},
+				Hints:  &api.SchedulerHints{Query: json.RawMessage(`["=","$host","h"]`), DifferentHost: []api.InstanceID{"i-1"}},
+			}},
+		},
+		Rules: []api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"web"}}},
+		Zones: &api.ZoneRule{MinZones: 2},
+	}, body.Server)
+	for text, says := range map[string]string{
+		"rules: []":                        "holds no groups",
+		"groups: 7":                        "does not fit",
+		"groups: [{name: a, colour: red}]": `unknown field "colour"`,
+		"groups: [":                        "neither YAML nor JSON",
+		"x: " + strings.Repeat("x", groupsFileMaxBytes): "more than",
+	} {
+		r := berth(t.Context(), environ, text, "boot", "--name", "shop", "--groups", "-", "--no-wait")
+		assert.Equal(t, exitUsage, r.exit, says)
+		assert.Contains(t, r.errOut, says)
+	}
+}
+
+func TestBootsOfSeveralGroupsAreShownByGroup(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /zones/boot/r-1", answer{status: http.StatusOK, body: `{"boot": {"reservation_id": "r-1", "name": "shop", "state": "ACTIVE", "min_count": 3, "max_count": 4,
+		"request_id": "req-7", "ends": "2026-06-01T14:00:00.000Z", "instances": {"ACTIVE": 4},
+		"groups": [{"name": "web", "flavor": "small", "min_count": 2, "max_count": 3, "instances": {"ACTIVE": 3}},
+			{"name": "db", "flavor": "big", "min_count": 1, "max_count": 1, "instances": {"ACTIVE": 1}}]}}`})
+	r := z.berth(t.Context(), "reservation", "show", "r-1")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.out, "ENDS         2026-06-01T14:00:00Z\n")
+	assert.Contains(t, r.out, "REQUEST      req-7\n")
+	assert.Contains(t, r.out, "web    small   3       2         3          ACTIVE 3\n")
+	assert.NotContains(t, r.out, "FLAVOR       ")
 }
 
 func TestSelectThatFindsTooLittle(t *testing.T) {

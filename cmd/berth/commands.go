@@ -4,12 +4,13 @@ import "github.com/spf13/cobra"
 
 // workCommands returns the verbs of callers who want something to run.
 func workCommands(e *env) []*cobra.Command {
-	return callers(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), selectCommand(e), flavorCommand(e))
+	return callers(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), serverGroupCommand(e),
+		selectCommand(e), flavorCommand(e), azCommand(e))
 }
 
 // operateCommands returns the verbs of operators.
 func operateCommands(e *env) []*cobra.Command {
-	return callers(e, zoneCommand(e), hostCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
+	return callers(e, zoneCommand(e), hostCommand(e), aggregateCommand(e), schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
 }
 
 // otherCommands returns the rest.

@@ -38,6 +38,17 @@ func (e *env) first(n names) cobra.CompletionFunc {
 	}
 }
 
+// firstThen completes the first argument with names of one kind, and all others
+// with those of another.
+func (e *env) firstThen(n, others names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return e.first(others)(cmd, nil, start)
+		}
+		return e.first(n)(cmd, args, start)
+	}
+}
+
 // flagNames completes the value of a flag with names.
 func (e *env) flagNames(c *cobra.Command, flag string, n names) {
 	check(c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
@@ -73,4 +84,7 @@ var (
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
 		func(s client.Server) string { return string(s.ID) + "\t" + s.Name })
+	aggregateNames   = named((*client.Client).Aggregates, func(a client.Aggregate) string { return a.Name })
+	azNames          = named((*client.Client).AvailabilityZones, func(a client.AvailabilityZone) string { return a.Name })
+	serverGroupNames = named((*client.Client).ServerGroups, func(g api.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
 )

@@ -70,7 +70,7 @@ var hints = map[api.Code]string{
 	api.CodeNotFound:        "list what there is; what is another project's is not shown",
 	api.CodeConflict:        "read it again and decide",
 	api.CodeStale:           "it changed meanwhile; read it again and decide",
-	api.CodePlanRefused:     "make a new plan with: berth select",
+	api.CodePlanRefused:     "make a new plan with: berth boot --plan --out FILE",
 	api.CodeNoCapacity:      "see why with: berth explain RESERVATION",
 	api.CodeOverloaded:      "try again in a moment",
 	api.CodeUnavailable:     "try again in a moment; see whether the zone has a leader with: berth operator members",

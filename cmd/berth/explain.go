@@ -13,62 +13,45 @@ import (
 func explainCommand(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
-		Use:   "explain RESERVATION",
-		Short: "Tell why a boot got what it got",
-		Long: `Explain tells, for each attempt of a boot, which zones took part and what they
-offered, and how many of this zone's own hosts each filter turned away. A host is
-counted once, at the first filter that turned it away, so the numbers add up.`,
+		Use:   "explain ID",
+		Short: "Tell why a boot, or an estimate, got what it got",
+		Long: `Explain tells which zones took part and what they offered, how many hosts were
+turned away and why, the most final reasons first, and what would have worked. A
+host is counted once, at the first filter that turned it away, so the numbers add
+up. ID is a reservation id, or the request id that an answer or an error came with.
+Of an estimate only the node knows that made it, for a quarter of an hour.`,
 		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
-		Args:              takes("a RESERVATION"),
+		Args:              takes("an ID"),
 		ValidArgsFunction: e.first(reservationNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.Boot, error) {
-				return w.of(c).Reservation(ctx, api.ReservationID(args[0]), 0)
-			}, explainTables)
+			return show(ctx, e, func(ctx context.Context) (api.Explanation, error) { return w.of(c).Explain(ctx, args[0]) }, explainTables)
 		}),
 	}
 	w.flag(cmd)
 	return cmd
 }
 
-func explainTables(b api.Boot) []table {
-	tables := bootTables(b)
-	for _, a := range b.Attempts {
-		t := table{title: fmt.Sprintf("Attempt %d", a.Attempt), header: []string{"WANTED", "HELD", "REFUSED", "SHORT"}}
-		t.row(a.Wanted, a.Held, a.Refused, a.Short)
-		tables = append(tables, t)
-		tables = append(tables, whyTables(a.Zones, a.Refusals)...)
+func explainTables(x api.Explanation) []table {
+	var t table
+	t.row("RESERVATION", x.Reservation)
+	t.row("REQUEST", x.Request)
+	t.row("TOLD BY", x.Zone)
+	if x.State != "" {
+		t.row("STATE", x.State)
 	}
-	return tables
-}
-
-// whyTables show which zones took part, and of this zone's own hosts how many
-// each filter turned away.
-func whyTables(zones []api.ZoneOutcome, refusals []api.Refusals) []table {
-	var tables []table
-	if len(zones) > 0 {
-		t := table{header: []string{"ZONE", "OUTCOME", "WANTED", "OFFERED", "SHORT", "REASON"}}
-		sum := 0
-		for _, z := range zones {
-			t.row(z.Zone, z.Outcome, z.Wanted, z.Offered, z.Short, z.Reason)
-			sum += z.Offered
-		}
-		if len(zones) > 1 {
-			t.row("in all", "", "", sum, "", "")
-		}
-		tables = append(tables, t)
+	if x.Reason != "" {
+		t.row("REASON", x.Reason)
 	}
-	for i, r := range refusals {
-		t := table{title: "This zone's own hosts", header: []string{"HOSTS", "COUNT"}}
-		if len(refusals) > 1 {
-			t.title += fmt.Sprintf(", group %d", i+1)
+	t.row("AT", when(x.At))
+	for i, g := range x.Groups {
+		label := "INSTANCES"
+		if len(x.Groups) > 1 || g.Name != "" {
+			label = "GROUP " + g.Name
+			if g.Name == "" {
+				label += fmt.Sprint(i + 1)
+			}
 		}
-		for _, f := range r.Filters {
-			t.row("turned away by "+f.Filter, f.Hosts)
-		}
-		t.row("offering", r.Offering)
-		t.row("considered, in all", r.Considered)
-		tables = append(tables, t)
+		t.row(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))
 	}
-	return tables
+	return append([]table{t}, whyTables(x.Zones, x.Groups)...)
 }

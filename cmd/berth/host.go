@@ -13,17 +13,7 @@ import (
 
 func hostCommand(e *env) *cobra.Command {
 	c := noun("host", "See and change the hosts of the zone (admins)",
-		&cobra.Command{
-			Use:     "list",
-			Short:   "List hosts",
-			Example: "  berth host list",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "hosts", c.Hosts, tableOf("NAME|STATE|ENABLED|POOL|INSTANCES|USED|GENERATION", func(h api.Host) []any {
-					return []any{h.Name, h.State, yes(h.Enabled), h.Pool, h.Instances, used(h), h.Generation}
-				}))
-			}),
-		},
+		hostList(e),
 		&cobra.Command{
 			Use:               "show HOST",
 			Short:             "Show one host",
@@ -31,12 +21,12 @@ func hostCommand(e *env) *cobra.Command {
 			Args:              takes("a HOST"),
 			ValidArgsFunction: e.first(hostNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (api.Host, error) { return c.Host(ctx, args[0]) }, hostTables)
+				return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) { return c.HostDetail(ctx, args[0]) }, detailTables)
 			}),
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
 		hostEnable(e, "disable", "Let a host take no new instances; what runs goes on", false),
-		hostSet(e), hostDelete(e),
+		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e),
 	)
 	c.Aliases = []string{"hosts"}
 	return c
@@ -69,6 +59,20 @@ func hostTables(h api.Host) []table {
 	t.row("STATE", h.State)
 	t.row("ENABLED", yes(h.Enabled))
 	t.row("POOL", h.Pool)
+	t.row("AVAILABILITY ZONE", h.AZ)
+	if h.Maintenance != "" {
+		t.row("MAINTENANCE", h.Maintenance)
+	}
+	if h.Drain != "" {
+		t.row("DRAIN", h.Drain)
+	}
+	t.row("ATTRIBUTES", sortedPairs(h.Attributes))
+	if len(h.Overrides) > 0 {
+		t.row("OVERRIDES", sortedPairs(h.Overrides))
+	}
+	if h.Failures > 0 {
+		t.row("FAILURES", h.Failures)
+	}
 	t.row("TRAITS", strings.Join(h.Traits, ", "))
 	t.row("INSTANCES", h.Instances)
 	t.row("GENERATION", h.Generation)
@@ -98,28 +102,50 @@ func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {
 	}
 }
 
+// pools are what --pool of a host may be.
+var pools = []string{string(api.PoolOnDemand), string(api.PoolReservable), string(api.PoolShared)}
+
 func hostSet(e *env) *cobra.Command {
-	var pool string
+	var pool, maintenance string
+	var attributes []string
 	var generation uint64
 	c := &cobra.Command{
-		Use:               "set HOST --pool POOL",
-		Short:             "Change which work a host takes",
-		Example:           "  berth host set h1 --pool shared\n  berth host set h1 --pool reservable --generation 7",
+		Use:   "set HOST",
+		Short: "Change which work a host takes, and what is said of it",
+		Long: `Set changes what the flags name and keeps the rest. An attribute wins over what the
+agent says of the host, until an empty value takes it away. A host in maintenance
+takes nothing new; what is there goes on. An empty reason ends it.`,
+		Example: `  berth host set h1 --pool shared
+  berth host set h1 --attribute price=3 --attribute rack=
+  berth host set h1 --maintenance disk --generation 7`,
 		Args:              takes("a HOST"),
 		ValidArgsFunction: e.first(hostNames),
 	}
-	c.Flags().StringVar(&pool, "pool", "", "on_demand, reservable or shared (needed)")
-	c.Flags().Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
-	pools := []string{string(api.PoolOnDemand), string(api.PoolReservable), string(api.PoolShared)}
+	f := c.Flags()
+	f.StringVar(&pool, "pool", "", "on_demand, reservable or shared")
+	f.StringArrayVar(&attributes, "attribute", nil, "`KEY=VALUE` that wins over what the agent says; may be repeated; an empty value takes it away")
+	f.StringVar(&maintenance, "maintenance", "", "why the host takes nothing new; an empty text ends it")
+	f.Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
 	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		p := api.Pool(pool)
-		if !p.Valid() {
-			return usage(c, "--pool must be one of %s, got %q", strings.Join(pools, ", "), pool)
+		s := client.HostSpec{Generation: generation}
+		var err error
+		if s.Attributes, err = pairs(c, "attribute", attributes); err != nil {
+			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Host, error) {
-			return cl.UpdateHost(ctx, args[0], client.HostSpec{Pool: &p, Generation: generation})
-		}, hostTables)
+		if c.Flags().Changed("pool") {
+			p := api.Pool(pool)
+			if s.Pool = &p; !p.Valid() {
+				return usage(c, "--pool must be one of %s, got %q", strings.Join(pools, ", "), pool)
+			}
+		}
+		if c.Flags().Changed("maintenance") {
+			s.Maintenance = &maintenance
+		}
+		if s.Pool == nil && s.Maintenance == nil && s.Attributes == nil {
+			return usage(c, "%q needs something to set", c.CommandPath())
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
 	})
 	return c
 }

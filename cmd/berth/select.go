@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,39 +18,28 @@ const weightsShown = 8
 
 func selectCommand(e *env) *cobra.Command {
 	var w wish
-	var out string
 	c := &cobra.Command{
 		Use:   "select --flavor FLAVOR --name NAME",
-		Short: "See what a boot would get, without booting",
+		Short: "Show the raw estimate for a boot: the weight of each slot",
 		Long: `Select asks the zone and everything below it what they could offer now, and
-changes nothing. The offer is sealed and good for a short while; with --out it is
-saved, and "berth boot --plan" takes up exactly that. If fewer than --min are
-offered, the exit code is 5.`,
-		Example: `  berth select --flavor small --name web --count 400
-  berth select --flavor small --name web --count 4 --out plan.json`,
-		Args: takes(),
+changes nothing. It shows the weight of each slot; "berth boot --plan" shows the
+same by zone, and keeps it. If fewer than the minimum are offered, the exit code
+is 5.`,
+		Example: "  berth select --flavor small --name web --count 400",
+		Args:    takes(),
 	}
 	w.flags(e, c)
-	c.Flags().StringVar(&out, "out", "", "file to save the offer in")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := w.server(c)
+		s, err := w.server(e, c)
 		if err != nil {
 			return err
 		}
-		var body []byte
-		answered := e.waiting()
-		a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
-		answered()
+		var a client.SelectAnswer
+		err = show(ctx, e, func(ctx context.Context) (client.SelectAnswer, error) {
+			a, err = cl.Select(ctx, s)
+			return a, err
+		}, func(a client.SelectAnswer) []table { return selectTables(a, s) })
 		if err != nil {
-			return err
-		}
-		if out != "" {
-			if err := savePlan(out, s, body); err != nil {
-				return err
-			}
-			e.note("the offer is saved; take it up with: berth boot --plan %s", out)
-		}
-		if err := e.print(body, func() []table { return selectTables(a, w.count) }); err != nil {
 			return err
 		}
 		return enough(a, s)
@@ -60,58 +47,24 @@ offered, the exit code is 5.`,
 	return c
 }
 
-// offered returns how many slots an estimate has.
-func offered(a client.SelectAnswer) int {
-	n := 0
-	for _, g := range a.Weights {
-		n += len(g)
-	}
-	return n
-}
-
-// enough returns the error of an offer that a boot of s could not be made from.
-func enough(a client.SelectAnswer, s api.ServerCreate) error {
-	least := *s.MaxCount
-	if s.MinCount != nil {
-		least = *s.MinCount
-	}
-	if n := offered(a); n < least {
-		return fail(exitNoCapacity, "ask for fewer, or accept fewer with --min", "%d of at least %d instances would fit", n, least)
-	}
-	return nil
-}
-
-// savePlan writes the answer to a select, with what was asked for, to a file
-// that only its owner can read: whoever has the plan can use up its room.
-func savePlan(path string, s api.ServerCreate, answer []byte) error {
-	var all map[string]json.RawMessage
-	err := json.Unmarshal(answer, &all)
-	if err == nil {
-		all["server"], err = json.Marshal(s)
-	}
-	var b []byte
-	if err == nil {
-		b, err = json.MarshalIndent(all, "", "  ")
-	}
-	if err == nil {
-		err = os.WriteFile(path, append(b, '\n'), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("saving the plan: %w", err)
-	}
-	return nil
-}
-
-func selectTables(a client.SelectAnswer, wanted int) []table {
+func selectTables(a client.SelectAnswer, s api.ServerCreate) []table {
 	var t table
+	kinds := kindsOf(s)
+	wanted, offered := 0, 0
+	for _, k := range kinds {
+		wanted += k.wanted
+	}
+	for _, g := range a.Weights {
+		offered += len(g)
+	}
 	t.row("RESERVATION", a.Reservation)
-	t.row("OFFERED", fmt.Sprintf("%d of %d wanted", offered(a), wanted))
+	t.row("OFFERED", fmt.Sprintf("%d of %d wanted", offered, wanted))
 	for _, g := range a.Weights {
 		t.row("WEIGHTS", weights(g))
 	}
 	t.row("SEALED PLAN", fmt.Sprintf("%d bytes", len(a.Blob)))
 	t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
-	return append([]table{t}, whyTables(a.Zones, a.Refusals)...)
+	return append([]table{t}, whyTables(a.Zones, talesOf(a.Refusals, kinds))...)
 }
 
 // weights shows the first of them and says how many more there are.

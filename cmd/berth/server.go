@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,27 +19,42 @@ func serverCommand(e *env) *cobra.Command {
 
 func serverList(e *env) *cobra.Command {
 	var q client.ServerQuery
-	var reservation, status string
+	var reservation, status, flavor, since string
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List servers",
-		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR",
+		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR\n  berth server list --all-projects --host h1",
 		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
-			return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
-				return c.Servers(ctx, q, o)
-			}, tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
-				return []any{s.ID, s.Name, s.Status, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
-			}))
-		}),
 	}
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if since != "" {
+			at, err := time.Parse(time.RFC3339, since)
+			if err != nil {
+				return usage(c, "--changed-since must be a time such as 2030-01-31T12:00:00Z, got %q", since)
+			}
+			q.Since = at
+		}
+		q.Flavor = api.FlavorID(flavor)
+		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
+		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+			return cl.Servers(ctx, q, o)
+		}, tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+			return []any{s.ID, s.Name, s.Status, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+		}))
+	})
 	f := c.Flags()
 	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
 	f.StringVar(&q.Name, "name", "", "only those with this in their name")
 	f.StringVar(&status, "status", "", "only those with one status, such as ERROR")
 	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project (admins)")
+	f.StringVar(&flavor, "flavor", "", "only those of one flavor")
+	f.StringVar(&q.Group, "group", "", "only those of one group of a boot, by its name")
+	f.StringVar(&q.Zone, "zone", "", "only those of one zone: this one, or the direct child that leads to them")
+	f.StringVar(&q.Host, "host", "", "only those on one host (admins)")
+	f.StringVar(&since, "changed-since", "", "only those that have changed since a `TIME` such as 2030-01-31T12:00:00Z")
 	e.flagNames(c, "reservation", reservationNames)
+	e.flagNames(c, "flavor", flavorNames)
+	e.flagNames(c, "host", hostNames)
 	return c
 }
 
@@ -95,7 +111,13 @@ func serverTables(s client.Server) []table {
 	t.row("FLAVOR", s.Flavor)
 	t.row("RESOURCES", s.Resources)
 	t.row("METADATA", sortedPairs(s.Metadata))
+	if s.Group != "" {
+		t.row("GROUP", s.Group)
+	}
 	t.row("ZONE", s.Zone)
+	if s.Window.End != 0 && s.Window.End != api.Forever {
+		t.row("ENDS", when(s.Window.End))
+	}
 	if s.Host != "" {
 		t.row("HOST", s.Host)
 	}

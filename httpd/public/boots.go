@@ -39,6 +39,7 @@ func (d *door) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.Request = o.Call
 	wire.JSON(w, http.StatusOK, selectAnswer{*a, a.Expires.Milliseconds()})
 	return nil
 }
@@ -180,7 +181,7 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 		Reservation: b.Request.Reservation, Name: b.Name, Project: b.Request.Project, User: b.Request.User,
 		Flavor: b.Request.Groups[0].Flavor, MinCount: b.Min, MaxCount: b.Request.Count(), State: b.State(),
 		Reason: b.Reason, Attempts: slices.Clone(b.Attempts), Instances: api.BootCounts{}, Zones: []api.ZoneCounts{},
-		Created: b.Created, Updated: b.Updated, Index: v.Index(),
+		Created: b.Created, Updated: b.Updated, Index: v.Index(), Request: b.Call,
 	}
 	if out.Attempts == nil {
 		out.Attempts = []api.BootAttempt{}

@@ -119,7 +119,7 @@ func TestAReadIsOfTheIndexThatItSays(t *testing.T) {
 			return
 		}
 		for _, kind := range []string{"", "?read=linearizable"} {
-			w := newWorld(t)
+			w := r.of(t)
 			s := &restless{Store: w.store, t: t, views: map[uint64]*state.State{}}
 			w.serve(s)
 			c := call{method: method, target: r.target + kind, token: admin}
@@ -139,7 +139,7 @@ func TestAReadIsOfTheIndexThatItSays(t *testing.T) {
 func TestAWriteIsBelowTheIndexThatItSays(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
-		w := newWorld(t)
+		w := r.of(t)
 		s := &restless{Store: w.store, t: t, views: map[uint64]*state.State{}}
 		w.serve(s)
 		rec := w.answered(t, call{method: method, target: r.target, token: admin, body: r.body}, r.status, nil)

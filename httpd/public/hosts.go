@@ -2,6 +2,7 @@ package public
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
@@ -9,31 +10,113 @@ import (
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
-// hostBody is the JSON of a change of a host.
+// hostBody is the JSON of a change of a host; what is absent is left as it is.
 type hostBody struct {
 	Host struct {
-		Enabled    *bool     `json:"enabled"`
-		Pool       *api.Pool `json:"pool"`
-		Generation uint64    `json:"generation"`
+		Enabled     *bool             `json:"enabled"`
+		Pool        *api.Pool         `json:"pool"`
+		Attributes  map[string]string `json:"attributes"`  // overrides, one by one; "" takes one away
+		Maintenance *string           `json:"maintenance"` // why it takes nothing new; "" ends it, and a drain
+		Generation  uint64            `json:"generation"`
 	} `json:"host"`
 }
+
+// hostJSON is the JSON of one host.
+type hostJSON struct {
+	api.Host
+	Leaving *leaving `json:"leaving,omitempty"` // of a host that is being drained
+}
+
+// leaving tells how far a drain has come.
+type leaving struct {
+	Left   int `json:"left"`   // instances that are there still
+	Ending int `json:"ending"` // of those, being ended
+	Moving int `json:"moving"` // of those, with room on another host already
+}
+
+func hostView(v *state.State, h *state.Host) hostJSON {
+	out := hostJSON{Host: h.Host}
+	if h.Drain == "" {
+		return out
+	}
+	out.Leaving = &leaving{}
+	for _, i := range v.OnHost(h.ID) {
+		if !i.Live() {
+			continue
+		}
+		out.Leaving.Left++
+		switch {
+		case i.Status == api.StatusDeleting:
+			out.Leaving.Ending++
+		case i.Target != "":
+			out.Leaving.Moving++
+		}
+	}
+	return out
+}
+
+// hostParams are what a list of hosts takes.
+var hostParams = []string{"aggregate", "availability_zone", "limit", "marker", "pool", "state"}
 
 func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
 		return err
 	}
-	hosts, next := d.view(w).HostsPage(state.Page{Marker: marker, Limit: limit + 1}), ""
-	if len(hosts) > limit {
-		hosts, next = hosts[:limit], hosts[limit-1].Name
+	v := d.view(w)
+	match, err := hostMatch(v, r)
+	if err != nil {
+		return err
 	}
-	out := make([]api.Host, len(hosts))
-	for i, h := range hosts {
-		out[i] = h.Host
+	out, next := []hostJSON{}, ""
+	for more := true; more && next == ""; {
+		page := v.HostsPage(state.Page{Marker: marker, Limit: api.PageMax})
+		more = len(page) == api.PageMax
+		for _, h := range page {
+			marker = h.Name
+			if !match(h) {
+				continue
+			}
+			if len(out) == limit {
+				next = out[limit-1].Name
+				break
+			}
+			out = append(out, hostView(v, h))
+		}
 	}
 	return answerList(w, "hosts", out, next)
+}
+
+// hostMatch returns which hosts a call lists.
+func hostMatch(v *state.State, r *http.Request) (func(*state.Host) bool, error) {
+	q := r.URL.Query()
+	st, pool, az := api.HostState(q.Get("state")), api.Pool(q.Get("pool")), q.Get("availability_zone")
+	if st != "" && st != api.HostUp && st != api.HostDown {
+		return nil, api.Errorf(api.CodeInvalid, "state must be %s or %s, got %q", api.HostUp, api.HostDown, string(st))
+	}
+	if pool != "" && !pool.Valid() {
+		return nil, badPool()
+	}
+	var within []api.HostID
+	ref := q.Get("aggregate")
+	if ref != "" {
+		a, err := aggregateOf(v, ref)
+		if err != nil {
+			return nil, api.Errorf(api.CodeInvalid, "aggregate: there is no aggregate %q in this zone", ref)
+		}
+		within = a.Hosts
+	}
+	return func(h *state.Host) bool {
+		_, in := slices.BinarySearch(within, h.ID)
+		return is(st, h.State) && is(pool, h.Pool) && is(az, h.AZ) && (ref == "" || in)
+	}, nil
+}
+
+func badPool() error {
+	return api.Errorf(api.CodeInvalid, "pool must be %q, %q or %q", api.PoolOnDemand, api.PoolReservable, api.PoolShared)
 }
 
 // host finds the host that a call names, by its name or id.
@@ -54,11 +137,16 @@ func findHost(v *state.State, ref string) (*state.Host, bool) {
 }
 
 func (d *door) showHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := host(d.view(w), r)
+	return d.answerHost(w, r, http.StatusOK)
+}
+
+func (d *door) answerHost(w http.ResponseWriter, r *http.Request, status int) error {
+	v := d.view(w)
+	h, err := host(v, r)
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"host": h.Host})
+	wire.JSON(w, status, map[string]any{"host": hostView(v, h)})
 	return nil
 }
 
@@ -68,18 +156,87 @@ func (d *door) updateHost(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if b.Host.Pool != nil && !b.Host.Pool.Valid() {
-		return api.Errorf(api.CodeInvalid, "pool must be %q, %q or %q", api.PoolOnDemand, api.PoolReservable, api.PoolShared)
+		return badPool()
 	}
+	if err := api.CheckPairs("attributes", b.Host.Attributes, api.AttributesMax); err != nil {
+		return err
+	}
+	if b.Host.Maintenance != nil {
+		if err := checkReason("maintenance", *b.Host.Maintenance); err != nil {
+			return err
+		}
+	}
+	return d.setHost(w, r, http.StatusOK, command.HostSet{
+		Generation: b.Host.Generation, Enabled: b.Host.Enabled, Pool: b.Host.Pool,
+		Overrides: b.Host.Attributes, Maintenance: b.Host.Maintenance,
+	})
+}
+
+func checkReason(field, text string) error {
+	if len(text) > api.ExtraSpecMaxBytes {
+		return api.Errorf(api.CodeInvalid, "%s may have at most %d bytes, got %d", field, api.ExtraSpecMaxBytes, len(text))
+	}
+	return nil
+}
+
+// setHost changes the host that a call names, and answers with it.
+func (d *door) setHost(w http.ResponseWriter, r *http.Request, status int, c command.HostSet) error {
 	h, err := host(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.HostSet{
-		Stamp: d.Zone.Stamp(), ID: h.ID, Generation: b.Host.Generation, Enabled: b.Host.Enabled, Pool: b.Host.Pool,
-	}); err != nil {
+	c.Stamp, c.ID = d.Zone.Stamp(), h.ID
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
 		return err
 	}
-	return d.showHost(w, r)
+	return d.answerHost(w, r, status)
+}
+
+// drainHost takes a host out of use and says what becomes of its instances.
+func (d *door) drainHost(w http.ResponseWriter, r *http.Request) error {
+	var b struct {
+		Policy api.DrainPolicy `json:"policy"`
+		Reason string          `json:"reason"`
+	}
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	if !b.Policy.Valid() {
+		return api.Errorf(api.CodeInvalid, "policy must be %s, %s or %s, got %q", api.DrainWait, api.DrainEnd, api.DrainMove, string(b.Policy))
+	}
+	if b.Reason == "" {
+		b.Reason = "drained"
+	}
+	if err := checkReason("reason", b.Reason); err != nil {
+		return err
+	}
+	return d.setHost(w, r, http.StatusAccepted, command.HostSet{Maintenance: &b.Reason, Drain: &b.Policy})
+}
+
+// undrainHost puts a host back into use.
+func (d *door) undrainHost(w http.ResponseWriter, r *http.Request) error {
+	none := ""
+	return d.setHost(w, r, http.StatusOK, command.HostSet{Maintenance: &none})
+}
+
+// evacuateHost tells what becomes of the instances of a host that is lost.
+func (d *door) evacuateHost(w http.ResponseWriter, r *http.Request) error {
+	h, err := host(d.view(w), r)
+	if err != nil {
+		return err
+	}
+	e, err := d.Zone.Evacuate(h.ID)
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusOK, map[string]any{"evacuation": evacuation{*e, e.Wait.Milliseconds()}})
+	return nil
+}
+
+// evacuation is the JSON of what becomes of the instances of a host that is lost.
+type evacuation struct {
+	zone.Evacuation
+	WaitMS int64 `json:"wait_ms"` // until its agent has stopped them for sure
 }
 
 func (d *door) deleteHost(w http.ResponseWriter, r *http.Request) error {
@@ -87,9 +244,6 @@ func (d *door) deleteHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.HostDelete{Stamp: d.Zone.Stamp(), ID: h.ID}); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	_, err = d.Zone.Propose(r.Context(), command.HostDelete{Stamp: d.Zone.Stamp(), ID: h.ID})
+	return noContent(w, err)
 }

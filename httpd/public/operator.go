@@ -10,7 +10,6 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
-	"berth/costs"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -28,6 +27,8 @@ func (d *door) operatorRoutes(r chi.Router) {
 	r.Post("/join-tokens", d.lead(d.createJoinToken))
 	r.Get("/config", d.handle(d.showConfig))
 	r.Put("/config", d.lead(d.setConfig))
+	r.Get("/scheduler", d.handle(d.showScheduler))
+	r.Put("/scheduler", d.lead(d.setScheduler))
 	r.Post("/keyring/rotate", d.lead(d.rotateKeyring))
 	r.Get("/holds", d.handle(d.listHolds))
 	r.Post("/holds/{id}", d.lead(d.resolveHold))
@@ -178,10 +179,10 @@ func (d *door) join(w http.ResponseWriter, r *http.Request) error {
 
 // configJSON is the zone's configuration with durations as texts.
 type configJSON struct {
-	Costs     []api.CostWeight `json:"costs"`
-	PlanTTL   duration         `json:"plan_ttl"`
-	HostGrace duration         `json:"host_grace"`
-	Tags      []string         `json:"tags"`
+	PlanTTL   duration `json:"plan_ttl"`
+	HostGrace duration `json:"host_grace"`
+	Tags      []string `json:"tags"`
+	DefaultAZ string   `json:"default_availability_zone"` // "" for the zone's name
 }
 
 // Bounds of the configuration.
@@ -196,7 +197,8 @@ const (
 func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	c := d.view(w).Config
 	out := configJSON{
-		append([]api.CostWeight{}, c.Costs...), duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)), append([]string{}, c.Tags...),
+		duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)),
+		append([]string{}, c.Tags...), c.DefaultAZ,
 	}
 	wire.JSON(w, http.StatusOK, map[string]any{"config": out})
 	return nil
@@ -210,9 +212,6 @@ func (d *door) setConfig(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := b.Config
-	if _, err := costs.New(c.Costs); err != nil {
-		return err
-	}
 	if ttl := time.Duration(c.PlanTTL); ttl != 0 && (ttl < planTTLMin || ttl > planTTLMax) {
 		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, planTTLMax)
 	}
@@ -227,8 +226,13 @@ func (d *door) setConfig(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if c.DefaultAZ != "" {
+		if err := api.CheckName("default_availability_zone", c.DefaultAZ); err != nil {
+			return err
+		}
+	}
 	_, err := d.Zone.Propose(r.Context(), command.ConfigSet{Stamp: d.Zone.Stamp(), Config: api.ZoneConfig{
-		Costs: c.Costs, PlanTTL: time.Duration(c.PlanTTL), HostGrace: time.Duration(c.HostGrace), Tags: c.Tags,
+		PlanTTL: time.Duration(c.PlanTTL), HostGrace: time.Duration(c.HostGrace), Tags: c.Tags, DefaultAZ: c.DefaultAZ,
 	}})
 	if err != nil {
 		return err

@@ -382,20 +382,11 @@ func (rd *reading) addRule(rule api.Rule) {
 }
 
 func (rd *reading) readRule(part string, r *api.RuleCreate) error {
-	out := api.Rule{Policy: r.Policy, Max: r.Max}
-	if !r.Policy.Valid() {
-		return api.Errorf(api.CodeInvalid, "%spolicy must be %s, %s, %s or %s, got %q",
-			part, api.Affinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity, string(r.Policy))
+	most, err := checkPolicy(part, r.Policy, r.Max)
+	if err != nil {
+		return err
 	}
-	if r.Policy == api.AntiAffinity && r.Max == 0 {
-		out.Max = 1
-	}
-	if r.Policy == api.AntiAffinity && (out.Max < 1 || out.Max > api.CountMax) {
-		return api.Errorf(api.CodeInvalid, "%smax_per_host must be 1 to %d, got %d", part, api.CountMax, r.Max)
-	}
-	if r.Policy != api.AntiAffinity && r.Max != 0 {
-		return api.Errorf(api.CodeInvalid, "%smax_per_host is for %s alone", part, api.AntiAffinity)
-	}
+	out := api.Rule{Policy: r.Policy, Max: most}
 	for _, name := range r.Groups {
 		n := slices.IndexFunc(rd.order.Groups, func(g zone.OrderGroup) bool { return g.Name == name && name != "" })
 		switch {

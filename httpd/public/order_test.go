@@ -218,7 +218,7 @@ func TestAFlavorsTraitsAreSaidClearly(t *testing.T) {
 func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
-		w := newWorld(t)
+		w := r.of(t)
 		w.refused(t, call{method: method, target: r.target + "?colour=red", token: admin, body: r.body}, api.CodeInvalid, `unknown query parameter "colour"`)
 	})
 	w := newWorld(t)

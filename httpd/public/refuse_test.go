@@ -349,34 +349,33 @@ func TestTokens(t *testing.T) {
 func TestConfig(t *testing.T) {
 	c := func(fields string) string { return `{"config":{` + fields + `}}` }
 	refusals(t, "PUT", "/operator/config", map[string]string{
-		c(`"costs":[{"name":"none","weight":1}]`):                                "none",
-		c(`"costs":[{"name":"spread","weight":1001}]`):                           "1000",
-		c(`"costs":[{"name":"spread","weight":-1001}]`):                          "1000",
-		c(`"costs":[{"name":"spread","weight":1},{"name":"spread","weight":2}]`): "spread",
-		c(`"costs":[{"Name":"spread","weight":1}]`):                              `unknown field "config.costs[0].Name"`,
-		c(`"costs":[{"name":"spread","weight":"1"}]`):                            "must be a whole number",
-		c(`"plan_ttl":"9s"`):                                                     "plan_ttl must be 10s to 10m0s",
-		c(`"plan_ttl":"10m1s"`):                                                  "plan_ttl must be",
-		c(`"plan_ttl":"-1s"`):                                                    "plan_ttl must be",
-		c(`"plan_ttl":60`):                                                       "config.plan_ttl: a duration must be a text",
-		c(`"plan_ttl":"soon"`):                                                   `config.plan_ttl: "soon" is not a duration`,
-		c(`"host_grace":"3.9s"`):                                                 "host_grace must be 4s to 1h0m0s",
-		c(`"host_grace":"1h1s"`):                                                 "host_grace must be",
-		c(`"tags":` + words(33, 3)):                                              "at most 32 tags",
-		c(`"tags":["a b"]`):                                                      "tag must be",
-		c(`"tags":[` + text(65) + `]`):                                           "tag must be",
-		c(`"color":"red"`):                                                       `unknown field "config.color"`,
+		c(`"costs":[]`):                              `unknown field "config.costs"`,
+		c(`"default_availability_zone":"a:b"`):       "default_availability_zone must be",
+		c(`"default_availability_zone":` + text(65)): "default_availability_zone must be",
+		c(`"plan_ttl":"9s"`):                         "plan_ttl must be 10s to 10m0s",
+		c(`"plan_ttl":"10m1s"`):                      "plan_ttl must be",
+		c(`"plan_ttl":"-1s"`):                        "plan_ttl must be",
+		c(`"plan_ttl":60`):                           "config.plan_ttl: a duration must be a text",
+		c(`"plan_ttl":"soon"`):                       `config.plan_ttl: "soon" is not a duration`,
+		c(`"host_grace":"3.9s"`):                     "host_grace must be 4s to 1h0m0s",
+		c(`"host_grace":"1h1s"`):                     "host_grace must be",
+		c(`"tags":` + words(33, 3)):                  "at most 32 tags",
+		c(`"tags":["a b"]`):                          "tag must be",
+		c(`"tags":[` + text(65) + `]`):               "tag must be",
+		c(`"color":"red"`):                           `unknown field "config.color"`,
 	})
 	accepts(
 		t, "PUT", "/operator/config", 200,
 		c(``), c(`"plan_ttl":"10s","host_grace":"4s"`), c(`"plan_ttl":"10m","host_grace":"1h"`), c(`"tags":`+words(32, 64)),
-		c(`"costs":[{"name":"spread","weight":-1000},{"name":"fill_first","weight":1000}]`),
+		c(`"default_availability_zone":`+text(64)),
 	)
 }
 
 func TestPagesAndWaits(t *testing.T) {
 	w := newWorld(t)
-	for _, target := range []string{"/servers", "/servers/detail", "/zones/boot", "/hosts"} {
+	for _, target := range []string{
+		"/servers", "/servers/detail", "/zones/boot", "/hosts", "/server-groups", "/aggregates", "/availability-zones",
+	} {
 		for _, q := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1.0", "marker=" + strings.Repeat("x", 129)} {
 			w.refused(t, call{method: "GET", target: target + "?" + q, token: admin}, api.CodeInvalid, "")
 		}

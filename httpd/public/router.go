@@ -101,6 +101,16 @@ func allowed(routes chi.Routes, at *url.URL) string {
 }
 
 func (d *door) routes(r chi.Router) {
+	d.workRoutes(r)
+	d.zoneRoutes(r)
+	r.Route("/operator", func(r chi.Router) {
+		r.Use(d.allow(api.RoleAdmin))
+		d.operatorRoutes(r)
+	})
+}
+
+// workRoutes are those of callers who want something to run.
+func (d *door) workRoutes(r chi.Router) {
 	reader, member, admin := d.allow(api.RoleReader), d.allow(api.RoleMember), d.allow(api.RoleAdmin)
 
 	r.With(member).Post("/zones/select", d.handle(d.selectPlan))
@@ -108,6 +118,7 @@ func (d *door) routes(r chi.Router) {
 	r.With(reader).Get("/zones/boot", d.handle(d.listBoots, "limit", "marker", "project_id"))
 	r.With(reader).Get("/zones/boot/{id}", d.handle(d.showBoot, "wait", "project_id"))
 	r.With(member).Delete("/zones/boot/{id}", d.lead(d.releaseBoot, "wait", "project_id"))
+	r.With(reader).Get("/explain/{id}", d.handle(d.explain, "project_id"))
 
 	r.With(member).Post("/servers", d.lead(d.createServer))
 	r.With(reader).Get("/servers", d.handle(d.listServers, serverParams...))
@@ -115,12 +126,22 @@ func (d *door) routes(r chi.Router) {
 	r.With(reader).Get("/servers/{id}", d.handle(d.showServer))
 	r.With(member).Delete("/servers/{id}", d.lead(d.deleteServer))
 
+	r.With(reader).Get("/server-groups", d.handle(d.listGroups, "limit", "marker", "project_id"))
+	r.With(member).Post("/server-groups", d.lead(d.createGroup))
+	r.With(reader).Get("/server-groups/{id}", d.handle(d.showGroup, "project_id"))
+	r.With(member).Delete("/server-groups/{id}", d.lead(d.deleteGroup, "project_id"))
+
 	r.With(reader).Get("/flavors", d.handle(d.listFlavors, "limit", "marker"))
 	r.With(reader).Get("/flavors/detail", d.handle(d.listFlavors, "limit", "marker"))
 	r.With(admin).Post("/flavors", d.lead(d.createFlavor))
 	r.With(reader).Get("/flavors/{id}", d.handle(d.showFlavor))
 	r.With(admin).Put("/flavors/{id}", d.lead(d.updateFlavor))
 	r.With(admin).Delete("/flavors/{id}", d.lead(d.deleteFlavor))
+}
+
+// zoneRoutes are those of zones and of what they have.
+func (d *door) zoneRoutes(r chi.Router) {
+	reader, admin := d.allow(api.RoleReader), d.allow(api.RoleAdmin)
 
 	r.With(reader).Get("/zones", d.handle(d.listZones, "limit", "marker"))
 	r.With(reader).Get("/zones/detail", d.handle(d.listZones, "limit", "marker"))
@@ -130,16 +151,21 @@ func (d *door) routes(r chi.Router) {
 	r.With(reader).Get("/zones/{id}", d.handle(d.showZone))
 	r.With(admin).Put("/zones/{id}", d.lead(d.updateZone))
 	r.With(admin).Delete("/zones/{id}", d.lead(d.deleteZone))
+	r.With(reader).Get("/availability-zones", d.handle(d.listAZs, "limit", "marker"))
 
-	r.With(admin).Get("/hosts", d.handle(d.listHosts, "limit", "marker"))
+	r.With(admin).Get("/hosts", d.handle(d.listHosts, hostParams...))
 	r.With(admin).Get("/hosts/{id}", d.handle(d.showHost))
 	r.With(admin).Put("/hosts/{id}", d.lead(d.updateHost))
 	r.With(admin).Delete("/hosts/{id}", d.lead(d.deleteHost))
+	r.With(admin).Post("/hosts/{id}/drain", d.lead(d.drainHost))
+	r.With(admin).Delete("/hosts/{id}/drain", d.lead(d.undrainHost))
+	r.With(admin).Post("/hosts/{id}/evacuate", d.lead(d.evacuateHost))
 
-	r.Route("/operator", func(r chi.Router) {
-		r.Use(admin)
-		d.operatorRoutes(r)
-	})
+	r.With(admin).Get("/aggregates", d.handle(d.listAggregates, "limit", "marker"))
+	r.With(admin).Post("/aggregates", d.lead(d.createAggregate))
+	r.With(admin).Get("/aggregates/{id}", d.handle(d.showAggregate))
+	r.With(admin).Put("/aggregates/{id}", d.lead(d.updateAggregate))
+	r.With(admin).Delete("/aggregates/{id}", d.lead(d.deleteAggregate))
 }
 
 // handler is a handler that returns its refusal.

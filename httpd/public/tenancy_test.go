@@ -76,7 +76,10 @@ func TestListsShowOnesOwnAlone(t *testing.T) {
 
 func TestPagesJoinUp(t *testing.T) {
 	w := newWorld(t)
-	for target, name := range map[string]string{"/servers": "servers", "/zones/boot": "boots", "/hosts": "hosts"} {
+	for target, name := range map[string]string{
+		"/servers": "servers", "/zones/boot": "boots", "/hosts": "hosts", "/server-groups": "server_groups", "/aggregates": "aggregates",
+		"/availability-zones": "availability_zones",
+	} {
 		var whole []any
 		marker, pages := "", 0
 		for {
@@ -109,6 +112,7 @@ func TestOnlyAdminsOfTheOwningZoneSeeHosts(t *testing.T) {
 	}
 	body := w.answered(t, call{method: "POST", target: "/zones/select", token: member, body: order()}, 200, nil).Body.String()
 	assert.NotContains(t, body, "host-")
+	assert.NotContains(t, w.answered(t, call{method: "GET", target: "/explain/r-web", token: member}, 200, nil).Body.String(), "host-")
 	var got struct{ Server struct{ Host, Zone string } }
 	w.answered(t, call{method: "GET", target: "/servers/id-web", token: admin}, 200, &got)
 	assert.Equal(t, "host-1", got.Server.Host)

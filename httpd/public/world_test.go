@@ -61,6 +61,7 @@ func (g gossip) Digest(z api.ZoneID) (api.Digest, time.Duration, bool) {
 	return api.Digest{
 		Zone: z, Sequence: 9, At: api.InstantOf(epoch), Health: "up",
 		Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 64, Free: 32, SlotMin: 1, SlotMax: 16}},
+		AZs:     []string{"az1", "az-" + string(z)},
 	}, age, ok
 }
 
@@ -165,7 +166,8 @@ const (
 // world is a zone, root, with a parent, up, and two children, east and west:
 //   - p1 has the server web on host-1 and far in east;
 //   - p2 has the server hidden on host-2;
-//   - up holds one slot of host-2 for p3; host-3 is empty.
+//   - up holds one slot of host-2 for p3; host-3 is empty;
+//   - p1 has the server group apart, which is empty; the aggregate rack1 has host-1.
 type world struct {
 	http.Handler
 	store     *memstore.Store
@@ -241,6 +243,13 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 		token("other", "p2", api.RoleMember), expired,
 		command.FlavorPut{Stamp: at, Flavor: small}, command.FlavorPut{Stamp: at, Flavor: huge}, hosts,
 		link("up", api.LinkParent), link("east", api.LinkChild), link("west", api.LinkChild),
+	)
+	w.store.Must(
+		tb,
+		command.GroupPut{Stamp: at, Group: api.ServerGroup{ID: "group-apart", Name: "apart", Project: "p1", Policy: api.AntiAffinity, Max: 1}},
+		command.AggregatePut{Stamp: at, Aggregate: api.Aggregate{
+			ID: "aggregate-rack1", Name: "rack1", Metadata: map[string]string{api.MetaAZ: "az1"}, Hosts: []api.HostID{"host-id-1"},
+		}},
 	)
 	w.place(tb, "p1", "web", "r-web", "host-id-1")
 	w.place(tb, "p2", "hidden", "r-hidden", "host-id-2")

@@ -1,0 +1,64 @@
+package public
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// availabilityZone is the JSON of one availability zone.
+type availabilityZone struct {
+	Name      string   `json:"name"`
+	Available bool     `json:"available"` // some host there takes work
+	Zones     []string `json:"zones"`     // this zone, and the direct children that lead there
+}
+
+// listAZs lists what boots may ask for: the availability zones of this zone's own
+// hosts, and what the zones below have told by gossip.
+func (d *door) listAZs(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.azs(d.view(w)), func(a *availabilityZone) string { return a.Name })
+	if err != nil {
+		return err
+	}
+	return answerList(w, "availability_zones", page, next)
+}
+
+func (d *door) azs(v *state.State) []*availabilityZone {
+	all := map[string]*availabilityZone{}
+	add := func(name, zone string, available bool) {
+		a := all[name]
+		if a == nil {
+			a = &availabilityZone{Name: name}
+			all[name] = a
+		}
+		a.Available = a.Available || available
+		if !slices.Contains(a.Zones, zone) {
+			a.Zones = append(a.Zones, zone)
+		}
+	}
+	for _, name := range v.AZs() {
+		add(name, v.Name, true)
+	}
+	for _, a := range v.Aggregates() {
+		if name := a.Metadata[api.MetaAZ]; name != "" {
+			add(name, v.Name, false)
+		}
+	}
+	for _, l := range v.Children() {
+		dg, age, ok := d.Digests.Digest(l.Zone)
+		if !ok {
+			continue
+		}
+		for _, name := range dg.AZs {
+			add(name, l.Name, age <= linkFresh && l.State == api.LinkActive && !dg.Paused)
+		}
+	}
+	out := []*availabilityZone{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[name])
+	}
+	return out
+}

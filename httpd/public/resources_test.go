@@ -1,0 +1,227 @@
+package public
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/costs"
+	"berth/raftstore/command"
+)
+
+func TestServerGroups(t *testing.T) {
+	k := func(fields string) string { return `{"server_group":{` + fields + `}}` }
+	w := newWorld(t)
+	for body, says := range map[string]string{
+		k(`"name":"b","policy":"near"`):                            "policy must be affinity",
+		k(`"name":"b"`):                                            "policy must be affinity",
+		k(`"policy":"affinity"`):                                   "server group name must be",
+		k(`"name":"b","policy":"affinity","max_per_host":1`):       "max_per_host is for anti-affinity alone",
+		k(`"name":"b","policy":"anti-affinity","max_per_host":-1`): "max_per_host must be 1 to 10000",
+		k(fmt.Sprintf(`"name":"b","policy":"anti-affinity","max_per_host":%d`, api.CountMax+1)): "max_per_host must be 1 to 10000",
+		k(`"name":"b","policy":"affinity","members":[]`):                                        "unknown field",
+	} {
+		w.refused(t, call{method: "POST", target: "/server-groups", token: member, body: body}, api.CodeInvalid, says)
+	}
+	w.refused(t, call{method: "POST", target: "/server-groups", token: member, body: k(`"name":"apart","policy":"affinity"`)}, api.CodeConflict, "apart")
+	accepts(t, "POST", "/server-groups", 201,
+		k(`"name":`+text(api.NameMaxBytes)+`,"policy":"soft-affinity"`), k(fmt.Sprintf(`"name":"b","policy":"anti-affinity","max_per_host":%d`, api.CountMax)))
+
+	// Somebody else's is not there, and its name is free.
+	for _, method := range []string{"GET", "DELETE"} {
+		w.refused(t, call{method: method, target: "/server-groups/apart", token: other}, api.CodeNotFound, `no server group "apart"`)
+	}
+	w.answered(t, call{method: "POST", target: "/server-groups", token: other, body: k(`"name":"apart","policy":"affinity"`)}, 201, nil)
+	w.refused(t, call{method: "GET", target: "/server-groups?project_id=p2", token: member}, api.CodeForbidden, "admin")
+	var got struct {
+		Groups []api.ServerGroup `json:"server_groups"`
+	}
+	w.answered(t, call{method: "GET", target: "/server-groups?project_id=p2", token: admin}, 200, &got)
+	require.Len(t, got.Groups, 1)
+	assert.Equal(t, api.ProjectID("p2"), got.Groups[0].Project)
+}
+
+func TestABootJoinsAServerGroup(t *testing.T) {
+	w := newWorld(t)
+	want := []api.Rule{{ID: "group-apart", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+	assert.Equal(t, want, w.booted(t, member, order(hints(`"group":"apart"`))).Rules)
+	assert.Equal(t, want, w.booted(t, member, order(hints(`"group":"group-apart"`))).Rules)
+	want[0].Groups = []int{0, 1}
+	r := w.booted(t, member, several([]string{group("a", hints(`"group":"apart"`)), group("b", hints(`"group":"group-apart"`))}))
+	assert.Equal(t, want, r.Rules, "one group by two names is one rule")
+	w.refused(t, call{method: "POST", target: "/zones/boot", token: other, body: order(hints(`"group":"apart"`))}, api.CodeInvalid, "there is no server group")
+}
+
+func TestAggregates(t *testing.T) {
+	k := func(fields string) string { return `{"aggregate":{` + fields + `}}` }
+	w := newWorld(t)
+	for body, says := range map[string]string{
+		k(``):                            "aggregate name must be",
+		k(`"name":"a b"`):                "aggregate name must be",
+		k(`"name":"b","hosts":["none"]`): `hosts: there is no host "none"`,
+		k(`"name":"b","metadata":` + pairs(api.MetadataMax+1, 3)): "metadata may have at most 64",
+		k(`"name":"b","metadata":{"availability_zone":"a:b"}`):    "metadata.availability_zone must be",
+		k(`"name":"b","id":"x"`):                                  "unknown field",
+	} {
+		w.refused(t, call{method: "POST", target: "/aggregates", token: admin, body: body}, api.CodeInvalid, says)
+	}
+	w.refused(t, call{method: "POST", target: "/aggregates", token: admin, body: k(`"name":"rack1"`)}, api.CodeConflict, "rack1")
+	w.refused(t, call{
+		method: "POST", target: "/aggregates", token: admin, body: k(`"name":"b","hosts":["host-1"],"metadata":{"availability_zone":"az2"}`),
+	}, api.CodeConflict, `puts it into availability zone "az1"`)
+	w.refused(t, call{method: "PUT", target: "/aggregates/none", token: admin, body: k(``)}, api.CodeNotFound, `no aggregate "none"`)
+	accepts(t, "POST", "/aggregates", 201, k(`"name":`+text(api.NameMaxBytes)+`,"metadata":`+pairs(api.MetadataMax, 3)))
+
+	var got struct{ Aggregate aggregate }
+	w.answered(t, call{method: "PUT", target: "/aggregates/rack1", token: admin, body: k(`"name":"rack2","hosts":["host-3","host-id-2"]`)}, 200, &got)
+	assert.Equal(t, []string{"host-2", "host-3"}, got.Aggregate.Hosts)
+	assert.Equal(t, map[string]string{"availability_zone": "az1"}, got.Aggregate.Metadata, "what is absent stays")
+	var bare struct{ Aggregate aggregate }
+	w.answered(t, call{method: "PUT", target: "/aggregates/rack2", token: admin, body: k(`"metadata":{}`)}, 200, &bare)
+	assert.Empty(t, bare.Aggregate.Metadata)
+	w.answered(t, call{method: "DELETE", target: "/aggregates/aggregate-rack1", token: admin}, 204, nil)
+	w.refused(t, call{method: "DELETE", target: "/aggregates/rack2", token: admin}, api.CodeNotFound, "")
+}
+
+func TestAvailabilityZones(t *testing.T) {
+	w := newWorld(t)
+	azs := func() map[string]string {
+		var got struct {
+			AZs []availabilityZone `json:"availability_zones"`
+		}
+		w.answered(t, call{method: "GET", target: "/availability-zones", token: reader}, 200, &got)
+		out := map[string]string{}
+		for _, a := range got.AZs {
+			out[a.Name] = fmt.Sprint(a.Available, " ", strings.Join(a.Zones, " "))
+		}
+		return out
+	}
+	assert.Equal(t, map[string]string{
+		"az1": "true root east west", "root": "true root", "az-zone-east": "true east", "az-zone-west": "false west",
+	}, azs(), "west has not been heard lately")
+	off := false
+	w.store.Must(t, command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-east", State: new(api.LinkPaused)})
+	for _, id := range []api.HostID{"host-id-1", "host-id-2", "host-id-3"} {
+		w.store.Must(t, command.HostSet{Stamp: w.zone.Stamp(), ID: id, Enabled: &off})
+	}
+	assert.Equal(t, map[string]string{"az1": "false root east west", "az-zone-east": "false east", "az-zone-west": "false west"}, azs())
+}
+
+func TestHostsAreDrained(t *testing.T) {
+	w := newWorld(t)
+	drain := func(body string) call {
+		return call{method: "POST", target: "/hosts/host-1/drain", token: admin, body: body}
+	}
+	for body, says := range map[string]string{
+		`{}`: "policy must be wait, end or move", `{"policy":"stop"}`: "policy must be",
+		`{"policy":"end","reason":` + text(api.ExtraSpecMaxBytes+1) + `}`: "reason may have at most 255 bytes",
+	} {
+		w.refused(t, drain(body), api.CodeInvalid, says)
+	}
+	var got struct{ Host hostJSON }
+	w.answered(t, drain(`{"policy":"wait"}`), 202, &got)
+	assert.Equal(t, &leaving{Left: 1}, got.Host.Leaving)
+	assert.Equal(t, "drained", got.Host.Maintenance)
+	w.answered(t, call{method: "DELETE", target: "/servers/id-web", token: member}, 204, nil)
+	w.answered(t, call{method: "GET", target: "/hosts/host-1", token: admin}, 200, &got)
+	assert.Equal(t, &leaving{Left: 1, Ending: 1}, got.Host.Leaving)
+	var after struct{ Host hostJSON }
+	w.answered(t, call{method: "DELETE", target: "/hosts/host-1/drain", token: admin}, 200, &after)
+	assert.Nil(t, after.Host.Leaving)
+	assert.Empty(t, after.Host.Maintenance)
+	accepts(t, "POST", "/hosts/host-1/drain", 202, `{"policy":"end","reason":`+text(api.ExtraSpecMaxBytes)+`}`)
+	w.refused(t, call{method: "POST", target: "/hosts/host-1/evacuate", token: admin}, api.CodeConflict, "drain it instead")
+}
+
+func TestHostsAreSetAndFound(t *testing.T) {
+	k := func(fields string) string { return `{"host":{` + fields + `}}` }
+	refusals(t, "PUT", "/hosts/host-1", map[string]string{
+		k(`"attributes":` + pairs(api.AttributesMax+1, 3)):  "attributes may have at most 128",
+		k(`"maintenance":` + text(api.ExtraSpecMaxBytes+1)): "maintenance may have at most 255 bytes",
+		k(`"drain":"move"`): `unknown field "host.drain"`,
+	})
+	accepts(t, "PUT", "/hosts/host-1", 200, k(`"attributes":`+pairs(api.AttributesMax, 3)), k(`"maintenance":`+text(api.ExtraSpecMaxBytes)))
+	w := newWorld(t)
+	w.answered(t, call{method: "PUT", target: "/hosts/host-2", token: admin, body: k(`"pool":"reservable"`)}, 200, nil)
+	names := func(query string) []string {
+		var got struct{ Hosts []api.Host }
+		w.answered(t, call{method: "GET", target: "/hosts" + query, token: admin}, 200, &got)
+		out := []string{}
+		for _, h := range got.Hosts {
+			out = append(out, h.Name)
+		}
+		return out
+	}
+	assert.Equal(t, []string{"host-1", "host-2", "host-3"}, names("?state=up"))
+	assert.Empty(t, names("?state=down"))
+	assert.Equal(t, []string{"host-2"}, names("?pool=reservable"))
+	assert.Equal(t, []string{"host-1"}, names("?availability_zone=az1"))
+	assert.Equal(t, []string{"host-1"}, names("?aggregate=rack1"))
+	assert.Equal(t, []string{"host-3"}, names("?pool=shared&availability_zone=root&limit=1"))
+	for query, says := range map[string]string{"?state=away": "state must be", "?pool=blue": "pool must be", "?aggregate=none": "there is no aggregate"} {
+		w.refused(t, call{method: "GET", target: "/hosts" + query, token: admin}, api.CodeInvalid, says)
+	}
+}
+
+func TestScheduler(t *testing.T) {
+	k := func(fields string) string { return `{"scheduler":{` + fields + `}}` }
+	w := newWorld(t)
+	set := func(body string) call {
+		return call{method: "PUT", target: "/operator/scheduler", token: admin, body: body}
+	}
+	for body, says := range map[string][]string{
+		`{}`: {"scheduler is missing"},
+		k(`"filters":[{"name":"dear"},{"name":"far"}],"costs":[{"name":"cheap","weight":1}]`):                  {`there is no filter "dear", "far"`, "cheap"},
+		k(`"costs":[{"name":"spread","weight":1001}]`):                                                         {"1000"},
+		k(`"costs":[{"Name":"spread","weight":1}]`):                                                            {`unknown field "scheduler.costs[0].Name"`},
+		k(`"filters":[` + strings.TrimSuffix(strings.Repeat(`{"name":"pool"},`, api.FiltersMax+1), ",") + `]`): {"at most 64 filters"},
+	} {
+		for _, s := range says {
+			w.refused(t, set(body), api.CodeInvalid, s)
+		}
+	}
+	var got struct{ Scheduler api.Scheduler }
+	w.answered(t, set(k(`"filters":[{"name":"pool"}],"costs":[{"name":"spread","weight":-1000}]`)), 200, &got)
+	assert.Equal(t, []api.FilterSpec{{Name: "pool"}}, got.Scheduler.Filters)
+	w.answered(t, call{method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"tags":["ssd"]}}`}, 200, nil)
+	assert.Len(t, w.store.View().Config.Filters, 1, "other settings leave the scheduler alone")
+	w.answered(t, set(k(``)), 200, &got)
+	assert.Equal(t, costs.DefaultWeights(), got.Scheduler.Costs, "none stands for the default")
+	for _, name := range costs.Names() {
+		assert.NotEmpty(t, costHelp[name], name)
+	}
+}
+
+func TestExplanations(t *testing.T) {
+	w := newWorld(t)
+	explain := func(token, id string) call { return call{method: "GET", target: "/explain/" + id, token: token} }
+	w.refused(t, explain(reader, "r-hidden"), api.CodeNotFound, "nothing is known of")
+	w.refused(t, explain(reader, "r-absent"), api.CodeNotFound, "nothing is known of")
+	var got struct{ Explanation api.Explanation }
+	w.answered(t, explain(admin, "r-hidden"), 200, &got)
+	assert.Equal(t, api.ProjectID("p2"), got.Explanation.Project)
+	w.refused(t, call{method: "GET", target: "/explain/r-hidden?project_id=p1", token: admin}, api.CodeNotFound, "")
+
+	c := call{
+		method: "POST", target: "/zones/select", token: member, body: order(`"max_count":50`, `"min_count":1`, `"traits":{"required":["SSD"]}`),
+		head: map[string]string{api.HeaderRequestID: "req-7"},
+	}
+	var a api.SelectAnswer
+	w.answered(t, c, 200, &a)
+	assert.Equal(t, api.RequestID("req-7"), a.Request)
+	for token, named := range map[string]bool{member: false, admin: true} {
+		body := w.answered(t, explain(token, "req-7"), 200, &got).Body.String()
+		assert.Equal(t, named, strings.Contains(body, "host-1"), "hosts are named to admins alone")
+		r := got.Explanation.Groups[0].Refusals
+		sum := r.Offering
+		for _, f := range r.Filters {
+			sum += f.Hosts
+		}
+		assert.Equal(t, 3, r.Considered)
+		assert.Equal(t, r.Considered, sum)
+	}
+}
