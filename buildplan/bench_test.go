@@ -63,9 +63,9 @@ func order(shape string, count int) *api.Request {
 }
 
 func BenchmarkSelect(b *testing.B) {
-	for _, shape := range []string{"plain", "demanding", "groups", "affinity"} {
-		for _, hosts := range []int{1_000, 10_000, 100_000} {
-			v := fleet(hosts)
+	for _, hosts := range []int{1_000, 10_000, 100_000} {
+		v := fleet(hosts)
+		for _, shape := range []string{"plain", "demanding", "groups", "affinity"} {
 			for _, count := range []int{1, 100, 1000} {
 				b.Run(fmt.Sprintf("%s/hosts=%d/count=%d", shape, hosts, count), func(b *testing.B) {
 					req := order(shape, count)

@@ -2,6 +2,7 @@ package costs_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func BenchmarkCosts(b *testing.B) {
 	s.census.tenancy, s.census.members = map[api.HostID]int{}, map[string]map[api.HostID]int{"#0": {}}
 	for i := range 10_000 {
 		id := api.HostID(fmt.Sprint("h", i))
-		s.host(capacity.Spec{ID: id, Failures: i % 3, Attributes: map[string]string{"price": fmt.Sprint(i % 9)}},
+		s.host(capacity.Spec{ID: id, Failures: i % 3, Attributes: map[string]string{"price": strconv.Itoa(i % 9)}},
 			api.Resources{api.MemoryMB: 4096, "PGPU": 1})
 		if i%100 == 0 {
 			s.census.tenancy[id], s.census.members["#0"][id] = 1, 1
