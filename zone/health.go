@@ -67,26 +67,36 @@ func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 	}
 }
 
-// asking is the calls that this node selects for just now, by request id: a call
-// that comes back to a zone which is still working on it has gone in a circle.
+// asking is the requests that this node selects for just now. In a tree a request
+// reaches a zone at one depth only, though perhaps more than once: by a hedge, or
+// by a repeat. One that is under way at another depth has gone in a circle.
 type asking struct {
 	mu sync.Mutex // guards of
-	of map[api.RequestID]bool
+	of map[string]flight
 }
 
-// begin reports whether id is new, and notes it until end.
-func (a *asking) begin(id api.RequestID) bool {
+// flight is one request under way.
+type flight struct{ depth, calls int }
+
+// begin reports whether a request may go on at a depth, and if so notes it until
+// end.
+func (a *asking) begin(request string, depth int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.of[id] {
+	f := a.of[request]
+	if f.calls > 0 && f.depth != depth {
 		return false
 	}
-	a.of[id] = true
+	a.of[request] = flight{depth, f.calls + 1}
 	return true
 }
 
-func (a *asking) end(id api.RequestID) {
+func (a *asking) end(request string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.of, id)
+	if f := a.of[request]; f.calls > 1 {
+		a.of[request] = flight{f.depth, f.calls - 1}
+	} else {
+		delete(a.of, request)
+	}
 }

@@ -361,22 +361,26 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestRequestThatComesBack is refused by a zone that is still working on it.
+// TestRequestThatComesBack is refused at another depth by a zone that is still
+// working on it; a hedge comes at the same depth.
 func TestRequestThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 1)
+		w.zone("kid", root, 1)
 		z := root.lead()
-		req := order("b", 1, 1).Request()
-		ctx := WithRequest(w.ctx, "req-1")
-		require.True(t, z.asking.begin("req-1"))
-		_, err := z.Select(ctx, "zone-parent", &req)
-		assert.Equal(t, api.CodeConflict, api.CodeOf(err))
-		z.asking.end("req-1")
-		_, err = z.Select(ctx, "zone-parent", &req)
-		require.NoError(t, err)
-		_, err = z.Select(ctx, "zone-parent", &req)
-		require.NoError(t, err, "after the answer the id is free again")
+		req := order("b", 2, 2).Request()
+		at := func(depth int) error {
+			_, err := z.Select(WithDepth(WithRequest(w.ctx, "req-1"), depth), "", &req)
+			return err
+		}
+		const underWay = "p\x00req-1"
+		require.True(t, z.asking.begin(underWay, 0))
+		require.NoError(t, at(0), "the same again")
+		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)))
+		z.asking.end(underWay)
+		require.NoError(t, at(2), "after the answer the id is free again")
+		assert.Empty(t, z.asking.of)
 		w.settle()
 	})
 }

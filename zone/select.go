@@ -50,11 +50,12 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 		return nil, err
 	}
 	call := RequestOf(ctx)
-	if peer != "" && call != "" {
-		if !z.asking.begin(call) {
+	if call != "" {
+		k := string(req.Project) + "\x00" + string(call)
+		if !z.asking.begin(k, Depth(ctx)) {
 			return nil, api.Errorf(api.CodeConflict, "this zone is working on that request already: it has come back on another way")
 		}
-		defer z.asking.end(call)
+		defer z.asking.end(k)
 	}
 	v := z.store.View()
 	p := z.plan(ctx, v, req, nil)

@@ -93,7 +93,7 @@ func New(c Config) *Zone {
 	return &Zone{
 		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash,
 		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
-		health: health{of: map[api.LinkID]*pulse{}}, asking: asking{of: map[api.RequestID]bool{}},
+		health: health{of: map[api.LinkID]*pulse{}}, asking: asking{of: map[string]flight{}},
 	}
 }
 
