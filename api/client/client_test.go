@@ -91,6 +91,11 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error {
 			return do(c.Servers(ctx, client.ServerQuery{Reservation: "r-1", Name: "we", Status: "ACTIVE", AllProjects: true}, o))
 		},
+		func() error {
+			return do(c.Servers(ctx, client.ServerQuery{
+				Host: "h1", Flavor: "small", Group: "web", Zone: "west", Since: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
+			}, o))
+		},
 		func() error { return do(c.Server(ctx, "i-1")) },
 		func() error { return c.DeleteServer(ctx, "i-1") },
 		func() error { return do(c.Flavors(ctx, o)) },
@@ -116,7 +121,34 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error {
 			return do(c.UpdateHost(ctx, "h1", client.HostSpec{Enabled: &enabled, Pool: &pool, Generation: 7}))
 		},
+		func() error {
+			return do(c.UpdateHost(ctx, "h2", client.HostSpec{Attributes: map[string]string{"price": "3"}, Maintenance: &name}))
+		},
+		func() error {
+			return do(c.HostsWhere(ctx, client.HostQuery{State: api.HostUp, Pool: pool, AZ: "az1", Aggregate: "rack1"}, o))
+		},
+		func() error { return do(c.HostDetail(ctx, "h1")) },
+		func() error { return do(c.DrainHost(ctx, "h1", api.DrainMove, "disk")) },
+		func() error { return do(c.UndrainHost(ctx, "h1")) },
+		func() error { return do(c.EvacuateHost(ctx, "h1")) },
 		func() error { return c.DeleteHost(ctx, "h1") },
+		func() error { return do(c.Aggregates(ctx, o)) },
+		func() error { return do(c.Aggregate(ctx, "rack1")) },
+		func() error {
+			return do(c.CreateAggregate(ctx, client.AggregateSpec{Name: &name, Metadata: map[string]string{"k": "v"}}))
+		},
+		func() error {
+			return do(c.UpdateAggregate(ctx, "rack1", client.AggregateSpec{Metadata: map[string]string{}, Hosts: &[]string{}}))
+		},
+		func() error { return c.DeleteAggregate(ctx, "rack1") },
+		func() error { return do(c.AvailabilityZones(ctx, o)) },
+		func() error { return do(c.ServerGroups(ctx, o)) },
+		func() error { return do(c.InProject("shop").ServerGroup(ctx, "apart")) },
+		func() error {
+			return do(c.CreateServerGroup(ctx, client.ServerGroupSpec{Name: "apart", Policy: api.AntiAffinity, Max: 2}))
+		},
+		func() error { return c.DeleteServerGroup(ctx, "apart") },
+		func() error { return do(c.Explain(ctx, "req-7")) },
 		func() error { return do(c.Members(ctx)) },
 		func() error { return c.RemoveMember(ctx, "n3") },
 		func() error { return c.Transfer(ctx, "n2") },
@@ -133,6 +165,10 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error {
 			return do(c.SetConfig(ctx, client.ZoneConfig{DefaultAZ: "az1", PlanTTL: client.Duration(time.Minute)}))
 		},
+		func() error { return do(c.Scheduler(ctx)) },
+		func() error {
+			return do(c.SetScheduler(ctx, api.Scheduler{Costs: []api.CostWeight{{Name: "spread", Weight: 2}}}))
+		},
 		func() error { return c.RotateKeyring(ctx) },
 		func() error { return do(c.Holds(ctx)) },
 		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
@@ -143,7 +179,10 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 const echo = `{
   "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [],
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
-  "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": []
+  "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
+  "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1},
+  "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
+  "explanation": {"reservation_id": "r-1"}
 }`
 
 func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {

@@ -167,7 +167,7 @@ func TestOnlyWhatMayBeRepeatedIs(t *testing.T) {
 		}
 		for name, isOnce := range once {
 			switch name {
-			case "POST /flavors", "POST /zones", "POST /zones/link", "PUT /hosts/h1", // with a generation
+			case "POST /flavors", "POST /aggregates", "POST /server-groups", "POST /zones", "POST /zones/link", "PUT /hosts/h1", // with a generation
 				"POST /operator/transfer", "GET /operator/snapshot", "PUT /operator/snapshot", "POST /operator/tokens",
 				"POST /operator/join-tokens", "POST /operator/join", "POST /operator/keyring/rotate", "POST /operator/holds/h-1":
 				assert.True(t, isOnce, name)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,7 @@ func explainTables(x api.Explanation) []table {
 		if len(x.Groups) > 1 || g.Name != "" {
 			label = "GROUP " + g.Name
 			if g.Name == "" {
-				label += fmt.Sprint(i + 1)
+				label += strconv.Itoa(i + 1)
 			}
 		}
 		t.row(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))

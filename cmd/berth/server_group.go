@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +42,7 @@ func most(g api.ServerGroup) string {
 	if g.Max == 0 {
 		return ""
 	}
-	return fmt.Sprint(g.Max)
+	return strconv.Itoa(g.Max)
 }
 
 func serverGroupTables(g api.ServerGroup) []table {

@@ -94,16 +94,14 @@ func readAggregate(v *state.State, r *http.Request, a api.Aggregate) (api.Aggreg
 	if err := api.CheckName("aggregate name", a.Name); err != nil {
 		return a, err
 	}
-	if m := b.Aggregate.Metadata; m != nil {
-		if err := api.CheckPairs("metadata", m, api.MetadataMax); err != nil {
-			return a, err
-		}
-		if az, ok := m[api.MetaAZ]; ok {
-			if err := api.CheckName("metadata."+api.MetaAZ, az); err != nil {
-				return a, err
-			}
-		}
-		a.Metadata = m
+	if b.Aggregate.Metadata != nil {
+		a.Metadata = b.Aggregate.Metadata
+	}
+	if err := api.CheckPairs("metadata", a.Metadata, api.MetadataMax); err != nil {
+		return a, err
+	}
+	if az, ok := a.Metadata[api.MetaAZ]; ok && !api.ValidName(az) {
+		return a, api.CheckName("metadata."+api.MetaAZ, az)
 	}
 	if b.Aggregate.Hosts == nil {
 		return a, nil

@@ -206,10 +206,16 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 			out.Instances[c.st] = c.n
 		}
 	}
-	out.Groups = bootGroups(b)
-	if len(out.Groups) > 0 {
+	if out.Groups = bootGroups(b); len(out.Groups) > 0 {
 		out.Flavor = ""
 	}
+	addInstances(v, b, &out)
+	return out
+}
+
+// addInstances tells where the instances of a boot are, by zone and by group, and
+// when the last of them ends.
+func addInstances(v *state.State, b *state.Boot, out *api.Boot) {
 	zones := map[string]api.BootCounts{}
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
 		if i.Origin != "" {
@@ -218,10 +224,8 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 		if end := i.Window.End; end != api.Forever && end > out.Ends {
 			out.Ends = end
 		}
-		for g := range out.Groups {
-			if out.Groups[g].Name == i.Group {
-				out.Groups[g].Counts[i.Status]++
-			}
+		if g := slices.IndexFunc(out.Groups, func(g api.BootGroup) bool { return g.Name == i.Group }); g >= 0 {
+			out.Groups[g].Counts[i.Status]++
 		}
 		name := zoneName(v, i)
 		if zones[name] == nil {
@@ -231,7 +235,6 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 		zones[name][i.Status]++
 	}
 	slices.SortFunc(out.Zones, func(a, b api.ZoneCounts) int { return cmp.Compare(a.Zone, b.Zone) })
-	return out
 }
 
 // bootGroups returns the groups of a boot that has several, without their counts.

@@ -61,14 +61,14 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	if err := rd.read(s); err != nil {
 		return nil, nil, err
 	}
-	if rd.gone != nil && !d.Zone.Repeats(rd.order) {
+	if rd.gone == nil {
+		req := rd.order.Request()
+		return rd.order, s, req.Validate()
+	}
+	if !d.Zone.Repeats(rd.order) {
 		return nil, nil, rd.gone
 	}
-	if rd.gone != nil {
-		return rd.order, s, nil
-	}
-	req := rd.order.Request()
-	return rd.order, s, req.Validate()
+	return rd.order, s, nil //nolint:nilerr // the first answer needs nothing that the body names
 }
 
 // in names the part of the body that a sentence, which begins with a field, is about.
