@@ -267,7 +267,9 @@ func TestNamesAreCompleted(t *testing.T) {
 	z := newFakeZone(t)
 	for line, want := range map[string]string{
 		"zone show": "west\n", "host show": "h1\n", "flavor show": "small\n", "boot --flavor": "small\n", "reservation show": "r-1\tweb\n",
-		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
+		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
+		"boot --az": "az1\naz2\n", "boot --group": "apart\tanti-affinity\n", "host drain h1 --policy": "wait\nend\nmove\n",
+		"scheduler set --filter": "pool\tthe pool takes the class\ninstances\tfew instances\nquery\tthe query is true\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
 		"zone show west": "", "zone list -o": "table\njson\nyaml\n",
 	} {
 		r := z.berth(t.Context(), append(append([]string{"__complete"}, strings.Fields(line)...), "")...)

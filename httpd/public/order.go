@@ -68,7 +68,7 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 	if !d.Zone.Repeats(rd.order) {
 		return nil, nil, rd.gone
 	}
-	return rd.order, s, nil //nolint:nilerr // the first answer needs nothing that the body names
+	return rd.order, s, nil // the first answer needs nothing that the body names
 }
 
 // in names the part of the body that a sentence, which begins with a field, is about.
