@@ -127,6 +127,11 @@ func (r *Request) RulesOf(group int) []int {
 	return out
 }
 
+// Together reports whether a rule of affinity keeps a group on one host.
+func (r *Request) Together(group int) bool {
+	return slices.ContainsFunc(r.RulesOf(group), func(n int) bool { return r.Rules[n].Policy == Affinity })
+}
+
 // ZoneRule says in which zones slots may lie. Zones are seen from where the
 // request was made: that zone's own hosts are one, and each direct child with
 // everything below it is one.

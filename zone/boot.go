@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -142,11 +143,15 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	if err != nil || run.decided {
 		return err
 	}
-	d := api.DecisionAbort
-	if run.lacks(nil) == "" {
-		d, reason = api.DecisionCommit, ""
+	v := z.store.View()
+	now, ok := v.Boot(b.Request.Project, b.Request.Reservation)
+	if !ok || now.Decision != api.DecisionPending { // its owner was faster
+		return nil
 	}
-	return z.decide(ctx, b, d, reason)
+	if lacks := v.Lacks(now); lacks != "" {
+		return z.decide(ctx, b, api.DecisionAbort, cmp.Or(reason, "no_capacity: the boot "+lacks))
+	}
+	return z.decide(ctx, b, api.DecisionCommit, "")
 }
 
 func (z *Zone) decide(ctx context.Context, b *state.Boot, d api.Decision, reason string) error {

@@ -195,11 +195,21 @@ func (b *boot) lacks() string {
 		if n < b.request.Groups[g].Min {
 			return "a group has fewer than its min_count"
 		}
-		if rule.MaxSkew > 0 && n > 0 && slices.Max(counts)-slices.Min(counts) > rule.MaxSkew {
+		if rule.MaxSkew > 0 && n > 0 && !b.onOneHost(g) && slices.Max(counts)-slices.Min(counts) > rule.MaxSkew {
 			return "a group is too uneven over zones"
 		}
 	}
 	return ""
+}
+
+// onOneHost reports whether a rule of affinity binds a group: it cannot be spread.
+func (b *boot) onOneHost(group int) bool {
+	for _, r := range b.request.Rules {
+		if r.Policy == api.Affinity && slices.Contains(r.Groups, group) {
+			return true
+		}
+	}
+	return false
 }
 
 // tooFew reports whether a committed boot has fewer instances, in all or of a group,

@@ -178,7 +178,7 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		return refuse(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
 	}
 	if c.Decision == api.DecisionCommit {
-		if why := s.lacks(b); why != "" {
+		if why := s.Lacks(b); why != "" {
 			return refuse(api.CodeConflict, "reservation %q %s", string(c.Reservation), why)
 		}
 	}

@@ -320,7 +320,7 @@ func (s *State) advanceHold(h *Hold) {
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
 		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
-		if s.lacks(b) == "" {
+		if s.Lacks(b) == "" {
 			s.decideBoot(b, d, "")
 		}
 	}

@@ -88,9 +88,9 @@ func (s *State) HeldSlots(b *Boot) []map[api.LinkID]int {
 	return out
 }
 
-// lacks says what keeps b from being committed with what it holds; "" if nothing
+// Lacks says what keeps b from being committed with what it holds; "" if nothing
 // does: min_count of the boot, that of each group, and the rule for zones.
-func (s *State) lacks(b *Boot) string {
+func (s *State) Lacks(b *Boot) string {
 	held, total := s.HeldSlots(b), 0
 	counts := make([]int, len(held))
 	for g := range held {
@@ -117,9 +117,9 @@ func groupName(r *api.Request, g int) string {
 	return strconv.Itoa(g)
 }
 
-// lacksZones is lacks for the rule for zones. A zone takes part if it holds a slot
+// lacksZones is Lacks for the rule for zones. A zone takes part if it holds a slot
 // of any group: the skew of a group is between those, and there is none where fewer
-// than two take part.
+// than two take part, nor for a group that a rule of affinity keeps together.
 func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
 	zones := map[api.LinkID]bool{}
 	for _, group := range held {
@@ -136,6 +136,9 @@ func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
 		return ""
 	}
 	for g := range held {
+		if r.Together(g) {
+			continue
+		}
 		if skew := skewOf(held[g], zones); skew > r.Zones.MaxSkew {
 			return fmt.Sprintf("holds %d instances of group %s more in one zone than in another, and may %d",
 				skew, groupName(r, g), r.Zones.MaxSkew)

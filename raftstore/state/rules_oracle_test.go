@@ -145,12 +145,16 @@ func (m *model) suffices(boot api.ReservationID) bool {
 		total += n
 	}
 	z := b.request.Zones
-	for _, at := range held {
+	for g, at := range held {
+		together := false
+		for _, r := range b.request.Rules {
+			together = together || r.Policy == api.Affinity && slices.Contains(r.Groups, g)
+		}
 		var counts []int
 		for link := range zones {
 			counts = append(counts, at[link])
 		}
-		if z.MaxSkew > 0 && len(counts) > 1 && slices.Max(counts)-slices.Min(counts) > z.MaxSkew {
+		if z.MaxSkew > 0 && !together && len(counts) > 1 && slices.Max(counts)-slices.Min(counts) > z.MaxSkew {
 			return false
 		}
 	}
@@ -215,7 +219,7 @@ func (m *model) checkRules(v *State) {
 	for id, b := range m.boots {
 		got, _ := v.Boot("p", id)
 		require.Equal(m.rt, m.held(id), v.HeldSlots(got), "what %s holds", id)
-		require.Equal(m.rt, m.suffices(id), v.lacks(got) == "", "%s of %+v", v.lacks(got), b)
+		require.Equal(m.rt, m.suffices(id), v.Lacks(got) == "", "%s of %+v", v.Lacks(got), b)
 	}
 	m.checkEnds(v)
 }
