@@ -160,7 +160,7 @@ var canned = map[string]string{
 	"POST /zones/select": `{"reservation_id": "r-1", "weights": [[0, 0, 1, 2, 3, 5, 8, 13, 21, 34]], "blob": "c2VhbGVk", "expires_in_ms": 60000,
 		"zones": [{"zone": "home", "outcome": "answered", "wanted": 10, "offered": 10, "short": 0, "taken": 7, "cost": 20},
 			{"zone": "west", "outcome": "answered", "wanted": 10, "offered": 5, "short": 5, "taken": 3, "cost": 68,
-				"refusals": [{"considered": 9, "offering": 4, "filters": [{"filter": "traits", "hosts": 5, "tier": "never_fits"}]}]}],
+				"refusals": [{"considered": 9, "offering": 4, "filters": [{"filter": "traits", "hosts": 5, "tier": "never_fits"}], "advice": [{"change": "count", "value": 4}]}]}],
 		"refusals": [{"considered": 3, "offering": 2, "filters": [{"filter": "capacity", "hosts": 1, "tier": "not_now"}]}], "request_id": "req-7"}`,
 	"GET /explain/r-1": `{"explanation": {"request_id": "req-7", "reservation_id": "r-1", "project_id": "p", "zone": "home", "at": "2026-06-01T12:00:00.000Z",
 		"state": "FAILED", "reason": "no_capacity: 3 of 5 could be had, 5 are needed", "groups": [

@@ -70,7 +70,7 @@ func detailTables(d client.HostDetail) []table {
 }
 
 func leavingText(l *client.Leaving) string {
-	return fmt.Sprintf("%d instances, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
+	return fmt.Sprintf("%d left, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
 }
 
 func hostDrain(e *env) *cobra.Command {

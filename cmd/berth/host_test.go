@@ -21,7 +21,7 @@ func TestADrainTellsEachStepOnce(t *testing.T) {
 	z.on("GET /hosts/h1", draining("2"), draining("2"), draining("0"))
 	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
 	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, "host h1: 2 instances, 0 of them ending, 1 moving\nhost h1: 0 instances, 0 of them ending, 1 moving\n", r.errOut)
+	assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
 	assert.Contains(t, r.out, "LEFT TO LEAVE")
 }
 
@@ -30,7 +30,7 @@ func TestADrainThatTakesTooLong(t *testing.T) {
 	z.on("GET /hosts/h1", draining("2"))
 	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "host h1 is not empty after 100ms: 2 instances")
+	assert.Contains(t, r.errOut, "host h1 is not empty after 100ms: 2 left")
 	z.on("GET /hosts/h1", answer{status: http.StatusOK, body: canned["GET /hosts/h1"]})
 	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait")
 	assert.Equal(t, exitConflict, r.exit)

@@ -249,11 +249,11 @@ func whyTables(zones []api.ZoneOutcome, groups []api.GroupTale) []table {
 		tables = append(tables, t)
 	}
 	for i, g := range groups {
-		tables = append(tables, refusalTables("This zone's own hosts"+ofGroup(groups, i), g.Refusals)...)
+		tables = append(tables, refusalTables("This zone's own hosts"+ofGroup(groups, i), "What would have worked", g.Refusals)...)
 	}
 	for _, z := range zones {
 		for i, r := range z.Refusals {
-			tables = append(tables, refusalTables("Hosts of "+z.Zone+" and below"+ofGroup(groups, i), r)...)
+			tables = append(tables, refusalTables("Hosts of "+z.Zone+" and below"+ofGroup(groups, i), "What would have worked with "+z.Zone+" alone", r)...)
 		}
 	}
 	return tables
@@ -271,7 +271,7 @@ func ofGroup(groups []api.GroupTale, i int) string {
 }
 
 // refusalTables show how many hosts were turned away, and what would have worked.
-func refusalTables(title string, r api.Refusals) []table {
+func refusalTables(title, worked string, r api.Refusals) []table {
 	t := table{title: title, header: []string{"HOSTS", "COUNT", "NAMES"}}
 	for _, tier := range tiers {
 		sum := 0
@@ -293,7 +293,7 @@ func refusalTables(title string, r api.Refusals) []table {
 	if len(r.Advice) == 0 {
 		return []table{t}
 	}
-	advice := table{title: "What would have worked"}
+	advice := table{title: worked}
 	for _, a := range r.Advice {
 		advice.row(adviceOf(a))
 	}
