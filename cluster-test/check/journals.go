@@ -32,6 +32,7 @@ const (
 	lineEnded   = "ended"
 	lineStop    = "stop"
 	lineGone    = "gone"
+	lineFenced  = "fenced"
 	lineRefused = "refused"
 )
 
@@ -100,7 +101,14 @@ type run struct {
 	asked bool // a start began, and how it ended is not known
 	over  bool // it ended, or nothing of it is left
 	gone  bool
+	cut   bool       // its fence has struck, and it may start again where it was
+	left  api.HostID // where it ran before
+	dead  bool       // it ended there with its agent
 }
+
+// severed is what an agent writes of a fence that has struck when an earlier agent
+// ended: long before the line.
+const severed = "its agent ended"
 
 // Journals checks that an instance id runs at most once over all hosts of all
 // zones, that what should run at the end does, once, and nothing else, and that
@@ -179,7 +187,11 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 		l.put(Violation{Rule: RuleOnce, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
 	}
 	if e.line.Event == lineStart && r.mayStartAnew(e, o) {
-		*r = run{agent: e.agent, host: e.line.Host}
+		*r = run{agent: e.agent, host: e.line.Host, left: r.host}
+	}
+	if r.left == e.line.Host && r.host != r.left && r.wasThere(e.line) {
+		once("was still on host %s when it was started on host %s", r.left, r.host)
+		return
 	}
 	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
 		if r.ran > 0 || r.asked {
@@ -200,9 +212,14 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 		r.asked, r.over, r.gone = false, false, false
 	case lineFailed:
 		r.asked = false
+	case lineFenced:
+		r.cut = r.cut || r.host == e.line.Host && r.agent == e.agent
 	case lineEnded:
 		r.ran, r.over = max(r.ran, 1), true
 	case lineGone:
+		if r.host != e.line.Host && r.left == e.line.Host {
+			return
+		}
 		if r.asked { // the start was not in vain
 			r.ran = max(r.ran, 1)
 		}
@@ -210,11 +227,18 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 	}
 }
 
+// wasThere reports whether a line of the host that an instance has left says that it
+// was there until then. What an agent finds dead of the one before was not.
+func (r *run) wasThere(l Line) bool {
+	r.dead = r.dead || l.Event == lineFenced && l.Detail == severed
+	return !r.dead && (l.Event == lineFenced || l.Event == lineGone || l.Event == lineEnded)
+}
+
 // mayStartAnew reports whether an instance may start as if it had never run: a backup
-// brought it back, or it has moved.
+// brought it back, its fence has struck, or it has moved.
 func (r *run) mayStartAnew(e event, o JournalOptions) bool {
 	elsewhere := r.host != e.line.Host
-	return o.Restored && r.gone || o.Moved[e.line.Instance] && r.gone && elsewhere || o.Evacuated[e.line.Instance] && elsewhere
+	return r.cut && !elsewhere || o.Restored && r.gone || o.Moved[e.line.Instance] && r.gone && elsewhere || o.Evacuated[e.line.Instance] && elsewhere
 }
 
 // terms holds that an agent's terms rise, and that what it does it does at the

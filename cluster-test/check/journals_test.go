@@ -63,6 +63,18 @@ func TestJournals(t *testing.T) {
 		{"moved to where it was", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
 		{"another one moved", RuleOnce, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
 		{"evacuated", "", []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"its fence has struck, and it starts again", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start h i", "running h i")}, JournalOptions{}},
+		{"its fence has struck, and it starts elsewhere", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start g i")}, JournalOptions{}},
+		{"the fence of another host", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced g i", "gone h i", "start h i")}, JournalOptions{}},
+		{"evacuated after its fence", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"evacuated, and its agent comes back", "", []Journal{
+			journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"),
+			{Agent: "a", Lines: []Line{
+				{At: time.Unix(1<<31, 0), Event: lineFenced, Host: "h", Instance: "i", Detail: severed}, {At: time.Unix(1<<31, 0), Event: lineGone, Host: "h", Instance: "i"},
+			}},
+		}, JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "g"}, Evacuated: moves.Moved}},
+		{"evacuated, and gone only later", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "gone h i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"evacuated before its fence", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "fenced h i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"active and never started", RuleExactly, []Journal{journal("a", 0, "start h j")}, active},
 		{"active and gone", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
 		{"active and ended", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "ended h i")}, active},

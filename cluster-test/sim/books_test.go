@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"berth/api"
@@ -12,10 +13,13 @@ import (
 type books struct {
 	fail func(format string, args ...any)
 
-	mu     sync.Mutex // guards what follows
-	runs   map[api.InstanceID]running
-	starts map[api.InstanceID]int
-	used   map[api.HostID]api.Resources
+	mu    sync.Mutex // guards what follows
+	runs  map[api.InstanceID]running
+	last  map[api.InstanceID]api.HostID // where each was started last, also what is gone
+	roam  map[api.InstanceID]bool       // what had a fence, also what is gone
+	used  map[api.HostID]api.Resources
+	moved int // starts on another host than before
+	again int // starts on the same host, after a fence
 }
 
 // running is one instance on one host.
@@ -26,19 +30,30 @@ type running struct {
 
 func newBooks(fail func(string, ...any)) *books {
 	return &books{
-		fail: fail, runs: map[api.InstanceID]running{}, starts: map[api.InstanceID]int{}, used: map[api.HostID]api.Resources{},
+		fail: fail, runs: map[api.InstanceID]running{}, last: map[api.InstanceID]api.HostID{},
+		roam: map[api.InstanceID]bool{}, used: map[api.HostID]api.Resources{},
 	}
 }
 
-// started is asked before each real start of an instance.
+// started is asked before each real start of an instance. One that has run is
+// started again only on another host, or where its fence has struck.
 func (b *books) started(host api.HostID, w api.Workload) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, ok := b.runs[w.Instance]; ok {
 		b.fail("instance %s starts on host %s and runs on %s", w.Instance, host, at.host)
 	}
-	if b.starts[w.Instance]++; b.starts[w.Instance] > 1 {
-		b.fail("instance %s is started %d times", w.Instance, b.starts[w.Instance])
+	switch last, ran := b.last[w.Instance]; {
+	case ran && last != host:
+		b.moved++
+	case ran && w.Fence > 0:
+		b.again++
+	case ran:
+		b.fail("instance %s is started on %s again", w.Instance, host)
+	}
+	b.last[w.Instance] = host
+	if w.Fence > 0 {
+		b.roam[w.Instance] = true
 	}
 	b.runs[w.Instance] = running{host, w.Resources}
 	if b.used[host] == nil {
@@ -74,6 +89,24 @@ func (b *books) at(id api.InstanceID) (api.HostID, bool) {
 	defer b.mu.Unlock()
 	r, ok := b.runs[id]
 	return r.host, ok
+}
+
+// roams returns what may be started elsewhere when its host is lost.
+func (b *books) roams() map[api.InstanceID]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.roam)
+}
+
+// ranOn adds to all what was started last on a host.
+func (b *books) ranOn(h api.HostID, all map[api.InstanceID]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, at := range b.last {
+		if at == h {
+			all[id] = true
+		}
+	}
 }
 
 func (b *books) count() int {

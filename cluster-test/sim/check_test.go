@@ -20,6 +20,7 @@ func (w *world) glance() {
 		for _, p := range z.nodes {
 			if n := p.running(); n != nil {
 				z.checkRoom(n.Store().View())
+				z.checkRules(n.Store().View())
 			}
 		}
 		z.checkViews()
@@ -42,6 +43,9 @@ func (z *zone) checkRoom(v *state.State) {
 	for _, h := range v.AllHosts() {
 		for _, i := range v.OnHost(h.ID) {
 			add(h.ID, i.Resources)
+			if i.Target != "" { // it has room at both ends of its way
+				add(i.Target, i.Resources)
+			}
 		}
 	}
 	for _, h := range v.Holds() {
@@ -89,11 +93,18 @@ func (w *world) restless() string {
 		if p == nil {
 			return "zone " + z.name + " has no leader"
 		}
-		if why := busy(p.node.Store().View()); why != "" {
+		v := p.node.Store().View()
+		if why := busy(v); why != "" {
 			return "zone " + z.name + ": " + why
+		}
+		if n := len(v.Expired(p.node.Zone().Stamp().At)); n > 0 {
+			return fmt.Sprintf("zone %s: %d instances live longer than they may", z.name, n)
 		}
 		if !z.even() {
 			return "zone " + z.name + ": nodes are not level"
+		}
+		if id, ok := z.fenced(v); ok {
+			return fmt.Sprintf("zone %s: instance %s was ended by its fence, and is not started again", z.name, id)
 		}
 		if !z.agrees() {
 			return "zone " + z.name + ": a child says otherwise"
@@ -123,8 +134,24 @@ func busy(v *state.State) string {
 		if h.State != api.HostUp {
 			return "host " + h.Name + " is " + string(h.State)
 		}
+		if slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Target != "" }) {
+			return "something moves away from host " + h.Name
+		}
 	}
 	return ""
+}
+
+// fenced returns an instance that should run and whose fence has struck: no zone has
+// to know of that.
+func (z *zone) fenced(v *state.State) (api.InstanceID, bool) {
+	for _, i := range all(v) {
+		if i.Host != "" && i.Movable && i.Status == api.StatusActive {
+			if _, runs := z.w.books.at(i.ID); !runs {
+				return i.ID, true
+			}
+		}
+	}
+	return "", false
 }
 
 // even reports whether all nodes of the zone have applied the same.
@@ -162,6 +189,11 @@ func (z *zone) at(id api.LinkID) *zone {
 	return z.w.zones[slices.IndexFunc(z.w.zones, func(o *zone) bool { return o.id == l.Zone })]
 }
 
+// boots returns every boot that was made in the zone.
+func (z *zone) boots() []*state.Boot {
+	return z.view().BootsPage(project, state.Page{Limit: api.PageMax})
+}
+
 func all(v *state.State) []*api.Instance {
 	return v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
 }
@@ -181,6 +213,7 @@ func (w *world) check() {
 			z.checkInstance(i, owner)
 		}
 		z.checkBoots(v)
+		z.checkTogether(v)
 	}
 	w.holds()
 }
@@ -284,7 +317,7 @@ func (w *world) empty() {
 		if z.lost {
 			continue
 		}
-		for _, b := range z.view().BootsPage(project, state.Page{Limit: api.PageMax}) {
+		for _, b := range z.boots() {
 			if !b.Final() {
 				_, err := z.client(z.nodes[0]).Release(w.ctx, b.Request.Reservation, 0)
 				require.NoError(w.t, err, "releasing %s", b.Request.Reservation)

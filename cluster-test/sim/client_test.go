@@ -61,11 +61,11 @@ func (z *zone) call(what string, p *process, f func(ctx context.Context, c *clie
 
 // boot asks for instances. If nobody knows what became of that, it asks again, at
 // another node.
-func (z *zone) boot(p, again *process, res string, least, most int) {
+func (z *zone) boot(p, again *process, o api.ServerCreate) {
 	z.call("boot", p, func(ctx context.Context, c *client.Client) error {
-		r, err := c.Boot(ctx, order(res, least, most), "")
+		r, err := c.Boot(ctx, o, "")
 		if err != nil && again != p {
-			r, err = z.client(again).Boot(ctx, order(res, least, most), "")
+			r, err = z.client(again).Boot(ctx, o, "")
 		}
 		if err == nil {
 			z.note(func(t *told) { t.booted = append(t.booted, r) })
@@ -87,7 +87,7 @@ func (z *zone) release(p *process, r api.ReservationID, after time.Duration) {
 }
 
 func order(res string, least, most int) api.ServerCreate {
-	return api.ServerCreate{Name: "i", FlavorRef: "tiny", MinCount: &least, MaxCount: &most, Reservation: res}
+	return api.ServerCreate{Name: "i", FlavorRef: string(fixed), MinCount: &least, MaxCount: &most, Reservation: res}
 }
 
 // act lets a client do something that the seed chooses.
@@ -100,10 +100,10 @@ func (w *world) act(step int) {
 		return
 	}
 	p, pick := w.nodeOf(z), w.dice.Uint64()
-	switch w.dice.IntN(16) {
+	switch w.dice.IntN(18) {
 	case 0, 1, 2, 3, 4, 5:
 		most, res := 1+w.dice.IntN(8), fmt.Sprintf("r%d", step)
-		z.boot(p, w.nodeOf(z), res, 1+w.dice.IntN(most), most)
+		z.boot(p, w.nodeOf(z), w.wish(z, order(res, 1+w.dice.IntN(most), most)))
 		if w.dice.IntN(4) == 0 {
 			z.release(w.nodeOf(z), api.ReservationID(res), time.Duration(w.dice.IntN(4000))*time.Millisecond)
 		}
@@ -143,6 +143,8 @@ func (w *world) act(step int) {
 			_, err := c.Snapshot(ctx, &b)
 			return err
 		})
+	case 16, 17:
+		z.drain(p, w.nodeOf(z), policies[w.dice.IntN(len(policies))], pick, w.lasts())
 	}
 }
 

@@ -130,7 +130,7 @@ func childLost(t *testing.T, at crash.Point, left int) {
 	time.Sleep(silence)
 	w.glance()
 	w.holds()
-	there, err := edge.crew.fake.List(w.ctx)
+	there, err := edge.crews[0].fake.List(w.ctx)
 	require.NoError(t, err)
 
 	root.insist("release", func(ctx context.Context, c *client.Client) error {

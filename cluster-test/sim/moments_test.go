@@ -68,7 +68,7 @@ func (p *process) suffer(what int, at crash.Point, d time.Duration) {
 func (w *world) burst(z *zone) {
 	for range 2 + w.dice.IntN(2) {
 		w.bursts++
-		z.boot(w.nodeOf(z), w.nodeOf(z), fmt.Sprintf("burst%d", w.bursts), 1+w.dice.IntN(3), 5+w.dice.IntN(8))
+		z.boot(w.nodeOf(z), w.nodeOf(z), order(fmt.Sprintf("burst%d", w.bursts), 1+w.dice.IntN(3), 5+w.dice.IntN(8)))
 	}
 }
 
@@ -89,11 +89,12 @@ func (z *zone) down() [][2]string {
 
 // The story of a leader of the past. A process that is stopped by its machine for a
 // while may answer somebody before it learns that it was deposed. Here that moment
-// is long: its Raft waits, and its doors are open.
+// is long: its Raft waits, and its doors are open. It is not longer than what a zone
+// adds to a fence before it starts anything elsewhere, counted from its new leader.
 const (
-	stall     = 25 * time.Second // how long it does not know
-	successor = 6 * time.Second  // after which another node leads
-	turn      = 15 * time.Second // after which the agent can reach the old leader alone
+	stall     = 18 * time.Second // how long it does not know
+	successor = 5 * time.Second  // after which another node leads
+	turn      = 11 * time.Second // after which the agent can reach the old leader alone
 	aware     = 5 * time.Second  // after the end, until it has certainly learned of it
 )
 
@@ -110,7 +111,7 @@ func (z *zone) past() bool {
 		return false
 	}
 	others := slices.DeleteFunc(z.hostsOf(), func(h string) bool { return h == old.host.Name() })
-	agent := z.crew.host.Name()
+	agent := z.crewOf(victim).host.Name()
 	var once sync.Once
 	old.bomb.arm(crash.LogWriting, 1, func() {
 		once.Do(func() {
@@ -148,6 +149,14 @@ func (z *zone) past() bool {
 		}
 	})
 	return true
+}
+
+// crewOf returns the agent that serves the host of an instance.
+func (z *zone) crewOf(id api.InstanceID) *crew {
+	v := z.newest()
+	i, _ := v.Instance(id)
+	h, _ := v.Host(i.Host)
+	return z.crews[slices.IndexFunc(z.crews, func(c *crew) bool { return c.name == h.Agent })]
 }
 
 // own returns an instance that runs in the zone and was made there, or "".

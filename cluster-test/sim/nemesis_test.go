@@ -34,6 +34,7 @@ var faults = []fault{
 	{"cut one way", 3, (*world).cutOneWay},
 	{"cut zones", 3, (*world).cutZones},
 	{"cut agent", 1, (*world).cutAgent},
+	{"lost agent", 3, (*world).loseAgent},
 	{"ring", 1, (*world).ring},
 	{"slow link", 3, (*world).slow},
 	{"reset", 2, (*world).reset},
@@ -64,13 +65,14 @@ func (w *world) heal() {
 		for _, p := range z.nodes {
 			p.bomb.disarm()
 		}
-		if z.crew != nil {
-			z.crew.bomb.disarm()
+		for _, c := range z.crews {
+			c.bomb.disarm()
 		}
 	}
 	w.tasks.Wait()
 	w.net.Heal()
 	w.ops.Wait()
+	w.serve()
 }
 
 // lasts draws how long a fault lasts.
@@ -214,10 +216,15 @@ func (c *crew) down(d time.Duration) bool {
 	return true
 }
 
-func (w *world) killAgent() bool { return w.anyZone().crew.down(w.lasts()) }
+func (w *world) anyCrew() *crew {
+	z := w.anyZone()
+	return z.crews[w.dice.IntN(len(z.crews))]
+}
+
+func (w *world) killAgent() bool { return w.anyCrew().down(w.lasts()) }
 
 func (w *world) killAgentAtPoint() bool {
-	c, d := w.anyZone().crew, w.lasts()
+	c, d := w.anyCrew(), w.lasts()
 	points := crash.AgentPoints()
 	at := points[w.dice.IntN(len(points))]
 	c.bomb.arm(at, 1, func() {
@@ -315,12 +322,29 @@ func (w *world) cutZones() bool {
 }
 
 func (w *world) cutAgent() bool {
-	z := w.anyZone()
-	var pairs [][2]string
-	for _, h := range z.hostsOf() {
-		pairs = append(pairs, [2]string{z.crew.host.Name(), h})
+	return w.apart(w.net.Cut, w.lasts(), w.anyCrew().wires()...)
+}
+
+// loseAgent takes an agent away for longer than a zone waits until it starts what
+// may be started elsewhere.
+func (w *world) loseAgent() bool {
+	c, d, cut := w.anyCrew(), time.Duration(40+w.dice.IntN(40))*time.Second, w.dice.IntN(2) == 0
+	switch {
+	case w.resting: // what moves is not in the backup
+		return false
+	case cut:
+		return w.apart(w.net.Cut, d, c.wires()...)
 	}
-	return w.apart(w.net.Cut, w.lasts(), pairs...)
+	return c.down(d)
+}
+
+// wires are all ways between an agent and the nodes of its zone.
+func (c *crew) wires() [][2]string {
+	var pairs [][2]string
+	for _, h := range c.z.hostsOf() {
+		pairs = append(pairs, [2]string{c.host.Name(), h})
+	}
+	return pairs
 }
 
 // ring leaves every node of the federation only two neighbours.

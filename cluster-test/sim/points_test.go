@@ -21,7 +21,7 @@ import (
 var twiceFlag = flag.Bool("twice", false, "end processes when they reach a point for the second time as well")
 
 // line is a federation on three levels: a boot of ten fills more than two of them.
-var line = plot{"root", 3, 1, []plot{{"west", 1, 1, []plot{{"edge", 1, 1, nil}}}}}
+var line = plot{"root", 3, []int{1}, []plot{{"west", 1, []int{1}, []plot{{"edge", 1, []int{1}, nil}}}}}
 
 // whole is how many instances use every host of line.
 const whole = 12
@@ -61,7 +61,7 @@ func pointStory(t *testing.T, p crash.Point, n int) {
 	}
 	s := &shot{left: n}
 	if slices.Contains(crash.AgentPoints(), p) {
-		z.crew.bomb.arm(p, 0, func() { s.hit(func() { z.crew.down(pointRest) }) })
+		z.crews[0].bomb.arm(p, 0, func() { s.hit(func() { z.crews[0].down(pointRest) }) })
 	} else {
 		for _, o := range z.nodes {
 			o.bomb.arm(p, 0, func() { s.hit(func() { o.down(pointRest) }) })
@@ -79,6 +79,7 @@ func pointStory(t *testing.T, p crash.Point, n int) {
 	w.heal()
 	w.settle()
 	w.check()
+	w.journals()
 	w.empty()
 	require.LessOrEqual(t, s.remains(), 0, "%s was not reached so often", p)
 }
@@ -144,6 +145,9 @@ func (w *world) round(p crash.Point, n int) {
 		return nil
 	})
 	w.disk(p, n)
+	if strings.HasPrefix(string(p), "move.") {
+		w.moveAll(n)
+	}
 	root.insist("release", func(ctx context.Context, c *client.Client) error {
 		_, err := c.Release(ctx, api.ReservationID(wide), 0)
 		return err

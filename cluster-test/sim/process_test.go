@@ -3,8 +3,10 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,6 +188,7 @@ func (p *process) reap() {
 // is killed.
 type crew struct {
 	z     *zone
+	name  api.AgentID
 	dir   string
 	host  *simnet.Host
 	clock *clock
@@ -193,6 +196,8 @@ type crew struct {
 	fake  *fake.Driver
 	books *books
 	hosts int
+
+	severed []driver.State // what ended with the agent that was killed last
 
 	mu   sync.Mutex // guards what follows
 	stop context.CancelFunc
@@ -203,7 +208,8 @@ type crew struct {
 // gate lets an agent reach its hosts until it is killed.
 type gate struct {
 	*fake.Driver
-	shut atomic.Bool
+	severed []driver.State // what had a fence and ended with the agent before
+	shut    atomic.Bool
 }
 
 var (
@@ -227,14 +233,25 @@ func (g *gate) Stop(ctx context.Context, id api.InstanceID) error {
 	return g.Driver.Stop(ctx, id)
 }
 
+// Kill implements driver.Driver.
+func (g *gate) Kill(ctx context.Context, id api.InstanceID) error {
+	if g.shut.Load() {
+		return errShut
+	}
+	return g.Driver.Kill(ctx, id)
+}
+
+// Severed implements driver.Driver.
+func (g *gate) Severed() []driver.State { return g.severed }
+
 func (c *crew) start() {
 	w := c.z.w
 	c.host.Up()
 	home, creds, err := node.LoadAgent(c.dir)
 	require.NoError(w.t, err)
-	g := &gate{Driver: c.fake}
+	g := &gate{Driver: c.fake, severed: c.severed}
 	var list []agent.Host
-	for _, h := range agent.FakeHosts(c.z.name+"-host", c.hosts, shape) {
+	for _, h := range agent.FakeHosts(fmt.Sprintf("%s-%s-host", c.z.name, c.name), c.hosts, shape) {
 		list = append(list, agent.Host{AgentHost: h, Driver: g})
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
@@ -253,7 +270,7 @@ func (c *crew) start() {
 	go func() {
 		defer close(done)
 		if err := errors.Join(a.Run(ctx), a.Close()); err != nil && ctx.Err() == nil {
-			w.fail("agent of %s ended: %v", c.z.name, err)
+			w.fail("%s of %s ended: %v", c.name, c.z.name, err)
 		}
 	}()
 }
@@ -267,9 +284,19 @@ func (c *crew) kill() {
 	c.stop()
 }
 
+// reap waits until nothing of the agent is left, and ends what has a fence, as the
+// kernel does with the agent.
 func (c *crew) reap() {
 	c.mu.Lock()
 	done := c.done
 	c.mu.Unlock()
 	<-done
+	all, err := c.fake.List(c.z.w.ctx)
+	c.severed = slices.DeleteFunc(all, func(s driver.State) bool { return !s.Fenced || s.Status != api.StatusActive })
+	for _, s := range c.severed {
+		err = errors.Join(err, c.fake.Kill(c.z.w.ctx, s.Instance))
+	}
+	if err != nil && c.z.w.ctx.Err() == nil {
+		c.z.w.fail("agent %s of %s: what has a fence does not end: %v", c.name, c.z.name, err)
+	}
 }

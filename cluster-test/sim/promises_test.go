@@ -228,12 +228,21 @@ func (z *zone) checkViews() {
 // journals holds what agents wrote of themselves. The federation is at rest.
 func (w *world) journals() check.JournalSummary {
 	w.t.Helper()
-	o := check.JournalOptions{Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{}}
+	o := check.JournalOptions{
+		Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{}, Moved: map[api.InstanceID]bool{}, Evacuated: w.books.roams(),
+	}
 	var journals []check.Journal
 	for _, z := range w.zones {
-		journals = append(journals, z.crew.journal())
+		for _, c := range z.crews {
+			journals = append(journals, c.journal())
+		}
 		if z.lost {
 			continue
+		}
+		if z.drained.Load() {
+			for _, h := range z.view().AllHosts() {
+				w.books.ranOn(h.ID, o.Moved)
+			}
 		}
 		for _, i := range all(z.view()) {
 			if i.Host != "" && i.Status == api.StatusActive {
@@ -255,7 +264,7 @@ func (w *world) journals() check.JournalSummary {
 // journal reads what an agent wrote, its older file first.
 func (c *crew) journal() check.Journal {
 	w := c.z.w
-	j := check.Journal{Zone: c.z.name, Agent: "agent-1"}
+	j := check.Journal{Zone: c.z.name, Agent: string(c.name)}
 	for _, name := range []string{"journal.1", "journal"} {
 		f, err := os.Open(filepath.Join(c.dir, "state", name))
 		if name == "journal.1" && errors.Is(err, fs.ErrNotExist) {
@@ -305,7 +314,7 @@ func TestBrokenPromisesAreSeen(t *testing.T) {
 		for _, p := range root.nodes {
 			p.bomb.arm(crash.DecisionLogging, 1, func() { time.Sleep(berthzone.BootTimeout) })
 		}
-		root.boot(root.nodes[0], root.nodes[0], "slow", whole-1, whole-1)
+		root.boot(root.nodes[0], root.nodes[0], order("slow", whole-1, whole-1))
 		time.Sleep(berthzone.BootTimeout / 2)
 		w.promises()
 		w.holds()

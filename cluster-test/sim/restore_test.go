@@ -29,6 +29,7 @@ func (w *world) restore() {
 	defer func() { w.resting = false }()
 	w.heal()
 	w.settle()
+	w.endLives()
 	z := w.anyZone()
 	b := z.backup()
 	if w.dice.IntN(2) == 0 {

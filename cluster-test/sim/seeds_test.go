@@ -91,6 +91,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 	t.Helper()
 	w := newWorld(t, seed, family)
 	t.Cleanup(func() { sum.add(w) })
+	w.furnish()
 	due := w.dice.IntN(steps)
 	for step := range steps {
 		if step == due {
@@ -117,6 +118,7 @@ type total struct {
 	seeds, answered, restarts int
 	simulated, zones          time.Duration // of federations; of their zones, added up
 	ops, faults               map[string]int
+	moved, again              int // instances that were started elsewhere, and where they had been
 }
 
 func (s *total) add(w *world) {
@@ -126,6 +128,9 @@ func (s *total) add(w *world) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seeds++
+	w.books.mu.Lock()
+	s.moved, s.again = s.moved+w.books.moved, s.again+w.books.again
+	w.books.mu.Unlock()
 	s.answered += c.answered
 	s.restarts += c.restarts
 	s.simulated += lasted
@@ -147,9 +152,9 @@ func (s *total) report(took time.Duration) string {
 	for _, k := range s.faults {
 		faults += k
 	}
-	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts",
+	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts, %d moves, %d starts after a fence",
 		s.seeds, s.simulated.Hours(), s.zones.Hours(), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
-		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts)
+		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts, s.moved, s.again)
 }
 
 func list(m map[string]int) string {

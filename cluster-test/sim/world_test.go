@@ -35,18 +35,24 @@ var shape = agent.Inventory{
 	api.VCPU: {Total: 4}, api.MemoryMB: {Total: 1 << 20}, api.DiskGB: {Total: 1 << 12},
 }
 
+// The flavors of every zone, which are of the same size.
+const (
+	fixed   api.FlavorID = "tiny"
+	roaming api.FlavorID = "roaming" // it may be started elsewhere when its host is lost
+)
+
 // plot is what federation to build.
 type plot struct {
 	name     string
 	nodes    int
-	hosts    int
+	hosts    []int // of each agent
 	children []plot
 }
 
 // family is the federation of the seeds: zones of three and of one, on three levels.
-var family = plot{"root", 3, 1, []plot{
-	{"west", 3, 2, []plot{{"edge", 1, 3, nil}}},
-	{"east", 1, 2, nil},
+var family = plot{"root", 3, []int{1, 1}, []plot{
+	{"west", 3, []int{1, 1}, []plot{{"edge", 1, []int{2, 1}, nil}}},
+	{"east", 1, []int{1}, nil},
 }}
 
 // world is a federation in a bubble.
@@ -80,13 +86,14 @@ type zone struct {
 	number int
 	token  string
 	nodes  []*process
-	crew   *crew
+	crews  []*crew
 	parent *zone
 	joined int  // nodes that were ever made
 	lost   bool // for good
 
-	memo   memo
-	handed atomic.Int32 // handovers of the lead that were asked for
+	memo    memo
+	handed  atomic.Int32 // handovers of the lead that were asked for
+	drained atomic.Bool  // somebody has asked that instances move
 
 	mu   sync.Mutex // guards told
 	told told
@@ -122,8 +129,10 @@ func (w *world) end(cancel context.CancelFunc) {
 		for _, p := range z.nodes {
 			p.kill()
 		}
-		if z.crew != nil && z.crew.stop != nil {
-			z.crew.kill()
+		for _, c := range z.crews {
+			if c.stop != nil {
+				c.kill()
+			}
 		}
 	}
 	cancel()
@@ -135,8 +144,10 @@ func (w *world) end(cancel context.CancelFunc) {
 				<-p.done
 			}
 		}
-		if z.crew != nil && z.crew.done != nil {
-			<-z.crew.done
+		for _, c := range z.crews {
+			if c.done != nil {
+				<-c.done
+			}
 		}
 	}
 	w.ops.Wait()
@@ -171,11 +182,15 @@ func (w *world) grow(p plot, parent *zone) {
 	}
 	n := z.leads()
 	z.id = n.Store().View().Zone
-	_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
-		ID: "tiny", Name: "tiny", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1},
-	}})
-	require.NoError(w.t, err)
-	z.hire(p.hosts)
+	for flavor, specs := range map[api.FlavorID]map[string]string{fixed: nil, roaming: {state.SpecEvacuate: "true"}} {
+		_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
+			ID: flavor, Name: string(flavor), Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1}, ExtraSpecs: specs,
+		}})
+		require.NoError(w.t, err)
+	}
+	for _, hosts := range p.hosts {
+		z.hire(hosts)
+	}
 	if parent != nil {
 		token, err := parent.leads().LinkToken(w.ctx, z.name, 0, 1)
 		require.NoError(w.t, err)
@@ -222,26 +237,28 @@ func (z *zone) addNode(place int) {
 	require.NoError(w.t, p.node.Ready(ctx))
 }
 
-// hire gives the zone hosts, and an agent for them.
+// hire gives the zone hosts, and one more agent for them.
 func (z *zone) hire(hosts int) {
-	w := z.w
+	w, n := z.w, len(z.crews)+1
+	name := fmt.Sprint("agent-", n)
 	c := &crew{
-		z: z, dir: filepath.Join(w.dir, z.name, "agent"), host: w.net.Host(fmt.Sprintf("127.%d.1.1", z.number)), hosts: hosts,
+		z: z, name: api.AgentID(name), dir: filepath.Join(w.dir, z.name, name),
+		host: w.net.Host(fmt.Sprintf("127.%d.1.%d", z.number, n)), hosts: hosts,
 		clock: newClock(), bomb: newBomb(), books: w.books,
 		fake: fake.New(fake.Options{
 			StartDelay: 50 * time.Millisecond, StopDelay: 50 * time.Millisecond, FailStart: w.books.started, FailStop: w.books.stopped,
 		}),
 	}
-	token, err := z.leads().JoinToken(w.ctx, api.JoinAgent, "agent-1", time.Minute)
+	token, err := z.leads().JoinToken(w.ctx, api.JoinAgent, name, time.Minute)
 	require.NoError(w.t, err)
 	_, err = node.JoinAgent(w.ctx, node.JoinOptions{Dir: c.dir, Token: token, Plain: true, Now: c.clock.now, Net: nic{c.host, c.clock}})
 	require.NoError(w.t, err)
-	z.crew = c
+	z.crews = append(z.crews, c)
 	c.start()
 	z.until("its hosts are up", func(v *state.State) bool {
 		up := 0
 		for _, h := range v.AllHosts() {
-			if h.State == api.HostUp {
+			if h.Agent == c.name && h.State == api.HostUp {
 				up++
 			}
 		}

@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/raftstore/command"
+)
+
+// furnish gives every zone the server groups that clients boot into: their names
+// are their policies.
+func (w *world) furnish() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		for policy, most := range map[api.Policy]int{api.Affinity: 0, api.AntiAffinity: 2} {
+			n := z.leads().Zone()
+			_, err := n.Propose(w.ctx, command.GroupPut{Stamp: n.Stamp(), Group: api.ServerGroup{
+				ID: api.ServerGroupID(z.name + "-" + string(policy)), Name: string(policy), Project: project, Policy: policy, Max: most,
+			}})
+			require.NoError(w.t, err)
+		}
+	}
+}
+
+// wish adds to an order at a zone what the seed chooses: more groups, rules, a
+// server group, zones, a lifetime.
+func (w *world) wish(z *zone, o api.ServerCreate) api.ServerCreate {
+	if w.dice.IntN(3) == 0 {
+		o.FlavorRef = string(roaming)
+	}
+	if w.dice.IntN(6) == 0 {
+		o.Lifetime = (time.Duration(20+w.dice.IntN(160)) * time.Second).String()
+	}
+	switch w.dice.IntN(9) {
+	case 0, 1:
+		w.split(&o)
+	case 2:
+		o.Hints = &api.SchedulerHints{Group: string(api.AntiAffinity)}
+	case 3:
+		least, most := 1, 1+w.dice.IntN(2)
+		o.MinCount, o.MaxCount, o.Hints = &least, &most, &api.SchedulerHints{Group: string(api.Affinity)}
+	case 4:
+		o.Zones = w.where(z)
+	}
+	return o
+}
+
+// split makes two groups of one, which rules bind.
+func (w *world) split(o *api.ServerCreate) {
+	least, most, one := *o.MinCount, *o.MaxCount, 1
+	o.Groups = []api.GroupCreate{
+		{Name: "many", FlavorRef: o.FlavorRef, MinCount: &least, MaxCount: &most},
+		{Name: "one", FlavorRef: string(fixed), MinCount: &one, MaxCount: &one},
+	}
+	o.FlavorRef, o.MinCount, o.MaxCount = "", nil, nil
+	switch w.dice.IntN(4) {
+	case 0:
+		o.Rules = []api.RuleCreate{{Policy: api.AntiAffinity, Max: 1 + w.dice.IntN(2)}}
+	case 1:
+		o.Rules = []api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"many"}}, {Policy: api.SoftAffinity}}
+	case 2:
+		few := min(most, 3)
+		o.Groups[0].MinCount, o.Groups[0].MaxCount = &one, &few
+		o.Rules = []api.RuleCreate{{Policy: api.Affinity}}
+	}
+}
+
+// where draws a rule for zones, as seen from one.
+func (w *world) where(z *zone) *api.ZoneRule {
+	names := []string{z.name}
+	for _, c := range z.children() {
+		names = append(names, c.name)
+	}
+	switch w.dice.IntN(4) {
+	case 0:
+		return &api.ZoneRule{Excluded: []string{names[w.dice.IntN(len(names))]}}
+	case 1:
+		return &api.ZoneRule{Pack: true}
+	case 2:
+		return &api.ZoneRule{MaxSkew: 1 + w.dice.IntN(2)}
+	}
+	return &api.ZoneRule{MinZones: 1 + w.dice.IntN(len(names))}
+}
+
+// policies are what an operator lets become of what is on a host, the most frequent
+// most often.
+var policies = []api.DrainPolicy{api.DrainMove, api.DrainMove, api.DrainMove, api.DrainEnd, api.DrainWait}
+
+// drain takes one host out of service for a while.
+func (z *zone) drain(p, again *process, how api.DrainPolicy, pick uint64, d time.Duration) {
+	z.call("drain "+string(how), p, func(ctx context.Context, c *client.Client) error {
+		hosts, err := c.Hosts(ctx, client.ListOptions{})
+		if err != nil || len(hosts.Items) == 0 {
+			return err
+		}
+		h := string(hosts.Items[pick%uint64(len(hosts.Items))].ID)
+		z.drained.Store(true)
+		if _, err = c.DrainHost(ctx, h, how, "its turn"); err != nil {
+			return err
+		}
+		time.Sleep(d)
+		_, err = z.client(again).UndrainHost(ctx, h)
+		return err
+	})
+}
+
+// serve puts every host back into service.
+func (w *world) serve() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		if z.lost {
+			continue
+		}
+		for _, h := range z.view().AllHosts() {
+			if h.Maintenance != "" || h.Drain != "" {
+				z.undrain(h.ID)
+			}
+		}
+	}
+}
+
+func (z *zone) undrain(h api.HostID) {
+	z.w.t.Helper()
+	z.insist("undrain", func(ctx context.Context, c *client.Client) error {
+		_, err := c.UndrainHost(ctx, string(h))
+		return err
+	})
+}
+
+// endLives gives back what would end by itself, and waits until it is gone.
+func (w *world) endLives() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		for _, b := range z.boots() {
+			if b.Request.Lifetime > 0 && !b.Final() {
+				z.insist("release", func(ctx context.Context, c *client.Client) error {
+					_, err := c.Release(ctx, b.Request.Reservation, 0)
+					return err
+				})
+			}
+		}
+	}
+	w.settle()
+}
