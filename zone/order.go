@@ -48,10 +48,12 @@ type OrderGroup struct {
 	Traits   api.Traits // as asked; Request joins those of the flavor's extra specs
 	AZ       string
 	Hints    api.Hints
+	Joins    string // what the caller calls the server group that Rules has for it, "" for none
 }
 
-// asked is what makes two boots the same request. It tells a flavor by its id, so
-// that a repeat is known whatever has become of the flavor.
+// asked is what makes two boots the same request. It tells flavors and server
+// groups by what they were called, so that a repeat is known whatever has become
+// of them.
 type asked struct {
 	Name     string            `cbor:"1,keyasint"`
 	Groups   []askedGroup      `cbor:"2,keyasint"`
@@ -73,17 +75,23 @@ type askedGroup struct {
 	Traits api.Traits   `cbor:"6,keyasint,omitzero"`
 	AZ     string       `cbor:"7,keyasint,omitempty"`
 	Hints  api.Hints    `cbor:"8,keyasint,omitzero"`
+	Joins  string       `cbor:"9,keyasint,omitempty"`
 }
 
 // digest returns what tells a repeat of a boot from another one.
 func (o *BootOrder) digest() ([]byte, error) {
 	a := asked{
-		Name: o.Name, Rules: o.Rules, Zones: o.Zones, Wanted: o.Wanted, Metadata: o.Metadata, Blob: o.Blob,
+		Name: o.Name, Zones: o.Zones, Wanted: o.Wanted, Metadata: o.Metadata, Blob: o.Blob,
 		Lifetime: o.Lifetime, Timeout: o.Timeout,
 	}
 	for i := range o.Groups {
 		g := &o.Groups[i]
-		a.Groups = append(a.Groups, askedGroup{g.Name, g.Flavor.ID, g.Min, g.Max, g.Image, g.Traits, g.AZ, g.Hints})
+		a.Groups = append(a.Groups, askedGroup{g.Name, g.Flavor.ID, g.Min, g.Max, g.Image, g.Traits, g.AZ, g.Hints, g.Joins})
+	}
+	for _, r := range o.Rules {
+		if r.ID == "" {
+			a.Rules = append(a.Rules, r)
+		}
 	}
 	body, err := codec.Marshal(a)
 	if err != nil {

@@ -74,7 +74,10 @@ func TestOrderDigest(t *testing.T) {
 		"call":        func(o *BootOrder) { o.Call = "c" },
 		"key":         func(o *BootOrder) { o.Key = "k" },
 		"extra specs": func(o *BootOrder) { o.Groups[0].Flavor.ExtraSpecs = nil },
-		"resources":   func(o *BootOrder) { o.Groups[0].Flavor.Resources = nil },
+		"members": func(o *BootOrder) {
+			o.Rules = append(o.Rules, api.Rule{ID: "g", Policy: api.Affinity, Groups: []int{0}})
+		},
+		"resources": func(o *BootOrder) { o.Groups[0].Flavor.Resources = nil },
 	} {
 		assert.Equal(t, first, sum(change), name)
 	}
@@ -97,6 +100,7 @@ func TestOrderDigest(t *testing.T) {
 		"image facts": func(o *BootOrder) { o.Groups[0].Image.Properties = map[string]string{"a": "b"} },
 		"traits":      func(o *BootOrder) { o.Groups[0].Traits.Forbidden = []string{"X"} },
 		"az":          func(o *BootOrder) { o.Groups[0].AZ = "x" },
+		"joins":       func(o *BootOrder) { o.Groups[0].Joins = "x" },
 		"hints":       func(o *BootOrder) { o.Groups[0].Hints.SameHost = []api.InstanceID{"x"} },
 	} {
 		d := sum(change)

@@ -190,6 +190,7 @@ func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
 		if err := rd.readHints(part+"scheduler_hints.", g.Hints, &out.Hints); err != nil {
 			return err
 		}
+		out.Joins = g.Hints.Group
 	}
 	f, ok := rd.v.Flavor(api.FlavorID(g.FlavorRef))
 	if out.Flavor = f; !ok { // the first answer needs no flavor

@@ -189,16 +189,19 @@ func TestWhatABootMaySayOfHostsAtItsLimits(t *testing.T) {
 func TestARepeatIsKnownWhenWhatItNamedIsGone(t *testing.T) {
 	w := newWorld(t)
 	c := call{
-		method: "POST", target: "/zones/boot", token: admin, body: order(hints(`"ignore_hosts":["host-3"]`)),
+		method: "POST", target: "/zones/boot", token: admin, body: order(hints(`"ignore_hosts":["host-3"]`, `"group":"apart"`)),
 		head: map[string]string{api.HeaderIdempotencyKey: "k"},
 	}
 	var first, again api.BootAccept
 	w.answered(t, c, 202, &first)
-	w.store.Must(t, command.HostDelete{Stamp: w.zone.Stamp(), ID: "host-id-3"})
+	w.store.Must(
+		t, command.HostDelete{Stamp: w.zone.Stamp(), ID: "host-id-3"},
+		command.GroupDelete{Stamp: w.zone.Stamp(), Project: "p1", ID: "group-apart"}, command.FlavorDelete{Stamp: w.zone.Stamp(), ID: "small"},
+	)
 	w.answered(t, c, 202, &again)
 	assert.Equal(t, first, again)
 	c.head = nil
-	w.refused(t, c, api.CodeInvalid, `there is no host "host-3"`)
+	w.refused(t, c, api.CodeInvalid, "there is no flavor")
 }
 
 func TestAFlavorsTraitsAreSaidClearly(t *testing.T) {
