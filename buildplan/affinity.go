@@ -6,10 +6,10 @@ import (
 	"berth/costs"
 )
 
-// clusters returns for each group the lowest group that it must share one host
+// bundles returns for each group the lowest group that it must share one host
 // with, and none for a group that no rule of affinity binds. Rules that have a
-// group in common make one cluster.
-func clusters(req *api.Request) []int {
+// group in common make one bundle.
+func bundles(req *api.Request) []int {
 	out := make([]int, len(req.Groups))
 	for i := range out {
 		out[i] = none
@@ -23,37 +23,37 @@ func clusters(req *api.Request) []int {
 }
 
 // join puts some groups, in ascending order, and all that they were bound to
-// before into one cluster.
-func join(clusters, groups []int) {
+// before into one bundle.
+func join(bundles, groups []int) {
 	lowest := groups[0]
 	for _, g := range groups {
-		if c := clusters[g]; c != none {
+		if c := bundles[g]; c != none {
 			lowest = min(lowest, c)
 		}
 	}
 	for _, g := range groups {
-		old := clusters[g]
-		clusters[g] = lowest
-		for j, c := range clusters {
+		old := bundles[g]
+		bundles[g] = lowest
+		for j, c := range bundles {
 			if c == old && old != none {
-				clusters[j] = lowest
+				bundles[j] = lowest
 			}
 		}
 	}
 }
 
-// settle chooses the one host for a cluster of groups when its first group, t, is
+// settle chooses the one host for a bundle of groups when its first group, t, is
 // planned: the host on which most of their slots fit, each group in turn taking as
 // many as it wants or as fit beside those before it; of these the cheapest for t;
 // of these the lowest id. Groups between them that are not bound may take room
 // from it later. If nothing fits anywhere, nothing is chosen: nothing will fit.
-func (p *planner) settle(cluster int, t *task, prices *costs.Prices) {
-	if _, ok := p.chosen[cluster]; ok {
+func (p *planner) settle(bundle int, t *task, prices *costs.Prices) {
+	if _, ok := p.chosen[bundle]; ok {
 		return
 	}
 	tasks := []*task{t}
 	for i := t.index + 1; i < len(p.req.Groups); i++ {
-		if p.clusters[i] == cluster && p.req.Groups[i].Count > 0 {
+		if p.bundles[i] == bundle && p.req.Groups[i].Count > 0 {
 			next, _ := p.look(i)
 			tasks = append(tasks, next)
 		}
@@ -68,7 +68,7 @@ func (p *planner) settle(cluster int, t *task, prices *costs.Prices) {
 		best = p.best(p.together(tasks, p.view.Hosts()), prices)
 	}
 	if best.row != none {
-		p.chosen[cluster] = best.row
+		p.chosen[bundle] = best.row
 	}
 }
 

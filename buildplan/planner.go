@@ -22,14 +22,14 @@ type planner struct {
 	which   []int32
 	// supposed is what settle tries on top of earlier: slots by group and row.
 	supposed [][]int64
-	clusters []int       // by group: see clusters
-	chosen   map[int]int // by cluster: the row that all its groups must use
+	bundles  []int       // by group: see bundles
+	chosen   map[int]int // by bundle: the row that all its groups must use
 }
 
 func newPlanner(s *Scene, req *api.Request) *planner {
 	p := &planner{
 		scene: s, view: s.View, req: req, window: req.WindowAt(s.View.Now()),
-		clusters: clusters(req), chosen: map[int]int{},
+		bundles: bundles(req), chosen: map[int]int{},
 	}
 	for _, f := range s.Filters {
 		if f.Room != nil {
@@ -169,7 +169,7 @@ func (p *planner) group(i int) GroupPlan {
 	prices := p.prices(t)
 	spare := min(max(p.scene.Spare, 0), SpareMax)
 	passed := why.Offering
-	if c := p.clusters[i]; c != none {
+	if c := p.bundles[i]; c != none {
 		p.settle(c, t, &prices)
 		if row, ok := p.chosen[c]; ok {
 			only(t.pass, row)
@@ -212,7 +212,7 @@ func (p *planner) prices(t *task) costs.Prices {
 	l := &costs.Look{
 		View: p.view, Pass: t.pass, Req: p.req, Index: t.index, Window: p.window, Earlier: p.earlier,
 	}
-	if p.clusters[t.index] != none {
+	if p.bundles[t.index] != none {
 		l.Pass = p.view.Hosts() // a host may be chosen that t itself does not fit on
 	}
 	if t.look.World.Census != nil {

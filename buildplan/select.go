@@ -59,7 +59,7 @@ type Scene struct {
 // takes the cheapest host on which the slot still fits beside everything that it
 // has placed before, until Count is reached or nothing fits; of equally cheap
 // hosts it takes the lowest id. All slots of groups that rules of affinity bind
-// together lie on one host; see [planner.settle]. Up to s.Spare further hosts, at
+// together lie on one host. Up to s.Spare further hosts, at
 // most SpareMax, are named as alternates: the cheapest that carry no slot of the
 // group, and none for a group under a rule of affinity.
 //

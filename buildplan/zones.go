@@ -8,7 +8,7 @@ import (
 
 // bind leaves one source to each set of groups that must have one.
 func (m *merging) bind() {
-	of := clusters(m.req)
+	of := bundles(m.req)
 	if m.req.Zones.Pack {
 		clear(of)
 	}
