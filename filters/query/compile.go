@@ -264,7 +264,11 @@ func (p *parser) argument(place string, depth int) (node, error) {
 		return node{op: opLiteral, kind: Bool, yes: v}, nil
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok {
-			return node{op: opVariable, variable: p.variable(name)}, nil
+			n := node{op: opVariable, variable: p.variable(name)}
+			if counts(name) {
+				n.kind = Number
+			}
+			return n, nil
 		}
 		return node{op: opLiteral, kind: Text, texts: [1]string{v}}, nil
 	case json.Number:

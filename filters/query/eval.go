@@ -63,6 +63,16 @@ func resolve(name string, c Columns) *Column {
 	return c.Attribute(strings.TrimPrefix(name, "capabilities."))
 }
 
+// counts reports whether a variable is a number on every host that has it: an
+// amount or a count, not an attribute.
+func counts(name string) bool {
+	switch name {
+	case "free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total", "instances":
+		return true
+	}
+	return strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.")
+}
+
 // columns are the variables of a query, by their number; nil for one that no row
 // has.
 type columns []*Column

@@ -31,5 +31,5 @@ func ExampleCompile() {
 	// Output:
 	// passes: 0
 	// ["and",[">=","$free_ram_mb",2048],["not",["=","$rack","r7"]]]
-	// query: at [1][3]: < compares values of one type; a text and a number never match
+	// query: at [1][2]: < compares values of one type; a number and a text never match
 }

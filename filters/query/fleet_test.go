@@ -138,7 +138,10 @@ func check(v any, depth int, nodes *int) (string, error) {
 	case bool:
 		return "bool", nil
 	case string:
-		if strings.HasPrefix(v, "$") {
+		if name, ok := strings.CutPrefix(v, "$"); ok {
+			if slices.Contains(amounts, name) || strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.") {
+				return "number", nil
+			}
 			return "", nil
 		}
 		return "text", nil
@@ -152,6 +155,9 @@ func check(v any, depth int, nodes *int) (string, error) {
 	}
 	return "", errRefused
 }
+
+// amounts are the variables that are numbers on every host that has them.
+var amounts = []string{"free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total", "instances"}
 
 func checkList(v []any, depth int, nodes *int) error {
 	if depth > query.DepthMax || len(v) == 0 {

@@ -164,6 +164,9 @@ func TestRefuses(t *testing.T) {
 		{`["and",["or",["=",null,1]]]`, "query: at [1][1][1]: null is no value"},
 		{`["=",{},1]`, "query: at [1]: an object is no value"},
 		{`["<",1,"a"]`, "query: at [2]: < compares values of one type; a number and a text never match"},
+		{`["<","$free_ram_mb","x"]`, "query: at [2]: < compares values of one type; a number and a text never match"},
+		{`["in","$instances",true]`, "a number and true or false never match"},
+		{`["=","$free.CUSTOM_GPU","$total.CUSTOM_GPU",""]`, "a number and a text never match"},
 		{`["=","$x","a",true]`, "query: at [3]: = compares values of one type; a text and true or false never match"},
 		{`["in",1,["and"]]`, "a number and true or false never match"},
 		{`["<","$x",true]`, "query: at [2]: < puts in order; true and false have none"},
@@ -248,7 +251,7 @@ func TestString(t *testing.T) {
 		`["=",0.00015,-0.5,12.345678]`:            `["=",15e-5,-0.5,12.345678]`,
 		`["\u003c","$a","\u00e9\/\u0001\n\"\\"]`:  `["<","$a","é/\u0001\n\"\\"]`,
 		`["=","<>&\u2028","\ud800"]`:              "[\"=\",\"<>&\u2028\",\"\ufffd\"]",
-		`["not",["in","$free.VCPU",["or"]]]`:      `["not",["in","$free.VCPU",["or"]]]`,
+		`["not",["in","$flag",["or"]]]`:           `["not",["in","$flag",["or"]]]`,
 	} {
 		q, err := query.Compile(text)
 		require.NoError(t, err, text)
