@@ -69,6 +69,10 @@ func TestWhatABootMaySayOfHostsIsChecked(t *testing.T) {
 		{several([]string{web}, `"rules":[{"policy":"affinity","max_per_host":1}]`), "rules[0].max_per_host is for anti-affinity alone"},
 		{several([]string{web}, `"rules":[{"policy":"anti-affinity","max_per_host":-1}]`), "rules[0].max_per_host must be"},
 		{several([]string{web}, `"rules":[`+strings.TrimSuffix(strings.Repeat(`{"policy":"affinity"},`, api.RulesMax+1), ",")+`]`), "rules may have at most 16"},
+		{
+			several([]string{group("web", hints(`"group":"apart"`))}, `"rules":[`+strings.TrimSuffix(strings.Repeat(`{"policy":"affinity"},`, api.RulesMax), ",")+`]`),
+			"rules may have at most 16 entries, server groups in hints among them, got 17",
+		},
 		{order(`"rules":[{"policy":"affinity","groups":[""]}]`), `rules[0].groups: this boot has no group ""`},
 		{order(`"traits":{"required":["lower"]}`), `trait "lower" must be`},
 		{several([]string{web, group("db", `"traits":{"required":["A"],"forbidden":["A"]}`)}), "groups[1].trait A is both required and forbidden"},
