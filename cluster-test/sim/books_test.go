@@ -12,6 +12,7 @@ import (
 // what must hold on hosts whatever zones think.
 type books struct {
 	fail func(format string, args ...any)
+	late func(api.InstanceID) bool // its window is over, and it is being ended
 
 	mu    sync.Mutex // guards what follows
 	runs  map[api.InstanceID]running
@@ -20,6 +21,7 @@ type books struct {
 	used  map[api.HostID]api.Resources
 	moved int // starts on another host than before
 	again int // starts on the same host, after a fence
+	tight int // starts on a host that was full but for what was being ended there
 }
 
 // running is one instance on one host.
@@ -61,11 +63,27 @@ func (b *books) started(host api.HostID, w api.Workload) error {
 	}
 	for c, n := range w.Resources {
 		b.used[host][c] += n
-		if room := shape[c]; b.used[host][c] > room.Capacity() {
+		room := shape[c]
+		if b.used[host][c] <= room.Capacity() {
+			continue
+		}
+		if b.used[host][c]-b.lateOn(host, c) > room.Capacity() {
 			b.fail("host %s runs %d of %s, and has %d", host, b.used[host][c], c, room.Capacity())
 		}
+		b.tight++
 	}
 	return nil
+}
+
+// lateOn returns what is taken on a host by what is being ended because its lifetime
+// is over: its room is free from that moment, and it may need seconds.
+func (b *books) lateOn(host api.HostID, c api.ResourceClass) (sum int64) {
+	for id, r := range b.runs {
+		if r.host == host && b.late(id) {
+			sum += r.need[c]
+		}
+	}
+	return sum
 }
 
 // stopped is asked before each real stop.

@@ -42,6 +42,9 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.OnHost(h.ID) {
+			if i.Window.End <= v.Now() {
+				continue // it has no claim any more, and is being ended
+			}
 			add(h.ID, i.Resources)
 			if i.Target != "" { // it has room at both ends of its way
 				add(i.Target, i.Resources)

@@ -107,9 +107,11 @@ func (w *world) promises() {
 }
 
 // newest returns the view of the zone's node that has applied most.
-func (z *zone) newest() *state.State {
+func (z *zone) newest() *state.State { return newest(z.nodes) }
+
+func newest(nodes []*process) *state.State {
 	var best *state.State
-	for _, p := range z.nodes {
+	for _, p := range nodes {
 		if n := p.running(); n != nil && (best == nil || n.Store().View().Index() > best.Index()) {
 			best = n.Store().View()
 		}

@@ -118,7 +118,7 @@ type total struct {
 	seeds, answered, restarts int
 	simulated, zones          time.Duration // of federations; of their zones, added up
 	ops, faults               map[string]int
-	moved, again              int // instances that were started elsewhere, and where they had been
+	moved, again, tight       int // instances that were started elsewhere, and where they had been; beside what was being ended
 }
 
 func (s *total) add(w *world) {
@@ -129,7 +129,7 @@ func (s *total) add(w *world) {
 	defer s.mu.Unlock()
 	s.seeds++
 	w.books.mu.Lock()
-	s.moved, s.again = s.moved+w.books.moved, s.again+w.books.again
+	s.moved, s.again, s.tight = s.moved+w.books.moved, s.again+w.books.again, s.tight+w.books.tight
 	w.books.mu.Unlock()
 	s.answered += c.answered
 	s.restarts += c.restarts
@@ -152,9 +152,9 @@ func (s *total) report(took time.Duration) string {
 	for _, k := range s.faults {
 		faults += k
 	}
-	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts, %d moves, %d starts after a fence",
+	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts, %d moves, %d starts after a fence, %d beside what should have ended",
 		s.seeds, s.simulated.Hours(), s.zones.Hours(), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
-		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts, s.moved, s.again)
+		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts, s.moved, s.again, s.tight)
 }
 
 func list(m map[string]int) string {

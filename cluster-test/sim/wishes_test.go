@@ -86,6 +86,22 @@ func (w *world) where(z *zone) *api.ZoneRule {
 	return &api.ZoneRule{MinZones: 1 + w.dice.IntN(len(names))}
 }
 
+// late reports whether the window of an instance is over where it runs. It may be
+// called from any goroutine.
+func (w *world) late(id api.InstanceID) bool {
+	for _, z := range w.zones {
+		z.mu.Lock()
+		nodes := z.nodes
+		z.mu.Unlock()
+		if v := newest(nodes); v != nil {
+			if i, ok := v.Instance(id); ok && i.Host != "" {
+				return i.Window.End <= v.Now()
+			}
+		}
+	}
+	return false
+}
+
 // policies are what an operator lets become of what is on a host, the most frequent
 // most often.
 var policies = []api.DrainPolicy{api.DrainMove, api.DrainMove, api.DrainMove, api.DrainEnd, api.DrainWait}

@@ -95,7 +95,7 @@ type zone struct {
 	handed  atomic.Int32 // handovers of the lead that were asked for
 	drained atomic.Bool  // somebody has asked that instances move
 
-	mu   sync.Mutex // guards told
+	mu   sync.Mutex // guards told, and changes of nodes, which the world's own goroutine makes
 	told told
 }
 
@@ -111,6 +111,7 @@ func newWorld(t *testing.T, seed uint64, p plot) *world {
 		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	w.books = newBooks(w.fail)
+	w.books.late = w.late
 	from := w.net.Host(clientHost)
 	w.http = &http.Transport{
 		DialContext:         func(ctx context.Context, _, addr string) (net.Conn, error) { return from.Dial(ctx, addr) },
@@ -227,11 +228,13 @@ func (z *zone) addNode(place int) {
 	}
 	require.NoError(w.t, err)
 	p.start()
-	if place < len(z.nodes) {
+	z.mu.Lock()
+	if z.nodes = slices.Clone(z.nodes); place < len(z.nodes) {
 		z.nodes[place] = p
 	} else {
 		z.nodes = append(z.nodes, p)
 	}
+	z.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	require.NoError(w.t, p.node.Ready(ctx))
