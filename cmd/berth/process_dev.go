@@ -34,8 +34,17 @@ func (e *env) devCommand() *cobra.Command {
 with mutual TLS, real gossip, and simulated hosts. Without --zones it is a root with
 two children, one of which has a child itself. Ctrl-C stops it.
 
-A file for --zones is YAML: name, and optionally nodes (1, 3 or 5), hosts and
-children, which are zones again.`,
+A file for --zones is YAML: name, and optionally nodes (1, 3 or 5), hosts,
+attributes and traits of its hosts, and children, which are zones again. Some hosts
+may differ:
+
+  name: root
+  hosts: 10
+  attributes: {price: "3"}
+  special:
+    - {number: 2, attributes: {price: "9"}, traits: [CUSTOM_GPU]}
+  children:
+    - {name: west, hosts: 4}`,
 		Example: `  berth dev
   berth dev --nodes 3 --data-dir ./federation --ready-file ready.json
   berth dev --zones tree.yaml --hosts 100`,
