@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/filters"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -61,7 +62,7 @@ func (z *Zone) dueDrains(v *state.State) []job {
 // has stopped what may be started elsewhere. A new leader counts from when it
 // began to lead.
 func (z *Zone) fenced(h *state.Host) bool {
-	return z.beats.silent(h.Agent, z.now()) >= FenceAfter+fenceMargin
+	return z.beats.silent(h.Agent, z.now()) >= FenceAfter+fenceMargin || mutant.On(mutant.EvacuatedEarly)
 }
 
 // ends asks for the end of instances.

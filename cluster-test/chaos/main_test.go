@@ -59,6 +59,7 @@ type totals struct {
 	Faults       map[string]int      `json:"faults"`        // injected, by kind
 	Sagas        int                 `json:"sagas_cut"`     // boots and releases in flight when a process ended at a point
 	Points       map[crash.Point]int `json:"points"`        // processes that ended there
+	Moved        int                 `json:"moved"`         // instances that came to another host
 	GatewayBytes int64               `json:"gateway_bytes"` // that left children and were scanned
 	Failover     []time.Duration     `json:"failover"`      // from the kill of a leader to the next acknowledged claim, in ns
 	HungDisk     []time.Duration     `json:"hung_disk"`     // from the hang of a leader's disk to the next, in ns
@@ -78,6 +79,13 @@ func (s *totals) operations(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Operations += n
+}
+
+// moved counts n instances that came to another host.
+func (s *totals) moved(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Moved += n
 }
 
 // cut counts a process that ended at a point, with so many sagas in flight.
@@ -122,6 +130,7 @@ func gates() []gate {
 		{"operations", sums.Operations, scaled(100_000)},
 		{"sagas cut at named points", sums.Sagas, scaled(500)},
 		{"named points", len(sums.Points), 24},
+		{"instances that moved", sums.Moved, 10},
 		{"kills of a leader that were timed", len(sums.Failover), 10},
 	}
 }

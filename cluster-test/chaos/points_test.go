@@ -3,11 +3,13 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +41,7 @@ const (
 	booting   act = "boot"
 	releasing act = "release"
 	deleting  act = "delete"
+	draining  act = "drain"
 	starting  act = "start" // the point is reached when the process is started
 )
 
@@ -78,6 +81,7 @@ func rounds() []where {
 	add(releasing, "root", crash.ReleaseLogging, crash.ReleaseLogged, crash.DecisionTelling, crash.AckLogged)
 	add(releasing, "west", crash.VerdictLogged, crash.DecisionTelling)
 	add(deleting, "root", crash.DeleteLogging, crash.DeleteLogged, crash.EndTelling, crash.EndTold)
+	add(draining, "west", crash.MoveLogging, crash.MoveLogged)
 	add(starting, "root", crash.VoteWriting, crash.VoteWritten, crash.RestoreLoading, crash.RestoreLoaded)
 	add(booting, "root", crash.AttemptAborting, crash.AttemptAborted)
 	return out
@@ -130,7 +134,7 @@ func (p *points) round(n int, at where) {
 	for i := range sagasPerRound {
 		ids = append(ids, api.ReservationID(fmt.Sprintf("r%d-%d", n, i)))
 	}
-	if at.act == releasing || at.act == deleting {
+	if at.act == releasing || at.act == deleting || at.act == draining {
 		p.bootAll(ctx, ids)
 	}
 	before := p.deaths(node.Name)
@@ -185,8 +189,12 @@ func (p *points) arm(ctx context.Context, at where, node *lab.NodeProc) int {
 // many were in flight when the process ended.
 func (p *points) act(ctx context.Context, at where, ids []api.ReservationID, dead func() bool) int {
 	p.t.Helper()
-	if at.act == starting {
+	switch at.act {
+	case starting:
 		p.root.Nodes[0].Crash()
+	case draining:
+		return p.drain(ctx, p.west, dead)
+	case booting, releasing, deleting:
 	}
 	var (
 		wg   sync.WaitGroup
@@ -221,8 +229,43 @@ func (p *points) one(ctx context.Context, a act, id api.ReservationID) error {
 		return p.release(ctx, id)
 	case deleting:
 		return p.deleteAll(ctx, id)
+	case draining: // all at once
 	}
 	return fmt.Errorf("nobody knows how to %s", a)
+}
+
+// drain moves what is on the fullest host of a zone to others, and returns how many
+// instances were there still when the zone's process ended.
+func (p *points) drain(ctx context.Context, z *lab.Zone, dead func() bool) int {
+	p.t.Helper()
+	hosts := z.Hosts()
+	from := slices.MaxFunc(hosts, func(a, b api.Host) int { return cmp.Compare(a.Used[api.MemoryMB], b.Used[api.MemoryMB]) })
+	p.MayMove()
+	require.NoError(p.t, z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error {
+		_, err := c.DrainHost(ctx, string(from.ID), api.DrainMove, "its turn")
+		return err
+	}))
+	cut, before := 0, int(from.Used[api.MemoryMB]/unitMB)
+	lab.Within(p.t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
+		var now client.HostDetail
+		err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {
+			now, err = c.HostDetail(ctx, string(from.ID))
+			return err
+		})
+		if err == nil && cut == 0 && dead() && now.Leaving != nil {
+			cut = now.Leaving.Left
+		}
+		if err == nil && now.Leaving != nil && now.Leaving.Left == 0 {
+			return nil
+		}
+		return lab.OrElse(err, "left: %+v", now.Leaving)
+	})
+	require.NoError(p.t, z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error {
+		_, err := c.UndrainHost(ctx, string(from.ID))
+		return err
+	}))
+	sums.moved(before)
+	return cut
 }
 
 // deleteAll deletes the servers of a reservation one by one.
@@ -270,7 +313,7 @@ func (p *points) settle(ctx context.Context, at where, ids []api.ReservationID) 
 		require.NoError(p.t, err, "%s of %s", at.point, at.zone)
 		sums.operations(1)
 		ends[b.State]++
-		if at.act == booting || at.act == starting {
+		if at.act == booting || at.act == starting || at.act == draining {
 			require.NoError(p.t, whole(&b))
 			p.live = append(p.live, id)
 		}

@@ -9,6 +9,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,33 +114,49 @@ func (w *World) Audit() {
 
 // Life is what the journals of all agents say of one instance.
 type Life struct {
-	Host api.HostID
-	Ran  int  // how often it was started
-	Gone bool // nothing is left of it
+	Host api.HostID // where it was started last
+	Ran  int        // how often it was started there
+	Gone bool       // nothing is left of it
+
+	fenced bool // it may be started elsewhere without a word of its host
+	cut    bool // its fence has struck
+}
+
+// MayMove says that an operator moves instances: what is gone from one host may run
+// on another from now on.
+func (w *World) MayMove() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moves = true
 }
 
 // Lives reads the journals of all agents, and fails the test for an instance that
-// was ever started twice, wherever.
+// was ever started twice, wherever, but for what has moved.
 func (w *World) Lives() map[api.InstanceID]Life {
 	w.T.Helper()
 	out := map[api.InstanceID]Life{}
 	w.mu.Lock()
-	restored := w.restored
+	restored, moves := w.restored, w.moves
 	w.mu.Unlock()
+	var entries []entry
 	for _, z := range w.Zones {
 		for _, a := range z.Agents {
-			for _, e := range a.journal() {
-				l, err := out[e.Instance].after(e, restored)
-				require.NoError(w.T, err, "instance %s", e.Instance)
-				out[e.Instance] = l
-			}
+			entries = append(entries, a.journal()...)
 		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.At.Compare(b.At) })
+	for _, e := range entries {
+		l, err := out[e.Instance].after(e, restored, moves)
+		require.NoError(w.T, err, "instance %s", e.Instance)
+		out[e.Instance] = l
 	}
 	return out
 }
 
 // entry is what one line of an agent's journal says of an instance.
 type entry struct {
+	At       time.Time      `json:"at"`
+	Detail   string         `json:"detail"`
 	Event    string         `json:"event"`
 	Host     api.HostID     `json:"host"`
 	Instance api.InstanceID `json:"instance"`
@@ -159,20 +178,26 @@ func (a *AgentProc) journal() []entry {
 }
 
 // after returns the life of an instance after one more entry. What a backup brings
-// back runs again.
-func (l Life) after(e entry, restored bool) (Life, error) {
-	if l.Host == "" {
-		l.Host = e.Host
-	}
-	if l.Host != e.Host {
+// back runs again, and what moves or had a fence may run elsewhere. Lines of hosts
+// that it has left say nothing of it.
+func (l Life) after(e entry, restored, moves bool) (Life, error) {
+	starts := e.Event == "start" || e.Event == "running"
+	switch elsewhere := l.Host != "" && l.Host != e.Host; {
+	case elsewhere && starts && !l.fenced && (!moves || !l.Gone):
 		return l, fmt.Errorf("it was on two hosts, %s and %s", l.Host, e.Host)
+	case elsewhere && !starts:
+		return l, orNil(moves || l.fenced, "it was on two hosts, %s and %s", l.Host, e.Host)
+	case elsewhere, starts && l.cut, starts && restored && l.Gone:
+		l = Life{fenced: l.fenced}
 	}
+	l.Host = e.Host
 	switch e.Event {
+	case "start":
+		l.fenced = strings.HasPrefix(e.Detail, "fence ")
 	case "running":
-		if restored && l.Gone {
-			l = Life{Host: l.Host}
-		}
 		l.Ran++
+	case "fenced":
+		l.cut = true
 	case "gone":
 		l.Gone = true
 	}

@@ -128,14 +128,14 @@ func tail(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// RealInstance is a process that a process driver has started.
+// RealInstance is a group of processes that a process driver has started.
 type RealInstance struct {
 	ID  string
-	PID int
+	PID int // of the first of the group, which the others outlive now and then
 }
 
-// instancesUnder returns the processes of instances that run in a folder below
-// dir, by pid: those with an instance's id in the environment they started with.
+// instancesUnder returns the groups of processes of instances that run in a folder
+// below dir, by pid: those with an instance's id in the environment they started with.
 func instancesUnder(dir string) ([]RealInstance, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -156,14 +156,20 @@ func instancesUnder(dir string) ([]RealInstance, error) {
 			continue // it has ended meanwhile
 		}
 		for v := range bytes.SplitSeq(text, []byte{0}) {
-			if id, ok := bytes.CutPrefix(v, []byte("BERTH_INSTANCE_ID=")); ok {
-				out = append(out, RealInstance{string(id), pid})
+			id, ok := bytes.CutPrefix(v, []byte("BERTH_INSTANCE_ID="))
+			group, err := syscall.Getpgid(pid)
+			if i := (RealInstance{string(id), group}); ok && err == nil && !slices.Contains(out, i) {
+				out = append(out, i)
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b RealInstance) int { return a.PID - b.PID })
 	return out, nil
 }
+
+// Instances returns the processes of instances that run on any machine of the
+// world. It is safe for concurrent use.
+func (w *World) Instances() ([]RealInstance, error) { return instancesUnder(w.Dir) }
 
 // killInstances ends the instances that run in a folder below dir.
 func killInstances(dir string) error {

@@ -59,6 +59,7 @@ type World struct {
 	allowed  []func(Exit) bool
 	faults   []error
 	restored bool
+	moves    bool // instances may be moved
 }
 
 // New returns an empty world that ends with the test.

@@ -28,12 +28,14 @@ const (
 	RuleUnchecked       Name = "rule-unchecked"
 	GroupMinUnchecked   Name = "group-min-unchecked"
 	MoveDouble          Name = "move-double"
+	EvacuatedEarly      Name = "evacuated-early"
 	RepeatUnchecked     Name = "repeat-unchecked"
 	FreedEarly          Name = "freed-early"
 	HoldExpires         Name = "hold-expires"
 	DecisionUnlogged    Name = "decision-unlogged"
 	SagaNotResumed      Name = "saga-not-resumed"
 	TermIgnored         Name = "term-ignored"
+	FenceIgnored        Name = "fence-ignored"
 	PlanReused          Name = "plan-reused"
 	BlobExpiryUnchecked Name = "blob-expiry-unchecked"
 	BlobUnbound         Name = "blob-unbound"
@@ -71,12 +73,14 @@ func Faults() []Fault {
 		{RuleUnchecked, "the rules of a request are not checked when it takes hosts"},
 		{GroupMinUnchecked, "a boot is decided although a group of it is too small"},
 		{MoveDouble, "an instance that moves is started before it has stopped"},
+		{EvacuatedEarly, "what was on a lost host is started elsewhere before its agent must have ended it"},
 		{RepeatUnchecked, "a key that was used for another request gets its answer"},
 		{FreedEarly, "room is given back before the instance is gone"},
 		{HoldExpires, "a child gives up by itself what it holds for its parent"},
 		{DecisionUnlogged, "children are told before the decision is logged"},
 		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
 		{TermIgnored, "an agent obeys a leader of the past"},
+		{FenceIgnored, "an agent lets run what has a fence when the zone is silent"},
 		{PlanReused, "a plan is good more than once"},
 		{BlobExpiryUnchecked, "a blob is good for ever"},
 		{BlobUnbound, "a blob is good for any project"},
