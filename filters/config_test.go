@@ -125,3 +125,30 @@ func TestExplainNames(t *testing.T) {
 	assert.Len(t, why.Filters[0].Names, 10)
 	assert.Equal(t, "host01", why.Filters[0].Names[0])
 }
+
+// TestAWishIsNeverPassedOver switches each filter off that serves a wish: who
+// states the wish gets no host, and everybody else what the others pass.
+func TestAWishIsNeverPassedOver(t *testing.T) {
+	fleet, fs := view(with("a")), filters.Guard([]filters.Filter{filters.AllHosts()})
+	for name, wish := range map[string]func(*api.Group){
+		"forced_hosts":      func(g *api.Group) { g.Hints.ForceHosts = []string{"name-a"} },
+		"ignored_hosts":     func(g *api.Group) { g.Hints.IgnoreHosts = []string{"x"} },
+		"same_host":         func(g *api.Group) { g.Hints.SameHost = []api.InstanceID{"i"} },
+		"different_host":    func(g *api.Group) { g.Hints.DifferentHost = []api.InstanceID{"i"} },
+		"near":              func(g *api.Group) { g.Hints.Near = "192.0.2.0/24" },
+		"query":             func(g *api.Group) { g.Hints.Query = `["and"]` },
+		"availability_zone": func(g *api.Group) { g.AZ = "az" },
+		"traits":            func(g *api.Group) { g.Traits.Forbidden = []string{"X"} },
+	} {
+		l := want(fleet, nil, wish)
+		_, why := filters.Run(fs, l)
+		assert.Equal(t, []api.FilterCount{{Filter: name, Hosts: 1, Tier: api.TierNotAllowed}}, why.Filters, name)
+		assert.Equal(t, []string{"a"}, kept(want(fleet, nil, func(*api.Group) {}), fs...), name)
+	}
+	l := want(fleet, nil, func(*api.Group) {})
+	l.Req.Rules = []api.Rule{{Policy: api.SoftAffinity, Groups: []int{0}}}
+	assert.Equal(t, []string{"a"}, kept(l, fs...), "soft rules are for costs")
+	l.Req.Rules[0].Policy = api.Affinity
+	assert.Empty(t, kept(l, fs...))
+	assert.Len(t, filters.Guard(filters.Default()), len(filters.Default()), "the default serves every wish")
+}

@@ -214,7 +214,7 @@ func (z *Zone) filters(v *state.State) []filters.Filter {
 		z.log.Error("configured filters are unknown here", "error", err)
 		return filters.Default()
 	}
-	return fs
+	return filters.Guard(fs)
 }
 
 // World returns what a zone knows of its hosts beside their table. A flavor's
