@@ -107,6 +107,9 @@ func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
 		return nil
 	}
+	if i.Target != "" { // its host was lost while it was to be moved
+		return z.moveTo(ctx, i, i.Target, evacuate)
+	}
 	h, ok := v.Hold(i.Origin, i.Hold)
 	if !ok {
 		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
@@ -121,12 +124,17 @@ func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
 			if sl.Host == i.Host {
 				continue
 			}
-			_, err = z.Propose(ctx, command.InstanceMove{Stamp: z.stamp(), ID: i.ID, From: i.Host, To: sl.Host, Evacuate: evacuate})
+			err = z.moveTo(ctx, i, sl.Host, evacuate)
 			if err == nil || api.CodeOf(err) != api.CodeNoCapacity {
 				return err
 			}
 		}
 	}
+	return err
+}
+
+func (z *Zone) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evacuate bool) error {
+	_, err := z.Propose(ctx, command.InstanceMove{Stamp: z.stamp(), ID: i.ID, From: i.Host, To: to, Evacuate: evacuate})
 	return err
 }
 

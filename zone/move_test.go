@@ -152,3 +152,35 @@ func TestLostHostIsLeft(t *testing.T) {
 		w.settle()
 	})
 }
+
+// TestHostIsLostInAMove drains a host whose agent says nothing any more: when the
+// host counts as lost the move goes on as an evacuation, to where it has room.
+func TestHostIsLostInAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 4, 5)
+		a := m.agent("b", 2)
+		lost := m.host("root-host-b1")
+		o := order("b", 1, 1)
+		f := *flavor
+		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
+		o.Groups[0].Flavor = &f
+		require.Equal(t, api.BootActive, m.run(o).State())
+		require.Contains(t, m.onHosts("b"), lost)
+		m.set(func(*member) { a.quiet = true })
+		m.drain(lost, api.DrainMove)
+		id := m.instances("b")[0].ID
+		m.until("it has a target", func(v *state.State) bool {
+			i, _ := v.Instance(id)
+			return i.Target != ""
+		})
+		i, _ := m.view().Instance(id)
+		target := i.Target
+		m.empty(lost)
+		assert.Equal(t, map[api.HostID]int{target: 1}, m.onHosts("b"))
+		m.until("it runs", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 1 })
+		m.set(func(*member) { a.quiet = false })
+		time.Sleep(time.Minute)
+		w.settle()
+	})
+}
