@@ -297,6 +297,7 @@ func (z *zone) checkBoots(v *state.State) {
 		res := b.Request.Reservation
 		switch b.State() {
 		case api.BootActive, api.BootDegraded:
+			z.checkGroups(b, made)
 			if len(made) < b.Min || len(made) > b.Request.Count() || live != b.Counts.Live() {
 				z.w.fail("zone %s: boot %s made %d of %d to %d", z.name, res, len(made), b.Min, b.Request.Count())
 			}
@@ -306,6 +307,19 @@ func (z *zone) checkBoots(v *state.State) {
 			}
 		default:
 			z.w.fail("zone %s: boot %s is %s", z.name, res, b.State())
+		}
+	}
+}
+
+// checkGroups holds that no group of a boot is smaller than it may be.
+func (z *zone) checkGroups(b *state.Boot, made []*api.Instance) {
+	n := map[string]int{}
+	for _, i := range made {
+		n[i.Group]++
+	}
+	for _, g := range b.Request.Groups {
+		if n[g.Name] < g.Min {
+			z.w.fail("zone %s: boot %s made %d of group %s, and at least %d must be", z.name, b.Request.Reservation, n[g.Name], g.Name, g.Min)
 		}
 	}
 }

@@ -64,11 +64,21 @@ func (p *process) suffer(what int, at crash.Point, d time.Duration) {
 	}
 }
 
-// burst makes some boots at once, most of them wider than the zone itself.
+// burst makes some boots at once, most of them wider than the zone itself. Now and
+// then they are all of one server group.
 func (w *world) burst(z *zone) {
+	group := []api.Policy{"", "", api.AntiAffinity, api.Affinity}[w.dice.IntN(4)]
 	for range 2 + w.dice.IntN(2) {
 		w.bursts++
-		z.boot(w.nodeOf(z), w.nodeOf(z), order(fmt.Sprintf("burst%d", w.bursts), 1+w.dice.IntN(3), 5+w.dice.IntN(8)))
+		o := order(fmt.Sprintf("burst%d", w.bursts), 1+w.dice.IntN(3), 5+w.dice.IntN(8))
+		if group != "" {
+			o.Hints = &api.SchedulerHints{Group: string(group)}
+		}
+		if group == api.Affinity {
+			o.MinCount = nil
+			*o.MaxCount = 1 + w.dice.IntN(2)
+		}
+		z.boot(w.nodeOf(z), w.nodeOf(z), o)
 	}
 }
 
