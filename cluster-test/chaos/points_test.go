@@ -140,12 +140,16 @@ func (p *points) round(n int, at where) {
 	before := p.deaths(node.Name)
 	due := p.arm(ctx, at, node)
 	cut := p.act(ctx, at, ids, func() bool { return p.deaths(node.Name) > before })
+	count := 1 // not enough was written yet
+	if at.zone != "root" {
+		count = sagaCount // or the zone was not asked, because it has not answered in the round before
+	}
 	for more := range repeatsMax {
 		if p.deaths(node.Name) >= before+due {
 			break
 		}
-		id := api.ReservationID(fmt.Sprintf("r%d-more-%d", n, more)) // not enough was written yet
-		require.NoError(t, p.boot(ctx, id, 1))
+		id := api.ReservationID(fmt.Sprintf("r%d-more-%d", n, more))
+		require.NoError(t, p.boot(ctx, id, count))
 		ids = append(ids, id)
 		lab.Pass(ctx, repeatEvery)
 	}
