@@ -46,6 +46,7 @@ type movers struct {
 	quit   context.CancelFunc
 	wg     sync.WaitGroup
 	events map[string]int
+	twice  error // what look has seen; set when wg is done
 
 	mu   sync.Mutex // guards what follows
 	acks []check.Ack
@@ -112,7 +113,7 @@ func (m *movers) start(t *testing.T) {
 		dice := rand.New(rand.NewPCG(m.Seed, uint64(n)+1))
 		m.wg.Go(func() { m.call(ctx, n, dice) })
 	}
-	m.wg.Go(func() { m.look(ctx, t) })
+	m.wg.Go(func() { m.twice = m.look(ctx) })
 }
 
 func (m *movers) order(ctx context.Context, id api.ReservationID, flavor string, count int) error {
@@ -148,22 +149,23 @@ func (m *movers) call(ctx context.Context, n int, dice *rand.Rand) {
 	}
 }
 
-// look fails the test as soon as two processes of one instance run.
-func (m *movers) look(ctx context.Context, t *testing.T) {
+// look returns an error as soon as two processes of one instance run, and nil when
+// ctx ends.
+func (m *movers) look(ctx context.Context) error {
 	for ; ctx.Err() == nil; lab.Pass(ctx, lookEvery) {
 		all, err := m.Instances()
-		if !assert.NoError(t, err) {
-			return
+		if err != nil {
+			return err
 		}
 		seen := map[string]int{}
 		for _, i := range all {
 			if pid := seen[i.ID]; pid != 0 {
-				assert.Fail(t, "an instance runs twice", "%s: %d and %d", i.ID, pid, i.PID)
-				return
+				return fmt.Errorf("instance %s runs twice: %d and %d", i.ID, pid, i.PID)
 			}
 			seen[i.ID] = i.PID
 		}
 	}
+	return nil
 }
 
 // kept returns what is there all the time and runs on a host, by flavor.
@@ -330,6 +332,7 @@ func (m *movers) judge(t *testing.T) {
 	t.Helper()
 	m.quit()
 	m.wg.Wait()
+	require.NoError(t, m.twice)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, id := range m.gave {

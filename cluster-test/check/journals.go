@@ -186,19 +186,13 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 	once := func(format string, args ...any) {
 		l.put(Violation{Rule: RuleOnce, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
 	}
-	if e.line.Event == lineStart && r.mayStartAnew(e, o) {
-		*r = run{agent: e.agent, host: e.line.Host, left: r.host}
-	}
-	if r.left == e.line.Host && r.host != r.left && r.wasThere(e.line) {
-		once("was still on host %s when it was started on host %s", r.left, r.host)
+	if r.left == e.line.Host && r.host != r.left && e.line.Event != lineStart && e.line.Event != lineRunning {
+		if r.wasThere(e.line) {
+			once("was still on host %s when it was started on host %s", r.left, r.host)
+		}
 		return
 	}
-	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
-		if r.ran > 0 || r.asked {
-			once("is started on host %s by %s, and was on host %s by %s", e.line.Host, e.agent, r.host, r.agent)
-		}
-		r.host, r.agent = e.line.Host, e.agent
-	}
+	r.goOn(e, o, once)
 	switch e.line.Event {
 	case lineStart:
 		if r.over && r.ran > 0 {
@@ -217,13 +211,23 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 	case lineEnded:
 		r.ran, r.over = max(r.ran, 1), true
 	case lineGone:
-		if r.host != e.line.Host && r.left == e.line.Host {
-			return
-		}
 		if r.asked { // the start was not in vain
 			r.ran = max(r.ran, 1)
 		}
 		r.asked, r.over, r.gone = false, true, true
+	}
+}
+
+// goOn takes it that an instance starts anew, or on another host.
+func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...any)) {
+	if e.line.Event == lineStart && r.mayStartAnew(e, o) {
+		*r = run{agent: e.agent, host: e.line.Host, left: r.host}
+	}
+	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
+		if r.ran > 0 || r.asked {
+			once("is started on host %s by %s, and was on host %s by %s", e.line.Host, e.agent, r.host, r.agent)
+		}
+		r.host, r.agent = e.line.Host, e.agent
 	}
 }
 

@@ -74,6 +74,7 @@ func TestJournals(t *testing.T) {
 			}},
 		}, JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "g"}, Evacuated: moves.Moved}},
 		{"evacuated, and gone only later", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "gone h i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"evacuated as it started", RuleOnce, []Journal{journal("a", 0, "start h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "running h i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"evacuated before its fence", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "fenced h i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"active and never started", RuleExactly, []Journal{journal("a", 0, "start h j")}, active},
 		{"active and gone", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
