@@ -14,7 +14,7 @@ const (
 	FailuresToPause = 3
 	// probeEvery is how long such a child is left alone before one select tries it
 	// again; the time doubles with each try that fails, up to probeEveryMax.
-	probeEvery    = 5 * time.Second
+	probeEvery    = 2 * time.Second
 	probeEveryMax = 60 * time.Second
 )
 
@@ -30,6 +30,7 @@ type pulse struct {
 	failures int
 	wait     time.Duration
 	until    time.Time
+	trying   bool // one select was let through; others may have been under way before
 }
 
 // mayAsk reports whether a child may be asked at now. For a child that fails it
@@ -44,11 +45,12 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	if now.Before(p.until) {
 		return false
 	}
-	p.until = now.Add(p.wait)
+	p.until, p.trying = now.Add(p.wait), true
 	return true
 }
 
-// heard notes how a select to a child went.
+// heard notes how a select to a child went. Selects that were under way when it
+// came to be paused say nothing new.
 func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +63,8 @@ func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 		p = &pulse{}
 		h.of[l] = p
 	}
-	if p.failures++; p.failures >= FailuresToPause {
+	if p.failures++; p.failures == FailuresToPause || p.trying {
+		p.trying = false
 		p.wait = min(max(2*p.wait, probeEvery), probeEveryMax)
 		p.until = now.Add(p.wait)
 	}

@@ -347,6 +347,9 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 		for range FailuresToPause {
 			assert.Equal(t, api.OutcomeFailed, outcome())
 		}
+		for range 5 { // selects that were under way
+			root.lead().health.heard("link-kid", false, time.Now())
+		}
 		assert.Equal(t, api.OutcomePaused, outcome())
 		time.Sleep(probeEvery)
 		assert.Equal(t, api.OutcomeFailed, outcome(), "one try")

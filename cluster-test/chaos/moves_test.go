@@ -247,18 +247,9 @@ func (m *movers) lose(t *testing.T, how string) {
 	if len(m.kept(a)["roaming"]) == 0 {
 		a = m.hosts[1]
 	}
-	other := m.hosts[0].Name
-	if a == m.hosts[0] {
-		other = m.hosts[1].Name
-	}
 	before, ops, began := m.kept(a), m.count(), time.Now()
 	require.NotEmpty(t, before["roaming"])
 	if how == "killed" {
-		// All agents see all processes here, and the one that is started again ends
-		// whatever has the mark of what it had: it must not run on this machine.
-		m.serve(t, m.spare, true)
-		m.serve(t, other, false)
-		defer m.serve(t, other, true)
 		a.Kill()
 	} else {
 		for _, n := range m.root.Nodes {

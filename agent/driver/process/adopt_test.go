@@ -196,3 +196,18 @@ func TestKilledAgent(t *testing.T) {
 		})
 	}
 }
+
+// TestTwoDriversOneInstance has an instance leave one driver while another one of
+// the same machine runs it: what the first ends is its own alone.
+func TestTwoDriversOneInstance(t *testing.T) {
+	a, b := fresh(t), fresh(t)
+	w := sleeper()
+	require.NoError(t, a.Start(t.Context(), "h1", w))
+	require.NoError(t, b.Start(t.Context(), "h2", w))
+	require.Equal(t, 2, living(t, w.Instance))
+	require.NoError(t, a.Stop(t.Context(), w.Instance))
+	assert.Zero(t, a.pid(w.Instance))
+	assert.Equal(t, 1, living(t, w.Instance))
+	require.NoError(t, b.Stop(t.Context(), w.Instance))
+	assert.Zero(t, living(t, w.Instance))
+}

@@ -32,6 +32,16 @@ type groups struct {
 	v2    string            // folder of the instances' groups; "" if there is none
 	v2has []string          // controllers of v2
 	v1    map[string]string // controller to folder
+	owner string            // the driver's, which ends the name of each group
+}
+
+// leaf returns the name of an instance's groups. Another driver on this machine may
+// have had the same instance, or have it now.
+func (g groups) leaf(id api.InstanceID) string {
+	if g.owner == "" {
+		return string(id)
+	}
+	return string(id) + "." + g.owner
 }
 
 // findGroups makes the folder parent in each tree where it may.
@@ -145,11 +155,11 @@ func (g groups) String() string {
 func (g groups) folders(id api.InstanceID) []string {
 	var all []string
 	if g.v2 != "" {
-		all = append(all, filepath.Join(g.v2, string(id)))
+		all = append(all, filepath.Join(g.v2, g.leaf(id)))
 	}
 	for _, c := range controllers {
 		if g.v1[c] != "" {
-			all = append(all, filepath.Join(g.v1[c], string(id)))
+			all = append(all, filepath.Join(g.v1[c], g.leaf(id)))
 		}
 	}
 	return all
@@ -192,7 +202,7 @@ func (g groups) create(id api.InstanceID, may api.Resources) error {
 		if !l.set || folder == "" {
 			continue
 		}
-		if err := write(filepath.Join(folder, string(id)), l.file, l.amount); err != nil && !l.optional {
+		if err := write(filepath.Join(folder, g.leaf(id)), l.file, l.amount); err != nil && !l.optional {
 			return fmt.Errorf("limiting %s to %s: %w", l.file, l.amount, err)
 		}
 	}
@@ -230,7 +240,7 @@ func (g groups) procs(id api.InstanceID) []int {
 // kill ends everything in the version 2 group of an instance, if there is one.
 func (g groups) kill(id api.InstanceID) {
 	if g.v2 != "" {
-		_ = write(filepath.Join(g.v2, string(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
+		_ = write(filepath.Join(g.v2, g.leaf(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
 	}
 }
 
@@ -241,7 +251,7 @@ func (g groups) starved(id api.InstanceID) bool {
 		if folder == "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(folder, string(id), file))
+		text, err := os.ReadFile(filepath.Join(folder, g.leaf(id), file))
 		if err != nil {
 			continue
 		}

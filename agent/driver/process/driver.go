@@ -136,7 +136,12 @@ func (d *Driver) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for control groups: %w", err)
 	}
+	folder, err := filepath.Abs(d.conf.Dir)
+	if err != nil {
+		return fmt.Errorf("finding the folder %s: %w", d.conf.Dir, err)
+	}
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
+	d.groups.owner = ownerOf(folder)
 	d.watches.Go(d.tether)
 	return d.adoptAll(ctx)
 }

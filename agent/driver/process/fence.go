@@ -49,7 +49,7 @@ func (d *Driver) tie(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
 	}
 	end := ""
 	if d.groups.v2 != "" {
-		end = filepath.Join(d.groups.v2, string(id), "cgroup.kill")
+		end = filepath.Join(d.groups.v2, d.groups.leaf(id), "cgroup.kill")
 	}
 	command := cmd.Args[4:] // after: sh -c gate berth-gate
 	cmd.Args = append([]string{"sh", "-c", fencedGate, "berth-gate", end}, command...)

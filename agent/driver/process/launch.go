@@ -2,6 +2,8 @@ package process
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -38,14 +40,23 @@ const (
 	EnvName     = "BERTH_INSTANCE_NAME"
 	EnvFlavor   = "BERTH_FLAVOR"
 	EnvMetadata = "BERTH_METADATA_" // and a key of letters, digits and _
+	EnvMark     = "BERTH_MARK"      // by which the driver finds what is left of the instance
 )
+
+// ownerOf returns a short name for the driver that has a folder, which is an
+// absolute path: two drivers of one machine have two.
+func ownerOf(folder string) string {
+	sum := sha256.Sum256([]byte(folder))
+	return hex.EncodeToString(sum[:6])
+}
 
 // environment returns what an instance gets. Metadata whose key cannot be part
 // of a name, or whose value has a zero byte, is left out.
-func environment(w api.Workload) []string {
+func environment(w api.Workload, mark string) []string {
 	env := []string{
 		"PATH=" + Path,
-		marker(w.Instance),
+		mark,
+		EnvInstance + "=" + string(w.Instance),
 		EnvName + "=" + plain(w.Name),
 		EnvFlavor + "=" + plain(string(w.Flavor)),
 	}
@@ -59,7 +70,10 @@ func environment(w api.Workload) []string {
 	return append(env, extra...)
 }
 
-func marker(id api.InstanceID) string { return EnvInstance + "=" + string(id) }
+// mark returns the variable that everything of an instance was started with.
+func (d *Driver) mark(id api.InstanceID) string {
+	return EnvMark + "=" + d.groups.owner + "." + string(id)
+}
 
 func plain(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
@@ -201,7 +215,7 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
 		Path: shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
-		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environment(w),
+		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environment(w, d.mark(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

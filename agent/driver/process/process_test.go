@@ -125,6 +125,10 @@ func until(t *testing.T, what string, ok func() bool) {
 	require.Eventually(t, ok, patience, 2*time.Millisecond, what)
 }
 
+// marker returns what every process of an instance finds in its environment,
+// whichever driver has started it.
+func marker(id api.InstanceID) string { return EnvInstance + "=" + string(id) }
+
 // living returns the processes that carry the mark of an instance.
 func living(t *testing.T, id api.InstanceID) (n int) {
 	t.Helper()
@@ -217,8 +221,8 @@ func TestWhatItSees(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
-	assert.ElementsMatch(t, environment(w), []string{
-		"PATH=" + Path, marker(w.Instance), EnvName + "=web", EnvFlavor + "=tiny",
+	assert.ElementsMatch(t, environment(w, "BERTH_MARK=a.b"), []string{
+		"PATH=" + Path, "BERTH_MARK=a.b", marker(w.Instance), EnvName + "=web", EnvFlavor + "=tiny",
 		EnvMetadata + "role=web", EnvMetadata + "Zone_2=b",
 	})
 }

@@ -178,7 +178,7 @@ func (d *Driver) belongs(pid int, r record, ours, grouped bool) bool {
 	if err != nil || s.over() {
 		return false
 	}
-	return grouped || ours && (s.session == r.PID || s.group == r.PID) || marked(pid, marker(r.Instance))
+	return grouped || ours && (s.session == r.PID || s.group == r.PID) || marked(pid, d.mark(r.Instance))
 }
 
 // sessionIsOurs reports whether the number of r's process still names its
