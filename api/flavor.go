@@ -1,6 +1,10 @@
 package api
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Flavor is a named shape of an instance. Operators define flavors; a caller
 // only names one. Driver is a hint for no driver in particular: Command is what
@@ -28,6 +32,9 @@ func (f Flavor) Validate() error {
 	if err := CheckPairs("extra_specs", f.ExtraSpecs, ExtraSpecsMax); err != nil {
 		return err
 	}
+	if err := checkOwnSpecs(f.ExtraSpecs); err != nil {
+		return err
+	}
 	if len(f.Command) > 0 && f.Command[0] == "" {
 		return Errorf(CodeInvalid, "command must begin with the path of a program")
 	}
@@ -40,6 +47,27 @@ func (f Flavor) Validate() error {
 	}
 	if size > CommandMaxBytes {
 		return Errorf(CodeInvalid, "command may have at most %d bytes, got %d", CommandMaxBytes, size)
+	}
+	return nil
+}
+
+// Extra specs of Berth's own begin with SpecPrefix. SpecEvacuate is "true" for
+// instances that may be started on another host when theirs is lost.
+const (
+	SpecPrefix   = "berth:"
+	SpecEvacuate = SpecPrefix + "evacuate"
+)
+
+// checkOwnSpecs refuses extra specs of Berth's own that mean nothing.
+func checkOwnSpecs(specs map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(specs)) {
+		switch v := specs[k]; {
+		case !strings.HasPrefix(k, SpecPrefix):
+		case k != SpecEvacuate:
+			return Errorf(CodeInvalid, "there is no extra spec %q; those that begin with %s are %s", k, SpecPrefix, SpecEvacuate)
+		case v != "true" && v != "false":
+			return Errorf(CodeInvalid, "extra spec %s must be true or false, got %q", k, v)
+		}
 	}
 	return nil
 }

@@ -194,6 +194,9 @@ func (r *Request) Validate() error {
 	if err := r.validateRules(); err != nil {
 		return err
 	}
+	if n := r.Zones.MinZones; n > r.Count() {
+		return Errorf(CodeInvalid, "zones.min_zones %d needs at least as many instances, got %d", n, r.Count())
+	}
 	return r.Zones.validate()
 }
 

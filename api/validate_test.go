@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,9 @@ func TestFlavorValidate(t *testing.T) {
 		{"longer specs", func(f *api.Flavor) { f.ExtraSpecs = pairs(1, api.ExtraSpecMaxBytes+1) }, "extra_specs: keys"},
 		{"a spec without a name", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{"": "v"} }, "extra_specs: keys"},
 		{"a spec without a value", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{"k": ""} }, ""},
+		{"evacuate", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{api.SpecEvacuate: "true"} }, ""},
+		{"evacuate, perhaps", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{api.SpecEvacuate: "True"} }, `must be true or false, got "True"`},
+		{"a spec of ours that is not there", func(f *api.Flavor) { f.ExtraSpecs = map[string]string{"berth:evacuat": "true"} }, `no extra spec "berth:evacuat"`},
 		{"most words", func(f *api.Flavor) { f.Command = slices.Repeat([]string{"x"}, api.CommandArgsMax) }, ""},
 		{"more words", func(f *api.Flavor) { f.Command = slices.Repeat([]string{"x"}, api.CommandArgsMax+1) }, "at most 64 words, got 65"},
 		{"no program", func(f *api.Flavor) { f.Command = []string{"", "x"} }, "path of a program"},
@@ -173,4 +177,128 @@ func TestRoles(t *testing.T) {
 func TestLive(t *testing.T) {
 	assert.True(t, (&api.Instance{Status: api.StatusDeleting}).Live(), "its claim stays until it is gone")
 	assert.False(t, (&api.Instance{Status: api.StatusDeleted}).Live())
+}
+
+func names(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint("N", i)
+	}
+	return out
+}
+
+func ids(n int) []api.InstanceID {
+	out := make([]api.InstanceID, n)
+	for i := range out {
+		out[i] = api.InstanceID(fmt.Sprint("i", i))
+	}
+	return out
+}
+
+// TestRequestWishes tries each thing that may be asked of hosts and zones, at its
+// limit and one past it.
+func TestRequestWishes(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("X", n) }
+	rule := func(p api.Policy, most int, groups ...int) api.Rule {
+		return api.Rule{Policy: p, Max: most, Groups: groups}
+	}
+	for name, c := range map[string]struct {
+		edit func(r *api.Request, g *api.Group)
+		says string // "" if it is valid
+	}{
+		"minimum of a group":  {func(_ *api.Request, g *api.Group) { g.Min = g.Count }, ""},
+		"more than its count": {func(_ *api.Request, g *api.Group) { g.Min = g.Count + 1 }, "min_count must be 0 to the count 4, got 5"},
+		"negative minimum":    {func(_ *api.Request, g *api.Group) { g.Min = -1 }, "min_count must be"},
+		"bad group name":      {func(_ *api.Request, g *api.Group) { g.Name = "-" }, "group name must be"},
+		"one name for two":    {func(r *api.Request, g *api.Group) { g.Name, r.Groups[1].Name = "a", "a" }, `"a" is there twice`},
+		"longest zone":        {func(_ *api.Request, g *api.Group) { g.AZ = long(api.ExtraSpecMaxBytes) }, ""},
+		"longer zone":         {func(_ *api.Request, g *api.Group) { g.AZ = long(api.ExtraSpecMaxBytes + 1) }, "availability_zone may have"},
+		"longest image":       {func(_ *api.Request, g *api.Group) { g.Image.Ref = long(api.ExtraSpecMaxBytes) }, ""},
+		"longer image":        {func(_ *api.Request, g *api.Group) { g.Image.Ref = long(api.ExtraSpecMaxBytes + 1) }, "imageRef may have"},
+		"most properties":     {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax, 2) }, ""},
+		"more properties":     {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax+1, 2) }, "image_properties may have"},
+		"most traits":         {func(_ *api.Request, g *api.Group) { g.Traits.Required = names(api.TraitsMax) }, ""},
+		"more traits": {func(_ *api.Request, g *api.Group) {
+			g.Traits = api.Traits{Required: names(api.TraitsMax), AnyOf: [][]string{{"A"}}}
+		}, "at most 64 traits, got 65"},
+		"longest trait": {func(_ *api.Request, g *api.Group) { g.Traits.Forbidden = []string{long(api.ExtraSpecMaxBytes)} }, ""},
+		"longer trait":  {func(_ *api.Request, g *api.Group) { g.Traits.Forbidden = []string{long(api.ExtraSpecMaxBytes + 1)} }, "trait"},
+		"bad trait":     {func(_ *api.Request, g *api.Group) { g.Traits.Required = []string{"ssd"} }, `trait "ssd" must be`},
+		"none of none":  {func(_ *api.Request, g *api.Group) { g.Traits.AnyOf = [][]string{{}} }, "each list of any_of"},
+		"wanted and not wanted": {func(_ *api.Request, g *api.Group) {
+			g.Traits = api.Traits{Required: []string{"A"}, Forbidden: []string{"A"}}
+		}, "both required and forbidden"},
+		"most instances beside": {func(_ *api.Request, g *api.Group) { g.Hints.SameHost = ids(api.HintHostsMax) }, ""},
+		"more instances beside": {func(_ *api.Request, g *api.Group) { g.Hints.SameHost = ids(api.HintHostsMax + 1) }, "same_host may have at most 64"},
+		"more instances apart":  {func(_ *api.Request, g *api.Group) { g.Hints.DifferentHost = ids(api.HintHostsMax + 1) }, "different_host may have"},
+		"more forced":           {func(_ *api.Request, g *api.Group) { g.Hints.ForceHosts = names(api.HintHostsMax + 1) }, "force_hosts may have"},
+		"more ignored":          {func(_ *api.Request, g *api.Group) { g.Hints.IgnoreHosts = names(api.HintHostsMax + 1) }, "ignore_hosts may have"},
+		"bad instance":          {func(_ *api.Request, g *api.Group) { g.Hints.SameHost = []api.InstanceID{"/"} }, "instance id in a hint"},
+		"bad host":              {func(_ *api.Request, g *api.Group) { g.Hints.ForceHosts = []string{"/"} }, "host name in a hint"},
+		"longest query":         {func(_ *api.Request, g *api.Group) { g.Hints.Query = long(api.QueryMaxBytes) }, ""},
+		"longer query":          {func(_ *api.Request, g *api.Group) { g.Hints.Query = long(api.QueryMaxBytes + 1) }, "query may have at most 16384 bytes"},
+		"near":                  {func(_ *api.Request, g *api.Group) { g.Hints.Near = "192.0.2.0/24" }, ""},
+		"near nothing":          {func(_ *api.Request, g *api.Group) { g.Hints.Near = "192.0.2.0" }, "near must be a network"},
+		"most rules": {func(r *api.Request, _ *api.Group) {
+			r.Rules = slices.Repeat([]api.Rule{rule(api.Affinity, 0, 0)}, api.RulesMax)
+		}, ""},
+		"more rules": {func(r *api.Request, _ *api.Group) {
+			r.Rules = slices.Repeat([]api.Rule{rule(api.Affinity, 0, 0)}, api.RulesMax+1)
+		}, "at most 16 rules, got 17"},
+		"no policy":           {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule("", 0, 0)} }, "policy"},
+		"most on a host":      {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.AntiAffinity, api.CountMax, 0, 1)} }, ""},
+		"more on a host":      {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.AntiAffinity, api.CountMax+1, 0)} }, "max_per_host must be 1 to"},
+		"none on a host":      {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.AntiAffinity, 0, 0)} }, "max_per_host must be 1 to"},
+		"many together":       {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.Affinity, 2, 0)} }, "is for anti-affinity alone"},
+		"a rule for nobody":   {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.Affinity, 0)} }, "at least one group"},
+		"a rule for a third":  {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.Affinity, 0, 2)} }, "names groups 0 to 1"},
+		"a rule out of order": {func(r *api.Request, _ *api.Group) { r.Rules = []api.Rule{rule(api.Affinity, 0, 1, 0)} }, "ascending order"},
+		"a server group twice": {func(r *api.Request, _ *api.Group) {
+			a := rule(api.Affinity, 0, 0)
+			a.ID = "sg"
+			r.Rules = []api.Rule{a, a}
+		}, "is there twice"},
+		"most zones":            {func(r *api.Request, _ *api.Group) { r.Zones.Allowed = names(api.ZoneNamesMax) }, ""},
+		"more zones":            {func(r *api.Request, _ *api.Group) { r.Zones.Allowed = names(api.ZoneNamesMax + 1) }, "zones.allowed may have"},
+		"more excluded":         {func(r *api.Request, _ *api.Group) { r.Zones.Excluded = names(api.ZoneNamesMax + 1) }, "zones.excluded may have"},
+		"more tags":             {func(r *api.Request, _ *api.Group) { r.Zones.AllowedTags = names(api.ZoneNamesMax + 1) }, "zones.allowed_tags may have"},
+		"more tags excluded":    {func(r *api.Request, _ *api.Group) { r.Zones.ExcludedTags = names(api.ZoneNamesMax + 1) }, "zones.excluded_tags may have"},
+		"bad zone":              {func(r *api.Request, _ *api.Group) { r.Zones.Allowed = []string{""} }, "zones.allowed must be"},
+		"most skew":             {func(r *api.Request, _ *api.Group) { r.Zones.MaxSkew = api.CountMax }, ""},
+		"more skew":             {func(r *api.Request, _ *api.Group) { r.Zones.MaxSkew = api.CountMax + 1 }, "zones.max_skew must be"},
+		"a zone for each":       {func(r *api.Request, _ *api.Group) { r.Zones.MinZones = 5 }, ""},
+		"more zones than slots": {func(r *api.Request, _ *api.Group) { r.Zones.MinZones = 6 }, "min_zones 6 needs at least as many instances, got 5"},
+		"most zones used":       {func(r *api.Request, g *api.Group) { g.Count, r.Zones.MinZones = 100, api.LinksMax+1 }, ""},
+		"more zones used":       {func(r *api.Request, g *api.Group) { g.Count, r.Zones.MinZones = 100, api.LinksMax+2 }, "zones.min_zones must be 0 to 65"},
+		"packed and spread":     {func(r *api.Request, _ *api.Group) { r.Zones.Pack, r.Zones.MaxSkew = true, 1 }, "zones.pack excludes"},
+		"longest life":          {func(r *api.Request, _ *api.Group) { r.Lifetime = api.LifetimeMax }, ""},
+		"longer life":           {func(r *api.Request, _ *api.Group) { r.Lifetime = api.LifetimeMax + time.Millisecond }, "lifetime must be"},
+		"half a millisecond":    {func(r *api.Request, _ *api.Group) { r.Lifetime = time.Millisecond / 2 }, "whole milliseconds"},
+		"two ends":              {func(r *api.Request, _ *api.Group) { r.Lifetime, r.Window.End = time.Hour, 5 }, "takes no lifetime"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := api.Request{
+				Groups: []api.Group{
+					{Count: 4, Resources: api.Resources{api.VCPU: 1}},
+					{Count: 1, Name: "b", Resources: api.Resources{api.VCPU: 1}},
+				}, Window: api.Window{Start: 0, End: api.Forever}, Class: api.Firm,
+			}
+			c.edit(&r, &r.Groups[0])
+			if err := r.Validate(); c.says != "" {
+				invalid(t, err, c.says)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestWindowAt starts a window when it is held and ends it after its lifetime.
+func TestWindowAt(t *testing.T) {
+	r := api.Request{Window: api.Window{Start: 0, End: api.Forever}}
+	require.Equal(t, api.Window{Start: 7, End: api.Forever}, r.WindowAt(7))
+	r.Lifetime = time.Second
+	require.Equal(t, api.Window{Start: 7, End: 1007}, r.WindowAt(7))
+	r.Window.Start = 100
+	require.Equal(t, api.Window{Start: 100, End: 1100}, r.WindowAt(7))
 }

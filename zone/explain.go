@@ -13,32 +13,40 @@ import (
 // by reservation. They are memory only: what lasts is in the record of a boot.
 type tales struct {
 	mu   sync.Mutex // guards list
-	list []*api.Explanation
+	list []tale
+}
+
+// tale is one explanation. Abroad says that a parent asked: its projects are not
+// those of this zone, whatever their names, so it is for operators alone.
+type tale struct {
+	*api.Explanation
+	abroad bool
 }
 
 // keep takes an explanation in place of an earlier one of the same request and
 // reservation, and drops what is too old or too much.
-func (t *tales) keep(e *api.Explanation) {
+func (t *tales) keep(e *api.Explanation, abroad bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := e.At.Add(-api.ExplainKept)
-	t.list = slices.DeleteFunc(t.list, func(o *api.Explanation) bool {
-		return o.At < before || o.Request == e.Request && o.Reservation == e.Reservation && o.Project == e.Project
+	t.list = slices.DeleteFunc(t.list, func(o tale) bool {
+		return o.At < before ||
+			o.abroad == abroad && o.Request == e.Request && o.Reservation == e.Reservation && o.Project == e.Project
 	})
 	if n := len(t.list) - (api.ExplainMax - 1); n > 0 {
 		t.list = slices.Delete(t.list, 0, n)
 	}
-	t.list = append(t.list, e)
+	t.list = append(t.list, tale{e, abroad})
 }
 
 // find returns the latest explanation for which ok is true and that is not too
 // old at now.
-func (t *tales) find(now api.Instant, ok func(*api.Explanation) bool) *api.Explanation {
+func (t *tales) find(now api.Instant, ok func(tale) bool) *api.Explanation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range slices.Backward(t.list) {
 		if e.At >= now.Add(-api.ExplainKept) && ok(e) {
-			return e
+			return e.Explanation
 		}
 	}
 	return nil
@@ -48,7 +56,7 @@ func (t *tales) find(now api.Instant, ok func(*api.Explanation) bool) *api.Expla
 // hosts that were turned away.
 func (z *Zone) explain(v *state.State, call api.RequestID, req *api.Request, p *planned) *api.Explanation {
 	e := &api.Explanation{
-		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: v.Now(), Zones: p.zones,
+		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: z.instant(), Zones: p.zones,
 	}
 	for g := range req.Groups {
 		t := api.GroupTale{
@@ -84,8 +92,8 @@ func (z *Zone) name(v *state.State, req *api.Request, group int, r *api.Refusals
 // in it, where this node knows them still; it is for the caller to leave them out.
 func (z *Zone) Explanation(project api.ProjectID, id string) (*api.Explanation, bool) {
 	v := z.store.View()
-	e := z.tales.find(z.instant(), func(e *api.Explanation) bool {
-		return (project == "" || e.Project == project) && (string(e.Request) == id || string(e.Reservation) == id)
+	e := z.tales.find(z.instant(), func(e tale) bool {
+		return (project == "" || e.Project == project && !e.abroad) && (string(e.Request) == id || string(e.Reservation) == id)
 	})
 	b := bootOf(v, project, id)
 	switch {

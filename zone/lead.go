@@ -16,7 +16,8 @@ import (
 const (
 	bootsAtOnce = 64               // boots that one leader works on
 	tellsAtOnce = 32               // calls to other zones with decisions
-	movesAtOnce = 16               // instances that are ended or moved at one time
+	movesAtOnce = 1                // each move is planned on what the one before has left
+	endsAtOnce  = 32               // instances whose lifetime is over
 	sweepEvery  = 2 * time.Second  // for work that no change of state announces
 	followWait  = 30 * time.Second // long poll of a child's changes
 	failureKept = time.Minute      // how long a failed job is remembered that is not due any more
@@ -39,7 +40,7 @@ func (z *Zone) Lead(ctx context.Context) {
 	wg.Go(func() { z.each(ctx, tellsAtOnce, z.dueQuestions) })
 	wg.Go(func() { z.each(ctx, api.LinksMax, z.dueFollows) })
 	wg.Go(func() { z.each(ctx, movesAtOnce, z.nowAndThen(z.dueDrains)) })
-	wg.Go(func() { z.each(ctx, movesAtOnce, z.nowAndThen(z.dueExpiries)) })
+	wg.Go(func() { z.each(ctx, endsAtOnce, z.nowAndThen(z.dueExpiries)) })
 	wg.Go(func() { z.watchHosts(ctx) })
 	wg.Go(func() { z.every(ctx, pruneEvery, z.prune) })
 	wg.Wait()

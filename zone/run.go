@@ -67,7 +67,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			v := r.z.store.View()
 			plan = r.z.plan(sel, v, &req, r.lies)
 			cancel()
-			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan))
+			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan), false)
 		}
 		lacks := r.lacks(&plan.layer)
 		if plan.offered() == 0 && lacks == "" {
@@ -125,7 +125,7 @@ func (r *bootRun) lacks(l *buildplan.Layer) string {
 	case all < r.boot.Min || all == 0:
 		return fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", all, r.boot.Request.Count(), r.boot.Min)
 	case n < least:
-		return fmt.Sprintf("no_capacity: slots in %d zones could be had, %d zones are needed", n, least)
+		return fmt.Sprintf("no_capacity: %d zones have slots for it, %d are needed", n, least)
 	}
 	return ""
 }

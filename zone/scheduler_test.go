@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/costs"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -388,6 +389,47 @@ func TestRequestThatComesBack(t *testing.T) {
 	})
 }
 
+// TestPlanBreaksNoZoneRule finds enough slots in too few zones: there is no plan,
+// and it says why.
+func TestPlanBreaksNoZoneRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		w.zone("kid", root, 4)
+		o := order("b", 4, 4)
+		o.Zones.MinZones = 3
+		req := o.Request()
+		a, err := root.lead().Select(w.ctx, "", &req)
+		require.NoError(t, err)
+		assert.Empty(t, a.Weights[0])
+		for _, z := range a.Zones {
+			assert.Zero(t, z.Taken, z.Zone)
+			assert.Equal(t, 4, z.Offered, z.Zone)
+		}
+		assert.Equal(t, []api.Advice{{Change: api.AdviceDrop, Name: "min_zones"}}, a.Refusals[0].Advice)
+		b := root.run(o)
+		assert.Equal(t, "no_capacity: 2 zones have slots for it, 3 are needed", b.Reason)
+		o = order("c", 4, 4)
+		o.Zones.Allowed = []string{"kid"}
+		o.Groups[0].Max, o.Groups[0].Min = 5, 5
+		b = root.run(o)
+		assert.Contains(t, b.Attempts[0].Refusals[0].Advice, api.Advice{Change: api.AdviceZone, Name: "root"})
+		w.settle()
+	})
+}
+
+// TestNoSchedulerIsTheDefault empties the configuration: filters and costs are those
+// of a zone that was told none.
+func TestNoSchedulerIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil, 2)
+		m.do(command.SchedulerSet{})
+		assert.Equal(t, []int64{costs.ScaleMax - 2048}, m.pick(1, time.Second).Weights[0], "the emptier the cheaper")
+		assert.Len(t, m.pick(3, time.Second).Weights[0], 2, "and no more than fit")
+	})
+}
+
 func namesIn(r *api.Refusals) []string {
 	var out []string
 	for _, f := range r.Filters {
@@ -427,6 +469,12 @@ func TestExplanations(t *testing.T) {
 		assert.Equal(t, 1, e.Zones[1].Refusals[0].Considered, "what the child says of its hosts")
 		_, ok = root.lead().Explanation("q", "req-1")
 		assert.False(t, ok, "another project's")
+		_, err = root.lead().Select(WithRequest(w.ctx, "req-3"), "zone-parent", &req)
+		require.NoError(t, err)
+		_, ok = root.lead().Explanation("p", "req-3")
+		assert.False(t, ok, "a project of the parent, whatever its name")
+		_, ok = root.lead().Explanation("", "req-3")
+		assert.True(t, ok)
 
 		o := order("boot", 5, 5)
 		o.Call = "req-2"

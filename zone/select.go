@@ -31,6 +31,7 @@ type planned struct {
 	zones    []api.ZoneOutcome
 	refusals []api.Refusals
 	merged   []buildplan.Merged // by group
+	unmet    string             // the part of the zone rule that the plan as a whole breaks; "" for none
 }
 
 // offered returns the number of slots of all groups.
@@ -59,6 +60,9 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	}
 	v := z.store.View()
 	p := z.plan(ctx, v, req, nil)
+	if p.unmet != "" {
+		p.drop()
+	}
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.layer.Plan = api.PlanID(api.NewUUID())
 	p.layer.Expires = z.instant().Add(ttl)
@@ -72,7 +76,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
 		}
 	}
-	z.tales.keep(z.explain(v, call, req, p))
+	z.tales.keep(z.explain(v, call, req, p), peer != "")
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: ttl,
 		Zones: p.zones, Refusals: p.refusals, Request: call,
@@ -196,7 +200,11 @@ func wanted(v *state.State, r *api.ZoneRule) bool {
 
 // scene returns what this zone's own hosts are planned on.
 func (z *Zone) scene(v *state.State, req *api.Request) *buildplan.Scene {
-	set, err := costs.New(v.Config.Costs)
+	weights := v.Config.Costs
+	if len(weights) == 0 {
+		weights = costs.DefaultWeights()
+	}
+	set, err := costs.New(weights)
 	if err != nil { // refused when it was set, so this node is older than the configuration
 		z.log.Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
@@ -266,8 +274,39 @@ func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []child
 		p.refusals = append(p.refusals, gp.Refusals)
 	}
 	p.merged = merged
+	if used := inUse(merged, held); used < req.Zones.MinZones {
+		p.unmet = unmetMinZones
+	}
 	p.zones = outcomes(v.Name, req.Count(), merged, offers, answers)
 	return p
+}
+
+// unmetMinZones is the name under which advice speaks of ZoneRule.MinZones.
+const unmetMinZones = "min_zones"
+
+// inUse returns how many sources have slots, in a merge or from before.
+func inUse(merged []buildplan.Merged, held [][]int) int {
+	used := map[int]bool{}
+	for g := range merged {
+		for s, n := range merged[g].Taken {
+			if n > 0 || held[g][s] > 0 {
+				used[s] = true
+			}
+		}
+	}
+	return len(used)
+}
+
+// drop takes every slot out of a plan that cannot be had as a whole.
+func (p *planned) drop() {
+	for g := range p.layer.Groups {
+		p.layer.Groups[g] = buildplan.LayerGroup{}
+		p.weights[g] = nil
+	}
+	p.layer.Children = nil
+	for i := range p.zones {
+		p.zones[i].Taken, p.zones[i].Cost = 0, 0
+	}
 }
 
 // outcomes tells how each zone took part: this one first, then the children in
@@ -299,21 +338,27 @@ func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]i
 }
 
 // advise adds to the refusals of a group that came out short what this zone as a
-// whole knows of a way out: how many there are, and which zones were kept out
-// though they seem to have room.
+// whole knows of a way out: how many there are, what the zone rule asks too much,
+// and which zones were kept out though they may have room.
 func (p *planned) advise(req *api.Request, answers []childAnswer) {
 	for g := range p.refusals {
 		n := len(p.layer.Groups[g].Order)
-		if n >= req.Groups[g].Count {
+		if n >= req.Groups[g].Count && p.unmet == "" {
 			p.refusals[g].Advice = nil
 			continue
 		}
 		var out []api.Advice
-		if n > 0 {
+		switch {
+		case p.unmet != "":
+			out = append(out, api.Advice{Change: api.AdviceDrop, Name: p.unmet})
+		case n > 0:
 			out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
 		}
+		if unwanted(p.refusals[g]) {
+			out = append(out, api.Advice{Change: api.AdviceZone, Name: p.zones[0].Zone})
+		}
 		for _, a := range answers {
-			if a.barred {
+			if a.barred || a.answer != nil && g < len(a.answer.Refusals) && unwanted(a.answer.Refusals[g]) {
 				out = append(out, api.Advice{Change: api.AdviceZone, Name: a.link.Name})
 			}
 		}
@@ -324,6 +369,11 @@ func (p *planned) advise(req *api.Request, answers []childAnswer) {
 		}
 		p.refusals[g].Advice = out[:min(len(out), api.AdviceMax)]
 	}
+}
+
+// unwanted reports whether hosts were passed over for the sake of a zone rule.
+func unwanted(r api.Refusals) bool {
+	return slices.ContainsFunc(r.Filters, func(f api.FilterCount) bool { return f.Filter == refusedZone })
 }
 
 // folded returns, per group, the refusals of this zone and all below it together:

@@ -183,7 +183,7 @@ func (w *world) grow(p plot, parent *zone) {
 	}
 	n := z.leads()
 	z.id = n.Store().View().Zone
-	for flavor, specs := range map[api.FlavorID]map[string]string{fixed: nil, roaming: {state.SpecEvacuate: "true"}} {
+	for flavor, specs := range map[api.FlavorID]map[string]string{fixed: nil, roaming: {api.SpecEvacuate: "true"}} {
 		_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
 			ID: flavor, Name: string(flavor), Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1}, ExtraSpecs: specs,
 		}})

@@ -8,10 +8,6 @@ import (
 	"berth/raftstore/command"
 )
 
-// SpecEvacuate is the extra spec that says, with the value "true", that an instance
-// may be started elsewhere when its host is lost.
-const SpecEvacuate = "berth:evacuate"
-
 // FaultAbroad is what a zone tells its parent of an instance that failed: the
 // driver's own words may name a host and stay here.
 const FaultAbroad = "the instance failed in its zone; its operator can see why"
@@ -40,7 +36,7 @@ func (s *State) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Inst
 		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
 		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
-		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[SpecEvacuate] == "true",
+		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
 	}
 }
 

@@ -310,7 +310,7 @@ func TestWhatABootCarries(t *testing.T) {
 	b := create(w.stamp(), "r1", 2, 1)
 	b.Call, b.Timeout = "req-1", 5
 	g := b.Request.Groups[0]
-	g.Name, g.ExtraSpecs = "db", map[string]string{SpecEvacuate: "true"}
+	g.Name, g.ExtraSpecs = "db", map[string]string{api.SpecEvacuate: "true"}
 	b.Request.Groups = append(b.Request.Groups, g)
 	b.Request.Rules = []api.Rule{{Policy: api.SoftAffinity, Groups: []int{1}}, {ID: "g", Policy: api.Affinity, Groups: []int{0, 1}}}
 	w.ok(b)

@@ -226,7 +226,7 @@ func (d dice) request(res string) api.Request {
 	g := r.Groups[0]
 	g.Resources = api.Resources{api.VCPU: int64(1 + d.n(1))}
 	if d.chance(2) {
-		g.ExtraSpecs = map[string]string{SpecEvacuate: "true"}
+		g.ExtraSpecs = map[string]string{api.SpecEvacuate: "true"}
 	}
 	r.Groups = []api.Group{g, g}
 	if d.chance(3) {

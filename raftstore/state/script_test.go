@@ -196,7 +196,7 @@ func wish(t *testing.T, c script.Command, r *api.Request) {
 		r.Zones.MinZones = number(s)
 	}
 	if slices.Contains(c.Args, "movable") {
-		r.Groups[0].ExtraSpecs = map[string]string{SpecEvacuate: "true"}
+		r.Groups[0].ExtraSpecs = map[string]string{api.SpecEvacuate: "true"}
 	}
 }
 
