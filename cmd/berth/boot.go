@@ -28,7 +28,8 @@ They are had together, each with at least its minimum, or not at all.
 
 With --plan nothing is booted: it shows what would be where and at what cost, or why
 it cannot be had and what would work. With --out the plan is saved, and for a short
-while "berth boot --apply" makes exactly that come true, or fails.`
+while "berth boot --apply" makes exactly that come true, or fails. Once it has, the same
+command again tells of the same boot.`
 
 const bootExamples = `  berth boot --flavor small --name web --count 400
   berth boot --flavor small --name batch --count 100 --min 60 --timeout 5m

@@ -131,6 +131,15 @@ func TestPlanIsTakenUpAsItWasMade(t *testing.T) {
 		GroupWish: api.GroupWish{Traits: &api.Traits{Required: []string{"A"}}}, Lifetime: "2h0m0s",
 	}, body.Server)
 	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--apply", path, "--count", "3").exit)
+
+	again := z.berth(t.Context(), "boot", "--apply", path)
+	assert.Equal(t, r, again)
+	asked := z.asked("POST /servers")
+	require.Len(t, asked, 2)
+	assert.Equal(t, asked[0], asked[1], "a zone knows the same command again")
+	assert.True(t, api.ValidName(asked[0].key), asked[0].key)
+	assert.NotEqual(t, applyKey([]byte("sealed")), applyKey([]byte("another")))
+	assert.Equal(t, applyKey([]byte("sealed")), asked[0].key)
 }
 
 func TestPlanThatCannotBeHadIsNotSaved(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,8 +57,12 @@ func takesWork(h api.Host) string {
 		return "no: draining, " + string(h.Drain)
 	case h.Maintenance != "":
 		return "no: " + h.Maintenance
+	case !h.Enabled:
+		return "no: disabled"
+	case h.State != api.HostUp:
+		return "no: " + string(h.State)
 	}
-	return yes(h.Enabled)
+	return yes(true)
 }
 
 // detailTables shows a host, and what is left of it to drain.
@@ -77,14 +82,17 @@ func hostDrain(e *env) *cobra.Command {
 	var policy, reason string
 	var wait bool
 	var timeout time.Duration
+	var s sure
 	c := &cobra.Command{
 		Use:   "drain HOST --policy POLICY",
 		Short: "Let a host run empty",
 		Long: `Drain keeps new instances away from a host. With the policy wait, what is there may
-stay until it ends; with end, it is ended; with move, each instance is stopped and
-started on another host of the zone, as soon as one has room. With --wait it returns
-when nothing is left, and tells how far it is.`,
+stay until it ends; with end, it is ended, and you are asked first; with move, each
+instance is stopped and started on another host of the zone, as soon as one has room.
+With --wait it returns when nothing is left, and tells how far it is. Without
+--reason a reason that the host has stays.`,
 		Example: `  berth host drain h1 --policy move --wait --timeout 10m
+  berth host drain h1 --policy end --yes
   berth host drain h1 --policy wait --reason disk`,
 		Args:              takes("a HOST"),
 		ValidArgsFunction: e.first(hostNames),
@@ -94,6 +102,7 @@ when nothing is left, and tells how far it is.`,
 	f.StringVar(&reason, "reason", "", "why, for whoever looks at the host")
 	f.BoolVar(&wait, "wait", false, "wait until nothing is left")
 	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain goes on")
+	s.flag(c)
 	check(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
 		p := api.DrainPolicy(policy)
@@ -102,6 +111,9 @@ when nothing is left, and tells how far it is.`,
 			return usage(c, "--policy must be one of %s, got %q", strings.Join(drains, ", "), policy)
 		case timeout <= 0:
 			return usage(c, "--timeout must be more than 0s, got %s", timeout)
+		}
+		if err := e.confirmDrain(ctx, cl, s, args[0], p); err != nil {
+			return err
 		}
 		if !wait {
 			return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) {
@@ -114,6 +126,18 @@ when nothing is left, and tells how far it is.`,
 		return e.followDrain(ctx, cl, args[0], timeout)
 	})
 	return c
+}
+
+// confirmDrain asks before a drain that ends instances, and says how many.
+func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref string, p api.DrainPolicy) error {
+	if p != api.DrainEnd || s.yes {
+		return nil
+	}
+	d, err := cl.HostDetail(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return e.confirm(ctx, s, fmt.Sprintf("end %s on host %q", several(int64(d.Instances), "instance"), ref))
 }
 
 // followDrain waits until nothing is left on a host, and tells how far it is each
@@ -168,7 +192,7 @@ func hostEvacuate(e *env) *cobra.Command {
 		Short: "See what becomes of the instances of a host that is lost",
 		Long: `Evacuate tells how the instances of a host that is down fare. Those whose flavor
 allows it are started on other hosts of the zone by themselves, once the host's agent
-must have stopped them. With --wait it returns when none of them is left, and tells
+must have stopped them; the others stay, and may still run there. With --wait it returns when none of them is left, and tells
 how far it is.`,
 		Example:           "  berth host evacuate h1 --wait",
 		Args:              takes("a HOST"),
@@ -191,12 +215,17 @@ how far it is.`,
 func evacuationTables(v client.Evacuation) []table {
 	var t table
 	t.row("LEFT TO MOVE", v.Movable)
-	t.row("STAYING", v.Staying)
-	t.row("STOPPED FOR SURE", stopped(v))
+	t.row("MOVABLE ONES STOPPED", stopped(v))
+	staying := strconv.Itoa(v.Staying)
+	if v.Staying > 0 {
+		staying += ", which may still run there"
+	}
+	t.row("STAYING", staying)
 	return []table{t}
 }
 
-// stopped says when the agent of a lost host has stopped its instances.
+// stopped says when the agent of a lost host has stopped for sure the instances
+// that may be moved; the others it lets run.
 func stopped(v client.Evacuation) string {
 	if v.WaitMS == 0 {
 		return "yes"

@@ -37,13 +37,47 @@ func TestADrainThatTakesTooLong(t *testing.T) {
 	assert.Contains(t, r.errOut, "ended meanwhile")
 }
 
+func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
+	z := newFakeZone(t)
+	end := []string{"host", "drain", "h1", "--policy", "end"}
+	r := z.berth(t.Context(), end...)
+	assert.Equal(t, exitUsage, r.exit)
+	assert.Equal(t, "berth: this would end 3 instances on host \"h1\", and there is nobody to ask\n  hint: repeat it with --yes\n", r.errOut)
+	r = z.onTerminal(t.Context(), "n\n", end...)
+	assert.Equal(t, exitFailed, r.exit)
+	assert.Contains(t, r.errOut, "This will end 3 instances on host")
+	assert.Empty(t, z.asked("POST"), "nothing was drained")
+	require.Zero(t, z.onTerminal(t.Context(), "y\n", end...).exit)
+	require.Zero(t, z.berth(t.Context(), append(end, "--yes")...).exit)
+	require.Zero(t, z.berth(t.Context(), "host", "drain", "h1", "--policy", "move").exit, "what moves is not ended")
+	assert.Len(t, z.asked("POST /hosts/h1/drain"), 3)
+}
+
+func TestWhichHostsTakeWork(t *testing.T) {
+	z := newFakeZone(t)
+	for change, says := range map[string]string{
+		`"state": "up"|"state": "up"`:                            "yes",
+		`"state": "up"|"state": "down"`:                          "no: down",
+		`"enabled": true|"enabled": false`:                       "no: disabled",
+		`"enabled": true|"enabled": true, "maintenance": "disk"`: "no: disk",
+		`"enabled": true|"enabled": true, "drain": "end"`:        "no: draining, end",
+	} {
+		from, to, _ := strings.Cut(change, "|")
+		z.on("GET /hosts", answer{status: http.StatusOK, body: `{"hosts": [` + strings.Replace(cannedHost, from, to, 1) + `]}`})
+		r := z.berth(t.Context(), "host", "list", "--no-headers")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Contains(t, r.out, "  "+says+"  ", change)
+	}
+}
+
 func TestAnEvacuationThatTakesTooLong(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("POST /hosts/h1/evacuate", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
 	r := z.berth(t.Context(), "host", "evacuate", "h1", "--wait", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
 	assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
-	assert.Contains(t, z.berth(t.Context(), "host", "evacuate", "h1").out, "STOPPED FOR SURE  in 2s\n")
+	assert.Equal(t, "LEFT TO MOVE          3\nMOVABLE ONES STOPPED  in 2s\nSTAYING               1, which may still run there\n",
+		z.berth(t.Context(), "host", "evacuate", "h1").out)
 }
 
 func TestTheSchedulerGoesThroughAFile(t *testing.T) {

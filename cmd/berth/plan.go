@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -200,8 +202,15 @@ func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command
 	if err != nil {
 		return "", err
 	}
-	got, err := cl.CreateServer(ctx, s, "")
+	got, err := cl.CreateServer(ctx, s, applyKey(s.Blob))
 	return got.Reservation, err
+}
+
+// applyKey returns the idempotency key of taking up a plan. It follows from the plan
+// alone, so that the same command again gets the first answer.
+func applyKey(blob []byte) string {
+	sum := sha256.Sum256(blob)
+	return "plan-" + hex.EncodeToString(sum[:16])
 }
 
 // tiers says what the tiers mean, the most final first.

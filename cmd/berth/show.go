@@ -158,6 +158,14 @@ func yes(b bool) string {
 	return "no"
 }
 
+// several returns "1 instance" or "3 instances".
+func several(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // counts returns "ACTIVE 3, ERROR 1", in the order of a life.
 func counts(c api.BootCounts) (text string, sum int) {
 	var parts []string
