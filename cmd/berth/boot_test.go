@@ -202,10 +202,13 @@ zones: {min_zones: 2}
 	}, body.Server)
 	for text, says := range map[string]string{
 		"rules: []":                        "holds no groups",
-		"groups: 7":                        "does not fit",
+		"groups: 7":                        "does not fit: groups must be a list, not a number",
+		"[]":                               "all of it must be an object, not a list",
+		"groups: [{max_count: yes}]":       "groups.max_count must be a whole number, not a text",
+		"groups: [{max_count: 1.5}]":       "groups.max_count must be a whole number, not number 1.5",
 		"groups: [{name: a, colour: red}]": `unknown field "colour"`,
 		"groups: [":                        "neither YAML nor JSON",
-		"x: " + strings.Repeat("x", groupsFileMaxBytes): "more than",
+		"x: " + strings.Repeat("x", yamlMaxBytes): "more than",
 	} {
 		r := berth(t.Context(), environ, text, "boot", "--name", "shop", "--groups", "-", "--no-wait")
 		assert.Equal(t, exitUsage, r.exit, says)

@@ -51,7 +51,7 @@ may differ:
 		Args: takes(),
 		RunE: local(func(c *cobra.Command, _ []string) error {
 			var err error
-			if o.Tree, err = readTree(zones); err != nil {
+			if o.Tree, err = e.readTree(zones); err != nil {
 				return err
 			}
 			if o.Shape, err = agent.ParseShape(shape); err != nil {
@@ -72,7 +72,7 @@ may differ:
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&zones, "zones", "", "file with another tree of zones")
+	f.StringVar(&zones, "zones", "", "file with another tree of zones; - reads standard input")
 	f.IntVar(&o.Nodes, "nodes", 1, "nodes of each zone that does not say: 1, 3 or 5")
 	f.StringVar(&o.Dir, "data-dir", "", "directory to keep everything in (default: a temporary one)")
 	f.IntVar(&o.Hosts, "hosts", dev.HostsDefault, "simulated hosts of each zone that does not say")
@@ -106,11 +106,11 @@ func (h untilDone) WithGroup(name string) slog.Handler {
 }
 
 // readTree reads a tree of zones; "" means the default one.
-func readTree(path string) (dev.Spec, error) {
+func (e *env) readTree(path string) (dev.Spec, error) {
 	if path == "" {
 		return dev.DefaultTree(), nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := yamlFile(e, path)
 	if err != nil {
 		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file cannot be read: "+err.Error(), err)
 	}

@@ -144,7 +144,7 @@ func wantedScheduler(
 // schedulerFile reads a file as berth scheduler show prints it. What is known need
 // not be in it.
 func schedulerFile(e *env, path string) (api.Scheduler, error) {
-	b, err := readAll(e, path, api.BodyMaxBytes)
+	b, err := yamlFile(e, path)
 	if err != nil {
 		return api.Scheduler{}, fail(exitUsage, "", "reading the scheduler: %w", err)
 	}

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"berth/api"
@@ -184,9 +179,6 @@ func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
 	return nil
 }
 
-// groupsFileMaxBytes bounds a file with groups.
-const groupsFileMaxBytes = api.BodyMaxBytes
-
 // fromFile says what a file with groups, rules and zones says.
 func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
 	for _, flag := range groupFlags {
@@ -194,7 +186,7 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
 			return usage(c, "--groups says it in its file; leave out --%s", flag)
 		}
 	}
-	b, err := readAll(e, w.groupsFile, groupsFileMaxBytes)
+	b, err := yamlFile(e, w.groupsFile)
 	if err != nil {
 		return fail(exitUsage, "", "reading the groups: %w", err)
 	}
@@ -210,39 +202,6 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
 		return fail(exitUsage, "it must hold groups; see: berth boot --help", "%s holds no groups", w.groupsFile)
 	}
 	s.Groups, s.Rules, s.Zones = file.Groups, file.Rules, file.Zones
-	return nil
-}
-
-// readAll reads a file of at most limit bytes; - is standard input.
-func readAll(e *env, path string, limit int64) ([]byte, error) {
-	in := e.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	return b, err
-}
-
-// strictYAML reads YAML, which JSON is too, by the JSON names of v's fields; names
-// that v does not have are an error.
-func strictYAML(b []byte, v any) error {
-	text, err := yaml.YAMLToJSON(b)
-	if err != nil {
-		return fmt.Errorf("it is neither YAML nor JSON: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("it does not fit: %w", err)
-	}
 	return nil
 }
 
