@@ -63,7 +63,7 @@ func aggregateCreate(e *env) *cobra.Command {
 		Short: "Make an aggregate",
 		Long: `Create makes a named set of hosts. Metadata that filters read: availability_zone
 puts its hosts into an availability zone; filter_project_id, or any key that begins
-so, keeps them for the projects that it lists.`,
+so, keeps them for the projects that it lists, with commas between them.`,
 		Example: "  berth aggregate create rack1 --metadata availability_zone=az1 --host h1 --host h2",
 		Args:    takes("a NAME"),
 	}

@@ -14,6 +14,10 @@ const bootHelp = `Boot asks for instances and waits until they run. They are all
 is; with --min, at least that many. Progress goes to standard error, the boot and
 a table by zone to standard output.
 
+A --query is a list: an operator, then values, lists of the same kind, and variables:
+$free_ram_mb, $free_disk_gb, $vcpus_free, $ram_mb_total, $disk_gb_total, $vcpus_total,
+$instances, $free.CLASS, $total.CLASS, and $attributes.NAME or $NAME for an attribute.
+
 Several kinds of instances are asked for at once with --group-of for each, or with
 --groups and a file such as
 

@@ -235,7 +235,7 @@ const (
 		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
 	cannedScheduler = `{"scheduler": {"filters": [{"name": "pool"}, {"name": "instances", "options": {"max": "50"}}], "costs": [{"name": "spread", "weight": 1}]},
 		"known": {"filters": [{"name": "pool", "help": "the pool takes the class", "tier": "not_allowed", "default": true, "example": {"name": "pool"}},
-			{"name": "instances", "help": "few instances", "tier": "not_now", "default": false, "example": {"name": "instances", "options": {"max": "50"}}},
+			{"name": "instances", "help": "few instances", "tier": "not_now", "default": false, "options": [{"name": "max", "help": "instances on one host", "required": true}], "example": {"name": "instances", "options": {"max": "50"}}},
 			{"name": "query", "help": "the query is true", "tier": "not_asked", "default": true, "example": {"name": "query"}}],
 		"costs": [{"name": "attribute", "help": "an attribute's number", "default": false}, {"name": "spread", "help": "what is taken", "default": true}]}}`
 	cannedDraining = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {}, "pool": "shared", "state": "up", "enabled": true,

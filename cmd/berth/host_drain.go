@@ -192,8 +192,8 @@ func hostEvacuate(e *env) *cobra.Command {
 		Short: "See what becomes of the instances of a host that is lost",
 		Long: `Evacuate tells how the instances of a host that is down fare. Those whose flavor
 allows it are started on other hosts of the zone by themselves, once the host's agent
-must have stopped them; the others stay, and may still run there. With --wait it returns when none of them is left, and tells
-how far it is.`,
+must have stopped them; the others stay, and may still run there. With --wait it
+returns when none is left to move, and tells how far it is.`,
 		Example:           "  berth host evacuate h1 --wait",
 		Args:              takes("a HOST"),
 		ValidArgsFunction: e.first(hostNames),

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +20,8 @@ func schedulerCommand(e *env) *cobra.Command {
 			Use:   "show",
 			Short: "Show which filters and costs the zone runs, and which there are",
 			Long: `Show lists the filters that drop hosts, in the order in which they run, and the
-costs that rank what is left, with their weights; then what else there is.`,
+costs that rank what is left, with their weights; then what else there is, and the
+options of filters.`,
 			Example: "  berth scheduler show\n  berth scheduler show -o yaml > scheduler.yaml",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -59,10 +62,33 @@ func schedulerTables(s client.Scheduler) []table {
 			others.row("cost", c.Name, c.Help)
 		}
 	}
-	if len(others.rows) == 0 {
-		return []table{filters, costs}
+	out := []table{filters, costs}
+	for _, t := range []table{others, optionTable(s.Known.Filters)} {
+		if len(t.rows) > 0 {
+			out = append(out, t)
+		}
 	}
-	return []table{filters, costs, others}
+	return out
+}
+
+// optionTable shows the options that filters take.
+func optionTable(known []client.FilterInfo) table {
+	t := table{title: "Options of filters", header: []string{"FILTER", "OPTION", "NEEDED", "WHAT IT SAYS", "EXAMPLE"}}
+	for _, f := range known {
+		for _, o := range f.Options {
+			t.row(f.Name, o.Name, yes(o.Required), o.Help, exampleOf(f.Example))
+		}
+	}
+	return t
+}
+
+// exampleOf returns a filter as --filter takes it.
+func exampleOf(f api.FilterSpec) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
+		parts = append(parts, name+"="+f.Options[name])
+	}
+	return "--filter " + f.Name + ":" + strings.Join(parts, ",")
 }
 
 func schedulerSet(e *env) *cobra.Command {
@@ -76,15 +102,19 @@ func schedulerSet(e *env) *cobra.Command {
 is given, and keeps the other. Options follow a colon: --filter instances:max=50,
 --cost attribute=2:attribute=price,scale=100. With --file both lists are read from a
 file in YAML or JSON, as "berth scheduler show" prints it; with --reset the zone runs
-what it would run by default.`,
-		Example: `  berth scheduler set --cost spread=1 --cost attribute=2:attribute=price
-  berth scheduler set --filter host_state --filter pool --filter driver --filter capacity
-  berth scheduler set --file scheduler.yaml
+what it would run by default.
+
+A list is given as a whole: a filter that --filter does not name is switched off. To
+change one thing and keep the rest, change the file. A wish of a caller whose filter
+is switched off, such as traits or query, is refused, not passed over: the zone turns
+all its hosts away under the name of that filter, as not allowed.`,
+		Example: `  berth scheduler show -o yaml > s.yaml && "$EDITOR" s.yaml && berth scheduler set --file s.yaml
+  berth scheduler set --cost spread=1 --cost attribute=2:attribute=price
   berth scheduler set --reset`,
 		Args: takes(),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&filters, "filter", nil, "`NAME[:OPTION=VALUE,...]` of a filter; may be repeated, in the order in which they run")
+	f.StringArrayVar(&filters, "filter", nil, "`NAME[:OPTION=VALUE,...]` of a filter; may be repeated, in the order in which they run; all others are switched off")
 	f.StringArrayVar(&costs, "cost", nil, "`NAME=WEIGHT[:OPTION=VALUE,...]` of a cost; may be repeated; below 0 reverses it")
 	f.StringVar(&file, "file", "", "`FILE` in YAML or JSON with both lists; - reads standard input")
 	f.BoolVar(&reset, "reset", false, "run what a zone runs by default")

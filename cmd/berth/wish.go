@@ -48,7 +48,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` nor below it; may be repeated")
 	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
 	f.StringArrayVar(&w.zones.ExcludedTags, "exclude-zone-tag", nil, "not in zones with this `TAG`; may be repeated")
-	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "let the fullest zone get at most `N` more of each kind than the emptiest")
+	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "let the fullest zone get at most `N` more of each kind than the emptiest, 1 or more (default: any)")
 	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones")
 	f.BoolVar(&w.zones.Pack, "pack", false, "all in one zone, whichever it is")
 	e.flagNames(c, "flavor", flavorNames)
@@ -64,8 +64,8 @@ func (h *hostWish) flags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&h.properties, "image-property", nil, "`KEY=VALUE` of the image, such as architecture=x86_64; may be repeated")
 	f.StringVar(&h.group, "group", "", "server group that the instances join")
 	f.StringVar(&h.query, "query", "", "what must be true of the hosts, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
-	f.StringArrayVar(&h.sameHost, "same-host", nil, "on a host of this `SERVER`; may be repeated")
-	f.StringArrayVar(&h.differentHost, "different-host", nil, "on no host of this `SERVER`; may be repeated")
+	f.StringArrayVar(&h.sameHost, "same-host", nil, "on a host of the server with this `ID`; may be repeated")
+	f.StringArrayVar(&h.differentHost, "different-host", nil, "on no host of the server with this `ID`; may be repeated")
 	f.StringVar(&h.near, "near", "", "`ADDRESS[/BITS]` that the address of the hosts must be near (default: /24)")
 	f.StringArrayVar(&h.forceHost, "force-host", nil, "on this `HOST` of the zone (admins); may be repeated")
 	f.StringArrayVar(&h.ignoreHost, "ignore-host", nil, "not on this `HOST` of the zone (admins); may be repeated")
@@ -134,15 +134,26 @@ func (w *wish) alone(c *cobra.Command, s *api.ServerCreate) error {
 		s.MinCount = &w.least
 	}
 	var err error
-	s.GroupWish, err = w.hosts.read(c)
-	w.sayZones(s)
-	return err
+	if s.GroupWish, err = w.hosts.read(c); err != nil {
+		return err
+	}
+	return w.sayZones(c, s)
 }
 
-func (w *wish) sayZones(s *api.ServerCreate) {
+// sayZones says in which zones the instances may be.
+func (w *wish) sayZones(c *cobra.Command, s *api.ServerCreate) error {
+	for _, f := range []struct {
+		flag string
+		n    int
+	}{{"spread-zones", w.zones.MaxSkew}, {"min-zones", w.zones.MinZones}} {
+		if c.Flags().Changed(f.flag) && f.n < 1 {
+			return usage(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
+		}
+	}
 	if !w.zones.IsZero() {
 		s.Zones = &w.zones
 	}
+	return nil
 }
 
 // fromGroups says several kinds of instances; what other flags say of hosts is
@@ -175,8 +186,7 @@ func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
 		}
 		s.Groups = append(s.Groups, g)
 	}
-	w.sayZones(s)
-	return nil
+	return w.sayZones(c, s)
 }
 
 // fromFile says what a file with groups, rules and zones says.
