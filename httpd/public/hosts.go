@@ -1,6 +1,7 @@
 package public
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -192,7 +193,8 @@ func (d *door) setHost(w http.ResponseWriter, r *http.Request, status int, c com
 	return d.answerHost(w, r, status)
 }
 
-// drainHost takes a host out of use and says what becomes of its instances.
+// drainHost takes a host out of use and says what becomes of its instances. A reason
+// that it has stays unless another is given.
 func (d *door) drainHost(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Policy api.DrainPolicy `json:"policy"`
@@ -204,11 +206,15 @@ func (d *door) drainHost(w http.ResponseWriter, r *http.Request) error {
 	if !b.Policy.Valid() {
 		return api.Errorf(api.CodeInvalid, "policy must be %s, %s or %s, got %q", api.DrainWait, api.DrainEnd, api.DrainMove, string(b.Policy))
 	}
-	if b.Reason == "" {
-		b.Reason = "drained"
-	}
 	if err := checkReason("reason", b.Reason); err != nil {
 		return err
+	}
+	if b.Reason == "" {
+		h, err := host(d.Zone.View(), r)
+		if err != nil {
+			return err
+		}
+		b.Reason = cmp.Or(h.Maintenance, "drained")
 	}
 	return d.setHost(w, r, http.StatusAccepted, command.HostSet{Maintenance: &b.Reason, Drain: &b.Policy})
 }

@@ -122,13 +122,13 @@ func span(field, text string, most time.Duration) (time.Duration, error) {
 
 // readGroups reads the groups of a boot, or the one that it says without any.
 func (rd *reading) readGroups(s *api.ServerCreate) error {
-	if len(s.Groups) == 0 {
+	if s.Groups == nil {
 		return rd.readGroup("", &api.GroupCreate{
 			FlavorRef: s.FlavorRef, ImageRef: s.ImageRef, MinCount: s.MinCount, MaxCount: s.MaxCount, GroupWish: s.GroupWish,
 		}, s.NumInstances)
 	}
-	if len(s.Groups) > api.GroupsMax {
-		return api.Errorf(api.CodeInvalid, "groups may have at most %d entries, got %d", api.GroupsMax, len(s.Groups))
+	if n := len(s.Groups); n < 1 || n > api.GroupsMax {
+		return api.Errorf(api.CodeInvalid, "groups must have 1 to %d entries, got %d; leave it out to boot one kind of instances", api.GroupsMax, n)
 	}
 	for _, f := range []struct {
 		name  string
@@ -184,6 +184,9 @@ func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
 		return api.Errorf(api.CodeForbidden, "%savailability_zone with a host needs the role admin", part)
 	}
 	if forced {
+		if err := rd.forceHost(part, host); err != nil {
+			return err
+		}
 		out.Hints.ForceHosts = []string{host}
 	}
 	if g.Hints != nil {
@@ -205,6 +208,17 @@ func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
 	alone := zone.BootOrder{Caller: rd.caller, Groups: []zone.OrderGroup{out}}
 	req := alone.Request()
 	return in(part, req.Validate())
+}
+
+// forceHost checks the host that an availability zone names behind a colon.
+func (rd *reading) forceHost(part, host string) error {
+	if !api.ValidName(host) {
+		return api.CheckName(part+"availability_zone: the host", host)
+	}
+	if _, ok := rd.v.HostByName(host); !ok {
+		rd.missing("%savailability_zone: there is no host %q in this zone", part, host)
+	}
+	return nil
 }
 
 // missing notes what the body names and is not there, unless something else was

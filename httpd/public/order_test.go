@@ -58,7 +58,9 @@ func TestWhatABootMaySayOfHostsIsChecked(t *testing.T) {
 		{several([]string{group("web", `"max_count":0`)}), "groups[0].max_count must be 1 to 10000, got 0"},
 		{several([]string{group("web", `"min_count":3`, `"max_count":2`)}), "groups[0].min_count 3 must not exceed"},
 		{several([]string{group("web", `"max_count":9999`), group("db", `"max_count":2`)}), "1 to 10000 instances in all, got 10001"},
-		{several(groups(api.GroupsMax + 1)), "groups may have at most 16 entries, got 17"},
+		{several(groups(api.GroupsMax + 1)), "groups must have 1 to 16 entries, got 17"},
+		{`{"server":{"name":"shop","groups":[]}}`, "groups must have 1 to 16 entries, got 0"},
+		{order(`"groups":[]`), "groups must have 1 to 16 entries, got 0"},
 		{several([]string{web}, `"flavorRef":"small"`), "flavorRef goes into each of the groups"},
 		{several([]string{web}, `"max_count":2`), "max_count goes into each"},
 		{several([]string{web}, `"traits":{"required":["A"]}`), "traits goes into each"},
@@ -97,7 +99,7 @@ func TestWhatABootMaySayOfHostsIsChecked(t *testing.T) {
 		{order(hints(`"group":"none"`)), `there is no server group "none" in this project`},
 		{order(`"zones":{"allowed":["a b"]}`), "zones.allowed must be"},
 		{order(`"zones":{"allowed":` + many("z", api.ZoneNamesMax+1) + `}`), "zones.allowed may have at most 64"},
-		{order(`"zones":{"pack":true,"min_zones":2}`), "zones.pack excludes"},
+		{order(`"max_count":2`, `"zones":{"pack":true,"min_zones":2}`), "zones.pack excludes"},
 		{order(`"lifetime":"1"`), "lifetime must be a duration"},
 		{order(`"lifetime":"0s"`), "lifetime must be"},
 		{order(`"lifetime":"1500us"`), "whole milliseconds"},
@@ -119,8 +121,9 @@ func TestWhatABootMaySayOfHostsIsChecked(t *testing.T) {
 	}
 	for _, c := range []struct{ body, says string }{
 		{order(hints(`"force_hosts":["none"]`)), `scheduler_hints.force_hosts: there is no host "none"`},
-		{order(`"availability_zone":"az:none"`), `there is no host "none"`},
-		{order(`"availability_zone":"az:"`), "host"},
+		{order(`"availability_zone":"az:none"`), `availability_zone: there is no host "none"`},
+		{order(`"availability_zone":"az:"`), "availability_zone: the host must be"},
+		{several([]string{group("web", `"availability_zone":"az:none"`)}), `groups[0].availability_zone: there is no host "none"`},
 	} {
 		w.refused(t, call{method: "POST", target: "/zones/boot", token: admin, body: c.body}, api.CodeInvalid, c.says)
 	}
@@ -251,7 +254,8 @@ func TestFiltersOfServers(t *testing.T) {
 		assert.Equal(t, want, w.ids(t, admin, query), query)
 	}
 	for query, says := range map[string]string{
-		"?host=none": "there is no host", "?changes_since=today": "changes_since must be a time", "?all_projects=1": "all_projects must be true or false",
+		"?host=none": "there is no host", "?status=BOGUS": "status must be one of BUILD, ACTIVE, SHUTOFF, ERROR, DELETING, DELETED, got \"BOGUS\"",
+		"?changes_since=today": "changes_since must be a time", "?all_projects=1": "all_projects must be true or false",
 	} {
 		w.refused(t, call{method: "GET", target: "/servers" + query, token: admin}, api.CodeInvalid, says)
 	}

@@ -126,6 +126,11 @@ func TestHostsAreDrained(t *testing.T) {
 	w.answered(t, drain(`{"policy":"wait"}`), 202, &got)
 	assert.Equal(t, &leaving{Left: 1}, got.Host.Leaving)
 	assert.Equal(t, "drained", got.Host.Maintenance)
+	for _, body := range []string{`{"policy":"wait","reason":"new disk"}`, `{"policy":"wait"}`} {
+		w.answered(t, drain(body), 202, &got)
+		assert.Equal(t, "new disk", got.Host.Maintenance, body)
+	}
+	w.refused(t, call{method: "POST", target: "/hosts/none/drain", token: admin, body: `{"policy":"wait"}`}, api.CodeNotFound, `no host "none"`)
 	w.answered(t, call{method: "DELETE", target: "/servers/id-web", token: member}, 204, nil)
 	w.answered(t, call{method: "GET", target: "/hosts/host-1", token: admin}, 200, &got)
 	assert.Equal(t, &leaving{Left: 1, Ending: 1}, got.Host.Leaving)

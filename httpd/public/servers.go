@@ -194,12 +194,29 @@ func flag(r *http.Request, name string) (bool, error) {
 	return false, api.Errorf(api.CodeInvalid, "%s must be true or false", name)
 }
 
+// statuses are what a server's status may be, in the order of a life.
+var statuses = []api.Status{
+	api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted,
+}
+
+// wordsOf returns words with commas between them.
+func wordsOf[T ~string](list []T) string {
+	var out []string
+	for _, w := range list {
+		out = append(out, string(w))
+	}
+	return strings.Join(out, ", ")
+}
+
 // serverMatch returns which instances a call lists, of those that its caller may
 // see.
 func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, error) {
 	q, c := r.URL.Query(), caller(r)
 	name, status, res := q.Get("name"), api.Status(q.Get("status")), api.ReservationID(q.Get("reservation_id"))
 	flavor, group, zone := api.FlavorID(q.Get("flavor")), q.Get("group"), q.Get("zone")
+	if status != "" && !slices.Contains(statuses, status) {
+		return nil, api.Errorf(api.CodeInvalid, "status must be one of %s, got %q", wordsOf(statuses), string(status))
+	}
 	host, err := hostParam(v, c, q.Get("host"))
 	if err != nil {
 		return nil, err
