@@ -126,7 +126,6 @@ func (e *env) ask(ctx context.Context, cl *client.Client, c *cobra.Command, w *w
 // bootTables shows a boot, and what of it landed where.
 func bootTables(b api.Boot) []table {
 	var t table
-	_, decided := counts(b.Instances)
 	t.row("RESERVATION", b.Reservation)
 	t.row("NAME", b.Name)
 	t.row("STATE", b.State)
@@ -136,7 +135,7 @@ func bootTables(b api.Boot) []table {
 	if len(b.Groups) == 0 {
 		t.row("FLAVOR", b.Flavor)
 	}
-	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", decided, b.MaxCount, b.MinCount))
+	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", present(b.Instances), b.MaxCount, b.MinCount))
 	t.row("ATTEMPTS", len(b.Attempts))
 	if b.Request != "" {
 		t.row("REQUEST", b.Request)
@@ -150,8 +149,8 @@ func bootTables(b api.Boot) []table {
 	if len(b.Groups) > 0 {
 		groups := table{header: []string{"GROUP", "FLAVOR", "WANTED", "AT LEAST", "INSTANCES", "STATUS"}}
 		for _, g := range b.Groups {
-			text, sum := counts(g.Counts)
-			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, sum, text)
+			text, _ := counts(g.Counts)
+			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, present(g.Counts), text)
 		}
 		tables = append(tables, groups)
 	}
@@ -160,8 +159,8 @@ func bootTables(b api.Boot) []table {
 	}
 	zones := table{header: []string{"ZONE", "INSTANCES", "STATUS"}}
 	for _, z := range b.Zones {
-		text, sum := counts(z.Counts)
-		zones.row(z.Zone, sum, text)
+		text, _ := counts(z.Counts)
+		zones.row(z.Zone, present(z.Counts), text)
 	}
 	return append(tables, zones)
 }

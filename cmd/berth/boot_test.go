@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/filters"
 )
 
 func TestBootTellsEachStateOnce(t *testing.T) {
@@ -149,6 +150,7 @@ func TestPlanThatCannotBeHadIsNotSaved(t *testing.T) {
 		args := append([]string{"boot", "--name", "web", "--plan", "--out", path}, strings.Fields(line)...)
 		r := z.berth(t.Context(), args...)
 		assert.Equal(t, exitNoCapacity, r.exit, line)
+		assert.NotContains(t, r.out, "GOOD FOR", line)
 		assert.NoFileExists(t, path, line)
 		assert.Contains(t, r.errOut, "berth explain r-1", line)
 	}
@@ -230,10 +232,40 @@ func TestBootsOfSeveralGroupsAreShownByGroup(t *testing.T) {
 	assert.NotContains(t, r.out, "FLAVOR       ")
 }
 
+func TestInstancesThatHaveEndedAreNotCounted(t *testing.T) {
+	z := newFakeZone(t)
+	boot := `{"reservation_id": "r-1", "name": "shop", "state": "ACTIVE", "min_count": 3, "max_count": 12, "instances": {"ACTIVE": 4, "DELETING": 1, "DELETED": 7},
+		"groups": [{"name": "web", "flavor": "small", "min_count": 3, "max_count": 12, "instances": {"ACTIVE": 4, "DELETING": 1, "DELETED": 7}}],
+		"zones": [{"zone": "west", "instances": {"ACTIVE": 4, "DELETING": 1, "DELETED": 7}}]}`
+	z.on("GET /zones/boot/r-1", answer{status: http.StatusOK, body: `{"boot": ` + boot + `}`})
+	z.on("GET /zones/boot", answer{status: http.StatusOK, body: `{"boots": [` + boot + `]}`})
+	r := z.berth(t.Context(), "reservation", "show", "r-1")
+	assert.Contains(t, r.out, "INSTANCES    5 of 12 wanted, at least 3\n")
+	assert.Contains(t, r.out, "web    small   12      3         5          ACTIVE 4, DELETING 1, DELETED 7\n")
+	assert.Contains(t, r.out, "west  5          ACTIVE 4, DELETING 1, DELETED 7\n")
+	assert.Contains(t, z.berth(t.Context(), "reservation", "list").out, "  5/12  ")
+}
+
+func TestAdvice(t *testing.T) {
+	for _, name := range []string{
+		filters.NameForcedHosts, filters.NameIgnoredHosts, filters.NameSameHost, filters.NameDifferentHost, filters.NameNear, filters.NameQuery, filters.NameAvailabilityZone,
+		filters.NameTraits, filters.NameAggregateExtraSpecs, filters.NameImageProperties, filters.NameExtraSpecs, filters.NameServerGroup, "min_zones",
+	} {
+		said := adviceOf(api.Advice{Change: api.AdviceDrop, Name: name})
+		assert.Contains(t, said, "would work", name)
+		assert.NotContains(t, said, "turned hosts away", name)
+	}
+	assert.Equal(t, "leaving out the query would work", adviceOf(api.Advice{Change: api.AdviceDrop, Name: "query"}))
+	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(api.Advice{Change: api.AdviceDrop, Name: "new"}))
+	assert.Equal(t, "zone east may have room, but was left out (see the table of zones)", adviceOf(api.Advice{Change: api.AdviceZone, Name: "east"}))
+	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", several(1, "byte")+", "+several(0, "byte")+", "+several(2, "byte"))
+}
+
 func TestSelectThatFindsTooLittle(t *testing.T) {
 	z := newFakeZone(t)
 	r := z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12")
 	assert.Equal(t, exitNoCapacity, r.exit)
 	assert.Contains(t, r.out, "10 of 12 wanted")
+	assert.NotContains(t, r.out, "GOOD FOR", "it cannot be had")
 	assert.Zero(t, z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12", "--min", "10").exit)
 }

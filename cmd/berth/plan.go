@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/filters"
 )
 
 // planFileMaxBytes bounds a file with a plan: an answer, and what was asked.
@@ -101,7 +103,7 @@ func enough(a client.SelectAnswer, s api.ServerCreate) error {
 			of = " of group " + k.name
 		}
 		return fail(exitNoCapacity, "ask for fewer, accept fewer with a lower minimum, or see why with: berth explain "+string(a.Reservation),
-			"%d of at least %d instances%s would fit", n, k.need, of)
+			"%d of at least %s%s would fit", n, several(int64(k.need), "instance"), of)
 	}
 	return nil
 }
@@ -125,7 +127,9 @@ func planTables(a client.SelectAnswer, s api.ServerCreate) []table {
 		}
 		t.row(label, fmt.Sprintf("%d of %d wanted, at least %d", n, k.wanted, k.need))
 	}
-	t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	if enough(a, s) == nil { // a plan that cannot be had is good for nothing
+		t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	}
 	where := table{header: []string{"ZONE", "INSTANCES", "COST"}}
 	taken, cost := 0, int64(0)
 	for _, z := range a.Zones {
@@ -226,6 +230,23 @@ var tiers = []struct {
 	{"", "turned away"},
 }
 
+// drops says, by the filter whose demand alone keeps hosts away, what to leave out.
+var drops = map[string]string{
+	filters.NameForcedHosts:         "naming no hosts that it must be on would work",
+	filters.NameIgnoredHosts:        "leaving out the hosts to stay away from would work",
+	filters.NameSameHost:            "leaving out the servers to share a host with would work",
+	filters.NameDifferentHost:       "leaving out the servers to stay apart from would work",
+	filters.NameNear:                "leaving out the address to be near would work",
+	filters.NameQuery:               "leaving out the query would work",
+	filters.NameAvailabilityZone:    "asking for no availability zone, or another one, would work",
+	filters.NameTraits:              "asking for no traits would work; some may come from the flavor",
+	filters.NameAggregateExtraSpecs: "a flavor without extra specs about aggregates would work",
+	filters.NameImageProperties:     "leaving out the image properties would work",
+	filters.NameExtraSpecs:          "a flavor without extra specs about the host would work",
+	filters.NameServerGroup:         "without the rule or server group it would work",
+	"min_zones":                     "asking for fewer zones would work",
+}
+
 // adviceOf returns what would have worked, in a sentence.
 func adviceOf(a api.Advice) string {
 	switch a.Change {
@@ -234,9 +255,9 @@ func adviceOf(a api.Advice) string {
 	case api.AdviceAmount:
 		return fmt.Sprintf("with %d of %s in each it would work", a.Value, a.Class)
 	case api.AdviceZone:
-		return fmt.Sprintf("with zone %s it would work: allow it, or wait until it answers", a.Name)
+		return fmt.Sprintf("zone %s may have room, but was left out (see the table of zones)", a.Name)
 	case api.AdviceDrop:
-		return fmt.Sprintf("without what %q turned hosts away for it would work", a.Name)
+		return cmp.Or(drops[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Change, a.Class, a.Name))
 }

@@ -25,8 +25,7 @@ func reservationList(e *env) *cobra.Command {
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
 			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|INSTANCES|FLAVOR|CREATED", func(b api.Boot) []any {
-				_, decided := counts(b.Instances)
-				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", decided, b.MaxCount), b.Flavor, when(b.Created)}
+				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", present(b.Instances), b.MaxCount), b.Flavor, when(b.Created)}
 			}))
 		}),
 	}

@@ -62,8 +62,10 @@ func selectTables(a client.SelectAnswer, s api.ServerCreate) []table {
 	for _, g := range a.Weights {
 		t.row("WEIGHTS", weights(g))
 	}
-	t.row("SEALED PLAN", fmt.Sprintf("%d bytes", len(a.Blob)))
-	t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	t.row("SEALED PLAN", several(int64(len(a.Blob)), "byte"))
+	if enough(a, s) == nil { // a plan that cannot be had is good for nothing
+		t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	}
 	return append([]table{t}, whyTables(a.Zones, talesOf(a.Refusals, kinds))...)
 }
 

@@ -142,7 +142,7 @@ func outcome(b api.Boot) error {
 	case api.BootDegraded:
 		_, decided := counts(b.Instances)
 		return fail(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
-			"%d of %d instances of reservation %s could not be started", b.Instances[api.StatusError], decided, b.Reservation)
+			"%d of %s of reservation %s could not be started", b.Instances[api.StatusError], several(int64(decided), "instance"), b.Reservation)
 	case api.BootFailed:
 		return fail(exitNoCapacity, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
 			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))
