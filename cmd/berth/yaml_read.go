@@ -56,23 +56,24 @@ func readAll(e *env, path string, limit int64) ([]byte, error) {
 func plainYAML(b []byte) error {
 	brackets, dashes := 0, 0
 	for _, t := range lexer.Tokenize(string(b)) {
-		run := 0
-		switch t.Type {
-		case token.AnchorType, token.AliasType:
+		if t.Type == token.AnchorType || t.Type == token.AliasType {
 			return fmt.Errorf("line %d has an anchor or alias (%s); write out what it stands for, or put a text that begins so in quotes",
 				t.Position.Line, t.Value)
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-		case token.SequenceEntryType, token.MappingKeyType:
-			run = dashes + 1
 		}
-		if dashes = run; max(brackets, dashes) > yamlDepthMax {
+		brackets += opens[t.Type]
+		if dashes++; t.Type != token.SequenceEntryType && t.Type != token.MappingKeyType {
+			dashes = 0
+		}
+		if max(brackets, dashes) > yamlDepthMax {
 			return fmt.Errorf("line %d has more than %d lists and objects in each other", t.Position.Line, yamlDepthMax)
 		}
 	}
 	return nil
+}
+
+// opens says by how much a bracket changes how many are open.
+var opens = map[token.Type]int{
+	token.SequenceStartType: 1, token.MappingStartType: 1, token.SequenceEndType: -1, token.MappingEndType: -1,
 }
 
 // strictYAML reads what yamlFile returned by the JSON names of v's fields; names that
@@ -94,37 +95,23 @@ func strictYAML(b []byte, v any) error {
 	return nil
 }
 
+// kindNames says what people call the kinds that are not numbers.
+var kindNames = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
+}
+
 // kindName says what people call a type of a field.
 func kindName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	}
-	return "a whole number"
+	return cmp.Or(kindNames[t.Kind()], "a whole number")
+}
+
+// valueNames says what people call the values that package json names.
+var valueNames = map[string]string{
+	"string": "a text", "bool": "true or false", "array": "a list", "object": "an object", "number": "a number",
 }
 
 // valueName says what people call a value that JSON has.
-func valueName(v string) string {
-	switch v {
-	case "string":
-		return "a text"
-	case "bool":
-		return "true or false"
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "number":
-		return "a number"
-	}
-	return v
-}
+func valueName(v string) string { return cmp.Or(valueNames[v], v) }

@@ -49,10 +49,10 @@ func TestPlainYAML(t *testing.T) {
 		}
 	}
 	for _, text := range append(deep(yamlDepthMax), `a: "&x *y"`, "a: x & y", "a: '*'", "", "- a\n- - b\n", strings.Repeat("- a\n", yamlDepthMax+1)) {
-		assert.NoError(t, plainYAML([]byte(text)), text)
+		require.NoError(t, plainYAML([]byte(text)), text)
 	}
 	for _, text := range append(deep(yamlDepthMax+1), "a: &x 1", "a: *x", "<<: *x", "- &x\n") {
-		assert.Error(t, plainYAML([]byte(text)), text)
+		require.Error(t, plainYAML([]byte(text)), text)
 	}
 }
 
