@@ -232,4 +232,14 @@ func (z *one) replace(t *testing.T, old *lab.NodeProc, id string) {
 	z.root.Forget(old)
 	z.root.Join(id)
 	sums.fault("replaced member", 1)
+	// An agent learns of new nodes from those that it knows. Replaced faster than it
+	// asks, all of those would be gone.
+	run := api.ReservationID("after-" + id)
+	lab.Within(t, lab.SettleTimeout, "an agent does what the zone says", func(ctx context.Context) error {
+		if err := z.boot(ctx, run, 1); err != nil {
+			return err
+		}
+		_, err := z.ends(ctx, run, func(s api.BootState) bool { return s == api.BootActive })
+		return err
+	})
 }
