@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bomb returns YAML of a few hundred bytes that stands for 9 to the power of levels
+// aliases returns YAML of a few hundred bytes that stands for 9 to the power of levels
 // texts.
-func bomb(levels int) string {
+func aliases(levels int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
 	for n := 1; n < levels; n++ {
@@ -24,7 +24,7 @@ func bomb(levels int) string {
 }
 
 func TestAFileThatStandsForGigabytesIsRefused(t *testing.T) {
-	text := bomb(9)
+	text := aliases(9)
 	require.Less(t, len(text), 500)
 	require.ErrorContains(t, plainYAML([]byte(text)), "line 1 has an anchor or alias") // without this, no memory would do
 	path := filepath.Join(t.TempDir(), "bomb.yaml")
