@@ -20,6 +20,8 @@ type childAnswer struct {
 	full    bool // skipped for what its digest says of free room, which may have changed
 	barred  bool // skipped or paused, though it seems to have room: worth a word of advice
 	answer  *api.SelectAnswer
+
+	narrowed bool // to be asked again for what is missing
 }
 
 // ask asks the children that which picks, all at once, until the budget of ctx

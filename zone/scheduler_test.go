@@ -82,6 +82,24 @@ func TestGroupsAreHadTogether(t *testing.T) {
 	})
 }
 
+// TestGroupsShareManyZones fills four zones of different sizes to the last slot with
+// four groups: each zone offers all of its room for the first group at first.
+func TestGroupsShareManyZones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		for i, cpus := range []int64{2, 3, 4} {
+			w.zone(fmt.Sprint("kid", i), root, cpus)
+		}
+		b := root.run(groups("b", group("a", 4, 4), group("b", 3, 3), group("c", 2, 2), group("d", 1, 1)))
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		assert.Len(t, root.instances("b"), 10)
+		assert.Len(t, b.Attempts, 1, "the plan was right at once")
+		assert.Zero(t, b.Attempts[0].Refused)
+		w.settle()
+	})
+}
+
 // TestRefusedSlotsOfGroupsAreWantedAgain lets a child shrink between select and
 // hold: only what was refused is wanted again, of the right group.
 func TestRefusedSlotsOfGroupsAreWantedAgain(t *testing.T) {

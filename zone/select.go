@@ -128,37 +128,23 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies 
 // a later group supposes that all it offers for the earlier ones is taken; now
 // each is asked, of the groups that are complete, just for what will be taken.
 func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *planned, answers []childAnswer, lies []map[api.LinkID]int) *planned {
-	counts := func(source int, most []int) []int {
-		out := make([]int, len(req.Groups))
-		for g := range out {
-			out[g] = p.merged[g].Taken[source]
-			if len(p.merged[g].Order) < req.Groups[g].Count {
-				out[g] = req.Groups[g].Count
-			}
-			if most != nil {
-				out[g] = min(out[g], most[g])
-			}
-		}
-		return out
-	}
 	again := slices.Clone(answers)
 	source := buildplan.Own
 	for i := range again {
 		if again[i].answer != nil {
 			source++
-			again[i].ask.Counts = counts(source, again[i].ask.Counts)
+			again[i].narrow(req, p.share(req, source))
 		}
 	}
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		z.ask(ctx, again, req, func(a *childAnswer) bool { return a.answer != nil && a.ask.Request(req).Count() > 0 })
+		z.ask(ctx, again, req, func(a *childAnswer) bool { return a.narrowed })
 	}()
-	mine := buildplan.Ask{Counts: counts(buildplan.Own, nil)}
 	its := *req
-	its.Groups = mine.Request(req).Groups
-	for g := range its.Groups {
-		its.Groups[g].Hints = req.Groups[g].Hints
+	its.Groups = slices.Clone(req.Groups)
+	for g, n := range p.share(req, buildplan.Own) {
+		its.Groups[g].Count = n
 	}
 	own := z.planOwn(v, &its)
 	<-asked
@@ -166,8 +152,42 @@ func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *
 	if better.offered() <= p.offered() {
 		return p
 	}
+	for g := range better.refusals {
+		if its.Groups[g].Count == 0 { // nobody looked this time
+			better.refusals[g] = p.refusals[g]
+		}
+	}
 	copy(answers, again)
 	return better
+}
+
+// share returns, by group, what a source will be asked for when p is refined.
+func (p *planned) share(req *api.Request, source int) []int {
+	out := make([]int, len(req.Groups))
+	for g := range out {
+		out[g] = p.merged[g].Taken[source]
+		if len(p.merged[g].Order) < req.Groups[g].Count {
+			out[g] = req.Groups[g].Count
+		}
+	}
+	return out
+}
+
+// narrow has a child that has answered asked again for at most so many slots of
+// each group. One that is asked for none keeps its answer, and gives nothing.
+func (a *childAnswer) narrow(req *api.Request, most []int) {
+	ask := a.ask
+	ask.Counts = most
+	for g := range a.ask.Counts {
+		ask.Counts[g] = min(most[g], a.ask.Counts[g])
+	}
+	if ask.Request(req).Count() > 0 {
+		a.ask, a.narrowed = ask, true
+		return
+	}
+	nothing := *a.answer
+	nothing.Weights = make([][]int64, len(req.Groups))
+	a.answer = &nothing
 }
 
 // planOwn plans on this zone's own hosts, unless the request wants none of them.
