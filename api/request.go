@@ -72,7 +72,7 @@ type Hints struct {
 	SameHost      []InstanceID `json:"same_host,omitempty" cbor:"1,keyasint,omitempty"`      // on a host of one of these, which are of the same project
 	DifferentHost []InstanceID `json:"different_host,omitempty" cbor:"2,keyasint,omitempty"` // on a host of none of these
 	Query         string       `json:"query,omitempty" cbor:"3,keyasint,omitempty"`          // JSON text; see package filters/query
-	Near          string       `json:"near,omitempty" cbor:"4,keyasint,omitempty"`           // network in CIDR form that the host's address lies in
+	Near          string       `json:"near,omitempty" cbor:"4,keyasint,omitempty"`           // network in CIDR form that the host's address lies in; never sent to another zone
 	ForceHosts    []string     `json:"force_hosts,omitempty" cbor:"5,keyasint,omitempty"`    // names of hosts of this very zone; never sent to another
 	IgnoreHosts   []string     `json:"ignore_hosts,omitempty" cbor:"6,keyasint,omitempty"`   // names of hosts of this very zone; never sent to another
 }
@@ -81,6 +81,11 @@ type Hints struct {
 func (h Hints) IsZero() bool {
 	return h.Query == "" && h.Near == "" && len(h.SameHost)+len(h.DifferentHost)+len(h.ForceHosts)+len(h.IgnoreHosts) == 0
 }
+
+// Local reports whether h speaks of names or addresses of hosts. Those are for
+// users of the hosts' own zone alone and are never asked of another: answers
+// would tell, try by try, what hosts there are called and where they are.
+func (h Hints) Local() bool { return h.Near != "" || len(h.ForceHosts)+len(h.IgnoreHosts) > 0 }
 
 // Policy is what a rule or a server group asks of the hosts of its members.
 type Policy string

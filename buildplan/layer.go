@@ -44,15 +44,15 @@ type Ask struct {
 // IsZero reports whether a makes no difference of its own.
 func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside }
 
-// Request returns what the child is asked when this zone is asked req. Names of
-// hosts mean this zone's own and go no further; how zones share the slots is
+// Request returns what the child is asked when this zone is asked req. Names and
+// addresses of hosts mean this zone's own and go no further; how zones share the slots is
 // settled by the zone that was asked first, but for a pack.
 func (a Ask) Request(req *api.Request) *api.Request {
 	out := *req
 	out.Groups = slices.Clone(req.Groups)
 	for i := range out.Groups {
 		g := &out.Groups[i]
-		g.Hints.ForceHosts, g.Hints.IgnoreHosts, g.Min = nil, nil, 0
+		g.Hints.ForceHosts, g.Hints.IgnoreHosts, g.Hints.Near, g.Min = nil, nil, "", 0
 		if i < len(a.Counts) {
 			g.Count = a.Counts[i]
 		}

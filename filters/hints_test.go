@@ -111,3 +111,16 @@ func TestQuery(t *testing.T) {
 		assert.Equal(t, pass, kept(l, filters.Query()), "query %s", text)
 	}
 }
+
+// TestQueryFindsNoAddress asks for the address of a host, as a parent's user may.
+func TestQueryFindsNoAddress(t *testing.T) {
+	v := view(with("a", "ip", "192.0.2.7", "rack", "r1"))
+	for text, pass := range map[string][]string{
+		`["=","$rack","r1"]`: {"a"}, `["=","$ip","192.0.2.7"]`: nil, `["not",["=","$attributes.ip","x"]]`: nil, `["<","$capabilities.ip","9"]`: nil,
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
+		assert.Equal(t, pass, kept(l, filters.Query()), text)
+	}
+	l := want(v, nil, func(g *api.Group) { g.ExtraSpecs = map[string]string{"capabilities:ip": "<in> 192"} })
+	assert.Empty(t, kept(l, filters.ExtraSpecs()), "nor does a flavor")
+}

@@ -31,13 +31,18 @@ const (
 //	<or> T <or> U ...              the attribute equals one of them
 //
 // Numbers are exact decimals; see capacity.ParseValue. An operator without what
-// it needs matches nothing. These are the rules of OpenStack Nova's
+// it needs matches nothing, and neither does one about AttributeIP: flavors come
+// from other zones too. These are the rules of OpenStack Nova's
 // ComputeCapabilitiesFilter, and > and < beside them.
 func ExtraSpecs() Filter {
 	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
 			name, scoped := strings.CutPrefix(key, ScopeCapabilities)
 			if !scoped && strings.Contains(name, ":") {
+				continue
+			}
+			if name == AttributeIP {
+				none(pass)
 				continue
 			}
 			match := compile(want)

@@ -138,7 +138,7 @@ func askOf(l *api.Link, d *api.Digest, req *api.Request, pinned []pin) (buildpla
 	}
 	counts, left, named := make([]int, len(req.Groups)), 0, false
 	for g := range req.Groups {
-		if h := &req.Groups[g].Hints; len(h.ForceHosts) > 0 {
+		if h := &req.Groups[g].Hints; len(h.ForceHosts) > 0 || h.Near != "" {
 			named = true
 			continue
 		}
@@ -150,7 +150,7 @@ func askOf(l *api.Link, d *api.Digest, req *api.Request, pinned []pin) (buildpla
 	}
 	switch {
 	case left == 0 && named:
-		return ask, "the request names hosts of this zone"
+		return ask, "the request names hosts, or addresses, of this zone"
 	case left == 0:
 		return ask, "what the request must lie beside is elsewhere"
 	case left < req.Count():

@@ -97,9 +97,20 @@ func checkRequest(r *api.Request) error {
 	return r.Validate()
 }
 
+// checkForeign refuses a request of another zone that asks for hosts by name or
+// address.
+func checkForeign(r *api.Request) error {
+	for i := range r.Groups {
+		if r.Groups[i].Hints.Local() {
+			return api.Errorf(api.CodeForbidden, "another zone may not ask for hosts by name or address")
+		}
+	}
+	return checkRequest(r)
+}
+
 // checkHold refuses a malformed hold before anything is opened.
 func checkHold(r *api.HoldRequest) error {
-	if err := checkRequest(&r.Request); err != nil {
+	if err := checkForeign(&r.Request); err != nil {
 		return err
 	}
 	if err := api.CheckPairs("metadata", r.Metadata, api.MetadataMax); err != nil {

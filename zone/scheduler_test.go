@@ -296,6 +296,37 @@ func TestBesideAnInstance(t *testing.T) {
 	})
 }
 
+// TestNamesAndAddressesStay asks for hosts by name and by address: no child is asked,
+// and a parent that asks is refused.
+func TestNamesAndAddressesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		kid := w.zone("kid", root, 2)
+		for name, hint := range map[string]api.Hints{
+			"force":  {ForceHosts: []string{"kid-host-1"}},
+			"ignore": {IgnoreHosts: []string{"kid-host-1"}},
+			"near":   {Near: "192.0.2.0/24"},
+		} {
+			o := order("b", 1, 1)
+			o.Groups[0].Hints = hint
+			req := o.Request()
+			asked := w.made("select", "root", "kid")
+			a, err := root.lead().Select(w.ctx, "", &req)
+			require.NoError(t, err)
+			if name == "ignore" { // of this zone's own
+				assert.Len(t, a.Weights[0], 1)
+			} else {
+				assert.Empty(t, a.Weights[0], name)
+				assert.Equal(t, asked, w.made("select", "root", "kid"), name)
+			}
+			_, err = kid.lead().Select(w.ctx, root.id, &req)
+			assert.Equal(t, api.CodeForbidden, api.CodeOf(err), name)
+		}
+		w.settle()
+	})
+}
+
 // TestLifetimeEnds boots for an hour: the instances end by themselves, in both
 // zones, and the reservation is released.
 func TestLifetimeEnds(t *testing.T) {

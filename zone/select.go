@@ -47,7 +47,11 @@ func (p *planned) offered() int {
 // answer for whoever asks: peer is the parent zone, or "" for a caller of this
 // zone's own. It changes nothing, here or below, and any node can answer it.
 func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*api.SelectAnswer, error) {
-	if err := checkRequest(req); err != nil {
+	check := checkRequest
+	if peer != "" {
+		check = checkForeign
+	}
+	if err := check(req); err != nil {
 		return nil, err
 	}
 	call := RequestOf(ctx)
