@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"berth/api"
 	"berth/buildplan"
@@ -111,7 +112,7 @@ func (r *bootRun) lacks(l *buildplan.Layer) string {
 		}
 		all += have
 		if want := &r.boot.Request.Groups[g]; have < want.Min {
-			return fmt.Sprintf("no_capacity: %d of %d%s could be had, %d are needed", have, want.Count, named(want), want.Min)
+			return fmt.Sprintf("no_capacity: %d of %d%s could be had, %s needed", have, want.Count, named(want), are(want.Min))
 		}
 	}
 	delete(places, noPlace)
@@ -123,9 +124,9 @@ func (r *bootRun) lacks(l *buildplan.Layer) string {
 	}
 	switch least := r.boot.Request.Zones.MinZones; {
 	case all < r.boot.Min || all == 0:
-		return fmt.Sprintf("no_capacity: %d of %d could be had, %d are needed", all, r.boot.Request.Count(), r.boot.Min)
+		return fmt.Sprintf("no_capacity: %d of %d could be had, %s needed", all, r.boot.Request.Count(), are(r.boot.Min))
 	case n < least:
-		return fmt.Sprintf("no_capacity: %d zones have slots for it, %d are needed", n, least)
+		return fmt.Sprintf("no_capacity: zones with slots for it: %d; %s needed", n, are(least))
 	}
 	return ""
 }
@@ -142,6 +143,14 @@ func sourceOf(l *buildplan.Layer, source uint16) api.LinkID {
 		return l.Children[i].Link
 	}
 	return noPlace
+}
+
+// are returns a number and its verb.
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return strconv.Itoa(n) + " are"
 }
 
 // named returns the name of a group for a sentence, if it has one.

@@ -457,7 +457,7 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		}
 		assert.Equal(t, []api.Advice{{Change: api.AdviceDrop, Name: "min_zones"}}, a.Refusals[0].Advice)
 		b := root.run(o)
-		assert.Equal(t, "no_capacity: 2 zones have slots for it, 3 are needed", b.Reason)
+		assert.Equal(t, "no_capacity: zones with slots for it: 2; 3 are needed", b.Reason)
 		o = order("c", 4, 4)
 		o.Zones.Allowed = []string{"kid"}
 		o.Groups[0].Max, o.Groups[0].Min = 5, 5
