@@ -67,11 +67,11 @@ func hedged[A any](ctx context.Context, p *Peers, l *api.Link, method, path stri
 		e := left[0]
 		left = left[1:]
 		working++
-		go func() {
+		p.losers.Go(func() {
 			a := new(A)
 			err := p.once(ctx, l, e, method, path, body, a)
 			replies <- reply[A]{e, a, err}
-		}()
+		})
 	}
 	next()
 	slow := time.NewTimer(HedgeAfter)

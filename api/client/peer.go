@@ -37,7 +37,8 @@ type PeerConfig struct {
 // when the outcome is unknown and CodeUnavailable when no endpoint was reached.
 // Safe for concurrent use.
 type Peers struct {
-	conf PeerConfig
+	conf   PeerConfig
+	losers sync.WaitGroup // calls of hedged selects, whether or not somebody waits
 
 	mu    sync.Mutex // guards links and what is in them
 	links map[api.LinkID]*peerLink
@@ -196,8 +197,10 @@ func (p *Peers) client(l *api.Link) *http.Client {
 	return p.link(l).client
 }
 
-// CloseIdle closes the connections that no call uses. Calls may still be made.
+// CloseIdle waits for calls that a hedge has made superfluous, and closes the
+// connections that no call uses. No call may be begun meanwhile; later ones may.
 func (p *Peers) CloseIdle() {
+	p.losers.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pl := range p.links {
