@@ -141,7 +141,7 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 		if !v.Serves(a) { // also after a restore from a backup of earlier times
 			return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
 		}
-		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 {
+		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 && !mayBeLeft(v, hosts) {
 			return workload(v, term, hosts), nil
 		}
 		next, err := z.store.Wait(ctx, v.Index())
@@ -152,6 +152,15 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 		}
 		v = next
 	}
+}
+
+// mayBeLeft reports whether what is listed on a host may be evacuated at any moment:
+// the host is down in the log. Its agent, which is heard again, gets no list before
+// the log says that the host is up: after that nothing is evacuated from it.
+func mayBeLeft(v *state.State, hosts []*state.Host) bool {
+	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
+		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Movable })
+	})
 }
 
 func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
