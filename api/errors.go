@@ -18,6 +18,9 @@ const (
 	CodeMethod          Code = "method_not_allowed"
 	CodeConflict        Code = "conflict"         // already there with another content
 	CodeStale           Code = "stale_generation" // the generation moved; read again and retry
+	CodeExists          Code = "exists"           // the name or id is taken
+	CodeInUse           Code = "in_use"           // something still draws from it
+	CodeHasChildren     Code = "has_children"     // providers are still part of it
 	CodeTooLarge        Code = "too_large"        // a body above its limit
 	CodeMediaType       Code = "unsupported_media_type"
 	CodePlanRefused     Code = "plan_refused" // a blob that cannot be used; never says why
@@ -32,7 +35,8 @@ var httpStatus = map[Code]int{
 	CodeInvalid: http.StatusBadRequest, CodeUnauthenticated: http.StatusUnauthorized,
 	CodeForbidden: http.StatusForbidden, CodeNotFound: http.StatusNotFound,
 	CodeMethod: http.StatusMethodNotAllowed, CodeConflict: http.StatusConflict,
-	CodeStale: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
+	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
+	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
 	CodeMediaType: http.StatusUnsupportedMediaType, CodePlanRefused: http.StatusUnprocessableEntity,
 	CodeNoCapacity: http.StatusConflict, CodeOverloaded: http.StatusTooManyRequests,
 	CodeUnavailable: http.StatusServiceUnavailable, CodeTimeout: http.StatusGatewayTimeout,

@@ -35,6 +35,12 @@ type Host struct {
 	Drain       DrainPolicy       `json:"drain,omitempty" cbor:"16,keyasint,omitempty"`       // what becomes of what is there; "" when nothing
 	Failures    int               `json:"failures,omitempty" cbor:"17,keyasint,omitempty"`    // instances that could not be started since one could
 	AZ          string            `json:"availability_zone" cbor:"-"`                         // filled on read
+	// What operators add through the placement API to what the agent says: classes
+	// that replace the agent's or are more, further traits, and UUIDs of aggregates
+	// beside those that the host is a member of.
+	OwnInventory  map[ResourceClass]Inventory `json:"own_inventory,omitempty" cbor:"18,keyasint,omitempty"`
+	OwnTraits     []string                    `json:"own_traits,omitempty" cbor:"19,keyasint,omitempty"`     // sorted
+	OwnAggregates []string                    `json:"own_aggregates,omitempty" cbor:"22,keyasint,omitempty"` // sorted
 }
 
 // DrainPolicy says what a drain does with instances of a host.

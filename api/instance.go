@@ -39,7 +39,11 @@ type Instance struct {
 	Group       string            `json:"group,omitempty" cbor:"21,keyasint,omitempty"` // name of its group in the request
 	Movable     bool              `json:"-" cbor:"22,keyasint,omitempty"`               // it may be started elsewhere when its host is lost
 	Target      HostID            `json:"-" cbor:"23,keyasint,omitempty"`               // where it goes once it has stopped here; its claim is there already
-	Zone        string            `json:"zone" cbor:"-"`                                // "" at rest; the direct child it is in, or this zone
+	// Shares are what of its resources other providers than the host give it, and
+	// TargetShares what others than the target do; see capacity.Table.Place.
+	Shares       []Share `json:"-" cbor:"24,keyasint,omitempty"`
+	TargetShares []Share `json:"-" cbor:"25,keyasint,omitempty"`
+	Zone         string  `json:"zone" cbor:"-"` // "" at rest; the direct child it is in, or this zone
 }
 
 // Live reports whether the instance still takes part: it is not DELETED.

@@ -20,35 +20,29 @@ const (
 	DiskGB   ResourceClass = "DISK_GB"   // gibibytes of local disk
 )
 
-// standard are the classes that are the same everywhere; all others are CUSTOM_*.
-var standard = map[ResourceClass]bool{
-	VCPU: true, MemoryMB: true, DiskGB: true, "PCPU": true, "PGPU": true, "VGPU": true, "VGPU_DISPLAY_HEAD": true,
-	"FPGA": true, "PCI_DEVICE": true, "SRIOV_NET_VF": true, "IPV4_ADDRESS": true, "MEM_ENCRYPTION_CONTEXT": true,
-	"NUMA_SOCKET": true, "NUMA_CORE": true, "NUMA_THREAD": true, "NUMA_MEMORY_MB": true,
-	"NET_BW_EGR_KILOBIT_PER_SEC": true, "NET_BW_IGR_KILOBIT_PER_SEC": true,
-	"NET_PACKET_RATE_KILOPACKET_PER_SEC": true, "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": true,
-	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
+// standardOrder are the classes that are the same everywhere; all others are CUSTOM_*.
+var standardOrder = []ResourceClass{
+	VCPU, MemoryMB, DiskGB, "PCI_DEVICE", "SRIOV_NET_VF", "NUMA_SOCKET", "NUMA_CORE", "NUMA_THREAD",
+	"NUMA_MEMORY_MB", "IPV4_ADDRESS", "VGPU", "VGPU_DISPLAY_HEAD", "NET_BW_EGR_KILOBIT_PER_SEC",
+	"NET_BW_IGR_KILOBIT_PER_SEC", "PCPU", "MEM_ENCRYPTION_CONTEXT", "FPGA", "PGPU",
+	"NET_PACKET_RATE_KILOPACKET_PER_SEC", "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
+	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
 }
+
+var standard = func() map[ResourceClass]bool {
+	out := map[ResourceClass]bool{}
+	for _, c := range standardOrder {
+		out[c] = true
+	}
+	return out
+}()
 
 // CustomPrefix begins every class that is not standard.
 const CustomPrefix = "CUSTOM_"
 
-// Valid reports whether c is a standard resource class, or CUSTOM_ and 1 or more
-// characters of A-Z 0-9 _, at most NameMaxBytes in all.
-func (c ResourceClass) Valid() bool {
-	if standard[c] {
-		return true
-	}
-	if len(c) <= len(CustomPrefix) || len(c) > NameMaxBytes || c[:len(CustomPrefix)] != CustomPrefix {
-		return false
-	}
-	for i := range len(c) {
-		if (c[i] < 'A' || c[i] > 'Z') && (c[i] < '0' || c[i] > '9') && c[i] != '_' {
-			return false
-		}
-	}
-	return true
-}
+// Valid reports whether c is a standard resource class, or one of somebody's own;
+// see ValidCustom.
+func (c ResourceClass) Valid() bool { return standard[c] || ValidCustom(string(c)) }
 
 // Resources are amounts by class. A class that is absent is 0; stored values
 // are in [1, AmountMax]. It is treated as immutable once it has been shared.

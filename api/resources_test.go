@@ -16,8 +16,8 @@ import (
 func TestResourceClasses(t *testing.T) {
 	for c, want := range map[api.ResourceClass]bool{
 		api.VCPU: true, api.MemoryMB: true, api.DiskGB: true, "CUSTOM_FPGA_2": true, "PCPU": true, "A": false, "CUSTOM_": false,
-		api.ResourceClass("CUSTOM_" + strings.Repeat("A", api.NameMaxBytes-7)): true,
-		api.ResourceClass("CUSTOM_" + strings.Repeat("A", api.NameMaxBytes-6)): false,
+		api.ResourceClass("CUSTOM_" + strings.Repeat("A", api.CustomMaxBytes-7)): true,
+		api.ResourceClass("CUSTOM_" + strings.Repeat("A", api.CustomMaxBytes-6)): false,
 		"": false, "vcpu": false, "_A": false, "2A": false, "A-B": false, "A B": false, "Ä": false,
 	} {
 		assert.Equal(t, want, c.Valid(), "%q", c)

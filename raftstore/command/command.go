@@ -57,6 +57,15 @@ const (
 	KindGroupPut        Kind = 36
 	KindGroupDelete     Kind = 37
 	KindInstanceMove    Kind = 38
+	KindProviderCreate  Kind = 39
+	KindProviderSet     Kind = 40
+	KindProviderDelete  Kind = 41
+	KindConsumersPut    Kind = 42
+	KindConsumerDelete  Kind = 43
+	KindClassPut        Kind = 44
+	KindClassDelete     Kind = 45
+	KindTraitPut        Kind = 46
+	KindTraitDelete     Kind = 47
 )
 
 // version is the version of every body so far.
@@ -157,4 +166,13 @@ var readers = map[Kind]func([]byte) (Command, error){
 	KindGroupPut:        reader[GroupPut],
 	KindGroupDelete:     reader[GroupDelete],
 	KindInstanceMove:    reader[InstanceMove],
+	KindProviderCreate:  reader[ProviderCreate],
+	KindProviderSet:     reader[ProviderSet],
+	KindProviderDelete:  reader[ProviderDelete],
+	KindConsumersPut:    reader[ConsumersPut],
+	KindConsumerDelete:  reader[ConsumerDelete],
+	KindClassPut:        reader[ClassPut],
+	KindClassDelete:     reader[ClassDelete],
+	KindTraitPut:        reader[TraitPut],
+	KindTraitDelete:     reader[TraitDelete],
 }

@@ -56,10 +56,19 @@ var kinds = []command.Command{
 	command.GroupPut{},
 	command.GroupDelete{},
 	command.InstanceMove{},
+	command.ProviderCreate{},
+	command.ProviderSet{},
+	command.ProviderDelete{},
+	command.ConsumersPut{},
+	command.ConsumerDelete{},
+	command.ClassPut{},
+	command.ClassDelete{},
+	command.TraitPut{},
+	command.TraitDelete{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindInstanceMove)
+const kindMax = int(command.KindTraitDelete)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

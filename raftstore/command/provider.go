@@ -1,0 +1,125 @@
+package command
+
+import "berth/api"
+
+// ProviderCreate makes a provider that is no host.
+type ProviderCreate struct {
+	Stamp
+	ID     api.ProviderID `cbor:"2,keyasint"`
+	Name   string         `cbor:"3,keyasint"`
+	Parent api.ProviderID `cbor:"4,keyasint,omitempty"`
+}
+
+// ProviderSet changes a provider, which may be a host. Nil leaves as is. What is set
+// replaces all that was there. Of a host that is what operators add to the word of
+// its agent, which cannot be taken away.
+//
+// A new inventory raises the generation, new traits do if they differ, and new
+// aggregates do with Bump; all of one command by one. A new name or parent does not.
+type ProviderSet struct {
+	Stamp
+	ID         api.ProviderID                       `cbor:"2,keyasint"`
+	Generation *uint64                              `cbor:"3,keyasint,omitempty"` // must be the current one
+	Name       *string                              `cbor:"4,keyasint,omitempty"`
+	Parent     *api.ProviderID                      `cbor:"5,keyasint,omitempty"` // "" makes it a root
+	Inventory  *map[api.ResourceClass]api.Inventory `cbor:"6,keyasint,omitempty"`
+	Traits     *[]string                            `cbor:"7,keyasint,omitempty"`
+	Aggregates *[]string                            `cbor:"8,keyasint,omitempty"`
+	Bump       bool                                 `cbor:"9,keyasint,omitempty"`
+}
+
+// ProviderDelete forgets a provider that has no children and gives nobody anything.
+type ProviderDelete struct {
+	Stamp
+	ID api.ProviderID `cbor:"2,keyasint"`
+}
+
+// ConsumersPut replaces all allocations of some consumers, all of them or none. Each
+// provider that one of them draws from, or did, goes one generation on, however many
+// do. With Reshape, inventories are replaced in the same step, and only what comes
+// out of both must fit.
+type ConsumersPut struct {
+	Stamp
+	Consumers []ConsumerEntry `cbor:"2,keyasint"` // each once
+	Reshape   []Reshape       `cbor:"3,keyasint,omitempty"`
+}
+
+// ConsumerEntry is one consumer of ConsumersPut. One that is left with no shares is
+// forgotten.
+type ConsumerEntry struct {
+	ID      api.ConsumerID `cbor:"1,keyasint"`
+	Project api.ProjectID  `cbor:"2,keyasint"`
+	User    api.UserID     `cbor:"3,keyasint"`
+	Type    *string        `cbor:"4,keyasint,omitempty"` // nil leaves as is
+	Shares  []api.Share    `cbor:"5,keyasint,omitempty"` // each provider once, none empty
+	// Generation must be the current one; 0 means that the consumer must be new, and
+	// nil that it does not matter.
+	Generation *uint64 `cbor:"6,keyasint,omitempty"`
+}
+
+// Reshape is the new inventory of one provider, which must be at Generation.
+type Reshape struct {
+	ID         api.ProviderID                      `cbor:"1,keyasint"`
+	Generation uint64                              `cbor:"2,keyasint"`
+	Inventory  map[api.ResourceClass]api.Inventory `cbor:"3,keyasint,omitempty"`
+}
+
+// ConsumerDelete forgets a consumer and frees what it holds. Unlike ConsumersPut it
+// leaves the generations of the providers as they are.
+type ConsumerDelete struct {
+	Stamp
+	ID api.ConsumerID `cbor:"2,keyasint"`
+}
+
+// ClassPut makes a custom resource class, or with Was renames one that no inventory
+// has.
+type ClassPut struct {
+	Stamp
+	Name api.ResourceClass `cbor:"2,keyasint"`
+	Was  api.ResourceClass `cbor:"3,keyasint,omitempty"`
+}
+
+// ClassDelete forgets a custom resource class that no inventory has.
+type ClassDelete struct {
+	Stamp
+	Name api.ResourceClass `cbor:"2,keyasint"`
+}
+
+// TraitPut makes a custom trait; one that exists stays as it is.
+type TraitPut struct {
+	Stamp
+	Name string `cbor:"2,keyasint"`
+}
+
+// TraitDelete forgets a custom trait that no provider has.
+type TraitDelete struct {
+	Stamp
+	Name string `cbor:"2,keyasint"`
+}
+
+// Kind implements Command.
+func (ProviderCreate) Kind() Kind { return KindProviderCreate }
+
+// Kind implements Command.
+func (ProviderSet) Kind() Kind { return KindProviderSet }
+
+// Kind implements Command.
+func (ProviderDelete) Kind() Kind { return KindProviderDelete }
+
+// Kind implements Command.
+func (ConsumersPut) Kind() Kind { return KindConsumersPut }
+
+// Kind implements Command.
+func (ConsumerDelete) Kind() Kind { return KindConsumerDelete }
+
+// Kind implements Command.
+func (ClassPut) Kind() Kind { return KindClassPut }
+
+// Kind implements Command.
+func (ClassDelete) Kind() Kind { return KindClassDelete }
+
+// Kind implements Command.
+func (TraitPut) Kind() Kind { return KindTraitPut }
+
+// Kind implements Command.
+func (TraitDelete) Kind() Kind { return KindTraitDelete }
