@@ -27,6 +27,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/httpd/admin"
 	"berth/httpd/agents"
+	"berth/httpd/door"
 	"berth/httpd/gateway"
 	"berth/httpd/public"
 	"berth/httpd/wire"
@@ -165,8 +166,11 @@ func (n *Node) assemble() error {
 	})
 	leads := n.leading.Load
 	n.api = public.New(public.Config{
-		Zone: n.zone, Authority: n, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI), Digests: p,
-		Now: n.now, Log: n.log, Version: n.opts.Version, Insecure: n.opts.Insecure,
+		Door: door.Config{
+			Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI),
+			Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
+		},
+		Authority: n, Digests: p, Version: n.opts.Version,
 	})
 	n.api = n.current(doorAPI, n.api)
 	gw := gateway.Config{
@@ -183,10 +187,10 @@ func (n *Node) assemble() error {
 // tokens reads bearer tokens for the public API.
 type tokens struct{}
 
-// Parse implements public.Tokens.
+// Parse implements door.Tokens.
 func (tokens) Parse(text string) (api.TokenID, []byte, error) { return identity.ParseToken(text) }
 
-// Check implements public.Tokens.
+// Check implements door.Tokens.
 func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(stored, presented) }
 
 // listen opens the five listeners and keeps the ports that they got.

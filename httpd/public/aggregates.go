@@ -44,8 +44,8 @@ func aggregateView(v *state.State, a *api.Aggregate) aggregate {
 	return out
 }
 
-func (d *door) listAggregates(w http.ResponseWriter, r *http.Request) error {
-	v := d.view(w)
+func (d *dialect) listAggregates(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
 	page, next, err := pageOf(r, v.Aggregates(), func(a *api.Aggregate) string { return string(a.ID) })
 	if err != nil {
 		return err
@@ -68,12 +68,12 @@ func aggregateOf(v *state.State, ref string) (*api.Aggregate, error) {
 	return nil, api.Errorf(api.CodeNotFound, "no aggregate %q", ref)
 }
 
-func (d *door) showAggregate(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) showAggregate(w http.ResponseWriter, r *http.Request) error {
 	return d.answerAggregate(w, http.StatusOK, chi.URLParam(r, "id"))
 }
 
-func (d *door) answerAggregate(w http.ResponseWriter, status int, ref string) error {
-	v := d.view(w)
+func (d *dialect) answerAggregate(w http.ResponseWriter, status int, ref string) error {
+	v := d.View(w)
 	a, err := aggregateOf(v, ref)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func readAggregate(v *state.State, r *http.Request, a api.Aggregate) (api.Aggreg
 	return a, nil
 }
 
-func (d *door) createAggregate(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createAggregate(w http.ResponseWriter, r *http.Request) error {
 	a, err := readAggregate(d.Zone.View(), r, api.Aggregate{ID: api.AggregateID(api.NewUUID())})
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d *door) createAggregate(w http.ResponseWriter, r *http.Request) error {
 	return d.answerAggregate(w, http.StatusCreated, string(a.ID))
 }
 
-func (d *door) updateAggregate(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) updateAggregate(w http.ResponseWriter, r *http.Request) error {
 	v := d.Zone.View()
 	old, err := aggregateOf(v, chi.URLParam(r, "id"))
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *door) updateAggregate(w http.ResponseWriter, r *http.Request) error {
 	return d.answerAggregate(w, http.StatusOK, string(a.ID))
 }
 
-func (d *door) deleteAggregate(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteAggregate(w http.ResponseWriter, r *http.Request) error {
 	a, err := aggregateOf(d.Zone.View(), chi.URLParam(r, "id"))
 	if err != nil {
 		return err

@@ -18,15 +18,15 @@ type availabilityZone struct {
 
 // listAZs lists what boots may ask for: the availability zones of this zone's own
 // hosts, and what the zones below have told by gossip.
-func (d *door) listAZs(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.azs(d.view(w)), func(a *availabilityZone) string { return a.Name })
+func (d *dialect) listAZs(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.azs(d.View(w)), func(a *availabilityZone) string { return a.Name })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "availability_zones", page, next)
 }
 
-func (d *door) azs(v *state.State) []*availabilityZone {
+func (d *dialect) azs(v *state.State) []*availabilityZone {
 	all := map[string]*availabilityZone{}
 	add := func(name, zone string, available bool) {
 		a := all[name]

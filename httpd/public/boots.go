@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -21,7 +22,7 @@ type selectAnswer struct {
 	ExpiresInMS int64 `json:"expires_in_ms"`
 }
 
-func (d *door) selectPlan(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	o, s, err := d.readOrder(r, api.BodyMaxBytes)
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (d *door) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) boot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) boot(w http.ResponseWriter, r *http.Request) error {
 	o, s, err := d.readOrder(r, api.BodyMaxBytes)
 	if err != nil {
 		return err
@@ -80,13 +81,13 @@ type bootWaited struct {
 
 // waitBoot returns a boot when it has come to an outcome or wait has passed, and
 // the view it was read from, which is that of the answer.
-func (d *door) waitBoot(
+func (d *dialect) waitBoot(
 	w http.ResponseWriter, r *http.Request, p api.ProjectID, id api.ReservationID, wait time.Duration,
 ) (*state.Boot, *state.State, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	b, v, err := d.Zone.WaitBoot(ctx, p, id)
-	answerAt(w, v)
+	door.AnswerAt(w, v)
 	return b, v, err
 }
 
@@ -95,7 +96,7 @@ type bootBody struct {
 	Boot api.Boot `json:"boot"`
 }
 
-func (d *door) showBoot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
 	wait, err := wire.Wait(r)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (d *door) showBoot(w http.ResponseWriter, r *http.Request) error {
 // projectOf returns whose reservations a call is about: the caller's, or for an
 // admin those of ?project_id=.
 func projectOf(r *http.Request) (api.ProjectID, error) {
-	c, other := caller(r), r.URL.Query().Get("project_id")
+	c, other := door.Caller(r), r.URL.Query().Get("project_id")
 	switch {
 	case other == "" || api.ProjectID(other) == c.Project:
 		return c.Project, nil
@@ -129,12 +130,12 @@ func projectOf(r *http.Request) (api.ProjectID, error) {
 	return api.ProjectID(other), nil
 }
 
-func (d *door) listBoots(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
 		return err
 	}
-	v := d.view(w)
+	v := d.View(w)
 	out := struct {
 		Boots []api.Boot `json:"boots"`
 		Next  string     `json:"next_marker,omitempty"`
@@ -154,7 +155,7 @@ func (d *door) listBoots(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) releaseBoot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	wait, err := wire.Wait(r)
 	if err != nil {
 		return err

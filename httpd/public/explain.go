@@ -7,20 +7,21 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 )
 
 // explain tells why a request got what it got. Names of hosts are for admins of
 // this zone alone.
-func (d *door) explain(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) explain(w http.ResponseWriter, r *http.Request) error {
 	project, err := projectOf(r)
 	if err != nil {
 		return err
 	}
-	d.view(w)
+	d.View(w)
 	id := chi.URLParam(r, "id")
 	e, ok := d.Zone.Explanation(project, id)
-	whole := caller(r).Allows(api.RoleAdmin)
+	whole := door.Caller(r).Allows(api.RoleAdmin)
 	if !ok && whole && !r.URL.Query().Has("project_id") {
 		e, ok = d.Zone.Explanation("", id)
 	}

@@ -83,20 +83,20 @@ func checkTraitSpecs(specs map[string]string) error {
 	return nil
 }
 
-func (d *door) listFlavors(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.view(w).Flavors(), func(f *api.Flavor) string { return string(f.ID) })
+func (d *dialect) listFlavors(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.View(w).Flavors(), func(f *api.Flavor) string { return string(f.ID) })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "flavors", page, next)
 }
 
-func (d *door) showFlavor(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) showFlavor(w http.ResponseWriter, r *http.Request) error {
 	return d.answerFlavor(w, http.StatusOK, api.FlavorID(chi.URLParam(r, "id")))
 }
 
-func (d *door) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) error {
-	f, ok := d.view(w).Flavor(id)
+func (d *dialect) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) error {
+	f, ok := d.View(w).Flavor(id)
 	if !ok {
 		return api.Errorf(api.CodeNotFound, "no flavor %q", string(id))
 	}
@@ -104,16 +104,16 @@ func (d *door) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) 
 	return nil
 }
 
-func (d *door) createFlavor(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 	return d.putFlavor(w, r, "")
 }
 
-func (d *door) updateFlavor(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) updateFlavor(w http.ResponseWriter, r *http.Request) error {
 	return d.putFlavor(w, r, api.FlavorID(chi.URLParam(r, "id")))
 }
 
 // putFlavor makes a flavor, or replaces the one named old.
-func (d *door) putFlavor(w http.ResponseWriter, r *http.Request, old api.FlavorID) error {
+func (d *dialect) putFlavor(w http.ResponseWriter, r *http.Request, old api.FlavorID) error {
 	var b flavorBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (d *door) putFlavor(w http.ResponseWriter, r *http.Request, old api.FlavorI
 	return d.answerFlavor(w, status, f.ID)
 }
 
-func (d *door) deleteFlavor(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteFlavor(w http.ResponseWriter, r *http.Request) error {
 	c := command.FlavorDelete{Stamp: d.Zone.Stamp(), ID: api.FlavorID(chi.URLParam(r, "id"))}
 	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
 		return err

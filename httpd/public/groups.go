@@ -6,6 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -28,7 +29,7 @@ func serverGroup(v *state.State, p api.ProjectID, ref string) (*api.ServerGroup,
 	return v.ServerGroupByName(p, ref)
 }
 
-func (d *door) listGroups(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (d *door) listGroups(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	groups, next := d.view(w).ServerGroups(project, state.Page{Marker: marker, Limit: limit + 1}), ""
+	groups, next := d.View(w).ServerGroups(project, state.Page{Marker: marker, Limit: limit + 1}), ""
 	if len(groups) > limit {
 		groups, next = groups[:limit], string(groups[limit-1].ID)
 	}
@@ -57,8 +58,8 @@ func findGroup(v *state.State, r *http.Request) (*api.ServerGroup, error) {
 	return nil, api.Errorf(api.CodeNotFound, "no server group %q", id)
 }
 
-func (d *door) showGroup(w http.ResponseWriter, r *http.Request) error {
-	g, err := findGroup(d.view(w), r)
+func (d *dialect) showGroup(w http.ResponseWriter, r *http.Request) error {
+	g, err := findGroup(d.View(w), r)
 	if err != nil {
 		return err
 	}
@@ -66,13 +67,13 @@ func (d *door) showGroup(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) createGroup(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
 	var b groupBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
 	g := api.ServerGroup{
-		ID: api.ServerGroupID(api.NewUUID()), Name: b.Group.Name, Project: caller(r).Project, Policy: b.Group.Policy, Max: b.Group.Max,
+		ID: api.ServerGroupID(api.NewUUID()), Name: b.Group.Name, Project: door.Caller(r).Project, Policy: b.Group.Policy, Max: b.Group.Max,
 	}
 	if err := api.CheckName("server group name", g.Name); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (d *door) createGroup(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.GroupPut{Stamp: d.Zone.Stamp(), Group: g}); err != nil {
 		return err
 	}
-	made, ok := d.view(w).ServerGroup(g.Project, g.ID)
+	made, ok := d.View(w).ServerGroup(g.Project, g.ID)
 	if !ok {
 		return api.Errorf(api.CodeNotFound, "server group %q is gone again", g.Name)
 	}
@@ -92,7 +93,7 @@ func (d *door) createGroup(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) deleteGroup(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	g, err := findGroup(d.Zone.View(), r)
 	if err != nil {
 		return err

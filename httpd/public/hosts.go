@@ -62,12 +62,12 @@ func hostView(v *state.State, h *state.Host) hostJSON {
 // hostParams are what a list of hosts takes.
 var hostParams = []string{"aggregate", "availability_zone", "limit", "marker", "pool", "state"}
 
-func (d *door) listHosts(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
 		return err
 	}
-	v := d.view(w)
+	v := d.View(w)
 	match, err := hostMatch(v, r)
 	if err != nil {
 		return err
@@ -137,12 +137,12 @@ func findHost(v *state.State, ref string) (*state.Host, bool) {
 	return v.Host(api.HostID(ref))
 }
 
-func (d *door) showHost(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) showHost(w http.ResponseWriter, r *http.Request) error {
 	return d.answerHost(w, r, http.StatusOK)
 }
 
-func (d *door) answerHost(w http.ResponseWriter, r *http.Request, status int) error {
-	v := d.view(w)
+func (d *dialect) answerHost(w http.ResponseWriter, r *http.Request, status int) error {
+	v := d.View(w)
 	h, err := host(v, r)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (d *door) answerHost(w http.ResponseWriter, r *http.Request, status int) er
 	return nil
 }
 
-func (d *door) updateHost(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 	var b hostBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -181,7 +181,7 @@ func checkReason(field, text string) error {
 }
 
 // setHost changes the host that a call names, and answers with it.
-func (d *door) setHost(w http.ResponseWriter, r *http.Request, status int, c command.HostSet) error {
+func (d *dialect) setHost(w http.ResponseWriter, r *http.Request, status int, c command.HostSet) error {
 	h, err := host(d.Zone.View(), r)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (d *door) setHost(w http.ResponseWriter, r *http.Request, status int, c com
 
 // drainHost takes a host out of use and says what becomes of its instances. A reason
 // that it has stays unless another is given.
-func (d *door) drainHost(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Policy api.DrainPolicy `json:"policy"`
 		Reason string          `json:"reason"`
@@ -220,14 +220,14 @@ func (d *door) drainHost(w http.ResponseWriter, r *http.Request) error {
 }
 
 // undrainHost puts a host back into use.
-func (d *door) undrainHost(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
 	none := ""
 	return d.setHost(w, r, http.StatusOK, command.HostSet{Maintenance: &none})
 }
 
 // evacuateHost tells what becomes of the instances of a host that is lost.
-func (d *door) evacuateHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := host(d.view(w), r)
+func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
+	h, err := host(d.View(w), r)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ type evacuation struct {
 	WaitMS int64 `json:"wait_ms"` // until its agent has stopped them for sure
 }
 
-func (d *door) deleteHost(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteHost(w http.ResponseWriter, r *http.Request) error {
 	h, err := host(d.Zone.View(), r)
 	if err != nil {
 		return err

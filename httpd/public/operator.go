@@ -15,7 +15,7 @@ import (
 	"berth/zone"
 )
 
-func (d *door) operatorRoutes(r chi.Router) {
+func (d *dialect) operatorRoutes(r chi.Router) {
 	r.Get("/members", d.handle(d.listMembers))
 	r.Delete("/members/{id}", d.lead(d.removeMember))
 	r.Post("/transfer", d.lead(d.transfer))
@@ -34,11 +34,11 @@ func (d *door) operatorRoutes(r chi.Router) {
 	r.Post("/holds/{id}", d.lead(d.resolveHold))
 }
 
-func (d *door) listMembers(w http.ResponseWriter, _ *http.Request) error {
+func (d *dialect) listMembers(w http.ResponseWriter, _ *http.Request) error {
 	return answerList(w, "members", d.Authority.Members(), "")
 }
 
-func (d *door) removeMember(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) removeMember(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.RemoveMember(r.Context(), api.NodeID(chi.URLParam(r, "id"))))
 }
 
@@ -50,7 +50,7 @@ func noContent(w http.ResponseWriter, err error) error {
 	return err
 }
 
-func (d *door) transfer(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) transfer(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		To api.NodeID `json:"to"`
 	}
@@ -60,7 +60,7 @@ func (d *door) transfer(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.Transfer(r.Context(), b.To))
 }
 
-func (d *door) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	return d.Authority.Snapshot(r.Context(), w)
 }
@@ -68,22 +68,22 @@ func (d *door) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
 // restoreTimeout bounds how long a backup may take to arrive.
 const restoreTimeout = 10 * time.Minute
 
-func (d *door) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
 	if err := http.NewResponseController(w).SetReadDeadline(d.Now().Add(restoreTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return noContent(w, d.Authority.Restore(r.Context(), r.Body))
 }
 
-func (d *door) listTokens(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.view(w).Tokens(), func(t *api.Token) string { return string(t.ID) })
+func (d *dialect) listTokens(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.View(w).Tokens(), func(t *api.Token) string { return string(t.ID) })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "tokens", page, next)
 }
 
-func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		User    string         `json:"user_id"`
 		Project string         `json:"project_id"`
@@ -124,7 +124,7 @@ func (d *door) createToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) deleteToken(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteToken(w http.ResponseWriter, r *http.Request) error {
 	c := command.TokenDelete{Stamp: d.Zone.Stamp(), ID: api.TokenID(chi.URLParam(r, "id"))}
 	_, err := d.Zone.Propose(r.Context(), c)
 	return noContent(w, err)
@@ -133,7 +133,7 @@ func (d *door) deleteToken(w http.ResponseWriter, r *http.Request) error {
 // joinTTLDefault is how long a join token is good for, unless it is said.
 const joinTTLDefault = 15 * time.Minute
 
-func (d *door) createJoinToken(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Kind api.JoinKind `json:"kind"`
 		Name string       `json:"name"`
@@ -164,7 +164,7 @@ func (d *door) createJoinToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 // join admits a new node or agent. Its token, and nothing else, is its right.
-func (d *door) join(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) join(w http.ResponseWriter, r *http.Request) error {
 	var b api.JoinBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -194,8 +194,8 @@ const (
 	tagsMax      = 32
 )
 
-func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
-	c := d.view(w).Config
+func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
+	c := d.View(w).Config
 	out := configJSON{
 		duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)),
 		append([]string{}, c.Tags...), c.DefaultAZ,
@@ -204,7 +204,7 @@ func (d *door) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func (d *door) setConfig(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Config configJSON `json:"config"`
 	}
@@ -240,7 +240,7 @@ func (d *door) setConfig(w http.ResponseWriter, r *http.Request) error {
 	return d.showConfig(w, r)
 }
 
-func (d *door) rotateKeyring(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) rotateKeyring(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.RotateKeyring(r.Context()))
 }
 
@@ -255,8 +255,8 @@ type holdJSON struct {
 	Created     api.Instant       `json:"created"`
 }
 
-func (d *door) listHolds(w http.ResponseWriter, _ *http.Request) error {
-	v := d.view(w)
+func (d *dialect) listHolds(w http.ResponseWriter, _ *http.Request) error {
+	v := d.View(w)
 	out := []holdJSON{}
 	for _, h := range v.PreparedHolds() {
 		name := ""
@@ -268,7 +268,7 @@ func (d *door) listHolds(w http.ResponseWriter, _ *http.Request) error {
 	return answerList(w, "holds", out, "")
 }
 
-func (d *door) resolveHold(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) resolveHold(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Decision api.Decision `json:"decision"`
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/filters/query"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -40,7 +41,7 @@ type reading struct {
 }
 
 // readOrder reads and checks a body that asks for instances.
-func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
+func (d *dialect) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
 	var body api.BootBody
 	if err := wire.ReadJSON(r, limit, &body); err != nil {
 		return nil, nil, err
@@ -53,8 +54,8 @@ func (d *door) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.Se
 		s.Hints = body.Hints
 	}
 	rd := &reading{
-		v: d.Zone.View(), caller: caller(r), groups: map[string][]int{}, order: &zone.BootOrder{
-			Caller: caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
+		v: d.Zone.View(), caller: door.Caller(r), groups: map[string][]int{}, order: &zone.BootOrder{
+			Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
 			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: wire.RequestID(r.Context()),
 		},
 	}

@@ -10,20 +10,18 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -43,36 +41,25 @@ type Authority interface {
 	Restore(ctx context.Context, r io.Reader) error
 }
 
-// Tokens reads bearer tokens.
-type Tokens interface {
-	// Parse returns the public half of a token and the hash of its secret half.
-	Parse(text string) (id api.TokenID, hash []byte, err error)
-	// Check compares two hashes in constant time.
-	Check(stored, presented []byte) bool
-}
-
 // Config is what the public API is made of.
 type Config struct {
-	Zone      *zone.Zone
+	Door      door.Config
 	Authority Authority
-	Tokens    Tokens
-	Leader    func() bool  // whether this node leads
-	Forward   http.Handler // passes a request on to the leader
 	Digests   zone.Digests
-	Now       func() time.Time
-	Log       *slog.Logger
 	Version   string
-	Insecure  bool // no tokens: every caller is the admin of project "admin"
 }
 
-// door is the public API of one node.
-type door struct{ Config }
+// dialect is the public API of one node.
+type dialect struct {
+	*door.Door
+	Config
+}
 
 // New returns the handler of the public API.
 func New(c Config) http.Handler {
-	d := &door{c}
+	d := &dialect{door.New(c.Door, wire.Refuse), c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log), d.index)
+	r.Use(wire.WithRequestID, wire.Recover(c.Door.Log), d.Index)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})
@@ -83,7 +70,7 @@ func New(c Config) http.Handler {
 	r.Get("/", d.handle(d.root))
 	r.Post("/operator/join", d.lead(d.join))
 	r.Group(func(r chi.Router) {
-		r.Use(d.authenticate, d.fresh)
+		r.Use(d.Authenticate, d.Fresh)
 		d.routes(r)
 	})
 	return r
@@ -100,18 +87,18 @@ func allowed(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-func (d *door) routes(r chi.Router) {
+func (d *dialect) routes(r chi.Router) {
 	d.workRoutes(r)
 	d.zoneRoutes(r)
 	r.Route("/operator", func(r chi.Router) {
-		r.Use(d.allow(api.RoleAdmin))
+		r.Use(d.Allow(api.RoleAdmin))
 		d.operatorRoutes(r)
 	})
 }
 
 // workRoutes are those of callers who want something to run.
-func (d *door) workRoutes(r chi.Router) {
-	reader, member, admin := d.allow(api.RoleReader), d.allow(api.RoleMember), d.allow(api.RoleAdmin)
+func (d *dialect) workRoutes(r chi.Router) {
+	reader, member, admin := d.Allow(api.RoleReader), d.Allow(api.RoleMember), d.Allow(api.RoleAdmin)
 
 	r.With(member).Post("/zones/select", d.handle(d.selectPlan))
 	r.With(member).Post("/zones/boot", d.lead(d.boot, "wait"))
@@ -140,8 +127,8 @@ func (d *door) workRoutes(r chi.Router) {
 }
 
 // zoneRoutes are those of zones and of what they have.
-func (d *door) zoneRoutes(r chi.Router) {
-	reader, admin := d.allow(api.RoleReader), d.allow(api.RoleAdmin)
+func (d *dialect) zoneRoutes(r chi.Router) {
+	reader, admin := d.Allow(api.RoleReader), d.Allow(api.RoleAdmin)
 
 	r.With(reader).Get("/zones", d.handle(d.listZones, "limit", "marker"))
 	r.With(reader).Get("/zones/detail", d.handle(d.listZones, "limit", "marker"))
@@ -168,20 +155,22 @@ func (d *door) zoneRoutes(r chi.Router) {
 	r.With(admin).Delete("/aggregates/{id}", d.lead(d.deleteAggregate))
 }
 
-// handler is a handler that returns its refusal.
-type handler func(w http.ResponseWriter, r *http.Request) error
+// handle answers on any node. A call takes the query parameters params and no other.
+func (d *dialect) handle(h door.Handler, params ...string) http.HandlerFunc {
+	return d.Handle(checked(h, params))
+}
 
-// handle answers on any node, from its own replica. A call takes the query
-// parameters params and no other.
-func (d *door) handle(h handler, params ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		err := checkQuery(r, params)
-		if err == nil {
-			err = h(w, r)
+// lead answers on the leader.
+func (d *dialect) lead(h door.Handler, params ...string) http.HandlerFunc {
+	return d.Lead(checked(h, params))
+}
+
+func checked(h door.Handler, params []string) door.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := checkQuery(r, params); err != nil {
+			return err
 		}
-		if err != nil {
-			d.refuse(w, r, err)
-		}
+		return h(w, r)
 	}
 }
 
@@ -203,121 +192,8 @@ func checkQuery(r *http.Request, params []string) error {
 	return nil
 }
 
-// lead answers on the leader: any other node passes the request on, inside the
-// zone, and gives the leader's answer as its own.
-func (d *door) lead(h handler, params ...string) http.HandlerFunc {
-	local := d.handle(h, params...)
-	return func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !d.Leader():
-			d.pass(w, r)
-		case r.Method == http.MethodGet:
-			local(w, r)
-		default:
-			w.Header().Del(api.HeaderIndex)
-			local(&written{ResponseWriter: w, door: d}, r)
-		}
-	}
-}
-
-// pass passes a request on to the leader, whose index stands in the answer.
-func (d *door) pass(w http.ResponseWriter, r *http.Request) {
-	w.Header().Del(api.HeaderIndex)
-	d.Forward.ServeHTTP(w, r)
-}
-
-// The kinds of read that a caller may ask for with ?read=.
-const (
-	readLocal        = "local"        // from this node's replica; the default
-	readLinearizable = "linearizable" // with all that was acknowledged before the call
-)
-
-// fresh lets a read that must be linearizable wait, on the leader, until the
-// replica holds all that this zone had acknowledged when the call came in. What
-// writes is answered by the leader after its entry, and needs no such thing.
-func (d *door) fresh(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := r.URL.Query().Get("read")
-		switch {
-		case kind == "" || kind == readLocal:
-		case kind != readLinearizable || r.Method != http.MethodGet:
-			d.refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", readLocal, readLinearizable))
-			return
-		case !d.Leader():
-			d.pass(w, r)
-			return
-		default:
-			v, err := d.Zone.Latest(r.Context())
-			if err != nil {
-				d.refuse(w, r, err)
-				return
-			}
-			answerAt(w, v)
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if code := api.CodeOf(err); code == api.CodeInternal {
-		d.Log.Error("call failed", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
-	}
-	wire.Refuse(w, r, err)
-}
-
-// index says of every answer at which log index it was read: at that of the view
-// when the call came, unless its handler names a later one.
-func (d *door) index(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.view(w)
-		next.ServeHTTP(w, r.WithContext(zone.WithRequest(r.Context(), wire.RequestID(r.Context()))))
-	})
-}
-
-// view returns the view that a call is answered from. The answer says its index,
-// and must show nothing of any other view.
-func (d *door) view(w http.ResponseWriter) *state.State {
-	v := d.Zone.View()
-	answerAt(w, v)
-	return v
-}
-
-// answerAt says that a call is answered from v.
-func answerAt(w http.ResponseWriter, v *state.State) {
-	w.Header().Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
-}
-
-// written is the answer to a write. Unless its handler names the view it answers
-// from, it says the index of the view when it begins, so that what the call has
-// changed is not above it: a node that passed the call on waits for that index.
-type written struct {
-	http.ResponseWriter
-	door  *door
-	begun bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(status int) {
-	if !w.begun && w.Header().Get(api.HeaderIndex) == "" {
-		w.door.view(w)
-	}
-	w.begun = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *written) Write(b []byte) (int, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (d *door) root(w http.ResponseWriter, _ *http.Request) error {
-	v := d.view(w)
+func (d *dialect) root(w http.ResponseWriter, _ *http.Request) error {
+	v := d.View(w)
 	wire.JSON(w, http.StatusOK, map[string]any{"name": "berth", "version": d.Version, "zone": v.Name})
 	return nil
 }

@@ -1,6 +1,7 @@
 package public
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/raftstore/command"
 )
 
@@ -252,13 +254,20 @@ func TestATokenMayComeInAnotherHeader(t *testing.T) {
 	w.answered(t, call{method: "GET", target: "/servers", head: map[string]string{"X-Auth-Token": reader}}, 200, nil)
 	w.refused(t, call{method: "GET", target: "/servers", head: map[string]string{"X-Auth-Token": "x"}}, api.CodeUnauthenticated, "")
 	w.refused(t, call{method: "GET", target: "/servers", head: map[string]string{"Authorization": "Basic " + reader}}, api.CodeUnauthenticated, "")
+	basic := func(password string) map[string]string {
+		return map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+password))}
+	}
+	w.answered(t, call{method: "GET", target: "/servers", head: basic(reader)}, 200, nil)
+	w.refused(t, call{method: "GET", target: "/servers", head: basic("x")}, api.CodeUnauthenticated, "")
 	rec := w.do(call{method: "GET", target: "/servers"})
 	assert.Contains(t, rec.Header().Get("WWW-Authenticate"), "Bearer")
 }
 
 func TestOnlyADevelopersZoneAsksForNoToken(t *testing.T) {
 	w := newWorld(t)
-	h := New(Config{Zone: w.zone, Authority: w.auth, Tokens: tokens{}, Digests: gossip{}, Now: w.now, Insecure: true, Leader: func() bool { return true }})
+	h := New(Config{Authority: w.auth, Digests: gossip{}, Door: door.Config{
+		Zone: w.zone, Tokens: tokens{}, Now: w.now, Insecure: true, Leader: func() bool { return true },
+	}})
 	w.Handler = h
 	var got struct{ Hosts []json.RawMessage }
 	w.answered(t, call{method: "GET", target: "/hosts"}, 200, &got)

@@ -58,15 +58,15 @@ func scheduler(v *state.State) api.Scheduler {
 	return s
 }
 
-func (d *door) showScheduler(w http.ResponseWriter, _ *http.Request) error {
+func (d *dialect) showScheduler(w http.ResponseWriter, _ *http.Request) error {
 	wire.JSON(w, http.StatusOK, map[string]any{
-		"scheduler": scheduler(d.view(w)),
+		"scheduler": scheduler(d.View(w)),
 		"known":     map[string]any{"filters": filters.Known(), "costs": knownCosts()},
 	})
 	return nil
 }
 
-func (d *door) setScheduler(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) setScheduler(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Scheduler *api.Scheduler `json:"scheduler"`
 	}

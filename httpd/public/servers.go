@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -43,7 +44,7 @@ func serverView(v *state.State, i *api.Instance, c api.Caller) server {
 	return out
 }
 
-func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	o, s, err := d.readOrder(r, bootBodyMax)
 	if err != nil {
 		return err
@@ -60,13 +61,13 @@ func (d *door) createServer(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	b, v, err := d.Zone.WaitDecision(r.Context(), b, createWait)
-	answerAt(w, v)
+	door.AnswerAt(w, v)
 	if err != nil {
 		return err
 	}
 	if i := first(v, b); i != nil {
 		wire.JSON(w, http.StatusAccepted, map[string]any{
-			"server": serverView(v, i, caller(r)), "reservation_id": b.Request.Reservation,
+			"server": serverView(v, i, door.Caller(r)), "reservation_id": b.Request.Reservation,
 		})
 		return nil
 	}
@@ -92,8 +93,8 @@ func first(v *state.State, b *state.Boot) *api.Instance {
 	return out
 }
 
-func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
-	v := d.view(w)
+func (d *dialect) listServers(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
 	page, next, err := serversPage(v, r)
 	if err != nil {
 		return err
@@ -105,8 +106,8 @@ func (d *door) listServers(w http.ResponseWriter, r *http.Request) error {
 	return answerList(w, "servers", out, next)
 }
 
-func (d *door) listServersDetail(w http.ResponseWriter, r *http.Request) error {
-	v, c := d.view(w), caller(r)
+func (d *dialect) listServersDetail(w http.ResponseWriter, r *http.Request) error {
+	v, c := d.View(w), door.Caller(r)
 	page, next, err := serversPage(v, r)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 	if err != nil {
 		return nil, "", err
 	}
-	q, c := r.URL.Query(), caller(r)
+	q, c := r.URL.Query(), door.Caller(r)
 	query := state.InstanceQuery{
 		Project: c.Project, Reservation: api.ReservationID(q.Get("reservation_id")),
 		Page: state.Page{Marker: marker, Limit: limit + 1}, Match: match,
@@ -211,7 +212,7 @@ func wordsOf[T ~string](list []T) string {
 // serverMatch returns which instances a call lists, of those that its caller may
 // see.
 func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, error) {
-	q, c := r.URL.Query(), caller(r)
+	q, c := r.URL.Query(), door.Caller(r)
 	name, status, res := q.Get("name"), api.Status(q.Get("status")), api.ReservationID(q.Get("reservation_id"))
 	flavor, group, zone := api.FlavorID(q.Get("flavor")), q.Get("group"), q.Get("zone")
 	if status != "" && !slices.Contains(statuses, status) {
@@ -263,7 +264,7 @@ func visible(i *api.Instance, c api.Caller) bool {
 // mine returns an instance that the caller may see. Somebody else's is not
 // found, exactly like one that never was.
 func mine(v *state.State, r *http.Request) (*api.Instance, error) {
-	c := caller(r)
+	c := door.Caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
 	if !ok || !i.Live() || !visible(i, c) {
 		return nil, api.Errorf(api.CodeNotFound, "no such server")
@@ -271,17 +272,17 @@ func mine(v *state.State, r *http.Request) (*api.Instance, error) {
 	return i, nil
 }
 
-func (d *door) showServer(w http.ResponseWriter, r *http.Request) error {
-	v := d.view(w)
+func (d *dialect) showServer(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
 	i, err := mine(v, r)
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"server": serverView(v, i, caller(r))})
+	wire.JSON(w, http.StatusOK, map[string]any{"server": serverView(v, i, door.Caller(r))})
 	return nil
 }
 
-func (d *door) deleteServer(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteServer(w http.ResponseWriter, r *http.Request) error {
 	i, err := mine(d.Zone.View(), r)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/httpd/door"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -199,15 +200,14 @@ func (w *world) serve(store zone.Store) {
 	w.zone = zone.New(zone.Config{
 		Store: store, Peers: lonely{}, Digests: digests, Keys: key, Now: func() time.Time { return w.now() }, Log: log,
 	})
-	w.Handler = New(Config{
-		Zone: w.zone, Authority: w.auth, Tokens: tokens{}, Digests: digests, Log: log, Version: "v1",
-		Leader: func() bool { return !w.follower },
+	w.Handler = New(Config{Authority: w.auth, Digests: digests, Version: "v1", Door: door.Config{
+		Zone: w.zone, Tokens: tokens{}, Log: log, Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
 			rw.WriteHeader(http.StatusTeapot)
 		}),
 		Now: func() time.Time { return w.now() },
-	})
+	}})
 }
 
 func (w *world) furnish(tb testing.TB, id api.ZoneID) {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -62,7 +63,7 @@ func checkFree(what, name string, routes ...string) error {
 
 // zoneView adds what is known of the zone by gossip, and takes away what only
 // operators may see.
-func (d *door) zoneView(l *api.Link, c api.Caller) api.Link {
+func (d *dialect) zoneView(l *api.Link, c api.Caller) api.Link {
 	out := *l
 	out.Health = "unknown"
 	if dg, age, ok := d.Digests.Digest(l.Zone); ok {
@@ -77,14 +78,14 @@ func (d *door) zoneView(l *api.Link, c api.Caller) api.Link {
 	return out
 }
 
-func (d *door) listZones(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.view(w).Links(), func(l *api.Link) string { return string(l.ID) })
+func (d *dialect) listZones(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.View(w).Links(), func(l *api.Link) string { return string(l.ID) })
 	if err != nil {
 		return err
 	}
 	out := []api.Link{}
 	for _, l := range page {
-		out = append(out, d.zoneView(l, caller(r)))
+		out = append(out, d.zoneView(l, door.Caller(r)))
 	}
 	return answerList(w, "zones", out, next)
 }
@@ -101,28 +102,28 @@ func link(v *state.State, r *http.Request) (*api.Link, error) {
 	return nil, api.Errorf(api.CodeNotFound, "no zone %q is linked to this one", id)
 }
 
-func (d *door) answerZone(w http.ResponseWriter, r *http.Request, status int, l *api.Link) error {
-	wire.JSON(w, status, map[string]any{"zone": d.zoneView(l, caller(r))})
+func (d *dialect) answerZone(w http.ResponseWriter, r *http.Request, status int, l *api.Link) error {
+	wire.JSON(w, status, map[string]any{"zone": d.zoneView(l, door.Caller(r))})
 	return nil
 }
 
-func (d *door) showZone(w http.ResponseWriter, r *http.Request) error {
-	l, err := link(d.view(w), r)
+func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
+	l, err := link(d.View(w), r)
 	if err != nil {
 		return err
 	}
 	return d.answerZone(w, r, http.StatusOK, l)
 }
 
-func (d *door) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
-	v := d.view(w)
+func (d *dialect) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
+	v := d.View(w)
 	wire.JSON(w, http.StatusOK, map[string]any{
 		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.DigestOf(v)},
 	})
 	return nil
 }
 
-func (d *door) createZone(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	var b zoneBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (d *door) createZone(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) linkZone(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Token string `json:"token"`
 		Name  string `json:"name"`
@@ -169,7 +170,7 @@ func (d *door) linkZone(w http.ResponseWriter, r *http.Request) error {
 	return d.answerZone(w, r, http.StatusCreated, l)
 }
 
-func (d *door) updateZone(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
 	var b zoneBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (d *door) updateZone(w http.ResponseWriter, r *http.Request) error {
 	return d.answerZone(w, r, http.StatusOK, res.Link)
 }
 
-func (d *door) deleteZone(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) deleteZone(w http.ResponseWriter, r *http.Request) error {
 	l, err := link(d.Zone.View(), r)
 	if err != nil {
 		return err

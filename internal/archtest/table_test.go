@@ -18,6 +18,7 @@ var layers = [][]string{
 		"agent/driver/fake", "agent/driver/process",
 	},
 	{"httpd/wire", "agent", "ui"},
+	{"httpd/door"},
 	{"httpd/public", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"node"},
 	{"dev"},

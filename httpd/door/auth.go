@@ -1,4 +1,4 @@
-package public
+package door
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 
 type callerKey struct{}
 
-// caller returns who makes the call; authenticate has put it there.
-func caller(r *http.Request) api.Caller {
+// Caller returns who makes the call; Authenticate has put it there.
+func Caller(r *http.Request) api.Caller {
 	c, _ := r.Context().Value(callerKey{}).(api.Caller)
 	return c
 }
 
-// authenticate admits callers with a bearer token of this zone. Every way to
+// Authenticate admits callers with a token of this zone. Every way to
 // fail gives the same answer. A token that is not known here may have been made a
 // moment ago: the leader has the last word on it.
-func (d *door) authenticate(next http.Handler) http.Handler {
+func (d *Door) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
 		if !ok && !d.Leader() && d.mayBeNew(r) {
@@ -27,7 +27,7 @@ func (d *door) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		if !ok {
-			d.refuse(w, r, api.Errorf(api.CodeUnauthenticated,
+			d.Refuse(w, r, api.Errorf(api.CodeUnauthenticated,
 				"this call needs a valid token: send Authorization: Bearer berth_..."))
 			return
 		}
@@ -35,7 +35,7 @@ func (d *door) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-func (d *door) callerOf(r *http.Request) (api.Caller, bool) {
+func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {
 	if d.Insecure {
 		return api.Caller{User: "admin", Project: "admin", Role: api.RoleAdmin}, true
 	}
@@ -56,18 +56,22 @@ func (d *door) callerOf(r *http.Request) (api.Caller, bool) {
 	return c, true
 }
 
-// tokenOf returns the bearer token that a request carries.
+// tokenOf returns the token that a request carries: as a bearer token, as the
+// password of any user, or in the header of its own.
 func tokenOf(r *http.Request) string {
 	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
 		text = r.Header.Get("X-Auth-Token")
+		if _, password, basic := r.BasicAuth(); basic {
+			text = password
+		}
 	}
 	return strings.TrimSpace(text)
 }
 
 // mayBeNew reports whether a request carries a token that is well formed and not
 // known here.
-func (d *door) mayBeNew(r *http.Request) bool {
+func (d *Door) mayBeNew(r *http.Request) bool {
 	id, _, err := d.Tokens.Parse(tokenOf(r))
 	if err != nil {
 		return false
@@ -76,12 +80,12 @@ func (d *door) mayBeNew(r *http.Request) bool {
 	return !known
 }
 
-// allow admits callers whose role is at least want.
-func (d *door) allow(want api.UserRole) func(http.Handler) http.Handler {
+// Allow admits callers whose role is at least want.
+func (d *Door) Allow(want api.UserRole) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if c := caller(r); !c.Allows(want) {
-				d.refuse(w, r, api.Errorf(api.CodeForbidden, "this call needs the role %s; the token has %s", want, c.Role))
+			if c := Caller(r); !c.Allows(want) {
+				d.Refuse(w, r, api.Errorf(api.CodeForbidden, "this call needs the role %s; the token has %s", want, c.Role))
 				return
 			}
 			next.ServeHTTP(w, r)

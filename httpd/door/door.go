@@ -1,0 +1,174 @@
+// Package door is what every dialect of a zone's public API has in common: who
+// calls and what they may, which node answers, and how fresh an answer is.
+//
+// It knows no dialect: routes, bodies and the shape of refusals are handed in. It
+// decides nothing about capacity.
+package door
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Tokens reads bearer tokens.
+type Tokens interface {
+	// Parse returns the public half of a token and the hash of its secret half.
+	Parse(text string) (id api.TokenID, hash []byte, err error)
+	// Check compares two hashes in constant time.
+	Check(stored, presented []byte) bool
+}
+
+// Config is what the doors of one node are made of.
+type Config struct {
+	Zone     *zone.Zone
+	Tokens   Tokens
+	Leader   func() bool  // whether this node leads
+	Forward  http.Handler // passes a request on to the leader
+	Now      func() time.Time
+	Log      *slog.Logger
+	Insecure bool // no tokens: every caller is the admin of project "admin"
+}
+
+// Door is the common part of one dialect. Its methods may be called concurrently.
+type Door struct {
+	Config
+	refuse func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// New returns the door of a dialect that writes its refusals with refuse.
+func New(c Config, refuse func(w http.ResponseWriter, r *http.Request, err error)) *Door {
+	return &Door{Config: c, refuse: refuse}
+}
+
+// Handler is a handler that returns its refusal.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Handle answers on any node, from its own replica.
+func (d *Door) Handle(h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			d.Refuse(w, r, err)
+		}
+	}
+}
+
+// Lead answers on the leader: any other node passes the request on, inside the
+// zone, and gives the leader's answer as its own.
+func (d *Door) Lead(h Handler) http.HandlerFunc {
+	local := d.Handle(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !d.Leader():
+			d.pass(w, r)
+		case r.Method == http.MethodGet:
+			local(w, r)
+		default:
+			w.Header().Del(api.HeaderIndex)
+			local(&written{ResponseWriter: w, door: d}, r)
+		}
+	}
+}
+
+// pass passes a request on to the leader, whose index stands in the answer.
+func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
+	w.Header().Del(api.HeaderIndex)
+	d.Forward.ServeHTTP(w, r)
+}
+
+// Refuse writes a refusal in the shape of the dialect, and logs what is a bug.
+func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if code := api.CodeOf(err); code == api.CodeInternal {
+		d.Log.Error("call failed", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+	}
+	d.refuse(w, r, err)
+}
+
+// The kinds of read that a caller may ask for with ?read=.
+const (
+	ReadLocal        = "local"        // from this node's replica; the default
+	ReadLinearizable = "linearizable" // with all that was acknowledged before the call
+)
+
+// Fresh lets a read that must be linearizable wait, on the leader, until the
+// replica holds all that this zone had acknowledged when the call came in. What
+// writes is answered by the leader after its entry, and needs no such thing.
+func (d *Door) Fresh(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := r.URL.Query().Get("read")
+		switch {
+		case kind == "" || kind == ReadLocal:
+		case kind != ReadLinearizable || r.Method != http.MethodGet:
+			d.Refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", ReadLocal, ReadLinearizable))
+			return
+		case !d.Leader():
+			d.pass(w, r)
+			return
+		default:
+			v, err := d.Zone.Latest(r.Context())
+			if err != nil {
+				d.Refuse(w, r, err)
+				return
+			}
+			AnswerAt(w, v)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Index says of every answer at which log index it was read: at that of the view
+// when the call came, unless its handler names a later one.
+func (d *Door) Index(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.View(w)
+		next.ServeHTTP(w, r.WithContext(zone.WithRequest(r.Context(), wire.RequestID(r.Context()))))
+	})
+}
+
+// View returns the view that a call is answered from. The answer says its index,
+// and must show nothing of any other view.
+func (d *Door) View(w http.ResponseWriter) *state.State {
+	v := d.Zone.View()
+	AnswerAt(w, v)
+	return v
+}
+
+// AnswerAt says that a call is answered from v.
+func AnswerAt(w http.ResponseWriter, v *state.State) {
+	w.Header().Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+}
+
+// written is the answer to a write. Unless its handler names the view it answers
+// from, it says the index of the view when it begins, so that what the call has
+// changed is not above it: a node that passed the call on waits for that index.
+type written struct {
+	http.ResponseWriter
+	door  *Door
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *written) WriteHeader(status int) {
+	if !w.begun && w.Header().Get(api.HeaderIndex) == "" {
+		w.door.View(w)
+	}
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *written) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
