@@ -71,8 +71,13 @@ type chunk struct {
 	prefixes    *block[uint64] // see View.IDPrefix
 	generations *block[uint64]
 	timelines   *block[timeline]
-	columns     []column // by interned class; may be shorter than the classes
+	columns     []column       // by interned class; may be shorter than the classes
+	parents     *block[int32]  // rows of parents, plus 1; nil is all 0
+	reaches     *block[*reach] // of roots; nil is all nil
 	live        mask
+	hosting     mask // live and not passive
+	nested      mask // has a parent
+	compound    mask // hosting and has a reach
 	up          mask
 	enabled     mask
 	maintenance mask

@@ -8,16 +8,19 @@ import (
 	"berth/api"
 )
 
-// Spec describes a host: what it has and which work it may take.
+// Spec describes a provider: what it has and, if it is a host, which work it may
+// take.
 type Spec struct {
 	ID           api.HostID
+	Parent       api.HostID                          // "" for none; that of a host does not count
+	Passive      bool                                // it is no host, and takes no slots itself
 	Inventory    map[api.ResourceClass]api.Inventory // valid by Inventory.Validate
 	Traits       []string
 	Pool         api.Pool // a host of no valid pool takes no work
 	Up, Enabled  bool
 	NeedsCommand bool          // its driver runs only flavors that have a command
 	Gap          time.Duration // cleaning time between two claims; below 0 means 0
-	Name         string        // unique among the hosts of a table; "" for none
+	Name         string        // unique among the providers of a table; "" for none
 	Attributes   map[string]string
 	Aggregates   []string // ids of the aggregates that it is in
 	AZ           string   // availability zone; "" for none
@@ -28,16 +31,18 @@ type Spec struct {
 // data is what a table and its views have in common. A view's copy is never
 // written: the writer copies what it is about to change.
 type data struct {
-	now     api.Instant
-	hosts   int // how many rows are not holes
-	chunks  []*chunk
-	rows    *index[api.HostID]
-	named   *index[string] // rows by host name
-	classes names[api.ResourceClass]
-	traits  names[string]
-	groups  names[string] // aggregates, by id
-	azs     names[string]
-	columns names[string] // attributes that have a column, at most AttributeColumnsMax
+	now       api.Instant
+	live      int // how many rows are not holes
+	hosts     int // how many of them are hosts
+	compounds int // how many of these reach others
+	chunks    []*chunk
+	rows      *index[api.HostID]
+	named     *index[string] // rows by name
+	classes   names[api.ResourceClass]
+	traits    names[string]
+	groups    names[string] // aggregates, by id
+	azs       names[string]
+	columns   names[string] // attributes that have a column, at most AttributeColumnsMax
 }
 
 // names interns: it numbers names from 0 in order of first use. The map is
@@ -81,7 +86,7 @@ type part[K ~string] struct {
 	rows  map[K]int
 }
 
-const indexParts = 256 // 400 hosts each at 100,000
+const indexParts = 256 // 400 rows each at 100,000
 
 // partOf spreads keys over the parts (FNV-1a, folded to 8 bits). Nothing that
 // leaves the package depends on it.
@@ -138,17 +143,8 @@ func (d *data) spec(row int) *Spec {
 // fits says why c does not fit on row, or nil. It allows what is over-full
 // elsewhere: only the instants and classes of the claim matter.
 func (d *data) fits(row int, c api.Claim) error {
-	if err := c.Resources.Validate(); err != nil {
+	if err := d.sound(c); err != nil {
 		return err
-	}
-	if !c.Window.Valid() {
-		return api.Errorf(api.CodeInvalid, "window must end after it starts")
-	}
-	if c.Window.End <= d.now {
-		return api.Errorf(api.CodeInvalid, "window has passed")
-	}
-	if !c.Class.Valid() {
-		return api.Errorf(api.CodeInvalid, "class must be %q or %q", api.Firm, api.Preemptible)
 	}
 	k, i := d.at(row)
 	for _, name := range c.Resources.Classes() {
@@ -161,6 +157,23 @@ func (d *data) fits(row int, c api.Claim) error {
 			return api.Errorf(api.CodeInvalid, "the host hands out %d to %d of %s in steps of %d, got %d",
 				v.MinUnit, v.MaxUnit, name, v.StepSize, want)
 		}
+	}
+	return nil
+}
+
+// sound says what is wrong with c wherever it is claimed, or nil.
+func (d *data) sound(c api.Claim) error {
+	if err := c.Resources.Validate(); err != nil {
+		return err
+	}
+	if !c.Window.Valid() {
+		return api.Errorf(api.CodeInvalid, "window must end after it starts")
+	}
+	if c.Window.End <= d.now {
+		return api.Errorf(api.CodeInvalid, "window has passed")
+	}
+	if !c.Class.Valid() {
+		return api.Errorf(api.CodeInvalid, "class must be %q or %q", api.Firm, api.Preemptible)
 	}
 	return nil
 }

@@ -7,9 +7,12 @@ import (
 	"berth/api"
 )
 
-// Hosts returns the rows that are not holes. It and the sets below are fresh
+// Hosts returns the hosts: what can take slots. It and the sets below are fresh
 // copies that the caller may change.
-func (v View) Hosts() Set { return v.gather(func(c *chunk) *mask { return &c.live }) }
+func (v View) Hosts() Set { return v.gather(func(c *chunk) *mask { return &c.hosting }) }
+
+// Providers returns the rows that are not holes: hosts and all others.
+func (v View) Providers() Set { return v.gather(func(c *chunk) *mask { return &c.live }) }
 
 // Up returns the hosts that are up.
 func (v View) Up() Set { return v.gather(func(c *chunk) *mask { return &c.up }) }
@@ -42,30 +45,31 @@ func (v View) Serving() Set {
 	return s
 }
 
-// Trait returns the hosts that have the trait.
+// Trait returns the providers that have the trait themselves; see TreeTrait.
 func (v View) Trait(name string) Set {
 	return v.masked(&v.data().traits, name, func(c *chunk) []*mask { return c.traits })
 }
 
-// Aggregate returns the hosts that are in the aggregate with an id.
+// Aggregate returns the providers that are in the aggregate with an id.
 func (v View) Aggregate(id string) Set {
 	return v.masked(&v.data().groups, id, func(c *chunk) []*mask { return c.groups })
 }
 
-// AZ returns the hosts of an availability zone; none for "".
+// AZ returns the providers of an availability zone; none for "".
 func (v View) AZ(name string) Set {
 	return v.masked(&v.data().azs, name, func(c *chunk) []*mask { return c.azs })
 }
 
-// Traits returns, in order, every trait of a host that is serving.
+// Traits returns, in order, every trait of a host that is serving, or of a provider
+// that slots there may draw from.
 func (v View) Traits() []string { return v.served(v.data().traits.list, v.Trait) }
 
-// AZs returns, in order, every availability zone of a host that is serving.
+// AZs returns, in order, every availability zone of such a provider.
 func (v View) AZs() []string { return v.served(v.data().azs.list, v.AZ) }
 
-// served returns, in order, the names that a serving host has.
+// served returns, in order, the names that serving hosts and what they reach have.
 func (v View) served(list []string, of func(string) Set) []string {
-	serving := v.Serving()
+	serving := v.reached(v.Serving())
 	var out []string
 	for _, name := range list {
 		if s := of(name); s.Meets(serving) {
@@ -98,31 +102,54 @@ func (v View) gather(pick func(*chunk) *mask) Set {
 	return s
 }
 
-// KeepFitting takes out of pass every row on which a claim of r over w by kind
-// does not fit, units included: what is left is exactly the rows of pass for
-// which Fits returns nil. An empty r fits everywhere.
+// KeepFitting takes out of pass every row on which a slot of r over w by kind does
+// not fit, units included: what is left is exactly the rows of pass for which Fits
+// returns nil or, for compound hosts, Place would. An empty r fits everywhere.
 func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Class) {
-	d := v.data()
-	if w.End <= d.now {
+	if w.End <= v.Now() {
 		clear(pass.words)
 	}
 	for _, name := range r.Classes() {
-		class := d.classes.of(name)
-		for n, c := range d.chunks {
-			words := pass.words[min(n*len(c.live), len(pass.words)):]
-			if words = words[:min(len(words), len(c.live))]; c.column(class) == nil {
-				clear(words)
-				continue
-			}
-			c.keep(words, class, r[name], w, kind, d)
-		}
+		v.keepAny(pass, func(s *Set) { v.fitting(s, name, r[name], w, kind) })
 	}
 }
 
+// KeepFittingAlone is KeepFitting, but no row draws from others: what is left is
+// exactly the rows of pass for which Fits returns nil.
+func (v View) KeepFittingAlone(pass *Set, r api.Resources, w api.Window, kind api.Class) {
+	if w.End <= v.Now() {
+		clear(pass.words)
+	}
+	for _, name := range r.Classes() {
+		v.fitting(pass, name, r[name], w, kind)
+	}
+}
+
+// fitting keeps the rows that have want of a class themselves. The window has not
+// passed.
+func (v View) fitting(pass *Set, name api.ResourceClass, want int64, w api.Window, kind api.Class) {
+	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+		if c.column(class) == nil {
+			clear(words)
+			return
+		}
+		c.keep(words, class, want, w, kind, v.data())
+	})
+}
+
 // KeepLarge takes out of pass every row whose whole capacity is less than r in
-// some class.
+// some class; for a compound host, that of every provider that slots there may
+// draw the class from.
 func (v View) KeepLarge(pass *Set, r api.Resources) {
-	v.keepWhole(pass, r, func(_ *chunk, col *column, words []uint64, name api.ResourceClass) {
+	for _, name := range r.Classes() {
+		v.keepAny(pass, func(s *Set) { v.large(s, name, r[name]) })
+	}
+}
+
+// large keeps the rows whose own capacity in a class is at least want.
+func (v View) large(pass *Set, name api.ResourceClass, want int64) {
+	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+		col := c.column(class)
 		if col == nil {
 			clear(words)
 			return
@@ -130,16 +157,42 @@ func (v View) KeepLarge(pass *Set, r api.Resources) {
 		for n, word := range words {
 			if word != 0 {
 				at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
-				words[n] = word & fitting(at, at, r[name])
+				words[n] = word & fitting(at, at, want)
 			}
 		}
 	})
 }
 
 // KeepAdmitting takes out of pass every row whose units do not allow the amount
-// of r in some class, though its whole capacity is no less.
+// of r in some class, though its whole capacity is no less; a compound host, if
+// that is so for each provider that slots there may draw the class from and whose
+// capacity is no less.
 func (v View) KeepAdmitting(pass *Set, r api.Resources) {
-	v.keepWhole(pass, r, func(c *chunk, col *column, words []uint64, name api.ResourceClass) {
+	for _, name := range r.Classes() {
+		compound := v.compound(*pass)
+		v.admitting(pass, name, r[name])
+		if compound.Empty() {
+			continue
+		}
+		large := v.Providers()
+		v.large(&large, name, r[name])
+		fine := large.Clone()
+		v.admitting(&fine, name, r[name])
+		for row := range compound.All() {
+			if v.meets(row, large) && !v.meets(row, fine) {
+				pass.Remove(row)
+			} else {
+				pass.Add(row)
+			}
+		}
+	}
+}
+
+// admitting takes out the rows whose own units do not allow want of a class that
+// they have as much of.
+func (v View) admitting(pass *Set, name api.ResourceClass, want int64) {
+	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+		col := c.column(class)
 		if col == nil {
 			return
 		}
@@ -148,7 +201,7 @@ func (v View) KeepAdmitting(pass *Set, r api.Resources) {
 			for ; odd != 0; odd &= odd - 1 {
 				i := bits.TrailingZeros64(odd)
 				row := n*wordBits + i
-				if r[name] <= col.capacity.at[row] && !c.specs.at[row].Inventory[name].Admits(r[name]) {
+				if want <= col.capacity.at[row] && !c.specs.at[row].Inventory[name].Admits(want) {
 					words[n] &^= 1 << i
 				}
 			}
@@ -156,20 +209,52 @@ func (v View) KeepAdmitting(pass *Set, r api.Resources) {
 	})
 }
 
-// keepWhole calls keep for each class of r and each chunk, with the column, nil
-// if no host has it, and the words of pass.
-func (v View) keepWhole(pass *Set, r api.Resources, keep func(*chunk, *column, []uint64, api.ResourceClass)) {
+// each calls do for each chunk with the number of a class and the words of pass.
+func (v View) each(pass *Set, name api.ResourceClass, do func(c *chunk, class int, words []uint64)) {
 	d := v.data()
-	for _, name := range r.Classes() {
-		class := d.classes.of(name)
-		for n, c := range d.chunks {
-			words := pass.words[min(n*len(c.live), len(pass.words)):]
-			keep(c, c.column(class), words[:min(len(words), len(c.live))], name)
+	class := d.classes.of(name)
+	for n, c := range d.chunks {
+		words := pass.words[min(n*len(c.live), len(pass.words)):]
+		do(c, class, words[:min(len(words), len(c.live))])
+	}
+}
+
+// keepAny keeps the rows that keep does, and the compound hosts that draw from a
+// row that keep would.
+func (v View) keepAny(pass *Set, keep func(*Set)) {
+	short := v.compound(*pass)
+	keep(pass)
+	short.AndNot(*pass)
+	if short.Empty() {
+		return
+	}
+	givers := v.Providers()
+	keep(&givers)
+	for row := range short.All() {
+		if v.meets(row, givers) {
+			pass.Add(row)
 		}
 	}
 }
 
-// AnyAggregate returns the hosts that are in at least one of some aggregates.
+// compound returns the compound hosts of pass.
+func (v View) compound(pass Set) Set {
+	if v.data().compounds == 0 {
+		return Set{}
+	}
+	s := v.Compounds()
+	s.And(pass)
+	return s
+}
+
+// meets reports whether slots on a compound host may draw from a row of s.
+func (v View) meets(row int, s Set) bool {
+	r := v.data().reaches(row)
+	has := func(at int32) bool { return s.Has(int(at)) }
+	return slices.ContainsFunc(r.tree, has) || slices.ContainsFunc(r.sharers, has)
+}
+
+// AnyAggregate returns the providers that are in at least one of some aggregates.
 func (v View) AnyAggregate(ids []string) Set {
 	out := NewSet(v.Rows())
 	for _, id := range ids {
@@ -230,7 +315,9 @@ func fitting(a, b *[wordBits]int64, want int64) uint64 {
 }
 
 // FreeColumn returns FreeOver for every row, in one pass over the columns; the
-// values of holes are 0.
+// values of holes are 0. For a compound host it is the sum over everything that
+// slots there may draw from, at most the largest int64, what is over-full counting
+// as 0.
 func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) []int64 {
 	d := v.data()
 	out := make([]int64, v.Rows())
@@ -252,5 +339,24 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 			part[i] = c.freeOver(i, number, w, kind, d.now)
 		}
 	}
+	v.addReached(out)
 	return out
+}
+
+// addReached makes the values of compound hosts the sums over what they reach;
+// values below 0 count as 0.
+func (v View) addReached(column []int64) {
+	if v.data().compounds == 0 {
+		return
+	}
+	own := slices.Clone(column)
+	for row := range v.Compounds().All() {
+		r, sum := v.data().reaches(row), int64(0)
+		for _, list := range [][]int32{r.tree, r.sharers} {
+			for _, at := range list {
+				sum = addCapped(sum, max(own[at], 0))
+			}
+		}
+		column[row] = sum
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"berth/api"
 )
 
-// Table is the writer's working copy of all hosts and their claims. The table
+// Table is the writer's working copy of all providers and their claims. The table
 // keeps sums, not claims: whoever makes a claim keeps it, to release it or to
 // build the table anew.
 //
@@ -19,26 +19,31 @@ import (
 // old one, though its rows may differ.
 type Table struct {
 	data
+	kin
 	epoch uint64 // blocks of an older epoch may be seen by a view
 	holes []int  // rows to use again
 }
 
-// NewTable returns a table without hosts, at instant 0.
+// NewTable returns a table without providers, at instant 0.
 func NewTable() *Table { return &Table{epoch: 1} }
 
 // View returns an immutable snapshot. It costs a copy of the chunk pointers;
 // later writes copy what they touch, once for each view taken.
 func (t *Table) View() View {
+	t.settle()
 	t.epoch++
 	d := t.data
 	d.chunks = slices.Clone(t.chunks)
 	return View{&d}
 }
 
-// Put adds a host, or replaces its description and keeps its claims. A capacity
-// below the use is allowed: the host is over-full until use has fallen. The
-// table keeps copies. Claims are kept under the gap that the host was first put
-// with; to change it, Remove the host, Put it and Restore its claims.
+// Put adds a provider, or replaces its description and keeps its claims. A
+// capacity below the use is allowed: it is over-full until use has fallen. The
+// table keeps copies. Claims are kept under the gap that the provider was first
+// put with; to change it, Remove the provider, Put it and Restore its claims.
+//
+// A child may be put before its parent: until then it is a root. The caller
+// allows no loops; a parent that is below the provider itself does not count.
 func (t *Table) Put(s Spec) {
 	row, known := t.row(s.ID)
 	var old Spec
@@ -53,13 +58,32 @@ func (t *Table) Put(s Spec) {
 	own(&c.specs, t.epoch)[i] = &s
 	t.setInventory(c, i, old.Inventory, s.Inventory)
 	t.describe(row, &old, &s)
+	t.relate(row, &old, &s)
 	c.live.set(i, true)
+	t.setHosting(row, !s.Passive)
+}
+
+// setHosting notes whether row is a host.
+func (t *Table) setHosting(row int, on bool) {
+	c, i := t.own(row)
+	if c.hosting.has(i) == on {
+		return
+	}
+	c.hosting.set(i, on)
+	if on {
+		t.hosts++
+	} else {
+		t.hosts--
+	}
 }
 
 // copied returns s with maps and slices of its own; what equals those of old is
 // shared with it.
 func (s Spec) copied(old *Spec) Spec {
 	s.Inventory, s.Traits = maps.Clone(s.Inventory), slices.Clone(s.Traits)
+	if !s.Passive {
+		s.Parent = ""
+	}
 	s.Gap, s.Failures = max(s.Gap, 0), min(max(s.Failures, 0), math.MaxInt32)
 	if s.Aggregates = slices.Clone(s.Aggregates); slices.Equal(s.Aggregates, old.Aggregates) {
 		s.Aggregates = old.Aggregates
@@ -80,12 +104,12 @@ func (t *Table) describe(row int, old, s *Spec) {
 	setAll(&c.groups, &t.groups, i, old.Aggregates, s.Aggregates)
 	setAll(&c.azs, &t.azs, i, some(old.AZ), some(s.AZ))
 	for p, name := range pools {
-		c.pools[p].set(i, s.Pool == name)
+		c.pools[p].set(i, s.Pool == name && !s.Passive)
 	}
-	c.up.set(i, s.Up)
-	c.enabled.set(i, s.Enabled)
-	c.needs.set(i, s.NeedsCommand)
-	c.maintenance.set(i, s.Maintenance)
+	c.up.set(i, s.Up && !s.Passive)
+	c.enabled.set(i, s.Enabled && !s.Passive)
+	c.needs.set(i, s.NeedsCommand && !s.Passive)
+	c.maintenance.set(i, s.Maintenance && !s.Passive)
 	if old.Failures != s.Failures {
 		own(&c.failures, t.epoch)[i] = int32(s.Failures)
 	}
@@ -163,10 +187,10 @@ func (t *Table) newRow(id api.HostID) int {
 	var row int
 	if n := len(t.holes); n > 0 {
 		row, t.holes = t.holes[n-1], t.holes[:n-1]
-	} else if row = t.hosts; row%ChunkHosts == 0 {
+	} else if row = t.live; row%ChunkHosts == 0 {
 		t.chunks = append(t.chunks, newChunk(t.epoch))
 	}
-	t.hosts++
+	t.live++
 	ownPart(&t.rows, id, t.epoch)[id] = row
 	c, i := t.own(row)
 	own(&c.prefixes, t.epoch)[i] = prefixOf(id)
@@ -190,7 +214,8 @@ func (t *Table) own(row int) (*chunk, int) {
 	return c, i
 }
 
-// Remove forgets a host with all its claims; an unknown host is no error.
+// Remove forgets a provider with all its claims; an unknown one is no error. Its
+// children become roots.
 func (t *Table) Remove(id api.HostID) {
 	row, known := t.row(id)
 	if !known {
@@ -206,8 +231,11 @@ func (t *Table) Remove(id api.HostID) {
 			own(&col.now, t.epoch)[i] = 0
 		}
 	}
-	t.describe(row, c.specs.at[i], &Spec{})
+	old := c.specs.at[i]
+	t.describe(row, old, &Spec{})
+	t.relate(row, old, &Spec{})
 	c.live.set(i, false)
+	t.setHosting(row, false)
 	c.timed.set(i, false)
 	if c.claims != nil {
 		own(&c.claims, t.epoch)[i] = 0
@@ -218,10 +246,10 @@ func (t *Table) Remove(id api.HostID) {
 	own(&c.prefixes, t.epoch)[i] = 0
 	delete(ownPart(&t.rows, id, t.epoch), id)
 	t.holes = append(t.holes, row)
-	t.hosts--
+	t.live--
 }
 
-// Generation returns the generation of a host, 0 for one that is unknown or
+// Generation returns the generation of a provider, 0 for one that is unknown or
 // was never changed since it was put.
 func (t *Table) Generation(id api.HostID) uint64 {
 	row, known := t.row(id)
@@ -232,8 +260,8 @@ func (t *Table) Generation(id api.HostID) uint64 {
 	return c.generations.at[i]
 }
 
-// Bump raises the generation of a host by one and returns it; 0 for an unknown
-// host. The caller bumps once for each command that changed the host.
+// Bump raises the generation of a provider by one and returns it; 0 for an unknown
+// one. The caller bumps once for each command that changed it.
 func (t *Table) Bump(id api.HostID) uint64 {
 	g := t.Generation(id) + 1
 	if !t.SetGeneration(id, g) {
@@ -242,7 +270,7 @@ func (t *Table) Bump(id api.HostID) uint64 {
 	return g
 }
 
-// SetGeneration sets the generation of a host and reports whether it is known.
+// SetGeneration sets the generation of a provider and reports whether it is known.
 // It is for restoring a table; everything else bumps.
 func (t *Table) SetGeneration(id api.HostID, generation uint64) bool {
 	row, known := t.row(id)

@@ -7,10 +7,12 @@ import (
 	"berth/api"
 )
 
-// View is an immutable snapshot of a table. Hosts are numbered by row, from 0 to
-// Rows()-1, with holes where hosts were removed; a row means nothing outside its
+// View is an immutable snapshot of a table. Providers are numbered by row, from 0
+// to Rows()-1, with holes where some were removed; a row means nothing outside its
 // view, and nothing may be decided by the order of rows. The zero View has no
-// hosts. Any number of goroutines may use one.
+// providers. Any number of goroutines may use one.
+//
+// What is asked of one row is about that provider exactly, whatever it reaches.
 type View struct{ d *data }
 
 var nothing data
@@ -31,10 +33,10 @@ func (v View) Rows() int { return len(v.data().chunks) * ChunkHosts }
 // Now returns the zone time that the view was taken at.
 func (v View) Now() api.Instant { return v.data().now }
 
-// Row returns the row of a host.
+// Row returns the row of a provider.
 func (v View) Row(id api.HostID) (row int, known bool) { return v.data().row(id) }
 
-// ID returns the host in row, "" for a hole.
+// ID returns the provider in row, "" for a hole.
 func (v View) ID(row int) api.HostID {
 	if s := v.data().spec(row); s != nil {
 		return s.ID
@@ -42,15 +44,15 @@ func (v View) ID(row int) api.HostID {
 	return ""
 }
 
-// IDPrefix returns the first eight bytes of the host id in row as a number:
+// IDPrefix returns the first eight bytes of the id in row as a number:
 // where two differ, they order as the ids do.
 func (v View) IDPrefix(row int) uint64 {
 	c, i := v.data().at(row)
 	return c.prefixes.at[i]
 }
 
-// Spec returns the description of the host in row, zero for a hole. Its map and
-// slice belong to the view and must not be written.
+// Spec returns the description of the provider in row, zero for a hole. Its maps
+// and slices belong to the view and must not be written.
 func (v View) Spec(row int) Spec {
 	if s := v.data().spec(row); s != nil {
 		return *s
@@ -58,18 +60,18 @@ func (v View) Spec(row int) Spec {
 	return Spec{}
 }
 
-// Generation returns the generation of the host in row.
+// Generation returns the generation of the provider in row.
 func (v View) Generation(row int) uint64 {
 	c, i := v.data().at(row)
 	return c.generations.at[i]
 }
 
-// Classes returns every resource class that a host has or had, in order.
+// Classes returns every resource class that a provider has or had, in order.
 func (v View) Classes() []api.ResourceClass {
 	return slices.Sorted(slices.Values(v.data().classes.list))
 }
 
-// Capacity returns the capacity of the host in row; 0 for a class it lacks.
+// Capacity returns the capacity of the provider in row; 0 for a class it lacks.
 func (v View) Capacity(row int, class api.ResourceClass) int64 {
 	return v.read(row, class, func(c *column) *block[int64] { return c.capacity })
 }
@@ -116,8 +118,9 @@ func (v View) Fits(id api.HostID, c api.Claim) error {
 	return v.data().fits(row, c)
 }
 
-// Usage returns what is in use on a host at this instant, firm and preemptible;
-// classes that nothing uses are absent, and an unknown host uses nothing.
+// Usage returns what is in use on a provider at this instant, firm and
+// preemptible; classes that nothing uses are absent, and of an unknown provider
+// nothing is used.
 func (v View) Usage(id api.HostID) api.Resources {
 	row, known := v.Row(id)
 	if !known {
@@ -132,7 +135,7 @@ func (v View) Usage(id api.HostID) api.Resources {
 	return used
 }
 
-// Name returns the name of the host in row, "" for a hole or a host without one.
+// Name returns the name of the provider in row, "" for a hole or one without.
 func (v View) Name(row int) string {
 	if s := v.data().spec(row); s != nil {
 		return s.Name
@@ -140,7 +143,7 @@ func (v View) Name(row int) string {
 	return ""
 }
 
-// Named returns the row of the host of that name.
+// Named returns the row of the provider of that name.
 func (v View) Named(name string) (row int, known bool) { return v.data().named.find(name) }
 
 // Instances returns how many claims were made on the host in row and not
@@ -156,7 +159,9 @@ func (v View) Failures(row int) int {
 	return int(c.failures.value(i))
 }
 
-// CapacityColumn returns Capacity for every row; holes are 0.
+// CapacityColumn returns Capacity for every row; holes are 0. For a compound host
+// it is the sum over everything that slots there may draw from, at most the
+// largest int64.
 func (v View) CapacityColumn(class api.ResourceClass) []int64 {
 	out := make([]int64, v.Rows())
 	number := v.data().classes.of(class)
@@ -165,6 +170,7 @@ func (v View) CapacityColumn(class api.ResourceClass) []int64 {
 			copy(out[n*ChunkHosts:], col.capacity.at[:])
 		}
 	}
+	v.addReached(out)
 	return out
 }
 
@@ -188,36 +194,6 @@ func (v View) spread(pick func(*chunk) *block[int32]) []int64 {
 		}
 		for i, x := range b.at {
 			out[n*ChunkHosts+i] = int64(x)
-		}
-	}
-	return out
-}
-
-// Totals returns, for each class that a serving host has, the sum
-// of the capacity and of what is free from now on, and the smallest and largest
-// amount that one slot may have there. Sums stop at the largest int64; what is
-// over-full counts as 0 free.
-func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
-	serving := v.Serving()
-	out := map[api.ResourceClass]api.ClassTotals{}
-	for _, class := range v.data().classes.list {
-		t := api.ClassTotals{SlotMin: math.MaxInt64}
-		hosts := 0
-		for row := range serving.All() {
-			c, i := v.data().at(row)
-			have, ok := c.specs.at[i].Inventory[class]
-			if !ok {
-				continue
-			}
-			hosts++
-			n, capacity := have.Normal(), have.Capacity()
-			t.Total = addCapped(t.Total, capacity)
-			t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
-			t.SlotMin = min(t.SlotMin, n.MinUnit)
-			t.SlotMax = max(t.SlotMax, min(n.MaxUnit, capacity))
-		}
-		if hosts > 0 {
-			out[class] = t
 		}
 	}
 	return out

@@ -1,0 +1,164 @@
+package capacity
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth/api"
+)
+
+// amount is how much of a class one slot takes.
+type amount struct {
+	name  api.ResourceClass
+	class int // interned, -1 if nobody ever had it
+	n     int64
+}
+
+// amounts returns what one slot takes, in order of classes.
+func (d *data) amounts(r api.Resources) []amount {
+	out := make([]amount, 0, len(r))
+	for _, name := range r.Classes() {
+		if n := r[name]; n > 0 {
+			out = append(out, amount{name, d.classes.of(name), n})
+		}
+	}
+	return out
+}
+
+// nobody is what gives an amount that no row can give.
+const nobody = -1
+
+// draw says which row gives what to a slot on a host: its own first, then those
+// of its tree, the one that can give the most of what is still needed before the
+// others, in order of the tree if equal, then the sharers in order. An amount
+// comes whole from one row. Each is looked at by itself, so which row gives one
+// never decides whether the others can be given.
+func (d *data) draw(row int, need []amount, gives func(row int, a *amount) bool) []int {
+	from := make([]int, len(need))
+	left := 0
+	for i := range need {
+		if from[i] = row; !gives(row, &need[i]) {
+			from[i] = nobody
+			left++
+		}
+	}
+	r := d.drawn(row)
+	if r == nil || left == 0 {
+		return from
+	}
+	take := func(at int) int { // what at can give of what is still needed
+		n := 0
+		for i := range need {
+			if from[i] == nobody && gives(at, &need[i]) {
+				from[i] = at
+				n++
+			}
+		}
+		return n
+	}
+	for left > 0 {
+		best := d.most(r.tree[1:], need, from, gives)
+		if best == nobody {
+			break
+		}
+		left -= take(best)
+	}
+	for _, at := range r.sharers {
+		take(int(at))
+	}
+	return from
+}
+
+// most returns the first row of tree that can give the most of what is still
+// needed, nobody if none can give anything.
+func (d *data) most(tree []int32, need []amount, from []int, gives func(int, *amount) bool) int {
+	best, high := nobody, 0
+	for _, at := range tree {
+		n := 0
+		for i := range need {
+			if from[i] == nobody && gives(int(at), &need[i]) {
+				n++
+			}
+		}
+		if n > high {
+			best, high = int(at), n
+		}
+	}
+	return best
+}
+
+// admits reports whether the units of row allow one claim of a.
+func (d *data) admits(row int, a *amount) bool {
+	return d.spec(row).Inventory[a.name].Admits(a.n)
+}
+
+// Place takes a slot for c on a host. What the host cannot give of it comes from
+// what it reaches: each class whole from the host, else from a provider of its
+// tree, the one that can give the most of what is still needed first and otherwise
+// in order of the tree, else from the sharing providers in order of ids. It
+// returns what others give, in order of providers; the host has a claim for the
+// rest, even if that is nothing. To give the slot back, or to restore it, Release
+// or Restore the rest on the host and each share on its provider.
+//
+// If the slot does not fit, nothing changes and the error is that of Fits:
+// not_found for what is no host, no_capacity for a class that nobody has room for,
+// and invalid if those that have the room do not hand out such an amount and
+// neither does any other.
+func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
+	t.settle()
+	row, known := t.row(id)
+	if !known || t.spec(row).Passive {
+		return nil, api.Errorf(api.CodeNotFound, "no such host")
+	}
+	if t.drawn(row) == nil {
+		return nil, t.Claim(id, c)
+	}
+	if err := t.sound(c); err != nil {
+		return nil, err
+	}
+	need := t.amounts(c.Resources)
+	from := t.draw(row, need, func(at int, a *amount) bool { return t.room(at, a, c) >= a.n && t.admits(at, a) })
+	if i := slices.Index(from, nobody); i >= 0 {
+		return nil, t.lacking(row, &need[i], c)
+	}
+	parts := map[int]api.Resources{row: {}}
+	for i, at := range from {
+		if parts[at] == nil {
+			parts[at] = api.Resources{}
+		}
+		parts[at][need[i].name] = need[i].n
+	}
+	var out []api.Share
+	for _, at := range slices.Sorted(maps.Keys(parts)) {
+		share := c
+		share.Resources = parts[at]
+		t.add(at, share, 1)
+		if at != row {
+			out = append(out, api.Share{Provider: t.spec(at).ID, Resources: parts[at]})
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Share) int { return cmp.Compare(a.Provider, b.Provider) })
+	return out, nil
+}
+
+// room returns how much of a's class row has left for c.
+func (d *data) room(row int, a *amount, c api.Claim) int64 {
+	k, i := d.at(row)
+	return k.freeOver(i, a.class, c.Window, c.Class, d.now)
+}
+
+// lacking says why nothing that slots on row draw from gives a.
+func (d *data) lacking(row int, a *amount, c api.Claim) error {
+	r := d.drawn(row)
+	var most int64
+	admitted := false
+	for _, at := range slices.Concat(r.tree, r.sharers) {
+		most = max(most, d.room(int(at), a, c))
+		admitted = admitted || d.admits(int(at), a)
+	}
+	if most >= a.n && !admitted {
+		return api.Errorf(api.CodeInvalid, "neither the host nor what it draws from hands out %d of %s", a.n, a.name)
+	}
+	return api.Errorf(api.CodeNoCapacity, "neither the host nor what it draws from has %d of %s left in one place over the window, at most %d", a.n, a.name, most)
+}

@@ -1,0 +1,83 @@
+package capacity
+
+import (
+	"math"
+	"time"
+
+	"berth/api"
+)
+
+// Totals returns, for each class that a serving host or a provider that slots
+// there may draw from has, the sum of the capacity and of what is free from now
+// on, each provider counted once, and the smallest and largest amount that one
+// slot may have there. Sums stop at the largest int64; what is over-full counts as
+// 0 free.
+func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
+	reached := v.reached(v.Serving())
+	out := map[api.ResourceClass]api.ClassTotals{}
+	for _, class := range v.data().classes.list {
+		t := api.ClassTotals{SlotMin: math.MaxInt64}
+		some := false
+		for row := range reached.All() {
+			c, i := v.data().at(row)
+			have, ok := c.specs.at[i].Inventory[class]
+			if !ok {
+				continue
+			}
+			some = true
+			n, capacity := have.Normal(), have.Capacity()
+			t.Total = addCapped(t.Total, capacity)
+			t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
+			t.SlotMin = min(t.SlotMin, n.MinUnit)
+			t.SlotMax = max(t.SlotMax, min(n.MaxUnit, capacity))
+		}
+		if some {
+			out[class] = t
+		}
+	}
+	return out
+}
+
+// ClassReport says how much of one class the providers of a view have and what
+// has become of it. Sums stop at the largest int64.
+type ClassReport struct {
+	Total     int64 // as inventories say it, before reserves and ratios
+	Reserved  int64
+	Capacity  int64
+	Used      int64 // at this instant, firm and preemptible
+	FreeNow   int64 // capacity less use, what is over-full counting as 0
+	FreeAt    int64 // capacity less firm use at the instant asked for, alike
+	Providers int   // that have the class
+}
+
+// Report sums up every class that some provider has, or that is in use, over all
+// providers: each once, whether it is a host or not, serving or not. An instant
+// before now means now.
+func (v View) Report(at api.Instant) map[api.ResourceClass]ClassReport {
+	d := v.data()
+	at = max(at, d.now)
+	out := map[api.ResourceClass]ClassReport{}
+	for number, class := range d.classes.list {
+		var r ClassReport
+		for row := range v.Providers().All() {
+			c, i := d.at(row)
+			have, ok := c.specs.at[i].Inventory[class]
+			if ok {
+				r.Providers++
+				r.Total = addCapped(r.Total, have.Total)
+				r.Reserved = addCapped(r.Reserved, have.Reserved)
+			}
+			if col := c.column(number); col != nil {
+				r.Capacity = addCapped(r.Capacity, col.capacity.at[i])
+				r.Used = addCapped(r.Used, col.capacity.at[i]-col.now.at[i])
+				r.FreeNow = addCapped(r.FreeNow, max(0, col.now.at[i]))
+				firm := c.timelines.at[i].peak(number, col.firm.at[i], at, at.Add(time.Millisecond))
+				r.FreeAt = addCapped(r.FreeAt, max(0, col.capacity.at[i]-firm))
+			}
+		}
+		if r.Providers > 0 || r.Used > 0 {
+			out[class] = r
+		}
+	}
+	return out
+}

@@ -1,0 +1,321 @@
+package capacity
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/api"
+)
+
+// reach is what a root has beside itself: immutable, made anew when something of
+// it changes. A root without descendants and sharers has none.
+type reach struct {
+	tree    []int32 // the rows of its tree: itself, then depth first in order of ids
+	sharers []int32 // by id; none of the tree
+}
+
+// kin is what only the writer needs of how providers hang together.
+type kin struct {
+	children map[api.HostID][]int32 // rows by the parent that they name, known or not, in order of ids
+	sharing  map[string][]int32     // rows of sharing providers by aggregate
+	moved    []int                  // rows whose reach, or that of their root, may be out of date
+	reshared []string               // aggregates of whose members the roots may be, alike
+}
+
+// sharedIn returns the aggregates in which a provider shares what it has.
+func (s *Spec) sharedIn() []string {
+	if slices.Contains(s.Traits, api.TraitShares) {
+		return s.Aggregates
+	}
+	return nil
+}
+
+// parent returns the row of the parent, -1 for a root.
+func (d *data) parent(row int) int {
+	c, i := d.at(row)
+	return int(c.parents.value(i)) - 1
+}
+
+// root returns the row of the root. Links never make a loop.
+func (d *data) root(row int) int {
+	for up := d.parent(row); up >= 0; up = d.parent(row) {
+		row = up
+	}
+	return row
+}
+
+// reaches returns what a root has beside itself, nil for nothing.
+func (d *data) reaches(row int) *reach {
+	c, i := d.at(row)
+	return c.reaches.value(i)
+}
+
+// drawn returns what slots on row may draw from beside row itself: nil unless
+// row is a compound host.
+func (d *data) drawn(row int) *reach {
+	if c, i := d.at(row); c.compound.has(i) {
+		return c.reaches.at[i]
+	}
+	return nil
+}
+
+// byID orders rows by the ids of what is there.
+func (d *data) byID(a, b int32) int {
+	return cmp.Compare(d.spec(int(a)).ID, d.spec(int(b)).ID)
+}
+
+// relate brings parents and children of row, and lists of what is to be settled,
+// from one description to another; the zero Spec is none. The chunk has the new
+// one already.
+func (t *Table) relate(row int, old, s *Spec) {
+	was, is := old.sharedIn(), s.sharedIn()
+	moved := old.ID != s.ID || old.Parent != s.Parent
+	same := slices.Equal(old.Aggregates, s.Aggregates)
+	if !moved && same && len(was) == len(is) && old.Passive == s.Passive {
+		return
+	}
+	t.moved = append(t.moved, row, t.root(row))
+	if moved {
+		t.reparent(row, old, s)
+	}
+	if len(was)+len(is) > 0 {
+		t.reshared = append(append(t.reshared, was...), is...)
+		t.reshare(row, was, is)
+	}
+}
+
+// reparent links row with its parent and its children.
+func (t *Table) reparent(row int, old, s *Spec) {
+	at := int32(row)
+	if old.Parent != "" {
+		t.children[old.Parent] = slices.DeleteFunc(t.children[old.Parent], func(o int32) bool { return o == at })
+		t.link(row, -1)
+		if len(t.children[old.Parent]) == 0 {
+			delete(t.children, old.Parent)
+		}
+	}
+	if s.Parent != "" {
+		list := t.children[s.Parent]
+		i, _ := slices.BinarySearchFunc(list, at, t.byID)
+		if t.children == nil {
+			t.children = map[api.HostID][]int32{}
+		}
+		t.children[s.Parent] = slices.Insert(list, i, at)
+		if up, known := t.row(s.Parent); known {
+			t.link(row, up)
+		}
+	}
+	if old.ID == s.ID {
+		return
+	}
+	for _, child := range t.children[old.ID] {
+		t.link(int(child), -1)
+	}
+	for _, child := range t.children[s.ID] {
+		t.link(int(child), row)
+	}
+}
+
+// link makes up the parent of row; -1, or one that is below row, makes it a root.
+func (t *Table) link(row, up int) {
+	if up >= 0 && t.root(up) == row {
+		up = -1
+	}
+	t.moved = append(t.moved, row)
+	if t.parent(row) == up {
+		return
+	}
+	c, i := t.own(row)
+	own(&c.parents, t.epoch)[i] = int32(up + 1)
+	c.nested.set(i, up >= 0)
+}
+
+// reshare moves row from the lists of some aggregates to those of others.
+func (t *Table) reshare(row int, was, is []string) {
+	for _, id := range was {
+		t.sharing[id] = slices.DeleteFunc(t.sharing[id], func(o int32) bool { return o == int32(row) })
+		if len(t.sharing[id]) == 0 {
+			delete(t.sharing, id)
+		}
+	}
+	if t.sharing == nil && len(is) > 0 {
+		t.sharing = map[string][]int32{}
+	}
+	for _, id := range is {
+		t.sharing[id] = append(t.sharing[id], int32(row))
+	}
+}
+
+// settle brings every reach up to date that a change may have touched. It is put
+// off until somebody looks, so that building a table costs one look at each tree.
+func (t *Table) settle() {
+	if len(t.moved)+len(t.reshared) == 0 {
+		return
+	}
+	todo := NewSet(len(t.chunks) * ChunkHosts)
+	for _, row := range t.moved {
+		todo.Add(row)
+		todo.Add(t.root(row))
+	}
+	slices.Sort(t.reshared)
+	for _, id := range slices.Compact(t.reshared) {
+		for row := range (View{&t.data}).Aggregate(id).All() {
+			todo.Add(t.root(row))
+		}
+	}
+	t.moved, t.reshared = nil, nil
+	for row := range todo.All() {
+		t.setReach(row, t.reachOf(row))
+	}
+}
+
+// reachOf works out the reach of row: nil unless it is a root with descendants
+// or sharers.
+func (t *Table) reachOf(row int) *reach {
+	s := t.spec(row)
+	if s == nil || t.parent(row) >= 0 || len(s.Aggregates)+len(t.children[s.ID]) == 0 {
+		return nil
+	}
+	r := reach{tree: t.below(nil, row)}
+	seen := map[string]bool{}
+	for _, at := range r.tree {
+		if len(t.sharing) == 0 {
+			break
+		}
+		for _, id := range t.spec(int(at)).Aggregates {
+			if list := t.sharing[id]; len(list) > 0 && !seen[id] {
+				seen[id] = true
+				r.sharers = append(r.sharers, list...)
+			}
+		}
+	}
+	r.sharers = slices.DeleteFunc(r.sharers, func(at int32) bool { return t.root(int(at)) == row })
+	slices.SortFunc(r.sharers, t.byID)
+	r.sharers = slices.Clip(slices.Compact(r.sharers))
+	if len(r.tree)+len(r.sharers) == 1 {
+		return nil
+	}
+	return &r
+}
+
+// below adds row and what is below it to list.
+func (t *Table) below(list []int32, row int) []int32 {
+	list = append(list, int32(row))
+	for _, child := range t.children[t.spec(row).ID] {
+		if t.parent(int(child)) == row {
+			list = t.below(list, int(child))
+		}
+	}
+	return list
+}
+
+// setReach keeps r as the reach of row.
+func (t *Table) setReach(row int, r *reach) {
+	was := t.reaches(row)
+	s := t.spec(row)
+	compound := r != nil && !s.Passive
+	c, i := t.at(row)
+	if c.compound.has(i) != compound {
+		c, i = t.own(row)
+		c.compound.set(i, compound)
+		if compound {
+			t.compounds++
+		} else {
+			t.compounds--
+		}
+	}
+	if was == nil && r == nil || was != nil && r != nil && slices.Equal(was.tree, r.tree) && slices.Equal(was.sharers, r.sharers) {
+		return
+	}
+	c, i = t.own(row)
+	own(&c.reaches, t.epoch)[i] = r
+}
+
+// Compounds returns the hosts whose slots may draw from others: from providers
+// of their tree, or from sharing ones.
+func (v View) Compounds() Set { return v.gather(func(c *chunk) *mask { return &c.compound }) }
+
+// Compound reports whether the host in row is one of Compounds.
+func (v View) Compound(row int) bool {
+	c, i := v.data().at(row)
+	return c.compound.has(i)
+}
+
+// Parent returns the row of the parent of the provider in row; -1 for a root, if
+// the parent is unknown, and for a hole.
+func (v View) Parent(row int) int { return v.data().parent(row) }
+
+// Root returns the row of the root of the tree that the provider in row is in:
+// row itself if it has no parent.
+func (v View) Root(row int) int { return v.data().root(row) }
+
+// Tree returns the rows of the provider in row and of all below it: itself first,
+// then depth first, those with one parent in order of ids. The slice belongs to
+// the view and must not be written.
+func (v View) Tree(row int) []int32 {
+	d := v.data()
+	r := d.reaches(d.root(row))
+	if r == nil {
+		return []int32{int32(row)}
+	}
+	start := slices.Index(r.tree, int32(row))
+	if start < 0 { // a host without descendants, or a hole
+		return []int32{int32(row)}
+	}
+	end := start + 1
+	for end < len(r.tree) && d.under(int(r.tree[end]), row) {
+		end++
+	}
+	return r.tree[start:end:end]
+}
+
+// under reports whether row is below top.
+func (d *data) under(row, top int) bool {
+	for row = d.parent(row); row >= 0 && row != top; {
+		row = d.parent(row)
+	}
+	return row >= 0
+}
+
+// Sharers returns the rows of the sharing providers that the tree with row in it
+// reaches, in order of ids: those that have api.TraitShares and an aggregate in
+// common with a provider of the tree, and are not in the tree themselves. The
+// slice belongs to the view and must not be written.
+func (v View) Sharers(row int) []int32 {
+	if r := v.data().reaches(v.data().root(row)); r != nil {
+		return r.sharers
+	}
+	return nil
+}
+
+// TreeTrait returns the roots in whose tree a provider has the trait.
+func (v View) TreeTrait(name string) Set {
+	s := v.Trait(name)
+	nested := v.gather(func(c *chunk) *mask { return &c.nested })
+	nested.And(s)
+	s.AndNot(nested)
+	for row := range nested.All() {
+		s.Add(v.Root(row))
+	}
+	return s
+}
+
+// reached returns rows and all that slots on them may draw from.
+func (v View) reached(rows Set) Set {
+	d := v.data()
+	if d.compounds == 0 {
+		return rows
+	}
+	compound := v.Compounds()
+	compound.And(rows)
+	for row := range compound.All() {
+		r := d.reaches(row)
+		for _, at := range r.tree {
+			rows.Add(int(at))
+		}
+		for _, at := range r.sharers {
+			rows.Add(int(at))
+		}
+	}
+	return rows
+}
