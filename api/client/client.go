@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -148,6 +149,10 @@ type call struct {
 	// patience is what the zone may take beyond the timeout because of what the
 	// call does, unlike wait unasked.
 	patience time.Duration
+
+	placement bool     // it is of the placement API, which has versions and errors of its own
+	conflict  api.Code // what a 409 of the placement API means that names no reason; "" means api.CodeConflict
+	most      int      // bytes of the answer; 0 means AnswerMaxBytes
 }
 
 // Answer is what a zone answered to one call.
@@ -260,19 +265,27 @@ func (c *Client) once(ctx context.Context, q call, target string, body []byte) (
 	if q.key != "" {
 		req.Header.Set(api.HeaderIdempotencyKey, q.key)
 	}
+	if q.placement {
+		req.Header.Set("OpenStack-API-Version", "placement "+PlacementVersion)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return Answer{}, c.unreached(ctx, q.op, err)
 	}
 	defer func() { _ = res.Body.Close() }() // read to its end, or given up
-	got, err := io.ReadAll(io.LimitReader(res.Body, AnswerMaxBytes+1))
+	most := cmp.Or(q.most, AnswerMaxBytes)
+	got, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
 	if err != nil {
 		return Answer{}, c.unreached(ctx, q.op, err)
 	}
-	if len(got) > AnswerMaxBytes {
-		return Answer{}, api.Wrap(api.CodeTooLarge, q.op, "the answer is longer than "+strconv.Itoa(AnswerMaxBytes)+" bytes", nil)
+	if len(got) > most {
+		return Answer{}, api.Wrap(api.CodeTooLarge, q.op, "the answer is longer than "+strconv.Itoa(most)+" bytes", nil)
 	}
-	if res.StatusCode/100 != 2 {
+	switch {
+	case res.StatusCode/100 == 2:
+	case q.placement:
+		return Answer{}, placementRefusal(q, res, got)
+	default:
 		return Answer{}, refusal(q.op, res, got)
 	}
 	index, _ := strconv.ParseUint(res.Header.Get(api.HeaderIndex), 10, 64) // 0 if it is not there

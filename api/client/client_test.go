@@ -75,7 +75,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 	name, offset, scale, paused, enabled, pool := "west", int64(-5), int64(2), api.LinkPaused, false, api.PoolShared
 	o := client.ListOptions{Limit: 10, Marker: "m"}
 	do := func(_ any, err error) error { return err }
-	return []func() error{
+	return append(placementCalls(ctx, c), []func() error{
 		func() error { return do(c.Select(ctx, wish)) },
 		func() error { return do(c.Boot(ctx, wish, "my-key")) },
 		func() error { return do(c.Reservations(ctx, o)) },
@@ -172,7 +172,9 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.RotateKeyring(ctx) },
 		func() error { return do(c.Holds(ctx)) },
 		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
-	}
+		func() error { return do(c.Capacity(ctx, time.Time{}, "")) },
+		func() error { return do(c.Capacity(ctx, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), "west")) },
+	}...)
 }
 
 // echo answers every call with something of the right shape.
@@ -182,7 +184,8 @@ const echo = `{
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1},
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
-  "explanation": {"reservation_id": "r-1"}
+  "explanation": {"reservation_id": "r-1"}, "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
+  "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []
 }`
 
 func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {
@@ -195,6 +198,8 @@ func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {
 		if k := r.Header.Get(api.HeaderIdempotencyKey); k != "" {
 			fmt.Fprintf(&said, "  key %s\n", k)
 		}
+		version := r.Header.Get("OpenStack-API-Version")
+		assert.Equal(t, strings.HasPrefix(r.URL.Path, "/placement/"), version == "placement 1.39", "%s: %q", r.URL, version)
 		if len(body) > 0 {
 			fmt.Fprintf(&said, "  %s: %s\n", r.Header.Get("Content-Type"), body)
 		}

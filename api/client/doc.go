@@ -7,6 +7,10 @@
 // bounded number of times and with growing pauses, when the zone is unavailable,
 // overloaded or late, or cannot be reached.
 //
+// Calls of the placement API go to /placement at PlacementVersion. Its errors come
+// out as *api.Error too: stale_generation where somebody else was quicker, and
+// no_capacity where there is no room. Claim is the recipe for taking room.
+//
 // A call waits for as long as its context lets it. An error whose cause is the
 // end of that context has code timeout, and errors.Is finds context.Canceled or
 // context.DeadlineExceeded in it.

@@ -1,0 +1,225 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+)
+
+// Allocations are all that one consumer holds, and who it is.
+type Allocations struct {
+	Allocations map[api.ProviderID]Allocated `json:"allocations"`
+	Project     api.ProjectID                `json:"project_id"`
+	User        api.UserID                   `json:"user_id"`
+	Type        string                       `json:"consumer_type"`       // A-Z 0-9 _, such as INSTANCE
+	Generation  *uint64                      `json:"consumer_generation"` // nil for a consumer that must be new, or is not there
+	// Mappings say which provider serves which group of a query. They are for writing
+	// what a candidate says, and need not be given.
+	Mappings map[string][]api.ProviderID `json:"mappings,omitempty"`
+}
+
+// Allocated is what one provider gives one consumer.
+type Allocated struct {
+	Resources  api.Resources `json:"resources"`
+	Generation uint64        `json:"generation,omitempty"` // of the provider; on read alone
+}
+
+// written returns a as the placement API takes it.
+func (a Allocations) written() Allocations {
+	clean := map[api.ProviderID]Allocated{} // never null
+	for id, p := range a.Allocations {
+		clean[id] = Allocated{Resources: p.Resources}
+	}
+	a.Allocations = clean
+	return a
+}
+
+// Allocations returns what a consumer holds: nothing, without a generation, if there
+// is no such consumer. It may be repeated.
+func (c *Client) Allocations(ctx context.Context, id api.ConsumerID) (Allocations, error) {
+	return whole[Allocations](ctx, c, placement("client.Allocations", http.MethodGet, "allocations", string(id)))
+}
+
+// PutAllocations replaces all that a consumer holds; with none it frees them. An
+// error has code stale_generation if the consumer is not at a.Generation any more,
+// and no_capacity if a provider has no room, or does not hand out such amounts. It
+// is not repeated: what to do about a lost answer is to read again, as Claim does.
+func (c *Client) PutAllocations(ctx context.Context, id api.ConsumerID, a Allocations) error {
+	k := placement("client.PutAllocations", http.MethodPut, "allocations", string(id))
+	k.in, k.conflict = a.written(), api.CodeNoCapacity
+	return c.none(ctx, k)
+}
+
+// PostAllocations is PutAllocations for several consumers, all of them or none.
+func (c *Client) PostAllocations(ctx context.Context, all map[api.ConsumerID]Allocations) error {
+	k := placement("client.PostAllocations", http.MethodPost, "allocations")
+	k.in, k.conflict = writtenAll(all), api.CodeNoCapacity
+	return c.none(ctx, k)
+}
+
+func writtenAll(all map[api.ConsumerID]Allocations) map[api.ConsumerID]Allocations {
+	out := map[api.ConsumerID]Allocations{} // never null
+	for id, a := range all {
+		out[id] = a.written()
+	}
+	return out
+}
+
+// DeleteAllocations frees what a consumer holds. An error has code not_found if it
+// holds nothing. It may be repeated.
+func (c *Client) DeleteAllocations(ctx context.Context, id api.ConsumerID) error {
+	return c.none(ctx, unplace("client.DeleteAllocations", "allocations", string(id)))
+}
+
+// Usage is what the consumers of one type have together.
+type Usage struct {
+	Type      string        // "unknown" for those of whom nobody said
+	Consumers int64         // how many they are
+	Resources api.Resources // sums
+}
+
+// Usages returns what the consumers of a project have, or with user those of one user
+// in it, by type. It may be repeated.
+func (c *Client) Usages(ctx context.Context, project api.ProjectID, user api.UserID) ([]Usage, error) {
+	k := placement("client.Usages", http.MethodGet, "usages")
+	k.query = query(map[string]string{"project_id": string(project), "user_id": string(user)})
+	told, err := one[map[string]map[string]int64](ctx, c, k, "usages")
+	if err != nil {
+		return nil, err
+	}
+	const count = "consumer_count" // beside the classes
+	var out []Usage
+	for kind, sums := range told {
+		u := Usage{Type: kind, Consumers: sums[count], Resources: api.Resources{}}
+		for class, n := range sums {
+			if class != count {
+				u.Resources[api.ResourceClass(class)] = n
+			}
+		}
+		out = append(out, u)
+	}
+	slices.SortFunc(out, func(a, b Usage) int { return cmp.Compare(a.Type, b.Type) })
+	return out, nil
+}
+
+// CandidateQuery says what is to be allocated together, in one tree of providers and
+// those that share with it.
+type CandidateQuery struct {
+	Groups []CandidateGroup
+	// Isolate asks for another provider for each group with a suffix.
+	Isolate bool
+	// SameSubtree has lists of suffixes: of each list, all come from under one
+	// provider of the list.
+	SameSubtree  [][]string
+	RootRequired string // "T1,!T2": of the root of the tree
+	Limit        int    // candidates, 1 to api.CandidatesMax; 0 for as many as the zone gives
+}
+
+// CandidateGroup is one part of a CandidateQuery. All of a group with a suffix comes
+// from one provider; the one group without may be spread, a class in one piece.
+type CandidateGroup struct {
+	Suffix    string // 1 to 64 characters of A-Z a-z 0-9 _ -; "" for the one group without
+	Resources api.Resources
+	Required  []string // as in ProviderQuery
+	MemberOf  []string // as in ProviderQuery
+	InTree    api.ProviderID
+}
+
+func (q *CandidateQuery) values() url.Values {
+	v := url.Values{}
+	groups := 0
+	for i := range q.Groups {
+		g := &q.Groups[i]
+		if len(g.Resources) > 0 {
+			v.Set("resources"+g.Suffix, amounts(g.Resources))
+		}
+		repeated(v, "required"+g.Suffix, g.Required)
+		repeated(v, "member_of"+g.Suffix, g.MemberOf)
+		if g.InTree != "" {
+			v.Set("in_tree"+g.Suffix, string(g.InTree))
+		}
+		if g.Suffix != "" {
+			groups++
+		}
+	}
+	switch {
+	case q.Isolate:
+		v.Set("group_policy", "isolate")
+	case groups > 1: // it must be said
+		v.Set("group_policy", "none")
+	}
+	for _, list := range q.SameSubtree {
+		v.Add("same_subtree", strings.Join(list, ","))
+	}
+	if q.RootRequired != "" {
+		v.Set("root_required", q.RootRequired)
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+// Candidates are ways to serve a CandidateQuery, in the zone's order, and what is
+// known of the providers of their trees.
+type Candidates struct {
+	Requests  []Candidate                        `json:"allocation_requests"`
+	Summaries map[api.ProviderID]ProviderSummary `json:"provider_summaries"`
+}
+
+// Candidate is one way to serve a CandidateQuery.
+type Candidate struct {
+	Allocations map[api.ProviderID]Allocated `json:"allocations"`
+	Mappings    map[string][]api.ProviderID  `json:"mappings"` // by suffix
+}
+
+// ProviderSummary is what is known of one provider beside Candidates.
+type ProviderSummary struct {
+	Resources map[api.ResourceClass]ClassSummary `json:"resources"`
+	Traits    []string                           `json:"traits"`
+	Parent    api.ProviderID                     `json:"parent_provider_uuid"`
+	Root      api.ProviderID                     `json:"root_provider_uuid"`
+}
+
+// ClassSummary is how much of one class a provider can give, and gives.
+type ClassSummary struct {
+	Capacity int64 `json:"capacity"`
+	Used     int64 `json:"used"`
+}
+
+// Candidates returns ways to serve q that have room now; see Claim for how to take
+// one of them. It may be repeated.
+func (c *Client) Candidates(ctx context.Context, q CandidateQuery) (Candidates, error) {
+	k := placement("client.Candidates", http.MethodGet, "allocation_candidates")
+	k.query, k.most = q.values(), ProvidersMaxBytes
+	return whole[Candidates](ctx, c, k)
+}
+
+// Reshape replaces the inventories of some providers and the allocations of some
+// consumers in one step. Each has the generation that was seen.
+type Reshape struct {
+	Inventories map[api.ProviderID]Inventories
+	Allocations map[api.ConsumerID]Allocations
+}
+
+// Reshape moves inventories, and what draws from them, between providers: all of it
+// or nothing. An error has code stale_generation if anything is not at its
+// generation any more. It is not repeated.
+func (c *Client) Reshape(ctx context.Context, r Reshape) error {
+	in := struct {
+		Inventories map[api.ProviderID]stocks      `json:"inventories"`
+		Allocations map[api.ConsumerID]Allocations `json:"allocations"`
+	}{map[api.ProviderID]stocks{}, writtenAll(r.Allocations)}
+	for id, v := range r.Inventories {
+		in.Inventories[id] = stocksOf(v)
+	}
+	k := placement("client.Reshape", http.MethodPost, "reshaper")
+	k.in, k.conflict = in, api.CodeNoCapacity
+	return c.none(ctx, k)
+}

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"berth/api"
+)
+
+// Limits of Claim.
+const (
+	ClaimRounds     = 4  // times that candidates are asked for
+	ClaimTries      = 8  // times that one candidate is tried
+	ClaimCandidates = 16 // candidates of one round, if the query has no limit
+)
+
+// Claimant says for whom Claim claims.
+type Claimant struct {
+	Consumer   api.ConsumerID // a UUID
+	Project    api.ProjectID
+	User       api.UserID
+	Type       string  // A-Z 0-9 _, such as INSTANCE
+	Generation *uint64 // the one that was seen; nil for a new consumer
+}
+
+// Claim finds room for q and takes it for a consumer, in place of all that the
+// consumer holds. It returns the candidate that it took. This is the recipe that
+// every caller of the placement API needs, because between the answer that shows
+// room and the claim somebody else may take it:
+//
+//  1. Ask for candidates. If there are none, nobody has room: no_capacity.
+//  2. Put the allocations of the first one, with the consumer's generation.
+//  3. If something changed meanwhile (stale_generation), or if the answer was lost,
+//     read the consumer again. If it holds what was put, that is done; else put the
+//     same candidate with the generation that was read, up to ClaimTries times.
+//  4. If there is no room any more (no_capacity), go on with the next candidate.
+//  5. When they are used up, pause and begin again, ClaimRounds times in all.
+//
+// Any other error ends it. Pauses grow as those of all calls do. After an error with
+// code timeout or unavailable, what the consumer holds is to be read.
+func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Candidate, error) {
+	if q.Limit == 0 {
+		q.Limit = ClaimCandidates
+	}
+	t := taking{c: c, who: who}
+	var pause pauses
+	for round := 1; ; round++ {
+		found, err := c.Candidates(ctx, q)
+		if err != nil {
+			return Candidate{}, err
+		}
+		if len(found.Requests) == 0 {
+			return Candidate{}, api.Wrap(api.CodeNoCapacity, "client.Claim", "no providers have room for this now, or none are such", nil)
+		}
+		for i := range found.Requests {
+			err = t.take(ctx, &found.Requests[i])
+			if err == nil {
+				return found.Requests[i], nil
+			}
+			if api.CodeOf(err) != api.CodeNoCapacity {
+				return Candidate{}, err
+			}
+		}
+		if round == ClaimRounds {
+			return Candidate{}, err
+		}
+		if pause.wait(ctx, round, 0) != nil {
+			return Candidate{}, api.Wrap(api.CodeTimeout, "client.Claim", api.MessageOf(err), errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// taking is one Claim under way.
+type taking struct {
+	c   *Client
+	who Claimant
+}
+
+// take puts the allocations of one candidate, up to ClaimTries times.
+func (t *taking) take(ctx context.Context, from *Candidate) error {
+	var pause pauses
+	for try := 1; ; try++ {
+		err := t.c.PutAllocations(ctx, t.who.Consumer, Allocations{
+			Allocations: from.Allocations, Mappings: from.Mappings,
+			Project: t.who.Project, User: t.who.User, Type: t.who.Type, Generation: t.who.Generation,
+		})
+		again := api.CodeOf(err) == api.CodeStale || passing(err)
+		if !again || try == ClaimTries || ctx.Err() != nil {
+			return err
+		}
+		if pause.wait(ctx, try, retryAfter(err)) != nil {
+			return api.Wrap(api.CodeTimeout, "client.Claim", api.MessageOf(err), errors.Join(ctx.Err(), err))
+		}
+		held, unread := t.c.Linearizable().Allocations(ctx, t.who.Consumer)
+		if unread != nil {
+			return unread
+		}
+		if holds(held.Allocations, from.Allocations) {
+			return nil
+		}
+		t.who.Generation = held.Generation
+	}
+}
+
+// holds reports whether a consumer holds just what was wanted.
+func holds(held, wanted map[api.ProviderID]Allocated) bool {
+	if len(held) != len(wanted) {
+		return false
+	}
+	for id, w := range wanted {
+		if h, ok := held[id]; !ok || !h.Resources.Equal(w.Resources) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"berth/api"
+)
+
+// Provider is a resource provider as the placement API tells it.
+type Provider struct {
+	ID         api.ProviderID `json:"uuid"`
+	Name       string         `json:"name"`
+	Generation uint64         `json:"generation"`
+	Parent     api.ProviderID `json:"parent_provider_uuid"` // "" for a root
+	Root       api.ProviderID `json:"root_provider_uuid"`
+}
+
+// ProviderQuery says which providers are wanted; the zero value means all. All that
+// it names must be so.
+type ProviderQuery struct {
+	ID        api.ProviderID
+	Name      string
+	InTree    api.ProviderID // in the tree of this provider
+	Resources api.Resources  // with room for this much
+	// Required has demands on traits: each is "T1,!T2", all of them so, or
+	// "in:T1,T2", one of them. MemberOf has demands on aggregates: each is "U",
+	// "in:U1,U2", "!U" or "!in:U1,U2".
+	Required, MemberOf []string
+}
+
+func (q *ProviderQuery) values() url.Values {
+	v := query(map[string]string{
+		"uuid": string(q.ID), "name": q.Name, "in_tree": string(q.InTree), "resources": amounts(q.Resources),
+	})
+	repeated(v, "required", q.Required)
+	repeated(v, "member_of", q.MemberOf)
+	return v
+}
+
+// ProviderSpec says what to set of a provider.
+type ProviderSpec struct {
+	ID     api.ProviderID // of a new one; "" for one that the zone draws
+	Name   string
+	Parent *api.ProviderID // nil leaves it as it is, "" makes it a root
+}
+
+// body returns what the placement API takes.
+func (s *ProviderSpec) body() map[string]any {
+	b := map[string]any{"name": s.Name}
+	if s.ID != "" {
+		b["uuid"] = s.ID
+	}
+	if s.Parent != nil {
+		b["parent_provider_uuid"] = nil
+		if *s.Parent != "" {
+			b["parent_provider_uuid"] = *s.Parent
+		}
+	}
+	return b
+}
+
+// Providers returns the providers of the zone that match q, hosts among them. It
+// may be repeated.
+func (c *Client) Providers(ctx context.Context, q ProviderQuery) ([]Provider, error) {
+	k := placement("client.Providers", http.MethodGet, "resource_providers")
+	k.query, k.most = q.values(), ProvidersMaxBytes
+	return one[[]Provider](ctx, c, k, "resource_providers")
+}
+
+// Provider returns one provider. It may be repeated.
+func (c *Client) Provider(ctx context.Context, id api.ProviderID) (Provider, error) {
+	return whole[Provider](ctx, c, placement("client.Provider", http.MethodGet, "resource_providers", string(id)))
+}
+
+// CreateProvider makes a provider that is no host. An error has code exists if its
+// name or id is taken. It is not repeated.
+func (c *Client) CreateProvider(ctx context.Context, s ProviderSpec) (Provider, error) {
+	k := placement("client.CreateProvider", http.MethodPost, "resource_providers")
+	k.in = s.body()
+	return whole[Provider](ctx, c, k)
+}
+
+// UpdateProvider gives a provider the name s.Name and, unless s.Parent is nil, a
+// parent. It asks for no generation, and of two at one time the later one counts.
+// It may be repeated.
+func (c *Client) UpdateProvider(ctx context.Context, id api.ProviderID, s ProviderSpec) (Provider, error) {
+	k := placement("client.UpdateProvider", http.MethodPut, "resource_providers", string(id))
+	s.ID = ""
+	k.in, k.repeats = s.body(), true
+	return whole[Provider](ctx, c, k)
+}
+
+// DeleteProvider forgets a provider. An error has code in_use while it gives anybody
+// anything, and has_children while others are part of it. It may be repeated.
+func (c *Client) DeleteProvider(ctx context.Context, id api.ProviderID) error {
+	return c.none(ctx, unplace("client.DeleteProvider", "resource_providers", string(id)))
+}
+
+// Inventories are what a provider has, at a generation of the provider.
+type Inventories struct {
+	Generation  uint64                              `json:"resource_provider_generation"`
+	Inventories map[api.ResourceClass]api.Inventory `json:"inventories"`
+}
+
+// stock is an inventory as the placement API takes it: what is absent has its
+// default there.
+type stock struct {
+	Generation *uint64   `json:"resource_provider_generation,omitempty"`
+	Total      int64     `json:"total"`
+	Reserved   int64     `json:"reserved,omitempty"`
+	MinUnit    int64     `json:"min_unit,omitempty"`
+	MaxUnit    int64     `json:"max_unit,omitempty"`
+	StepSize   int64     `json:"step_size,omitempty"`
+	Ratio      api.Ratio `json:"allocation_ratio,omitempty"`
+}
+
+func stockOf(v api.Inventory) stock {
+	return stock{
+		Total: v.Total, Reserved: v.Reserved, MinUnit: v.MinUnit, MaxUnit: v.MaxUnit, StepSize: v.StepSize, Ratio: v.AllocationRatio,
+	}
+}
+
+// stocks is Inventories as the placement API takes them.
+type stocks struct {
+	Generation  uint64                      `json:"resource_provider_generation"`
+	Inventories map[api.ResourceClass]stock `json:"inventories"`
+}
+
+func stocksOf(v Inventories) stocks {
+	out := stocks{Generation: v.Generation, Inventories: map[api.ResourceClass]stock{}}
+	for class, i := range v.Inventories {
+		out.Inventories[class] = stockOf(i)
+	}
+	return out
+}
+
+// Inventories returns what a provider has. It may be repeated.
+func (c *Client) Inventories(ctx context.Context, id api.ProviderID) (Inventories, error) {
+	return whole[Inventories](ctx, c, placement("client.Inventories", http.MethodGet, "resource_providers", string(id), "inventories"))
+}
+
+// SetInventories replaces all that a provider has. An error has code
+// stale_generation if the provider is not at v.Generation any more, and in_use if a
+// class that is left out is in use. It is not repeated: what to do about a lost
+// answer is to read again.
+func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Inventories) (Inventories, error) {
+	k := placement("client.SetInventories", http.MethodPut, "resource_providers", string(id), "inventories")
+	k.in = stocksOf(v)
+	return whole[Inventories](ctx, c, k)
+}
+
+// SetInventory replaces one class that a provider has already; see SetInventories.
+// It returns the provider's new generation.
+func (c *Client) SetInventory(
+	ctx context.Context, id api.ProviderID, generation uint64, class api.ResourceClass, v api.Inventory,
+) (uint64, error) {
+	k := placement("client.SetInventory", http.MethodPut, "resource_providers", string(id), "inventories", string(class))
+	in := stockOf(v)
+	in.Generation = &generation
+	k.in = in
+	return one[uint64](ctx, c, k, "resource_provider_generation")
+}
+
+// DeleteInventory takes one class away from a provider. An error has code in_use
+// while it is in use, and not_found if the provider has none of it. It may be
+// repeated.
+func (c *Client) DeleteInventory(ctx context.Context, id api.ProviderID, class api.ResourceClass) error {
+	err := c.none(ctx, unplace("client.DeleteInventory", "resource_providers", string(id), "inventories", string(class)))
+	return recoded(err, api.CodeStale, api.CodeInUse) // it carries no generation: the API tells use so
+}
+
+// DeleteInventories takes everything away from a provider. An error has code in_use
+// while any of it is. It may be repeated.
+func (c *Client) DeleteInventories(ctx context.Context, id api.ProviderID) error {
+	k := placement("client.DeleteInventories", http.MethodDelete, "resource_providers", string(id), "inventories")
+	k.repeats = true
+	return c.none(ctx, k)
+}
+
+// ProviderTraits are the traits of a provider, at a generation of the provider.
+type ProviderTraits struct {
+	Generation uint64   `json:"resource_provider_generation"`
+	Traits     []string `json:"traits"`
+}
+
+// ProviderTraits returns the traits of a provider. It may be repeated.
+func (c *Client) ProviderTraits(ctx context.Context, id api.ProviderID) (ProviderTraits, error) {
+	return whole[ProviderTraits](ctx, c, placement("client.ProviderTraits", http.MethodGet, "resource_providers", string(id), "traits"))
+}
+
+// SetProviderTraits replaces the traits of a provider, which must exist. An error
+// has code stale_generation if the provider is not at t.Generation any more. It is
+// not repeated.
+func (c *Client) SetProviderTraits(ctx context.Context, id api.ProviderID, t ProviderTraits) (ProviderTraits, error) {
+	k := placement("client.SetProviderTraits", http.MethodPut, "resource_providers", string(id), "traits")
+	t.Traits = append([]string{}, t.Traits...) // never null
+	k.in = t
+	return whole[ProviderTraits](ctx, c, k)
+}
+
+// ProviderAggregates are the aggregates that a provider is a member of, at a
+// generation of the provider. They are UUIDs; none needs to name anything.
+type ProviderAggregates struct {
+	Generation uint64   `json:"resource_provider_generation"`
+	Aggregates []string `json:"aggregates"`
+}
+
+// ProviderAggregates returns the aggregates of a provider. It may be repeated.
+func (c *Client) ProviderAggregates(ctx context.Context, id api.ProviderID) (ProviderAggregates, error) {
+	return whole[ProviderAggregates](ctx, c,
+		placement("client.ProviderAggregates", http.MethodGet, "resource_providers", string(id), "aggregates"))
+}
+
+// SetProviderAggregates replaces the aggregates of a provider. An error has code
+// stale_generation if the provider is not at a.Generation any more. It is not
+// repeated.
+func (c *Client) SetProviderAggregates(ctx context.Context, id api.ProviderID, a ProviderAggregates) (ProviderAggregates, error) {
+	k := placement("client.SetProviderAggregates", http.MethodPut, "resource_providers", string(id), "aggregates")
+	a.Aggregates = append([]string{}, a.Aggregates...) // never null
+	k.in = a
+	return whole[ProviderAggregates](ctx, c, k)
+}
+
+// ProviderUsages is what is in use of each class that a provider has.
+type ProviderUsages struct {
+	Generation uint64        `json:"resource_provider_generation"`
+	Usages     api.Resources `json:"usages"` // 0 for what nothing uses
+}
+
+// ProviderUsages returns what is in use of a provider. It may be repeated.
+func (c *Client) ProviderUsages(ctx context.Context, id api.ProviderID) (ProviderUsages, error) {
+	return whole[ProviderUsages](ctx, c, placement("client.ProviderUsages", http.MethodGet, "resource_providers", string(id), "usages"))
+}
+
+// ProviderAllocations are who draws from a provider.
+type ProviderAllocations struct {
+	Generation  uint64                         `json:"resource_provider_generation"`
+	Allocations map[api.ConsumerID]ConsumerUse `json:"allocations"`
+}
+
+// ConsumerUse is what one consumer has of one provider.
+type ConsumerUse struct {
+	Resources  api.Resources `json:"resources"`
+	Generation uint64        `json:"consumer_generation"` // of the consumer
+}
+
+// ProviderAllocations returns who draws from a provider. It may be repeated.
+func (c *Client) ProviderAllocations(ctx context.Context, id api.ProviderID) (ProviderAllocations, error) {
+	k := placement("client.ProviderAllocations", http.MethodGet, "resource_providers", string(id), "allocations")
+	k.most = ProvidersMaxBytes
+	return whole[ProviderAllocations](ctx, c, k)
+}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"berth/api"
+)
+
+// ResourceClasses returns the resource classes that may be used, in order. It may
+// be repeated.
+func (c *Client) ResourceClasses(ctx context.Context) ([]api.ResourceClass, error) {
+	list, err := one[[]struct {
+		Name api.ResourceClass `json:"name"`
+	}](ctx, c, placement("client.ResourceClasses", http.MethodGet, "resource_classes"), "resource_classes")
+	return sortedNames(list), err
+}
+
+// CreateResourceClass makes a resource class, CUSTOM_ and more; one that exists stays
+// as it is. It may be repeated.
+func (c *Client) CreateResourceClass(ctx context.Context, name api.ResourceClass) error {
+	k := placement("client.CreateResourceClass", http.MethodPut, "resource_classes", string(name))
+	k.repeats = true
+	return c.none(ctx, k)
+}
+
+// DeleteResourceClass forgets a resource class of somebody's own. An error has code
+// in_use while a provider has some. It may be repeated.
+func (c *Client) DeleteResourceClass(ctx context.Context, name api.ResourceClass) error {
+	k := unplace("client.DeleteResourceClass", "resource_classes", string(name))
+	k.conflict = api.CodeInUse
+	return c.none(ctx, k)
+}
+
+// TraitQuery says which traits are wanted; the zero value means all.
+type TraitQuery struct {
+	Names      []string // just these, those that there are
+	Prefix     string   // those that begin so; not together with Names
+	Associated *bool    // those that a provider has, or those that none has
+}
+
+// Traits returns the traits that match q, in order. It may be repeated.
+func (c *Client) Traits(ctx context.Context, q TraitQuery) ([]string, error) {
+	k := placement("client.Traits", http.MethodGet, "traits")
+	params := map[string]string{}
+	switch {
+	case len(q.Names) > 0:
+		params["name"] = "in:" + strings.Join(q.Names, ",")
+	case q.Prefix != "":
+		params["name"] = "startswith:" + q.Prefix
+	}
+	if q.Associated != nil {
+		params["associated"] = "false"
+		if *q.Associated {
+			params["associated"] = "true"
+		}
+	}
+	k.query, k.most = query(params), ProvidersMaxBytes
+	list, err := one[[]string](ctx, c, k, "traits")
+	slices.Sort(list)
+	return list, err
+}
+
+// CreateTrait makes a trait, CUSTOM_ and more; one that exists stays as it is. It may
+// be repeated.
+func (c *Client) CreateTrait(ctx context.Context, name string) error {
+	k := placement("client.CreateTrait", http.MethodPut, "traits", name)
+	k.repeats = true
+	return c.none(ctx, k)
+}
+
+// DeleteTrait forgets a trait of somebody's own. An error has code in_use while a
+// provider has it. It may be repeated.
+func (c *Client) DeleteTrait(ctx context.Context, name string) error {
+	k := unplace("client.DeleteTrait", "traits", name)
+	k.conflict = api.CodeInUse
+	return c.none(ctx, k)
+}
+
+// recoded returns err with code to if it has code from.
+func recoded(err error, from, to api.Code) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != from {
+		return err
+	}
+	other := *e
+	other.Code = to
+	return &other
+}
