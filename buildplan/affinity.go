@@ -132,7 +132,8 @@ func (p *planner) apart(tasks []*task) []int64 {
 func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
 	sum := make([]int64, p.view.Rows())
 	p.supposed = make([][]int64, len(p.req.Groups))
-	for _, t := range tasks {
+	drafts := trials{}
+	for n, t := range tasks {
 		pass := t.pass.Clone()
 		pass.And(rows)
 		t.look.Placed = p.placed
@@ -142,6 +143,9 @@ func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
 		slots := make([]int64, len(sum))
 		for row := range pass.All() {
 			slots[row] = min(p.room(t, row), int64(t.group.Count))
+			if p.drawing.Has(row) {
+				slots[row] = drafts.take(p, t, row, slots[row], n+1 < len(tasks))
+			}
 			sum[row] += slots[row]
 		}
 		p.supposed[t.index] = slots

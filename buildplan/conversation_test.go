@@ -29,12 +29,14 @@ type talk struct {
 
 // TestConversations plays testdata/*.txt. The commands are
 //
-//	host ID vcpu=N mem=N [pool=P] [gap=MS] [down] [disabled] [needs-command]
+//	host ID vcpu=N mem=N [disk=N] [pool=P] [gap=MS] [in=AGGREGATE] [down] [disabled] [needs-command]
+//	part ID vcpu=N mem=N [disk=N] [parent=ID] [in=AGGREGATE] [shares]
 //	claim ID START END CLASS vcpu=N mem=N     END may be "forever"
 //	now INSTANT
 //	costs NAME=WEIGHT ...
 //	rule POLICY GROUP ... [max=N]                of the requests that follow; alone, no rule any more
-//	select START END CLASS [spare=N] GROUP ...   a GROUP is COUNTxVCPU/MEM[/FLAVOR]
+//	select START END CLASS [spare=N] [disk=N] GROUP ...   a GROUP is COUNTxVCPU/MEM[/FLAVOR]; each slot wants the disk
+//	fits START END CLASS [disk=N] [limit=N] GROUP
 //	merge [skew=N] [zones=N] [pack] COUNT OFFER ... [/ COUNT OFFER ...]
 //
 // An OFFER is the weights of one source with commas, or - for none.
@@ -52,8 +54,8 @@ func TestConversations(t *testing.T) {
 
 func (k *talk) answer(c script.Command) (string, error) {
 	switch c.Name {
-	case "host":
-		k.host(c)
+	case "host", "part":
+		k.provider(c)
 	case "claim":
 		return "", k.table.Claim(api.HostID(c.Arg(0)), api.Claim{
 			Window: k.window(c, 1), Class: api.Class(c.Arg(3)), Resources: k.resources(c),
@@ -66,6 +68,8 @@ func (k *talk) answer(c script.Command) (string, error) {
 		k.rule(c)
 	case "select":
 		return k.plan(c), nil
+	case "fits":
+		return fmt.Sprintln(buildplan.Fits(k.scene(c), k.request(c), 0, k.value(c, "limit"))), nil
 	case "merge":
 		return k.merge(c), nil
 	default:
@@ -97,17 +101,29 @@ func (k *talk) window(c script.Command, i int) api.Window {
 }
 
 func (k *talk) resources(c script.Command) api.Resources {
-	return api.Resources{api.VCPU: k.value(c, "vcpu"), api.MemoryMB: k.value(c, "mem")}
+	r := api.Resources{api.VCPU: k.value(c, "vcpu"), api.MemoryMB: k.value(c, "mem")}
+	if n := k.value(c, "disk"); n > 0 {
+		r[api.DiskGB] = n
+	}
+	return r
 }
 
-func (k *talk) host(c script.Command) {
+func (k *talk) provider(c script.Command) {
 	s := capacity.Spec{
-		ID: api.HostID(c.Arg(0)), Up: true, Enabled: true, Pool: api.PoolShared,
+		ID: api.HostID(c.Arg(0)), Up: true, Enabled: true, Pool: api.PoolShared, Passive: c.Name == "part",
 		Gap:       time.Duration(k.value(c, "gap")) * time.Millisecond,
 		Inventory: map[api.ResourceClass]api.Inventory{},
 	}
 	for class, n := range k.resources(c) {
-		s.Inventory[class] = api.Inventory{Total: n}
+		if n > 0 || !s.Passive {
+			s.Inventory[class] = api.Inventory{Total: n}
+		}
+	}
+	if id, ok := c.Value("parent"); ok {
+		s.Parent = api.HostID(id)
+	}
+	if id, ok := c.Value("in"); ok {
+		s.Aggregates = []string{id}
 	}
 	if p, ok := c.Value("pool"); ok {
 		s.Pool = api.Pool(p)
@@ -116,6 +132,9 @@ func (k *talk) host(c script.Command) {
 		s.Up = s.Up && a != "down"
 		s.Enabled = s.Enabled && a != "disabled"
 		s.NeedsCommand = s.NeedsCommand || a == "needs-command"
+		if a == "shares" {
+			s.Traits = []string{api.TraitShares}
+		}
 	}
 	k.table.Put(s)
 	k.table.Bump(s.ID)
@@ -134,7 +153,11 @@ func (k *talk) weigh(c script.Command) error {
 	return err
 }
 
-func (k *talk) plan(c script.Command) string {
+func (k *talk) scene(c script.Command) *buildplan.Scene {
+	return &buildplan.Scene{View: k.table.View(), World: k.world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}
+}
+
+func (k *talk) request(c script.Command) *api.Request {
 	req := &api.Request{Window: k.window(c, 0), Class: api.Class(c.Arg(2)), Rules: k.rules}
 	for _, a := range c.Args[3:] {
 		if strings.Contains(a, "=") {
@@ -144,11 +167,17 @@ func (k *talk) plan(c script.Command) string {
 		parts := append(strings.SplitN(rest, "/", 3), "")
 		req.Groups = append(req.Groups, api.Group{
 			Count: int(k.number(c, count)), Flavor: api.FlavorID(parts[2]),
-			Resources: api.Resources{api.VCPU: k.number(c, parts[0]), api.MemoryMB: k.number(c, parts[1])},
+			Resources: k.resources(c),
 		})
+		r := req.Groups[len(req.Groups)-1].Resources
+		r[api.VCPU], r[api.MemoryMB] = k.number(c, parts[0]), k.number(c, parts[1])
 	}
+	return req
+}
+
+func (k *talk) plan(c script.Command) string {
 	var out strings.Builder
-	plan := buildplan.Select(&buildplan.Scene{View: k.table.View(), World: k.world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}, req)
+	plan := buildplan.Select(k.scene(c), k.request(c))
 	for i, g := range plan.Groups {
 		fmt.Fprintf(&out, "group %d slots%s alternates%s\n", i, spell(g.Slots), spell(g.Alternates))
 		fmt.Fprintf(&out, "  considered %d offering %d refused %v\n",

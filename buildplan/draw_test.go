@@ -1,7 +1,9 @@
 package buildplan_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +59,8 @@ var drawClass = rapid.SampledFrom([]api.Class{api.Firm, api.Firm, api.Preemptibl
 
 // zone is a random zone, which can be built again and again.
 type zone struct {
-	specs      []capacity.Spec
+	specs      []capacity.Spec // hosts
+	parts      []capacity.Spec // other providers
 	claims     map[api.HostID][]api.Claim
 	now        api.Instant
 	aggregates []*api.Aggregate
@@ -106,17 +109,16 @@ func drawZone(t *rapid.T, hosts ...int) *zone {
 	for i := range one(t, hosts...) {
 		s := drawSpec(t, i)
 		z.specs = append(z.specs, s)
-		for range one(t, 0, 0, 1, 3) {
-			z.claims[s.ID] = append(z.claims[s.ID], api.Claim{
-				Resources: drawResources(t, 4), Window: drawWindow(t), Class: drawClass.Draw(t, "class"),
-			})
-		}
+		z.drawClaims(t, s.ID)
 		if rarely(t, 4) {
 			z.census.tenancy[s.ID] = rapid.IntRange(1, 3).Draw(t, "tenancy")
 		}
 		if rarely(t, 4) {
 			z.census.hosts[one[api.InstanceID](t, "i1", "i2")] = s.ID
 		}
+	}
+	if rapid.Bool().Draw(t, "with parts") {
+		z.drawParts(t)
 	}
 	z.aggregates = []*api.Aggregate{
 		{ID: "g1", Metadata: one(t, nil, map[string]string{"filter_project_id": "q, p"}, map[string]string{"filter_project_id_2": "q"})},
@@ -189,7 +191,7 @@ func drawWeights(t *rapid.T) []api.CostWeight {
 // build returns the zone's table, and how many claims each host has.
 func (z *zone) build() (*capacity.Table, map[api.HostID]int) {
 	table, claims := capacity.NewTable(), map[api.HostID]int{}
-	for _, s := range z.specs {
+	for _, s := range slices.Concat(z.specs, z.parts) {
 		table.Put(s)
 		for _, c := range z.claims[s.ID] {
 			if table.Claim(s.ID, c) == nil { // as far as it fits
@@ -218,8 +220,15 @@ func (z *zone) scene(t require.TestingT) *buildplan.Scene {
 func (z *zone) slow(req *api.Request) *slowZone {
 	base, claims := z.build()
 	now, _ := z.build()
+	all := make([]*capacity.Spec, 0, len(z.specs)+len(z.parts))
+	for _, list := range [][]capacity.Spec{z.specs, z.parts} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	slices.SortFunc(all, func(a, b *capacity.Spec) int { return cmp.Compare(a.ID, b.ID) })
 	return &slowZone{
-		specs: z.specs, base: base, now: now, claims: claims, aggregates: z.aggregates, census: z.census,
+		specs: z.specs, parts: all, base: base, now: now, claims: claims, aggregates: z.aggregates, census: z.census,
 		filters: z.filters, weights: z.weights, spare: z.spare, req: req, window: req.WindowAt(z.now),
 	}
 }
@@ -337,11 +346,8 @@ var queries = map[string]func(z *slowZone, s *capacity.Spec) truth{
 		return is(ok && f <= 1)
 	},
 	`["or", [">=", "$free_ram_mb", 6], ["=", "$price", 2]]`: func(z *slowZone, s *capacity.Spec) truth {
-		v := z.base.View()
-		row, _ := v.Row(s.ID)
 		f, ok := number(s, "price")
-		has := s.Inventory[api.MemoryMB]
-		return is(has.Capacity() > 0 && v.FreeOver(row, api.MemoryMB, z.window, z.req.Class) >= 6 || ok && f == 2)
+		return is(z.capacity(s, api.MemoryMB) > 0 && z.free(s, api.MemoryMB) >= 6 || ok && f == 2)
 	},
 }
 

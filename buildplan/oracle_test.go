@@ -76,7 +76,7 @@ func TestFitsAgreesWithSlowScheduler(t *testing.T) {
 		z, req := drawZone(t, 0, 1, 3, 8, 20), drawRequest(t)
 		req.Groups, req.Rules = req.Groups[:1], nil
 		req.Groups[0].Count = 500 // more than any fleet here has room for
-		want := int64(len(z.slow(req).plan()[0].slots))
+		want := z.slow(req).fill(0)
 		s := z.scene(t)
 		require.Equal(t, want, buildplan.Fits(s, req, 0, 500))
 		require.Equal(t, min(want, 3), buildplan.Fits(s, req, 0, 3))

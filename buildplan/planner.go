@@ -20,6 +20,10 @@ type planner struct {
 	// row there, plus 1. It is nil until there is one.
 	earlier []costs.Taken
 	which   []int32
+	// drawing is the hosts whose slots may take from what other hosts take from too;
+	// draft is what this request has taken there so far, nil if there are none.
+	drawing capacity.Set
+	draft   *capacity.Draft
 	// supposed is what settle tries on top of earlier: slots by group and row.
 	supposed [][]int64
 	bundles  []int       // by group: see bundles
@@ -36,6 +40,7 @@ func newPlanner(s *Scene, req *api.Request) *planner {
 			p.rooms = append(p.rooms, f)
 		}
 	}
+	p.draw()
 	return p
 }
 
@@ -121,10 +126,11 @@ func (p *planner) used(row int, class api.ResourceClass) int64 {
 func (p *planner) dropFull(t *task, why *api.Refusals) {
 	p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
 	for i := range p.earlier {
-		if row := p.earlier[i].Row; t.pass.Has(row) && p.free(t, row) < 1 {
+		if row := p.earlier[i].Row; t.pass.Has(row) && !p.drawing.Has(row) && p.free(t, row) < 1 {
 			t.pass.Remove(row)
 		}
 	}
+	p.dropDrained(t)
 	refuse(why, RefusedRoom, t.pass.Len())
 }
 
@@ -142,8 +148,9 @@ func refuse(why *api.Refusals, name string, offering int) {
 	why.Filters = append(why.Filters, api.FilterCount{Filter: name, Hosts: n, Tier: api.TierNotNow})
 }
 
-// free returns how many slots of t have room on row beside what is placed there.
-// All claims of one request have one window, so room divides.
+// free returns how many slots of t have room on row, which draws on nothing but
+// itself, beside what is placed there. All claims of one request have one window,
+// so room divides.
 func (p *planner) free(t *task, row int) int64 {
 	room := int64(api.CountMax)
 	for _, a := range t.need {
@@ -154,9 +161,12 @@ func (p *planner) free(t *task, row int) int64 {
 }
 
 // room returns how many slots of t row may take, as far as capacity and every
-// filter go.
+// filter go; of a row that draws, as far as filters go.
 func (p *planner) room(t *task, row int) int64 {
-	room := p.free(t, row)
+	room := int64(api.CountMax)
+	if !p.drawing.Has(row) {
+		room = p.free(t, row)
+	}
 	for i := range p.rooms {
 		room = min(room, max(p.rooms[i].Room(t.look, row), 0))
 	}
@@ -227,15 +237,14 @@ func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []
 	q := p.cheapest(t.pass, prices, t.group.Count+spare)
 	var out GroupPlan
 	var hosts []taking
-	for len(q.offers) > 0 && len(out.Slots) < t.group.Count {
-		o := &q.offers[0]
+	for o := q.first(); o != nil && len(out.Slots) < t.group.Count; o = q.first() {
 		if o.taking == none {
 			o.taking = int32(len(hosts))
 			hosts = append(hosts, taking{row: int(o.row), room: p.room(t, int(o.row))})
 		}
 		h := &hosts[o.taking]
-		if h.slots >= h.room {
-			q.pop()
+		if h.slots >= h.room || p.drawing.Has(h.row) && !p.draft.Take(h.row, t.group.Resources) {
+			q.pop() // for good: room only falls
 			continue
 		}
 		out.Slots = append(out.Slots, p.slot(o))
@@ -243,8 +252,8 @@ func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []
 		o.cost = prices.Of(h.row, h.slots)
 		q.down(0)
 	}
-	for len(q.offers) > 0 && len(out.Alternates) < spare {
-		if o := &q.offers[0]; o.taking == none {
+	for o := q.first(); o != nil && len(out.Alternates) < spare; o = q.first() {
+		if o.taking == none && p.gives(t, int(o.row)) {
 			out.Alternates = append(out.Alternates, p.slot(o))
 		}
 		q.pop()
@@ -255,7 +264,7 @@ func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []
 // taking is what one group has taken of one host.
 type taking struct {
 	row   int
-	room  int64 // slots that fitted at first
+	room  int64 // slots that fitted at first; of a row that draws, that filters allow
 	slots int64 // slots taken
 }
 

@@ -8,9 +8,10 @@ import (
 	"berth/costs"
 )
 
-// cheapest returns the cheapest hosts of pass, most or more, as a heap. No other
-// can be reached: a host gives its place to the next only by taking a slot, so
-// most slots and alternates need most hosts at the most.
+// cheapest returns the cheapest hosts of pass, most or more, as a heap. If every
+// host gives its place to the next only by taking a slot, no other is reached: most
+// slots and alternates need most hosts at the most. A host that draws may give it
+// without; see queue.first.
 func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) queue {
 	prices := of.Column(p.view.Rows())
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
@@ -21,13 +22,9 @@ func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) queue 
 	if most < pass.Len() {
 		dearest = bound(pass, prices, low, high, most)
 	}
-	q := queue{view: p.view, offers: make([]offer, 0, min(most, pass.Len()))}
-	for row := range pass.All() {
-		if prices[row] <= dearest {
-			q.offers = append(q.offers, offer{prices[row], p.view.IDPrefix(row), int32(row), none})
-		}
-	}
-	q.order()
+	q := queue{view: p.view, offers: make([]offer, 0, min(most, pass.Len())), pass: pass, prices: prices}
+	q.admit(low, dearest)
+	q.dearest, q.outside = dearest, dearest < high
 	return q
 }
 

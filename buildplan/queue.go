@@ -1,6 +1,10 @@
 package buildplan
 
-import "berth/capacity"
+import (
+	"math"
+
+	"berth/capacity"
+)
 
 // offer is a host in a queue; it is small, because sorting moves it about.
 type offer struct {
@@ -17,6 +21,35 @@ const none = -1
 type queue struct {
 	view   capacity.View
 	offers []offer
+	// Hosts of pass whose price at first, by row, is above dearest are outside.
+	pass    capacity.Set
+	prices  []int64
+	dearest int64
+	outside bool // there are some
+}
+
+// first returns the best offer, nil if there is none. As long as it is no dearer
+// than dearest, it is better than all hosts outside. Once it is not, because hosts
+// were dropped that took nothing, those outside are let in.
+func (q *queue) first() *offer {
+	if q.outside && (len(q.offers) == 0 || q.offers[0].cost > q.dearest) {
+		q.outside = false
+		q.admit(q.dearest+1, math.MaxInt64)
+	}
+	if len(q.offers) == 0 {
+		return nil
+	}
+	return &q.offers[0]
+}
+
+// admit puts the hosts of pass with prices from low to high in.
+func (q *queue) admit(low, high int64) {
+	for row := range q.pass.All() {
+		if cost := q.prices[row]; low <= cost && cost <= high {
+			q.offers = append(q.offers, offer{cost, q.view.IDPrefix(row), int32(row), none})
+		}
+	}
+	q.order()
 }
 
 // before is the total order of offers: cost, then host id to break ties.

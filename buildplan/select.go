@@ -83,15 +83,19 @@ func Select(s *Scene, req *api.Request) Plan {
 
 // Fits returns how many slots like those of one group the hosts have room for, at most limit: what a
 // digest says of one flavor. The count, the rules of affinity and the other groups of req do not
-// matter; its window and class do.
+// matter; its window and class do. Hosts that draw from providers beside themselves
+// are filled one after another in order of ids, so what several draw from counts once.
 func Fits(s *Scene, req *api.Request, group int, limit int64) int64 {
 	p := newPlanner(s, req)
 	t, _ := p.look(group)
 	var sum int64
 	for row := range t.pass.All() {
+		if p.drawing.Has(row) {
+			continue
+		}
 		if sum += p.room(t, row); sum >= limit {
 			return max(limit, 0)
 		}
 	}
-	return sum
+	return p.fill(t, sum, max(limit, 0))
 }

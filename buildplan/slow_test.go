@@ -43,8 +43,9 @@ func hasCommand(f api.FlavorID) bool { return f == "web" }
 // lowest (price, id) and really claims it. It has its own idea of all rules and
 // shares no code with the packages under test but the table of claims.
 type slowZone struct {
-	specs      []capacity.Spec
-	base, now  *capacity.Table // before the request, and with its slots
+	specs      []capacity.Spec  // hosts
+	parts      []*capacity.Spec // every provider, hosts too
+	base, now  *capacity.Table  // before the request, and with its slots
 	claims     map[api.HostID]int
 	aggregates []*api.Aggregate
 	census     *census
@@ -59,8 +60,9 @@ type slowZone struct {
 
 // put is one slot that was placed.
 type put struct {
-	group int
-	host  api.HostID
+	group  int
+	host   api.HostID
+	shares map[api.ProviderID]api.Resources // who gives what
 }
 
 // on counts the slots on a host that a rule binds; all of them with rule below 0.
@@ -74,8 +76,8 @@ func (z *slowZone) on(id api.HostID, rule int) int {
 	return n
 }
 
-func (z *slowZone) claim(g int) api.Claim {
-	return api.Claim{Resources: z.req.Groups[g].Resources, Window: z.window, Class: z.req.Class}
+func (z *slowZone) claim(r api.Resources) api.Claim {
+	return api.Claim{Resources: r, Window: z.window, Class: z.req.Class}
 }
 
 // why names the first filter that turns a host away, "" for none.
@@ -85,7 +87,7 @@ func (z *slowZone) why(s *capacity.Spec, g int) string {
 			return reason
 		}
 	}
-	if z.now.Fits(s.ID, z.claim(g)) != nil {
+	if z.shares(z.now, s, z.req.Groups[g].Resources) == nil {
 		return "room"
 	}
 	if home, ok := z.home[g]; ok && home != s.ID {
@@ -126,7 +128,11 @@ func (z *slowZone) refuses(f api.FilterSpec, s *capacity.Spec, g int) string {
 	case "availability_zone":
 		ok = group.AZ == "" || group.AZ == s.AZ
 	case "traits":
-		ok = hasTraits(s.Traits, group.Traits)
+		var has []string
+		for _, part := range z.tree(s) {
+			has = append(has, part.Traits...)
+		}
+		ok = hasTraits(has, group.Traits)
 	case "aggregate_extra_specs", "extra_specs":
 		ok = z.meets(s, group.ExtraSpecs, f.Name == "extra_specs")
 	case "image_properties":
@@ -278,16 +284,21 @@ func (z *slowZone) keepsRules(s *capacity.Spec, g int) bool {
 
 // noRoom: the claim does not fit beside those of others.
 func (z *slowZone) noRoom(s *capacity.Spec, g int) string {
-	if z.base.Fits(s.ID, z.claim(g)) == nil {
+	if z.shares(z.base, s, z.req.Groups[g].Resources) != nil {
 		return ""
 	}
 	reason := "capacity"
 	for class, n := range z.req.Groups[g].Resources {
-		v, ok := s.Inventory[class]
-		if !ok || v.Capacity() < n {
+		large, admits := false, false
+		for _, part := range z.reach(s) {
+			if v, ok := part.Inventory[class]; ok && v.Capacity() >= n {
+				large, admits = true, admits || v.Admits(n)
+			}
+		}
+		if !large {
 			return "size"
 		}
-		if !v.Admits(n) {
+		if !admits {
 			reason = "units"
 		}
 	}
@@ -313,22 +324,27 @@ func (z *slowZone) cost(w api.CostWeight, s *capacity.Spec, g int) int64 {
 		return 1
 	case "fill_first", "spread":
 		class := api.ResourceClass(cmp.Or(w.Options["class"], "MEMORY_MB"))
-		v := z.now.View()
-		row, _ := v.Row(s.ID)
-		free := min(max(v.FreeOver(row, class, z.window, z.req.Class)*worth[class], 0), 1<<30)
+		free := z.free(s, class)
+		for _, p := range z.placed {
+			if p.host == s.ID {
+				free -= z.req.Groups[p.group].Resources[class]
+			}
+		}
+		free = min(max(free*worth[class], 0), 1<<30)
 		if w.Name == "spread" {
 			return 1<<30 - free
 		}
 		return free
 	case "special":
 		n := int64(0)
-		for class, v := range s.Inventory {
-			if (class == "PGPU" || class == "CUSTOM_X") && v.Capacity() > 0 && group.Resources[class] == 0 {
+		for _, class := range []api.ResourceClass{"PGPU", "CUSTOM_X"} {
+			if z.capacity(s, class) > 0 && group.Resources[class] == 0 {
 				n++
 			}
 		}
 		asked := slices.Concat(append([][]string{group.Traits.Required}, group.Traits.AnyOf...)...)
-		if t := w.Options["traits"]; t != "" && slices.Contains(s.Traits, t) && !slices.Contains(asked, t) {
+		if t := w.Options["traits"]; t != "" && !slices.Contains(asked, t) &&
+			slices.ContainsFunc(z.tree(s), func(part *capacity.Spec) bool { return slices.Contains(part.Traits, t) }) {
 			n++
 		}
 		return n << 20
@@ -386,10 +402,24 @@ func (z *slowZone) offers(g int) []buildplan.Slot {
 }
 
 func (z *slowZone) put(g int, id api.HostID) {
-	if err := z.now.Claim(id, z.claim(g)); err != nil {
-		panic(err)
+	i := slices.IndexFunc(z.specs, func(s capacity.Spec) bool { return s.ID == id })
+	p := put{g, id, z.shares(z.now, &z.specs[i], z.req.Groups[g].Resources)}
+	for part, r := range p.shares {
+		if err := z.now.Claim(part, z.claim(r)); err != nil {
+			panic(err)
+		}
 	}
-	z.placed = append(z.placed, put{g, id})
+	z.placed = append(z.placed, p)
+}
+
+// takeBack undoes the last slots, so that n are left.
+func (z *slowZone) takeBack(n int) {
+	for _, p := range z.placed[n:] {
+		for part, r := range p.shares {
+			z.now.Release(part, z.claim(r))
+		}
+	}
+	z.placed = z.placed[:n]
 }
 
 // bound returns the groups that must share one host with g, in order.
@@ -427,10 +457,7 @@ func (z *slowZone) settle(g int) {
 			}
 		}
 		fit := len(z.placed) - before
-		for _, p := range z.placed[before:] {
-			z.now.Release(p.host, z.claim(p.group))
-		}
-		z.placed = z.placed[:before]
+		z.takeBack(before)
 		if fit > most || fit == most && fit > 0 && (price < least || price == least && s.ID < home) {
 			home, most, least = s.ID, fit, price
 		}
@@ -495,4 +522,15 @@ func (z *slowZone) group(g int) slowGroup {
 		}
 	}
 	return out
+}
+
+// fill puts slots of g on one host after another, in order of ids, until nothing
+// fits, and counts them.
+func (z *slowZone) fill(g int) int64 {
+	for _, s := range z.parts {
+		for !s.Passive && z.why(s, g) == "" {
+			z.put(g, s.ID)
+		}
+	}
+	return int64(len(z.placed))
 }

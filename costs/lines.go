@@ -49,7 +49,7 @@ func specialLine(l *Look, o options, _ int64) line {
 		if asks(g.Traits, name) {
 			continue
 		}
-		for row := range l.View.Trait(name).All() {
+		for row := range l.View.TreeTrait(name).All() {
 			column[row]++
 		}
 	}

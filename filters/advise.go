@@ -91,21 +91,40 @@ func amounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
 func change(from, to int64) int64 { return max(from-to, to-from) * 1_000_000 / from }
 
 // nearest returns the largest amount of class up to want that one of hosts could
-// give one slot, or else the smallest above want; 0 if there is none.
+// give one slot, or else the smallest above want; 0 if there is none. A slot has
+// all of a class from one provider, so each that a host draws from is looked at
+// alone.
 func nearest(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) int64 {
-	free := l.View.FreeColumn(class, l.Window, l.Req.Class)
 	var below, above int64 // where something above want is allowed but nothing below, it is the least unit
-	for row := range hosts.All() {
+	for row := range sources(l.View, hosts).All() {
 		v, ok := l.View.Spec(row).Inventory[class]
-		if !ok || free[row] < 1 {
+		free := l.View.FreeOver(row, class, l.Window, l.Req.Class)
+		if !ok || free < 1 {
 			continue
 		}
-		below = max(below, admitted(v, min(want, free[row])))
-		if n := v.Normal().MinUnit; n > want && n <= min(free[row], v.Normal().MaxUnit) && (above == 0 || n < above) {
+		below = max(below, admitted(v, min(want, free)))
+		if n := v.Normal().MinUnit; n > want && n <= min(free, v.Normal().MaxUnit) && (above == 0 || n < above) {
 			above = n
 		}
 	}
 	return cmp.Or(below, above)
+}
+
+// sources returns the providers that slots on some hosts can draw from.
+func sources(v capacity.View, hosts capacity.Set) capacity.Set {
+	out := hosts.Clone()
+	for host := range hosts.All() {
+		if !v.Compound(host) {
+			continue
+		}
+		for _, row := range v.Tree(host) {
+			out.Add(int(row))
+		}
+		for _, row := range v.Sharers(host) {
+			out.Add(int(row))
+		}
+	}
+	return out
 }
 
 // admitted returns the largest amount up to most that v allows, 0 for none.

@@ -29,20 +29,21 @@ func Driver() Filter {
 }
 
 // Traits passes hosts that have every required trait of the group, no forbidden
-// one, and of each list of any_of at least one.
+// one, and of each list of any_of at least one. A host has the traits of the
+// providers below it too, but not those of providers that share with it.
 func Traits() Filter {
 	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		want := &l.Group().Traits
 		for _, name := range want.Required {
-			pass.And(l.View.Trait(name))
+			pass.And(l.View.TreeTrait(name))
 		}
 		for _, name := range want.Forbidden {
-			pass.AndNot(l.View.Trait(name))
+			pass.AndNot(l.View.TreeTrait(name))
 		}
 		for _, list := range want.AnyOf {
 			either := capacity.NewSet(l.View.Rows())
 			for _, name := range list {
-				either.Or(l.View.Trait(name))
+				either.Or(l.View.TreeTrait(name))
 			}
 			pass.And(either)
 		}

@@ -1,0 +1,77 @@
+package buildplan
+
+import (
+	"berth/api"
+	"berth/capacity"
+)
+
+// draw finds the hosts of which a slot may take from what a slot of another host
+// takes from too: compound hosts, and hosts that share what they have. How many
+// slots such a host has room for is asked of the draft. All other hosts are
+// independent of each other, and their room divides.
+func (p *planner) draw() {
+	compound := p.view.Compounds()
+	if compound.Empty() {
+		return
+	}
+	p.drawing = p.view.Trait(api.TraitShares)
+	p.drawing.And(p.view.Hosts())
+	p.drawing.Or(compound)
+	p.draft = p.view.Draft(p.window, p.req.Class)
+}
+
+// gives reports whether row still has room for one slot of t, on which none was
+// placed so far: other hosts may have taken what it draws on.
+func (p *planner) gives(t *task, row int) bool {
+	return !p.drawing.Has(row) || p.draft.Slots(row, t.group.Resources, 1) > 0
+}
+
+// dropDrained takes the hosts out of t.pass for which earlier groups have left
+// nothing to draw on.
+func (p *planner) dropDrained(t *task) {
+	if len(p.earlier) == 0 || p.draft == nil {
+		return
+	}
+	t.pass.Keep(func(row int) bool { return p.gives(t, row) })
+}
+
+// fill takes slots of t from the hosts that draw, in order of ids, each as many as
+// it can give, until the sum is limit; it returns the sum.
+func (p *planner) fill(t *task, sum, limit int64) int64 {
+	pass := t.pass.Clone()
+	pass.And(p.drawing)
+	q := queue{view: p.view, pass: pass, prices: make([]int64, p.view.Rows())}
+	q.admit(0, 0)
+	for o := q.first(); o != nil && sum < limit; o = q.first() {
+		row := int(o.row)
+		for room := p.room(t, row); room > 0 && sum < limit && p.draft.Take(row, t.group.Resources); room-- {
+			sum++
+		}
+		q.pop()
+	}
+	return sum
+}
+
+// trials are drafts in which each row is the only one that takes slots.
+type trials map[int]*capacity.Draft
+
+// take returns how many slots of t, up to most, fit on row beside what it was tried
+// with before, and takes them if more will be tried.
+func (x trials) take(p *planner, t *task, row int, most int64, more bool) int64 {
+	d := x[row]
+	if d == nil {
+		d = p.draft
+	}
+	n := d.Slots(row, t.group.Resources, most)
+	if !more || n == 0 {
+		return n
+	}
+	if x[row] == nil {
+		d = d.Clone()
+		x[row] = d
+	}
+	for range n {
+		d.Take(row, t.group.Resources)
+	}
+	return n
+}
