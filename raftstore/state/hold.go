@@ -28,6 +28,9 @@ type Hold struct {
 	Created  api.Instant       `cbor:"15,keyasint"`
 	Updated  api.Instant       `cbor:"16,keyasint"`
 	Firm     bool              `cbor:"17,keyasint,omitempty"` // it was decided commit, whatever came later
+	// Shares are, for each of Slots, what other providers than the host give; nil if
+	// that is nothing for all of them.
+	Shares [][]api.Share `cbor:"18,keyasint,omitempty"`
 }
 
 // Part is what one child holds for a hold.
@@ -95,8 +98,12 @@ func (h *Hold) dependsOn(link api.LinkID) bool {
 	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
 }
 
-func (h *Hold) onHost(id api.HostID) bool {
-	return slices.ContainsFunc(h.Slots, func(sl command.Slot) bool { return sl.Host == id })
+// sharesOf returns what other providers than its host give the slot numbered n.
+func (h *Hold) sharesOf(n int) []api.Share {
+	if h.Shares == nil {
+		return nil
+	}
+	return h.Shares[n]
 }
 
 func (h *Hold) claim(sl command.Slot) api.Claim {
@@ -230,10 +237,14 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 		if sl.Group < len(c.Spares) {
 			hosts = append(hosts, c.Spares[sl.Group]...)
 		}
+		var shares []api.Share
 		taken := false
 		for _, id := range hosts {
 			sl.Host = id
-			if taken = s.allowed(&h.Request, sl.Group, hostPlace(id), "") && s.take(id, h.claim(sl)); taken {
+			if !s.allowed(&h.Request, sl.Group, hostPlace(id), "") {
+				continue
+			}
+			if shares, taken = s.take(id, h.claim(sl)); taken {
 				break
 			}
 		}
@@ -242,17 +253,34 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 			continue
 		}
 		h.Slots = append(h.Slots, sl)
+		if len(shares) > 0 || h.Shares != nil {
+			h.Shares = append(h.Shares, make([][]api.Share, len(h.Slots)-1-len(h.Shares))...)
+			h.Shares = append(h.Shares, shares)
+		}
 		s.countSlot(h, sl, +1)
-		s.bump(sl.Host)
+		s.bumpDrawn(sl.Host, shares)
 	}
 }
 
-func (s *State) take(id api.HostID, c api.Claim) bool {
-	host, ok := s.hosts.Get(string(id))
-	if mutant.On(mutant.CapacityUnchecked) {
-		return ok && s.hostTable.Restore(id, c)
+// take claims a slot on a host, and what the host cannot give where that reaches. It
+// returns what others than the host give.
+func (s *State) take(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
+	host, known := s.hosts.Get(string(id))
+	switch {
+	case !known:
+		return nil, false
+	case mutant.On(mutant.CapacityUnchecked):
+		s.hostTable.Restore(id, c)
+	case !host.takesWork():
+		return nil, false
+	default:
+		var err error
+		if shares, err = s.hostTable.Place(id, c); err != nil {
+			return nil, false
+		}
 	}
-	return ok && host.takesWork() && s.hostTable.Claim(id, c) == nil
+	s.noteDrawn(id, c, shares, +1)
+	return shares, true
 }
 
 func partOf(p command.Part) Part {
@@ -278,8 +306,16 @@ func (s *State) indexHeld(h *Hold) {
 	}
 }
 
-// knows reports whether an instance id is in use, or was until it is pruned.
+// knows reports whether an instance id is in use, or was until it is pruned, or is that
+// of another consumer.
 func (s *State) knows(id api.InstanceID) bool {
+	_, consumer := s.consumers.Get(string(id))
+	return consumer || s.isInstance(id)
+}
+
+// isInstance reports whether an id is, or was until it is pruned, that of an instance,
+// or of a slot that is held for one, here or in a child.
+func (s *State) isInstance(id api.InstanceID) bool {
 	if _, ok := s.instances.Get(string(id)); ok {
 		return true
 	}
@@ -461,9 +497,9 @@ func (s *State) releaseHold(h *Hold, committed bool) {
 		}
 		return
 	}
-	for _, sl := range h.Slots {
-		s.hostTable.Release(sl.Host, h.claim(sl))
-		s.bump(sl.Host)
+	for n, sl := range h.Slots {
+		s.undraw(sl.Host, h.claim(sl), h.sharesOf(n))
+		s.bumpDrawn(sl.Host, h.sharesOf(n))
 	}
 }
 

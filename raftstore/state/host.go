@@ -21,10 +21,19 @@ func (s *State) hostsPut(c command.HostsPut) Result {
 	ids := make([]api.HostID, 0, len(c.Hosts))
 	for _, e := range c.Hosts {
 		if id, known := s.byName.Get(e.Host.Name); known {
-			if h, _ := s.hosts.Get(string(id)); h.Agent != c.Agent {
+			h, host := s.hosts.Get(string(id))
+			switch {
+			case !host:
+				return refuse(api.CodeConflict, "a provider that is no host has the name %q", e.Host.Name)
+			case h.Agent != c.Agent:
 				return refuse(api.CodeConflict, "host %q belongs to another agent", e.Host.Name)
 			}
+		} else if _, taken := s.providers.Get(string(e.ID)); taken {
+			return refuse(api.CodeConflict, "a provider that is no host has the id %s", string(e.ID))
 		}
+	}
+	if r := s.mayLearn(c.Hosts); r.Err != nil {
+		return r
 	}
 	for _, e := range c.Hosts {
 		ids = append(ids, s.hostPut(c, e))
@@ -43,6 +52,7 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 	}
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
 	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
+	s.learn(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
 	return h.ID
 }
@@ -62,11 +72,12 @@ func (s *State) specOf(h *Host) capacity.Spec {
 	if len(h.Overrides) > 0 {
 		attributes = merge(h.Attributes, h.Overrides)
 	}
+	seen := s.wordedHost(h).seen()
 	return capacity.Spec{
-		ID: h.ID, Name: h.Name, Inventory: h.Inventory, Traits: h.Traits, Pool: h.Pool,
+		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
 		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.Driver == DriverProcess,
 		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
-		Aggregates: s.aggregateIDs(h.ID), AZ: s.AZOf(h.ID),
+		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID),
 	}
 }
 
@@ -170,13 +181,18 @@ func (s *State) hostDelete(c command.HostDelete) Result {
 	if h == nil {
 		return r
 	}
-	if s.hostBusy(c.ID) {
-		return refuse(api.CodeConflict, "instances or holds are still on the host; delete them first")
+	return s.forgetHost(h, api.CodeConflict)
+}
+
+// forgetHost deletes a host, or refuses with the code inUse if it is in use.
+func (s *State) forgetHost(h *Host, inUse api.Code) Result {
+	if r := s.mayForget(h.ID, inUse); r.Err != nil {
+		return r
 	}
-	s.leaveAggregates(c.ID)
-	s.hosts.Delete(string(c.ID))
+	s.leaveAggregates(h.ID)
+	s.hosts.Delete(string(h.ID))
 	s.byName.Delete(h.Name)
-	s.hostTable.Remove(c.ID)
+	s.hostTable.Remove(h.ID)
 	return Result{}
 }
 
@@ -190,23 +206,6 @@ func (s *State) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 		return nil, refuse(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
 	}
 	return h, Result{}
-}
-
-// hostBusy reports whether anything is on the host, held there or on its way to it.
-func (s *State) hostBusy(id api.HostID) bool {
-	busy := false
-	for _, index := range []*keySet{&s.byHost, &s.byTarget} {
-		eachOn(index, id, func(api.InstanceID) { busy = true })
-	}
-	if busy {
-		return true
-	}
-	for _, hk := range s.held.Values() {
-		if h, ok := s.holds.Get(hk); ok && h.onHost(id) {
-			return true
-		}
-	}
-	return false
 }
 
 // Draining returns the hosts that are being drained, by id.

@@ -14,9 +14,9 @@ const FaultAbroad = "the instance failed in its zone; its operator can see why"
 
 // makeInstances records every instance of a committed hold.
 func (s *State) makeInstances(h *Hold) {
-	for _, sl := range h.Slots {
+	for n, sl := range h.Slots {
 		i := s.newInstance(h, sl.Instance, sl.Group)
-		i.Host = sl.Host
+		i.Host, i.Shares = sl.Host, h.sharesOf(n)
 		s.putInstance(nil, i)
 		s.byHost.Insert(key(i.Host, i.ID))
 		s.touchHost(i.Host)
@@ -105,7 +105,7 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 	i := *old
 	i.Status, i.Fault = st, fault
 	if st == api.StatusDeleting || st == api.StatusDeleted {
-		i.Target = ""
+		i.Target, i.TargetShares = "", nil
 		s.stay(old)
 	}
 	s.putInstance(old, &i)
@@ -117,16 +117,16 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	s.touchHost(i.Host)
 	if mutant.On(mutant.FreedEarly) && st == api.StatusDeleting {
-		s.hostTable.Release(i.Host, claimOf(&i))
-		s.bump(i.Host)
+		s.undraw(i.Host, claimOf(&i), i.Shares)
+		s.bumpDrawn(i.Host, i.Shares)
 	}
 	if st == api.StatusDeleted {
 		s.byHost.Delete(key(i.Host, i.ID))
 		if !mutant.On(mutant.FreedEarly) {
-			s.hostTable.Release(i.Host, claimOf(&i))
+			s.undraw(i.Host, claimOf(&i), i.Shares)
 		}
 		if !mutant.On(mutant.GenerationKept) {
-			s.bump(i.Host)
+			s.bumpDrawn(i.Host, i.Shares)
 		}
 	}
 }

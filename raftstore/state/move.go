@@ -61,12 +61,13 @@ func (s *State) target(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuse(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
 	}
-	if !s.take(to, claimOf(old)) {
+	shares, ok := s.take(to, claimOf(old))
+	if !ok {
 		return refuse(api.CodeNoCapacity, "the host does not take the instance")
 	}
-	s.bump(to)
+	s.bumpDrawn(to, shares)
 	i := *old
-	i.Target = to
+	i.Target, i.TargetShares = to, shares
 	s.putInstance(old, &i)
 	s.touchHost(i.Host)
 	return Result{}
@@ -92,13 +93,14 @@ func (s *State) mayMove(i *api.Instance, to api.HostID) bool {
 // started on the other one.
 func (s *State) arrive(old *api.Instance) {
 	i := *old
-	i.Host, i.Target = old.Target, ""
+	i.Host, i.Shares = old.Target, old.TargetShares
+	i.Target, i.TargetShares = "", nil
 	i.Status, i.Fault = api.StatusBuild, ""
 	s.putInstance(old, &i)
 	s.byHost.Delete(key(old.Host, old.ID))
 	s.byHost.Insert(key(i.Host, i.ID))
-	s.hostTable.Release(old.Host, claimOf(old))
-	s.bump(old.Host)
+	s.undraw(old.Host, claimOf(old), old.Shares)
+	s.bumpDrawn(old.Host, old.Shares)
 	s.touchHost(old.Host)
 	s.touchHost(i.Host)
 }
@@ -107,7 +109,7 @@ func (s *State) arrive(old *api.Instance) {
 // The caller has stored the instance without its target.
 func (s *State) stay(old *api.Instance) {
 	if old.Target != "" {
-		s.hostTable.Release(old.Target, claimOf(old))
-		s.bump(old.Target)
+		s.undraw(old.Target, claimOf(old), old.TargetShares)
+		s.bumpDrawn(old.Target, old.TargetShares)
 	}
 }

@@ -88,8 +88,9 @@ func (s *State) Children() []*api.Link {
 	return out
 }
 
-// Host returns one host with its use at the zone's time. Its instances are those on
-// it and those that will move there.
+// Host returns one host with its use at the zone's time, and with the inventory and
+// traits that the zone goes by: what its agent says and what operators add to it. Its
+// instances are those on it and those that will move there.
 func (s *State) Host(id api.HostID) (*Host, bool) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
@@ -110,10 +111,12 @@ func (s *State) HostByName(name string) (*Host, bool) {
 func (s *State) fill(old *Host) *Host {
 	h := *old
 	h.Generation = s.generation(h.ID)
-	h.Inventory = make(map[api.ResourceClass]api.Inventory, len(old.Inventory))
-	for c, inv := range old.Inventory {
+	seen := s.wordedHost(old).seen()
+	h.Inventory = make(map[api.ResourceClass]api.Inventory, len(seen.inventory))
+	for c, inv := range seen.inventory {
 		h.Inventory[c] = inv.Normal()
 	}
+	h.Traits = seen.traits
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
 	h.AZ = s.AZOf(h.ID)

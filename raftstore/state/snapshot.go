@@ -41,6 +41,10 @@ type header struct {
 
 	Aggregates int `cbor:"22,keyasint,omitempty"`
 	Groups     int `cbor:"23,keyasint,omitempty"`
+	Classes    int `cbor:"24,keyasint,omitempty"`
+	Traits     int `cbor:"25,keyasint,omitempty"`
+	Providers  int `cbor:"26,keyasint,omitempty"`
+	Consumers  int `cbor:"27,keyasint,omitempty"`
 }
 
 // planRecord is one row of the table of consumed plans.
@@ -59,6 +63,7 @@ func (s *State) Save(w io.Writer) error {
 		Joins: s.joins.Len(), Flavors: s.flavors.Len(), Links: s.links.Len(), Hosts: s.hosts.Len(),
 		Instances: s.instances.Len(), Boots: s.boots.Len(), Holds: s.holds.Len(), Plans: s.plans.Len(),
 		Unended: s.unended.Len(), Upload: s.upload, Aggregates: s.aggregates.Len(), Groups: s.groups.Len(),
+		Classes: s.classes.Len(), Traits: s.traits.Len(), Providers: s.providers.Len(), Consumers: s.consumers.Len(),
 	}
 	plans := make([]planRecord, 0, s.plans.Len())
 	s.plans.Scan(func(k string, u planUse) bool {
@@ -77,9 +82,16 @@ func (s *State) Save(w io.Writer) error {
 		cp.Generation = s.generation(cp.ID)
 		hosts[i] = &cp
 	}
+	providers := s.providers.Values()
+	for i, old := range providers {
+		cp := *old
+		cp.Generation = s.generation(cp.ID)
+		providers[i] = &cp
+	}
 	for _, write := range []func() error{
 		all(e, s.nodes.Values()), all(e, s.tokens.Values()), all(e, s.joins.Values()), all(e, s.flavors.Values()),
-		all(e, s.links.Values()), all(e, s.aggregates.Values()), all(e, hosts), all(e, s.instances.Values()),
+		all(e, s.links.Values()), all(e, s.aggregates.Values()), all(e, named(&s.classes)), all(e, named(&s.traits)),
+		all(e, hosts), all(e, providers), all(e, s.consumers.Values()), all(e, s.instances.Values()),
 		all(e, s.groups.Values()), all(e, s.boots.Values()), all(e, s.holds.Values()), all(e, plans), all(e, s.unended.Keys()),
 		all(e, s.upload.arrived()),
 	} {
@@ -124,7 +136,11 @@ func Load(r io.Reader) (*State, error) {
 		each(d, h.Flavors, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
 		each(d, h.Links, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
 		each(d, h.Aggregates, s.loadAggregate),
+		each(d, h.Classes, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
+		each(d, h.Traits, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
 		each(d, h.Hosts, s.loadHost),
+		each(d, h.Providers, func(p *api.Provider) { s.storeProvider(nil, p) }),
+		each(d, h.Consumers, s.loadConsumer),
 		each(d, h.Instances, s.loadInstance),
 		each(d, h.Groups, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
 		each(d, h.Boots, s.loadBoot),
@@ -139,6 +155,10 @@ func Load(r io.Reader) (*State, error) {
 	}
 	s.hosts.Scan(func(_ string, h *Host) bool { // claims were added anew: set the generations last
 		s.hostTable.SetGeneration(h.ID, h.Generation)
+		return true
+	})
+	s.providers.Scan(func(_ string, p *api.Provider) bool {
+		s.hostTable.SetGeneration(p.ID, p.Generation)
 		return true
 	})
 	return s, nil
@@ -160,6 +180,7 @@ func each[V any](d codec.Decoder, n int, store func(*V)) func() error {
 func (s *State) loadHost(h *Host) {
 	s.hosts.Set(string(h.ID), h)
 	s.byName.Set(h.Name, h.ID)
+	s.learn(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list
 	s.hostTable.Put(s.specOf(h))
 }
 
@@ -172,11 +193,11 @@ func (s *State) loadInstance(i *api.Instance) {
 	}
 	s.reindex(nil, i)
 	if i.Target != "" {
-		s.hostTable.Restore(i.Target, claimOf(i))
+		s.draw(i.Target, claimOf(i), i.TargetShares)
 	}
 	if i.Host != "" && i.Live() {
 		s.byHost.Insert(key(i.Host, i.ID))
-		s.hostTable.Restore(i.Host, claimOf(i))
+		s.draw(i.Host, claimOf(i), i.Shares)
 	}
 }
 
@@ -202,8 +223,8 @@ func (s *State) loadHold(h *Hold) {
 	if h.Origin != "" {
 		s.prepared.Insert(h.Key())
 	}
-	for _, sl := range h.Slots {
-		s.hostTable.Restore(sl.Host, h.claim(sl))
+	for n, sl := range h.Slots {
+		s.draw(sl.Host, h.claim(sl), h.sharesOf(n))
 		s.countSlot(h, sl, +1)
 	}
 	for _, p := range h.Parts {

@@ -45,7 +45,15 @@ type State struct {
 	flavors table[*api.Flavor]
 	links   table[*api.Link]
 	hosts   table[*Host]
-	byName  table[api.HostID] // host name -> id
+	byName  table[api.HostID] // name of a provider -> id
+
+	providers table[*api.Provider] // those that are no hosts
+	children  keySet               // parent, provider
+	classes   table[api.Instant]   // resource classes that are not standard -> since when they are known
+	traits    table[api.Instant]   // traits that are not standard -> since when they are known
+	consumers table[*api.Consumer] // those that are no instances
+	byOwner   keySet               // project, consumer
+	draws     table[int]           // provider, consumer -> claims; see draw.go
 
 	aggregates  table[*api.Aggregate]
 	inAggregate keySet                  // host, aggregate
@@ -77,7 +85,7 @@ type State struct {
 
 	upload *upload // a backup that has not come to its end
 
-	bumped map[api.HostID]bool // hosts that this command has moved one generation on
+	bumped map[api.ProviderID]bool // providers that this command has moved one generation on
 }
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
@@ -134,6 +142,13 @@ func (s *State) Clone() *State {
 	c.links = *s.links.Copy()
 	c.hosts = *s.hosts.Copy()
 	c.byName = *s.byName.Copy()
+	c.providers = *s.providers.Copy()
+	c.children = *s.children.Copy()
+	c.classes = *s.classes.Copy()
+	c.traits = *s.traits.Copy()
+	c.consumers = *s.consumers.Copy()
+	c.byOwner = *s.byOwner.Copy()
+	c.draws = *s.draws.Copy()
 	c.aggregates = *s.aggregates.Copy()
 	c.inAggregate = *s.inAggregate.Copy()
 	c.groups = *s.groups.Copy()
@@ -196,6 +211,9 @@ func (s *State) fold(c command.Command) Result {
 		return s.hostSet(c)
 	case command.HostDelete:
 		return s.hostDelete(c)
+	case command.ProviderCreate, command.ProviderSet, command.ProviderDelete, command.ConsumersPut, command.ConsumerDelete,
+		command.ClassPut, command.ClassDelete, command.TraitPut, command.TraitDelete:
+		return s.foldProvider(c)
 	case command.BootCreate:
 		return s.bootCreate(c)
 	case command.Hold:
@@ -275,13 +293,38 @@ func (s *State) foldZone(c command.Command) Result {
 	return Result{}
 }
 
-// bump moves a host one generation on, once for each command.
-func (s *State) bump(id api.HostID) {
+// foldProvider is fold for what the placement API changes.
+func (s *State) foldProvider(c command.Command) Result {
+	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
+	case command.ProviderCreate:
+		return s.providerCreate(c)
+	case command.ProviderSet:
+		return s.providerSet(c)
+	case command.ProviderDelete:
+		return s.providerDelete(c)
+	case command.ConsumersPut:
+		return s.consumersPut(c)
+	case command.ConsumerDelete:
+		return s.consumerDelete(c)
+	case command.ClassPut:
+		return s.classPut(c)
+	case command.ClassDelete:
+		return s.classDelete(c)
+	case command.TraitPut:
+		return s.traitPut(c)
+	case command.TraitDelete:
+		return s.traitDelete(c)
+	}
+	return Result{}
+}
+
+// bump moves a provider one generation on, once for each command.
+func (s *State) bump(id api.ProviderID) {
 	if s.bumped[id] {
 		return
 	}
 	if s.bumped == nil {
-		s.bumped = map[api.HostID]bool{}
+		s.bumped = map[api.ProviderID]bool{}
 	}
 	s.bumped[id] = true
 	s.hostTable.Bump(id)

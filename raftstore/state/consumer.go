@@ -1,0 +1,349 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// A consumer is whoever has claims: one that the placement API made, which has a record
+// of its own, an instance of this zone, or a slot that is held for one.
+
+// Allocation is what one consumer draws from a provider at the zone's time.
+type Allocation struct {
+	Consumer   api.ConsumerID
+	Generation uint64 // of the consumer
+	Resources  api.Resources
+}
+
+// Usage is what the consumers of one type use at the zone's time.
+type Usage struct {
+	Type      string // "" for those that have none
+	Consumers int
+	Resources api.Resources
+}
+
+// consumerClaim is the claim of a consumer that the placement API made, but for its
+// amounts.
+func consumerClaim(c *api.Consumer) api.Claim {
+	return api.Claim{Consumer: c.ID, Window: api.Window{End: api.Forever}, Class: api.Firm}
+}
+
+// Consumer returns one consumer with what it draws at the zone's time; false if that
+// is nothing. The generation of an instance is the log index of its last change, that
+// of a slot is 1.
+func (s *State) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
+	if c, ok := s.consumers.Get(string(id)); ok {
+		return c, true
+	}
+	shares := s.sharesNow(id)
+	if len(shares) == 0 {
+		return nil, false
+	}
+	out := api.Consumer{ID: id, Type: api.ConsumerInstance, Instance: true, Generation: 1, Shares: shares}
+	if i, ok := s.instances.Get(string(id)); ok {
+		out.Project, out.User, out.Created, out.Updated, out.Generation = i.Project, i.User, i.Created, i.Updated, i.ModIndex
+		return &out, true
+	}
+	h, _, _ := s.heldSlot(id)
+	out.Project, out.User, out.Created, out.Updated = h.Request.Project, h.Request.User, h.Created, h.Updated
+	return &out, true
+}
+
+// AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
+func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
+	var out []Allocation
+	s.consumersOf(id, func(who api.ConsumerID) bool {
+		c, ok := s.Consumer(who)
+		if !ok {
+			return true
+		}
+		for _, sh := range c.Shares {
+			if sh.Provider == id {
+				out = append(out, Allocation{Consumer: who, Generation: c.Generation, Resources: sh.Resources})
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// Usages returns what a project uses at the zone's time, by type of consumer; with u
+// only what that user does.
+func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
+	byType := map[string]*Usage{}
+	for _, id := range s.consumersFor(p) {
+		c, ok := s.Consumer(id)
+		if !ok || c.Project != p || u != nil && c.User != *u {
+			continue
+		}
+		sum := byType[c.Type]
+		if sum == nil {
+			sum = &Usage{Type: c.Type, Resources: api.Resources{}}
+			byType[c.Type] = sum
+		}
+		sum.Consumers++
+		for _, sh := range c.Shares {
+			for class, n := range sh.Resources {
+				sum.Resources[class] += n
+			}
+		}
+	}
+	var out []Usage
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		out = append(out, *byType[name])
+	}
+	return out
+}
+
+// consumersFor returns everybody who may draw for a project.
+func (s *State) consumersFor(p api.ProjectID) []api.ConsumerID {
+	var out []api.ConsumerID
+	prefix := string(p) + "\x00"
+	for _, index := range []*keySet{&s.byOwner, &s.byProject} {
+		index.Ascend(prefix, func(k string) bool {
+			if !strings.HasPrefix(k, prefix) {
+				return false
+			}
+			out = append(out, api.ConsumerID(k[len(prefix):]))
+			return true
+		})
+	}
+	s.held.Scan(func(id, _ string) bool {
+		out = append(out, api.ConsumerID(id))
+		return true
+	})
+	return out
+}
+
+// allotment is what a ConsumersPut comes to, while it is checked.
+type allotment struct {
+	names  map[api.ConsumerID]bool  // the consumers of the call
+	seen   map[api.ProviderID]words // of the providers that it names, with their new inventories
+	had    map[api.ProviderID]api.Resources
+	wanted map[api.ProviderID]api.Resources
+}
+
+func (s *State) consumersPut(c command.ConsumersPut) Result {
+	a := allotment{
+		names: map[api.ConsumerID]bool{}, seen: map[api.ProviderID]words{},
+		had: map[api.ProviderID]api.Resources{}, wanted: map[api.ProviderID]api.Resources{},
+	}
+	for _, check := range []func(*allotment, command.ConsumersPut) Result{
+		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom,
+	} {
+		if r := check(&a, c); r.Err != nil {
+			return r
+		}
+	}
+	for _, r := range c.Reshape {
+		w, _ := s.worded(r.ID)
+		own := w.own
+		own.inventory = w.ownInventory(r.Inventory)
+		s.setOwn(r.ID, own, nil)
+		s.bump(r.ID)
+	}
+	for _, e := range c.Consumers {
+		s.consumerPut(e)
+	}
+	return Result{}
+}
+
+// checkEntries refuses a call that is malformed in itself.
+func (s *State) checkEntries(a *allotment, c command.ConsumersPut) Result {
+	if len(c.Consumers) > api.ConsumersCallMax {
+		return refuse(api.CodeInvalid, "one call has at most %d consumers, got %d", api.ConsumersCallMax, len(c.Consumers))
+	}
+	for _, e := range c.Consumers {
+		if a.names[e.ID] || e.ID == "" {
+			return refuse(api.CodeInvalid, "each consumer must have an id and be named once, got %q again", string(e.ID))
+		}
+		a.names[e.ID] = true
+		if len(e.Shares) > api.SharesMax {
+			return refuse(api.CodeInvalid, "a consumer draws from at most %d providers, got %d", api.SharesMax, len(e.Shares))
+		}
+		from := map[api.ProviderID]bool{}
+		for _, sh := range e.Shares {
+			if from[sh.Provider] || len(sh.Resources) == 0 {
+				return refuse(api.CodeInvalid, "consumer %s must name provider %s once, and what it wants of it", string(e.ID), string(sh.Provider))
+			}
+			from[sh.Provider] = true
+			if err := sh.Resources.Validate(); err != nil {
+				return Result{Err: err}
+			}
+		}
+	}
+	return Result{}
+}
+
+// checkReshape refuses new inventories, seen together with the new allocations.
+func (s *State) checkReshape(a *allotment, c command.ConsumersPut) Result {
+	for _, r := range c.Reshape {
+		if _, twice := a.seen[r.ID]; twice {
+			return refuse(api.CodeInvalid, "provider %s is named twice", string(r.ID))
+		}
+		w, ok := s.worded(r.ID)
+		if !ok {
+			return refuse(api.CodeInvalid, "no provider %s", string(r.ID))
+		}
+		if r := s.checkGeneration(r.ID, &r.Generation); r.Err != nil {
+			return r
+		}
+		if r := s.checkInventory(r.ID, w, r.Inventory, a.names); r.Err != nil {
+			return r
+		}
+		a.seen[r.ID] = words{inventory: r.Inventory}
+	}
+	return Result{}
+}
+
+// checkConsumers refuses consumers that are not the caller's to change, or that have
+// changed meanwhile.
+func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
+	count := s.consumers.Len()
+	for _, e := range c.Consumers {
+		if s.isInstance(e.ID) {
+			return refuse(api.CodeConflict, "consumer %s is an instance; its zone alone changes what it draws", string(e.ID))
+		}
+		old, ok := s.consumers.Get(string(e.ID))
+		switch {
+		case e.Generation == nil:
+		case !ok && *e.Generation != 0:
+			return refuse(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
+		case ok && *e.Generation != old.Generation:
+			return refuse(api.CodeStale, "consumer %s is at generation %d, not %d; read it again", string(e.ID), old.Generation, *e.Generation)
+		}
+		switch {
+		case ok && len(e.Shares) == 0:
+			count--
+		case !ok && len(e.Shares) > 0:
+			count++
+		}
+	}
+	if count > api.ConsumersMax && count > s.consumers.Len() {
+		return refuse(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, api.ConsumersMax)
+	}
+	return Result{}
+}
+
+// checkShares refuses what no provider has, or hands out in other units, and sums up
+// what the call frees and wants.
+func (s *State) checkShares(a *allotment, c command.ConsumersPut) Result {
+	for _, e := range c.Consumers {
+		if old, ok := s.consumers.Get(string(e.ID)); ok {
+			addShares(a.had, old.Shares)
+		}
+		addShares(a.wanted, e.Shares)
+		for _, sh := range e.Shares {
+			if r := s.checkShare(a, sh); r.Err != nil {
+				return r
+			}
+		}
+	}
+	return Result{}
+}
+
+func (s *State) checkShare(a *allotment, sh api.Share) Result {
+	seen, ok := a.seen[sh.Provider]
+	if !ok {
+		w, known := s.worded(sh.Provider)
+		if !known {
+			return refuse(api.CodeInvalid, "no provider %s", string(sh.Provider))
+		}
+		seen = w.seen()
+		a.seen[sh.Provider] = seen
+	}
+	for _, class := range sh.Resources.Classes() {
+		if r := s.checkClass(class); r.Err != nil {
+			return r
+		}
+		v, has := seen.inventory[class]
+		if !has {
+			return refuse(api.CodeNoCapacity, "provider %s has no %s", string(sh.Provider), class)
+		}
+		if n := v.Normal(); !v.Admits(sh.Resources[class]) {
+			return refuse(api.CodeNoCapacity, "provider %s hands out %d to %d of %s in steps of %d, got %d",
+				string(sh.Provider), n.MinUnit, n.MaxUnit, class, n.StepSize, sh.Resources[class])
+		}
+	}
+	return Result{}
+}
+
+func addShares(sums map[api.ProviderID]api.Resources, shares []api.Share) {
+	for _, sh := range shares {
+		if sums[sh.Provider] == nil {
+			sums[sh.Provider] = api.Resources{}
+		}
+		for class, n := range sh.Resources {
+			sums[sh.Provider][class] += n
+		}
+	}
+}
+
+// checkRoom refuses a call after which more would be drawn from a provider than there
+// is room for, from now on. What makes no provider fuller is allowed.
+func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
+	if len(a.wanted) == 0 {
+		return Result{}
+	}
+	v := s.hostTable.View()
+	for _, id := range slices.Sorted(maps.Keys(a.wanted)) {
+		row, _ := v.Row(id)
+		for _, class := range a.wanted[id].Classes() {
+			more := a.wanted[id][class] - a.had[id][class]
+			room := v.FreeOver(row, class, api.Window{Start: s.now, End: api.Forever}, api.Firm)
+			room += a.seen[id].inventory[class].Capacity() - v.Capacity(row, class)
+			if more > 0 && more > room {
+				return refuse(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted", string(id), max(room, 0), class, more)
+			}
+		}
+	}
+	return Result{}
+}
+
+// consumerPut replaces the allocations of one consumer.
+func (s *State) consumerPut(e command.ConsumerEntry) {
+	next := api.Consumer{ID: e.ID, Created: s.now}
+	if old, ok := s.consumers.Get(string(e.ID)); ok {
+		next = *old
+		s.bumpDrawn("", old.Shares)
+		s.forgetConsumer(old)
+	}
+	if len(e.Shares) == 0 {
+		return
+	}
+	next.Project, next.User, next.Updated = e.Project, e.User, s.now
+	next.Generation++
+	assign(&next.Type, e.Type)
+	next.Shares = slices.Clone(e.Shares)
+	slices.SortFunc(next.Shares, func(a, b api.Share) int { return strings.Compare(string(a.Provider), string(b.Provider)) })
+	s.loadConsumer(&next)
+	s.bumpDrawn("", next.Shares)
+}
+
+func (s *State) loadConsumer(c *api.Consumer) {
+	s.consumers.Set(string(c.ID), c)
+	s.byOwner.Insert(key(c.Project, c.ID))
+	s.draw("", consumerClaim(c), c.Shares)
+}
+
+func (s *State) forgetConsumer(c *api.Consumer) {
+	s.consumers.Delete(string(c.ID))
+	s.byOwner.Delete(key(c.Project, c.ID))
+	s.undraw("", consumerClaim(c), c.Shares)
+}
+
+func (s *State) consumerDelete(c command.ConsumerDelete) Result {
+	if s.isInstance(c.ID) {
+		return refuse(api.CodeConflict, "consumer %s is an instance; delete that", string(c.ID))
+	}
+	old, ok := s.consumers.Get(string(c.ID))
+	if !ok {
+		return refuse(api.CodeNotFound, "consumer %s has no allocations", string(c.ID))
+	}
+	s.forgetConsumer(old)
+	return Result{}
+}

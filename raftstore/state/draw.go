@@ -1,0 +1,182 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+)
+
+// What a consumer claims is drawn from one provider or several. A slot, and the
+// instance that it becomes, draws from its host all that its shares do not give; see
+// capacity.Table.Place. A consumer of the placement API draws what its shares say. The
+// index draws has, by provider and consumer, how many claims were made and not released.
+
+// drawn yields what a claim of a slot on a host takes of each provider: of the host
+// all but what shares give, be it nothing, and of the others what they give. With no
+// host, shares are all there is.
+func drawn(host api.HostID, c api.Claim, shares []api.Share) iter.Seq2[api.ProviderID, api.Claim] {
+	return func(yield func(api.ProviderID, api.Claim) bool) {
+		if host != "" && !yield(host, without(c, shares)) {
+			return
+		}
+		for _, sh := range shares {
+			c.Resources = sh.Resources
+			if !yield(sh.Provider, c) {
+				return
+			}
+		}
+	}
+}
+
+// without returns a claim less what shares give of it.
+func without(c api.Claim, shares []api.Share) api.Claim {
+	if len(shares) == 0 {
+		return c
+	}
+	c.Resources = maps.Clone(c.Resources)
+	for _, sh := range shares {
+		for class := range sh.Resources { // each class comes whole from one provider
+			delete(c.Resources, class)
+		}
+	}
+	return c
+}
+
+// draw makes a claim of a slot, or of a consumer if host is "", which is there or was
+// found to fit.
+func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share) {
+	for id, part := range drawn(host, c, shares) {
+		s.hostTable.Restore(id, part)
+	}
+	s.noteDrawn(host, c, shares, +1)
+}
+
+// undraw releases what draw or take has claimed.
+func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share) {
+	for id, part := range drawn(host, c, shares) {
+		s.hostTable.Release(id, part)
+	}
+	s.noteDrawn(host, c, shares, -1)
+}
+
+func (s *State) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int) {
+	for id := range drawn(host, c, shares) {
+		tally(&s.draws, key(id, c.Consumer), n)
+	}
+}
+
+// bumpDrawn moves every provider that a slot or consumer draws from one generation on.
+func (s *State) bumpDrawn(host api.HostID, shares []api.Share) {
+	for id := range drawn(host, api.Claim{}, shares) {
+		s.bump(id)
+	}
+}
+
+// consumersOf visits, by id, who has claims on a provider, whatever their windows.
+func (s *State) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) {
+	prefix := string(id) + "\x00"
+	s.draws.Ascend(prefix, func(k string, _ int) bool {
+		return strings.HasPrefix(k, prefix) && visit(api.ConsumerID(k[len(prefix):]))
+	})
+}
+
+// claimed reports whether anybody has a claim on a provider.
+func (s *State) claimed(id api.ProviderID) bool {
+	found := false
+	s.consumersOf(id, func(api.ConsumerID) bool {
+		found = true
+		return false
+	})
+	return found
+}
+
+// claimedClass reports whether anybody but leave has a claim on a class of a provider.
+func (s *State) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
+	found := false
+	s.consumersOf(id, func(who api.ConsumerID) bool {
+		if leave[who] {
+			return true
+		}
+		for at, c := range s.claimsOf(who) {
+			found = found || at == id && c.Resources[class] > 0
+		}
+		return !found
+	})
+	return found
+}
+
+// claimsOf yields every claim of a consumer that was made and not released, with the
+// provider that it is on.
+func (s *State) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
+	if c, ok := s.consumers.Get(string(id)); ok {
+		return drawn("", consumerClaim(c), c.Shares)
+	}
+	if i, ok := s.instances.Get(string(id)); ok {
+		return instanceClaims(i)
+	}
+	if h, n, ok := s.heldSlot(id); ok {
+		return drawn(h.Slots[n].Host, h.claim(h.Slots[n]), h.sharesOf(n))
+	}
+	return func(func(api.ProviderID, api.Claim) bool) {}
+}
+
+func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
+	return func(yield func(api.ProviderID, api.Claim) bool) {
+		if i.Host == "" || !i.Live() {
+			return
+		}
+		for id, c := range drawn(i.Host, claimOf(i), i.Shares) {
+			if !yield(id, c) {
+				return
+			}
+		}
+		if i.Target == "" {
+			return
+		}
+		for id, c := range drawn(i.Target, claimOf(i), i.TargetShares) {
+			if !yield(id, c) {
+				return
+			}
+		}
+	}
+}
+
+// heldSlot returns the undecided hold that has a slot on an own host for an instance,
+// and the number of the slot.
+func (s *State) heldSlot(id api.InstanceID) (*Hold, int, bool) {
+	k, held := s.held.Get(string(id))
+	if !held {
+		return nil, 0, false
+	}
+	h, _ := s.holds.Get(k)
+	for n := range h.Slots {
+		if h.Slots[n].Instance.ID == id {
+			return h, n, true
+		}
+	}
+	return nil, 0, false // a child has it
+}
+
+// sharesNow returns what a consumer draws at the zone's time, by provider.
+func (s *State) sharesNow(id api.ConsumerID) []api.Share {
+	sums := map[api.ProviderID]api.Resources{}
+	for at, c := range s.claimsOf(id) {
+		if len(c.Resources) == 0 || !c.Window.Contains(s.now) {
+			continue
+		}
+		if sums[at] == nil {
+			sums[at] = api.Resources{}
+		}
+		for class, n := range c.Resources {
+			sums[at][class] += n
+		}
+	}
+	var out []api.Share
+	for _, at := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, api.Share{Provider: at, Resources: sums[at]})
+	}
+	return out
+}

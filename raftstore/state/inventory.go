@@ -1,0 +1,183 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (s *State) providerSet(c command.ProviderSet) Result {
+	if r := s.checkGeneration(c.ID, c.Generation); r.Err != nil {
+		return r
+	}
+	w, _ := s.worded(c.ID)
+	if r := s.checkPlace(w, c); r.Err != nil {
+		return r
+	}
+	own, before, bump := w.own, w.seen(), c.Inventory != nil
+	if c.Inventory != nil {
+		if r := s.checkInventory(c.ID, w, *c.Inventory, nil); r.Err != nil {
+			return r
+		}
+		own.inventory = w.ownInventory(*c.Inventory)
+	}
+	if c.Traits != nil {
+		want := sorted(*c.Traits)
+		if r := s.checkTraits(w, want); r.Err != nil {
+			return r
+		}
+		own.traits = less(want, w.said.traits)
+		bump = bump || !slices.Equal(want, before.traits)
+	}
+	if c.Aggregates != nil {
+		want := sorted(*c.Aggregates)
+		if r := s.checkAggregates(w, want); r.Err != nil {
+			return r
+		}
+		own.aggregates = less(want, w.said.aggregates)
+		bump = bump || c.Bump
+	}
+	s.setOwn(c.ID, own, func(p *api.Provider) {
+		assign(&p.Name, c.Name)
+		assign(&p.Parent, c.Parent)
+	})
+	if bump {
+		s.bump(c.ID)
+	}
+	return Result{}
+}
+
+// checkPlace refuses another name or parent.
+func (s *State) checkPlace(w *worded, c command.ProviderSet) Result {
+	if w.host != nil {
+		switch {
+		case c.Name != nil && *c.Name != w.host.Name:
+			return refuse(api.CodeConflict, "the agent of host %q names it; start the agent with another name", w.host.Name)
+		case c.Parent != nil && *c.Parent != "":
+			return refuse(api.CodeConflict, "host %q is a root and stays one", w.host.Name)
+		}
+		return Result{}
+	}
+	if c.Name != nil {
+		if r := s.checkName(c.ID, *c.Name); r.Err != nil {
+			return r
+		}
+	}
+	if c.Parent != nil {
+		return s.checkParent(c.ID, *c.Parent)
+	}
+	return Result{}
+}
+
+// checkInventory refuses a whole inventory for a provider: one that lacks what an agent
+// says, or a class that somebody claims. Consumers in leave do not count: they are
+// about to claim something else.
+func (s *State) checkInventory(id api.ProviderID, w *worded, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
+	if len(want) > api.ClassesMax {
+		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", api.ClassesMax, len(want))
+	}
+	for _, class := range slices.Sorted(maps.Keys(want)) {
+		if r := s.checkClass(class); r.Err != nil {
+			return r
+		}
+		if err := want[class].Validate(class); err != nil {
+			return Result{Err: err}
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(w.seen().inventory)) {
+		if _, stays := want[class]; stays {
+			continue
+		}
+		if _, said := w.said.inventory[class]; said {
+			return refuse(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
+		}
+		if s.claimedClass(id, class, leave) {
+			return refuse(api.CodeInUse, "%s of provider %s is in use", class, string(id))
+		}
+	}
+	return Result{}
+}
+
+func (s *State) checkClass(name api.ResourceClass) Result {
+	if _, known := s.ResourceClass(name); !known {
+		return refuse(api.CodeInvalid, "no resource class %q", string(name))
+	}
+	return Result{}
+}
+
+// ownInventory returns what of a whole inventory the agent does not say.
+func (w *worded) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
+	own := maps.Clone(want)
+	maps.DeleteFunc(own, func(class api.ResourceClass, v api.Inventory) bool {
+		said, ok := w.said.inventory[class]
+		return ok && said.Normal() == v.Normal()
+	})
+	if len(own) == 0 {
+		return nil
+	}
+	return own
+}
+
+// checkTraits refuses all the traits that a provider shall have.
+func (s *State) checkTraits(w *worded, want []string) Result {
+	for _, name := range want {
+		if _, known := s.Trait(name); !known {
+			return refuse(api.CodeInvalid, "no trait %q", name)
+		}
+	}
+	if lost := less(w.said.traits, want); len(lost) > 0 {
+		return refuse(api.CodeConflict, "the agent of host %q says that it has the trait %s; start the agent without it", w.host.Name, lost[0])
+	}
+	return Result{}
+}
+
+// checkAggregates refuses all the aggregates that a provider shall have.
+func (s *State) checkAggregates(w *worded, want []string) Result {
+	if len(want) > api.ProviderAggsMax {
+		return refuse(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", api.ProviderAggsMax, len(want))
+	}
+	if lost := less(w.said.aggregates, want); len(lost) > 0 {
+		return refuse(api.CodeConflict, "host %q is a member of aggregate %s; take it out of that", w.host.Name, lost[0])
+	}
+	for _, id := range less(want, w.said.aggregates) {
+		if !api.ValidUUID(id) {
+			return refuse(api.CodeInvalid, "an aggregate must be a UUID, got %q", id)
+		}
+		if a, ok := s.aggregates.Get(id); ok && w.host != nil {
+			return refuse(api.CodeConflict, "%s is aggregate %q; add host %q to that", id, a.Name, w.host.Name)
+		}
+	}
+	return Result{}
+}
+
+// less returns what of a sorted list is not in another; nil for nothing.
+func less(list, other []string) []string {
+	var out []string
+	for _, v := range list {
+		if _, found := slices.BinarySearch(other, v); !found {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// setOwn stores what the placement API says of a provider. A provider that is no host
+// is edited beside that. The generation stays.
+func (s *State) setOwn(id api.ProviderID, own words, edit func(*api.Provider)) {
+	if old, ok := s.hosts.Get(string(id)); ok {
+		h := *old
+		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.Updated = own.inventory, own.traits, own.aggregates, s.now
+		s.hosts.Set(string(id), &h)
+		s.hostTable.Put(s.specOf(&h))
+		return
+	}
+	old, _ := s.providers.Get(string(id))
+	p := *old
+	p.Inventory, p.Traits, p.Aggregates, p.Updated = own.inventory, own.traits, own.aggregates, s.now
+	if edit != nil {
+		edit(&p)
+	}
+	s.storeProvider(old, &p)
+}

@@ -1,0 +1,193 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// Named is a resource class or a trait that the zone knows.
+type Named struct {
+	Name    string      `cbor:"1,keyasint"`
+	Created api.Instant `cbor:"2,keyasint"` // since when; 0 for what is the same everywhere
+}
+
+// ResourceClasses returns the classes that the zone knows: those that are the same
+// everywhere in their customary order, then the others by name.
+func (s *State) ResourceClasses() []Named {
+	var out []Named
+	for _, c := range api.StandardClasses() {
+		out = append(out, Named{Name: string(c)})
+	}
+	return append(out, named(&s.classes)...)
+}
+
+// ResourceClass returns one class that the zone knows.
+func (s *State) ResourceClass(name api.ResourceClass) (Named, bool) {
+	if standardClass(name) {
+		return Named{Name: string(name)}, true
+	}
+	created, ok := s.classes.Get(string(name))
+	return Named{Name: string(name), Created: created}, ok
+}
+
+// Traits returns the traits that the zone knows, by name.
+func (s *State) Traits() []Named {
+	out := named(&s.traits)
+	for _, t := range api.StandardTraits() {
+		out = append(out, Named{Name: t})
+	}
+	slices.SortFunc(out, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Trait returns one trait that the zone knows.
+func (s *State) Trait(name string) (Named, bool) {
+	if api.StandardTrait(name) {
+		return Named{Name: name}, true
+	}
+	created, ok := s.traits.Get(name)
+	return Named{Name: name, Created: created}, ok
+}
+
+func named(t *table[api.Instant]) []Named {
+	out := make([]Named, 0, t.Len())
+	t.Scan(func(name string, created api.Instant) bool {
+		out = append(out, Named{Name: name, Created: created})
+		return true
+	})
+	return out
+}
+
+func standardClass(c api.ResourceClass) bool { return c.Valid() && !api.ValidCustom(string(c)) }
+
+func (s *State) classPut(c command.ClassPut) Result {
+	was, known := s.classes.Get(string(c.Was))
+	switch {
+	case !api.ValidCustom(string(c.Name)):
+		return refuse(api.CodeInvalid, "the name of a class must be %s and upper case letters, digits and _, at most %d bytes",
+			api.CustomPrefix, api.CustomMaxBytes)
+	case standardClass(c.Was):
+		return refuse(api.CodeInvalid, "%s is the same everywhere and keeps its name", c.Was)
+	case c.Was != "" && !known:
+		return refuse(api.CodeNotFound, "no resource class %q", string(c.Was))
+	case c.Was == c.Name:
+		return Result{}
+	}
+	if _, exists := s.classes.Get(string(c.Name)); exists {
+		return refuse(api.CodeExists, "resource class %s exists", c.Name)
+	}
+	if c.Was == "" {
+		if s.classes.Len() >= api.CustomClassesMax {
+			return refuse(api.CodeOverloaded, "the zone has %d resource classes of its own, which is the limit", api.CustomClassesMax)
+		}
+		s.classes.Set(string(c.Name), c.At)
+		return Result{}
+	}
+	if r := s.classUnused(c.Was); r.Err != nil {
+		return r
+	}
+	s.classes.Delete(string(c.Was))
+	s.classes.Set(string(c.Name), was)
+	return Result{}
+}
+
+func (s *State) classDelete(c command.ClassDelete) Result {
+	if standardClass(c.Name) {
+		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
+	}
+	if _, known := s.classes.Get(string(c.Name)); !known {
+		return refuse(api.CodeNotFound, "no resource class %q", string(c.Name))
+	}
+	if r := s.classUnused(c.Name); r.Err != nil {
+		return r
+	}
+	s.classes.Delete(string(c.Name))
+	return Result{}
+}
+
+// classUnused refuses if an inventory has the class. It looks at every provider.
+func (s *State) classUnused(name api.ResourceClass) Result {
+	who := s.findProvider(func(w *worded) bool {
+		_, own := w.own.inventory[name]
+		_, said := w.said.inventory[name]
+		return own || said
+	})
+	if who != "" {
+		return refuse(api.CodeInUse, "provider %q has an inventory of %s", who, name)
+	}
+	return Result{}
+}
+
+func (s *State) traitPut(c command.TraitPut) Result {
+	if !api.ValidCustom(c.Name) {
+		return refuse(api.CodeInvalid, "the name of a trait must be %s and upper case letters, digits and _, at most %d bytes",
+			api.CustomPrefix, api.CustomMaxBytes)
+	}
+	if _, exists := s.traits.Get(c.Name); exists {
+		return Result{} // a repeat, or an agent was first
+	}
+	if s.traits.Len() >= api.CustomTraitsMax {
+		return refuse(api.CodeOverloaded, "the zone has %d traits of its own, which is the limit", api.CustomTraitsMax)
+	}
+	s.traits.Set(c.Name, c.At)
+	return Result{}
+}
+
+func (s *State) traitDelete(c command.TraitDelete) Result {
+	if api.StandardTrait(c.Name) {
+		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
+	}
+	if _, known := s.traits.Get(c.Name); !known {
+		return refuse(api.CodeNotFound, "no trait %q", c.Name)
+	}
+	who := s.findProvider(func(w *worded) bool {
+		return slices.Contains(w.own.traits, c.Name) || slices.Contains(w.said.traits, c.Name)
+	})
+	if who != "" {
+		return refuse(api.CodeInUse, "provider %q has the trait %s", who, c.Name)
+	}
+	s.traits.Delete(c.Name)
+	return Result{}
+}
+
+// learn makes known what an agent says of a host.
+func (s *State) learn(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
+	for _, name := range slices.Sorted(maps.Keys(inventory)) {
+		if _, known := s.ResourceClass(name); !known {
+			s.classes.Set(string(name), at)
+		}
+	}
+	for _, name := range traits {
+		if _, known := s.Trait(name); !known {
+			s.traits.Set(name, at)
+		}
+	}
+}
+
+// mayLearn refuses hosts with more new classes or traits than the zone has room for.
+func (s *State) mayLearn(hosts []command.HostEntry) Result {
+	classes, traits := map[api.ResourceClass]bool{}, map[string]bool{}
+	for _, e := range hosts {
+		for name := range e.Host.Inventory {
+			if _, known := s.ResourceClass(name); !known {
+				classes[name] = true
+			}
+		}
+		for _, name := range e.Host.Traits {
+			if _, known := s.Trait(name); !known {
+				traits[name] = true
+			}
+		}
+	}
+	switch {
+	case len(classes) > 0 && s.classes.Len()+len(classes) > api.CustomClassesMax:
+		return refuse(api.CodeOverloaded, "a zone has at most %d resource classes of its own", api.CustomClassesMax)
+	case len(traits) > 0 && s.traits.Len()+len(traits) > api.CustomTraitsMax:
+		return refuse(api.CodeOverloaded, "a zone has at most %d traits of its own", api.CustomTraitsMax)
+	}
+	return Result{}
+}

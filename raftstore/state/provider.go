@@ -1,0 +1,300 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// words are what somebody says that a provider has.
+type words struct {
+	inventory  map[api.ResourceClass]api.Inventory
+	traits     []string // sorted
+	aggregates []string // sorted
+}
+
+// worded is a provider with who says what of it. What a host's agent and the
+// operators' aggregates say stands; the placement API adds what is its own, and its
+// inventory of a class wins. Of a provider that is no host all is own.
+type worded struct {
+	said, own words
+	host      *Host // nil for none
+}
+
+// worded returns a provider, which may be a host.
+func (s *State) worded(id api.ProviderID) (*worded, bool) {
+	if h, ok := s.hosts.Get(string(id)); ok {
+		return s.wordedHost(h), true
+	}
+	p, ok := s.providers.Get(string(id))
+	if !ok {
+		return nil, false
+	}
+	return wordedProvider(p), true
+}
+
+func (s *State) wordedHost(h *Host) *worded {
+	return &worded{
+		said: words{h.Inventory, sorted(h.Traits), s.aggregateIDs(h.ID)},
+		own:  words{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
+	}
+}
+
+func wordedProvider(p *api.Provider) *worded {
+	return &worded{own: words{p.Inventory, p.Traits, p.Aggregates}}
+}
+
+// seen returns what the zone goes by. It may share memory with records.
+func (w *worded) seen() words {
+	out := words{w.own.inventory, both(w.said.traits, w.own.traits), both(w.said.aggregates, w.own.aggregates)}
+	if len(w.said.inventory) > 0 {
+		out.inventory = w.said.inventory
+		if len(w.own.inventory) > 0 {
+			out.inventory = maps.Clone(w.said.inventory)
+			maps.Copy(out.inventory, w.own.inventory)
+		}
+	}
+	return out
+}
+
+// both returns what is in either of two sorted lists, sorted.
+func both(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	return sorted(slices.Concat(a, b))
+}
+
+// sorted returns the words of a list in order, each once.
+func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+
+// findProvider returns the name of a provider that ok picks, "" for none. It looks at
+// all of them.
+func (s *State) findProvider(ok func(*worded) bool) string {
+	found := ""
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		if ok(s.wordedHost(h)) {
+			found = h.Name
+		}
+		return found == ""
+	})
+	if found != "" {
+		return found
+	}
+	s.providers.Scan(func(_ string, p *api.Provider) bool {
+		if ok(wordedProvider(p)) {
+			found = p.Name
+		}
+		return found == ""
+	})
+	return found
+}
+
+// Provider returns one provider, which may be a host, with its use at the zone's time
+// and with what the zone goes by: of a host what its agent and what operators say.
+func (s *State) Provider(id api.ProviderID) (*api.Provider, bool) {
+	w, ok := s.worded(id)
+	if !ok {
+		return nil, false
+	}
+	var out api.Provider
+	if h := w.host; h != nil {
+		out = api.Provider{ID: h.ID, Name: h.Name, Created: h.Created, Updated: h.Updated, CanHost: true}
+	} else {
+		p, _ := s.providers.Get(string(id))
+		out = *p
+	}
+	seen := w.seen()
+	out.Inventory = make(map[api.ResourceClass]api.Inventory, len(seen.inventory))
+	for c, inv := range seen.inventory {
+		out.Inventory[c] = inv.Normal()
+	}
+	out.Traits, out.Aggregates = append([]string{}, seen.traits...), append([]string{}, seen.aggregates...)
+	out.Generation, out.Used = s.generation(id), s.Hosts().Usage(id)
+	out.Root, _ = s.climb(id)
+	return &out, true
+}
+
+// ProviderByName returns one provider by name; see Provider.
+func (s *State) ProviderByName(name string) (*api.Provider, bool) {
+	id, ok := s.byName.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return s.Provider(id)
+}
+
+func (s *State) isProvider(id api.ProviderID) bool {
+	_, host := s.hosts.Get(string(id))
+	_, other := s.providers.Get(string(id))
+	return host || other
+}
+
+// climb returns the root of a provider's tree, and how many providers there are from
+// it to the provider, both counted.
+func (s *State) climb(id api.ProviderID) (root api.ProviderID, depth int) {
+	for {
+		depth++
+		p, ok := s.providers.Get(string(id))
+		if !ok || p.Parent == "" {
+			return id, depth
+		}
+		id = p.Parent
+	}
+}
+
+// extent returns how many providers there are in the tree below and with id, and from
+// id to the deepest of them.
+func (s *State) extent(id api.ProviderID) (size, height int) {
+	size = 1
+	eachOn(&s.children, id, func(child api.InstanceID) {
+		n, h := s.extent(api.ProviderID(child))
+		size, height = size+n, max(height, h)
+	})
+	return size, height + 1
+}
+
+func (s *State) hasChildren(id api.ProviderID) bool {
+	found := false
+	prefix := string(id) + "\x00"
+	s.children.Ascend(prefix, func(k string) bool {
+		found = strings.HasPrefix(k, prefix)
+		return false
+	})
+	return found
+}
+
+func (s *State) providerCreate(c command.ProviderCreate) Result {
+	switch {
+	case c.ID == "":
+		return refuse(api.CodeInvalid, "a provider needs an id")
+	case s.isProvider(c.ID):
+		return refuse(api.CodeExists, "provider %s exists", string(c.ID))
+	case s.providers.Len() >= api.ProvidersMax:
+		return refuse(api.CodeOverloaded, "the zone has %d providers that are no hosts, which is the limit", api.ProvidersMax)
+	}
+	if r := s.checkName(c.ID, c.Name); r.Err != nil {
+		return r
+	}
+	if r := s.checkParent(c.ID, c.Parent); r.Err != nil {
+		return r
+	}
+	s.storeProvider(nil, &api.Provider{ID: c.ID, Name: c.Name, Parent: c.Parent, Created: c.At, Updated: c.At})
+	return Result{}
+}
+
+// checkName refuses a name for a provider.
+func (s *State) checkName(id api.ProviderID, name string) Result {
+	if n := utf8.RuneCountInString(name); n < 1 || n > api.ProviderNameMax {
+		return refuse(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", api.ProviderNameMax, n)
+	}
+	if other, taken := s.byName.Get(name); taken && other != id {
+		return refuse(api.CodeExists, "a provider named %q exists", name)
+	}
+	return Result{}
+}
+
+// checkParent refuses a parent for a provider, which may be a new one. What is below
+// the provider goes with it.
+func (s *State) checkParent(id, parent api.ProviderID) Result {
+	if parent == "" {
+		return Result{}
+	}
+	if !s.isProvider(parent) {
+		return refuse(api.CodeInvalid, "no provider %s, which should be the parent", string(parent))
+	}
+	for up := parent; up != ""; {
+		if up == id {
+			return refuse(api.CodeInvalid, "a provider cannot be below itself")
+		}
+		p, ok := s.providers.Get(string(up))
+		if !ok {
+			break
+		}
+		up = p.Parent
+	}
+	size, height := s.extent(id)
+	root, depth := s.climb(parent)
+	if depth+height > api.TreeDepthMax {
+		return refuse(api.CodeOverloaded, "a tree of providers is at most %d deep", api.TreeDepthMax)
+	}
+	if from, _ := s.climb(id); from == root {
+		return Result{}
+	}
+	if all, _ := s.extent(root); all+size > api.TreeMax {
+		return refuse(api.CodeOverloaded, "a tree has at most %d providers", api.TreeMax)
+	}
+	return Result{}
+}
+
+// storeProvider keeps the record in place of old (nil for a new one), and indexes and
+// table in step. Unlike storeHost it leaves the generation.
+func (s *State) storeProvider(old, p *api.Provider) {
+	if old != nil {
+		s.byName.Delete(old.Name)
+		s.children.Delete(key(old.Parent, old.ID))
+	}
+	s.providers.Set(string(p.ID), p)
+	s.byName.Set(p.Name, p.ID)
+	if p.Parent != "" {
+		s.children.Insert(key(p.Parent, p.ID))
+	}
+	s.hostTable.Put(specOfProvider(p))
+}
+
+func specOfProvider(p *api.Provider) capacity.Spec {
+	return capacity.Spec{
+		ID: p.ID, Name: p.Name, Inventory: p.Inventory, Traits: p.Traits, Aggregates: p.Aggregates, Parent: p.Parent, Passive: true,
+	}
+}
+
+func (s *State) providerDelete(c command.ProviderDelete) Result {
+	if h, ok := s.hosts.Get(string(c.ID)); ok {
+		return s.forgetHost(h, api.CodeInUse)
+	}
+	p, ok := s.providers.Get(string(c.ID))
+	if !ok {
+		return refuse(api.CodeNotFound, "no such provider")
+	}
+	if r := s.mayForget(c.ID, api.CodeInUse); r.Err != nil {
+		return r
+	}
+	s.providers.Delete(string(p.ID))
+	s.byName.Delete(p.Name)
+	s.children.Delete(key(p.Parent, p.ID))
+	s.hostTable.Remove(p.ID)
+	return Result{}
+}
+
+// mayForget refuses, with the code inUse, to forget a provider that anything is claimed
+// of, and one that has children.
+func (s *State) mayForget(id api.ProviderID, inUse api.Code) Result {
+	switch {
+	case s.hasChildren(id):
+		return refuse(api.CodeHasChildren, "other providers are part of it; delete or move them first")
+	case s.claimed(id):
+		return refuse(inUse, "instances, holds or allocations are still on it; delete them first")
+	}
+	return Result{}
+}
+
+// checkGeneration refuses a provider that is not there, and a generation that has
+// passed.
+func (s *State) checkGeneration(id api.ProviderID, generation *uint64) Result {
+	if !s.isProvider(id) {
+		return refuse(api.CodeNotFound, "no such provider")
+	}
+	if current := s.generation(id); generation != nil && *generation != current && !mutant.On(mutant.GenerationUnchecked) {
+		return refuse(api.CodeStale, "provider %s is at generation %d, not %d; read it again", string(id), current, *generation)
+	}
+	return Result{}
+}
