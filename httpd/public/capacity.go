@@ -1,0 +1,28 @@
+package public
+
+import (
+	"net/http"
+	"time"
+
+	"berth/api"
+	"berth/httpd/wire"
+)
+
+// showCapacity tells how much this zone and those below it have and hand out, now
+// and at an instant.
+func (d *dialect) showCapacity(w http.ResponseWriter, r *http.Request) error {
+	var at api.Instant
+	if text := r.URL.Query().Get("at"); text != "" {
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return api.Errorf(api.CodeInvalid, "at must be a time such as 2030-01-31T12:00:00Z, got %q", text)
+		}
+		at = max(1, api.InstantOf(t)) // 0 stands for now
+	}
+	c, err := d.Zone.CapacityOf(d.View(w), at, r.URL.Query().Get("zone"))
+	if err != nil {
+		return err
+	}
+	wire.JSON(w, http.StatusOK, map[string]any{"capacity": c})
+	return nil
+}
