@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,12 @@ func (w *world) do(c command.Command) Result {
 		if _, stays := after.hosts.Get(string(h.ID)); stays {
 			rise := after.generation(h.ID) - before.generation(h.ID)
 			require.LessOrEqual(w.tb, rise, uint64(1), "generation of %s after %#v", h.ID, c)
+		}
+	}
+	for _, p := range before.providers.Values() {
+		if now, stays := after.providers.Get(string(p.ID)); stays && now.Created == p.Created {
+			rise := after.generation(p.ID) - before.generation(p.ID)
+			require.LessOrEqual(w.tb, rise, uint64(1), "generation of %s after %#v", p.ID, c)
 		}
 	}
 	return r
@@ -249,6 +256,12 @@ func specIn(s *State, id api.HostID) capacity.Spec {
 	return v.Spec(row)
 }
 
+func claimsOn(s *State, id api.ProviderID) int {
+	v := s.Hosts()
+	row, _ := v.Row(id)
+	return v.Instances(row)
+}
+
 // checkIndexes compares every index of s with the one that is built anew from
 // its records, and so with a full scan.
 func checkIndexes(tb require.TestingT, s *State) {
@@ -258,6 +271,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
 		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold},
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
+		"children": {&s.children, &fresh.children}, "byOwner": {&s.byOwner, &fresh.byOwner},
 		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
@@ -266,16 +280,19 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
+	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table[int]{
-		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants},
+		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
 	}
-	for _, h := range s.AllHosts() {
-		require.Equal(tb, fresh.Hosts().Usage(h.ID), s.Hosts().Usage(h.ID), "usage of %s", h.ID)
-		require.Equal(tb, fresh.generation(h.ID), s.generation(h.ID), "generation of %s", h.ID)
-		require.Equal(tb, specIn(fresh, h.ID), specIn(s, h.ID), "what the table knows of %s", h.ID)
+	for _, id := range slices.Concat(s.hosts.Keys(), s.providers.Keys()) {
+		id := api.ProviderID(id)
+		require.Equal(tb, fresh.Hosts().Usage(id), s.Hosts().Usage(id), "usage of %s", id)
+		require.Equal(tb, fresh.generation(id), s.generation(id), "generation of %s", id)
+		require.Equal(tb, specIn(fresh, id), specIn(s, id), "what the table knows of %s", id)
+		require.Equal(tb, claimsOn(fresh, id), claimsOn(s, id), "claims on %s", id)
 	}
 	var scan []*api.Instance
 	for _, i := range s.instances.Values() {
