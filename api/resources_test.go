@@ -123,6 +123,8 @@ func TestCapacityIsExact(t *testing.T) {
 	most := api.Inventory{Total: api.AmountMax, AllocationRatio: api.RatioMax}
 	assert.EqualValues(t, api.AmountMax*10_000, most.Capacity(), "the limits do not overflow")
 	assert.EqualValues(t, 3, api.Inventory{Total: 4, Reserved: 1}.Capacity(), "no ratio means 1.0")
+	assert.EqualValues(t, 128, api.Inventory{Total: 2 * 4, AllocationRatio: 16 * api.RatioOne}.Capacity(), "two quad cores with ratio 16")
+	assert.EqualValues(t, 115, api.Inventory{Total: 100, AllocationRatio: 11_500}.Capacity(), "100 at 1.15")
 }
 
 func TestAdmits(t *testing.T) {
@@ -136,6 +138,8 @@ func TestAdmits(t *testing.T) {
 		{api.Inventory{Total: 4, AllocationRatio: 2 * api.RatioOne}, []int64{8}, []int64{9}, "capacity counts the ratio"},
 		{api.Inventory{Total: 100, MinUnit: 3, MaxUnit: 12, StepSize: 4}, []int64{3, 4, 8, 12}, []int64{1, 2, 5, 6, 11, 13, 16}, "min_unit itself or a step"},
 		{api.Inventory{}, nil, []int64{0, 1}, "nothing"},
+		{api.Inventory{Total: 1000, MinUnit: 5, MaxUnit: 1000, StepSize: 10}, []int64{5, 10, 20, 1000}, []int64{1, 4, 6, 15, 25, 1010}, "DISK_GB: 5 to 1000 in steps of 10"},
+		{api.Inventory{Total: 64, MinUnit: 1, MaxUnit: 16, StepSize: 2}, []int64{1, 2, 4, 16}, []int64{0, 3, 15, 17, 18}, "VCPU: 1 to 16 in steps of 2"},
 	} {
 		for _, n := range c.yes {
 			assert.True(t, c.v.Admits(n), "%s: %d", c.name, n)
@@ -147,6 +151,28 @@ func TestAdmits(t *testing.T) {
 	n := api.Inventory{Total: 4}.Normal()
 	assert.Equal(t, api.Inventory{Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, AllocationRatio: api.RatioOne}, n)
 	assert.Equal(t, n, n.Normal())
+}
+
+// Admits is compared with a list of every amount that the units make.
+func TestAdmitsIsMinimumOrStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := api.Inventory{
+			Total:   rapid.Int64Range(0, 40).Draw(t, "total"),
+			MinUnit: rapid.Int64Range(0, 12).Draw(t, "min"), MaxUnit: rapid.Int64Range(0, 50).Draw(t, "max"),
+			StepSize: rapid.Int64Range(0, 12).Draw(t, "step"),
+		}
+		low, high, step := max(v.MinUnit, 1), v.MaxUnit, max(v.StepSize, 1)
+		if high == 0 {
+			high = v.Total // no ratio, no reserve
+		}
+		want := map[int64]bool{low: low <= high}
+		for n := step; n <= high; n += step {
+			want[n] = want[n] || n >= low
+		}
+		for n := int64(-2); n <= 60; n++ {
+			require.Equal(t, want[n], v.Admits(n), "%d of %+v", n, v)
+		}
+	})
 }
 
 func TestPoolsAndClasses(t *testing.T) {

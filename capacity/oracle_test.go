@@ -92,7 +92,7 @@ func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 }
 
 var (
-	testIDs     = []api.HostID{"a", "b", "c", "aaaaaaaa1", "aaaaaaaa2"}
+	testIDs     = []api.HostID{"c", "d", "a", "b", "aaaaaaaa1", "aaaaaaaa2", "e"}
 	testClasses = []api.ResourceClass{api.VCPU, api.MemoryMB, "CUSTOM_X"}
 	testTraits  = []string{"SSD", "GPU"}
 	testAZs     = []string{"", "az1", "az2"}
@@ -106,7 +106,9 @@ func drawSpec(t *rapid.T) Spec {
 		Pool: rapid.SampledFrom(pools[:]).Draw(t, "pool"), Up: rapid.Bool().Draw(t, "up"),
 		Enabled: rapid.Bool().Draw(t, "enabled"), NeedsCommand: rapid.Bool().Draw(t, "needs"),
 		Gap:         time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * time.Millisecond,
-		Traits:      rapid.SliceOfN(rapid.SampledFrom(testTraits), 0, 2).Draw(t, "traits"),
+		Traits:      rapid.SliceOfN(rapid.SampledFrom(append(testTraits, api.TraitShares)), 0, 2).Draw(t, "traits"),
+		Passive:     rapid.Bool().Draw(t, "passive"),
+		Parent:      rapid.SampledFrom(append(testIDs, "")).Draw(t, "parent"),
 		Aggregates:  rapid.SliceOfNDistinct(rapid.SampledFrom(testTraits), 0, 2, rapid.ID).Draw(t, "aggregates"),
 		AZ:          rapid.SampledFrom(testAZs).Draw(t, "az"),
 		Maintenance: rapid.Bool().Draw(t, "maintenance"), Failures: rapid.IntRange(0, 2).Draw(t, "failures"),
@@ -155,10 +157,16 @@ func drawClaim(t *rapid.T) api.Claim {
 // step makes one random change in both, and checks that they answer alike.
 func step(t *rapid.T, table *Table, m *model) {
 	id := rapid.SampledFrom(testIDs).Draw(t, "host")
-	switch rapid.IntRange(0, 11).Draw(t, "op") {
+	switch rapid.IntRange(0, 13).Draw(t, "op") {
 	case 0, 1:
 		s := drawSpec(t)
+		if m.loops(s.ID, s.Parent) {
+			s.Parent = ""
+		}
 		table.Put(s)
+		if !s.Passive {
+			s.Parent = ""
+		}
 		if old, known := m.specs[s.ID]; known {
 			s.Gap = old.Gap
 		}
@@ -192,6 +200,8 @@ func step(t *rapid.T, table *Table, m *model) {
 		if table.Restore(id, c) {
 			m.held[id] = append(m.held[id], c)
 		}
+	case 8, 9, 10:
+		m.place(t, table, id, drawClaim(t))
 	default:
 		c := drawClaim(t)
 		want := m.fits(id, c)
@@ -205,14 +215,16 @@ func step(t *rapid.T, table *Table, m *model) {
 
 // check compares everything that a view says with the model.
 func (m *model) check(t *rapid.T, v View) {
-	require.Equal(t, len(m.specs), v.Len())
+	require.Equal(t, len(m.specs), v.Providers().Len())
 	require.Equal(t, m.now, v.Now())
 	require.Equal(t, v.Len(), v.Hosts().Len())
+	m.checkTrees(t, v)
 	w, kind := drawWindow(t), rapid.SampledFrom([]api.Class{api.Firm, api.Preemptible}).Draw(t, "kind")
 	c := drawClaim(t)
-	pass := v.Hosts()
+	pass, alone := v.Providers(), v.Providers()
 	v.KeepFitting(&pass, c.Resources, c.Window, c.Class)
-	large, admitting := v.Hosts(), v.Hosts()
+	v.KeepFittingAlone(&alone, c.Resources, c.Window, c.Class)
+	large, admitting := v.Providers(), v.Providers()
 	v.KeepLarge(&large, c.Resources)
 	v.KeepAdmitting(&admitting, c.Resources)
 	for _, id := range testIDs {
@@ -225,11 +237,12 @@ func (m *model) check(t *rapid.T, v View) {
 		}
 		require.Equal(t, id, v.ID(row))
 		require.Equal(t, m.gens[id], v.Generation(row))
-		require.Equal(t, s.Up, v.Up().Has(row))
-		require.Equal(t, s.Enabled, v.Enabled().Has(row))
-		require.Equal(t, s.NeedsCommand, v.NeedsCommand().Has(row))
+		require.Equal(t, !s.Passive, v.Hosts().Has(row))
+		require.Equal(t, s.Up && !s.Passive, v.Up().Has(row))
+		require.Equal(t, s.Enabled && !s.Passive, v.Enabled().Has(row))
+		require.Equal(t, s.NeedsCommand && !s.Passive, v.NeedsCommand().Has(row))
 		for _, p := range pools {
-			require.Equal(t, s.Pool == p, v.Pool(p).Has(row))
+			require.Equal(t, s.Pool == p && !s.Passive, v.Pool(p).Has(row))
 		}
 		for _, name := range testTraits {
 			require.Equal(t, slices.Contains(s.Traits, name), v.Trait(name).Has(row))
@@ -238,12 +251,13 @@ func (m *model) check(t *rapid.T, v View) {
 		}
 		require.Equal(t, len(s.Aggregates) > 0, v.AnyAggregate(testTraits).Has(row))
 		m.checkDescription(t, v, row, s)
-		require.Equal(t, m.fits(id, c) == "", pass.Has(row), "KeepFitting %v", c)
+		require.Equal(t, m.fits(id, c) == "", alone.Has(row), "KeepFittingAlone %v", c)
+		require.Equal(t, m.slots(id, c, 1) == 1, pass.Has(row), "KeepFitting %v", c)
 		m.checkWhole(t, id, c.Resources, large.Has(row), admitting.Has(row))
 		used := api.Resources{}
 		for _, class := range testClasses {
 			require.Equal(t, m.capacity(id, class), v.Capacity(row, class))
-			require.Equal(t, m.capacity(id, class), v.CapacityColumn(class)[row])
+			require.Equal(t, m.sum(id, func(at api.HostID) int64 { return m.capacity(at, class) }), v.CapacityColumn(class)[row])
 			use := m.useNow(id, class)
 			if use != 0 {
 				used[class] = use
@@ -258,6 +272,7 @@ func (m *model) check(t *rapid.T, v View) {
 			require.Equal(t, fromNow, v.FreeFromNow(row, class))
 			free := m.freeOver(id, class, w, kind)
 			require.Equal(t, free, v.FreeOver(row, class, w, kind), "FreeOver %v", w)
+			free = m.sum(id, func(at api.HostID) int64 { return m.freeOver(at, class, w, kind) })
 			require.Equal(t, free, v.FreeColumn(class, w, kind)[row], "FreeColumn %v", w)
 		}
 		require.Equal(t, used, v.Usage(id))
@@ -268,8 +283,15 @@ func (m *model) check(t *rapid.T, v View) {
 func (m *model) checkWhole(t *rapid.T, id api.HostID, r api.Resources, large, admits bool) {
 	wantLarge, wantAdmits := true, true
 	for class, n := range r {
-		wantLarge = wantLarge && n <= m.capacity(id, class)
-		wantAdmits = wantAdmits && (n > m.capacity(id, class) || m.specs[id].Inventory[class].Admits(n))
+		someLarge, someFine := false, false
+		for _, at := range m.sources(id) {
+			if n <= m.capacity(at, class) {
+				someLarge = true
+				someFine = someFine || m.specs[at].Inventory[class].Admits(n)
+			}
+		}
+		wantLarge = wantLarge && someLarge
+		wantAdmits = wantAdmits && (!someLarge || someFine)
 	}
 	require.Equal(t, wantLarge, large, "KeepLarge %v", r)
 	require.Equal(t, wantAdmits, admits, "KeepAdmitting %v", r)
@@ -280,8 +302,8 @@ func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
 	for _, az := range testAZs {
 		require.Equal(t, s.AZ == az && az != "", v.AZ(az).Has(row))
 	}
-	require.Equal(t, s.Maintenance, v.Maintenance().Has(row))
-	require.Equal(t, s.Up && s.Enabled && !s.Maintenance, v.Serving().Has(row))
+	require.Equal(t, s.Maintenance && !s.Passive, v.Maintenance().Has(row))
+	require.Equal(t, m.serving(s.ID), v.Serving().Has(row))
 	require.Equal(t, s.Name, v.Name(row))
 	require.Equal(t, s.Failures, v.Failures(row))
 	require.Equal(t, int64(s.Failures), v.FailureColumn()[row])
@@ -293,7 +315,7 @@ func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
 			want = ParseValue(text)
 		}
 		require.Equal(t, want, v.Attribute(name).At(row))
-		same := v.Hosts()
+		same := v.Providers()
 		v.Attribute(name).Keep(&same, func(v *Value) bool { return *v == want })
 		require.True(t, same.Has(row))
 		v.Attribute(name).Keep(&same, func(v *Value) bool { return *v != want })
@@ -308,8 +330,9 @@ func (m *model) checkDescription(t *rapid.T, v View, row int, s Spec) {
 
 // fingerprint spells out everything that a view says.
 func fingerprint(v View) string {
-	out := fmt.Sprint(v.Len(), v.Now(), v.Classes(), v.Traits(), v.AZs(), v.Totals())
-	for row := range v.Hosts().All() {
+	out := fmt.Sprint(v.Len(), v.Now(), v.Classes(), v.Traits(), v.AZs(), v.Totals(), v.Report(5))
+	for row := range v.Providers().All() {
+		out += fmt.Sprint(v.Hosts().Has(row), v.Compound(row), v.Parent(row), v.Root(row), v.Tree(row), v.Sharers(row), v.TreeTrait("SSD").Has(row))
 		out += fmt.Sprintln(row, v.ID(row), v.Spec(row), v.Generation(row), v.Usage(v.ID(row)),
 			v.Up().Has(row), v.Enabled().Has(row), v.NeedsCommand().Has(row), v.Trait("SSD").Has(row),
 			v.Aggregate("SSD").Has(row), v.AZ("az1").Has(row), v.Maintenance().Has(row), v.Failures(row), v.Instances(row),

@@ -17,21 +17,21 @@ func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
 	out := map[api.ResourceClass]api.ClassTotals{}
 	for _, class := range v.data().classes.list {
 		t := api.ClassTotals{SlotMin: math.MaxInt64}
-		some := false
+		had := false
 		for row := range reached.All() {
 			c, i := v.data().at(row)
 			have, ok := c.specs.at[i].Inventory[class]
 			if !ok {
 				continue
 			}
-			some = true
+			had = true
 			n, capacity := have.Normal(), have.Capacity()
 			t.Total = addCapped(t.Total, capacity)
 			t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
 			t.SlotMin = min(t.SlotMin, n.MinUnit)
 			t.SlotMax = max(t.SlotMax, min(n.MaxUnit, capacity))
 		}
-		if some {
+		if had {
 			out[class] = t
 		}
 	}
