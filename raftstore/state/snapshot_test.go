@@ -108,8 +108,72 @@ func TestSnapshotGoldenOfTheScheduler(t *testing.T) {
 	checkGolden(t, w.s, "testdata/snapshot-v1-scheduler.hex")
 }
 
+// placed returns busier with what the placement API has made of it.
+func placed(tb testing.TB) *world {
+	tb.Helper()
+	w := busier(tb)
+	w.ok(command.ClassPut{Stamp: w.stamp(), Name: "CUSTOM_FPGA"})
+	w.ok(command.TraitPut{Stamp: w.stamp(), Name: "CUSTOM_FAST"})
+	w.provider("pool", "", inventory{api.DiskGB: {Total: 100, Reserved: 1, MinUnit: 1, MaxUnit: 90, StepSize: 1, AllocationRatio: 15_000}})
+	w.ok(w.traits("pool", api.TraitShares, "CUSTOM_FAST"))
+	w.ok(w.aggregates("pool", uuid(1)))
+	w.provider("card", "h2", inventory{"CUSTOM_FPGA": {Total: 9}})
+	w.ok(w.have("h2", inventory{api.VCPU: {Total: 9}, api.MemoryMB: {Total: 100}}))
+	w.ok(w.traits("h2", "CUSTOM_FAST"))
+	w.ok(command.ProviderSet{Stamp: w.stamp(), ID: "h2", Aggregates: &[]string{"a", uuid(1)}, Bump: true})
+	e := and(wants("volume", "pool", api.DiskGB, 5), "h2", api.VCPU, 1)
+	kind := "VOLUME"
+	e.Type = &kind
+	w.ok(w.consumers(e))
+	for n, res := range []string{"r5", "r6"} {
+		b, h := create(w.stamp(), res, 1, 1), hold(w.stamp(), "k-"+res, res, slots("h2", "m-"+res))
+		b.Request.Groups[0].Resources = api.Resources{api.VCPU: 1, api.DiskGB: 2, "CUSTOM_FPGA": 1}
+		h.Request, h.Commit = b.Request, n == 0
+		w.ok(b)
+		w.ok(h)
+	}
+	w.host("h3", 9)
+	w.provider("card3", "h3", inventory{"CUSTOM_FPGA": {Total: 1}, api.DiskGB: {Total: 3}})
+	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "m-r5", From: "h2", To: "h3"})
+	return w
+}
+
+func TestSnapshotGoldenOfPlacement(t *testing.T) {
+	w := placed(t)
+	for name, n := range map[string]int{
+		"providers": w.s.providers.Len(), "children": w.s.children.Len(), "classes": w.s.classes.Len(), "traits": w.s.traits.Len(),
+		"consumers": w.s.consumers.Len(), "byOwner": w.s.byOwner.Len(), "draws": w.s.draws.Len(),
+	} {
+		require.NotZero(t, n, "%s: the golden snapshot should have one", name)
+	}
+	i, _ := w.s.Instance("m-r5")
+	require.NotEmpty(t, i.Shares)
+	require.NotEmpty(t, i.TargetShares)
+	h, _ := w.s.Hold("", "k-r6")
+	require.NotEmpty(t, h.Shares)
+	checkGolden(t, w.s, "testdata/snapshot-v1-placement.hex")
+	twin := loaded(t, saved(t, w.s))
+	for _, id := range []api.ProviderID{"pool", "card", "card3", "h1", "h2", "h3"} {
+		want, _ := w.s.Provider(id)
+		got, _ := twin.Provider(id)
+		assert.Equal(t, want, got)
+		assert.Equal(t, w.s.AllocationsOn(id), twin.AllocationsOn(id))
+	}
+	assert.Equal(t, w.s.Usages("p", nil), twin.Usages("p", nil))
+}
+
+// TestSnapshotOfBeforePlacement has hosts that say what no list of names has.
+func TestSnapshotOfBeforePlacement(t *testing.T) {
+	w := newWorld(t)
+	w.ok(saying(w, "h1", []string{"CUSTOM_GPU"}, []string{"SSD"}))
+	old := w.s.Clone()
+	old.classes, old.traits = table[api.Instant]{}, table[api.Instant]{}
+	twin := loaded(t, saved(t, old))
+	assert.Equal(t, saved(t, w.s), saved(t, twin))
+}
+
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
-	whole := saved(t, busier(t).s)
+	whole := saved(t, placed(t).s)
 	for n := range whole {
 		_, err := Load(strings.NewReader(whole[:n]))
 		require.Error(t, err, "cut to %d of %d bytes", n, len(whole))
