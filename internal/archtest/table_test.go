@@ -9,7 +9,7 @@ var layers = [][]string{
 	{"internal/script"},
 	{"capacity", "lease", "binding"},
 	{"filters/query"},
-	{"filters", "costs"},
+	{"filters", "costs", "candidates"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
 	{"raftstore/state"},
 	{"agent/driver", "internal/memstore"},
@@ -19,7 +19,7 @@ var layers = [][]string{
 	},
 	{"httpd/wire", "agent", "ui"},
 	{"httpd/door"},
-	{"httpd/public", "httpd/gateway", "httpd/agents", "httpd/admin"},
+	{"httpd/public", "httpd/placement", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"node"},
 	{"dev"},
 	{"cmd/berth"},
@@ -36,7 +36,7 @@ var free = []string{
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{
-	"api", "capacity", "lease", "binding", "filters/query", "filters", "costs",
+	"api", "capacity", "lease", "binding", "filters/query", "filters", "costs", "candidates",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
 }
 

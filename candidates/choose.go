@@ -1,0 +1,215 @@
+package candidates
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"berth/api"
+)
+
+// descend tries every option of the want at depth, and below each whatever is left.
+// It returns false if the search of this tree is over.
+func (t *tree) descend(depth int) bool {
+	if depth == len(t.order) {
+		return t.give()
+	}
+	i := t.order[depth]
+	met := t.met
+	for _, place := range t.options[i] {
+		if !t.step(1) {
+			return false
+		}
+		if !t.allowed(i, place, depth) || !t.take(i, place) {
+			continue
+		}
+		more := t.descend(depth + 1)
+		t.drop(i, place)
+		t.met = met
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// allowed reports whether place may be chosen for want i beside what is chosen, by
+// every rule that looks at the chosen ones alone.
+func (t *tree) allowed(i, place, depth int) bool {
+	w := &t.wants[i]
+	for _, a := range w.amounts {
+		if sum := t.taken[place*len(t.classes)+a.class] + a.n; sum > a.n && sum > t.roomAt(place, a.class) {
+			return false
+		}
+	}
+	switch {
+	case t.q.Isolate && w.group != t.free && t.singles[place] > 0:
+		return false
+	case t.again && t.tied == 0 && t.shares(place) && !t.tiedLater[depth+1]:
+		return false
+	case w.group == t.free && t.unmet(t.met|t.shows[place], depth+1):
+		return false
+	case t.q.Flat && !t.apart(place):
+		return false
+	}
+	t.chosen[i] = place
+	ok := true
+	for _, list := range t.subtrees {
+		ok = ok && (!slices.Contains(list, i) || t.together(list))
+	}
+	t.chosen[i] = -1
+	return ok
+}
+
+// apart reports whether no other provider of the tree of the one at place is
+// chosen.
+func (t *tree) apart(place int) bool {
+	for _, other := range t.chosen {
+		if other >= 0 && other != place && t.rootOf[t.rows[other]] == t.rootOf[t.rows[place]] {
+			return false
+		}
+	}
+	return true
+}
+
+// together reports whether one of the places for the wants in list can be above all
+// of them: one that is chosen, or one that may be chosen yet.
+func (t *tree) together(list []int) bool {
+	top := -1
+	for _, i := range list {
+		if at := t.chosen[i]; at >= 0 && (top < 0 || t.above(at, top)) {
+			top = at
+		}
+	}
+	if t.aboveAll(top, list) {
+		return true
+	}
+	for _, i := range list {
+		if t.chosen[i] >= 0 {
+			continue
+		}
+		t.spend(len(t.options[i]))
+		for _, at := range t.options[i] {
+			if t.aboveAll(at, list) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// aboveAll reports whether place is above all places that are chosen for list.
+func (t *tree) aboveAll(place int, list []int) bool {
+	for _, i := range list {
+		if t.chosen[i] >= 0 && !t.above(place, t.chosen[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// take chooses place for want i, unless rivals for it could then not all be served.
+func (t *tree) take(i, place int) bool {
+	for k := range t.rivals {
+		if !t.rivals[k].fix(i, place) {
+			for k--; k >= 0; k-- {
+				t.rivals[k].loosen(i)
+			}
+			return false
+		}
+	}
+	t.count(i, place, 1)
+	t.chosen[i] = place
+	if t.wants[i].group == t.free {
+		t.met |= t.shows[place]
+	}
+	return true
+}
+
+// drop undoes take, but for what is met.
+func (t *tree) drop(i, place int) {
+	for k := range t.rivals {
+		t.rivals[k].loosen(i)
+	}
+	t.count(i, place, -1)
+	t.chosen[i] = -1
+}
+
+// count adds sign times want i to what is taken at place.
+func (t *tree) count(i, place, sign int) {
+	w := &t.wants[i]
+	for _, a := range w.amounts {
+		t.taken[place*len(t.classes)+a.class] += int64(sign) * a.n
+	}
+	if w.group != t.free {
+		t.singles[place] += sign
+	}
+	if !t.shares(place) {
+		t.tied += sign
+	}
+}
+
+// give hands out what is chosen, unless the units forbid a sum or it was given
+// before. It returns false if no more is wanted.
+func (t *tree) give() bool {
+	for i := range t.wants {
+		for _, a := range t.wants[i].amounts {
+			sum := t.taken[t.chosen[i]*len(t.classes)+a.class]
+			if sum > a.n && !t.inventory[t.chosen[i]][t.classes[a.class]].Admits(sum) {
+				return true
+			}
+		}
+	}
+	if t.tied == 0 {
+		t.key = t.key[:0]
+		for _, place := range t.chosen {
+			t.key = binary.AppendUvarint(t.key, uint64(t.rows[place]))
+		}
+		if !t.given.add(t.key) {
+			return true
+		}
+	}
+	return t.found(Candidate{Parts: t.parts()})
+}
+
+// parts returns what is chosen, in order of groups and then of places.
+func (t *tree) parts() []Part {
+	out := make([]Part, 0, len(t.wants))
+	for i := range t.wants {
+		if t.wants[i].group != t.free {
+			out = append(out, t.part(i, t.q.Groups[t.wants[i].group].Resources))
+			continue
+		}
+		if i > 0 && t.wants[i-1].group == t.free {
+			continue // its first want has dealt with the whole group
+		}
+		out = append(out, t.spreadParts(i)...)
+	}
+	return out
+}
+
+func (t *tree) part(i int, r api.Resources) Part {
+	return Part{Group: t.wants[i].group, Row: int(t.rows[t.chosen[i]]), Resources: r}
+}
+
+// spreadParts returns the parts of the group without a suffix; its first want is
+// first.
+func (t *tree) spreadParts(first int) []Part {
+	whole := t.q.Groups[t.free].Resources
+	wants := make([]int, len(whole))
+	for k := range wants {
+		wants[k] = first + k
+	}
+	slices.SortStableFunc(wants, func(a, b int) int { return t.chosen[a] - t.chosen[b] })
+	if t.chosen[wants[0]] == t.chosen[wants[len(wants)-1]] {
+		return []Part{t.part(first, whole)}
+	}
+	var out []Part
+	for k, i := range wants {
+		if k == 0 || t.chosen[i] != t.chosen[wants[k-1]] {
+			out = append(out, t.part(i, api.Resources{}))
+		}
+		a := t.wants[i].amounts[0]
+		out[len(out)-1].Resources[t.classes[a.class]] = a.n
+	}
+	return out
+}

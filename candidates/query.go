@@ -1,0 +1,130 @@
+package candidates
+
+import (
+	"slices"
+
+	"berth/api"
+)
+
+// Limits of one query. Each is inclusive and has a test at the limit and one past
+// it.
+const (
+	GroupsMax   = 64    // groups of one query, and lists of Subtrees
+	DemandsMax  = 64    // lists of traits, Required and AnyOf together, of one group
+	NamesMax    = 1_000 // traits of one group, of the root, or aggregates of one group, in all lists together
+	FoundMax    = 1 << 20
+	TreeWorkMax = 1 << 16 // steps in one tree since a candidate was last found
+	WorkMax     = 1 << 21 // steps in all since a candidate was last found
+)
+
+// Group is a part of a request that has a name. One provider serves all of a group
+// with a suffix. The group without one may draw each class from another provider
+// of the tree, or from a sharing one.
+type Group struct {
+	Suffix string
+	// Resources of a suffixed group may be empty: the group then names a provider
+	// that nothing is taken from. Such a group without a trait that is required and
+	// without MemberOf is served by nobody.
+	Resources api.Resources
+	// Traits of a suffixed group are those of its provider. Of the other group,
+	// all providers together have what is required, and none has what is forbidden.
+	Traits api.Traits
+	// MemberOf and NotMemberOf are about the provider of a suffixed group. Of the
+	// other group, it suffices for a provider of the tree that its root is a member,
+	// and neither it nor the root may be in an aggregate of NotMemberOf.
+	MemberOf    [][]string     // in at least one aggregate of each list
+	NotMemberOf []string       // in none of these aggregates
+	InTree      api.ProviderID // each provider belongs to the tree that this one is in; "" for any
+}
+
+// Query is a request for candidates.
+type Query struct {
+	Groups        []Group    // 1 to GroupsMax, with different suffixes
+	Isolate       bool       // no two suffixed groups are served by one provider
+	Subtrees      [][]string // suffixes: one provider of these groups is an ancestor of all others of them, or each of them itself
+	RootRequired  []string   // traits that the root of the anchor has
+	RootForbidden []string   // and has not
+	Flat          bool       // no two providers of a candidate belong to one tree
+	Work          *Work      // if not nil, is written while candidates are taken
+}
+
+// Work says how a search went.
+type Work struct {
+	Trees int  // trees that were searched
+	Steps int  // providers looked at, and choices tried
+	Found int  // candidates given
+	Cut   bool // a limit ended the search, of a tree or in all: there may be more candidates
+}
+
+// Part is what one provider gives to one group.
+type Part struct {
+	Group     int           // index in Query.Groups
+	Row       int           // of the view
+	Resources api.Resources // may be empty; shared, and must not be written
+}
+
+// Candidate is one way to serve a query: parts in order of groups, and those of
+// the group without a suffix in the order of View.Tree and then of View.Sharers.
+type Candidate struct{ Parts []Part }
+
+// Validate returns an invalid-input error for a query past a limit, without a
+// group, with two groups of one suffix, with a group without a suffix that wants
+// nothing, or with a subtree of groups that are not there.
+func (q *Query) Validate() error {
+	if len(q.Groups) < 1 || len(q.Groups) > GroupsMax {
+		return api.Errorf(api.CodeInvalid, "a request must have 1 to %d groups, got %d", GroupsMax, len(q.Groups))
+	}
+	for i := range q.Groups {
+		if err := q.Groups[i].validate(); err != nil {
+			return err
+		}
+		if q.group(q.Groups[i].Suffix) != i {
+			return api.Errorf(api.CodeInvalid, "two groups have the suffix %q", q.Groups[i].Suffix)
+		}
+	}
+	if len(q.RootRequired)+len(q.RootForbidden) > NamesMax {
+		return api.Errorf(api.CodeInvalid, "at most %d traits of the root are allowed", NamesMax)
+	}
+	if len(q.Subtrees) > GroupsMax {
+		return api.Errorf(api.CodeInvalid, "at most %d subtrees are allowed, got %d", GroupsMax, len(q.Subtrees))
+	}
+	for _, list := range q.Subtrees {
+		for _, suffix := range list {
+			if suffix == "" || q.group(suffix) < 0 {
+				return api.Errorf(api.CodeInvalid, "no group with the suffix %q can be in a subtree", suffix)
+			}
+		}
+	}
+	return nil
+}
+
+// group returns the index of the first group with a suffix, or -1.
+func (q *Query) group(suffix string) int {
+	return slices.IndexFunc(q.Groups, func(g Group) bool { return g.Suffix == suffix })
+}
+
+func (g *Group) validate() error {
+	if err := g.Resources.Validate(); err != nil {
+		return err
+	}
+	if g.Suffix == "" && len(g.Resources) == 0 {
+		return api.Errorf(api.CodeInvalid, "the group without a suffix must want resources")
+	}
+	if n := len(g.Traits.Required) + len(g.Traits.AnyOf); n > DemandsMax {
+		return api.Errorf(api.CodeInvalid, "a group may require at most %d traits, got %d", DemandsMax, n)
+	}
+	traits := len(g.Traits.Required) + len(g.Traits.Forbidden) + count(g.Traits.AnyOf)
+	if aggregates := len(g.NotMemberOf) + count(g.MemberOf); max(traits, aggregates) > NamesMax {
+		return api.Errorf(api.CodeInvalid, "a group may name at most %d traits and %d aggregates", NamesMax, NamesMax)
+	}
+	return nil
+}
+
+// count returns how many names there are in lists.
+func count(lists [][]string) int {
+	n := 0
+	for _, list := range lists {
+		n += len(list)
+	}
+	return n
+}
