@@ -81,6 +81,71 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
+// drawers is n hosts like those of fleet. With pools, none has disk of its own:
+// they draw it from so many shared pools, with room for 40 slots each. Each host
+// has so many devices below it.
+func drawers(n, pools, devices int) capacity.View {
+	dice := rand.New(rand.NewPCG(1, 2))
+	t := capacity.NewTable()
+	for i := range pools {
+		t.Put(capacity.Spec{
+			ID: api.ProviderID(fmt.Sprint("pool", i)), Passive: true, Traits: []string{api.TraitShares}, Aggregates: []string{fmt.Sprint("g", i)},
+			Inventory: map[api.ResourceClass]api.Inventory{api.DiskGB: {Total: 800}},
+		})
+	}
+	for i := range n {
+		id := api.HostID(fmt.Sprintf("%08x-%04x", dice.Uint32(), dice.Uint32N(1<<16)))
+		s := capacity.Spec{
+			ID: id, Up: true, Enabled: true, Pool: api.PoolShared,
+			Inventory: map[api.ResourceClass]api.Inventory{
+				api.VCPU: {Total: 32 << dice.IntN(3)}, api.MemoryMB: {Total: 65536 << dice.IntN(3)}, api.DiskGB: {Total: 1000},
+			},
+		}
+		if pools > 0 {
+			delete(s.Inventory, api.DiskGB)
+			s.Aggregates = []string{fmt.Sprint("g", i%pools)}
+		}
+		t.Put(s)
+		for k := range devices {
+			t.Put(capacity.Spec{
+				ID: api.ProviderID(fmt.Sprintf("%s-gpu%d", id, k)), Passive: true, Parent: id,
+				Inventory: map[api.ResourceClass]api.Inventory{"PGPU": {Total: 1}},
+			})
+		}
+	}
+	return t.View()
+}
+
+// BenchmarkDraw plans on 10,000 hosts that draw from others.
+func BenchmarkDraw(b *testing.B) {
+	for _, x := range []struct {
+		name           string
+		pools, devices int
+	}{{"pools", 100, 0}, {"devices", 0, 8}, {"both", 100, 8}} {
+		v := drawers(10_000, x.pools, x.devices)
+		for _, shape := range []string{"plain", "groups", "affinity", "fits"} {
+			for _, count := range []int{1, 1000} {
+				b.Run(fmt.Sprintf("%s/%s/count=%d", x.name, shape, count), func(b *testing.B) {
+					req := order(shape, count)
+					if x.devices > 0 {
+						req.Groups[0].Resources["PGPU"] = 1
+					}
+					s := &buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					require.NotEmpty(b, buildplan.Select(s, req).Groups[0].Slots)
+					b.ReportAllocs()
+					for b.Loop() {
+						if shape == "fits" {
+							buildplan.Fits(s, req, 0, int64(count))
+						} else {
+							buildplan.Select(s, req)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // BenchmarkMerge merges what this zone and 64 children offer.
 func BenchmarkMerge(b *testing.B) {
 	for _, zones := range []api.ZoneRule{{}, {MaxSkew: 1, MinZones: 10}, {Pack: true}} {

@@ -24,9 +24,15 @@ func (z *zone) drawClaims(t *rapid.T, id api.ProviderID) {
 }
 
 // drawParts adds nodes and devices below hosts, shared pools, and odd things
-// between. Some hosts then have no class of their own, and some share.
+// between. Some hosts then lack classes of their own, in some zones all the same
+// one, and some share.
 func (z *zone) drawParts(t *rapid.T) {
+	bare := rarely(t, 3)
 	for i := range z.specs {
+		if bare {
+			delete(z.specs[i].Inventory, oracleClasses[2])
+			z.specs[i].Aggregates = []string{one(t, "g1", "g1", "g2")}
+		}
 		for _, class := range oracleClasses {
 			if rarely(t, 3) {
 				delete(z.specs[i].Inventory, class)

@@ -11,7 +11,9 @@
 // Every cost of a host is a straight line, cut off at both ends, over the slots
 // that the group has taken there. So the costs are looked up once for all hosts,
 // column by column, and a host that takes a slot is priced again from the same
-// columns without looking at anything else.
+// columns without looking at anything else. That holds too where several hosts
+// draw from one pool: what one takes of it does not change the price of another
+// within a request, only whether there is room.
 //
 // The package never drops a host: who may not take a slot is for package filters.
 // It is pure and safe for concurrent use.
@@ -39,7 +41,9 @@ const (
 	// Constant is 1 for every host.
 	Constant = "constant"
 	// FillFirst is the worth of what is free over the window of the request: fuller
-	// hosts are cheaper. Option class, default MEMORY_MB.
+	// hosts are cheaper. Option class, default MEMORY_MB. For a host that draws from
+	// others it is what is free in the view everywhere that it reaches, shared pools
+	// whole, less what slots of the request on this host take.
 	FillFirst = "fill_first"
 	// Spread is ScaleMax less the worth of what is free: emptier hosts are cheaper.
 	// Option class, default MEMORY_MB.
@@ -47,8 +51,9 @@ const (
 	// Special is SpecialPoints for each special thing of the host that the group does
 	// not ask for. Things are resource classes that the host has capacity of, option
 	// classes, default all that IsSpecial; and traits, option traits, default none.
-	// Both options are lists with commas. A group asks for the classes of its
-	// resources and for the traits that it requires or that one of its lists names.
+	// Capacity counts wherever the host may draw from, traits also below it. Both
+	// options are lists with commas. A group asks for the classes of its resources and
+	// for the traits that it requires or that one of its lists names.
 	Special = "special"
 	// OwnerSpread is OwnerPoints for each instance and held slot of the same project.
 	OwnerSpread = "owner_spread"

@@ -75,6 +75,20 @@ func TestAdviseAmounts(t *testing.T) {
 	assert.Equal(t, []api.Advice{{Change: api.AdviceAmount, Class: api.VCPU, Value: 16}}, filters.Advise(filters.Default(), l), "the smallest above")
 }
 
+// A slot has all of a class from one provider: two with 30 each advise 30, not 60.
+func TestAdviseOfParts(t *testing.T) {
+	a, left, right, pool := spec("a", 1024, 0), spec("left", 0, 30), spec("right", 0, 20), spec("pool", 0, 30)
+	delete(a.Inventory, api.DiskGB)
+	for _, s := range []*capacity.Spec{&left, &right, &pool} {
+		s.Passive = true
+		delete(s.Inventory, api.MemoryMB)
+	}
+	left.Parent, right.Parent = "a", "a"
+	left.Aggregates, pool.Aggregates, pool.Traits = []string{"g"}, []string{"g"}, []string{api.TraitShares}
+	l := want(view(a, left, right, pool), nil, func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 1, api.DiskGB: 70} })
+	assert.Equal(t, []api.Advice{{Change: api.AdviceAmount, Class: api.DiskGB, Value: 30}}, filters.Advise(filters.Default(), l))
+}
+
 func TestAdviceMax(t *testing.T) {
 	var fs []filters.Filter
 	v := view(with("0"), with("1"), with("2"), with("3"), with("4"), with("5"), with("6"), with("7"), with("8"))

@@ -30,7 +30,7 @@ func Driver() Filter {
 
 // Traits passes hosts that have every required trait of the group, no forbidden
 // one, and of each list of any_of at least one. A host has the traits of the
-// providers below it too, but not those of providers that share with it.
+// providers below it too, but not those of others that share with it.
 func Traits() Filter {
 	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		want := &l.Group().Traits

@@ -40,6 +40,27 @@ func TestTraits(t *testing.T) {
 	}
 }
 
+// What is below a host counts as the host's; what shares with it does not.
+func TestTraitsOfParts(t *testing.T) {
+	a, b, part, pool := with("a"), with("b"), with("part"), with("pool")
+	a.Aggregates, b.Aggregates, pool.Aggregates = []string{"g"}, []string{"g"}, []string{"g"}
+	part.Parent, part.Passive, part.Traits = "a", true, []string{"GPU"}
+	pool.Passive, pool.Traits = true, []string{"SSD", api.TraitShares}
+	v := view(pool, part, b, a)
+	for _, x := range []struct {
+		traits api.Traits
+		want   []string
+	}{
+		{api.Traits{Required: []string{"GPU"}}, []string{"a"}},
+		{api.Traits{Forbidden: []string{"GPU"}}, []string{"b"}},
+		{api.Traits{AnyOf: [][]string{{"SSD", "GPU"}}}, []string{"a"}},
+		{api.Traits{Required: []string{"SSD"}}, nil},
+		{api.Traits{Forbidden: []string{"SSD"}}, []string{"a", "b"}},
+	} {
+		assert.Equal(t, x.want, kept(want(v, nil, func(g *api.Group) { g.Traits = x.traits }), filters.Traits()), "%v", x.traits)
+	}
+}
+
 func TestImageProperties(t *testing.T) {
 	v := view(with("a", "arch", "x86_64", "hypervisor_type", "QEMU", "os", "linux"), with("b", "arch", "arm64"), with("c"))
 	for _, x := range []struct {

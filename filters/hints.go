@@ -131,7 +131,8 @@ type columns struct {
 
 var _ query.Columns = (*columns)(nil)
 
-// Free returns what a claim of the request could have, over its window.
+// Free returns what claims of the request could have, over its window; like Total
+// the sum over everything that slots on the host may draw from.
 func (c *columns) Free(class api.ResourceClass) *query.Column {
 	return c.numbers(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.Class), c.l.View.CapacityColumn(class))
 }

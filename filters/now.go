@@ -140,9 +140,11 @@ func Instances(most int) Filter {
 
 // Capacity passes hosts that have room for one slot of the group over the whole
 // window of the request, in amounts that the host's units allow. A host has
-// nothing of a class that its inventory does not name. What it drops it reports
-// as one of three: NameSize if the whole host is too small in some class;
-// NameUnits if it is not, but never hands out such an amount; else NameCapacity.
+// nothing of a class that its inventory does not name, unless a provider below it
+// or one that shares with it has; each class of a slot comes whole from one of
+// them. What it drops it reports as one of three: NameSize if in some class none
+// of them is large enough, even empty; NameUnits if some are, but none of these
+// hands out such an amount; else NameCapacity.
 func Capacity() Filter {
 	return Filter{
 		Name: NameCapacity, Tier: api.TierNotNow,

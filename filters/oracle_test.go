@@ -21,7 +21,8 @@ import (
 
 // scene is a random fleet and a random request, and the slow, obvious answers.
 type scene struct {
-	specs      []capacity.Spec
+	specs      []capacity.Spec  // hosts
+	parts      []*capacity.Spec // other providers, parents first
 	claims     map[api.HostID]int
 	aggregates []*api.Aggregate
 	census     *census
@@ -92,6 +93,7 @@ func drawScene(t *rapid.T) *scene {
 			w.placed[s.ID] = n
 		}
 	}
+	w.drawParts(t, table)
 	for i := range 3 {
 		a := &api.Aggregate{ID: api.AggregateID(fmt.Sprint("g", i)), Metadata: map[string]string{}}
 		for _, key := range pick(t, "metadata", api.MetaProjects, api.MetaProjects+"_b", "a") {
@@ -222,12 +224,74 @@ var slow = map[string]func(w *scene, s *capacity.Spec) bool{
 	"capacity":     func(w *scene, s *capacity.Spec) bool { return w.fits(s, w.group().Resources) },
 }
 
+// drawParts adds providers that are no hosts: below hosts, or sharing with them.
+func (w *scene) drawParts(t *rapid.T, table *capacity.Table) {
+	for i := range max(0, rapid.IntRange(-6, 6).Draw(t, "parts")) {
+		s := drawHost(t, 0)
+		s.ID, s.Name, s.Passive = api.ProviderID(fmt.Sprint("p", i)), fmt.Sprint("name-p", i), true
+		if n := rapid.IntRange(-2, len(w.specs)-1).Draw(t, "parent"); n >= 0 {
+			s.Parent = w.specs[n].ID
+		} else if n < -1 && i > 0 {
+			s.Parent = w.parts[rapid.IntRange(0, i-1).Draw(t, "parent")].ID
+		}
+		s.Traits = append(s.Traits, pick(t, "shares", api.TraitShares, api.TraitShares)...)
+		s.Traits = slices.Compact(s.Traits)
+		table.Put(s)
+		w.parts = append(w.parts, &s)
+		for range rapid.IntRange(0, 2).Draw(t, "claims") {
+			table.Restore(s.ID, api.Claim{
+				Resources: api.Resources{api.MemoryMB: rapid.Int64Range(1, 5).Draw(t, "claimed")}, Class: api.Firm, Window: api.Window{End: api.Forever},
+			})
+		}
+	}
+}
+
+// tree is a host and what is below it.
+func (w *scene) tree(s *capacity.Spec) []*capacity.Spec {
+	out := []*capacity.Spec{s}
+	for _, p := range w.parts {
+		if slices.ContainsFunc(out, func(up *capacity.Spec) bool { return up.ID == p.Parent }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// reach is everything that a slot on a host may draw from.
+func (w *scene) reach(s *capacity.Spec) []*capacity.Spec {
+	tree := w.tree(s)
+	out := slices.Clone(tree)
+	for _, p := range w.parts {
+		meets := func(m *capacity.Spec) bool {
+			return slices.ContainsFunc(m.Aggregates, func(a string) bool { return slices.Contains(p.Aggregates, a) })
+		}
+		if slices.Contains(p.Traits, api.TraitShares) && !slices.Contains(tree, p) && slices.ContainsFunc(tree, meets) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// traits are those of a host and of what is below it.
+func (w *scene) traits(s *capacity.Spec) (out []string) {
+	for _, p := range w.tree(s) {
+		out = append(out, p.Traits...)
+	}
+	return out
+}
+
+// fits: each class comes whole from one provider.
 func (w *scene) fits(s *capacity.Spec, r api.Resources) bool {
-	return w.l.View.Fits(s.ID, api.Claim{Resources: r, Window: w.l.Window, Class: w.l.Req.Class}) == nil
+	for class, n := range r {
+		c := api.Claim{Resources: api.Resources{class: n}, Window: w.l.Window, Class: w.l.Req.Class}
+		if !slices.ContainsFunc(w.reach(s), func(p *capacity.Spec) bool { return w.l.View.Fits(p.ID, c) == nil }) {
+			return false
+		}
+	}
+	return true
 }
 
 func slowQuery(w *scene, s *capacity.Spec) bool {
-	row, _ := w.l.View.Row(s.ID)
 	switch slices.Index(somePlans, w.group().Hints.Query) {
 	case 1:
 		return s.Attributes["a"] == "1"
@@ -236,8 +300,12 @@ func slowQuery(w *scene, s *capacity.Spec) bool {
 	case 3:
 		return w.claims[s.ID] < 1
 	case 4:
-		_, has := s.Inventory[api.MemoryMB]
-		return has && w.l.View.FreeOver(row, api.MemoryMB, w.l.Window, w.l.Req.Class) > 4 || s.Attributes["b"] == "x"
+		var free int64
+		for _, p := range w.reach(s) {
+			row, _ := w.l.View.Row(p.ID)
+			free += max(w.l.View.FreeOver(row, api.MemoryMB, w.l.Window, w.l.Req.Class), 0)
+		}
+		return free > 4 || s.Attributes["b"] == "x"
 	}
 	return true
 }
@@ -258,18 +326,18 @@ func slowIsolation(w *scene, s *capacity.Spec, strict bool) bool {
 }
 
 func slowTraits(w *scene, s *capacity.Spec) bool {
-	want := w.group().Traits
+	want, has := w.group().Traits, w.traits(s)
 	for _, n := range want.Required {
-		if !slices.Contains(s.Traits, n) {
+		if !slices.Contains(has, n) {
 			return false
 		}
 	}
 	for _, n := range want.Forbidden {
-		if slices.Contains(s.Traits, n) {
+		if slices.Contains(has, n) {
 			return false
 		}
 	}
-	return want.AnyOf == nil || len(s.Traits) > 0
+	return want.AnyOf == nil || slices.Contains(has, "SSD") || slices.Contains(has, "GPU")
 }
 
 // slowMatch reads each of someSpecs by itself, with numbers as fractions.
@@ -432,17 +500,17 @@ func (w *scene) first(s *capacity.Spec, names []string, order []int) string {
 
 // why returns why a host has no room.
 func (w *scene) why(s *capacity.Spec) string {
+	reason := "capacity"
 	for c, n := range w.group().Resources {
-		if n > s.Inventory[c].Capacity() {
+		large := slices.DeleteFunc(w.reach(s), func(p *capacity.Spec) bool { return n > p.Inventory[c].Capacity() })
+		if len(large) == 0 {
 			return "size"
 		}
-	}
-	for c, n := range w.group().Resources {
-		if !s.Inventory[c].Admits(n) {
-			return "units"
+		if !slices.ContainsFunc(large, func(p *capacity.Spec) bool { return p.Inventory[c].Admits(n) }) {
+			reason = "units"
 		}
 	}
-	return "capacity"
+	return reason
 }
 
 // Advice is what trying everything finds.
