@@ -94,6 +94,9 @@ func (Stamp) sealed() {}
 
 // Encode returns the bytes of one entry.
 func Encode(c Command) ([]byte, error) {
+	if p, ok := c.(ProviderSet); ok {
+		c = p.whole()
+	}
 	body, err := codec.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encoding command kind %d: %w", c.Kind(), err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/internal/golden"
 	"berth/raftstore/command"
 )
@@ -210,6 +211,22 @@ func TestHoldCount(t *testing.T) {
 	assert.Zero(t, (&command.Hold{}).Count())
 	h := filled(command.Hold{}).(command.Hold)
 	assert.Equal(t, 2+2*2*2, h.Count(), "slots, and parts by groups by instances")
+}
+
+// TestNothingIsNotUnset has a provider lose all that it has.
+func TestNothingIsNotUnset(t *testing.T) {
+	var have map[api.ResourceClass]api.Inventory
+	var none []string
+	for _, c := range []command.ProviderSet{{Inventory: &have, Traits: &none, Aggregates: &none}, {}} {
+		b, err := command.Encode(c)
+		require.NoError(t, err)
+		got, err := command.Decode(b)
+		require.NoError(t, err)
+		set := got.(command.ProviderSet)
+		assert.Equal(t, c.Inventory != nil, set.Inventory != nil)
+		assert.Equal(t, c.Traits != nil, set.Traits != nil)
+		assert.Equal(t, c.Aggregates != nil, set.Aggregates != nil)
+	}
 }
 
 func FuzzDecode(f *testing.F) {

@@ -28,6 +28,21 @@ type ProviderSet struct {
 	Bump       bool                                 `cbor:"9,keyasint,omitempty"`
 }
 
+// whole returns c with an empty value for each that is set to nil, which would be read
+// as not set.
+func (c ProviderSet) whole() ProviderSet {
+	if c.Inventory != nil && *c.Inventory == nil {
+		c.Inventory = &map[api.ResourceClass]api.Inventory{}
+	}
+	if c.Traits != nil && *c.Traits == nil {
+		c.Traits = &[]string{}
+	}
+	if c.Aggregates != nil && *c.Aggregates == nil {
+		c.Aggregates = &[]string{}
+	}
+	return c
+}
+
 // ProviderDelete forgets a provider that has no children and gives nobody anything.
 type ProviderDelete struct {
 	Stamp

@@ -22,11 +22,15 @@ type model struct {
 	holds     map[string]*modelHold
 	instances map[api.InstanceID]*modelInstance // DELETED ones until they are pruned
 	pruned    map[api.ReservationID]Counts
+	providers map[api.ProviderID]*modelProvider // hosts too
+	consumers map[api.ConsumerID]*modelConsumer
+	custom    bool // there is the class CUSTOM_X
+
+	aggregates func() []*api.Aggregate
 }
 
 type modelHost struct {
-	capacity int64
-	serving  [3]bool // up, enabled, not in maintenance
+	serving [3]bool // up, enabled, not in maintenance
 }
 
 type modelBoot struct {
@@ -40,9 +44,10 @@ type modelHold struct {
 	boot     api.ReservationID // "" for a parent's
 	request  api.Request
 	groups   map[api.InstanceID]int
-	amount   int64
+	want     api.Resources
 	end      api.Instant
 	own      []command.Slot
+	from     map[api.InstanceID]source
 	parts    []modelPart
 	refused  int
 	commit   bool
@@ -61,33 +66,11 @@ type modelInstance struct {
 	hold   *modelHold
 	host   api.HostID
 	target api.HostID
+	from   source
+	toFrom source // on the target
 	link   api.LinkID
 	status api.Status
 	group  int
-}
-
-// used sums up what undecided holds and live instances take on a host.
-func (m *model) used(host api.HostID) (n int64) {
-	for _, h := range m.holds {
-		if h.decision == api.DecisionPending && h.end > m.now {
-			for _, sl := range h.own {
-				if sl.Host == host {
-					n += h.amount
-				}
-			}
-		}
-	}
-	for _, i := range m.instances {
-		if i.status == api.StatusDeleted || i.hold.end <= m.now {
-			continue
-		}
-		for _, on := range []api.HostID{i.host, i.target} {
-			if on == host {
-				n += i.hold.amount
-			}
-		}
-	}
-	return n
 }
 
 // apply folds in a command that was accepted. r is what the state answered.
@@ -99,8 +82,8 @@ func (m *model) apply(w *world, c command.Command, r Result) {
 		if old, ok := m.hosts[c.Hosts[0].ID]; ok {
 			h.serving[1], h.serving[2] = old.serving[1], old.serving[2]
 		}
-		h.capacity = c.Hosts[0].Host.Inventory[api.VCPU].Total
 		m.hosts[c.Hosts[0].ID] = h
+		m.said(c.Hosts[0])
 	case command.HostsState:
 		if h, ok := m.hosts[c.Hosts[0]]; ok {
 			h.serving[0] = c.State == api.HostUp
@@ -113,8 +96,7 @@ func (m *model) apply(w *world, c command.Command, r Result) {
 			m.hosts[c.ID].serving[2] = *c.Maintenance == ""
 		}
 	case command.HostDelete:
-		require.Zero(m.rt, m.used(c.ID), "a host that is in use was deleted")
-		delete(m.hosts, c.ID)
+		m.forget(c.ID)
 	case command.BootCreate:
 		if _, ok := m.boots[r.Boot.Request.Reservation]; !ok {
 			m.boots[c.Request.Reservation] = &modelBoot{least: c.Min, request: c.Request, decision: api.DecisionPending}
@@ -177,6 +159,8 @@ func (m *model) applyLater(w *world, c command.Command) {
 		}
 	case command.Prune:
 		m.prune(w)
+	default:
+		m.place(c)
 	}
 }
 
@@ -187,7 +171,7 @@ func (i *modelInstance) end() { i.status, i.target = api.StatusDeleting, "" }
 func (i *modelInstance) hear(st, gone api.Status) {
 	switch {
 	case st == api.StatusDeleted && i.target != "":
-		i.host, i.target, i.status = i.target, "", api.StatusBuild
+		i.host, i.from, i.target, i.status = i.target, i.toFrom, "", api.StatusBuild
 	case i.status == api.StatusDeleted || !slices.Contains(statuses, st):
 	case i.status == api.StatusDeleting:
 		if st == api.StatusDeleted {
@@ -207,7 +191,7 @@ func (m *model) hold(c command.Hold, got *Hold) {
 		return
 	}
 	h := &modelHold{
-		key: k, amount: c.Request.Groups[0].Resources[api.VCPU], end: c.Request.Window.End,
+		key: k, want: c.Request.Groups[0].Resources, end: c.Request.Window.End, from: map[api.InstanceID]source{},
 		commit: c.Commit, decision: api.DecisionPending, request: c.Request, groups: map[api.InstanceID]int{},
 	}
 	if c.Request.Lifetime > 0 {
@@ -224,7 +208,12 @@ func (m *model) hold(c command.Hold, got *Hold) {
 		}
 		h.groups[sl.Instance.ID] = sl.Group
 		i := slices.IndexFunc(hosts, func(id api.HostID) bool {
-			return m.fits(id, h) && m.obeys(&c.Request, sl.Group, string(id), nil)
+			if !m.obeys(&c.Request, sl.Group, string(id), nil) {
+				return false
+			}
+			from, fits := m.fits(id, h)
+			h.from[sl.Instance.ID] = from
+			return fits
 		})
 		if i < 0 {
 			h.refused++
@@ -234,6 +223,9 @@ func (m *model) hold(c command.Hold, got *Hold) {
 		h.own = append(h.own, sl)
 	}
 	require.Equal(m.rt, h.own, got.Slots, "where the slots are")
+	for n, sl := range h.own {
+		require.Equal(m.rt, h.from[sl.Instance.ID].elsewhere(sl.Host, h.want), got.sharesOf(n), "where %s draws", sl.Instance.ID)
+	}
 	for _, p := range c.Parts {
 		m.holdPart(h, p)
 	}
@@ -259,11 +251,6 @@ func (m *model) holdPart(h *modelHold, p command.Part) {
 	if asked > 0 && len(mp.ids) == 0 {
 		h.parts = h.parts[:len(h.parts)-1]
 	}
-}
-
-func (m *model) fits(id api.HostID, h *modelHold) bool {
-	host, ok := m.hosts[id]
-	return ok && host.serving == [3]bool{true, true, true} && h.end > m.now && m.used(id)+h.amount <= host.capacity
 }
 
 func (m *model) parts(c command.HoldParts) {
@@ -354,7 +341,9 @@ func (m *model) decide(h *modelHold, d api.Decision) {
 		h.firm = true
 		require.True(m.rt, h.complete(), "a commit needs every answer")
 		for _, sl := range h.own {
-			m.start(sl.Instance.ID, &modelInstance{boot: h.boot, hold: h, host: sl.Host, group: sl.Group})
+			m.start(sl.Instance.ID, &modelInstance{
+				boot: h.boot, hold: h, host: sl.Host, group: sl.Group, from: h.from[sl.Instance.ID],
+			})
 		}
 		for _, p := range h.parts {
 			for _, id := range p.ids {
@@ -451,14 +440,13 @@ func (m *model) check(s *State) {
 	for id, h := range m.hosts {
 		host, ok := v.Host(id)
 		require.True(m.rt, ok)
-		require.Equal(m.rt, m.used(id), host.Used[api.VCPU], "use of %s", id)
-		require.Equal(m.rt, m.used(id), v.Hosts().Usage(id)[api.VCPU], "use of %s in the view", id)
-		require.Equal(m.rt, h.capacity, host.Inventory[api.VCPU].Capacity())
+		require.Equal(m.rt, h.serving, [3]bool{host.State == api.HostUp, host.Enabled, host.Maintenance == ""})
 		require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.host == id }), idsOf(v.OnHost(id)), "on %s", id)
 		coming := m.listed(func(i *modelInstance) bool { return i.target == id })
 		require.Equal(m.rt, len(v.OnHost(id))+len(coming), host.Instances)
 	}
 	require.Len(m.rt, v.AllHosts(), len(m.hosts))
+	m.checkProviders(v)
 	m.checkRules(v)
 	page := Page{Limit: 100}
 	require.Equal(m.rt, m.listed(func(*modelInstance) bool { return true }), idsOf(v.InstancesPage(InstanceQuery{Project: "p", Page: page})))
@@ -515,14 +503,16 @@ func idsOf(is []*api.Instance) []api.InstanceID {
 	return out
 }
 
-// newModel returns the lists of what newDice makes.
-func newModel(rt *rapid.T) *model {
+// newModel returns the lists of what newDice made.
+func newModel(d dice) *model {
 	m := &model{
-		rt: rt, hosts: map[api.HostID]*modelHost{}, boots: map[api.ReservationID]*modelBoot{},
+		rt: d.rt, hosts: map[api.HostID]*modelHost{}, boots: map[api.ReservationID]*modelBoot{},
 		holds: map[string]*modelHold{}, instances: map[api.InstanceID]*modelInstance{}, pruned: map[api.ReservationID]Counts{},
+		providers: map[api.ProviderID]*modelProvider{}, consumers: map[api.ConsumerID]*modelConsumer{},
+		aggregates: d.w.s.Aggregates,
 	}
-	for _, h := range someHosts {
-		m.hosts[api.HostID(h)] = &modelHost{capacity: 4, serving: [3]bool{true, true, true}}
+	for _, c := range d.made {
+		m.apply(d.w, c, Result{})
 	}
 	return m
 }
@@ -531,23 +521,21 @@ func newModel(rt *rapid.T) *model {
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDice(rt)
-		m := newModel(rt)
+		m := newModel(d)
 		for range 1 + d.n(150) {
 			c := d.command()
 			m.now = max(d.w.now, m.now)
-			before := map[api.HostID]int64{}
-			for id := range m.hosts {
-				before[id] = m.used(id)
+			before := m.balance(d.w.s)
+			may, judged := m.judge(d.w.s, c)
+			r := d.w.do(c)
+			if judged {
+				require.Equal(rt, may, r.Err == nil, "%v: %#v", r.Err, c)
 			}
-			if r := d.w.do(c); r.Err == nil {
+			if r.Err == nil {
 				m.apply(d.w, c, r)
 			}
 			m.check(d.w.s)
-			for id, h := range m.hosts {
-				if used := m.used(id); used > before[id] {
-					require.LessOrEqual(rt, used, h.capacity, "%s was oversold by %#v", id, c)
-				}
-			}
+			m.checkBalance(d.w.s, before, c, r.Err == nil)
 			checkIndexes(rt, d.w.s)
 		}
 	})

@@ -24,21 +24,23 @@ var (
 
 // dice draws commands for a world.
 type dice struct {
-	rt *rapid.T
-	w  *world
+	rt   *rapid.T
+	w    *world
+	made []command.Command // at the beginning, of hosts and providers
 }
 
 func newDice(rt *rapid.T) dice {
 	w := &world{tb: rt, s: New(), now: start}
 	w.ok(initial())
-	for _, h := range someHosts {
-		w.host(h, 4)
-	}
 	w.link("up", api.LinkParent)
 	for _, l := range someChildren {
 		w.link(l, api.LinkChild)
 	}
-	return dice{rt, w}
+	d := dice{rt, w, firstProviders(w)}
+	for _, c := range d.made {
+		w.ok(c)
+	}
+	return d
 }
 
 // n draws a number from 0 to most. Rapid prefers small numbers, which is right
@@ -73,7 +75,9 @@ func (d dice) instances(most int) []api.InstanceID { return answer("", d.ids(mos
 func (d dice) command() command.Command {
 	at := d.stamp()
 	project := api.ProjectID("p")
-	switch d.n(22) {
+	switch d.n(28) {
+	case 23, 24, 25, 26, 27, 28:
+		return d.placement(at)
 	case 18, 19:
 		return d.move(at)
 	case 20, 21, 22:
@@ -225,6 +229,9 @@ func (d dice) request(res string) api.Request {
 	r := request(res, 4)
 	g := r.Groups[0]
 	g.Resources = api.Resources{api.VCPU: int64(1 + d.n(1))}
+	if d.chance(3) {
+		g.Resources[api.DiskGB] = int64(1 + d.n(2))
+	}
 	if d.chance(2) {
 		g.ExtraSpecs = map[string]string{api.SpecEvacuate: "true"}
 	}
@@ -266,7 +273,7 @@ func (d dice) move(at command.Stamp) command.InstanceMove {
 
 // operator draws what an operator says of hosts, aggregates and server groups.
 func (d dice) operator(at command.Stamp) command.Command {
-	id, host := one(d, []string{"x", "y", "z"}), api.HostID(one(d, someHosts))
+	id, host := one(d, someAggregates), api.HostID(one(d, someHosts))
 	switch d.n(7) {
 	case 0, 1:
 		reason := one(d, []string{"", "", "disk"})

@@ -101,13 +101,14 @@ func (m *model) move(c command.InstanceMove) {
 		require.NotEmpty(m.rt, i.hold.request.Groups[i.group].ExtraSpecs)
 	}
 	if i.target == "" {
-		require.True(m.rt, m.fits(c.To, i.hold), "%s does not take it", c.To)
+		from, fits := m.fits(c.To, i.hold)
+		require.True(m.rt, fits, "%s does not take it", c.To)
 		require.True(m.rt, m.obeys(&i.hold.request, i.group, string(c.To), i), "a rule keeps it from %s", c.To)
-		i.target = c.To
+		i.target, i.toFrom = c.To, from
 	}
 	require.Equal(m.rt, c.To, i.target)
 	if c.Evacuate {
-		i.host, i.target, i.status = c.To, "", api.StatusBuild
+		i.host, i.from, i.target, i.status = c.To, i.toFrom, "", api.StatusBuild
 	}
 }
 
@@ -244,7 +245,7 @@ func (m *model) checkEnds(v *State) {
 func TestRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDice(rt)
-		m := newModel(rt)
+		m := newModel(d)
 		for range 1 + d.n(100) {
 			c := d.ruled()
 			if r := d.w.do(c); r.Err == nil {

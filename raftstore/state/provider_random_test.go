@@ -1,0 +1,186 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+var (
+	someProviders  = []string{"p1", "p2", "p3", "p4"}
+	someDrawers    = []string{"h1", "h2", "h3", "p1", "p2", "p3", "p4"}
+	someConsumers  = []string{"c1", "c2", "c3", "c4", "i-00001", "i-00002"}
+	someClasses    = []api.ResourceClass{api.VCPU, api.VCPU, api.DiskGB, api.DiskGB, "CUSTOM_X"}
+	someAggregates = []string{uuid(1), uuid(2), uuid(3)}
+)
+
+// firstProviders returns what random histories begin with: hosts, a pool that two of
+// them share, and a disk below the third.
+func firstProviders(w *world) []command.Command {
+	var out []command.Command
+	for _, h := range someHosts {
+		out = append(out, hostPut(w.stamp(), "a1", h, 4))
+	}
+	return append(out,
+		w.aggregate(aggregate(uuid(1), "", "h1", "h2"), false),
+		providerCreate(w.stamp(), "p1", ""), w.have("p1", inventory{api.DiskGB: {Total: 6}}),
+		w.traits("p1", api.TraitShares), w.aggregates("p1", uuid(1)),
+		providerCreate(w.stamp(), "p2", "h3"), w.have("p2", inventory{api.DiskGB: {Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 2}}),
+	)
+}
+
+// placement draws what the placement API is asked for.
+func (d dice) placement(at command.Stamp) command.Command {
+	id := api.ProviderID(one(d, someDrawers))
+	switch d.n(15) {
+	case 0, 1:
+		c := providerCreate(at, one(d, someProviders), one(d, append(someDrawers, "", "")))
+		if d.chance(4) {
+			c.Name = one(d, []string{"name-p1", "h1", "other"})
+		}
+		return c
+	case 2:
+		return command.ProviderDelete{Stamp: at, ID: id}
+	case 3, 4, 5, 6:
+		return d.providerSet(at, id)
+	case 7:
+		return command.ConsumerDelete{Stamp: at, ID: api.ConsumerID(one(d, someConsumers))}
+	case 8:
+		return d.name(at)
+	case 9, 10:
+		return d.reshape(at)
+	}
+	c := command.ConsumersPut{Stamp: at}
+	for range 1 + d.n(2) {
+		c.Consumers = append(c.Consumers, d.entry())
+	}
+	return c
+}
+
+func (d dice) entry() command.ConsumerEntry {
+	e := nothing(one(d, someConsumers))
+	for range d.n(3) {
+		e = and(e, one(d, someDrawers), one(d, someClasses), int64(1+d.n(3)))
+	}
+	if d.chance(6) {
+		e.Project = "p2"
+	}
+	if d.chance(3) {
+		e.Type = new(one(d, []string{"", "VOLUME"}))
+	}
+	if d.chance(3) {
+		var g uint64
+		if c, ok := d.w.s.consumers.Get(string(e.ID)); ok && !d.chance(4) {
+			g = c.Generation
+		}
+		e = generation(e, g)
+	}
+	return e
+}
+
+func (d dice) name(at command.Stamp) command.Command {
+	switch d.n(3) {
+	case 0:
+		return command.ClassDelete{Stamp: at, Name: "CUSTOM_X"}
+	case 1:
+		return command.TraitPut{Stamp: at, Name: "CUSTOM_T"}
+	case 2:
+		return command.TraitDelete{Stamp: at, Name: "CUSTOM_T"}
+	}
+	return command.ClassPut{Stamp: at, Name: "CUSTOM_X"}
+}
+
+// inventory draws a whole inventory of a provider, most often with what its agent says.
+func (d dice) inventory(id api.ProviderID) inventory {
+	out := inventory{}
+	if h, ok := d.w.s.hosts.Get(string(id)); ok && !d.chance(6) {
+		maps.Copy(out, h.Inventory)
+	}
+	for range d.n(3) {
+		v := api.Inventory{Total: int64(1 + d.n(7))}
+		if d.chance(3) {
+			v.Reserved = v.Total / 2
+			v.AllocationRatio = 15_000
+		}
+		if d.chance(4) {
+			v.StepSize, v.MinUnit = 2, int64(1+d.n(1))
+		}
+		out[one(d, someClasses)] = v
+	}
+	return out
+}
+
+func (d dice) providerSet(at command.Stamp, id api.ProviderID) command.ProviderSet {
+	c := command.ProviderSet{Stamp: at, ID: id, Bump: !d.chance(4)}
+	if d.chance(2) {
+		g := d.w.s.generation(id) + uint64(d.n(4)/4)
+		c.Generation = &g
+	}
+	if d.chance(2) {
+		c.Inventory = new(d.inventory(id))
+	}
+	if d.chance(3) {
+		c.Traits = new(one(d, [][]string{nil, {api.TraitShares}, {api.TraitShares}, {"CUSTOM_T"}, {api.TraitShares, "CUSTOM_T"}}))
+	}
+	if d.chance(3) {
+		list := d.w.s.aggregateIDs(id)
+		for range d.n(2) {
+			list = append(list, one(d, someAggregates))
+		}
+		c.Aggregates = &list
+	}
+	if d.chance(4) {
+		c.Parent = new(api.ProviderID(one(d, append(someDrawers, "", ""))))
+	}
+	if d.chance(6) {
+		c.Name = new(one(d, []string{"name-" + string(id), "name-p2", "h2", "other"}))
+	}
+	return c
+}
+
+// reshape draws a move of a class from one provider to another, with who claims it.
+func (d dice) reshape(at command.Stamp) command.ConsumersPut {
+	from, to := api.ProviderID(one(d, someProviders)), api.ProviderID(one(d, someProviders))
+	class := one(d, someClasses)
+	c := command.ConsumersPut{Stamp: at}
+	less, more := d.inventory(from), d.inventory(to)
+	if p, ok := d.w.s.providers.Get(string(from)); ok {
+		less = maps.Clone(p.Inventory)
+		delete(less, class)
+	}
+	if p, ok := d.w.s.providers.Get(string(to)); ok {
+		maps.Copy(more, p.Inventory)
+		more[class] = api.Inventory{Total: int64(4 + d.n(9))}
+	}
+	c.Reshape = []command.Reshape{{ID: from, Generation: d.w.s.generation(from), Inventory: less}}
+	if from != to {
+		c.Reshape = append(c.Reshape, command.Reshape{ID: to, Generation: d.w.s.generation(to), Inventory: more})
+	}
+	for _, a := range d.w.s.AllocationsOn(from) {
+		old, ok := d.w.s.consumers.Get(string(a.Consumer))
+		if !ok || d.chance(8) {
+			continue
+		}
+		e := command.ConsumerEntry{ID: old.ID, Project: old.Project, User: old.User}
+		sums := map[api.ProviderID]api.Resources{}
+		for _, sh := range old.Shares {
+			for k, n := range sh.Resources {
+				at := sh.Provider
+				if at == from && k == class {
+					at = to
+				}
+				if sums[at] == nil {
+					sums[at] = api.Resources{}
+				}
+				sums[at][k] += n
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(sums)) {
+			e.Shares = append(e.Shares, api.Share{Provider: id, Resources: sums[id]})
+		}
+		c.Consumers = append(c.Consumers, e)
+	}
+	return c
+}
