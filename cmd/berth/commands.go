@@ -10,7 +10,9 @@ func workCommands(e *env) []*cobra.Command {
 
 // operateCommands returns the verbs of operators.
 func operateCommands(e *env) []*cobra.Command {
-	return callers(e, zoneCommand(e), hostCommand(e), aggregateCommand(e), schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
+	return callers(e, zoneCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
+		providerCommand(e), resourceClassCommand(e), traitCommand(e), allocationCommand(e), candidatesCommand(e),
+		schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
 }
 
 // otherCommands returns the rest.

@@ -39,6 +39,13 @@ func newFakeZone(t *testing.T) *fakeZone {
 	for route, body := range canned {
 		z.on(route, answer{status: statusOf(route), body: body})
 	}
+	for route, body := range cannedPlacement {
+		status := http.StatusOK
+		if body == "" {
+			status = http.StatusNoContent
+		}
+		z.on(route, answer{status: status, body: body})
+	}
 	z.Server = httptest.NewServer(z)
 	t.Cleanup(z.Close)
 	return z
@@ -231,7 +238,7 @@ const (
 	cannedZone = `{"id": "l-1", "name": "west", "role": "child", "zone_id": "z-1", "gateways": ["https://198.51.100.1:7601"], "weight_offset": 5, "weight_scale": 1,
 		"state": "active", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "health": "up", "digest": ` + cannedDigest + `}`
 	cannedGroup     = `{"id": "g-1", "name": "apart", "project_id": "p", "policy": "anti-affinity", "max_per_host": 1, "created": "2026-06-01T12:00:00.000Z", "members": ["i-1", "i-2"]}`
-	cannedAggregate = `{"id": "a-1", "name": "rack1", "metadata": {"availability_zone": "az1", "ssd": "true"}, "hosts": ["h1", "h2"],
+	cannedAggregate = `{"id": "` + uuidRack + `", "name": "rack1", "metadata": {"availability_zone": "az1", "ssd": "true"}, "hosts": ["h1", "h2"],
 		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
 	cannedScheduler = `{"scheduler": {"filters": [{"name": "pool"}, {"name": "instances", "options": {"max": "50"}}], "costs": [{"name": "spread", "weight": 1}]},
 		"known": {"filters": [{"name": "pool", "help": "the pool takes the class", "tier": "not_allowed", "default": true, "example": {"name": "pool"}},

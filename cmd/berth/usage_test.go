@@ -109,6 +109,15 @@ func TestUsage(t *testing.T) {
 		"boot --flavor small --name web --min-zones 0", "boot --flavor small --name web --lifetime 0s", "boot --name web --groups /nothing/there",
 		"host drain h1", "host drain h1 --policy stop", "host drain h1 --policy end --timeout 0s", "host evacuate h1 --timeout 0s", "aggregate add-host rack1",
 		"aggregate set rack1", "server-group create web --policy near", "server-group create web --policy affinity --max-per-host 2", "server list --changed-since today",
+		"capacity --at tomorrow", "provider", "provider show", "provider create a --uuid 1", "provider set h1", "provider set h1 --parent p --no-parent",
+		"provider list --resources VCPU", "provider list --resources VCPU=0", "provider list --resources VCPU=1,VCPU=2", "provider inventory set h1",
+		"provider inventory set h1 VCPU", "provider inventory set h1 VCPU=-1", "provider inventory set h1 VCPU=1:colour=2", "provider inventory set h1 VCPU=1:reserved=x",
+		"provider inventory set h1 VCPU=1:allocation_ratio=0", "provider inventory unset", "provider inventory unset h1", "provider inventory unset h1 VCPU --all",
+		"provider trait set h1", "provider trait unset h1", "provider aggregate set h1", "resource-class create", "trait delete", "allocation list",
+		"allocation set c", "allocation set c --allocation h1", "allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1",
+		"allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1 --allocation 11111111-1111-4111-8111-111111111111:DISK_GB=1",
+		"candidates", "candidates --resources VCPU=1 --limit 0", "candidates --resources VCPU=1 --limit 1001", "candidates --group PGPU=1 --group PGPU=1", "candidates --group :PGPU=1",
+		"candidates --group gpu:PGPU", "candidates --group gpu:PGPU=1 --group-required net:A", "candidates --group gpu:PGPU=1 --group-in-tree gpu",
 		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
 		r := berth(t.Context(), nil, "", strings.Fields(line)...)
@@ -123,7 +132,7 @@ func TestExitCodes(t *testing.T) {
 	for code, exit := range map[api.Code]int{
 		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeConflict: 4,
 		api.CodeStale: 4, api.CodeTooLarge: 1, api.CodeMediaType: 1, api.CodePlanRefused: 4, api.CodeNoCapacity: 5, api.CodeOverloaded: 1,
-		api.CodeUnavailable: 1, api.CodeTimeout: 7, api.CodeInternal: 1,
+		api.CodeUnavailable: 1, api.CodeTimeout: 7, api.CodeInternal: 1, api.CodeExists: 4, api.CodeInUse: 4, api.CodeHasChildren: 4,
 	} {
 		z := newFakeZone(t)
 		z.on("POST /flavors", answer{status: code.HTTPStatus(), body: refusalOf(string(code), "not so")}) // not repeated
@@ -271,6 +280,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
 		"boot --az": "az1\naz2\n", "boot --group": "apart\tanti-affinity\n", "host drain h1 --policy": "wait\nend\nmove\n",
 		"scheduler set --filter": "pool\tthe pool takes the class\ninstances\tfew instances\nquery\tthe query is true\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
+		"provider show": "pool1\nh1-gpu0\nh1\n", "provider trait set h1": "COMPUTE_NODE\nCUSTOM_SSD\n", "resource-class delete": "CUSTOM_LICENSE\nVCPU\n",
 		"zone show west": "", "zone list -o": "table\njson\nyaml\n",
 	} {
 		r := z.berth(t.Context(), append(append([]string{"__complete"}, strings.Fields(line)...), "")...)

@@ -1,0 +1,427 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func providerCommand(e *env) *cobra.Command {
+	c := noun("provider", "See and change resource providers: hosts, parts of them, shared pools (admins)",
+		providerList(e), providerShow(e), providerCreate(e), providerSet(e), providerDelete(e),
+		providerInventory(e), providerUsage(e), providerAllocations(e), providerTrait(e), providerAggregate(e),
+	)
+	c.Aliases = []string{"providers"}
+	return c
+}
+
+// providerNames completes the name of a provider.
+var providerNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+	found, err := c.Providers(ctx, client.ProviderQuery{})
+	out := make([]string, 0, len(found))
+	for _, p := range found {
+		out = append(out, p.Name)
+	}
+	return out, err
+})
+
+// providerID returns the id of the provider that ref names: its UUID, or its name.
+func providerID(ctx context.Context, c *client.Client, ref string) (api.ProviderID, error) {
+	if api.ValidUUID(ref) {
+		return api.ProviderID(ref), nil
+	}
+	found, err := c.Providers(ctx, client.ProviderQuery{Name: ref})
+	if err != nil {
+		return "", err
+	}
+	for _, p := range found {
+		if p.Name == ref {
+			return p.ID, nil
+		}
+	}
+	return "", fail(exitNotFound, "see what there is with: berth provider list", "no provider is called %q", ref)
+}
+
+// aggregateID returns the UUID of the aggregate that ref names: a UUID as it is, or
+// the name of one that operators made.
+func aggregateID(ctx context.Context, c *client.Client, ref string) (string, error) {
+	if api.ValidUUID(ref) {
+		return ref, nil
+	}
+	a, err := c.Aggregate(ctx, ref)
+	if api.CodeOf(err) == api.CodeNotFound {
+		return "", withHint(err, "make one with: berth aggregate create; or give any UUID, which need not exist")
+	}
+	return string(a.ID), err
+}
+
+// memberOf returns a demand on aggregates, such as "rack1" or "!in:rack1,rack2", with
+// UUIDs in place of names.
+func memberOf(ctx context.Context, c *client.Client, texts []string) ([]string, error) {
+	var out []string
+	for _, text := range texts {
+		rest, not := strings.CutPrefix(text, "!")
+		rest, in := strings.CutPrefix(rest, "in:")
+		refs := strings.Split(rest, ",")
+		for i, ref := range refs {
+			id, err := aggregateID(ctx, c, ref)
+			if err != nil {
+				return nil, err
+			}
+			refs[i] = id
+		}
+		demand := strings.Join(refs, ",")
+		if in || len(refs) > 1 {
+			demand = "in:" + demand
+		}
+		if not {
+			demand = "!" + demand
+		}
+		out = append(out, demand)
+	}
+	return out, nil
+}
+
+// parseAmounts reads "VCPU=1,MEMORY_MB=512".
+func parseAmounts(c *cobra.Command, flag, text string) (api.Resources, error) {
+	r := api.Resources{}
+	for _, part := range strings.Split(text, ",") {
+		class, amount, ok := strings.Cut(part, "=")
+		n, whole := parseWhole(amount)
+		if !ok || class == "" || !whole || n < 1 {
+			return nil, usage(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1, got %q", flag, text)
+		}
+		if _, twice := r[api.ResourceClass(class)]; twice {
+			return nil, usage(c, "%s gives %s twice", flag, class)
+		}
+		r[api.ResourceClass(class)] = n
+	}
+	return r, nil
+}
+
+// filtering is what the flags say about which providers are wanted.
+type filtering struct {
+	name, inTree, resources string
+	memberOf, required      []string
+}
+
+func (f *filtering) flags(e *env, c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "only the one of that name")
+	flags.StringVar(&f.inTree, "in-tree", "", "only those in the tree of this `PROVIDER`")
+	flags.StringVar(&f.resources, "resources", "", "only those with room for `CLASS=AMOUNT,...`")
+	flags.StringArrayVar(&f.memberOf, "member-of", nil, "only those in this `AGGREGATE`, A,B for one of them, !A for not; may be repeated")
+	flags.StringArrayVar(&f.required, "required", nil, "only those with these `TRAITS`, such as A,!B, or in:A,B for one of them; may be repeated")
+	e.flagNames(c, "in-tree", providerNames)
+	e.flagNames(c, "member-of", aggregateNames)
+}
+
+func (f *filtering) query(ctx context.Context, c *cobra.Command, cl *client.Client) (client.ProviderQuery, error) {
+	q := client.ProviderQuery{Name: f.name, Required: f.required}
+	var err error
+	if f.resources != "" {
+		if q.Resources, err = parseAmounts(c, "--resources", f.resources); err != nil {
+			return q, err
+		}
+	}
+	if f.inTree != "" {
+		if q.InTree, err = providerID(ctx, cl, f.inTree); err != nil {
+			return q, err
+		}
+	}
+	q.MemberOf, err = memberOf(ctx, cl, f.memberOf)
+	return q, err
+}
+
+func providerList(e *env) *cobra.Command {
+	var f filtering
+	var tree bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List providers",
+		Example: `  berth provider list --tree
+  berth provider list --resources VCPU=4,MEMORY_MB=8192 --required CUSTOM_SSD
+  berth provider list --member-of rack1 --member-of '!rack2'`,
+		Args: takes(),
+	}
+	f.flags(e, c)
+	c.Flags().BoolVar(&tree, "tree", false, "show each below its parent")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		q, err := f.query(ctx, c, cl)
+		if err != nil {
+			return err
+		}
+		get := func(ctx context.Context) ([]client.Provider, error) { return cl.Providers(ctx, q) }
+		return list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, tree) })
+	})
+	return c
+}
+
+// providerTable shows providers by name, or as a tree.
+func providerTable(found []client.Provider, tree bool) []table {
+	called := map[api.ProviderID]string{}
+	below := map[api.ProviderID][]client.Provider{} // by parent; "" for what is at the top here
+	slices.SortFunc(found, func(a, b client.Provider) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	for _, p := range found {
+		called[p.ID] = p.Name
+	}
+	for _, p := range found {
+		above := p.Parent
+		if _, here := called[above]; !here || !tree {
+			above = ""
+		}
+		below[above] = append(below[above], p)
+	}
+	t := table{header: []string{"NAME", "UUID", "PARENT", "GENERATION"}}
+	var add func(under api.ProviderID, indent string)
+	add = func(under api.ProviderID, indent string) {
+		for _, p := range below[under] {
+			t.row(indent+p.Name, p.ID, cmp.Or(called[p.Parent], string(p.Parent)), p.Generation)
+			if tree {
+				add(p.ID, indent+"  ")
+			}
+		}
+	}
+	add("", "")
+	return []table{t}
+}
+
+// nameCallsMax is how many providers are asked for by id to learn their names; to
+// learn more, all are listed at once.
+const nameCallsMax = 32
+
+// called learns the names of providers for a table. One that is gone has none.
+func (e *env) called(ctx context.Context, c *client.Client, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
+	out := map[api.ProviderID]string{}
+	if e.format != formatTable {
+		return out, nil
+	}
+	for _, id := range ids {
+		if id != "" {
+			out[id] = ""
+		}
+	}
+	if len(out) > nameCallsMax {
+		all, err := c.Providers(ctx, client.ProviderQuery{})
+		for _, p := range all {
+			out[p.ID] = p.Name
+		}
+		return out, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(out)) {
+		p, err := c.Provider(ctx, id)
+		if err != nil && api.CodeOf(err) != api.CodeNotFound {
+			return nil, err
+		}
+		out[id] = p.Name
+	}
+	return out, nil
+}
+
+// nameAndID returns "name (id)" for one row of a table.
+func nameAndID(called map[api.ProviderID]string, id api.ProviderID) string {
+	if called[id] == "" {
+		return string(id)
+	}
+	return fmt.Sprintf("%s (%s)", called[id], id)
+}
+
+// providerDetail is what a person wants to know of one provider.
+type providerDetail struct {
+	called     map[api.ProviderID]string
+	stock      client.Inventories
+	used       client.ProviderUsages
+	traits     client.ProviderTraits
+	aggregates client.ProviderAggregates
+}
+
+// detail reads all about a provider, if it is for a person.
+func (e *env) detail(ctx context.Context, c *client.Client, p client.Provider) (d providerDetail, err error) {
+	if e.format != formatTable {
+		return d, nil
+	}
+	if d.called, err = e.called(ctx, c, p.Parent, p.Root); err != nil {
+		return d, err
+	}
+	if d.stock, err = c.Inventories(ctx, p.ID); err != nil {
+		return d, err
+	}
+	if d.used, err = c.ProviderUsages(ctx, p.ID); err != nil {
+		return d, err
+	}
+	if d.traits, err = c.ProviderTraits(ctx, p.ID); err != nil {
+		return d, err
+	}
+	d.aggregates, err = c.ProviderAggregates(ctx, p.ID)
+	return d, err
+}
+
+// inOrder returns "a, b".
+func inOrder(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), ", ") }
+
+// providerRows shows a provider itself.
+func providerRows(p client.Provider, called map[api.ProviderID]string) table {
+	var t table
+	t.row("NAME", p.Name)
+	t.row("UUID", p.ID)
+	t.row("PARENT", nameAndID(called, p.Parent))
+	t.row("ROOT", nameAndID(called, p.Root))
+	t.row("GENERATION", p.Generation)
+	return t
+}
+
+func providerShow(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show PROVIDER",
+		Short:             "Show one provider, what it has and what of it is in use",
+		Example:           "  berth provider show pool1",
+		Args:              takes("a PROVIDER"),
+		ValidArgsFunction: e.first(providerNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			id, err := providerID(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			var d providerDetail
+			return show(ctx, e, func(seen context.Context) (client.Provider, error) {
+				p, err := c.Provider(seen, id)
+				if err == nil {
+					d, err = e.detail(ctx, c, p)
+				}
+				return p, err
+			}, func(p client.Provider) []table {
+				t := providerRows(p, d.called)
+				t.row("TRAITS", inOrder(d.traits.Traits))
+				t.row("AGGREGATES", inOrder(d.aggregates.Aggregates))
+				return []table{t, stockTable(d.stock, d.used.Usages)}
+			})
+		}),
+	}
+}
+
+func providerCreate(e *env) *cobra.Command {
+	var id, parent string
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a provider that is no host",
+		Long: `Create makes a provider without an agent: a part of a host such as a NUMA node or a
+GPU, a shared pool, a range of addresses. It has nothing until it is given inventory.
+A pool with the trait ` + api.TraitShares + ` serves every tree of providers that has
+an aggregate in common with it.`,
+		Example: `  berth provider create pool1
+  berth provider create h1-gpu0 --parent h1`,
+		Args: takes("a NAME"),
+	}
+	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it is a part of")
+	c.Flags().StringVar(&id, "uuid", "", "its UUID, if the zone shall not draw one")
+	e.flagNames(c, "parent", providerNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := client.ProviderSpec{ID: api.ProviderID(id), Name: args[0]}
+		if id != "" && !api.ValidUUID(id) {
+			return usage(c, "--uuid must look like %s, got %q", "4e8e5957-649f-477b-9e5b-f1f75b21c03c", id)
+		}
+		called := map[api.ProviderID]string{}
+		if parent != "" {
+			above, err := providerID(ctx, cl, parent)
+			if err != nil {
+				return err
+			}
+			s.Parent, called[above] = &above, parent
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.CreateProvider(ctx, s) },
+			func(p client.Provider) []table { return []table{providerRows(p, called)} })
+	})
+	return c
+}
+
+func providerSet(e *env) *cobra.Command {
+	var name, parent string
+	var top bool
+	c := &cobra.Command{
+		Use:   "set PROVIDER",
+		Short: "Rename a provider, or make it part of another one",
+		Long: `Set changes the name or the parent of a provider, and what is below it goes with it.
+Hosts are named by their agents and have no parent.`,
+		Example:           "  berth provider set pool1 --name pool2\n  berth provider set h1-gpu0 --parent h2\n  berth provider set h1-gpu0 --no-parent",
+		Args:              takes("a PROVIDER"),
+		ValidArgsFunction: e.first(providerNames),
+	}
+	c.Flags().StringVar(&name, "name", "", "new name")
+	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it shall be a part of")
+	c.Flags().BoolVar(&top, "no-parent", false, "make it part of none")
+	e.flagNames(c, "parent", providerNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		switch {
+		case name == "" && parent == "" && !top:
+			return usage(c, "%q needs --name, --parent or --no-parent", c.CommandPath())
+		case parent != "" && top:
+			return usage(c, "--parent and --no-parent cannot be given together")
+		}
+		id, err := providerID(ctx, cl, args[0])
+		if err != nil {
+			return err
+		}
+		s := client.ProviderSpec{Name: name}
+		if name == "" { // it has to be said again
+			old, unread := cl.Provider(ctx, id)
+			if unread != nil {
+				return unread
+			}
+			s.Name = old.Name
+		}
+		var above api.ProviderID
+		if parent != "" {
+			if above, err = providerID(ctx, cl, parent); err != nil {
+				return err
+			}
+		}
+		if parent != "" || top {
+			s.Parent = &above
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.UpdateProvider(ctx, id, s) },
+			func(p client.Provider) []table {
+				return []table{providerRows(p, map[api.ProviderID]string{above: parent})}
+			})
+	})
+	return c
+}
+
+// inUse returns err with a hint, if something draws from a provider.
+func inUse(err error, provider string) error {
+	if api.CodeOf(err) == api.CodeInUse {
+		return withHint(err, "see who draws from it with: berth provider allocations "+provider)
+	}
+	return err
+}
+
+func providerDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete PROVIDER",
+		Short:             "Forget a provider that gives nobody anything",
+		Example:           "  berth provider delete pool1 --yes",
+		Args:              takes("a PROVIDER"),
+		ValidArgsFunction: e.first(providerNames),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, err := providerID(ctx, cl, args[0])
+		if err != nil {
+			return err
+		}
+		err = e.destroy(ctx, s, "delete provider", args[0], func(ctx context.Context) error { return cl.DeleteProvider(ctx, id) })
+		if api.CodeOf(err) == api.CodeHasChildren {
+			return withHint(err, "see what is part of it with: berth provider list --tree --in-tree "+args[0])
+		}
+		return inUse(err, args[0])
+	})
+	return c
+}
