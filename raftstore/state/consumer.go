@@ -53,6 +53,9 @@ func (s *State) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 	return &out, true
 }
 
+// Consumers returns, by id, the consumers that the placement API made.
+func (s *State) Consumers() []*api.Consumer { return s.consumers.Values() }
+
 // AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
 func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
 	var out []Allocation

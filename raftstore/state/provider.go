@@ -124,6 +124,18 @@ func (s *State) Provider(id api.ProviderID) (*api.Provider, bool) {
 	return &out, true
 }
 
+// Providers returns all providers by id, hosts too.
+func (s *State) Providers() []*api.Provider {
+	ids := make([]string, 0, s.hosts.Len()+s.providers.Len())
+	ids = append(append(ids, s.hosts.Keys()...), s.providers.Keys()...)
+	slices.Sort(ids)
+	out := make([]*api.Provider, len(ids))
+	for i, id := range ids {
+		out[i], _ = s.Provider(api.ProviderID(id))
+	}
+	return out
+}
+
 // ProviderByName returns one provider by name; see Provider.
 func (s *State) ProviderByName(name string) (*api.Provider, bool) {
 	id, ok := s.byName.Get(name)
