@@ -72,11 +72,13 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 		h, _ := s.Host(raw.ID)
 		m.names[h.Name] = h.ID
 		m.hosts[h.ID] = &host{
-			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, pool: h.Pool,
+			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, traits: raw.Traits, pool: h.Pool,
+			ownInventory: raw.OwnInventory, ownTraits: raw.OwnTraits, ownAggregates: raw.OwnAggregates,
 			up: h.State == api.HostUp, enabled: h.Enabled, generation: h.Generation,
 			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures,
 		}
 	}
+	m.addPlacement(s)
 	for _, b := range s.UndecidedBoots() {
 		projects = append(projects, b.Request.Project)
 	}
@@ -135,11 +137,17 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 	if from.Plan != "" {
 		m.plans[from.Plan] = 0 // its expiry is not in the record
 	}
-	for _, sl := range from.Slots {
-		h.slots = append(h.slots, &claim{
-			consumer: sl.Instance.ID, host: sl.Host, amounts: from.Request.Groups[sl.Group].Resources,
+	for n, sl := range from.Slots {
+		c := &claim{
+			consumer: sl.Instance.ID, host: sl.Host, want: from.Request.Groups[sl.Group].Resources,
 			start: from.Window.Start, end: from.Window.End, class: from.Request.Class,
-		})
+		}
+		if from.Shares != nil {
+			c.draw(from.Shares[n])
+		} else {
+			c.draw(nil)
+		}
+		h.slots = append(h.slots, c)
 	}
 	for _, p := range from.Parts {
 		mp := &part{link: p.Link, answered: p.Answered, acked: p.Acked, committed: p.Committed}
@@ -156,7 +164,7 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 		}
 	}
 	for _, c := range h.slots {
-		m.regrant(h, c)
+		m.regrant(s, h, c)
 		m.rebind(h, c.consumer, "")
 	}
 	for _, p := range h.parts {
@@ -185,23 +193,40 @@ func (m *model) rebind(h *hold, id api.InstanceID, link api.LinkID) {
 	}
 }
 
+// draw divides what c wants as shares say.
+func (c *claim) draw(shares []api.Share) {
+	c.amounts, c.rest = maps.Clone(c.want), nil
+	for _, sh := range shares {
+		piece := *c
+		piece.host, piece.amounts, piece.want, piece.rest = sh.Provider, sh.Resources, nil, nil
+		c.rest = append(c.rest, &piece)
+		for class := range sh.Resources {
+			delete(c.amounts, class)
+		}
+	}
+}
+
 // regrant puts the claim of a slot on the host that it is on now, and on the one
 // that it moves to.
-func (m *model) regrant(h *hold, c *claim) {
+func (m *model) regrant(s *state.State, h *hold, c *claim) {
 	i := m.madeBy(h, c.consumer)
-	on := func(id api.HostID) *claim {
+	on := func(id api.HostID, draw func(*claim)) *claim {
 		now := *c
 		now.host = id
-		m.hosts[id].claims = append(m.hosts[id].claims, &now)
+		draw(&now)
+		for _, p := range now.pieces() {
+			m.hosts[p.host].claims = append(m.hosts[p.host].claims, p)
+		}
 		return &now
 	}
 	switch {
 	case h.decision == api.DecisionPending:
-		m.claims[c.consumer] = on(c.host)
+		m.claims[c.consumer] = on(c.host, func(*claim) {})
 	case i != nil && i.live():
-		m.claims[c.consumer] = on(i.host)
+		record, _ := s.Instance(c.consumer)
+		m.claims[c.consumer] = on(i.host, func(at *claim) { at.draw(record.Shares) })
 		if i.target != "" {
-			m.coming[c.consumer] = on(i.target)
+			m.coming[c.consumer] = on(i.target, func(at *claim) { at.draw(record.TargetShares) })
 		}
 	}
 }

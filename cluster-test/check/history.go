@@ -22,6 +22,11 @@ const (
 	BootAsk     Kind = "boot.ask"     // ask for a boot, or repeat it
 	BootRead    Kind = "boot.read"    // a linearizable read of a reservation
 	BootRelease Kind = "boot.release" // give all of a reservation back
+
+	ProviderSet   Kind = "provider.set"   // replace the inventory of a provider, with a generation
+	ProviderRead  Kind = "provider.read"  // a linearizable read of what is in use of it
+	ProviderClaim Kind = "provider.claim" // claim for a new consumer
+	ProviderFree  Kind = "provider.free"  // delete the allocations of a consumer
 )
 
 // Outcome says what a client knows of its call.
@@ -63,9 +68,12 @@ type Op struct {
 	Index uint64 `json:"index,omitempty"` // of a local read: the log index of its view
 }
 
-// Input is what a client asked for. Host is for HostSet and HostRead, the others
-// name a boot by Project and Reservation (the caller's own), or Key, or both.
+// Input is what a client asked for. Host is for HostSet and HostRead, Provider for
+// those that begin with it, the others name a boot by Project and Reservation (the
+// caller's own), or Key, or both.
 type Input struct {
+	Provider    api.ProviderID    `json:"provider,omitempty"`
+	Amount      int64             `json:"amount,omitempty"` // of a claim, a release, or in all
 	Host        api.HostID        `json:"host,omitempty"`
 	Generation  uint64            `json:"generation,omitempty"` // 0 for any
 	Enabled     bool              `json:"enabled,omitempty"`
@@ -80,7 +88,8 @@ type Output struct {
 	Code        api.Code          `json:"code,omitempty"`       // of a refusal
 	Generation  uint64            `json:"generation,omitempty"` // of a read, an update, or a stale_generation; 0: not told
 	Enabled     bool              `json:"enabled,omitempty"`
-	Used        api.Resources     `json:"used,omitempty"` // of a host read
+	Amount      int64             `json:"amount,omitempty"` // in use of a provider
+	Used        api.Resources     `json:"used,omitempty"`   // of a host read
 	Reservation api.ReservationID `json:"reservation,omitempty"`
 	State       api.BootState     `json:"state,omitempty"`
 }

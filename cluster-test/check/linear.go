@@ -48,7 +48,7 @@ func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
 	for _, op := range ops {
 		sum.count(l, op)
 	}
-	for _, m := range []linear{hostModel(o.Quiet), repeatModel(), sagaModel()} {
+	for _, m := range []linear{hostModel(o.Quiet), providerModel(), repeatModel(), sagaModel()} {
 		for _, p := range m.split(ops) {
 			sum.Models[m.name] += len(p.ops)
 			sum.Partitions++
@@ -100,7 +100,7 @@ func (m *linear) split(ops []Op) []portion {
 	var keys []string
 	for _, op := range ops {
 		key, mine := m.key(op)
-		read := op.Kind == HostRead || op.Kind == BootRead
+		read := op.Kind == HostRead || op.Kind == BootRead || op.Kind == ProviderRead
 		if !mine || op.Local || op.Outcome == Unknown && read {
 			continue
 		}

@@ -13,6 +13,8 @@ const (
 	hosts   = "hosts"
 	repeats = "repeats"
 	sagas   = "sagas"
+
+	providers = "providers"
 )
 
 // steps makes a porcupine model of a step on states of one comparable type.

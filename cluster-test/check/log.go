@@ -58,6 +58,8 @@ type LogSummary struct {
 	Reloads                    int // states that went through a snapshot and were compared
 	States                     int // states of nodes that were compared
 	Ruled                      int // slots and parts that were granted under a rule
+	Drawn                      int // parts of slots that were granted on others than hosts
+	Allocated                  int // consumers that were granted allocations by the placement API
 	// Moved are the instances that came to another host; Evacuated are those of them
 	// for which nobody waited until they had stopped. Both are for JournalOptions.
 	Moved, Evacuated map[api.InstanceID]bool

@@ -23,7 +23,7 @@ func TestCleanLogs(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
-		for range 400 {
+		for range 500 {
 			w.step()
 		}
 		z := w.log()
@@ -37,10 +37,12 @@ func TestCleanLogs(t *testing.T) {
 		sum.Instances += s.Instances
 		sum.Boots += s.Boots
 		sum.Ruled += s.Ruled
+		sum.Drawn += s.Drawn
+		sum.Allocated += s.Allocated
 		moved, evacuated = moved+len(s.Moved), evacuated+len(s.Evacuated)
 	}
 	t.Logf("%+v", sum)
-	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled} {
+	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled, sum.Allocated, 5 * sum.Drawn} {
 		require.Greater(t, n, 300, "the histories are too thin: %+v", sum)
 	}
 	require.Greater(t, moved-evacuated, 5, "too few moves")
@@ -426,9 +428,9 @@ func TestSweep(t *testing.T) {
 	h := &host{up: true, enabled: true, inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}}
 	h.claims = []*claim{at(10, 30), at(20, 40)}
 	c := at(5, 20)
-	assert.True(t, h.fits(c, 5), "they meet at 20, and a window does not hold its end")
+	assert.True(t, h.gives(api.VCPU, 3, c, 5), "they meet at 20, and a window does not hold its end")
 	late := at(25, 26)
-	assert.False(t, h.fits(late, 5))
+	assert.False(t, h.gives(api.VCPU, 3, late, 5))
 	h.claims = append(h.claims, late)
 	class, when := h.oversold(late, 5)
 	assert.Equal(t, api.VCPU, class)

@@ -34,13 +34,20 @@ type model struct {
 	arrived         map[api.InstanceID]bool // on another host, ever
 	evacuated       map[api.InstanceID]bool // at once, ever
 
-	bumped map[api.HostID]bool     // moved on by this command
-	hit    map[api.InstanceID]bool // instances that this command changed
-	moved  map[holdID]bool         // holds that this command changed
-	told   map[bootID]bool         // boots that this command decided or made
-	fresh  []*claim                // claims that this command made
-	ruled  map[ruleID]bool         // rules that this command may have touched
-	bound  int                     // instances that this command held under a rule
+	consumers map[api.ConsumerID]*consumer
+	classes   map[string]bool // custom ones
+	traits    map[string]bool // custom ones
+	claimed   int             // consumers that this command granted allocations
+
+	bumped       map[api.HostID]bool     // moved on by this command
+	reshaped     map[api.ProviderID]bool // changed by this command in another way
+	hitConsumers map[api.ConsumerID]bool // that this command changed
+	hit          map[api.InstanceID]bool // instances that this command changed
+	moved        map[holdID]bool         // holds that this command changed
+	told         map[bootID]bool         // boots that this command decided or made
+	fresh        []*claim                // claims that this command made
+	ruled        map[ruleID]bool         // rules that this command may have touched
+	bound        int                     // instances that this command held under a rule
 }
 
 type (
@@ -76,13 +83,23 @@ type host struct {
 	failures    int
 	generation  uint64
 	claims      []*claim
+
+	passive       bool // no host, but what hosts and others draw from
+	parent        api.ProviderID
+	traits        []string // that the agent says
+	ownInventory  map[api.ResourceClass]api.Inventory
+	ownTraits     []string
+	ownAggregates []string
 }
 
-// claim is room on one host over [start, end).
+// claim is room on one host over [start, end). What a slot wants may come in part
+// from others that its host reaches: rest is what they give, by provider.
 type claim struct {
 	consumer   api.InstanceID
 	host       api.HostID
 	amounts    api.Resources
+	want       api.Resources
+	rest       []*claim
 	start, end api.Instant
 	class      api.Class
 }
@@ -101,6 +118,7 @@ func newModel() *model {
 		claims: map[api.InstanceID]*claim{}, coming: map[api.InstanceID]*claim{}, plans: map[api.PlanID]api.Instant{},
 		aggregates: map[api.AggregateID]*aggregate{}, groups: map[groupID]group{},
 		bonds: map[ruleID]map[api.InstanceID]bond{}, arrived: map[api.InstanceID]bool{}, evacuated: map[api.InstanceID]bool{},
+		consumers: map[api.ConsumerID]*consumer{}, classes: map[string]bool{}, traits: map[string]bool{},
 	}
 	m.forget()
 	return m
@@ -110,7 +128,8 @@ func newModel() *model {
 func (m *model) forget() {
 	m.bumped, m.hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
 	m.moved, m.told, m.fresh = map[holdID]bool{}, map[bootID]bool{}, nil
-	m.ruled, m.bound = map[ruleID]bool{}, 0
+	m.ruled, m.bound, m.claimed = map[ruleID]bool{}, 0, 0
+	m.reshaped, m.hitConsumers = map[api.ProviderID]bool{}, map[api.ConsumerID]bool{}
 }
 
 // apply does what c asks, or returns why it must be refused. What hangs on
@@ -130,6 +149,9 @@ func (m *model) apply(c command.Command) *no {
 		m.scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
 	case command.ConfigSet, command.SchedulerSet, command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
 		return m.applyWishes(c)
+	case command.ProviderCreate, command.ProviderSet, command.ProviderDelete, command.ConsumersPut, command.ConsumerDelete,
+		command.ClassPut, command.ClassDelete, command.TraitPut, command.TraitDelete:
+		return m.applyPlacement(c)
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:
@@ -222,8 +244,8 @@ func (m *model) bump(h *host) {
 
 func (m *model) hostsPut(c command.HostsPut) *no {
 	for _, e := range c.Hosts {
-		if id, known := m.names[e.Host.Name]; known && m.hosts[id].agent != c.Agent {
-			return &no{RuleModel, "host " + e.Host.Name + " belongs to another agent"}
+		if id, known := m.names[e.Host.Name]; known && (m.hosts[id].passive || m.hosts[id].agent != c.Agent) {
+			return &no{RuleModel, "the name " + e.Host.Name + " belongs to another agent, or to no host"}
 		}
 	}
 	for _, e := range c.Hosts {
@@ -234,7 +256,8 @@ func (m *model) hostsPut(c command.HostsPut) *no {
 			m.hosts[id] = &host{id: id, name: e.Host.Name, enabled: true, pool: e.Host.Pool}
 		}
 		h := m.hosts[id]
-		h.agent, h.up, h.inventory = c.Agent, true, e.Host.Inventory
+		h.agent, h.up, h.inventory, h.traits = c.Agent, true, e.Host.Inventory, e.Host.Traits
+		m.learnNames(h)
 		m.bump(h)
 	}
 	return nil
@@ -253,7 +276,7 @@ func (m *model) hostsState(c command.HostsState) {
 func (m *model) current(id api.HostID, generation uint64) (*host, *no) {
 	h, ok := m.hosts[id]
 	switch {
-	case !ok:
+	case !ok || h.passive:
 		return nil, &no{RuleModel, "there is no host " + string(id)}
 	case generation != 0 && generation != h.generation:
 		return nil, &no{RuleGeneration, "the writer's generation of host " + string(id) + " is stale"}
@@ -321,15 +344,20 @@ func (m *model) hostDelete(c command.HostDelete) *no {
 	if not != nil {
 		return not
 	}
-	if len(h.claims) > 0 {
-		return &no{RuleModel, "host " + string(c.ID) + " is in use"}
+	if len(h.claims) > 0 || len(m.below(h)) > 0 {
+		return &no{RuleModel, "host " + string(c.ID) + " is in use, or has children"}
 	}
-	delete(m.hosts, c.ID)
+	m.remove(h)
+	return nil
+}
+
+// remove forgets a provider.
+func (m *model) remove(h *host) {
+	delete(m.hosts, h.id)
 	delete(m.names, h.name)
 	for _, a := range m.aggregates {
-		a.hosts = slices.DeleteFunc(slices.Clone(a.hosts), func(id api.HostID) bool { return id == c.ID })
+		a.hosts = slices.DeleteFunc(slices.Clone(a.hosts), func(id api.HostID) bool { return id == h.id })
 	}
-	return nil
 }
 
 func (m *model) bootCreate(c command.BootCreate) *no {
@@ -364,16 +392,25 @@ func (m *model) bootCreate(c command.BootCreate) *no {
 func (m *model) knows(id api.InstanceID) bool {
 	_, made := m.instances[id]
 	_, held := m.held[id]
-	return made || held
+	return made || held || m.consumers[id] != nil
 }
 
-// grant gives a claim room on its host.
+// pieces returns c and what others give to it.
+func (c *claim) pieces() []*claim { return append([]*claim{c}, c.rest...) }
+
+// grant gives a claim room on its host, and on all that it draws from.
 func (m *model) grant(c *claim) {
-	h := m.hosts[c.host]
-	h.claims = append(h.claims, c)
 	m.claims[c.consumer] = c
-	m.fresh = append(m.fresh, c)
-	m.bump(h)
+	m.put(c)
+}
+
+func (m *model) put(c *claim) {
+	for _, p := range c.pieces() {
+		h := m.hosts[p.host]
+		h.claims = append(h.claims, p)
+		m.fresh = append(m.fresh, p)
+		m.bump(h)
+	}
 }
 
 // end gives the room of an instance back.
@@ -386,9 +423,11 @@ func (m *model) end(id api.InstanceID) {
 	m.drop(c)
 }
 
-// drop takes a claim off its host.
+// drop takes a claim off its host, and off all that it draws from.
 func (m *model) drop(c *claim) {
-	h := m.hosts[c.host]
-	h.claims = slices.DeleteFunc(h.claims, func(o *claim) bool { return o == c })
-	m.bump(h)
+	for _, p := range c.pieces() {
+		h := m.hosts[p.host]
+		h.claims = slices.DeleteFunc(h.claims, func(o *claim) bool { return o == p })
+		m.bump(h)
+	}
 }

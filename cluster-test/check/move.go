@@ -50,19 +50,16 @@ func (m *model) aim(c command.InstanceMove, i *instance) *no {
 	old := m.claims[c.ID]
 	next := *old
 	next.host = c.To
-	to, ok := m.hosts[c.To]
 	switch {
-	case !ok:
+	case m.hosts[c.To] == nil:
 		return &no{RuleMove, "there is no host " + string(c.To)}
 	case !m.obeys(&i.hold.request, i.group, spot{host: c.To}, old):
 		return &no{RuleBound, "a rule keeps the instance from host " + string(c.To)}
-	case !to.fits(&next, m.now):
+	case !m.fits(&next):
 		return &no{RuleCapacity, "host " + string(c.To) + " has no room or takes no work"}
 	}
-	to.claims = append(to.claims, &next)
 	m.coming[c.ID] = &next
-	m.fresh = append(m.fresh, &next)
-	m.bump(to)
+	m.put(&next)
 	i.target, m.hit[c.ID] = c.To, true
 	m.touch(i)
 	return nil

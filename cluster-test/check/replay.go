@@ -167,10 +167,21 @@ func (r *replay) changed(index uint64, c command.Command) {
 	for id := range r.m.bumped {
 		r.host(index, r.m.hosts[id])
 	}
+	for id := range r.m.reshaped {
+		r.host(index, r.m.hosts[id])
+	}
+	for id := range r.m.hitConsumers {
+		r.consumer(index, id)
+	}
 	r.compareRules(index)
 	r.sum.Ruled += r.m.bound
+	r.sum.Allocated += r.m.claimed
 	for _, cl := range r.m.fresh {
-		r.sum.Claims++
+		if r.m.hosts[cl.host].passive {
+			r.sum.Drawn++
+		} else {
+			r.sum.Claims++
+		}
 		if class, at := r.m.hosts[cl.host].oversold(cl, r.m.now); class != "" {
 			r.add(RuleCapacity, index, "%s of host %s is above capacity at %v, after a claim for %s", class, cl.host, at, cl.consumer)
 		}
@@ -191,17 +202,16 @@ func (r *replay) host(index uint64, h *host) {
 	if h == nil {
 		return // deleted by this command
 	}
+	r.provider(index, h)
+	if h.passive {
+		return
+	}
 	got, ok := r.s.Host(h.id)
 	if !ok {
 		r.add(RuleModel, index, "host %s is missing", h.id)
 		return
 	}
-	want := h.used(r.m.now)
 	switch {
-	case got.Generation != h.generation:
-		r.add(RuleGeneration, index, "host %s is at generation %d, not %d", h.id, got.Generation, h.generation)
-	case !got.Used.Equal(want):
-		r.add(RuleModel, index, "host %s has %v in use, and its live claims add up to %v", h.id, got.Used, want)
 	case got.Enabled != h.enabled || got.Pool != h.pool || (got.State == api.HostUp) != h.up || got.Agent != h.agent:
 		r.add(RuleModel, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.id, got.State, got.Enabled, got.Pool, got.Agent)
 	case got.Maintenance != h.maintenance || got.Drain != h.drain || !maps.Equal(got.Overrides, h.overrides) || got.Failures != h.failures:
@@ -225,6 +235,10 @@ func (r *replay) instance(index uint64, id api.InstanceID) {
 		r.add(RuleMove, index, "instance %s moves to host %q, not to %q", id, got.Target, want.target)
 	case want.live() && want.host != "" && (got.Window.Start != r.m.claims[id].start || got.Window.End != r.m.claims[id].end):
 		r.add(RuleModel, index, "instance %s has the window %v", id, got.Window)
+	case want.live() && want.host != "" && !sharesEqual(got.Shares, r.m.claims[id].shares()):
+		r.add(RuleModel, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.claims[id].shares())
+	case want.live() && want.target != "" && !sharesEqual(got.TargetShares, r.m.coming[id].shares()):
+		r.add(RuleModel, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.coming[id].shares())
 	case got.Host != want.host || got.Link != want.link:
 		r.add(RuleModel, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.host, want.link)
 	}
@@ -286,11 +300,11 @@ func (r *replay) misplaced(index uint64, want *hold, got *state.Hold) {
 			continue
 		}
 		g := got.Request.Groups[sl.Group]
-		c := &claim{consumer: sl.Instance.ID, host: sl.Host, amounts: g.Resources, start: got.Window.Start, end: got.Window.End, class: got.Request.Class}
+		c := &claim{consumer: sl.Instance.ID, host: sl.Host, want: g.Resources, start: got.Window.Start, end: got.Window.End, class: got.Request.Class}
 		switch h, ok := r.m.hosts[sl.Host]; {
 		case ok && !r.m.obeys(&got.Request, sl.Group, spot{host: sl.Host}, nil):
 			r.add(RuleBound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
-		case !ok || h.fits(c, r.m.now):
+		case !ok || r.m.fits(c):
 			r.add(RuleModel, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
 		case h.overfull(r.m.now):
 			r.add(RuleShrink, index, "the slot of %s is on host %s, which is over-full", sl.Instance.ID, sl.Host)

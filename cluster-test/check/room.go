@@ -48,30 +48,46 @@ func (h *host) instants(c *claim, now api.Instant) []api.Instant {
 	return at
 }
 
-// fits reports whether c has room on h, which takes work: at every instant
-// among firm claims, and at this instant beside all claims.
-func (h *host) fits(c *claim, now api.Instant) bool {
-	if !h.up || !h.enabled || h.maintenance != "" || c.end <= now || c.start >= c.end {
+// takesWork reports whether slots may come to h.
+func (h *host) takesWork() bool { return !h.passive && h.up && h.enabled && h.maintenance == "" }
+
+// gives reports whether h has room for n of a class over the window of c: at every
+// instant among firm claims, and at this instant beside all claims.
+func (h *host) gives(class api.ResourceClass, n int64, c *claim, now api.Instant) bool {
+	v, has := h.stock()[class]
+	if !has || !admits(v, n) {
 		return false
 	}
-	instants := h.instants(c, now)
-	for class, n := range c.amounts {
-		v, has := h.inventory[class]
-		if !has || !admits(v, n) {
+	room := capacityOf(v) - n
+	firm, preemptible := h.use(class, now)
+	if (c.class == api.Preemptible || c.start <= now) && firm+preemptible > room {
+		return false
+	}
+	for _, t := range h.instants(c, now) {
+		if firm, _ := h.use(class, t); c.class != api.Preemptible && firm > room {
 			return false
-		}
-		room := capacityOf(v) - n
-		firm, preemptible := h.use(class, now)
-		if (c.class == api.Preemptible || c.start <= now) && firm+preemptible > room {
-			return false
-		}
-		for _, t := range instants {
-			if firm, _ := h.use(class, t); c.class != api.Preemptible && firm > room {
-				return false
-			}
 		}
 	}
 	return true
+}
+
+// peak returns the most that is in use of a class at any instant from now on.
+func (h *host) peak(class api.ResourceClass, now api.Instant) int64 {
+	firm, preemptible := h.use(class, now)
+	most := firm + preemptible
+	for _, t := range h.instants(&claim{start: now, end: api.Forever}, now) {
+		firm, _ := h.use(class, t)
+		most = max(most, firm)
+	}
+	return most
+}
+
+// sum returns all that claims on h have of a class, now or later.
+func (h *host) sum(class api.ResourceClass) (n int64) {
+	for _, c := range h.claims {
+		n += c.amounts[class]
+	}
+	return n
 }
 
 // oversold returns the first class of c that is above the capacity of h at some
@@ -87,7 +103,7 @@ func (h *host) oversold(c *claim, now api.Instant) (api.ResourceClass, api.Insta
 			if t == now {
 				firm += preemptible
 			}
-			if firm > capacityOf(h.inventory[class]) {
+			if firm > capacityOf(h.stock()[class]) {
 				return class, t
 			}
 		}
@@ -99,7 +115,7 @@ func (h *host) oversold(c *claim, now api.Instant) (api.ResourceClass, api.Insta
 func (h *host) overfull(now api.Instant) bool {
 	for _, c := range h.claims {
 		for class := range c.amounts {
-			if firm, preemptible := h.use(class, now); firm+preemptible > capacityOf(h.inventory[class]) {
+			if firm, preemptible := h.use(class, now); firm+preemptible > capacityOf(h.stock()[class]) {
 				return true
 			}
 		}

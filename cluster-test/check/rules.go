@@ -289,7 +289,7 @@ func (m *model) rearrange(do func()) {
 	}
 	do()
 	for id, h := range m.hosts {
-		if m.standing(id) != before[id] {
+		if m.standing(id) != before[id] && !h.passive {
 			m.bump(h)
 		}
 	}
@@ -313,7 +313,7 @@ func (m *model) aggregatePut(c command.AggregatePut) *no {
 		}
 	}
 	for _, h := range a.hosts {
-		if m.hosts[h] == nil {
+		if m.hosts[h] == nil || m.hosts[h].passive {
 			return &no{RuleModel, "there is no host " + string(h)}
 		}
 		for id, o := range m.aggregates {

@@ -167,7 +167,7 @@ func (m *model) place(h *hold, c *command.Hold, sl command.Slot) {
 	}
 	for _, id := range hosts {
 		cl := m.claimFor(c, sl, id)
-		if host, ok := m.hosts[id]; ok && host.fits(cl, m.now) && m.obeys(&h.request, sl.Group, spot{host: id}, nil) {
+		if m.fits(cl) && m.obeys(&h.request, sl.Group, spot{host: id}, nil) {
 			m.grant(cl)
 			h.slots = append(h.slots, cl)
 			m.held[cl.consumer] = h
@@ -189,7 +189,7 @@ func (m *model) claimFor(c *command.Hold, sl command.Slot, on api.HostID) *claim
 		w.End = w.Start + api.Instant(c.Request.Lifetime.Milliseconds())
 	}
 	return &claim{
-		consumer: sl.Instance.ID, host: on, amounts: c.Request.Groups[sl.Group].Resources,
+		consumer: sl.Instance.ID, host: on, want: c.Request.Groups[sl.Group].Resources,
 		start: w.Start, end: w.End, class: c.Request.Class,
 	}
 }

@@ -21,10 +21,11 @@ func (r *replay) whole(index uint64) bool {
 	}
 	for id, h := range r.m.hosts {
 		r.host(index, h)
-		if n := len(r.s.OnHost(id)); n != r.m.liveOn(h) {
+		if n := len(r.s.OnHost(id)); !h.passive && n != r.m.liveOn(h) {
 			r.add(RuleModel, index, "host %s lists %d instances, not %d", id, n, r.m.liveOn(h))
 		}
 	}
+	r.placement(index)
 	live := 0
 	for id, i := range r.m.instances {
 		r.instance(index, id)

@@ -43,6 +43,7 @@ func newWorld(seed uint64) *world {
 			ID: api.LinkID(l), Name: l, Role: role, Zone: api.ZoneID("zone-" + l), State: api.LinkActive, Scale: 1, CA: []byte(l),
 		}})
 	}
+	w.share()
 	return w
 }
 
@@ -137,6 +138,9 @@ func (w *world) request(r api.ReservationID) api.Request {
 	case 2:
 		req.Class = api.Preemptible
 	}
+	if w.roll(4) == 0 {
+		req.Groups[0].Resources["CUSTOM_A"] = int64(1 + w.roll(2))
+	}
 	if w.roll(3) == 0 {
 		req.Groups[0].ExtraSpecs = map[string]string{"berth:evacuate": "true"}
 	}
@@ -178,7 +182,9 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(24) {
+	switch w.roll(30) {
+	case 24, 25, 26, 27, 28, 29:
+		return w.placement()
 	case 0:
 		return w.hostPut(fmt.Sprint("h", w.roll(6)), int64(2+w.roll(9)))
 	case 1:
