@@ -2,10 +2,11 @@ package capacity
 
 import "berth/api"
 
-// Fits returns nil if c can be claimed on the host, and else says why not:
-// not_found for an unknown host, invalid for a malformed claim, a window that has
-// passed or an amount that the host's units do not allow, no_capacity if the room is not there at some
-// instant of the window. It does not look at whether the host is up or enabled.
+// Fits returns nil if c can be claimed on that one provider, and else says why not:
+// not_found for an unknown one, invalid for a malformed claim, a window that has
+// passed or an amount that its units do not allow, no_capacity if the room is not
+// there at some instant of the window. It does not look at whether it is up or
+// enabled. See Place for slots.
 func (t *Table) Fits(id api.HostID, c api.Claim) error {
 	row, known := t.row(id)
 	if !known {
@@ -25,7 +26,7 @@ func (t *Table) Claim(id api.HostID, c api.Claim) error {
 }
 
 // Restore adds a claim that was made before, whether it fits or not: an
-// over-full host stays over-full. It returns false for an unknown host.
+// over-full provider stays over-full. It returns false for an unknown one.
 func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 	row, known := t.row(id)
 	if known {
@@ -35,8 +36,8 @@ func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 }
 
 // Release gives back exactly a claim that was made and not released since; what
-// of it lies before now is gone already. An unknown host is no error: its claims
-// went with it.
+// of it lies before now is gone already. An unknown provider is no error: its
+// claims went with it.
 func (t *Table) Release(id api.HostID, c api.Claim) {
 	if row, known := t.row(id); known {
 		t.add(row, c, -1)
@@ -83,7 +84,7 @@ func (t *Table) add(row int, c api.Claim, sign int64) {
 	}
 }
 
-// refree brings the free column of one host up to date with its timeline.
+// refree brings the free column of one row up to date with its timeline.
 func refree(col *column, line timeline, class, i int, epoch uint64) {
 	peak := line.peak(class, col.firm.at[i], 0, api.Forever)
 	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
@@ -91,7 +92,7 @@ func refree(col *column, line timeline, class, i int, epoch uint64) {
 	}
 }
 
-// setLine replaces the timeline of host i.
+// setLine replaces the timeline of row i.
 func (t *Table) setLine(k *chunk, i int, line timeline) {
 	if len(line) == 0 {
 		line = nil
@@ -127,7 +128,7 @@ func (t *Table) Advance(now api.Instant) {
 	}
 }
 
-// fold moves the edges of host i that are not after now into its columns.
+// fold moves the edges of row i that are not after now into its columns.
 func (t *Table) fold(c *chunk, i int) {
 	line := c.timelines.at[i]
 	n := 0

@@ -39,6 +39,27 @@ func ExampleTable_Claim() {
 	// <nil>
 }
 
+// The host has no disk of its own: it comes from a pool in the same aggregate.
+func ExampleTable_Place() {
+	t := capacity.NewTable()
+	t.Put(capacity.Spec{
+		ID: "h1", Pool: api.PoolShared, Up: true, Enabled: true, Aggregates: []string{"rack1"},
+		Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+	})
+	t.Put(capacity.Spec{
+		ID: "pool", Passive: true, Traits: []string{api.TraitShares}, Aggregates: []string{"rack1"},
+		Inventory: map[api.ResourceClass]api.Inventory{api.DiskGB: {Total: 100}},
+	})
+	slot := api.Claim{
+		Resources: api.Resources{api.VCPU: 1, api.DiskGB: 60}, Class: api.Firm, Window: api.Window{End: api.Forever},
+	}
+	fmt.Println(t.Place("h1", slot))
+	fmt.Println(t.Place("h1", slot))
+	// Output:
+	// [{pool DISK_GB=60}] <nil>
+	// [] neither the host nor what it draws from has 60 of DISK_GB left in one place over the window, at most 40
+}
+
 // The cleaning time must pass between the end of one claim and the start of the next.
 func ExampleSpec_gap() {
 	t := capacity.NewTable()

@@ -61,7 +61,7 @@ func TestPlaceKeepsClassesTogether(t *testing.T) {
 	}
 	_, err := table.Place("h", slot)
 	assert.Equal(t, api.CodeNoCapacity, api.CodeOf(err))
-	assert.ErrorContains(t, err, "MEMORY_MB")
+	require.ErrorContains(t, err, "MEMORY_MB")
 	small := always(api.Resources{api.VCPU: 2, api.MemoryMB: 2})
 	shares, err := table.Place("h", small)
 	require.NoError(t, err)
