@@ -1,0 +1,86 @@
+package placement
+
+import (
+	"net/http"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// guarded is the microversion from which aggregates go with a generation.
+const guarded version = 19
+
+// Schemas of aggregates.
+var (
+	uuidsSchema      = &schema{kind: kindArray, each: uuidSchema, unique: true}
+	aggregatesSchema = &schema{
+		kind: kindObject, required: []string{"aggregates", "resource_provider_generation"},
+		fields: map[string]*schema{"aggregates": uuidsSchema, "resource_provider_generation": generationSchema},
+	}
+)
+
+// sendAggregates answers with aggregates of a provider.
+func (d *dialect) sendAggregates(w http.ResponseWriter, r *http.Request, p *api.Provider, ids []string) error {
+	out := struct {
+		Aggregates []string `json:"aggregates"`
+		Generation *uint64  `json:"resource_provider_generation,omitempty"`
+	}{Aggregates: append([]string{}, ids...)}
+	if at(r) >= guarded {
+		out.Generation = &p.Generation
+	}
+	fresh(w, r, d.Now())
+	return answer(w, http.StatusOK, out)
+}
+
+// listAggregates is GET /resource_providers/{uuid}/aggregates.
+func (d *dialect) listAggregates(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.View(w), r)
+	if err != nil {
+		return err
+	}
+	return d.sendAggregates(w, r, p, p.Aggregates)
+}
+
+// setAggregates is PUT /resource_providers/{uuid}/aggregates.
+func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	c := command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID}
+	var list any
+	if at(r) >= guarded {
+		list, c.Generation, err = readGuarded(r, p)
+		c.Bump = true
+	} else {
+		list, err = readBody(r, uuidsSchema)
+	}
+	if err != nil {
+		return err
+	}
+	ids := texts(list)
+	for i := range ids {
+		ids[i], _ = uuidOf(ids[i])
+	}
+	set := slices.Compact(slices.Sorted(slices.Values(ids)))
+	c.Aggregates = &set
+	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
+		return err
+	}
+	if p, err = providerOf(d.View(w), r); err != nil {
+		return err
+	}
+	return d.sendAggregates(w, r, p, ids) // in the caller's order
+}
+
+// readGuarded reads aggregates with the generation that they are for, which must be
+// that of p.
+func readGuarded(r *http.Request, p *api.Provider) (list any, generation *uint64, err error) {
+	body, err := readObject(r, aggregatesSchema)
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := expected(p, body["resource_provider_generation"])
+	return body["aggregates"], &want, err
+}

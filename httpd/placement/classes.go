@@ -1,0 +1,137 @@
+package placement
+
+import (
+	"net/http"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// classSchema is that of a resource class.
+var classSchema = &schema{
+	kind: kindObject, required: []string{"name"},
+	fields: map[string]*schema{"name": {kind: kindString, pattern: nameCustom, longest: api.CustomMaxBytes}},
+}
+
+// class is a resource class in answers.
+type class struct {
+	Name  string `json:"name"`
+	Links []link `json:"links"`
+}
+
+func showOneClass(name string) class {
+	return class{Name: name, Links: []link{{Rel: "self", Href: Mount + classPath(name)}}}
+}
+
+// classPath returns the path of a resource class below Mount.
+func classPath(name string) string { return "/resource_classes/" + name }
+
+// noClass is the refusal of a call whose path names no resource class.
+func noClass(name string) error { return notFound("No such resource class %s", cut(name)) }
+
+// listClasses is GET /resource_classes.
+func (d *dialect) listClasses(w http.ResponseWriter, r *http.Request) error {
+	list := d.View(w).ResourceClasses()
+	out := make([]class, len(list))
+	for i, n := range list {
+		out[i] = showOneClass(n.Name)
+	}
+	fresh(w, r, latest(list, d.Now()))
+	return answer(w, http.StatusOK, map[string][]class{"resource_classes": out})
+}
+
+// showClass is GET /resource_classes/{name}.
+func (d *dialect) showClass(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	n, ok := d.View(w).ResourceClass(api.ResourceClass(name))
+	if !ok {
+		return noClass(name)
+	}
+	fresh(w, r, latest([]state.Named{n}, d.Now()))
+	return answer(w, http.StatusOK, showOneClass(name))
+}
+
+// createClass is POST /resource_classes.
+func (d *dialect) createClass(w http.ResponseWriter, r *http.Request) error {
+	body, err := readObject(r, classSchema)
+	if err != nil {
+		return err
+	}
+	name, _ := body["name"].(string)
+	if _, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
+		if api.CodeOf(err) == api.CodeExists {
+			return coded(codeUndefined, api.Errorf(api.CodeExists, "Conflicting resource class already exists: %s", name))
+		}
+		return err
+	}
+	located(w, r, classPath(name))
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// renameClass is PUT /resource_classes/{name} before 1.7.
+func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
+	body, err := readObject(r, classSchema)
+	if err != nil {
+		return err
+	}
+	was, name := r.PathValue("name"), ""
+	name, _ = body["name"].(string)
+	if _, known := d.Zone.View().ResourceClass(api.ResourceClass(was)); !known {
+		return noClass(was)
+	}
+	if !api.ValidCustom(was) {
+		return invalid("Cannot update standard resource class %s", was)
+	}
+	c := command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name), Was: api.ResourceClass(was)}
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+		return instead(err, map[api.Code]error{
+			api.CodeNotFound: noClass(was),
+			api.CodeExists:   coded(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
+			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Cannot update resource class %s: %s", was, api.MessageOf(err))),
+		})
+	}
+	d.View(w)
+	return answer(w, http.StatusOK, showOneClass(name))
+}
+
+// ensureClass is PUT /resource_classes/{name} from 1.7 on.
+func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if _, err := classSchema.check("", map[string]any{"name": name}); err != nil {
+		return err
+	}
+	status := http.StatusNoContent
+	if _, there := d.Zone.View().ResourceClass(api.ResourceClass(name)); !there {
+		_, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)})
+		if err != nil && api.CodeOf(err) != api.CodeExists { // nobody was faster
+			return err
+		}
+		if err == nil {
+			status = http.StatusCreated
+		}
+	}
+	located(w, r, classPath(name))
+	w.WriteHeader(status)
+	return nil
+}
+
+// deleteClass is DELETE /resource_classes/{name}.
+func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if _, known := d.Zone.View().ResourceClass(api.ResourceClass(name)); !known {
+		return noClass(name)
+	}
+	if !api.ValidCustom(name) {
+		return invalid("Error in delete resource class: Cannot delete standard resource class %s", name)
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.ClassDelete{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
+		return instead(err, map[api.Code]error{
+			api.CodeNotFound: noClass(name),
+			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s, for an inventory has it", name)),
+		})
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

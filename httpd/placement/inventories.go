@@ -1,0 +1,399 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// reservable is the microversion from which all of an inventory may be reserved.
+const reservable version = 26
+
+// inventory is one inventory in answers.
+type inventory struct {
+	Total      int64   `json:"total"`
+	Reserved   int64   `json:"reserved"`
+	MinUnit    int64   `json:"min_unit"`
+	MaxUnit    int64   `json:"max_unit"`
+	StepSize   int64   `json:"step_size"`
+	Ratio      ratio   `json:"allocation_ratio"`
+	Generation *uint64 `json:"resource_provider_generation,omitempty"`
+}
+
+// ratio is an allocation ratio in answers, which is a number with a point.
+type ratio api.Ratio
+
+// MarshalJSON implements json.Marshaler.
+func (r ratio) MarshalJSON() ([]byte, error) {
+	b, err := api.Ratio(r).MarshalJSON()
+	if err == nil && api.Ratio(r)%api.RatioOne == 0 {
+		b = append(b, ".0"...)
+	}
+	return b, err
+}
+
+func showInventory(v api.Inventory, generation *uint64) inventory {
+	v = v.Normal()
+	return inventory{
+		Total: v.Total, Reserved: v.Reserved, MinUnit: v.MinUnit, MaxUnit: max(v.MaxUnit, 1), StepSize: v.StepSize,
+		Ratio: ratio(v.AllocationRatio), Generation: generation,
+	}
+}
+
+// Schemas of inventories.
+var (
+	amountSchema     = &schema{kind: kindInteger, least: 1, most: api.UnitMax}
+	generationSchema = &schema{kind: kindInteger}
+
+	recordSchema       = newRecord("total")
+	inventorySchema    = newRecord("total", "resource_provider_generation")
+	newInventorySchema = func() *schema {
+		s := newRecord("total", "resource_class")
+		s.fields["resource_class"] = &schema{kind: kindString, pattern: nameClass}
+		return s
+	}()
+	inventoriesSchema = &schema{
+		kind: kindObject, required: []string{"resource_provider_generation", "inventories"},
+		fields: map[string]*schema{
+			"resource_provider_generation": generationSchema,
+			"inventories":                  byClassSchema,
+		},
+	}
+	// byClassSchema lets other names through, for they are unknown classes.
+	byClassSchema = &schema{kind: kindObject, names: anyName, each: recordSchema}
+)
+
+func newRecord(required ...string) *schema {
+	return &schema{kind: kindObject, required: required, fields: map[string]*schema{
+		"resource_provider_generation": generationSchema,
+		"total":                        amountSchema,
+		"reserved":                     {kind: kindInteger, least: 0, most: api.UnitMax},
+		"min_unit":                     amountSchema,
+		"max_unit":                     amountSchema,
+		"step_size":                    amountSchema,
+		"allocation_ratio":             {kind: kindNumber},
+	}}
+}
+
+// inventoryOf reads one inventory that its schema has passed, for a class. At is
+// the microversion of the call.
+func inventoryOf(class string, body map[string]any, at version) (api.Inventory, error) {
+	of := func(name string, absent int64) int64 {
+		if n, ok := body[name].(int64); ok {
+			return n
+		}
+		return absent
+	}
+	v := api.Inventory{
+		Total: of("total", 0), Reserved: of("reserved", 0), MinUnit: of("min_unit", 1), MaxUnit: of("max_unit", api.UnitMax),
+		StepSize: of("step_size", 1), AllocationRatio: api.RatioOne,
+	}
+	if n, given := body["allocation_ratio"].(json.Number); given {
+		r, err := ratioOf(n)
+		if err != nil {
+			return v, err
+		}
+		v.AllocationRatio = r
+	}
+	switch {
+	case v.Reserved > v.Total:
+		return v, invalid("Invalid inventory for '%s': more is reserved than there is", cut(class))
+	case at < reservable && v.Capacity() < 1:
+		return v, invalid("Invalid inventory for '%s': nothing is left of it, and all of it may be reserved from microversion %s on", cut(class), reservable)
+	}
+	return v, nil
+}
+
+// ratioOf reads an allocation ratio and rounds it to four places, which is as
+// exact as ratios are.
+func ratioOf(n json.Number) (api.Ratio, error) {
+	f, err := n.Float64()
+	r := math.Round(f * float64(api.RatioOne))
+	if err != nil || r < 1 || r > float64(api.RatioMax) {
+		return 0, invalid("JSON does not validate: allocation_ratio must be 0.0001 to %s, got %s",
+			strconv.FormatInt(int64(api.RatioMax/api.RatioOne), 10), cut(string(n)))
+	}
+	return api.Ratio(r), nil
+}
+
+// expected refuses a write for another generation than the current one.
+func expected(p *api.Provider, v any) (uint64, error) {
+	n, possible := generation(v)
+	if !possible || n != p.Generation {
+		return n, stale("resource provider generation conflict: its generation already changed, for provider %s is at %d, not %v; read it again", p.ID, p.Generation, v)
+	}
+	return n, nil
+}
+
+// sendInventories answers with all inventories of a provider.
+func (d *dialect) sendInventories(w http.ResponseWriter, r *http.Request, p *api.Provider) error {
+	out := struct {
+		Generation  uint64                          `json:"resource_provider_generation"`
+		Inventories map[api.ResourceClass]inventory `json:"inventories"`
+	}{p.Generation, map[api.ResourceClass]inventory{}}
+	for class, v := range p.Inventory {
+		out.Inventories[class] = showInventory(v, nil)
+	}
+	fresh(w, r, p.Updated.Time())
+	if len(out.Inventories) == 0 {
+		w.Header().Del("Last-Modified") // nothing is there that could have been
+	}
+	return answer(w, http.StatusOK, out)
+}
+
+// listInventories is GET /resource_providers/{uuid}/inventories.
+func (d *dialect) listInventories(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.View(w), r)
+	if err != nil {
+		return err
+	}
+	return d.sendInventories(w, r, p)
+}
+
+// showInventory is GET /resource_providers/{uuid}/inventories/{resource_class}.
+func (d *dialect) showInventory(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.View(w), r)
+	if err != nil {
+		return err
+	}
+	return d.sendInventory(w, r, p, r.PathValue("resource_class"), http.StatusOK)
+}
+
+// sendInventory answers with one inventory of a provider.
+func (d *dialect) sendInventory(w http.ResponseWriter, r *http.Request, p *api.Provider, class string, status int) error {
+	v, ok := p.Inventory[api.ResourceClass(class)]
+	if !ok {
+		return notFound("No inventory of class %s for %s", cut(class), p.ID)
+	}
+	fresh(w, r, p.Updated.Time())
+	return answer(w, status, showInventory(v, &p.Generation))
+}
+
+// change proposes what edit makes of the inventories of a provider, at the
+// generation at which edit saw them, and again when another writer was first.
+// Want is that generation, nil for whichever it is.
+func (d *dialect) change(ctx context.Context, id api.ProviderID, want *uint64, edit func(*state.State, *api.Provider, map[api.ResourceClass]api.Inventory) error) error {
+	for n := 1; ; n++ {
+		v := d.Zone.View()
+		p, ok := v.Provider(id)
+		if !ok {
+			return notFound("No resource provider with uuid %s found", id)
+		}
+		set := maps.Clone(p.Inventory)
+		if set == nil {
+			set = map[api.ResourceClass]api.Inventory{}
+		}
+		if err := edit(v, p, set); err != nil {
+			return err
+		}
+		seen := p.Generation
+		if want != nil {
+			seen = *want
+		}
+		_, err := d.Zone.Propose(ctx, command.ProviderSet{Stamp: d.Zone.Stamp(), ID: id, Generation: &seen, Inventory: &set})
+		if api.CodeOf(err) != api.CodeStale || want != nil || n == repeatMax {
+			return err
+		}
+	}
+}
+
+// createInventory is POST /resource_providers/{uuid}/inventories.
+func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	body, err := readObject(r, newInventorySchema)
+	if err != nil {
+		return err
+	}
+	class, _ := body["resource_class"].(string)
+	inv, err := inventoryOf(class, body, at(r))
+	if err != nil {
+		return err
+	}
+	err = d.change(r.Context(), p.ID, nil, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+		if unknown := knownClass(v, class); unknown != nil {
+			return unknown
+		}
+		if _, there := set[api.ResourceClass(class)]; there {
+			return coded(codeConcurrent, api.Errorf(api.CodeExists, "Update conflict: provider %s has an inventory of %s already", p.ID, class))
+		}
+		set[api.ResourceClass(class)] = inv
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.made(w, r, p.ID, class, http.StatusCreated)
+}
+
+// made answers with an inventory that was written.
+func (d *dialect) made(w http.ResponseWriter, r *http.Request, id api.ProviderID, class string, status int) error {
+	p, ok := d.View(w).Provider(id)
+	if !ok {
+		return notFound("No resource provider with uuid %s found", id)
+	}
+	if status == http.StatusCreated {
+		located(w, r, providerPath(id)+"/inventories/"+class)
+	}
+	return d.sendInventory(w, r, p, class, status)
+}
+
+// knownClass refuses a class that the zone does not know.
+func knownClass(v *state.State, name string) error {
+	if _, ok := v.ResourceClass(api.ResourceClass(name)); !ok {
+		return invalid("Unknown resource class in inventory: No such resource class %s", cut(name))
+	}
+	return nil
+}
+
+// setInventories is PUT /resource_providers/{uuid}/inventories.
+func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
+	view := d.Zone.View()
+	p, err := providerOf(view, r)
+	if err != nil {
+		return err
+	}
+	body, err := readObject(r, inventoriesSchema)
+	if err != nil {
+		return err
+	}
+	want, err := expected(p, body["resource_provider_generation"])
+	if err != nil {
+		return err
+	}
+	all, _ := body["inventories"].(map[string]any)
+	set, err := inventoriesOf(view, all, at(r))
+	if err != nil {
+		return err
+	}
+	err = d.change(r.Context(), p.ID, &want, func(_ *state.State, _ *api.Provider, out map[api.ResourceClass]api.Inventory) error {
+		clear(out)
+		maps.Copy(out, set)
+		return nil
+	})
+	if err != nil {
+		return d.inUse("update conflict: ", p.ID, set, err)
+	}
+	if p, err = providerOf(d.View(w), r); err != nil {
+		return err
+	}
+	return d.sendInventories(w, r, p)
+}
+
+// inventoriesOf reads inventories by class.
+func inventoriesOf(v *state.State, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
+	out := make(map[api.ResourceClass]api.Inventory, len(all))
+	for class, body := range all {
+		one, _ := body.(map[string]any)
+		inv, err := inventoryOf(class, one, at)
+		if err == nil {
+			err = knownClass(v, class)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[api.ResourceClass(class)] = inv
+	}
+	return out, nil
+}
+
+// inUse says which classes of a provider cannot be taken away because they are in
+// use, if err says that some are. Stays are those that were to be left.
+func (d *dialect) inUse(start string, id api.ProviderID, stays map[api.ResourceClass]api.Inventory, err error) error {
+	p, ok := d.Zone.View().Provider(id)
+	if api.CodeOf(err) != api.CodeInUse || !ok {
+		return err
+	}
+	var used []string
+	for _, class := range p.Used.Classes() {
+		if _, left := stays[class]; !left {
+			used = append(used, string(class))
+		}
+	}
+	return api.Errorf(api.CodeInUse, "%sInventory for '%s' on resource provider '%s' in use", start, strings.Join(used, ", "), id)
+}
+
+// updateInventory is PUT /resource_providers/{uuid}/inventories/{resource_class}.
+func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	body, err := readObject(r, inventorySchema)
+	if err != nil {
+		return err
+	}
+	want, err := expected(p, body["resource_provider_generation"])
+	if err != nil {
+		return err
+	}
+	class := r.PathValue("resource_class")
+	inv, err := inventoryOf(class, body, at(r))
+	if err != nil {
+		return err
+	}
+	err = d.change(r.Context(), p.ID, &want, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+		if _, known := v.ResourceClass(api.ResourceClass(class)); !known {
+			return notFound("No such resource class %s", cut(class))
+		}
+		if _, there := set[api.ResourceClass(class)]; !there {
+			return invalid("No inventory of class %s found on resource provider %s", class, p.ID)
+		}
+		set[api.ResourceClass(class)] = inv
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.made(w, r, p.ID, class, http.StatusOK)
+}
+
+// deleteInventory is DELETE /resource_providers/{uuid}/inventories/{resource_class}.
+func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	class := r.PathValue("resource_class")
+	err = d.change(r.Context(), p.ID, nil, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+		if _, there := set[api.ResourceClass(class)]; !there {
+			return notFound("No inventory of class %s found for delete", cut(class))
+		}
+		delete(set, api.ResourceClass(class))
+		return nil
+	})
+	if err != nil {
+		stays := maps.Clone(p.Inventory)
+		delete(stays, api.ResourceClass(class))
+		return when(api.CodeInUse, codeConcurrent, d.inUse("Unable to delete inventory of class "+class+": ", p.ID, stays, err))
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// deleteInventories is DELETE /resource_providers/{uuid}/inventories.
+func (d *dialect) deleteInventories(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	err = d.change(r.Context(), p.ID, nil, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+		clear(set)
+		return nil
+	})
+	if err != nil {
+		return d.inUse("", p.ID, nil, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,335 @@
+package placement
+
+import (
+	"net/http"
+	"slices"
+
+	"berth/api"
+	"berth/candidates"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Microversions that change what a provider looks like, and what may be done.
+const (
+	shownAggregates  version = 1
+	shownTraits      version = 6
+	shownAllocations version = 11
+	nested           version = 14 // parent and root
+	shownWhenMade    version = 20
+	reparented       version = 37
+)
+
+// provider is a provider in answers.
+type provider struct {
+	ID         api.ProviderID `json:"uuid"`
+	Name       string         `json:"name"`
+	Generation uint64         `json:"generation"`
+	Links      []link         `json:"links"`
+	*family
+}
+
+// family says where a provider stands in its tree.
+type family struct {
+	Parent *api.ProviderID `json:"parent_provider_uuid"`
+	Root   api.ProviderID  `json:"root_provider_uuid"`
+}
+
+// providerPath returns the path of a provider below Mount.
+func providerPath(id api.ProviderID) string { return "/resource_providers/" + string(id) }
+
+func showOne(p *api.Provider, v version) provider {
+	self := Mount + providerPath(p.ID)
+	out := provider{ID: p.ID, Name: p.Name, Generation: p.Generation, Links: []link{{Rel: "self", Href: self}}}
+	for _, l := range []struct {
+		rel   string
+		since version
+	}{
+		{"inventories", 0},
+		{"usages", 0},
+		{"aggregates", shownAggregates},
+		{"traits", shownTraits},
+		{"allocations", shownAllocations},
+	} {
+		if v >= l.since {
+			out.Links = append(out.Links, link{Rel: l.rel, Href: self + "/" + l.rel})
+		}
+	}
+	if v >= nested {
+		out.family = &family{Root: p.Root}
+		if p.Parent != "" {
+			out.Parent = &p.Parent
+		}
+	}
+	return out
+}
+
+// providerOf returns the provider that the path of a call names.
+func providerOf(v *state.State, r *http.Request) (*api.Provider, error) {
+	name := r.PathValue("uuid")
+	if p, ok := v.Provider(api.ProviderID(name)); ok {
+		return p, nil
+	}
+	return nil, notFound("No resource provider with uuid %s found", cut(name))
+}
+
+// Schemas of providers.
+var (
+	nameSchema   = &schema{kind: kindString, longest: api.ProviderNameMax}
+	uuidSchema   = &schema{kind: kindString, uuid: true}
+	parentSchema = &schema{kind: kindString, uuid: true, null: true}
+
+	createSchema      = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{"name": nameSchema, "uuid": uuidSchema}}
+	updateSchema      = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{"name": nameSchema}}
+	createChildSchema = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{
+		"name": nameSchema, "uuid": uuidSchema, "parent_provider_uuid": parentSchema,
+	}}
+	updateChildSchema = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{
+		"name": nameSchema, "parent_provider_uuid": parentSchema,
+	}}
+)
+
+// createProvider is POST /resource_providers.
+func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
+	form := createSchema
+	if at(r) >= nested {
+		form = createChildSchema
+	}
+	body, err := readObject(r, form)
+	if err != nil {
+		return err
+	}
+	c := command.ProviderCreate{Stamp: d.Zone.Stamp(), ID: api.ProviderID(api.NewUUID())}
+	c.Name, _ = body["name"].(string)
+	if text, given := body["uuid"].(string); given {
+		id, _ := uuidOf(text)
+		c.ID = api.ProviderID(id)
+	}
+	const refused = `Unable to create resource provider "%s", %s: `
+	if text, given := body["parent_provider_uuid"].(string); given {
+		id, _ := uuidOf(text)
+		c.Parent = api.ProviderID(id)
+	}
+	v := d.Zone.View()
+	switch _, known := v.Provider(c.Parent); {
+	case c.Name == "":
+		return invalid(refused+"a name must have 1 to %d characters", c.Name, c.ID, api.ProviderNameMax)
+	case c.Parent == c.ID:
+		return invalid(refused+"parent provider UUID cannot be same as UUID; leave it out if there is no parent", c.Name, c.ID)
+	case c.Parent != "" && !known:
+		return invalid(refused+"parent provider UUID does not exist", c.Name, c.ID)
+	}
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+		return taken(d.Zone.View(), c.ID, c.Name, err)
+	}
+	located(w, r, providerPath(c.ID))
+	if at(r) < shownWhenMade {
+		w.WriteHeader(http.StatusCreated)
+		return nil
+	}
+	return d.sendProvider(w, r, c.ID)
+}
+
+// taken names what of a new provider is taken, if err says that something is.
+func taken(v *state.State, id api.ProviderID, name string, err error) error {
+	if api.CodeOf(err) != api.CodeExists {
+		return err
+	}
+	if _, there := v.Provider(id); there {
+		return api.Errorf(api.CodeExists, "Conflicting resource provider uuid: %s already exists", id)
+	}
+	return api.Errorf(api.CodeExists, "Conflicting resource provider name: %s already exists", name)
+}
+
+// sendProvider answers with a provider as it is now.
+func (d *dialect) sendProvider(w http.ResponseWriter, r *http.Request, id api.ProviderID) error {
+	p, ok := d.View(w).Provider(id)
+	if !ok { // it was deleted meanwhile
+		return notFound("No resource provider with uuid %s found", id)
+	}
+	fresh(w, r, p.Updated.Time())
+	return answer(w, http.StatusOK, showOne(p, at(r)))
+}
+
+// showProvider is GET /resource_providers/{uuid}.
+func (d *dialect) showProvider(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.View(w), r)
+	if err != nil {
+		return err
+	}
+	fresh(w, r, p.Updated.Time())
+	return answer(w, http.StatusOK, showOne(p, at(r)))
+}
+
+// updateProvider is PUT /resource_providers/{uuid}.
+func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
+	v := d.Zone.View()
+	p, err := providerOf(v, r)
+	if err != nil {
+		return err
+	}
+	form := updateSchema
+	if at(r) >= nested {
+		form = updateChildSchema
+	}
+	body, err := readObject(r, form)
+	if err != nil {
+		return err
+	}
+	c := command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID}
+	name, _ := body["name"].(string)
+	if name == "" {
+		return invalid("Unable to save resource provider %s: a name must have 1 to %d characters", p.ID, api.ProviderNameMax)
+	}
+	c.Name = &name
+	if given, there := body["parent_provider_uuid"]; there {
+		text, _ := given.(string)
+		id, _ := uuidOf(text)
+		if err := mayMove(v, p, api.ProviderID(id), at(r)); err != nil {
+			return err
+		}
+		parent := api.ProviderID(id)
+		c.Parent = &parent
+	}
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+		if api.CodeOf(err) == api.CodeExists {
+			return api.Errorf(api.CodeExists, "Conflicting resource provider name: %s already exists", name)
+		}
+		return err
+	}
+	return d.sendProvider(w, r, p.ID)
+}
+
+// mayMove refuses a new parent that a provider cannot have, "" for none.
+func mayMove(v *state.State, p *api.Provider, parent api.ProviderID, at version) error {
+	refused := "Unable to save resource provider " + string(p.ID) + ": "
+	_, known := v.Provider(parent)
+	switch {
+	case parent != "" && !known:
+		return invalid("%sparent provider UUID does not exist", refused)
+	case at < reparented && p.Parent != "" && parent == "":
+		return invalid("%sun-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
+	case at < reparented && p.Parent != "" && parent != p.Parent:
+		return invalid("%sre-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
+	}
+	for id, n := parent, 0; id != "" && n <= api.TreeDepthMax; n++ {
+		if id == p.ID {
+			return invalid("%screating loop in the provider tree is not allowed", refused)
+		}
+		up, ok := v.Provider(id)
+		if !ok {
+			break
+		}
+		id = up.Parent
+	}
+	return nil
+}
+
+// deleteProvider is DELETE /resource_providers/{uuid}.
+func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
+	id := api.ProviderID(r.PathValue("uuid"))
+	if _, ok := d.Zone.View().Provider(id); !ok {
+		return notFound("No resource provider with uuid %s found for delete", cut(string(id)))
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.ProviderDelete{Stamp: d.Zone.Stamp(), ID: id}); err != nil {
+		return instead(err, map[api.Code]error{
+			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
+			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers", id),
+			api.CodeInUse:       coded(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations", id)),
+		})
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// listSince says from which microversion on a list of providers has a filter.
+var listSince = map[string]version{"name": 0, "uuid": 0, "member_of": 3, "resources": 4, "in_tree": 14, "required": 18}
+
+// listProviders is GET /resource_providers.
+func (d *dialect) listProviders(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
+	f, err := filterOf(r, v)
+	if err != nil {
+		return err
+	}
+	var list []*api.Provider
+	table := v.Hosts()
+	for row := range candidates.Providers(table, f).All() {
+		if p, ok := v.Provider(table.ID(row)); ok {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, compareAge)
+	out := make([]provider, len(list))
+	modified := d.Now()
+	for i, p := range list {
+		out[i] = showOne(p, at(r))
+		if t := p.Updated.Time(); i == 0 || t.After(modified) {
+			modified = t
+		}
+	}
+	fresh(w, r, modified)
+	return answer(w, http.StatusOK, map[string][]provider{"resource_providers": out})
+}
+
+// compareAge orders providers by when they were made, then by id.
+func compareAge(a, b *api.Provider) int {
+	switch {
+	case a.Created != b.Created:
+		return int(max(-1, min(1, a.Created-b.Created)))
+	case a.ID < b.ID:
+		return -1
+	case a.ID > b.ID:
+		return 1
+	}
+	return 0
+}
+
+// filterOf reads which providers a list shall have.
+func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
+	q, err := params(r, func(name string) bool {
+		since, known := listSince[name]
+		return known && at(r) >= since
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &candidates.Filter{}
+	if name, _ := last(q, "name"); name != "" {
+		f.Name = &name
+	}
+	for _, key := range []string{"uuid", "in_tree"} {
+		text, given := last(q, key)
+		id, ok := uuidOf(text)
+		switch {
+		case !given:
+		case !ok:
+			return nil, badQuery("%s is not a 'uuid'  Failed validating 'format' at ['%s']", show(text), key)
+		case key == "uuid":
+			f.IDs = []api.ProviderID{api.ProviderID(id)}
+		default:
+			f.InTree = api.ProviderID(id)
+		}
+	}
+	if f.MemberOf, f.NotMemberOf, err = parseMembers(q["member_of"], "", at(r)); err != nil {
+		return nil, err
+	}
+	required := q["required"]
+	if at(r) < 39 && len(required) > 1 {
+		required = required[len(required)-1:]
+	}
+	if f.Traits, err = parseTraits(required, at(r) >= 39, at(r) >= 22); err != nil {
+		return nil, err
+	}
+	if text, given := last(q, "resources"); given {
+		if f.Resources, err = parseResources(text); err != nil {
+			return nil, err
+		}
+	}
+	for _, class := range f.Resources.Classes() {
+		if _, ok := v.ResourceClass(class); !ok {
+			return nil, invalid("Invalid resource class in resources parameter: No such resource class %s", cut(string(class)))
+		}
+	}
+	return f, knownTraits(v, slices.Concat(append(f.Traits.AnyOf, f.Traits.Required, f.Traits.Forbidden)...))
+}

@@ -1,0 +1,63 @@
+package placement
+
+import (
+	"net/http"
+	"net/url"
+
+	"berth/api"
+)
+
+// relay is the answer to a call that was passed on to the leader. It gives what
+// the leader has made the name that the caller has for this server, and says in
+// the shape of this dialect that there is no leader just now.
+type relay struct {
+	http.ResponseWriter
+	request *http.Request
+	mute    bool // the body is not the leader's, and was replaced
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *relay) WriteHeader(status int) {
+	h := w.Header()
+	if h.Get(headerRequestID) == "" && status >= http.StatusBadRequest { // not of this dialect: this node says it
+		w.mute = true
+		h.Set(headerRequestID, h.Get(api.HeaderRequestID))
+		h.Del("Content-Length")
+		refuse(w.ResponseWriter, w.request, reason(status))
+		return
+	}
+	if to, err := url.Parse(h.Get("Location")); err == nil && h.Get("Location") != "" {
+		h.Set("Location", base(w.request)+to.EscapedPath())
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *relay) Write(b []byte) (int, error) {
+	if w.mute {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *relay) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// reason is why a call could not be passed on, by the status that says so.
+func reason(status int) error {
+	switch status {
+	case api.CodeUnavailable.HTTPStatus():
+		return api.Errorf(api.CodeUnavailable, "no node of the zone leads just now; try again in a moment")
+	case api.CodeTimeout.HTTPStatus():
+		return api.Errorf(api.CodeTimeout, "the leader was lost before it answered; read before you try again, because the call may have been done")
+	}
+	return api.Errorf(api.CodeInternal, "status %d from the way to the leader", status)
+}
+
+// base returns how a caller names this server.
+func base(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}

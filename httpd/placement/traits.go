@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// traitsQueryMax is how many names one list of traits in a query may have.
+const traitsQueryMax = 1_000
+
+// Schemas of traits.
+var (
+	traitSchema  = &schema{kind: kindString, shortest: 1, longest: api.CustomMaxBytes}
+	traitsSchema = &schema{
+		kind: kindObject, required: []string{"traits", "resource_provider_generation"},
+		fields: map[string]*schema{
+			"traits":                       {kind: kindArray, each: traitSchema},
+			"resource_provider_generation": generationSchema,
+		},
+	}
+)
+
+// latest returns when the latest of some names was made, and now if none was.
+func latest(names []state.Named, now time.Time) time.Time {
+	var at api.Instant
+	for _, n := range names {
+		at = max(at, n.Created)
+	}
+	if at == 0 {
+		return now
+	}
+	return at.Time()
+}
+
+// namesOf returns the names alone.
+func namesOf(list []state.Named) []string {
+	out := make([]string, len(list))
+	for i, n := range list {
+		out[i] = n.Name
+	}
+	return out
+}
+
+// listTraits is GET /traits.
+func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
+	q, err := params(r, func(name string) bool { return name == "name" || name == "associated" })
+	if err != nil {
+		return err
+	}
+	v := d.View(w)
+	list := v.Traits()
+	if text, given := last(q, "name"); given {
+		if list, err = namedSo(list, text); err != nil {
+			return err
+		}
+	}
+	if text, given := last(q, "associated"); given {
+		want := strings.ToLower(text)
+		if want != "true" && want != "false" {
+			return badQuery("associated must be true or false, got %q", cut(text))
+		}
+		used := map[string]bool{}
+		for row := range v.Hosts().Providers().All() {
+			for _, name := range v.Hosts().Spec(row).Traits {
+				used[name] = true
+			}
+		}
+		list = slices.DeleteFunc(list, func(n state.Named) bool { return used[n.Name] != (want == "true") })
+	}
+	fresh(w, r, latest(list, d.Now()))
+	return answer(w, http.StatusOK, map[string][]string{"traits": namesOf(list)})
+}
+
+// namedSo keeps of a list what a filter by name asks for: in: and names, or
+// startswith: and how they begin. Any other word before the colon keeps all.
+func namedSo(list []state.Named, filter string) ([]state.Named, error) {
+	how, text, ok := strings.Cut(filter, ":")
+	if !ok {
+		return nil, invalid("Badly formatted name parameter: it must be in:NAME,NAME or startswith:PREFIX, got %q", cut(filter))
+	}
+	switch how {
+	case "in":
+		names := strings.Split(text, ",")
+		if len(names) > traitsQueryMax {
+			return nil, invalid("name=in: takes at most %d names, got %d", traitsQueryMax, len(names))
+		}
+		slices.Sort(names)
+		return slices.DeleteFunc(list, func(n state.Named) bool {
+			_, found := slices.BinarySearch(names, n.Name)
+			return !found
+		}), nil
+	case "startswith":
+		return slices.DeleteFunc(list, func(n state.Named) bool { return !strings.HasPrefix(n.Name, text) }), nil
+	}
+	return list, nil
+}
+
+// showTrait is GET /traits/{name}.
+func (d *dialect) showTrait(w http.ResponseWriter, r *http.Request) error {
+	t, ok := d.View(w).Trait(r.PathValue("name"))
+	if !ok {
+		return noTrait(r)
+	}
+	fresh(w, r, latest([]state.Named{t}, d.Now()))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func noTrait(r *http.Request) error {
+	return notFound("No such trait(s): %s.", cut(r.PathValue("name")))
+}
+
+// putTrait is PUT /traits/{name}.
+func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if !api.ValidCustom(name) {
+		return invalid("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
+	}
+	status := http.StatusNoContent
+	if _, there := d.Zone.View().Trait(name); !there {
+		if _, err := d.Zone.Propose(r.Context(), command.TraitPut{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
+			return err
+		}
+		status = http.StatusCreated
+	}
+	t, _ := d.View(w).Trait(name)
+	located(w, r, "/traits/"+name)
+	fresh(w, r, latest([]state.Named{t}, d.Now()))
+	w.WriteHeader(status)
+	return nil
+}
+
+// deleteTrait is DELETE /traits/{name}.
+func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if _, there := d.Zone.View().Trait(name); !there {
+		return noTrait(r)
+	}
+	if !strings.HasPrefix(name, api.CustomPrefix) {
+		return invalid("Cannot delete standard trait %s.", name)
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.TraitDelete{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
+		return instead(err, map[api.Code]error{
+			api.CodeNotFound: noTrait(r),
+			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider", name)),
+		})
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// sendTraits answers with the traits of a provider.
+func (d *dialect) sendTraits(w http.ResponseWriter, r *http.Request, v *state.State, p *api.Provider) error {
+	list := make([]state.Named, 0, len(p.Traits))
+	for _, name := range p.Traits {
+		if t, ok := v.Trait(name); ok {
+			list = append(list, t)
+		}
+	}
+	fresh(w, r, latest(list, d.Now()))
+	return answer(w, http.StatusOK, struct {
+		Traits     []string `json:"traits"`
+		Generation uint64   `json:"resource_provider_generation"`
+	}{namesOf(list), p.Generation})
+}
+
+// listProviderTraits is GET /resource_providers/{uuid}/traits.
+func (d *dialect) listProviderTraits(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
+	p, err := providerOf(v, r)
+	if err != nil {
+		return err
+	}
+	return d.sendTraits(w, r, v, p)
+}
+
+// setProviderTraits is PUT /resource_providers/{uuid}/traits.
+func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) error {
+	body, err := readObject(r, traitsSchema)
+	if err != nil {
+		return err
+	}
+	v := d.Zone.View()
+	p, err := providerOf(v, r)
+	if err != nil {
+		return err
+	}
+	want, err := expected(p, body["resource_provider_generation"])
+	if err != nil {
+		return err
+	}
+	list := slices.Compact(slices.Sorted(slices.Values(texts(body["traits"]))))
+	var strange []string
+	for _, name := range list {
+		if _, known := v.Trait(name); !known {
+			strange = append(strange, name)
+		}
+	}
+	if len(strange) > 0 {
+		return invalid("No such trait %s", cut(strings.Join(strange, ", ")))
+	}
+	_, err = d.Zone.Propose(r.Context(), command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID, Generation: &want, Traits: &list})
+	if err != nil {
+		return err
+	}
+	v = d.View(w)
+	if p, err = providerOf(v, r); err != nil {
+		return err
+	}
+	return d.sendTraits(w, r, v, p)
+}
+
+// deleteProviderTraits is DELETE /resource_providers/{uuid}/traits.
+func (d *dialect) deleteProviderTraits(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Zone.Propose(r.Context(), command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID, Traits: &[]string{}}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,168 @@
+package placement
+
+import (
+	"net/http"
+	"regexp"
+	"unicode/utf8"
+
+	"berth/api"
+	"berth/httpd/door"
+	"berth/raftstore/state"
+)
+
+// consumerTypes is the microversion from which consumers have types.
+const consumerTypes version = 38
+
+// What a caller may ask for in place of a type of consumers.
+const (
+	typeAll     = "all"       // one sum over every type
+	typeUnknown = unknownType // of those of whom nobody said one
+)
+
+// typeAsked is what a type of consumers looks like in a query.
+var typeAsked = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
+
+// providerUsages is GET /resource_providers/{uuid}/usages.
+func (d *dialect) providerUsages(w http.ResponseWriter, r *http.Request) error {
+	p, err := providerOf(d.View(w), r)
+	if err != nil {
+		return err
+	}
+	used := map[api.ResourceClass]int64{}
+	for class := range p.Inventory {
+		used[class] = p.Used[class]
+	}
+	fresh(w, r, d.Now())
+	return answer(w, http.StatusOK, struct {
+		Generation uint64                      `json:"resource_provider_generation"`
+		Usages     map[api.ResourceClass]int64 `json:"usages"`
+	}{p.Generation, used})
+}
+
+// providerAllocations is GET /resource_providers/{uuid}/allocations.
+func (d *dialect) providerAllocations(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
+	p, err := providerOf(v, r)
+	if err != nil {
+		return err
+	}
+	type share struct {
+		Resources  api.Resources `json:"resources"`
+		Generation *uint64       `json:"consumer_generation,omitempty"`
+	}
+	out, modified := map[api.ConsumerID]share{}, api.Instant(0)
+	for _, a := range v.AllocationsOn(p.ID) {
+		one := share{Resources: a.Resources}
+		if at(r) >= claimGenerations {
+			one.Generation = &a.Generation
+		}
+		out[a.Consumer] = one
+		if c, ok := v.Consumer(a.Consumer); ok {
+			modified = max(modified, c.Updated)
+		}
+	}
+	if modified == 0 {
+		modified = api.InstantOf(d.Now())
+	}
+	fresh(w, r, modified.Time())
+	return answer(w, http.StatusOK, struct {
+		Allocations map[api.ConsumerID]share `json:"allocations"`
+		Generation  uint64                   `json:"resource_provider_generation"`
+	}{out, p.Generation})
+}
+
+// claimGenerations is the microversion from which consumers have generations.
+const claimGenerations version = 28
+
+// projectUsages is GET /usages.
+func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
+	q, err := params(r, func(name string) bool {
+		return name == "project_id" || name == "user_id" || name == "consumer_type" && at(r) >= consumerTypes
+	})
+	project, named := last(q, "project_id")
+	who := door.Caller(r)
+	if !who.Allows(api.RoleAdmin) && (!who.Allows(api.RoleReader) || string(who.Project) != project) {
+		return api.Errorf(api.CodeForbidden, "Policy does not allow this: only the role %s reads the usage of another project", api.RoleAdmin)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !named:
+		return badQuery("'project_id' is a required property")
+	}
+	var user *api.UserID
+	if text, given := last(q, "user_id"); given {
+		u := api.UserID(text)
+		user = &u
+		if err := checkOwner("user_id", text); err != nil {
+			return err
+		}
+	}
+	if err := checkOwner("project_id", project); err != nil {
+		return err
+	}
+	asked, _ := last(q, "consumer_type")
+	if q.Has("consumer_type") && !typeAsked.MatchString(asked) || utf8.RuneCountInString(asked) > ownerMax {
+		return badQuery("%s does not match '%s'  Failed validating 'pattern' at ['consumer_type']", show(asked), typeAsked)
+	}
+	used := d.View(w).Usages(api.ProjectID(project), user)
+	fresh(w, r, d.Now())
+	if at(r) < consumerTypes {
+		sum, _ := sumOf(used, func(string) bool { return true })
+		return answer(w, http.StatusOK, map[string]api.Resources{"usages": sum})
+	}
+	return answer(w, http.StatusOK, map[string]map[string]map[string]int64{"usages": byType(used, asked)})
+}
+
+// checkOwner refuses what cannot name a project or a user.
+func checkOwner(field, text string) error {
+	switch n := utf8.RuneCountInString(text); {
+	case n == 0:
+		return badQuery("'' is too short  Failed validating 'minLength' at ['%s']", field)
+	case n > ownerMax:
+		return badQuery("%s is too long  Failed validating 'maxLength' at ['%s']", show(text), field)
+	}
+	return nil
+}
+
+// sumOf adds up what is used by consumers of the types that pick admits, and
+// counts them.
+func sumOf(used []state.Usage, pick func(kind string) bool) (sum api.Resources, consumers int) {
+	sum = api.Resources{}
+	for _, u := range used {
+		if !pick(u.Type) {
+			continue
+		}
+		consumers += u.Consumers
+		for class, n := range u.Resources {
+			sum[class] += n
+		}
+	}
+	return sum, consumers
+}
+
+// byType returns what is used by type of consumer, with the number of consumers
+// among the classes. Asked is a type, typeAll, typeUnknown, or "" for each type.
+func byType(used []state.Usage, asked string) map[string]map[string]int64 {
+	out := map[string]map[string]int64{}
+	put := func(name string, pick func(string) bool) {
+		sum, consumers := sumOf(used, pick)
+		if consumers == 0 {
+			return
+		}
+		out[name] = map[string]int64{"consumer_count": int64(consumers)}
+		for class, n := range sum {
+			out[name][string(class)] = n
+		}
+	}
+	if asked == typeAll {
+		put(typeAll, func(string) bool { return true })
+		return out
+	}
+	for _, u := range used {
+		if name := typeOf(u.Type); asked == "" || asked == name {
+			put(name, func(kind string) bool { return kind == u.Type })
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package placement
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+)
+
+// version is the minor number of a microversion 1.n.
+type version int
+
+// The microversions that this dialect speaks: every one from 1.0 to 1.39.
+const (
+	versionMin version = 0
+	versionMax version = 39
+)
+
+// service is the name of this dialect where a header names several.
+const service = "placement"
+
+// Headers of the dialect.
+const (
+	headerVersion   = "Openstack-Api-Version"
+	headerRequestID = "X-Openstack-Request-Id"
+)
+
+func (v version) String() string { return "1." + strconv.Itoa(int(v)) }
+
+type versionKey struct{}
+
+// versionOf returns the microversion that a call is made at, and whether it is
+// known yet.
+func versionOf(r *http.Request) (version, bool) {
+	v, ok := r.Context().Value(versionKey{}).(version)
+	return v, ok
+}
+
+// at returns the microversion of a call that was routed.
+func at(r *http.Request) version {
+	v, _ := versionOf(r)
+	return v
+}
+
+// negotiate finds the microversion of a call and names it in the answer.
+func (d *dialect) negotiate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := asked(r.Header.Values(headerVersion))
+		if err != nil {
+			d.Refuse(w, r, err)
+			return
+		}
+		w.Header().Set(headerVersion, service+" "+v.String())
+		w.Header().Set("Vary", strings.ToLower(headerVersion))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), versionKey{}, v)))
+	})
+}
+
+// asked reads the version that the values of the header ask for. A list may name
+// several services, and the last one of this name counts; without any it is the
+// oldest.
+func asked(headers []string) (version, error) {
+	list := strings.Split(strings.Join(headers, ","), ",")
+	for _, one := range slices.Backward(list) {
+		name, text, _ := strings.Cut(strings.TrimSpace(one), " ")
+		text = strings.TrimSpace(text)
+		if strings.EqualFold(name, service) && text != "" {
+			return parseVersion(text)
+		}
+	}
+	return versionMin, nil
+}
+
+func parseVersion(text string) (version, error) {
+	if text == "latest" {
+		return versionMax, nil
+	}
+	left, right, dot := strings.Cut(text, ".")
+	major, err := strconv.Atoi(strings.TrimSpace(left))
+	minor, err2 := strconv.Atoi(strings.TrimSpace(right))
+	if !dot || err != nil || err2 != nil {
+		return 0, invalid("Invalid microversion: invalid version string: %s; it must be two numbers such as 1.10, or latest", text)
+	}
+	if major != 1 || minor < int(versionMin) || minor > int(versionMax) {
+		e := api.Errorf(api.CodeInvalid, "Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, versionMin, versionMax)
+		return 0, &fault{err: e, status: http.StatusNotAcceptable}
+	}
+	return version(minor), nil
+}

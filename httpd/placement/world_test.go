@@ -1,0 +1,233 @@
+package placement
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/httpd/door"
+	"berth/internal/memstore"
+	"berth/internal/script"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// secrets are "id:secret"; the hash of a secret is the secret.
+type secrets struct{}
+
+func (secrets) Parse(text string) (api.TokenID, []byte, error) {
+	id, secret, ok := strings.Cut(text, ":")
+	if !ok {
+		return "", nil, api.Errorf(api.CodeUnauthenticated, "malformed")
+	}
+	return api.TokenID(id), []byte(secret), nil
+}
+
+func (secrets) Check(stored, presented []byte) bool { return bytes.Equal(stored, presented) }
+
+// talk is a zone without nodes, with tokens, whose placement API a conversation
+// speaks to. Callers are admin, of project p1, member and reader of p1, and other,
+// a reader of p2.
+type talk struct {
+	http.Handler
+	*claims
+	now      time.Time
+	follower bool
+	forward  http.HandlerFunc
+}
+
+func newTalk(tb testing.TB) *talk {
+	tb.Helper()
+	w := &talk{claims: &claims{store: memstore.New()}, now: claimsEpoch}
+	w.serve(w.store)
+	stamp := w.zone.Stamp()
+	cmds := []command.Command{command.Init{Stamp: stamp, Zone: "zone-root", Name: "root"}}
+	for _, t := range []struct {
+		id, project string
+		role        api.UserRole
+	}{
+		{"admin", "p1", api.RoleAdmin},
+		{"member", "p1", api.RoleMember},
+		{"reader", "p1", api.RoleReader},
+		{"other", "p2", api.RoleReader},
+	} {
+		cmds = append(cmds, command.TokenPut{Stamp: stamp, Token: api.Token{
+			ID: api.TokenID(t.id), Hash: []byte("s"), User: api.UserID(t.id), Project: api.ProjectID(t.project),
+			Roles: []api.UserRole{t.role}, Created: stamp.At, Expires: api.Forever,
+		}})
+	}
+	w.store.Must(tb, cmds...)
+	return w
+}
+
+// serve makes the API answer from a store.
+func (w *talk) serve(store zone.Store) {
+	now, log := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
+	w.zone = zone.New(zone.Config{Store: store, Now: now, Log: log})
+	w.Handler = New(Config{Door: door.Config{
+		Zone: w.zone, Tokens: secrets{}, Log: log, Now: now,
+		Leader:  func() bool { return !w.follower },
+		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.forward(rw, r) }),
+	}})
+}
+
+// dialect returns the dialect alone.
+func (w *talk) dialect() *dialect { return &dialect{door.New(door.Config{Zone: w.zone}, refuse)} }
+
+// request makes a request of a command: METHOD VERSION PATH, then options, then the
+// body. A version of - says none. Options are as=NAME (the caller, or nobody),
+// accept=TYPE and type=TYPE; a type of - says none.
+func (w *talk) request(c script.Command) *http.Request {
+	as, kind, accept, n := "admin", mediaJSON, "", 2
+	for ; n < len(c.Args); n++ {
+		name, value, _ := strings.Cut(c.Args[n], "=")
+		switch name {
+		case "as":
+			as = value
+		case "type":
+			kind = value
+		case "accept":
+			accept = strings.ReplaceAll(value, "_", " ")
+		default:
+			goto body
+		}
+	}
+body:
+	text := lengthen(strings.Join(c.Args[min(n, len(c.Args)):], " "))
+	target := c.Arg(1)
+	if target == "." {
+		target = ""
+	}
+	r := httptest.NewRequest(c.Name, Mount+lengthen(target), strings.NewReader(text))
+	if text != "" && kind != "-" || kind != mediaJSON && kind != "-" {
+		r.Header.Set("Content-Type", kind)
+	}
+	if c.Arg(0) != "-" {
+		r.Header.Set(headerVersion, "placement "+c.Arg(0))
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	if as != "nobody" {
+		r.Header.Set("X-Auth-Token", as+":s")
+	}
+	return r
+}
+
+// told writes an answer: its status, the headers that are not as always, and its
+// body; of a refusal its code and sentence.
+func told(tb testing.TB, r *http.Request, rec *httptest.ResponseRecorder, where string) string {
+	tb.Helper()
+	h := rec.Header()
+	id := h.Get(headerRequestID)
+	require.NotEmpty(tb, id, where)
+	require.Equal(tb, h.Get(api.HeaderRequestID), id, where)
+	out := strconv.Itoa(rec.Code)
+	if got, want := h.Get(headerVersion), r.Header.Get(headerVersion); got != want && (want != "" || got != "placement 1.0") {
+		out += fmt.Sprintf(" version=%q", got)
+	}
+	if got := h.Get("Vary"); (got == "openstack-api-version") != (h.Get(headerVersion) != "") {
+		out += fmt.Sprintf(" vary=%q", got)
+	}
+	if got := h.Get("Content-Type"); got != mediaJSON && (got != "" || rec.Body.Len() > 0) {
+		out += fmt.Sprintf(" type=%q", got)
+	}
+	for _, name := range []string{"Allow", "Location", "Cache-Control", "Last-Modified", "Retry-After"} {
+		if v := h.Get(name); v != "" {
+			out += fmt.Sprintf(" %s=%q", strings.ToLower(name), shorten(v))
+		}
+	}
+	switch {
+	case rec.Body.Len() == 0:
+		return out
+	case h.Get("Content-Type") != mediaJSON:
+		return out + "\n" + strings.ReplaceAll(rec.Body.String(), id, "REQUEST")
+	}
+	require.Equal(tb, strconv.Itoa(rec.Body.Len()), h.Get("Content-Length"), where)
+	if rec.Code < http.StatusBadRequest {
+		var body bytes.Buffer
+		require.NoError(tb, json.Indent(&body, rec.Body.Bytes(), "", "  "), where)
+		return out + "\n" + shorten(fold(body.String()))
+	}
+	return out + "\n" + shorten(toldRefusal(tb, rec, where))
+}
+
+func toldRefusal(tb testing.TB, rec *httptest.ResponseRecorder, where string) string {
+	tb.Helper()
+	var body struct {
+		Errors []problem `json:"errors"`
+	}
+	d := json.NewDecoder(rec.Body)
+	d.DisallowUnknownFields()
+	require.NoError(tb, d.Decode(&body), where)
+	require.Len(tb, body.Errors, 1, where)
+	p := body.Errors[0]
+	require.Equal(tb, rec.Code, p.Status, where)
+	require.Equal(tb, http.StatusText(rec.Code), p.Title, where)
+	require.Equal(tb, rec.Header().Get(headerRequestID), p.RequestID, where)
+	require.NotEmpty(tb, p.Detail, where)
+	out := p.Detail
+	if p.Code != "" {
+		out = p.Code + "\n" + out
+	}
+	if p.MinVersion != "" {
+		out += fmt.Sprintf("\nmin_version=%s max_version=%s", p.MinVersion, p.MaxVersion)
+	}
+	return out
+}
+
+func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
+	tb.Helper()
+	switch c.Name {
+	case "host":
+		w.host(tb, c)
+		return "", nil
+	case "place":
+		w.place(tb, c)
+		return "", nil
+	case "wait": // for some seconds
+		w.now = w.now.Add(time.Duration(c.Int(tb, 0)) * time.Second)
+		return "", nil
+	case "ask": // for the versions, with a header as it is
+		r := httptest.NewRequest(http.MethodGet, Mount, nil)
+		r.Header.Set(headerVersion, strings.Join(c.Args, " "))
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r)
+		return told(tb, r, rec, c.Pos), nil
+	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodHead:
+		r, rec := w.request(c), httptest.NewRecorder()
+		before := w.store.View().Index()
+		w.ServeHTTP(rec, r)
+		if rec.Code >= http.StatusBadRequest && w.store.View().Index() != before {
+			assert.Contains(tb, []int{http.StatusConflict, http.StatusBadRequest}, rec.Code, "%s: a call that was refused early was proposed", c.Pos)
+		}
+		return told(tb, r, rec, c.Pos), nil
+	}
+	return "", errors.New("no such command")
+}
+
+// conversations are those of this world, each a file in testdata.
+var conversations = []string{
+	"versions", "media", "access", "providers", "trees", "lists", "inventories", "units", "traits", "aggregates", "classes", "usages", "hosts",
+}
+
+func TestConversations(t *testing.T) {
+	for _, name := range conversations {
+		t.Run(name, func(t *testing.T) {
+			w := newTalk(t)
+			script.Run(t, "testdata/"+name+".txt", func(c script.Command) (string, error) { return w.do(t, c) })
+		})
+	}
+}
