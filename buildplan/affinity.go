@@ -1,6 +1,8 @@
 package buildplan
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/capacity"
 	"berth/costs"
@@ -65,7 +67,7 @@ func (p *planner) settle(bundle int, t *task, prices *costs.Prices) {
 	alone := capacity.NewSet(p.view.Rows())
 	alone.Add(best.row)
 	if p.together(tasks, alone)[best.row] < best.slots {
-		best = p.best(p.together(tasks, p.view.Hosts()), prices)
+		best = p.best(p.together(tasks, p.rivals(tasks, prices)), prices)
 	}
 	if best.row != none {
 		p.chosen[bundle] = best.row
@@ -110,21 +112,59 @@ func (p *planner) best(slots []int64, prices *costs.Prices) supposed {
 func (p *planner) apart(tasks []*task) []int64 {
 	sum := make([]int64, p.view.Rows())
 	for _, t := range tasks {
-		most := make([]int64, len(sum))
-		for row := range t.pass.All() {
-			most[row] = int64(t.group.Count)
-		}
-		for _, a := range t.need {
-			free := p.view.FreeColumn(a.class, p.window, p.req.Class)
-			for row, n := range free {
-				most[row] = min(most[row], max(n, 0)/a.n)
-			}
-		}
-		for row, n := range most {
+		for row, n := range p.most(t, nil, sum) {
 			sum[row] += n
 		}
 	}
 	return sum
+}
+
+// most returns how many slots of t each row could have at the most, if only the
+// capacity of the view counted, and on each row so many slots of first were taken.
+func (p *planner) most(t, first *task, taken []int64) []int64 {
+	most := make([]int64, len(taken))
+	for row := range t.pass.All() {
+		most[row] = int64(t.group.Count)
+	}
+	for _, a := range t.need {
+		less := int64(0)
+		if first != nil {
+			less = first.group.Resources[a.class]
+		}
+		for row, n := range p.view.FreeColumn(a.class, p.window, p.req.Class) {
+			most[row] = min(most[row], max(n-taken[row]*less, 0)/a.n)
+		}
+	}
+	return most
+}
+
+// rivals returns the hosts one of which is the choice. A sharper bound than that of
+// apart counts the first task exactly, and each other beside that alone. Whoever by
+// this bound is no better than one host really is cannot be the choice.
+func (p *planner) rivals(tasks []*task, prices *costs.Prices) capacity.Set {
+	bound := p.together(tasks[:1], p.view.Hosts())
+	first := slices.Clone(bound)
+	for _, t := range tasks[1:] {
+		for row, n := range p.most(t, tasks[0], first) {
+			if n > 0 && p.drawing.Has(row) {
+				n = p.draft.Slots(row, t.group.Resources, n)
+			}
+			bound[row] += n
+		}
+	}
+	out := capacity.NewSet(p.view.Rows())
+	top := p.best(bound, prices)
+	if top.row == none {
+		return out
+	}
+	out.Add(top.row)
+	top.slots = p.together(tasks, out)[top.row]
+	for row, n := range bound {
+		if n > 0 && n >= top.slots && p.before(supposed{row, n, prices.Of(row, 0)}, top) {
+			out.Add(row)
+		}
+	}
+	return out
 }
 
 // together returns how many slots of all tasks fit on each of some rows, one task
@@ -132,7 +172,6 @@ func (p *planner) apart(tasks []*task) []int64 {
 func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
 	sum := make([]int64, p.view.Rows())
 	p.supposed = make([][]int64, len(p.req.Groups))
-	drafts := trials{}
 	for n, t := range tasks {
 		pass := t.pass.Clone()
 		pass.And(rows)
@@ -144,7 +183,7 @@ func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
 		for row := range pass.All() {
 			slots[row] = min(p.room(t, row), int64(t.group.Count))
 			if p.drawing.Has(row) {
-				slots[row] = drafts.take(p, t, row, slots[row], n+1 < len(tasks))
+				slots[row] = p.tried(tasks[:n], row).Slots(row, t.group.Resources, slots[row])
 			}
 			sum[row] += slots[row]
 		}

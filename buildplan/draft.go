@@ -52,26 +52,17 @@ func (p *planner) fill(t *task, sum, limit int64) int64 {
 	return sum
 }
 
-// trials are drafts in which each row is the only one that takes slots.
-type trials map[int]*capacity.Draft
-
-// take returns how many slots of t, up to most, fit on row beside what it was tried
-// with before, and takes them if more will be tried.
-func (x trials) take(p *planner, t *task, row int, most int64, more bool) int64 {
-	d := x[row]
-	if d == nil {
-		d = p.draft
+// tried returns the draft after row alone has taken what it is supposed to take of
+// some tasks. The caller takes nothing more from it.
+func (p *planner) tried(tasks []*task, row int) *capacity.Draft {
+	d := p.draft
+	for _, t := range tasks {
+		for n := p.supposed[t.index][row]; n > 0; n-- {
+			if d == p.draft {
+				d = d.Clone()
+			}
+			d.Take(row, t.group.Resources)
+		}
 	}
-	n := d.Slots(row, t.group.Resources, most)
-	if !more || n == 0 {
-		return n
-	}
-	if x[row] == nil {
-		d = d.Clone()
-		x[row] = d
-	}
-	for range n {
-		d.Take(row, t.group.Resources)
-	}
-	return n
+	return d
 }

@@ -75,18 +75,21 @@ func TestAdviseAmounts(t *testing.T) {
 	assert.Equal(t, []api.Advice{{Change: api.AdviceAmount, Class: api.VCPU, Value: 16}}, filters.Advise(filters.Default(), l), "the smallest above")
 }
 
-// A slot has all of a class from one provider: two with 30 each advise 30, not 60.
+// A slot has all of a class from one provider: the advice is what the largest has,
+// wherever it is, and never a sum.
 func TestAdviseOfParts(t *testing.T) {
-	a, left, right, pool := spec("a", 1024, 0), spec("left", 0, 30), spec("right", 0, 20), spec("pool", 0, 30)
-	delete(a.Inventory, api.DiskGB)
+	a, left, right, pool := spec("a", 1024, 10), spec("left", 0, 30), spec("right", 0, 20), spec("pool", 0, 40)
+	a.Inventory[api.DiskGB] = api.Inventory{Total: 10, MaxUnit: 100}
 	for _, s := range []*capacity.Spec{&left, &right, &pool} {
 		s.Passive = true
 		delete(s.Inventory, api.MemoryMB)
 	}
 	left.Parent, right.Parent = "a", "a"
 	left.Aggregates, pool.Aggregates, pool.Traits = []string{"g"}, []string{"g"}, []string{api.TraitShares}
-	l := want(view(a, left, right, pool), nil, func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 1, api.DiskGB: 70} })
-	assert.Equal(t, []api.Advice{{Change: api.AdviceAmount, Class: api.DiskGB, Value: 30}}, filters.Advise(filters.Default(), l))
+	for most, parts := range map[int64][]capacity.Spec{10: nil, 30: {left, right}, 40: {pool, left}} {
+		l := want(view(append(parts, a)...), nil, func(g *api.Group) { g.Resources = api.Resources{api.MemoryMB: 1, api.DiskGB: 70} })
+		assert.Equal(t, []api.Advice{{Change: api.AdviceAmount, Class: api.DiskGB, Value: most}}, filters.Advise(filters.Default(), l))
+	}
 }
 
 func TestAdviceMax(t *testing.T) {
