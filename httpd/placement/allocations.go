@@ -1,0 +1,334 @@
+package placement
+
+import (
+	"maps"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// incomplete is the project and the user of consumers that were made before 1.8,
+// when a claim named none.
+const incomplete = "00000000-0000-0000-0000-000000000000"
+
+// unknownType is how the type of a consumer is shown of whom nobody said one.
+const unknownType = "unknown"
+
+// Microversions that change what a claim looks like, beside claimGenerations,
+// mapped and consumerTypes.
+const (
+	claimOwners  version = 8  // it names a project and a user
+	claimsAsDict version = 12 // it is an object by provider, not a list
+)
+
+// ownerMax is how many characters the id of a project or user may have.
+const ownerMax = 255
+
+// nameMapped is what a name in mappings looks like that stands for a group with a
+// suffix; it need not begin or end there.
+var nameMapped = regexp.MustCompile(`[a-zA-Z0-9_-]{1,64}`)
+
+// resourcesSchema is that of amounts by class. What is too large is refused with
+// the units of the inventory.
+var resourcesSchema = &schema{
+	kind: kindObject, names: nameClass, fewest: 1,
+	each: &schema{kind: kindInteger, least: 1, most: math.MaxInt64},
+}
+
+// listSchema is that of allocations before 1.12.
+var listSchema = &schema{kind: kindArray, fewest: 1, each: &schema{
+	kind: kindObject, required: []string{"resource_provider", "resources"},
+	fields: map[string]*schema{
+		"resource_provider": {
+			kind: kindObject, required: []string{"uuid"},
+			fields: map[string]*schema{"uuid": {kind: kindString, uuid: true}},
+		},
+		"resources": resourcesSchema,
+	},
+}}
+
+// consumerSchema is that of all allocations of one consumer. mayFree says that
+// there may be none.
+func consumerSchema(v version, mayFree bool) *schema {
+	s := &schema{kind: kindObject, required: []string{"allocations"}, fields: map[string]*schema{"allocations": listSchema}}
+	add := func(name string, of *schema) {
+		s.required = append(s.required, name)
+		s.fields[name] = of
+	}
+	if v >= claimOwners {
+		add("project_id", &schema{kind: kindString, shortest: 1, longest: ownerMax})
+		add("user_id", &schema{kind: kindString, shortest: 1, longest: ownerMax})
+	}
+	if v >= claimsAsDict {
+		all := &schema{kind: kindObject, names: nameUUID, fewest: 1, each: &schema{
+			kind: kindObject, required: []string{"resources"},
+			fields: map[string]*schema{"generation": {kind: kindInteger}, "resources": resourcesSchema},
+		}}
+		if mayFree {
+			all.fewest = 0
+		}
+		s.fields["allocations"] = all
+	}
+	if v >= claimGenerations {
+		add("consumer_generation", &schema{kind: kindInteger, null: true})
+	}
+	if v >= mapped {
+		s.fields["mappings"] = &schema{kind: kindObject, names: nameMapped, loose: true, fewest: 1, each: &schema{
+			kind: kindArray, fewest: 1, each: &schema{kind: kindString, uuid: true},
+		}}
+	}
+	if v >= consumerTypes {
+		add("consumer_type", &schema{kind: kindString, pattern: nameClass, shortest: 1, longest: api.CustomMaxBytes})
+	}
+	return s
+}
+
+// consumersSchema is that of the allocations of several consumers, by their ids.
+func consumersSchema(v version, fewest int) *schema {
+	return &schema{kind: kindObject, names: nameUUID, fewest: fewest, each: consumerSchema(v, true)}
+}
+
+// consumerOf returns the consumer that a path names. Ids of instances are as they
+// are; all others are UUIDs.
+func consumerOf(r *http.Request) api.ConsumerID {
+	return consumerID(r.PathValue("consumer_uuid"))
+}
+
+func consumerID(text string) api.ConsumerID {
+	if id, ok := uuidOf(text); ok {
+		return api.ConsumerID(id)
+	}
+	return api.ConsumerID(text)
+}
+
+// shownShare is what a consumer has of one provider.
+type shownShare struct {
+	Generation uint64        `json:"generation"`
+	Resources  api.Resources `json:"resources"`
+}
+
+// shownConsumer is the JSON of all that a consumer has.
+type shownConsumer struct {
+	Allocations map[api.ProviderID]shownShare `json:"allocations"`
+	Project     *api.ProjectID                `json:"project_id,omitempty"`
+	User        *api.UserID                   `json:"user_id,omitempty"`
+	Generation  *uint64                       `json:"consumer_generation,omitempty"`
+	Type        string                        `json:"consumer_type,omitempty"`
+}
+
+func (d *dialect) showAllocations(w http.ResponseWriter, r *http.Request) error {
+	s := d.View(w)
+	c, ok := s.Consumer(consumerOf(r))
+	if !ok {
+		fresh(w, r, d.Now())
+		return answer(w, http.StatusOK, shownConsumer{Allocations: map[api.ProviderID]shownShare{}})
+	}
+	fresh(w, r, c.Updated.Time())
+	return answer(w, http.StatusOK, showConsumer(s, c, at(r)))
+}
+
+func showConsumer(s *state.State, c *api.Consumer, v version) shownConsumer {
+	out := shownConsumer{Allocations: map[api.ProviderID]shownShare{}}
+	for _, sh := range c.Shares {
+		if p, known := s.Provider(sh.Provider); known {
+			out.Allocations[sh.Provider] = shownShare{p.Generation, sh.Resources}
+		}
+	}
+	if v >= claimsAsDict {
+		out.Project, out.User = &c.Project, &c.User
+	}
+	if v >= claimGenerations {
+		out.Generation = &c.Generation
+	}
+	if v >= consumerTypes {
+		out.Type = typeOf(c.Type)
+	}
+	return out
+}
+
+// typeOf is how the type of a consumer is shown.
+func typeOf(t string) string {
+	if t == "" {
+		return unknownType
+	}
+	return t
+}
+
+func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
+	v := at(r)
+	id, ok := uuidOf(r.PathValue("consumer_uuid"))
+	if !ok {
+		return invalid("Malformed consumer_uuid: it must be a UUID, got %q", r.PathValue("consumer_uuid"))
+	}
+	body, err := readObject(r, consumerSchema(v, v >= claimGenerations))
+	if err != nil {
+		return err
+	}
+	e, err := d.entry(v, api.ConsumerID(id), body)
+	if err != nil {
+		return err
+	}
+	return d.put(w, r, command.ConsumersPut{Consumers: []command.ConsumerEntry{e}})
+}
+
+func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error {
+	body, err := readObject(r, consumersSchema(at(r), 1))
+	if err != nil {
+		return err
+	}
+	entries, err := d.entries(at(r), body)
+	if err != nil {
+		return err
+	}
+	return d.put(w, r, command.ConsumersPut{Consumers: entries})
+}
+
+// put replaces the allocations of some consumers.
+func (d *dialect) put(w http.ResponseWriter, r *http.Request, c command.ConsumersPut) error {
+	c.Stamp = d.Zone.Stamp()
+	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+		return claimRefused(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Words that clients look for in refusals of claims.
+const (
+	sayStale  = "consumer generation conflict: "
+	sayNoRoom = "Unable to allocate inventory: "
+)
+
+// claimRefused says in words that clients look for why a claim was refused.
+func claimRefused(err error) error {
+	return saying(err, map[api.Code]string{
+		api.CodeStale: sayStale, api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom,
+	})
+}
+
+// saying puts words before the sentence of a refusal, by its code.
+func saying(err error, words map[api.Code]string) error {
+	code := api.CodeOf(err)
+	if first, ok := words[code]; ok {
+		return api.Errorf(code, "%s%s", first, api.MessageOf(err))
+	}
+	return err
+}
+
+func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) error {
+	id := consumerOf(r)
+	_, err := d.Zone.Propose(r.Context(), command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: id})
+	if api.CodeOf(err) == api.CodeNotFound {
+		return notFound("No allocations for consumer '%s'", id)
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// entries reads the allocations of several consumers.
+func (d *dialect) entries(v version, body map[string]any) ([]command.ConsumerEntry, error) {
+	if len(body) > api.ConsumersCallMax {
+		return nil, invalid("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
+	}
+	out := make([]command.ConsumerEntry, 0, len(body))
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		id, ok := uuidOf(name)
+		if !ok {
+			return nil, invalid("Malformed consumer_uuid: it must be a UUID, got %q", name)
+		}
+		one, _ := body[name].(map[string]any)
+		e, err := d.entry(v, api.ConsumerID(id), one)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// entry reads all allocations of one consumer.
+func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (command.ConsumerEntry, error) {
+	e := command.ConsumerEntry{ID: id, Project: incomplete, User: incomplete}
+	if v >= claimOwners {
+		project, _ := body["project_id"].(string)
+		user, _ := body["user_id"].(string)
+		e.Project, e.User = api.ProjectID(project), api.UserID(user)
+	}
+	if name, ok := body["consumer_type"].(string); ok {
+		e.Type = &name
+	}
+	if v >= claimGenerations {
+		n, possible := generation(body["consumer_generation"])
+		if body["consumer_generation"] != nil && (n == 0 || !possible) {
+			return e, d.neverAt(id)
+		}
+		e.Generation = &n // null is 0: it must be new
+	}
+	shares := map[api.ProviderID]api.Resources{}
+	switch all := body["allocations"].(type) {
+	case []any: // of a provider that comes twice the last item counts
+		for _, item := range all {
+			one, _ := item.(map[string]any)
+			provider, _ := one["resource_provider"].(map[string]any)
+			name, _ := provider["uuid"].(string)
+			shares[providerID(name)] = amounts(one["resources"])
+		}
+	case map[string]any:
+		for name, item := range all {
+			one, _ := item.(map[string]any)
+			shares[providerID(name)] = amounts(one["resources"])
+		}
+	}
+	if len(shares) > api.SharesMax {
+		return e, invalid("a consumer draws from at most %d providers, got %d", api.SharesMax, len(shares))
+	}
+	for _, p := range slices.Sorted(maps.Keys(shares)) {
+		e.Shares = append(e.Shares, api.Share{Provider: p, Resources: shares[p]})
+	}
+	return e, tooLarge(e.Shares)
+}
+
+// neverAt refuses a claim for a generation that no consumer has.
+func (d *dialect) neverAt(id api.ConsumerID) error {
+	if c, ok := d.Zone.View().Consumer(id); ok {
+		return stale(sayStale+"consumer %s is at generation %d; read it again", id, c.Generation)
+	}
+	return stale(sayStale+"consumer %s is new, and its generation must be null", id)
+}
+
+// tooLarge refuses amounts that no inventory hands out at once, whatever its units.
+func tooLarge(shares []api.Share) error {
+	for _, sh := range shares {
+		for _, class := range sh.Resources.Classes() {
+			if n := sh.Resources[class]; n > api.AmountMax {
+				return claimRefused(api.Errorf(api.CodeNoCapacity, "no provider hands out %d of %s at once", n, class))
+			}
+		}
+	}
+	return nil
+}
+
+func providerID(text string) api.ProviderID {
+	if id, ok := uuidOf(text); ok {
+		return api.ProviderID(id)
+	}
+	return api.ProviderID(text)
+}
+
+// amounts reads what resourcesSchema has passed.
+func amounts(v any) api.Resources {
+	out := api.Resources{}
+	all, _ := v.(map[string]any)
+	for class, n := range all {
+		out[api.ResourceClass(class)], _ = n.(int64)
+	}
+	return out
+}

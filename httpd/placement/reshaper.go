@@ -1,0 +1,76 @@
+package placement
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// reshaperSchema is that of new inventories, by provider, and of the allocations
+// that go with them.
+func reshaperSchema(v version) *schema {
+	return &schema{
+		kind: kindObject, required: []string{"inventories", "allocations"},
+		fields: map[string]*schema{
+			"inventories": {kind: kindObject, names: nameUUID, fewest: 1, each: inventoriesSchema},
+			"allocations": consumersSchema(v, 0),
+		},
+	}
+}
+
+// reshape is POST /reshaper.
+func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
+	body, err := readObject(r, reshaperSchema(at(r)))
+	if err != nil {
+		return err
+	}
+	c := command.ConsumersPut{Stamp: d.Zone.Stamp()}
+	inventories, _ := body["inventories"].(map[string]any)
+	if c.Reshape, err = reshapes(d.Zone.View(), inventories, at(r)); err != nil {
+		return err
+	}
+	allocations, _ := body["allocations"].(map[string]any)
+	if c.Consumers, err = d.entries(at(r), allocations); err != nil {
+		return err
+	}
+	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
+		return reshapeRefused(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// reshapes reads the new inventories of some providers.
+func reshapes(s *state.State, body map[string]any, v version) ([]command.Reshape, error) {
+	out := make([]command.Reshape, 0, len(body))
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		p, ok := s.Provider(providerID(name))
+		if !ok {
+			return nil, coded(codeProviderNotFound, invalid("Resource provider %s in inventories not found", name))
+		}
+		one, _ := body[name].(map[string]any)
+		generation, err := expected(p, one["resource_provider_generation"])
+		if err != nil {
+			return nil, err
+		}
+		all, _ := one["inventories"].(map[string]any)
+		set, err := inventoriesOf(s, all, v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, command.Reshape{ID: p.ID, Generation: generation, Inventory: set})
+	}
+	return out, nil
+}
+
+// reshapeRefused says in words that clients look for why a reshaping was refused.
+func reshapeRefused(err error) error {
+	const conflict = "update conflict: "
+	return saying(err, map[api.Code]string{
+		api.CodeStale: conflict, api.CodeInUse: conflict, api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: "malformed reshaper data: ",
+	})
+}
