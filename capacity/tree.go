@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"berth/api"
@@ -164,38 +165,64 @@ func (t *Table) settle() {
 		}
 	}
 	t.moved, t.reshared = nil, nil
+	lists := map[string][]int32{}
 	for row := range todo.All() {
-		t.setReach(row, t.reachOf(row))
+		t.setReach(row, t.reachOf(row, lists))
 	}
 }
 
 // reachOf works out the reach of row: nil unless it is a root with descendants
-// or sharers.
-func (t *Table) reachOf(row int) *reach {
+// or sharers. See sharersIn for lists.
+func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
 	s := t.spec(row)
 	if s == nil || t.parent(row) >= 0 || len(s.Aggregates)+len(t.children[s.ID]) == 0 {
 		return nil
 	}
 	r := reach{tree: t.below(nil, row)}
-	seen := map[string]bool{}
+	var groups []int // those in which somebody shares
+	within := false
 	for _, at := range r.tree {
-		if len(t.sharing) == 0 {
-			break
-		}
-		for _, id := range t.spec(int(at)).Aggregates {
-			if list := t.sharing[id]; len(list) > 0 && !seen[id] {
-				seen[id] = true
-				r.sharers = append(r.sharers, list...)
+		member := t.spec(int(at))
+		for _, id := range member.Aggregates {
+			if len(t.sharing[id]) > 0 {
+				groups = append(groups, t.groups.of(id))
 			}
 		}
+		within = within || len(member.sharedIn()) > 0
 	}
-	r.sharers = slices.DeleteFunc(r.sharers, func(at int32) bool { return t.root(int(at)) == row })
-	slices.SortFunc(r.sharers, t.byID)
-	r.sharers = slices.Clip(slices.Compact(r.sharers))
+	if len(groups) > 0 {
+		r.sharers = t.sharersIn(groups, lists)
+	}
+	if within {
+		r.sharers = slices.DeleteFunc(slices.Clone(r.sharers), func(at int32) bool { return t.root(int(at)) == row })
+	}
 	if len(r.tree)+len(r.sharers) == 1 {
 		return nil
 	}
 	return &r
+}
+
+// sharersIn returns who shares in some aggregates, by number, in order of ids.
+// Many roots are in the same ones, and have one slice together: lists holds those
+// that were made.
+func (t *Table) sharersIn(groups []int, lists map[string][]int32) []int32 {
+	slices.Sort(groups)
+	groups = slices.Compact(groups)
+	var key []byte
+	for _, n := range groups {
+		key = binary.AppendUvarint(key, uint64(n))
+	}
+	if list, ok := lists[string(key)]; ok {
+		return list
+	}
+	var list []int32
+	for _, n := range groups {
+		list = append(list, t.sharing[t.groups.list[n]]...)
+	}
+	slices.SortFunc(list, t.byID)
+	list = slices.Clip(slices.Compact(list))
+	lists[string(key)] = list
+	return list
 }
 
 // below adds row and what is below it to list.

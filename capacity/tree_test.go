@@ -292,10 +292,20 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkPutPool changes what a pool is shared with, and what of 10,000 hosts
-// reaches it.
+// BenchmarkPutPool takes one pool away from 10,000 hosts and gives it back, with a
+// view of each; the hosts keep some other pools.
 func BenchmarkPutPool(b *testing.B) {
+	for _, others := range []int{0, 1000} {
+		b.Run(fmt.Sprint("others=", others), func(b *testing.B) { benchmarkPutPool(b, others) })
+	}
+}
+
+func benchmarkPutPool(b *testing.B, others int) {
+	b.Helper()
 	t := NewTable()
+	for i := range others {
+		t.Put(shared(api.HostID(fmt.Sprintf("other%05d", i)), api.Resources{api.DiskGB: 1}, "g"))
+	}
 	for i := range 10_000 {
 		t.Put(host(api.HostID(fmt.Sprintf("%08x-host", uint32(i)*2654435761)), api.Resources{api.VCPU: 64}, "g"))
 	}
