@@ -2,6 +2,7 @@ package buildplan_test
 
 import (
 	"flag"
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/capacity"
+	"berth/costs"
 	"berth/filters"
 )
 
@@ -38,7 +40,52 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 		got := buildplan.Select(s, req)
 		sameAsSlow(t, got, z.slow(req).plan(), z, req)
 		require.Equal(t, got, buildplan.Select(s, req), "again")
+		table, _ := z.build()
+		for g := range got.Groups {
+			c := api.Claim{Resources: req.Groups[g].Resources, Window: req.WindowAt(z.now), Class: req.Class}
+			for i, slot := range got.Groups[g].Slots {
+				_, err := table.Place(slot.Host, c)
+				require.NoError(t, err, "slot %d of group %d can be had", i, g)
+			}
+		}
 	})
+}
+
+// A pool that a hundred hosts share is promised once, over all groups, whatever
+// rules they have, and the cheapest hosts go first.
+func TestSharedPoolIsPromisedOnce(t *testing.T) {
+	table := capacity.NewTable()
+	table.Put(capacity.Spec{
+		ID: "pool", Passive: true, Aggregates: []string{"g"}, Traits: []string{api.TraitShares},
+		Inventory: map[api.ResourceClass]api.Inventory{api.DiskGB: {Total: 100}},
+	})
+	for i := range int64(100) {
+		table.Put(capacity.Spec{
+			ID: api.HostID(fmt.Sprintf("h%02d", i)), Up: true, Enabled: true, Pool: api.PoolShared, Aggregates: []string{"g"},
+			Inventory: map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 1000 - i}},
+		})
+	}
+	g := api.Group{Count: 6, Resources: api.Resources{api.MemoryMB: 900, api.DiskGB: 10}}
+	req := &api.Request{Class: api.Firm, Window: api.Window{End: api.Forever}, Groups: []api.Group{g, g, g}}
+	s := &buildplan.Scene{View: table.View(), Filters: filters.Default(), Costs: weigh(t, costs.Spread, 1), Spare: 8}
+	plan := buildplan.Select(s, req)
+	require.Equal(t, []string{"h00", "h01", "h02", "h03", "h04", "h05"}, hostsOf(plan.Groups[0].Slots))
+	require.Len(t, plan.Groups[0].Alternates, 8, "there still is room beside the first group")
+	require.Equal(t, []string{"h06", "h07", "h08", "h09"}, hostsOf(plan.Groups[1].Slots))
+	require.Empty(t, plan.Groups[1].Alternates)
+	require.Empty(t, plan.Groups[2].Slots)
+	require.Equal(t, []api.FilterCount{{Filter: buildplan.RefusedRoom, Hosts: 100, Tier: api.TierNotNow}}, plan.Groups[2].Refusals.Filters)
+	require.Equal(t, int64(10), buildplan.Fits(s, req, 0, 1000))
+	req.Groups[0].Resources[api.MemoryMB] = 10 // of all groups: they share the map
+	for _, rule := range []api.Rule{{Policy: api.Affinity}, {Policy: api.AntiAffinity, Max: 1}} {
+		rule.Groups = []int{0, 1, 2}
+		req.Rules = []api.Rule{rule}
+		sum := 0
+		for _, g := range buildplan.Select(s, req).Groups {
+			sum += len(g.Slots)
+		}
+		require.Equal(t, 10, sum, rule.Policy)
+	}
 }
 
 // sameAsSlow compares a plan with that of the slow scheduler.
