@@ -38,7 +38,7 @@ func (k Kind) String() string {
 // of every row, or nil if no row has it. A column that was returned must not
 // change while it is in use. Rows are those of the set that is given to Keep.
 type Columns interface {
-	Free(class api.ResourceClass) *Column  // what a request could take now
+	Free(class api.ResourceClass) *Column  // what slots of a request could take in all
 	Total(class api.ResourceClass) *Column // what there is in all, ratios applied
 	Instances() *Column                    // instances on the host
 	Attribute(name string) *Column         // operators' values over agents'; any text may be asked for

@@ -21,5 +21,6 @@
 // Variables are $free_ram_mb, $free_disk_gb, $vcpus_free, $ram_mb_total,
 // $disk_gb_total, $vcpus_total, $instances, $free.CLASS and $total.CLASS for any
 // resource class, $attributes.NAME or $capabilities.NAME for an attribute of the
-// host, and $NAME for one whose name is none of those.
+// host, and $NAME for one whose name is none of those. Amounts are sums over all that
+// a slot on the host may draw from; a slot has each class from one of them.
 package query
