@@ -249,9 +249,18 @@ func (v View) compound(pass Set) Set {
 
 // meets reports whether slots on a compound host may draw from a row of s.
 func (v View) meets(row int, s Set) bool {
+	if s.Has(row) {
+		return true
+	}
 	r := v.data().reaches(row)
-	has := func(at int32) bool { return s.Has(int(at)) }
-	return slices.ContainsFunc(r.tree, has) || slices.ContainsFunc(r.sharers, has)
+	for _, list := range [...][]int32{r.tree[1:], r.sharers} {
+		for _, at := range list {
+			if s.Has(int(at)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // AnyAggregate returns the providers that are in at least one of some aggregates.
@@ -351,8 +360,8 @@ func (v View) addReached(column []int64) {
 	}
 	own := slices.Clone(column)
 	for row := range v.Compounds().All() {
-		r, sum := v.data().reaches(row), int64(0)
-		for _, list := range [][]int32{r.tree, r.sharers} {
+		r, sum := v.data().reaches(row), max(own[row], 0)
+		for _, list := range [...][]int32{r.tree[1:], r.sharers} {
 			for _, at := range list {
 				sum = addCapped(sum, max(own[at], 0))
 			}
