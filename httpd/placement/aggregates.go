@@ -2,7 +2,6 @@ package placement
 
 import (
 	"net/http"
-	"slices"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -63,7 +62,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	for i := range ids {
 		ids[i], _ = uuidOf(ids[i])
 	}
-	set := slices.Compact(slices.Sorted(slices.Values(ids)))
+	set := setOf(ids)
 	c.Aggregates = &set
 	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
 		return err

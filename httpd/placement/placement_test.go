@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -185,7 +186,29 @@ func TestAFollowerWithoutALeaderSaysSoInThisShape(t *testing.T) {
 		assert.Contains(t, rec.Body.String(), `{"errors":[{"status":`)
 		assert.NotContains(t, rec.Body.String(), `"x"`)
 		assert.Equal(t, []string{mediaJSON}, rec.Header().Values("Content-Type"))
+		assert.Equal(t, "placement 1.39", rec.Header().Get(headerVersion))
+		assert.NotEmpty(t, rec.Header().Get(headerRequestID))
+		assert.Contains(t, rec.Body.String(), `"request_id":"`+rec.Header().Get(headerRequestID)+`"`)
 	}
+}
+
+func TestTheAnswerNamesThisServerAsTheCallerDoes(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Host = "zone.example:7700"
+	assert.Equal(t, "http://zone.example:7700", base(r))
+	r.TLS = &tls.ConnectionState{}
+	assert.Equal(t, "https://zone.example:7700", base(r))
+}
+
+func TestAVersionStandsBehindAnyBlank(t *testing.T) {
+	for _, text := range []string{"placement\t1.5", "placement  1.5", " placement 1.5 ", "compute 2.1,placement 1.5"} {
+		v, err := asked([]string{text})
+		require.NoError(t, err)
+		assert.Equal(t, version(5), v, "%q", text)
+	}
+	v, err := asked([]string{"placement 1.5", "compute 2.1"})
+	require.NoError(t, err)
+	assert.Equal(t, version(5), v, "of several headers")
 }
 
 func TestAPanicIsAnInternalError(t *testing.T) {

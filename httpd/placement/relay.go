@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"berth/api"
+	"berth/httpd/wire"
 )
 
 // relay is the answer to a call that was passed on to the leader. It gives what
@@ -21,8 +22,13 @@ func (w *relay) WriteHeader(status int) {
 	h := w.Header()
 	if h.Get(headerRequestID) == "" && status >= http.StatusBadRequest { // not of this dialect: this node says it
 		w.mute = true
-		h.Set(headerRequestID, h.Get(api.HeaderRequestID))
+		id := string(wire.RequestID(w.request.Context()))
+		h.Set(api.HeaderRequestID, id)
+		h.Set(headerRequestID, id)
 		h.Del("Content-Length")
+		if v, known := versionOf(w.request); known {
+			name(h, v)
+		}
 		refuse(w.ResponseWriter, w.request, reason(status))
 		return
 	}

@@ -326,3 +326,9 @@ func texts(v any) []string {
 	}
 	return out
 }
+
+// setOf returns the items in order, each once. It is not nil, because nil in a
+// command leaves what there is.
+func setOf(items []string) []string {
+	return slices.Compact(append([]string{}, slices.Sorted(slices.Values(items))...))
+}

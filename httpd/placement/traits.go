@@ -195,7 +195,7 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	list := slices.Compact(slices.Sorted(slices.Values(texts(body["traits"]))))
+	list := setOf(texts(body["traits"]))
 	var strange []string
 	for _, name := range list {
 		if _, known := v.Trait(name); !known {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"berth/api"
 )
@@ -53,10 +54,15 @@ func (d *dialect) negotiate(next http.Handler) http.Handler {
 			d.Refuse(w, r, err)
 			return
 		}
-		w.Header().Set(headerVersion, service+" "+v.String())
-		w.Header().Set("Vary", strings.ToLower(headerVersion))
+		name(w.Header(), v)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), versionKey{}, v)))
 	})
+}
+
+// name names the microversion of an answer, and says that the answer depends on it.
+func name(h http.Header, v version) {
+	h.Set(headerVersion, service+" "+v.String())
+	h.Set("Vary", strings.ToLower(headerVersion))
 }
 
 // asked reads the version that the values of the header ask for. A list may name
@@ -65,10 +71,10 @@ func (d *dialect) negotiate(next http.Handler) http.Handler {
 func asked(headers []string) (version, error) {
 	list := strings.Split(strings.Join(headers, ","), ",")
 	for _, one := range slices.Backward(list) {
-		name, text, _ := strings.Cut(strings.TrimSpace(one), " ")
-		text = strings.TrimSpace(text)
-		if strings.EqualFold(name, service) && text != "" {
-			return parseVersion(text)
+		one = strings.TrimSpace(one)
+		end := strings.IndexFunc(one, unicode.IsSpace)
+		if end > 0 && strings.EqualFold(one[:end], service) {
+			return parseVersion(strings.TrimSpace(one[end:]))
 		}
 	}
 	return versionMin, nil

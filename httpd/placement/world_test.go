@@ -2,6 +2,7 @@ package placement
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"berth/internal/memstore"
 	"berth/internal/script"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -51,7 +53,7 @@ type talk struct {
 func newTalk(tb testing.TB) *talk {
 	tb.Helper()
 	w := &talk{claims: &claims{store: memstore.New()}, now: claimsEpoch}
-	w.serve(w.store)
+	w.serve(logged{w.store, tb})
 	stamp := w.zone.Stamp()
 	cmds := []command.Command{command.Init{Stamp: stamp, Zone: "zone-root", Name: "root"}}
 	for _, t := range []struct {
@@ -70,6 +72,22 @@ func newTalk(tb testing.TB) *talk {
 	}
 	w.store.Must(tb, cmds...)
 	return w
+}
+
+// logged is a store that gets its commands as they are in a log.
+type logged struct {
+	*memstore.Store
+	tb testing.TB
+}
+
+func (s logged) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	for i, c := range cmds {
+		b, err := command.Encode(c)
+		require.NoError(s.tb, err)
+		cmds[i], err = command.Decode(b)
+		require.NoError(s.tb, err)
+	}
+	return s.Store.Propose(ctx, cmds...)
 }
 
 // serve makes the API answer from a store.
