@@ -42,8 +42,6 @@ func (t *tree) allowed(i, place, depth int) bool {
 		}
 	}
 	switch {
-	case t.q.Isolate && w.group != t.free && t.singles[place] > 0:
-		return false
 	case t.again && t.tied == 0 && t.shares(place) && !t.tiedLater[depth+1]:
 		return false
 	case w.group == t.free && t.unmet(t.met|t.shows[place], depth+1):
@@ -87,7 +85,6 @@ func (t *tree) together(list []int) bool {
 		if t.chosen[i] >= 0 {
 			continue
 		}
-		t.spend(len(t.options[i]))
 		for _, at := range t.options[i] {
 			if t.aboveAll(at, list) {
 				return true
@@ -100,6 +97,7 @@ func (t *tree) together(list []int) bool {
 // aboveAll reports whether place is above all places that are chosen for list.
 func (t *tree) aboveAll(place int, list []int) bool {
 	for _, i := range list {
+		t.spend(1)
 		if t.chosen[i] >= 0 && !t.above(place, t.chosen[i]) {
 			return false
 		}
@@ -139,9 +137,6 @@ func (t *tree) count(i, place, sign int) {
 	w := &t.wants[i]
 	for _, a := range w.amounts {
 		t.taken[place*len(t.classes)+a.class] += int64(sign) * a.n
-	}
-	if w.group != t.free {
-		t.singles[place] += sign
 	}
 	if !t.shares(place) {
 		t.tied += sign

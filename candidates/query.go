@@ -6,15 +6,15 @@ import (
 	"berth/api"
 )
 
-// Limits of one query. Each is inclusive and has a test at the limit and one past
-// it.
+// Limits of one query and of the search for it. Each is inclusive and has a test at
+// the limit and one past it.
 const (
-	GroupsMax   = 64    // groups of one query, and lists of Subtrees
-	DemandsMax  = 64    // lists of traits, Required and AnyOf together, of one group
-	NamesMax    = 1_000 // traits of one group, of the root, or aggregates of one group, in all lists together
-	FoundMax    = 1 << 20
-	TreeWorkMax = 1 << 16 // steps in one tree since a candidate was last found
-	WorkMax     = 1 << 21 // steps in all since a candidate was last found
+	GroupsMax   = 64      // groups of one query, and lists of Subtrees
+	DemandsMax  = 64      // lists of traits, Required and AnyOf together, of one group
+	NamesMax    = 1_000   // traits of one group, of the root, or aggregates of one group, in all lists together
+	FoundMax    = 1 << 20 // candidates
+	TreeWorkMax = 1 << 20 // steps in one tree since a candidate was last found
+	WorkMax     = 1 << 23 // steps in all since a candidate was last found
 )
 
 // Group is a part of a request that has a name. One provider serves all of a group

@@ -104,6 +104,8 @@ var treeExamples = []example{
 		"cn2[MEMORY_MB=1] 1:pool[DISK_GB=1]", "cn2[MEMORY_MB=1] 1:shelf[DISK_GB=1]",
 	}},
 	{"of a sharing provider, which others may anchor", "resources=MEMORY_MB:1&resources1=DISK_GB:1&in_tree1=shelf", []string{"cn2[MEMORY_MB=1] 1:shelf[DISK_GB=1]"}},
+	{"which a sharing provider has of its own", "resources=DISK_GB:1&in_tree=shelf", []string{"shelf[DISK_GB=1]"}},
+	{"then nobody else may anchor it", "resources=DISK_GB:1&in_tree=shelf&resources1=MEMORY_MB:1", nil},
 	{"of two trees", "resources1=VCPU:1&in_tree1=cn1&resources2=VCPU:1&in_tree2=cn2", nil},
 }
 
@@ -161,18 +163,20 @@ func TestRules(t *testing.T) {
 func TestUnits(t *testing.T) {
 	v := world(t, "cn VCPU:100(2,8,2) DISK_GB:1000(5,0,10) MEMORY_MB:10/7")
 	for query, fits := range map[string]bool{
-		"resources=VCPU:1":                           false,
-		"resources=VCPU:2":                           true,
-		"resources=VCPU:3":                           false,
-		"resources=VCPU:8":                           true,
-		"resources=VCPU:10":                          false,
-		"resources1=VCPU:4&resources2=VCPU:4":        true,
-		"resources1=VCPU:4&resources2=VCPU:6":        false,
-		"resources1=VCPU:1&resources2=VCPU:1":        false,
-		"resources1=DISK_GB:5&resources2=DISK_GB:5":  true,  // 10
-		"resources1=DISK_GB:5&resources2=DISK_GB:10": false, // 15
-		"resources=MEMORY_MB:3":                      true,
-		"resources=MEMORY_MB:4":                      false,
+		"resources=VCPU:1":                              false,
+		"resources=VCPU:2":                              true,
+		"resources=VCPU:3":                              false,
+		"resources=VCPU:8":                              true,
+		"resources=VCPU:10":                             false,
+		"resources1=VCPU:4&resources2=VCPU:4":           true,
+		"resources1=VCPU:4&resources2=VCPU:6":           false,
+		"resources1=VCPU:1&resources2=VCPU:1":           false,
+		"resources1=DISK_GB:5&resources2=DISK_GB:5":     true,  // 10
+		"resources1=DISK_GB:5&resources2=DISK_GB:10":    false, // 15
+		"resources=MEMORY_MB:3":                         true,
+		"resources=MEMORY_MB:4":                         false,
+		"resources1=MEMORY_MB:1&resources2=MEMORY_MB:2": true,
+		"resources1=MEMORY_MB:1&resources2=MEMORY_MB:3": false, // 3 are left of 10
 	} {
 		require.Equal(t, fits, len(all(v, ask(t, query))) == 1, query)
 	}

@@ -41,6 +41,7 @@ func each(v capacity.View, q *Query, limit bounds) iter.Seq[Candidate] {
 type want struct {
 	group   int // index in Query.Groups
 	amounts []amount
+	most    int64        // of amounts
 	rows    capacity.Set // that may be chosen, as far as no anchor is looked at
 }
 
@@ -144,6 +145,7 @@ func (s *search) single(i int) {
 	keepRoom(s.v, &w.rows, g.Resources)
 	for _, class := range g.Resources.Classes() {
 		w.amounts = append(w.amounts, amount{s.class(class), g.Resources[class]})
+		w.most = max(w.most, g.Resources[class])
 	}
 	s.wants = append(s.wants, w)
 }
@@ -170,8 +172,9 @@ func (s *search) spread(i int) {
 	}
 	givers := capacity.NewSet(s.v.Rows())
 	for _, class := range g.Resources.Classes() {
-		w := want{group: i, rows: rows.Clone(), amounts: []amount{{s.class(class), g.Resources[class]}}}
-		keepRoom(s.v, &w.rows, api.Resources{class: g.Resources[class]})
+		n := g.Resources[class]
+		w := want{group: i, rows: rows.Clone(), amounts: []amount{{s.class(class), n}}, most: n}
+		keepRoom(s.v, &w.rows, api.Resources{class: n})
 		givers.Or(w.rows)
 		s.wants = append(s.wants, w)
 	}

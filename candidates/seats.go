@@ -84,10 +84,8 @@ func (t *tree) seat(r rivalry) bool {
 // cannot, nothing has changed.
 func (s *seats) find(i int) bool {
 	for _, place := range s.t.options[i] {
-		if s.seen[place] == s.tour {
-			continue
-		}
-		if s.settle(i, place) {
+		s.t.spend(1)
+		if s.seen[place] != s.tour && s.settle(i, place) {
 			return true
 		}
 	}
@@ -98,7 +96,6 @@ func (s *seats) find(i int) bool {
 // can move.
 func (s *seats) settle(i, place int) bool {
 	s.seen[place] = s.tour
-	s.t.spend(1)
 	if int64(len(s.by[place])) < s.room[place] {
 		s.sit(i, place)
 		return true

@@ -30,11 +30,10 @@ type tree struct {
 	tiedLater []bool   // by depth: there or deeper a provider may be chosen that does not share
 	again     bool     // sharing providers offer nothing that they did not offer elsewhere
 
-	chosen  []int   // by want: place, or -1
-	taken   []int64 // by place and class
-	singles []int   // by place: how many suffixed groups are served there
-	met     uint64  // demands that are met
-	tied    int     // how many chosen providers do not share
+	chosen []int   // by want: place, or -1
+	taken  []int64 // by place and class
+	met    uint64  // demands that are met
+	tied   int     // how many chosen providers do not share
 
 	key []byte // room to write one
 }
@@ -71,7 +70,6 @@ func (t *tree) enter(s *search, at int, alone bool) {
 	t.rooms = fill(t.rooms, n*len(t.classes), unknown)
 	t.taken = fill(t.taken, n*len(t.classes), 0)
 	t.inventory = fill(t.inventory, n, nil)
-	t.singles = fill(t.singles, n, 0)
 	t.chosen = fill(t.chosen, len(t.wants), -1)
 	if t.offer() && t.arrange() {
 		t.descend(0)
@@ -133,7 +131,9 @@ func (t *tree) arrange() bool {
 	for i := range t.wants {
 		t.order = append(t.order, i)
 	}
-	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(len(t.options[a]), len(t.options[b])) })
+	slices.SortStableFunc(t.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(len(t.options[a]), len(t.options[b])), cmp.Compare(t.wants[b].most, t.wants[a].most))
+	})
 	t.look()
 	if t.unmet(0, 0) {
 		return false
