@@ -11,7 +11,7 @@ import (
 var (
 	someProviders  = []string{"p1", "p2", "p3", "p4"}
 	someDrawers    = []string{"h1", "h2", "h3", "p1", "p2", "p3", "p4"}
-	someConsumers  = []string{"c1", "c2", "c3", "c4", "i-00001", "i-00002"}
+	someConsumers  = []string{"c1", "c1", "c2", "c2", "c3", "c4", "i-00001"}
 	someClasses    = []api.ResourceClass{api.VCPU, api.VCPU, api.DiskGB, api.DiskGB, "CUSTOM_X"}
 	someAggregates = []string{uuid(1), uuid(2), uuid(3)}
 )
@@ -34,7 +34,7 @@ func firstProviders(w *world) []command.Command {
 // placement draws what the placement API is asked for.
 func (d dice) placement(at command.Stamp) command.Command {
 	id := api.ProviderID(one(d, someDrawers))
-	switch d.n(15) {
+	switch d.n(19) {
 	case 0, 1:
 		c := providerCreate(at, one(d, someProviders), one(d, append(someDrawers, "", "")))
 		if d.chance(4) {
@@ -42,9 +42,12 @@ func (d dice) placement(at command.Stamp) command.Command {
 		}
 		return c
 	case 2:
+		if !d.chance(3) {
+			id = api.ProviderID(d.provider())
+		}
 		return command.ProviderDelete{Stamp: at, ID: id}
 	case 3, 4, 5, 6:
-		return d.providerSet(at, id)
+		return d.providerSet(at, api.ProviderID(d.provider()))
 	case 7:
 		return command.ConsumerDelete{Stamp: at, ID: api.ConsumerID(one(d, someConsumers))}
 	case 8:
@@ -59,10 +62,32 @@ func (d dice) placement(at command.Stamp) command.Command {
 	return c
 }
 
+// provider draws a provider, most often one that there is.
+func (d dice) provider() string {
+	if all := slices.Concat(d.w.s.hosts.Keys(), d.w.s.providers.Keys()); len(all) > 0 && !d.chance(12) {
+		return one(d, all)
+	}
+	return one(d, someDrawers)
+}
+
+// class draws a class, most often one that a provider has.
+func (d dice) class(id string) api.ResourceClass {
+	if w, ok := d.w.s.worded(api.ProviderID(id)); ok && !d.chance(12) {
+		if all := slices.Sorted(maps.Keys(w.seen().inventory)); len(all) > 0 {
+			return one(d, all)
+		}
+	}
+	return one(d, someClasses)
+}
+
 func (d dice) entry() command.ConsumerEntry {
 	e := nothing(one(d, someConsumers))
+	from := map[string]bool{}
 	for range d.n(3) {
-		e = and(e, one(d, someDrawers), one(d, someClasses), int64(1+d.n(3)))
+		if id := d.provider(); !from[id] {
+			e = and(e, id, d.class(id), int64(1+d.n(2)))
+			from[id] = !d.chance(20)
+		}
 	}
 	if d.chance(6) {
 		e.Project = "p2"
@@ -142,17 +167,17 @@ func (d dice) providerSet(at command.Stamp, id api.ProviderID) command.ProviderS
 
 // reshape draws a move of a class from one provider to another, with who claims it.
 func (d dice) reshape(at command.Stamp) command.ConsumersPut {
-	from, to := api.ProviderID(one(d, someProviders)), api.ProviderID(one(d, someProviders))
-	class := one(d, someClasses)
+	from, to := api.ProviderID(d.provider()), api.ProviderID(d.provider())
+	class := d.class(string(from))
 	c := command.ConsumersPut{Stamp: at}
 	less, more := d.inventory(from), d.inventory(to)
-	if p, ok := d.w.s.providers.Get(string(from)); ok {
-		less = maps.Clone(p.Inventory)
+	if w, ok := d.w.s.worded(from); ok {
+		less = maps.Clone(w.seen().inventory)
 		delete(less, class)
 	}
-	if p, ok := d.w.s.providers.Get(string(to)); ok {
-		maps.Copy(more, p.Inventory)
-		more[class] = api.Inventory{Total: int64(4 + d.n(9))}
+	if w, ok := d.w.s.worded(to); ok {
+		maps.Copy(more, w.seen().inventory)
+		more[class] = api.Inventory{Total: int64(1 + d.n(12))}
 	}
 	c.Reshape = []command.Reshape{{ID: from, Generation: d.w.s.generation(from), Inventory: less}}
 	if from != to {
