@@ -56,8 +56,11 @@ func (d *dialect) handler() http.Handler {
 	return wire.WithRequestID(d.named(recovered(d, d.Index(h))))
 }
 
-// path returns the path of a request below Mount.
-func path(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, Mount) }
+// path returns the path of a request below Mount. It is text: what is not stands for
+// a character that no name has, so that nothing else gets into a command.
+func path(r *http.Request) string {
+	return strings.ToValidUTF8(strings.TrimPrefix(r.URL.Path, Mount), "\ufffd")
+}
 
 // named gives the answer the request id in the header that this dialect has for it.
 func (d *dialect) named(next http.Handler) http.Handler {
@@ -190,7 +193,7 @@ func (d *dialect) route(calls []call, w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(allowed) == 0:
-		d.Refuse(w, r, notFound("The resource could not be found: there is nothing at %s", cut(r.URL.Path)))
+		d.Refuse(w, r, notFound("The resource could not be found: there is no %s", cut(path(r))))
 	case found == nil:
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		d.Refuse(w, r, notAllowed(r))

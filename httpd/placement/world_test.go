@@ -229,7 +229,7 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 		before := w.store.View().Index()
 		w.ServeHTTP(rec, r)
 		if rec.Code >= http.StatusBadRequest && w.store.View().Index() != before {
-			assert.Contains(tb, []int{http.StatusConflict, http.StatusBadRequest}, rec.Code, "%s: a call that was refused early was proposed", c.Pos)
+			assert.Contains(tb, []int{http.StatusConflict, http.StatusBadRequest, http.StatusNotFound}, rec.Code, "%s: a call that was refused early was proposed", c.Pos)
 		}
 		return told(tb, r, rec, c.Pos), nil
 	}
