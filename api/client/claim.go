@@ -34,7 +34,8 @@ type Claimant struct {
 //     read the consumer again. If it holds what was put, that is done; else put the
 //     same candidate with the generation that was read, up to ClaimTries times.
 //  4. If there is no room any more (no_capacity), go on with the next candidate.
-//  5. When they are used up, pause and begin again, ClaimRounds times in all.
+//  5. When they are used up, pause and begin again, ClaimRounds times in all, from the
+//     second time on with what the leader of the zone knows.
 //
 // Any other error ends it. Pauses grow as those of all calls do. After an error with
 // code timeout or unavailable, what the consumer holds is to be read.
@@ -44,8 +45,9 @@ func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Can
 	}
 	t := taking{c: c, who: who}
 	var pause pauses
+	asked := c
 	for round := 1; ; round++ {
-		found, err := c.Candidates(ctx, q)
+		found, err := asked.Candidates(ctx, q)
 		if err != nil {
 			return Candidate{}, err
 		}
@@ -67,6 +69,7 @@ func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Can
 		if pause.wait(ctx, round, 0) != nil {
 			return Candidate{}, api.Wrap(api.CodeTimeout, "client.Claim", api.MessageOf(err), errors.Join(ctx.Err(), err))
 		}
+		asked = c.Linearizable()
 	}
 }
 

@@ -253,22 +253,19 @@ func TestPlacementAnswersAreRead(t *testing.T) {
 	assert.Equal(t, map[string][]api.ProviderID{"": {"p-1"}}, found.Requests[0].Mappings)
 }
 
-// spaces is an endless text of spaces.
-type spaces struct{}
+// endless is a text without an end that is no JSON.
+type endless struct{}
 
-func (spaces) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = ' '
-	}
-	return len(b), nil
-}
+var block = strings.Repeat("<", 1<<20)
 
+func (endless) Read(b []byte) (int, error) { return copy(b, block), nil }
+
+// An answer that is not too long is read, and found to be a refusal.
 func TestAnswersOfTheLargestZoneAreRead(t *testing.T) {
-	const frame = `{"resource_providers": []}`
-	for extra, code := range map[int64]api.Code{0: "", 1: api.CodeTooLarge} {
+	for extra, code := range map[int64]api.Code{0: api.CodeNotFound, 1: api.CodeTooLarge} {
 		c, _ := talk(t, func(int, *http.Request) (*http.Response, error) {
-			body := io.MultiReader(strings.NewReader(frame), io.LimitReader(spaces{}, client.ProvidersMaxBytes-int64(len(frame))+extra))
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body)}, nil
+			body := io.NopCloser(io.LimitReader(endless{}, client.ProvidersMaxBytes+extra))
+			return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: body}, nil
 		})
 		_, err := c.Providers(t.Context(), client.ProviderQuery{})
 		assert.Equal(t, code, api.CodeOf(err), "limit and %d", extra)

@@ -80,6 +80,7 @@ func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.Cons
 			t.row(called[id], id, a.Allocations[id].Resources)
 		}
 		if a.Generation == nil {
+			e.note("consumer %s holds nothing", id)
 			return []table{t}
 		}
 		return []table{who, t}

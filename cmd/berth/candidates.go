@@ -70,7 +70,12 @@ under which the other flags for groups speak of it.`,
 				called, err = e.called(ctx, cl, providersOf(found)...)
 			}
 			return found, err
-		}, func(found client.Candidates) []table { return candidateTables(found, called) })
+		}, func(found client.Candidates) []table {
+			if len(found.Requests) == 0 {
+				e.note("no providers together have room for this now, or none are such")
+			}
+			return candidateTables(found, called)
+		})
 	})
 	return c
 }

@@ -159,23 +159,46 @@ func providerList(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		get := func(ctx context.Context) ([]client.Provider, error) { return cl.Providers(ctx, q) }
-		return list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, tree) })
+		var called map[api.ProviderID]string
+		get := func(seen context.Context) ([]client.Provider, error) {
+			found, err := cl.Providers(seen, q)
+			if err == nil {
+				called, err = e.called(ctx, cl, parentsBeside(found)...)
+			}
+			return found, err
+		}
+		return list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, called, tree) })
 	})
 	return c
 }
 
-// providerTable shows providers by name, or as a tree.
-func providerTable(found []client.Provider, tree bool) []table {
-	called := map[api.ProviderID]string{}
+// parentsBeside returns the parents of providers that are not among them.
+func parentsBeside(found []client.Provider) []api.ProviderID {
+	here := map[api.ProviderID]bool{}
+	for _, p := range found {
+		here[p.ID] = true
+	}
+	var out []api.ProviderID
+	for _, p := range found {
+		if !here[p.Parent] {
+			out = append(out, p.Parent)
+		}
+	}
+	return out
+}
+
+// providerTable shows providers by name, or as a tree. Called has the names of
+// parents that are not among them.
+func providerTable(found []client.Provider, called map[api.ProviderID]string, tree bool) []table {
+	here := map[api.ProviderID]bool{}
 	below := map[api.ProviderID][]client.Provider{} // by parent; "" for what is at the top here
 	slices.SortFunc(found, func(a, b client.Provider) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	for _, p := range found {
-		called[p.ID] = p.Name
+		called[p.ID], here[p.ID] = p.Name, true
 	}
 	for _, p := range found {
 		above := p.Parent
-		if _, here := called[above]; !here || !tree {
+		if !here[above] || !tree {
 			above = ""
 		}
 		below[above] = append(below[above], p)
