@@ -214,7 +214,7 @@ func mayMove(v *state.State, p *api.Provider, parent api.ProviderID, at version)
 	}
 	for id, n := parent, 0; id != "" && n <= api.TreeDepthMax; n++ {
 		if id == p.ID {
-			return invalid("%screating loop in the provider tree is not allowed", refused)
+			return invalid("%screating loop in the provider tree is not allowed.", refused)
 		}
 		up, ok := v.Provider(id)
 		if !ok {
@@ -234,8 +234,8 @@ func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.ProviderDelete{Stamp: d.Zone.Stamp(), ID: id}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
-			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers", id),
-			api.CodeInUse:       coded(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations", id)),
+			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers.", id),
+			api.CodeInUse:       coded(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -148,7 +148,7 @@ func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.TraitDelete{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noTrait(r),
-			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider", name)),
+			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)
