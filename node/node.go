@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"berth/httpd/agents"
 	"berth/httpd/door"
 	"berth/httpd/gateway"
+	"berth/httpd/placement"
 	"berth/httpd/public"
 	"berth/httpd/wire"
 	"berth/identity"
@@ -165,14 +167,14 @@ func (n *Node) assemble() error {
 		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,
 	})
 	leads := n.leading.Load
-	n.api = public.New(public.Config{
-		Door: door.Config{
-			Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI),
-			Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
-		},
-		Authority: n, Digests: p, Version: n.opts.Version,
-	})
-	n.api = n.current(doorAPI, n.api)
+	common := door.Config{
+		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI),
+		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
+	}
+	n.api = n.current(doorAPI, dialects(
+		public.New(public.Config{Door: common, Authority: n, Digests: p, Version: n.opts.Version}),
+		placement.New(placement.Config{Door: common}),
+	))
 	gw := gateway.Config{
 		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Above: n.above, Below: n.levels,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
@@ -182,6 +184,17 @@ func (n *Node) assemble() error {
 	gw.Forward = n.forward(doorEnrol)
 	n.enrolment = n.current(doorEnrol, gateway.Enrol(gw))
 	return nil
+}
+
+// dialects gives the placement API what lies below its path, and Berth's own all else.
+func dialects(own, placed http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == placement.Mount || strings.HasPrefix(r.URL.Path, placement.Mount+"/") {
+			placed.ServeHTTP(w, r)
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
 }
 
 // tokens reads bearer tokens for the public API.

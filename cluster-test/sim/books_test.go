@@ -63,9 +63,9 @@ func (b *books) started(host api.HostID, w api.Workload) error {
 	}
 	for c, n := range w.Resources {
 		b.used[host][c] += n
-		room := shape[c]
-		if b.used[host][c] <= room.Capacity() {
-			continue
+		room, has := shape[c]
+		if !has || b.used[host][c] <= room.Capacity() {
+			continue // of what no host has, a pool or a part gives
 		}
 		if b.used[host][c]-b.lateOn(host, c) > room.Capacity() {
 			b.fail("host %s runs %d of %s, and has %d", host, b.used[host][c], c, room.Capacity())

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +29,11 @@ func (w *world) glance() {
 	w.promises()
 }
 
-// checkRoom holds that what instances and holds take is what the host table says,
-// and no more than there is.
+// checkRoom holds that what instances, holds and consumers take is what the host
+// table says of each provider, and no more than there is.
 func (z *zone) checkRoom(v *state.State) {
-	taken := map[api.HostID]api.Resources{}
-	add := func(id api.HostID, r api.Resources) {
+	taken := map[api.ProviderID]api.Resources{}
+	add := func(id api.ProviderID, r api.Resources) {
 		if taken[id] == nil {
 			taken[id] = api.Resources{}
 		}
@@ -40,14 +41,24 @@ func (z *zone) checkRoom(v *state.State) {
 			taken[id][c] += n
 		}
 	}
+	place := func(on api.HostID, r api.Resources, shares []api.Share) {
+		own := maps.Clone(r)
+		for _, sh := range shares {
+			add(sh.Provider, sh.Resources)
+			for c := range sh.Resources {
+				delete(own, c)
+			}
+		}
+		add(on, own)
+	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.OnHost(h.ID) {
 			if i.Window.End <= v.Now() {
 				continue // it has no claim any more, and is being ended
 			}
-			add(h.ID, i.Resources)
+			place(h.ID, i.Resources, i.Shares)
 			if i.Target != "" { // it has room at both ends of its way
-				add(i.Target, i.Resources)
+				place(i.Target, i.Resources, i.TargetShares)
 			}
 		}
 	}
@@ -55,21 +66,33 @@ func (z *zone) checkRoom(v *state.State) {
 		if h.Decision != api.DecisionPending {
 			continue
 		}
-		for _, s := range h.Slots {
-			add(s.Host, h.Request.Groups[s.Group].Resources)
+		for n, s := range h.Slots {
+			place(s.Host, h.Request.Groups[s.Group].Resources, sharesOf(h, n))
 		}
 	}
-	for _, h := range v.AllHosts() {
-		full, _ := v.Host(h.ID)
-		if want := taken[h.ID]; !full.Used.Equal(want) && len(full.Used)+len(want) > 0 {
-			z.w.fail("zone %s, host %s, index %d: used %v, and instances and holds take %v", z.name, h.Name, v.Index(), full.Used, want)
+	for _, c := range v.Consumers() {
+		for _, sh := range c.Shares {
+			add(sh.Provider, sh.Resources)
 		}
-		for c, n := range taken[h.ID] {
-			if inv := h.Inventory[c]; n > inv.Capacity() {
-				z.w.fail("zone %s, host %s, index %d: %d of %s are taken, of %d", z.name, h.Name, v.Index(), n, c, inv.Capacity())
+	}
+	for _, p := range v.Providers() {
+		if want := taken[p.ID]; !p.Used.Equal(want) && len(p.Used)+len(want) > 0 {
+			z.w.fail("zone %s, provider %s, index %d: used %v, and all who draw from it take %v", z.name, p.Name, v.Index(), p.Used, want)
+		}
+		for c, n := range taken[p.ID] {
+			if inv := p.Inventory[c]; n > inv.Capacity() {
+				z.w.fail("zone %s, provider %s, index %d: %d of %s are taken, of %d", z.name, p.Name, v.Index(), n, c, inv.Capacity())
 			}
 		}
 	}
+}
+
+// sharesOf returns what others than its host give a slot.
+func sharesOf(h *state.Hold, slot int) []api.Share {
+	if h.Shares == nil {
+		return nil
+	}
+	return h.Shares[slot]
 }
 
 // settle waits until no zone has anything left to do, and all agree.
@@ -350,6 +373,9 @@ func (w *world) empty() {
 		for _, h := range z.view().AllHosts() {
 			full, _ := z.view().Host(h.ID)
 			assert.Empty(w.t, full.Used, "zone %s, host %s", z.name, h.Name)
+		}
+		if z.pool != "" {
+			z.emptyPools()
 		}
 	}
 	if !slices.ContainsFunc(w.zones, func(z *zone) bool { return z.lost }) {

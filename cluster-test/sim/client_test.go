@@ -100,7 +100,7 @@ func (w *world) act(step int) {
 		return
 	}
 	p, pick := w.nodeOf(z), w.dice.Uint64()
-	switch w.dice.IntN(18) {
+	switch w.dice.IntN(20) {
 	case 0, 1, 2, 3, 4, 5:
 		most, res := 1+w.dice.IntN(8), fmt.Sprintf("r%d", step)
 		z.boot(p, w.nodeOf(z), w.wish(z, order(res, 1+w.dice.IntN(most), most)))
@@ -145,6 +145,9 @@ func (w *world) act(step int) {
 		})
 	case 16, 17:
 		z.drain(p, w.nodeOf(z), policies[w.dice.IntN(len(policies))], pick, w.lasts())
+	case 18, 19:
+		amount := 1 + w.dice.Int64N(claimMost)
+		z.claim(p, w.nodeOf(z), z.consumerOf(step), amount, time.Duration(1+w.dice.IntN(60))*time.Second)
 	}
 }
 

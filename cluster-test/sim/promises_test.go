@@ -37,13 +37,18 @@ type told struct {
 	booted   []api.ReservationID
 	released []api.ReservationID
 	deleted  []api.InstanceID
+	claimed  []api.ConsumerID // and nobody has tried to give them back
+	freed    []api.ConsumerID
 }
 
 // acknowledged returns what clients have been told so far.
 func (z *zone) acknowledged() told {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return told{slices.Clone(z.told.booted), slices.Clone(z.told.released), slices.Clone(z.told.deleted)}
+	return told{
+		slices.Clone(z.told.booted), slices.Clone(z.told.released), slices.Clone(z.told.deleted),
+		slices.Clone(z.told.claimed), slices.Clone(z.told.freed),
+	}
 }
 
 func (z *zone) note(f func(*told)) {
@@ -136,6 +141,7 @@ func (z *zone) checkTold(v *state.State, t told) {
 			z.w.fail("zone %s: the end of instance %s was acknowledged, and it is %s", z.name, id, i.Status)
 		}
 	}
+	z.checkClaims(v, t)
 }
 
 // checkHolds compares what a zone decided of its parent's holds with what the

@@ -16,6 +16,8 @@ import (
 func (w *world) furnish() {
 	w.t.Helper()
 	for _, z := range w.zones {
+		z.share()
+		z.flavor(pooled, nil, api.Resources{scarce: 1})
 		for policy, most := range map[api.Policy]int{api.Affinity: 0, api.AntiAffinity: 2} {
 			n := z.leads().Zone()
 			_, err := n.Propose(w.ctx, command.GroupPut{Stamp: n.Stamp(), Group: api.ServerGroup{
@@ -29,8 +31,11 @@ func (w *world) furnish() {
 // wish adds to an order at a zone what the seed chooses: more groups, rules, a
 // server group, zones, a lifetime.
 func (w *world) wish(z *zone, o api.ServerCreate) api.ServerCreate {
-	if w.dice.IntN(3) == 0 {
+	switch w.dice.IntN(6) {
+	case 0, 1:
 		o.FlavorRef = string(roaming)
+	case 2:
+		o.FlavorRef = string(pooled)
 	}
 	if w.dice.IntN(6) == 0 {
 		o.Lifetime = (time.Duration(20+w.dice.IntN(160)) * time.Second).String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -94,6 +95,7 @@ type zone struct {
 	memo    memo
 	handed  atomic.Int32 // handovers of the lead that were asked for
 	drained atomic.Bool  // somebody has asked that instances move
+	pool    api.ProviderID
 
 	mu   sync.Mutex // guards told, and changes of nodes, which the world's own goroutine makes
 	told told
@@ -184,10 +186,7 @@ func (w *world) grow(p plot, parent *zone) {
 	n := z.leads()
 	z.id = n.Store().View().Zone
 	for flavor, specs := range map[api.FlavorID]map[string]string{fixed: nil, roaming: {api.SpecEvacuate: "true"}} {
-		_, err := n.Zone().Propose(w.ctx, command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: api.Flavor{
-			ID: flavor, Name: string(flavor), Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1}, ExtraSpecs: specs,
-		}})
-		require.NoError(w.t, err)
+		z.flavor(flavor, specs, nil)
 	}
 	for _, hosts := range p.hosts {
 		z.hire(hosts)
@@ -201,6 +200,17 @@ func (w *world) grow(p plot, parent *zone) {
 	for _, c := range p.children {
 		w.grow(c, z)
 	}
+}
+
+// flavor gives the zone a flavor of the usual size, and more.
+func (z *zone) flavor(id api.FlavorID, specs map[string]string, more api.Resources) {
+	n := z.leads().Zone()
+	r := api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1}
+	maps.Copy(r, more)
+	_, err := n.Propose(z.w.ctx, command.FlavorPut{Stamp: n.Stamp(), Flavor: api.Flavor{
+		ID: id, Name: string(id), Resources: r, ExtraSpecs: specs,
+	}})
+	require.NoError(z.w.t, err)
 }
 
 // addNode makes one more node of the zone, at the place of an earlier one if there
