@@ -113,3 +113,48 @@ func BenchmarkChangeAfterClone(b *testing.B) {
 		s.Apply(i+1, down)
 	}
 }
+
+// manyProviders returns a zone of 10,000 providers of three classes.
+func manyProviders(b *testing.B) *State {
+	b.Helper()
+	s := New()
+	s.Apply(1, initial())
+	have := inventory{api.VCPU: {Total: api.AmountMax}, api.MemoryMB: {Total: api.AmountMax}, api.DiskGB: {Total: api.AmountMax}}
+	for i := range 10_000 {
+		id := fmt.Sprintf("p%d", i)
+		s.Apply(1, providerCreate(at(start), id, ""))
+		if r := s.Apply(1, command.ProviderSet{Stamp: at(start), ID: api.ProviderID(id), Inventory: &have}); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+	return s
+}
+
+// BenchmarkConsumersPut is a claim of three classes by a new consumer on one provider of
+// 10,000, in a zone that publishes a view after each.
+func BenchmarkConsumersPut(b *testing.B) {
+	s := manyProviders(b)
+	want := api.Resources{api.VCPU: 1, api.MemoryMB: 512, api.DiskGB: 10}
+	for _, spread := range []int{1, 10_000} {
+		b.Run(fmt.Sprintf("over=%d", spread), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := uint64(2); b.Loop(); i++ {
+				e := command.ConsumerEntry{ID: api.ConsumerID(fmt.Sprintf("c%d-%d", spread, i)), Project: "p", User: "u", Generation: new(uint64)}
+				e.Shares = []api.Share{{Provider: api.ProviderID(fmt.Sprintf("p%d", i%uint64(spread))), Resources: want}}
+				if r := s.Apply(i, command.ConsumersPut{Stamp: at(start), Consumers: []command.ConsumerEntry{e}}); r.Err != nil {
+					b.Fatal(r.Err)
+				}
+				s.Clone()
+			}
+		})
+	}
+}
+
+// BenchmarkProvider is a look at one provider of 10,000.
+func BenchmarkProvider(b *testing.B) {
+	s := manyProviders(b).Clone()
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Provider("p77")
+	}
+}

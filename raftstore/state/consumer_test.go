@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -164,7 +165,7 @@ func TestConsumerRefusals(t *testing.T) {
 		require.Equal(t, c.code, api.CodeOf(r.Err), "%s: %v", name, r.Err)
 	}
 	r := w.do(w.consumers(generation(wants("old", "p", api.VCPU, 1), 7)))
-	assert.EqualError(t, r.Err, "consumer old is at generation 1, not 7; read it again")
+	require.EqualError(t, r.Err, "consumer old is at generation 1, not 7; read it again")
 	w.unchanged(w.consumers(nothing("c"), generation(nothing("d"), 0)))
 	w.unchanged(w.consumers())
 	assert.Equal(t, 1, w.s.consumers.Len(), "nobody becomes a ghost")
@@ -393,7 +394,7 @@ func TestConsumersLimit(t *testing.T) {
 	w.provider("p", "", inventory{api.VCPU: {Total: 10}})
 	w.apply(w.consumers(wants("a", "p", api.VCPU, 1)))
 	for i := w.s.consumers.Len(); i < api.ConsumersMax-1; i++ {
-		w.s.consumers.Set(fmt.Sprint(i), &api.Consumer{}) // who they are does not count
+		w.s.consumers.Set(strconv.Itoa(i), &api.Consumer{}) // who they are does not count
 	}
 	do := func(es ...command.ConsumerEntry) api.Code {
 		return api.CodeOf(w.s.Apply(w.index, w.consumers(es...)).Err)

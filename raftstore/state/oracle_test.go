@@ -440,7 +440,7 @@ func (m *model) check(s *State) {
 	for id, h := range m.hosts {
 		host, ok := v.Host(id)
 		require.True(m.rt, ok)
-		require.Equal(m.rt, h.serving, [3]bool{host.State == api.HostUp, host.Enabled, host.Maintenance == ""})
+		require.Equal(m.rt, [3]bool{host.State == api.HostUp, host.Enabled, host.Maintenance == ""}, h.serving)
 		require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.host == id }), idsOf(v.OnHost(id)), "on %s", id)
 		coming := m.listed(func(i *modelInstance) bool { return i.target == id })
 		require.Equal(m.rt, len(v.OnHost(id))+len(coming), host.Instances)

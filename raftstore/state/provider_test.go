@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -312,7 +313,7 @@ func TestTreeSize(t *testing.T) {
 func TestProviderLimit(t *testing.T) {
 	w := newWorld(t)
 	for i := range api.ProvidersMax {
-		w.apply(providerCreate(w.stamp(), fmt.Sprint(i), ""))
+		w.apply(providerCreate(w.stamp(), strconv.Itoa(i), ""))
 	}
 	require.Equal(t, api.CodeOverloaded, api.CodeOf(w.s.Apply(w.index, providerCreate(w.stamp(), "one more", "")).Err))
 	w.apply(hostPut(w.stamp(), "a1", "h1", 1)) // a host is not one of them

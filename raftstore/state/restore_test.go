@@ -36,10 +36,10 @@ func (w *world) part(c command.Restore) command.Restore {
 
 // TestRestoreFromParts restores a state between commands of others.
 func TestRestoreFromParts(t *testing.T) {
-	w := busy(t)
+	w := placed(t)
 	backup := saved(t, w.s)
 	seen := w.s.Index()
-	w.host("h2", 1)
+	w.host("h9", 1)
 	parts := w.parts(backup, 3)
 	for i, c := range parts {
 		assert.Equal(t, i == len(parts)-1, c.Last())
@@ -52,9 +52,9 @@ func TestRestoreFromParts(t *testing.T) {
 	}
 	assert.Equal(t, w.index, w.s.Index())
 	assert.Equal(t, w.now, w.s.Now())
-	assert.Len(t, w.s.AllHosts(), 1)
+	assert.Len(t, w.s.AllHosts(), 3)
 	checkIndexes(t, w.s)
-	assert.Len(t, w.s.WorkAfter("a1", seen), 1, "agents are told anew")
+	assert.Len(t, w.s.WorkAfter("a1", seen), 3, "agents are told anew")
 	assert.NotEmpty(t, w.s.Changes("up", seen, 10).Items, "and so is the parent")
 	told := loaded(t, backup)
 	told.index, told.now = w.s.index, w.s.now
@@ -68,7 +68,7 @@ func TestRestoreFromParts(t *testing.T) {
 }
 
 func TestRestoreIsRefused(t *testing.T) {
-	w := busy(t)
+	w := placed(t)
 	backup := saved(t, w.s)
 	parts := w.parts(backup, 3)
 	other := w.parts(saved(t, w.s)+"x", 3)
@@ -112,7 +112,7 @@ func TestUnloadableBackupStops(t *testing.T) {
 
 // TestIdleUpload forgets a backup whose next part does not come.
 func TestIdleUpload(t *testing.T) {
-	w := busy(t)
+	w := placed(t)
 	parts := w.parts(saved(t, w.s), 2)
 	w.ok(w.part(parts[0]))
 	w.now += api.Instant(uploadIdleMax / time.Millisecond)
@@ -127,7 +127,7 @@ func TestIdleUpload(t *testing.T) {
 
 // TestUploadInASnapshot takes a state through a snapshot between two parts.
 func TestUploadInASnapshot(t *testing.T) {
-	w := busy(t)
+	w := placed(t)
 	parts := w.parts(saved(t, w.s), 5)
 	var views []*State
 	var bytes []string
