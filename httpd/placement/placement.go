@@ -44,6 +44,9 @@ func New(c Config) http.Handler {
 // token, microversion.
 func (d *dialect) handler() http.Handler {
 	routes := d.routes()
+	for i := range routes {
+		routes[i].parts = strings.Split(routes[i].path, "/")
+	}
 	inner := d.negotiate(d.plain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.route(routes, w, r) })))
 	closed := d.Authenticate(d.Fresh(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +99,8 @@ func (d *dialect) plain(next http.Handler) http.Handler {
 
 // call is one call of the API, over some microversions.
 type call struct {
-	method, path string // a path with {names} of what varies
+	method, path string   // a path with {names} of what varies
+	parts        []string // of the path
 	since, until version
 	hidden       int  // status at other microversions; 0 for 404
 	takes        bool // it reads a body of JSON
@@ -179,9 +183,10 @@ func (d *dialect) routes() []call {
 func (d *dialect) route(calls []call, w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	var found *call
+	have := strings.Split(path(r), "/")
 	for i := range calls {
 		c := &calls[i]
-		if !c.matches(r) {
+		if !c.matches(have) {
 			continue
 		}
 		if len(allowed) == 0 || allowed[len(allowed)-1] != c.method {
@@ -198,6 +203,7 @@ func (d *dialect) route(calls []call, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		d.Refuse(w, r, notAllowed(r))
 	default:
+		found.note(r, have)
 		d.make(found, w, r)
 	}
 }
@@ -262,27 +268,26 @@ func permitted(c *call, r *http.Request) error {
 	return nil
 }
 
-// matches reports whether the path of a request is that of c, and notes in the
-// request what varies.
-func (c *call) matches(r *http.Request) bool {
-	want, have := strings.Split(c.path, "/"), strings.Split(path(r), "/")
-	if len(want) != len(have) {
+// matches reports whether a path with these parts is that of c.
+func (c *call) matches(have []string) bool {
+	if len(c.parts) != len(have) {
 		return false
 	}
-	for i, part := range want {
-		if strings.HasPrefix(part, "{") && have[i] != "" {
-			continue
-		}
-		if part != have[i] {
+	for i, part := range c.parts {
+		if part != have[i] && (have[i] == "" || !strings.HasPrefix(part, "{")) {
 			return false
 		}
 	}
-	for i, part := range want {
+	return true
+}
+
+// note notes in a request what varies in its path.
+func (c *call) note(r *http.Request, have []string) {
+	for i, part := range c.parts {
 		if name, varies := strings.CutPrefix(part, "{"); varies {
 			r.SetPathValue(strings.TrimSuffix(name, "}"), have[i])
 		}
 	}
-	return true
 }
 
 // link is one link of an answer.
