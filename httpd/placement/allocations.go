@@ -192,10 +192,32 @@ func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error 
 func (d *dialect) put(w http.ResponseWriter, r *http.Request, c command.ConsumersPut) error {
 	c.Stamp = d.Zone.Stamp()
 	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
-		return claimRefused(err)
+		return claimRefused(d.unknown(c.Consumers, err))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// unknown returns a refusal for a provider or class that is not there, if a claim
+// that was refused for what is there names one too: 400 comes before 409.
+func (d *dialect) unknown(consumers []command.ConsumerEntry, err error) error {
+	if code := api.CodeOf(err); code != api.CodeNoCapacity && code != api.CodeInUse {
+		return err
+	}
+	s := d.Zone.View()
+	for _, e := range consumers {
+		for _, sh := range e.Shares {
+			if _, ok := s.Provider(sh.Provider); !ok {
+				return invalid("no provider %s", sh.Provider)
+			}
+			for _, class := range sh.Resources.Classes() {
+				if _, ok := s.ResourceClass(class); !ok {
+					return invalid("no resource class %q", string(class))
+				}
+			}
+		}
+	}
+	return err
 }
 
 // Words that clients look for in refusals of claims.
