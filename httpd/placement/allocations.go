@@ -243,10 +243,15 @@ func saying(err error, words map[api.Code]string) error {
 }
 
 func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) error {
-	id := consumerOf(r)
-	_, err := d.Zone.Propose(r.Context(), command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: id})
+	name := r.PathValue("consumer_uuid")
+	none := notFound("No allocations for consumer '%s'", cut(name))
+	id, ok := uuidOf(name)
+	if !ok {
+		return none
+	}
+	_, err := d.Zone.Propose(r.Context(), command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: api.ConsumerID(id)})
 	if api.CodeOf(err) == api.CodeNotFound {
-		return notFound("No allocations for consumer '%s'", id)
+		return none
 	}
 	if err != nil {
 		return err
