@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -139,9 +140,21 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom,
 	} {
 		if r := check(&a, c); r.Err != nil {
+			if mutant.On(mutant.ReshapeHalf) && len(a.wanted) > 0 {
+				s.reshape(c)
+			}
 			return r
 		}
 	}
+	s.reshape(c)
+	for _, e := range c.Consumers {
+		s.consumerPut(e)
+	}
+	return Result{}
+}
+
+// reshape replaces inventories.
+func (s *State) reshape(c command.ConsumersPut) {
 	for _, r := range c.Reshape {
 		w, _ := s.worded(r.ID)
 		own := w.own
@@ -149,10 +162,6 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 		s.setOwn(r.ID, own, nil)
 		s.bump(r.ID)
 	}
-	for _, e := range c.Consumers {
-		s.consumerPut(e)
-	}
-	return Result{}
 }
 
 // checkEntries refuses a call that is malformed in itself.
@@ -213,7 +222,7 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 		}
 		old, ok := s.consumers.Get(string(e.ID))
 		switch {
-		case e.Generation == nil:
+		case e.Generation == nil, mutant.On(mutant.ConsumerUnchecked):
 		case !ok && *e.Generation != 0:
 			return refuse(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
 		case ok && *e.Generation != old.Generation:
@@ -289,7 +298,7 @@ func addShares(sums map[api.ProviderID]api.Resources, shares []api.Share) {
 // checkRoom refuses a call after which more would be drawn from a provider than there
 // is room for, from now on. What makes no provider fuller is allowed.
 func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
-	if len(a.wanted) == 0 {
+	if len(a.wanted) == 0 || mutant.On(mutant.ClaimUnchecked) {
 		return Result{}
 	}
 	v := s.hostTable.View()

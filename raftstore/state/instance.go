@@ -125,6 +125,9 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 		if !mutant.On(mutant.FreedEarly) {
 			s.undraw(i.Host, claimOf(&i), i.Shares)
 		}
+		if mutant.On(mutant.SharesKept) {
+			s.draw("", claimOf(&i), i.Shares)
+		}
 		if !mutant.On(mutant.GenerationKept) {
 			s.bumpDrawn(i.Host, i.Shares)
 		}

@@ -512,7 +512,7 @@ func newModel(d dice) *model {
 		aggregates: d.w.s.Aggregates,
 	}
 	for _, c := range d.made {
-		m.apply(d.w, c, Result{})
+		m.apply(d.w, c.Command, c.Result)
 	}
 	return m
 }

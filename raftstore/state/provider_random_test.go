@@ -31,6 +31,18 @@ func firstProviders(w *world) []command.Command {
 	)
 }
 
+// firstBoot returns a boot of two instances that draw disk from the pool, and may move.
+func firstBoot(w *world) []command.Command {
+	r := request("r4", 2)
+	g := r.Groups[0]
+	g.Resources = api.Resources{api.VCPU: 1, api.DiskGB: 2}
+	g.ExtraSpecs = map[string]string{api.SpecEvacuate: "true"}
+	r.Groups = []api.Group{g, g}
+	b, h := create(w.stamp(), "r4", 2, 1), hold(w.stamp(), "r4k0", "r4", slots("h1", "i-00028", "i-00029"))
+	b.Request, b.Instances, h.Request, h.Commit = r, nil, r, true
+	return []command.Command{b, h}
+}
+
 // placement draws what the placement API is asked for.
 func (d dice) placement(at command.Stamp) command.Command {
 	id := api.ProviderID(one(d, someDrawers))

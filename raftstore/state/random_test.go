@@ -26,7 +26,13 @@ var (
 type dice struct {
 	rt   *rapid.T
 	w    *world
-	made []command.Command // at the beginning, of hosts and providers
+	made []made // at the beginning: hosts, providers and a boot
+}
+
+// made is a command with what became of it.
+type made struct {
+	command.Command
+	Result
 }
 
 func newDice(rt *rapid.T) dice {
@@ -36,9 +42,9 @@ func newDice(rt *rapid.T) dice {
 	for _, l := range someChildren {
 		w.link(l, api.LinkChild)
 	}
-	d := dice{rt, w, firstProviders(w)}
-	for _, c := range d.made {
-		w.ok(c)
+	d := dice{rt: rt, w: w}
+	for _, c := range append(firstProviders(w), firstBoot(w)...) {
+		d.made = append(d.made, made{c, w.ok(c)})
 	}
 	return d
 }
