@@ -311,3 +311,44 @@ func TestCandidatesSayThatTheSearchGaveUp(t *testing.T) {
 	assert.JSONEq(t, `{"allocation_requests":[],"provider_summaries":{}}`, rec.Body.String())
 	assert.Equal(t, cutWork, rec.Header().Get(headerCut))
 }
+
+// BenchmarkCandidates asks 10,000 providers for 100 candidates, and for all that may
+// be in an answer.
+func BenchmarkCandidates(b *testing.B) {
+	w := newClaims(b)
+	w.furnish(b, 1, 10_000)
+	for _, limit := range []string{"100", "1000"} {
+		b.Run("limit="+limit, func(b *testing.B) {
+			for b.Loop() {
+				rec := w.call("GET", "1.39", "/allocation_candidates?resources=VCPU:1&limit="+limit, "")
+				require.Equal(b, http.StatusOK, rec.Code)
+			}
+		})
+	}
+}
+
+// FuzzClaims: whatever a body says, the answer is a grant or a refusal, and what was
+// granted can be read.
+func FuzzClaims(f *testing.F) {
+	const claim = `{"allocations":{"@01":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"mappings":{"":["@01"]},"consumer_type":"X"}`
+	f.Add(uint8(39), uint8(0), claim)
+	f.Add(uint8(39), uint8(1), `{"@c1":`+claim+`}`)
+	f.Add(uint8(39), uint8(2), `{"inventories":{"@01":{"resource_provider_generation":1,"inventories":{"VCPU":{"total":4}}}},"allocations":{"@c1":`+claim+`}}`)
+	f.Add(uint8(7), uint8(0), `{"allocations":[{"resource_provider":{"uuid":"@01"},"resources":{"VCPU":2.0}}]}`)
+	f.Fuzz(func(t *testing.T, minor, which uint8, body string) {
+		w := newClaims(t)
+		id := api.ProviderID(lengthen("@01"))
+		w.store.Must(t, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: id, Name: "a"}, command.ProviderSet{
+			Stamp: w.zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+		})
+		calls := [][2]string{{"PUT", "/allocations/@c1"}, {"POST", "/allocations"}, {"POST", "/reshaper"}}
+		c, v := calls[int(which)%len(calls)], version(minor%40).String()
+		switch rec := w.call(c[0], v, c[1], body); rec.Code {
+		case http.StatusNoContent, http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnsupportedMediaType:
+		default:
+			t.Fatalf("%s %s: %d %s", c[0], c[1], rec.Code, rec.Body)
+		}
+		require.Equal(t, http.StatusOK, w.call("GET", "1.39", "/allocations/@c1", "").Code)
+		require.LessOrEqual(t, w.store.View().Hosts().Usage(id)[api.VCPU], int64(api.AmountMax))
+	})
+}
