@@ -300,7 +300,7 @@ func TestHosts(t *testing.T) {
 	w.answered(t, put(fmt.Sprintf(`"enabled":false,"generation":%d`, now)), 200, &got)
 	assert.False(t, got.Host.Enabled)
 	assert.Equal(t, now+1, got.Host.Generation, "one change, one generation")
-	w.refused(t, call{method: "DELETE", target: "/hosts/host-1", token: admin}, api.CodeConflict, "still on the host")
+	w.refused(t, call{method: "DELETE", target: "/hosts/host-1", token: admin}, api.CodeConflict, "still on it")
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		w.refused(t, call{method: method, target: "/hosts/none", token: admin, body: h(``)}, api.CodeNotFound, `no host "none"`)
 	}
