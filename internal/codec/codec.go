@@ -5,8 +5,10 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -38,15 +40,56 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Marshal returns the deterministic encoding of v. It fails only for types that
-// CBOR cannot express, such as channels.
+// Marshal returns the deterministic encoding of v. It fails for types that CBOR
+// cannot express, such as channels, and for what Unmarshal would refuse to read:
+// texts that are not UTF-8, and anything beyond the limits. So nothing gets into a
+// log that no node could read again.
 func Marshal(v any) ([]byte, error) {
 	b, err := enc.Marshal(v)
+	if err == nil {
+		err = dec.Wellformed(b)
+	}
+	if err == nil && !texts(b) {
+		err = errText
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", v, err)
 	}
 	return b, nil
 }
+
+var errText = errors.New("a text is not UTF-8")
+
+// texts reports whether every text of well-formed items of definite length is
+// UTF-8. What an array or a map holds follows its head, so items are looked at one
+// after the other, whatever they are part of (RFC 8949, section 3).
+func texts(b []byte) bool {
+	for len(b) > 0 {
+		major, n, head := b[0]>>5, uint64(b[0]&31), 1
+		if n >= 24 { // the head goes on for 1, 2, 4 or 8 bytes
+			head += 1 << (n - 24)
+			n = 0
+			for _, x := range b[1:head] {
+				n = n<<8 | uint64(x)
+			}
+		}
+		b = b[head:]
+		if major != majorBytes && major != majorText {
+			continue
+		}
+		if major == majorText && !utf8.Valid(b[:n]) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// The major types whose head says how many bytes follow.
+const (
+	majorBytes = 2
+	majorText  = 3
+)
 
 // Unmarshal decodes exactly one item into v. Unknown fields, repeated keys, tags,
 // indefinite lengths, bytes that are left over and anything beyond the limits

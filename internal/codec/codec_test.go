@@ -145,3 +145,34 @@ func TestStream(t *testing.T) {
 	require.Error(t, err)
 	assert.NotEqual(t, io.EOF, err, "an item that is cut short is not the end")
 }
+
+// TestNothingIsWrittenThatCannotBeRead holds that Marshal refuses what Unmarshal would.
+func TestNothingIsWrittenThatCannotBeRead(t *testing.T) {
+	type named struct {
+		Name string            `cbor:"1,keyasint"`
+		Data []byte            `cbor:"2,keyasint"`
+		Tags map[string]string `cbor:"3,keyasint"`
+		More []any             `cbor:"4,keyasint"`
+	}
+	long := strings.Repeat("é", 70_000)
+	good := named{Name: "zoë", Data: []byte{0xff, 0xfe}, Tags: map[string]string{"k": long}, More: []any{1.5, -7, nil, true, uint64(1) << 40, "x"}}
+	b, err := Marshal(good)
+	require.NoError(t, err)
+	var back named
+	require.NoError(t, Unmarshal(b, &back))
+
+	deep := any("x")
+	for range NestedMax + 1 {
+		deep = []any{deep}
+	}
+	for what, bad := range map[string]any{
+		"a text":           named{Name: "a\xff"},
+		"the key of a map": named{Tags: map[string]string{"\xff": ""}},
+		"a value":          named{Tags: map[string]string{"k": long + "\xc3"}},
+		"a late text":      named{Data: []byte("ok"), More: []any{1.5, "\x80"}},
+		"too deep":         named{More: []any{deep}},
+	} {
+		_, err := Marshal(bad)
+		require.Error(t, err, what)
+	}
+}
