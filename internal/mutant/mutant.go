@@ -31,6 +31,11 @@ const (
 	EvacuatedEarly      Name = "evacuated-early"
 	RepeatUnchecked     Name = "repeat-unchecked"
 	FreedEarly          Name = "freed-early"
+	ClaimUnchecked      Name = "claim-unchecked"
+	ConsumerUnchecked   Name = "consumer-unchecked"
+	PoolUncounted       Name = "pool-uncounted"
+	SharesKept          Name = "shares-kept"
+	ReshapeHalf         Name = "reshape-half"
 	HoldExpires         Name = "hold-expires"
 	DecisionUnlogged    Name = "decision-unlogged"
 	SagaNotResumed      Name = "saga-not-resumed"
@@ -76,6 +81,11 @@ func Faults() []Fault {
 		{EvacuatedEarly, "what was on a lost host is started elsewhere before its agent must have ended it"},
 		{RepeatUnchecked, "a key that was used for another request gets its answer"},
 		{FreedEarly, "room is given back before the instance is gone"},
+		{ClaimUnchecked, "a claim of a consumer is not compared with the room that is left"},
+		{ConsumerUnchecked, "a stale writer of a consumer's allocations is not refused"},
+		{PoolUncounted, "a slot draws from a pool as if nobody had before"},
+		{SharesKept, "pools go on giving to instances that have ended"},
+		{ReshapeHalf, "a reshape whose allocations do not fit sets its inventories"},
 		{HoldExpires, "a child gives up by itself what it holds for its parent"},
 		{DecisionUnlogged, "children are told before the decision is logged"},
 		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
