@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench demo fuzz cluster sim chaos soak mutants check
+.PHONY: help build test race lint golden tidy bench demo fuzz cluster openstack sim chaos soak mutants check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -35,7 +35,7 @@ race: ## run every test, shuffled, with the race detector
 lint: ## run the linters; the first run compiles them, which takes minutes
 	$(LINTER) config verify
 	$(LINTER) run ./...
-	$(LINTER) run --build-tags chaos,mutants ./...
+	$(LINTER) run --build-tags chaos,mutants,openstack ./...
 
 golden: ## rewrite golden files and conversations; review the diff
 	$(GO) test $$($(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... \
@@ -60,6 +60,10 @@ fuzz: ## fuzz every target for FUZZTIME
 
 cluster: ## run the tests of whole zones alone, and say what they do
 	$(GO) test -v -count=1 -timeout 10m ./cluster-test/...
+
+# Needs the stock client: apt-get install python3-openstackclient python3-osc-placement.
+openstack: ## drive the placement API with the stock client of OpenStack
+	$(GO) test -tags openstack -count=1 -timeout 10m ./cluster-test/openstack
 
 sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 	$(GO) test -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(SIMTIME)

@@ -24,14 +24,14 @@ var layers = [][]string{
 	{"dev"},
 	{"cmd/berth"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
-	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/sim", "bench", "internal/archtest"},
+	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/sim", "bench", "internal/archtest"},
 }
 
 // free packages measure and test the others. They may go through any door and
 // nothing imports them: they are the highest layer.
 var free = []string{
 	"cluster-test", "cluster-test/chaos", "cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/mutants",
-	"cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
+	"cluster-test/openstack", "cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
 }
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
