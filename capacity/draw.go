@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/internal/mutant"
 )
 
 // amount is how much of a class one slot takes.
@@ -145,6 +146,9 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 // room returns how much of a's class row has left for c.
 func (d *data) room(row int, a *amount, c api.Claim) int64 {
 	k, i := d.at(row)
+	if mutant.On(mutant.PoolUncounted) && d.spec(row).Passive && k.column(a.class) != nil {
+		return k.column(a.class).capacity.at[i]
+	}
 	return k.freeOver(i, a.class, c.Window, c.Class, d.now)
 }
 
