@@ -26,6 +26,7 @@ const (
 	ProviderSet   Kind = "provider.set"   // replace the inventory of a provider, with a generation
 	ProviderRead  Kind = "provider.read"  // a linearizable read of what is in use of it
 	ProviderClaim Kind = "provider.claim" // claim for a new consumer
+	ProviderSwap  Kind = "provider.swap"  // claim, or free with an amount below 0, at a generation of the provider
 	ProviderFree  Kind = "provider.free"  // delete the allocations of a consumer
 )
 
