@@ -35,6 +35,24 @@ func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 	return known
 }
 
+// Lend is Restore for what a provider gives to somebody who is not on it: it does
+// not count for View.Instances.
+func (t *Table) Lend(id api.HostID, c api.Claim) bool {
+	row, known := t.row(id)
+	if known {
+		t.sum(row, c, 1)
+	}
+	return known
+}
+
+// Return gives back exactly what was lent and not given back since, by Lend or as
+// a share by Place; see Release.
+func (t *Table) Return(id api.HostID, c api.Claim) {
+	if row, known := t.row(id); known {
+		t.sum(row, c, -1)
+	}
+}
+
 // Release gives back exactly a claim that was made and not released since; what
 // of it lies before now is gone already. An unknown provider is no error: its
 // claims went with it.
@@ -44,11 +62,17 @@ func (t *Table) Release(id api.HostID, c api.Claim) {
 	}
 }
 
-// add adds sign times c to the sums of row, from now on, and sign to its count
-// of claims, whether c has passed or not.
+// add is sum, and adds sign to the count of claims of row, whether c has passed or
+// not.
 func (t *Table) add(row int, c api.Claim, sign int64) {
 	k, i := t.own(row)
 	own(&k.claims, t.epoch)[i] += int32(sign)
+	t.sum(row, c, sign)
+}
+
+// sum adds sign times c to the sums of row, from now on.
+func (t *Table) sum(row int, c api.Claim, sign int64) {
+	k, i := t.own(row)
 	end := c.Window.End.Add(t.spec(row).Gap) // the conflict rule: see the package comment
 	if end <= t.now || len(c.Resources) == 0 {
 		return

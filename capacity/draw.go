@@ -100,7 +100,7 @@ func (d *data) admits(row int, a *amount) bool {
 // in order of the tree, else from the sharing providers in order of ids. It
 // returns what others give, in order of providers; the host has a claim for the
 // rest, even if that is nothing. To give the slot back, or to restore it, Release
-// or Restore the rest on the host and each share on its provider.
+// or Restore the rest on the host, and Return or Lend each share.
 //
 // If the slot does not fit, nothing changes and the error is that of Fits:
 // not_found for what is no host, no_capacity for a class that nobody has room for,
@@ -132,12 +132,14 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 	}
 	var out []api.Share
 	for _, at := range slices.Sorted(maps.Keys(parts)) {
-		share := c
-		share.Resources = parts[at]
-		t.add(at, share, 1)
-		if at != row {
-			out = append(out, api.Share{Provider: t.spec(at).ID, Resources: parts[at]})
+		part := c
+		part.Resources = parts[at]
+		if at == row {
+			t.add(at, part, 1)
+			continue
 		}
+		t.sum(at, part, 1)
+		out = append(out, api.Share{Provider: t.spec(at).ID, Resources: parts[at]})
 	}
 	slices.SortFunc(out, func(a, b api.Share) int { return cmp.Compare(a.Provider, b.Provider) })
 	return out, nil

@@ -182,6 +182,9 @@ func (m *model) place(t *rapid.T, table *Table, host api.HostID, c api.Claim) {
 	for _, at := range slices.Sorted(maps.Keys(parts)) {
 		part := c
 		part.Resources = parts[at]
+		if at != host {
+			part.Consumer = lent
+		}
 		m.held[at] = append(m.held[at], part)
 		if at != host {
 			want = append(want, api.Share{Provider: at, Resources: parts[at]})

@@ -492,7 +492,7 @@ func (m *model) replace(c command.ConsumersPut) *no {
 		}
 	}
 	for _, e := range c.Consumers {
-		m.yield(e.ID, true)
+		m.yield(e.ID, len(e.Shares) == 0)
 	}
 	for _, r := range c.Reshape {
 		h := m.hosts[r.ID]

@@ -50,8 +50,8 @@ type ProviderDelete struct {
 }
 
 // ConsumersPut replaces all allocations of some consumers, all of them or none. Each
-// provider that one of them draws from, or did, goes one generation on, however many
-// do. With Reshape, inventories are replaced in the same step, and only what comes
+// provider that one of them draws from, or did if it is left with none, goes one
+// generation on, however many do; one that is merely left for others stays. With Reshape, inventories are replaced in the same step, and only what comes
 // out of both must fit.
 type ConsumersPut struct {
 	Stamp

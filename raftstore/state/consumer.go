@@ -137,7 +137,7 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 		had: map[api.ProviderID]api.Resources{}, wanted: map[api.ProviderID]api.Resources{},
 	}
 	for _, check := range []func(*allotment, command.ConsumersPut) Result{
-		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom,
+		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom, s.checkLeft,
 	} {
 		if r := check(&a, c); r.Err != nil {
 			if mutant.On(mutant.ReshapeHalf) && len(a.wanted) > 0 {
@@ -204,7 +204,7 @@ func (s *State) checkReshape(a *allotment, c command.ConsumersPut) Result {
 		if r := s.checkGeneration(r.ID, &r.Generation); r.Err != nil {
 			return r
 		}
-		if r := s.checkInventory(r.ID, w, r.Inventory, a.names); r.Err != nil {
+		if r := s.checkInventory(w, r.Inventory); r.Err != nil {
 			return r
 		}
 		a.seen[r.ID] = words{inventory: r.Inventory}
@@ -316,12 +316,27 @@ func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 	return Result{}
 }
 
-// consumerPut replaces the allocations of one consumer.
+// checkLeft refuses to take away a class that others than the consumers of the call
+// have claims on.
+func (s *State) checkLeft(a *allotment, c command.ConsumersPut) Result {
+	for _, r := range c.Reshape {
+		w, _ := s.worded(r.ID)
+		if r := s.checkUnused(r.ID, w, r.Inventory, a.names); r.Err != nil {
+			return r
+		}
+	}
+	return Result{}
+}
+
+// consumerPut replaces the allocations of one consumer. A provider that it merely
+// leaves for others keeps its generation.
 func (s *State) consumerPut(e command.ConsumerEntry) {
 	next := api.Consumer{ID: e.ID, Created: s.now}
 	if old, ok := s.consumers.Get(string(e.ID)); ok {
 		next = *old
-		s.bumpDrawn("", old.Shares)
+		if len(e.Shares) == 0 {
+			s.bumpDrawn("", old.Shares)
+		}
 		s.forgetConsumer(old)
 	}
 	if len(e.Shares) == 0 {

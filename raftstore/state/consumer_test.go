@@ -75,7 +75,7 @@ func TestConsumers(t *testing.T) {
 		ID: "c", Project: "p2", User: "u2", Type: "MIGRATION", Generation: 2, Created: created, Updated: w.now, Shares: shares("p", api.VCPU, 4),
 	}, w.consumer("c"), "the type stays if nobody says one")
 	assert.EqualValues(t, 3, w.generation("p"))
-	assert.EqualValues(t, 3, w.generation("q"), "it has been left")
+	assert.EqualValues(t, 2, w.generation("q"), "it has merely been left")
 	assert.Empty(t, w.s.AllocationsOn("q"))
 	assert.Empty(t, w.s.Usages("p", nil))
 	assert.Equal(t, []Usage{{"MIGRATION", 1, api.Resources{api.VCPU: 4}}}, w.s.Usages("p2", nil))
@@ -83,8 +83,8 @@ func TestConsumers(t *testing.T) {
 	w.ok(w.consumers(generation(nothing("c"), 2)))
 	_, ok := w.s.Consumer("c")
 	assert.False(t, ok)
-	assert.EqualValues(t, 4, w.generation("p"))
-	assert.EqualValues(t, 3, w.generation("q"))
+	assert.EqualValues(t, 4, w.generation("p"), "nothing is left of its consumer")
+	assert.EqualValues(t, 2, w.generation("q"))
 	w.ok(w.consumers(generation(wants("c", "p", api.VCPU, 1), 0)))
 	assert.EqualValues(t, 1, w.consumer("c").Generation, "it is another one")
 	assert.Empty(t, w.consumer("c").Type)
@@ -280,6 +280,23 @@ func TestReshape(t *testing.T) {
 	h, _ := w.s.hosts.Get("h1")
 	assert.Equal(t, inventory{api.DiskGB: {Total: 1}}, h.OwnInventory)
 	checkIndexes(t, w.s)
+}
+
+// TestReshapeTellsTheWriterFirst holds the order of refusals: what a writer saw has
+// passed, then what does not fit, and last a class that others hold.
+func TestReshapeTellsTheWriterFirst(t *testing.T) {
+	w := newWorld(t)
+	w.provider("p", "", inventory{api.VCPU: {Total: 8}, api.DiskGB: {Total: 8}})
+	w.ok(w.consumers(wants("other", "p", api.DiskGB, 1)))
+	for want, e := range map[api.Code]command.ConsumerEntry{
+		api.CodeStale:      generation(wants("c", "p", api.VCPU, 9), 99),
+		api.CodeNoCapacity: wants("c", "p", api.VCPU, 9),
+		api.CodeInUse:      wants("c", "p", api.VCPU, 1),
+	} {
+		c := w.consumers(e)
+		c.Reshape = []command.Reshape{w.reshape("p", inventory{api.VCPU: {Total: 8}})}
+		w.refused(want, c)
+	}
 }
 
 // TestInstancesAreConsumers shows instances and held slots to the placement API, which

@@ -49,7 +49,11 @@ func without(c api.Claim, shares []api.Share) api.Claim {
 // found to fit.
 func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share) {
 	for id, part := range drawn(host, c, shares) {
-		s.hostTable.Restore(id, part)
+		if id == host {
+			s.hostTable.Restore(id, part)
+		} else {
+			s.hostTable.Lend(id, part)
+		}
 	}
 	s.noteDrawn(host, c, shares, +1)
 }
@@ -57,7 +61,11 @@ func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share) {
 // undraw releases what draw or take has claimed.
 func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share) {
 	for id, part := range drawn(host, c, shares) {
-		s.hostTable.Release(id, part)
+		if id == host {
+			s.hostTable.Release(id, part)
+		} else {
+			s.hostTable.Return(id, part)
+		}
 	}
 	s.noteDrawn(host, c, shares, -1)
 }

@@ -18,7 +18,10 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 	}
 	own, before, bump := w.own, w.seen(), c.Inventory != nil
 	if c.Inventory != nil {
-		if r := s.checkInventory(c.ID, w, *c.Inventory, nil); r.Err != nil {
+		if r := s.checkInventory(w, *c.Inventory); r.Err != nil {
+			return r
+		}
+		if r := s.checkUnused(c.ID, w, *c.Inventory, nil); r.Err != nil {
 			return r
 		}
 		own.inventory = w.ownInventory(*c.Inventory)
@@ -71,10 +74,9 @@ func (s *State) checkPlace(w *worded, c command.ProviderSet) Result {
 	return Result{}
 }
 
-// checkInventory refuses a whole inventory for a provider: one that lacks what an agent
-// says, or a class that somebody claims. Consumers in leave do not count: they are
-// about to claim something else.
-func (s *State) checkInventory(id api.ProviderID, w *worded, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
+// checkInventory refuses a whole inventory for a provider: one that is malformed, or
+// lacks what an agent says.
+func (s *State) checkInventory(w *worded, want map[api.ResourceClass]api.Inventory) Result {
 	if len(want) > api.ClassesMax {
 		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", api.ClassesMax, len(want))
 	}
@@ -86,14 +88,19 @@ func (s *State) checkInventory(id api.ProviderID, w *worded, want map[api.Resour
 			return Result{Err: err}
 		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(w.seen().inventory)) {
-		if _, stays := want[class]; stays {
-			continue
-		}
-		if _, said := w.said.inventory[class]; said {
+	for _, class := range slices.Sorted(maps.Keys(w.said.inventory)) {
+		if _, stays := want[class]; !stays {
 			return refuse(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
 		}
-		if s.claimedClass(id, class, leave) {
+	}
+	return Result{}
+}
+
+// checkUnused refuses to take away a class that somebody has a claim on. Consumers in
+// leave do not count: they are about to claim something else.
+func (s *State) checkUnused(id api.ProviderID, w *worded, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
+	for _, class := range slices.Sorted(maps.Keys(w.seen().inventory)) {
+		if _, stays := want[class]; !stays && s.claimedClass(id, class, leave) {
 			return refuse(api.CodeInUse, "%s of provider %s is in use", class, string(id))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -529,8 +530,8 @@ func (m *model) checkBalance(s *State, before balance, c command.Command, done b
 		}
 		for _, e := range c.Consumers {
 			for id := range m.providers {
-				had := len(e.ID) > 0 && before.drawn[id] != after.drawn[id]
-				rises[id] = rises[id] || had
+				left := len(e.Shares) == 0 && strings.Contains(before.drawn[id], string(e.ID)+" ")
+				rises[id] = rises[id] || left
 			}
 			for _, sh := range e.Shares {
 				rises[sh.Provider] = true
