@@ -17,6 +17,8 @@ const (
 	AckRelease AckKind = "release" // a reservation is given back
 	AckDelete  AckKind = "delete"  // an instance ends
 	AckHost    AckKind = "host"    // a host was changed, and its generation told
+	AckClaim   AckKind = "claim"   // a consumer has allocations
+	AckFree    AckKind = "free"    // a consumer has none any more, and never will
 )
 
 // Ack is what one client was told of one call at the zone where it was made.
@@ -30,6 +32,7 @@ type Ack struct {
 	Instance    api.InstanceID
 	Host        api.HostID
 	Generation  uint64 // that an update of a host told
+	Consumer    api.ConsumerID
 }
 
 // Final is what one healthy node shows when all has settled.
@@ -175,6 +178,10 @@ func missing(k Ack, s *state.State) string {
 		}
 		if h.Generation < k.Generation {
 			return fmt.Sprintf("host %s is at generation %d, and %d was acknowledged", k.Host, h.Generation, k.Generation)
+		}
+	case AckClaim, AckFree:
+		if _, ok := s.Consumer(k.Consumer); ok != (k.Kind == AckClaim) {
+			return fmt.Sprintf("the %s of consumer %s is lost", k.Kind, k.Consumer)
 		}
 	}
 	return ""

@@ -51,6 +51,13 @@ func (w *world) report(t *testing.T, id api.InstanceID, st api.Status) {
 	w.must(t, command.InstanceReport{Stamp: w.stamp(), Agent: "a1", Items: []api.InstanceReport{{Host: "h0", Instance: id, Status: st}}})
 }
 
+func (w *world) claim(t *testing.T, id api.ConsumerID) {
+	t.Helper()
+	w.must(t, command.ConsumersPut{Stamp: w.stamp(), Consumers: []command.ConsumerEntry{
+		{ID: id, Project: "p", User: "u", Shares: []api.Share{{Provider: "h0", Resources: api.Resources{api.VCPU: 1}}}},
+	}})
+}
+
 func (w *world) hear(t *testing.T, id api.InstanceID, st api.Status) {
 	t.Helper()
 	l, _ := w.s.Link("c1")
@@ -70,15 +77,18 @@ var told = Ack{Kind: AckBoot, Zone: "top", Outcome: OK, Project: "p", Reservatio
 func TestAcksOfAWholeBoot(t *testing.T) {
 	f := newFamily(t)
 	f.commit()
+	f.top.claim(t, "k1")
 	sum, bad := Acks([]Ack{
 		told,
 		{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h0", Generation: 2},
 		{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeOverloaded, Project: "p", Reservation: "r9"},
 		{Kind: AckBoot, Zone: "top", Outcome: Unknown, Project: "p", Reservation: "r8"},
+		{Kind: AckClaim, Zone: "top", Outcome: OK, Consumer: "k1"},
+		{Kind: AckFree, Zone: "top", Outcome: OK, Consumer: "k2"},
 	}, f.finals())
 	require.Empty(t, bad)
 	assert.Equal(t, map[api.InstanceID]api.HostID{"i1": "h0", "i2": "h0"}, ActiveOf(f.finals()))
-	assert.Equal(t, AckSummary{Acks: 4, OK: 2, Refused: 1, Unknown: 1, Boots: 1, Whole: 1}, sum)
+	assert.Equal(t, AckSummary{Acks: 6, OK: 4, Refused: 1, Unknown: 1, Boots: 1, Whole: 1}, sum)
 }
 
 func TestPlantedAcks(t *testing.T) {
@@ -94,6 +104,8 @@ func TestPlantedAcks(t *testing.T) {
 		{"a lost delete", RuleDurable, nil, Ack{Kind: AckDelete, Zone: "top", Outcome: OK, Instance: "i1"}},
 		{"a lost change of a host", RuleDurable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h0", Generation: 99}},
 		{"a lost host", RuleDurable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h99", Generation: 1}},
+		{"a lost claim", RuleDurable, nil, Ack{Kind: AckClaim, Zone: "top", Outcome: OK, Consumer: "k1"}},
+		{"a claim that lives on", RuleDurable, func(f *family, _ *[]Final) { f.top.claim(f.t, "k1") }, Ack{Kind: AckFree, Zone: "top", Outcome: OK, Consumer: "k1"}},
 		{"nowhere to look", RuleInput, nil, Ack{Kind: AckBoot, Zone: "gone", Outcome: OK, Project: "p", Reservation: "r1"}},
 		{"a ghost", RuleGhost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeOverloaded, Project: "p", Reservation: "r1"}},
 		{"a ghost that found no capacity", RuleGhost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeNoCapacity, Project: "p", Reservation: "r1"}},
@@ -174,16 +186,22 @@ func TestRefusedForWantOfCapacity(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	s := Summary{
-		Logs:    []LogSummary{{Commands: 5, Claims: 3, States: 1}, {Commands: 5, Claims: 3, States: 1}},
-		History: HistorySummary{Ops: 9, OK: 8, Partitions: 2}, Journals: JournalSummary{Started: 4}, Acks: AckSummary{Boots: 6},
+		Logs:    []LogSummary{{Commands: 5, Claims: 3, States: 1, Drawn: 2, Allocated: 1}, {Commands: 5, Claims: 3, States: 1, Allocated: 6}},
+		History: HistorySummary{Ops: 9, OK: 8, Partitions: 2, Models: map[string]int{providers: 3}}, Journals: JournalSummary{Started: 4}, Acks: AckSummary{Boots: 6},
 		Faults: map[string]int{"kill": 2, "cut": 1},
 	}
-	f := Floor{Ops: 9, OK: 8, Partitions: 2, Commands: 10, Claims: 6, States: 2, Started: 4, Boots: 6, Faults: 3, Kinds: []string{"kill", "cut"}}
+	f := Floor{
+		Ops: 9, OK: 8, Partitions: 2, Provided: 3, Commands: 10, Claims: 6, Drawn: 2, Allocated: 7, States: 2, Started: 4, Boots: 6,
+		Faults: 3, Kinds: []string{"kill", "cut"},
+	}
 	assert.Empty(t, Gate(s, f))
 	assert.Empty(t, Gate(Summary{}, Floor{}))
-	high := Floor{Ops: 10, OK: 9, Partitions: 3, Commands: 11, Claims: 7, States: 3, Started: 5, Boots: 7, Faults: 4, Kinds: []string{"kill", "flip"}}
+	high := Floor{
+		Ops: 10, OK: 9, Partitions: 3, Provided: 4, Commands: 11, Claims: 7, Drawn: 3, Allocated: 8, States: 3, Started: 5, Boots: 7,
+		Faults: 4, Kinds: []string{"kill", "flip"},
+	}
 	bad := Gate(s, high)
-	assert.Len(t, bad, 10)
+	assert.Len(t, bad, 13)
 	for _, v := range bad {
 		assert.Equal(t, RuleTraffic, v.Rule)
 	}

@@ -16,7 +16,9 @@ type Summary struct {
 type Floor struct {
 	Ops, OK          int      // of the history
 	Partitions       int      // searched for a linear order
+	Provided         int      // operations on providers, of the history
 	Commands, Claims int      // of all logs
+	Drawn, Allocated int      // of all logs: parts of slots on others than hosts, and consumers with allocations
 	States           int      // of nodes that were compared with the replay
 	Started          int      // starts in journals
 	Boots            int      // with an outcome
@@ -27,9 +29,10 @@ type Floor struct {
 // Gate returns a violation for each count that is below its floor, and for
 // searches that were not decided.
 func Gate(s Summary, f Floor) []Violation {
-	var commands, claims, states, faults int
+	var commands, claims, drawn, allocated, states, faults int
 	for _, l := range s.Logs {
 		commands, claims, states = commands+l.Commands, claims+l.Claims, states+l.States
+		drawn, allocated = drawn+l.Drawn, allocated+l.Allocated
 	}
 	for _, n := range s.Faults {
 		faults += n
@@ -42,8 +45,11 @@ func Gate(s Summary, f Floor) []Violation {
 		{"operations", s.History.Ops, f.Ops},
 		{"operations with an ok", s.History.OK, f.OK},
 		{"partitions of the history", s.History.Partitions, f.Partitions},
+		{"operations on providers", s.History.Models[providers], f.Provided},
 		{"commands in logs", commands, f.Commands},
 		{"claims in logs", claims, f.Claims},
+		{"parts of slots on others than hosts", drawn, f.Drawn},
+		{"consumers with allocations", allocated, f.Allocated},
 		{"compared states", states, f.States},
 		{"starts in journals", s.Journals.Started, f.Started},
 		{"boots", s.Acks.Boots, f.Boots},

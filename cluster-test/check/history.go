@@ -102,7 +102,8 @@ func OutcomeOf(err error) Outcome {
 	case "":
 		return OK
 	case api.CodeInvalid, api.CodeUnauthenticated, api.CodeForbidden, api.CodeNotFound, api.CodeMethod, api.CodeConflict,
-		api.CodeStale, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused, api.CodeNoCapacity, api.CodeOverloaded:
+		api.CodeStale, api.CodeExists, api.CodeInUse, api.CodeHasChildren, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused,
+		api.CodeNoCapacity, api.CodeOverloaded:
 		return Refused
 	case api.CodeUnavailable, api.CodeTimeout, api.CodeInternal:
 	}
@@ -154,6 +155,14 @@ func (p *Pending) End(outcome Outcome, out Output) {
 	defer p.r.mu.Unlock()
 	p.op.Return, p.op.Out, p.op.Outcome = p.r.now(), out, outcome
 	p.r.over(p)
+}
+
+// Drop forgets the call: it is known that it did nothing and never will, and it was
+// told nothing.
+func (p *Pending) Drop() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	delete(p.r.open, p)
 }
 
 // EndLocal is End for a local read that was answered by node at a log index.
