@@ -43,6 +43,12 @@ var httpStatus = map[Code]int{
 	CodeInternal: http.StatusInternalServerError,
 }
 
+// Known reports whether c is one of the codes.
+func (c Code) Known() bool {
+	_, ok := httpStatus[c]
+	return ok
+}
+
 // HTTPStatus returns the status of c; 500 for a code it does not know.
 func (c Code) HTTPStatus() int {
 	if s, ok := httpStatus[c]; ok {

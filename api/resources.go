@@ -143,9 +143,9 @@ func (v Inventory) Normal() Inventory {
 }
 
 // Validate returns an invalid-input error unless 0 <= Reserved <= Total <=
-// AmountMax, units are not negative and MinUnit <= MaxUnit.
+// AmountMax and units are not negative. A MinUnit above MaxUnit is no error:
+// nothing can be claimed then.
 func (v Inventory) Validate(c ResourceClass) error {
-	n := v.Normal()
 	switch {
 	case v.Total < 0 || v.Total > AmountMax:
 		return Errorf(CodeInvalid, "total of %s must be 0 to %d, got %d", c, AmountMax, v.Total)
@@ -155,8 +155,6 @@ func (v Inventory) Validate(c ResourceClass) error {
 		return Errorf(CodeInvalid, "min_unit, max_unit and step_size of %s must not be negative", c)
 	case v.AllocationRatio < 0 || v.AllocationRatio > RatioMax:
 		return Errorf(CodeInvalid, "allocation_ratio of %s is out of range", c)
-	case v.MaxUnit != 0 && n.MinUnit > n.MaxUnit:
-		return Errorf(CodeInvalid, "min_unit of %s must not exceed max_unit", c)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ const (
 const (
 	HeaderRequestID      = "X-Request-Id"
 	HeaderIdempotencyKey = "Idempotency-Key"
+	HeaderCode           = "Berth-Code"        // Code of a refusal in the shape of another dialect
 	HeaderIndex          = "Berth-Index"       // log index an answer was read at
 	HeaderDeadline       = "Berth-Deadline-Ms" // what is left of the caller's budget
 	HeaderDepth          = "Berth-Depth"       // links crossed so far

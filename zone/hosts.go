@@ -97,8 +97,12 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 		if !c.Valid() {
 			return api.Errorf(api.CodeInvalid, "resource class %q must be a standard one, or CUSTOM_ and upper case letters, digits and _", string(c))
 		}
-		if err := h.Inventory[c].Validate(c); err != nil {
+		v := h.Inventory[c]
+		if err := v.Validate(c); err != nil {
 			return err
+		}
+		if v.MaxUnit != 0 && v.MinUnit > v.MaxUnit {
+			return api.Errorf(api.CodeInvalid, "min_unit of %s of host %q must not exceed max_unit", c, h.Name)
 		}
 	}
 	if err := api.CheckPairs("attributes of host "+h.Name, h.Attributes, api.AttributesMax); err != nil {

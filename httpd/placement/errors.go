@@ -124,6 +124,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		p.MinVersion, p.MaxVersion = versionMin.String(), versionMax.String()
 	}
 	is := api.CodeOf(err)
+	w.Header().Set(api.HeaderCode, string(is))
 	if is == api.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
 	}

@@ -61,7 +61,7 @@ func TestGoldenAnswers(t *testing.T) {
 		"server-group":       {method: "POST", target: "/server-groups", token: member, body: `{"server_group":{"name":"b","policy":"anti-affinity"}}`},
 		"aggregates":         {method: "GET", target: "/aggregates", token: admin},
 		"aggregate":          {method: "PUT", target: "/aggregates/rack1", token: admin, body: `{"aggregate":{"hosts":["host-2","host-1"]}}`},
-		"capacity":           {method: "GET", target: "/capacity?at=2030-01-02T01:00:00%2B01:00", token: reader},
+		"capacity":           {method: "GET", target: "/capacity?at=2030-01-02T01:00:00%2B01:00", token: admin},
 		"availability-zones": {method: "GET", target: "/availability-zones", token: reader},
 		"scheduler":          {method: "PUT", target: "/operator/scheduler", token: admin, body: `{"scheduler":{"filters":[{"name":"host_state"}],"costs":[{"name":"attribute","weight":2,"options":{"attribute":"price"}}]}}`},
 		"members":            {method: "GET", target: "/operator/members", token: admin},

@@ -139,7 +139,7 @@ func (d *dialect) zoneRoutes(r chi.Router) {
 	r.With(admin).Put("/zones/{id}", d.lead(d.updateZone))
 	r.With(admin).Delete("/zones/{id}", d.lead(d.deleteZone))
 	r.With(reader).Get("/availability-zones", d.handle(d.listAZs, "limit", "marker"))
-	r.With(reader).Get("/capacity", d.handle(d.showCapacity, "at", "zone"))
+	r.With(admin).Get("/capacity", d.handle(d.showCapacity, "at", "zone"))
 
 	r.With(admin).Get("/hosts", d.handle(d.listHosts, hostParams...))
 	r.With(admin).Get("/hosts/{id}", d.handle(d.showHost))

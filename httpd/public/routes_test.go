@@ -95,7 +95,7 @@ var rows = map[string]row{
 	"DELETE /server-groups/{id}": {target: "/server-groups/apart", role: api.RoleMember, status: 204, leader: true},
 
 	"GET /availability-zones": {target: "/availability-zones", role: api.RoleReader, status: 200},
-	"GET /capacity":           {target: "/capacity", role: api.RoleReader, status: 200},
+	"GET /capacity":           {target: "/capacity", role: api.RoleAdmin, status: 200},
 
 	"GET /aggregates":         {target: "/aggregates", role: api.RoleAdmin, status: 200},
 	"POST /aggregates":        {target: "/aggregates", body: `{"aggregate":{"name":"b"}}`, role: api.RoleAdmin, status: 201, leader: true},
