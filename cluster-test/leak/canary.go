@@ -229,9 +229,10 @@ func alone(kind string, ip netip.Addr) []Canary {
 	return out
 }
 
-// OfState returns the canaries of a zone's replicated state: its hosts, agents,
-// nodes and their inner addresses, and what its drivers said of instances that
-// failed, unless that is too short to look for. Keys and addresses that are not
+// OfState returns the canaries of a zone's replicated state: its hosts and other
+// providers, who claims of them, agents, nodes and their inner addresses, and what
+// its drivers said of instances that failed; of names and faults those that are not
+// too short to look for. Keys and addresses that are not
 // in the state are the caller's to add.
 func OfState(v *state.State) ([]Canary, error) {
 	var out []Canary
@@ -245,6 +246,18 @@ func OfState(v *state.State) ([]Canary, error) {
 				out = append(out, Canary{Kind: "fault", Text: i.Fault})
 			}
 		}
+	}
+	for _, p := range v.Providers() {
+		if p.CanHost {
+			continue
+		}
+		out = append(out, ID("provider id", string(p.ID))...)
+		if len(p.Name) >= CanaryMinBytes {
+			out = append(out, Canary{Kind: "provider name", Text: p.Name})
+		}
+	}
+	for _, c := range v.Consumers() {
+		out = append(out, ID("consumer id", string(c.ID))...)
 	}
 	for a := range agents {
 		out = append(out, ID("agent id", a)...)

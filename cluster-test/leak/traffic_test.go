@@ -63,8 +63,13 @@ func count(n int) *int { return &n }
 // boot boots at a zone and waits for the outcome.
 func boot(t *testing.T, c *client.Client, name string, n int) api.Boot {
 	t.Helper()
+	return bootOf(t, c, "small", name, n)
+}
+
+func bootOf(t *testing.T, c *client.Client, flavor, name string, n int) api.Boot {
+	t.Helper()
 	id, err := c.Boot(t.Context(), api.ServerCreate{
-		Name: name, FlavorRef: "small", Reservation: name, MinCount: count(n), MaxCount: count(n),
+		Name: name, FlavorRef: flavor, Reservation: name, MinCount: count(n), MaxCount: count(n),
 	}, "")
 	require.NoError(t, err)
 	b, err := c.Reservation(t.Context(), id, 20*time.Second)
@@ -89,6 +94,38 @@ func work(t *testing.T, root *place) {
 		_, err = c.Release(t.Context(), r, 20*time.Second)
 		require.NoError(t, err)
 	}
+}
+
+// card is a class of which only parts of hosts have any.
+const card api.ResourceClass = "CUSTOM_CARD"
+
+// draw gives a zone a part of a host, somebody who claims some of it, and boots from
+// above it what draws on it.
+func draw(t *testing.T, root, owner *place) {
+	t.Helper()
+	c := owner.client()
+	require.NoError(t, c.CreateResourceClass(t.Context(), card))
+	host := owner.node.Store().View().AllHosts()[0].ID
+	p, err := c.CreateProvider(t.Context(), client.ProviderSpec{Name: "secret-cards", Parent: &host})
+	require.NoError(t, err)
+	_, err = c.SetInventories(t.Context(), p.ID, client.Inventories{
+		Generation: p.Generation, Inventories: map[api.ResourceClass]api.Inventory{card: {Total: 2}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.PutAllocations(t.Context(), api.ConsumerID(api.NewUUID()), client.Allocations{
+		Project: "p", User: "u", Type: "SECRET", Allocations: map[api.ProviderID]client.Allocated{p.ID: {Resources: api.Resources{card: 1}}},
+	}))
+	_, err = root.client().CreateFlavor(t.Context(), client.FlavorSpec{Name: "carded", VCPUs: 1, RAM: 512, Resources: api.Resources{card: 1}})
+	require.NoError(t, err)
+	tries := 0
+	require.Eventually(t, func() bool { // the zones above have to hear of cards first
+		tries++
+		return bootOf(t, root.client(), "carded", fmt.Sprint("carded-", tries), 1).State == api.BootActive
+	}, 30*time.Second, 200*time.Millisecond)
+	require.NotEqual(t, api.BootActive, bootOf(t, root.client(), "carded", "more", 1).State)
+	u, err := c.Linearizable().ProviderUsages(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, u.Usages[card], "the boot draws on it")
 }
 
 // holds goes every way that a hold can go at a gateway.
@@ -223,6 +260,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 	west := w.zone("west", root, 1)
 	edge := w.zone("edge", west, 2)
 	work(t, root)
+	draw(t, root, edge)
 	for child, parent := range map[*place]*place{west: root, edge: west} {
 		up := child.door(parent, api.ALPNHTTP)
 		holds(t, up)
