@@ -23,7 +23,7 @@ type marking struct {
 	noun, short string // such as "trait"
 	one, none   string // how usage and help call them
 	names       names  // completes them
-	example     string
+	of, example string
 	read        func(context.Context, *client.Client, api.ProviderID) (marks, error)
 	write       func(context.Context, *client.Client, api.ProviderID, marks) (marks, error)
 	resolve     func(context.Context, *client.Client, string) (string, error) // of what a caller wrote
@@ -32,7 +32,7 @@ type marking struct {
 
 func providerTrait(e *env) *cobra.Command {
 	return e.marking(marking{
-		noun: "trait", short: "See and change the traits of a provider", one: "a TRAIT", none: "traits", names: traitNames, example: "CUSTOM_SSD",
+		noun: "trait", short: "See and change the traits of a provider", one: "a TRAIT", none: "traits", names: traitNames, of: "h1", example: "CUSTOM_SSD",
 		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
 			t, err := c.ProviderTraits(ctx, id)
 			return marks{t.Generation, t.Traits}, err
@@ -50,7 +50,7 @@ func providerTrait(e *env) *cobra.Command {
 
 func providerAggregate(e *env) *cobra.Command {
 	return e.marking(marking{
-		noun: "aggregate", short: "See and change which aggregates a provider is in", one: "an AGGREGATE", none: "aggregates", names: aggregateNames, example: "rack1",
+		noun: "aggregate", short: "See and change which aggregates a provider is in", one: "an AGGREGATE", none: "aggregates", names: aggregateNames, of: "pool1", example: "rack1",
 		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
 			a, err := c.ProviderAggregates(ctx, id)
 			return marks{a.Generation, a.Aggregates}, err
@@ -85,7 +85,7 @@ func (e *env) marking(k marking) *cobra.Command {
 		&cobra.Command{
 			Use:               "list PROVIDER",
 			Short:             "Show the " + k.none + " of a provider, and its generation",
-			Example:           "  berth provider " + k.noun + " list h1",
+			Example:           "  berth provider " + k.noun + " list " + k.of,
 			Args:              takes("a PROVIDER"),
 			ValidArgsFunction: e.first(providerNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
@@ -159,7 +159,7 @@ func (e *env) marksSet(k marking) *cobra.Command {
 		Long: `Set adds ` + k.none + ` and keeps those that are there; with --only just the named ones are
 left. They are read and written back as a whole, at the generation that was read: if
 somebody else was quicker, nothing is changed.`,
-		Example:           "  berth provider " + k.noun + " set h1 " + k.example + "\n  berth provider " + k.noun + " set h1 " + k.example + " --only --generation 3",
+		Example:           "  berth provider " + k.noun + " set " + k.of + " " + k.example + "\n  berth provider " + k.noun + " set " + k.of + " " + k.example + " --only --generation 3",
 		Args:              takesMore("a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
@@ -184,7 +184,7 @@ func (e *env) marksUnset(k marking) *cobra.Command {
 		Short: "Take " + k.none + " away from a provider",
 		Long: `Unset takes away the ` + k.none + ` that are named, or with --all every one. What the agent
 of a host or an aggregate of operators says stands, and cannot be taken away here.`,
-		Example:           "  berth provider " + k.noun + " unset h1 " + k.example + "\n  berth provider " + k.noun + " unset h1 --all",
+		Example:           "  berth provider " + k.noun + " unset " + k.of + " " + k.example + "\n  berth provider " + k.noun + " unset " + k.of + " --all",
 		Args:              anyOrAll(&all, "a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
