@@ -36,8 +36,8 @@ func TestFederation(t *testing.T) {
 	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom)}
 	f.supervise()
 	f.Allow(brokenMachine)
-	tr, err := newTraffic(t.Context(), f)
-	require.NoError(t, err)
+	f.share(t)
+	tr := newTraffic(t, f)
 
 	injected := map[string]int{}
 	until := time.Now().Add(time.Duration(float64(nemesisTime) * *scaleFlag))
@@ -105,7 +105,8 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	found = append(found, v...)
 	t.Logf("history: %+v", sum.History)
 	found = append(found, check.Gate(sum, check.Floor{
-		Ops: scaled(2000), OK: scaled(1500), Partitions: 50, Commands: 1000, Claims: 100, States: 9, Started: 50, Boots: 20,
+		Ops: scaled(2000), OK: scaled(1500), Partitions: 50, Provided: scaled(3000), Commands: 1000, Claims: 100,
+		Drawn: scaled(100), Allocated: scaled(400), States: 9, Started: 50, Boots: 20,
 	})...)
 	for _, one := range found {
 		assert.Fail(t, "a promise was broken", one.String())

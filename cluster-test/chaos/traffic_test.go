@@ -9,8 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/client"
@@ -45,18 +49,22 @@ type traffic struct {
 }
 
 // newTraffic starts clients. They go on until end.
-func newTraffic(ctx context.Context, f *fleet) (*traffic, error) {
+func newTraffic(t *testing.T, f *fleet) *traffic {
+	t.Helper()
 	file, err := os.Create(filepath.Join(f.Dir, "history.json"))
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(t, err)
 	began := time.Now()
 	tr := &traffic{f: f, file: file, hosts: map[*lab.Zone][]api.Host{}}
 	tr.rec = check.NewRecorder(func() int64 { return int64(time.Since(began)) }, file)
 	for _, z := range f.zones() {
 		tr.hosts[z] = z.Hosts()
 	}
-	ctx, tr.stop = context.WithCancel(ctx)
+	keepers := newKeepers(t, tr)
+	var ctx context.Context
+	ctx, tr.stop = context.WithCancel(t.Context())
+	for _, k := range keepers {
+		tr.wg.Go(func() { k.run(ctx) })
+	}
 	for n := range clientsAtOnce {
 		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
 		tr.wg.Go(func() { c.run(ctx) })
@@ -64,7 +72,7 @@ func newTraffic(ctx context.Context, f *fleet) (*traffic, error) {
 	for range selectorsMax {
 		tr.wg.Go(func() { tr.selects(ctx) })
 	}
-	return tr, nil
+	return tr
 }
 
 // end stops the clients and returns the history.
@@ -83,6 +91,13 @@ func (tr *traffic) count() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.done
+}
+
+// one counts an operation that has an answer.
+func (tr *traffic) one() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.done++
 }
 
 func (tr *traffic) note(a check.Ack) {
@@ -106,8 +121,7 @@ func (c *caller) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		switch r := c.dice.IntN(100); {
 		case r < 3 && len(c.live) < liveMax:
-			c.next++
-			id := api.ReservationID(fmt.Sprintf("c%d-%d", c.n, c.next))
+			id := c.name()
 			c.live = append(c.live, id)
 			c.tr.mu.Lock()
 			c.tr.ids = append(c.tr.ids, id)
@@ -126,10 +140,17 @@ func (c *caller) run(ctx context.Context) {
 		case len(c.live) > 0:
 			c.readBoot(ctx, c.any())
 		}
-		c.tr.mu.Lock()
-		c.tr.done++
-		c.tr.mu.Unlock()
+		c.tr.one()
 	}
+}
+
+// name returns the name of a new reservation. Every third one needs licences.
+func (c *caller) name() api.ReservationID {
+	c.next++
+	if c.next%3 == 0 {
+		return api.ReservationID(fmt.Sprintf("%s-%d-%d", licensed, c.n, c.next))
+	}
+	return api.ReservationID(fmt.Sprintf("c%d-%d", c.n, c.next))
 }
 
 func (c *caller) any() api.ReservationID { return c.live[c.dice.IntN(len(c.live))] }
@@ -147,11 +168,15 @@ func (c *caller) ask(ctx context.Context, id api.ReservationID, count int) {
 		Client: c.n, Kind: check.BootAsk, Zone: "root",
 		In: check.Input{Project: "web", Reservation: id, Digest: strconv.Itoa(count)},
 	})
+	flavor := "unit"
+	if strings.HasPrefix(string(id), licensed) {
+		flavor = licensed
+	}
 	var got api.ReservationID
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
 		var err error
 		got, err = cl.Boot(ctx, api.ServerCreate{
-			Name: string(id), FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: string(id),
+			Name: string(id), FlavorRef: flavor, MinCount: &count, MaxCount: &count, Reservation: string(id),
 		}, string(id))
 		return err
 	})
@@ -220,7 +245,7 @@ func (c *caller) setHost(ctx context.Context) {
 		Client: c.n, Kind: check.HostSet, Zone: z.Name, In: check.Input{Host: h.ID, Generation: gen, Enabled: enabled},
 	})
 	var got api.Host
-	var err error
+	err := error(errUnsent)
 	_ = c.call(ctx, z, z.Token, func(ctx context.Context, cl *client.Client) error {
 		got, err = cl.UpdateHost(ctx, string(h.ID), client.HostSpec{Enabled: &enabled, Generation: gen})
 		return nil // whatever came of it

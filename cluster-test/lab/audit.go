@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/client"
 )
 
 // Usage is the amounts that are taken on a zone's hosts, by host name.
@@ -64,10 +65,34 @@ func (w *World) Owners() (map[api.InstanceID]string, error) {
 	return at, nil
 }
 
+// Pooled returns what is taken of the zone's sharing providers, all together.
+func (z *Zone) Pooled() (api.Resources, error) {
+	sum := api.Resources{}
+	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
+		clear(sum)
+		pools, err := c.Providers(ctx, client.ProviderQuery{Required: []string{api.TraitShares}})
+		for _, p := range pools {
+			u, e := c.ProviderUsages(ctx, p.ID)
+			err = errors.Join(err, e)
+			for class, n := range u.Usages {
+				sum[class] += n
+			}
+		}
+		return err
+	})
+	maps.DeleteFunc(sum, func(_ api.ResourceClass, n int64) bool { return n == 0 })
+	return sum, err
+}
+
 // books returns an error unless what is taken on each host is the sum of the
-// live instances there.
+// live instances there, and what is taken of sharing providers is what instances
+// have of classes that their hosts have not.
 func (z *Zone) books() error {
-	want := Usage{}
+	want, drawn := Usage{}, api.Resources{}
+	has := map[string]map[api.ResourceClass]api.Inventory{}
+	for _, h := range z.Hosts() {
+		has[h.Name] = h.Inventory
+	}
 	for _, s := range z.Servers() {
 		if s.Host == "" || s.Status == api.StatusDeleted {
 			continue
@@ -76,8 +101,16 @@ func (z *Zone) books() error {
 			want[s.Host] = api.Resources{}
 		}
 		for c, n := range s.Resources {
-			want[s.Host][c] += n
+			if _, own := has[s.Host][c]; own {
+				want[s.Host][c] += n
+			} else {
+				drawn[c] += n
+			}
 		}
+	}
+	pooled, err := z.Pooled()
+	if err != nil || !pooled.Equal(drawn) {
+		return OrElse(err, "%s: taken of pools %v, by live instances %v", z.Name, pooled, drawn)
 	}
 	if got := z.Usage(); !maps.EqualFunc(got, want, api.Resources.Equal) {
 		return fmt.Errorf("%s: used on hosts %v, by live instances %v", z.Name, got, want)
