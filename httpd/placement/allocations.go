@@ -1,11 +1,13 @@
 package placement
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -192,7 +194,7 @@ func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error 
 func (d *dialect) put(w http.ResponseWriter, r *http.Request, c command.ConsumersPut) error {
 	c.Stamp = d.Zone.Stamp()
 	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
-		return claimRefused(d.unknown(c.Consumers, err))
+		return claimRefused(d.moved(c.Consumers, d.unknown(c.Consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -228,9 +230,7 @@ const (
 
 // claimRefused says in words that clients look for why a claim was refused.
 func claimRefused(err error) error {
-	return saying(err, map[api.Code]string{
-		api.CodeStale: sayStale, api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom,
-	})
+	return saying(err, map[api.Code]string{api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom})
 }
 
 // saying puts words before the sentence of a refusal, by its code.
@@ -295,7 +295,7 @@ func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (comm
 	if v >= claimGenerations {
 		n, possible := generation(body["consumer_generation"])
 		if body["consumer_generation"] != nil && (n == 0 || !possible) {
-			return e, d.neverAt(id)
+			return e, d.staleAt(id, fmt.Sprint(body["consumer_generation"]))
 		}
 		e.Generation = &n // null is 0: it must be new
 	}
@@ -323,12 +323,40 @@ func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (comm
 	return e, tooLarge(e.Shares)
 }
 
-// neverAt refuses a claim for a generation that no consumer has.
-func (d *dialect) neverAt(id api.ConsumerID) error {
+// noGeneration stands for the generation of a consumer that is not there.
+const noGeneration = "null"
+
+// staleAt refuses a claim for a generation that a consumer is not at, in words
+// that clients look for.
+func (d *dialect) staleAt(id api.ConsumerID, got string) error {
+	want := noGeneration
 	if c, ok := d.Zone.View().Consumer(id); ok {
-		return stale(sayStale+"consumer %s is at generation %d; read it again", id, c.Generation)
+		want = strconv.FormatUint(c.Generation, 10)
 	}
-	return stale(sayStale+"consumer %s is new, and its generation must be null", id)
+	return stale(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, cut(got))
+}
+
+// moved says of which consumer a claim had another generation, if that is why it
+// was refused; otherwise it returns err.
+func (d *dialect) moved(consumers []command.ConsumerEntry, err error) error {
+	if api.CodeOf(err) != api.CodeStale {
+		return err
+	}
+	s := d.Zone.View()
+	for _, e := range consumers {
+		now := uint64(0)
+		if c, ok := s.Consumer(e.ID); ok {
+			now = c.Generation
+		}
+		switch {
+		case e.Generation == nil || *e.Generation == now:
+		case *e.Generation == 0:
+			return d.staleAt(e.ID, noGeneration)
+		default:
+			return d.staleAt(e.ID, strconv.FormatUint(*e.Generation, 10))
+		}
+	}
+	return err
 }
 
 // tooLarge refuses amounts that no inventory hands out at once, whatever its units.

@@ -128,7 +128,7 @@ func ratioOf(n json.Number) (api.Ratio, error) {
 func expected(p *api.Provider, v any) (uint64, error) {
 	n, possible := generation(v)
 	if !possible || n != p.Generation {
-		return n, stale("resource provider generation conflict: its generation already changed, for provider %s is at %d, not %v; read it again", p.ID, p.Generation, v)
+		return n, stale("resource provider generation conflict: its generation already changed, for provider %s has another (actual: %d, given: %v); read it again", p.ID, p.Generation, v)
 	}
 	return n, nil
 }

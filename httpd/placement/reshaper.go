@@ -38,7 +38,7 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
-		return reshapeRefused(d.unknown(c.Consumers, err))
+		return reshapeRefused(d.moved(c.Consumers, d.unknown(c.Consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
