@@ -200,21 +200,24 @@ func (d *dialect) put(w http.ResponseWriter, r *http.Request, c command.Consumer
 	return nil
 }
 
-// unknown returns a refusal for a provider or class that is not there, if a claim
-// that was refused for what is there names one too: 400 comes before 409.
+// unknown returns a refusal for a provider or class that is not there, in words that
+// clients look for, if a claim names one, also if it was refused for what is there:
+// 400 comes before 409.
 func (d *dialect) unknown(consumers []command.ConsumerEntry, err error) error {
-	if code := api.CodeOf(err); code != api.CodeNoCapacity && code != api.CodeInUse {
+	switch api.CodeOf(err) { //nolint:exhaustive // no other code leaves open what is unknown
+	case api.CodeNoCapacity, api.CodeInUse, api.CodeInvalid:
+	default:
 		return err
 	}
 	s := d.Zone.View()
 	for _, e := range consumers {
 		for _, sh := range e.Shares {
 			if _, ok := s.Provider(sh.Provider); !ok {
-				return invalid("no provider %s", sh.Provider)
+				return invalid("Allocation for resource provider '%s' that does not exist", sh.Provider)
 			}
 			for _, class := range sh.Resources.Classes() {
 				if _, ok := s.ResourceClass(class); !ok {
-					return invalid("no resource class %q", string(class))
+					return invalid("No such resource class %s", class)
 				}
 			}
 		}

@@ -129,7 +129,7 @@ func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.ClassDelete{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(name),
-			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s, for an inventory has it", name)),
+			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)
