@@ -183,7 +183,7 @@ func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
 		for row := range pass.All() {
 			slots[row] = min(p.room(t, row), int64(t.group.Count))
 			if p.drawing.Has(row) {
-				slots[row] = p.tried(tasks[:n], row).Slots(row, t.group.Resources, slots[row])
+				slots[row] = p.beside(tasks[:n], t, row, slots[row])
 			}
 			sum[row] += slots[row]
 		}

@@ -42,7 +42,8 @@ func fleet(n int) capacity.View {
 	return t.View()
 }
 
-// order is a plain request, a demanding one, or one of two groups.
+// order is a plain request, a demanding one, one of two groups, or one with a
+// rule of affinity.
 func order(shape string, count int) *api.Request {
 	plain := api.Group{Count: count, Resources: api.Resources{api.VCPU: 2, api.MemoryMB: 4096, api.DiskGB: 20}}
 	req := &api.Request{
@@ -56,6 +57,10 @@ func order(shape string, count int) *api.Request {
 		req.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 10, Groups: []int{0}}}
 	case "groups":
 		req.Groups = append(req.Groups, api.Group{Count: count, Resources: api.Resources{api.VCPU: 4, api.MemoryMB: 16384}})
+	case "bundle": // two groups on one host, after another group
+		req.Groups = append(req.Groups, plain, plain)
+		req.Groups[2].Resources = api.Resources{api.VCPU: 1, api.MemoryMB: 1024, api.DiskGB: 20}
+		req.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{1, 2}}}
 	case "affinity":
 		req.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
 	}
@@ -123,7 +128,7 @@ func BenchmarkDraw(b *testing.B) {
 		pools, devices int
 	}{{"pools", 100, 0}, {"devices", 0, 8}, {"both", 100, 8}} {
 		v := drawers(10_000, x.pools, x.devices)
-		for _, shape := range []string{"plain", "groups", "affinity", "fits"} {
+		for _, shape := range []string{"plain", "groups", "affinity", "bundle", "fits"} {
 			for _, count := range []int{1, 1000} {
 				b.Run(fmt.Sprintf("%s/%s/count=%d", x.name, shape, count), func(b *testing.B) {
 					req := order(shape, count)

@@ -1,9 +1,6 @@
 package buildplan
 
-import (
-	"berth/api"
-	"berth/capacity"
-)
+import "berth/api"
 
 // draw finds the hosts of which a slot may take from what a slot of another host
 // takes from too: compound hosts, and hosts that share what they have. How many
@@ -44,25 +41,20 @@ func (p *planner) fill(t *task, sum, limit int64) int64 {
 	q.admit(0, 0)
 	for o := q.first(); o != nil && sum < limit; o = q.first() {
 		row := int(o.row)
-		for room := p.room(t, row); room > 0 && sum < limit && p.draft.Take(row, t.group.Resources); room-- {
-			sum++
-		}
+		sum += p.draft.Take(row, t.group.Resources, min(p.room(t, row), limit-sum))
 		q.pop()
 	}
 	return sum
 }
 
-// tried returns the draft after row alone has taken what it is supposed to take of
-// some tasks. The caller takes nothing more from it.
-func (p *planner) tried(tasks []*task, row int) *capacity.Draft {
-	d := p.draft
-	for _, t := range tasks {
-		for n := p.supposed[t.index][row]; n > 0; n-- {
-			if d == p.draft {
-				d = d.Clone()
-			}
-			d.Take(row, t.group.Resources)
-		}
+// beside returns how many slots of t row has room for, at most most, after it alone
+// has taken what it is supposed to take of some other tasks.
+func (p *planner) beside(tasks []*task, t *task, row int, most int64) int64 {
+	mark := p.draft.Mark()
+	for _, o := range tasks {
+		p.draft.Take(row, o.group.Resources, p.supposed[o.index][row])
 	}
-	return d
+	n := p.draft.Slots(row, t.group.Resources, most)
+	p.draft.Undo(mark)
+	return n
 }

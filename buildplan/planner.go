@@ -243,7 +243,7 @@ func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []
 			hosts = append(hosts, taking{row: int(o.row), room: p.room(t, int(o.row))})
 		}
 		h := &hosts[o.taking]
-		if h.slots >= h.room || p.drawing.Has(h.row) && !p.draft.Take(h.row, t.group.Resources) {
+		if h.slots >= h.room || p.drawing.Has(h.row) && p.draft.Take(h.row, t.group.Resources, 1) < 1 {
 			q.pop() // for good: room only falls
 			continue
 		}

@@ -1,7 +1,7 @@
 package capacity
 
 import (
-	"maps"
+	"slices"
 
 	"berth/api"
 )
@@ -13,49 +13,52 @@ type Draft struct {
 	view   View
 	window api.Window
 	kind   api.Class
-	taken  map[cell]int64 // above 0; nil for none
+	taken  map[int]int64 // by cell, above 0
+	log    []taking      // what was taken, in order
+	need   []amount      // room for those of Take, and so is from
+	from   []int
 }
 
-// cell is one class of one row.
-type cell struct {
-	row   int
-	class int
+// taking is what was taken of one cell.
+type taking struct {
+	cell int
+	n    int64
 }
+
+// cell returns the number of one class of one row.
+func (d *Draft) cell(row, class int) int { return row*len(d.view.data().classes.list) + class }
 
 // Draft returns a draft of v from which nothing is taken.
 func (v View) Draft(w api.Window, kind api.Class) *Draft {
-	return &Draft{view: v, window: w, kind: kind}
+	return &Draft{view: v, window: w, kind: kind, taken: map[int]int64{}}
 }
 
-// Clone returns a copy that shares nothing with d that changes.
-func (d *Draft) Clone() *Draft {
-	c := *d
-	c.taken = maps.Clone(d.taken)
-	return &c
+// Mark returns a mark of what is taken, for Undo.
+func (d *Draft) Mark() int { return len(d.log) }
+
+// Undo gives back everything that was taken since Mark returned mark: d answers as
+// it did then. Marks that were made since are void.
+func (d *Draft) Undo(mark int) {
+	for _, p := range d.log[mark:] {
+		if d.taken[p.cell] -= p.n; d.taken[p.cell] == 0 {
+			delete(d.taken, p.cell)
+		}
+	}
+	d.log = d.log[:mark]
 }
 
-// free returns how much of a class row has left beside what is taken.
-func (d *Draft) free(row, class int) int64 {
+// slots returns how many times row can give a, beside what is taken.
+func (d *Draft) slots(row int, a *amount) int64 {
 	v := d.view.data()
 	c, i := v.at(row)
-	free := c.freeOver(i, class, d.window, d.kind, v.now)
-	if len(d.taken) > 0 {
-		free -= d.taken[cell{row, class}]
+	free := c.freeOver(i, a.class, d.window, d.kind, v.now)
+	if free >= a.n && len(d.taken) > 0 {
+		free -= d.taken[d.cell(row, a.class)]
 	}
-	return free
-}
-
-// slots returns how many times row can give a.
-func (d *Draft) slots(row int, a *amount) int64 {
-	n := d.free(row, a.class) / a.n
-	if n < 1 {
+	if free < a.n || c.columns[a.class].odd.has(i) && !v.admits(row, a) {
 		return 0
 	}
-	v := d.view.data()
-	if c, i := v.at(row); c.columns[a.class].odd.has(i) && !v.admits(row, a) {
-		return 0
-	}
-	return n
+	return free / a.n
 }
 
 // Slots returns how many slots of r, one after another, could be taken from the
@@ -91,26 +94,38 @@ func (d *Draft) Slots(row int, r api.Resources, most int64) int64 {
 	return max(most, 0)
 }
 
-// Take takes one slot of r from the host in row and what it reaches, from where
-// Table.Place would take it, and reports whether there was room; if not, nothing
-// changes.
-func (d *Draft) Take(row int, r api.Resources) bool {
+// Take takes slots of r, one after another, from the host in row and what it
+// reaches, each from where Table.Place would take it, until there is no room for
+// one more or most are taken; it returns how many. A slot of nothing takes nothing
+// and has room wherever the window has not passed. It costs a look at what the host
+// reaches for each change of who gives, not for each slot.
+func (d *Draft) Take(row int, r api.Resources, most int64) int64 {
 	v := d.view.data()
-	if d.window.End <= v.now {
-		return false
+	if most < 1 || d.window.End <= v.now {
+		return 0
 	}
-	need := v.amounts(r)
-	from := v.draw(row, need, func(at int, a *amount) bool { return d.slots(at, a) > 0 })
-	for _, at := range from {
-		if at == nobody {
-			return false
-		}
+	d.need = v.amounts(d.need[:0], r)
+	d.from = slices.Grow(d.from[:0], len(d.need))[:len(d.need)]
+	var sum int64
+	for sum < most && v.draw(row, d.need, d.from, func(at int, a *amount) bool { return d.slots(at, a) > 0 }) {
+		sum += d.take(most - sum)
 	}
-	if d.taken == nil {
-		d.taken = map[cell]int64{}
+	return sum
+}
+
+// take takes slots of d.need from d.from, where there is room for one, until there
+// is no room for one more or most are taken. All others keep what they can give, so
+// each of these slots would be drawn from the same rows.
+func (d *Draft) take(most int64) int64 {
+	n := most
+	for i, at := range d.from {
+		n = min(n, d.slots(at, &d.need[i]))
 	}
-	for i, at := range from {
-		d.taken[cell{at, need[i].class}] += need[i].n
+	for i, at := range d.from {
+		a := &d.need[i]
+		p := taking{d.cell(at, a.class), n * a.n}
+		d.taken[p.cell] += p.n
+		d.log = append(d.log, p)
 	}
-	return true
+	return n
 }

@@ -16,59 +16,55 @@ type amount struct {
 	n     int64
 }
 
-// amounts returns what one slot takes, in order of classes.
-func (d *data) amounts(r api.Resources) []amount {
-	out := make([]amount, 0, len(r))
-	for _, name := range r.Classes() {
-		if n := r[name]; n > 0 {
+// amounts adds what one slot takes to out, which is empty, in order of classes.
+func (d *data) amounts(out []amount, r api.Resources) []amount {
+	for name, n := range r { // in any order
+		if n > 0 {
 			out = append(out, amount{name, d.classes.of(name), n})
 		}
 	}
+	slices.SortFunc(out, func(a, b amount) int { return cmp.Compare(a.name, b.name) })
 	return out
 }
 
 // nobody is what gives an amount that no row can give.
 const nobody = -1
 
-// draw says which row gives what to a slot on a host: its own first, then those
-// of its tree, the one that can give the most of what is still needed before the
-// others, in order of the tree if equal, then the sharers in order. An amount
-// comes whole from one row. Each is looked at by itself, so which row gives one
-// never decides whether the others can be given.
-func (d *data) draw(row int, need []amount, gives func(row int, a *amount) bool) []int {
-	from := make([]int, len(need))
-	left := 0
-	for i := range need {
-		if from[i] = row; !gives(row, &need[i]) {
-			from[i] = nobody
-			left++
-		}
-	}
-	r := d.drawn(row)
-	if r == nil || left == 0 {
-		return from
-	}
-	take := func(at int) int { // what at can give of what is still needed
-		n := 0
+// draw says in from, which is as long as need, which row gives what to a slot on a
+// host: its own first, then those of its tree, the one that can give the most of
+// what is still needed before the others, in order of the tree if equal, then the
+// sharers in order. An amount comes whole from one row. Each is looked at by itself,
+// so which row gives one never decides whether the others can be given. It reports
+// whether everything is given.
+func (d *data) draw(row int, need []amount, from []int, gives func(row int, a *amount) bool) bool {
+	left := len(need)
+	take := func(at int) { // what at can give of what is still needed
 		for i := range need {
 			if from[i] == nobody && gives(at, &need[i]) {
 				from[i] = at
-				n++
+				left--
 			}
 		}
-		return n
+	}
+	for i := range from {
+		from[i] = nobody
+	}
+	take(row)
+	r := d.drawn(row)
+	if r == nil {
+		return left == 0
 	}
 	for left > 0 {
 		best := d.most(r.tree[1:], need, from, gives)
 		if best == nobody {
 			break
 		}
-		left -= take(best)
+		take(best)
 	}
-	for _, at := range r.sharers {
-		take(int(at))
+	for i := 0; left > 0 && i < len(r.sharers); i++ {
+		take(int(r.sharers[i]))
 	}
-	return from
+	return left == 0
 }
 
 // most returns the first row of tree that can give the most of what is still
@@ -118,10 +114,10 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 	if err := t.sound(c); err != nil {
 		return nil, err
 	}
-	need := t.amounts(c.Resources)
-	from := t.draw(row, need, func(at int, a *amount) bool { return t.room(at, a, c) >= a.n && t.admits(at, a) })
-	if i := slices.Index(from, nobody); i >= 0 {
-		return nil, t.lacking(row, &need[i], c)
+	need := t.amounts(nil, c.Resources)
+	from := make([]int, len(need))
+	if !t.draw(row, need, from, func(at int, a *amount) bool { return t.room(at, a, c) >= a.n && t.admits(at, a) }) {
+		return nil, t.lacking(row, &need[slices.Index(from, nobody)], c)
 	}
 	parts := map[int]api.Resources{row: {}}
 	for i, at := range from {

@@ -306,39 +306,53 @@ func (m *model) checkSums(t *rapid.T, v View, reached map[api.HostID]bool) {
 	require.Equal(t, slices.Sorted(maps.Keys(azs)), v.AZs())
 }
 
-// checkDraft takes some slots from a draft and from the model, which forgets them
-// again.
+// checkDraft takes slots from a draft and from the model, undoes some of it in both,
+// and lets the model forget the rest again.
 func (m *model) checkDraft(t *rapid.T, v View) {
 	if len(m.specs) == 0 {
 		return
 	}
 	c := drawClaim(t)
 	d := v.Draft(c.Window, c.Class)
-	first := d.Clone()
-	held := maps.Clone(m.held)
+	held := m.held
 	defer func() { m.held = held }()
+	marks, were := []int{d.Mark()}, []map[api.HostID][]api.Claim{held}
 	ids := slices.Sorted(maps.Keys(m.specs))
-	for range rapid.IntRange(1, 4).Draw(t, "slots") {
+	for range rapid.IntRange(1, 6).Draw(t, "steps") {
 		id := rapid.SampledFrom(ids).Draw(t, "of")
 		row, _ := v.Row(id)
 		most := rapid.Int64Range(0, 6).Draw(t, "most")
 		c.Resources = drawClaim(t).Resources
 		n := m.slots(id, c, most)
 		require.Equal(t, n, d.Slots(row, c.Resources, most), "slots of %v", c)
-		was := d.Clone()
-		took := d.Take(row, c.Resources)
-		require.Equal(t, m.slots(id, c, 1) == 1, took)
-		require.Equal(t, n, was.Slots(row, c.Resources, most), "a clone stays as it was")
-		if !took {
-			continue
+		switch rapid.IntRange(0, 3).Draw(t, "step") {
+		case 0:
+			marks, were = append(marks, d.Mark()), append(were, m.held)
+		case 1:
+			k := rapid.IntRange(0, len(marks)-1).Draw(t, "mark")
+			d.Undo(marks[k])
+			m.held = were[k]
+			marks, were = marks[:k+1], were[:k+1]
+		default:
+			require.Equal(t, n, d.Take(row, c.Resources, most))
+			m.take(id, c, n)
 		}
-		for class, at := range m.drawn(id, c) {
+	}
+	d.Undo(marks[0])
+	m.held = held
+	row, _ := v.Row(ids[0])
+	require.Equal(t, m.slots(ids[0], c, 6), d.Slots(row, c.Resources, 6), "nothing is taken any more")
+}
+
+// take takes n slots that fit, one after another. It writes to nothing that was
+// there before.
+func (m *model) take(host api.HostID, c api.Claim, n int64) {
+	m.held = maps.Clone(m.held)
+	for range n {
+		for class, at := range m.drawn(host, c) {
 			part := c
 			part.Resources = api.Resources{class: c.Resources[class]}
 			m.held[at] = append(slices.Clip(m.held[at]), part)
 		}
 	}
-	m.held = held
-	row, _ := v.Row(ids[0])
-	require.Equal(t, m.slots(ids[0], c, 6), first.Slots(row, c.Resources, 6))
 }

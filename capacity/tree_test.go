@@ -106,7 +106,7 @@ func TestPlaceRefusals(t *testing.T) {
 	d := table.View().Draft(late.Window, late.Class)
 	row, _ := table.View().Row("h")
 	assert.Zero(t, d.Slots(row, nil, 5), "a window that has passed has no room")
-	assert.False(t, d.Take(row, nil))
+	assert.Zero(t, d.Take(row, nil, 5))
 }
 
 // What makes a provider shared comes and goes alone.
