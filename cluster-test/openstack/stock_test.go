@@ -39,13 +39,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// installed returns an error unless the client has its placement commands.
+// installed returns an error unless the client has its placement commands. Of one
+// that it does not have it says so, and that it is well.
 func installed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, client, "help", "resource", "provider", "create").CombinedOutput()
+	out, err := exec.CommandContext(ctx, client, "resource", "provider", "create", "--help").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s help resource provider create: %w: %s", client, err, out)
+		return fmt.Errorf("%s resource provider create --help: %w: %s", client, err, out)
+	}
+	if !strings.Contains(string(out), "--parent-provider") {
+		return fmt.Errorf("%s has no placement commands: %s", client, out)
 	}
 	return nil
 }
