@@ -353,19 +353,35 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 }
 
 // addReached makes the values of compound hosts the sums over what they reach;
-// values below 0 count as 0.
+// values below 0 count as 0. The sum over a list of sharers is kept for the next
+// host, which often has the same one.
 func (v View) addReached(column []int64) {
 	if v.data().compounds == 0 {
 		return
 	}
 	own := slices.Clone(column)
+	var sharers []int32
+	var shared int64
 	for row := range v.Compounds().All() {
-		r, sum := v.data().reaches(row), max(own[row], 0)
-		for _, list := range [...][]int32{r.tree[1:], r.sharers} {
-			for _, at := range list {
-				sum = addCapped(sum, max(own[at], 0))
-			}
+		r := v.data().reaches(row)
+		if !alike(sharers, r.sharers) {
+			sharers, shared = r.sharers, sumOf(own, r.sharers)
 		}
-		column[row] = sum
+		column[row] = addCapped(sumOf(own, r.tree), shared)
 	}
+}
+
+// sumOf adds up the values of some rows, those below 0 as 0, to at most the largest
+// int64.
+func sumOf(column []int64, rows []int32) int64 {
+	var sum int64
+	for _, row := range rows {
+		sum = addCapped(sum, max(column[row], 0))
+	}
+	return sum
+}
+
+// alike reports whether a and b are one slice.
+func alike(a, b []int32) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

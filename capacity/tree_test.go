@@ -236,6 +236,18 @@ func pooled(n int) *Table {
 	return t
 }
 
+// sharing is 10,000 hosts that all draw from each of n pools.
+func sharing(n int) *Table {
+	t := NewTable()
+	for i := range n {
+		t.Put(shared(api.HostID(fmt.Sprintf("other%05d", i)), api.Resources{api.DiskGB: 1}, "g"))
+	}
+	for i := range 10_000 {
+		t.Put(host(api.HostID(fmt.Sprintf("%08x-host", uint32(i)*2654435761)), api.Resources{api.VCPU: 64}, "g"))
+	}
+	return t
+}
+
 func BenchmarkKeepFittingPooled(b *testing.B) {
 	v := pooled(10_000).View()
 	r := api.Resources{api.VCPU: 1, api.MemoryMB: 1, api.DiskGB: 1}
@@ -246,7 +258,7 @@ func BenchmarkKeepFittingPooled(b *testing.B) {
 }
 
 func BenchmarkFreeColumn(b *testing.B) {
-	for name, t := range map[string]*Table{"plain": fleet(10_000), "pooled": pooled(10_000)} {
+	for name, t := range map[string]*Table{"plain": fleet(10_000), "pooled": pooled(10_000), "shared": sharing(1000)} {
 		v := t.View()
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -302,13 +314,7 @@ func BenchmarkPutPool(b *testing.B) {
 
 func benchmarkPutPool(b *testing.B, others int) {
 	b.Helper()
-	t := NewTable()
-	for i := range others {
-		t.Put(shared(api.HostID(fmt.Sprintf("other%05d", i)), api.Resources{api.DiskGB: 1}, "g"))
-	}
-	for i := range 10_000 {
-		t.Put(host(api.HostID(fmt.Sprintf("%08x-host", uint32(i)*2654435761)), api.Resources{api.VCPU: 64}, "g"))
-	}
+	t := sharing(others)
 	pool := shared("pool", api.Resources{api.DiskGB: 1}, "g")
 	for b.Loop() {
 		_ = t.View()
