@@ -1,5 +1,7 @@
 package api
 
+import "slices"
+
 // Status is the life of an instance as its owner sees it.
 type Status string
 
@@ -44,6 +46,18 @@ type Instance struct {
 	Shares       []Share `json:"-" cbor:"24,keyasint,omitempty"`
 	TargetShares []Share `json:"-" cbor:"25,keyasint,omitempty"`
 	Zone         string  `json:"zone" cbor:"-"` // "" at rest; the direct child it is in, or this zone
+}
+
+// Kept returns what an instance that moves draws from others at both ends of its
+// way: that is claimed once.
+func (i *Instance) Kept() []Share {
+	var out []Share
+	for _, sh := range i.TargetShares {
+		if slices.ContainsFunc(i.Shares, sh.Equal) {
+			out = append(out, sh)
+		}
+	}
+	return out
 }
 
 // Live reports whether the instance still takes part: it is not DELETED.

@@ -38,6 +38,9 @@ type Share struct {
 	Resources Resources  `json:"resources" cbor:"2,keyasint"`
 }
 
+// Equal reports whether both are the same amounts of the same provider.
+func (s Share) Equal(o Share) bool { return s.Provider == o.Provider && s.Resources.Equal(o.Resources) }
+
 // Consumer is who holds allocations at this instant, with all of them: somebody who
 // claimed them through the placement API, or an instance.
 type Consumer struct {

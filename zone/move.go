@@ -2,10 +2,13 @@ package zone
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/capacity"
 	"berth/filters"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -118,13 +121,29 @@ func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
 		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
 	}
 	req := requestOf(h, i)
-	s := z.scene(v, &req)
+	err := z.moveAs(ctx, v, i, &req, nil, evacuate)
+	if pooled := pooled(v, i); api.CodeOf(err) == api.CodeNoCapacity && len(pooled) > 0 {
+		return z.moveAs(ctx, v, i, &req, pooled, evacuate)
+	}
+	return err
+}
+
+// moveAs is move for an instance that goes on drawing from the pools that give it
+// pooled: only the rest of it needs room, on a host that reaches them.
+func (z *Zone) moveAs(ctx context.Context, v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, evacuate bool) error {
+	s := z.scene(v, req)
 	s.World.Census = without{v, i}
-	plan := buildplan.Select(s, &req)
+	if len(pooled) > 0 {
+		s.Spare = buildplan.SpareMax
+		for g := range req.Groups {
+			req.Groups[g].Resources = rest(req.Groups[g].Resources, pooled)
+		}
+	}
+	plan := buildplan.Select(s, req)
 	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes instance %s", i.ID)
 	for g := range plan.Groups {
 		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
-			if sl.Host == i.Host {
+			if sl.Host == i.Host || !reaches(s.View, sl.Host, pooled) {
 				continue
 			}
 			err = z.moveTo(ctx, i, sl.Host, evacuate)
@@ -134,6 +153,36 @@ func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
 		}
 	}
 	return err
+}
+
+// pooled returns what an instance draws from sharing providers, outside of the tree
+// of its host.
+func pooled(v *state.State, i *api.Instance) []api.Share {
+	hosts := v.Hosts()
+	return slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
+		row, ok := hosts.Row(sh.Provider)
+		return !ok || hosts.ID(hosts.Root(row)) == i.Host
+	})
+}
+
+// rest returns amounts without those that shares give.
+func rest(r api.Resources, shares []api.Share) api.Resources {
+	out := maps.Clone(r)
+	for _, sh := range shares {
+		for class := range sh.Resources {
+			delete(out, class)
+		}
+	}
+	return out
+}
+
+// reaches reports whether a host draws from the providers of all shares.
+func reaches(v capacity.View, id api.HostID, shares []api.Share) bool {
+	row, ok := v.Row(id)
+	return ok && !slices.ContainsFunc(shares, func(sh api.Share) bool {
+		at, known := v.Row(sh.Provider)
+		return !known || !slices.Contains(v.Sharers(row), int32(at))
+	})
 }
 
 func (z *Zone) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evacuate bool) error {

@@ -210,23 +210,26 @@ func (c *claim) draw(shares []api.Share) {
 // that it moves to.
 func (m *model) regrant(s *state.State, h *hold, c *claim) {
 	i := m.madeBy(h, c.consumer)
-	on := func(id api.HostID, draw func(*claim)) *claim {
+	on := func(id api.HostID, kept *claim, draw func(*claim)) *claim {
 		now := *c
 		now.host = id
 		draw(&now)
+		now.keep(kept)
 		for _, p := range now.pieces() {
-			m.hosts[p.host].claims = append(m.hosts[p.host].claims, p)
+			if !slices.Contains(kept.rest, p) {
+				m.hosts[p.host].claims = append(m.hosts[p.host].claims, p)
+			}
 		}
 		return &now
 	}
 	switch {
 	case h.decision == api.DecisionPending:
-		m.claims[c.consumer] = on(c.host, func(*claim) {})
+		m.claims[c.consumer] = on(c.host, &claim{}, func(*claim) {})
 	case i != nil && i.live():
 		record, _ := s.Instance(c.consumer)
-		m.claims[c.consumer] = on(i.host, func(at *claim) { at.draw(record.Shares) })
+		m.claims[c.consumer] = on(i.host, &claim{}, func(at *claim) { at.draw(record.Shares) })
 		if i.target != "" {
-			m.coming[c.consumer] = on(i.target, func(at *claim) { at.draw(record.TargetShares) })
+			m.coming[c.consumer] = on(i.target, m.claims[c.consumer], func(at *claim) { at.draw(record.TargetShares) })
 		}
 	}
 }

@@ -404,8 +404,11 @@ func (m *model) grant(c *claim) {
 	m.put(c)
 }
 
-func (m *model) put(c *claim) {
+func (m *model) put(c *claim, kept ...*claim) {
 	for _, p := range c.pieces() {
+		if slices.Contains(kept, p) {
+			continue
+		}
 		h := m.hosts[p.host]
 		h.claims = append(h.claims, p)
 		m.fresh = append(m.fresh, p)
@@ -423,9 +426,12 @@ func (m *model) end(id api.InstanceID) {
 	m.drop(c)
 }
 
-// drop takes a claim off its host, and off all that it draws from.
-func (m *model) drop(c *claim) {
+// drop takes a claim off its host, and off all that it draws from but for what is kept.
+func (m *model) drop(c *claim, kept ...*claim) {
 	for _, p := range c.pieces() {
+		if slices.Contains(kept, p) {
+			continue
+		}
 		h := m.hosts[p.host]
 		h.claims = slices.DeleteFunc(h.claims, func(o *claim) bool { return o == p })
 		m.bump(h)

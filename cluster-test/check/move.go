@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/raftstore/command"
 )
@@ -55,19 +57,48 @@ func (m *model) aim(c command.InstanceMove, i *instance) *no {
 		return &no{RuleMove, "there is no host " + string(c.To)}
 	case !m.obeys(&i.hold.request, i.group, spot{host: c.To}, old):
 		return &no{RuleBound, "a rule keeps the instance from host " + string(c.To)}
-	case !m.fits(&next):
+	case !m.fitsBeside(&next, old):
 		return &no{RuleCapacity, "host " + string(c.To) + " has no room or takes no work"}
 	}
 	m.coming[c.ID] = &next
-	m.put(&next)
+	m.put(&next, old.rest...)
 	i.target, m.hit[c.ID] = c.To, true
 	m.touch(i)
 	return nil
 }
 
+// fitsBeside is fits for where an instance moves to. What pools give it where it is they
+// need not give twice: those pieces belong to both claims.
+func (m *model) fitsBeside(next, old *claim) bool {
+	held := map[*host][]*claim{}
+	for _, p := range old.rest {
+		if h := m.hosts[p.host]; m.root(h).id != old.host {
+			held[h] = h.claims
+			h.claims = slices.DeleteFunc(slices.Clone(h.claims), func(o *claim) bool { return o == p })
+		}
+	}
+	fits := m.fits(next)
+	for h, claims := range held {
+		h.claims = claims
+	}
+	next.keep(old)
+	return fits
+}
+
+// keep replaces pieces of c by those of old that are the same.
+func (c *claim) keep(old *claim) {
+	for n, p := range c.rest {
+		for _, o := range old.rest {
+			if o.host == p.host && o.amounts.Equal(p.amounts) {
+				c.rest[n] = o
+			}
+		}
+	}
+}
+
 // arrive makes the host that an instance moves to its own.
 func (m *model) arrive(id api.InstanceID, i *instance) {
-	m.drop(m.claims[id])
+	m.drop(m.claims[id], m.coming[id].rest...)
 	m.claims[id] = m.coming[id]
 	delete(m.coming, id)
 	i.host, i.target, i.status = i.target, "", api.StatusBuild
@@ -78,7 +109,7 @@ func (m *model) arrive(id api.InstanceID, i *instance) {
 // stay gives back the room where an instance was to move to.
 func (m *model) stay(id api.InstanceID, i *instance) {
 	if c := m.coming[id]; c != nil {
-		m.drop(c)
+		m.drop(c, m.claims[id].rest...)
 		delete(m.coming, id)
 		i.target = ""
 	}

@@ -41,10 +41,12 @@ func (z *zone) checkRoom(v *state.State) {
 			taken[id][c] += n
 		}
 	}
-	place := func(on api.HostID, r api.Resources, shares []api.Share) {
+	place := func(on api.HostID, r api.Resources, shares []api.Share, kept ...api.Share) {
 		own := maps.Clone(r)
 		for _, sh := range shares {
-			add(sh.Provider, sh.Resources)
+			if !slices.ContainsFunc(kept, sh.Equal) {
+				add(sh.Provider, sh.Resources)
+			}
 			for c := range sh.Resources {
 				delete(own, c)
 			}
@@ -58,7 +60,7 @@ func (z *zone) checkRoom(v *state.State) {
 			}
 			place(h.ID, i.Resources, i.Shares)
 			if i.Target != "" { // it has room at both ends of its way
-				place(i.Target, i.Resources, i.TargetShares)
+				place(i.Target, i.Resources, i.TargetShares, i.Kept()...)
 			}
 		}
 	}

@@ -16,15 +16,16 @@ import (
 
 // drawn yields what a claim of a slot on a host takes of each provider: of the host
 // all but what shares give, be it nothing, and of the others what they give. With no
-// host, shares are all there is.
-func drawn(host api.HostID, c api.Claim, shares []api.Share) iter.Seq2[api.ProviderID, api.Claim] {
+// host, shares are all there is. Shares that are in kept are left out: another claim
+// of the same slot has them.
+func drawn(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) iter.Seq2[api.ProviderID, api.Claim] {
 	return func(yield func(api.ProviderID, api.Claim) bool) {
 		if host != "" && !yield(host, without(c, shares)) {
 			return
 		}
 		for _, sh := range shares {
 			c.Resources = sh.Resources
-			if !yield(sh.Provider, c) {
+			if !slices.ContainsFunc(kept, sh.Equal) && !yield(sh.Provider, c) {
 				return
 			}
 		}
@@ -47,38 +48,38 @@ func without(c api.Claim, shares []api.Share) api.Claim {
 
 // draw makes a claim of a slot, or of a consumer if host is "", which is there or was
 // found to fit.
-func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share) {
-	for id, part := range drawn(host, c, shares) {
+func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+	for id, part := range drawn(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Restore(id, part)
 		} else {
 			s.hostTable.Lend(id, part)
 		}
 	}
-	s.noteDrawn(host, c, shares, +1)
+	s.noteDrawn(host, c, shares, +1, kept...)
 }
 
 // undraw releases what draw or take has claimed.
-func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share) {
-	for id, part := range drawn(host, c, shares) {
+func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+	for id, part := range drawn(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Release(id, part)
 		} else {
 			s.hostTable.Return(id, part)
 		}
 	}
-	s.noteDrawn(host, c, shares, -1)
+	s.noteDrawn(host, c, shares, -1, kept...)
 }
 
-func (s *State) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int) {
-	for id := range drawn(host, c, shares) {
+func (s *State) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
+	for id := range drawn(host, c, shares, kept...) {
 		tally(&s.draws, key(id, c.Consumer), n)
 	}
 }
 
 // bumpDrawn moves every provider that a slot or consumer draws from one generation on.
-func (s *State) bumpDrawn(host api.HostID, shares []api.Share) {
-	for id := range drawn(host, api.Claim{}, shares) {
+func (s *State) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.Share) {
+	for id := range drawn(host, api.Claim{}, shares, kept...) {
 		s.bump(id)
 	}
 }
@@ -144,7 +145,7 @@ func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
 		if i.Target == "" {
 			return
 		}
-		for id, c := range drawn(i.Target, claimOf(i), i.TargetShares) {
+		for id, c := range drawn(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
 			if !yield(id, c) {
 				return
 			}

@@ -136,42 +136,45 @@ func TestInstancesGiveBackWhatTheyDraw(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestMovesDrawOnBothHosts has a full pool: what it gives an instance is the same at
+// both ends of its way.
 func TestMovesDrawOnBothHosts(t *testing.T) {
 	w := compound(t)
 	w.provider("card2", "h2", inventory{"PGPU": {Total: 1}})
 	w.committed()
+	w.ok(w.consumers(wants("x", "pool", api.DiskGB, 90)))
 	before := w.generations()
 	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "a", From: "h1", To: "h2"})
 	i, _ := w.s.Instance("a")
 	assert.Equal(t, drawnElsewhere, i.Shares)
 	assert.Equal(t, append(shares("card2", "PGPU", 1), shares("pool", api.DiskGB, 10)...), i.TargetShares)
-	w.rises(before, 0, 1, 0, 1)
-	w.uses(2, 2, 1, 20)
+	w.rises(before, 0, 1, 0, 0)
+	w.uses(2, 2, 1, 100)
 	assert.Equal(t, append(append(append(append(shares("card", "PGPU", 1), shares("card2", "PGPU", 1)...), shares("h1", api.VCPU, 2)...),
-		shares("h2", api.VCPU, 2)...), shares("pool", api.DiskGB, 20)...), w.consumer("a").Shares)
+		shares("h2", api.VCPU, 2)...), shares("pool", api.DiskGB, 10)...), w.consumer("a").Shares)
 	w.refused(api.CodeInUse, command.ProviderDelete{Stamp: w.stamp(), ID: "card2"})
 	checkIndexes(t, w.s)
 
 	before = w.generations()
 	w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a"))
-	w.rises(before, 1, 0, 1, 1)
-	w.uses(0, 2, 0, 10)
+	w.rises(before, 1, 0, 1, 0)
+	w.uses(0, 2, 0, 100)
 	i, _ = w.s.Instance("a")
 	assert.Equal(t, append(shares("card2", "PGPU", 1), shares("pool", api.DiskGB, 10)...), i.Shares)
 	assert.Nil(t, i.TargetShares)
 	checkIndexes(t, w.s)
 
 	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "a", From: "h2", To: "h1"})
-	w.uses(2, 2, 1, 20)
+	w.uses(2, 2, 1, 100)
 	before = w.generations()
 	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "a"}) // it stays, and ends
-	w.rises(before, 1, 0, 1, 1)
-	w.uses(0, 2, 0, 10)
+	w.rises(before, 1, 0, 1, 0)
+	w.uses(0, 2, 0, 100)
 	i, _ = w.s.Instance("a")
 	assert.Nil(t, i.TargetShares)
 	checkIndexes(t, w.s)
 	w.ok(reports(w.stamp(), "a1", "h2", api.StatusDeleted, "a"))
-	w.uses(0, 0, 0, 0)
+	w.uses(0, 0, 0, 90)
 	w.ok(command.ProviderDelete{Stamp: w.stamp(), ID: "card2"})
 	checkIndexes(t, w.s)
 }

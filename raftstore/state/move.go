@@ -61,16 +61,37 @@ func (s *State) target(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuse(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
 	}
-	shares, ok := s.take(to, claimOf(old))
-	if !ok {
+	i := *old
+	i.Target = to
+	if !s.takeTarget(&i) {
 		return refuse(api.CodeNoCapacity, "the host does not take the instance")
 	}
-	s.bumpDrawn(to, shares)
-	i := *old
-	i.Target, i.TargetShares = to, shares
+	s.bumpDrawn(to, i.TargetShares, i.Kept()...)
 	s.putInstance(old, &i)
 	s.touchHost(i.Host)
 	return Result{}
+}
+
+// takeTarget claims room for an instance on its target. What sharing providers give it
+// they need not give twice: if they can give the same there, it keeps that.
+func (s *State) takeTarget(i *api.Instance) bool {
+	c := claimOf(i)
+	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
+		root, _ := s.climb(sh.Provider)
+		return root == i.Host
+	})
+	for id, part := range drawn("", c, pooled) {
+		s.hostTable.Return(id, part)
+	}
+	shares, ok := s.take(i.Target, c)
+	i.TargetShares = shares
+	for id, part := range drawn("", c, pooled, i.Kept()...) {
+		s.hostTable.Lend(id, part)
+	}
+	for _, sh := range i.Kept() {
+		tally(&s.draws, key(sh.Provider, i.ID), -1) // take has counted it again
+	}
+	return ok
 }
 
 // mayMove reports whether the rules that an instance was booted under let it be on
@@ -99,8 +120,8 @@ func (s *State) arrive(old *api.Instance) {
 	s.putInstance(old, &i)
 	s.byHost.Delete(key(old.Host, old.ID))
 	s.byHost.Insert(key(i.Host, i.ID))
-	s.undraw(old.Host, claimOf(old), old.Shares)
-	s.bumpDrawn(old.Host, old.Shares)
+	s.undraw(old.Host, claimOf(old), old.Shares, old.Kept()...)
+	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)
 	s.touchHost(old.Host)
 	s.touchHost(i.Host)
 }
@@ -109,7 +130,7 @@ func (s *State) arrive(old *api.Instance) {
 // The caller has stored the instance without its target.
 func (s *State) stay(old *api.Instance) {
 	if old.Target != "" {
-		s.undraw(old.Target, claimOf(old), old.TargetShares)
-		s.bumpDrawn(old.Target, old.TargetShares)
+		s.undraw(old.Target, claimOf(old), old.TargetShares, old.Kept()...)
+		s.bumpDrawn(old.Target, old.TargetShares, old.Kept()...)
 	}
 }

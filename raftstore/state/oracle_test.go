@@ -24,7 +24,8 @@ type model struct {
 	pruned    map[api.ReservationID]Counts
 	providers map[api.ProviderID]*modelProvider // hosts too
 	consumers map[api.ConsumerID]*modelConsumer
-	custom    bool // there is the class CUSTOM_X
+	custom    bool           // there is the class CUSTOM_X
+	leaving   api.InstanceID // of it, what pools give is not looked at
 
 	aggregates func() []*api.Aggregate
 }

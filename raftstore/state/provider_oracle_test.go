@@ -67,9 +67,12 @@ type modelClaim struct {
 // claims lists everything that is claimed.
 func (m *model) claims() []modelClaim {
 	var out []modelClaim
-	add := func(who api.InstanceID, host api.HostID, from source, h *modelHold) {
+	add := func(who api.InstanceID, host api.HostID, from source, h *modelHold, kept ...api.Share) {
 		out = append(out, modelClaim{who: who, at: host})
 		for _, class := range h.want.Classes() {
+			if slices.ContainsFunc(kept, func(sh api.Share) bool { return sh.Provider == from[class] }) {
+				continue
+			}
 			out = append(out, modelClaim{who: who, at: from[class], class: class, n: h.want[class], now: h.end > m.now})
 		}
 	}
@@ -84,9 +87,16 @@ func (m *model) claims() []modelClaim {
 		if i.status == api.StatusDeleted || i.host == "" {
 			continue
 		}
+		at, to := i.from.elsewhere(i.host, i.hold.want), i.toFrom.elsewhere(i.target, i.hold.want)
+		if id == m.leaving {
+			add(id, i.host, i.from, i.hold, slices.DeleteFunc(at, func(sh api.Share) bool {
+				return slices.Contains(m.below(i.host), sh.Provider)
+			})...)
+			continue
+		}
 		add(id, i.host, i.from, i.hold)
 		if i.target != "" {
-			add(id, i.target, i.toFrom, i.hold)
+			add(id, i.target, i.toFrom, i.hold, slices.DeleteFunc(to, func(sh api.Share) bool { return !slices.ContainsFunc(at, sh.Equal) })...)
 		}
 	}
 	for id, c := range m.consumers {

@@ -193,7 +193,7 @@ func (s *State) loadInstance(i *api.Instance) {
 	}
 	s.reindex(nil, i)
 	if i.Target != "" {
-		s.draw(i.Target, claimOf(i), i.TargetShares)
+		s.draw(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
 	}
 	if i.Host != "" && i.Live() {
 		s.byHost.Insert(key(i.Host, i.ID))
