@@ -50,13 +50,29 @@ func allocationCommand(e *env) *cobra.Command {
 			Example: "  berth allocation list 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1",
 			Args:    takes("a CONSUMER"),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return e.showAllocations(ctx, c, api.ConsumerID(args[0]))
+				id, err := consumerID(args[0])
+				if err != nil {
+					return err
+				}
+				return e.showAllocations(ctx, c, id)
 			}),
 		},
 		allocationSet(e), allocationDelete(e))
 	c.Aliases = []string{"allocations"}
 	return c
 }
+
+// consumerID returns the id of a consumer, which has no other name.
+func consumerID(text string) (api.ConsumerID, error) {
+	id, is := asUUID(text)
+	if !is {
+		return "", fail(exitUsage, "those of a provider are in berth provider allocations; a new one gets any UUID, such as of uuidgen", "CONSUMER must be a UUID, got %q", cut(text))
+	}
+	return api.ConsumerID(id), nil
+}
+
+// ofInstance is the hint about what an instance holds.
+const ofInstance = "its zone alone changes that; see it with berth server show, end it with: berth server delete "
 
 // showAllocations shows what a consumer holds.
 func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.ConsumerID) error {
@@ -92,6 +108,7 @@ type claiming struct {
 	shares              []string
 	project, user, kind string
 	generation          uint64
+	refs                map[api.ProviderID]string // how the caller names the providers
 }
 
 func allocationSet(e *env) *cobra.Command {
@@ -119,20 +136,16 @@ hold, the zone alone changes. What has room, berth candidates tells.`,
 		if err != nil {
 			return err
 		}
-		id := api.ConsumerID(args[0])
-		if !api.ValidUUID(args[0]) {
-			return usage(c, "CONSUMER must be a UUID, got %q", args[0])
+		id, err := consumerID(args[0])
+		if err != nil {
+			return err
 		}
 		a, err := cl.Allocations(ctx, id)
 		if err != nil {
 			return err
 		}
 		a.Allocations = wanted
-		a.Project, a.User = api.ProjectID(cmp.Or(f.project, string(a.Project))), api.UserID(cmp.Or(f.user, string(a.User)))
-		if a.Type == "unknown" { // nobody has said
-			a.Type = ""
-		}
-		a.Type = cmp.Or(f.kind, a.Type, consumerOther)
+		f.identify(&a)
 		if a.Project == "" || a.User == "" {
 			return usage(c, "a new consumer needs --project and --user")
 		}
@@ -145,22 +158,59 @@ hold, the zone alone changes. What has room, berth candidates tells.`,
 		err = cl.PutAllocations(ctx, id, a)
 		answered()
 		if err == nil {
-			return e.showAllocations(ctx, cl, id)
+			return e.showAllocations(ctx, cl.Linearizable(), id) // another node may not know of it yet
 		}
-		if api.CodeOf(err) == api.CodeNoCapacity {
-			return withHint(err, "see what is free with: berth provider usage PROVIDER; or what has room with: berth candidates")
-		}
-		return readAgain(err, "berth allocation list "+args[0])
+		return readAgain(f.hinted(err, wanted, args[0]), "berth allocation list "+args[0])
 	})
 	return c
 }
 
+// identify sets who the consumer is: as the flags say, or as it was.
+func (f *claiming) identify(a *client.Allocations) {
+	a.Project, a.User = api.ProjectID(cmp.Or(f.project, string(a.Project))), api.UserID(cmp.Or(f.user, string(a.User)))
+	if a.Type == "unknown" { // nobody has said
+		a.Type = ""
+	}
+	a.Type = cmp.Or(f.kind, a.Type, consumerOther)
+}
+
+// hinted returns err with a hint about a claim of wanted for a consumer.
+func (f *claiming) hinted(err error, wanted map[api.ProviderID]client.Allocated, consumer string) error {
+	if err == nil {
+		return nil
+	}
+	return hinted(err, map[api.Code]string{
+		api.CodeNoCapacity: f.noRoom(err, wanted),
+		api.CodeConflict:   ofInstance + consumer,
+		api.CodeInvalid:    knownWords,
+	})
+}
+
+// noRoom returns the hint about a refusal for want of room: the provider that it
+// names, as the caller named it.
+func (f *claiming) noRoom(err error, wanted map[api.ProviderID]client.Allocated) string {
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		if strings.Contains(err.Error(), string(id)) {
+			return "see what it hands out with berth provider inventory list " + f.refs[id] +
+				", what is free with berth provider usage " + f.refs[id] + ", and who has room with: berth candidates"
+		}
+	}
+	return "see who has room with: berth candidates"
+}
+
 // wanted returns what the flags give, by provider.
 func (f *claiming) wanted(ctx context.Context, c *cobra.Command, cl *client.Client) (map[api.ProviderID]client.Allocated, error) {
+	if err := noneEmpty(c, "project", "user", "type"); err != nil {
+		return nil, err
+	}
+	if f.kind != "" && !api.ValidTrait(f.kind) {
+		return nil, usage(c, "--type is upper case letters, digits and _, at most %d, got %q", api.CustomMaxBytes, cut(f.kind))
+	}
 	if len(f.shares) == 0 {
 		return nil, usage(c, "%q needs --allocation; to free all, use: berth allocation delete", c.CommandPath())
 	}
 	out := map[api.ProviderID]client.Allocated{}
+	f.refs = map[api.ProviderID]string{}
 	for _, text := range f.shares {
 		ref, amounts, ok := cutLast(text, ":")
 		if !ok || ref == "" {
@@ -177,7 +227,7 @@ func (f *claiming) wanted(ctx context.Context, c *cobra.Command, cl *client.Clie
 		if _, twice := out[id]; twice {
 			return nil, usage(c, "--allocation names %q twice", ref)
 		}
-		out[id] = client.Allocated{Resources: r}
+		out[id], f.refs[id] = client.Allocated{Resources: r}, ref
 	}
 	return out, nil
 }
@@ -201,8 +251,14 @@ func allocationDelete(e *env) *cobra.Command {
 	}
 	s.flag(c)
 	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "free what is held by", args[0], func(ctx context.Context) error {
-			return c.DeleteAllocations(ctx, api.ConsumerID(args[0]))
+		id, err := consumerID(args[0])
+		if err != nil {
+			return err
+		}
+		err = e.destroy(ctx, s, "free what is held by", args[0], func(ctx context.Context) error { return c.DeleteAllocations(ctx, id) })
+		return hinted(err, map[api.Code]string{
+			api.CodeNotFound: "there is nothing to free; see who draws from a provider with: berth provider allocations PROVIDER",
+			api.CodeConflict: ofInstance + args[0],
 		})
 	})
 	return c

@@ -38,7 +38,7 @@ that share with it. It takes nothing; berth allocation set does.
 --resources may come from several providers of the tree, each class from one. What a
 --group asks for comes from one provider. A group has a name of letters, digits, _ and -,
 under which the other flags for groups speak of it.`,
-		Example: `  berth candidates --resources VCPU=1,MEMORY_MB=512 --required CUSTOM_SSD,!CUSTOM_OLD
+		Example: `  berth candidates --resources VCPU=1,MEMORY_MB=512 --required 'CUSTOM_SSD,!CUSTOM_OLD'
   berth candidates --resources VCPU=4 --group gpu1:PGPU=1 --group gpu2:PGPU=1 --isolate
   berth candidates --group net:SRIOV_NET_VF=1 --group numa --group-required numa:HW_NUMA_ROOT --same-subtree net,numa`,
 		Args: takes(),
@@ -64,24 +64,28 @@ under which the other flags for groups speak of it.`,
 			return err
 		}
 		var called map[api.ProviderID]string
-		return show(ctx, e, func(seen context.Context) (client.Candidates, error) {
-			found, err := cl.Candidates(seen, q)
-			if err == nil {
-				called, err = e.called(ctx, cl, providersOf(found)...)
+		err = show(ctx, e, func(seen context.Context) (client.Candidates, error) {
+			found, unread := cl.Candidates(seen, q)
+			if unread == nil {
+				called, unread = e.called(ctx, cl, providersOf(found)...)
 			}
-			return found, err
+			return found, unread
 		}, func(found client.Candidates) []table {
 			if len(found.Requests) == 0 {
-				e.note("no providers together have room for this now, or none are such")
+				e.note("no candidates: nothing has room for this now, or nothing is as asked for")
 			}
 			return candidateTables(found, called)
 		})
+		return hinted(err, map[api.Code]string{api.CodeInvalid: knownWords})
 	})
 	return c
 }
 
 // query returns the request that the flags make.
 func (a *asking) query(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateQuery, error) {
+	if err := noneEmpty(c, "resources", "in-tree", "root-required"); err != nil {
+		return client.CandidateQuery{}, err
+	}
 	q := client.CandidateQuery{Isolate: a.isolate, RootRequired: a.rootRequired, Limit: a.limit}
 	if a.limit < 1 || a.limit > api.CandidatesMax {
 		return q, usage(c, "--limit must be 1 to %d, got %d", api.CandidatesMax, a.limit)

@@ -116,6 +116,14 @@ func withHint(err error, hint string) error {
 	return &failure{exit: exitCode(err), hint: hint, err: err}
 }
 
+// hinted returns err with the hint for its code, if there is one.
+func hinted(err error, by map[api.Code]string) error {
+	if hint := by[api.CodeOf(err)]; hint != "" && err != nil {
+		return withHint(err, hint)
+	}
+	return err
+}
+
 // local returns run with its errors as those of a command on this machine: the
 // hints about calls of a zone do not fit them.
 func local(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
@@ -182,9 +190,9 @@ func report(w io.Writer, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		hint = f.hint
 	}
-	say(w, "berth: %s\n", strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; "))
+	say(w, "berth: %s\n", printable(strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; ")))
 	if hint != "" {
-		say(w, "  hint: %s\n", hint)
+		say(w, "  hint: %s\n", printable(hint))
 	}
 	return code
 }

@@ -234,6 +234,6 @@ func (e *env) destroy(ctx context.Context, s sure, what, name string, do func(co
 	if err != nil {
 		return err
 	}
-	e.note("done: %s %s", what, strings.TrimSpace(name))
+	e.note("done: %s %s", what, printable(strings.TrimSpace(name)))
 	return nil
 }

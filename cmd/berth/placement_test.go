@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/api"
 )
 
 // What the canned zone knows by UUID.
@@ -115,13 +117,16 @@ func TestPlacementRefusalsSayWhatToDo(t *testing.T) {
 		{"provider delete h1 --yes", "DELETE " + at, 409, "placement.resource_provider.cannot_delete_parent", exitConflict, "berth provider list --tree --in-tree h1"},
 		{"provider inventory set h1 VCPU=1", "PUT " + at + "/inventories", 409, moved, exitConflict, "read it again with berth provider inventory list h1, and repeat"},
 		{"provider inventory unset h1 VCPU", "PUT " + at + "/inventories", 409, "placement.inventory.inuse", exitConflict, "berth provider allocations h1"},
-		{"provider inventory unset h1 VCPU", "PUT " + at + "/inventories", 409, undefined, exitConflict, "read it again and decide"},
+		{"provider inventory unset h1 VCPU", "PUT " + at + "/inventories", 409, undefined, exitConflict, "its agent says so"},
 		{"provider trait set h1 A", "PUT " + at + "/traits", 409, moved, exitConflict, "berth provider trait list h1"},
 		{"provider trait set h1 A", "PUT " + at + "/traits", 400, undefined, exitUsage, "berth trait create"},
 		{"provider aggregate set h1 rack1", "PUT " + at + "/aggregates", 409, moved, exitConflict, "berth provider aggregate list h1"},
-		{"trait create ssd", "PUT /placement/traits/ssd", 400, undefined, exitUsage, "CUSTOM_ and upper case"},
-		{"trait delete CUSTOM_SSD --yes", "DELETE /placement/traits/CUSTOM_SSD", 409, undefined, exitConflict, "berth provider list --required TRAIT"},
-		{"resource-class delete CUSTOM_LICENSE --yes", "DELETE /placement/resource_classes/CUSTOM_LICENSE", 409, undefined, exitConflict, "berth provider list"},
+		{"provider inventory set h1 VCPV=1", "PUT " + at + "/inventories", 400, undefined, exitUsage, "berth resource-class list"},
+		{"provider list --required A", "GET /placement/resource_providers", 400, undefined, exitUsage, "berth trait list"},
+		{"candidates --resources VCPV=1", "GET /placement/allocation_candidates", 400, undefined, exitUsage, "berth resource-class list"},
+		{"allocation delete " + uuidC + " --yes", "DELETE /placement/allocations/" + uuidC, 404, undefined, exitNotFound, "nothing to free"},
+		{"trait delete CUSTOM_SSD --yes", "DELETE /placement/traits/CUSTOM_SSD", 409, undefined, exitConflict, "berth provider list --required CUSTOM_SSD"},
+		{"resource-class delete CUSTOM_LICENSE --yes", "DELETE /placement/resource_classes/CUSTOM_LICENSE", 409, undefined, exitConflict, "berth provider inventory unset PROVIDER CUSTOM_LICENSE"},
 		{"allocation set " + uuidC + " --allocation h1:VCPU=1", "PUT /placement/allocations/" + uuidC, 409, undefined, exitNoCapacity, "berth candidates"},
 		{"allocation set " + uuidC + " --allocation h1:VCPU=1", "PUT /placement/allocations/" + uuidC, 409, moved, exitConflict, "berth allocation list " + uuidC},
 		{"provider show h1", "GET " + at + "/usages", 403, undefined, exitDenied, "higher role"},
@@ -159,7 +164,7 @@ func TestProvidersThatAreNotThere(t *testing.T) {
 // than it prints.
 func TestNamesAreForTables(t *testing.T) {
 	z := newFakeZone(t)
-	for _, line := range []string{"allocation list " + uuidC, "provider show " + uuidHost, "provider usage " + uuidHost, "provider aggregate list " + uuidHost, "candidates --resources VCPU=1"} {
+	for _, line := range []string{"allocation list " + uuidC, "provider usage " + uuidHost, "provider aggregate list " + uuidHost, "candidates --resources VCPU=1"} {
 		before := len(z.asked("GET"))
 		r := z.berth(t.Context(), append(strings.Fields(line), "-o", "json")...)
 		require.Zero(t, r.exit, r.errOut)
@@ -201,4 +206,107 @@ func TestTreesThatAreNotWhole(t *testing.T) {
 	r := z.berth(t.Context(), "provider", "list", "--tree", "--no-headers")
 	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "child         "+uuidGPU+"  "+uuidZ+"  5\n  grandchild  "+uuidC+"  child                                 5\n", r.out)
+}
+
+// What a provider does not have cannot be taken from it, and nothing is written.
+func TestUnsetOfWhatIsNotThere(t *testing.T) {
+	for line, says := range map[string]string{
+		"provider inventory unset h1 VCPU NOPE":      "h1 has no NOPE; nothing was changed",
+		"provider trait unset h1 CUSTOM_SSD NOPE":    "h1 has no trait NOPE; nothing was changed",
+		"provider aggregate unset h1 rack1 " + uuidC: "h1 has no aggregate " + uuidC + "; nothing was changed",
+	} {
+		z := newFakeZone(t)
+		r := z.berth(t.Context(), strings.Fields(line)...)
+		assert.Equal(t, exitNotFound, r.exit, line)
+		assert.Contains(t, r.errOut, says)
+		assert.Contains(t, r.errOut, " list h1\n")
+		assert.Empty(t, z.asked("PUT"), line)
+	}
+}
+
+// Arguments that cannot be right are refused before anything is sent.
+func TestWrongArgumentsAreNotSent(t *testing.T) {
+	const id = "provider create a --uuid"
+	for _, x := range []struct{ line, empty, says string }{
+		{"provider inventory set h1 A=1:min_unit=0", "", "min_unit of A must be a whole number from 1 to 2147483647"},
+		{"provider inventory set h1 A=1:max_unit=0", "", "max_unit of A must be"},
+		{"provider inventory set h1 A=1:step_size=0", "", "step_size of A must be"},
+		{"provider inventory set h1 A=1:reserved=2147483648", "", "reserved of A must be a whole number from 0 to"},
+		{"provider inventory set h1 A=1:allocation_ratio=NaN", "", "a number from 0.0001 to 10000"},
+		{"provider inventory set h1 A=0", "", "from 1 to 2147483647"},
+		{"provider inventory set h1 A=2147483648", "", "from 1 to 2147483647"},
+		{"provider inventory set h1 A=1 A=2", "", "A is given twice"},
+		{"provider inventory set h1 A=1:reserved=0,reserved=1", "", "reserved of A is given twice"},
+		{"provider inventory set h1 A=1:", "", "an inventory has no"},
+		{"provider list --resources A=2147483648", "", "from 1 to 2147483647"},
+		{"provider create a --parent", "empty", "--parent is empty"},
+		{id, "empty", "--uuid is empty"},
+		{"provider create", "empty", "1 to 200 characters"},
+		{"provider create " + strings.Repeat("x", api.ProviderNameMax+1), "", "1 to 200 characters, got 201"},
+		{"provider set h1 --name " + strings.Repeat("x", api.ProviderNameMax+1), "", "1 to 200 characters, got 201"},
+		{"provider set h1 --no-parent --name", "empty", "--name is empty"},
+		{"provider list --in-tree", "empty", "--in-tree is empty"},
+		{"candidates --resources", "empty", "--resources is empty"},
+		{"provider trait set h1", "empty", "a trait is upper case"},
+		{"provider aggregate set h1", "empty", "an aggregate is named by"},
+		{"trait create ssd", "", "CUSTOM_ and upper case"},
+		{"resource-class create", "empty", "CUSTOM_ and upper case"},
+		{"allocation list zzz", "", "CONSUMER must be a UUID"},
+		{"allocation delete zzz --yes", "", "CONSUMER must be a UUID"},
+		{"allocation set " + uuidC + " --allocation h1:VCPU=1 --type migration", "", "--type is upper case"},
+		{"allocation set " + uuidC + " --allocation h1:VCPU=1 --project", "empty", "--project is empty"},
+		{"allocation set " + uuidC + " --allocation h1:VCPU=1 --user", "empty", "--user is empty"},
+	} {
+		z := newFakeZone(t)
+		words := strings.Fields(x.line)
+		if x.empty != "" {
+			words = append(words, "")
+		}
+		r := z.berth(t.Context(), words...)
+		assert.Equal(t, exitUsage, r.exit, x.line)
+		assert.Contains(t, r.errOut, x.says, x.line)
+		for _, method := range []string{"PUT", "POST", "DELETE"} {
+			assert.Empty(t, z.asked(method), x.line)
+		}
+	}
+	z := newFakeZone(t)
+	longest := z.berth(t.Context(), "provider", "create", strings.Repeat("ö", api.ProviderNameMax))
+	assert.Zero(t, longest.exit, longest.errOut)
+	most := z.berth(t.Context(), "provider", "inventory", "set", "h1", "VCPU=2147483647:reserved=0,min_unit=1,max_unit=2147483647,step_size=1")
+	assert.Zero(t, most.exit, most.errOut)
+}
+
+// A refusal for want of room leads to the provider that it names, as the caller did.
+func TestNoRoomNamesTheProvider(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("PUT /placement/allocations/"+uuidC, answer{
+		status: http.StatusConflict,
+		body:   `{"errors": [{"status": 409, "title": "No", "detail": "no room on ` + uuidPool + `", "code": "placement.undefined_code", "request_id": "req-1"}]}`,
+	})
+	r := z.berth(t.Context(), "allocation", "set", uuidC, "--allocation", "h1:VCPU=1", "--allocation", "pool1:DISK_GB=1")
+	assert.Equal(t, exitNoCapacity, r.exit)
+	assert.Contains(t, r.errOut, "berth provider usage pool1,")
+}
+
+// All that the table of a provider shows is in its JSON too.
+func TestAllOfAProviderIsInItsJSON(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "provider", "show", strings.ToUpper(uuidGPU), "-o", "json")
+	require.Zero(t, r.exit, r.errOut)
+	assert.JSONEq(t, `{"uuid": "`+uuidGPU+`", "name": "h1-gpu0", "generation": 5, "parent_provider_uuid": "`+uuidHost+`", "root_provider_uuid": "`+uuidHost+`",
+		"inventories": {"VCPU": {"total": 8, "reserved": 0, "min_unit": 1, "max_unit": 8, "step_size": 1, "allocation_ratio": 2},
+			"MEMORY_MB": {"total": 2048, "reserved": 48, "min_unit": 1, "max_unit": 2147483647, "step_size": 64, "allocation_ratio": 1}},
+		"usages": {"VCPU": 3, "MEMORY_MB": 512}, "traits": ["CUSTOM_SSD", "COMPUTE_NODE"], "aggregates": ["`+uuidRack+`", "`+uuidZ+`"]}`, r.out)
+	assert.Contains(t, z.berth(t.Context(), "provider", "show", "h1", "-o", "json").out, `"parent_provider_uuid": null`)
+}
+
+// Names reach a terminal without what could command it.
+func TestNamesCannotCommandATerminal(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("DELETE /flavors/a\x1b[2J", answer{status: http.StatusNoContent})
+	r := z.berth(t.Context(), "flavor", "delete", "a\x1b[2J", "--yes")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "done: delete flavor a?[2J\n", r.errOut)
+	z.on("DELETE /flavors/a", answer{status: http.StatusConflict, body: refusalOf("conflict", `no \u001b[2J`)})
+	assert.NotContains(t, z.berth(t.Context(), "flavor", "delete", "a", "--yes").errOut, "\x1b")
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -33,10 +35,46 @@ var providerNames = names(func(ctx context.Context, c *client.Client) ([]string,
 	return out, err
 })
 
+// asUUID returns the canonical form of a UUID with dashes, in letters of either case.
+func asUUID(text string) (string, bool) {
+	id := strings.ToLower(text)
+	return id, api.ValidUUID(id)
+}
+
+// cutAt is how many characters of a wrong argument an error repeats.
+const cutAt = 64
+
+// cut returns the beginning of text.
+func cut(text string) string {
+	if r := []rune(text); len(r) > cutAt {
+		return string(r[:cutAt]) + "..."
+	}
+	return text
+}
+
+// noneEmpty refuses flags that are given without a value, such as out of a shell
+// variable that is not set.
+func noneEmpty(c *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usage(c, "--%s is empty; leave it out, or give it a value", name)
+		}
+	}
+	return nil
+}
+
+// checkName refuses what cannot name a provider.
+func checkName(c *cobra.Command, name string) error {
+	if n := utf8.RuneCountInString(name); n < 1 || n > api.ProviderNameMax {
+		return usage(c, "a provider's name has 1 to %d characters, got %d", api.ProviderNameMax, n)
+	}
+	return nil
+}
+
 // providerID returns the id of the provider that ref names: its UUID, or its name.
 func providerID(ctx context.Context, c *client.Client, ref string) (api.ProviderID, error) {
-	if api.ValidUUID(ref) {
-		return api.ProviderID(ref), nil
+	if id, is := asUUID(ref); is {
+		return api.ProviderID(id), nil
 	}
 	found, err := c.Providers(ctx, client.ProviderQuery{Name: ref})
 	if err != nil {
@@ -53,8 +91,11 @@ func providerID(ctx context.Context, c *client.Client, ref string) (api.Provider
 // aggregateID returns the UUID of the aggregate that ref names: a UUID as it is, or
 // the name of one that operators made.
 func aggregateID(ctx context.Context, c *client.Client, ref string) (string, error) {
-	if api.ValidUUID(ref) {
-		return ref, nil
+	if id, is := asUUID(ref); is {
+		return id, nil
+	}
+	if ref == "" {
+		return "", fail(exitUsage, "see what there is with: berth aggregate list", "an aggregate is named by its name or UUID, got %q", ref)
 	}
 	a, err := c.Aggregate(ctx, ref)
 	if api.CodeOf(err) == api.CodeNotFound {
@@ -96,8 +137,8 @@ func parseAmounts(c *cobra.Command, flag, text string) (api.Resources, error) {
 	for _, part := range strings.Split(text, ",") {
 		class, amount, ok := strings.Cut(part, "=")
 		n, whole := parseWhole(amount)
-		if !ok || class == "" || !whole || n < 1 {
-			return nil, usage(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1, got %q", flag, text)
+		if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
+			return nil, usage(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1 to %d, got %q", flag, api.UnitMax, text)
 		}
 		if _, twice := r[api.ResourceClass(class)]; twice {
 			return nil, usage(c, "%s gives %s twice", flag, class)
@@ -126,7 +167,10 @@ func (f *filtering) flags(e *env, c *cobra.Command) {
 
 func (f *filtering) query(ctx context.Context, c *cobra.Command, cl *client.Client) (client.ProviderQuery, error) {
 	q := client.ProviderQuery{Name: f.name, Required: f.required}
-	var err error
+	err := noneEmpty(c, "name", "in-tree", "resources")
+	if err != nil {
+		return q, err
+	}
 	if f.resources != "" {
 		if q.Resources, err = parseAmounts(c, "--resources", f.resources); err != nil {
 			return q, err
@@ -161,13 +205,14 @@ func providerList(e *env) *cobra.Command {
 		}
 		var called map[api.ProviderID]string
 		get := func(seen context.Context) ([]client.Provider, error) {
-			found, err := cl.Providers(seen, q)
-			if err == nil {
-				called, err = e.called(ctx, cl, parentsBeside(found)...)
+			found, unread := cl.Providers(seen, q)
+			if unread == nil {
+				called, unread = e.called(ctx, cl, parentsBeside(found)...)
 			}
-			return found, err
+			return found, unread
 		}
-		return list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, called, tree) })
+		err = list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, called, tree) })
+		return hinted(err, map[api.Code]string{api.CodeInvalid: knownWords})
 	})
 	return c
 }
@@ -257,34 +302,79 @@ func nameAndID(called map[api.ProviderID]string, id api.ProviderID) string {
 	return fmt.Sprintf("%s (%s)", called[id], id)
 }
 
-// providerDetail is what a person wants to know of one provider.
+// providerDetail is what there is to know of one provider.
 type providerDetail struct {
-	called     map[api.ProviderID]string
+	provider   client.Provider
+	called     map[api.ProviderID]string // for tables alone
+	known      map[string]string         // names of aggregates; for tables alone
 	stock      client.Inventories
 	used       client.ProviderUsages
 	traits     client.ProviderTraits
 	aggregates client.ProviderAggregates
 }
 
-// detail reads all about a provider, if it is for a person.
-func (e *env) detail(ctx context.Context, c *client.Client, p client.Provider) (d providerDetail, err error) {
-	if e.format != formatTable {
-		return d, nil
-	}
-	if d.called, err = e.called(ctx, c, p.Parent, p.Root); err != nil {
+// detail reads all about a provider.
+func (e *env) detail(ctx context.Context, c *client.Client, id api.ProviderID) (d providerDetail, err error) {
+	if d.provider, err = c.Provider(ctx, id); err != nil {
 		return d, err
 	}
-	if d.stock, err = c.Inventories(ctx, p.ID); err != nil {
+	if d.called, err = e.called(ctx, c, d.provider.Parent, d.provider.Root); err != nil {
 		return d, err
 	}
-	if d.used, err = c.ProviderUsages(ctx, p.ID); err != nil {
+	if d.stock, err = c.Inventories(ctx, id); err != nil {
 		return d, err
 	}
-	if d.traits, err = c.ProviderTraits(ctx, p.ID); err != nil {
+	if d.used, err = c.ProviderUsages(ctx, id); err != nil {
 		return d, err
 	}
-	d.aggregates, err = c.ProviderAggregates(ctx, p.ID)
+	if d.traits, err = c.ProviderTraits(ctx, id); err != nil {
+		return d, err
+	}
+	if d.aggregates, err = c.ProviderAggregates(ctx, id); err == nil && len(d.aggregates.Aggregates) > 0 && e.format == formatTable {
+		d.known, err = aggregatesCalled(ctx, c)
+	}
 	return d, err
+}
+
+// MarshalJSON implements json.Marshaler with the fields of the placement API.
+func (d providerDetail) MarshalJSON() ([]byte, error) {
+	above := &d.provider.Parent
+	if *above == "" {
+		above = nil
+	}
+	b, err := json.Marshal(struct {
+		ID         api.ProviderID                      `json:"uuid"`
+		Name       string                              `json:"name"`
+		Generation uint64                              `json:"generation"`
+		Parent     *api.ProviderID                     `json:"parent_provider_uuid"`
+		Root       api.ProviderID                      `json:"root_provider_uuid"`
+		Stock      map[api.ResourceClass]api.Inventory `json:"inventories"`
+		Used       api.Resources                       `json:"usages"`
+		Traits     []string                            `json:"traits"`
+		Aggregates []string                            `json:"aggregates"`
+	}{
+		d.provider.ID, d.provider.Name, d.provider.Generation, above, d.provider.Root,
+		d.stock.Inventories, d.used.Usages, d.traits.Traits, d.aggregates.Aggregates,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("putting a provider together: %w", err)
+	}
+	return b, nil
+}
+
+// tables shows a provider for a person.
+func (d providerDetail) tables() []table {
+	t := providerRows(d.provider, d.called)
+	t.row("TRAITS", inOrder(d.traits.Traits))
+	var in []string
+	for _, id := range d.aggregates.Aggregates {
+		if name := d.known[id]; name != "" {
+			id = fmt.Sprintf("%s (%s)", name, id)
+		}
+		in = append(in, id)
+	}
+	t.row("AGGREGATES", inOrder(in))
+	return []table{t, stockTable(d.stock, d.used.Usages)}
 }
 
 // inOrder returns "a, b".
@@ -313,19 +403,17 @@ func providerShow(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var d providerDetail
-			return show(ctx, e, func(seen context.Context) (client.Provider, error) {
-				p, err := c.Provider(seen, id)
-				if err == nil {
-					d, err = e.detail(ctx, c, p)
-				}
-				return p, err
-			}, func(p client.Provider) []table {
-				t := providerRows(p, d.called)
-				t.row("TRAITS", inOrder(d.traits.Traits))
-				t.row("AGGREGATES", inOrder(d.aggregates.Aggregates))
-				return []table{t, stockTable(d.stock, d.used.Usages)}
-			})
+			answered := e.waiting()
+			d, err := e.detail(ctx, c, id)
+			answered()
+			if err != nil {
+				return err
+			}
+			body, err := json.Marshal(d)
+			if err != nil {
+				return fmt.Errorf("printing JSON: %w", err)
+			}
+			return e.print(body, d.tables)
 		}),
 	}
 }
@@ -347,9 +435,16 @@ an aggregate in common with it.`,
 	c.Flags().StringVar(&id, "uuid", "", "its UUID, if the zone shall not draw one")
 	e.flagNames(c, "parent", providerNames)
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		s := client.ProviderSpec{ID: api.ProviderID(id), Name: args[0]}
-		if id != "" && !api.ValidUUID(id) {
-			return usage(c, "--uuid must look like %s, got %q", "4e8e5957-649f-477b-9e5b-f1f75b21c03c", id)
+		if err := cmp.Or(noneEmpty(c, "parent", "uuid"), checkName(c, args[0])); err != nil {
+			return err
+		}
+		s := client.ProviderSpec{Name: args[0]}
+		if id != "" {
+			full, is := asUUID(id)
+			if !is {
+				return usage(c, "--uuid must look like %s, got %q", "4e8e5957-649f-477b-9e5b-f1f75b21c03c", cut(id))
+			}
+			s.ID = api.ProviderID(full)
 		}
 		called := map[api.ProviderID]string{}
 		if parent != "" {
@@ -360,9 +455,23 @@ an aggregate in common with it.`,
 			s.Parent, called[above] = &above, parent
 		}
 		return show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.CreateProvider(ctx, s) },
-			func(p client.Provider) []table { return []table{providerRows(p, called)} })
+			func(p client.Provider) []table {
+				called[p.ID] = p.Name // it may be its own root
+				return []table{providerRows(p, called)}
+			})
 	})
 	return c
+}
+
+// checkChange refuses flags of provider set that do not fit together.
+func checkChange(c *cobra.Command, name, parent string, top bool) error {
+	switch {
+	case name == "" && parent == "" && !top && noneEmpty(c, "name", "parent") == nil:
+		return usage(c, "%q needs --name, --parent or --no-parent", c.CommandPath())
+	case parent != "" && top:
+		return usage(c, "--parent and --no-parent cannot be given together")
+	}
+	return noneEmpty(c, "name", "parent")
 }
 
 func providerSet(e *env) *cobra.Command {
@@ -382,11 +491,8 @@ Hosts are named by their agents and have no parent.`,
 	c.Flags().BoolVar(&top, "no-parent", false, "make it part of none")
 	e.flagNames(c, "parent", providerNames)
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		switch {
-		case name == "" && parent == "" && !top:
-			return usage(c, "%q needs --name, --parent or --no-parent", c.CommandPath())
-		case parent != "" && top:
-			return usage(c, "--parent and --no-parent cannot be given together")
+		if err := checkChange(c, name, parent, top); err != nil {
+			return err
 		}
 		id, err := providerID(ctx, cl, args[0])
 		if err != nil {
@@ -400,6 +506,9 @@ Hosts are named by their agents and have no parent.`,
 			}
 			s.Name = old.Name
 		}
+		if err = checkName(c, s.Name); err != nil {
+			return err
+		}
 		var above api.ProviderID
 		if parent != "" {
 			if above, err = providerID(ctx, cl, parent); err != nil {
@@ -409,10 +518,11 @@ Hosts are named by their agents and have no parent.`,
 		if parent != "" || top {
 			s.Parent = &above
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.UpdateProvider(ctx, id, s) },
+		err = show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.UpdateProvider(ctx, id, s) },
 			func(p client.Provider) []table {
-				return []table{providerRows(p, map[api.ProviderID]string{above: parent})}
+				return []table{providerRows(p, map[api.ProviderID]string{above: parent, p.ID: p.Name})}
 			})
+		return hinted(err, map[api.Code]string{api.CodeConflict: "a host is named by its agent and has no parent; see what is one with: berth host list"})
 	})
 	return c
 }

@@ -30,6 +30,24 @@ type marking struct {
 	called      func(context.Context, *client.Client) (map[string]string, error)
 }
 
+// aggregatesCalled returns the names of the aggregates that operators made, by UUID.
+func aggregatesCalled(ctx context.Context, c *client.Client) (map[string]string, error) {
+	out := map[string]string{}
+	for o := (client.ListOptions{}); ; {
+		p, err := c.Aggregates(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range p.Items {
+			out[string(a.ID)] = a.Name
+		}
+		if p.Next == "" {
+			return out, nil
+		}
+		o.Marker = p.Next
+	}
+}
+
 func providerTrait(e *env) *cobra.Command {
 	return e.marking(marking{
 		noun: "trait", short: "See and change the traits of a provider", one: "a TRAIT", none: "traits", names: traitNames, of: "h1", example: "CUSTOM_SSD",
@@ -40,11 +58,16 @@ func providerTrait(e *env) *cobra.Command {
 		write: func(ctx context.Context, c *client.Client, id api.ProviderID, m marks) (marks, error) {
 			t, err := c.SetProviderTraits(ctx, id, client.ProviderTraits{Generation: m.generation, Traits: m.list})
 			if api.CodeOf(err) == api.CodeInvalid {
-				err = withHint(err, "see which traits there are with berth trait list, and make others with: berth trait create")
+				err = withHint(err, knownTraits)
 			}
 			return marks{t.Generation, t.Traits}, err
 		},
-		resolve: func(_ context.Context, _ *client.Client, ref string) (string, error) { return ref, nil },
+		resolve: func(_ context.Context, _ *client.Client, ref string) (string, error) {
+			if !api.ValidTrait(ref) {
+				return "", fail(exitUsage, knownTraits, "a trait is upper case letters, digits and _, at most %d, got %q", api.ExtraSpecMaxBytes, cut(ref))
+			}
+			return ref, nil
+		},
 	})
 }
 
@@ -60,22 +83,7 @@ func providerAggregate(e *env) *cobra.Command {
 			return marks{a.Generation, a.Aggregates}, err
 		},
 		resolve: aggregateID,
-		called: func(ctx context.Context, c *client.Client) (map[string]string, error) {
-			out := map[string]string{}
-			for o := (client.ListOptions{}); ; {
-				p, err := c.Aggregates(ctx, o)
-				if err != nil {
-					return nil, err
-				}
-				for _, a := range p.Items {
-					out[string(a.ID)] = a.Name
-				}
-				if p.Next == "" {
-					return out, nil
-				}
-				o.Marker = p.Next
-			}
-		},
+		called:  aggregatesCalled,
 	})
 }
 
@@ -126,7 +134,7 @@ func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call f
 
 // remark changes the marks of a provider, at the generation that is read or expected.
 func (e *env) remark(
-	ctx context.Context, c *cobra.Command, cl *client.Client, k marking, args []string, x expected, change func(have, named []string) []string,
+	ctx context.Context, c *cobra.Command, cl *client.Client, k marking, args []string, x expected, change func(have, named []string) ([]string, error),
 ) error {
 	id, err := providerID(ctx, cl, args[0])
 	if err != nil {
@@ -144,9 +152,15 @@ func (e *env) remark(
 	if err != nil {
 		return err
 	}
-	m.list = slices.Compact(slices.Sorted(slices.Values(change(m.list, named))))
+	if m.list, err = change(m.list, named); err != nil {
+		return err
+	}
+	m.list = slices.Compact(slices.Sorted(slices.Values(m.list)))
 	m.generation = x.of(c, m.generation)
 	err = e.showMarks(ctx, cl, k, func(ctx context.Context) (marks, error) { return k.write(ctx, cl, id, m) })
+	if api.CodeOf(err) == api.CodeConflict {
+		return withHint(err, "what its agent or an aggregate of operators says is changed there")
+	}
 	return readAgain(err, "berth provider "+k.noun+" list "+args[0])
 }
 
@@ -166,11 +180,11 @@ somebody else was quicker, nothing is changed.`,
 	x.flag(c)
 	c.Flags().BoolVar(&only, "only", false, "take away all others")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) []string {
+		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
 			if only {
-				return named
+				return named, nil
 			}
-			return slices.Concat(have, named)
+			return slices.Concat(have, named), nil
 		})
 	})
 	return c
@@ -191,8 +205,14 @@ of a host or an aggregate of operators says stands, and cannot be taken away her
 	x.flag(c)
 	c.Flags().BoolVar(&all, "all", false, "take away all of them")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) []string {
-			return slices.DeleteFunc(have, func(one string) bool { return all || slices.Contains(named, one) })
+		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
+			for i, one := range named {
+				if !slices.Contains(have, one) {
+					return nil, fail(exitNotFound, "see what it has with: berth provider "+k.noun+" list "+args[0],
+						"%s has no %s %s; nothing was changed", args[0], k.noun, args[i+1])
+				}
+			}
+			return slices.DeleteFunc(have, func(one string) bool { return all || slices.Contains(named, one) }), nil
 		})
 	})
 	return c

@@ -92,49 +92,89 @@ func providerInventory(e *env) *cobra.Command {
 		inventorySet(e), inventoryUnset(e))
 }
 
-// stockOptions are what may follow the total of a class, and where it goes.
-var stockOptions = map[string]func(*api.Inventory) *int64{
-	"reserved":  func(v *api.Inventory) *int64 { return &v.Reserved },
-	"min_unit":  func(v *api.Inventory) *int64 { return &v.MinUnit },
-	"max_unit":  func(v *api.Inventory) *int64 { return &v.MaxUnit },
-	"step_size": func(v *api.Inventory) *int64 { return &v.StepSize },
+// stockOption is what may follow the total of a class.
+type stockOption struct {
+	least int64                       // the most is api.UnitMax
+	field func(*api.Inventory) *int64 // where it goes
 }
 
-// parseStock reads "DISK_GB=1000:reserved=10,allocation_ratio=1.5" into what is there
-// of the class.
-func parseStock(c *cobra.Command, text string, into map[api.ResourceClass]api.Inventory) error {
-	head, options, _ := strings.Cut(text, ":")
+var stockOptions = map[string]stockOption{
+	"reserved":  {0, func(v *api.Inventory) *int64 { return &v.Reserved }},
+	"min_unit":  {1, func(v *api.Inventory) *int64 { return &v.MinUnit }},
+	"max_unit":  {1, func(v *api.Inventory) *int64 { return &v.MaxUnit }},
+	"step_size": {1, func(v *api.Inventory) *int64 { return &v.StepSize }},
+}
+
+// stockChange is what one argument says of a class: its total, and the options given.
+type stockChange struct {
+	class api.ResourceClass
+	apply []func(*api.Inventory)
+}
+
+// parseStock reads one of "DISK_GB=1000:reserved=10,allocation_ratio=1.5".
+func parseStock(c *cobra.Command, text string) (stockChange, error) {
+	head, options, more := strings.Cut(text, ":")
 	class, total, ok := strings.Cut(head, "=")
-	v := into[api.ResourceClass(class)]
-	if v.Total, ok = whole(ok, total); !ok || class == "" {
-		return usage(c, "an inventory must look like DISK_GB=1000, with a whole number, got %q", text)
+	n, whole := parseWhole(total)
+	if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
+		return stockChange{}, usage(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
 	}
-	if options == "" {
-		into[api.ResourceClass(class)] = v
-		return nil
+	out := stockChange{class: api.ResourceClass(class), apply: []func(*api.Inventory){func(v *api.Inventory) { v.Total = n }}}
+	if !more {
+		return out, nil
 	}
+	given := map[string]bool{}
 	for _, o := range strings.Split(options, ",") {
 		name, value, _ := strings.Cut(o, "=")
-		var good bool
-		if field := stockOptions[name]; field != nil {
-			*field(&v), good = parseWhole(value)
-		} else if name == "allocation_ratio" {
-			good = v.AllocationRatio.UnmarshalJSON([]byte(value)) == nil && v.AllocationRatio > 0
-		} else {
-			return usage(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
+		if given[name] {
+			return out, usage(c, "%s of %s is given twice", name, class)
 		}
-		if !good {
-			return usage(c, "%s of %s cannot be %q", name, class, value)
+		given[name] = true
+		set, err := parseStockOption(c, class, name, value)
+		if err != nil {
+			return out, err
 		}
+		out.apply = append(out.apply, set)
 	}
-	into[api.ResourceClass(class)] = v
-	return nil
+	return out, nil
 }
 
-// whole reads a whole number if there is one.
-func whole(there bool, text string) (int64, bool) {
-	n, ok := parseWhole(text)
-	return n, there && ok
+// parseStockOption reads the value of one option of a class.
+func parseStockOption(c *cobra.Command, class, name, value string) (func(*api.Inventory), error) {
+	if name == "allocation_ratio" {
+		var ratio api.Ratio
+		if ratio.UnmarshalJSON([]byte(value)) != nil || ratio <= 0 {
+			return nil, usage(c, "%s of %s must be a number from 0.0001 to %d, got %q", name, class, api.RatioMax/api.RatioOne, value)
+		}
+		return func(v *api.Inventory) { v.AllocationRatio = ratio }, nil
+	}
+	o, known := stockOptions[name]
+	if !known {
+		return nil, usage(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
+	}
+	n, whole := parseWhole(value)
+	if !whole || n < o.least || n > api.UnitMax {
+		return nil, usage(c, "%s of %s must be a whole number from %d to %d, got %q", name, class, o.least, api.UnitMax, value)
+	}
+	return func(v *api.Inventory) { *o.field(v) = n }, nil
+}
+
+// parseStocks reads all of args, each of another class.
+func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
+	var out []stockChange
+	given := map[api.ResourceClass]bool{}
+	for _, text := range args {
+		s, err := parseStock(c, text)
+		if err != nil {
+			return nil, err
+		}
+		if given[s.class] {
+			return nil, usage(c, "%s is given twice", s.class)
+		}
+		given[s.class] = true
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // several arguments after the first.
@@ -167,20 +207,27 @@ nothing is changed.`,
 	x.flag(c)
 	c.Flags().BoolVar(&only, "only", false, "take away every class that is not named, and start from the defaults")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		probe := map[api.ResourceClass]api.Inventory{}
-		for _, text := range args[1:] {
-			if err := parseStock(c, text, probe); err != nil {
-				return err
-			}
+		changes, err := parseStocks(c, args[1:])
+		if err != nil {
+			return err
 		}
-		return e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) {
+		err = e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
 			if only {
 				clear(v)
 			}
-			for _, text := range args[1:] {
-				_ = parseStock(c, text, v) // it was read before
+			for _, s := range changes {
+				now := v[s.class]
+				for _, set := range s.apply {
+					set(&now)
+				}
+				v[s.class] = now
 			}
+			return nil
 		})
+		if api.CodeOf(err) == api.CodeInvalid {
+			return withHint(err, knownClasses)
+		}
+		return err
 	})
 	return c
 }
@@ -201,14 +248,24 @@ cannot be taken away.`,
 	x.flag(c)
 	c.Flags().BoolVar(&all, "all", false, "take away all of them")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) {
+		err := e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
 			if all {
 				clear(v)
 			}
 			for _, class := range args[1:] {
+				if _, has := v[api.ResourceClass(class)]; !has {
+					return fail(exitNotFound, "see what it has with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
+				}
+			}
+			for _, class := range args[1:] {
 				delete(v, api.ResourceClass(class))
 			}
+			return nil
 		})
+		if api.CodeOf(err) == api.CodeConflict {
+			return withHint(err, agentsWord)
+		}
+		return err
 	})
 	return c
 }
@@ -228,9 +285,17 @@ func anyOrAll(all *bool, first, more string) cobra.PositionalArgs {
 	}
 }
 
+// Hints about what providers have and are.
+const (
+	knownClasses = "see which classes there are with berth resource-class list, and make others with: berth resource-class create"
+	knownTraits  = "see which traits there are with berth trait list, and make others with: berth trait create"
+	knownWords   = "see which words there are with: berth resource-class list, berth trait list"
+	agentsWord   = "its agent says so: change it there; what inventory set says of a class wins over the agent"
+)
+
 // stock changes what a provider has, at the generation that is read or expected.
 func (e *env) stock(
-	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]api.Inventory),
+	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]api.Inventory) error,
 ) error {
 	id, err := providerID(ctx, cl, ref)
 	if err != nil {
@@ -243,7 +308,9 @@ func (e *env) stock(
 	if v.Inventories == nil {
 		v.Inventories = map[api.ResourceClass]api.Inventory{}
 	}
-	change(v.Inventories)
+	if err = change(v.Inventories); err != nil {
+		return err
+	}
 	v.Generation = x.of(c, v.Generation)
 	err = show(ctx, e, func(ctx context.Context) (client.Inventories, error) { return cl.SetInventories(ctx, id, v) }, inventoryTables)
 	return readAgain(inUse(err, ref), "berth provider inventory list "+ref)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +41,7 @@ func resourceClassCommand(e *env) *cobra.Command {
 			return c.CreateResourceClass(ctx, api.ResourceClass(name))
 		}),
 		vocabularyDelete(e, "resource class", "berth resource-class delete CUSTOM_LICENSE --yes", classNames,
-			"see who has some with: berth provider list", func(ctx context.Context, c *client.Client, name string) error {
+			"take it from each provider that has some with: berth provider inventory unset PROVIDER %[1]s; where some is free: berth provider list --resources %[1]s=1", func(ctx context.Context, c *client.Client, name string) error {
 				return c.DeleteResourceClass(ctx, api.ResourceClass(name))
 			}),
 	)
@@ -54,7 +56,7 @@ func traitCommand(e *env) *cobra.Command {
 			return c.CreateTrait(ctx, name)
 		}),
 		vocabularyDelete(e, "trait", "berth trait delete CUSTOM_SSD --yes", traitNames,
-			"see who has it with: berth provider list --required TRAIT", func(ctx context.Context, c *client.Client, name string) error {
+			"see who has it with: berth provider list --required %[1]s", func(ctx context.Context, c *client.Client, name string) error {
 				return c.DeleteTrait(ctx, name)
 			}),
 	)
@@ -92,12 +94,13 @@ func vocabularyCreate(e *env, what, example string, create func(context.Context,
 		Example: "  " + example,
 		Args:    takes("a NAME"),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			if !api.ValidCustom(args[0]) {
+				return fail(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
+					"the name of a %s is CUSTOM_ and upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, cut(args[0]))
+			}
 			answered := e.waiting()
 			err := create(ctx, c, args[0])
 			answered()
-			if api.CodeOf(err) == api.CodeInvalid {
-				return withHint(err, "a name is CUSTOM_ and upper case letters, digits and _")
-			}
 			if err == nil {
 				e.note("done: create %s %q", what, args[0])
 			}
@@ -122,7 +125,7 @@ func vocabularyDelete(
 	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
 		err := e.destroy(ctx, s, "delete "+what, args[0], func(ctx context.Context) error { return remove(ctx, c, args[0]) })
 		if api.CodeOf(err) == api.CodeInUse {
-			return withHint(err, hint)
+			return withHint(err, fmt.Sprintf(hint, args[0]))
 		}
 		return err
 	})
