@@ -18,7 +18,7 @@ func id(kind string, i int) api.ProviderID {
 func fleet(n int) capacity.View {
 	t := capacity.NewTable()
 	for i := range n {
-		t.Put(capacity.Spec{ID: id("host", i), Traits: []string{fmt.Sprint("T", i%4)}, Aggregates: []string{fmt.Sprint("g", i%10)}, Inventory: map[api.ResourceClass]api.Inventory{
+		t.Put(capacity.Spec{Up: true, Enabled: true, ID: id("host", i), Traits: []string{fmt.Sprint("T", i%4)}, Aggregates: []string{fmt.Sprint("g", i%10)}, Inventory: map[api.ResourceClass]api.Inventory{
 			api.VCPU: {Total: 64}, api.MemoryMB: {Total: 262144}, api.DiskGB: {Total: 4096},
 		}})
 	}
@@ -29,13 +29,14 @@ func fleet(n int) capacity.View {
 func forest(n int) capacity.View {
 	t := capacity.NewTable()
 	t.Put(capacity.Spec{
+		Up: true, Enabled: true,
 		ID: "pool", Passive: true, Traits: []string{api.TraitShares}, Aggregates: []string{"all"},
 		Inventory: map[api.ResourceClass]api.Inventory{api.DiskGB: {Total: 1 << 30}},
 	})
 	for i := range n {
-		t.Put(capacity.Spec{ID: id("host", i), Aggregates: []string{"all"}, Inventory: map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 262144}}})
+		t.Put(capacity.Spec{Up: true, Enabled: true, ID: id("host", i), Aggregates: []string{"all"}, Inventory: map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 262144}}})
 		for k := range 2 {
-			t.Put(capacity.Spec{ID: id(fmt.Sprint("numa", k), i), Parent: id("host", i), Passive: true, Traits: []string{"HW_NUMA_ROOT"}, Inventory: map[api.ResourceClass]api.Inventory{
+			t.Put(capacity.Spec{Up: true, Enabled: true, ID: id(fmt.Sprint("numa", k), i), Parent: id("host", i), Passive: true, Traits: []string{"HW_NUMA_ROOT"}, Inventory: map[api.ResourceClass]api.Inventory{
 				api.VCPU: {Total: 32},
 			}})
 		}
@@ -46,9 +47,9 @@ func forest(n int) capacity.View {
 // wide returns one root with children of one PGPU each.
 func wide(children int) capacity.View {
 	t := capacity.NewTable()
-	t.Put(capacity.Spec{ID: "root"})
+	t.Put(capacity.Spec{Up: true, Enabled: true, ID: "root"})
 	for i := range children {
-		t.Put(capacity.Spec{ID: id("gpu", i), Parent: "root", Passive: true, Inventory: map[api.ResourceClass]api.Inventory{"PGPU": {Total: 1}}})
+		t.Put(capacity.Spec{Up: true, Enabled: true, ID: id("gpu", i), Parent: "root", Passive: true, Inventory: map[api.ResourceClass]api.Inventory{"PGPU": {Total: 1}}})
 	}
 	return t.View()
 }

@@ -11,9 +11,9 @@ import (
 func ExampleEach() {
 	t := capacity.NewTable()
 	disk := map[api.ResourceClass]api.Inventory{api.DiskGB: {Total: 1000}}
-	t.Put(capacity.Spec{ID: "pool", Passive: true, Inventory: disk, Traits: []string{api.TraitShares}, Aggregates: []string{"rack"}})
+	t.Put(capacity.Spec{Up: true, Enabled: true, ID: "pool", Passive: true, Inventory: disk, Traits: []string{api.TraitShares}, Aggregates: []string{"rack"}})
 	for _, id := range []api.HostID{"host-1", "host-2"} {
-		t.Put(capacity.Spec{ID: id, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}, Aggregates: []string{"rack"}})
+		t.Put(capacity.Spec{Up: true, Enabled: true, ID: id, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}, Aggregates: []string{"rack"}})
 	}
 	v := t.View()
 

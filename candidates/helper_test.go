@@ -26,7 +26,7 @@ func world(tb testing.TB, lines ...string) capacity.View {
 	used := map[api.ProviderID]api.Resources{}
 	for _, line := range lines {
 		words := strings.Fields(line)
-		s := capacity.Spec{ID: api.ProviderID(words[0]), Name: "name-" + words[0], Inventory: map[api.ResourceClass]api.Inventory{}}
+		s := capacity.Spec{Up: true, Enabled: true, ID: api.ProviderID(words[0]), Name: "name-" + words[0], Inventory: map[api.ResourceClass]api.Inventory{}}
 		used[s.ID] = api.Resources{}
 		for _, w := range words[1:] {
 			switch w[0] {

@@ -267,7 +267,7 @@ func drawn(t *rapid.T) (capacity.View, map[api.ProviderID]*fact) {
 	n := rapid.IntRange(1, 7).Draw(t, "providers")
 	names := rapid.Permutation([]api.ProviderID{"a", "b", "c", "d", "e", "f", "g"}).Draw(t, "names")[:n]
 	for i, id := range names {
-		s := capacity.Spec{ID: id, Inventory: map[api.ResourceClass]api.Inventory{}}
+		s := capacity.Spec{Up: true, Enabled: true, ID: id, Inventory: map[api.ResourceClass]api.Inventory{}}
 		if i > 0 && rapid.IntRange(0, 3).Draw(t, "nested") > 0 {
 			if parent := names[rapid.IntRange(0, i-1).Draw(t, "parent")]; depth[parent] < 4 {
 				s.Parent = parent

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
@@ -197,7 +198,7 @@ func TestRoom(t *testing.T) {
 		"firm that has ended":        {api.Firm, window(0, 50), 10},
 	} {
 		table := capacity.NewTable()
-		table.Put(capacity.Spec{ID: "cn", Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 10}}})
+		table.Put(capacity.Spec{Up: true, Enabled: true, ID: "cn", Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 10}}})
 		require.NoError(t, table.Claim("cn", api.Claim{Resources: api.Resources{api.VCPU: 6}, Window: c.w, Class: c.kind}), name)
 		table.Advance(100)
 		v := table.View()
@@ -267,4 +268,22 @@ func TestOrder(t *testing.T) {
 	}
 	require.True(t, strings.HasPrefix(wantFlat[0], "cn1"), wantFlat)
 	require.True(t, strings.HasPrefix(wantFlat[len(wantFlat)-1], "cn2"), wantFlat)
+}
+
+// TestClosedHosts leaves out hosts that take nothing new, with all that is part of them.
+func TestClosedHosts(t *testing.T) {
+	inv := map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 1}}
+	for name, host := range map[string]capacity.Spec{
+		"open": {Up: true, Enabled: true}, "down": {Enabled: true}, "disabled": {Up: true}, "in maintenance": {Up: true, Enabled: true, Maintenance: true},
+	} {
+		table := capacity.NewTable()
+		host.ID = "host"
+		table.Put(host)
+		table.Put(capacity.Spec{ID: "part", Parent: "host", Passive: true, Inventory: inv})
+		found := 0
+		for range Each(table.View(), &Query{Groups: []Group{{Resources: api.Resources{api.VCPU: 1}}}}) {
+			found++
+		}
+		assert.Equal(t, name == "open", found == 1, name)
+	}
 }

@@ -60,6 +60,7 @@ type search struct {
 	free      int // index of the group without a suffix, or -1
 	classes   []api.ResourceClass
 	wants     []want
+	open      capacity.Set // providers that take something new: not those of hosts that do not
 	sharing   capacity.Set // providers that share
 	rootOf    []int32      // row of the root, by row
 	roots     capacity.Set // that may be anchors
@@ -113,9 +114,12 @@ func (s *search) prepare() bool {
 	return !s.roots.Empty()
 }
 
-// findRoots notes the root of each provider.
+// findRoots notes the root of each provider, and which are open.
 func (s *search) findRoots() {
 	all, hosts := s.v.Providers(), s.v.Hosts()
+	closed := hosts.Clone()
+	closed.AndNot(s.v.Serving())
+	s.open = all.Clone()
 	s.rootOf = make([]int32, s.v.Rows())
 	s.roots = hosts
 	for row := range all.All() {
@@ -125,13 +129,16 @@ func (s *search) findRoots() {
 		}
 		s.rootOf[row] = int32(root)
 		s.roots.Add(root)
+		if closed.Has(root) {
+			s.open.Remove(row)
+		}
 	}
 }
 
 // single adds the want of a suffixed group.
 func (s *search) single(i int) {
 	g := &s.q.Groups[i]
-	w := want{group: i, rows: s.v.Providers()}
+	w := want{group: i, rows: s.open.Clone()}
 	if len(g.Resources) == 0 && len(g.Traits.Required)+len(g.Traits.AnyOf)+len(g.MemberOf) == 0 {
 		w.rows = capacity.NewSet(s.v.Rows())
 	}
@@ -153,7 +160,7 @@ func (s *search) single(i int) {
 // spread adds the wants of the group without a suffix.
 func (s *search) spread(i int) {
 	g := &s.q.Groups[i]
-	rows := s.v.Providers()
+	rows := s.open.Clone()
 	rows.AndNot(anyTrait(s.v, g.Traits.Forbidden))
 	barred := s.v.AnyAggregate(g.NotMemberOf)
 	rows.AndNot(barred)

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,49 @@ func TestDrain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDrainWithFullPool moves an instance that draws on a pool with nothing left: it
+// keeps what the pool gives it.
+func TestDrainWithFullPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const licence api.ResourceClass = "CUSTOM_LICENCE"
+		w := newWorld(t)
+		root := w.zone("root", nil, 4, 9)
+		sets, traits := []string{"c0c0c0c0-0000-4000-8000-000000000000"}, []string{api.TraitShares}
+		inventory := map[api.ResourceClass]api.Inventory{licence: {Total: 2}}
+		licensed := *flavor
+		licensed.Resources = maps.Clone(flavor.Resources)
+		licensed.Resources[licence] = 1
+		for _, compose := range []func(command.Stamp) command.Command{
+			func(at command.Stamp) command.Command { return command.ClassPut{Stamp: at, Name: licence} },
+			func(at command.Stamp) command.Command {
+				return command.ProviderCreate{Stamp: at, ID: "pool", Name: "pool"}
+			},
+			func(at command.Stamp) command.Command {
+				return command.ProviderSet{Stamp: at, ID: "pool", Inventory: &inventory, Traits: &traits, Aggregates: &sets}
+			},
+			func(at command.Stamp) command.Command {
+				return command.ProviderSet{Stamp: at, ID: root.host("root-host-1"), Aggregates: &sets}
+			},
+			func(at command.Stamp) command.Command {
+				return command.ProviderSet{Stamp: at, ID: root.host("root-host-2"), Aggregates: &sets}
+			},
+		} {
+			root.propose(compose)
+		}
+		o := order("b", 2, 2)
+		o.Groups[0].Flavor = &licensed
+		require.Equal(t, api.BootActive, root.run(o).State())
+		from := root.host("root-host-1")
+		require.Equal(t, map[api.HostID]int{from: 2}, root.onHosts("b"))
+		root.drain(from, api.DrainMove)
+		root.empty(from)
+		root.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 2 })
+		pool, _ := root.view().Provider("pool")
+		assert.Equal(t, api.Resources{licence: 2}, pool.Used)
+		w.settle()
+	})
 }
 
 // TestDrainKeepsRules moves one of three instances that must be apart: it goes to

@@ -279,8 +279,20 @@ func (m *model) setPlace(c command.ProviderSet, h *host) *no {
 	if *c.Parent != "" && (p == nil || p.id == h.id || slices.Contains(m.below(m.hosts[h.id]), p)) || !h.passive {
 		return &no{RuleModel, "the provider cannot be there"}
 	}
+	next := h
+	if p != nil {
+		next = m.root(p)
+	}
+	if next != m.root(m.hosts[h.id]) && slices.ContainsFunc(append(m.below(m.hosts[h.id]), m.hosts[h.id]), m.runOn) {
+		return &no{RuleModel, "instances draw from the provider"}
+	}
 	h.parent = *c.Parent
 	return nil
+}
+
+// runOn reports whether an instance or a held slot has a claim on h.
+func (m *model) runOn(h *host) bool {
+	return slices.ContainsFunc(h.claims, func(c *claim) bool { return m.consumers[c.consumer] == nil })
 }
 
 func (m *model) setInventory(c command.ProviderSet, h *host) *no {
@@ -453,6 +465,9 @@ func (m *model) haveRoom(c command.ConsumersPut, after map[api.ProviderID]api.Re
 		for class, n := range want {
 			before := m.heldBy(c, id, class)
 			v, _ := has(id, class)
+			if root := m.root(m.hosts[id]); n > before && !root.passive && !root.takesWork() {
+				return &no{RuleModel, "host " + string(root.id) + " takes nothing new"}
+			}
 			if n > before && m.hosts[id].peak(class, m.now)-before+n > capacityOf(v) {
 				return &no{RuleCapacity, "provider " + string(id) + " has not so much of " + string(class)}
 			}

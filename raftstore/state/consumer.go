@@ -308,12 +308,24 @@ func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 			more := a.wanted[id][class] - a.had[id][class]
 			room := v.FreeOver(row, class, api.Window{Start: s.now, End: api.Forever}, api.Firm)
 			room += a.seen[id].inventory[class].Capacity() - v.Capacity(row, class)
+			if h := s.closed(id); more > 0 && h != nil {
+				return refuse(api.CodeNoCapacity, "host %q is %s and takes nothing new", h.Name, h.why())
+			}
 			if more > 0 && more > room {
 				return refuse(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted", string(id), max(room, 0), class, more)
 			}
 		}
 	}
 	return Result{}
+}
+
+// closed returns the host whose tree a provider is in if it takes no work, else nil.
+func (s *State) closed(id api.ProviderID) *Host {
+	root, _ := s.climb(id)
+	if h, ok := s.hosts.Get(string(root)); ok && !h.takesWork() {
+		return h
+	}
+	return nil
 }
 
 // checkLeft refuses to take away a class that others than the consumers of the call

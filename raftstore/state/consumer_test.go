@@ -282,6 +282,28 @@ func TestReshape(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestClosedHosts refuses claims on hosts that take no work, and on what is part of them,
+// unless they make them no fuller.
+func TestClosedHosts(t *testing.T) {
+	w := newWorld(t)
+	w.host("h1", 4)
+	w.provider("part", "h1", inventory{api.DiskGB: {Total: 4}})
+	w.ok(w.consumers(wants("a", "h1", api.VCPU, 2)))
+	off, why := false, "disks"
+	for _, c := range []command.HostSet{{Enabled: &off}, {Maintenance: &why}} {
+		c.Stamp, c.ID = w.stamp(), "h1"
+		w.ok(c)
+		w.refused(api.CodeNoCapacity, w.consumers(wants("b", "h1", api.VCPU, 1)))
+		w.refused(api.CodeNoCapacity, w.consumers(wants("b", "part", api.DiskGB, 1)))
+		w.ok(w.consumers(wants("a", "h1", api.VCPU, 2)))
+		on, none := true, ""
+		w.ok(command.HostSet{Stamp: w.stamp(), ID: "h1", Enabled: &on, Maintenance: &none})
+	}
+	w.ok(command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{"h1"}})
+	w.refused(api.CodeNoCapacity, w.consumers(wants("b", "part", api.DiskGB, 1)))
+	w.ok(w.consumers(wants("a", "h1", api.VCPU, 1)))
+}
+
 // TestReshapeTellsTheWriterFirst holds the order of refusals: what a writer saw has
 // passed, then what does not fit, and last a class that others hold.
 func TestReshapeTellsTheWriterFirst(t *testing.T) {

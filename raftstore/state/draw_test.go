@@ -124,6 +124,9 @@ func TestInstancesGiveBackWhatTheyDraw(t *testing.T) {
 	i, _ := w.s.Instance("a")
 	assert.Equal(t, drawnElsewhere, i.Shares)
 	assert.Equal(t, drawnElsewhere[0], w.consumer("a").Shares[0])
+	for _, parent := range []string{"h2", ""} {
+		w.refused(api.CodeConflict, w.parent("card", parent)) // its instance would be on another host
+	}
 	before := w.generations()
 	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "a"})
 	w.uses(2, 0, 1, 10)
@@ -133,6 +136,7 @@ func TestInstancesGiveBackWhatTheyDraw(t *testing.T) {
 	w.uses(0, 0, 0, 0)
 	w.rises(before, 1, 0, 1, 1)
 	w.unchanged(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a"))
+	w.ok(w.parent("card", "h2"))
 	checkIndexes(t, w.s)
 }
 

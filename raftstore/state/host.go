@@ -17,6 +17,17 @@ func (h *Host) takesWork() bool {
 	return h.Enabled && h.State == api.HostUp && h.Maintenance == ""
 }
 
+// why says why the host takes no work.
+func (h *Host) why() string {
+	switch {
+	case !h.Enabled:
+		return "disabled"
+	case h.Maintenance != "":
+		return "in maintenance"
+	}
+	return string(h.State)
+}
+
 func (s *State) hostsPut(c command.HostsPut) Result {
 	ids := make([]api.HostID, 0, len(c.Hosts))
 	for _, e := range c.Hosts {

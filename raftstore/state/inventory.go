@@ -68,10 +68,33 @@ func (s *State) checkPlace(w *worded, c command.ProviderSet) Result {
 			return r
 		}
 	}
-	if c.Parent != nil {
-		return s.checkParent(c.ID, *c.Parent)
+	if c.Parent == nil {
+		return Result{}
+	}
+	if r := s.checkParent(c.ID, *c.Parent); r.Err != nil {
+		return r
+	}
+	from, _ := s.climb(c.ID)
+	to := c.ID
+	if *c.Parent != "" {
+		to, _ = s.climb(*c.Parent)
+	}
+	if from != to && s.runOn(c.ID) {
+		return refuse(api.CodeConflict, "instances draw from provider %s, or from what is below it; end or move them first", string(c.ID))
 	}
 	return Result{}
+}
+
+// runOn reports whether an instance or a held slot draws from a provider or from what
+// is below it.
+func (s *State) runOn(id api.ProviderID) bool {
+	found := false
+	s.consumersOf(id, func(who api.ConsumerID) bool {
+		found = s.isInstance(who)
+		return !found
+	})
+	eachOn(&s.children, id, func(child api.InstanceID) { found = found || s.runOn(api.ProviderID(child)) })
+	return found
 }
 
 // checkInventory refuses a whole inventory for a provider: one that is malformed, or

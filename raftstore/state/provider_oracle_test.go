@@ -323,11 +323,20 @@ func (m *model) mayPut(s *State, c command.ConsumersPut) bool {
 		}
 	}
 	for p, n := range after {
-		if n > before[p] && n > have[p.id][p.class].Capacity() {
+		if n > before[p] && (m.shut(p.id) || n > have[p.id][p.class].Capacity()) {
 			return false
 		}
 	}
 	return true
+}
+
+// shut reports whether a provider is, or is part of, a host that takes no work.
+func (m *model) shut(id api.ProviderID) bool {
+	for m.providers[id].parent != "" {
+		id = m.providers[id].parent
+	}
+	h, ok := m.hosts[id]
+	return ok && slices.Contains(h.serving[:], false)
 }
 
 // at returns the generation of a consumer, 0 for nobody.
