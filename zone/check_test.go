@@ -80,15 +80,22 @@ func (w *world) check() {
 // checkClaims holds that what is used is what instances use: nothing is held.
 func (m *member) checkClaims(v *state.State) {
 	m.w.t.Helper()
+	want := map[api.ProviderID]api.Resources{}
+	for _, p := range v.Providers() {
+		want[p.ID] = api.Resources{}
+	}
 	for _, h := range v.AllHosts() {
-		want := api.Resources{}
 		for _, i := range v.OnHost(h.ID) {
-			for c, n := range i.Resources {
-				want[c] += n
+			own := rest(i.Resources, i.Shares)
+			for _, sh := range append(i.Shares, api.Share{Provider: h.ID, Resources: own}) {
+				for c, n := range sh.Resources {
+					want[sh.Provider][c] += n
+				}
 			}
 		}
-		full, _ := v.Host(h.ID)
-		assert.True(m.w.t, want.Equal(full.Used), "zone %s: host %s: used %v, instances use %v", m.name, h.Name, full.Used, want)
+	}
+	for _, p := range v.Providers() {
+		assert.True(m.w.t, want[p.ID].Equal(p.Used), "zone %s: provider %s: used %v, instances use %v", m.name, p.Name, p.Used, want[p.ID])
 	}
 }
 
