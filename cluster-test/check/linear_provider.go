@@ -29,7 +29,7 @@ func providerModel() linear {
 }
 
 func (s providerState) step(op Op) (bool, providerState) {
-	switch op.Kind {
+	switch op.Kind { //nolint:exhaustive // the rest are of other models, and ProviderRead
 	case ProviderSet:
 		return s.set(op)
 	case ProviderClaim:

@@ -273,6 +273,9 @@ func (s *State) checkShare(a *allotment, sh api.Share) Result {
 			return r
 		}
 		v, has := seen.inventory[class]
+		if w, _ := s.worded(sh.Provider); !has && w.has(class) {
+			return refuse(api.CodeInUse, "%s of provider %s is taken away and claimed in one call", class, string(sh.Provider))
+		}
 		if !has {
 			return refuse(api.CodeNoCapacity, "provider %s has no %s", string(sh.Provider), class)
 		}

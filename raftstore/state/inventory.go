@@ -137,6 +137,12 @@ func (s *State) checkClass(name api.ResourceClass) Result {
 	return Result{}
 }
 
+// has reports whether the provider has a class now.
+func (w *worded) has(class api.ResourceClass) bool {
+	_, ok := w.seen().inventory[class]
+	return ok
+}
+
 // ownInventory returns what of a whole inventory the agent does not say.
 func (w *worded) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
 	own := maps.Clone(want)
