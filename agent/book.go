@@ -174,12 +174,16 @@ func (b *book) forget(h *hostBook, e *entry) {
 }
 
 // unsaid reports whether the zone should be told of e. What is about to be
-// stopped is not reported before it is gone.
+// stopped is not reported before it is gone, and what is wanted here again, or
+// being started, is not reported gone any more.
 func (b *book) unsaid(e *entry) bool {
 	if e.lapsed || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
 	}
-	return e.have == api.StatusDeleted || e.wanted()
+	if e.have == api.StatusDeleted {
+		return !e.wanted() && !e.busy
+	}
+	return e.wanted()
 }
 
 // next returns the next entry that a is to be done to and marks it busy, or nil.
