@@ -108,6 +108,9 @@ func (w *World) Machine(name string) (*Machine, error) {
 	w.mu.Lock()
 	w.machines = append(w.machines, m)
 	w.mu.Unlock()
+	if err := w.wires.greet(m); err != nil {
+		return nil, err
+	}
 	if w.opts.Machines != Namespaces {
 		return m, nil
 	}

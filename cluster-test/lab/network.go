@@ -3,6 +3,8 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -50,6 +52,7 @@ type wires struct {
 	mu   sync.Mutex // guards what follows, also while the network is changed
 	net  network
 	deaf map[*Machine]map[*Machine]bool // who does not hear whom
+	gone map[*Machine]bool              // those that have vanished
 	slow map[*Machine]bool
 }
 
@@ -71,11 +74,18 @@ func (s *wires) cut(from, to *Machine) error {
 
 // apply tells the network whom a machine does not hear.
 func (s *wires) apply(to *Machine) error {
-	var from []*Machine
-	for m := range s.deaf[to] {
-		from = append(from, m)
+	from := maps.Clone(s.deaf[to])
+	if from == nil {
+		from = map[*Machine]bool{}
 	}
-	if err := s.net.deafen(to, from); err != nil {
+	maps.Copy(from, s.gone)
+	if s.gone[to] {
+		for _, m := range to.w.everybody() {
+			from[m] = true
+		}
+	}
+	delete(from, to) // a machine hears itself
+	if err := s.net.deafen(to, slices.Collect(maps.Keys(from))); err != nil {
 		return fmt.Errorf("cutting wires to %s: %w", to.Name, err)
 	}
 	return nil
@@ -98,6 +108,48 @@ func (w *World) Isolate(m *Machine) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Vanish takes a machine off the network, as when its power fails: whatever others
+// send it, and it sends others, is dropped, also in connections that there are;
+// nobody is told, and whoever dials it waits. What runs on it goes on. Only
+// machines in network namespaces can vanish; others return ErrNoWire.
+func (w *World) Vanish(m *Machine) error { return w.setGone(m, true) }
+
+// Return puts a machine that has vanished back on the network. Cuts remain.
+func (w *World) Return(m *Machine) error { return w.setGone(m, false) }
+
+func (w *World) setGone(m *Machine, gone bool) error {
+	if w.opts.Machines != Namespaces {
+		return ErrNoWire
+	}
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if w.wires.gone[m] = gone; !gone {
+		delete(w.wires.gone, m)
+	}
+	var errs []error
+	for _, to := range w.everybody() {
+		errs = append(errs, w.wires.apply(to))
+	}
+	return errors.Join(errs...)
+}
+
+// greet lets a new machine and those that have vanished not reach each other.
+func (s *wires) greet(m *Machine) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.gone) == 0 {
+		return nil
+	}
+	errs := []error{s.apply(m)}
+	for gone := range s.gone {
+		errs = append(errs, s.apply(gone))
+	}
+	return errors.Join(errs...)
+}
+
+// everybody returns all machines, and where the clients are.
+func (w *World) everybody() []*Machine { return append(w.Machines(), w.Clients) }
 
 // Ring lets each of these machines reach the one before it and the one after it
 // alone, of these. With fewer than four, nothing is cut.
@@ -124,13 +176,19 @@ func (w *World) Slow(m *Machine, bytesPerSecond int) error {
 	return nil
 }
 
-// Heal joins all that was cut, and lets everybody send at full speed.
+// Heal joins all that was cut, lets everybody send at full speed, and returns all
+// machines that have vanished.
 func (w *World) Heal() error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
 	var errs []error
-	for m := range w.wires.deaf {
-		delete(w.wires.deaf, m)
+	change := w.everybody()
+	if len(w.wires.gone) == 0 {
+		change = slices.Collect(maps.Keys(w.wires.deaf))
+	}
+	clear(w.wires.gone)
+	clear(w.wires.deaf)
+	for _, m := range change {
 		errs = append(errs, w.wires.apply(m))
 	}
 	for m := range w.wires.slow {

@@ -145,6 +145,45 @@ func TestShapesOfCuts(t *testing.T) {
 	assert.Equal(t, "xxxxx xxxxx xxxxx xxxxx xxxxx", reach())
 }
 
+func TestVanish(t *testing.T) {
+	t.Parallel()
+	Need(t)
+	w := New(t, Options{Machines: Namespaces})
+	m := machines(t, w, 3)
+	a, b := connect(t, m[0], m[1])
+	own, self := connect(t, m[1], m[1])
+	require.True(t, hears(t, a, b, StartTimeout))
+	require.NoError(t, w.Vanish(m[1]))
+	assert.False(t, hears(t, a, b, silence), "nothing reaches it, also where it was connected")
+	assert.False(t, hears(t, b, a, silence), "and nothing comes from it")
+	assert.True(t, hears(t, own, self, StartTimeout), "it does not know")
+	for _, from := range []*Machine{m[0], w.Clients} {
+		ctx, cancel := context.WithTimeout(t.Context(), silence)
+		_, err := from.Dial(ctx, m[1].Addr+":1")
+		cancel()
+		require.ErrorContains(t, err, "i/o timeout", "nobody says that nobody listens")
+	}
+	n, err := w.Dropped(m[1])
+	require.NoError(t, err)
+	assert.Positive(t, n)
+	others, far := connect(t, m[0], m[2])
+	assert.True(t, hears(t, others, far, StartTimeout), "the others have one another")
+
+	require.NoError(t, w.Cut(m[0], m[2]))
+	require.NoError(t, w.Return(m[1]))
+	require.NoError(t, b.SetReadDeadline(time.Now().Add(StartTimeout)))
+	_, err = io.ReadFull(b, make([]byte, 1))
+	require.NoError(t, err, "what was sent meanwhile arrives after all")
+	assert.False(t, hears(t, others, far, silence), "what was cut stays so")
+	require.NoError(t, w.Vanish(m[1]))
+	require.NoError(t, w.Heal())
+	a, b = connect(t, m[2], m[1])
+	assert.True(t, hears(t, a, b, StartTimeout), "all is well again")
+
+	plain := New(t, Options{})
+	require.ErrorIs(t, plain.Vanish(plain.Clients), ErrNoWire)
+}
+
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	Need(t)

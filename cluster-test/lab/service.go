@@ -157,7 +157,8 @@ func (s *Service) Kill() { s.down().Kill() }
 // Stop asks the process to end within d, returns how it did, and leaves it so.
 func (s *Service) Stop(d time.Duration) error { return s.down().Stop(d) }
 
-// Pause lets the process stand still until Resume.
+// Pause freezes the process until Resume: its machine still acknowledges what is
+// sent to it and accepts connections, and nothing answers.
 func (s *Service) Pause() { s.Signal(syscall.SIGSTOP) }
 
 // Resume lets the process go on.

@@ -79,7 +79,7 @@ func New(t *testing.T, o Options) *World {
 	t.Cleanup(w.end)
 	w.net, w.Clients, err = newNetwork(w)
 	require.NoError(t, err)
-	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]bool{}, slow: map[*Machine]bool{}}
+	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]bool{}, gone: map[*Machine]bool{}, slow: map[*Machine]bool{}}
 	return w
 }
 
