@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench demo fuzz cluster openstack sim chaos soak mutants check
+.PHONY: help build test race lint golden tidy bench demo fuzz cluster openstack sim chaos soak mutants mutate check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -12,6 +12,8 @@ FUZZTIME  ?= 10s
 SIMTIME   ?= 60s
 CHAOSTIME ?= 100s
 SCALE     ?= 1
+SEED      ?= 1
+N         ?= 200
 LEDGER    ?=
 
 GO      ?= go
@@ -21,7 +23,7 @@ LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
-	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none))"
+	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N)"
 
 build: ## build bin/berth
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
@@ -80,5 +82,8 @@ soak: ## the same for 75 minutes
 
 mutants: ## show that the tests find every deliberate fault, and how fast
 	$(GO) run ./cluster-test/mutants
+
+mutate: ## make N faults at places drawn by SEED, and show how many the tests find; an hour or two
+	$(GO) run ./cluster-test/mutants -random $(N) -seed $(SEED)
 
 check: tidy lint race ## everything a change must pass

@@ -1,15 +1,23 @@
 // Mutants shows that the tests find every deliberate fault of internal/mutant: it
 // builds them with the tag "mutants", switches one fault on after the other, and
 // runs suites until one fails. It must never call a fault found that a suite
-// reports without any fault as well, so every suite runs once without.
+// reports without any fault as well, so a test that fails runs again: without the
+// fault, when it must pass, and with it, when it must fail again.
 //
 //	go run ./cluster-test/mutants               # all faults, a few minutes
 //	go run ./cluster-test/mutants fsync-off     # one
 //	go run ./cluster-test/mutants -blackbox     # also by suites that see a zone from outside alone
 //	go run ./cluster-test/mutants -list         # say which there are
 //
+// With -random it makes faults of its own instead: it changes one place of the
+// code of a few packages at a time, drawn by a seed, and looks whether their tests
+// or those of their neighbours fail.
+//
+//	go run ./cluster-test/mutants -random 200 -seed 1
+//	go run ./cluster-test/mutants -random 200 -seed 1 -list   # say which would be tried first
+//
 // It tells on standard error how it gets on, and prints a table at the end. It
-// returns 1 if a fault was not found, or if a suite fails without a fault.
+// returns 1 if a fault of internal/mutant, or a tenth of the random ones, was not found.
 package main
 
 import (
@@ -44,6 +52,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	flags.SetOutput(progress)
 	list := flags.Bool("list", false, "say which faults there are")
 	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
+	random := flags.Int("random", 0, "make so many faults at random places instead")
+	seed := flags.Uint64("seed", 1, "what the places are drawn by")
+	jobs := flags.Int("jobs", 2, "how many random faults are looked for at a time")
 	if err = flags.Parse(args); err != nil {
 		return err
 	}
@@ -51,23 +62,22 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	if *list {
-		for _, f := range faults {
-			if _, err = fmt.Fprintf(out, "%-22s %s\n", f.Name, f.Does); err != nil {
-				return fmt.Errorf("printing the list: %w", err)
-			}
-		}
-		return nil
-	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
+	}
+	if *list {
+		return tell(out, root, faults, *random, *seed)
 	}
 	dir, err := os.MkdirTemp("", "berth-mutants-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if *random > 0 {
+		h := &hunter{root: root, dir: dir, out: out, progress: progress}
+		return h.random(ctx, *seed, *random, max(1, *jobs))
+	}
 	r := &runner{root: root, dir: dir, timeout: suiteTimeout, progress: progress, absent: map[suite]bool{}}
 	searches := [][]suite{suites}
 	if *both {
@@ -81,6 +91,28 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return fmt.Errorf("printing the table: %w", err)
 	}
 	return verdict(found)
+}
+
+// tell says which faults there are, or which random ones would be tried first.
+func tell(out io.Writer, root string, faults []mutant.Fault, random int, seed uint64) error {
+	var text strings.Builder
+	if random > 0 {
+		sites, err := draw(root, seed)
+		if err != nil {
+			return err
+		}
+		for _, s := range sites[:min(random, len(sites))] {
+			fmt.Fprintln(&text, &s)
+		}
+	} else {
+		for _, f := range faults {
+			fmt.Fprintf(&text, "%-22s %s\n", f.Name, f.Does)
+		}
+	}
+	if _, err := io.WriteString(out, text.String()); err != nil {
+		return fmt.Errorf("printing the list: %w", err)
+	}
+	return nil
 }
 
 // pick returns the faults of these names, all if there are none.
@@ -108,19 +140,23 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// all runs the searches for every fault, after every suite has passed without one.
+// all runs the searches for every fault. The first of them begins with the test
+// that is known to find it.
 func (r *runner) all(ctx context.Context, faults []mutant.Fault, searches [][]suite) ([]finding, error) {
-	used := slices.Concat(searches...)
-	if err := r.build(ctx, used); err != nil {
-		return nil, err
+	known := make([]suite, 0, len(first))
+	for _, s := range first {
+		known = append(known, s)
 	}
-	if err := r.baseline(ctx, used); err != nil {
+	if err := r.build(ctx, slices.Concat(slices.Concat(searches...), known)); err != nil {
 		return nil, err
 	}
 	var out []finding
 	for _, f := range faults {
 		one := finding{fault: f}
-		for _, s := range searches {
+		for n, s := range searches {
+			if hint, ok := first[f.Name]; ok && n == 0 {
+				s = slices.Concat([]suite{hint}, s)
+			}
 			h, err := r.hunt(ctx, f.Name, s)
 			if err != nil {
 				return nil, err
@@ -133,52 +169,24 @@ func (r *runner) all(ctx context.Context, faults []mutant.Fault, searches [][]su
 	return out, nil
 }
 
-// baseline runs every suite without a fault.
-func (r *runner) baseline(ctx context.Context, all []suite) error {
-	done := map[suite]bool{}
-	for _, s := range all {
-		if done[s] {
-			continue
-		}
-		done[s] = true
-		began := time.Now()
-		o, err := r.try(ctx, s, "")
-		if err != nil {
-			return err
-		}
-		switch o.end {
-		case failed:
-			return fmt.Errorf("%s fails without a fault, in %s:\n%s", s, o.test, o.about())
-		case skipped:
-			r.absent[s] = true
-			r.say("%s is skipped here: %s", s, o.reason)
-		case passed:
-			r.say("%s passes in %.1f s", s, time.Since(began).Seconds())
-		}
-	}
-	return nil
-}
-
-// hunt runs suites until one fails.
+// hunt runs suites until one finds the fault.
 func (r *runner) hunt(ctx context.Context, m mutant.Name, all []suite) (hunt, error) {
 	if s, alone := only[m]; alone {
-		if r.absent[s] {
-			return hunt{untried: true}, nil
-		}
 		all = []suite{s}
 	}
-	began := time.Now()
+	began, ran := time.Now(), false
 	for _, s := range all {
 		if r.absent[s] {
 			continue
 		}
-		o, err := r.try(ctx, s, m)
+		by, err := r.look(ctx, s, m)
 		if err != nil {
 			return hunt{}, err
 		}
-		if o.end == failed {
-			return hunt{by: s.pkg + " " + o.test, took: time.Since(began)}, nil
+		if by != "" {
+			return hunt{by: s.pkg + " " + by, took: time.Since(began)}, nil
 		}
+		ran = ran || !r.absent[s]
 	}
-	return hunt{took: time.Since(began)}, nil
+	return hunt{took: time.Since(began), untried: !ran}, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,8 +19,20 @@ import (
 
 // TestAsASuite is the suite that TestTry runs: the fault says how it ends.
 func TestAsASuite(t *testing.T) {
-	switch os.Getenv("BERTH_MUTANT") {
+	name := os.Getenv("BERTH_MUTANT")
+	if _, err := os.Stat(filepath.Join(os.TempDir(), "broken")); err == nil && name == "" {
+		t.Fail()
+	}
+	switch name {
 	case "passes":
+	case "fails once", "fails thrice":
+		// Each run leaves a file, so that the next knows of it.
+		files, err := filepath.Glob(filepath.Join(os.TempDir(), name+"*"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), fmt.Sprint(name, len(files))), nil, 0o600))
+		if len(files) == 0 || name == "fails thrice" && len(files) < 3 {
+			t.Fail()
+		}
 	case "fails":
 		t.Fail()
 	case "crashes":
@@ -66,7 +79,7 @@ func TestTry(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestBaseline(t *testing.T) {
+func TestLook(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -75,12 +88,49 @@ func TestBaseline(t *testing.T) {
 	var said bytes.Buffer
 	r := &runner{root: "../..", dir: dir, timeout: time.Minute, progress: &said, absent: map[suite]bool{}}
 	s := suite{"cluster-test/mutants", "^TestAsASuite$"}
-	require.NoError(t, r.baseline(t.Context(), []suite{s, s}))
-	assert.True(t, r.absent[s])
-	assert.Equal(t, 1, strings.Count(said.String(), "is skipped here: it is run by TestTry alone"), "once")
-	h, err := r.hunt(t.Context(), "fails", []suite{s})
+	look := func(m mutant.Name) string {
+		t.Helper()
+		by, err := r.look(t.Context(), s, m)
+		require.NoError(t, err)
+		return by
+	}
+	assert.Equal(t, "TestAsASuite", look("fails"))
+	assert.Equal(t, "TestAsASuite (did not end)", look("crashes"))
+	assert.Empty(t, look("passes"))
+	assert.Empty(t, said.String())
+
+	assert.Empty(t, look("fails once"), "a flake finds nothing")
+	assert.Contains(t, said.String(), "TestAsASuite failed, but not because of")
+	assert.Equal(t, "TestAsASuite", look("fails thrice"), "what fails now and then is a find")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tmp", "broken"), nil, 0o600))
+	assert.Empty(t, look("fails"), "a test that fails without the fault as well finds nothing")
+	require.NoError(t, os.Remove(filepath.Join(dir, "tmp", "broken")))
+
+	said.Reset()
+	assert.Empty(t, look(""))
+	h, err := r.hunt(t.Context(), "", []suite{s})
 	require.NoError(t, err)
-	assert.Empty(t, h.by, "what skips itself is not run again")
+	assert.True(t, h.untried, "what skips itself has not looked")
+	assert.Equal(t, 1, strings.Count(said.String(), "is skipped here: it is run by TestTry alone"), "and is not run again")
+}
+
+// TestHintsExist fails for a hint that names a test which is not there: it would
+// end the whole run.
+func TestHintsExist(t *testing.T) {
+	t.Parallel()
+	for name, s := range first {
+		files, err := filepath.Glob(filepath.Join("../..", s.pkg, "*_test.go"))
+		require.NoError(t, err)
+		var all []byte
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			all = append(all, text...)
+		}
+		test := strings.Trim(s.run, "^$")
+		assert.Contains(t, string(all), "\nfunc "+test+"(", "%s: %s", name, s)
+	}
 }
 
 func TestJudge(t *testing.T) {

@@ -21,6 +21,11 @@ import (
 const (
 	suiteTimeout = 2 * time.Minute // of one run; a suite that a fault hangs has found it
 	endTimeout   = 5 * time.Second // for a suite that ran out of time to say where it hangs, and to go
+
+	looksMax     = 2                // runs of a suite, if what it reports was not the fault
+	againMax     = 3                // runs of a test that failed, until it fails again: some draw at random
+	againTimeout = 20 * time.Second // of each of them, or againTimes what it takes without the fault
+	againTimes   = 10
 )
 
 // suite is the tests of one package, or some of them.
@@ -45,10 +50,16 @@ var suites = []suite{
 	{"capacity", ""},
 	{"httpd/public", ""},
 	{"httpd/placement", ""},
+	{"httpd/gateway", ""},
+	{"httpd/agents", ""},
+	{"api/client", ""},
+	{"cluster-test/check", ""},
 	{"zone", ""},
 	{"raftstore/state", ""},
 	{"raftstore", ""},
+	{"node", ""},
 	{"cluster-test/leak", ""},
+	{"cluster-test/sim", ""},
 	powerCuts,
 }
 
@@ -64,6 +75,20 @@ var blackBox = []suite{
 // only has the faults that one suite alone can find.
 var only = map[mutant.Name]suite{mutant.FsyncOff: powerCuts}
 
+// first has the test that was seen to find a fault, to be tried before any suite.
+// A fault that is not here, or that its test does not find, is looked for by all.
+var first = map[mutant.Name]suite{
+	mutant.ChecksumSkipped:     {"raftstore", "^TestRandomDamage$"},
+	mutant.AckBeforeApply:      {"raftstore", "^TestBackupAndRestore$"},
+	mutant.WatchdogOff:         {"raftstore", "^TestHungDiskEndsTheProcess$"},
+	mutant.ViewShared:          {"raftstore", "^TestOneNode$"},
+	mutant.MapOrder:            {"raftstore/state", "^TestOracle$"},
+	mutant.ClockInApply:        {"raftstore/state", "^TestConversations$"},
+	mutant.PlansForgotten:      {"raftstore/state", "^TestRestoreInAHistory$"},
+	mutant.GenerationUnchecked: {"httpd/public", "^TestHosts$"},
+	mutant.GenerationKept:      {"raftstore/state", "^TestConversations$"},
+}
+
 // runner runs suites. It is for one goroutine.
 type runner struct {
 	root     string // of the module
@@ -77,6 +102,9 @@ type runner struct {
 func (r *runner) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.progress, format+"\n", args...) // the table at the end has it all
 }
+
+// binary is the compiled suite of a package.
+func binary(dir, pkg string) string { return filepath.Join(dir, path.Base(pkg)+".test") }
 
 // build compiles every suite once.
 func (r *runner) build(ctx context.Context, all []suite) error {
@@ -122,7 +150,7 @@ func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, erro
 	}
 	timed, cancel := context.WithTimeout(ctx, r.timeout+endTimeout)
 	defer cancel()
-	c := exec.CommandContext(timed, filepath.Join(r.dir, path.Base(s.pkg)+".test"),
+	c := exec.CommandContext(timed, binary(r.dir, s.pkg),
 		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
 	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "TMPDIR="+tmp,
@@ -140,6 +168,53 @@ func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, erro
 		return o, fmt.Errorf("%s: %w", s, err)
 	}
 	return o, nil
+}
+
+// look runs a suite with a fault, and returns the test that finds it: one that
+// fails with it and passes without.
+func (r *runner) look(ctx context.Context, s suite, m mutant.Name) (string, error) {
+	for range looksMax {
+		o, err := r.try(ctx, s, m)
+		switch {
+		case err != nil:
+			return "", err
+		case o.end == skipped:
+			r.absent[s] = true
+			r.say("%s is skipped here: %s", s, o.reason)
+			return "", nil
+		case o.end == passed:
+			return "", nil
+		}
+		meant, err := confirm(ctx, r, r, s, m, o.test)
+		if err != nil {
+			return "", err
+		}
+		if meant {
+			return o.test, nil
+		}
+		r.say("%s: %s failed, but not because of %q", s, o.test, m)
+	}
+	return "", nil
+}
+
+// confirm reports whether a test failed because of a fault: alone it passes
+// without it, and fails with it again. with and without run suites with and
+// without what is compiled into them.
+func confirm(ctx context.Context, with, without *runner, s suite, m mutant.Name, test string) (bool, error) {
+	name, _, _ := strings.Cut(test, " ")
+	alone := suite{s.pkg, "^" + name + "$"}
+	began := time.Now()
+	if o, err := without.try(ctx, alone, ""); err != nil || o.end == failed {
+		return false, err
+	}
+	again := *with
+	again.timeout = max(againTimeout, againTimes*time.Since(began))
+	for range againMax {
+		if o, err := again.try(ctx, alone, m); err != nil || o.end == failed {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // about returns what the run printed from where the test that failed began.
@@ -168,7 +243,7 @@ func judge(text string, bad bool) (outcome, error) {
 	case bad && running != nil: // it crashed, or ran out of time
 		return outcome{end: failed, test: running[len(running)-1][1] + " (did not end)", text: text}, nil
 	case bad:
-		return outcome{}, fmt.Errorf("it ended before its first test:\n%s", text)
+		return outcome{}, &earlyError{text}
 	case passLine.MatchString(text):
 		return outcome{end: passed}, nil
 	case skipLine.MatchString(text):
@@ -176,6 +251,13 @@ func judge(text string, bad bool) (outcome, error) {
 	}
 	return outcome{}, errors.New("it has no tests")
 }
+
+// earlyError is the error of a run that ended before its first test, with what it
+// printed.
+type earlyError struct{ text string }
+
+// Error implements error.
+func (e *earlyError) Error() string { return "it ended before its first test:\n" + e.text }
 
 // lastWhy returns the last thing that a test said, which for one that skipped
 // itself is why.
