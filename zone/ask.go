@@ -17,7 +17,7 @@ type childAnswer struct {
 	ask     buildplan.Ask
 	outcome string // "" until it is asked
 	reason  string
-	full    bool // skipped for what its digest says of free room, which may have changed
+	doubted bool // skipped for what its digest says alone, which may be old: asked before a request is left short
 	barred  bool // skipped or paused, though it seems to have room: worth a word of advice
 	answer  *api.SelectAnswer
 
@@ -95,10 +95,11 @@ func sound(a *api.SelectAnswer, req *api.Request) bool {
 	return true
 }
 
-// before says what a child is asked, or why it need not be: the request excludes
-// it, it is paused, it has failed again and again, or its fresh digest shows that
-// not one slot of the request fits anywhere below. pinned is where each group
-// may lie.
+// before says what a child is asked, or why it need not be at first: the request
+// excludes it, it is paused, it has failed again and again, or its fresh digest says
+// that not one slot of the request fits anywhere below. A digest is never the last
+// word: who is skipped for its sake is asked all the same before the request is left
+// short. pinned is where each group may lie.
 func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 	a := childAnswer{link: l}
 	d, age, heard := z.digests.Digest(l.Zone)
@@ -106,7 +107,7 @@ func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 		d = api.Digest{Partial: true} // rules nothing out
 	}
 	var no string
-	if a.ask, no = askOf(l, &d, req, pinned); no != "" {
+	if a.ask, no = askOf(l, req, pinned); no != "" {
 		a.outcome, a.reason = api.OutcomeSkipped, no
 	}
 	fits, never := room(&d, a.ask.Request(req))
@@ -116,25 +117,50 @@ func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
 	case d.Paused:
 		a.outcome, a.reason = api.OutcomePaused, "paused by its own operator"
+	case !tagged(&d, req.Zones.AllowedTags):
+		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest has none of the tags that the request asks for", true
 	case never:
-		a.outcome, a.reason = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits"
+		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits", true
 	case !fits:
-		a.outcome, a.reason, a.full = api.OutcomeSkipped, "its digest says that it is full", true
+		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that it is full", true
 	case !z.health.mayAsk(l.ID, z.now()):
-		a.outcome, a.reason = api.OutcomePaused, "it has failed or was late several times; it will be tried again"
+		a.outcome, a.reason = api.OutcomePaused, failing
 	}
 	a.barred = a.outcome != "" && fits && !d.Partial
 	return a
 }
 
+// failing is why a child is not asked that does not answer.
+const failing = "it has failed or was late several times; it will be tried again"
+
+// askDoubted asks the children that only their digests ruled out, and reports
+// whether there were any.
+func (z *Zone) askDoubted(ctx context.Context, answers []childAnswer, req *api.Request) bool {
+	any := false
+	z.ask(ctx, answers, req, func(a *childAnswer) bool {
+		switch {
+		case !a.doubted:
+			return false
+		case !z.health.mayAsk(a.link.ID, z.now()):
+			a.outcome, a.reason = api.OutcomePaused, failing
+			return false
+		}
+		any = true
+		return true
+	})
+	return any
+}
+
+// tagged reports whether a digest has one of some tags, if there are any.
+func tagged(d *api.Digest, tags []string) bool {
+	return len(tags) == 0 || d.Partial || slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) })
+}
+
 // askOf returns how a child is asked, or why the request itself keeps it out.
-func askOf(l *api.Link, d *api.Digest, req *api.Request, pinned []pin) (buildplan.Ask, string) {
+func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) {
 	ask := buildplan.Ask{Inside: slices.Contains(req.Zones.Allowed, l.Name)}
 	if slices.Contains(req.Zones.Excluded, l.Name) {
 		return ask, "the request excludes it"
-	}
-	if tags := req.Zones.AllowedTags; len(tags) > 0 && !d.Partial && !slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) }) {
-		return ask, "the request asks for other tags"
 	}
 	counts, left, named := make([]int, len(req.Groups)), 0, false
 	for g := range req.Groups {

@@ -92,8 +92,8 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 }
 
 // plan looks at this zone's hosts and asks its children at the same time, and
-// merges what both offer. Children that seemed to be full are asked as well if
-// the others leave the request short: a digest may be a few seconds old. lies says
+// merges what both offer. Children that only their digests ruled out are asked as
+// well if the others leave the request short: a digest may be a few seconds old. lies says
 // how many slots of each group are held already, by child or "" for this zone.
 func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) *planned {
 	z.crash.At(crash.SelectPlanning)
@@ -110,8 +110,7 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies 
 	own := z.planOwn(v, req)
 	<-asked
 	p := merge(v, req, own, answers, lies)
-	if p.offered() < req.Count() && slices.ContainsFunc(answers, func(a childAnswer) bool { return a.full }) {
-		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.full })
+	if p.offered() < req.Count() && z.askDoubted(ctx, answers, req) {
 		p = merge(v, req, own, answers, lies)
 	}
 	for range len(req.Groups) - 1 {

@@ -116,9 +116,10 @@ func TestDigestsPrune(t *testing.T) {
 		{"full it says, but needed", room(0, 8), 0, 3, api.OutcomeAnswered},
 		{"fragmented, and not needed", sketched, 0, 1, api.OutcomeSkipped},
 		{"fragmented it says, but needed", sketched, 0, 3, api.OutcomeAnswered},
-		{"never fits", room(8, 0), 0, 3, api.OutcomeSkipped},
-		{"never fits, but too old to say", room(8, 0), digestAgeMax + 1, 3, api.OutcomeAnswered},
-		{"never fits, as old as may be", room(8, 0), digestAgeMax, 3, api.OutcomeSkipped},
+		{"never fits, and not needed", room(8, 0), 0, 1, api.OutcomeSkipped},
+		{"never fits it says, but needed", room(8, 0), 0, 3, api.OutcomeAnswered},
+		{"never fits, but too old to say", room(8, 0), digestAgeMax + 1, 1, api.OutcomeAnswered},
+		{"never fits, as old as may be", room(8, 0), digestAgeMax, 1, api.OutcomeSkipped},
 		{"a part was not heard", partial, 0, 1, api.OutcomeAnswered},
 		{"paused", own, 0, 3, api.OutcomePaused},
 		{"no hosts yet, and not needed", api.Digest{}, 0, 1, api.OutcomeSkipped},
@@ -154,6 +155,55 @@ func TestStaleDigestCostsNoBoot(t *testing.T) {
 		assert.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
 		w.settle()
 	})
+}
+
+// config changes the configuration of the zone.
+func (m *member) config(edit func(*api.ZoneConfig)) {
+	c := m.view().Config
+	edit(&c)
+	m.do(command.ConfigSet{Stamp: m.lead().Stamp(), Config: c})
+}
+
+// TestStaleDigestNeverRefuses boots into a grandchild that has just got what the
+// boot needs, while the digests on both levels still say that nothing like it ever
+// fits below. A child that the request itself excludes is not asked for that.
+func TestStaleDigestNeverRefuses(t *testing.T) {
+	small := api.Digest{
+		Classes: map[api.ResourceClass]api.ClassTotals{
+			api.VCPU: {Total: 2, Free: 2, SlotMax: 1}, api.MemoryMB: {Total: 2048, Free: 2048, SlotMax: 1024},
+		},
+		AZs: []string{"az1"},
+	}
+	large := &api.Flavor{ID: "large", Name: "large", Resources: api.Resources{api.VCPU: 4}}
+	for name, edit := range map[string]func(*BootOrder){
+		"a trait":       func(o *BootOrder) { o.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
+		"a zone":        func(o *BootOrder) { o.Groups[0].AZ = "leaf" },
+		"a larger host": func(o *BootOrder) { o.Groups[0].Flavor = large },
+		"a tag":         func(o *BootOrder) { o.Zones.AllowedTags = []string{"new"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root, mid, leaf := three(w)
+				other := w.zone("other", root, 2)
+				h := (&agent{m: leaf, cpus: []int64{4}}).hosts()[0]
+				h.Traits = []string{"CUSTOM_NEW"}
+				leaf.do(command.HostsPut{Agent: "agent-leaf", Hosts: []command.HostEntry{{Host: h}}})
+				leaf.config(func(c *api.ZoneConfig) { c.Tags = []string{"new"} })
+				for _, m := range []*member{mid, leaf, other} {
+					w.digests[m.id] = heardDigest{digest: small}
+				}
+				o := order("b", 1, 1)
+				o.Zones.Excluded = []string{"other"}
+				edit(o)
+				b := root.run(o)
+				assert.Equal(t, api.BootActive, b.State(), b.Reason)
+				assert.Len(t, b.Attempts, 1)
+				assert.Zero(t, w.made("select", "root", "other"))
+				w.settle()
+			})
+		})
+	}
 }
 
 // TestWeightsAreQuantised says of the weights that leave a zone no more than
