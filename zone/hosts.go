@@ -17,11 +17,12 @@ const (
 	AgentBeat        = 2 * time.Second  // how often an agent must be heard at the least
 	HostGraceDefault = 10 * time.Second // silence after which its hosts are down
 	// FenceAfter is how long an agent hears nothing of its zone before it stops the
-	// instances that may be started elsewhere, and fenceMargin how much longer the
-	// zone hears nothing of the agent before it starts them there: a deposed leader
-	// may have answered the agent meanwhile, and a stop takes its time.
-	FenceAfter  = 20 * time.Second
-	fenceMargin = 15 * time.Second
+	// instances that may be started elsewhere, and EvacuateAfter how long the zone
+	// hears nothing of the agent before it starts them there: a deposed leader may
+	// have answered the agent meanwhile, and a stop takes its time.
+	FenceAfter    = 20 * time.Second
+	fenceMargin   = 15 * time.Second
+	EvacuateAfter = FenceAfter + fenceMargin
 )
 
 // beats remembers when each agent was last heard, on this leader. It is a hint

@@ -65,7 +65,7 @@ func (z *Zone) dueDrains(v *state.State) []job {
 // has stopped what may be started elsewhere. A new leader counts from when it
 // began to lead.
 func (z *Zone) fenced(h *state.Host) bool {
-	return z.beats.silent(h.Agent, z.now()) >= FenceAfter+fenceMargin || mutant.On(mutant.EvacuatedEarly)
+	return z.beats.silent(h.Agent, z.now()) >= EvacuateAfter || mutant.On(mutant.EvacuatedEarly)
 }
 
 // ends asks for the end of instances.
@@ -246,7 +246,7 @@ func (z *Zone) Evacuate(id api.HostID) (*Evacuation, error) {
 	case h.State != api.HostDown:
 		return nil, api.Errorf(api.CodeConflict, "host %s is up; drain it instead", h.Name)
 	}
-	out := &Evacuation{Wait: max(0, FenceAfter+fenceMargin-z.beats.silent(h.Agent, z.now()))}
+	out := &Evacuation{Wait: max(0, EvacuateAfter-z.beats.silent(h.Agent, z.now()))}
 	for _, i := range v.OnHost(id) {
 		if i.Movable && runs(i) {
 			out.Movable++

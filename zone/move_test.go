@@ -184,8 +184,8 @@ func TestLostHostIsLeft(t *testing.T) {
 			_, here := m.onHosts("movable")[lost]
 			return !here && m.view().CountByStatus()[api.StatusBuild] == 0
 		})
-		assert.GreaterOrEqual(t, time.Since(began), FenceAfter+fenceMargin-AgentBeat)
-		assert.Less(t, time.Since(began), FenceAfter+fenceMargin+10*time.Second)
+		assert.GreaterOrEqual(t, time.Since(began), EvacuateAfter-AgentBeat)
+		assert.Less(t, time.Since(began), EvacuateAfter+10*time.Second)
 		assert.Contains(t, m.onHosts("fixed"), lost)
 		m.set(func(*member) { a.quiet = false })
 		m.until("the host is back", func(v *state.State) bool {

@@ -270,7 +270,7 @@ func (m *movers) lose(t *testing.T, how string) {
 	}
 	lab.Within(t, elsewhereMax, "what may be started elsewhere runs there", elsewhere)
 	took := time.Since(began)
-	assert.Greater(t, took, berthzone.FenceAfter, "its agent may not have ended them")
+	assert.Greater(t, took, berthzone.EvacuateAfter-berthzone.AgentBeat, "its agent may not have ended them")
 	assert.ElementsMatch(t, before["fixed"], m.kept(a)["fixed"], "what may not stays")
 	if how == "killed" {
 		a.Start()
@@ -347,7 +347,7 @@ func (m *movers) judge(t *testing.T) {
 	ls, found := check.Log(evidence.logs["root"])
 	t.Logf("log: %+v", ls)
 	js, v := check.Journals(evidence.journals, check.JournalOptions{
-		Active: evidence.active, Processes: processes, Moved: ls.Moved, Evacuated: ls.Evacuated,
+		Active: evidence.active, Processes: processes, Moved: ls.Moved, Evacuated: ls.Evacuated, Returned: ls.Returned,
 	})
 	found = append(found, v...)
 	t.Logf("journals: %+v", js)

@@ -79,8 +79,11 @@ type JournalOptions struct {
 	// may run again after it was gone.
 	Restored bool
 	// Moved are the instances that may be started on another host when they are gone
-	// where they were; Evacuated, also when nobody has said so. See LogSummary.
+	// where they were; Evacuated, also when nobody has said so. Returned is how often
+	// each may be started again where it is gone: it had moved on, and was sent back
+	// before it was started there. See LogSummary.
 	Moved, Evacuated map[api.InstanceID]bool
+	Returned         map[api.InstanceID]int
 }
 
 // JournalSummary counts what Journals looked at.
@@ -101,9 +104,11 @@ type run struct {
 	asked bool // a start began, and how it ended is not known
 	over  bool // it ended, or nothing of it is left
 	gone  bool
-	cut   bool       // its fence has struck, and it may start again where it was
-	left  api.HostID // where it ran before
-	dead  bool       // it ended there with its agent
+	cut   bool                // its fence has struck, and it may start again where it was
+	left  api.HostID          // where it ran before
+	dead  bool                // it ended there with its agent
+	been  map[api.HostID]bool // where it was started before
+	back  int                 // how often it was started where it had been before
 }
 
 // severed is what an agent writes of a fence that has struck when an earlier agent
@@ -220,8 +225,8 @@ func (r *run) follow(l *list, e event, o JournalOptions) {
 
 // goOn takes it that an instance starts anew, or on another host.
 func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...any)) {
-	if e.line.Event == lineStart && r.mayStartAnew(e, o) {
-		*r = run{agent: e.agent, host: e.line.Host, left: r.host}
+	if e.line.Event == lineStart {
+		r.startAnew(e, o)
 	}
 	if (r.host != e.line.Host || r.agent != e.agent) && (e.line.Event == lineStart || e.line.Event == lineRunning) {
 		if r.ran > 0 || r.asked {
@@ -229,6 +234,27 @@ func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...a
 		}
 		r.host, r.agent = e.line.Host, e.agent
 	}
+}
+
+// startAnew begins with r as if the instance had never run, if it may.
+func (r *run) startAnew(e event, o JournalOptions) {
+	next := run{agent: e.agent, host: e.line.Host, left: r.host, been: r.been, back: r.back}
+	switch elsewhere := r.host != e.line.Host; {
+	case r.mayStartAnew(e, o):
+		if elsewhere && r.been[next.host] {
+			next.back++
+		}
+	case r.returns(e, o):
+		next.left, next.dead = r.left, r.dead
+		next.back++
+	default:
+		return
+	}
+	if next.been == nil {
+		next.been = map[api.HostID]bool{}
+	}
+	next.been[r.host], next.been[next.host] = true, true
+	*r = next
 }
 
 // wasThere reports whether a line of the host that an instance has left says that it
@@ -243,6 +269,12 @@ func (r *run) wasThere(l Line) bool {
 func (r *run) mayStartAnew(e event, o JournalOptions) bool {
 	elsewhere := r.host != e.line.Host
 	return r.cut && !elsewhere || o.Restored && r.gone || o.Moved[e.line.Instance] && r.gone && elsewhere || o.Evacuated[e.line.Instance] && elsewhere
+}
+
+// returns reports whether an instance may start again on the host where it is gone:
+// the log has taken it away from there and brought it back, once for each time.
+func (r *run) returns(e event, o JournalOptions) bool {
+	return r.gone && r.host == e.line.Host && r.agent == e.agent && r.back < o.Returned[e.line.Instance]
 }
 
 // terms holds that an agent's terms rise, and that what it does it does at the

@@ -38,6 +38,7 @@ func TestJournals(t *testing.T) {
 	active := JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "h"}, Processes: map[api.InstanceID]int{"i": 1}}
 	none := JournalOptions{Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{"i": 1}}
 	moves := JournalOptions{Moved: map[api.InstanceID]bool{"i": true}}
+	returns := JournalOptions{Moved: moves.Moved, Returned: map[api.InstanceID]int{"i": 1}}
 	cases := []struct {
 		name string
 		rule Rule // "" for none
@@ -61,6 +62,15 @@ func TestJournals(t *testing.T) {
 		{"moved", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start g i", "running g i")}, moves},
 		{"moved and not gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, moves},
 		{"moved to where it was", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
+		{"moved away and back before it was started there", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, returns},
+		{"moved away and back, and not gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start h i", "running h i")}, returns},
+		{"moved away and back, and only ended", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, returns},
+		{"moved away and back once, started three times", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "gone h i", "start h i")}, returns},
+		{"moved away and back once, started there as well", RuleOnce, []Journal{journal("a", 0,
+			"start h i", "running h i", "gone h i", "start g i", "running g i", "gone g i", "start h i", "running h i", "gone h i", "start h i")}, returns},
+		{"moved back, and runs twice there", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "running h i")}, returns},
+		{"moved back, and runs elsewhere as well", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "start g i")}, returns},
+		{"another agent starts it where it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i"), journal("b", 9*time.Second, "start h i")}, returns},
 		{"another one moved", RuleOnce, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
 		{"evacuated", "", []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"its fence has struck, and it starts again", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start h i", "running h i")}, JournalOptions{}},

@@ -61,8 +61,10 @@ type LogSummary struct {
 	Drawn                      int // parts of slots that were granted on others than hosts
 	Allocated                  int // consumers that were granted allocations by the placement API
 	// Moved are the instances that came to another host; Evacuated are those of them
-	// for which nobody waited until they had stopped. Both are for JournalOptions.
+	// for which nobody waited until they had stopped. Returned is how often each came
+	// to a host where it had been before. All are for JournalOptions.
 	Moved, Evacuated map[api.InstanceID]bool
+	Returned         map[api.InstanceID]int
 }
 
 // DecodeEntry returns the commands of a command entry: each stands behind its

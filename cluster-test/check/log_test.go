@@ -19,7 +19,7 @@ import (
 
 func TestCleanLogs(t *testing.T) {
 	var sum LogSummary
-	moved, evacuated := 0, 0
+	moved, evacuated, returned := 0, 0, 0
 	for seed := range uint64(30) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
@@ -40,6 +40,7 @@ func TestCleanLogs(t *testing.T) {
 		sum.Drawn += s.Drawn
 		sum.Allocated += s.Allocated
 		moved, evacuated = moved+len(s.Moved), evacuated+len(s.Evacuated)
+		returned += len(s.Returned)
 	}
 	t.Logf("%+v", sum)
 	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled, sum.Allocated, 5 * sum.Drawn} {
@@ -47,6 +48,8 @@ func TestCleanLogs(t *testing.T) {
 	}
 	require.Greater(t, moved-evacuated, 5, "too few moves")
 	require.Greater(t, evacuated, 5, "too few evacuations")
+	require.Positive(t, returned, "nothing came back to where it was")
+	require.Less(t, returned, moved, "most went on")
 }
 
 // TestFromASnapshot replays the second half of logs whose first half was cut off.

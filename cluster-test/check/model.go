@@ -33,6 +33,8 @@ type model struct {
 	bonds           map[ruleID]map[api.InstanceID]bond
 	arrived         map[api.InstanceID]bool // on another host, ever
 	evacuated       map[api.InstanceID]bool // at once, ever
+	left            map[stayed]bool         // hosts that instances have been on before
+	returned        map[api.InstanceID]int  // how often an instance came to a host in left
 
 	consumers map[api.ConsumerID]*consumer
 	classes   map[string]bool // custom ones
@@ -54,6 +56,10 @@ type (
 	bootID struct {
 		project     api.ProjectID
 		reservation api.ReservationID
+	}
+	stayed struct {
+		id   api.InstanceID
+		host api.HostID
 	}
 	bootKey struct {
 		project api.ProjectID
@@ -118,6 +124,7 @@ func newModel() *model {
 		claims: map[api.InstanceID]*claim{}, coming: map[api.InstanceID]*claim{}, plans: map[api.PlanID]api.Instant{},
 		aggregates: map[api.AggregateID]*aggregate{}, groups: map[groupID]group{},
 		bonds: map[ruleID]map[api.InstanceID]bond{}, arrived: map[api.InstanceID]bool{}, evacuated: map[api.InstanceID]bool{},
+		left: map[stayed]bool{}, returned: map[api.InstanceID]int{},
 		consumers: map[api.ConsumerID]*consumer{}, classes: map[string]bool{}, traits: map[string]bool{},
 	}
 	m.forget()

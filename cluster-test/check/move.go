@@ -101,6 +101,10 @@ func (m *model) arrive(id api.InstanceID, i *instance) {
 	m.drop(m.claims[id], m.coming[id].rest...)
 	m.claims[id] = m.coming[id]
 	delete(m.coming, id)
+	m.left[stayed{id, i.host}] = true
+	if m.left[stayed{id, i.target}] {
+		m.returned[id]++
+	}
 	i.host, i.target, i.status = i.target, "", api.StatusBuild
 	m.hit[id], m.arrived[id] = true, true
 	m.touch(i)

@@ -56,6 +56,7 @@ func (r *replay) whole(index uint64) bool {
 		r.add(RuleModel, index, "there are %d holds, not %d", n, len(r.m.holds))
 	}
 	r.sum.Moved, r.sum.Evacuated = union(r.sum.Moved, r.m.arrived), union(r.sum.Evacuated, r.m.evacuated)
+	r.sum.Returned = most(r.sum.Returned, r.m.returned)
 	r.sum.Boots, r.sum.Instances = max(r.sum.Boots, len(r.m.boots)), max(r.sum.Instances, len(r.m.instances))
 	return len(r.all) == found
 }
@@ -95,6 +96,15 @@ func (m *model) over() (n int) {
 func union(a, b map[api.InstanceID]bool) map[api.InstanceID]bool {
 	out := maps.Clone(b)
 	maps.Copy(out, a)
+	return out
+}
+
+// most returns the higher number of a and b for each instance.
+func most(a, b map[api.InstanceID]int) map[api.InstanceID]int {
+	out := maps.Clone(b)
+	for id, n := range a {
+		out[id] = max(out[id], n)
+	}
 	return out
 }
 

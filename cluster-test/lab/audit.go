@@ -164,7 +164,7 @@ func (w *World) MayMove() {
 }
 
 // Lives reads the journals of all agents, and fails the test for an instance that
-// was ever started twice, wherever, but for what has moved.
+// was ever started twice, wherever, but for what was gone and has moved.
 func (w *World) Lives() map[api.InstanceID]Life {
 	w.T.Helper()
 	out := map[api.InstanceID]Life{}
@@ -211,16 +211,18 @@ func (a *AgentProc) journal() []entry {
 }
 
 // after returns the life of an instance after one more entry. What a backup brings
-// back runs again, and what moves or had a fence may run elsewhere. Lines of hosts
-// that it has left say nothing of it.
+// back runs again, and what moves or had a fence may run elsewhere. What moves may
+// also start again where it is gone: it was sent on, and back before it was started
+// there. Lines of hosts that it has left say nothing of it.
 func (l Life) after(e entry, restored, moves bool) (Life, error) {
 	starts := e.Event == "start" || e.Event == "running"
+	back := l.Gone && (restored || moves && e.Event == "start")
 	switch elsewhere := l.Host != "" && l.Host != e.Host; {
 	case elsewhere && starts && !l.fenced && (!moves || !l.Gone):
 		return l, fmt.Errorf("it was on two hosts, %s and %s", l.Host, e.Host)
 	case elsewhere && !starts:
 		return l, orNil(moves || l.fenced, "it was on two hosts, %s and %s", l.Host, e.Host)
-	case elsewhere, starts && l.cut, starts && restored && l.Gone:
+	case elsewhere, starts && l.cut, starts && back:
 		l = Life{fenced: l.fenced}
 	}
 	l.Host = e.Host

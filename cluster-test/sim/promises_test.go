@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -261,12 +262,26 @@ func (w *world) journals() check.JournalSummary {
 	for id := range w.books.places() {
 		o.Processes[id]++
 	}
+	o.Returned = returns(o)
 	sum, wrong := check.Journals(journals, o)
 	for _, v := range wrong {
 		w.fail("journals: %v", v)
 	}
 	w.holds()
 	return sum
+}
+
+// returns lets what moves, and is started elsewhere when its host is lost, come back
+// to where it was: no log is read here that could say how often it did. That it ran
+// once at a time the books hold.
+func returns(o check.JournalOptions) map[api.InstanceID]int {
+	out := map[api.InstanceID]int{}
+	for id := range o.Moved {
+		if o.Evacuated[id] {
+			out[id] = math.MaxInt
+		}
+	}
+	return out
 }
 
 // journal reads what an agent wrote, its older file first.
