@@ -70,11 +70,11 @@ func (z *Zone) bootFixed(ctx context.Context, o *BootOrder, c command.BootCreate
 	if layer.Expires <= z.instant() && !mutant.On(mutant.BlobExpiryUnchecked) {
 		return nil, z.refusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
-	k := bootKey(c.Request.Project, c.Request.Reservation)
-	z.plans.put(k, &planned{layer: *layer, zones: taken(v, layer, c.Request.Count())})
+	call := planKey(&c.Request, c.Instances)
+	z.plans.put(call, &planned{layer: *layer, zones: taken(v, layer, c.Request.Count())})
 	res, err := z.Propose(ctx, c)
-	if err != nil {
-		z.plans.take(k)
+	if err != nil || planKey(&res.Boot.Request, res.Boot.Instances) != call { // another call was recorded, with a plan of its own
+		z.plans.take(call)
 	}
 	return res.Boot, err
 }
@@ -102,7 +102,14 @@ func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 	return out
 }
 
-func bootKey(p api.ProjectID, r api.ReservationID) string { return string(p) + "\x00" + string(r) }
+// planKey names the plan of one call: every call allots ids of its own, and the
+// record of a boot has those of the call that made it.
+func planKey(r *api.Request, ids []api.InstanceSpec) string {
+	if mutant.On(mutant.PlanLoserTakes) {
+		return string(r.Project) + "\x00" + string(r.Reservation)
+	}
+	return string(r.Project) + "\x00" + string(ids[0].ID)
+}
 
 // holdID names an attempt, for this zone and for all below. It is the same on
 // every leader, and tells nothing.
@@ -133,7 +140,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	}
 	run := newRun(z, b)
 	if b.Fixed {
-		first, ok := z.plans.take(b.ID())
+		first, ok := z.plans.take(planKey(&b.Request, b.Instances))
 		if !ok {
 			return z.decide(ctx, b, api.DecisionAbort, "its plan was lost when the leader changed; select again")
 		}

@@ -183,24 +183,24 @@ func RequestOf(ctx context.Context) api.RequestID {
 	return id
 }
 
-// plans holds, by boot, a plan that came with its request. It is memory only: a
-// boot whose plan is lost with its leader is aborted.
+// plans holds, by the call that brought it, a plan that came with its request. It is
+// memory only: a boot whose plan is lost with its leader is aborted.
 type plans struct {
 	mu sync.Mutex // guards of
 	of map[string]*planned
 }
 
-func (p *plans) put(boot string, pl *planned) {
+func (p *plans) put(call string, pl *planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of[boot] = pl
+	p.of[call] = pl
 }
 
-func (p *plans) take(boot string) (*planned, bool) {
+func (p *plans) take(call string) (*planned, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pl, ok := p.of[boot]
-	delete(p.of, boot)
+	pl, ok := p.of[call]
+	delete(p.of, call)
 	return pl, ok
 }
 

@@ -44,6 +44,7 @@ const (
 	PlanReused          Name = "plan-reused"
 	BlobExpiryUnchecked Name = "blob-expiry-unchecked"
 	BlobUnbound         Name = "blob-unbound"
+	PlanLoserTakes      Name = "plan-loser-takes"
 	BlobUnpadded        Name = "blob-unpadded"
 	CommitmentUnchecked Name = "commitment-unchecked"
 	HostInError         Name = "host-in-error"
@@ -93,6 +94,7 @@ func Faults() []Fault {
 		{FenceIgnored, "an agent lets run what has a fence when the zone is silent"},
 		{PlanReused, "a plan is good more than once"},
 		{BlobExpiryUnchecked, "a blob is good for ever"},
+		{PlanLoserTakes, "who comes too late with a plan takes it from the first"},
 		{BlobUnbound, "a blob is good for any project"},
 		{BlobUnpadded, "the length of a blob tells what is in it"},
 		{CommitmentUnchecked, "a blob may open under more than one key"},
