@@ -58,6 +58,8 @@ const (
 	FlavorsMax        = 1_000
 	AttemptsMax       = 5                      // attempts of one boot
 	PlanTTLDefault    = 60 * time.Second       // how long an offer may be taken up
+	PlanTTLMax        = 10 * time.Minute       // and at the most, as a zone may be configured
+	EpochsMax         = 16                     // keys that a zone keeps for plans
 	SelectTimeout     = 5 * time.Second        // default budget of one select, all hops
 	HopReserve        = 250 * time.Millisecond // what a zone keeps of a budget for itself
 )

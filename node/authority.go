@@ -226,15 +226,19 @@ func (n *Node) NewToken(ctx context.Context, t api.Token) (string, api.TokenID, 
 	return text.Reveal(), id, err
 }
 
-// RotateKeyring makes a new sealing key the active one. The one before still
-// opens what it has sealed.
+// RotateKeyring makes a new sealing key the active one. Those before still open what
+// they have sealed until the last of it has expired. It fails with CodeOverloaded
+// while that takes more keys than a zone keeps.
 func (n *Node) RotateKeyring(ctx context.Context) error {
 	v := n.store.View()
-	e, err := newEpoch(v.Zone, n.keys.operator, n.keys.kek, n.now())
+	at := n.zone.Stamp()
+	e, err := newEpoch(v.Zone, n.keys.operator, n.keys.kek, at.At.Time())
 	if err != nil {
 		return err
 	}
-	_, err = n.zone.Propose(ctx, command.EpochAdd{Stamp: n.zone.Stamp(), Epoch: e, Keep: EpochsKept})
+	_, err = n.zone.Propose(ctx, command.EpochAdd{
+		Stamp: at, Epoch: e, Keep: EpochsKept, Sealed: at.At.Add(-api.PlanTTLMax),
+	})
 	return err
 }
 

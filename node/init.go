@@ -27,7 +27,8 @@ const (
 	labelCAKey = "berth/ca-key"
 )
 
-// EpochsKept is how many sealing keys a zone keeps, the active one included.
+// EpochsKept is how many sealing keys a zone keeps, the active one included, when
+// nothing is left that older ones have sealed.
 const EpochsKept = 2
 
 // InitOptions say what zone Init makes.

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/buildplan/seal"
 	"berth/raftstore/state"
 )
 
-// TestRotationKeepsOneKey: what was sealed before one rotation opens, after a
-// restart too; before two it does not. It holds for random and for given keys.
-func TestRotationKeepsOneKey(t *testing.T) {
+// TestRotationKeepsKeys: what was sealed before a rotation opens, after another one
+// and a restart too, until it has expired. It holds for random and for given keys.
+func TestRotationKeepsKeys(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string][]byte{"random": nil, "given": keyA} {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +39,12 @@ func TestRotationKeepsOneKey(t *testing.T) {
 			r = r.again()
 			assert.True(t, opens())
 
+			require.NoError(t, r.RotateKeyring(t.Context()))
+			assert.Len(t, ring(), EpochsKept+1)
+			assert.True(t, opens(), "it may have been sealed a moment ago")
+
+			r.home.clock.setForward(api.PlanTTLMax)
+			r = r.again()
 			require.NoError(t, r.RotateKeyring(t.Context()))
 			assert.Len(t, ring(), EpochsKept)
 			assert.False(t, opens())

@@ -188,7 +188,6 @@ type configJSON struct {
 // Bounds of the configuration.
 const (
 	planTTLMin   = 10 * time.Second
-	planTTLMax   = 10 * time.Minute
 	hostGraceMin = 4 * time.Second
 	hostGraceMax = time.Hour
 	tagsMax      = 32
@@ -212,8 +211,8 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := b.Config
-	if ttl := time.Duration(c.PlanTTL); ttl != 0 && (ttl < planTTLMin || ttl > planTTLMax) {
-		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, planTTLMax)
+	if ttl := time.Duration(c.PlanTTL); ttl != 0 && (ttl < planTTLMin || ttl > api.PlanTTLMax) {
+		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, api.PlanTTLMax)
 	}
 	if g := time.Duration(c.HostGrace); g != 0 && (g < hostGraceMin || g > hostGraceMax) {
 		return api.Errorf(api.CodeInvalid, "host_grace must be %s to %s", hostGraceMin, hostGraceMax)

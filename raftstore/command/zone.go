@@ -79,12 +79,14 @@ type FlavorDelete struct {
 	ID api.FlavorID `cbor:"2,keyasint"`
 }
 
-// EpochAdd adds a sealing key and makes it the active one. Keys other than the
-// Keep newest are destroyed.
+// EpochAdd adds a sealing key and makes it the active one. Of the others the Keep-1
+// newest stay, and those that sealed until after Sealed: what they have sealed may
+// not have expired. The rest are destroyed.
 type EpochAdd struct {
 	Stamp
-	Epoch Epoch `cbor:"2,keyasint"`
-	Keep  int   `cbor:"3,keyasint"`
+	Epoch  Epoch       `cbor:"2,keyasint"`
+	Keep   int         `cbor:"3,keyasint"`
+	Sealed api.Instant `cbor:"4,keyasint,omitempty"` // 0: none is kept for that
 }
 
 // LinkPut enrols a parent or a child. Token, when set, is a link join token

@@ -274,7 +274,7 @@ func (s *State) foldZone(c command.Command) Result {
 	case command.FlavorDelete:
 		return s.flavorDelete(c)
 	case command.EpochAdd:
-		s.epochAdd(c)
+		return s.epochAdd(c)
 	case command.LinkPut:
 		return s.linkPut(c)
 	case command.LinkSet:

@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +158,39 @@ func TestEpochs(t *testing.T) {
 	w.unchanged(add("e002", 2))
 	w.ok(add("e003", 0))
 	assert.Equal(t, []string{"e003"}, ids())
+}
+
+// TestRotateTwice rotates again and again: what a key has sealed opens for as long as
+// it may be taken up, and too many keys at once are refused.
+func TestRotateTwice(t *testing.T) {
+	w := newWorld(t)
+	add := func(id int) command.EpochAdd {
+		at := w.stamp()
+		return command.EpochAdd{
+			Stamp: at, Epoch: command.Epoch{ID: fmt.Appendf(nil, "e%03d", id), Created: at.At}, Keep: 2, Sealed: at.At.Add(-api.PlanTTLMax),
+		}
+	}
+	first := w.s.Epochs[0].ID
+	has := func(id []byte) bool {
+		return slices.ContainsFunc(w.s.Epochs, func(e command.Epoch) bool { return bytes.Equal(e.ID, id) })
+	}
+	w.ok(add(1))
+	since := w.s.Now()
+	for i := 2; i < api.EpochsMax; i++ {
+		w.ok(add(i))
+		assert.True(t, has(first), "its last plan may be a moment old")
+	}
+	require.Less(t, w.s.Now(), since.Add(api.PlanTTLMax))
+	assert.Len(t, w.s.Epochs, api.EpochsMax)
+	w.refused(api.CodeOverloaded, add(api.EpochsMax))
+	w.unchanged(add(api.EpochsMax - 1))
+	w.now = since.Add(api.PlanTTLMax)
+	w.ok(add(api.EpochsMax + 1))
+	assert.False(t, has(first), "its last plan has expired")
+	assert.True(t, has([]byte("e002")))
+	w.now = w.now.Add(2 * api.PlanTTLMax)
+	w.ok(add(api.EpochsMax + 2))
+	assert.Len(t, w.s.Epochs, 2)
 }
 
 func TestLinks(t *testing.T) {

@@ -67,12 +67,20 @@ func (s *State) nodeRemove(c command.NodeRemove) {
 	}
 }
 
-func (s *State) epochAdd(c command.EpochAdd) {
+func (s *State) epochAdd(c command.EpochAdd) Result {
 	if slices.ContainsFunc(s.Epochs, func(e command.Epoch) bool { return bytes.Equal(e.ID, c.Epoch.ID) }) {
-		return // a repeat
+		return Result{} // a repeat
 	}
-	kept := s.Epochs[:min(len(s.Epochs), max(c.Keep-1, 0))]
-	s.Epochs = append([]command.Epoch{c.Epoch}, kept...)
+	all := append([]command.Epoch{c.Epoch}, s.Epochs...)
+	n := min(len(all), max(c.Keep, 1))
+	for c.Sealed > 0 && n < len(all) && all[n-1].Created > c.Sealed { // when the one after it came
+		n++
+	}
+	if n > api.EpochsMax {
+		return refuse(api.CodeOverloaded, "%d keys may still be needed for plans that have not expired, which is the limit; rotate again later", n-1)
+	}
+	s.Epochs = all[:n]
+	return Result{}
 }
 
 func (s *State) tokenPut(c command.TokenPut) Result {
