@@ -12,6 +12,7 @@ import (
 	"berth/api/client"
 	"berth/httpd/public"
 	"berth/identity"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -38,6 +39,9 @@ func (n *Node) Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer, erro
 	}
 	if t.Kind != api.JoinNode && t.Kind != api.JoinAgent {
 		return nil, api.Errorf(api.CodeInvalid, "the token is for linking a zone: use berth zone link")
+	}
+	if _, err = n.admitted(ctx, t); err != nil && !mutant.On(mutant.JoinLogged) {
+		return nil, err
 	}
 	pub, err := identity.CheckCSR(b.CSR)
 	if err != nil {
@@ -177,9 +181,9 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 	if err = n.sharedKey(e.Zone, &api.Hello{KeyCheck: e.KeyCheck}); err != nil {
 		return nil, err
 	}
-	admitted, ok := v.Join(t.ID)
-	if !ok || !identity.CheckToken(admitted.Hash, t.Hash()) {
-		return nil, api.Errorf(api.CodeUnauthenticated, "the link token is unknown, used or expired; ask for a new one")
+	admitted, err := n.admitted(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	if err = n.mayTake(ctx, v, e.Zone, e.Levels); err != nil {
 		return nil, err

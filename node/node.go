@@ -84,6 +84,8 @@ type Node struct {
 	// who is above. It is only tried: zones that wait for each other wait for ever.
 	linking sync.RWMutex
 
+	confirms confirms // of join tokens that this node does not know
+
 	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
 
 	listeners listeners

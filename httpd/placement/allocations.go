@@ -252,7 +252,8 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 	if !ok {
 		return none
 	}
-	_, err := d.Zone.Propose(r.Context(), command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: api.ConsumerID(id)})
+	c := command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: api.ConsumerID(id)}
+	_, err := d.Zone.Change(r.Context(), c, func(v *state.State) bool { return v.Knows(c.ID) }, none)
 	if api.CodeOf(err) == api.CodeNotFound {
 		return none
 	}

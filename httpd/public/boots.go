@@ -165,7 +165,9 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.ReservationID(chi.URLParam(r, "id"))
-	if _, err = d.Zone.Propose(r.Context(), command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id}); err != nil {
+	c := command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id}
+	there := func(v *state.State) bool { _, ok := v.Boot(project, id); return ok }
+	if _, err = d.Zone.Change(r.Context(), c, there, api.Errorf(api.CodeNotFound, "no reservation %q", string(id))); err != nil {
 		return err
 	}
 	b, v, err := d.waitBoot(w, r, project, id, wait)

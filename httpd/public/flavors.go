@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -98,7 +99,7 @@ func (d *dialect) showFlavor(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) answerFlavor(w http.ResponseWriter, status int, id api.FlavorID) error {
 	f, ok := d.View(w).Flavor(id)
 	if !ok {
-		return api.Errorf(api.CodeNotFound, "no flavor %q", string(id))
+		return noFlavor(id)
 	}
 	wire.JSON(w, status, map[string]any{"flavor": f})
 	return nil
@@ -129,7 +130,9 @@ func (d *dialect) putFlavor(w http.ResponseWriter, r *http.Request, old api.Flav
 	if old != "" && f.ID != old {
 		return api.Errorf(api.CodeInvalid, "the id of a flavor cannot be changed; make a new one")
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.FlavorPut{Stamp: d.Zone.Stamp(), Flavor: f, Replace: old != ""}); err != nil {
+	there := func(v *state.State) bool { _, ok := v.Flavor(old); return ok || old == "" }
+	c := command.FlavorPut{Stamp: d.Zone.Stamp(), Flavor: f, Replace: old != ""}
+	if _, err := d.Zone.Change(r.Context(), c, there, noFlavor(old)); err != nil {
 		return err
 	}
 	status := http.StatusCreated
@@ -141,9 +144,9 @@ func (d *dialect) putFlavor(w http.ResponseWriter, r *http.Request, old api.Flav
 
 func (d *dialect) deleteFlavor(w http.ResponseWriter, r *http.Request) error {
 	c := command.FlavorDelete{Stamp: d.Zone.Stamp(), ID: api.FlavorID(chi.URLParam(r, "id"))}
-	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	there := func(v *state.State) bool { _, ok := v.Flavor(c.ID); return ok }
+	_, err := d.Zone.Change(r.Context(), c, there, noFlavor(c.ID))
+	return noContent(w, err)
 }
+
+func noFlavor(id api.FlavorID) error { return api.Errorf(api.CodeNotFound, "no flavor %q", string(id)) }

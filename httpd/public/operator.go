@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -126,7 +127,8 @@ func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) deleteToken(w http.ResponseWriter, r *http.Request) error {
 	c := command.TokenDelete{Stamp: d.Zone.Stamp(), ID: api.TokenID(chi.URLParam(r, "id"))}
-	_, err := d.Zone.Propose(r.Context(), c)
+	there := func(v *state.State) bool { _, ok := v.Token(c.ID); return ok }
+	_, err := d.Zone.Change(r.Context(), c, there, api.Errorf(api.CodeNotFound, "no token %q", string(c.ID)))
 	return noContent(w, err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -287,4 +288,22 @@ func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
 			assert.Equal(t, "1", w.do(c).Header().Get("Retry-After"))
 		}
 	})
+}
+
+// TestWhatNamesNothingIsNotLogged: a call that would change or end what is not there
+// leaves the log as it is, on every route that names something.
+func TestWhatNamesNothingIsNotLogged(t *testing.T) {
+	for name, r := range rows {
+		method, route, _ := strings.Cut(name, " ")
+		if !r.leader || method == http.MethodGet || !strings.Contains(route, "{id}") || strings.Contains(route, "members") {
+			continue // members are for the authority
+		}
+		t.Run(name, func(t *testing.T) {
+			w := r.of(t)
+			before := w.store.View().Index()
+			c := call{method: method, target: strings.Replace(route, "{id}", "nobody", 1), token: admin, body: r.body}
+			w.refused(t, c, api.CodeNotFound, "")
+			assert.Equal(t, before, w.store.View().Index())
+		})
+	}
 }

@@ -53,6 +53,7 @@ const (
 	RoleUnchecked       Name = "role-unchecked"
 	PinUnchecked        Name = "pin-unchecked"
 	BodyUnbounded       Name = "body-unbounded"
+	JoinLogged          Name = "join-logged"
 )
 
 // Fault is one fault, in words.
@@ -104,5 +105,6 @@ func Faults() []Fault {
 		{RoleUnchecked, "any certificate of a zone is good for any listener of it"},
 		{PinUnchecked, "a link takes any authority for its peer's"},
 		{BodyUnbounded, "a body of any size is read"},
+		{JoinLogged, "a join with an unknown token is logged before it is refused"},
 	}
 }

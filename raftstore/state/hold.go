@@ -313,6 +313,10 @@ func (s *State) knows(id api.InstanceID) bool {
 	return consumer || s.isInstance(id)
 }
 
+// Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
+// that of an instance, or of a slot that is held for one.
+func (s *State) Knows(id api.ConsumerID) bool { return s.knows(api.InstanceID(id)) }
+
 // isInstance reports whether an id is, or was until it is pruned, that of an instance,
 // or of a slot that is held for one, here or in a child.
 func (s *State) isInstance(id api.InstanceID) bool {
