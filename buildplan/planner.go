@@ -28,6 +28,9 @@ type planner struct {
 	supposed [][]int64
 	bundles  []int       // by group: see bundles
 	chosen   map[int]int // by bundle: the row that all its groups must use
+	// quota, if not nil, is all that groups may take: slots by group and row.
+	quota []map[int]int64
+	again bool // groups are planned more than once
 }
 
 func newPlanner(s *Scene, req *api.Request) *planner {
@@ -164,8 +167,11 @@ func (p *planner) free(t *task, row int) int64 {
 // filter go; of a row that draws, as far as filters go.
 func (p *planner) room(t *task, row int) int64 {
 	room := int64(api.CountMax)
+	if p.quota != nil {
+		room = p.quota[t.index][row]
+	}
 	if !p.drawing.Has(row) {
-		room = p.free(t, row)
+		room = min(room, p.free(t, row))
 	}
 	for i := range p.rooms {
 		room = min(room, max(p.rooms[i].Room(t.look, row), 0))
@@ -185,6 +191,9 @@ func (p *planner) group(i int) GroupPlan {
 			only(t.pass, row)
 			refuse(&why, filters.NameServerGroup, t.pass.Len())
 		}
+	}
+	if p.quota != nil {
+		t.pass.Keep(func(row int) bool { return p.quota[i][row] > 0 })
 	}
 	out, hosts := p.place(t, &prices, spare)
 	out.Refusals = why
@@ -275,21 +284,38 @@ func (p *planner) slot(o *offer) Slot {
 
 // take notes, for the groups that follow, where a group has slots.
 func (p *planner) take(group int, hosts []taking) {
-	if len(p.req.Groups) == 1 {
+	if len(p.req.Groups) == 1 && !p.again {
 		return // nobody will ask
-	}
-	if p.which == nil {
-		p.which = make([]int32, p.view.Rows())
 	}
 	each := len(p.req.Groups)
 	slots := make([]int64, each*len(hosts))
 	for i, h := range hosts {
-		if p.which[h.row] == 0 {
-			p.earlier = append(p.earlier, costs.Taken{Row: h.row, Slots: slots[i*each:][:each]})
-			p.which[h.row] = int32(len(p.earlier))
-		}
-		p.earlier[p.which[h.row]-1].Slots[group] += h.slots
+		p.add(group, h.row, h.slots, slots[i*each:][:each])
 	}
+}
+
+// put notes that a group has n slots more on row, or fewer.
+func (p *planner) put(group, row int, n int64) {
+	if n == 0 {
+		return
+	}
+	var slots []int64
+	if p.which == nil || p.which[row] == 0 {
+		slots = make([]int64, len(p.req.Groups))
+	}
+	p.add(group, row, n, slots)
+}
+
+// add is put, with what a row that has nothing yet is counted in.
+func (p *planner) add(group, row int, n int64, slots []int64) {
+	if p.which == nil {
+		p.which = make([]int32, p.view.Rows())
+	}
+	if p.which[row] == 0 {
+		p.earlier = append(p.earlier, costs.Taken{Row: row, Slots: slots})
+		p.which[row] = int32(len(p.earlier))
+	}
+	p.earlier[p.which[row]-1].Slots[group] += n
 }
 
 // recheck takes out the alternates of a group which a rule or a limit forbids

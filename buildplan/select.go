@@ -63,6 +63,13 @@ type Scene struct {
 // most SpareMax, are named as alternates: the cheapest that carry no slot of the
 // group, and none for a group under a rule of affinity.
 //
+// If a group comes out with fewer slots than its Min in this way, the minima of all
+// groups are placed first, and what has room beside them after that. Min is about the
+// hosts of s alone. The minima are tried in the order of the groups, then wherever a
+// search finds room for all of them at once: that is exact as long as it ends within
+// SearchLooksMax. If there is no room for all, the first group has as much of its
+// minimum as fits, the second as much as fits beside that, and so on.
+//
 // It changes nothing and never offers what does not fit, whatever the filters pass. In
 // the refusals of each group, Considered == Offering + the sum of Filters; a group of
 // which nothing is wanted is not looked at.
@@ -77,6 +84,9 @@ func Select(s *Scene, req *api.Request) Plan {
 	}
 	for i := range out.Groups {
 		p.recheck(i, &out.Groups[i])
+	}
+	if least := leastOf(req); !out.has(least) && (len(req.Groups) > 1 || p.draft != nil) {
+		return selectLeast(s, req, least)
 	}
 	return out
 }

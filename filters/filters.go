@@ -81,8 +81,9 @@ type Filter struct {
 	// none and holds nothing between calls. A filter that the request gives nothing
 	// to do returns at once.
 	Keep func(l *Look, pass *capacity.Set)
-	// Room returns how many slots of the group a row that was kept may take at most,
-	// 1 or more. Nil means any number.
+	// Room returns how many slots of the group a row may take at most, as far as this
+	// filter goes, beside what is placed: 1 or more for a row that Keep kept. A rule of
+	// affinity limits nothing here. Nil means any number.
 	Room func(l *Look, row int) int64
 	// Sort divides the rows that Keep took out among several names and tiers: each
 	// row lies in one part. Nil means one part of the filter's own name and tier.

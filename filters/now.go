@@ -82,7 +82,7 @@ func ServerGroup() Filter {
 					room = min(room, int64(m.most-m.here[row]-l.placed(row, m.rule)))
 				}
 			}
-			return max(room, 1)
+			return max(room, 0)
 		},
 	}
 }
@@ -134,7 +134,7 @@ func Instances(most int) Filter {
 	return Filter{
 		Name: NameInstances, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) { pass.Keep(func(row int) bool { return left(l, row) > 0 }) },
-		Room: func(l *Look, row int) int64 { return max(int64(left(l, row)), 1) },
+		Room: func(l *Look, row int) int64 { return max(int64(left(l, row)), 0) },
 	}
 }
 

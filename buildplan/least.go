@@ -1,0 +1,150 @@
+package buildplan
+
+import (
+	"slices"
+	"sort"
+
+	"berth/api"
+	"berth/capacity"
+)
+
+// leastOf returns how many slots each group of req needs.
+func leastOf(req *api.Request) []int {
+	out := make([]int, len(req.Groups))
+	for g := range out {
+		out[g] = min(max(req.Groups[g].Min, 0), max(req.Groups[g].Count, 0))
+	}
+	return out
+}
+
+// has reports whether each group of a plan has so many slots.
+func (p *Plan) has(least []int) bool {
+	for g, n := range least {
+		if len(p.Groups[g].Slots) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// selectLeast plans the least that the groups of req need first, and what they want
+// beyond that beside it. Minima that have no room together are cut to what has.
+func selectLeast(s *Scene, req *api.Request, least []int) Plan {
+	p := newPlanner(s, req)
+	out, ok := p.minima(least)
+	if !ok {
+		f := newSearch(s, req)
+		least = f.most(least)
+		p = newPlanner(s, req)
+		if f.best != nil {
+			p.quota, p.chosen = f.best, f.homes
+		}
+		out, _ = p.minima(least)
+		p.quota = nil
+	}
+	floor := make([]int, len(least)) // what they really have
+	for g := range floor {
+		floor[g] = len(out.Groups[g].Slots)
+	}
+	for g := range req.Groups {
+		if req.Groups[g].Count > 0 {
+			p.beyond(g, &out.Groups[g], floor[g] > 0 || least[g] > 0)
+		}
+	}
+	p.cut(&out, floor)
+	for g := range out.Groups {
+		p.recheck(g, &out.Groups[g])
+	}
+	return out
+}
+
+// minima plans so many slots of each group, and reports whether all of them have room.
+func (p *planner) minima(least []int) (Plan, bool) {
+	whole := p.req
+	floor := *whole
+	floor.Groups = slices.Clone(whole.Groups)
+	for g := range floor.Groups {
+		floor.Groups[g].Count = least[g]
+	}
+	p.req, p.again = &floor, true
+	out := Plan{Groups: make([]GroupPlan, len(least))}
+	for g, n := range least {
+		if n > 0 {
+			out.Groups[g] = p.group(g)
+			out.Groups[g].Alternates = nil
+		}
+	}
+	p.req = whole
+	return out, out.has(least)
+}
+
+// beyond adds to what a group has, out of its minimum, slots up to its Count, and the
+// alternates of all. counted says that the hosts that turned it away are counted.
+func (p *planner) beyond(g int, out *GroupPlan, counted bool) {
+	whole := p.req
+	rest := *whole
+	rest.Groups = slices.Clone(whole.Groups)
+	rest.Groups[g].Count -= len(out.Slots)
+	p.req = &rest
+	mine := capacity.NewSet(p.view.Rows())
+	for i := range out.Slots {
+		row, _ := p.view.Row(out.Slots[i].Host) // it comes from the view
+		mine.Add(row)
+	}
+	more := p.group(g)
+	p.req = whole
+	out.Slots = append(out.Slots, more.Slots...)
+	out.Alternates = slices.DeleteFunc(more.Alternates, func(s Slot) bool {
+		row, _ := p.view.Row(s.Host)
+		return p.bundles[g] != none || mine.Has(row)
+	})
+	if !counted {
+		out.Refusals = more.Refusals
+		return
+	}
+	out.Refusals.Advice = nil
+	if n := len(out.Slots); n < whole.Groups[g].Count {
+		t, why := p.look(g)
+		out.Refusals.Advice = p.advise(t, n, why.Offering < out.Refusals.Offering)
+	}
+}
+
+// cut takes away what goes beyond floor if the plan cannot be had in its order: where
+// hosts draw from several others, who gives depends on who came before.
+func (p *planner) cut(out *Plan, floor []int) {
+	if p.draft == nil {
+		return
+	}
+	d := p.view.Draft(p.window, p.req.Class)
+	for g := range out.Groups {
+		for i := range out.Groups[g].Slots {
+			row, _ := p.view.Row(out.Groups[g].Slots[i].Host)
+			if !p.drawing.Has(row) || d.Take(row, p.req.Groups[g].Resources, 1) > 0 {
+				continue
+			}
+			for h := range out.Groups {
+				out.Groups[h].Slots = out.Groups[h].Slots[:min(floor[h], len(out.Groups[h].Slots))]
+			}
+			return
+		}
+	}
+}
+
+// most finds room for so many slots of each group, or for as many as there is: of the
+// first group first, then of the second beside that, and so on. It returns how many.
+func (s *search) most(least []int) []int {
+	if s.find(least) {
+		return least
+	}
+	out := make([]int, len(least))
+	for g, n := range least { // the latest way that is found has just out
+		out[g] = sort.Search(n, func(i int) bool {
+			if s.looks > SearchLooksMax {
+				return true
+			}
+			out[g] = i + 1
+			return !s.find(out)
+		})
+	}
+	return out
+}

@@ -1,0 +1,370 @@
+package buildplan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"berth/api"
+)
+
+// SearchLooksMax bounds the work of one Select on a request whose minima do not fit
+// as they come: how often it looks at one host for one group before it stops to
+// look for other ways. The first way that it tries is always tried to its end.
+const SearchLooksMax = 1 << 18
+
+// search looks for hosts that have room for so many slots of each group at once: by
+// depth first, with the groups that have the least room first and the hosts first
+// that are the least use to the others. It counts with the planner, so what it finds
+// keeps every filter, rule and pool. A search that ends within the limit has tried
+// every way to put the slots on the hosts, up to the exchange of hosts that are alike.
+type search struct {
+	p     *planner
+	tasks []*task // by group
+	need  []int64 // by group
+	items [][]int // groups, by what is placed together
+	free  []api.ResourceClass
+	looks int
+	best  []map[int]int64 // by group: slots by row, of the latest way found
+	homes map[int]int     // planner.chosen of best
+}
+
+// newSearch returns a search for slots of the groups of req that want some.
+func newSearch(s *Scene, req *api.Request) *search {
+	p := newPlanner(s, req)
+	out := &search{p: p, tasks: make([]*task, len(req.Groups)), need: make([]int64, len(req.Groups))}
+	for g := range req.Groups {
+		if req.Groups[g].Count < 1 {
+			continue
+		}
+		out.tasks[g], _ = p.look(g)
+		for _, a := range out.tasks[g].need {
+			if !slices.Contains(out.free, a.class) {
+				out.free = append(out.free, a.class)
+			}
+		}
+	}
+	for _, t := range out.tasks {
+		if t != nil {
+			t.look.Placed = p.placed
+		}
+	}
+	return out
+}
+
+// find reports whether there is room for so many slots of each group, and keeps the
+// way it found.
+func (s *search) find(need []int) bool {
+	s.items = s.items[:0]
+	for g, n := range need {
+		s.need[g] = int64(n)
+		if n < 1 {
+			continue
+		}
+		b := s.p.bundles[g]
+		i := slices.IndexFunc(s.items, func(o []int) bool { return b != none && s.p.bundles[o[0]] == b })
+		if i < 0 {
+			s.items = append(s.items, nil)
+			i = len(s.items) - 1
+		}
+		s.items[i] = append(s.items[i], g)
+	}
+	space := make(map[int]int64, len(s.items)) // by the first group
+	for _, groups := range s.items {
+		space[groups[0]] = s.space(groups)
+	}
+	slices.SortStableFunc(s.items, func(a, b []int) int { return cmp.Compare(space[a[0]], space[b[0]]) })
+	return s.from(0)
+}
+
+// space returns how much room there is for an item alone: slots, or hosts for groups
+// that share one.
+func (s *search) space(groups []int) int64 {
+	var sum int64
+	for row := range s.tasks[groups[0]].pass.All() {
+		if s.p.bundles[groups[0]] == none {
+			sum += s.room(groups[0], row, api.CountMax)
+		} else if s.all(groups, row) {
+			sum++
+		}
+	}
+	return sum
+}
+
+// room returns how many slots of a group row has room for, at most most.
+func (s *search) room(g, row int, most int64) int64 {
+	s.looks++
+	t := s.tasks[g]
+	if !t.pass.Has(row) {
+		return 0
+	}
+	most = min(most, s.p.room(t, row))
+	if most > 0 && s.p.drawing.Has(row) {
+		most = s.p.draft.Slots(row, t.group.Resources, most)
+	}
+	return max(most, 0)
+}
+
+// all reports whether all slots of some groups have room on row together.
+func (s *search) all(groups []int, row int) bool {
+	if len(groups) == 0 {
+		return true
+	}
+	mark, took := s.take(groups[0], row, s.need[groups[0]])
+	ok := took == s.need[groups[0]] && s.all(groups[1:], row)
+	s.giveBack(groups[0], row, took, mark)
+	return ok
+}
+
+// take takes slots of a group on row, at most n, and says how many it got.
+func (s *search) take(g, row int, n int64) (mark int, took int64) {
+	if s.p.draft != nil {
+		mark = s.p.draft.Mark()
+	}
+	took = s.room(g, row, n)
+	if took > 0 && s.p.drawing.Has(row) {
+		took = s.p.draft.Take(row, s.tasks[g].group.Resources, took)
+	}
+	s.p.put(g, row, took)
+	return mark, took
+}
+
+// giveBack undoes take, the latest first.
+func (s *search) giveBack(g, row int, took int64, mark int) {
+	if s.p.draft != nil {
+		s.p.draft.Undo(mark)
+	}
+	s.p.put(g, row, -took)
+}
+
+// from places the items from i on.
+func (s *search) from(i int) bool {
+	if i == len(s.items) {
+		return s.accept()
+	}
+	list, ok := s.hosts(i)
+	if !ok {
+		return false
+	}
+	if groups := s.items[i]; s.p.bundles[groups[0]] != none {
+		return s.together(i, list)
+	}
+	rest := make([]int64, len(list)+1) // room of the hosts from each one on
+	for j := len(list) - 1; j >= 0; j-- {
+		rest[j] = rest[j+1] + list[j].room
+	}
+	return s.spread(i, list, rest, 0, s.need[s.items[i][0]], 0)
+}
+
+// accept keeps the way that has been found, if it can be had in the order of a plan.
+func (s *search) accept() bool {
+	best := make([]map[int]int64, len(s.need))
+	for i := range s.p.earlier {
+		t := &s.p.earlier[i]
+		for g, n := range t.Slots {
+			if n > 0 && best[g] == nil {
+				best[g] = map[int]int64{}
+			}
+			if n > 0 {
+				best[g][t.Row] = n
+			}
+		}
+	}
+	homes := map[int]int{}
+	for g, b := range s.p.bundles {
+		for row := range best[g] {
+			if b != none {
+				homes[b] = row
+			}
+		}
+	}
+	if s.p.draft != nil {
+		least := make([]int, len(s.need))
+		for g, n := range s.need {
+			least[g] = int(n)
+		}
+		s.looks += len(s.need) * s.p.view.Len()
+		again := newPlanner(s.p.scene, s.p.req)
+		again.quota, again.chosen = best, homes
+		if _, ok := again.minima(least); !ok {
+			return false
+		}
+	}
+	s.best, s.homes = best, homes
+	return true
+}
+
+// candidate is a host that an item may use.
+type candidate struct {
+	row   int
+	room  int64  // for the item alone; 1 for groups that share a host
+	use   int64  // to the items after it
+	state uint64 // equal for hosts that are alike for all that is still to be placed
+}
+
+// hosts returns the hosts that item i may use, those first that are the least use to
+// the items after it; ok is false if one of these, or all together, cannot have
+// what they need any more.
+func (s *search) hosts(i int) (list []candidate, ok bool) {
+	use := make([]int64, s.p.view.Rows())
+	for _, groups := range s.items[i+1:] {
+		if !s.leaves(groups, use) {
+			return nil, false
+		}
+	}
+	groups := s.items[i]
+	var sum int64
+	for row := range s.tasks[groups[0]].pass.All() {
+		c := candidate{row: row, room: 1, use: use[row]}
+		if s.p.bundles[groups[0]] == none {
+			c.room = s.room(groups[0], row, s.need[groups[0]])
+		} else if !s.all(groups, row) {
+			continue
+		}
+		if c.room > 0 {
+			sum += c.room
+			c.state = s.state(i, row)
+			list = append(list, c)
+			use[row]++
+		}
+	}
+	if len(list) == 0 || s.p.bundles[groups[0]] == none && sum < s.need[groups[0]] || !s.enough(i, use) {
+		return nil, false
+	}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.use, b.use), cmp.Compare(a.room, b.room), cmp.Compare(a.state, b.state),
+			cmp.Compare(s.p.view.ID(a.row), s.p.view.ID(b.row)))
+	})
+	return list, true
+}
+
+// leaves adds to use what each row is worth to groups that are placed later, and
+// reports whether each of them, alone, could still have what it needs.
+func (s *search) leaves(groups []int, use []int64) bool {
+	for _, g := range groups {
+		var sum int64
+		for row := range s.tasks[g].pass.All() {
+			if n := s.room(g, row, s.need[g]); n > 0 {
+				use[row] += 1 + n*1024/s.need[g]
+				sum += n
+			}
+		}
+		if sum < s.need[g] {
+			return false
+		}
+	}
+	return true
+}
+
+// enough reports whether the rows that are of use have as much of each class as the
+// items from i on need in all. It says so if a row draws from others.
+func (s *search) enough(i int, useful []int64) bool {
+	for _, class := range s.free {
+		var need, have int64
+		for _, groups := range s.items[i:] {
+			for _, g := range groups {
+				need += s.need[g] * s.tasks[g].group.Resources[class]
+			}
+		}
+		for row, n := range useful {
+			if n == 0 || have >= need {
+				continue
+			}
+			if s.p.drawing.Has(row) {
+				have = need
+				break
+			}
+			have += max(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class)-s.p.used(row, class), 0)
+		}
+		if have < need {
+			return false
+		}
+	}
+	return true
+}
+
+// state returns a number that is the same for two rows if they are alike for items i
+// and later: they have the same room of each class, for the same groups. Rows that
+// draw from others are like no other.
+func (s *search) state(i, row int) uint64 {
+	const prime = 1<<40 + 0x1b3 // FNV-1a, over whole numbers
+	h := uint64(0xcbf29ce484222325)
+	add := func(n int64) { h = (h ^ uint64(n)) * prime; h ^= h >> 29 }
+	if s.p.drawing.Has(row) {
+		add(math.MinInt64)
+		add(int64(row))
+		return h
+	}
+	for _, class := range s.free {
+		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class) - s.p.used(row, class))
+	}
+	for _, groups := range s.items[i:] {
+		for _, g := range groups {
+			n := int64(none)
+			if t := s.tasks[g]; t.pass.Has(row) {
+				n = api.CountMax
+				for f := range s.p.rooms {
+					n = min(n, s.p.rooms[f].Room(t.look, row))
+				}
+			}
+			add(n)
+		}
+	}
+	return h
+}
+
+// spread places the slots of item i, one group, on the hosts from j on: on each as
+// many as there is room for, or else fewer. before is how many the host before has.
+func (s *search) spread(i int, list []candidate, rest []int64, j int, left, before int64) bool {
+	if left == 0 {
+		return s.from(i + 1)
+	}
+	if rest[j] < left {
+		return false
+	}
+	c, g := &list[j], s.items[i][0]
+	most := min(left, c.room)
+	if j > 0 && list[j-1].state == c.state {
+		most = min(most, before) // hosts that are alike change places for nothing
+	}
+	for n := most; n >= 0 && left-n <= rest[j+1]; n-- {
+		mark, took := s.take(g, c.row, n)
+		found := s.spread(i, list, rest, j+1, left-took, took)
+		s.giveBack(g, c.row, took, mark)
+		if found {
+			return true
+		}
+		if s.looks > SearchLooksMax {
+			return false
+		}
+		n = took
+	}
+	return false
+}
+
+// together places item i, groups that share a host, on one host after another.
+func (s *search) together(i int, list []candidate) bool {
+	for j := range list {
+		if j > 0 && list[j-1].state == list[j].state {
+			continue
+		}
+		if s.on(i, s.items[i], list[j].row) {
+			return true
+		}
+		if s.looks > SearchLooksMax {
+			return false
+		}
+	}
+	return false
+}
+
+// on places some groups of item i on row, and then the items after it.
+func (s *search) on(i int, groups []int, row int) bool {
+	if len(groups) == 0 {
+		return s.from(i + 1)
+	}
+	mark, took := s.take(groups[0], row, s.need[groups[0]])
+	found := took == s.need[groups[0]] && s.on(i, groups[1:], row)
+	s.giveBack(groups[0], row, took, mark)
+	return found
+}
