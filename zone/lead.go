@@ -14,13 +14,13 @@ import (
 
 // Limits of the leader's loops.
 const (
-	bootsAtOnce = 64               // boots that one leader works on
-	tellsAtOnce = 32               // calls to other zones with decisions
-	movesAtOnce = 1                // each move is planned on what the one before has left
-	endsAtOnce  = 32               // instances whose lifetime is over
-	sweepEvery  = 2 * time.Second  // for work that no change of state announces
-	followWait  = 30 * time.Second // long poll of a child's changes
-	failureKept = time.Minute      // how long a failed job is remembered that is not due any more
+	bootsAtOnce = 64              // boots that one leader works on
+	tellsAtOnce = 32              // calls to other zones with decisions
+	movesAtOnce = 1               // each move is planned on what the one before has left
+	endsAtOnce  = 32              // instances whose lifetime is over
+	sweepEvery  = 2 * time.Second // for work that no change of state announces
+	followWait  = 3 * time.Second // long poll of a child's changes: a gateway that died meanwhile is noticed after it
+	failureKept = time.Minute     // how long a failed job is remembered that is not due any more
 	pruneEvery  = time.Minute
 	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
 	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days

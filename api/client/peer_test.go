@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 // gatewayNode is how one gateway of a child behaves.
 type gatewayNode struct {
 	after  time.Duration
+	gone   bool     // nobody hears who dials it
 	answer any      // nil for a refusal
 	code   api.Code // of the refusal; "" for nobody there
 }
@@ -44,11 +46,20 @@ type child struct {
 func (c *child) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	n := c.nodes[r.URL.Host]
+	trace := httptrace.ContextClientTrace(r.Context())
+	trace.GetConn(r.URL.Host)
+	if !n.gone && (n.answer != nil || n.code != "" || n.after > 0) {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
 	c.asked = append(c.asked, r.URL.Host)
 	c.heads = append(c.heads, r.Header.Clone())
 	c.mu.Unlock()
+	after := time.After(n.after)
+	if n.gone {
+		after = nil
+	}
 	select {
-	case <-time.After(n.after):
+	case <-after:
 	case <-r.Context().Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -105,11 +116,11 @@ func TestSelectIsHedged(t *testing.T) {
 		"a fast child": {[]gatewayNode{fast, slow}, []string{"a"}, 0, "fast"},
 		"a slow node":  {[]gatewayNode{slow, fast}, []string{"a", "b"}, client.HedgeAfter, "fast"},
 		"just in time": {[]gatewayNode{{answer: offer("x"), after: client.HedgeAfter - 1}, fast}, []string{"a"}, client.HedgeAfter - 1, "x"},
-		"all nodes slow": { // never a third
+		"two nodes slow": { // the third is not a hedge, so it is asked later
 			[]gatewayNode{slow, {answer: offer("b"), after: time.Second}, fast},
-			[]string{"a", "b"},
-			time.Second,
-			"slow",
+			[]string{"a", "b", "c"},
+			client.HedgeAfter + 500*time.Millisecond,
+			"fast",
 		},
 		"the hedge is slower":   {[]gatewayNode{{answer: offer("x"), after: 200 * time.Millisecond}, slow}, []string{"a", "b"}, 200 * time.Millisecond, "x"},
 		"one node only":         {[]gatewayNode{slow}, []string{"a"}, time.Second, "slow"},
@@ -117,13 +128,7 @@ func TestSelectIsHedged(t *testing.T) {
 		"the first has no lead": {[]gatewayNode{{code: api.CodeUnavailable}, fast}, []string{"a", "b"}, 0, "fast"},
 		"the first gives up":    {[]gatewayNode{{code: api.CodeTimeout}, fast}, []string{"a", "b"}, 0, "fast"},
 		"down, then slow":       {[]gatewayNode{down, slow, fast}, []string{"a", "b", "c"}, client.HedgeAfter, "fast"},
-		"the hedge is down":     {[]gatewayNode{slow, down, fast}, []string{"a", "b"}, time.Second, "slow"},
-		"slow and down, then the hedge is down": { // the third is not a hedge
-			[]gatewayNode{{after: time.Second}, down, fast},
-			[]string{"a", "b", "c"},
-			time.Second,
-			"fast",
-		},
+		"the hedge is down":     {[]gatewayNode{slow, down, fast}, []string{"a", "b", "c"}, client.HedgeAfter, "fast"},
 		"all are down":                 {[]gatewayNode{down, down}, []string{"a", "b"}, 0, "unavailable"},
 		"a refusal ends it":            {[]gatewayNode{{code: api.CodeInvalid}, fast}, []string{"a"}, 0, "invalid"},
 		"a refusal of a hedge":         {[]gatewayNode{slow, {code: api.CodeForbidden}}, []string{"a", "b"}, client.HedgeAfter, "forbidden"},
@@ -162,7 +167,7 @@ func TestSelectIsHedged(t *testing.T) {
 func TestOnlySelectIsHedged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &child{nodes: map[string]gatewayNode{
-			"a": {answer: api.HoldAnswer{}, after: time.Second}, "b": {answer: api.HoldAnswer{}},
+			"a": {answer: api.HoldAnswer{}, after: 2 * client.HedgeAfter}, "b": {answer: api.HoldAnswer{}},
 		}}
 		p, l := peersTo(to, "a", "b")
 		_, err := p.Hold(t.Context(), l, &api.HoldRequest{})

@@ -1,0 +1,298 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// Limits of one call over a link.
+const (
+	triesMax   = 32                     // questions to endpoints
+	againFirst = 100 * time.Millisecond // before an endpoint that could not just now is asked again; doubles
+	againMax   = 800 * time.Millisecond
+)
+
+// question is one call to a linked zone. Every question may be repeated, and may be
+// asked at several endpoints at the same time.
+type question struct {
+	method, path string
+	body         []byte
+	answer       func() any    // returns where to decode an answer
+	wait         time.Duration // how long the zone may wait for news before it answers
+	hedge        bool          // it is cheap enough to be asked twice after HedgeAfter
+	once         bool          // it may not be repeated after it has reached the zone
+}
+
+// try is one question to one endpoint.
+type try struct {
+	to       *endpoint
+	begun    time.Time
+	patience time.Duration // how long it may take before another endpoint is asked
+	cancel   context.CancelFunc
+
+	// reached says that the zone may have read the question. It is false only
+	// between the moments when a connection is looked for and found.
+	reached atomic.Bool
+}
+
+// reply is what became of a try.
+type reply struct {
+	*try
+	answer  any
+	err     error
+	replied bool // the endpoint itself has answered, if only with a refusal
+}
+
+// linkCall is a question on its way. It asks one endpoint after the other: the next one
+// when the one before has refused, cannot be reached or takes longer than it may,
+// while the one before may still answer. The first answer counts and ends the other
+// tries. When all were asked and some of them still work, those that could not just
+// now are asked again.
+type linkCall struct {
+	*question
+	p       *Peers
+	link    *api.Link
+	left    []*endpoint // that were not asked yet
+	again   []*endpoint // that could not just now
+	working []*try
+	replies chan reply
+	tries   int
+	rounds  int // questions that were asked again
+	timer   *time.Timer
+	hedged  bool  // nothing is left of the early second question
+	err     error // the most telling of those that did not end the call
+}
+
+// ask makes one call over a link and returns its decoded answer.
+//
+// Errors: those of the other zone; CodeTimeout when it may have been done,
+// CodeUnavailable when it was certainly not.
+func (p *Peers) ask(ctx context.Context, l *api.Link, q *question) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of the other tries
+	c := &linkCall{question: q, p: p, link: l, left: p.order(l), replies: make(chan reply, triesMax), hedged: !q.hedge}
+	if len(c.left) == 0 {
+		return nil, noAddress(l)
+	}
+	c.timer = time.NewTimer(time.Hour)
+	defer c.timer.Stop()
+	defer c.judge()
+	c.askNext(ctx)
+	for {
+		select {
+		case <-c.timer.C:
+			c.overdue(ctx)
+		case r := <-c.replies:
+			if a, err, done := c.hear(ctx, r); done {
+				return a, err
+			}
+		}
+	}
+}
+
+// noAddress says that a link has no endpoints.
+func noAddress(l *api.Link) *api.Error {
+	return api.Errorf(api.CodeUnavailable, "zone %q has no gateway address", l.Name)
+}
+
+// askNext asks the next endpoint: one that was not asked yet, or the one that was
+// refused by longest ago.
+func (c *linkCall) askNext(ctx context.Context) {
+	from := &c.left
+	if len(c.left) == 0 {
+		from = &c.again
+		c.rounds++
+	}
+	e := (*from)[0]
+	*from = (*from)[1:]
+	var remaining time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		remaining = max(deadline.Sub(c.p.conf.Now()), patienceFloor)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t := &try{to: e, begun: c.p.conf.Now(), patience: c.p.patience(e, c.wait, remaining, len(c.left)), cancel: cancel}
+	t.reached.Store(true)
+	c.tries++
+	c.working = append(c.working, t)
+	c.p.losers.Go(func() {
+		defer cancel()
+		a, replied, err := c.p.once(ctx, t, c.question)
+		c.replies <- reply{t, a, err, replied}
+	})
+	if c.hedged {
+		c.timer.Reset(t.patience)
+	} else {
+		c.timer.Reset(min(HedgeAfter, t.patience))
+	}
+}
+
+// overdue is called when the newest try takes longer than it may.
+func (c *linkCall) overdue(ctx context.Context) {
+	newest := c.working[len(c.working)-1]
+	early := newest.patience - HedgeAfter
+	may := len(c.left) > 0 || (len(c.again) > 0 && c.tries < triesMax)
+	switch {
+	case c.once:
+		if len(c.left) > 0 && !newest.reached.Load() { // else it may be done already
+			newest.cancel() // and the next one is asked
+		}
+	case !c.hedged && early > 0:
+		c.hedged = true
+		if len(c.left) > 0 && c.p.mayHedge(c.link) {
+			c.askNext(ctx)
+			return
+		}
+		c.timer.Reset(early)
+	case may:
+		c.askNext(ctx)
+	}
+}
+
+// hear takes what became of a try, and reports whether that ends the call.
+func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, done bool) {
+	c.working = slices.DeleteFunc(c.working, func(t *try) bool { return t == r.try })
+	took := c.p.conf.Now().Sub(r.begun)
+	switch {
+	case r.err == nil:
+		c.p.noteAnswer(c.link, r.to, took, c.wait)
+		return r.answer, nil, true
+	case r.replied && !mayPass(r.err):
+		c.p.noteAnswer(c.link, r.to, took, c.wait)
+		return nil, r.err, true
+	case !r.replied && (ctx.Err() == nil || took >= r.patience):
+		c.p.noteFailure(r.to)
+	}
+	c.err = telling(c.err, r.err)
+	if r.replied && api.CodeOf(r.err) != api.CodeInternal {
+		c.again = append(c.again, r.to)
+	}
+	switch {
+	case ctx.Err() != nil, c.once && api.CodeOf(r.err) != api.CodeUnavailable:
+		return nil, c.err, len(c.working) == 0
+	case len(c.left) > 0:
+		c.askNext(ctx)
+	case len(c.working) == 0:
+		return nil, c.err, true
+	case len(c.again) > 0:
+		c.timer.Reset(min(againFirst<<min(c.rounds, 3), againMax))
+	}
+	return nil, nil, false
+}
+
+// judge remembers who did not answer in his time when the call was over.
+func (c *linkCall) judge() {
+	now := c.p.conf.Now()
+	for _, t := range c.working {
+		if now.Sub(t.begun) >= t.patience {
+			c.p.noteFailure(t.to)
+		}
+	}
+}
+
+// mayPass reports whether another endpoint, or this one later, may do better.
+func mayPass(err error) bool {
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal:
+		return true
+	}
+	return false
+}
+
+// telling returns which of two errors to return for a call: that it may have been
+// done counts more than that it was not.
+func telling(a, b error) error {
+	rank := func(err error) int {
+		if err == nil {
+			return -1
+		}
+		return slices.Index([]api.Code{api.CodeUnavailable, api.CodeOverloaded, api.CodeInternal, api.CodeTimeout}, api.CodeOf(err))
+	}
+	if rank(b) >= rank(a) {
+		return b
+	}
+	return a
+}
+
+// once asks one endpoint, and reports whether that has answered, if only with a
+// refusal.
+func (p *Peers) once(ctx context.Context, t *try, q *question) (answer any, replied bool, err error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { t.reached.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { t.reached.Store(true) },
+	})
+	req, err := http.NewRequestWithContext(ctx, q.method, "https://"+t.to.addr+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		return nil, false, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)
+	}
+	p.head(ctx, req.Header)
+	res, err := t.to.client.Do(req)
+	if err != nil {
+		return nil, false, unanswered(err, t.reached.Load())
+	}
+	defer func() { _ = res.Body.Close() }() // read to the end or given up: nothing to learn
+	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, false, api.Wrap(api.CodeTimeout, "client.call", "the zone's answer was cut off", err)
+	case len(b) > api.ZoneBodyMaxBytes:
+		return nil, true, api.Errorf(api.CodeInternal, "the zone's answer is larger than %d bytes", api.ZoneBodyMaxBytes)
+	case res.StatusCode >= http.StatusBadRequest:
+		return nil, true, peerRefusal(res, b)
+	}
+	a := q.answer()
+	if res.StatusCode == http.StatusNoContent {
+		return a, true, nil
+	}
+	if err := codec.Unmarshal(b, a); err != nil {
+		return nil, true, api.Wrap(api.CodeInternal, "client.call", "", err)
+	}
+	return a, true, nil
+}
+
+// unanswered returns what to say of a call that got no answer.
+func unanswered(err error, reached bool) error {
+	switch late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); {
+	case !reached:
+		return api.Wrap(api.CodeUnavailable, "client.call", "the zone cannot be reached", err)
+	case late:
+		return api.Wrap(api.CodeTimeout, "client.call", "the zone did not answer in time", err)
+	}
+	return api.Wrap(api.CodeTimeout, "client.call", "the connection to the zone was lost before it answered", err)
+}
+
+// head writes what each call says of itself. What is left of the caller's budget is
+// that of this moment: an endpoint that is asked later has less.
+func (p *Peers) head(ctx context.Context, h http.Header) {
+	h.Set("Content-Type", api.MediaCBOR)
+	h.Set("Accept", api.MediaCBOR)
+	h.Set("User-Agent", "") // says nothing of what runs here
+	h.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
+	if id := p.conf.Request(ctx); id != "" {
+		h.Set(api.HeaderRequestID, string(id))
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		h.Set(api.HeaderDeadline, strconv.FormatInt(deadline.Sub(p.conf.Now()).Milliseconds(), 10))
+	}
+}
+
+// peerRefusal reads the error body of another zone. Its code counts; its sentence is
+// kept as the cause, for the log.
+func peerRefusal(res *http.Response, b []byte) error {
+	var e api.ErrorBody
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), api.MediaCBOR) || codec.Unmarshal(b, &e) != nil {
+		return api.Errorf(api.CodeUnavailable, "the zone answered with status %d", res.StatusCode)
+	}
+	return api.Errorf(e.Error.Code, "%s", e.Error.Message)
+}

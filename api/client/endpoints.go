@@ -1,0 +1,144 @@
+package client
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"berth/api"
+)
+
+// How long an endpoint that did not answer is asked after all others: the least,
+// twice that after each further failure, and at most the most.
+const (
+	penaltyMin = time.Second
+	penaltyMax = time.Minute
+)
+
+// How long an endpoint may take before the next one is asked as well: patienceOver
+// times what it usually takes, between patienceMin and patienceMax, but no more than
+// its share of the caller's budget.
+const (
+	patienceOver  = 4
+	patienceMin   = 500 * time.Millisecond
+	patienceMax   = 2 * time.Second
+	patienceFloor = 10 * time.Millisecond // of a share, however small the budget
+)
+
+// endpoint is what is remembered of one gateway of a linked zone.
+type endpoint struct {
+	addr     string
+	client   *http.Client  // of its own, so that its connections can be dropped alone
+	answered uint64        // when it answered last, in answers of all endpoints; 0 for never
+	failures int           // calls in a row that it did not answer in its time
+	penalty  time.Time     // until when it is asked after all others
+	usual    time.Duration // how long it takes; a moving average, 0 for unknown
+}
+
+// peerLink is what is remembered of one link.
+type peerLink struct {
+	endpoints map[string]*endpoint
+	answers   uint64
+	hedges    hedges
+}
+
+// link returns what is remembered of a link. The caller holds p.mu.
+func (p *Peers) link(l *api.Link) *peerLink {
+	pl, ok := p.links[l.ID]
+	if !ok {
+		pl = &peerLink{endpoints: map[string]*endpoint{}, hedges: hedges{credit: hedgeCost * hedgeBurst}}
+		p.links[l.ID] = pl
+	}
+	return pl
+}
+
+// order returns the endpoints of a link in the order in which to ask them: the one
+// that answered last first, and those that owe an answer last of all, the one whose
+// penalty ends first before the others. Endpoints that the link has no more are
+// forgotten.
+func (p *Peers) order(l *api.Link) []*endpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.link(l)
+	out := make([]*endpoint, 0, len(l.Endpoints))
+	for _, addr := range l.Endpoints {
+		e := pl.endpoints[addr]
+		if e == nil {
+			e = &endpoint{addr: addr, client: &http.Client{
+				Transport:     p.conf.Transport(l),
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			}}
+			pl.endpoints[addr] = e
+		}
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	for addr, e := range pl.endpoints {
+		if !slices.Contains(out, e) {
+			delete(pl.endpoints, addr)
+			e.client.CloseIdleConnections()
+		}
+	}
+	now := p.conf.Now()
+	slices.SortStableFunc(out, func(a, b *endpoint) int {
+		if late, other := now.Before(a.penalty), now.Before(b.penalty); late || other {
+			return cmp.Or(compareBool(late, other), a.penalty.Compare(b.penalty))
+		}
+		return cmp.Compare(b.answered, a.answered)
+	})
+	return out
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// noteAnswer remembers that an endpoint has answered a call that took so long, of
+// which it may have waited up to wait because it was asked to.
+func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.link(l)
+	pl.answers++
+	e.answered, e.failures, e.penalty = pl.answers, 0, time.Time{}
+	switch took -= wait; {
+	case took < 0: // it had news before the wait was over
+	case e.usual == 0:
+		e.usual = took
+	default:
+		e.usual += (took - e.usual) / 4
+	}
+}
+
+// noteFailure remembers that an endpoint did not answer in its time, and drops its
+// idle connections: those to a machine that is gone would each be tried in vain.
+func (p *Peers) noteFailure(e *endpoint) {
+	p.mu.Lock()
+	e.failures = min(e.failures+1, 16) // enough for any penalty, and no overflow
+	e.penalty = p.conf.Now().Add(min(penaltyMin<<(e.failures-1), penaltyMax))
+	p.mu.Unlock()
+	e.client.CloseIdleConnections()
+}
+
+// patience returns how long an endpoint may take before the next one is asked, if
+// others are left. A call that the zone may answer after a wait has that in
+// addition. remaining is what is left of the caller's budget, 0 for no limit.
+func (p *Peers) patience(e *endpoint, wait, remaining time.Duration, left int) time.Duration {
+	p.mu.Lock()
+	usual := e.usual
+	p.mu.Unlock()
+	d := min(max(patienceOver*usual, patienceMin), patienceMax)
+	if remaining > 0 {
+		d = min(d, max((remaining-wait)/time.Duration(left+1), patienceFloor))
+	}
+	return wait + d
+}
