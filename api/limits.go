@@ -34,7 +34,8 @@ const (
 	CustomClassesMax  = 1_000             // custom resource classes of one zone
 	CustomTraitsMax   = 10_000            // custom traits of one zone
 	ProviderAggsMax   = 1_000             // aggregates of one provider
-	CandidatesMax     = 1_000             // allocation candidates in one answer
+	CandidatesMax     = 1_000             // allocation candidates in one answer, unless the caller sets a limit
+	CandidatesCallMax = 10_000            // largest limit on candidates that a caller may set
 	UnitMax           = 1<<31 - 1         // largest amount of one allocation by the placement API, and its default max_unit
 	AdviceMax         = 8                 // advice to one group
 	ExplainNamesMax   = 100               // hosts that an explanation names for one filter

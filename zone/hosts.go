@@ -71,6 +71,7 @@ func (z *Zone) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentReg
 	z.beats.heard(a, z.now())
 	c := command.HostsPut{Stamp: z.stamp(), Agent: a}
 	for _, h := range r.Hosts {
+		h.Inventory = withUnits(h.Inventory)
 		c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID(api.NewUUID()), Host: h})
 	}
 	res, err := z.Propose(ctx, c)
@@ -78,6 +79,19 @@ func (z *Zone) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentReg
 		return nil, err
 	}
 	return &api.AgentRegistered{Term: z.store.Term(), Hosts: res.Hosts, Beat: AgentBeat}, nil
+}
+
+// withUnits returns an inventory in which a min_unit that an agent has not given is the
+// step_size, as in the placement API: who states only a step wants no amount off it.
+func withUnits(all map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
+	out := maps.Clone(all)
+	for class, v := range all {
+		if v.MinUnit == 0 && v.StepSize > 1 {
+			v.MinUnit = v.StepSize
+			out[class] = v
+		}
+	}
+	return out
 }
 
 func checkHost(h *api.AgentHost, names map[string]bool) error {

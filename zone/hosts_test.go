@@ -92,6 +92,15 @@ func TestRegisterHosts(t *testing.T) {
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(register(h)), name)
 		}
 		assert.Empty(t, m.view().AllHosts(), "a refused call changes nothing")
+		stepped := good
+		stepped.Inventory = map[api.ResourceClass]api.Inventory{
+			api.VCPU: {Total: 8, StepSize: 2}, api.MemoryMB: {Total: 8, StepSize: 2, MinUnit: 1}, api.DiskGB: {Total: 8, StepSize: 4, MaxUnit: 2},
+		}
+		require.NoError(t, register(stepped))
+		for class, amount := range map[api.ResourceClass]int64{api.VCPU: 2, api.MemoryMB: 1, api.DiskGB: 4} {
+			assert.Equal(t, amount, m.view().AllHosts()[0].Inventory[class].MinUnit, "a least amount that is not given is the step: %s", class)
+		}
+		assert.Zero(t, stepped.Inventory[api.VCPU].MinUnit, "the caller's own inventory stays")
 		require.NoError(t, register(good))
 		_, err := m.lead().Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax+1)})
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))

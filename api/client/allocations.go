@@ -118,7 +118,7 @@ type CandidateQuery struct {
 	// provider of the list.
 	SameSubtree  [][]string
 	RootRequired string // "T1,!T2": of the root of the tree
-	Limit        int    // candidates, 1 to api.CandidatesMax; 0 for as many as the zone gives
+	Limit        int    // candidates, 1 to api.CandidatesCallMax; 0 for as many as the zone gives
 }
 
 // CandidateGroup is one part of a CandidateQuery. All of a group with a suffix comes

@@ -13,9 +13,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"berth/api"
 )
@@ -210,6 +212,9 @@ func encode(q call) ([]byte, error) {
 	if q.in == nil {
 		return nil, nil
 	}
+	if !isText(reflect.ValueOf(q.in)) {
+		return nil, notText(q.op)
+	}
 	body, err := json.Marshal(q.in)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, q.op, "the request cannot be written as JSON", err)
@@ -232,10 +237,16 @@ func (c *Client) target(q call) (string, error) {
 		if s == "" || s == "." || s == ".." {
 			return "", api.Errorf(api.CodeInvalid, "%q cannot be a name or an id", s)
 		}
+		if !utf8.ValidString(s) {
+			return "", notText(q.op)
+		}
 		b.WriteString("/" + url.PathEscape(s))
 	}
 	query := url.Values{}
 	for k, v := range q.query {
+		if !isText(reflect.ValueOf(v)) {
+			return "", notText(q.op)
+		}
 		query[k] = v
 	}
 	if c.read != "" && q.method == http.MethodGet {

@@ -55,7 +55,7 @@ under which the other flags for groups speak of it.`,
 	f.BoolVar(&a.isolate, "isolate", false, "each group from a provider of its own")
 	f.StringArrayVar(&a.subtrees, "same-subtree", nil, "`NAMES` of groups, such as cpu,net, of which one provider has all the others below it; may be repeated")
 	f.StringVar(&a.rootRequired, "root-required", "", "`TRAITS` of the root, such as A,!B")
-	f.IntVar(&a.limit, "limit", candidatesShown, fmt.Sprintf("candidates, 1 to %d", api.CandidatesMax))
+	f.IntVar(&a.limit, "limit", candidatesShown, fmt.Sprintf("candidates, 1 to %d", api.CandidatesCallMax))
 	e.flagNames(c, "in-tree", providerNames)
 	e.flagNames(c, "member-of", aggregateNames)
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -87,8 +87,8 @@ func (a *asking) query(ctx context.Context, c *cobra.Command, cl *client.Client)
 		return client.CandidateQuery{}, err
 	}
 	q := client.CandidateQuery{Isolate: a.isolate, RootRequired: a.rootRequired, Limit: a.limit}
-	if a.limit < 1 || a.limit > api.CandidatesMax {
-		return q, usage(c, "--limit must be 1 to %d, got %d", api.CandidatesMax, a.limit)
+	if a.limit < 1 || a.limit > api.CandidatesCallMax {
+		return q, usage(c, "--limit must be 1 to %d, got %d", api.CandidatesCallMax, a.limit)
 	}
 	if a.resources == "" && len(a.groups) == 0 {
 		return q, usage(c, "%q needs --resources or --group", c.CommandPath())

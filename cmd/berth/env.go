@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"golang.org/x/term"
+
+	"berth/api"
 )
 
 // env is what a command may touch of the world, and what the flags said that all
@@ -36,5 +38,10 @@ func isTerminal(f any) bool {
 func (e *env) execute(ctx context.Context, args []string) error {
 	root := rootCommand(e)                    //nolint:contextcheck // cobra hands ctx to what it runs
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra would take those of the process
+	for i, arg := range args {
+		if api.CheckText([]byte(arg)) != nil {
+			return usage(root, "argument %d is not valid UTF-8: %q", i+1, arg)
+		}
+	}
 	return root.ExecuteContext(ctx)
 }

@@ -196,9 +196,9 @@ func inventorySet(e *env) *cobra.Command {
 		Long: `Set changes the classes that are named and keeps the others; of a class that is there,
 options that are not named stay. With --only, all else is taken away and every option
 begins at its default. Options: reserved, allocation_ratio, min_unit, max_unit and
-step_size. Capacity is (total - reserved) x allocation_ratio. It is read and written
-back as a whole, at the generation that was read: if somebody else was quicker,
-nothing is changed.`,
+step_size; the default of min_unit is the step. Capacity is (total - reserved) x
+allocation_ratio. It is read and written back as a whole, at the generation that was
+read: if somebody else was quicker, nothing is changed.`,
 		Example: `  berth provider inventory set pool1 DISK_GB=1000:min_unit=5,step_size=10
   berth provider inventory set h1-gpu0 PGPU=1 --only --generation 3`,
 		Args:              takesMore("a PROVIDER", "CLASS=TOTAL"),

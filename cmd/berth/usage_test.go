@@ -116,7 +116,7 @@ func TestUsage(t *testing.T) {
 		"provider trait set h1", "provider trait unset h1", "provider aggregate set h1", "resource-class create", "trait delete", "allocation list",
 		"allocation set c", "allocation set c --allocation h1", "allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1",
 		"allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1 --allocation 11111111-1111-4111-8111-111111111111:DISK_GB=1",
-		"candidates", "candidates --resources VCPU=1 --limit 0", "candidates --resources VCPU=1 --limit 1001", "candidates --group PGPU=1 --group PGPU=1", "candidates --group :PGPU=1",
+		"candidates", "candidates --resources VCPU=1 --limit 0", "candidates --resources VCPU=1 --limit 10001", "candidates --group PGPU=1 --group PGPU=1", "candidates --group :PGPU=1",
 		"candidates --group gpu:PGPU", "candidates --group gpu:PGPU=1 --group-required net:A", "candidates --group gpu:PGPU=1 --group-in-tree gpu",
 		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
@@ -331,4 +331,25 @@ func TestSizes(t *testing.T) {
 	assert.Equal(t, int64(1024), gib)
 	_, ok = parseSize("512M", 1<<10)
 	assert.False(t, ok, "half a GiB is no disk")
+}
+
+// TestWordsThatAreNotUTF8AreRefused: they would be sent as another text.
+func TestWordsThatAreNotUTF8AreRefused(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"boot", "--name", "a\xff", "--flavor", "small"}, "argument 3 is not valid UTF-8"},
+		{[]string{"boot", "--name", "a", "--groups", file("groups:\n- name: \"\xff\"\n")}, "not valid UTF-8 at byte"},
+		{[]string{"boot", "--name", "a", "--groups", file(`{"groups":[{"name":"\ud800"}]}`)}, "half of a surrogate pair"},
+	} {
+		err := run(t.Context(), c.args, func(string) string { return "" }, nil, &bytes.Buffer{}, &bytes.Buffer{})
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), c.says)
+	}
 }

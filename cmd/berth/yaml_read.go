@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/token"
+
+	"berth/api"
 )
 
 // Limits of a file in YAML that somebody gives.
@@ -29,7 +31,22 @@ func yamlFile(e *env, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := plainText(b); err != nil {
+		return nil, err
+	}
 	return b, plainYAML(b)
+}
+
+// plainText refuses a file that is not UTF-8, and JSON with half of a surrogate pair.
+func plainText(b []byte) error {
+	check := api.CheckText
+	if first := bytes.TrimLeft(b, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') {
+		check = api.CheckJSONText
+	}
+	if err := check(b); err != nil {
+		return errors.New(api.MessageOf(err))
+	}
+	return nil
 }
 
 // readAll reads a file of at most limit bytes; - is standard input.

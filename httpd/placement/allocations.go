@@ -171,6 +171,9 @@ func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err = mayDraw(body); err != nil {
+		return err
+	}
 	e, err := d.entry(v, api.ConsumerID(id), body)
 	if err != nil {
 		return err
@@ -181,6 +184,9 @@ func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error {
 	body, err := readObject(r, consumersSchema(at(r), 1))
 	if err != nil {
+		return err
+	}
+	if err = wellFormed(body); err != nil {
 		return err
 	}
 	entries, err := d.entries(at(r), body)
@@ -264,17 +270,37 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// entries reads the allocations of several consumers.
-func (d *dialect) entries(v version, body map[string]any) ([]command.ConsumerEntry, error) {
+// wellFormed refuses the allocations of several consumers for what is wrong with them
+// whatever the zone has and whichever generations they are for.
+func wellFormed(body map[string]any) error {
 	if len(body) > api.ConsumersCallMax {
-		return nil, invalid("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
+		return invalid("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
 	}
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		if _, ok := uuidOf(name); !ok {
+			return invalid("Malformed consumer_uuid: it must be a UUID, got %q", name)
+		}
+		one, _ := body[name].(map[string]any)
+		if err := mayDraw(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayDraw refuses allocations of one consumer from too many providers.
+func mayDraw(body map[string]any) error {
+	if n := len(sharesOf(body)); n > api.SharesMax {
+		return invalid("a consumer draws from at most %d providers, got %d", api.SharesMax, n)
+	}
+	return nil
+}
+
+// entries reads the allocations of several consumers, which are well formed.
+func (d *dialect) entries(v version, body map[string]any) ([]command.ConsumerEntry, error) {
 	out := make([]command.ConsumerEntry, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
-		id, ok := uuidOf(name)
-		if !ok {
-			return nil, invalid("Malformed consumer_uuid: it must be a UUID, got %q", name)
-		}
+		id, _ := uuidOf(name)
 		one, _ := body[name].(map[string]any)
 		e, err := d.entry(v, api.ConsumerID(id), one)
 		if err != nil {
@@ -303,28 +329,32 @@ func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (comm
 		}
 		e.Generation = &n // null is 0: it must be new
 	}
-	shares := map[api.ProviderID]api.Resources{}
-	switch all := body["allocations"].(type) {
-	case []any: // of a provider that comes twice the last item counts
-		for _, item := range all {
-			one, _ := item.(map[string]any)
-			provider, _ := one["resource_provider"].(map[string]any)
-			name, _ := provider["uuid"].(string)
-			shares[providerID(name)] = amounts(one["resources"])
-		}
-	case map[string]any:
-		for name, item := range all {
-			one, _ := item.(map[string]any)
-			shares[providerID(name)] = amounts(one["resources"])
-		}
-	}
-	if len(shares) > api.SharesMax {
-		return e, invalid("a consumer draws from at most %d providers, got %d", api.SharesMax, len(shares))
-	}
+	shares := sharesOf(body)
 	for _, p := range slices.Sorted(maps.Keys(shares)) {
 		e.Shares = append(e.Shares, api.Share{Provider: p, Resources: shares[p]})
 	}
 	return e, tooLarge(e.Shares)
+}
+
+// sharesOf reads what one consumer draws, by provider. Of a provider that comes twice
+// the last counts: of a list its last item, of an object the last of its spellings.
+func sharesOf(body map[string]any) map[api.ProviderID]api.Resources {
+	out := map[api.ProviderID]api.Resources{}
+	switch all := body["allocations"].(type) {
+	case []any:
+		for _, item := range all {
+			one, _ := item.(map[string]any)
+			provider, _ := one["resource_provider"].(map[string]any)
+			name, _ := provider["uuid"].(string)
+			out[providerID(name)] = amounts(one["resources"])
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			one, _ := all[name].(map[string]any)
+			out[providerID(name)] = amounts(one["resources"])
+		}
+	}
+	return out
 }
 
 // noGeneration stands for the generation of a consumer that is not there.

@@ -19,7 +19,7 @@ const headerCut = "Berth-Candidates-Cut"
 
 // What ends a search for candidates.
 const (
-	cutCount = "count" // there are api.CandidatesMax
+	cutCount = "count" // there are as many as the zone gives
 	cutWork  = "work"  // it took too many steps
 )
 
@@ -90,7 +90,7 @@ func knownNames(s *state.State, q *candidates.Query) error {
 	for _, g := range q.Groups {
 		for _, class := range g.Resources.Classes() {
 			if _, ok := s.ResourceClass(class); !ok {
-				return invalid("Invalid resource class in resources parameter: there is no %q", string(class))
+				return invalid("Invalid resource class in resources parameter: No such resource class %s", cut(string(class)))
 			}
 		}
 		traits = append(traits, slices.Concat(append(g.Traits.AnyOf, g.Traits.Required, g.Traits.Forbidden)...)...)

@@ -284,13 +284,22 @@ func TestCandidatesAreCut(t *testing.T) {
 		assert.Equal(t, c.want, n, c.query)
 		assert.Equal(t, c.cut, cut, c.query)
 	}
-	w.furnish(t, api.CandidatesMax+1, api.CandidatesMax+1)
-	for query, cut := range map[string]string{
-		"resources=VCPU:1": cutCount, "resources=VCPU:1&limit=1000": "", "resources=VCPU:1&limit=1001": cutCount,
+	const most = api.CandidatesCallMax
+	w.furnish(t, api.CandidatesMax+1, most+1)
+	for _, c := range []struct {
+		query string
+		want  int
+		cut   string
+	}{
+		{"resources=VCPU:1", api.CandidatesMax, cutCount},
+		{"resources=VCPU:1&limit=1000", api.CandidatesMax, ""},
+		{"resources=VCPU:1&limit=1001", api.CandidatesMax + 1, ""},
+		{"resources=VCPU:1&limit=10000", most, ""},
+		{"resources=VCPU:1&limit=10001", most, cutCount},
 	} {
-		n, got := count(query)
-		assert.Equal(t, api.CandidatesMax, n, query)
-		assert.Equal(t, cut, got, query)
+		n, got := count(c.query)
+		assert.Equal(t, c.want, n, c.query)
+		assert.Equal(t, c.cut, got, c.query)
 	}
 }
 

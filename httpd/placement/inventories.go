@@ -6,7 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -79,13 +79,13 @@ func newRecord(required ...string) *schema {
 		"min_unit":                     amountSchema,
 		"max_unit":                     amountSchema,
 		"step_size":                    amountSchema,
-		"allocation_ratio":             {kind: kindNumber},
+		"allocation_ratio":             {kind: kindNumber, ratio: true},
 	}}
 }
 
-// inventoryOf reads one inventory that its schema has passed, for a class. At is
-// the microversion of the call.
-func inventoryOf(class string, body map[string]any, at version) (api.Inventory, error) {
+// inventoryOf reads one inventory that its schema has passed, of a class of a
+// provider. At is the microversion of the call.
+func inventoryOf(id api.ProviderID, class string, body map[string]any, at version) (api.Inventory, error) {
 	of := func(name string, absent int64) int64 {
 		if n, ok := body[name].(int64); ok {
 			return n
@@ -93,42 +93,80 @@ func inventoryOf(class string, body map[string]any, at version) (api.Inventory, 
 		return absent
 	}
 	v := api.Inventory{
-		Total: of("total", 0), Reserved: of("reserved", 0), MinUnit: of("min_unit", 1), MaxUnit: of("max_unit", api.UnitMax),
+		Total: of("total", 0), Reserved: of("reserved", 0), MaxUnit: of("max_unit", api.UnitMax),
 		StepSize: of("step_size", 1), AllocationRatio: api.RatioOne,
 	}
-	if n, given := body["allocation_ratio"].(json.Number); given {
-		r, err := ratioOf(n)
-		if err != nil {
-			return v, err
-		}
-		v.AllocationRatio = r
+	v.MinUnit = of("min_unit", v.StepSize)
+	if r, given := body["allocation_ratio"].(readRatio); given {
+		v.AllocationRatio = r.Ratio
 	}
+	const refused = "Invalid inventory for '%s' on resource provider '%s': "
 	switch {
 	case v.Reserved > v.Total:
-		return v, invalid("Invalid inventory for '%s': more is reserved than there is", cut(class))
+		return v, invalid(refused+"more is reserved than there is", cut(class), id)
 	case at < reservable && v.Capacity() < 1:
-		return v, invalid("Invalid inventory for '%s': nothing is left of it, and all of it may be reserved from microversion %s on", cut(class), reservable)
+		return v, invalid(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", cut(class), id, reservable)
 	}
 	return v, nil
 }
 
+// readRatio is an allocation ratio that was read from a body.
+type readRatio struct {
+	api.Ratio
+	rounded bool // it had more than four places
+}
+
 // ratioOf reads an allocation ratio and rounds it to four places, which is as
 // exact as ratios are.
-func ratioOf(n json.Number) (api.Ratio, error) {
+func ratioOf(place string, n json.Number) (any, error) {
 	f, err := n.Float64()
 	r := math.Round(f * float64(api.RatioOne))
-	if err != nil || r < 1 || r > float64(api.RatioMax) {
-		return 0, invalid("JSON does not validate: allocation_ratio must be 0.0001 to %s, got %s",
-			strconv.FormatInt(int64(api.RatioMax/api.RatioOne), 10), cut(string(n)))
+	switch {
+	case err == nil && r < 1:
+		return nil, broken(place, "minimum", "%s is less than the minimum of 0.0001", cut(string(n)))
+	case err != nil || r > float64(api.RatioMax):
+		return nil, broken(place, "maximum", "%s is greater than the maximum of %d", cut(string(n)), api.RatioMax/api.RatioOne)
 	}
-	return api.Ratio(r), nil
+	return readRatio{api.Ratio(r), r/float64(api.RatioOne) != f}, nil
+}
+
+// isRounded reports whether the ratio of an inventory in a body was rounded.
+func isRounded(body any) bool {
+	one, _ := body.(map[string]any)
+	r, _ := one["allocation_ratio"].(readRatio)
+	return r.rounded
+}
+
+// holds reports whether a provider has these inventories already at a generation, by
+// all that was acknowledged before. It is asked where a ratio was rounded: whoever
+// compares what is stored with what he sent writes the same again and again, and such
+// a write changes nothing and takes no generation.
+func (d *dialect) holds(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory) (bool, error) {
+	v, err := d.Zone.Latest(ctx)
+	if err != nil {
+		return false, err
+	}
+	p, ok := v.Provider(id)
+	return ok && p.Generation == generation && maps.EqualFunc(p.Inventory, set, func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }), nil
+}
+
+// replace sets all inventories of a provider at a generation. Rounded says that a
+// ratio among them was.
+func (d *dialect) replace(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory, rounded bool) error {
+	if rounded {
+		if same, err := d.holds(ctx, id, generation, set); same || err != nil {
+			return err
+		}
+	}
+	_, err := d.Zone.Propose(ctx, command.ProviderSet{Stamp: d.Zone.Stamp(), ID: id, Generation: &generation, Inventory: &set})
+	return err
 }
 
 // expected refuses a write for another generation than the current one.
 func expected(p *api.Provider, v any) (uint64, error) {
 	n, possible := generation(v)
 	if !possible || n != p.Generation {
-		return n, stale("resource provider generation conflict: its generation already changed, for provider %s has another (actual: %d, given: %v); read it again", p.ID, p.Generation, v)
+		return n, stale("resource provider generation conflict: its generation already changed, for provider %s has another (actual: %d, given: %v). Please update the generation and try again.", p.ID, p.Generation, v)
 	}
 	return n, nil
 }
@@ -179,8 +217,7 @@ func (d *dialect) sendInventory(w http.ResponseWriter, r *http.Request, p *api.P
 
 // change proposes what edit makes of the inventories of a provider, at the
 // generation at which edit saw them, and again when another writer was first.
-// Want is that generation, nil for whichever it is.
-func (d *dialect) change(ctx context.Context, id api.ProviderID, want *uint64, edit func(*state.State, *api.Provider, map[api.ResourceClass]api.Inventory) error) error {
+func (d *dialect) change(ctx context.Context, id api.ProviderID, edit func(*state.State, *api.Provider, map[api.ResourceClass]api.Inventory) error) error {
 	for n := 1; ; n++ {
 		v := d.Zone.View()
 		p, ok := v.Provider(id)
@@ -195,11 +232,8 @@ func (d *dialect) change(ctx context.Context, id api.ProviderID, want *uint64, e
 			return err
 		}
 		seen := p.Generation
-		if want != nil {
-			seen = *want
-		}
 		_, err := d.Zone.Propose(ctx, command.ProviderSet{Stamp: d.Zone.Stamp(), ID: id, Generation: &seen, Inventory: &set})
-		if api.CodeOf(err) != api.CodeStale || want != nil || n == repeatMax {
+		if api.CodeOf(err) != api.CodeStale || n == repeatMax {
 			return err
 		}
 	}
@@ -216,11 +250,11 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class, _ := body["resource_class"].(string)
-	inv, err := inventoryOf(class, body, at(r))
+	inv, err := inventoryOf(p.ID, class, body, at(r))
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, nil, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = d.change(r.Context(), p.ID, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
 		if unknown := knownClass(v, class); unknown != nil {
 			return unknown
 		}
@@ -272,16 +306,12 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	all, _ := body["inventories"].(map[string]any)
-	set, err := inventoriesOf(view, all, at(r))
+	set, err := inventoriesOf(view, p.ID, all, at(r))
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, &want, func(_ *state.State, _ *api.Provider, out map[api.ResourceClass]api.Inventory) error {
-		clear(out)
-		maps.Copy(out, set)
-		return nil
-	})
-	if err != nil {
+	rounded := slices.ContainsFunc(slices.Collect(maps.Values(all)), isRounded)
+	if err = d.replace(r.Context(), p.ID, want, set, rounded); err != nil {
 		return d.inUse("update conflict: ", p.ID, set, err)
 	}
 	if p, err = providerOf(d.View(w), r); err != nil {
@@ -290,12 +320,13 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 	return d.sendInventories(w, r, p)
 }
 
-// inventoriesOf reads inventories by class.
-func inventoriesOf(v *state.State, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
+// inventoriesOf reads inventories of a provider by class. Of several faults it says
+// that of the first class.
+func inventoriesOf(v *state.State, id api.ProviderID, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
 	out := make(map[api.ResourceClass]api.Inventory, len(all))
-	for class, body := range all {
-		one, _ := body.(map[string]any)
-		inv, err := inventoryOf(class, one, at)
+	for _, class := range slices.Sorted(maps.Keys(all)) {
+		one, _ := all[class].(map[string]any)
+		inv, err := inventoryOf(id, class, one, at)
 		if err == nil {
 			err = knownClass(v, class)
 		}
@@ -320,7 +351,7 @@ func (d *dialect) inUse(start string, id api.ProviderID, stays map[api.ResourceC
 			used = append(used, string(class))
 		}
 	}
-	return api.Errorf(api.CodeInUse, "%sInventory for '%s' on resource provider '%s' in use", start, strings.Join(used, ", "), id)
+	return api.Errorf(api.CodeInUse, "%sInventory for '%s' on resource provider '%s' in use.", start, strings.Join(used, ", "), id)
 }
 
 // updateInventory is PUT /resource_providers/{uuid}/inventories/{resource_class}.
@@ -338,21 +369,19 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class := r.PathValue("resource_class")
-	inv, err := inventoryOf(class, body, at(r))
+	inv, err := inventoryOf(p.ID, class, body, at(r))
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, &want, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
-		if _, known := v.ResourceClass(api.ResourceClass(class)); !known {
-			return notFound("No such resource class %s", cut(class))
-		}
-		if _, there := set[api.ResourceClass(class)]; !there {
-			return invalid("No inventory of class %s found on resource provider %s", class, p.ID)
-		}
-		set[api.ResourceClass(class)] = inv
-		return nil
-	})
-	if err != nil {
+	if _, known := d.Zone.View().ResourceClass(api.ResourceClass(class)); !known {
+		return notFound("No such resource class %s", cut(class))
+	}
+	if _, there := p.Inventory[api.ResourceClass(class)]; !there {
+		return invalid("No inventory of class %s found on resource provider %s", class, p.ID)
+	}
+	set := maps.Clone(p.Inventory)
+	set[api.ResourceClass(class)] = inv
+	if err = d.replace(r.Context(), p.ID, want, set, isRounded(body)); err != nil {
 		return err
 	}
 	return d.made(w, r, p.ID, class, http.StatusOK)
@@ -365,7 +394,7 @@ func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class := r.PathValue("resource_class")
-	err = d.change(r.Context(), p.ID, nil, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = d.change(r.Context(), p.ID, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
 		if _, there := set[api.ResourceClass(class)]; !there {
 			return notFound("No inventory of class %s found for delete", cut(class))
 		}
@@ -387,7 +416,7 @@ func (d *dialect) deleteInventories(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, nil, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = d.change(r.Context(), p.ID, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
 		clear(set)
 		return nil
 	})

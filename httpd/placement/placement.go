@@ -47,7 +47,7 @@ func (d *dialect) handler() http.Handler {
 	for i := range routes {
 		routes[i].parts = strings.Split(routes[i].path, "/")
 	}
-	inner := d.negotiate(d.plain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.route(routes, w, r) })))
+	inner := d.negotiate(wire.Text(d.Refuse)(d.plain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.route(routes, w, r) }))))
 	closed := d.Authenticate(d.Fresh(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := path(r); p == "" || p == "/" { // whoever asks for the versions needs no token
@@ -59,11 +59,8 @@ func (d *dialect) handler() http.Handler {
 	return wire.WithRequestID(d.named(recovered(d, d.Index(h))))
 }
 
-// path returns the path of a request below Mount. It is text: what is not stands for
-// a character that no name has, so that nothing else gets into a command.
-func path(r *http.Request) string {
-	return strings.ToValidUTF8(strings.TrimPrefix(r.URL.Path, Mount), "\ufffd")
-}
+// path returns the path of a request below Mount.
+func path(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, Mount) }
 
 // named gives the answer the request id in the header that this dialect has for it.
 func (d *dialect) named(next http.Handler) http.Handler {
@@ -89,7 +86,7 @@ func recovered(d *dialect, next http.Handler) http.Handler {
 // plain refuses a body without a content type, whatever the call.
 func (d *dialect) plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > 0 && r.Header.Get("Content-Type") == "" {
+		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {
 			d.Refuse(w, r, invalid("content-type header required with a body: say %s", mediaJSON))
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"berth/api"
 	"berth/candidates"
@@ -37,11 +36,6 @@ func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if name != "read" && !known(name) {
 			return nil, badQuery("this call does not take %q at this microversion", name)
-		}
-		for _, value := range q[name] {
-			if !utf8.ValidString(value) {
-				return nil, badQuery("%q is not valid UTF-8", name)
-			}
 		}
 	}
 	return q, nil
@@ -93,7 +87,8 @@ func validSuffix(s string, v version) bool {
 var wideSince = map[string]version{"limit": 16, "group_policy": 25, "root_required": 35, "same_subtree": 36}
 
 // parseCandidates reads a query for allocation candidates, and how many of them
-// are wanted: at most api.CandidatesMax. asked says that the caller set that limit.
+// are wanted: api.CandidatesMax, or what the caller set, which asked says, at most
+// api.CandidatesCallMax.
 func parseCandidates(raw string, v version) (q *candidates.Query, limit int, asked bool, err error) {
 	values, err := parseQuery(raw, func(name string) bool {
 		since, wide := wideSince[name]
@@ -139,8 +134,8 @@ func parseLimit(values []string) (limit int, asked bool, err error) {
 		return api.CandidatesMax, false, nil
 	}
 	n, err := strconv.Atoi(values[0])
-	if err != nil || n > api.CandidatesMax {
-		return api.CandidatesMax, false, nil //nolint:nilerr // digits alone: it is larger than any limit
+	if err != nil || n > api.CandidatesCallMax {
+		return api.CandidatesCallMax, false, nil //nolint:nilerr // digits alone: it is larger than any limit
 	}
 	return n, true, nil
 }

@@ -106,7 +106,6 @@ func TestParseCandidatesRefuses(t *testing.T) {
 		{39, ok + "limit=-1", codeUndefined},
 		{39, ok + "limit=1.0", codeUndefined},
 		{39, ok + "colour=red", codeUndefined},
-		{39, ok + "resources=%ff:1", codeUndefined},
 		{39, ok + "resources=%zz", codeUndefined},
 		{39, "resources=", codeUndefined},
 		{39, "resources=VCPU", codeUndefined},
@@ -176,17 +175,23 @@ func TestQueryLimits(t *testing.T) {
 }
 
 func TestParseLimit(t *testing.T) {
-	for query, want := range map[string]int{
-		"limit=1": 1, "limit=2&limit=1": 2, fmt.Sprintf("limit=%d", api.CandidatesMax): api.CandidatesMax,
-		fmt.Sprintf("limit=%d", api.CandidatesMax+1): -1, "limit=99999999999999999999": -1, "": -1,
+	for _, c := range []struct {
+		query string
+		want  int
+		asked bool
+	}{
+		{"", api.CandidatesMax, false},
+		{"limit=1", 1, true},
+		{"limit=2&limit=1", 2, true},
+		{fmt.Sprintf("limit=%d", api.CandidatesMax+1), api.CandidatesMax + 1, true},
+		{fmt.Sprintf("limit=%d", api.CandidatesCallMax), api.CandidatesCallMax, true},
+		{fmt.Sprintf("limit=%d", api.CandidatesCallMax+1), api.CandidatesCallMax, false},
+		{"limit=99999999999999999999", api.CandidatesCallMax, false},
 	} {
-		_, limit, asked, err := parseCandidates("resources=VCPU:1&"+query, 16)
-		require.NoError(t, err, query)
-		assert.Equal(t, want > 0, asked, query)
-		if want < 0 {
-			want = api.CandidatesMax
-		}
-		assert.Equal(t, want, limit, query)
+		_, limit, asked, err := parseCandidates("resources=VCPU:1&"+c.query, 16)
+		require.NoError(t, err, c.query)
+		assert.Equal(t, c.asked, asked, c.query)
+		assert.Equal(t, c.want, limit, c.query)
 	}
 }
 
@@ -204,7 +209,7 @@ func FuzzParseCandidates(f *testing.F) {
 			require.Equal(t, 400, status)
 			return
 		}
-		require.True(t, limit >= 1 && limit <= api.CandidatesMax)
+		require.True(t, limit >= 1 && limit <= api.CandidatesCallMax)
 		require.True(t, len(q.Groups) >= 1 && len(q.Groups) <= candidates.GroupsMax)
 		asks := false
 		for _, g := range q.Groups {

@@ -29,11 +29,14 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := command.ConsumersPut{Stamp: d.Zone.Stamp()}
+	allocations, _ := body["allocations"].(map[string]any)
+	if err = wellFormed(allocations); err != nil {
+		return err
+	}
 	inventories, _ := body["inventories"].(map[string]any)
 	if c.Reshape, err = reshapes(d.Zone.View(), inventories, at(r)); err != nil {
 		return err
 	}
-	allocations, _ := body["allocations"].(map[string]any)
 	if c.Consumers, err = d.entries(at(r), allocations); err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func reshapes(s *state.State, body map[string]any, v version) ([]command.Reshape
 			return nil, err
 		}
 		all, _ := one["inventories"].(map[string]any)
-		set, err := inventoriesOf(s, all, v)
+		set, err := inventoriesOf(s, p.ID, all, v)
 		if err != nil {
 			return nil, err
 		}

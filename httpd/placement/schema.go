@@ -52,6 +52,7 @@ type schema struct {
 	shortest    int
 	pattern     *regexp.Regexp // of a string
 	uuid        bool           // a string that is a UUID, in any spelling
+	ratio       bool           // a number that is an allocation ratio; it is returned as a readRatio
 }
 
 // Patterns of names.
@@ -154,6 +155,9 @@ func (s *schema) check(place string, v any) (any, error) {
 			return v, s.checkString(place, v)
 		}
 	case json.Number:
+		if s.kind == kindNumber && s.ratio {
+			return ratioOf(place, v)
+		}
 		if s.kind == kindNumber {
 			return v, nil
 		}

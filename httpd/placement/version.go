@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,17 +81,22 @@ func asked(headers []string) (version, error) {
 	return versionMin, nil
 }
 
+// wholeNumber is what the parts of a microversion look like. One that is too large to
+// be read is a number still, and of no microversion.
+var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
+
 func parseVersion(text string) (version, error) {
 	if text == "latest" {
 		return versionMax, nil
 	}
 	left, right, dot := strings.Cut(text, ".")
-	major, err := strconv.Atoi(strings.TrimSpace(left))
-	minor, err2 := strconv.Atoi(strings.TrimSpace(right))
-	if !dot || err != nil || err2 != nil {
+	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
+	major, err := strconv.Atoi(left)
+	minor, err2 := strconv.Atoi(right)
+	if !dot || !wholeNumber.MatchString(left) || !wholeNumber.MatchString(right) {
 		return 0, invalid("Invalid microversion: invalid version string: %s; it must be two numbers such as 1.10, or latest", text)
 	}
-	if major != 1 || minor < int(versionMin) || minor > int(versionMax) {
+	if err != nil || err2 != nil || major != 1 || minor < int(versionMin) || minor > int(versionMax) {
 		e := api.Errorf(api.CodeInvalid, "Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, versionMin, versionMax)
 		return 0, &fault{err: e, status: http.StatusNotAcceptable}
 	}

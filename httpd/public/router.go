@@ -59,7 +59,7 @@ type dialect struct {
 func New(c Config) http.Handler {
 	d := &dialect{door.New(c.Door, wire.Refuse), c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Door.Log), d.Index)
+	r.Use(wire.WithRequestID, wire.Recover(c.Door.Log), d.Index, wire.Text(wire.Refuse))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})

@@ -18,9 +18,9 @@ import (
 )
 
 // ReadJSON decodes the one JSON value of a request's body into v, a pointer to a
-// struct. Bodies over limit bytes, other content types, unknown or repeated
-// names, names in another case, wrong types, and anything after the value are
-// refused with a sentence that names the place.
+// struct. Bodies over limit bytes, other content types, text that is not UTF-8,
+// unknown or repeated names, names in another case, wrong types, and anything after
+// the value are refused with a sentence that names the place.
 func ReadJSON(r *http.Request, limit int64, v any) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if mt, _, err := mime.ParseMediaType(ct); err != nil || mt != "application/json" {
@@ -32,6 +32,9 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 		return err
 	}
 	if err := scan(b); err != nil {
+		return err
+	}
+	if err := checkText(b); err != nil {
 		return err
 	}
 	if err := precheck(b); err != nil {

@@ -61,16 +61,17 @@ func read(body string, limit int64) (outer, error) {
 func TestReadJSON(t *testing.T) {
 	two := 2
 	for body, want := range map[string]outer{
-		`{}`:                                   {},
-		"\n{\"on\": true}\n":                   {On: true},
-		`{"thing":{"name":"a","n":2}}`:         {Thing: inner{"a", &two}},
-		`{"thing":{"name":"a","n":null}}`:      {Thing: inner{Name: "a"}},
-		`{"list":[{"name":"a"},{"name":"b"}]}`: {List: []inner{{Name: "a"}, {Name: "b"}}},
-		`{"pairs":{"a":1,"A":2,"b":3}}`:        {Pairs: map[string]int64{"a": 1, "A": 2, "b": 3}},
-		`{"blob":"AQI="}`:                      {Blob: []byte{1, 2}},
-		`{"blob":null,"list":null}`:            {},
-		`{"for":"1m"}`:                         {For: span(time.Minute)},
-		`{"Plain":"yes"}`:                      {Plain: "yes"},
+		`{}`:                                      {},
+		"\n{\"on\": true}\n":                      {On: true},
+		`{"thing":{"name":"a","n":2}}`:            {Thing: inner{"a", &two}},
+		`{"thing":{"name":"a","n":null}}`:         {Thing: inner{Name: "a"}},
+		`{"list":[{"name":"a"},{"name":"b"}]}`:    {List: []inner{{Name: "a"}, {Name: "b"}}},
+		`{"pairs":{"a":1,"A":2,"b":3}}`:           {Pairs: map[string]int64{"a": 1, "A": 2, "b": 3}},
+		`{"blob":"AQI="}`:                         {Blob: []byte{1, 2}},
+		`{"blob":null,"list":null}`:               {},
+		`{"for":"1m"}`:                            {For: span(time.Minute)},
+		`{"Plain":"yes"}`:                         {Plain: "yes"},
+		`{"Plain":"\ud83d\ude00 \\ud800 \ufffd"}`: {Plain: "😀 \\ud800 \ufffd"},
 	} {
 		got, err := read(body, 1000)
 		require.NoError(t, err, body)
@@ -122,6 +123,12 @@ func TestReadJSONRefuses(t *testing.T) {
 		{"empty", ``, "the body is empty"},
 		{"blank", " \n", "the body is empty"},
 		{"NUL", "\x00", "not valid JSON"},
+		{"bytes that are not UTF-8", "{\"Plain\":\"\xff\xfe\"}", "not valid UTF-8 at byte 10"},
+		{"a name that is not UTF-8", "{\"pairs\":{\"\xff\":1}}", "not valid UTF-8"},
+		{"not UTF-8 where nothing reads it", "{\"any\":[\"\xc3\"]}", "not valid UTF-8"},
+		{"half of a pair", `{"Plain":"a\ud800"}`, `\ud800 at byte 11, which is half`},
+		{"other half of a pair", `{"Plain":"\udc00\ud800"}`, `\udc00 at byte 10`},
+		{"half of a pair in a name", `{"pairs":{"\ud800":1}}`, "half of a surrogate pair"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := read(c.body, 1000)
@@ -171,6 +178,22 @@ func TestReadJSONLimits(t *testing.T) {
 	deep := strings.Repeat("[", 1<<20)
 	_, err := read(deep, 1<<20)
 	assert.Contains(t, api.MessageOf(err), "nested at most")
+}
+
+func TestAnAddressThatIsNotText(t *testing.T) {
+	for target, code := range map[string]int{
+		"/a/%C3%A4?b=%C3%A4": http.StatusOK, "/a?b=%zz": http.StatusOK, "/%ff": http.StatusBadRequest, "/a/b%C3/c": http.StatusBadRequest,
+		"/?a=%ff": http.StatusBadRequest, "/?%fe=a": http.StatusBadRequest, "/?a=%zz&b=%ff": http.StatusBadRequest,
+	} {
+		rec := httptest.NewRecorder()
+		Text(Refuse)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, target, nil))
+		assert.Equal(t, code, rec.Code, target)
+	}
+	r := post(`{}`)
+	r.Header.Set(api.HeaderIdempotencyKey, "a\xff")
+	rec := httptest.NewRecorder()
+	Text(Refuse)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(rec, r)
+	assert.Equal(t, http.StatusBadRequest, rec.Code)
 }
 
 func TestReadJSONContentType(t *testing.T) {
@@ -228,6 +251,7 @@ func FuzzReadJSON(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `{"thing":{"name":"a","n":2}}`, `{"list":[{"name":"a"}],"pairs":{"a":1}}`, `{"blob":"AQI=","on":true}`,
 		`{"for":"1m","any":[[{"a":null}]]}`, `{"Thing":{}}`, `{"on":true,"ON":true}`, `{"on":1,"on":2}`, `{} {}`, `[{},{},`, `null`,
+		"{\"Plain\":\"\xff\xfe\"}", `{"Plain":"\ud800"}`, `{"Plain":"\ud83d\ude00"}`, `{"pairs":{"\udc00":1}}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -245,5 +269,6 @@ func FuzzReadJSON(f *testing.F) {
 		require.Equal(t, want, got)
 		_, err := d.Token()
 		require.ErrorIs(t, err, io.EOF, "accepted something after the value of %q", body)
+		require.NoError(t, api.CheckJSONText(body), "accepted text that is replaced in %q", body)
 	})
 }

@@ -53,6 +53,7 @@ const (
 	RoleUnchecked       Name = "role-unchecked"
 	PinUnchecked        Name = "pin-unchecked"
 	BodyUnbounded       Name = "body-unbounded"
+	TextReplaced        Name = "text-replaced"
 	JoinLogged          Name = "join-logged"
 )
 
@@ -105,6 +106,7 @@ func Faults() []Fault {
 		{RoleUnchecked, "any certificate of a zone is good for any listener of it"},
 		{PinUnchecked, "a link takes any authority for its peer's"},
 		{BodyUnbounded, "a body of any size is read"},
+		{TextReplaced, "bytes that are not UTF-8 are replaced in silence"},
 		{JoinLogged, "a join with an unknown token is logged before it is refused"},
 	}
 }

@@ -277,7 +277,7 @@ func (s *State) checkShare(a *allotment, sh api.Share) Result {
 			return refuse(api.CodeInUse, "%s of provider %s is taken away and claimed in one call", class, string(sh.Provider))
 		}
 		if !has {
-			return refuse(api.CodeNoCapacity, "provider %s has no %s", string(sh.Provider), class)
+			return refuse(api.CodeNoCapacity, "Inventory for '%s' on resource provider '%s' invalid: it has none", class, string(sh.Provider))
 		}
 		if n := v.Normal(); !v.Admits(sh.Resources[class]) {
 			return refuse(api.CodeNoCapacity, "provider %s hands out %d to %d of %s in steps of %d, got %d",

@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"net/http"
+	"net/url"
+	"unicode/utf8"
+
+	"berth/api"
+	"berth/internal/mutant"
+)
+
+// checkText refuses a body whose text the decoder would replace.
+func checkText(b []byte) error {
+	if mutant.On(mutant.TextReplaced) {
+		return nil
+	}
+	if err := api.CheckJSONText(b); err != nil {
+		return api.Errorf(api.CodeInvalid, "the body cannot be taken: %s", api.MessageOf(err))
+	}
+	return nil
+}
+
+// checkAddress refuses a request whose path, query or idempotency key is not UTF-8
+// once it is unescaped. A query that cannot be unescaped is left to the call.
+func checkAddress(r *http.Request) error {
+	q, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+	switch {
+	case !utf8.ValidString(r.URL.Path):
+		return api.Errorf(api.CodeInvalid, "the path is not valid UTF-8")
+	case !validQuery(q):
+		return api.Errorf(api.CodeInvalid, "what follows the ? of the address is not valid UTF-8")
+	case !utf8.ValidString(r.Header.Get(api.HeaderIdempotencyKey)):
+		return api.Errorf(api.CodeInvalid, "the header %s is not valid UTF-8", api.HeaderIdempotencyKey)
+	}
+	return nil
+}
+
+func validQuery(q url.Values) bool {
+	for name, values := range q {
+		for _, s := range append(values, name) {
+			if !utf8.ValidString(s) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Text refuses, with refuse, requests whose path, query or idempotency key is not
+// UTF-8. Bodies are looked at by those who read them.
+func Text(refuse func(w http.ResponseWriter, r *http.Request, err error)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := checkAddress(r); err != nil {
+				refuse(w, r, err)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
