@@ -113,7 +113,7 @@ func TestPowerCuts(t *testing.T) {
 	lab.Need(t)
 	t.Parallel()
 	z := newOne(t, lab.Options{Env: []string{"BERTH_COMPACT=100:100"}})
-	z.Allow(brokenMachine)
+	z.Allow(lab.Exit.DiskBroken)
 	z.boots(t.Context(), 6)
 	for cuts := 0; cuts < scaled(50); {
 		lab.Pass(t.Context(), time.Duration(z.dice.Int64N(int64(time.Second))))

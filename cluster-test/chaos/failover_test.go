@@ -91,7 +91,7 @@ func (c *claims) after(t *testing.T, moment time.Time, most time.Duration) time.
 func TestFailover(t *testing.T) {
 	z := newOne(t, lab.Options{})
 	z.supervise()
-	z.Allow(brokenMachine)
+	z.Allow(lab.Exit.DiskBroken)
 	ctx, stop := context.WithCancel(t.Context())
 	z.stop = stop
 	c := newClaims(ctx, z)

@@ -5,8 +5,6 @@ package chaos
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +33,7 @@ func TestFederation(t *testing.T) {
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true, DiskBytes: disk}, 3, federationRoom)
 	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom)}
 	f.supervise()
-	f.Allow(brokenMachine)
+	f.Allow(lab.Exit.DiskBroken)
 	f.share(t)
 	tr := newTraffic(t, f)
 
@@ -56,14 +54,6 @@ func TestFederation(t *testing.T) {
 	ops, err := tr.end()
 	require.NoError(t, err)
 	f.judge(t, tr, ops, injected)
-}
-
-// brokenMachine reports whether a process has ended because its disk was broken, as
-// it should: with the exit code for that, or as it started, when the last that it
-// says is what.
-func brokenMachine(e lab.Exit) bool {
-	return e.How == "exit status 9" || slices.ContainsFunc([]string{"no space left on device", "input/output error"},
-		func(text string) bool { return strings.Contains(e.Last, text) })
 }
 
 // judge lets the federation come to rest and checks everything that it leaves.

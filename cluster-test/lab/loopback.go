@@ -102,6 +102,8 @@ func (l *loopback) slow(m *Machine, bytesPerSecond int) error {
 	return nil
 }
 
+func (l *loopback) delayed(*Machine) (uint64, error) { return 0, ErrNoWire }
+
 func (l *loopback) dropped(m *Machine) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

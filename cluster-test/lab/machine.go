@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,9 +94,68 @@ type Machine struct {
 	ns   *os.File // its network namespace; nil for that of this process
 	disk *disk    // nil if it has none of its own
 
-	mu        sync.Mutex // guards what follows
-	services  []*Service
-	lostPower bool
+	mu       sync.Mutex // guards what follows
+	services []*Service
+	broken   []span    // when its disk was
+	unread   []excerpt // of logs, from where its disk was gone
+}
+
+// span is how long a disk was broken; it still is if until is zero.
+type span struct{ from, until time.Time }
+
+// excerpt is a part of a log.
+type excerpt struct {
+	log         string
+	from, until int64
+}
+
+// lateMax is how long after its disk was mended a process may end for what it did
+// not get while it was broken.
+const lateMax = 10 * time.Second
+
+// breaks notes that the disk is broken from now on.
+func (m *Machine) breaks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = append(m.broken, span{from: time.Now()})
+}
+
+// mends notes that it is not any more.
+func (m *Machine) mends() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.broken {
+		if m.broken[i].until.IsZero() {
+			m.broken[i].until = time.Now()
+		}
+	}
+}
+
+// wasBroken reports whether the disk was broken by a test at a moment, or shortly
+// before.
+func (m *Machine) wasBroken(at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.broken, func(s span) bool {
+		return !at.Before(s.from) && (s.until.IsZero() || at.Sub(s.until) <= lateMax)
+	})
+}
+
+// forgive returns the text of a log without what Go says when a page of a mapped
+// file cannot be read, where that was said while the power was cut.
+func (m *Machine) forgive(log string, text []byte) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []byte
+	next := 0
+	for _, e := range m.unread {
+		if from, until := int(e.from), min(int(e.until), len(text)); e.log == log && from <= until {
+			out = append(out, text[next:from]...)
+			out = append(out, bytes.ReplaceAll(text[from:until], []byte("fatal error: fault"), nil)...)
+			next = until
+		}
+	}
+	return append(out, text[next:]...)
 }
 
 // Machine makes a machine. Names are unique within a world.
@@ -142,13 +204,6 @@ func (m *Machine) service(name string) *Service {
 	return s
 }
 
-// hasLostPower reports whether PowerCut was ever called.
-func (m *Machine) hasLostPower() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lostPower
-}
-
 // thaw lets a disk that hangs go on.
 func (m *Machine) thaw() error {
 	if m.disk == nil {
@@ -178,9 +233,15 @@ func (m *Machine) PowerCut() error {
 		return ErrNoDisk
 	}
 	m.mu.Lock()
-	m.lostPower = true
 	services := append([]*Service(nil), m.services...)
 	m.mu.Unlock()
+	m.breaks()
+	var logs []excerpt
+	for _, s := range services {
+		if p := s.newest(); p != nil {
+			logs = append(logs, excerpt{log: p.Log, from: sizeOf(p.Log)})
+		}
+	}
 	if err := m.disk.shutdown(); err != nil {
 		return err
 	}
@@ -189,7 +250,22 @@ func (m *Machine) PowerCut() error {
 			p.Kill()
 		}
 	}
+	for i := range logs {
+		logs[i].until = sizeOf(logs[i].log)
+	}
+	m.mu.Lock()
+	m.unread = append(m.unread, logs...)
+	m.mu.Unlock()
 	return killInstances(m.Dir)
+}
+
+// sizeOf returns the length of a file, 0 if there is none.
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // Remount mounts the disk again, which replays its journal. Nothing runs here.
@@ -209,6 +285,7 @@ func (m *Machine) Remount() error {
 	if err != nil {
 		return fmt.Errorf("the disk of %s was not let go, perhaps by a process that has unshared its mounts: %w", m.Name, err)
 	}
+	m.mends()
 	return nil
 }
 
@@ -218,6 +295,7 @@ func (m *Machine) Hang() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
+	m.breaks()
 	return m.disk.freeze()
 }
 
@@ -226,6 +304,7 @@ func (m *Machine) Unhang() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
+	defer m.mends()
 	return m.disk.thaw()
 }
 
@@ -234,6 +313,7 @@ func (m *Machine) Fill() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
+	m.breaks()
 	return m.disk.fill()
 }
 
@@ -242,6 +322,7 @@ func (m *Machine) Space() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
+	defer m.mends()
 	return m.disk.space()
 }
 

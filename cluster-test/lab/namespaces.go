@@ -158,16 +158,27 @@ func (n *namespaces) slow(m *Machine, bytesPerSecond int) error {
 
 var packets = regexp.MustCompile(`packets (\d+)`)
 
+var overlimits = regexp.MustCompile(`overlimits (\d+)`)
+
+func (n *namespaces) delayed(m *Machine) (uint64, error) {
+	return count(m, overlimits, "tc", "-s", "qdisc", "show", "dev", "eth0")
+}
+
 func (n *namespaces) dropped(m *Machine) (uint64, error) {
+	return count(m, packets, "nft", "list", "counter", "inet", "berth", "dropped")
+}
+
+// count runs a tool where m is and returns the number that it prints.
+func count(m *Machine, number *regexp.Regexp, name string, args ...string) (uint64, error) {
 	var out []byte
 	err := inside(m.ns, func() error {
 		var err error
-		out, err = exec.CommandContext(context.Background(), "nft", "list", "counter", "inet", "berth", "dropped").Output()
+		out, err = exec.CommandContext(context.Background(), name, args...).Output()
 		return err
 	})
-	found := packets.FindSubmatch(out)
+	found := number.FindSubmatch(out)
 	if err != nil || found == nil {
-		return 0, OrElse(err, "nft lists no counter: %q", out)
+		return 0, OrElse(err, "%s prints no count: %q", name, out)
 	}
 	return strconv.ParseUint(string(found[1]), 10, 64)
 }

@@ -17,6 +17,8 @@ type network interface {
 	deafen(to *Machine, from []*Machine) error
 	// slow lets m send at most so many bytes in a second; 0 is without a limit.
 	slow(m *Machine, bytesPerSecond int) error
+	// delayed returns how often what m sent had to wait for its limit.
+	delayed(m *Machine) (uint64, error)
 	// dropped returns how often something that was sent to m was held back.
 	dropped(m *Machine) (uint64, error)
 	// close gives back what belongs to no machine.
@@ -45,19 +47,21 @@ func (plain) plug(m *Machine) error             { m.Addr = "127.0.0.1"; return n
 func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
 func (plain) slow(*Machine, int) error          { return ErrNoWire }
 func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }
+func (plain) delayed(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) close() error                      { return nil }
 
 // wires are a network and what is cut in it.
 type wires struct {
 	mu   sync.Mutex // guards what follows, also while the network is changed
 	net  network
-	deaf map[*Machine]map[*Machine]bool // who does not hear whom
-	gone map[*Machine]bool              // those that have vanished
+	deaf map[*Machine]map[*Machine]int // who does not hear whom, and how many cuts are to blame
+	gone map[*Machine]bool             // those that have vanished
 	slow map[*Machine]bool
 }
 
 // CutOneWay lets nothing that from sends reach to, without either being told, also
-// in connections that there are. What to sends still reaches from.
+// in connections that there are. What to sends still reaches from. What is cut
+// twice is to be joined twice.
 func (w *World) CutOneWay(from, to *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -66,17 +70,30 @@ func (w *World) CutOneWay(from, to *Machine) error {
 
 func (s *wires) cut(from, to *Machine) error {
 	if s.deaf[to] == nil {
-		s.deaf[to] = map[*Machine]bool{}
+		s.deaf[to] = map[*Machine]int{}
 	}
-	s.deaf[to][from] = true
+	s.deaf[to][from]++
 	return s.apply(to)
+}
+
+// JoinOneWay takes one CutOneWay back.
+func (w *World) JoinOneWay(from, to *Machine) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if w.wires.deaf[to][from] == 0 {
+		return nil
+	}
+	if w.wires.deaf[to][from]--; w.wires.deaf[to][from] == 0 {
+		delete(w.wires.deaf[to], from)
+	}
+	return w.wires.apply(to)
 }
 
 // apply tells the network whom a machine does not hear.
 func (s *wires) apply(to *Machine) error {
-	from := maps.Clone(s.deaf[to])
-	if from == nil {
-		from = map[*Machine]bool{}
+	from := map[*Machine]bool{}
+	for m := range s.deaf[to] {
+		from[m] = true
 	}
 	maps.Copy(from, s.gone)
 	if s.gone[to] {
@@ -174,6 +191,27 @@ func (w *World) Slow(m *Machine, bytesPerSecond int) error {
 	}
 	w.wires.slow[m] = true
 	return nil
+}
+
+// Fast takes Slow back.
+func (w *World) Fast(m *Machine) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if !w.wires.slow[m] {
+		return nil
+	}
+	delete(w.wires.slow, m)
+	if err := w.wires.net.slow(m, 0); err != nil {
+		return fmt.Errorf("giving %s its full speed: %w", m.Name, err)
+	}
+	return nil
+}
+
+// Delayed returns how often something that m sent had to wait since Slow.
+func (w *World) Delayed(m *Machine) (uint64, error) {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	return w.wires.net.delayed(m)
 }
 
 // Heal joins all that was cut, lets everybody send at full speed, and returns all

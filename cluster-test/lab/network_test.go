@@ -199,9 +199,37 @@ func TestSlow(t *testing.T) {
 		return time.Since(began)
 	}
 	require.NoError(t, w.Slow(m[0], 200<<10))
-	assert.Greater(t, send(), 500*time.Millisecond)
+	slow := send()
+	assert.Greater(t, slow, 500*time.Millisecond)
+	waited, err := w.Delayed(m[0])
+	require.NoError(t, err)
+	assert.Positive(t, waited)
+	require.NoError(t, w.Fast(m[0]))
+	assert.Less(t, send(), slow)
+	require.NoError(t, w.Slow(m[0], 200<<10))
 	require.NoError(t, w.Heal())
-	assert.Less(t, send(), 400*time.Millisecond)
+	require.NoError(t, w.Fast(m[0]), "it is fast already")
+	assert.Less(t, send(), slow)
+}
+
+// TestCutsAreCounted holds that faults which cut the same wire do not mend one
+// another's.
+func TestCutsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := New(t, Options{Machines: Loopback})
+	m := machines(t, w, 2)
+	deaf := func() bool { return w.wires.deaf[m[1]][m[0]] > 0 }
+	require.NoError(t, w.CutOneWay(m[0], m[1]))
+	require.NoError(t, w.Cut(m[0], m[1]))
+	require.NoError(t, w.JoinOneWay(m[0], m[1]))
+	assert.True(t, deaf(), "one cut is left")
+	require.NoError(t, w.JoinOneWay(m[0], m[1]))
+	assert.False(t, deaf())
+	assert.Positive(t, w.wires.deaf[m[0]][m[1]], "the other way is another wire")
+	require.NoError(t, w.Heal())
+	require.NoError(t, w.JoinOneWay(m[0], m[1]), "there is nothing to join")
+	require.NoError(t, w.CutOneWay(m[0], m[1]))
+	assert.True(t, deaf())
 }
 
 func TestLoopbackCuts(t *testing.T) {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +22,9 @@ type Service struct {
 	Name    string // in logs and exits
 	Machine *Machine
 	Env     []string // further variables; read at each start, set before the first
+	// Ended is called after each end of a process, before another takes its place;
+	// set before the first start. May be nil.
+	Ended func(e Exit)
 
 	w *World
 
@@ -39,6 +43,14 @@ type Exit struct {
 	How     string // such as "signal: killed" or "exit status 1"
 	Last    string // the last line that it logged
 	Meant   bool   // a test has ended it
+	Broken  bool   // a test had broken the disk of its machine then, or shortly before
+}
+
+// DiskBroken reports whether a process has ended because a test broke the disk of
+// its machine, as it should: with the exit code for that, or as it started, when
+// the last that it says is what.
+func (e Exit) DiskBroken() bool {
+	return e.Broken && (e.How == "exit status 9" || strings.Contains(e.Last, "no space left on device") || strings.Contains(e.Last, "input/output error"))
 }
 
 // launch starts the service's process.
@@ -67,7 +79,12 @@ func (s *Service) begin() error {
 // that is wanted.
 func (s *Service) watch(p *Proc) {
 	<-p.done
-	s.w.record(Exit{s.Name, time.Now(), p.cmd.ProcessState.String(), p.Tail(1), p.meant.Load()})
+	at := time.Now()
+	e := Exit{s.Name, at, p.cmd.ProcessState.String(), p.Tail(1), p.meant.Load(), s.Machine.wasBroken(at)}
+	s.w.record(e)
+	if s.Ended != nil {
+		s.Ended(e)
+	}
 	s.mu.Lock()
 	if time.Since(p.began) > shortLife {
 		s.pause = pauseMin

@@ -274,10 +274,10 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 	var final error
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()
+	turn := z.turn.Load()
 	for {
-		nodes := z.Running()
-		if len(nodes) > 0 {
-			n := nodes[z.turn.Load()%uint64(len(nodes))]
+		n := z.at(turn)
+		if n != nil {
 			c, err := n.TryClient(token)
 			if err != nil {
 				return err
@@ -289,11 +289,43 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 				return final
 			}
 		}
-		z.turn.Add(1)
+		turn = z.past(turn, n)
 		if Pass(ctx, pollEvery); ctx.Err() != nil {
 			return OrElse(final, "no node of %s runs", z.Name)
 		}
 	}
+}
+
+// at returns the node that a turn stands for, nil if none runs: the members in
+// turn, without those that do not run.
+func (z *Zone) at(turn uint64) *NodeProc {
+	nodes := z.Members()
+	for i := range nodes {
+		if n := nodes[(turn+uint64(i))%uint64(len(nodes))]; n.Running() {
+			return n
+		}
+	}
+	return nil
+}
+
+// past returns the turn after one whose node did not do, for everybody: callers that
+// have failed at the same node at the same time go on together, so that they do
+// not come round to it again.
+func (z *Zone) past(turn uint64, failed *NodeProc) uint64 {
+	next := turn + 1
+	for range z.Members() {
+		if z.at(next) != failed {
+			break
+		}
+		next++
+	}
+	if z.turn.CompareAndSwap(turn, next) {
+		return next
+	}
+	if now := z.turn.Load(); z.at(now) != failed {
+		return now
+	}
+	return next
 }
 
 // Outcome waits at any node until a boot has come to an outcome.

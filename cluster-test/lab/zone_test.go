@@ -2,7 +2,11 @@ package lab
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,4 +116,85 @@ func (z *Zone) powerCut(t *testing.T, n *NodeProc) {
 	n.Ready()
 	_, err = n.Client(z.Token).Flavor(t.Context(), "durable")
 	require.NoError(t, err)
+}
+
+// runs is a node of which nothing but its process is there: a sleep.
+func runs(t *testing.T, z *Zone, name string) *NodeProc {
+	t.Helper()
+	p := &Proc{Name: name, done: make(chan struct{}), cmd: exec.CommandContext(t.Context(), "sleep", "600")}
+	return &NodeProc{Service: &Service{Name: name, proc: p}, Zone: z}
+}
+
+// TestTurns holds callers of Do to going on: however many have failed at a node at
+// the same time, the next call of each of them is at another node that runs.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	for _, callers := range []int{1, 2, 3, 6, 7} {
+		z := &Zone{}
+		z.Nodes = []*NodeProc{runs(t, z, "a"), runs(t, z, "b"), runs(t, z, "c"), runs(t, z, "d")}
+		close(z.Nodes[0].proc.done) // it does not run
+		var wg sync.WaitGroup
+		first, second := make([]*NodeProc, callers), make([]*NodeProc, callers)
+		var failed sync.WaitGroup
+		failed.Add(callers)
+		for i := range callers {
+			wg.Go(func() {
+				turn := z.turn.Load()
+				first[i] = z.at(turn)
+				failed.Done()
+				failed.Wait() // all at once
+				second[i] = z.at(z.past(turn, first[i]))
+			})
+		}
+		wg.Wait()
+		for i := range callers {
+			assert.Equal(t, "b", first[i].Name, "the first that runs")
+			assert.Equal(t, "c", second[i].Name, "with %d callers", callers)
+		}
+	}
+	z := &Zone{}
+	z.Nodes = []*NodeProc{runs(t, z, "a")}
+	assert.Same(t, z.Nodes[0], z.at(z.past(0, z.Nodes[0])), "there is no other")
+	close(z.Nodes[0].proc.done)
+	assert.Nil(t, z.at(z.past(7, nil)))
+}
+
+// TestOnlyABrokenDiskExcusesAnEnd holds what is taken for the end of a process
+// whose disk a test has broken: its own, and then.
+func TestOnlyABrokenDiskExcusesAnEnd(t *testing.T) {
+	t.Parallel()
+	m := &Machine{}
+	now := time.Now()
+	assert.False(t, m.wasBroken(now))
+	m.breaks()
+	assert.True(t, m.wasBroken(time.Now().Add(time.Hour)), "as long as it is broken")
+	assert.False(t, m.wasBroken(now.Add(-time.Second)), "not before")
+	m.mends()
+	until := m.broken[0].until
+	assert.True(t, m.wasBroken(until.Add(lateMax)))
+	assert.False(t, m.wasBroken(until.Add(lateMax+1)))
+	assert.False(t, (&Machine{}).wasBroken(until), "nor elsewhere")
+
+	for _, e := range []Exit{{How: "exit status 9"}, {How: "exit status 1", Last: "x: no space left on device"}, {Last: "input/output error"}} {
+		assert.False(t, e.DiskBroken(), "nobody has broken its disk: %+v", e)
+		e.Broken = true
+		assert.True(t, e.DiskBroken(), "%+v", e)
+	}
+	assert.False(t, Exit{How: "exit status 2", Last: "panic: x", Broken: true}.DiskBroken())
+}
+
+// TestOnlyAPowerCutExcusesAFault holds which "fatal error: fault" is passed over:
+// what was said while the power was cut, in the log of that machine.
+func TestOnlyAPowerCutExcusesAFault(t *testing.T) {
+	t.Parallel()
+	const bad = "fatal error: fault\n"
+	path := filepath.Join(t.TempDir(), "log")
+	assert.Zero(t, sizeOf(path))
+	require.NoError(t, os.WriteFile(path, []byte("all is well\n"), 0o600))
+	from := sizeOf(path)
+	text := "all is well\n" + bad
+	m := &Machine{unread: []excerpt{{path, from, int64(len(text))}}}
+	assert.NotContains(t, string(m.forgive(path, []byte(text))), "fatal error")
+	assert.Equal(t, "all is well\n\n"+bad, string(m.forgive(path, []byte(text+bad))), "a later one counts")
+	assert.Equal(t, text, string(m.forgive("another", []byte(text))))
 }
