@@ -103,7 +103,7 @@ func (z *one) remembers(t *testing.T) int {
 	for _, id := range acked {
 		assert.Equal(t, api.BootActive, states[id], "reservation %s was acknowledged", id)
 	}
-	sums.operations(len(acked))
+	sums.booted(len(acked))
 	return len(acked)
 }
 
@@ -124,6 +124,7 @@ func TestPowerCuts(t *testing.T) {
 			hit = append(hit, nodes[(first+i)%len(nodes)])
 		}
 		require.NoError(t, powerCut(t.Context(), hit))
+		sums.fault("power cut", len(hit))
 		cuts += n
 		for _, o := range nodes {
 			o.Ready()

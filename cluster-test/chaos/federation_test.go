@@ -5,6 +5,9 @@ package chaos
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,29 +34,107 @@ func TestFederation(t *testing.T) {
 	// Snapshots are taken often, and the log is kept for the checkers.
 	disk := lab.DiskBytes + int64(*scaleFlag*(64<<20))
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true, DiskBytes: disk}, 3, federationRoom)
-	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom)}
+	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom), busy: map[*lab.NodeProc]bool{}}
 	f.supervise()
 	f.Allow(lab.Exit.DiskBroken)
 	f.share(t)
 	tr := newTraffic(t, f)
-
-	injected := map[string]int{}
-	until := time.Now().Add(time.Duration(float64(nemesisTime) * *scaleFlag))
-	for fault := range n.draw(until) {
-		before, began := tr.count(), time.Now()
-		require.NoError(t, fault.do(n, t.Context()), fault.kind)
-		broken := time.Since(began)
-		require.NoError(t, n.rest(t.Context()), "after %s", fault.kind)
-		injected[fault.kind]++
-		if fault.kind != "power cut" { // it has counted itself
-			sums.fault(fault.kind, 1)
-		}
-		t.Logf("%-20s %5.1f s, ready after %4.1f s more, %d operations meanwhile",
-			fault.kind, broken.Seconds(), (time.Since(began) - broken).Seconds(), tr.count()-before)
-	}
+	began := time.Now()
+	n.campaign(t, tr, began.Add(time.Duration(float64(nemesisTime)**scaleFlag)))
 	ops, err := tr.end()
 	require.NoError(t, err)
-	f.judge(t, tr, ops, injected)
+	for _, p := range tr.probers {
+		p.judge(t, n.hits, began, time.Now())
+	}
+	f.judge(t, tr, ops, n.count(t))
+}
+
+// campaign breaks everything until a moment: every second time two faults at once,
+// beside one that lasts.
+func (n *nemesis) campaign(t *testing.T, tr *traffic, until time.Time) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- n.last(t.Context(), until) }()
+	next, stop := iter.Pull(n.draw(until))
+	defer stop()
+	for round := 0; ; round++ {
+		var at []fault
+		for range 1 + round%2 {
+			if f, more := next(); more {
+				at = append(at, f)
+			}
+		}
+		if len(at) == 0 {
+			break
+		}
+		n.broken(t, tr, at...)
+	}
+	require.NoError(t, <-done)
+	require.NoError(t, n.rest(t.Context()))
+}
+
+// last injects the faults that last, one after the other.
+func (n *nemesis) last(ctx context.Context, until time.Time) error {
+	n.until = until
+	for round := n.intn(len(lasting)); time.Until(until) > lastingMin; round++ {
+		f := lasting[round%len(lasting)]
+		if f.disk && !hasDisks {
+			f = lasting[0]
+		}
+		if _, err := n.inject(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken injects faults at about the same time, and waits until all is well but for
+// what lasts.
+func (n *nemesis) broken(t *testing.T, tr *traffic, at ...fault) {
+	t.Helper()
+	before, began := tr.count(), time.Now()
+	errs := make(chan error, len(at))
+	var kinds []string
+	for i, f := range at {
+		kinds = append(kinds, f.kind)
+		go func() {
+			if i > 0 {
+				n.hold(t.Context(), 0, time.Second)
+			}
+			_, err := n.inject(t.Context(), f)
+			errs <- err
+		}()
+	}
+	for range at {
+		require.NoError(t, <-errs)
+	}
+	mended := time.Since(began)
+	require.NoError(t, n.rest(t.Context()), "after %v", kinds)
+	t.Logf("%-42s %5.1f s, ready after %4.1f s more, %d operations meanwhile", strings.Join(kinds, " and "),
+		mended.Seconds(), (time.Since(began) - mended).Seconds(), tr.count()-before)
+}
+
+// count adds up the faults, and returns how many there were of each kind.
+func (n *nemesis) count(t *testing.T) map[string]int {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kinds, at := map[string]int{}, 0
+	for i, h := range n.hits {
+		kinds[h.kind]++
+		sums.fault(h.kind, len(h.nodes))
+		if slices.ContainsFunc(n.hits[:i], func(o *hit) bool { return o.from.Before(h.until) && h.from.Before(o.until) }) ||
+			slices.ContainsFunc(n.hits[i+1:], func(o *hit) bool { return o.from.Before(h.until) && h.from.Before(o.until) }) {
+			at++
+		}
+		if slices.ContainsFunc(lasting, func(f fault) bool { return f.kind == h.kind }) {
+			t.Logf("%s of %s: %s", h.kind, h.nodes[0].Name, h.until.Sub(h.from).Round(time.Second))
+			sums.lasted(h.until.Sub(h.from))
+		}
+	}
+	sums.overlapped(at)
+	t.Logf("%d faults, %d of them while another was there: %v", len(n.hits), at, kinds)
+	return kinds
 }
 
 // judge lets the federation come to rest and checks everything that it leaves.
@@ -101,7 +182,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	for _, one := range found {
 		assert.Fail(t, "a promise was broken", one.String())
 	}
-	sums.operations(sum.History.Ops)
+	sums.history(ops)
 	f.scan(t, evidence)
 }
 

@@ -4,159 +4,165 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
+	"path/filepath"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
-	"berth/internal/crash"
 )
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "what the draws begin with; 0 takes one from the clock")
 	scaleFlag  = flag.Float64("scale", 1, "how much of everything: 1 is make chaos, 7 is make soak")
+	gatesFlag  = flag.String("gates", "", "file to which the gates of a whole run are added, a line for each")
 	ledgerFlag = flag.String("ledger", "", "file to which a line with what was done is added")
 )
 
 // scaled returns n times the scale.
 func scaled(n int) int { return max(1, int(float64(n)**scaleFlag)) }
 
+// without is the environment variable that says which of what chaos needs is not
+// there, and is not meant to be: "disks,namespaces". A run that lacks them and is
+// not told so fails at once: it would prove little.
+const without = "BERTH_CHAOS_WITHOUT"
+
+// mayRun returns an error if this run lacks disks and namespaces and nobody has
+// said that this is meant. lack is why they are not there, nil if they are.
+func mayRun(lack error, said string) error {
+	names := strings.Split(said, ",")
+	if lack == nil || slices.Contains(names, "disks") && slices.Contains(names, "namespaces") {
+		return nil
+	}
+	return fmt.Errorf("machines have no disks and no network namespaces of their own: %w; if this is meant, set %s=disks,namespaces", lack, without)
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := mayRun(lab.MayNamespaces(), os.Getenv(without)); err != nil {
+		fmt.Println("FAIL: chaos:", err)
+		os.Exit(1)
+	}
 	code := lab.Main(m)
 	if text, err := json.Marshal(&sums); err == nil {
 		fmt.Printf("chaos: %s\n", text)
 	}
-	switch {
-	case code != 0 || flag.Lookup("test.run").Value.String() != "": // not a whole run
-	case !hasDisks:
-		fmt.Println("chaos: machines had no disks and wires of their own, so this run proves little: no gates")
-	default:
-		for _, g := range gates() {
-			if g.done < g.floor {
-				fmt.Printf("FAIL: %s: %d are too few, at least %d must be\n", g.what, g.done, g.floor)
+	if flag.Lookup("test.run").Value.String() == "" { // a whole run
+		rows := gates(&sums)
+		for _, g := range rows {
+			fmt.Println(g.row())
+			if !g.met() {
 				code = 1
 			}
 		}
+		if err := addLines(*gatesFlag, os.O_CREATE, rows); err != nil {
+			fmt.Println("FAIL: the gates:", err)
+			code = 1
+		}
 	}
-	if err := sums.record(*ledgerFlag); err != nil {
+	if err := addLines(*ledgerFlag, 0, []line{&sums}); err != nil {
 		fmt.Println("FAIL: the ledger:", err)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// totals is what a run did, over all campaigns.
-type totals struct {
-	mu sync.Mutex // guards what follows
+// line is what a file gets a line of.
+type line interface{ row() string }
 
-	Operations   int                 `json:"operations"`    // of clients, each checked against what must be
-	Faults       map[string]int      `json:"faults"`        // injected, by kind
-	Sagas        int                 `json:"sagas_cut"`     // boots and releases in flight when a process ended at a point
-	Points       map[crash.Point]int `json:"points"`        // processes that ended there
-	Moved        int                 `json:"moved"`         // instances that came to another host
-	GatewayBytes int64               `json:"gateway_bytes"` // that left children and were scanned
-	Failover     []time.Duration     `json:"failover"`      // from the kill of a leader to the next acknowledged claim, in ns
-	HungDisk     []time.Duration     `json:"hung_disk"`     // from the hang of a leader's disk to the next, in ns
-}
-
-var sums = totals{Faults: map[string]int{}, Points: map[crash.Point]int{}}
-
-// fault counts n injected faults of a kind.
-func (s *totals) fault(kind string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Faults[kind] += n
-}
-
-// operations counts n checked operations.
-func (s *totals) operations(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Operations += n
-}
-
-// moved counts n instances that came to another host.
-func (s *totals) moved(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Moved += n
-}
-
-// cut counts a process that ended at a point, with so many sagas in flight.
-func (s *totals) cut(at crash.Point, sagas int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Points[at]++
-	s.Sagas += sagas
-	s.Faults["kill at a named point"]++
-}
-
-// sagas returns how many were cut.
-func (s *totals) sagas() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Sagas
-}
-
-// injections returns the number of all faults.
-func (s *totals) injections() int {
-	n := 0
-	for _, k := range slices.Sorted(maps.Keys(s.Faults)) {
-		n += s.Faults[k]
+// addLines adds lines to a file, "" for none.
+func addLines[L line](path string, flags int, lines []L) error {
+	if path == "" {
+		return nil
 	}
-	return n
+	f, err := os.OpenFile(path, flags|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if _, err = fmt.Fprintln(f, l.row()); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // gate is the least that a whole run must have done to prove anything.
 type gate struct {
 	what        string
 	done, floor int
+	disks       bool // only with disks and wires of their own
 }
 
-func gates() []gate {
+// met reports whether there was enough, or nothing is asked for here.
+func (g gate) met() bool { return g.done >= g.floor || g.disks && !hasDisks }
+
+// row says what was wanted and what was done: "gate | what | done | wanted | ran".
+func (g gate) row() string {
+	how := "ran"
+	switch {
+	case g.disks && !hasDisks:
+		how = "not run"
+	case !g.met():
+		how = "FAIL: too few"
+	}
+	return fmt.Sprintf("gate | %s | %d | %d | %s", g.what, g.done, g.floor, how)
+}
+
+// gates returns what a whole run is held to.
+func gates(s *totals) []gate {
 	return []gate{
-		{"kinds of fault", len(sums.Faults), 15},
-		{"faults", sums.injections(), scaled(200)},
-		{"power cuts", sums.Faults["power cut"], scaled(50)},
-		{"damaged files", sums.Faults["damaged file"], scaled(50)},
-		{"MB that left gateways", int(sums.GatewayBytes >> 20), 100},
-		{"hung disks that were timed", len(sums.HungDisk), 1},
-		{"operations", sums.Operations, scaled(100_000)},
-		{"sagas cut at named points", sums.Sagas, scaled(500)},
-		{"named points", len(sums.Points), 24},
-		{"instances that moved", sums.Moved, 10},
-		{"kills of a leader that were timed", len(sums.Failover), 10},
+		{"chaos: kinds of fault", len(s.Faults), 15, false},
+		{"chaos: fault events", s.events(), scaled(200), true},
+		{"chaos: fault events while another fault was there", s.Overlapping, scaled(20), false},
+		{"chaos: stalls and vanished machines of 20 s and more", len(s.Lasting), scaled(3), false},
+		{"chaos: machines that lost their power", s.Hit["power cut"], scaled(50), true},
+		{"chaos: damaged files", s.Faults["damaged file"], scaled(50), true},
+		{"chaos: MB that left gateways", int(s.GatewayBytes >> 20), 100, false},
+		{"chaos: hung disks that were timed", len(s.HungDisk), 1, true},
+		{"chaos: operations", s.operations(), scaled(100_000), false},
+		{"chaos: acknowledged writes", s.Writes, scaled(10_000), false},
+		{"chaos: acknowledged boots", s.Boots, scaled(2000), false},
+		{"chaos: sagas cut at named points", s.Sagas, scaled(500), false},
+		{"chaos: named points", len(s.Points), 24, false},
+		{"chaos: instances that moved", s.Moved, 10, false},
+		{"chaos: kills of a leader that were timed", len(s.Failover), 10, false},
+		{"chaos: seconds in which zones had to be available", int(s.Available.Seconds()), scaled(300), false},
 	}
 }
 
 // hasDisks reports whether this run has machines with disks and wires of their own.
 var hasDisks = lab.MayNamespaces() == nil
 
-// record adds a line to the ledger.
-func (s *totals) record(path string) error {
-	if path == "" {
-		return nil
+// TestMayRun holds when chaos refuses to run at all.
+func TestMayRun(t *testing.T) {
+	t.Parallel()
+	lack := errors.New("not root")
+	require.NoError(t, mayRun(nil, ""))
+	require.NoError(t, mayRun(nil, "disks,namespaces"))
+	require.NoError(t, mayRun(lack, "disks,namespaces"))
+	for _, said := range []string{"", "disks", "namespaces", "1", "yes"} {
+		require.ErrorContains(t, mayRun(lack, said), "not root", "%q", said)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
+}
+
+// TestGates holds that a run which did nothing meets none of them.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	for _, g := range gates(&totals{}) {
+		assert.Positive(t, g.floor, g.what)
+		assert.Equal(t, g.disks && !hasDisks, g.met(), g.what)
 	}
-	slices.Sort(s.Failover)
-	median := time.Duration(0)
-	if n := len(s.Failover); n > 0 {
-		median = s.Failover[n/2]
-	}
-	_, err = fmt.Fprintf(f, "| %s | chaos x%g | %d | %d kinds, %d | %d | %d | %d | %d MB | %.1f s |\n",
-		time.Now().UTC().Format(time.DateOnly), *scaleFlag, s.Operations, len(s.Faults), s.injections(),
-		s.Faults["power cut"], s.Faults["damaged file"], s.Sagas, s.GatewayBytes>>20, median.Seconds())
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	path := filepath.Join(t.TempDir(), "gates")
+	require.NoError(t, addLines(path, os.O_CREATE, []gate{{"a", 2, 2, false}, {"b", 1, 2, false}}))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "gate | a | 2 | 2 | ran\ngate | b | 1 | 2 | FAIL: too few\n", string(text))
 }

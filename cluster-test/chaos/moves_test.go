@@ -359,6 +359,6 @@ func (m *movers) judge(t *testing.T) {
 	}
 	assert.NotEmpty(t, ls.Moved, "nothing has moved")
 	assert.NotEmpty(t, ls.Evacuated, "nothing was evacuated")
-	sums.operations(m.count())
+	sums.acks(m.acks)
 	sums.moved(len(ls.Moved))
 }

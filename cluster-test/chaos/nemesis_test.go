@@ -5,8 +5,11 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"berth/api"
@@ -14,22 +17,36 @@ import (
 	"berth/cluster-test/lab"
 )
 
-// nemesis breaks a federation of three nodes in each zone, one fault after the
-// other, and mends it again. Whoever breaks is the test's own goroutine.
+// nemesis breaks a federation of three nodes in each zone and mends it again: half
+// of the time two faults at once, and beside them one that lasts.
 type nemesis struct {
 	*fleet
-	dice  *rand.Rand
 	agent *lab.AgentProc // of real processes
+	until time.Time      // when the last of the faults that last is to end
+
+	mu   sync.Mutex // guards what follows
+	dice *rand.Rand
+	busy map[*lab.NodeProc]bool // what another fault has
+	hits []*hit
+}
+
+// hit is one fault that was injected.
+type hit struct {
+	kind        string
+	from, until time.Time       // until it was mended, and its nodes were ready
+	nodes       []*lab.NodeProc // that it took out of their zones
+	slow        bool            // their zone need not be quick meanwhile
+	promise     time.Duration   // of how soon their zone acknowledges again
 }
 
 // fault is one kind of fault. do injects it, waits, and takes it back.
 type fault struct {
 	kind string
 	disk bool // it needs machines with disks and wires of their own
-	do   func(n *nemesis, ctx context.Context) error
+	do   func(n *nemesis, ctx context.Context, h *hit) error
 }
 
-// faults lists every kind.
+// faults lists every kind that is over soon.
 var faults = []fault{
 	{"kill leader", false, (*nemesis).killLeader},
 	{"kill follower", false, (*nemesis).killFollower},
@@ -54,12 +71,27 @@ var faults = []fault{
 	{"hung disk", true, (*nemesis).hangDisk},
 }
 
+// lasting lists those that take up to a minute, beside which the others go on.
+var lasting = []fault{
+	{"long stall", false, (*nemesis).stall},
+	{"vanished machine", true, (*nemesis).vanish},
+}
+
+// Lengths of the faults that last.
+const (
+	lastingMin = 20 * time.Second
+	lastingMax = 60 * time.Second
+)
+
 // draw returns faults in a drawn order, each kind as often as any other but for one,
 // until a moment, and every kind at least once.
 func (n *nemesis) draw(until time.Time) iter.Seq[fault] {
 	return func(yield func(fault) bool) {
 		for first := true; first || time.Now().Before(until); first = false {
-			for _, i := range n.dice.Perm(len(faults)) {
+			n.mu.Lock()
+			order := n.dice.Perm(len(faults))
+			n.mu.Unlock()
+			for _, i := range order {
 				switch {
 				case faults[i].disk && !hasDisks:
 				case !first && !time.Now().Before(until):
@@ -72,100 +104,231 @@ func (n *nemesis) draw(until time.Time) iter.Seq[fault] {
 	}
 }
 
+// inject injects one fault and notes it.
+func (n *nemesis) inject(ctx context.Context, f fault) (*hit, error) {
+	h := &hit{kind: f.kind, from: time.Now(), promise: failoverMax}
+	err := f.do(n, ctx, h)
+	if err == nil {
+		err = n.ready(ctx, h.nodes)
+	}
+	h.until = time.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, o := range h.nodes {
+		delete(n.busy, o)
+	}
+	if err != nil {
+		return h, fmt.Errorf("%s: %w", f.kind, err)
+	}
+	n.hits = append(n.hits, h)
+	return h, nil
+}
+
+// ready waits until nodes answer and know a leader.
+func (n *nemesis) ready(ctx context.Context, nodes []*lab.NodeProc) error {
+	return lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+		for _, o := range nodes {
+			if err := o.AskReady(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// intn draws a number below most.
+func (n *nemesis) intn(most int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dice.IntN(most)
+}
+
 // hold waits for a while between least and most.
 func (n *nemesis) hold(ctx context.Context, least, most time.Duration) {
-	lab.Pass(ctx, least+time.Duration(n.dice.Int64N(int64(most-least))))
+	lab.Pass(ctx, least+time.Duration(n.intn(int(most-least))))
 }
 
 // zone draws a zone.
-func (n *nemesis) zone() *lab.Zone { return n.zones()[n.dice.IntN(len(n.zones()))] }
+func (n *nemesis) zone() *lab.Zone { return n.zones()[n.intn(len(n.zones()))] }
 
-// leader draws a zone and returns its leader and its other nodes.
-func (n *nemesis) leader(ctx context.Context) (leader *lab.NodeProc, others []*lab.NodeProc, err error) {
-	z := n.zone()
-	err = lab.Await(ctx, lab.SettleTimeout, func(ctx context.Context) error {
-		var err error
-		leader, err = z.AskLeader(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, o := range z.Nodes {
-		if o != leader {
-			others = append(others, o)
-		}
-	}
-	return leader, others, nil
+// free returns the nodes of a zone that no other fault has.
+func (n *nemesis) free(z *lab.Zone) []*lab.NodeProc {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(z.Members(), func(o *lab.NodeProc) bool { return n.busy[o] })
 }
 
-func (n *nemesis) killLeader(ctx context.Context) error {
-	leader, _, err := n.leader(ctx)
-	if err == nil {
-		leader.Crash()
+// claim takes nodes for one fault, unless another has one of them.
+func (n *nemesis) claim(h *hit, nodes []*lab.NodeProc) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(nodes) == 0 || slices.ContainsFunc(nodes, func(o *lab.NodeProc) bool { return n.busy[o] }) {
+		return errors.New("another fault has what this one needs")
 	}
-	return err
-}
-
-func (n *nemesis) killFollower(ctx context.Context) error {
-	_, others, err := n.leader(ctx)
-	if err == nil {
-		others[n.dice.IntN(len(others))].Crash()
+	for _, o := range nodes {
+		n.busy[o] = true
 	}
-	return err
-}
-
-func (n *nemesis) killMajority(context.Context) error {
-	nodes := n.zone().Nodes
-	first := n.dice.IntN(len(nodes))
-	nodes[first].Crash()
-	nodes[(first+1)%len(nodes)].Crash()
+	h.nodes, h.from = nodes, time.Now()
 	return nil
 }
 
-func (n *nemesis) killAll(context.Context) error {
-	for _, o := range n.zone().Nodes {
+// take draws a zone, asks its free nodes who leads, and takes those of them that
+// choose wants. It returns the others that are free.
+func (n *nemesis) take(ctx context.Context, h *hit, choose func(leader *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc) ([]*lab.NodeProc, error) {
+	var rest []*lab.NodeProc
+	err := lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		z := n.zone()
+		free := n.free(z)
+		if len(free) == 0 {
+			return fmt.Errorf("nothing of %s is free", z.Name)
+		}
+		leader, err := z.AskLeader(ctx, free...)
+		if err != nil {
+			return err
+		}
+		others := slices.DeleteFunc(slices.Clone(free), func(o *lab.NodeProc) bool { return o == leader })
+		if len(others) == len(free) {
+			return fmt.Errorf("another fault has the leader of %s", z.Name)
+		}
+		if err := n.claim(h, choose(leader, others)); err != nil {
+			return err
+		}
+		rest = slices.DeleteFunc(others, func(o *lab.NodeProc) bool { return slices.Contains(h.nodes, o) })
+		return nil
+	})
+	return rest, err
+}
+
+func theLeader(leader *lab.NodeProc, _ []*lab.NodeProc) []*lab.NodeProc {
+	return []*lab.NodeProc{leader}
+}
+
+// anyNode draws one of all.
+func (n *nemesis) anyNode(leader *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc {
+	all := append(slices.Clone(others), leader)
+	return []*lab.NodeProc{all[n.intn(len(all))]}
+}
+
+func (n *nemesis) killLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
+	}
+	h.nodes[0].Crash()
+	return nil
+}
+
+func (n *nemesis) killFollower(ctx context.Context, h *hit) error {
+	_, err := n.take(ctx, h, func(_ *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc {
+		return others[:min(1, len(others))]
+	})
+	if err != nil {
+		return err
+	}
+	h.nodes[0].Crash()
+	return nil
+}
+
+func (n *nemesis) killMajority(ctx context.Context, h *hit) error { return n.killSome(ctx, h, 2) }
+
+func (n *nemesis) killAll(ctx context.Context, h *hit) error { return n.killSome(ctx, h, 3) }
+
+// killSome kills so many nodes of one zone.
+func (n *nemesis) killSome(ctx context.Context, h *hit, count int) error {
+	_, err := n.take(ctx, h, func(leader *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc {
+		if all := append([]*lab.NodeProc{leader}, others...); len(all) >= count {
+			return all[:count]
+		}
+		return nil // another zone has them all
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range h.nodes {
 		o.Crash()
 	}
 	return nil
 }
 
-func (n *nemesis) pauseLeader(ctx context.Context) error {
-	leader, _, err := n.leader(ctx)
-	if err != nil {
+func (n *nemesis) pauseLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
 		return err
 	}
-	leader.Pause()
-	n.hold(ctx, 500*time.Millisecond, 3*time.Second)
-	leader.Resume()
-	return nil
+	return n.freeze(ctx, h.nodes[0], 500*time.Millisecond, 3*time.Second)
 }
 
-func (n *nemesis) restart(ctx context.Context) error {
-	nodes := n.zone().Nodes
-	o := nodes[n.dice.IntN(len(nodes))]
-	if err := o.Stop(lab.StartTimeout); err != nil {
+// stall freezes a node for long.
+func (n *nemesis) stall(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, n.anyNode); err != nil {
 		return err
 	}
-	return o.Up(ctx)
+	return n.freeze(ctx, h.nodes[0], lastingMin, n.most())
 }
 
-func (n *nemesis) transfer(ctx context.Context) error {
+// most returns how long a fault that lasts may take now.
+func (n *nemesis) most() time.Duration {
+	return max(lastingMin+time.Second, min(lastingMax, time.Until(n.until)))
+}
+
+// freeze lets a process stand still, sees that it does, and lets it go on.
+func (n *nemesis) freeze(ctx context.Context, o *lab.NodeProc, least, most time.Duration) error {
+	o.Pause()
+	n.hold(ctx, least, most)
+	look, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	var err error
+	if o.Health(look) == nil {
+		err = fmt.Errorf("%s should stand still and answers", o.Name)
+	}
+	o.Resume()
+	return err
+}
+
+// vanish takes a machine off the network for long.
+func (n *nemesis) vanish(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, n.anyNode); err != nil {
+		return err
+	}
+	m := h.nodes[0].Machine
+	before, err := n.Dropped(m)
+	if err = errors.Join(err, n.Vanish(m)); err != nil {
+		return err
+	}
+	n.hold(ctx, lastingMin, n.most())
+	after, err := n.Dropped(m)
+	if err == nil && after == before {
+		err = errors.New("the machine has vanished and nobody has missed it")
+	}
+	return errors.Join(err, n.Return(m))
+}
+
+func (n *nemesis) restart(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, n.anyNode); err != nil {
+		return err
+	}
+	if err := h.nodes[0].Stop(lab.StartTimeout); err != nil {
+		return err
+	}
+	return h.nodes[0].Up(ctx)
+}
+
+func (n *nemesis) transfer(ctx context.Context, _ *hit) error {
 	z := n.zone()
 	return z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error { return c.Transfer(ctx, "") })
 }
 
-func (n *nemesis) killAgent(context.Context) error {
+func (n *nemesis) killAgent(context.Context, *hit) error {
 	n.agent.Crash()
 	return nil
 }
 
-func (n *nemesis) rotate(ctx context.Context) error {
+func (n *nemesis) rotate(ctx context.Context, _ *hit) error {
 	z := n.zone()
 	return z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error { return c.RotateKeyring(ctx) })
 }
 
-func (n *nemesis) pauseLink(ctx context.Context) error {
+func (n *nemesis) pauseLink(ctx context.Context, _ *hit) error {
 	set := func(state api.LinkState) error {
 		return n.root.Do(ctx, n.root.Token, func(ctx context.Context, c *client.Client) error {
 			_, err := c.UpdateZone(ctx, "west", client.ZoneSpec{State: &state})
@@ -179,24 +342,30 @@ func (n *nemesis) pauseLink(ctx context.Context) error {
 	return set(api.LinkActive)
 }
 
-// cut cuts from each of from to each of to, or both ways, and heals after a while.
+// cut cuts from each of from to each of to, or both ways, and joins them after a
+// while.
 func (n *nemesis) cut(ctx context.Context, from, to []*lab.Machine, both bool, least, most time.Duration) error {
 	before, err := n.dropped(to)
 	errs := []error{err}
-	for _, a := range from {
-		for _, b := range to {
-			errs = append(errs, n.CutOneWay(a, b))
-			if both {
-				errs = append(errs, n.CutOneWay(b, a))
+	each := func(do func(from, to *lab.Machine) error) {
+		for _, a := range from {
+			for _, b := range to {
+				errs = append(errs, do(a, b))
+				if both {
+					errs = append(errs, do(b, a))
+				}
 			}
 		}
 	}
+	each(n.CutOneWay)
 	n.hold(ctx, least, most)
 	after, err := n.dropped(to)
 	if err == nil && after == before {
 		err = errors.New("the cut held nothing back")
 	}
-	return errors.Join(append(errs, err, n.Heal())...)
+	errs = append(errs, err)
+	each(n.JoinOneWay)
+	return errors.Join(errs...)
 }
 
 // dropped returns how often something that was sent to these was held back.
@@ -216,139 +385,82 @@ func machines(of ...*lab.NodeProc) []*lab.Machine {
 	return out
 }
 
-func (n *nemesis) isolateLeader(ctx context.Context) error {
-	leader, others, err := n.leader(ctx)
-	if err != nil {
-		return err
-	}
-	return n.cut(ctx, machines(leader), machines(others...), true, time.Second, 3*time.Second)
+// others returns the machines of a node's zone without its own.
+func others(o *lab.NodeProc) []*lab.Machine {
+	return machines(slices.DeleteFunc(o.Zone.Members(), func(m *lab.NodeProc) bool { return m == o })...)
 }
 
-func (n *nemesis) deafenLeader(ctx context.Context) error {
-	leader, others, err := n.leader(ctx)
-	if err != nil {
+func (n *nemesis) isolateLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
 		return err
 	}
-	return n.cut(ctx, machines(others...), machines(leader), false, time.Second, 3*time.Second)
+	return n.cut(ctx, machines(h.nodes...), others(h.nodes[0]), true, time.Second, 3*time.Second)
 }
 
-func (n *nemesis) muteLeader(ctx context.Context) error {
-	leader, others, err := n.leader(ctx)
-	if err != nil {
+func (n *nemesis) deafenLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
 		return err
 	}
-	return n.cut(ctx, machines(leader), machines(others...), false, time.Second, 3*time.Second)
+	return n.cut(ctx, others(h.nodes[0]), machines(h.nodes...), false, time.Second, 3*time.Second)
+}
+
+func (n *nemesis) muteLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
+	}
+	return n.cut(ctx, machines(h.nodes...), others(h.nodes[0]), false, time.Second, 3*time.Second)
 }
 
 // breakTriangle cuts the leader off from one of its two followers.
-func (n *nemesis) breakTriangle(ctx context.Context) error {
-	leader, others, err := n.leader(ctx)
+func (n *nemesis) breakTriangle(ctx context.Context, h *hit) error {
+	var leader *lab.NodeProc
+	_, err := n.take(ctx, h, func(l *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc {
+		leader = l
+		return others[:min(1, len(others))]
+	})
 	if err != nil {
 		return err
 	}
-	return n.cut(ctx, machines(leader), machines(others[0]), true, time.Second, 3*time.Second)
+	return n.cut(ctx, machines(leader), machines(h.nodes...), true, time.Second, 3*time.Second)
 }
 
-func (n *nemesis) cutLink(ctx context.Context) error {
+func (n *nemesis) cutLink(ctx context.Context, _ *hit) error {
 	above, below := n.root, n.west
-	if n.dice.IntN(2) == 0 {
+	if n.intn(2) == 0 {
 		above, below = n.west, n.edge
 	}
 	return n.cut(ctx, machines(above.Nodes...), machines(below.Nodes...), true, time.Second, 6*time.Second)
 }
 
-func (n *nemesis) cutLinkOneWay(ctx context.Context) error {
+func (n *nemesis) cutLinkOneWay(ctx context.Context, _ *hit) error {
 	from, to := n.root, n.west
-	if n.dice.IntN(2) == 0 {
+	if n.intn(2) == 0 {
 		from, to = n.west, n.root
 	}
 	return n.cut(ctx, machines(from.Nodes...), machines(to.Nodes...), false, time.Second, 6*time.Second)
 }
 
 // cutAgent cuts the agent off for longer than the zone waits for it.
-func (n *nemesis) cutAgent(ctx context.Context) error {
+func (n *nemesis) cutAgent(ctx context.Context, _ *hit) error {
 	return n.cut(ctx, []*lab.Machine{n.agent.Machine}, machines(n.west.Nodes...), true, 11*time.Second, 13*time.Second)
 }
 
 // slowBytes is what a slow machine may send in a second.
 const slowBytes = 64 << 10
 
-func (n *nemesis) slow(ctx context.Context) error {
-	leader, _, err := n.leader(ctx)
-	if err != nil {
+func (n *nemesis) slow(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
 		return err
 	}
-	err = n.Slow(leader.Machine, slowBytes)
+	h.slow = true // it leads still
+	m := h.nodes[0].Machine
+	if err := n.Slow(m, slowBytes); err != nil {
+		return err
+	}
 	n.hold(ctx, time.Second, 3*time.Second)
-	return errors.Join(err, n.Heal())
-}
-
-func (n *nemesis) fillDisk(ctx context.Context) error {
-	leader, others, err := n.leader(ctx)
-	if err != nil {
-		return err
+	waited, err := n.Delayed(m)
+	if err == nil && waited == 0 {
+		err = errors.New("the slow wire held nothing up")
 	}
-	victim := append(others, leader)[n.dice.IntN(len(others)+1)].Machine
-	err = victim.Fill()
-	n.hold(ctx, time.Second, 4*time.Second)
-	return errors.Join(err, victim.Space())
-}
-
-// powerCut cuts the power of some or all nodes of a zone at the same moment.
-func (n *nemesis) powerCut(ctx context.Context) error {
-	nodes := n.zone().Nodes
-	return powerCut(ctx, nodes[:1+n.dice.IntN(len(nodes))])
-}
-
-func powerCut(ctx context.Context, nodes []*lab.NodeProc) error {
-	errs := make(chan error, len(nodes))
-	for _, o := range nodes {
-		go func() { errs <- o.Machine.PowerCut() }()
-	}
-	for range nodes {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	sums.fault("power cut", len(nodes))
-	for _, o := range nodes {
-		if err := o.Machine.Remount(); err != nil {
-			return err
-		}
-	}
-	for _, o := range nodes {
-		go func() { errs <- o.Up(ctx) }()
-	}
-	var all []error
-	for range nodes {
-		all = append(all, <-errs)
-	}
-	return errors.Join(all...)
-}
-
-func (n *nemesis) hangDisk(ctx context.Context) error {
-	leader, _, err := n.leader(ctx)
-	if err != nil {
-		return err
-	}
-	err = leader.Machine.Hang()
-	n.hold(ctx, 6*time.Second, 8*time.Second)
-	return errors.Join(err, leader.Machine.Unhang())
-}
-
-// rest waits until every node answers and every zone has a leader.
-func (n *nemesis) rest(ctx context.Context) error {
-	return lab.Await(ctx, lab.SettleTimeout, func(ctx context.Context) error {
-		for _, z := range n.zones() {
-			for _, o := range z.Nodes {
-				if err := o.AskReady(ctx); err != nil {
-					return err
-				}
-			}
-			if _, err := z.AskLeader(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return errors.Join(err, n.Fast(m))
 }

@@ -21,6 +21,8 @@ import (
 	"berth/api/client"
 	"berth/cluster-test/lab"
 	"berth/internal/crash"
+	"berth/raftstore"
+	"berth/raftstore/state"
 )
 
 // Sizes of one round.
@@ -94,9 +96,11 @@ func TestNamedPoints(t *testing.T) {
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
 	f.realAgent(t, pointsRoom/4)
 	files := map[string]string{}
+	p := &points{fleet: f, t: t, files: files, cut: map[string]bool{}}
 	for _, z := range f.zones() {
 		files[z.Name] = filepath.Join(f.Dir, z.Name+".point")
 		z.Nodes[0].Env = append(z.Nodes[0].Env, "BERTH_CRASH_FILE="+files[z.Name])
+		z.Nodes[0].Ended = func(lab.Exit) { p.look(z.Nodes[0]) }
 		z.Nodes[0].Crash()
 	}
 	for _, z := range f.zones() {
@@ -105,7 +109,6 @@ func TestNamedPoints(t *testing.T) {
 	}
 	f.supervise()
 	f.Allow(func(e lab.Exit) bool { return strings.Contains(e.Last, "berth: crash point") })
-	p := &points{fleet: f, t: t, files: files}
 	for n := 0; sums.sagas() < scaled(500) || n < len(rounds()); n++ {
 		p.round(n, rounds()[n%len(rounds())])
 	}
@@ -120,6 +123,96 @@ type points struct {
 	t     *testing.T
 	files map[string]string // where each zone's node reads its point at its start
 	live  []api.ReservationID
+
+	mu  sync.Mutex      // guards what follows
+	cut map[string]bool // what was under way on the disk of a process that has ended in this round
+	err error           // of the first disk that could not be read
+}
+
+// look reads the disk of a process that has ended, before the next one starts, and
+// notes which sagas it had begun and not brought to an end.
+func (p *points) look(n *lab.NodeProc) {
+	s, err := stateOf(filepath.Join(n.Dir, "raft"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %w", n.Name, err))
+		return
+	}
+	for _, saga := range underWay(s) {
+		p.cut[saga] = true
+	}
+}
+
+// took returns how many sagas were cut since the last call.
+func (p *points) took() int {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.NoError(p.t, p.err)
+	defer clear(p.cut)
+	return len(p.cut)
+}
+
+// stateOf returns what the disk of a node holds that was the only one of its zone
+// and has ended: all of its log is committed.
+func stateOf(dir string) (*state.State, error) {
+	d, err := raftstore.OpenDisk(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := state.New()
+	var newest raftstore.SnapshotInfo
+	for _, info := range d.Snapshots() {
+		if info.Index > newest.Index {
+			newest = info
+		}
+	}
+	if newest.ID != "" {
+		if s, err = d.State(newest.ID); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	for e, err := range d.Entries() {
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		for _, c := range e.Commands {
+			if e.Index > newest.Index {
+				s.Apply(e.Index, c)
+			}
+		}
+	}
+	return s, d.Close()
+}
+
+// underWay names the boots, releases, deletions and moves that a zone has begun and
+// not brought to an end: undecided, or not confirmed by all who take part.
+func underWay(s *state.State) []string {
+	var out []string
+	saga := func(id api.ReservationID) {
+		if !slices.Contains(out, string(id)) {
+			out = append(out, string(id))
+		}
+	}
+	s.FindBoot(func(b *state.Boot) bool {
+		if b.Decision == api.DecisionPending || b.Unacked > 0 {
+			saga(b.Request.Reservation)
+		}
+		return false // all of them
+	})
+	for _, h := range slices.Concat(s.PreparedHolds(), s.UntoldHolds()) {
+		saga(h.Request.Reservation)
+	}
+	for _, i := range s.UnendedInstances() {
+		saga(i.Reservation)
+	}
+	for _, i := range s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}}) {
+		if i.Target != "" { // each moves by itself
+			out = append(out, string(i.ID))
+		}
+	}
+	return out
 }
 
 // round ends one process at one point.
@@ -139,7 +232,7 @@ func (p *points) round(n int, at where) {
 	}
 	before := p.deaths(node.Name)
 	due := p.arm(ctx, at, node)
-	cut := p.act(ctx, at, ids, func() bool { return p.deaths(node.Name) > before })
+	p.act(ctx, at, ids)
 	count := 1 // not enough was written yet
 	if at.zone != "root" {
 		count = sagaCount // or the zone was not asked, because it has not answered in the round before
@@ -157,9 +250,10 @@ func (p *points) round(n int, at where) {
 		hits, err := node.Points(ctx)
 		require.Equal(t, before+due, got, "round %d: %s of %s was not reached: %v, %v", n, at.point, at.zone, hits, err)
 	}
+	cut := p.took()
 	sums.cut(at.point, cut)
 	ends := p.settle(ctx, at, ids)
-	t.Logf("round %d: %s of %s ended at %s with %d in flight: %v", n, at.act, at.zone, at.point, cut, ends)
+	t.Logf("round %d: %s of %s ended at %s with %d under way: %v", n, at.act, at.zone, at.point, cut, ends)
 	p.clear()
 	if n%auditEvery == 0 {
 		p.Audit()
@@ -189,21 +283,20 @@ func (p *points) arm(ctx context.Context, at where, node *lab.NodeProc) int {
 	return 1
 }
 
-// act does what leads to the point, for all reservations at once, and returns how
-// many were in flight when the process ended.
-func (p *points) act(ctx context.Context, at where, ids []api.ReservationID, dead func() bool) int {
+// act does what leads to the point, for all reservations at once.
+func (p *points) act(ctx context.Context, at where, ids []api.ReservationID) {
 	p.t.Helper()
 	switch at.act {
 	case starting:
 		p.root.Nodes[0].Crash()
 	case draining:
-		return p.drain(ctx, p.west, dead)
+		p.drain(ctx, p.west)
+		return
 	case booting, releasing, deleting:
 	}
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards what follows
-		cut  int
 		errs []error
 	)
 	for _, id := range ids {
@@ -215,14 +308,10 @@ func (p *points) act(ctx context.Context, at where, ids []api.ReservationID, dea
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
-			if dead() { // before this one had its outcome
-				cut++
-			}
 		})
 	}
 	wg.Wait()
 	require.NoError(p.t, errors.Join(errs...))
-	return cut
 }
 
 func (p *points) one(ctx context.Context, a act, id api.ReservationID) error {
@@ -238,9 +327,8 @@ func (p *points) one(ctx context.Context, a act, id api.ReservationID) error {
 	return fmt.Errorf("nobody knows how to %s", a)
 }
 
-// drain moves what is on the fullest host of a zone to others, and returns how many
-// instances were there still when the zone's process ended.
-func (p *points) drain(ctx context.Context, z *lab.Zone, dead func() bool) int {
+// drain moves what is on the fullest host of a zone to others.
+func (p *points) drain(ctx context.Context, z *lab.Zone) {
 	p.t.Helper()
 	hosts := z.Hosts()
 	from := slices.MaxFunc(hosts, func(a, b api.Host) int { return cmp.Compare(a.Used[api.MemoryMB], b.Used[api.MemoryMB]) })
@@ -249,16 +337,13 @@ func (p *points) drain(ctx context.Context, z *lab.Zone, dead func() bool) int {
 		_, err := c.DrainHost(ctx, string(from.ID), api.DrainMove, "its turn")
 		return err
 	}))
-	cut, before := 0, int(from.Used[api.MemoryMB]/unitMB)
+	before := int(from.Used[api.MemoryMB]/unitMB)
 	lab.Within(p.t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
 		var now client.HostDetail
 		err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {
 			now, err = c.HostDetail(ctx, string(from.ID))
 			return err
 		})
-		if err == nil && cut == 0 && dead() && now.Leaving != nil {
-			cut = now.Leaving.Left
-		}
 		if err == nil && now.Leaving != nil && now.Leaving.Left == 0 {
 			return nil
 		}
@@ -269,7 +354,6 @@ func (p *points) drain(ctx context.Context, z *lab.Zone, dead func() bool) int {
 		return err
 	}))
 	sums.moved(before)
-	return cut
 }
 
 // deleteAll deletes the servers of a reservation one by one.
@@ -315,7 +399,7 @@ func (p *points) settle(ctx context.Context, at where, ids []api.ReservationID) 
 	for _, id := range ids {
 		b, err := p.ends(ctx, id, at.act.will())
 		require.NoError(p.t, err, "%s of %s", at.point, at.zone)
-		sums.operations(1)
+		sums.outcome()
 		ends[b.State]++
 		if at.act == booting || at.act == starting || at.act == draining {
 			require.NoError(p.t, whole(&b))
@@ -336,7 +420,7 @@ func (p *points) clear() {
 	for _, id := range p.live {
 		_, err := p.ends(ctx, id, gone)
 		require.NoError(p.t, err)
-		sums.operations(1)
+		sums.outcome()
 	}
 	p.live = nil
 }

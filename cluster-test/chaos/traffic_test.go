@@ -38,9 +38,10 @@ type traffic struct {
 	rec   *check.Recorder
 	hosts map[*lab.Zone][]api.Host
 
-	stop context.CancelFunc
-	wg   sync.WaitGroup
-	file *os.File
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	file    *os.File
+	probers []*prober // one for each zone
 
 	mu   sync.Mutex // guards what follows
 	acks []check.Ack
@@ -60,10 +61,16 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 		tr.hosts[z] = z.Hosts()
 	}
 	keepers := newKeepers(t, tr)
+	for _, z := range f.zones() {
+		tr.probers = append(tr.probers, newProber(t, z))
+	}
 	var ctx context.Context
 	ctx, tr.stop = context.WithCancel(t.Context())
 	for _, k := range keepers {
 		tr.wg.Go(func() { k.run(ctx) })
+	}
+	for _, p := range tr.probers {
+		tr.wg.Go(func() { p.run(ctx) })
 	}
 	for n := range clientsAtOnce {
 		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
@@ -120,20 +127,20 @@ func (c *caller) run(ctx context.Context) {
 	c.gens = map[api.HostID]uint64{}
 	for ctx.Err() == nil {
 		switch r := c.dice.IntN(100); {
-		case r < 3 && len(c.live) < liveMax:
+		case r < 9 && len(c.live) < liveMax:
 			id := c.name()
 			c.live = append(c.live, id)
 			c.tr.mu.Lock()
 			c.tr.ids = append(c.tr.ids, id)
 			c.tr.mu.Unlock()
 			c.ask(ctx, id, 1+c.dice.IntN(bootMax))
-		case r < 6 && len(c.live) > 0:
+		case r < 12 && len(c.live) > 0:
 			c.ask(ctx, c.any(), 1+c.dice.IntN(bootMax)) // a repeat, or a conflict
-		case r < 8 && len(c.live) == liveMax:
+		case r < 19 && len(c.live) == liveMax:
 			id := c.live[0]
 			c.live = c.live[1:]
 			c.release(ctx, id)
-		case r < 20:
+		case r < 29:
 			c.setHost(ctx)
 		case r < 60:
 			c.readHost(ctx)

@@ -22,8 +22,8 @@ type Service struct {
 	Name    string // in logs and exits
 	Machine *Machine
 	Env     []string // further variables; read at each start, set before the first
-	// Ended is called after each end of a process, before another takes its place;
-	// set before the first start. May be nil.
+	// Ended is called after each end of a process, before a supervisor starts another;
+	// set while none runs. May be nil.
 	Ended func(e Exit)
 
 	w *World
