@@ -120,12 +120,20 @@ func able(hits []*hit, zone string, nodes int, from, until time.Time) []interval
 }
 
 // gaps returns how long a zone acknowledged nothing while it was able to, the
-// longest first; and how long that was in all.
+// longest first; and how long that was in all. When another fault hits the zone,
+// its promise counts from then on.
 func gaps(hits []*hit, zone string, when []interval, acks []time.Time) (all []gap, judged time.Duration) {
+	moments := slices.Clone(acks)
+	for _, h := range hits {
+		if h.zone() == zone {
+			moments = append(moments, h.from)
+		}
+	}
+	slices.SortFunc(moments, time.Time.Compare)
 	for _, in := range when {
 		judged += in.until.Sub(in.from)
 		last := in.from
-		for _, at := range append(slices.Clone(acks), in.until) {
+		for _, at := range append(slices.Clone(moments), in.until) {
 			if at.Before(last) || at.After(in.until) {
 				continue
 			}
@@ -141,7 +149,7 @@ func gaps(hits []*hit, zone string, when []interval, acks []time.Time) (all []ga
 func promised(hits []*hit, zone string, from, until time.Time) time.Duration {
 	promise := failoverMax
 	for _, h := range hits {
-		if len(h.nodes) > 0 && h.nodes[0].Zone.Name == zone && h.from.Before(until) && h.until.After(from) {
+		if h.zone() == zone && h.from.Before(until) && h.until.After(from) {
 			promise = max(promise, h.promise)
 		}
 	}
@@ -224,6 +232,11 @@ func TestAvailabilityGate(t *testing.T) {
 	assert.Equal(t, time.Minute, judged, "two of three are a majority")
 	late, _ = judge([]*hit{killed}, append(every(0, 20), every(26, 60)...))
 	assert.Len(t, late, 1)
+	again := during(24, 25, failoverMax, nodes[1])
+	late, _ = judge([]*hit{killed, again}, append(every(0, 20), every(28.5, 60)...))
+	assert.Empty(t, late, "four seconds after each of two")
+	late, _ = judge([]*hit{killed, again}, append(every(0, 20), every(29.5, 60)...))
+	assert.Len(t, late, 1, "five and a half after the second")
 	hung := during(20, 28, hungDiskMax, nodes[0])
 	late, _ = judge([]*hit{hung}, append(every(0, 20), every(30, 60)...))
 	assert.Empty(t, late, "a hung disk may take longer")

@@ -119,22 +119,32 @@ func (n *nemesis) count(t *testing.T) map[string]int {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	kinds, at := map[string]int{}, 0
-	for i, h := range n.hits {
+	kinds := map[string]int{}
+	var soon []*hit
+	for _, h := range n.hits {
 		kinds[h.kind]++
 		sums.fault(h.kind, len(h.nodes))
-		if slices.ContainsFunc(n.hits[:i], func(o *hit) bool { return o.from.Before(h.until) && h.from.Before(o.until) }) ||
-			slices.ContainsFunc(n.hits[i+1:], func(o *hit) bool { return o.from.Before(h.until) && h.from.Before(o.until) }) {
-			at++
-		}
 		if slices.ContainsFunc(lasting, func(f fault) bool { return f.kind == h.kind }) {
 			t.Logf("%s of %s: %s", h.kind, h.nodes[0].Name, h.until.Sub(h.from).Round(time.Second))
 			sums.lasted(h.until.Sub(h.from))
+		} else {
+			soon = append(soon, h)
 		}
 	}
+	at := overlapping(soon)
 	sums.overlapped(at)
-	t.Logf("%d faults, %d of them while another was there: %v", len(n.hits), at, kinds)
+	t.Logf("%d faults, %d of them while another was there, and %d that lasted: %v", len(soon), at, len(n.hits)-len(soon), kinds)
 	return kinds
+}
+
+// overlapping counts faults that were there while another was.
+func overlapping(hits []*hit) (count int) {
+	for _, h := range hits {
+		if slices.ContainsFunc(hits, func(o *hit) bool { return o != h && o.from.Before(h.until) && h.from.Before(o.until) }) {
+			count++
+		}
+	}
+	return count
 }
 
 // judge lets the federation come to rest and checks everything that it leaves.

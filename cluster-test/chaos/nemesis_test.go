@@ -35,8 +35,20 @@ type hit struct {
 	kind        string
 	from, until time.Time       // until it was mended, and its nodes were ready
 	nodes       []*lab.NodeProc // that it took out of their zones
+	of          *lab.Zone       // that it hits without taking a node; nil for none
 	slow        bool            // their zone need not be quick meanwhile
 	promise     time.Duration   // of how soon their zone acknowledges again
+}
+
+// zone returns the name of the zone that a fault hits, "" for none.
+func (h *hit) zone() string {
+	switch {
+	case len(h.nodes) > 0:
+		return h.nodes[0].Zone.Name
+	case h.of != nil:
+		return h.of.Name
+	}
+	return ""
 }
 
 // fault is one kind of fault. do injects it, waits, and takes it back.
@@ -168,7 +180,7 @@ func (n *nemesis) claim(h *hit, nodes []*lab.NodeProc) error {
 	for _, o := range nodes {
 		n.busy[o] = true
 	}
-	h.nodes, h.from = nodes, time.Now()
+	h.nodes, h.from = slices.Clone(nodes), time.Now()
 	return nil
 }
 
@@ -313,8 +325,9 @@ func (n *nemesis) restart(ctx context.Context, h *hit) error {
 	return h.nodes[0].Up(ctx)
 }
 
-func (n *nemesis) transfer(ctx context.Context, _ *hit) error {
+func (n *nemesis) transfer(ctx context.Context, h *hit) error {
 	z := n.zone()
+	h.of = z
 	return z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error { return c.Transfer(ctx, "") })
 }
 

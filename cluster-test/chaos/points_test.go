@@ -337,7 +337,7 @@ func (p *points) drain(ctx context.Context, z *lab.Zone) {
 		_, err := c.DrainHost(ctx, string(from.ID), api.DrainMove, "its turn")
 		return err
 	}))
-	before := int(from.Used[api.MemoryMB]/unitMB)
+	before := int(from.Used[api.MemoryMB] / unitMB)
 	lab.Within(p.t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
 		var now client.HostDetail
 		err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {

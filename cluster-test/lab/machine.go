@@ -52,10 +52,21 @@ func Best(t *testing.T) Kind {
 	return Namespaces
 }
 
-// Need skips the test unless this process may have Namespaces.
+// Variables of the environment that say what a run must have. CI sets the first; the
+// other takes it back where machines of their own cannot be had.
+const (
+	needVar    = "BERTH_NEED_MACHINES"
+	withoutVar = "BERTH_CHAOS_WITHOUT"
+)
+
+// Need skips the test unless this process may have Namespaces. It fails instead if
+// the environment says that there must be some.
 func Need(t *testing.T) {
 	t.Helper()
 	if err := mayNamespaces(); err != nil {
+		if os.Getenv(needVar) != "" && os.Getenv(withoutVar) == "" {
+			t.Fatalf("%s is set, and there are no network namespaces and loop devices: %v", needVar, err)
+		}
 		t.Skipf("needs network namespaces and loop devices: %v", err)
 	}
 }

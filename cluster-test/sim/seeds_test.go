@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
 	forFlag   = flag.Duration("for", 0, "run new seeds until so much real time has passed")
-	hoursFlag = flag.Float64("hours", 0, "fail with fewer simulated hours of zones than this")
+	hoursFlag = flag.Float64("hours", 0, "fail with fewer simulated zone hours than this: an hour of a federation of four zones is four")
 	logFlag   = flag.Bool("log", false, "show what processes log")
 )
 
@@ -65,7 +65,7 @@ func TestSeeds(t *testing.T) {
 	})
 	t.Log(sum.report(time.Since(began)))
 	if got := sum.zones.Hours(); got < *hoursFlag {
-		t.Errorf("%.1f cluster hours are too few, at least %.1f must be simulated", got, *hoursFlag)
+		t.Errorf("%.1f zone hours are too few, at least %.1f must be simulated", got, *hoursFlag)
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *total) report(took time.Duration) string {
 	for _, k := range s.faults {
 		faults += k
 	}
-	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f cluster hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts, %d moves, %d starts after a fence, %d beside what should have ended",
+	return fmt.Sprintf("%d seeds, %.2f federation hours (%.2f zone hours) simulated in %s (%.0f times), %d operations (%s; %d answered), %d faults (%s), %d restarts, %d moves, %d starts after a fence, %d beside what should have ended",
 		s.seeds, s.simulated.Hours(), s.zones.Hours(), took.Round(time.Millisecond), float64(s.simulated)/float64(took),
 		n, list(s.ops), s.answered, faults, list(s.faults), s.restarts, s.moved, s.again, s.tight)
 }
