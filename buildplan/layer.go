@@ -39,14 +39,16 @@ type Child struct {
 type Ask struct {
 	Counts []int `cbor:"1,keyasint,omitempty"` // of the groups; nil for the same
 	Inside bool  `cbor:"2,keyasint,omitempty"` // the child is an allowed zone, and so is all below it
+	Least  []int `cbor:"3,keyasint,omitempty"` // of the groups: what the child is to have room for first; nil for nothing
 }
 
 // IsZero reports whether a makes no difference of its own.
-func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside }
+func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside && a.Least == nil }
 
 // Request returns what the child is asked when this zone is asked req. Names and
 // addresses of hosts mean this zone's own and go no further; how zones share the slots is
-// settled by the zone that was asked first, but for a pack.
+// settled by the zone that was asked first, but for a pack. The minima of req are for
+// all zones together; a child has those that a names.
 func (a Ask) Request(req *api.Request) *api.Request {
 	out := *req
 	out.Groups = slices.Clone(req.Groups)
@@ -55,6 +57,9 @@ func (a Ask) Request(req *api.Request) *api.Request {
 		g.Hints.ForceHosts, g.Hints.IgnoreHosts, g.Hints.Near, g.Min = nil, nil, "", 0
 		if i < len(a.Counts) {
 			g.Count = a.Counts[i]
+		}
+		if i < len(a.Least) {
+			g.Min = min(a.Least[i], g.Count)
 		}
 	}
 	out.Zones.MaxSkew, out.Zones.MinZones = 0, 0
@@ -96,8 +101,8 @@ func (l Layer) Validate() error {
 			return fmt.Errorf("child %d: link is there twice", i)
 		case len(c.Blob) == 0 || len(c.Blob) > api.BlobMaxBytes:
 			return fmt.Errorf("child %d: blob of %d bytes", i, len(c.Blob))
-		case len(c.Ask.Counts) > api.GroupsMax:
-			return fmt.Errorf("child %d: counts of %d groups", i, len(c.Ask.Counts))
+		case max(len(c.Ask.Counts), len(c.Ask.Least)) > api.GroupsMax:
+			return fmt.Errorf("child %d: counts of %d groups", i, max(len(c.Ask.Counts), len(c.Ask.Least)))
 		}
 		links[c.Link] = true
 	}

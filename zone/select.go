@@ -107,36 +107,48 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies 
 		defer close(asked)
 		z.ask(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
 	}()
-	own := z.planOwn(v, req)
+	own := z.planOwn(v, req, nil)
 	<-asked
 	p := merge(v, req, own, answers, lies)
 	if p.offered() < req.Count() && z.askDoubted(ctx, answers, req) {
 		p = merge(v, req, own, answers, lies)
 	}
-	for range len(req.Groups) - 1 {
-		if p.offered() == req.Count() {
-			break
-		}
-		before := p.offered()
-		if p = z.refine(ctx, v, req, p, answers, lies); p.offered() <= before {
-			break
-		}
+	first := slices.Clone(answers)
+	p = z.refineAll(ctx, v, req, p, answers, lies, false)
+	if s := newSplit(z, v, req, lies, first); !s.covers(p) {
+		p = s.run(ctx, own, p, answers)
+		p = z.refineAll(ctx, v, req, p, answers, lies, true)
 	}
 	p.advise(req, answers)
 	z.crash.At(crash.SelectPlanned)
 	return p
 }
 
+// refineAll refines a plan as long as groups are short and it helps.
+func (z *Zone) refineAll(ctx context.Context, v *state.State, req *api.Request, p *planned, answers []childAnswer, lies []map[api.LinkID]int, keep bool) *planned {
+	for range len(req.Groups) - 1 {
+		if p.offered() == req.Count() {
+			break
+		}
+		before := p.offered()
+		if p = z.refine(ctx, v, req, p, answers, lies, keep); p.offered() <= before {
+			break
+		}
+	}
+	return p
+}
+
 // refine asks everybody again after groups came out short. What a zone offers for
 // a later group supposes that all it offers for the earlier ones is taken; now
-// each is asked, of the groups that are complete, just for what will be taken.
-func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *planned, answers []childAnswer, lies []map[api.LinkID]int) *planned {
+// each is asked, of the groups that are complete, just for what will be taken. With
+// keep, each is asked for what it has in the plan first.
+func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *planned, answers []childAnswer, lies []map[api.LinkID]int, keep bool) *planned {
 	again := slices.Clone(answers)
 	source := buildplan.Own
 	for i := range again {
 		if again[i].answer != nil {
 			source++
-			again[i].narrow(req, p.share(req, source))
+			again[i].narrow(req, p.share(req, source), p.kept(source, keep))
 		}
 	}
 	asked := make(chan struct{})
@@ -149,10 +161,10 @@ func (z *Zone) refine(ctx context.Context, v *state.State, req *api.Request, p *
 	for g, n := range p.share(req, buildplan.Own) {
 		its.Groups[g].Count = n
 	}
-	own := z.planOwn(v, &its)
+	own := z.planOwn(v, &its, p.kept(buildplan.Own, keep))
 	<-asked
 	better := merge(v, req, own, again, lies)
-	if better.offered() <= p.offered() {
+	if better.offered() <= p.offered() || keep && better.below(p) {
 		return p
 	}
 	for g := range better.refusals {
@@ -176,11 +188,35 @@ func (p *planned) share(req *api.Request, source int) []int {
 	return out
 }
 
+// kept returns, by group, how many slots of a plan are of a source; nil if they need
+// not be kept.
+func (p *planned) kept(source int, keep bool) []int {
+	if !keep {
+		return nil
+	}
+	out := make([]int, len(p.merged))
+	for g := range out {
+		out[g] = p.merged[g].Taken[source]
+	}
+	return out
+}
+
+// below reports whether p has fewer slots of a group than o.
+func (p *planned) below(o *planned) bool {
+	for g := range p.merged {
+		if len(p.merged[g].Order) < len(o.merged[g].Order) {
+			return true
+		}
+	}
+	return false
+}
+
 // narrow has a child that has answered asked again for at most so many slots of
-// each group. One that is asked for none keeps its answer, and gives nothing.
-func (a *childAnswer) narrow(req *api.Request, most []int) {
+// each group, and for so many first. One that is asked for none keeps its answer, and
+// gives nothing.
+func (a *childAnswer) narrow(req *api.Request, most, least []int) {
 	ask := a.ask
-	ask.Counts = most
+	ask.Counts, ask.Least = most, least
 	for g := range a.ask.Counts {
 		ask.Counts[g] = min(most[g], a.ask.Counts[g])
 	}
@@ -188,15 +224,30 @@ func (a *childAnswer) narrow(req *api.Request, most []int) {
 		a.ask, a.narrowed = ask, true
 		return
 	}
-	nothing := *a.answer
-	nothing.Weights = make([][]int64, len(req.Groups))
-	a.answer = &nothing
+	a.answer = a.silent(req)
 }
 
-// planOwn plans on this zone's own hosts, unless the request wants none of them.
-func (z *Zone) planOwn(v *state.State, req *api.Request) buildplan.Plan {
+// silent returns the answer of a child as if it offered nothing.
+func (a *childAnswer) silent(req *api.Request) *api.SelectAnswer {
+	nothing := *a.answer
+	nothing.Weights = make([][]int64, len(req.Groups))
+	return &nothing
+}
+
+// planOwn plans on this zone's own hosts, unless the request wants none of them. Its
+// minima are for all zones together; least is what these hosts are to have room for
+// first, by group, nil for nothing.
+func (z *Zone) planOwn(v *state.State, req *api.Request, least []int) buildplan.Plan {
 	if wanted(v, &req.Zones) {
-		return buildplan.Select(z.scene(v, req), req)
+		its := *req
+		its.Groups = slices.Clone(req.Groups)
+		for g := range its.Groups {
+			its.Groups[g].Min = 0
+			if least != nil {
+				its.Groups[g].Min = min(least[g], its.Groups[g].Count)
+			}
+		}
+		return buildplan.Select(z.scene(v, req), &its)
 	}
 	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
 	for g := range out.Groups {

@@ -1,0 +1,188 @@
+package zone
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// kind is a group of instances with so many processors.
+type kind struct {
+	cpus        int64
+	least, most int
+}
+
+// kindsOf asks for instances of several kinds.
+func kindsOf(res string, kinds ...kind) *BootOrder {
+	o := order(res, 1, 1)
+	o.Groups = nil
+	for i, k := range kinds {
+		name := fmt.Sprint("k", i)
+		o.Groups = append(o.Groups, OrderGroup{
+			Name: name, Min: k.least, Max: k.most,
+			Flavor: &api.Flavor{ID: api.FlavorID(name), Name: name, Resources: api.Resources{api.VCPU: k.cpus, api.MemoryMB: k.cpus}},
+		})
+	}
+	return o
+}
+
+// TestGroupsHaveTheirMinima boots groups that would not fit if each took what it
+// wants in the order given: over one zone, two, and three levels.
+func TestGroupsHaveTheirMinima(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		root  []int64
+		below [][]int64 // children of the root
+		leaf  []int64   // below the first child
+		kinds []kind
+		pack  bool
+		want  []int // live instances of each kind; nil for a refusal
+	}{
+		{"4 empty hosts, web first", []int64{8, 8}, [][]int64{{8, 8}}, nil, []kind{{1, 1, 4}, {8, 1, 1}}, false, []int{4, 1}},
+		{"4 empty hosts, db first", []int64{8, 8}, [][]int64{{8, 8}}, nil, []kind{{8, 1, 1}, {1, 1, 4}}, false, []int{1, 4}},
+		{"64 processors", []int64{16, 16}, [][]int64{{16, 16}}, nil, []kind{{1, 1, 60}, {1, 10, 10}}, false, []int{54, 10}},
+		{"all of two zones", []int64{8}, [][]int64{{8}}, nil, []kind{{3, 2, 2}, {5, 2, 2}}, false, []int{2, 2}},
+		{"all of three levels", []int64{8}, [][]int64{{8}}, []int64{8}, []kind{{1, 8, 8}, {8, 2, 2}}, false, []int{8, 2}},
+		{"inner shares", []int64{2, 2, 3}, [][]int64{{2, 2, 3}}, nil, []kind{{2, 4, 4}, {3, 2, 2}}, false, []int{4, 2}},
+		{"packed into the child", []int64{8, 1, 1, 1}, [][]int64{{4, 4}}, nil, []kind{{1, 4, 9}, {4, 1, 1}}, true, []int{4, 1}},
+		{"more than there is", []int64{8}, [][]int64{{8}}, nil, []kind{{1, 9, 9}, {8, 1, 1}}, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, c.root...)
+				for i, hosts := range c.below {
+					kid := w.zone(fmt.Sprint("kid", i), root, hosts...)
+					if i == 0 && c.leaf != nil {
+						w.zone("leaf", kid, c.leaf...)
+					}
+				}
+				for _, m := range w.zones {
+					m.spreads()
+				}
+				o := kindsOf("b", c.kinds...)
+				o.Zones.Pack = c.pack
+				b := root.run(o)
+				if c.want == nil {
+					assert.Equal(t, api.BootFailed, b.State())
+					return
+				}
+				require.NotEqual(t, api.BootFailed, b.State(), b.Reason)
+				w.settle()
+				got := make([]int, len(c.kinds))
+				for _, i := range root.instances("b") {
+					got[slices.IndexFunc(o.Groups, func(g OrderGroup) bool { return g.Flavor.ID == i.Flavor })]++
+				}
+				assert.Equal(t, c.want, got)
+			})
+		})
+	}
+}
+
+// spreads has a zone spread what it takes over its hosts, as zones do by default.
+func (m *member) spreads() {
+	m.config(func(c *api.ZoneConfig) { c.Costs = []api.CostWeight{{Name: "spread", Weight: 1}} })
+}
+
+// fitsOn reports whether so many instances of each kind fit on hosts with so many
+// processors, by trying everything.
+func fitsOn(hosts []int64, kinds []kind, k, placed, from int) bool {
+	switch {
+	case k == len(kinds):
+		return true
+	case placed == kinds[k].least:
+		return fitsOn(hosts, kinds, k+1, 0, 0)
+	}
+	for i := from; i < len(hosts); i++ {
+		if hosts[i] < kinds[k].cpus || slices.Contains(hosts[from:i], hosts[i]) && placed == 0 {
+			continue
+		}
+		hosts[i] -= kinds[k].cpus
+		ok := fitsOn(hosts, kinds, k, placed+1, i)
+		hosts[i] += kinds[k].cpus
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+var federations = flag.Int("federations", 100, "how many random federations are compared with an exhaustive search")
+
+// TestWhatFitsOverZonesIsHad draws small federations of 2 and 3 zones, and compares
+// with an exhaustive search over all their hosts: no minima are refused that fit.
+func TestWhatFitsOverZonesIsHad(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	had, refused := 0, 0
+	for n := range *federations {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var all []int64
+			draw := func() []int64 {
+				out := make([]int64, 1+dice.IntN(3))
+				for i := range out {
+					out[i] = 1 + dice.Int64N(8)
+				}
+				all = append(all, out...)
+				return out
+			}
+			root := w.zone("root", nil, draw()...)
+			kid := w.zone("kid", root, draw()...)
+			switch dice.IntN(3) {
+			case 0:
+				w.zone("other", root, draw()...)
+			case 1:
+				w.zone("leaf", kid, draw()...)
+			}
+			for _, m := range w.zones {
+				if dice.IntN(2) == 0 {
+					m.spreads()
+				}
+			}
+			room := int64(0)
+			for _, cpus := range all {
+				room += cpus
+			}
+			var kinds []kind
+			for k := range 2 + dice.IntN(2) { // so many that they nearly fill everything
+				cpus := 1 + dice.Int64N(5)
+				least := min(1+dice.IntN(3), int(room/cpus))
+				if k == 0 {
+					least = min(1+dice.IntN(6), int(room/cpus))
+				}
+				room -= int64(least) * cpus
+				kinds = append(kinds, kind{cpus, least, least + dice.IntN(3)})
+			}
+			req := kindsOf(fmt.Sprint("b", n), kinds...).Request()
+			ctx, cancel := root.within(api.SelectTimeout)
+			defer cancel()
+			a, err := root.lead().Select(ctx, "", &req)
+			require.NoError(t, err)
+			got := true
+			for k := range kinds {
+				got = got && len(a.Weights[k]) >= kinds[k].least
+			}
+			fits := fitsOn(slices.Clone(all), kinds, 0, 0, 0)
+			shape := ""
+			for _, m := range w.zones {
+				shape += fmt.Sprint(m.name, len(m.view().AllHosts()), " ")
+			}
+			assert.Equal(t, fits, got, "case %d: %s hosts of all zones %v, kinds %v; %v %v", n, shape, all, kinds, a.Weights, a.Zones)
+			if fits {
+				had++
+			} else {
+				refused++
+			}
+		})
+	}
+	t.Logf("%d had, %d refused", had, refused)
+	assert.Greater(t, had, *federations/3)
+}
