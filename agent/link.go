@@ -40,6 +40,7 @@ type link struct {
 	mu      sync.Mutex // guards what follows
 	learned []string
 	current string
+	left    chan struct{} // closed when current is left
 }
 
 func newLink(addresses []string, transport http.RoundTripper) *link {
@@ -48,7 +49,7 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		fixed: addresses, current: addresses[0],
+		fixed: addresses, current: addresses[0], left: make(chan struct{}),
 	}
 }
 
@@ -73,14 +74,23 @@ func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 
 // call posts in to path at the node that is thought to lead and decodes its
 // answer into out. After an error the next call goes elsewhere, where that could
-// help. It returns errMoved when it was told to, and an api.Error when it was
+// help, and so do those that still wait for the same node. It returns errMoved when it was told to, and an api.Error when it was
 // refused.
 func (l *link) call(ctx context.Context, path string, in, out any) error {
 	body, err := codec.Marshal(in)
 	if err != nil {
 		return err
 	}
-	addr := l.address()
+	addr, left := l.place()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-left: // another call got no answer there: this one would wait in vain
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -161,9 +171,16 @@ func refusal(resp *http.Response, answer []byte) error {
 
 // address returns where the next call goes.
 func (l *link) address() string {
+	addr, _ := l.place()
+	return addr
+}
+
+// place returns where the next call goes, and what is closed when the calls that are
+// there should end.
+func (l *link) place() (addr string, left <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current
+	return l.current, l.left
 }
 
 // leave goes on to the next address, unless somebody else has left addr already.
@@ -180,6 +197,8 @@ func (l *link) leave(addr string) {
 		}
 	}
 	l.current = all[(slices.Index(all, addr)+1)%len(all)]
+	close(l.left)
+	l.left = make(chan struct{})
 }
 
 // learn replaces the learned addresses. What cannot be dialled, and what is

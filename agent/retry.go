@@ -28,6 +28,10 @@ func (r *retry) moved() bool {
 	return r.moves <= movesMax
 }
 
+// timeout returns how long the next call may take: a node that stands still is soon
+// left, and one that is slow is given more time after each failure.
+func (r *retry) timeout() time.Duration { return min(callFirst<<min(r.fails, 3), callTimeout) }
+
 // delay returns the next pause: between one half and the whole of a span that
 // doubles with each failure, so that many agents do not come back as one.
 func (r *retry) delay() time.Duration {

@@ -12,7 +12,8 @@ import (
 
 // How long calls may take, and how often they are made.
 const (
-	callTimeout = 15 * time.Second       // a call that is not held back
+	callTimeout = 15 * time.Second       // a call that is not held back, at most
+	callFirst   = 2 * time.Second        // such a call, unless the one before failed: then twice as long
 	idlePause   = 100 * time.Millisecond // between an empty answer and the next question
 	gatherPause = 10 * time.Millisecond  // in which reports come together
 	beatMin     = 100 * time.Millisecond // no zone can ask for more than this
@@ -62,7 +63,7 @@ func (a *Agent) failed(ctx context.Context, r *retry, what string, err error) bo
 func (a *Agent) registerAtLast(ctx context.Context) bool {
 	r := retry{rand: a.conf.Rand}
 	for {
-		err := a.register(ctx)
+		err := a.register(ctx, r.timeout())
 		if err == nil {
 			return ctx.Err() == nil
 		}
@@ -72,14 +73,14 @@ func (a *Agent) registerAtLast(ctx context.Context) bool {
 	}
 }
 
-func (a *Agent) register(ctx context.Context) error {
+func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	ask := api.AgentRegister{Hosts: make([]api.AgentHost, len(a.conf.Hosts))}
 	drivers := make([]driver.Driver, len(a.conf.Hosts))
 	for i, h := range a.conf.Hosts {
 		ask.Hosts[i], drivers[i] = h.AgentHost, h.Driver
 	}
 	var got api.AgentRegistered
-	if err := a.call(ctx, api.PathAgentRegister, callTimeout, ask, &got, &got.Term); err != nil {
+	if err := a.call(ctx, api.PathAgentRegister, timeout, ask, &got, &got.Term); err != nil {
 		return err
 	}
 	if len(got.Hosts) != len(ask.Hosts) {
@@ -126,7 +127,7 @@ func (a *Agent) poll(ctx context.Context) {
 		err := a.call(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
 		if api.CodeOf(err) == api.CodeNotFound {
 			a.conf.Log.Warn("zone does not know these hosts", "err", err)
-			if e := a.register(ctx); e != nil {
+			if e := a.register(ctx, callTimeout); e != nil {
 				err = e
 			}
 		}
@@ -179,7 +180,7 @@ func (a *Agent) report(ctx context.Context) {
 			a.conf.Crash.At(crash.AgentReporting)
 		}
 		var ack api.AgentAck
-		err := a.call(ctx, api.PathAgentReport, callTimeout, api.AgentReport{Items: items}, &ack, &ack.Term)
+		err := a.call(ctx, api.PathAgentReport, r.timeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
 			if !a.failed(ctx, &r, "report", err) {

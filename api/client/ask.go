@@ -82,6 +82,7 @@ type linkCall struct {
 func (p *Peers) ask(ctx context.Context, l *api.Link, q *question) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of the other tries
+	moved := p.watch(l)
 	c := &linkCall{question: q, p: p, link: l, left: p.order(l), replies: make(chan reply, triesMax), hedged: !q.hedge}
 	if len(c.left) == 0 {
 		return nil, noAddress(l)
@@ -94,6 +95,9 @@ func (p *Peers) ask(ctx context.Context, l *api.Link, q *question) (any, error) 
 		select {
 		case <-c.timer.C:
 			c.overdue(ctx)
+		case <-moved:
+			moved = p.watch(l)
+			c.doubt(ctx)
 		case r := <-c.replies:
 			if a, err, done := c.hear(ctx, r); done {
 				return a, err
@@ -160,6 +164,19 @@ func (c *linkCall) overdue(ctx context.Context) {
 	}
 }
 
+// doubt asks the endpoint that answers other calls as well, if the newest try waits
+// for one that does not.
+func (c *linkCall) doubt(ctx context.Context) {
+	newest := c.working[len(c.working)-1]
+	good, doubtful := c.p.doubtful(c.link, newest.to, c.wait > 0)
+	i := slices.Index(c.left, good)
+	if c.once || !doubtful || i < 0 {
+		return
+	}
+	c.left = slices.Insert(slices.Delete(c.left, i, i+1), 0, good)
+	c.askNext(ctx)
+}
+
 // hear takes what became of a try, and reports whether that ends the call.
 func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, done bool) {
 	c.working = slices.DeleteFunc(c.working, func(t *try) bool { return t == r.try })
@@ -172,7 +189,7 @@ func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, do
 		c.p.noteAnswer(c.link, r.to, took, c.wait)
 		return nil, r.err, true
 	case !r.replied && (ctx.Err() == nil || took >= r.patience):
-		c.p.noteFailure(r.to)
+		c.p.noteFailure(c.link, r.to)
 	}
 	c.err = telling(c.err, r.err)
 	if r.replied && api.CodeOf(r.err) != api.CodeInternal {
@@ -196,7 +213,7 @@ func (c *linkCall) judge() {
 	now := c.p.conf.Now()
 	for _, t := range c.working {
 		if now.Sub(t.begun) >= t.patience {
-			c.p.noteFailure(t.to)
+			c.p.noteFailure(c.link, t.to)
 		}
 	}
 }

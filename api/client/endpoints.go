@@ -40,14 +40,23 @@ type endpoint struct {
 type peerLink struct {
 	endpoints map[string]*endpoint
 	answers   uint64
+	good      *endpoint     // that answered last; nil at first
+	moved     chan struct{} // closed when another one becomes good, or one fails
 	hedges    hedges
+}
+
+// signal tells calls under way that an endpoint has failed, or another one is good.
+// The caller holds the lock.
+func (pl *peerLink) signal() {
+	close(pl.moved)
+	pl.moved = make(chan struct{})
 }
 
 // link returns what is remembered of a link. The caller holds p.mu.
 func (p *Peers) link(l *api.Link) *peerLink {
 	pl, ok := p.links[l.ID]
 	if !ok {
-		pl = &peerLink{endpoints: map[string]*endpoint{}, hedges: hedges{credit: hedgeCost * hedgeBurst}}
+		pl = &peerLink{endpoints: map[string]*endpoint{}, moved: make(chan struct{}), hedges: hedges{credit: hedgeCost * hedgeBurst}}
 		p.links[l.ID] = pl
 	}
 	return pl
@@ -110,6 +119,10 @@ func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
 	pl := p.link(l)
 	pl.answers++
 	e.answered, e.failures, e.penalty = pl.answers, 0, time.Time{}
+	if pl.good != e {
+		pl.good = e
+		pl.signal()
+	}
 	switch took -= wait; {
 	case took < 0: // it had news before the wait was over
 	case e.usual == 0:
@@ -121,12 +134,30 @@ func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
 
 // noteFailure remembers that an endpoint did not answer in its time, and drops its
 // idle connections: those to a machine that is gone would each be tried in vain.
-func (p *Peers) noteFailure(e *endpoint) {
+func (p *Peers) noteFailure(l *api.Link, e *endpoint) {
 	p.mu.Lock()
 	e.failures = min(e.failures+1, 16) // enough for any penalty, and no overflow
 	e.penalty = p.conf.Now().Add(min(penaltyMin<<(e.failures-1), penaltyMax))
+	p.link(l).signal()
 	p.mu.Unlock()
 	e.client.CloseIdleConnections()
+}
+
+// watch returns a channel that is closed when it is time to look at doubtful again.
+func (p *Peers) watch(l *api.Link) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link(l).moved
+}
+
+// doubtful returns the endpoint that answered last if a call that waits for e should
+// not wait alone: e has failed another call, or the call is a long poll, whose
+// silence means nothing, and other calls have left e for another endpoint.
+func (p *Peers) doubtful(l *api.Link, e *endpoint, poll bool) (good *endpoint, doubtful bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	good = p.link(l).good
+	return good, good != e && (poll || p.conf.Now().Before(e.penalty))
 }
 
 // patience returns how long an endpoint may take before the next one is asked, if

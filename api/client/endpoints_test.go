@@ -227,6 +227,38 @@ func TestPenaltiesDouble(t *testing.T) {
 	})
 }
 
+// A poll that waits for a gateway which other calls have left does not wait for the
+// end of its time, and calls that wait for one that has failed do not wait for the end
+// of theirs.
+func TestOthersNoticeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &child{nodes: map[string]gatewayNode{"a": frozen, "b": frozen, "c": well}}
+		p, l := peersTo(to, "a", "b", "c")
+		polled := make(chan time.Duration)
+		began := time.Now()
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+budget)
+			defer cancel()
+			_, err := p.Changes(ctx, l, 1, 3*time.Second)
+			assert.NoError(t, err)
+			polled <- time.Since(began)
+		}()
+		synctest.Wait()
+		to.nodes["b"] = well
+		_, err := p.Select(t.Context(), l, one)
+		require.NoError(t, err)
+		assert.Equal(t, client.HedgeAfter, <-polled, "another gateway answers selects")
+		to.nodes["a"], to.nodes["b"], to.asked = well, frozen, nil
+		go func() { require.NoError(t, p.EndInstance(t.Context(), l, "i")); polled <- 0 }()
+		time.Sleep(300 * time.Millisecond)
+		began = time.Now()
+		go func() { require.NoError(t, p.EndInstance(t.Context(), l, "j")); polled <- time.Since(began) }()
+		assert.Zero(t, <-polled)
+		assert.Equal(t, 200*time.Millisecond, <-polled, "another call has found it out")
+		assert.Equal(t, []string{"b", "b"}, to.asked[:2])
+	})
+}
+
 // What a call may take grows with what the gateway usually takes, so that a zone
 // that is slow is not asked thrice for everything.
 func TestPatienceGrowsWithTheZone(t *testing.T) {

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// frozenNode is a transport to a zone one of whose nodes answers nothing.
+type frozenNode string
+
+// RoundTrip implements http.RoundTripper.
+func (f frozenNode) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == string(f) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	b, err := codec.Marshal(api.AgentAck{})
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
+}
+
+// A node that stands still is left by all calls at once as soon as one of them got no
+// answer: the question for work does not wait there for the rest of its time.
+func TestAFrozenNodeIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink([]string{"a:1", "b:1"}, frozenNode("a:1"))
+		began := time.Now()
+		polled := make(chan time.Duration)
+		go func() {
+			assert.Error(t, l.call(t.Context(), api.PathAgentWork, api.AgentWork{}, new(api.AgentWorkload)))
+			polled <- time.Since(began)
+		}()
+		r := retry{rand: func() float64 { return 0 }}
+		ctx, cancel := context.WithTimeout(t.Context(), r.timeout())
+		defer cancel()
+		require.Error(t, l.call(ctx, api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+		assert.Equal(t, callFirst, <-polled)
+		require.NoError(t, l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+		assert.Equal(t, "b:1", l.address())
+	})
+}
+
+func TestCallsHaveMoreTimeAfterFailures(t *testing.T) {
+	r := retry{rand: func() float64 { return 0 }}
+	var got []time.Duration
+	for range 5 {
+		got = append(got, r.timeout())
+		r.delay()
+	}
+	assert.Equal(t, []time.Duration{callFirst, 2 * callFirst, 4 * callFirst, callTimeout, callTimeout}, got)
+	r.good()
+	assert.Equal(t, callFirst, r.timeout())
+}

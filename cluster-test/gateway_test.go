@@ -1,0 +1,152 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/cluster-test/lab"
+)
+
+// What one bad gateway of three may cost, on a machine that does nothing else; and how
+// much longer things may take because tests share their machine. When the gateway was
+// the leader, its zone has to elect another one besides.
+const (
+	deleteWithin = 2 * time.Second
+	bootWithin   = 2 * time.Second // until its instance is seen to run
+	electWithin  = 4 * time.Second // and until agents have found the new leader
+	busyFactor   = 3
+)
+
+// gateways are a root of one node, and west, of three, where all hosts are.
+type gateways struct {
+	*testing.T
+	w          *lab.World
+	root, west *lab.Zone
+	token      string
+	boots      int
+}
+
+func TestFrozenGateway(t *testing.T) {
+	testOneBadGateway(t, false, func(_ *lab.World, n *lab.NodeProc) error { n.Pause(); return nil },
+		func(_ *lab.World, n *lab.NodeProc) error { n.Resume(); return nil })
+}
+
+func TestVanishedGateway(t *testing.T) {
+	testOneBadGateway(t, true, func(w *lab.World, n *lab.NodeProc) error { return w.Vanish(n.Machine) },
+		func(w *lab.World, n *lab.NodeProc) error { return w.Return(n.Machine) })
+}
+
+// testOneBadGateway breaks the gateway that the parent uses, once where it leads its
+// zone and once where it does not; what comes first then is a boot or a delete.
+func testOneBadGateway(t *testing.T, bootFirst bool, hurt, mend func(w *lab.World, n *lab.NodeProc) error) {
+	t.Helper()
+	t.Parallel()
+	lab.Need(t)
+	w := lab.New(t, lab.Options{Machines: lab.Namespaces})
+	g := &gateways{T: t, w: w, root: w.Zone("root", 1), west: w.Zone("west", 3)}
+	g.root.Link(g.west)
+	g.root.Flavor("unit", unitMB)
+	g.west.FakeAgent("fake", 1, 64*unitMB)
+	g.token = g.root.MemberToken("web", api.RoleMember)
+	for _, leads := range []bool{true, false} {
+		victim := g.prefer(leads)
+		old := g.boot(measureTimeout)
+		t.Logf("%s, which leads: %v", victim.Name, leads)
+		require.NoError(t, hurt(w, victim))
+		extra := time.Duration(0)
+		if leads {
+			extra = electWithin
+		}
+		var fresh client.Server
+		boot := func() { fresh = g.boot(measureTimeout) }
+		remove := func() { g.delete(old) }
+		if bootFirst {
+			g.within("boot", bootWithin+extra, boot)
+			g.within("delete", deleteWithin, remove)
+		} else {
+			g.within("delete", deleteWithin+extra, remove)
+			g.within("boot", bootWithin, boot)
+		}
+		g.delete(fresh)
+		require.NoError(t, mend(w, victim))
+		victim.Ready()
+	}
+}
+
+// measureTimeout is how long something may take that is measured.
+const measureTimeout = 60 * time.Second
+
+// within measures how long something takes.
+func (g *gateways) within(what string, most time.Duration, f func()) time.Duration {
+	g.Helper()
+	began := time.Now()
+	f()
+	took := time.Since(began)
+	g.Logf("%s: %s, promised within %s", what, took.Round(time.Millisecond), most)
+	assert.Less(g, took, most*busyFactor, what)
+	return took
+}
+
+// prefer makes a node of west the gateway that the root uses, and returns it: the
+// leader, or one that does not lead.
+func (g *gateways) prefer(leads bool) *lab.NodeProc {
+	g.Helper()
+	victim := g.west.Leader()
+	if !leads {
+		victim = followers(g.T, g.west)[0]
+	}
+	for _, n := range g.west.Nodes {
+		if n != victim {
+			require.NoError(g, g.w.Cut(g.root.Nodes[0].Machine, n.Machine))
+		}
+	}
+	g.delete(g.boot(measureTimeout))
+	require.NoError(g, g.w.Heal())
+	return victim
+}
+
+// boot boots one instance through the root and waits until it runs.
+func (g *gateways) boot(d time.Duration) client.Server {
+	g.Helper()
+	g.boots++
+	id, one := fmt.Sprintf("r-%d", g.boots), 1
+	c := g.root.Nodes[0].Client(g.token)
+	_, err := c.Boot(g.Context(), api.ServerCreate{Name: "web", FlavorRef: "unit", MinCount: &one, MaxCount: &one, Reservation: id}, "")
+	require.NoError(g, err)
+	var s client.Server
+	lab.Within(g.T, d, "the instance runs", func(ctx context.Context) error {
+		b, err := c.Reservation(ctx, api.ReservationID(id), time.Second)
+		if err != nil || b.State == api.BootFailed {
+			return lab.OrElse(err, "it failed: %s", b.Reason)
+		}
+		p, err := c.Servers(ctx, client.ServerQuery{Reservation: api.ReservationID(id)}, client.ListOptions{})
+		if err != nil || len(p.Items) != 1 || p.Items[0].Status != api.StatusActive {
+			return lab.OrElse(err, "its servers are %v", p.Items)
+		}
+		s = p.Items[0]
+		return nil
+	})
+	return s
+}
+
+// delete deletes an instance through the root and waits until it is gone.
+func (g *gateways) delete(s client.Server) {
+	g.Helper()
+	c := g.root.Nodes[0].Client(g.token)
+	require.NoError(g, c.DeleteServer(g.Context(), s.ID))
+	lab.Within(g.T, measureTimeout, "the instance is gone", func(ctx context.Context) error {
+		now, err := c.Server(ctx, s.ID)
+		if api.CodeOf(err) == api.CodeNotFound || (err == nil && now.Status == api.StatusDeleted) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("it is %s", now.Status))
+	})
+}
