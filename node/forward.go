@@ -3,19 +3,20 @@ package node
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"berth/api"
 	"berth/httpd/wire"
 	"berth/identity"
+	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -36,15 +37,20 @@ const (
 // forward passes a request on to the leader, over the node listener, and gives
 // its answer as this node's own once this node has caught up with it: so a
 // caller that writes here and then reads here sees what it wrote.
-func (n *Node) forward(door string) http.Handler {
+func (n *Node) forward(door string) http.Handler { return n.forwardOver(n.toNodes, door) }
+
+func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		Transport: n.toNodes,
+		Transport: way,
 		ErrorLog:  slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			addr, _ := p.In.Context().Value(leaderKey{}).(string)
 			p.SetURL(&url.URL{Scheme: "https", Host: addr})
 			p.Out.Header.Set(headerDoor, door)
 			p.Out.Header.Del(headerPeer)
+			if mutant.On(mutant.KeyDropped) {
+				p.Out.Header.Del(api.HeaderIdempotencyKey)
+			}
 			p.Out.Header.Set(api.HeaderRequestID, string(wire.RequestID(p.In.Context())))
 			if who, ok := peerOf(p.In.Context()); ok {
 				p.Out.Header.Set(headerPeer, string(who.Zone)+"/"+hex.EncodeToString(who.pin[:]))
@@ -61,8 +67,7 @@ func (n *Node) forward(door string) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			n.log.Info("a request could not be passed on to the leader", "error", err)
-			var op *net.OpError
-			if errors.As(err, &op) && op.Op == "dial" {
+			if sent, _ := r.Context().Value(sentKey{}).(*atomic.Bool); !sent.Load() || mutant.On(mutant.LeaderLostUntold) {
 				wire.Refuse(w, r, errNotLeader)
 				return
 			}
@@ -87,8 +92,19 @@ func (n *Node) forward(door string) http.Handler {
 			wire.Refuse(w, r, errNotLeader)
 			return
 		}
-		proxy.ServeHTTP(w, r.WithContext(ctx))
+		proxy.ServeHTTP(w, r.WithContext(noteSent(ctx)))
 	})
+}
+
+type sentKey struct{}
+
+// noteSent lets a call note whether it got a connection to be sent over. A call that
+// never did has changed nothing. It may get several: what fails on one that was open
+// for long may be sent once more, and the first may have arrived.
+func noteSent(ctx context.Context) context.Context {
+	sent := new(atomic.Bool)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	return context.WithValue(ctx, sentKey{}, sent)
 }
 
 // watchLeader tells requests under way when another node leads, or none: whom
@@ -133,7 +149,7 @@ func (n *Node) current(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forward(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
-		if n.leading.Load() || n.store.CaughtUp() {
+		if n.leading.Load() || n.store.CaughtUp() || mutant.On(mutant.CurrentSkipped) {
 			h.ServeHTTP(w, arrived)
 			return
 		}

@@ -1,16 +1,23 @@
 package node
 
 import (
+	"bufio"
+	"cmp"
+	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/wire"
 	"berth/identity"
 	"berth/raftstore/state"
 )
@@ -49,6 +56,20 @@ func TestFollowersPassRequestsOn(t *testing.T) {
 			require.Contains(t, said, name)
 		}
 	})
+	t.Run("a key is passed on", func(t *testing.T) {
+		leader.offers("small")
+		var first string
+		for _, r := range []*running{follower, leader, zone[2], follower} { // each is a repeat of the first
+			status, said := r.answers(call{
+				method: http.MethodPost, path: "/zones/boot", token: admin, header: map[string]string{api.HeaderIdempotencyKey: "k-1"},
+				body: `{"server": {"name": "a", "flavorRef": "small"}}`,
+			})
+			require.Equal(t, http.StatusAccepted, status, said)
+			first = cmp.Or(first, said)
+			assert.Equal(t, first, said)
+		}
+	})
+	t.Run("a leader that is lost", func(t *testing.T) { follower.losesTheLeader(t) })
 	t.Run("forged headers stand for no token", func(t *testing.T) {
 		for _, r := range zone {
 			for _, path := range []string{"/operator/transfer", "/operator/join-tokens"} {
@@ -96,6 +117,60 @@ func TestFollowersPassRequestsOn(t *testing.T) {
 		_, self = leader.leaderAgentAddr()
 		assert.True(t, self)
 	})
+}
+
+// roundTrip is an http.RoundTripper.
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// losesTheLeader passes calls on that get no answer. Only of one that was not sent
+// is it said that nothing was changed.
+func (r *running) losesTheLeader(t *testing.T) {
+	t.Helper()
+	closed := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}}
+	hangsUp := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go func() {
+			defer func() { _ = there.Close() }()
+			_, _ = http.ReadRequest(bufio.NewReader(there)) // it is lost while it works on it
+		}()
+		return here, nil
+	}}
+	defer hangsUp.CloseIdleConnections()
+	// What was sent over a connection that was open for long may have arrived, and the
+	// transport sends it once more.
+	again := roundTrip(func(req *http.Request) (*http.Response, error) {
+		if res, err := hangsUp.RoundTrip(req); err == nil {
+			return res, nil
+		}
+		return closed.RoundTrip(req)
+	})
+	for want, way := range map[api.Code][]http.RoundTripper{api.CodeUnavailable: {closed}, api.CodeTimeout: {hangsUp, again}} {
+		for _, one := range way {
+			h, rec := wire.WithRequestID(r.forwardOver(one, doorAPI)), httptest.NewRecorder()
+			h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/servers/i-1", nil))
+			var said api.ErrorBody
+			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &said), rec.Body)
+			assert.Equal(t, want, said.Error.Code, said.Error.Message)
+			assert.Equal(t, want.HTTPStatus(), rec.Code)
+		}
+	}
+}
+
+// TestANodeThatHasJustStartedKnowsNothing: one of three, alone after all were
+// stopped, has not heard what was agreed on and answers nothing.
+func TestANodeThatHasJustStartedKnowsNothing(t *testing.T) {
+	t.Parallel()
+	zone := threeNodes(t, "p")
+	for _, r := range zone {
+		require.NoError(t, r.stop())
+	}
+	alone := zone[1].home.start()
+	status, said := alone.answers(call{method: http.MethodGet, path: "/"})
+	assert.Equal(t, http.StatusServiceUnavailable, status, said)
 }
 
 // TestNodesAloneUseTheHeaders: what they are for works on the node listener, and

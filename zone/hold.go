@@ -25,12 +25,28 @@ const (
 
 // Hold takes slots that this zone offered to a parent: its own in one entry of
 // the log, and its children's by passing their part of the plan on. The same
-// hold again gives the same answer, and goes on where the first one was cut off.
+// hold again gives the same answer, and goes on where the first one was cut off. A
+// refusal is final for the parent, so it is confirmed.
 func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	if err := checkHold(r); err != nil {
 		return nil, err
 	}
+	var a *api.HoldAnswer
+	err := z.Confirmed(ctx, func(ctx context.Context) (err error) {
+		a, err = z.hold(ctx, parent, r)
+		return err
+	})
+	return a, err
+}
+
+func (z *Zone) hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	v := z.store.View()
+	if _, known := v.Hold(parent.ID, r.ID); known { // what has become of it since decides
+		var err error
+		if v, err = z.Latest(ctx); err != nil {
+			return nil, err
+		}
+	}
 	layer, err := z.open(v, parent.Zone, &r.Request, r.Blob)
 	if err != nil {
 		return nil, err
@@ -286,22 +302,6 @@ func (z *Zone) Decide(ctx context.Context, parent *api.Link, id api.HoldID, d ap
 	}
 	a := res.Hold.Answer()
 	return &a, nil
-}
-
-// Decision answers a child that asks what became of a hold it was asked for. A
-// hold that nobody here remembers was aborted.
-func (z *Zone) Decision(v *state.State, child *api.Link, id api.HoldID) api.Decision {
-	for _, h := range v.HoldsFor(id) {
-		for _, p := range h.Parts {
-			if p.Link == child.ID {
-				if h.Decision == api.DecisionPending {
-					return api.DecisionPending
-				}
-				return h.DecisionFor(p)
-			}
-		}
-	}
-	return api.DecisionAbort
 }
 
 // ResolveHold decides, by an operator's order, a hold that a parent has left

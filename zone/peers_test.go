@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
-	"berth/raftstore/command"
 )
 
 // call is the n-th call of a kind from one zone to another.
@@ -60,11 +59,8 @@ func (p peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Dec
 
 func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
 	a, err := ask(ctx, p, l, "decision", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.HoldID) (*api.DecisionAnswer, error) {
-		v, err := z.Latest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return &api.DecisionAnswer{Decision: z.Decision(v, back, *id)}, nil
+		d, err := z.Decision(ctx, back, *id)
+		return &api.DecisionAnswer{Decision: d}, err
 	})
 	if err != nil {
 		return "", err
@@ -81,11 +77,7 @@ func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time
 
 func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error {
 	_, err := ask(ctx, p, l, "end", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.InstanceID) (*struct{}, error) {
-		if i, ok := z.View().Instance(*id); !ok || i.Origin != back.ID || !i.Live() {
-			return nil, api.Errorf(api.CodeNotFound, "no such server")
-		}
-		_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.Stamp(), ID: *id})
-		return &struct{}{}, err
+		return &struct{}{}, z.EndInstance(ctx, back, *id)
 	})
 	return err
 }

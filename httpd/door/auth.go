@@ -18,13 +18,20 @@ func Caller(r *http.Request) api.Caller {
 
 // Authenticate admits callers with a token of this zone. Every way to
 // fail gives the same answer. A token that is not known here may have been made a
-// moment ago: the leader has the last word on it.
+// moment ago: the leader has the last word on it, once a majority has confirmed it.
 func (d *Door) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
 		if !ok && !d.Leader() && d.mayBeNew(r) {
 			d.pass(w, r)
 			return
+		}
+		if !ok && d.mayBeNew(r) { // this node may have led once, and not know it yet
+			if _, err := d.Zone.Latest(r.Context()); err != nil {
+				d.Refuse(w, r, err)
+				return
+			}
+			c, ok = d.callerOf(r)
 		}
 		if !ok {
 			d.Refuse(w, r, api.Errorf(api.CodeUnauthenticated,

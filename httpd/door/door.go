@@ -6,6 +6,9 @@
 package door
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -13,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/wire"
+	"berth/internal/mutant"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -60,8 +64,13 @@ func (d *Door) Handle(h Handler) http.HandlerFunc {
 }
 
 // Lead answers on the leader: any other node passes the request on, inside the
-// zone, and gives the leader's answer as its own.
-func (d *Door) Lead(h Handler) http.HandlerFunc {
+// zone, and gives the leader's answer as its own. A refusal is confirmed: see
+// zone.Confirmed. So h may be called twice, and must change nothing when it refuses.
+func (d *Door) Lead(h Handler) http.HandlerFunc { return d.LeadStream(d.confirmed(h)) }
+
+// LeadStream is Lead for a body of any length, which cannot be read twice: h itself
+// must confirm what it refuses.
+func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	local := d.Handle(h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -74,6 +83,49 @@ func (d *Door) Lead(h Handler) http.HandlerFunc {
 			local(&written{ResponseWriter: w, door: d}, r)
 		}
 	}
+}
+
+// confirmed lets the zone confirm what h refuses. The body is kept, for h to be
+// called again.
+func (d *Door) confirmed(h Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if mutant.On(mutant.RefusalLocal) {
+			return h(w, r)
+		}
+		body := &replay{src: r.Body}
+		return d.Zone.Confirmed(r.Context(), func(ctx context.Context) error {
+			again := r.WithContext(ctx)
+			again.Body = body.start()
+			return h(w, again)
+		})
+	}
+}
+
+// replayMaxBytes is how much of a body is kept. No handler reads more that Lead calls.
+const replayMaxBytes = api.BodyMaxBytes + api.ZoneBodyMaxBytes + 1
+
+// replay is the body of a request that may be read several times, from its start.
+type replay struct {
+	src  io.ReadCloser
+	kept []byte // what was read, as long as it is not too long
+}
+
+// start returns the body from its start.
+func (b *replay) start() io.ReadCloser {
+	if b.src == nil {
+		return nil
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(b.kept), b), b.src}
+}
+
+// Read reads on from the source.
+func (b *replay) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	b.kept = append(b.kept, p[:min(n, replayMaxBytes-len(b.kept))]...)
+	return n, err
 }
 
 // pass passes a request on to the leader, whose index stands in the answer.
@@ -90,36 +142,70 @@ func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	d.refuse(w, r, err)
 }
 
-// The kinds of read that a caller may ask for with ?read=.
+// Read is the kind of read that a route makes.
+type Read string
+
+// The kinds of read.
 const (
-	ReadLocal        = "local"        // from this node's replica; the default
-	ReadLinearizable = "linearizable" // with all that was acknowledged before the call
+	// ReadLocal is answered from the replica of the node that was asked.
+	ReadLocal Read = "local"
+	// ReadLinearizable holds all that was acknowledged before the call: a majority
+	// has confirmed the state that it is answered from.
+	ReadLinearizable Read = "linearizable"
+	// ReadLog is decided by an entry of the log. What is refused without one is
+	// confirmed by a majority.
+	ReadLog Read = "log"
 )
 
-// Fresh lets a read that must be linearizable wait, on the leader, until the
-// replica holds all that this zone had acknowledged when the call came in. What
-// writes is answered by the leader after its entry, and needs no such thing.
-func (d *Door) Fresh(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := r.URL.Query().Get("read")
-		switch {
-		case kind == "" || kind == ReadLocal:
-		case kind != ReadLinearizable || r.Method != http.MethodGet:
-			d.Refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", ReadLocal, ReadLinearizable))
-			return
-		case !d.Leader():
-			d.pass(w, r)
-			return
-		default:
-			v, err := d.Zone.Latest(r.Context())
-			if err != nil {
-				d.Refuse(w, r, err)
-				return
+// Route is a call of a door, and the kind of read that it makes. A GET with one of
+// the first two kinds takes the other one by ?read= on the public API.
+type Route struct {
+	Method, Path string
+	Read         Read
+}
+
+// Fresh makes the reads of a dialect of the kind that their callers ask for with
+// ?read=, or of the kind usual if they do not say. One that must be linearizable
+// waits, on the leader, until the replica holds all that this zone had acknowledged
+// when the call came in. What writes is answered by the leader after its entry, and
+// needs no such thing.
+func (d *Door) Fresh(usual Read) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if d.freshen(w, r, usual) {
+				next.ServeHTTP(w, r)
 			}
-			AnswerAt(w, v)
-		}
-		next.ServeHTTP(w, r)
-	})
+		})
+	}
+}
+
+// freshen reports whether this node may go on and answer a call; otherwise it has
+// been answered.
+func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual Read) bool {
+	get, kind := r.Method == http.MethodGet, Read(r.URL.Query().Get("read"))
+	switch {
+	case kind == "" && get:
+		kind = usual
+	case kind == "":
+		return true
+	case kind != ReadLocal && (kind != ReadLinearizable || !get):
+		d.Refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", ReadLocal, ReadLinearizable))
+		return false
+	}
+	switch {
+	case kind == ReadLocal || mutant.On(mutant.FreshLocal):
+		return true
+	case !d.Leader():
+		d.pass(w, r)
+		return false
+	}
+	v, err := d.Zone.Latest(r.Context())
+	if err != nil {
+		d.Refuse(w, r, err)
+		return false
+	}
+	AnswerAt(w, v)
+	return true
 }
 
 // Index says of every answer at which log index it was read: at that of the view

@@ -22,7 +22,6 @@ import (
 
 	"berth/api"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
 	"berth/zone"
 )
 
@@ -96,7 +95,11 @@ func Enrol(c Config) http.Handler {
 			wire.Refuse(w, r, err)
 			return
 		}
-		back, err := c.Enrol(r.Context(), &e)
+		var back *api.Enrolment
+		err := c.Zone.Confirmed(r.Context(), func(ctx context.Context) (err error) {
+			back, err = c.Enrol(ctx, &e)
+			return err
+		})
 		if err != nil {
 			c.Log.Warn("enrolment refused", "request_id", wire.RequestID(r.Context()), "error", err)
 			wire.Refuse(w, r, err)
@@ -110,9 +113,13 @@ func Enrol(c Config) http.Handler {
 // handler answers the zone at the other end of a link, or returns a refusal.
 type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
 
-func (d *door) handle(h handler) http.HandlerFunc {
+// handle answers on any node.
+func (d *door) handle(h handler) http.HandlerFunc { return d.over(d.link, h) }
+
+// over answers a call that comes over a link that find finds.
+func (d *door) over(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		l, err := d.link(r)
+		l, err := find(r)
 		if err == nil {
 			ctx, cancel := withBudget(r.Context(), r.Header.Get(api.HeaderDeadline))
 			defer cancel()
@@ -127,7 +134,7 @@ func (d *door) handle(h handler) http.HandlerFunc {
 
 // lead answers on the leader; another node passes the call on inside the zone.
 func (d *door) lead(h handler) http.HandlerFunc {
-	local := d.handle(h)
+	local := d.over(d.confirmedLink, h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Leader() {
 			local(w, r)
@@ -146,6 +153,15 @@ func (d *door) link(r *http.Request) (*api.Link, error) {
 		}
 	}
 	return nil, api.Errorf(api.CodeForbidden, "the zones are not linked")
+}
+
+// confirmedLink is link on the leader, where "not linked" is final.
+func (d *door) confirmedLink(r *http.Request) (l *api.Link, err error) {
+	err = d.Zone.Confirmed(r.Context(), func(context.Context) error {
+		l, err = d.link(r)
+		return err
+	})
+	return l, err
 }
 
 // parent refuses calls that only a parent may make.
@@ -330,14 +346,13 @@ func (d *door) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec a
 	return nil
 }
 
-// decision answers a child. It is read on the leader: a follower may not know
-// yet what was decided, and "no such hold" would mean abort.
+// decision answers a child.
 func (d *door) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	v, err := d.Zone.Latest(r.Context())
+	dec, err := d.Zone.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, api.DecisionAnswer{Decision: d.Zone.Decision(v, l, api.HoldID(chi.URLParam(r, "id")))})
+	wire.CBOR(w, http.StatusOK, api.DecisionAnswer{Decision: dec})
 	return nil
 }
 
@@ -361,11 +376,7 @@ func (d *door) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	if err := parent(l); err != nil {
 		return err
 	}
-	id := api.InstanceID(chi.URLParam(r, "id"))
-	if i, ok := d.Zone.View().Instance(id); !ok || i.Origin != l.ID || !i.Live() {
-		return api.Errorf(api.CodeNotFound, "no such server")
-	}
-	_, err := d.Zone.Propose(r.Context(), command.InstanceDelete{Stamp: d.Zone.Stamp(), ID: id})
+	err := d.Zone.EndInstance(r.Context(), l, api.InstanceID(chi.URLParam(r, "id")))
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
 	}

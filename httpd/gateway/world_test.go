@@ -79,6 +79,7 @@ type world struct {
 	http.Handler
 	store     *memstore.Store
 	zone      *zone.Zone
+	log       *slog.Logger
 	below     *below
 	now       func() time.Time
 	follower  bool
@@ -99,10 +100,18 @@ func newWorld(tb testing.TB) *world {
 func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
 	w := &world{store: memstore.New(), below: &below{}, now: now}
-	log := slog.New(slog.DiscardHandler)
-	w.zone = zone.New(zone.Config{Store: w.store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: now, Log: log})
-	c := Config{
-		Zone: w.zone, Log: log, Version: "v1",
+	w.log = slog.New(slog.DiscardHandler)
+	w.zone = zone.New(zone.Config{Store: w.store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: now, Log: w.log})
+	c := w.config(w.zone)
+	w.Handler, w.enrol = New(c), Enrol(c)
+	w.furnish(tb)
+	return w
+}
+
+// config is what the gateway of a zone is made of.
+func (w *world) config(z *zone.Zone) Config {
+	return Config{
+		Zone: z, Log: w.log, Version: "v1",
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
 			return z, ok
@@ -131,9 +140,6 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 			rw.WriteHeader(http.StatusTeapot)
 		}),
 	}
-	w.Handler, w.enrol = New(c), Enrol(c)
-	w.furnish(tb)
-	return w
 }
 
 func (w *world) furnish(tb testing.TB) {

@@ -103,7 +103,11 @@ func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	status := http.StatusNoContent
-	if _, there := d.Zone.View().ResourceClass(api.ResourceClass(name)); !there {
+	there, err := d.confirmed(r, func(v *state.State) bool { _, ok := v.ResourceClass(api.ResourceClass(name)); return ok })
+	if err != nil {
+		return err
+	}
+	if !there {
 		_, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)})
 		if err != nil && api.CodeOf(err) != api.CodeExists { // nobody was faster
 			return err

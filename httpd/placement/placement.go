@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/raftstore/state"
 )
 
 // Mount is the path that the dialect is mounted at, and with which the links in
@@ -48,7 +49,7 @@ func (d *dialect) handler() http.Handler {
 		routes[i].parts = strings.Split(routes[i].path, "/")
 	}
 	inner := d.negotiate(wire.Text(d.Refuse)(d.plain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.route(routes, w, r) }))))
-	closed := d.Authenticate(d.Fresh(inner))
+	closed := d.Authenticate(d.Fresh(door.ReadLinearizable)(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := path(r); p == "" || p == "/" { // whoever asks for the versions needs no token
 			inner.ServeHTTP(w, r)
@@ -228,6 +229,19 @@ func (d *dialect) make(c *call, w http.ResponseWriter, r *http.Request) {
 	} else {
 		d.Lead(c.do)(w, r)
 	}
+}
+
+// confirmed reports whether something is there, for a write that has nothing to do
+// then: so what is there in the view of this node alone does not count.
+func (d *dialect) confirmed(r *http.Request, there func(*state.State) bool) (bool, error) {
+	if !there(d.Zone.View()) {
+		return false, nil // the log has the last word
+	}
+	v, err := d.Zone.Latest(r.Context())
+	if err != nil {
+		return false, err
+	}
+	return there(v), nil
 }
 
 // exists refuses a call that is not one at the microversion of a request.

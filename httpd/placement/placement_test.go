@@ -167,8 +167,9 @@ func TestAFollowerPassesOnWhatWrites(t *testing.T) {
 	assert.Equal(t, "http://example.com/placement/resource_providers/"+theProvider, rec.Header().Get("Location"), "as the caller names this server")
 	assert.Equal(t, []string{"placement 1.39"}, rec.Header().Values(headerVersion))
 
-	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers", "").Code, "reads are answered here")
-	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/resource_providers?more=1", "").Code)
+	assert.Equal(t, http.StatusCreated, w.ask(http.MethodGet, "/resource_providers", "").Code, "a read is fresh")
+	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers?read=local", "").Code, "this one is answered here")
+	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/resource_providers?read=local&more=1", "").Code)
 	assert.Equal(t, http.StatusMethodNotAllowed, w.ask(http.MethodPatch, "/resource_providers", "{}").Code)
 }
 
@@ -221,8 +222,9 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 	assert.Contains(t, rec.Body.String(), `"errors"`)
 }
 
-func TestAFreshReadSaysSoBesideTheQuery(t *testing.T) {
+func TestAReadSaysHowFreshItIsBesideTheQuery(t *testing.T) {
 	w := newTalk(t)
+	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers?read=local&name=a", "").Code)
 	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers?read=linearizable&name=a", "").Code)
 	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/resource_providers?read=other", "").Code)
 	w.follower = true

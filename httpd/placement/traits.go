@@ -123,7 +123,11 @@ func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 		return invalid("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
 	}
 	status := http.StatusNoContent
-	if _, there := d.Zone.View().Trait(name); !there {
+	there, err := d.confirmed(r, func(v *state.State) bool { _, ok := v.Trait(name); return ok })
+	if err != nil {
+		return err
+	}
+	if !there {
 		if _, err := d.Zone.Propose(r.Context(), command.TraitPut{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
 			return err
 		}

@@ -35,6 +35,19 @@ func TestReadsSayHowFreshTheyAre(t *testing.T) {
 	assert.Len(t, w.forwarded, 1, "the leader alone can tell")
 }
 
+// TestALinearizableReadHoldsWhatWasAcknowledged reads a server that a node which
+// led once has not heard of.
+func TestALinearizableReadHoldsWhatWasAcknowledged(t *testing.T) {
+	for kind, want := range map[string]int{"": http.StatusNotFound, "?read=local": http.StatusNotFound, "?read=linearizable": http.StatusOK} {
+		w := newWorld(t)
+		w.serve(memstore.NewPast(w.store, tokensAlone(t), false))
+		assert.Equal(t, want, w.do(call{method: http.MethodGet, target: "/servers/id-web" + kind, token: admin}).Code, kind)
+	}
+	w := newWorld(t)
+	w.serve(memstore.NewPast(w.store, tokensAlone(t), true))
+	w.refused(t, call{method: http.MethodGet, target: "/servers/id-web?read=linearizable", token: admin}, api.CodeUnavailable, "another node leads")
+}
+
 // restless is a store whose state moves on whenever it was looked at.
 type restless struct {
 	*memstore.Store

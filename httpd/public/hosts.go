@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -227,7 +228,12 @@ func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
 
 // evacuateHost tells what becomes of the instances of a host that is lost.
 func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := host(d.View(w), r)
+	v, err := d.Zone.Latest(r.Context())
+	if err != nil {
+		return err
+	}
+	door.AnswerAt(w, v)
+	h, err := host(v, r)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (d *dialect) operatorRoutes(r chi.Router) {
 	r.Delete("/members/{id}", d.lead(d.removeMember))
 	r.Post("/transfer", d.lead(d.transfer))
 	r.Get("/snapshot", d.lead(d.saveSnapshot))
-	r.Put("/snapshot", d.lead(d.restoreSnapshot))
+	r.Put("/snapshot", d.LeadStream(checked(d.restoreSnapshot, nil)))
 	r.Get("/tokens", d.handle(d.listTokens))
 	r.Post("/tokens", d.lead(d.createToken))
 	r.Delete("/tokens/{id}", d.lead(d.deleteToken))

@@ -70,7 +70,7 @@ func New(c Config) http.Handler {
 	r.Get("/", d.handle(d.root))
 	r.Post("/operator/join", d.lead(d.join))
 	r.Group(func(r chi.Router) {
-		r.Use(d.Authenticate, d.Fresh)
+		r.Use(d.Authenticate, d.Fresh(door.ReadLocal))
 		d.routes(r)
 	})
 	return r

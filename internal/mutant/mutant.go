@@ -55,6 +55,14 @@ const (
 	BodyUnbounded       Name = "body-unbounded"
 	TextReplaced        Name = "text-replaced"
 	JoinLogged          Name = "join-logged"
+	ReadUnverified      Name = "read-unverified"
+	FreshLocal          Name = "fresh-local"
+	DecisionLocal       Name = "decision-local"
+	EndLocal            Name = "end-local"
+	RefusalLocal        Name = "refusal-local"
+	KeyDropped          Name = "key-dropped"
+	LeaderLostUntold    Name = "leader-lost-untold"
+	CurrentSkipped      Name = "current-skipped"
 )
 
 // Fault is one fault, in words.
@@ -108,5 +116,13 @@ func Faults() []Fault {
 		{BodyUnbounded, "a body of any size is read"},
 		{TextReplaced, "bytes that are not UTF-8 are replaced in silence"},
 		{JoinLogged, "a join with an unknown token is logged before it is refused"},
+		{ReadUnverified, "a linearizable read does not ask a majority"},
+		{FreshLocal, "a read that must be fresh is answered from the replica"},
+		{DecisionLocal, "a child is told of a hold what a node knew when it led"},
+		{EndLocal, "a parent is told that an instance is gone by a node that led once"},
+		{RefusalLocal, "a user is refused by what a node knew when it led"},
+		{KeyDropped, "a follower drops the idempotency key of what it passes on"},
+		{LeaderLostUntold, "a call that a lost leader may have done is told as one that changed nothing"},
+		{CurrentSkipped, "a node that has just started answers from its past"},
 	}
 }

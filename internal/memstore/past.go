@@ -1,0 +1,81 @@
+package memstore
+
+import (
+	"context"
+	"sync"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Past is what a node that led once sees of a Store: a state of the past, until it
+// asks the others. Then it learns all, if it leads again, or that it leads no more.
+// All methods may be called concurrently.
+type Past struct {
+	*Store
+	Deposed bool // another node leads
+
+	mu  sync.Mutex   // guards old
+	old *state.State // nil once the node has asked
+}
+
+// NewPast returns a view of s that stands still at old.
+func NewPast(s *Store, old *state.State, deposed bool) *Past {
+	return &Past{Store: s, Deposed: deposed, old: old}
+}
+
+// View returns the state of the past, or the latest once the node has asked.
+func (p *Past) View() *state.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.old != nil {
+		return p.old
+	}
+	return p.Store.View()
+}
+
+// Asked reports whether the node has asked the others, or written to the log.
+func (p *Past) Asked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.old == nil
+}
+
+// Linearizable asks the others.
+func (p *Past) Linearizable(context.Context) (*state.State, error) {
+	if err := p.ask(); err != nil {
+		return nil, err
+	}
+	return p.Store.View(), nil
+}
+
+// Wait waits for a state after an index, which a node that does not lead never gets.
+func (p *Past) Wait(ctx context.Context, after uint64) (*state.State, error) {
+	if v := p.View(); v.Index() > after {
+		return v, nil
+	}
+	if p.Deposed {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return p.Store.Wait(ctx, after)
+}
+
+// Propose writes to the log, if the node leads.
+func (p *Past) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	if err := p.ask(); err != nil {
+		return nil, err
+	}
+	return p.Store.Propose(ctx, cmds...)
+}
+
+func (p *Past) ask() error {
+	if p.Deposed {
+		return api.Errorf(api.CodeUnavailable, "another node leads")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.old = nil
+	return nil
+}

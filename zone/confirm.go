@@ -1,0 +1,111 @@
+package zone
+
+import (
+	"context"
+	"sync/atomic"
+
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+type confirmationKey struct{}
+
+// confirmation notes whether the log has taken an entry for a call. Then this
+// node led after the call came in, and its view holds all that was acknowledged
+// before.
+type confirmation struct{ logged atomic.Bool }
+
+// Confirmed runs use, and makes sure that a refusal is not one of the past. A node
+// that led once may not have noticed yet that it leads no more: what it does not
+// find may be there. So a refusal that use made without an entry of the log counts
+// only when a majority has confirmed the state it was made from; if the state has
+// moved on, use runs once more. A call that is not refused costs nothing more.
+//
+// Use must change nothing when it refuses, and pass its ctx to Propose. When no
+// majority can be asked, the refusal is the one of Latest.
+func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) error) error {
+	if _, within := ctx.Value(confirmationKey{}).(*confirmation); within {
+		return use(ctx)
+	}
+	c := &confirmation{}
+	ctx = context.WithValue(ctx, confirmationKey{}, c)
+	before := z.store.View().Index()
+	err := use(ctx)
+	if !decides(api.CodeOf(err)) || err == nil || c.logged.Load() {
+		return err
+	}
+	v, unsure := z.Latest(ctx)
+	switch {
+	case unsure != nil:
+		return unsure
+	case v.Index() == before: // use has seen this very state
+		return err
+	}
+	return use(ctx)
+}
+
+// decides reports whether a refusal says something of the state, upon which its
+// caller acts. Every code does that does not speak of this node or of the form of
+// the call alone.
+func decides(code api.Code) bool {
+	switch code { //nolint:exhaustive // a new code counts as one that decides
+	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal,
+		api.CodeTooLarge, api.CodeMediaType, api.CodeMethod:
+		return false
+	}
+	return true
+}
+
+// logged notes that the log has taken an entry for the call of ctx.
+func logged(ctx context.Context) {
+	if c, ok := ctx.Value(confirmationKey{}).(*confirmation); ok {
+		c.logged.Store(true)
+	}
+}
+
+// EndInstance ends an instance that was made for a parent. Not found means that it
+// has ended for good: the parent forgets it.
+func (z *Zone) EndInstance(ctx context.Context, parent *api.Link, id api.InstanceID) error {
+	end := func(ctx context.Context) error {
+		if i, ok := z.View().Instance(id); !ok || i.Origin != parent.ID || !i.Live() {
+			return api.Errorf(api.CodeNotFound, "no such server")
+		}
+		_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.stamp(), ID: id})
+		return err
+	}
+	if mutant.On(mutant.EndLocal) {
+		return end(ctx)
+	}
+	return z.Confirmed(ctx, end)
+}
+
+// Decision answers a child that asks what became of a hold it was asked for. A
+// hold that nobody here remembers was aborted, so a majority confirms the state
+// that it is looked up in.
+func (z *Zone) Decision(ctx context.Context, child *api.Link, id api.HoldID) (api.Decision, error) {
+	v := z.store.View()
+	if !mutant.On(mutant.DecisionLocal) {
+		var err error
+		if v, err = z.Latest(ctx); err != nil {
+			return "", err
+		}
+	}
+	return decisionIn(v, child, id), nil
+}
+
+// decisionIn returns what became, in a state, of a hold that a child was asked for.
+func decisionIn(v *state.State, child *api.Link, id api.HoldID) api.Decision {
+	for _, h := range v.HoldsFor(id) {
+		for _, p := range h.Parts {
+			if p.Link == child.ID {
+				if h.Decision == api.DecisionPending {
+					return api.DecisionPending
+				}
+				return h.DecisionFor(p)
+			}
+		}
+	}
+	return api.DecisionAbort
+}
