@@ -235,7 +235,7 @@ func (r *running) case61And76(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := r.client("edge").Server(t.Context(), s.ID)
 				return api.CodeOf(err) == api.CodeNotFound
-			}, 10*time.Second, 20*time.Millisecond, "it ends where it runs")
+			}, 30*time.Second, 20*time.Millisecond, "it ends where it runs")
 			break
 		}
 	}

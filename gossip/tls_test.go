@@ -63,7 +63,7 @@ func TestPoolOverTLS(t *testing.T) {
 		})
 	}
 	for _, p := range pools {
-		assert.Eventually(t, func() bool { return alive(p) == 2 && len(p.Digests()) == 2 }, 10*time.Second, 10*time.Millisecond)
+		assert.Eventually(t, func() bool { return alive(p) == 2 && len(p.Digests()) == 2 }, 30*time.Second, 10*time.Millisecond)
 	}
 	stop()
 	for _, l := range listeners {

@@ -133,18 +133,23 @@ func draw(t *testing.T, root, owner *place) {
 // holds goes every way that a hold can go at a gateway.
 func holds(t *testing.T, up *caller) {
 	t.Helper()
-	var a api.SelectAnswer
-	status, b := up.call(t, "POST", "/zones/select", request(3, "r-1"))
-	require.Equal(t, 200, status, string(b))
-	require.NoError(t, codec.Unmarshal(b, &a))
-	h := api.HoldRequest{ID: "hold-1", Attempt: 1, Request: request(3, "r-1"), Blob: a.Blob, Instances: [][]api.InstanceSpec{nil}}
+	h := api.HoldRequest{ID: "hold-1", Attempt: 1, Request: request(3, "r-1"), Instances: [][]api.InstanceSpec{nil}}
 	for i := range 3 {
 		h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: fmt.Sprint("doomed-", i)})
 	}
-	status, b = up.call(t, "POST", "/zones/holds", h)
-	require.Equal(t, 200, status, string(b))
+	var status int
+	var b []byte
+	for late := time.Now().Add(30 * time.Second); status != 200; { // the room of what has ended may not be back at once
+		var a api.SelectAnswer
+		status, b = up.call(t, "POST", "/zones/select", h.Request)
+		require.Equal(t, 200, status, string(b))
+		require.NoError(t, codec.Unmarshal(b, &a))
+		h.Blob = a.Blob
+		status, b = up.call(t, "POST", "/zones/holds", h)
+		require.True(t, status == 200 || time.Now().Before(late), "%d: %s", status, b)
+	}
 	spoilt := h
-	spoilt.ID, spoilt.Blob = "hold-2", append([]byte{}, a.Blob...)
+	spoilt.ID, spoilt.Blob = "hold-2", append([]byte{}, h.Blob...)
 	spoilt.Blob[len(spoilt.Blob)/2] ^= 1
 	used := h
 	used.ID = "hold-3"
@@ -248,7 +253,7 @@ func headless(t *testing.T, zone, parent *place) {
 	errs(t, up)
 	zone.stop()
 	status, b := up.call(t, "DELETE", "/servers/none", nil) // while another is elected
-	require.Contains(t, []int{http.StatusNotFound, http.StatusServiceUnavailable}, status, string(b))
+	require.True(t, status == http.StatusNotFound || status >= 500, "%d: %s", status, b)
 	third.stop()
 	status, b = up.call(t, "GET", "/zones/holds/none/decision", nil)
 	require.GreaterOrEqual(t, status, 500, "nobody can lead: %s", b)

@@ -19,7 +19,7 @@ import (
 
 // Limits of running suites.
 const (
-	suiteTimeout = 2 * time.Minute // of one run; a suite that a fault hangs has found it
+	suiteTimeout = 4 * time.Minute // of one run; a suite that a fault hangs has found it
 	endTimeout   = 5 * time.Second // for a suite that ran out of time to say where it hangs, and to go
 
 	looksMax     = 2                // runs of a suite, if what it reports was not the fault
@@ -87,6 +87,34 @@ var first = map[mutant.Name]suite{
 	mutant.PlansForgotten:      {"raftstore/state", "^TestRestoreInAHistory$"},
 	mutant.GenerationUnchecked: {"httpd/public", "^TestHosts$"},
 	mutant.GenerationKept:      {"raftstore/state", "^TestConversations$"},
+	mutant.CapacityUnchecked:   {"httpd/public", "^TestAPlanIsTakenUpExactlyOrNotAtAll$"},
+	mutant.RepeatUnchecked:     {"httpd/public", "^TestARepeatedBootIsOneBoot$"},
+	mutant.FreedEarly:          {"raftstore/state", "^TestOracle$"},
+	mutant.HoldExpires:         {"zone", "^TestChildAsksForTheDecision$"},
+	mutant.DecisionUnlogged:    {"zone", "^TestParentLostForGood$"},
+	mutant.SagaNotResumed:      {"zone", "^TestAttemptLoggedAfterAll$"},
+	mutant.TermIgnored:         {"agent", "^TestLowerTermIsRefused$"},
+	mutant.PlanReused:          {"raftstore/state", "^TestConversations$"},
+	mutant.BlobExpiryUnchecked: {"httpd/public", "^TestAPlanThatCannotBeUsedIsRefusedWithoutAWord$"},
+	mutant.BlobUnbound:         {"buildplan/seal", "^TestForgedBlobsAreRefused$"},
+	mutant.BlobUnpadded:        {"buildplan/seal", "^TestSizes$"},
+	mutant.CommitmentUnchecked: {"buildplan/seal", "^TestBlobOfTwoKeys$"},
+	mutant.HostInError:         {"httpd/public", "^TestAPlanIsTakenUp$"},
+	mutant.HostInDigest:        {"httpd/public", "^TestGoldenAnswers$"},
+	mutant.TenantUnchecked:     {"httpd/public", "^TestWhatIsNotYoursIsNotThere$"},
+	mutant.RoleUnchecked:       {"identity", "^TestServerRefusesPeers$"},
+	mutant.PinUnchecked:        {"identity", "^TestServerRefusesPeers$"},
+	mutant.BodyUnbounded:       {"httpd/wire", "^TestReadCBORLimits$"},
+	mutant.RuleUnchecked:       {"raftstore/state", "^TestRules$"},
+	mutant.GroupMinUnchecked:   {"raftstore/state", "^TestRules$"},
+	mutant.MoveDouble:          {"raftstore/state", "^TestRules$"},
+	mutant.FenceIgnored:        {"agent", "^TestFenceStrikesAtItsLimit$"},
+	mutant.EvacuatedEarly:      {"zone", "^TestLostHostIsLeft$"},
+	mutant.ClaimUnchecked:      {"raftstore/state", "^TestClaimRules$"},
+	mutant.ConsumerUnchecked:   {"raftstore/state", "^TestConsumerRefusals$"},
+	mutant.PoolUncounted:       {"capacity", "^TestPlaceKeepsClassesTogether$"},
+	mutant.SharesKept:          {"raftstore/state", "^TestInstancesGiveBackWhatTheyDraw$"},
+	mutant.ReshapeHalf:         {"httpd/placement", "^TestClaimConversations$"},
 }
 
 // runner runs suites. It is for one goroutine.
