@@ -69,6 +69,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if *list {
 		return tell(out, root, faults, *random, *seed)
 	}
+	if err = toolchain(ctx); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "berth-mutants-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -138,6 +141,15 @@ func moduleRoot(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("finding the module: %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// toolchain lets suites that read code find that of Go, as "go test" does.
+func toolchain(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("finding the code of Go: %w", err)
+	}
+	return os.Setenv("GOROOT", strings.TrimSpace(string(out)))
 }
 
 // all runs the searches for every fault. The first of them begins with the test

@@ -114,7 +114,7 @@ type queue struct {
 
 	mu    sync.Mutex // guards what follows
 	sites []site     // not tried yet
-	real  int        // faults that compile and are ones; of done
+	made  int        // faults that compile and are ones; of done
 	done  []drawn
 }
 
@@ -122,7 +122,7 @@ type queue struct {
 func (q *queue) take() (site, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.real >= q.want || len(q.sites) == 0 {
+	if q.made >= q.want || len(q.sites) == 0 {
 		return site{}, false
 	}
 	s := q.sites[0]
@@ -134,11 +134,11 @@ func (q *queue) take() (site, bool) {
 func (q *queue) note(progress io.Writer, d drawn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if counts := !d.absent && d.why == ""; counts && q.real == q.want {
+	if counts := !d.absent && d.why == ""; counts && q.made == q.want {
 		return
 	} else if counts {
-		q.real++
-		_, _ = fmt.Fprintf(progress, "%d: %s: %s\n", q.real, &d.site, d.result()) // the table at the end has it all
+		q.made++
+		_, _ = fmt.Fprintf(progress, "%d: %s: %s\n", q.made, &d.site, d.result()) // the table at the end has it all
 	}
 	q.done = append(q.done, d)
 }
@@ -156,13 +156,13 @@ func (h *hunter) compile(ctx context.Context, dir, pkg, overlay string) (string,
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return "", fmt.Errorf("running the compiler: %w", err)
-	}
-	if err != nil {
+	switch exit := (*exec.ExitError)(nil); {
+	case err == nil:
+		return "", nil
+	case errors.As(err, &exit):
 		return string(text), nil
 	}
-	return "", nil
+	return "", fmt.Errorf("running the compiler: %w", err)
 }
 
 // whole builds suites without a fault and runs them, to know that they pass and how
@@ -292,7 +292,7 @@ func (d *drawn) result() string {
 func report(out io.Writer, all []drawn, seed uint64) error {
 	slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.file, b.file), a.begin-b.begin) })
 	text := "| fault | found by | s |\n| --- | --- | ---: |\n"
-	found, real, absent := map[string]int{}, map[string]int{}, 0
+	found, made, absent := map[string]int{}, map[string]int{}, 0
 	var none, missed strings.Builder
 	for _, d := range all {
 		switch {
@@ -308,20 +308,20 @@ func report(out io.Writer, all []drawn, seed uint64) error {
 		default:
 			fmt.Fprintf(&missed, "not found: %s\n", &d.site)
 		}
-		real[d.room]++
-		real[""]++
+		made[d.room]++
+		made[""]++
 		text += fmt.Sprintf("| %s | %s | %.1f |\n", strings.ReplaceAll(d.String(), "|", "\\|"), cmp.Or(d.by, "-"), d.took.Seconds())
 	}
 	text += "\n" + none.String() + missed.String() + "\n"
 	for _, r := range rooms {
-		text += fmt.Sprintf("%s: %d of %d found\n", r.pkg, found[r.pkg], real[r.pkg])
+		text += fmt.Sprintf("%s: %d of %d found\n", r.pkg, found[r.pkg], made[r.pkg])
 	}
-	text += fmt.Sprintf("seed %d: %d of %d random faults found; %d more did not compile\n", seed, found[""], real[""], absent)
+	text += fmt.Sprintf("seed %d: %d of %d random faults found; %d more did not compile\n", seed, found[""], made[""], absent)
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
-	if float64(found[""]) < foundLeast*float64(real[""]) {
-		return fmt.Errorf("%d of %d random faults were found; at least %.0f %% must be", found[""], real[""], 100*foundLeast)
+	if float64(found[""]) < foundLeast*float64(made[""]) {
+		return fmt.Errorf("%d of %d random faults were found; at least %.0f %% must be", found[""], made[""], 100*foundLeast)
 	}
 	return nil
 }
