@@ -37,6 +37,7 @@ func TestFederation(t *testing.T) {
 	n := &nemesis{fleet: f, dice: f.dice, agent: f.realAgent(t, realRoom), busy: map[*lab.NodeProc]bool{}}
 	f.supervise()
 	f.Allow(lab.Exit.DiskBroken)
+	f.Allow(n.handedOver)
 	f.share(t)
 	tr := newTraffic(t, f)
 	began := time.Now()
@@ -47,6 +48,21 @@ func TestFederation(t *testing.T) {
 		p.judge(t, n.hits, began, time.Now())
 	}
 	f.judge(t, tr, ops, n.count(t))
+}
+
+// handoverMax is how long after a lead was to be handed over a process may end
+// because that did not come to an end.
+const handoverMax = 30 * time.Second
+
+// handedOver reports whether a process has ended because it was handing over its
+// lead and was cut off: Raft does not recover from that, and a new process does.
+func (n *nemesis) handedOver(e lab.Exit) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return e.How == "exit status 9" && strings.Contains(e.Last, "handing over its lead") && slices.ContainsFunc(n.hits, func(h *hit) bool {
+		over := h.kind == "transfer leadership" || h.kind == "stop and start"
+		return over && strings.HasPrefix(e.Service, h.zone()+"-") && !e.At.Before(h.from) && e.At.Sub(h.until) <= handoverMax
+	})
 }
 
 // campaign breaks everything until a moment: every second time two faults at once,
