@@ -3,17 +3,20 @@ package process
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"berth/api"
 )
@@ -72,6 +75,130 @@ func TestCrashAtEachStep(t *testing.T) {
 			assert.Equal(t, api.StatusActive, state(t, next, w.Instance).Status)
 		})
 	}
+}
+
+// TestAdoptWhatIsAboutToRun opens the folder while a gate has its word and has not
+// become the command yet: it is waited for, and goes on as what it is.
+func TestAdoptWhatIsAboutToRun(t *testing.T) {
+	dir := t.TempDir()
+	d, w := open(t, dir, ""), sleeper()
+	require.NoError(t, d.folder(w.Instance))
+	cmd, word, _, err := d.child(w)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
+	t.Cleanup(func() { sweep(t, dir) })
+	pid := cmd.Process.Pid
+	stand(t, pid)
+	s, err := readStat(pid)
+	require.NoError(t, err)
+	require.NoError(t, save(d.root, record{Instance: w.Instance, Host: "h", PID: pid, Start: s.start, Boot: d.boot, Status: api.StatusActive}))
+	_, err = word.WriteString("go\n")
+	require.NoError(t, errors.Join(err, word.Close(), d.Close()))
+
+	next, err := Open(t.Context(), Config{Dir: dir, Grace: time.Nanosecond, Log: slog.New(heard{func() { goOn(pid) }})})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, next.Close()) })
+	assert.Equal(t, pid, next.pid(w.Instance), "the same process goes on")
+	assert.True(t, next.released(w.Instance))
+	require.NoError(t, next.Start(t.Context(), "h", w))
+	assert.Equal(t, 1, living(t, w.Instance))
+}
+
+// TestStartReturnsWhenItRuns holds a gate up that has its word: Start does not say
+// that the command runs before it does.
+func TestStartReturnsWhenItRuns(t *testing.T) {
+	for name, w := range map[string]api.Workload{"free": sleeper(), "fenced": fenced(sleeper())} {
+		t.Run(name, func(t *testing.T) {
+			d := fresh(t)
+			d.shell = slowShell(t)
+			let := make(chan bool, 1)
+			go func() {
+				assert.NoError(t, d.Start(t.Context(), "h", w))
+				let <- d.released(w.Instance)
+			}()
+			pid := d.standing(t, w.Instance)
+			select {
+			case <-let:
+				require.Fail(t, "it was said to run while its gate stood still")
+			case <-time.After(100 * time.Millisecond): // long for what has nothing to do
+			}
+			goOn(pid)
+			assert.True(t, <-let)
+		})
+	}
+}
+
+// TestStartThatIsCutAfterItsWord: the word cannot be taken back, so it is listed,
+// and a repeat waits for it. A gate that ends without becoming the command is an
+// ERROR.
+func TestStartThatIsCutAfterItsWord(t *testing.T) {
+	d := fresh(t)
+	d.shell = slowShell(t)
+	goes, ends := sleeper(), sleeper()
+	for _, w := range []api.Workload{goes, ends} {
+		ctx, cut := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.Start(ctx, "h", w) }()
+		pid := d.standing(t, w.Instance)
+		cut()
+		require.ErrorIs(t, <-done, context.Canceled)
+		assert.Equal(t, api.StatusActive, state(t, d, w.Instance).Status)
+		go func() { done <- d.Start(t.Context(), "h", w) }()
+		if w.Instance == goes.Instance {
+			goOn(pid)
+			require.NoError(t, <-done)
+			assert.True(t, d.released(w.Instance))
+			continue
+		}
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		require.Error(t, <-done)
+		assert.Equal(t, api.StatusError, untilEnded(t, d, w.Instance).Status)
+		assert.False(t, d.released(w.Instance))
+	}
+}
+
+// slowShell returns a shell that stands still before it does anything.
+func slowShell(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "sh")
+	require.NoError(t, os.WriteFile(name, []byte("#!/bin/sh\nkill -STOP $$\nexec /bin/sh \"$@\"\n"), 0o700))
+	return name
+}
+
+// standing waits until the gate of an instance stands still and Start has no more to
+// do than to wait for it, and returns its number.
+func (d *Driver) standing(t *testing.T, id api.InstanceID) int {
+	t.Helper()
+	until(t, "its gate stands still", func() bool {
+		s, err := readStat(d.pid(id))
+		return err == nil && s.state == 'T'
+	})
+	return d.pid(id)
+}
+
+// stand stops a process and waits until it has.
+func stand(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+	until(t, "it stands still", func() bool {
+		s, err := readStat(pid)
+		return err == nil && s.state == 'T'
+	})
+}
+
+func goOn(pid int) { _ = unix.Kill(pid, unix.SIGCONT) } // what is gone needs no signal
+
+// heard is a log that calls f when something is waited for.
+type heard struct{ f func() }
+
+func (h heard) Enabled(context.Context, slog.Level) bool { return true }
+func (h heard) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h heard) WithGroup(string) slog.Handler            { return h }
+func (h heard) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "waiting for it") {
+		h.f()
+	}
+	return nil
 }
 
 // breakOff starts w as launch does and stops after some of its steps, as if the

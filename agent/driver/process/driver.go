@@ -42,6 +42,15 @@ const (
 	lockEvery = 20 * time.Millisecond
 )
 
+// A gate that has its word becomes the command as soon as it is scheduled. releaseEvery
+// is the pause between two looks at whether it has, and releaseMax how long the next
+// driver waits for a gate that it finds: nobody else can speak to it any more, so that
+// it goes on or ends.
+const (
+	releaseEvery = 2 * time.Millisecond
+	releaseMax   = 20 * time.Second
+)
+
 // errClosed is why a call ends when the driver is closed under it.
 var errClosed = errors.New("the process driver is closed")
 
@@ -56,6 +65,7 @@ type Config struct {
 // Driver runs processes. Use Open, and Close at the end.
 type Driver struct {
 	conf    Config
+	shell   string // runs gates
 	root    *os.Root
 	lock    *os.File
 	boot    string
@@ -97,7 +107,7 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 		conf.Grace = GraceDefault
 	}
 	d := &Driver{
-		conf: conf, changed: make(chan struct{}, 1), closed: make(chan struct{}),
+		conf: conf, shell: shell, changed: make(chan struct{}, 1), closed: make(chan struct{}),
 		forks: make(chan func()), all: map[api.InstanceID]*instance{},
 	}
 	if err := d.open(ctx); err != nil {
@@ -212,13 +222,17 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		return err
 	}
 	defer leave()
-	if known, outcome := d.known(host, w.Instance); known {
+	i, outcome := d.known(host, w.Instance)
+	switch {
+	case outcome != nil:
 		return outcome
+	case i != nil:
+		return d.awaitCommand(ctx, i) // an earlier call may have ended before that
 	}
-	i, err := d.launch(ctx, host, w)
+	i, err = d.launch(ctx, host, w)
 	if err == nil {
 		d.keep(i)
-		return nil
+		return d.awaitCommand(ctx, i)
 	}
 	if ctx.Err() != nil {
 		return errors.Join(err, d.root.RemoveAll(string(w.Instance)))
@@ -226,25 +240,48 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	return d.failed(i.record, err)
 }
 
-// known reports whether the instance is not forgotten, and what Start makes of it.
-func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
+// awaitCommand waits until the gate of i, which has its word and is kept, has become the
+// command. When it ended before that it is an ERROR; when ctx ends first, List says
+// that it is ACTIVE: nobody can take the word back.
+func (d *Driver) awaitCommand(ctx context.Context, i *instance) error {
+	t := time.NewTicker(releaseEvery)
+	defer t.Stop()
+	for !d.released(i.Instance) {
+		select {
+		case <-t.C:
+		case <-i.gone:
+			if d.released(i.Instance) {
+				return nil
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return fmt.Errorf("the command was not let go: %s", i.Fault)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-d.closed:
+			return errClosed
+		}
+	}
+	return nil
+}
+
+// known returns the instance if it runs already, nil if it is not known, and
+// otherwise why it cannot be started.
+func (d *Driver) known(host api.HostID, id api.InstanceID) (*instance, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.shut {
-		return true, errClosed
-	}
 	i := d.all[id]
 	switch {
-	case i == nil:
-		return false, nil
+	case d.shut:
+		return nil, errClosed
+	case i == nil || i.Host == host && i.Status == api.StatusActive:
+		return i, nil
 	case i.Host != host:
-		return true, fmt.Errorf("the instance is on host %s", i.Host)
-	case i.Status == api.StatusActive:
-		return true, nil
+		return nil, fmt.Errorf("the instance is on host %s", i.Host)
 	case i.Status == api.StatusError:
-		return true, errors.New(i.Fault)
+		return nil, errors.New(i.Fault)
 	}
-	return true, driver.ErrEnded
+	return nil, driver.ErrEnded
 }
 
 // failed remembers an instance that could not be started, and returns why.

@@ -113,8 +113,11 @@ func (d *Driver) sever(held []record) error {
 // bury kills and forgets an instance with a fence that ran under an earlier
 // driver. How it ended does not matter: it may run again if the zone says so.
 func (d *Driver) bury(ctx context.Context, r record) error {
-	ran := d.released(r.Instance)
-	if err := d.discard(ctx, r); err != nil {
+	if err := d.clear(ctx, r); err != nil {
+		return err
+	}
+	ran := d.released(r.Instance) // looked at after its gate is gone
+	if err := d.forget(r.Instance); err != nil {
 		return err
 	}
 	if ran {

@@ -214,7 +214,7 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err
 	files = append(files, awaits)
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
-		Path: shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
+		Path: d.shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
 		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environment(w, d.mark(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},

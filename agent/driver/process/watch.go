@@ -115,12 +115,12 @@ func (d *Driver) adopt(ctx context.Context, id api.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	if i != nil && d.released(id) {
+	if i != nil && d.awaitRelease(ctx, i) {
 		d.conf.Log.Info("process found again", "instance", id, "pid", r.PID)
 		d.keep(i)
 		return nil
 	}
-	if i != nil { // its gate waits for the word of an agent that is no more
+	if i != nil { // its gate has ended without a word, or stands still
 		_ = i.pidfd.Close() // nothing was written through it
 	}
 	status, fault := d.lost(r)
@@ -176,6 +176,28 @@ func (d *Driver) lost(r record) (api.Status, string) {
 		return d.verdict(r, unix.WaitStatus(s.exit), true)
 	}
 	return d.verdict(r, 0, false)
+}
+
+// awaitRelease waits until the gate of i, which an earlier driver has left, is the
+// command, and reports whether it is. It has its word or never gets it: that driver's
+// end of the pipe is closed. Without the word it ends at once.
+func (d *Driver) awaitRelease(ctx context.Context, i *instance) bool {
+	if d.released(i.Instance) {
+		return true
+	}
+	d.conf.Log.Info("process was about to begin; waiting for it", "instance", i.Instance, "pid", i.PID)
+	ctx, cancel := context.WithTimeout(ctx, releaseMax)
+	defer cancel()
+	for {
+		s, err := readStat(i.PID)
+		over := err != nil || s.start != i.Start || s.over()
+		switch { // in this order: it may have been let go before it ended
+		case d.released(i.Instance):
+			return true
+		case over, !wait(ctx, releaseEvery):
+			return false
+		}
+	}
 }
 
 // released reports whether the gate of an instance has let its command go.
