@@ -257,6 +257,9 @@ func (b *book) list(h *hostBook, hw api.HostWorkload, asked question) {
 	}
 	for _, w := range hw.Instances {
 		e := b.entry(h, hw.Host, w.Instance)
+		if w.Stay != e.work.Stay {
+			e.told = "" // nothing was told of this stay
+		}
 		e.listed, e.work = true, w
 		e.stale = e.stale && e.lapse > asked.lapses
 		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
@@ -348,7 +351,7 @@ func (b *book) pending(limit int) []api.InstanceReport {
 		if b.unsaid(e) {
 			e.told, e.toldFault = "", ""
 			items = append(items, api.InstanceReport{
-				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault,
+				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault, Stay: e.work.Stay,
 			})
 		}
 	}
@@ -372,7 +375,7 @@ func (b *book) acked(items []api.InstanceReport) {
 		if h == nil {
 			continue
 		}
-		if e := h.entries[r.Instance]; e != nil {
+		if e := h.entries[r.Instance]; e != nil && e.work.Stay == r.Stay {
 			e.told, e.toldFault, e.ack = r.Status, r.Fault, b.acks
 		}
 	}

@@ -344,6 +344,36 @@ func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 	require.Equal(t, []api.InstanceReport{{Host: "h", Instance: "a", Status: api.StatusActive}}, b.pending(1))
 }
 
+// TestReportsNameTheirStay: what is said answers the list that was seen, and what was
+// said of one stay is not known of the next.
+func TestReportsNameTheirStay(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b.observe(d, 0, nil)
+	list := func(generation, stay uint64, w api.Workload) {
+		w.Stay = stay
+		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.question())
+	}
+	says := func(st api.Status, stay uint64) []api.InstanceReport {
+		return []api.InstanceReport{{Host: "h", Instance: "a", Status: st, Stay: stay}}
+	}
+	list(1, 1, work("a"))
+	b.done(b.next(start), api.StatusActive, "")
+	require.Equal(t, says(api.StatusActive, 1), b.pending(1))
+	b.acked(says(api.StatusActive, 1))
+	list(2, 1, stopping("a"))
+	b.done(b.next(stop), api.StatusDeleted, "")
+	require.Equal(t, says(api.StatusDeleted, 1), b.pending(1)) // under way for long
+	list(3, 3, stopping("a"))                                  // it was sent here again, and away again
+	b.acked(says(api.StatusDeleted, 1))
+	require.Equal(t, says(api.StatusDeleted, 3), b.pending(1))
+	b.acked(says(api.StatusDeleted, 3))
+	require.Empty(t, b.pending(1))
+	list(4, 5, work("a"))
+	b.done(b.next(start), api.StatusActive, "")
+	require.Equal(t, says(api.StatusActive, 5), b.pending(1))
+}
+
 // TestBook plays random lists, driver calls that succeed, fail or go wrong,
 // exits and lost acknowledgements, and then lets everything come right: what is
 // listed runs or has ended, nothing else is there, and the zone has been told.

@@ -71,6 +71,7 @@ type Workload struct {
 	// its host is lost: the agent stops it when no answer of its zone has come for so
 	// long, and it does not outlive the agent.
 	Fence time.Duration `cbor:"9,keyasint,omitempty"`
+	Stay  uint64        `cbor:"10,keyasint,omitempty"` // which of its stays on hosts this is; see InstanceReport
 }
 
 // AgentReport says what became of instances; also a heartbeat when it is empty.
@@ -86,6 +87,9 @@ type InstanceReport struct {
 	Instance InstanceID `cbor:"2,keyasint"`
 	Status   Status     `cbor:"3,keyasint"`
 	Fault    string     `cbor:"4,keyasint,omitempty"` // at most FaultMaxBytes; stays in the zone
+	// Stay is the stay of the list that this answers. An instance may have gone from
+	// the host and come back since: then this says nothing of it. 0 is of any.
+	Stay uint64 `cbor:"5,keyasint,omitempty"`
 }
 
 // AgentAck answers a report.

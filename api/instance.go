@@ -45,8 +45,13 @@ type Instance struct {
 	// TargetShares what others than the target do; see capacity.Table.Place.
 	Shares       []Share `json:"-" cbor:"24,keyasint,omitempty"`
 	TargetShares []Share `json:"-" cbor:"25,keyasint,omitempty"`
-	Zone         string  `json:"zone" cbor:"-"` // "" at rest; the direct child it is in, or this zone
+	Zone         string  `json:"zone" cbor:"-"`                  // "" at rest; the direct child it is in, or this zone
+	Moves        uint64  `json:"-" cbor:"26,keyasint,omitempty"` // how often it came to another host
 }
+
+// Stay numbers the stays of an instance on hosts, from 1 on: an agent's word on an
+// earlier one says nothing of this one.
+func (i *Instance) Stay() uint64 { return i.Moves + 1 }
 
 // Kept returns what an instance that moves draws from others at both ends of its
 // way: that is claimed once.

@@ -200,7 +200,7 @@ func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorklo
 func workOf(v *state.State, i *api.Instance) api.Workload {
 	w := api.Workload{
 		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
-		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "",
+		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "", Stay: i.Stay(),
 	}
 	if i.Movable {
 		w.Fence = FenceAfter

@@ -550,7 +550,7 @@ func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	var r api.AgentReport
 	for _, h := range work.Hosts {
 		for _, i := range h.Instances {
-			item := api.InstanceReport{Host: h.Host, Instance: i.Instance, Status: api.StatusDeleted}
+			item := api.InstanceReport{Host: h.Host, Instance: i.Instance, Status: api.StatusDeleted, Stay: i.Stay}
 			where := a.m.name + "/" + string(h.Host)
 			if i.Stop {
 				a.m.w.stopped(i.Instance, where)

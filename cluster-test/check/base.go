@@ -158,7 +158,7 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 	}
 	for _, id := range h.ids() {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
-			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status}
+			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status, stays: i.Moves}
 		} else if h.decision == api.DecisionPending {
 			m.held[id] = h
 		}

@@ -14,6 +14,7 @@ type instance struct {
 	target api.HostID // where it moves to
 	link   api.LinkID
 	status api.Status
+	stays  uint64 // how many stays on hosts have ended by a move
 }
 
 func (i *instance) live() bool { return i.status != api.StatusDeleted }
@@ -72,6 +73,9 @@ func (m *model) instanceReport(c command.InstanceReport) {
 		h, known := m.hosts[r.Host]
 		if !ok || i.host != r.Host || !i.live() || !known || h.agent != c.Agent {
 			continue
+		}
+		if r.Stay > 0 && r.Stay != i.stays+1 {
+			continue // of an earlier stay
 		}
 		m.failed(h, i, r.Status)
 		switch {

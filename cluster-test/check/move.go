@@ -106,6 +106,7 @@ func (m *model) arrive(id api.InstanceID, i *instance) {
 		m.returned[id]++
 	}
 	i.host, i.target, i.status = i.target, "", api.StatusBuild
+	i.stays++
 	m.hit[id], m.arrived[id] = true, true
 	m.touch(i)
 }

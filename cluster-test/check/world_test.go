@@ -390,6 +390,10 @@ func (w *world) reports() command.InstanceReport {
 		if i.Target != "" && w.roll(2) == 0 {
 			r.Status = api.StatusDeleted
 		}
+		r.Stay = i.Stay() - min(i.Moves, uint64(w.n)%3/2) // of this one, or of the one before
+		if w.n%4 == 0 {
+			r.Stay = 0 // of any
+		}
 		c.Items = append(c.Items, r)
 	}
 	return c

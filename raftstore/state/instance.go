@@ -173,11 +173,11 @@ func (s *State) instanceTold(c command.InstanceTold) {
 
 // instanceReport folds in reports of hosts that belong to the agent; others are
 // ignored, for a host may have moved to another agent, and an instance to another
-// host.
+// host, or there and back.
 func (s *State) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
-		if !ok || i.Host != r.Host || !i.Live() {
+		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
 			continue
 		}
 		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {

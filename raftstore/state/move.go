@@ -117,6 +117,7 @@ func (s *State) arrive(old *api.Instance) {
 	i.Host, i.Shares = old.Target, old.TargetShares
 	i.Target, i.TargetShares = "", nil
 	i.Status, i.Fault = api.StatusBuild, ""
+	i.Moves++
 	s.putInstance(old, &i)
 	s.byHost.Delete(key(old.Host, old.ID))
 	s.byHost.Insert(key(i.Host, i.ID))

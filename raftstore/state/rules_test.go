@@ -94,6 +94,45 @@ func TestExpiredIsReleasedOnce(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestWordOnAnEarlierStay has an instance move away and back: what the agent still
+// says of the stay before, DELETED or not, says nothing of the one that begins.
+func TestWordOnAnEarlierStay(t *testing.T) {
+	w := newWorld(t)
+	w.host("h1", 2)
+	w.host("h2", 2)
+	w.ok(create(w.stamp(), "r1", 1, 1))
+	h := hold(w.stamp(), "k1", "r1", slots("h1", "a"))
+	h.Commit = true
+	w.ok(h)
+	said := func(host string, st api.Status, stay uint64) command.InstanceReport {
+		c := reports(w.stamp(), "a1", host, st, "a")
+		c.Items[0].Stay = stay
+		return c
+	}
+	move := func(from, to string) command.InstanceMove {
+		return command.InstanceMove{Stamp: w.stamp(), ID: "a", From: api.HostID(from), To: api.HostID(to)}
+	}
+	w.ok(move("h1", "h2"))
+	w.ok(said("h1", api.StatusDeleted, 1))
+	w.ok(move("h2", "h1"))
+	w.ok(said("h2", api.StatusDeleted, 2))
+	for _, stay := range []uint64{1, 2, 4} {
+		for _, st := range []api.Status{api.StatusDeleted, api.StatusActive, api.StatusError} {
+			w.unchanged(said("h1", st, stay))
+		}
+	}
+	i, _ := w.s.Instance("a")
+	assert.Equal(t, api.StatusBuild, i.Status)
+	assert.Equal(t, uint64(3), i.Stay())
+	w.ok(said("h1", api.StatusActive, 3))
+	i, _ = w.s.Instance("a")
+	assert.Equal(t, api.StatusActive, i.Status)
+	w.ok(said("h1", api.StatusShutoff, 0))
+	i, _ = w.s.Instance("a")
+	assert.Equal(t, api.StatusShutoff, i.Status, "an agent that names no stay speaks of any")
+	checkIndexes(t, w.s)
+}
+
 func rowOf(s *State, host string) int {
 	row, _ := s.Hosts().Row(api.HostID(host))
 	return row
