@@ -15,6 +15,7 @@
 //
 //	go run ./cluster-test/mutants -random 200 -seed 1
 //	go run ./cluster-test/mutants -random 200 -seed 1 -list   # say which would be tried first
+//	go run ./cluster-test/mutants -random 20 agent zone       # in these packages alone
 //
 // It tells on standard error how it gets on, and prints a table at the end. It
 // returns 1 if a fault of internal/mutant, or a tenth of the random ones, was not found.
@@ -58,16 +59,22 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err = flags.Parse(args); err != nil {
 		return err
 	}
-	faults, err := pick(flags.Args())
-	if err != nil {
-		return err
-	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
 	}
+	var faults []mutant.Fault
+	var sites []site
+	if *random > 0 {
+		sites, err = draw(root, flags.Args(), *seed)
+	} else {
+		faults, err = pick(flags.Args())
+	}
+	if err != nil {
+		return err
+	}
 	if *list {
-		return tell(out, root, faults, *random, *seed)
+		return tell(out, faults, sites[:min(*random, len(sites))])
 	}
 	if err = toolchain(ctx); err != nil {
 		return err
@@ -79,7 +86,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if *random > 0 {
 		h := &hunter{root: root, dir: dir, out: out, progress: progress}
-		return h.random(ctx, *seed, *random, max(1, *jobs))
+		return h.random(ctx, sites, *seed, *random, max(1, *jobs))
 	}
 	r := &runner{root: root, dir: dir, timeout: suiteTimeout, progress: progress, absent: map[suite]bool{}}
 	searches := [][]suite{suites}
@@ -97,20 +104,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 }
 
 // tell says which faults there are, or which random ones would be tried first.
-func tell(out io.Writer, root string, faults []mutant.Fault, random int, seed uint64) error {
+func tell(out io.Writer, faults []mutant.Fault, sites []site) error {
 	var text strings.Builder
-	if random > 0 {
-		sites, err := draw(root, seed)
-		if err != nil {
-			return err
-		}
-		for _, s := range sites[:min(random, len(sites))] {
-			fmt.Fprintln(&text, &s)
-		}
-	} else {
-		for _, f := range faults {
-			fmt.Fprintf(&text, "%-22s %s\n", f.Name, f.Does)
-		}
+	for _, s := range sites {
+		fmt.Fprintln(&text, &s)
+	}
+	for _, f := range faults {
+		fmt.Fprintf(&text, "%-22s %s\n", f.Name, f.Does)
 	}
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("printing the list: %w", err)

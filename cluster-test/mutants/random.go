@@ -35,11 +35,20 @@ type drawn struct {
 }
 
 // draw returns the places of faults in the order in which they are to be tried:
-// one of each room in turn, so that no room is left out because it is small.
-func draw(root string, seed uint64) ([]site, error) {
+// one of each room in turn, so that no room is left out because it is small. Of
+// are the rooms that are wanted, all if there are none.
+func draw(root string, of []string, seed uint64) ([]site, error) {
+	for _, pkg := range of {
+		if !slices.ContainsFunc(rooms, func(r room) bool { return r.pkg == pkg }) {
+			return nil, fmt.Errorf("no random faults are made in %q", pkg)
+		}
+	}
 	dice := rand.New(rand.NewPCG(seed, 0))
 	var all [][]site
 	for _, r := range rooms {
+		if len(of) > 0 && !slices.Contains(of, r.pkg) {
+			continue
+		}
 		sites, err := sitesOf(root, r.pkg)
 		if err != nil {
 			return nil, err
@@ -70,16 +79,14 @@ type hunter struct {
 	limit map[suite]time.Duration // of a run of each suite
 }
 
-// random makes n faults of a seed, runs suites against each, and prints what was
-// found. It returns an error if too few were.
-func (h *hunter) random(ctx context.Context, seed uint64, n, jobs int) error {
-	sites, err := draw(h.root, seed)
-	if err != nil {
-		return err
-	}
+// random makes n faults at places of a seed, runs suites against each, and prints
+// what was found. It returns an error if too few were.
+func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n, jobs int) error {
 	var all []suite
 	for _, r := range rooms {
-		all = append(all, r.suites...)
+		if slices.ContainsFunc(sites, func(s site) bool { return s.room == r.pkg }) {
+			all = append(all, r.suites...)
+		}
 	}
 	if err := h.whole(ctx, all); err != nil {
 		return err

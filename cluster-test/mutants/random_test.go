@@ -70,14 +70,19 @@ func (s *S) String() string { return s.name + "!" }
 
 func TestDraw(t *testing.T) {
 	t.Parallel()
-	one, err := draw("../..", 1)
+	one, err := draw("../..", nil, 1)
 	require.NoError(t, err)
-	again, err := draw("../..", 1)
+	again, err := draw("../..", nil, 1)
 	require.NoError(t, err)
 	assert.Equal(t, one, again, "a seed draws the same again")
-	other, err := draw("../..", 2)
+	other, err := draw("../..", nil, 2)
 	require.NoError(t, err)
 	assert.NotEqual(t, one, other)
+	some, err := draw("../..", []string{"agent"}, 1)
+	require.NoError(t, err)
+	assert.False(t, slices.ContainsFunc(some, func(s site) bool { return s.room != "agent" }))
+	_, err = draw("../..", []string{"no/such"}, 1)
+	require.ErrorContains(t, err, `"no/such"`)
 	assert.ElementsMatch(t, one, other, "and another seed the same in another order")
 	for i, r := range rooms {
 		assert.Equal(t, r.pkg, one[i].room, "each room in its turn")
