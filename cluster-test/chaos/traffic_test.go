@@ -127,20 +127,20 @@ func (c *caller) run(ctx context.Context) {
 	c.gens = map[api.HostID]uint64{}
 	for ctx.Err() == nil {
 		switch r := c.dice.IntN(100); {
-		case r < 9 && len(c.live) < liveMax:
+		case r < 7 && len(c.live) < liveMax:
 			id := c.name()
 			c.live = append(c.live, id)
 			c.tr.mu.Lock()
 			c.tr.ids = append(c.tr.ids, id)
 			c.tr.mu.Unlock()
 			c.ask(ctx, id, 1+c.dice.IntN(bootMax))
-		case r < 12 && len(c.live) > 0:
+		case r < 10 && len(c.live) > 0:
 			c.ask(ctx, c.any(), 1+c.dice.IntN(bootMax)) // a repeat, or a conflict
-		case r < 19 && len(c.live) == liveMax:
+		case r < 16 && len(c.live) == liveMax:
 			id := c.live[0]
 			c.live = c.live[1:]
 			c.release(ctx, id)
-		case r < 29:
+		case r < 26:
 			c.setHost(ctx)
 		case r < 60:
 			c.readHost(ctx)
