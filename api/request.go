@@ -434,8 +434,8 @@ const (
 	TierNotAsked   Tier = "not_asked"   // the caller did not want this host
 )
 
-// Advice is one change to the request after which a slot of the group, or more of
-// them, could have been had.
+// Advice is one change to the request after which the group would have had all that it
+// then asks for, and no other group less than it had.
 type Advice struct {
 	Change string        `json:"change" cbor:"1,keyasint"`                             // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
 	Class  ResourceClass `json:"resource_class,omitempty" cbor:"2,keyasint,omitempty"` // of AdviceAmount
@@ -447,8 +447,8 @@ type Advice struct {
 const (
 	AdviceCount  = "count"  // ask for Value instances of the group
 	AdviceAmount = "amount" // ask for Value of Class in each instance
-	AdviceZone   = "zone"   // allow, or wait for, zone Name
-	AdviceDrop   = "drop"   // drop what filter Name turned every host away for
+	AdviceZone   = "zone"   // allow zone Name
+	AdviceDrop   = "drop"   // drop what filter Name turned every host away for, or min_zones, max_skew or pack of the zone rule
 )
 
 // SelectAnswer is what POST /zones/select returns: per group the ordered weights

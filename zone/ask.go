@@ -18,7 +18,7 @@ type childAnswer struct {
 	outcome string // "" until it is asked
 	reason  string
 	doubted bool // skipped for what its digest says alone, which may be old: asked before a request is left short
-	barred  bool // skipped or paused, though it seems to have room: worth a word of advice
+	barred  bool // kept out by the request's zone rule: worth a word of advice if it has room
 	answer  *api.SelectAnswer
 
 	narrowed bool // to be asked again for what is missing
@@ -126,7 +126,7 @@ func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 	case !z.health.mayAsk(l.ID, z.now()):
 		a.outcome, a.reason = api.OutcomePaused, failing
 	}
-	a.barred = a.outcome != "" && fits && !d.Partial
+	a.barred = l.State != api.LinkPaused && slices.Contains(req.Zones.Excluded, l.Name)
 	return a
 }
 

@@ -63,7 +63,13 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 		defer z.asking.end(k)
 	}
 	v := z.store.View()
-	p := z.plan(ctx, v, req, nil)
+	var p *planned
+	if peer == "" {
+		p = z.plan(ctx, v, req, nil)
+	} else {
+		p, _ = z.layOut(ctx, v, req, nil)
+		p.adviseCounts(req)
+	}
 	if p.unmet != "" {
 		p.drop()
 	}
@@ -91,12 +97,21 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	return a, nil
 }
 
-// plan looks at this zone's hosts and asks its children at the same time, and
+// plan lays out a request, and finds out what would have worked if it comes out
+// short.
+func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) *planned {
+	z.crash.At(crash.SelectPlanning)
+	p, answers := z.layOut(ctx, v, req, lies)
+	z.advise(ctx, v, req, p, answers, lies)
+	z.crash.At(crash.SelectPlanned)
+	return p
+}
+
+// layOut looks at this zone's hosts and asks its children at the same time, and
 // merges what both offer. Children that only their digests ruled out are asked as
 // well if the others leave the request short: a digest may be a few seconds old. lies says
 // how many slots of each group are held already, by child or "" for this zone.
-func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) *planned {
-	z.crash.At(crash.SelectPlanning)
+func (z *Zone) layOut(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) (*planned, []childAnswer) {
 	pinned := pins(v, req)
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
@@ -119,9 +134,7 @@ func (z *Zone) plan(ctx context.Context, v *state.State, req *api.Request, lies 
 		p = s.run(ctx, own, p, answers)
 		p = z.refineAll(ctx, v, req, p, answers, lies, true)
 	}
-	p.advise(req, answers)
-	z.crash.At(crash.SelectPlanned)
-	return p
+	return p, answers
 }
 
 // refineAll refines a plan as long as groups are short and it helps.
@@ -349,14 +362,11 @@ func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []child
 	}
 	p.merged = merged
 	if used := inUse(merged, held); used < req.Zones.MinZones {
-		p.unmet = unmetMinZones
+		p.unmet = adviceMinZones
 	}
 	p.zones = outcomes(v.Name, req.Count(), merged, offers, answers)
 	return p
 }
-
-// unmetMinZones is the name under which advice speaks of ZoneRule.MinZones.
-const unmetMinZones = "min_zones"
 
 // inUse returns how many sources have slots, in a merge or from before.
 func inUse(merged []buildplan.Merged, held [][]int) int {
@@ -409,40 +419,6 @@ func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]i
 		out[i].Short = wanted - out[i].Offered
 	}
 	return out
-}
-
-// advise adds to the refusals of a group that came out short what this zone as a
-// whole knows of a way out: how many there are, what the zone rule asks too much,
-// and which zones were kept out though they may have room.
-func (p *planned) advise(req *api.Request, answers []childAnswer) {
-	for g := range p.refusals {
-		n := len(p.layer.Groups[g].Order)
-		if n >= req.Groups[g].Count && p.unmet == "" {
-			p.refusals[g].Advice = nil
-			continue
-		}
-		var out []api.Advice
-		switch {
-		case p.unmet != "":
-			out = append(out, api.Advice{Change: api.AdviceDrop, Name: p.unmet})
-		case n > 0:
-			out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
-		}
-		if unwanted(p.refusals[g]) {
-			out = append(out, api.Advice{Change: api.AdviceZone, Name: p.zones[0].Zone})
-		}
-		for _, a := range answers {
-			if a.barred || a.answer != nil && g < len(a.answer.Refusals) && unwanted(a.answer.Refusals[g]) {
-				out = append(out, api.Advice{Change: api.AdviceZone, Name: a.link.Name})
-			}
-		}
-		for _, a := range p.refusals[g].Advice {
-			if a.Change != api.AdviceCount {
-				out = append(out, a)
-			}
-		}
-		p.refusals[g].Advice = out[:min(len(out), api.AdviceMax)]
-	}
 }
 
 // unwanted reports whether hosts were passed over for the sake of a zone rule.

@@ -257,7 +257,7 @@ func TestAdvice(t *testing.T) {
 	}
 	assert.Equal(t, "leaving out the query would work", adviceOf(api.Advice{Change: api.AdviceDrop, Name: "query"}))
 	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(api.Advice{Change: api.AdviceDrop, Name: "new"}))
-	assert.Equal(t, "zone east may have room, but was left out (see the table of zones)", adviceOf(api.Advice{Change: api.AdviceZone, Name: "east"}))
+	assert.Equal(t, "allowing zone east would work", adviceOf(api.Advice{Change: api.AdviceZone, Name: "east"}))
 	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", several(1, "byte")+", "+several(0, "byte")+", "+several(2, "byte"))
 }
 

@@ -245,6 +245,8 @@ var drops = map[string]string{
 	filters.NameExtraSpecs:          "a flavor without extra specs about the host would work",
 	filters.NameServerGroup:         "without the rule or server group it would work",
 	"min_zones":                     "asking for fewer zones would work",
+	"max_skew":                      "letting zones differ more would work",
+	"pack":                          "allowing more than one zone would work",
 }
 
 // adviceOf returns what would have worked, in a sentence.
@@ -255,7 +257,7 @@ func adviceOf(a api.Advice) string {
 	case api.AdviceAmount:
 		return fmt.Sprintf("with %d of %s in each it would work", a.Value, a.Class)
 	case api.AdviceZone:
-		return fmt.Sprintf("zone %s may have room, but was left out (see the table of zones)", a.Name)
+		return fmt.Sprintf("allowing zone %s would work", a.Name)
 	case api.AdviceDrop:
 		return cmp.Or(drops[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
 	}

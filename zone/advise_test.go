@@ -1,0 +1,162 @@
+package zone
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// advice returns what a zone advises for the first group of an order.
+func (m *member) advice(o *BootOrder) []api.Advice {
+	m.w.t.Helper()
+	req := o.Request()
+	ctx, cancel := m.within(api.SelectTimeout)
+	defer cancel()
+	a, err := m.lead().Select(ctx, "", &req)
+	require.NoError(m.w.t, err)
+	return a.Refusals[0].Advice
+}
+
+// TestAdviceIsTrue names only what would have worked: no zone that was asked and has
+// nothing, none that is paused, and none where what the request must lie beside is not.
+func TestAdviceIsTrue(t *testing.T) {
+	toZone := func(n string) api.Advice { return api.Advice{Change: api.AdviceZone, Name: n} }
+	less := func(n int64) api.Advice { return api.Advice{Change: api.AdviceCount, Value: n} }
+	drop := func(n string) api.Advice { return api.Advice{Change: api.AdviceDrop, Name: n} }
+	for _, c := range []struct {
+		name string
+		n    int
+		edit func(o *BootOrder, here api.InstanceID)
+		want []api.Advice
+	}{
+		{"same host elsewhere", 1, func(o *BootOrder, here api.InstanceID) {
+			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
+		}, []api.Advice{toZone("root"), drop("same_host")}},
+		{"same host elsewhere, and full", 4, func(o *BootOrder, here api.InstanceID) {
+			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
+		}, nil},
+		{"together and apart", 1, func(o *BootOrder, here api.InstanceID) {
+			o.Groups[0].Hints.SameHost, o.Groups[0].Hints.DifferentHost = []api.InstanceID{here}, []api.InstanceID{here}
+		}, []api.Advice{drop("same_host"), drop("different_host")}},
+		{"a host by its name", 1, func(o *BootOrder, _ api.InstanceID) {
+			o.Groups[0].Hints.ForceHosts, o.Zones.Excluded = []string{"east-host-1"}, []string{"root"}
+		}, []api.Advice{drop("forced_hosts")}},
+		{"near an address", 1, func(o *BootOrder, _ api.InstanceID) {
+			o.Groups[0].Hints.Near, o.Zones.Allowed = "192.0.2.0/24", []string{"east"}
+		}, []api.Advice{drop("near")}},
+		{"a zone that has none", 1, func(o *BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
+			[]api.Advice{toZone("root"), toZone("east")}},
+		{"all but one", 3, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
+			[]api.Advice{less(2), toZone("east")}},
+		{"too many anywhere", 9, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
+		{"on one host", 3, func(o *BootOrder, _ api.InstanceID) { o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}} },
+			[]api.Advice{less(2), drop("server_group")}},
+		{"too even", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
+			[]api.Advice{less(2), toZone("root")}},
+		{"in one zone", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 3)
+				w.zone("east", root, 2)
+				w.zone("none", root)
+				w.zone("shut", root, 8)
+				paused := api.LinkPaused
+				root.do(command.LinkSet{ID: "link-shut", State: &paused})
+				first := order("first", 1, 1)
+				first.Zones.Allowed = []string{"root"}
+				require.Equal(t, api.BootActive, root.run(first).State())
+				o := order("b", c.n, c.n)
+				c.edit(o, root.instances("first")[0].ID)
+				assert.Equal(t, c.want, root.advice(o))
+			})
+		})
+	}
+}
+
+// TestEveryAdviceWorks draws requests that come out short, and asks again for each
+// thing that was advised: it is had.
+func TestEveryAdviceWorks(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 4))
+	tried := map[string]int{}
+	for n := range *federations / 2 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			root := w.zone("root", nil, 1+dice.Int64N(4), 1+dice.Int64N(4))
+			kid := w.zone("kid", root, 1+dice.Int64N(4), 1+dice.Int64N(4))
+			w.zone("leaf", kid, 1+dice.Int64N(4))
+			w.zone("other", root, 1+dice.Int64N(4))
+			var kinds []kind
+			for range 1 + dice.IntN(2) {
+				least := 1 + dice.IntN(8)
+				kinds = append(kinds, kind{1 + dice.Int64N(5), least, least})
+			}
+			o := kindsOf(fmt.Sprint("b", n), kinds...)
+			drawWishes(dice, o)
+			req := o.Request()
+			if req.Validate() != nil {
+				return
+			}
+			a, err := root.lead().Select(w.ctx, "", &req)
+			require.NoError(t, err)
+			for g, r := range a.Refusals {
+				for _, idea := range r.Advice {
+					tried[idea.Change]++
+					now, ok := changed(&req, g, idea)
+					require.True(t, ok)
+					got, err := root.lead().Select(w.ctx, "", now)
+					require.NoError(t, err)
+					assert.Len(t, got.Weights[g], now.Groups[g].Count, "case %d: %+v of group %d of %+v, rules %+v, %+v\nbefore %+v\nnow %+v", n, idea, g, kinds, o.Rules, o.Zones, a.Zones, got.Zones)
+					for other := range a.Weights {
+						if other != g {
+							assert.GreaterOrEqual(t, len(got.Weights[other]), len(a.Weights[other]), "case %d: %+v", n, idea)
+						}
+					}
+				}
+			}
+		})
+	}
+	t.Logf("advice that was followed: %v", tried)
+	for _, change := range []string{api.AdviceCount, api.AdviceAmount, api.AdviceZone, api.AdviceDrop} {
+		assert.NotZero(t, tried[change], change)
+	}
+}
+
+// drawWishes adds rules and wishes to an order.
+func drawWishes(dice *rand.Rand, o *BootOrder) {
+	switch dice.IntN(4) {
+	case 0:
+		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
+	case 1:
+		o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
+	}
+	names := []string{"root", "kid", "leaf", "other"}
+	switch dice.IntN(6) {
+	case 0:
+		o.Zones.Allowed = []string{names[dice.IntN(4)]}
+	case 1:
+		o.Zones.Excluded = []string{names[dice.IntN(4)]}
+	case 2:
+		o.Zones.MinZones = 2
+	case 3:
+		o.Zones.MaxSkew = 1
+	case 4:
+		o.Zones.Pack = true
+	}
+	switch dice.IntN(6) {
+	case 0:
+		o.Groups[0].AZ = names[dice.IntN(4)]
+	case 1:
+		o.Groups[0].Traits.Required = []string{"CUSTOM_NONE"}
+	case 2:
+		o.Groups[0].Hints.Query = `["=", "$name", "root-host-1"]`
+	}
+}
