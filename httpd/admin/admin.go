@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 )
@@ -22,6 +23,16 @@ type Config struct {
 	Leader func() (id api.NodeID, self bool)
 	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
+}
+
+// Routes returns every call of the listener, with the kind of read it makes: each
+// speaks of this node alone.
+func Routes() []door.Route {
+	var out []door.Route
+	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics"} {
+		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: door.ReadLocal})
+	}
+	return out
 }
 
 // New returns the handler of GET /healthz (the process serves), GET /readyz (it

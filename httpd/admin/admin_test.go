@@ -56,7 +56,7 @@ func request(r api.ReservationID) api.Request {
 	}
 }
 
-func door(v *state.State, leader api.NodeID, self bool) http.Handler {
+func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
@@ -70,7 +70,7 @@ var (
 )
 
 func TestMetrics(t *testing.T) {
-	rec := get(t, door(busy(t), "n-1", true), "/metrics")
+	rec := get(t, listener(busy(t), "n-1", true), "/metrics")
 	require.Equal(t, http.StatusOK, rec.Code)
 	got, typed := map[string]float64{}, map[string]bool{}
 	for line := range strings.Lines(rec.Body.String()) {
@@ -94,7 +94,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestMetricsOfAFollowerWithoutAState(t *testing.T) {
-	rec := get(t, door(state.New().Clone(), "", false), "/metrics")
+	rec := get(t, listener(state.New().Clone(), "", false), "/metrics")
 	assert.Equal(t, http.StatusOK, rec.Code)
 	assert.Contains(t, rec.Body.String(), "berth_leader 0")
 }
@@ -113,7 +113,7 @@ func TestHealth(t *testing.T) {
 		{"ready", busy(t), "n-1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := door(c.v, c.leader, false)
+			h := listener(c.v, c.leader, false)
 			assert.Equal(t, http.StatusOK, get(t, h, "/healthz").Code, "the process serves")
 			rec := get(t, h, "/readyz")
 			var got map[string]any
@@ -134,7 +134,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestNothingElseIsServed(t *testing.T) {
-	h := door(busy(t), "n-1", true)
+	h := listener(busy(t), "n-1", true)
 	for _, path := range []string{"/", "/servers", "/debug/pprof/", "/metrics/x"} {
 		assert.Equal(t, http.StatusNotFound, get(t, h, path).Code, path)
 	}
@@ -147,7 +147,7 @@ func TestStateTellsDifferentStatesApart(t *testing.T) {
 		SHA256 string `json:"sha256"`
 	},
 	) {
-		rec := get(t, door(v, "node-1", true), "/state")
+		rec := get(t, listener(v, "node-1", true), "/state")
 		require.Equal(t, http.StatusOK, rec.Code)
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &out))
 		return out

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone"
 )
@@ -26,21 +27,48 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-type door struct{ Config }
+type agentDoor struct{ Config }
 
 // New returns the handler of the agent protocol.
 func New(c Config) http.Handler {
-	d := &door{c}
+	d := &agentDoor{c}
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log))
-	r.Post(api.PathAgentRegister, serve(d, registerMax, d.Zone.RegisterHosts))
-	r.Post(api.PathAgentWork, serve(d, api.BodyMaxBytes, d.Zone.Work))
-	r.Post(api.PathAgentReport, serve(d, api.ZoneBodyMaxBytes, d.Zone.Report))
+	for _, one := range d.routes() {
+		r.Method(one.Method, one.Path, one.do)
+	}
 	return r
 }
 
+// route is one call of the protocol.
+type route struct {
+	door.Route
+	do http.HandlerFunc
+}
+
+func (d *agentDoor) routes() []route {
+	post := func(path string, read door.Read) door.Route {
+		return door.Route{Method: http.MethodPost, Path: path, Read: read}
+	}
+	return []route{
+		{post(api.PathAgentRegister, door.ReadLog), serve(d, registerMax, d.Zone.RegisterHosts)},
+		// The agent does nothing that a leader of an older term tells it.
+		{post(api.PathAgentWork, door.ReadLocal), serve(d, api.BodyMaxBytes, d.Zone.Work)},
+		{post(api.PathAgentReport, door.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Zone.Report)},
+	}
+}
+
+// Routes returns every call of agents, with the kind of read it makes.
+func Routes() []door.Route {
+	var out []door.Route
+	for _, r := range new(agentDoor).routes() {
+		out = append(out, r.Route)
+	}
+	return out
+}
+
 // serve answers one call of the protocol, on the leader alone.
-func serve[Q, A any](d *door, limit int64, use useCase[Q, A]) http.HandlerFunc {
+func serve[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := d.Agent(r)
 		if !ok {
@@ -72,12 +100,12 @@ func call[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q,
 	return use(r.Context(), id, &q)
 }
 
-func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (d *agentDoor) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	d.Log.Info("agent refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
 	wire.Refuse(w, r, err)
 }
 
-func (d *door) addresses() []string {
+func (d *agentDoor) addresses() []string {
 	var out []string
 	for _, n := range d.Zone.View().Nodes() {
 		out = append(out, n.AgentAddr)

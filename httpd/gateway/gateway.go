@@ -21,6 +21,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone"
 )
@@ -40,11 +41,11 @@ type Config struct {
 	Version string
 }
 
-type door struct{ Config }
+type peerDoor struct{ Config }
 
 // New returns the handler of the calls of linked zones.
 func New(c Config) http.Handler {
-	d := &door{c}
+	d := &peerDoor{c}
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
@@ -54,19 +55,50 @@ func New(c Config) http.Handler {
 		w.Header().Set("Allow", allowed(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "no such call"))
 	})
-	r.Get("/zones/info", d.handle(d.info))
-	r.Post("/zones/hello", d.handle(d.hello))
-	r.Post("/zones/above", d.lead(d.above))
-	r.Get("/zones/below", d.handle(d.below))
-	r.Post("/zones/select", d.handle(d.selectPlan))
-	r.Post("/zones/holds", d.lead(d.hold))
-	r.Post("/zones/holds/{id}/commit", d.lead(d.commit))
-	r.Delete("/zones/holds/{id}", d.lead(d.abort))
-	r.Get("/zones/holds/{id}/decision", d.lead(d.decision))
-	r.Get("/zones/changes", d.lead(d.changes))
-	r.Post("/servers", d.lead(d.hold))
-	r.Delete("/servers/{id}", d.lead(d.endServer))
+	for _, one := range d.routes() {
+		h := d.handle(one.do)
+		if one.leads {
+			h = d.lead(one.do)
+		}
+		r.Method(one.Method, one.Path, h)
+	}
 	return r
+}
+
+// route is one call of linked zones.
+type route struct {
+	door.Route
+	leads bool // the leader alone answers it
+	do    handler
+}
+
+func (d *peerDoor) routes() []route {
+	return []route{
+		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: door.ReadLocal}, false, d.info},
+		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: door.ReadLocal}, false, d.hello},
+		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: door.ReadLinearizable}, true, d.above},
+		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: door.ReadLocal}, false, d.below},
+		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: door.ReadLocal}, false, d.selectPlan},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: door.ReadLog}, true, d.hold},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: door.ReadLog}, true, d.commit},
+		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: door.ReadLog}, true, d.abort},
+		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: door.ReadLinearizable}, true, d.decision},
+		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: door.ReadLocal}, true, d.changes},
+		{door.Route{Method: http.MethodPost, Path: "/servers", Read: door.ReadLog}, true, d.hold},
+		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: door.ReadLog}, true, d.endServer},
+	}
+}
+
+// enrolPath is the one call that a zone may make before it is linked.
+const enrolPath = "/links/enrol"
+
+// Routes returns every call between zones, with the kind of read it makes.
+func Routes() []door.Route {
+	out := []door.Route{{Method: http.MethodPost, Path: enrolPath, Read: door.ReadLog}}
+	for _, r := range new(peerDoor).routes() {
+		out = append(out, r.Route)
+	}
+	return out
 }
 
 // allowed returns the methods that a path has, as the header Allow spells them.
@@ -85,7 +117,7 @@ func allowed(routes chi.Routes, at *url.URL) string {
 func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log))
-	r.Post("/links/enrol", func(w http.ResponseWriter, r *http.Request) {
+	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
 		if !c.Leader() {
 			c.Forward.ServeHTTP(w, r)
 			return
@@ -114,10 +146,10 @@ func Enrol(c Config) http.Handler {
 type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
 
 // handle answers on any node.
-func (d *door) handle(h handler) http.HandlerFunc { return d.over(d.link, h) }
+func (d *peerDoor) handle(h handler) http.HandlerFunc { return d.over(d.link, h) }
 
 // over answers a call that comes over a link that find finds.
-func (d *door) over(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
+func (d *peerDoor) over(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		l, err := find(r)
 		if err == nil {
@@ -133,7 +165,7 @@ func (d *door) over(find func(r *http.Request) (*api.Link, error), h handler) ht
 }
 
 // lead answers on the leader; another node passes the call on inside the zone.
-func (d *door) lead(h handler) http.HandlerFunc {
+func (d *peerDoor) lead(h handler) http.HandlerFunc {
 	local := d.over(d.confirmedLink, h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Leader() {
@@ -146,7 +178,7 @@ func (d *door) lead(h handler) http.HandlerFunc {
 
 // link returns the link that the call comes over. A link that was removed since
 // the handshake is refused here.
-func (d *door) link(r *http.Request) (*api.Link, error) {
+func (d *peerDoor) link(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
 		if l, ok := d.Zone.View().LinkByZone(peer); ok {
 			return l, nil
@@ -156,7 +188,7 @@ func (d *door) link(r *http.Request) (*api.Link, error) {
 }
 
 // confirmedLink is link on the leader, where "not linked" is final.
-func (d *door) confirmedLink(r *http.Request) (l *api.Link, err error) {
+func (d *peerDoor) confirmedLink(r *http.Request) (l *api.Link, err error) {
 	err = d.Zone.Confirmed(r.Context(), func(context.Context) error {
 		l, err = d.link(r)
 		return err
@@ -191,7 +223,7 @@ func withBudget(ctx context.Context, budget string) (context.Context, context.Ca
 
 // info tells who this zone is, and a parent what it has. A child is told nothing of
 // what is here, for that would be of its siblings too.
-func (d *door) info(w http.ResponseWriter, _ *http.Request, l *api.Link) error {
+func (d *peerDoor) info(w http.ResponseWriter, _ *http.Request, l *api.Link) error {
 	v := d.Zone.View()
 	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
 	if l.Role == api.LinkParent {
@@ -202,7 +234,7 @@ func (d *door) info(w http.ResponseWriter, _ *http.Request, l *api.Link) error {
 }
 
 // hello lets a zone that starts see whether both ends seal with keys of their own.
-func (d *door) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	var h api.Hello
 	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &h); err != nil {
 		return err
@@ -215,7 +247,7 @@ func (d *door) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error 
 }
 
 // above tells a child whether a zone that wants to be below it is above it.
-func (d *door) above(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) above(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := child(l); err != nil {
 		return err
 	}
@@ -239,7 +271,7 @@ func (d *door) above(w http.ResponseWriter, r *http.Request, l *api.Link) error 
 }
 
 // below tells the parent how many levels of zones there are below this one.
-func (d *door) below(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) below(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := parent(l); err != nil {
 		return err
 	}
@@ -264,7 +296,7 @@ func depth(r *http.Request) (context.Context, error) {
 	return zone.WithDepth(r.Context(), n), nil
 }
 
-func (d *door) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := parent(l); err != nil {
 		return err
 	}
@@ -298,7 +330,7 @@ func told(rs []api.Refusals) []api.Refusals {
 	return out
 }
 
-func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := parent(l); err != nil {
 		return err
 	}
@@ -322,15 +354,15 @@ func (d *door) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	return nil
 }
 
-func (d *door) commit(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) commit(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	return d.decide(w, r, l, api.DecisionCommit)
 }
 
-func (d *door) abort(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) abort(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	return d.decide(w, r, l, api.DecisionAbort)
 }
 
-func (d *door) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec api.Decision) error {
+func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec api.Decision) error {
 	if err := parent(l); err != nil {
 		return err
 	}
@@ -347,7 +379,7 @@ func (d *door) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec a
 }
 
 // decision answers a child.
-func (d *door) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	dec, err := d.Zone.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
 	if err != nil {
 		return err
@@ -356,7 +388,7 @@ func (d *door) decision(w http.ResponseWriter, r *http.Request, l *api.Link) err
 	return nil
 }
 
-func (d *door) changes(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) changes(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := parent(l); err != nil {
 		return err
 	}
@@ -372,7 +404,7 @@ func (d *door) changes(w http.ResponseWriter, r *http.Request, l *api.Link) erro
 	return nil
 }
 
-func (d *door) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := parent(l); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -51,6 +53,7 @@ func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 	t.Helper()
 	n := 0
 	err := chi.Walk(newWorld(t).Handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		require.True(t, slices.ContainsFunc(Routes(), func(r door.Route) bool { return r.Method == method && r.Path == route }), "%s says not which read it makes", method+" "+route)
 		r, ok := rows[method+" "+route]
 		require.True(t, ok, "%s %s has no row here: say who may call it", method, route)
 		n++

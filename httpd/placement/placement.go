@@ -2,6 +2,7 @@ package placement
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -175,6 +176,29 @@ func (d *dialect) routes() []call {
 		{method: get, path: "/usages", since: 9, until: end, gives: true, reader: true, do: d.projectUsages},
 		{method: post, path: "/reshaper", since: 30, until: end, takes: true, do: d.reshape},
 	}
+}
+
+// read returns the kind of read that a call makes: a GET that says nothing is fresh.
+func (c *call) read() door.Read {
+	switch {
+	case c.path == "" || c.path == "/":
+		return door.ReadLocal
+	case c.method == http.MethodGet:
+		return door.ReadLinearizable
+	}
+	return door.ReadLog
+}
+
+// Routes returns every call of the dialect, with the kind of read it makes.
+func Routes() []door.Route {
+	var out []door.Route
+	for _, c := range new(dialect).routes() {
+		r := door.Route{Method: c.method, Path: Mount + c.path, Read: c.read()}
+		if c.path != "" && !slices.Contains(out, r) { // the root's other name, and calls that changed
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // route finds the call that a request makes, and makes it.

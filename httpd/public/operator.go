@@ -10,29 +10,33 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
 
-func (d *dialect) operatorRoutes(r chi.Router) {
-	r.Get("/members", d.handle(d.listMembers))
-	r.Delete("/members/{id}", d.lead(d.removeMember))
-	r.Post("/transfer", d.lead(d.transfer))
-	r.Get("/snapshot", d.lead(d.saveSnapshot))
-	r.Put("/snapshot", d.LeadStream(checked(d.restoreSnapshot, nil)))
-	r.Get("/tokens", d.handle(d.listTokens))
-	r.Post("/tokens", d.lead(d.createToken))
-	r.Delete("/tokens/{id}", d.lead(d.deleteToken))
-	r.Post("/join-tokens", d.lead(d.createJoinToken))
-	r.Get("/config", d.handle(d.showConfig))
-	r.Put("/config", d.lead(d.setConfig))
-	r.Get("/scheduler", d.handle(d.showScheduler))
-	r.Put("/scheduler", d.lead(d.setScheduler))
-	r.Post("/keyring/rotate", d.lead(d.rotateKeyring))
-	r.Get("/holds", d.handle(d.listHolds))
-	r.Post("/holds/{id}", d.lead(d.resolveHold))
+// operatorRoutes are those of who runs the zone.
+func (d *dialect) operatorRoutes() []route {
+	return []route{
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/members", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listMembers},
+		{route: door.Route{Method: http.MethodDelete, Path: "/operator/members/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.removeMember},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/transfer", Read: door.ReadLog}, role: api.RoleAdmin, do: d.transfer},
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/snapshot", Read: door.ReadLinearizable}, role: api.RoleAdmin, do: d.saveSnapshot, stream: true},
+		{route: door.Route{Method: http.MethodPut, Path: "/operator/snapshot", Read: door.ReadLog}, role: api.RoleAdmin, do: d.restoreSnapshot, stream: true},
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/tokens", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listTokens},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/tokens", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createToken},
+		{route: door.Route{Method: http.MethodDelete, Path: "/operator/tokens/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteToken},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/join-tokens", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createJoinToken},
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/config", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showConfig},
+		{route: door.Route{Method: http.MethodPut, Path: "/operator/config", Read: door.ReadLog}, role: api.RoleAdmin, do: d.setConfig},
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/scheduler", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showScheduler},
+		{route: door.Route{Method: http.MethodPut, Path: "/operator/scheduler", Read: door.ReadLog}, role: api.RoleAdmin, do: d.setScheduler},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/keyring/rotate", Read: door.ReadLog}, role: api.RoleAdmin, do: d.rotateKeyring},
+		{route: door.Route{Method: http.MethodGet, Path: "/operator/holds", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listHolds},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/holds/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.resolveHold},
+	}
 }
 
 func (d *dialect) listMembers(w http.ResponseWriter, _ *http.Request) error {

@@ -67,12 +67,13 @@ func New(c Config) http.Handler {
 		w.Header().Set("Allow", allowed(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
-	r.Get("/", d.handle(d.root))
-	r.Post("/operator/join", d.lead(d.join))
-	r.Group(func(r chi.Router) {
-		r.Use(d.Authenticate, d.Fresh(door.ReadLocal))
-		d.routes(r)
-	})
+	for _, one := range d.routes() {
+		to := chi.Router(r)
+		if one.role != "" {
+			to = r.With(d.Authenticate, d.Fresh(door.ReadLocal), d.Allow(one.role))
+		}
+		to.Method(one.route.Method, one.route.Path, d.handler(one))
+	}
 	return r
 }
 
@@ -87,85 +88,105 @@ func allowed(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-func (d *dialect) routes(r chi.Router) {
-	d.workRoutes(r)
-	d.zoneRoutes(r)
-	r.Route("/operator", func(r chi.Router) {
-		r.Use(d.Allow(api.RoleAdmin))
-		d.operatorRoutes(r)
-	})
+// route is one call of the public API.
+type route struct {
+	route  door.Route
+	role   api.UserRole // the least that may make it; "" for everybody
+	do     door.Handler
+	params []string // in the query; it takes no other
+	stream bool     // its body is of any length, or its answer is; the leader alone has it
+}
+
+// Routes returns every call of the public API, with the kind of read it makes.
+func Routes() []door.Route {
+	var out []door.Route
+	for _, r := range (&dialect{Door: &door.Door{}}).routes() {
+		out = append(out, r.route)
+	}
+	return out
+}
+
+func (d *dialect) routes() []route {
+	return slices.Concat([]route{
+		{route: door.Route{Method: http.MethodGet, Path: "/", Read: door.ReadLocal}, do: d.root},
+		{route: door.Route{Method: http.MethodPost, Path: "/operator/join", Read: door.ReadLog}, do: d.join},
+	}, d.workRoutes(), d.zoneRoutes(), d.operatorRoutes())
+}
+
+// handler returns what answers a call: the leader, unless it is a local read or an
+// estimate.
+func (d *dialect) handler(r route) http.HandlerFunc {
+	switch h := checked(r.do, r.params); {
+	case r.stream:
+		return d.LeadStream(h)
+	case r.route.Read == door.ReadLocal:
+		return d.Handle(h)
+	default:
+		return d.Lead(h)
+	}
 }
 
 // workRoutes are those of callers who want something to run.
-func (d *dialect) workRoutes(r chi.Router) {
-	reader, member, admin := d.Allow(api.RoleReader), d.Allow(api.RoleMember), d.Allow(api.RoleAdmin)
+func (d *dialect) workRoutes() []route {
+	return []route{
+		{route: door.Route{Method: http.MethodPost, Path: "/zones/select", Read: door.ReadLocal}, role: api.RoleMember, do: d.selectPlan},
+		{route: door.Route{Method: http.MethodPost, Path: "/zones/boot", Read: door.ReadLog}, role: api.RoleMember, do: d.boot, params: []string{"wait"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/zones/boot", Read: door.ReadLocal}, role: api.RoleReader, do: d.listBoots, params: []string{"limit", "marker", "project_id"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/zones/boot/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showBoot, params: []string{"wait", "project_id"}},
+		{route: door.Route{Method: http.MethodDelete, Path: "/zones/boot/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.releaseBoot, params: []string{"wait", "project_id"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/explain/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.explain, params: []string{"project_id"}},
 
-	r.With(member).Post("/zones/select", d.handle(d.selectPlan))
-	r.With(member).Post("/zones/boot", d.lead(d.boot, "wait"))
-	r.With(reader).Get("/zones/boot", d.handle(d.listBoots, "limit", "marker", "project_id"))
-	r.With(reader).Get("/zones/boot/{id}", d.handle(d.showBoot, "wait", "project_id"))
-	r.With(member).Delete("/zones/boot/{id}", d.lead(d.releaseBoot, "wait", "project_id"))
-	r.With(reader).Get("/explain/{id}", d.handle(d.explain, "project_id"))
+		{route: door.Route{Method: http.MethodPost, Path: "/servers", Read: door.ReadLog}, role: api.RoleMember, do: d.createServer},
+		{route: door.Route{Method: http.MethodGet, Path: "/servers", Read: door.ReadLocal}, role: api.RoleReader, do: d.listServers, params: serverParams},
+		{route: door.Route{Method: http.MethodGet, Path: "/servers/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listServersDetail, params: serverParams},
+		{route: door.Route{Method: http.MethodGet, Path: "/servers/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showServer},
+		{route: door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.deleteServer},
 
-	r.With(member).Post("/servers", d.lead(d.createServer))
-	r.With(reader).Get("/servers", d.handle(d.listServers, serverParams...))
-	r.With(reader).Get("/servers/detail", d.handle(d.listServersDetail, serverParams...))
-	r.With(reader).Get("/servers/{id}", d.handle(d.showServer))
-	r.With(member).Delete("/servers/{id}", d.lead(d.deleteServer))
+		{route: door.Route{Method: http.MethodGet, Path: "/server-groups", Read: door.ReadLocal}, role: api.RoleReader, do: d.listGroups, params: []string{"limit", "marker", "project_id"}},
+		{route: door.Route{Method: http.MethodPost, Path: "/server-groups", Read: door.ReadLog}, role: api.RoleMember, do: d.createGroup},
+		{route: door.Route{Method: http.MethodGet, Path: "/server-groups/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showGroup, params: []string{"project_id"}},
+		{route: door.Route{Method: http.MethodDelete, Path: "/server-groups/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.deleteGroup, params: []string{"project_id"}},
 
-	r.With(reader).Get("/server-groups", d.handle(d.listGroups, "limit", "marker", "project_id"))
-	r.With(member).Post("/server-groups", d.lead(d.createGroup))
-	r.With(reader).Get("/server-groups/{id}", d.handle(d.showGroup, "project_id"))
-	r.With(member).Delete("/server-groups/{id}", d.lead(d.deleteGroup, "project_id"))
-
-	r.With(reader).Get("/flavors", d.handle(d.listFlavors, "limit", "marker"))
-	r.With(reader).Get("/flavors/detail", d.handle(d.listFlavors, "limit", "marker"))
-	r.With(admin).Post("/flavors", d.lead(d.createFlavor))
-	r.With(reader).Get("/flavors/{id}", d.handle(d.showFlavor))
-	r.With(admin).Put("/flavors/{id}", d.lead(d.updateFlavor))
-	r.With(admin).Delete("/flavors/{id}", d.lead(d.deleteFlavor))
+		{route: door.Route{Method: http.MethodGet, Path: "/flavors", Read: door.ReadLocal}, role: api.RoleReader, do: d.listFlavors, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/flavors/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listFlavors, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodPost, Path: "/flavors", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createFlavor},
+		{route: door.Route{Method: http.MethodGet, Path: "/flavors/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showFlavor},
+		{route: door.Route{Method: http.MethodPut, Path: "/flavors/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateFlavor},
+		{route: door.Route{Method: http.MethodDelete, Path: "/flavors/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteFlavor},
+	}
 }
 
 // zoneRoutes are those of zones and of what they have.
-func (d *dialect) zoneRoutes(r chi.Router) {
-	reader, admin := d.Allow(api.RoleReader), d.Allow(api.RoleAdmin)
+func (d *dialect) zoneRoutes() []route {
+	return []route{
+		{route: door.Route{Method: http.MethodGet, Path: "/zones", Read: door.ReadLocal}, role: api.RoleReader, do: d.listZones, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/zones/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listZones, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/zones/info", Read: door.ReadLocal}, role: api.RoleReader, do: d.zoneInfo},
+		{route: door.Route{Method: http.MethodPost, Path: "/zones", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createZone},
+		{route: door.Route{Method: http.MethodPost, Path: "/zones/link", Read: door.ReadLog}, role: api.RoleAdmin, do: d.linkZone},
+		{route: door.Route{Method: http.MethodGet, Path: "/zones/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showZone},
+		{route: door.Route{Method: http.MethodPut, Path: "/zones/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateZone},
+		{route: door.Route{Method: http.MethodDelete, Path: "/zones/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteZone},
+		{route: door.Route{Method: http.MethodGet, Path: "/availability-zones", Read: door.ReadLocal}, role: api.RoleReader, do: d.listAZs, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodGet, Path: "/capacity", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showCapacity, params: []string{"at", "zone"}},
 
-	r.With(reader).Get("/zones", d.handle(d.listZones, "limit", "marker"))
-	r.With(reader).Get("/zones/detail", d.handle(d.listZones, "limit", "marker"))
-	r.With(reader).Get("/zones/info", d.handle(d.zoneInfo))
-	r.With(admin).Post("/zones", d.lead(d.createZone))
-	r.With(admin).Post("/zones/link", d.lead(d.linkZone))
-	r.With(reader).Get("/zones/{id}", d.handle(d.showZone))
-	r.With(admin).Put("/zones/{id}", d.lead(d.updateZone))
-	r.With(admin).Delete("/zones/{id}", d.lead(d.deleteZone))
-	r.With(reader).Get("/availability-zones", d.handle(d.listAZs, "limit", "marker"))
-	r.With(admin).Get("/capacity", d.handle(d.showCapacity, "at", "zone"))
+		{route: door.Route{Method: http.MethodGet, Path: "/hosts", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listHosts, params: hostParams},
+		{route: door.Route{Method: http.MethodGet, Path: "/hosts/{id}", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showHost},
+		{route: door.Route{Method: http.MethodPut, Path: "/hosts/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateHost},
+		{route: door.Route{Method: http.MethodDelete, Path: "/hosts/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteHost},
+		{route: door.Route{Method: http.MethodPost, Path: "/hosts/{id}/drain", Read: door.ReadLog}, role: api.RoleAdmin, do: d.drainHost},
+		{route: door.Route{Method: http.MethodDelete, Path: "/hosts/{id}/drain", Read: door.ReadLog}, role: api.RoleAdmin, do: d.undrainHost},
+		{route: door.Route{Method: http.MethodPost, Path: "/hosts/{id}/evacuate", Read: door.ReadLinearizable}, role: api.RoleAdmin, do: d.evacuateHost},
 
-	r.With(admin).Get("/hosts", d.handle(d.listHosts, hostParams...))
-	r.With(admin).Get("/hosts/{id}", d.handle(d.showHost))
-	r.With(admin).Put("/hosts/{id}", d.lead(d.updateHost))
-	r.With(admin).Delete("/hosts/{id}", d.lead(d.deleteHost))
-	r.With(admin).Post("/hosts/{id}/drain", d.lead(d.drainHost))
-	r.With(admin).Delete("/hosts/{id}/drain", d.lead(d.undrainHost))
-	r.With(admin).Post("/hosts/{id}/evacuate", d.lead(d.evacuateHost))
-
-	r.With(admin).Get("/aggregates", d.handle(d.listAggregates, "limit", "marker"))
-	r.With(admin).Post("/aggregates", d.lead(d.createAggregate))
-	r.With(admin).Get("/aggregates/{id}", d.handle(d.showAggregate))
-	r.With(admin).Put("/aggregates/{id}", d.lead(d.updateAggregate))
-	r.With(admin).Delete("/aggregates/{id}", d.lead(d.deleteAggregate))
+		{route: door.Route{Method: http.MethodGet, Path: "/aggregates", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listAggregates, params: []string{"limit", "marker"}},
+		{route: door.Route{Method: http.MethodPost, Path: "/aggregates", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createAggregate},
+		{route: door.Route{Method: http.MethodGet, Path: "/aggregates/{id}", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showAggregate},
+		{route: door.Route{Method: http.MethodPut, Path: "/aggregates/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateAggregate},
+		{route: door.Route{Method: http.MethodDelete, Path: "/aggregates/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteAggregate},
+	}
 }
 
-// handle answers on any node. A call takes the query parameters params and no other.
-func (d *dialect) handle(h door.Handler, params ...string) http.HandlerFunc {
-	return d.Handle(checked(h, params))
-}
-
-// lead answers on the leader.
-func (d *dialect) lead(h door.Handler, params ...string) http.HandlerFunc {
-	return d.Lead(checked(h, params))
-}
-
+// checked refuses query parameters that a call does not take.
 func checked(h door.Handler, params []string) door.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkQuery(r, params); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -137,6 +138,7 @@ func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 	seen := map[string]bool{}
 	err := chi.Walk(newWorld(t).Handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		name := method + " " + route
+		require.True(t, slices.ContainsFunc(Routes(), func(r door.Route) bool { return r.Method == method && r.Path == route }), "%s says not which read it makes", name)
 		r, ok := rows[name]
 		require.True(t, ok, "%s has no row here: say who may call it", name)
 		seen[name] = true
