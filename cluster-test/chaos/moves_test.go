@@ -34,6 +34,7 @@ const (
 	// elsewhereMax is how long a zone may take to run elsewhere what was on a lost
 	// host: 35 s of silence, and the start.
 	elsewhereMax = 90 * time.Second
+	heardMax     = 5 * time.Second        // how long before it was lost the zone may have heard an agent last
 	lookEvery    = 200 * time.Millisecond // at all processes of instances
 )
 
