@@ -10,7 +10,8 @@ import (
 // Server is an instance as the public API tells it.
 type Server struct {
 	api.Instance
-	Host string `json:"host,omitempty"` // name of its host; for admins of the owning zone alone
+	Host   string `json:"host,omitempty"`   // name of its host; for admins of the owning zone alone
+	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made in this zone
 }
 
 // CreatedServer is the answer to CreateServer.
@@ -23,14 +24,14 @@ type CreatedServer struct {
 // caller's project.
 type ServerQuery struct {
 	Reservation api.ReservationID
-	Name        string // a part of the name
-	Status      api.Status
-	AllProjects bool   // admins only
-	Host        string // name or id; admins only
+	Name        string     // a part of the name
+	Status      api.Status // DELETED ones are listed for as long as they are kept, if this or Since asks for them
+	AllProjects bool       // those made for a parent zone too; admins only
+	Host        string     // name or id; admins only
 	Flavor      api.FlavorID
 	Group       string    // name of the group of their boot
 	Zone        string    // this zone, or the direct child that leads to them
-	Since       time.Time // changed at or after it; the zero time for any
+	Since       time.Time // changed at or after it, deleted ones too; the zero time for any
 }
 
 // createWait is how long a zone may take to decide on a server.

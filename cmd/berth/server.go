@@ -45,13 +45,13 @@ func serverList(e *env) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
 	f.StringVar(&q.Name, "name", "", "only those with this in their name")
-	f.StringVar(&status, "status", "", "only those with one status, such as ERROR")
-	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project (admins)")
+	f.StringVar(&status, "status", "", "only those with one status, such as ERROR; DELETED ones are kept for a day")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project, and what was made for a parent zone (admins)")
 	f.StringVar(&flavor, "flavor", "", "only those of one flavor")
 	f.StringVar(&q.Group, "group", "", "only those of one group of a boot, by its name")
 	f.StringVar(&q.Zone, "zone", "", "only those of one zone: this one, or the direct child that leads to them")
 	f.StringVar(&q.Host, "host", "", "only those on one host (admins)")
-	f.StringVar(&since, "changed-since", "", "only those that have changed since a `TIME` such as 2030-01-31T12:00:00Z")
+	f.StringVar(&since, "changed-since", "", "only those that have changed since a `TIME` such as 2030-01-31T12:00:00Z, deleted ones too")
 	e.flagNames(c, "reservation", reservationNames)
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "host", hostNames)
@@ -120,6 +120,9 @@ func serverTables(s client.Server) []table {
 	}
 	if s.Host != "" {
 		t.row("HOST", s.Host)
+	}
+	if s.Origin != "" {
+		t.row("MADE FOR", s.Origin)
 	}
 	t.row("CREATED", when(s.Created))
 	t.row("UPDATED", when(s.Updated))

@@ -22,7 +22,8 @@ const createWait = 60 * time.Second
 // server is the JSON of one instance.
 type server struct {
 	api.Instance
-	Host string `json:"host,omitempty"` // its name; for admins of the owning zone alone
+	Host   string `json:"host,omitempty"`   // its name; for admins of the owning zone alone
+	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made here
 }
 
 // summary is the JSON of one instance in a short list.
@@ -36,6 +37,9 @@ type summary struct {
 func serverView(v *state.State, i *api.Instance, c api.Caller) server {
 	out := server{Instance: *i}
 	out.Zone = zoneName(v, i)
+	if l, ok := v.Link(i.Origin); ok {
+		out.Origin = l.Name
+	}
 	if i.Host != "" && c.Allows(api.RoleAdmin) {
 		if h, ok := v.Host(i.Host); ok {
 			out.Host = h.Name
@@ -166,7 +170,8 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 	q, c := r.URL.Query(), door.Caller(r)
 	query := state.InstanceQuery{
 		Project: c.Project, Reservation: api.ReservationID(q.Get("reservation_id")),
-		Page: state.Page{Marker: marker, Limit: limit + 1}, Match: match,
+		Deleted: api.Status(q.Get("status")) == api.StatusDeleted || q.Get("changes_since") != "",
+		Page:    state.Page{Marker: marker, Limit: limit + 1}, Match: match,
 	}
 	all, err := flag(r, "all_projects")
 	switch {
@@ -210,7 +215,9 @@ func wordsOf[T ~string](list []T) string {
 }
 
 // serverMatch returns which instances a call lists, of those that its caller may
-// see.
+// see. What was made for a parent is of a project there: it is listed among those of
+// all projects alone, and never among those of a project of this zone that has the
+// same name.
 func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, error) {
 	q, c := r.URL.Query(), door.Caller(r)
 	name, status, res := q.Get("name"), api.Status(q.Get("status")), api.ReservationID(q.Get("reservation_id"))
@@ -218,6 +225,7 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 	if status != "" && !slices.Contains(statuses, status) {
 		return nil, api.Errorf(api.CodeInvalid, "status must be one of %s, got %q", wordsOf(statuses), string(status))
 	}
+	everyones := q.Get("all_projects") == "true"
 	host, err := hostParam(v, c, q.Get("host"))
 	if err != nil {
 		return nil, err
@@ -231,7 +239,7 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 		since = api.InstantOf(at)
 	}
 	return func(i *api.Instance) bool {
-		return visible(i, c) && strings.Contains(i.Name, name) && is(status, i.Status) && is(res, i.Reservation) &&
+		return visible(i, c) && (everyones || i.Origin == "") && strings.Contains(i.Name, name) && is(status, i.Status) && is(res, i.Reservation) &&
 			is(flavor, i.Flavor) && is(group, i.Group) && is(host, i.Host) && i.Updated >= since &&
 			(zone == "" || zoneName(v, i) == zone)
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
 
 func TestWhatIsNotYoursIsNotThere(t *testing.T) {
@@ -135,6 +136,59 @@ func TestOnlyAdminsSeeWhereZonesAre(t *testing.T) {
 		assert.Contains(t, body, "https://east.example:1")
 		assert.Contains(t, body, "slot_max")
 	}
+}
+
+// TestDeletedServersAreListedForWhoAsks: a watcher must see what went, here and in
+// zones below.
+func TestDeletedServersAreListedForWhoAsks(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []api.InstanceID{"id-web", "id-far", "id-hidden"} {
+		w.store.Must(t, command.InstanceDelete{Stamp: w.zone.Stamp(), ID: id})
+	}
+	w.store.Must(
+		t,
+		command.InstanceReport{Stamp: w.zone.Stamp(), Agent: "agent-1", Items: []api.InstanceReport{
+			{Host: "host-id-1", Instance: "id-web", Status: api.StatusDeleted}, {Host: "host-id-2", Instance: "id-hidden", Status: api.StatusDeleted},
+		}},
+		command.InstanceChanges{Stamp: w.zone.Stamp(), Link: "link-east", Next: 9, Items: []api.InstanceChange{
+			{ID: "id-far", Status: api.StatusDeleted, Updated: w.zone.Stamp().At, Index: 9},
+		}},
+	)
+	for _, path := range []string{"", "/detail"} {
+		assert.Empty(t, w.ids(t, reader, path), "a list without a wish has what lives")
+		assert.Empty(t, w.ids(t, reader, path+"?reservation_id=r-web"))
+		assert.Equal(t, []string{"id-far", "id-web"}, w.ids(t, reader, path+"?status=DELETED"))
+		assert.Equal(t, []string{"id-web"}, w.ids(t, reader, path+"?status=DELETED&reservation_id=r-web"))
+		assert.Equal(t, []string{"id-far"}, w.ids(t, reader, path+"?status=DELETED&limit=1"))
+		assert.Equal(t, []string{"id-web"}, w.ids(t, reader, path+"?status=DELETED&marker=id-far"))
+		assert.Equal(t, []string{"id-far", "id-web"}, w.ids(t, reader, path+"?changes_since=2030-01-01T00:00:00Z"))
+		assert.Empty(t, w.ids(t, reader, path+"?changes_since=2030-01-01T00:00:00Z&status=ACTIVE"))
+		assert.Empty(t, w.ids(t, reader, path+"?changes_since=2031-01-01T00:00:00Z&status=DELETED"))
+		assert.Equal(t, []string{"id-hidden"}, w.ids(t, other, path+"?status=DELETED"), "of the own project alone")
+	}
+	w.refused(t, call{method: "GET", target: "/servers/id-web", token: reader}, api.CodeNotFound, "no such server")
+	w.store.Must(t, command.Prune{Stamp: w.zone.Stamp(), Before: api.Forever, BeforeAbroad: api.Forever, Limit: 10})
+	assert.Empty(t, w.ids(t, reader, "?status=DELETED"), "they are listed for as long as they are kept")
+}
+
+// TestAParentsProjectIsNoProjectOfThisZone: a reservation of a parent may have the
+// project and the id of one of this zone.
+func TestAParentsProjectIsNoProjectOfThisZone(t *testing.T) {
+	w := newWorld(t)
+	w.store.Must(t, command.Hold{
+		Stamp: w.zone.Stamp(), ID: "hold-twin", Origin: "link-up", Attempt: 1, Request: request("p1", "r-web"), Plan: "plan-twin", Expires: api.Forever,
+		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "id-twin", Name: "twin"}, Host: "host-id-2"}}, Commit: true,
+	})
+	for _, token := range []string{reader, admin} {
+		assert.Equal(t, []string{"id-web"}, w.ids(t, token, "?reservation_id=r-web"))
+		assert.Equal(t, []string{"id-far", "id-web"}, w.ids(t, token, ""))
+	}
+	assert.Equal(t, []string{"id-twin", "id-web"}, w.ids(t, admin, "?reservation_id=r-web&all_projects=true"))
+	var got struct {
+		Servers []struct{ ID, Origin string }
+	}
+	w.answered(t, call{method: "GET", target: "/servers/detail?reservation_id=r-web&all_projects=true", token: admin}, 200, &got)
+	assert.Equal(t, []struct{ ID, Origin string }{{"id-twin", "up"}, {"id-web", ""}}, got.Servers, "which is whose is said")
 }
 
 func TestADeletedServerIsNotThere(t *testing.T) {

@@ -187,15 +187,17 @@ type InstanceQuery struct {
 	Project     api.ProjectID
 	Reservation api.ReservationID // "" for any; needs a project
 	Match       func(*api.Instance) bool
+	Deleted     bool // DELETED ones too, for as long as they are kept
 	Page
 }
 
-// InstancesPage returns live instances by id.
+// InstancesPage returns instances by id: live ones, and if the query says so those
+// that are DELETED.
 func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
 	var out []*api.Instance
 	visit := func(id string) bool {
 		i, ok := s.instances.Get(id)
-		if ok && i.Live() && id != q.Marker && (q.Match == nil || q.Match(i)) {
+		if ok && (q.Deleted || i.Live()) && id != q.Marker && (q.Match == nil || q.Match(i)) {
 			out = append(out, i)
 		}
 		return len(out) < q.Limit

@@ -537,6 +537,9 @@ func TestListings(t *testing.T) {
 	assert.Equal(t, []api.InstanceID{"r1b", "r2a", "r2b"}, ids(InstanceQuery{Project: "p", Page: page}))
 	assert.Equal(t, []api.InstanceID{"r2a", "r2b"}, ids(InstanceQuery{Project: "p", Reservation: "r2", Page: page}))
 	assert.Empty(t, ids(InstanceQuery{Project: "q", Page: page}))
+	assert.Equal(t, []api.InstanceID{"r1a", "r1b", "r2a", "r2b"}, ids(InstanceQuery{Deleted: true, Page: page}))
+	assert.Equal(t, []api.InstanceID{"r1a", "r1b"}, ids(InstanceQuery{Project: "p", Reservation: "r1", Deleted: true, Page: page}))
+	assert.Equal(t, []api.InstanceID{"r1b", "r2a"}, ids(InstanceQuery{Project: "p", Deleted: true, Page: Page{Limit: 2, Marker: "r1a"}}))
 	assert.Equal(t, []api.InstanceID{"r2a"}, ids(InstanceQuery{Project: "p", Page: Page{Limit: 1, Marker: "r1b"}}))
 	assert.Equal(t, []api.InstanceID{"r2b"}, ids(InstanceQuery{Page: Page{Limit: 9, Marker: "r2a"}}))
 	odd := func(i *api.Instance) bool { return i.Name == "name-r2b" }
