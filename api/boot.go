@@ -8,13 +8,14 @@ import (
 // BootState is the life of a boot as its caller sees it.
 type BootState string
 
-// The boot states. ACTIVE, DEGRADED, FAILED and RELEASED are outcomes.
+// The boot states. ACTIVE, DEGRADED, ERROR, FAILED and RELEASED are outcomes.
 const (
 	BootAccepted  BootState = "ACCEPTED"  // recorded; nothing is held yet
 	BootHolding   BootState = "HOLDING"   // slots are being held
 	BootBuilding  BootState = "BUILDING"  // decided: commit; instances are being started
 	BootActive    BootState = "ACTIVE"    // every instance has run
-	BootDegraded  BootState = "DEGRADED"  // every instance was decided, but some could not be started
+	BootDegraded  BootState = "DEGRADED"  // every instance was decided; some failed, and others run or have run
+	BootError     BootState = "ERROR"     // every instance was decided, and each that is left failed: nothing runs
 	BootReleasing BootState = "RELEASING" // being given back
 	BootReleased  BootState = "RELEASED"  // given back at the caller's wish; nothing is left
 	BootFailed    BootState = "FAILED"    // fewer than min_count could be held; nothing was started
@@ -23,7 +24,7 @@ const (
 // Outcome reports whether s is one that a waiting caller waits for.
 func (s BootState) Outcome() bool {
 	switch s {
-	case BootActive, BootDegraded, BootReleased, BootFailed:
+	case BootActive, BootDegraded, BootError, BootReleased, BootFailed:
 		return true
 	case BootAccepted, BootHolding, BootBuilding, BootReleasing:
 		return false

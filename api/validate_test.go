@@ -159,7 +159,7 @@ func TestRequestValidate(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	for s, want := range map[api.BootState]bool{
 		api.BootAccepted: false, api.BootHolding: false, api.BootBuilding: false, api.BootReleasing: false,
-		api.BootActive: true, api.BootDegraded: true, api.BootReleased: true, api.BootFailed: true, "": false, "NEW": false,
+		api.BootActive: true, api.BootDegraded: true, api.BootError: true, api.BootReleased: true, api.BootFailed: true, "": false, "NEW": false,
 	} {
 		assert.Equal(t, want, s.Outcome(), s)
 	}

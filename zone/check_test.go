@@ -128,7 +128,7 @@ func (m *member) checkBoot(v *state.State, b *state.Boot) {
 	res := b.Request.Reservation
 	made := v.OfReservation(b.Request.Project, res)
 	switch b.State() {
-	case api.BootActive, api.BootDegraded:
+	case api.BootActive, api.BootDegraded, api.BootError:
 		assert.GreaterOrEqual(m.w.t, len(made), b.Min, "boot %s made too few", res)
 		assert.LessOrEqual(m.w.t, len(made), b.Request.Count(), "boot %s made too many", res)
 		assert.Len(m.w.t, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)

@@ -52,7 +52,7 @@ func (s *store) do(op Op) (Outcome, Output) {
 		return Refused, Output{Code: api.CodeNotFound}
 	}
 	b.saga.ended = b.saga.ended || op.Kind == BootRelease
-	all := []api.BootState{api.BootHolding, api.BootBuilding, api.BootActive, api.BootDegraded, api.BootReleasing, api.BootFailed, api.BootReleased}
+	all := []api.BootState{api.BootHolding, api.BootBuilding, api.BootActive, api.BootDegraded, api.BootError, api.BootReleasing, api.BootFailed, api.BootReleased}
 	for range 4 { // the zone goes on by itself
 		st := all[s.dice.IntN(len(all))]
 		if st == api.BootReleasing && !b.saga.ended {
@@ -255,7 +255,7 @@ func TestPlantedHistories(t *testing.T) {
 		{"active after its release", RuleRead, false, []Op{ask, op(10, BootRelease, Input{}, OK, Output{}), see(20, api.BootActive)}},
 		{"released after it failed, unasked", RuleRead, false, []Op{ask, see(10, api.BootFailed), see(20, api.BootReleased)}},
 		{"a whole life", "", false, []Op{
-			ask, see(10, api.BootHolding), see(20, api.BootActive), see(30, api.BootDegraded), op(40, BootRelease, Input{}, OK, Output{}), see(50, api.BootReleased),
+			ask, see(10, api.BootHolding), see(20, api.BootActive), see(30, api.BootDegraded), see(31, api.BootError), see(32, api.BootActive), op(40, BootRelease, Input{}, OK, Output{}), see(50, api.BootReleased),
 		}},
 		{"a node's view goes back", RuleRead, false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootActive), "n1", 8)}},
 		{"another node's view is older", "", false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootHolding), "n2", 8)}},

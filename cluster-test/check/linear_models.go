@@ -212,7 +212,7 @@ func (s sagaState) step(op Op) (bool, sagaState) {
 
 // stages orders the states of a boot. Nothing goes back.
 var stages = map[api.BootState]int{
-	api.BootAccepted: 1, api.BootHolding: 2, api.BootBuilding: 3, api.BootActive: 4, api.BootDegraded: 4,
+	api.BootAccepted: 1, api.BootHolding: 2, api.BootBuilding: 3, api.BootActive: 4, api.BootDegraded: 4, api.BootError: 4,
 	api.BootReleasing: 5, api.BootFailed: 6, api.BootReleased: 7,
 }
 
@@ -233,7 +233,7 @@ func (s sagaState) see(st api.BootState) (bool, sagaState) {
 		return s.ended, next
 	case st == api.BootReleased && !s.ended:
 		return true, next // every instance was deleted by itself
-	case st == api.BootBuilding || st == api.BootActive || st == api.BootDegraded:
+	case st == api.BootBuilding || st == api.BootActive || st == api.BootDegraded || st == api.BootError:
 		next.built = true
 	}
 	return true, next

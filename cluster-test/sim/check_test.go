@@ -321,7 +321,7 @@ func (z *zone) checkBoots(v *state.State) {
 		}
 		res := b.Request.Reservation
 		switch b.State() {
-		case api.BootActive, api.BootDegraded:
+		case api.BootActive, api.BootDegraded, api.BootError:
 			z.checkGroups(b, made)
 			if len(made) < b.Min || len(made) > b.Request.Count() || live != b.Counts.Live() {
 				z.w.fail("zone %s: boot %s made %d of %d to %d", z.name, res, len(made), b.Min, b.Request.Count())

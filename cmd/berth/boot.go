@@ -135,7 +135,10 @@ func bootTables(b api.Boot) []table {
 	if len(b.Groups) == 0 {
 		t.row("FLAVOR", b.Flavor)
 	}
-	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", present(b.Instances), b.MaxCount, b.MinCount))
+	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
+	if text, decided := counts(b.Instances); decided > 0 {
+		t.row("STATUS", text)
+	}
 	t.row("ATTEMPTS", len(b.Attempts))
 	if b.Request != "" {
 		t.row("REQUEST", b.Request)
@@ -147,20 +150,20 @@ func bootTables(b api.Boot) []table {
 	t.row("UPDATED", when(b.Updated))
 	tables := []table{t}
 	if len(b.Groups) > 0 {
-		groups := table{header: []string{"GROUP", "FLAVOR", "WANTED", "AT LEAST", "INSTANCES", "STATUS"}}
+		groups := table{header: []string{"GROUP", "FLAVOR", "WANTED", "AT LEAST", "ACTIVE", "STATUS"}}
 		for _, g := range b.Groups {
 			text, _ := counts(g.Counts)
-			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, present(g.Counts), text)
+			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, g.Counts[api.StatusActive], text)
 		}
 		tables = append(tables, groups)
 	}
 	if len(b.Zones) == 0 {
 		return tables
 	}
-	zones := table{header: []string{"ZONE", "INSTANCES", "STATUS"}}
+	zones := table{header: []string{"ZONE", "ACTIVE", "STATUS"}}
 	for _, z := range b.Zones {
 		text, _ := counts(z.Counts)
-		zones.row(z.Zone, present(z.Counts), text)
+		zones.row(z.Zone, z.Counts[api.StatusActive], text)
 	}
 	return append(tables, zones)
 }

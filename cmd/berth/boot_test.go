@@ -42,7 +42,8 @@ func TestBootOutcomes(t *testing.T) {
 		says string
 	}{
 		"ACTIVE":   {exitDone, ""},
-		"DEGRADED": {exitPartly, "1 of 3 instances of reservation r-1 could not be started"},
+		"DEGRADED": {exitPartly, "1 of 3 instances of reservation r-1 failed; 2 run"},
+		"ERROR":    {exitNoneRuns, "none of 1 instance of reservation r-1 runs: all failed"},
 		"FAILED":   {exitNoCapacity, "berth explain r-1"},
 		"RELEASED": {exitConflict, "given back"},
 	} {
@@ -232,7 +233,7 @@ func TestBootsOfSeveralGroupsAreShownByGroup(t *testing.T) {
 	assert.NotContains(t, r.out, "FLAVOR       ")
 }
 
-func TestInstancesThatHaveEndedAreNotCounted(t *testing.T) {
+func TestInstancesThatRunAreCounted(t *testing.T) {
 	z := newFakeZone(t)
 	boot := `{"reservation_id": "r-1", "name": "shop", "state": "ACTIVE", "min_count": 3, "max_count": 12, "instances": {"ACTIVE": 4, "DELETING": 1, "DELETED": 7},
 		"groups": [{"name": "web", "flavor": "small", "min_count": 3, "max_count": 12, "instances": {"ACTIVE": 4, "DELETING": 1, "DELETED": 7}}],
@@ -240,10 +241,10 @@ func TestInstancesThatHaveEndedAreNotCounted(t *testing.T) {
 	z.on("GET /zones/boot/r-1", answer{status: http.StatusOK, body: `{"boot": ` + boot + `}`})
 	z.on("GET /zones/boot", answer{status: http.StatusOK, body: `{"boots": [` + boot + `]}`})
 	r := z.berth(t.Context(), "reservation", "show", "r-1")
-	assert.Contains(t, r.out, "INSTANCES    5 of 12 wanted, at least 3\n")
-	assert.Contains(t, r.out, "web    small   12      3         5          ACTIVE 4, DELETING 1, DELETED 7\n")
-	assert.Contains(t, r.out, "west  5          ACTIVE 4, DELETING 1, DELETED 7\n")
-	assert.Contains(t, z.berth(t.Context(), "reservation", "list").out, "  5/12  ")
+	assert.Contains(t, r.out, "INSTANCES    4 of 12 wanted, at least 3\n")
+	assert.Contains(t, r.out, "web    small   12      3         4       ACTIVE 4, DELETING 1, DELETED 7\n")
+	assert.Contains(t, r.out, "west  4       ACTIVE 4, DELETING 1, DELETED 7\n")
+	assert.Contains(t, z.berth(t.Context(), "reservation", "list").out, "  4/12  ")
 }
 
 func TestAdvice(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	exitTimeout     = 7
 	exitPartly      = 8
 	exitBroken      = 9
+	exitNoneRuns    = 10
 	exitInterrupted = 130
 )
 
@@ -43,8 +44,9 @@ var exits = []struct {
 	{exitNoCapacity, "no capacity: fewer instances than the minimum fit, and nothing was started"},
 	{exitDenied, "not authenticated, or not allowed"},
 	{exitTimeout, "timed out; what was asked for may still come"},
-	{exitPartly, "partly done: some instances could not be started (DEGRADED)"},
+	{exitPartly, "partly done: some instances failed (DEGRADED)"},
 	{exitBroken, "broken: the disk or the log of a node cannot be trusted; a node ends itself then"},
+	{exitNoneRuns, "none runs: every instance was placed and failed (ERROR)"},
 	{exitInterrupted, "interrupted"},
 }
 

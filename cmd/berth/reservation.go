@@ -24,8 +24,8 @@ func reservationList(e *env) *cobra.Command {
 		Example: "  berth reservation list\n  berth reservation list -o json\n  berth reservation list --project web",
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|INSTANCES|FLAVOR|CREATED", func(b api.Boot) []any {
-				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", present(b.Instances), b.MaxCount), b.Flavor, when(b.Created)}
+			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b api.Boot) []any {
+				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, when(b.Created)}
 			}))
 		}),
 	}

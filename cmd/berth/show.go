@@ -166,12 +166,6 @@ func several(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// present returns how many instances are there now.
-func present(c api.BootCounts) int {
-	_, sum := counts(c)
-	return sum - c[api.StatusDeleted]
-}
-
 // counts returns "ACTIVE 3, ERROR 1", in the order of a life.
 func counts(c api.BootCounts) (text string, sum int) {
 	var parts []string

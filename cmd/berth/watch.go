@@ -142,7 +142,10 @@ func outcome(b api.Boot) error {
 	case api.BootDegraded:
 		_, decided := counts(b.Instances)
 		return fail(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
-			"%d of %s of reservation %s could not be started", b.Instances[api.StatusError], several(int64(decided), "instance"), b.Reservation)
+			"%d of %s of reservation %s failed; %d run", b.Instances[api.StatusError], several(int64(decided), "instance"), b.Reservation, b.Instances[api.StatusActive])
+	case api.BootError:
+		return fail(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
+			"none of %s of reservation %s runs: all failed", several(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
 	case api.BootFailed:
 		return fail(exitNoCapacity, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
 			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))

@@ -88,6 +88,8 @@ func (b *Boot) State() api.BootState {
 		return api.BootReleased
 	case b.Counts.Build > 0 || !settled:
 		return api.BootBuilding
+	case b.Counts.Error > 0 && b.Counts.Error == b.Counts.Live():
+		return api.BootError
 	case b.Counts.Error > 0:
 		return api.BootDegraded
 	}
