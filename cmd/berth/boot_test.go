@@ -229,7 +229,7 @@ func TestBootsOfSeveralGroupsAreShownByGroup(t *testing.T) {
 	require.Zero(t, r.exit, r.errOut)
 	assert.Contains(t, r.out, "ENDS         2026-06-01T14:00:00Z\n")
 	assert.Contains(t, r.out, "REQUEST      req-7\n")
-	assert.Contains(t, r.out, "web    small   3       2         3          ACTIVE 3\n")
+	assert.Contains(t, r.out, "web    small   3       2         3       ACTIVE 3\n")
 	assert.NotContains(t, r.out, "FLAVOR       ")
 }
 
