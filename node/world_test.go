@@ -63,20 +63,20 @@ func (c *clock) setForward(by time.Duration) { c.ahead.Add(int64(by)) }
 
 // home is the data directory of a node, and how the node is to run.
 type home struct {
-	t     *testing.T
+	t     testing.TB
 	opts  Options
 	clock *clock
 	token string // of the zone's admin; "" for nodes that joined
 }
 
-func homeIn(t *testing.T, dir string) *home {
+func homeIn(t testing.TB, dir string) *home {
 	t.Helper()
 	c := &clock{}
 	return &home{t: t, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
 }
 
 // newZone makes the first node of a zone. A zone of one node may elect fast.
-func newZone(t *testing.T, name string, change ...func(*InitOptions)) *home {
+func newZone(t testing.TB, name string, change ...func(*InitOptions)) *home {
 	t.Helper()
 	h := homeIn(t, filepath.Join(t.TempDir(), name))
 	h.opts.Timing = raftstore.Timing{
@@ -109,7 +109,7 @@ func (h *home) refusedToOpen() error {
 // running is a node that serves until it is stopped or the test ends.
 type running struct {
 	*Node
-	t     *testing.T
+	t     testing.TB
 	home  *home
 	ended <-chan error
 	stop  func() error // a second call returns the same
@@ -236,7 +236,7 @@ var patient = raftstore.Timing{
 }
 
 // threeNodes runs a zone of three, the leader first.
-func threeNodes(t *testing.T, name string) []*running {
+func threeNodes(t testing.TB, name string) []*running {
 	t.Helper()
 	h := newZone(t, name)
 	h.opts.Timing = patient // a busy machine must not depose anybody
@@ -276,7 +276,7 @@ func (r *running) answers(c call) (status int, said string) {
 	return do(r.t, http.DefaultTransport, req)
 }
 
-func do(t *testing.T, rt http.RoundTripper, req *http.Request) (status int, said string) {
+func do(t testing.TB, rt http.RoundTripper, req *http.Request) (status int, said string) {
 	t.Helper()
 	req.Close = true
 	res, err := rt.RoundTrip(req)
@@ -288,7 +288,7 @@ func do(t *testing.T, rt http.RoundTripper, req *http.Request) (status int, said
 }
 
 // over makes one call over a TLS configuration. A body that is no text is sent as CBOR.
-func over(t *testing.T, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
+func over(t testing.TB, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
 	t.Helper()
 	b, err := codec.Marshal(body)
 	require.NoError(t, err)
@@ -311,7 +311,7 @@ func (r *running) certified(role identity.Role, id string) *identity.Credentials
 	return issued(r.t, ca, role, id)
 }
 
-func issued(t *testing.T, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
+func issued(t testing.TB, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
 	t.Helper()
 	key, err := identity.NewKey()
 	require.NoError(t, err)
@@ -330,21 +330,21 @@ func (r *running) dialAs(c *identity.Credentials, role identity.Role, alpn strin
 
 // hangsUp expects that the other end closes a connection on which it is only
 // listened to.
-func hangsUp(t *testing.T, c net.Conn) {
+func hangsUp(t testing.TB, c net.Conn) {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 	_, err := io.Copy(io.Discard, c)
 	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-func refusedAs(t *testing.T, want api.Code, err error) {
+func refusedAs(t testing.TB, want api.Code, err error) {
 	t.Helper()
 	require.Error(t, err)
 	assert.Equal(t, want, api.CodeOf(err), "%v", err)
 }
 
 // files returns the names and modes of what is in a directory.
-func files(t *testing.T, dir string) map[string]os.FileMode {
+func files(t testing.TB, dir string) map[string]os.FileMode {
 	t.Helper()
 	out := map[string]os.FileMode{}
 	es, err := os.ReadDir(dir)
