@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,19 +79,21 @@ func BenchmarkPlacementReads(b *testing.B) {
 			what, _, _ := strings.Cut(path[1:], "/")
 			for _, kind := range []string{"local", "linearizable"} {
 				b.Run(at.name+"/"+what+"/"+kind, func(b *testing.B) {
+					before := processorTime(b)
 					for b.Loop() {
 						get(b, at.node, path+"?read="+kind)
 					}
-				})
-				b.Run(at.name+"/"+what+"/"+kind+"-16", func(b *testing.B) {
-					b.SetParallelism(8)
-					b.RunParallel(func(pb *testing.PB) {
-						for pb.Next() {
-							get(b, at.node, path+"?read="+kind)
-						}
-					})
+					b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
 				})
 			}
 		}
 	}
+}
+
+// processorTime returns what the process has used, all nodes and the client in it.
+func processorTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

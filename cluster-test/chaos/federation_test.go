@@ -202,7 +202,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	found = append(found, v...)
 	t.Logf("history: %+v", sum.History)
 	found = append(found, check.Gate(sum, check.Floor{
-		Ops: scaled(2000), OK: scaled(1500), Partitions: 50, Provided: scaled(3000), Commands: 1000, Claims: 100,
+		Ops: scaled(2000), OK: scaled(1500), Local: scaled(100), Partitions: 50, Provided: scaled(3000), Commands: 1000, Claims: 100,
 		Drawn: scaled(100), Allocated: scaled(400), States: 9, Started: 50, Boots: 20,
 	})...)
 	for _, one := range found {

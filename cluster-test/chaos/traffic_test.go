@@ -142,8 +142,10 @@ func (c *caller) run(ctx context.Context) {
 			c.release(ctx, id)
 		case r < 26:
 			c.setHost(ctx)
-		case r < 60:
+		case r < 55:
 			c.readHost(ctx)
+		case r < 60 && len(c.live) > 0:
+			c.peekBoot(ctx, c.any())
 		case len(c.live) > 0:
 			c.readBoot(ctx, c.any())
 		}
@@ -214,6 +216,27 @@ func (c *caller) readBoot(ctx context.Context, id api.ReservationID) {
 		return err
 	})
 	p.End(check.OutcomeOf(err), check.Output{Code: api.CodeOf(err), Reservation: b.Reservation, State: b.State})
+}
+
+// peekBoot reads a reservation from the view of one node, which may be old. A node
+// that was started again meanwhile is not judged.
+func (c *caller) peekBoot(ctx context.Context, id api.ReservationID) {
+	nodes := c.tr.f.root.Members()
+	n := nodes[c.dice.IntN(len(nodes))]
+	life := n.Life()
+	cl, err := n.TryClient(c.tr.f.token)
+	if err != nil || !n.Running() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callMax)
+	defer cancel()
+	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.BootRead, Zone: "root", In: check.Input{Project: "web", Reservation: id}})
+	b, err := cl.Reservation(ctx, id, 0)
+	out := check.OutcomeOf(err)
+	if n.Life() != life {
+		out = check.Unknown
+	}
+	p.EndLocal(out, check.Output{Code: api.CodeOf(err), Reservation: b.Reservation, State: b.State}, life, b.Index)
 }
 
 // place returns a zone and a host of it.

@@ -15,6 +15,7 @@ type Summary struct {
 // is 0 asks for nothing. Kinds are faults that must each have been injected.
 type Floor struct {
 	Ops, OK          int      // of the history
+	Local            int      // reads of nodes' own views
 	Partitions       int      // searched for a linear order
 	Provided         int      // operations on providers, of the history
 	Commands, Claims int      // of all logs
@@ -44,6 +45,7 @@ func Gate(s Summary, f Floor) []Violation {
 	}{
 		{"operations", s.History.Ops, f.Ops},
 		{"operations with an ok", s.History.OK, f.OK},
+		{"reads of nodes' own views", s.History.Local, f.Local},
 		{"partitions of the history", s.History.Partitions, f.Partitions},
 		{"operations on providers", s.History.Models[providers], f.Provided},
 		{"commands in logs", commands, f.Commands},

@@ -139,6 +139,16 @@ func (s *Service) isSupervised() bool {
 	return s.supervised
 }
 
+// Life names the newest process of the service, "" before the first: one that was
+// started again has another name.
+func (s *Service) Life() string {
+	p := s.newest()
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, process %d", s.Name, p.cmd.Process.Pid)
+}
+
 // newest returns the newest process, nil if there is none.
 func (s *Service) newest() *Proc {
 	s.mu.Lock()
