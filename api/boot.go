@@ -158,6 +158,8 @@ type BootAttempt struct {
 	Zones    []ZoneOutcome `json:"zones" cbor:"6,keyasint"`
 	Refusals []Refusals    `json:"refusals" cbor:"7,keyasint"`
 	Offered  []Offer       `json:"offered,omitempty" cbor:"8,keyasint,omitempty"` // per group
+	// Contended says that others, not decided yet, held room that was wanted.
+	Contended bool `json:"contended,omitempty" cbor:"9,keyasint,omitempty"`
 }
 
 // Offer is how many slots one group was looked for in an attempt, and how many

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Code is the class of an error, for programs. Codes are stable.
@@ -25,6 +26,8 @@ const (
 	CodeMediaType       Code = "unsupported_media_type"
 	CodePlanRefused     Code = "plan_refused" // a blob that cannot be used; never says why
 	CodeNoCapacity      Code = "no_capacity"  // fewer slots than min_count
+	CodeContended       Code = "contended"    // the room was held by others that were not decided; repeat the request
+	CodePaused          Code = "paused"       // the link between two zones takes no new work
 	CodeOverloaded      Code = "overloaded"   // try again later
 	CodeUnavailable     Code = "unavailable"  // no leader or no quorum just now
 	CodeTimeout         Code = "timeout"      // the wait ended before the outcome; it may still come
@@ -38,7 +41,7 @@ var httpStatus = map[Code]int{
 	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
 	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
 	CodeMediaType: http.StatusUnsupportedMediaType, CodePlanRefused: http.StatusUnprocessableEntity,
-	CodeNoCapacity: http.StatusConflict, CodeOverloaded: http.StatusTooManyRequests,
+	CodeNoCapacity: http.StatusConflict, CodeContended: http.StatusConflict, CodePaused: http.StatusServiceUnavailable, CodeOverloaded: http.StatusTooManyRequests,
 	CodeUnavailable: http.StatusServiceUnavailable, CodeTimeout: http.StatusGatewayTimeout,
 	CodeInternal: http.StatusInternalServerError,
 }
@@ -55,6 +58,15 @@ func (c Code) HTTPStatus() int {
 		return s
 	}
 	return http.StatusInternalServerError
+}
+
+// ReasonCode returns the code that the reason of a failed boot begins with, or
+// CodeNoCapacity if it begins with none.
+func ReasonCode(reason string) Code {
+	if code, _, ok := strings.Cut(reason, ":"); ok && Code(code).Known() {
+		return Code(code)
+	}
+	return CodeNoCapacity
 }
 
 // Error is the one error type that crosses doors: code for programs, sentence

@@ -17,7 +17,16 @@ import (
 var statuses = map[api.Code]int{
 	api.CodeInvalid: 400, api.CodeUnauthenticated: 401, api.CodeForbidden: 403, api.CodeNotFound: 404, api.CodeMethod: 405,
 	api.CodeConflict: 409, api.CodeStale: 409, api.CodeNoCapacity: 409, api.CodeTooLarge: 413, api.CodeMediaType: 415,
-	api.CodePlanRefused: 422, api.CodeOverloaded: 429, api.CodeInternal: 500, api.CodeUnavailable: 503, api.CodeTimeout: 504,
+	api.CodeContended: 409, api.CodePaused: 503, api.CodePlanRefused: 422, api.CodeOverloaded: 429, api.CodeInternal: 500, api.CodeUnavailable: 503, api.CodeTimeout: 504,
+}
+
+func TestReasonCode(t *testing.T) {
+	for reason, want := range map[string]api.Code{
+		"": api.CodeNoCapacity, "no_capacity: 1 of 2": api.CodeNoCapacity, "contended: repeat": api.CodeContended,
+		"its plan was lost: select again": api.CodeNoCapacity, "plan_refused: select again": api.CodePlanRefused,
+	} {
+		assert.Equal(t, want, api.ReasonCode(reason), reason)
+	}
 }
 
 func TestStatuses(t *testing.T) {

@@ -57,7 +57,9 @@ const (
 	JoinTokenTTLMax   = time.Hour
 	TokensMax         = 10_000
 	FlavorsMax        = 1_000
-	AttemptsMax       = 5                      // attempts of one boot
+	AttemptsMax       = 5                      // attempts of one boot that fail though nobody else was in the way
+	HoldsPerBootMax   = 64                     // attempts of one boot in all
+	AttemptsKept      = 10                     // attempts in the record of one boot: the first ones and the last
 	PlanTTLDefault    = 60 * time.Second       // how long an offer may be taken up
 	PlanTTLMax        = 10 * time.Minute       // and at the most, as a zone may be configured
 	EpochsMax         = 16                     // keys that a zone keeps for plans

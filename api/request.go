@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -33,6 +34,28 @@ type Request struct {
 	Rules       []Rule        `json:"rules,omitempty" cbor:"7,keyasint,omitempty"` // at most RulesMax
 	Zones       ZoneRule      `json:"zones,omitzero" cbor:"8,keyasint,omitzero"`
 	Lifetime    time.Duration `json:"lifetime,omitempty" cbor:"9,keyasint,omitempty"` // from Window.Start to its end, if Window.End is Forever; 0 for no end
+
+	// Since and Attempt say whose turn it is when several want the same room; they
+	// are no part of what a plan is bound to. Since is when the reservation was asked
+	// for, by the clock of the zone that was asked: see Older. Attempt is its first
+	// attempt that still counts: what earlier ones hold is being given back.
+	Since   Instant `json:"-" cbor:"10,keyasint,omitempty"`
+	Attempt int     `json:"-" cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
+}
+
+// Older reports whether r goes before o where both want the same room. Every zone
+// compares alike, whatever its own clock says. What no reservation was made for,
+// such as an estimate, comes last.
+func (r *Request) Older(o *Request) bool {
+	age := func(r *Request) Instant {
+		if r.Since == 0 {
+			return Forever
+		}
+		return r.Since
+	}
+	return cmp.Or(
+		cmp.Compare(age(r), age(o)), cmp.Compare(r.Reservation, o.Reservation), cmp.Compare(r.Project, o.Project),
+	) < 0
 }
 
 // WindowAt returns the window of claims that are made at now: it starts then if
@@ -192,6 +215,9 @@ func (r *Request) Validate() error {
 	}
 	if r.Lifetime < 0 || r.Lifetime > LifetimeMax || r.Lifetime%time.Millisecond != 0 {
 		return Errorf(CodeInvalid, "lifetime must be 1ms to %s, in whole milliseconds", LifetimeMax)
+	}
+	if r.Since < 0 || r.Attempt < 0 || r.Attempt > HoldsPerBootMax {
+		return Errorf(CodeInvalid, "a request is as old as its reservation, and counts attempts from 1 to %d", HoldsPerBootMax)
 	}
 	if r.Lifetime > 0 && r.Window.End != Forever {
 		return Errorf(CodeInvalid, "a window with an end takes no lifetime")
@@ -464,6 +490,16 @@ type SelectAnswer struct {
 	// those of all zones below added up, as if they were one zone.
 	Refusals []Refusals `json:"refusals" cbor:"5,keyasint,omitempty"`
 	Request  RequestID  `json:"request_id,omitempty" cbor:"-"` // what GET /explain/{id} takes
+	// Contended is, per group, how many slots more there would be if others gave way
+	// that hold room and are not decided yet. Nil if that is none.
+	Contended []Contended `json:"-" cbor:"6,keyasint,omitempty"`
+}
+
+// Contended is how many slots more of a group there would be, beside those offered,
+// if others gave way.
+type Contended struct {
+	Younger int `cbor:"1,keyasint,omitempty"` // if those did that the request goes before
+	All     int `cbor:"2,keyasint,omitempty"` // if all did
 }
 
 // HoldRequest asks a zone to take slots that it offered: a prefix of each group.
@@ -501,6 +537,7 @@ type HoldAnswer struct {
 	State   HoldState    `json:"state" cbor:"2,keyasint"`
 	Held    []InstanceID `json:"held" cbor:"3,keyasint"`
 	Refused []InstanceID `json:"refused" cbor:"4,keyasint"`
+	Why     Code         `json:"why,omitempty" cbor:"5,keyasint,omitempty"` // some were refused
 }
 
 // Decision is what the coordinator of a hold has decided.

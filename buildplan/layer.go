@@ -184,11 +184,13 @@ func DecodeLayer(b []byte) (Layer, error) {
 	return l, nil
 }
 
-// Digest returns the SHA-256 of the canonical encoding of req: what a sealed
-// plan is bound to. Equal requests have equal digests, and a request that has
-// travelled has the digest that it set out with.
+// Digest returns the SHA-256 of the canonical encoding of req, but for whose turn it
+// is: what a sealed plan is bound to. Equal requests have equal digests, and a request
+// that has travelled has the digest that it set out with.
 func Digest(req *api.Request) [32]byte {
-	b, err := codec.Marshal(req)
+	bound := *req
+	bound.Since, bound.Attempt = 0, 0
+	b, err := codec.Marshal(bound)
 	if err != nil {
 		panic("buildplan: Digest: " + err.Error()) // numbers, text and maps always encode; a bug
 	}

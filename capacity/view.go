@@ -206,3 +206,16 @@ func addCapped(a, b int64) int64 {
 	}
 	return a + b
 }
+
+// Without returns a view as it would be without some claims that v counts: release
+// is handed a table of the same providers, on which it may call Release and Return,
+// and nothing else. v stays as it is.
+func (v View) Without(release func(*Table)) View {
+	t := &Table{data: *v.data(), epoch: 1}
+	t.chunks = slices.Clone(t.chunks)
+	for _, c := range t.chunks {
+		t.epoch = max(t.epoch, c.epoch+1) // every chunk is copied before it is written
+	}
+	release(t)
+	return t.View()
+}

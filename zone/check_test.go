@@ -137,7 +137,7 @@ func (m *member) checkBoot(v *state.State, b *state.Boot) {
 	default:
 		assert.Fail(m.w.t, "boot is not at rest", "%s: %s %+v", res, b.State(), b)
 	}
-	assert.LessOrEqual(m.w.t, len(b.Attempts), api.AttemptsMax, "boot %s", res)
+	assert.LessOrEqual(m.w.t, len(b.Attempts), api.AttemptsKept, "boot %s", res)
 	for _, a := range b.Attempts {
 		m.checkTale(b, &a)
 	}

@@ -132,8 +132,8 @@ func checkHold(r *api.HoldRequest) error {
 	if err := api.CheckPairs("metadata", r.Metadata, api.MetadataMax); err != nil {
 		return err
 	}
-	if !api.ValidName(string(r.ID)) || r.Attempt < 1 || r.Attempt > api.AttemptsMax {
-		return api.Errorf(api.CodeInvalid, "a hold needs an id and an attempt from 1 to %d", api.AttemptsMax)
+	if !api.ValidName(string(r.ID)) || r.Attempt < 1 || r.Attempt > api.HoldsPerBootMax {
+		return api.Errorf(api.CodeInvalid, "a hold needs an id and an attempt from 1 to %d", api.HoldsPerBootMax)
 	}
 	if len(r.Instances) != len(r.Request.Groups) {
 		return api.Errorf(api.CodeInvalid, "a hold needs the instances of each of its %d groups", len(r.Request.Groups))

@@ -87,8 +87,10 @@ func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 	do func(context.Context, *Zone, *api.Link, *Q) (*A, error),
 ) (*A, error) {
 	w := p.from.w
-	to, f := w.route(p.from, l, op)
+	to, f, lag := w.route(p.from, l, op)
 	serve := func(ctx context.Context) (*A, error) {
+		pause(ctx, lag)
+		defer pause(ctx, lag)
 		z, back, err := to.door(p.from, op)
 		if err != nil {
 			return nil, err
@@ -149,7 +151,7 @@ func spelt[V any](v *V) *V {
 }
 
 // route finds who is called, counts the call, and says what befalls it.
-func (w *world) route(from *member, l *api.Link, op string) (*member, fault) {
+func (w *world) route(from *member, l *api.Link, op string) (to *member, f fault, lag time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, to := range w.zones {
@@ -159,15 +161,18 @@ func (w *world) route(from *member, l *api.Link, op string) (*member, fault) {
 		c := call{op: op, from: from.name, to: to.name}
 		w.calls[c]++
 		c.n = w.calls[c]
+		if w.lag != nil {
+			lag = w.lag(c)
+		}
 		switch {
 		case w.cut[from.name+">"+to.name]:
-			return to, vanished
+			return to, vanished, lag
 		case w.disturb != nil:
-			return to, w.disturb(c)
+			return to, w.disturb(c), lag
 		}
-		return to, ""
+		return to, "", lag
 	}
-	return nil, refused
+	return nil, refused, 0
 }
 
 // door is the gateway's part of a call: who is there, over which link.

@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
@@ -18,6 +17,9 @@ type bootRun struct {
 	boot    *state.Boot
 	first   *planned             // the plan it came with
 	attempt int                  // attempts so far
+	from    int                  // the first attempt that counts: what earlier ones held is given back
+	vain    int                  // attempts that had slots refused though nobody was in the way
+	waits   int                  // waits for others in a row
 	retries int                  // selects that were repeated because a zone was silent
 	missing [][]api.InstanceSpec // per group: not held yet
 	lies    []map[api.LinkID]int // per group: held, by child or "" for this zone
@@ -25,7 +27,20 @@ type bootRun struct {
 }
 
 func newRun(z *Zone, b *state.Boot) *bootRun {
-	r := &bootRun{z: z, boot: b, attempt: len(b.Attempts)}
+	r := &bootRun{z: z, boot: b}
+	for _, a := range b.Attempts {
+		if !a.Contended {
+			r.vain++
+		}
+	}
+	r.begin(b)
+	return r
+}
+
+// begin sets out to get all that is wanted: nothing is held.
+func (r *bootRun) begin(b *state.Boot) {
+	r.attempt = max(r.attempt, b.Tried())
+	r.from, r.missing, r.lies = r.attempt+1, nil, nil
 	ids := b.Instances
 	for i := range b.Request.Groups {
 		n := b.Request.Groups[i].Count
@@ -33,7 +48,6 @@ func newRun(z *Zone, b *state.Boot) *bootRun {
 		r.lies = append(r.lies, map[api.LinkID]int{})
 		ids = ids[n:]
 	}
-	return r
 }
 
 // held returns how many instances are held, of one group.
@@ -46,9 +60,10 @@ func (r *bootRun) held(group int) int {
 }
 
 // request returns what is still wanted: the boot's request, each group reduced to
-// what is missing.
+// what is missing, and whose turn it is.
 func (r *bootRun) request() api.Request {
 	req := r.boot.Request
+	req.Since, req.Attempt = r.boot.Created, min(r.from, api.HoldsPerBootMax)
 	req.Groups = slices.Clone(req.Groups)
 	for g := range req.Groups {
 		req.Groups[g].Count = len(r.missing[g])
@@ -60,13 +75,14 @@ func (r *bootRun) request() api.Request {
 // more, or the attempts are used up. It returns why there are not more.
 func (r *bootRun) attempts(ctx context.Context) (string, error) {
 	reason := "no attempt was left"
-	for r.attempt < api.AttemptsMax {
+	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
 		req := r.request()
 		plan := r.first
 		if plan == nil {
 			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 			v := r.z.store.View()
 			plan = r.z.plan(sel, v, &req, r.lies)
+			r.z.rival(v, "", &req, plan)
 			cancel()
 			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan), false)
 		}
@@ -78,18 +94,31 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			pause(ctx, replanPause)
 			continue
 		}
-		r.attempt++
 		if lacks != "" {
+			again, err := r.contend(ctx, &req, plan)
+			if err != nil || r.decided {
+				return "", err
+			}
+			if again {
+				continue
+			}
 			return lacks, r.short(ctx, &req, plan, lacks)
 		}
-		h, err := r.hold(ctx, &req, plan)
+		r.attempt++
+		h, err := r.hold(ctx, &req, plan, true)
 		if err != nil || r.decided {
 			return "", err
 		}
 		if len(h.Refused) == 0 || r.first != nil {
 			return r.lacks(nil), nil
 		}
+		if h.Why != api.CodeContended {
+			r.vain++
+		}
 		pause(ctx, replanPause)
+	}
+	if r.vain < api.AttemptsMax {
+		reason = contendedReason
 	}
 	return reason, ctx.Err()
 }
@@ -98,17 +127,40 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 // slots of a plan were held beside what is; "" for nothing. A nil plan has no
 // slots. The state machine has the last word.
 func (r *bootRun) lacks(l *buildplan.Layer) string {
-	all, places := 0, map[api.LinkID]bool{}
-	for g := range r.lies {
-		have := r.held(g)
-		for link, n := range r.lies[g] {
-			places[link] = places[link] || n > 0
-		}
-		if l != nil {
-			have += len(l.Groups[g].Order)
+	more, places := make([]int, len(r.lies)), map[api.LinkID]bool{}
+	if l != nil {
+		for g := range r.lies {
+			more[g] = len(l.Groups[g].Order)
 			for _, s := range l.Groups[g].Order {
 				places[sourceOf(l, s)] = true
 			}
+		}
+	}
+	return r.lacksWith(more, places)
+}
+
+// lacksOf says what would be missing if a plan had so many slots of each group,
+// wherever they would lie of what was offered or is held by others.
+func (r *bootRun) lacksOf(p *planned, more []int) string {
+	places := map[api.LinkID]bool{}
+	for g := range p.rivals.all {
+		for s, n := range p.rivals.all[g] {
+			if n > 0 {
+				places[sourceOf(&p.layer, uint16(s))] = true //nolint:gosec // a zone has at most api.LinksMax children
+			}
+		}
+	}
+	return r.lacksWith(more, places)
+}
+
+// lacksWith says what would be missing with so many slots more of each group, in
+// these places beside those that are in use.
+func (r *bootRun) lacksWith(more []int, places map[api.LinkID]bool) string {
+	all := 0
+	for g := range r.lies {
+		have := r.held(g) + more[g]
+		for link, n := range r.lies[g] {
+			places[link] = places[link] || n > 0
 		}
 		all += have
 		if want := &r.boot.Request.Groups[g]; have < want.Min {
@@ -175,8 +227,9 @@ func (r *bootRun) hopes(p *planned) bool {
 }
 
 // hold logs an attempt with everybody who takes part, claims own slots in the
-// same entry, and asks the children.
-func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned) (*state.Hold, error) {
+// same entry, and asks the children. An attempt that is enough for the boot may be
+// decided at once where it is held.
+func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned, enough bool) (*state.Hold, error) {
 	ids := r.next(&p.layer)
 	c, err := holdCommand(r.z.stamp(), &p.layer, &api.HoldRequest{
 		ID: holdID(r.z.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
@@ -189,8 +242,9 @@ func (r *bootRun) hold(ctx context.Context, req *api.Request, p *planned) (*stat
 	if len(c.Slots) > 0 {
 		parties++
 	}
-	c.Commit = parties == 1 && !r.holdsAny()
+	c.Commit = parties == 1 && enough && !r.holdsAny()
 	c.Tale = r.tale(req, p)
+	c.Tale.Contended = !enough
 	if c.Plan == "" {
 		c.Expires = api.Forever
 	}
@@ -299,15 +353,5 @@ func (r *bootRun) short(ctx context.Context, req *api.Request, p *planned, reaso
 	if r.lacks(nil) == "" {
 		return nil
 	}
-	r.decided = true
-	t := r.tale(req, p)
-	t.Short = t.Wanted
-	_, err := r.z.Propose(ctx, command.BootDecide{
-		Stamp: r.z.stamp(), Project: r.boot.Request.Project, Reservation: r.boot.Request.Reservation,
-		Decision: api.DecisionAbort, Tale: t, Reason: reason,
-	})
-	if api.CodeOf(err) == api.CodeConflict {
-		return nil
-	}
-	return err
+	return r.fail(ctx, req, p, reason)
 }

@@ -32,6 +32,10 @@ type planned struct {
 	refusals []api.Refusals
 	merged   []buildplan.Merged // by group
 	unmet    string             // the part of the zone rule that the plan as a whole breaks; "" for none
+	heard    []childAnswer      // by source, after this zone: the children that offer
+	first    []childAnswer      // what children said that were asked for all
+	offers   [][]int            // by group and source: slots offered
+	rivals   *rivals            // room that others hold, if the plan came out short
 }
 
 // offered returns the number of slots of all groups.
@@ -63,6 +67,10 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 		defer z.asking.end(k)
 	}
 	v := z.store.View()
+	var origin api.LinkID
+	if l, ok := v.LinkByZone(peer); ok && peer != "" {
+		origin = l.ID
+	}
 	var p *planned
 	if peer == "" {
 		p = z.plan(ctx, v, req, nil)
@@ -70,6 +78,8 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 		p, _ = z.layOut(ctx, v, req, nil)
 		p.adviseCounts(req)
 	}
+	z.rival(v, origin, req, p)
+	contended := p.contended(req)
 	if p.unmet != "" {
 		p.drop()
 	}
@@ -89,7 +99,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	z.tales.keep(z.explain(v, call, req, p), peer != "")
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: ttl,
-		Zones: p.zones, Refusals: p.refusals, Request: call,
+		Zones: p.zones, Refusals: p.refusals, Request: call, Contended: contended,
 	}
 	if peer != "" {
 		a.Refusals = folded(p)
@@ -134,6 +144,7 @@ func (z *Zone) layOut(ctx context.Context, v *state.State, req *api.Request, lie
 		p = s.run(ctx, own, p, answers)
 		p = z.refineAll(ctx, v, req, p, answers, lies, true)
 	}
+	p.first = first
 	return p, answers
 }
 
@@ -331,7 +342,7 @@ func World(v *state.State, req *api.Request) *filters.World {
 // heads, after each child's weights were adjusted by its link. Groups that a rule
 // of affinity binds come from one source.
 func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, lies []map[api.LinkID]int) *planned {
-	p := &planned{weights: make([][]int64, len(req.Groups))}
+	p := &planned{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups))}
 	var heard []childAnswer
 	for _, a := range answers {
 		if a.answer != nil {
@@ -352,7 +363,11 @@ func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []child
 		if lies != nil {
 			held[g][buildplan.Own] = lies[g][""]
 		}
+		for _, ws := range offers[g] {
+			p.offers[g] = append(p.offers[g], len(ws))
+		}
 	}
+	p.heard = heard
 	merged := buildplan.Merge(req, offers, held)
 	for g, m := range merged {
 		gp := own.Groups[g]

@@ -340,7 +340,7 @@ func TestHoldIsCheckedFirst(t *testing.T) {
 		for name, twist := range map[string]func(r *api.HoldRequest){
 			"no id":         func(r *api.HoldRequest) { r.ID = "" },
 			"attempt 0":     func(r *api.HoldRequest) { r.Attempt = 0 },
-			"attempt large": func(r *api.HoldRequest) { r.Attempt = api.AttemptsMax + 1 },
+			"attempt large": func(r *api.HoldRequest) { r.Attempt = api.HoldsPerBootMax + 1 },
 			"groups":        func(r *api.HoldRequest) { r.Instances = nil },
 			"an id twice":   func(r *api.HoldRequest) { r.Instances[0][1] = r.Instances[0][0] },
 			"an empty id":   func(r *api.HoldRequest) { r.Instances[0][0].ID = "" },
@@ -350,7 +350,7 @@ func TestHoldIsCheckedFirst(t *testing.T) {
 			_, err := kid.lead().Hold(t.Context(), link, r)
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(err), name)
 		}
-		good.Attempt = api.AttemptsMax
+		good.Attempt = api.HoldsPerBootMax
 		_, err := kid.lead().Hold(t.Context(), link, good)
 		require.NoError(t, err)
 	})

@@ -31,6 +31,7 @@ type world struct {
 	zones   []*member
 	calls   map[call]int               // how often each call between zones was made
 	disturb func(call) fault           // what happens to a call; nil for nothing
+	lag     func(call) time.Duration   // how long a call and its answer take, each; nil for no time
 	cut     map[string]bool            // "a>b": nothing gets from a to b
 	ran     map[api.InstanceID]string  // where an instance was started
 	digests map[api.ZoneID]heardDigest // what is known by gossip

@@ -147,7 +147,11 @@ func outcome(b api.Boot) error {
 		return fail(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
 			"none of %s of reservation %s runs: all failed", several(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
 	case api.BootFailed:
-		return fail(exitNoCapacity, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
+		exit, known := exitOf[api.ReasonCode(b.Reason)]
+		if !known {
+			exit = exitFailed
+		}
+		return fail(exit, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
 			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))
 	case api.BootReleasing, api.BootReleased:
 		return fail(exitConflict, "", "reservation %s was given back meanwhile", b.Reservation)

@@ -330,7 +330,7 @@ func TestHoldsThatAreRefused(t *testing.T) {
 		"no id":                {func(h *api.HoldRequest) { h.ID = "" }, api.CodeInvalid},
 		"long id":              {func(h *api.HoldRequest) { h.ID = api.HoldID(strings.Repeat("x", api.NameMaxBytes+1)) }, api.CodeInvalid},
 		"attempt 0":            {func(h *api.HoldRequest) { h.Attempt = 0 }, api.CodeInvalid},
-		"too many attempts":    {func(h *api.HoldRequest) { h.Attempt = api.AttemptsMax + 1 }, api.CodeInvalid},
+		"too many attempts":    {func(h *api.HoldRequest) { h.Attempt = api.HoldsPerBootMax + 1 }, api.CodeInvalid},
 		"no group":             {func(h *api.HoldRequest) { h.Request.Groups = nil }, api.CodeInvalid},
 		"other groups":         {func(h *api.HoldRequest) { h.Instances = nil }, api.CodeInvalid},
 		"an instance twice":    {func(h *api.HoldRequest) { h.Instances[0][1] = h.Instances[0][0] }, api.CodeInvalid},

@@ -78,7 +78,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	if b.Decision == api.DecisionPending {
 		return api.Errorf(api.CodeTimeout, "reservation %s is not decided yet; see GET /zones/boot/%s", b.Request.Reservation, b.Request.Reservation)
 	}
-	return api.Errorf(api.CodeNoCapacity, "reservation %s: %s", b.Request.Reservation, b.Reason)
+	return api.Errorf(api.ReasonCode(b.Reason), "reservation %s: %s", b.Request.Reservation, b.Reason)
 }
 
 // first returns the instance of a boot that was allotted first, of those it got.

@@ -37,6 +37,7 @@ const (
 	SharesKept          Name = "shares-kept"
 	ReshapeHalf         Name = "reshape-half"
 	HoldExpires         Name = "hold-expires"
+	OlderIgnored        Name = "older-ignored"
 	DecisionUnlogged    Name = "decision-unlogged"
 	SagaNotResumed      Name = "saga-not-resumed"
 	TermIgnored         Name = "term-ignored"
@@ -98,6 +99,7 @@ func Faults() []Fault {
 		{SharesKept, "pools go on giving to instances that have ended"},
 		{ReshapeHalf, "a reshape whose allocations do not fit sets its inventories"},
 		{HoldExpires, "a child gives up by itself what it holds for its parent"},
+		{OlderIgnored, "a boot keeps what it holds while it waits for one that came before it"},
 		{DecisionUnlogged, "children are told before the decision is logged"},
 		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
 		{TermIgnored, "an agent obeys a leader of the past"},

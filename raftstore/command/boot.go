@@ -67,6 +67,7 @@ type PartAnswer struct {
 	Link      api.LinkID       `cbor:"1,keyasint"`
 	Held      []api.InstanceID `cbor:"2,keyasint,omitempty"`
 	Committed bool             `cbor:"3,keyasint,omitempty"`
+	Why       api.Code         `cbor:"4,keyasint,omitempty"` // some were refused
 }
 
 // HoldDecide ends a hold that another zone, or an operator, decides.

@@ -186,8 +186,8 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 	}
 	if c.Tale != nil {
 		t := *c.Tale
-		t.Attempt = len(b.Attempts) + 1 // the proposer may not have known of the one before
-		b = s.editBoot(b.ID(), func(b *Boot) { b.Attempts = append(slices.Clone(b.Attempts), t) })
+		t.Attempt = b.Tried() + 1 // the proposer may not have known of the one before
+		b = s.editBoot(b.ID(), func(b *Boot) { b.keep(t) })
 	}
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
 }
@@ -231,6 +231,26 @@ func (s *State) bootRelease(c command.BootRelease) Result {
 	b, _ = s.boots.Get(b.ID())
 	return Result{Boot: b}
 }
+
+// Tried returns the number of the last attempt.
+func (b *Boot) Tried() int {
+	if n := len(b.Attempts); n > 0 {
+		return b.Attempts[n-1].Attempt
+	}
+	return 0
+}
+
+// keep adds an attempt to the record. Beyond AttemptsKept, of those that lay between
+// the first two and the last ones the oldest is dropped.
+func (b *Boot) keep(t api.BootAttempt) {
+	b.Attempts = append(slices.Clone(b.Attempts), t)
+	if len(b.Attempts) > api.AttemptsKept {
+		b.Attempts = slices.Delete(b.Attempts, firstAttemptsKept, firstAttemptsKept+1)
+	}
+}
+
+// firstAttemptsKept is how many of the first attempts stay in the record.
+const firstAttemptsKept = 2
 
 // tale changes the attempt numbered n in a copy of the boot's attempts.
 func (b *Boot) tale(n int, edit func(*api.BootAttempt)) {

@@ -31,6 +31,7 @@ type Hold struct {
 	// Shares are, for each of Slots, what other providers than the host give; nil if
 	// that is nothing for all of them.
 	Shares [][]api.Share `cbor:"18,keyasint,omitempty"`
+	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see because
 }
 
 // Part is what one child holds for a hold.
@@ -69,7 +70,7 @@ func (h *Hold) Held() []api.InstanceID {
 
 // Answer returns what the asker is told.
 func (h *Hold) Answer() api.HoldAnswer {
-	return api.HoldAnswer{ID: h.ID, State: h.State, Held: h.Held(), Refused: h.Refused}
+	return api.HoldAnswer{ID: h.ID, State: h.State, Held: h.Held(), Refused: h.Refused, Why: h.Why}
 }
 
 // DecisionFor returns what a child must be told. One that did not say in time
@@ -260,6 +261,9 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 		s.countSlot(h, sl, +1)
 		s.bumpDrawn(sl.Host, shares)
 	}
+	if len(h.Refused) > 0 {
+		h.because(s.whyFull(h))
+	}
 }
 
 // take claims a slot on a host, and what the host cannot give where that reaches. It
@@ -336,7 +340,8 @@ func (s *State) bootHeld(h *Hold, c command.Hold) {
 			tale = *c.Tale
 		}
 		tale.Held, tale.Refused = len(h.Slots), len(h.Refused)
-		b.Attempts = append(slices.Clone(b.Attempts), tale)
+		tale.Contended = tale.Contended || h.Why == api.CodeContended
+		b.keep(tale)
 	})
 }
 
@@ -390,7 +395,12 @@ func (s *State) holdParts(c command.HoldParts) Result {
 	}
 	if h.Origin == "" {
 		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
-			b.tale(h.Attempt, func(t *api.BootAttempt) { t.Held += held; t.Refused += refused })
+			b.tale(h.Attempt, func(t *api.BootAttempt) {
+				t.Held += held
+				t.Refused += refused
+				t.Contended = t.Contended || h.Why == api.CodeContended
+				tellAnswers(t, c.Answers)
+			})
 		})
 	}
 	if h.Decision == api.DecisionPending {
@@ -419,6 +429,9 @@ func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 			s.held.Delete(string(i.Spec.ID))
 			s.countPart(h, p.Link, i, -1)
 		}
+	}
+	if len(keep) < len(p.Instances) {
+		h.because(a.Why)
 	}
 	p.Instances, p.Answered = keep, true
 	if h.Decision == api.DecisionPending {

@@ -30,10 +30,14 @@ func tally(t *table[int], k string, n int) {
 	t.Set(k, old+n)
 }
 
+func memberKey(p api.ProjectID, rule string, at place) string {
+	return key(p, rule) + "\x00" + string(at)
+}
+
 // count adds n to the members of some rules at a place, and to those of the project.
 func (s *State) count(p api.ProjectID, rules []string, at place, n int) {
 	for _, rule := range rules {
-		tally(&s.members, key(p, rule)+"\x00"+string(at), n)
+		tally(&s.members, memberKey(p, rule, at), n)
 	}
 	if id, own := at.host(); own {
 		tally(&s.tenants, key(p, id), n)
@@ -78,7 +82,9 @@ func (s *State) eachPlace(p api.ProjectID, rule string, visit func(at place, n i
 		if !strings.HasPrefix(k, prefix) {
 			return false
 		}
-		visit(place(k[len(prefix):]), n)
+		if n -= s.gone[k]; n > 0 {
+			visit(place(k[len(prefix):]), n)
+		}
 		return true
 	})
 }
@@ -103,7 +109,8 @@ func (s *State) Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int] {
 	return func(yield func(api.HostID, int) bool) {
 		prefix := string(p) + "\x00"
 		s.tenants.Ascend(prefix, func(k string, n int) bool {
-			return strings.HasPrefix(k, prefix) && yield(api.HostID(k[len(prefix):]), n)
+			n -= s.gone[k]
+			return strings.HasPrefix(k, prefix) && (n <= 0 || yield(api.HostID(k[len(prefix):]), n))
 		})
 	}
 }

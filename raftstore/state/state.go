@@ -82,6 +82,7 @@ type State struct {
 
 	hostTable *capacity.Table // nil in a clone
 	view      capacity.View   // of a clone
+	gone      map[string]int  // of what Without returned: what members and tenants count too much
 
 	upload *upload // a backup that has not come to its end
 
