@@ -19,7 +19,7 @@ import (
 )
 
 // contestRounds is how many times boots compete, over all shapes of TestContest.
-var contestRounds = flag.Int("contests", 400, "rounds of boots that compete for the same room")
+var contestRounds = flag.Int("contests", 200, "rounds of boots that compete for the same room")
 
 // contestsPerWorld is how many rounds follow each other in one world.
 const contestsPerWorld = 20
