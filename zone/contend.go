@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/crash"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -25,6 +26,19 @@ const (
 // would be. It is nil if that is nothing more.
 type rivals struct {
 	younger, all [][]int // without those that the request goes before; without all
+}
+
+// planBoot plans for a boot of this zone. What would have worked is found out only if
+// nobody is in the way: else the boot looks again soon.
+func (z *Zone) planBoot(ctx context.Context, v *state.State, req *api.Request, lies []map[api.LinkID]int) *planned {
+	z.crash.At(crash.SelectPlanning)
+	p, answers := z.layOut(ctx, v, req, lies)
+	z.rival(v, "", req, p)
+	if p.rivals == nil {
+		z.advise(ctx, v, req, p, answers, lies)
+	}
+	z.crash.At(crash.SelectPlanned)
+	return p
 }
 
 // rival looks at what undecided holds keep from a plan that came out short. Of a

@@ -81,8 +81,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 		if plan == nil {
 			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 			v := r.z.store.View()
-			plan = r.z.plan(sel, v, &req, r.lies)
-			r.z.rival(v, "", &req, plan)
+			plan = r.z.planBoot(sel, v, &req, r.lies)
 			cancel()
 			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan), false)
 		}
