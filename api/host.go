@@ -41,6 +41,7 @@ type Host struct {
 	OwnInventory  map[ResourceClass]Inventory `json:"own_inventory,omitempty" cbor:"18,keyasint,omitempty"`
 	OwnTraits     []string                    `json:"own_traits,omitempty" cbor:"19,keyasint,omitempty"`     // sorted
 	OwnAggregates []string                    `json:"own_aggregates,omitempty" cbor:"22,keyasint,omitempty"` // sorted
+	DownSince     Instant                     `json:"down_since,omitzero" cbor:"24,keyasint,omitempty"`      // when it came to be down; 0 while it is up
 }
 
 // DrainPolicy says what a drain does with instances of a host.

@@ -12,6 +12,11 @@ type Server struct {
 	api.Instance
 	Host   string `json:"host,omitempty"`   // name of its host; for admins of the owning zone alone
 	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made in this zone
+
+	// Reachable is false while its host is down, or the zone that it lies in is
+	// silent: then Status is what was last known. It is nil if that is not known.
+	Reachable        *bool       `json:"reachable,omitempty"`
+	UnreachableSince api.Instant `json:"unreachable_since,omitzero"`
 }
 
 // CreatedServer is the answer to CreateServer.

@@ -270,3 +270,20 @@ func TestSelectThatFindsTooLittle(t *testing.T) {
 	assert.NotContains(t, r.out, "GOOD FOR", "it cannot be had")
 	assert.Zero(t, z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12", "--min", "10").exit)
 }
+
+// TestALeastCountAloneIsTheCount: as it is for the API.
+func TestALeastCountAloneIsTheCount(t *testing.T) {
+	z := newFakeZone(t)
+	require.Zero(t, z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--min", "2", "--no-wait").exit)
+	sent := z.asked("POST")[0].body
+	assert.Contains(t, sent, `"min_count":2`)
+	assert.Contains(t, sent, `"max_count":2`)
+}
+
+func TestAServerThatIsOutOfReachIsToldSo(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /servers/i-9", answer{status: http.StatusOK, body: `{"server": {"id": "i-9", "name": "web", "status": "ACTIVE", "reachable": false, "unreachable_since": "2026-06-01T12:00:00.000Z"}}`})
+	r := z.berth(t.Context(), "server", "show", "i-9")
+	assert.Contains(t, r.out, "ACTIVE (unreachable)\n")
+	assert.Regexp(t, `UNREACHABLE SINCE +2026-06-01T12:00:00Z`, r.out)
+}

@@ -39,7 +39,7 @@ func serverList(e *env) *cobra.Command {
 		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
 			return cl.Servers(ctx, q, o)
 		}, tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
-			return []any{s.ID, s.Name, s.Status, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
 		}))
 	})
 	f := c.Flags()
@@ -97,11 +97,23 @@ func findServer(ctx context.Context, c *client.Client, ref string) (client.Serve
 	return found, fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
 }
 
+// shownStatus returns the status of a server for a table: what was last known, if its
+// host or zone is silent.
+func shownStatus(s client.Server) string {
+	if s.Reachable != nil && !*s.Reachable {
+		return string(s.Status) + " (unreachable)"
+	}
+	return string(s.Status)
+}
+
 func serverTables(s client.Server) []table {
 	var t table
 	t.row("ID", s.ID)
 	t.row("NAME", s.Name)
-	t.row("STATUS", s.Status)
+	t.row("STATUS", shownStatus(s))
+	if s.UnreachableSince != 0 {
+		t.row("UNREACHABLE SINCE", when(s.UnreachableSince))
+	}
 	if s.Fault != "" {
 		t.row("FAULT", s.Fault)
 	}

@@ -35,7 +35,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.flavor, "flavor", "", "flavor of the instances (needed, unless there are groups)")
 	f.StringVar(&w.name, "name", "", "name of the instances; several are numbered (needed)")
-	f.IntVar(&w.count, "count", 1, "how many are wanted")
+	f.IntVar(&w.count, "count", 1, "how many are wanted; --min if that alone is given")
 	f.IntVar(&w.least, "min", 0, "how few are enough (default: --count, so all or nothing)")
 	f.StringVar(&w.reservation, "reservation-id", "", "your own reservation id; a repeat with it returns the first answer")
 	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to keep with the instances; may be repeated")
@@ -122,6 +122,9 @@ func (w *wish) server(e *env, c *cobra.Command) (api.ServerCreate, error) {
 func (w *wish) alone(c *cobra.Command, s *api.ServerCreate) error {
 	if w.flavor == "" {
 		return usage(c, "%q needs --flavor", c.CommandPath())
+	}
+	if w.least > 0 && !c.Flags().Changed("count") {
+		w.count = w.least // as the API has it
 	}
 	if w.count < 1 || w.count > api.CountMax {
 		return usage(c, "--count must be 1 to %d, got %d", api.CountMax, w.count)

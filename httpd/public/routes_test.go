@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"

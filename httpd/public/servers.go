@@ -24,6 +24,39 @@ type server struct {
 	api.Instance
 	Host   string `json:"host,omitempty"`   // its name; for admins of the owning zone alone
 	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made here
+	reach
+}
+
+// reach says whether what an instance does could be learned just now.
+type reach struct {
+	Reachable *bool       `json:"reachable,omitempty"`        // absent if this node does not know yet, and of what is DELETED
+	Since     api.Instant `json:"unreachable_since,omitzero"` // since when it is not
+}
+
+// reachOf says whether the host of an instance is up, and of one that lies below
+// whether its zone was heard lately. The latter is a hint of this node's.
+func (d *dialect) reachOf(v *state.State, i *api.Instance) reach {
+	yes, no := true, false
+	if !i.Live() {
+		return reach{}
+	}
+	if h, ok := v.Host(i.Host); ok {
+		if h.State == api.HostDown {
+			return reach{&no, h.DownSince}
+		}
+		return reach{&yes, 0}
+	}
+	l, ok := v.Link(i.Link)
+	if !ok {
+		return reach{}
+	}
+	switch _, age, heard := d.Digests.Digest(l.Zone); {
+	case !heard:
+		return reach{}
+	case age > linkFresh:
+		return reach{&no, api.InstantOf(d.Now().Add(-age))}
+	}
+	return reach{&yes, 0}
 }
 
 // summary is the JSON of one instance in a short list.
@@ -32,10 +65,11 @@ type summary struct {
 	Name   string         `json:"name"`
 	Status api.Status     `json:"status"`
 	Zone   string         `json:"zone"`
+	reach
 }
 
-func serverView(v *state.State, i *api.Instance, c api.Caller) server {
-	out := server{Instance: *i}
+func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) server {
+	out := server{Instance: *i, reach: d.reachOf(v, i)}
 	out.Zone = zoneName(v, i)
 	if l, ok := v.Link(i.Origin); ok {
 		out.Origin = l.Name
@@ -71,7 +105,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	}
 	if i := first(v, b); i != nil {
 		wire.JSON(w, http.StatusAccepted, map[string]any{
-			"server": serverView(v, i, door.Caller(r)), "reservation_id": b.Request.Reservation,
+			"server": d.serverView(v, i, door.Caller(r)), "reservation_id": b.Request.Reservation,
 		})
 		return nil
 	}
@@ -105,7 +139,7 @@ func (d *dialect) listServers(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := make([]summary, len(page))
 	for n, i := range page {
-		out[n] = summary{i.ID, i.Name, i.Status, zoneName(v, i)}
+		out[n] = summary{i.ID, i.Name, i.Status, zoneName(v, i), d.reachOf(v, i)}
 	}
 	return answerList(w, "servers", out, next)
 }
@@ -118,7 +152,7 @@ func (d *dialect) listServersDetail(w http.ResponseWriter, r *http.Request) erro
 	}
 	out := make([]server, len(page))
 	for n, i := range page {
-		out[n] = serverView(v, i, c)
+		out[n] = d.serverView(v, i, c)
 	}
 	return answerList(w, "servers", out, next)
 }
@@ -286,7 +320,7 @@ func (d *dialect) showServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"server": serverView(v, i, door.Caller(r))})
+	wire.JSON(w, http.StatusOK, map[string]any{"server": d.serverView(v, i, door.Caller(r))})
 	return nil
 }
 

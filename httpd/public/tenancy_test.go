@@ -3,10 +3,12 @@ package public
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/raftstore/command"
 )
 
@@ -169,6 +171,61 @@ func TestDeletedServersAreListedForWhoAsks(t *testing.T) {
 	w.refused(t, call{method: "GET", target: "/servers/id-web", token: reader}, api.CodeNotFound, "no such server")
 	w.store.Must(t, command.Prune{Stamp: w.zone.Stamp(), Before: api.Forever, BeforeAbroad: api.Forever, Limit: 10})
 	assert.Empty(t, w.ids(t, reader, "?status=DELETED"), "they are listed for as long as they are kept")
+}
+
+// TestAServerThatIsOutOfReachSaysSo: its status is what was last known.
+func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
+	type shown struct {
+		ID        string
+		Status    api.Status
+		Reachable *bool
+		Since     string `json:"unreachable_since"`
+	}
+	yes, no := true, false
+	w := newWorld(t)
+	see := func(path string) map[string]shown {
+		var got struct{ Servers []shown }
+		w.answered(t, call{method: "GET", target: "/servers" + path, token: reader}, 200, &got)
+		out := map[string]shown{}
+		for _, s := range got.Servers {
+			out[s.ID] = s
+		}
+		return out
+	}
+	for _, path := range []string{"", "/detail"} {
+		got := see(path)
+		assert.Equal(t, shown{"id-web", api.StatusActive, &yes, ""}, got["id-web"])
+		assert.Equal(t, shown{"id-far", api.StatusBuild, &yes, ""}, got["id-far"])
+	}
+	w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), Hosts: []api.HostID{"host-id-1"}, State: api.HostDown})
+	down := w.zone.View().Now().Time().UTC().Format("2006-01-02T15:04:05.000Z")
+	later := w.zone.Stamp()
+	later.At += 5000
+	maintenance := "disk"
+	w.store.Must(t, command.HostSet{Stamp: later, ID: "host-id-1", Maintenance: &maintenance})
+	for _, path := range []string{"", "/detail"} {
+		assert.Equal(t, shown{"id-web", api.StatusActive, &no, down}, see(path)["id-web"], "since it is down, not since it was changed")
+	}
+	w.store.Must(t, command.HostsState{Stamp: later, Hosts: []api.HostID{"host-id-1"}, State: api.HostUp})
+	assert.Equal(t, shown{"id-web", api.StatusActive, &yes, ""}, see("")["id-web"])
+
+	l, _ := w.zone.View().LinkByZone("zone-east")
+	for _, c := range []struct {
+		heard gossip
+		want  *bool
+	}{
+		{gossip{"zone-east": linkFresh}, &yes},
+		{gossip{"zone-east": linkFresh + time.Second}, &no},
+		{gossip{}, nil},
+	} {
+		d := &dialect{door.New(door.Config{Now: func() time.Time { return epoch }}, nil), Config{Digests: c.heard}}
+		got := d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusActive})
+		assert.Equal(t, c.want, got.Reachable)
+		if c.want == &no {
+			assert.Equal(t, api.InstantOf(epoch.Add(-linkFresh-time.Second)), got.Since)
+		}
+		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusDeleted}).Reachable)
+	}
 }
 
 // TestAParentsProjectIsNoProjectOfThisZone: a reservation of a parent may have the

@@ -14,8 +14,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// linkFresh is how old a digest may be for its link to count as up.
-const linkFresh = 15 * time.Second
+// linkFresh is how old a digest may be for its link to count as up. One is said each
+// second and reaches every node of the parent within a few.
+const linkFresh = 10 * time.Second
 
 // scaleMax and offsetMax bound what a link does to weights.
 const (

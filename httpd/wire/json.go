@@ -70,6 +70,9 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 
 func invalidJSON(err error) error {
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if n, whole := strings.CutPrefix(te.Value, "number "); whole && !strings.ContainsAny(n, ".eE") && kindName(te.Type) == aWholeNumber {
+			return api.Errorf(api.CodeInvalid, "%s must be a whole number in range, not %s", orBody(te.Field), n)
+		}
 		return api.Errorf(api.CodeInvalid, "%s must be %s, not %s", orBody(te.Field), kindName(te.Type), te.Value)
 	}
 	if ae, ok := errors.AsType[*api.Error](err); ok {
@@ -91,6 +94,9 @@ var kindNames = map[reflect.Kind]string{
 	reflect.Map: "an object", reflect.Struct: "an object",
 }
 
+// aWholeNumber is what people call all other kinds.
+const aWholeNumber = "a whole number"
+
 func kindName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -98,7 +104,7 @@ func kindName(t reflect.Type) string {
 	if t == reflect.TypeFor[[]byte]() {
 		return "a text in base64"
 	}
-	return cmp.Or(kindNames[t.Kind()], "a whole number")
+	return cmp.Or(kindNames[t.Kind()], aWholeNumber)
 }
 
 // precheck walks the tokens of a body and keeps none: it is JSON, no name is

@@ -145,6 +145,9 @@ func (n *names) value(t reflect.Type) error {
 	}
 	first := n.peek()
 	switch {
+	case t == reflect.TypeFor[[]byte]() && (first == '[' || first == 'n'):
+		n.skip()
+		return api.Errorf(api.CodeInvalid, "%s must be %s, not %s", orBody(n.place()), kindName(t), map[byte]string{'[': "a list", 'n': "null"}[first])
 	case t == reflect.TypeFor[[]byte](), reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return n.own(t, n.skip())
 	case t.Kind() == reflect.Struct && first == '{':

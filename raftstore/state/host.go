@@ -70,6 +70,12 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 
 // storeHost keeps the record and the host table in step, one generation on.
 func (s *State) storeHost(h *Host) {
+	switch {
+	case h.State != api.HostDown:
+		h.DownSince = 0
+	case h.DownSince == 0:
+		h.DownSince = s.now
+	}
 	s.hostTable.Put(s.specOf(h))
 	s.bump(h.ID)
 	s.hosts.Set(string(h.ID), h)
