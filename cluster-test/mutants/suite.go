@@ -115,6 +115,17 @@ var first = map[mutant.Name]suite{
 	mutant.PoolUncounted:       {"capacity", "^TestPlaceKeepsClassesTogether$"},
 	mutant.SharesKept:          {"raftstore/state", "^TestInstancesGiveBackWhatTheyDraw$"},
 	mutant.ReshapeHalf:         {"httpd/placement", "^TestClaimConversations$"},
+	mutant.PlanLoserTakes:      {"zone", "^TestPlanUsedAtOnce$"},
+	mutant.TextReplaced:        {"httpd/wire", "^TestReadJSONRefuses$"},
+	mutant.JoinLogged:          {"node", "^TestUnknownJoinsLeaveTheLogAlone$"},
+	mutant.ReadUnverified:      {"raftstore", "^TestDeposedReadIsNeverStale$"},
+	mutant.FreshLocal:          {"httpd/public", "^TestReadsSayHowFreshTheyAre$"},
+	mutant.DecisionLocal:       {"httpd/gateway", "^TestNothingIsGoneInThePast$"},
+	mutant.EndLocal:            {"httpd/gateway", "^TestNothingIsGoneInThePast$"},
+	mutant.RefusalLocal:        {"httpd/public", "^TestNoWriteIsAnsweredFromThePast$"},
+	mutant.KeyDropped:          {"node", "^TestFollowersPassRequestsOn$"},
+	mutant.LeaderLostUntold:    {"node", "^TestFollowersPassRequestsOn$"},
+	mutant.CurrentSkipped:      {"node", "^TestANodeThatHasJustStartedKnowsNothing$"},
 }
 
 // runner runs suites. It is for one goroutine.
