@@ -222,7 +222,7 @@ func (z *Zone) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 	}
 	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
 	for range asked {
-		if a := <-answers; a.known || ctx.Err() == nil {
+		if a := <-answers; a.known || ctx.Err() == nil || mutant.On(mutant.UnknownIsNothing) {
 			c.Answers = append(c.Answers, a.PartAnswer)
 		}
 	}
@@ -249,7 +249,7 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 	r := &api.HoldRequest{
 		ID: h.ID, Attempt: h.Attempt, Request: h.Request, Metadata: h.Metadata,
 		Instances: make([][]api.InstanceSpec, len(h.Request.Groups)),
-		Commit:    h.Commit && len(h.Slots) == 0 && len(h.Parts) == 1 && len(h.Refused) == 0,
+		Commit:    h.Commit && (len(h.Slots) == 0 || mutant.On(mutant.ChildDecides)) && len(h.Parts) == 1 && len(h.Refused) == 0,
 	}
 	for _, i := range p.Instances {
 		r.Instances[i.Group] = append(r.Instances[i.Group], i.Spec)

@@ -126,6 +126,9 @@ var first = map[mutant.Name]suite{
 	mutant.KeyDropped:          {"node", "^TestFollowersPassRequestsOn$"},
 	mutant.LeaderLostUntold:    {"node", "^TestFollowersPassRequestsOn$"},
 	mutant.CurrentSkipped:      {"node", "^TestANodeThatHasJustStartedKnowsNothing$"},
+	mutant.LateCommitAcked:     {"raftstore/state", "^TestALateCommitAcksNoAbort$"},
+	mutant.UnknownIsNothing:    {"zone", "^TestAskerGivesUp$"},
+	mutant.ChildDecides:        {"zone", "^TestNobodyDecidesForOthers$"},
 }
 
 // runner runs suites. It is for one goroutine.

@@ -38,6 +38,9 @@ const (
 	ReshapeHalf         Name = "reshape-half"
 	HoldExpires         Name = "hold-expires"
 	OlderIgnored        Name = "older-ignored"
+	LateCommitAcked     Name = "late-commit-acked"
+	UnknownIsNothing    Name = "unknown-is-nothing"
+	ChildDecides        Name = "child-decides"
 	DecisionUnlogged    Name = "decision-unlogged"
 	SagaNotResumed      Name = "saga-not-resumed"
 	TermIgnored         Name = "term-ignored"
@@ -100,6 +103,9 @@ func Faults() []Fault {
 		{ReshapeHalf, "a reshape whose allocations do not fit sets its inventories"},
 		{HoldExpires, "a child gives up by itself what it holds for its parent"},
 		{OlderIgnored, "a boot keeps what it holds while it waits for one that came before it"},
+		{LateCommitAcked, "a child's late word that it committed counts as its ack of the abort"},
+		{UnknownIsNothing, "a child that has not answered when the asker gives up is taken to hold nothing"},
+		{ChildDecides, "a child may decide alone although own slots may still be refused"},
 		{DecisionUnlogged, "children are told before the decision is logged"},
 		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
 		{TermIgnored, "an agent obeys a leader of the past"},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -80,7 +81,7 @@ func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		h.because(a.Why)
 	}
 	p.Instances, p.Answered = keep, true
-	if h.Decision == api.DecisionPending {
+	if h.Decision == api.DecisionPending || mutant.On(mutant.LateCommitAcked) {
 		p.Acked, p.Committed = a.Committed, a.Committed
 	}
 }

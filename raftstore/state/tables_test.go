@@ -255,6 +255,23 @@ func TestLinkLimit(t *testing.T) {
 	w.link("up", api.LinkParent) // a parent is no child
 }
 
+// TestALateCommitAcksNoAbort has a child say that it holds and has committed when its
+// parent has given up already: it must still be told so until it confirms that.
+func TestALateCommitAcksNoAbort(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.link("c1", api.LinkChild)
+	w.ok(asked(w.stamp(), "k1", nil, part("c1", "b")))
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k1", Origin: "up", Decision: api.DecisionAbort})
+	late := answer("c1", "b")
+	late.Committed = true
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k1", Origin: "up", Answers: []command.PartAnswer{late}})
+	require.Len(t, w.s.UntoldHolds(), 1)
+	assert.False(t, w.s.UntoldHolds()[0].Parts[0].Acked, "it would never be told, and its instances would live on in the child")
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Origin: "up", Link: "c1", Decision: api.DecisionAbort})
+	assert.Empty(t, w.s.UntoldHolds())
+}
+
 func TestLinkDelete(t *testing.T) {
 	w := newWorld(t)
 	del := func(id string) command.LinkDelete { return command.LinkDelete{Stamp: w.stamp(), ID: api.LinkID(id)} }
