@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type Config struct {
 	Transport http.RoundTripper // in place of TLS; for tests
 	Dial      Dialer            // in place of TCP; nil for TCP
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
-	Dir       string            // keeps the highest term and the journal; "" keeps neither
+	Dir       string            // keeps the highest term, the journal and the names of the hosts; "" keeps none
 	Beat      time.Duration     // report at least so often; the zone may ask for more
 	Wait      time.Duration     // WaitDefault; at most api.WaitMax
 	Calls     int               // CallsDefault; at most CallsMax
@@ -51,6 +52,11 @@ type Config struct {
 	Now       func() time.Time  // required; stamps the journal, and two of it tell how long the zone is silent
 	Rand      func() float64    // required; in [0, 1), safe for concurrent use; spreads retries
 	Crash     crash.Hook        // nil in production
+
+	// Keep is told the addresses of the zone's agent listeners whenever they are not
+	// what it was told last, for the next agent's Addresses; at first that is Addresses.
+	// It is called again with the next answer of the zone if it fails. May be nil.
+	Keep func(addresses []string) error
 }
 
 // Dialer opens a connection to an address of the zone.
@@ -69,6 +75,9 @@ type Agent struct {
 	relist map[driver.Driver]chan struct{} // the driver must be asked again
 	tug    chan struct{}                   // fences must be looked at again
 
+	kept    []string     // addresses, sorted, as Keep has them; only poll uses it
+	strange []api.HostID // sorted: the zone was told of them that they are not served here; only poll uses it
+
 	mu      sync.Mutex // guards what follows
 	book    *book
 	beat    time.Duration
@@ -85,7 +94,7 @@ func New(conf Config) (*Agent, error) {
 	if transport == nil {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
-	a := &Agent{conf: conf, link: newLink(conf.Addresses, transport), beat: conf.Beat, book: newBook(nil, nil)}
+	a := &Agent{conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, book: newBook(nil, nil)}
 	for i := range a.wake {
 		a.wake[i] = make(chan struct{}, 1)
 	}
@@ -192,9 +201,11 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.note(eventGone, s.Host, s.Instance, "")
 		}
 	}
+	a.warnOfOthers()
 	if !a.registerAtLast(ctx) {
 		return nil
 	}
+	a.keepNames()
 	var g errgroup.Group
 	for _, d := range a.drivers {
 		g.Go(func() error { a.watch(ctx, d); return nil })

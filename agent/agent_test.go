@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +169,77 @@ func TestLeaderIsFollowed(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, api.StatusActive, z.of("c"))
 		assert.Equal(t, 3, d.Starts())
+	})
+}
+
+// TestAddressesAreKept: where the zone is is written down when it changes, and an agent
+// that starts with what was written finds a zone whose nodes are all new.
+func TestAddressesAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		var kept [][]string
+		var refuse bool
+		c := config(z, d, 1)
+		c.Keep = func(addresses []string) error {
+			if refuse {
+				refuse = false
+				return errors.New("the disk is full")
+			}
+			kept = append(kept, addresses)
+			return nil
+		}
+		end := run(t, c)
+		z.set("host-0001", work("a"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Empty(t, kept, "nothing has changed")
+
+		for _, now := range [][]string{{"n2:1", "n3:1", "n4:1"}, {"n3:1", "n4:1", "n5:1"}, {"n6:1", "n5:1", "n4:1", "n4:1", "", "x:1/y"}} {
+			z.do(func() { z.addresses, z.leader, z.term = now, now[0], z.term+1; refuse = true })
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+		}
+		assert.Equal(t, [][]string{{"n2:1", "n3:1", "n4:1"}, {"n3:1", "n4:1", "n5:1"}, {"n4:1", "n5:1", "n6:1"}}, kept)
+		end()
+
+		c.Addresses = kept[len(kept)-1]
+		defer run(t, c)()
+		z.set("host-0001", work("a"), work("b"))
+		settle()
+		assert.Equal(t, []string{"a", "b"}, running(t, d))
+		z.do(func() { z.addresses = nil })
+		settle()
+		assert.Len(t, kept, 3, "none is no news")
+	})
+}
+
+// TestStrangeHostsAreTold: an agent that is asked to run something on a host that it
+// does not serve says which it does, once, and that it has served others before.
+func TestStrangeHostsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		c := config(z, d, 2)
+		c.Dir = t.TempDir()
+		var log bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		end := run(t, c)
+		settle()
+		end()
+		assert.NotContains(t, log.String(), "other hosts before")
+
+		c.Hosts = c.Hosts[:1]
+		registered := z.registered
+		end = run(t, c)
+		settle()
+		z.set("host-0002", work("a"))
+		settle()
+		z.set("host-0002", work("a"), work("b"))
+		settle()
+		end()
+		assert.Equal(t, registered+2, z.registered)
+		assert.Equal(t, []api.AgentHost{c.Hosts[0].AgentHost}, z.hosts)
+		assert.Empty(t, running(t, d))
+		assert.Contains(t, log.String(), "first=host-0002 now=host-0001")
 	})
 }
 

@@ -201,21 +201,23 @@ func (l *link) leave(addr string) {
 	l.left = make(chan struct{})
 }
 
-// learn replaces the learned addresses. What cannot be dialled, and what is
-// beyond AddressesMax, is passed over.
-func (l *link) learn(addresses []string) {
+// learn replaces the learned addresses and returns what it makes of them. What cannot
+// be dialled, and what is beyond AddressesMax, is passed over; if nothing is left,
+// nothing changes.
+func (l *link) learn(addresses []string) []string {
 	var good []string
 	for _, a := range addresses {
-		if dialable(a) && len(good) < AddressesMax {
+		if dialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
 			good = append(good, a)
 		}
 	}
 	if len(good) == 0 {
-		return
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learned = good
+	return good
 }
 
 // dialable reports whether addr is host:port, and not more than that.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"berth/agent/driver"
@@ -138,23 +139,54 @@ func (a *Agent) poll(ctx context.Context) {
 			continue
 		}
 		r.good()
-		if a.obey(work, asked); len(work.Hosts) == 0 && work.Generation <= asked.after && !pause(ctx, idlePause) {
+		strange := a.obey(work, asked)
+		a.keepAddresses(work.Addresses)
+		if err := a.tellStrange(ctx, strange); err != nil && !a.failed(ctx, &r, "register", err) {
+			return
+		}
+		if len(work.Hosts) == 0 && work.Generation <= asked.after && !pause(ctx, idlePause) {
 			return
 		}
 	}
 }
 
-// obey takes over one answer.
-func (a *Agent) obey(work api.AgentWorkload, asked question) {
-	a.link.learn(work.Addresses)
-	var strange []api.HostID
+// obey takes over one answer. It returns the hosts in it that are not served here.
+func (a *Agent) obey(work api.AgentWorkload, asked question) (strange []api.HostID) {
 	a.with(func(b *book) {
 		strange = b.obey(work, asked)
 		a.strikeIn(b) // an answer may be old already
 	})
-	if len(strange) > 0 {
-		a.conf.Log.Warn("work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
+	return strange
+}
+
+// tellStrange registers again when the zone lists work for hosts that are not served
+// here: by that it learns which are. It is told once of the same hosts.
+func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
+	slices.Sort(strange)
+	if len(strange) == 0 || slices.Equal(strange, a.strange) {
+		return nil
 	}
+	a.conf.Log.Warn("work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
+	if err := a.register(ctx, callTimeout); err != nil {
+		return err
+	}
+	a.strange = strange
+	return nil
+}
+
+// keepAddresses learns the addresses of the zone's nodes, and has them kept when they
+// have changed.
+func (a *Agent) keepAddresses(addresses []string) {
+	good := slices.Sorted(slices.Values(a.link.learn(addresses)))
+	if a.conf.Keep == nil || len(good) == 0 || slices.Equal(good, a.kept) {
+		return
+	}
+	if err := a.conf.Keep(good); err != nil {
+		a.conf.Log.Warn("addresses of the zone cannot be kept", "err", err)
+		return
+	}
+	a.kept = good
+	a.conf.Log.Info("addresses of the zone have changed", "addresses", len(good))
 }
 
 // report tells the zone what became of instances, and beats when there is

@@ -42,6 +42,9 @@ type Host struct {
 	OwnTraits     []string                    `json:"own_traits,omitempty" cbor:"19,keyasint,omitempty"`     // sorted
 	OwnAggregates []string                    `json:"own_aggregates,omitempty" cbor:"22,keyasint,omitempty"` // sorted
 	DownSince     Instant                     `json:"down_since,omitzero" cbor:"24,keyasint,omitempty"`      // when it came to be down; 0 while it is up
+	// Unserved says why a host is down whose agent may well be heard: the agent has
+	// registered without it, and serves it no more until it registers it again.
+	Unserved bool `json:"unserved,omitempty" cbor:"23,keyasint,omitempty"`
 }
 
 // DrainPolicy says what a drain does with instances of a host.

@@ -243,11 +243,41 @@ func JoinAgent(ctx context.Context, o JoinOptions) (*AgentHome, error) {
 		return nil, err
 	}
 	h := &AgentHome{Zone: a.Zone, Agent: api.AgentID(a.ID), Addresses: a.Addresses}
+	return h, h.write(o.Dir)
+}
+
+func (h *AgentHome) write(dir string) error {
 	b, err := json.Marshal(h)
 	if err != nil {
-		return nil, fmt.Errorf("writing where the zone is: %w", err)
+		return fmt.Errorf("writing where the zone is: %w", err)
 	}
-	return h, writeFile(filepath.Join(o.Dir, fileAgent), b)
+	return writeFile(filepath.Join(dir, fileAgent), b)
+}
+
+// KeepAddresses replaces what JoinAgent has left in a directory of the addresses of
+// the zone's agent listeners, in one step. No address changes nothing.
+func KeepAddresses(dir string, addresses []string) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	h, err := loadHome(dir)
+	if err != nil {
+		return err
+	}
+	h.Addresses = addresses
+	return h.write(dir)
+}
+
+func loadHome(dir string) (*AgentHome, error) {
+	b, err := os.ReadFile(filepath.Join(dir, fileAgent))
+	if err != nil {
+		return nil, fmt.Errorf("reading where the zone is: %w", err)
+	}
+	var h AgentHome
+	if err = json.Unmarshal(b, &h); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", fileAgent, err)
+	}
+	return &h, nil
 }
 
 const fileAgent = "agent.json"
@@ -310,14 +340,10 @@ func joinAt(ctx context.Context, network Network, addr string, body *api.JoinBod
 // LoadAgent returns what JoinAgent left in a directory, and the agent's
 // credentials.
 func LoadAgent(dir string) (*AgentHome, *identity.Credentials, error) {
-	b, err := os.ReadFile(filepath.Join(dir, fileAgent))
+	h, err := loadHome(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading where the zone is: %w", err)
-	}
-	var h AgentHome
-	if err = json.Unmarshal(b, &h); err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", fileAgent, err)
+		return nil, nil, err
 	}
 	c, err := identity.LoadDir(dir, identity.RoleAgent)
-	return &h, c, err
+	return h, c, err
 }

@@ -54,6 +54,13 @@ func TestJoinOverTLS(t *testing.T) {
 	assert.Equal(t, 0o600, int(files(t, agent)[fileAgent].Perm()))
 	assert.NoFileExists(t, filepath.Join(agent, fileKEK), "an agent opens no secret of the zone")
 
+	require.NoError(t, KeepAddresses(agent, nil), "no address is no news")
+	require.NoError(t, KeepAddresses(agent, []string{"n1:1", "n2:1"}))
+	home, _, err = LoadAgent(agent)
+	require.NoError(t, err)
+	assert.Equal(t, &AgentHome{Zone: r.rec.Zone, Agent: "agent-1", Addresses: []string{"n1:1", "n2:1"}}, home)
+	assert.Equal(t, 0o600, int(files(t, agent)[fileAgent].Perm()))
+
 	other := newZone(t, "b")
 	other.opts.Plain = false
 	token := withPinOf(t, other.run(), r.joinToken(api.JoinAgent, "agent-2"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -57,7 +58,8 @@ func (b *beats) silent(a api.AgentID, now time.Time) time.Duration {
 	return now.Sub(last)
 }
 
-// RegisterHosts records the hosts of an agent and returns their ids in order.
+// RegisterHosts records the hosts of an agent and returns their ids in order. Other
+// hosts that the agent had are down from then on, and nothing new is placed there.
 func (z *Zone) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRegister) (*api.AgentRegistered, error) {
 	if len(r.Hosts) == 0 || len(r.Hosts) > api.HostsPerAgentMax {
 		return nil, api.Errorf(api.CodeInvalid, "an agent must register 1 to %d hosts, got %d", api.HostsPerAgentMax, len(r.Hosts))
@@ -69,7 +71,7 @@ func (z *Zone) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentReg
 		}
 	}
 	z.beats.heard(a, z.now())
-	c := command.HostsPut{Stamp: z.stamp(), Agent: a}
+	c := command.HostsPut{Stamp: z.stamp(), Agent: a, Whole: true}
 	for _, h := range r.Hosts {
 		h.Inventory = withUnits(h.Inventory)
 		c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID(api.NewUUID()), Host: h})
@@ -160,7 +162,7 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 		if !v.Serves(a) { // also after a restore from a backup of earlier times
 			return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
 		}
-		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 && !mayBeLeft(v, hosts) {
+		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft)) {
 			return workload(v, term, hosts), nil
 		}
 		next, err := z.store.Wait(ctx, v.Index())
@@ -242,6 +244,7 @@ func (z *Zone) watchHosts(ctx context.Context) {
 			switch {
 			case h.State == api.HostUp && silent > grace:
 				down.Hosts = append(down.Hosts, h.ID)
+			case h.Unserved: // it is down until its agent registers it
 			case h.State == api.HostDown && silent < grace/2 && z.beats.known(h.Agent):
 				up.Hosts = append(up.Hosts, h.ID)
 			}

@@ -110,8 +110,8 @@ func (z *Zone) move(ctx context.Context, i *api.Instance, evacuate bool) error {
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
 		return nil
 	}
-	if from, ok := v.Host(i.Host); evacuate && ok && !z.fenced(from) { // its agent was heard meanwhile
-		return nil
+	if from, ok := v.Host(i.Host); evacuate && ok && !z.fenced(from) && !mutant.On(mutant.LeftThoughHeard) {
+		return nil // its agent was heard meanwhile
 	}
 	if i.Target != "" { // its host was lost while it was to be moved
 		return z.moveTo(ctx, i, i.Target, evacuate)

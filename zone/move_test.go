@@ -197,6 +197,50 @@ func TestLostHostIsLeft(t *testing.T) {
 	})
 }
 
+// TestAgentIsBackBeforeItsHost has an agent come back at the moment at which its host
+// may be evacuated, before the log says that the host is up: it gets no list, and what
+// was about to be started elsewhere is not.
+func TestAgentIsBackBeforeItsHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil)
+		a := m.agent("b", 2) // there is no other host yet, so that it stays where it is
+		lost := m.host("root-host-b1")
+		o := order("r", 1, 1)
+		f := *flavor
+		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
+		o.Groups[0].Flavor = &f
+		require.Equal(t, api.BootActive, m.run(o).State())
+		m.set(func(*member) { a.quiet = true })
+		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
+		time.Sleep(2 * EvacuateAfter)
+		i, z := m.instances("r")[0], m.lead()
+		require.Equal(t, lost, i.Host)
+		work := func() []api.HostWorkload {
+			got, err := z.Work(t.Context(), a.id(), &api.AgentWork{})
+			require.NoError(t, err)
+			return got.Hosts
+		}
+		// Its first question, before the zone looks at its hosts again. Only now is there
+		// a host that it could be started on.
+		assert.Empty(t, work(), "it may be started elsewhere at any moment")
+		c := (&agent{m: m, name: "c", cpus: []int64{2}}).hosts()
+		m.propose(func(at command.Stamp) command.Command {
+			return command.HostsPut{Stamp: at, Agent: "c", Hosts: []command.HostEntry{{ID: "c", Host: c[0]}}}
+		})
+		require.NoError(t, z.move(t.Context(), i, true))
+		now, _ := m.view().Instance(i.ID)
+		assert.Equal(t, lost, now.Host, "its agent was heard: it may run here")
+		m.set(func(*member) { a.quiet = false })
+		m.until("the host is back", func(v *state.State) bool {
+			h, _ := v.Host(lost)
+			return h.State == api.HostUp
+		})
+		assert.Len(t, work(), 1)
+		w.settle()
+	})
+}
+
 // TestHostIsLostInAMove drains a host whose agent says nothing any more: when the
 // host counts as lost the move goes on as an evacuation, to where it has room.
 func TestHostIsLostInAMove(t *testing.T) {

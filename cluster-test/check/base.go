@@ -75,7 +75,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, traits: raw.Traits, pool: h.Pool,
 			ownInventory: raw.OwnInventory, ownTraits: raw.OwnTraits, ownAggregates: raw.OwnAggregates,
 			up: h.State == api.HostUp, enabled: h.Enabled, generation: h.Generation,
-			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures,
+			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures, unserved: h.Unserved,
 		}
 	}
 	m.addPlacement(s)

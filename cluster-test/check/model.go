@@ -87,6 +87,7 @@ type host struct {
 	drain       api.DrainPolicy
 	overrides   map[string]string
 	failures    int
+	unserved    bool // its agent has registered without it
 	generation  uint64
 	claims      []*claim
 
@@ -255,6 +256,7 @@ func (m *model) hostsPut(c command.HostsPut) *no {
 			return &no{RuleModel, "the name " + e.Host.Name + " belongs to another agent, or to no host"}
 		}
 	}
+	served := map[api.HostID]bool{}
 	for _, e := range c.Hosts {
 		id, known := m.names[e.Host.Name]
 		if !known {
@@ -264,15 +266,22 @@ func (m *model) hostsPut(c command.HostsPut) *no {
 		}
 		h := m.hosts[id]
 		h.agent, h.up, h.inventory, h.traits = c.Agent, true, e.Host.Inventory, e.Host.Traits
+		h.unserved, served[id] = false, true
 		m.learnNames(h)
 		m.bump(h)
+	}
+	for id, h := range m.hosts {
+		if c.Whole && !h.passive && h.agent == c.Agent && !served[id] && !h.unserved {
+			h.up, h.unserved = false, true
+			m.bump(h)
+		}
 	}
 	return nil
 }
 
 func (m *model) hostsState(c command.HostsState) {
 	for _, id := range c.Hosts {
-		if h, ok := m.hosts[id]; ok && h.up != (c.State == api.HostUp) {
+		if h, ok := m.hosts[id]; ok && h.up != (c.State == api.HostUp) && !h.unserved {
 			h.up = c.State == api.HostUp
 			m.bump(h)
 		}

@@ -214,7 +214,7 @@ func (r *replay) host(index uint64, h *host) {
 	switch {
 	case got.Enabled != h.enabled || got.Pool != h.pool || (got.State == api.HostUp) != h.up || got.Agent != h.agent:
 		r.add(RuleModel, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.id, got.State, got.Enabled, got.Pool, got.Agent)
-	case got.Maintenance != h.maintenance || got.Drain != h.drain || !maps.Equal(got.Overrides, h.overrides) || got.Failures != h.failures:
+	case got.Maintenance != h.maintenance || got.Drain != h.drain || !maps.Equal(got.Overrides, h.overrides) || got.Failures != h.failures || got.Unserved != h.unserved:
 		r.add(RuleModel, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.id, got.Maintenance, got.Drain, got.Failures, got.Overrides)
 	case !strings.HasSuffix(r.m.standing(h.id), got.AZ):
 		r.add(RuleModel, index, "host %s is in availability zone %s", h.id, got.AZ)

@@ -102,7 +102,7 @@ func (w *world) hostPut(id string, cpus int64) command.HostsPut {
 	}
 	return command.HostsPut{Stamp: w.stamp(), Agent: "a1", Hosts: []command.HostEntry{{
 		ID: api.HostID(id), Host: api.AgentHost{Name: id, Driver: "fake", Pool: api.PoolShared, Inventory: inv},
-	}}}
+	}}, Whole: w.n > 20 && w.n%64 == 0} // rarely: then its agent serves nothing else
 }
 
 func (w *world) hostID() api.HostID { return api.HostID(fmt.Sprint("h", w.roll(6))) }

@@ -129,6 +129,9 @@ var first = map[mutant.Name]suite{
 	mutant.LateCommitAcked:     {"raftstore/state", "^TestALateCommitAcksNoAbort$"},
 	mutant.UnknownIsNothing:    {"zone", "^TestAskerGivesUp$"},
 	mutant.ChildDecides:        {"zone", "^TestNobodyDecidesForOthers$"},
+	mutant.ListedWhileLeft:     {"zone", "^TestAgentIsBackBeforeItsHost$"},
+	mutant.LeftThoughHeard:     {"zone", "^TestAgentIsBackBeforeItsHost$"},
+	mutant.StayIgnored:         {"raftstore/state", "^TestWordOnAnEarlierStay$"},
 }
 
 // runner runs suites. It is for one goroutine.

@@ -56,7 +56,11 @@ func hostTables(h api.Host) []table {
 	t.row("ID", h.ID)
 	t.row("AGENT", h.Agent)
 	t.row("DRIVER", h.Driver)
-	t.row("STATE", h.State)
+	if h.Unserved {
+		t.row("STATE", string(h.State)+": its agent does not serve it")
+	} else {
+		t.row("STATE", h.State)
+	}
 	t.row("ENABLED", yes(h.Enabled))
 	t.row("POOL", h.Pool)
 	t.row("AVAILABILITY ZONE", h.AZ)

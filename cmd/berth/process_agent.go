@@ -87,7 +87,8 @@ func (a *agentFlags) run(ctx context.Context, e *env) error {
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	conf := agent.Config{
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: now, Rand: rand.Float64,
-		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, now),
+		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
+		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, now),
 	}
 	equipAgent(&conf)
 	ag, err := agent.New(conf)

@@ -67,6 +67,9 @@ const (
 	KeyDropped          Name = "key-dropped"
 	LeaderLostUntold    Name = "leader-lost-untold"
 	CurrentSkipped      Name = "current-skipped"
+	ListedWhileLeft     Name = "listed-while-left"
+	LeftThoughHeard     Name = "left-though-heard"
+	StayIgnored         Name = "stay-ignored"
 )
 
 // Fault is one fault, in words.
@@ -132,5 +135,8 @@ func Faults() []Fault {
 		{KeyDropped, "a follower drops the idempotency key of what it passes on"},
 		{LeaderLostUntold, "a call that a lost leader may have done is told as one that changed nothing"},
 		{CurrentSkipped, "a node that has just started answers from its past"},
+		{ListedWhileLeft, "an agent that is back gets its list while its host may still be evacuated"},
+		{LeftThoughHeard, "an evacuation goes on although the agent was heard meanwhile"},
+		{StayIgnored, "what an agent says late of an instance's stay before is taken for this one"},
 	}
 }

@@ -8,6 +8,9 @@ type HostsPut struct {
 	Stamp
 	Agent api.AgentID `cbor:"2,keyasint"`
 	Hosts []HostEntry `cbor:"3,keyasint"`
+	// Whole says that Hosts are all that the agent serves: its others are down until
+	// it registers them again.
+	Whole bool `cbor:"4,keyasint,omitempty"`
 }
 
 // HostEntry is one host of HostsPut.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"maps"
+	"slices"
 
 	"berth/api"
 	"berth/capacity"
@@ -24,6 +25,8 @@ func (h *Host) why() string {
 		return "disabled"
 	case h.Maintenance != "":
 		return "in maintenance"
+	case h.Unserved:
+		return "not served by its agent"
 	}
 	return string(h.State)
 }
@@ -49,7 +52,22 @@ func (s *State) hostsPut(c command.HostsPut) Result {
 	for _, e := range c.Hosts {
 		ids = append(ids, s.hostPut(c, e))
 	}
+	if c.Whole {
+		s.unserve(c, ids)
+	}
 	return Result{Hosts: ids}
+}
+
+// unserve takes down the hosts of an agent that it does not serve any more.
+func (s *State) unserve(c command.HostsPut, served []api.HostID) {
+	for _, old := range s.hosts.Values() {
+		if old.Agent != c.Agent || slices.Contains(served, old.ID) || old.Unserved {
+			continue
+		}
+		h := *old
+		h.State, h.Unserved, h.Updated = api.HostDown, true, c.At
+		s.storeHost(&h)
+	}
 }
 
 func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
@@ -62,6 +80,7 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 		s.byName.Set(h.Name, h.ID)
 	}
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
+	h.Unserved = false
 	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
 	s.learn(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
@@ -129,9 +148,10 @@ func (s *State) noteFailures(i *api.Instance, reported api.Status) {
 	s.storeHost(&h)
 }
 
+// hostsState marks hosts up or down. What its agent does not serve stays down.
 func (s *State) hostsState(c command.HostsState) Result {
 	for _, id := range c.Hosts {
-		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State {
+		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State && !old.Unserved {
 			h := *old
 			h.State, h.Updated = c.State, c.At
 			s.storeHost(&h)

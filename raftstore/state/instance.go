@@ -177,7 +177,7 @@ func (s *State) instanceTold(c command.InstanceTold) {
 func (s *State) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
-		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
+		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() && !mutant.On(mutant.StayIgnored) {
 			continue
 		}
 		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {

@@ -374,12 +374,12 @@ func (s *State) Serves(agent api.AgentID) bool {
 	return found
 }
 
-// WorkAfter returns the hosts of an agent whose list of work changed after a
-// log index.
+// WorkAfter returns the hosts that an agent serves whose list of work changed after
+// a log index.
 func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {
 	var out []*Host
 	s.hosts.Scan(func(_ string, h *Host) bool {
-		if h.Agent == agent && h.Work > after {
+		if h.Agent == agent && h.Work > after && !h.Unserved {
 			out = append(out, h)
 		}
 		return true

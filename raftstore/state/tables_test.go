@@ -346,6 +346,47 @@ func TestOneEntryBumpsAHostOnce(t *testing.T) {
 	assert.Zero(t, w.used("h1"))
 }
 
+// TestWholeRegistration: what an agent does not register any more is down until it
+// does, whatever is said of the agent; a host that runs nothing may be forgotten.
+func TestWholeRegistration(t *testing.T) {
+	w := newWorld(t)
+	whole := func(agent string, ids ...string) command.HostsPut {
+		c := command.HostsPut{Stamp: w.stamp(), Agent: api.AgentID(agent), Whole: true}
+		for _, id := range ids {
+			c.Hosts = append(c.Hosts, hostPut(c.Stamp, agent, id, 2).Hosts...)
+		}
+		return c
+	}
+	is := func(id string, st api.HostState, unserved bool) {
+		t.Helper()
+		h, ok := w.s.Host(api.HostID(id))
+		require.True(t, ok)
+		assert.Equal(t, st, h.State, id)
+		assert.Equal(t, unserved, h.Unserved, id)
+	}
+	w.ok(whole("a1", "h1", "h2"))
+	w.ok(whole("a2", "h3"))
+	w.ok(hostPut(w.stamp(), "a1", "h1", 2))
+	is("h2", api.HostUp, false) // not the whole
+	before := w.generation("h2")
+	w.ok(whole("a1", "h1"))
+	is("h1", api.HostUp, false)
+	is("h2", api.HostDown, true)
+	is("h3", api.HostUp, false)
+	assert.Equal(t, before+1, w.generation("h2"))
+	w.ok(whole("a1", "h1"))
+	assert.Equal(t, before+1, w.generation("h2"), "once")
+	w.unchanged(command.HostsState{Stamp: w.stamp(), State: api.HostUp, Hosts: []api.HostID{"h2"}})
+	is("h2", api.HostDown, true)
+	assert.Len(t, w.s.WorkAfter("a1", 0), 1)
+	w.ok(whole("a1", "h1", "h2"))
+	is("h2", api.HostUp, false)
+	assert.Len(t, w.s.WorkAfter("a1", 0), 2)
+	w.ok(whole("a1", "h1"))
+	w.ok(command.HostDelete{Stamp: w.stamp(), ID: "h2"})
+	checkIndexes(t, w.s)
+}
+
 func TestHostsState(t *testing.T) {
 	w := newWorld(t)
 	w.host("h1", 4)

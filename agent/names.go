@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// namesFile keeps the names of the hosts that were served last, one a line.
+const namesFile = "hosts"
+
+// names returns the names of the hosts that are served, sorted.
+func (a *Agent) names() []string {
+	all := make([]string, len(a.conf.Hosts))
+	for i, h := range a.conf.Hosts {
+		all[i] = h.Name
+	}
+	slices.Sort(all)
+	return all
+}
+
+// warnOfOthers warns when hosts that were served before are not served now: their
+// instances are left alone, and they are down.
+func (a *Agent) warnOfOthers() {
+	if a.root == nil {
+		return
+	}
+	text, err := a.root.ReadFile(namesFile)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			a.conf.Log.Warn("names of the hosts of before cannot be read", "err", err)
+		}
+		return
+	}
+	now := a.names()
+	before := strings.Fields(string(text))
+	left := slices.DeleteFunc(before, func(n string) bool { return slices.Contains(now, n) })
+	if len(left) > 0 {
+		a.conf.Log.Warn("this agent has served other hosts before, which are down until they are served again",
+			"hosts", len(left), "first", left[0], "now", now[0])
+	}
+}
+
+// keepNames notes which hosts are served. Without the note only a warning is missing.
+func (a *Agent) keepNames() {
+	if a.root == nil {
+		return
+	}
+	if err := replace(a.root, namesFile, strings.Join(a.names(), "\n")+"\n"); err != nil {
+		a.conf.Log.Warn("names of the hosts cannot be kept", "err", err)
+	}
+}
