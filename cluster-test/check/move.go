@@ -72,7 +72,7 @@ func (m *model) aim(c command.InstanceMove, i *instance) *no {
 func (m *model) fitsBeside(next, old *claim) bool {
 	held := map[*host][]*claim{}
 	for _, p := range old.rest {
-		if h := m.hosts[p.host]; m.root(h).id != old.host {
+		if h := m.hosts[p.host]; m.root(h).id != old.host && p.host != next.host {
 			held[h] = h.claims
 			h.claims = slices.DeleteFunc(slices.Clone(h.claims), func(o *claim) bool { return o == p })
 		}

@@ -140,6 +140,44 @@ func TestInstancesGiveBackWhatTheyDraw(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestMoveToWhatSharesWithIt has an instance draw on a host that shares, and move
+// there: until it has left, it has room there twice.
+func TestMoveToWhatSharesWithIt(t *testing.T) {
+	const class api.ResourceClass = "CUSTOM_A"
+	w := newWorld(t)
+	w.host("h1", 4)
+	w.host("h2", 4)
+	w.ok(command.ClassPut{Stamp: w.stamp(), Name: class})
+	w.ok(w.aggregate(aggregate(uuid(1), "", "h1", "h2"), false))
+	own := inventory{api.VCPU: {Total: 4}, class: {Total: 3}}
+	w.ok(command.ProviderSet{Stamp: w.stamp(), ID: "h2", Inventory: &own})
+	w.ok(w.traits("h2", api.TraitShares))
+	w.ok(w.aggregates("h2", uuid(1)))
+	w.ok(create(w.stamp(), "r1", 1, 1))
+	h := hold(w.stamp(), "k1", "r1", slots("h1", "a"))
+	h.Request.Groups[0].Resources = api.Resources{api.VCPU: 1, class: 2}
+	h.Commit = true
+	w.ok(h)
+	i, _ := w.s.Instance("a")
+	require.Equal(t, shares("h2", class, 2), i.Shares)
+	move := func() command.InstanceMove {
+		return command.InstanceMove{Stamp: w.stamp(), ID: "a", From: "h1", To: "h2"}
+	}
+	w.refused(api.CodeNoCapacity, move())
+	checkIndexes(t, w.s)
+
+	own = inventory{api.VCPU: {Total: 4}, class: {Total: 4}}
+	w.ok(command.ProviderSet{Stamp: w.stamp(), ID: "h2", Inventory: &own})
+	w.ok(move())
+	host, _ := w.s.Host("h2")
+	assert.Equal(t, int64(4), host.Used[class])
+	checkIndexes(t, w.s)
+	w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a"))
+	host, _ = w.s.Host("h2")
+	assert.Equal(t, int64(2), host.Used[class])
+	checkIndexes(t, w.s)
+}
+
 // TestMovesDrawOnBothHosts has a full pool: what it gives an instance is the same at
 // both ends of its way.
 func TestMovesDrawOnBothHosts(t *testing.T) {

@@ -73,12 +73,13 @@ func (s *State) target(old *api.Instance, to api.HostID) Result {
 }
 
 // takeTarget claims room for an instance on its target. What sharing providers give it
-// they need not give twice: if they can give the same there, it keeps that.
+// they need not give twice: if they can give the same there, it keeps that. What the
+// target itself gives it from afar is not the same as what it gives as its host.
 func (s *State) takeTarget(i *api.Instance) bool {
 	c := claimOf(i)
 	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		root, _ := s.climb(sh.Provider)
-		return root == i.Host
+		return root == i.Host || sh.Provider == i.Target
 	})
 	for id, part := range drawn("", c, pooled) {
 		s.hostTable.Return(id, part)
