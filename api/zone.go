@@ -72,6 +72,7 @@ type Digest struct {
 	Sketches []FitSketch                   `json:"fits,omitempty" cbor:"9,keyasint,omitempty"`
 	Partial  bool                          `json:"partial,omitempty" cbor:"10,keyasint,omitempty"` // a zone below was not heard lately: rules nothing out
 	AZs      []string                      `json:"availability_zones,omitempty" cbor:"11,keyasint,omitempty"`
+	Gateways []string                      `json:"-" cbor:"12,keyasint,omitempty"` // where the zone's gateways are; for the other end of a link alone
 }
 
 // ZoneInfo is what GET /zones/info says of this zone itself.
@@ -97,10 +98,12 @@ type Enrolment struct {
 	Levels    int      `cbor:"10,keyasint,omitempty"` // of zones below the child, 0 to DepthMax; to the parent only
 }
 
-// Hello is what a zone with an operator's sealing key tells the zones that it is
-// linked to when it starts.
+// Hello is what a zone tells the zones that it is linked to: with an operator's
+// sealing key, what shows whether both seal with it, and where its gateways are, as
+// often as that changes.
 type Hello struct {
-	KeyCheck []byte `cbor:"1,keyasint"` // as in Enrolment
+	KeyCheck  []byte   `cbor:"1,keyasint"`           // as in Enrolment; empty for not to be compared
+	Endpoints []string `cbor:"2,keyasint,omitempty"` // host:port of all gateways; empty for as before
 }
 
 // AboveQuestion is what a child asks its parent before it takes a child of its own:

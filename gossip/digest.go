@@ -49,6 +49,8 @@ func trimmed(d api.Digest) api.Digest {
 	if raw, err := codec.Marshal(d); err == nil && len(raw) > DigestMaxBytes {
 		d.Tags, d.Traits, d.AZs, d.Sketches, d.Partial = nil, nil, nil, nil, true
 	}
+	d.Gateways = slices.DeleteFunc(slices.Clone(d.Gateways), func(s string) bool { return !api.ValidAddress(s) })
+	d.Gateways = d.Gateways[:min(len(d.Gateways), api.GatewaysMax)]
 	return d
 }
 
@@ -77,11 +79,12 @@ func decodeDigest(raw []byte) (api.Digest, error) {
 }
 
 // checkDigest returns errMalformed unless d can be shown and counted with: names
-// are printable and in bounds, amounts are not negative.
+// are printable and in bounds, amounts are not negative, gateways can be dialled.
 func checkDigest(d api.Digest) error {
 	ok := api.ValidName(string(d.Zone)) && printable(d.Health) && d.At >= 0 && d.At < api.Forever &&
 		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax &&
 		max(len(d.Tags), len(d.Traits), len(d.AZs)) <= labelsMax
+	ok = ok && (len(d.Gateways) == 0 || api.CheckGateways(d.Gateways) == nil)
 	for _, s := range slices.Concat(d.Tags, d.Traits, d.AZs) {
 		ok = ok && printable(s)
 	}

@@ -139,7 +139,7 @@ func (n *Node) Link(ctx context.Context, token, name string) (*api.Link, error) 
 	}
 	defer rt.CloseIdleConnections()
 	back, err := client.Enrol(ctx, rt, n.now, t.Addresses, &api.Enrolment{
-		Token: token, Zone: v.Zone, Name: v.Name, Endpoints: addresses(v, func(m *api.Node) string { return m.GatewayAddr }),
+		Token: token, Zone: v.Zone, Name: v.Name, Endpoints: gatewaysOf(v),
 		CA: v.CA, KeyCheck: check, Levels: n.levels(ctx),
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func (n *Node) enrol(ctx context.Context, e *api.Enrolment) (*api.Enrolment, err
 	}
 	return &api.Enrolment{
 		Link: res.Link.ID, Zone: v.Zone, Name: v.Name, CA: v.CA,
-		Endpoints: addresses(v, func(m *api.Node) string { return m.GatewayAddr }),
+		Endpoints: gatewaysOf(v),
 	}, nil
 }
 
@@ -208,18 +208,10 @@ func checkEnrolment(e *api.Enrolment) error {
 	if e.Zone == "" || len(e.Zone) > api.NameMaxBytes || len(e.CA) == 0 || len(e.CA) > identity.CSRMaxBytes {
 		return api.Errorf(api.CodeInvalid, "the enrolment names no zone or no certificate")
 	}
-	if len(e.Endpoints) == 0 || len(e.Endpoints) > identity.JoinAddressesMax {
-		return api.Errorf(api.CodeInvalid, "a zone needs 1 to %d gateways", identity.JoinAddressesMax)
-	}
 	if e.Levels < 0 || e.Levels > api.DepthMax {
 		return api.Errorf(api.CodeInvalid, "a zone has 0 to %d levels of zones below it", api.DepthMax)
 	}
-	for _, a := range e.Endpoints {
-		if len(a) > identity.JoinAddressMaxBytes {
-			return api.Errorf(api.CodeInvalid, "a gateway address is too long")
-		}
-	}
-	return nil
+	return api.CheckGateways(e.Endpoints)
 }
 
 // NewToken implements public.Authority.

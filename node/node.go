@@ -150,7 +150,7 @@ func (n *Node) assemble() error {
 		DialTLSContext:      n.dialNode(api.ALPNHTTP),
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
 	}
-	n.digest = &digestCache{make: func() *api.Digest { return n.zone.Digest() }, now: n.now}
+	n.digest = &digestCache{make: n.ownDigest, now: n.now}
 	p, err := newPools(n)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (n *Node) assemble() error {
 		placement.New(placement.Config{Door: common}),
 	))
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.sharedKey, Above: n.above, Below: n.levels,
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.hello, Above: n.above, Below: n.levels,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
 	}
 	gw.Forward = n.forward(doorGateway)
@@ -401,6 +401,8 @@ func (n *Node) lead(ctx context.Context) {
 	n.log.Info("leading", "term", n.store.Term())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.rotate(ctx) })
+	wg.Go(func() { n.followGateways(ctx) })
+	wg.Go(func() { n.tellGateways(ctx) })
 	n.zone.Lead(ctx)
 	wg.Wait()
 }

@@ -231,11 +231,11 @@ func (d *digestCache) to(l *api.Link, linked bool) *api.Digest {
 	return &paused
 }
 
-// bare says that the zone is there, and nothing else.
+// bare says that the zone is there and where, and nothing else.
 func (d *digestCache) bare() *api.Digest {
 	full := d.get()
 	if full == nil {
 		return nil
 	}
-	return &api.Digest{Zone: full.Zone, Sequence: full.Sequence, At: full.At, Health: full.Health}
+	return &api.Digest{Zone: full.Zone, Sequence: full.Sequence, At: full.At, Health: full.Health, Gateways: full.Gateways}
 }

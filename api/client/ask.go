@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/mutant"
 )
 
 // Limits of one call over a link.
@@ -148,6 +149,7 @@ func (c *linkCall) overdue(ctx context.Context) {
 	early := newest.patience - HedgeAfter
 	may := len(c.left) > 0 || (len(c.again) > 0 && c.tries < triesMax)
 	switch {
+	case mutant.On(mutant.GatewayKept):
 	case c.once:
 		if len(c.left) > 0 && !newest.reached.Load() { // else it may be done already
 			newest.cancel() // and the next one is asked

@@ -107,8 +107,8 @@ func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)
 }
 
-// Hello tells a linked zone what shows whether both seal with one key. It fails
-// with CodeConflict if they do.
+// Hello tells a linked zone what shows whether both seal with one key, and where this
+// zone's gateways are. It fails with CodeConflict if they seal with one key.
 func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	_, err := peerCall[struct{}](ctx, p, l, question{method: http.MethodPost, path: "/zones/hello"}, h)
 	return err

@@ -14,6 +14,10 @@ type ZoneSpec struct {
 	Offset *int64         `json:"weight_offset,omitempty"` // added to each weight of the child
 	Scale  *int64         `json:"weight_scale,omitempty"`  // times each weight, before the offset
 	State  *api.LinkState `json:"state,omitempty"`
+
+	// Gateways is where the zone is, 1 to api.GatewaysMax of host:port; only for a zone
+	// that is linked. What it says of itself later takes its place.
+	Gateways []string `json:"gateways,omitempty"`
 }
 
 type zoneBody struct {

@@ -215,11 +215,14 @@ func (z *zone) flavor(id api.FlavorID, specs map[string]string, more api.Resourc
 
 // addNode makes one more node of the zone, at the place of an earlier one if there
 // was one, and runs it.
-func (z *zone) addNode(place int) {
+func (z *zone) addNode(place int) { z.addNodeAt(place, place) }
+
+// addNodeAt is addNode on the host of a number.
+func (z *zone) addNodeAt(place, number int) {
 	w := z.w
 	z.joined++
 	p := &process{
-		z: z, id: api.NodeID(fmt.Sprintf("node-%d", z.joined)), host: w.net.Host(fmt.Sprintf("127.%d.0.%d", z.number, place+1)),
+		z: z, id: api.NodeID(fmt.Sprintf("node-%d", z.joined)), host: w.net.Host(fmt.Sprintf("127.%d.0.%d", z.number, number+1)),
 		mem: raftstore.NewMemory(), clock: newClock(), bomb: newBomb(),
 	}
 	p.dir = filepath.Join(w.dir, z.name, string(p.id))

@@ -169,22 +169,29 @@ and is called NAME here, "parent" if none is given.`,
 func zoneSet(e *env) *cobra.Command {
 	var w weighing
 	var name string
+	var gateways []string
 	c := &cobra.Command{
-		Use:               "set ZONE",
-		Short:             "Change how a linked zone is called and weighed",
-		Example:           "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1",
+		Use:   "set ZONE",
+		Short: "Change how a linked zone is called, weighed and reached",
+		Long: `Set changes what this zone keeps of a linked one. Where its gateways are is followed
+by itself; --gateway is for when that was lost, because all nodes of both zones were
+replaced while they could not reach each other.`,
+		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
+			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601",
 		Args:              takes("a ZONE"),
 		ValidArgsFunction: e.first(zoneNames),
 	}
 	w.flags(c)
 	c.Flags().StringVar(&name, "name", "", "what to call it here")
+	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, in place of those that are known; may be repeated")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
 		s := w.spec(c)
 		if name != "" {
 			s.Name = &name
 		}
-		if s == (client.ZoneSpec{}) {
-			return usage(c, "%q needs --name, --weight-offset or --weight-scale", c.CommandPath())
+		s.Gateways = gateways
+		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil {
+			return usage(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
 		}
 		return show(ctx, e, func(ctx context.Context) (api.Link, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
 	})

@@ -31,7 +31,7 @@ type Config struct {
 	Zone  *zone.Zone
 	Peer  func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
 	Enrol func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
-	Hello func(peer api.ZoneID, h *api.Hello) error // refuses a zone that seals with this zone's key
+	Hello func(ctx context.Context, l *api.Link, h *api.Hello) error // refuses a zone that seals with this zone's key, and keeps where it is
 	// Above says whether a zone is this one or above it, and how many zones are.
 	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
 	Below   func(ctx context.Context) int // how many levels of zones are below this one
@@ -75,7 +75,7 @@ type route struct {
 func (d *peerDoor) routes() []route {
 	return []route{
 		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: door.ReadLocal}, false, d.info},
-		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: door.ReadLocal}, false, d.hello},
+		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: door.ReadLocal}, true, d.hello},
 		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: door.ReadLinearizable}, true, d.above},
 		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: door.ReadLocal}, false, d.below},
 		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: door.ReadLocal}, false, d.selectPlan},
@@ -233,13 +233,14 @@ func (d *peerDoor) info(w http.ResponseWriter, _ *http.Request, l *api.Link) err
 	return nil
 }
 
-// hello lets a zone that starts see whether both ends seal with keys of their own.
+// hello lets a zone see whether both ends seal with keys of their own, and say where
+// its gateways are.
 func (d *peerDoor) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	var h api.Hello
 	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &h); err != nil {
 		return err
 	}
-	if err := d.Hello(l.Zone, &h); err != nil {
+	if err := d.Hello(r.Context(), l, &h); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -36,7 +36,7 @@ type row struct {
 
 var rows = map[string]row{
 	"GET /zones/info":                {target: "/zones/info"},
-	"POST /zones/hello":              {target: "/zones/hello", body: api.Hello{KeyCheck: []byte("theirs")}, status: http.StatusNoContent},
+	"POST /zones/hello":              {target: "/zones/hello", body: api.Hello{KeyCheck: []byte("theirs")}, leader: true, status: http.StatusNoContent},
 	"POST /zones/above":              {target: "/zones/above", body: api.AboveQuestion{Zone: "zone-top"}, child: true, leader: true},
 	"GET /zones/below":               {target: "/zones/below", parent: true},
 	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},

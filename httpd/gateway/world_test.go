@@ -120,7 +120,7 @@ func (w *world) config(z *zone.Zone) Config {
 			w.enrolled = e
 			return &api.Enrolment{Link: "link-new", Zone: "zone-mid"}, w.refusal
 		},
-		Hello: func(_ api.ZoneID, h *api.Hello) error {
+		Hello: func(_ context.Context, _ *api.Link, h *api.Hello) error {
 			if string(h.KeyCheck) == "ours" {
 				return api.Wrap(api.CodeConflict, "", "one key", errAway)
 			}

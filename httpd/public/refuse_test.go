@@ -253,20 +253,23 @@ func TestZones(t *testing.T) {
 		z(`"name":"south","weight_scale":-1`):                             "weight_scale must be",
 		z(`"name":"south","weight_scale":1.5`):                            "zone.weight_scale must be a whole number",
 		z(fmt.Sprintf(`"name":"south","weight_scale":%d`, scaleMax+1)):    "weight_scale must be",
+		z(`"name":"south","gateways":[]`):                                 "1 to 16 gateways",
+		z(`"name":"south","gateways":["a"]`):                              "must be HOST:PORT",
 		z(fmt.Sprintf(`"name":"south","weight_offset":%d`, offsetMax+1)):  "weight_offset must be",
 		z(fmt.Sprintf(`"name":"south","weight_offset":%d`, -offsetMax-1)): "weight_offset must be",
 		z(`"name":"south","state":"asleep"`):                              `state must be "active" or "paused"`,
-		z(`"name":"south","gateways":[]`):                                 `unknown field "zone.gateways"`,
+		z(`"name":"south","endpoints":[]`):                                `unknown field "zone.endpoints"`,
 	}
 	refusals(t, "PUT", "/zones/east", says)
 	says[z(`"weight_scale":1`)] = "zone.name is missing"
+	says[z(`"name":"south","gateways":["a:1"]`)] = "a zone says itself"
 	refusals(t, "POST", "/zones", says)
 	good := []string{
 		z(fmt.Sprintf(`"name":"south","weight_scale":%d,"weight_offset":%d`, scaleMax, offsetMax)),
 		z(fmt.Sprintf(`"name":"south","weight_scale":1,"weight_offset":%d`, -offsetMax)), z(`"name":` + text(64)),
 	}
 	accepts(t, "POST", "/zones", 201, good...)
-	accepts(t, "PUT", "/zones/link-east", 200, append(good, z(`"state":"paused"`), z(``))...)
+	accepts(t, "PUT", "/zones/link-east", 200, append(good, z(`"state":"paused"`), z(``), z(`"gateways":["a:1","b:1"]`))...)
 	refusals(t, "POST", "/zones/link", map[string]string{
 		`{"token":"t","name":"a b"}`: "name must be", `{"token":5}`: "token must be a text", `{"x":1}`: `unknown field "x"`,
 	})

@@ -31,6 +31,8 @@ type zoneBody struct {
 		Offset *int64         `json:"weight_offset"`
 		Scale  *int64         `json:"weight_scale"`
 		State  *api.LinkState `json:"state"`
+
+		Gateways []string `json:"gateways"` // only of a zone that is linked
 	} `json:"zone"`
 }
 
@@ -49,6 +51,9 @@ func (b *zoneBody) validate() error {
 	}
 	if z.State != nil && *z.State != api.LinkActive && *z.State != api.LinkPaused {
 		return api.Errorf(api.CodeInvalid, "state must be %q or %q", api.LinkActive, api.LinkPaused)
+	}
+	if z.Gateways != nil {
+		return api.CheckGateways(z.Gateways)
 	}
 	return nil
 }
@@ -135,6 +140,9 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	if err := b.validate(); err != nil {
 		return err
 	}
+	if b.Zone.Gateways != nil {
+		return api.Errorf(api.CodeInvalid, "a zone says itself where its gateways are when it is linked")
+	}
 	offset, scale := int64(0), int64(1)
 	if b.Zone.Offset != nil {
 		offset = *b.Zone.Offset
@@ -185,6 +193,7 @@ func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
 	}
 	res, err := d.Zone.Propose(r.Context(), command.LinkSet{
 		Stamp: d.Zone.Stamp(), ID: l.ID, Name: b.Zone.Name, Offset: b.Zone.Offset, Scale: b.Zone.Scale, State: b.Zone.State,
+		Endpoints: b.Zone.Gateways,
 	})
 	if err != nil {
 		return err

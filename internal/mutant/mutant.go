@@ -70,6 +70,8 @@ const (
 	ListedWhileLeft     Name = "listed-while-left"
 	LeftThoughHeard     Name = "left-though-heard"
 	StayIgnored         Name = "stay-ignored"
+	GatewayKept         Name = "gateway-kept"
+	AddressesKept       Name = "addresses-kept"
 )
 
 // Fault is one fault, in words.
@@ -138,5 +140,7 @@ func Faults() []Fault {
 		{ListedWhileLeft, "an agent that is back gets its list while its host may still be evacuated"},
 		{LeftThoughHeard, "an evacuation goes on although the agent was heard meanwhile"},
 		{StayIgnored, "what an agent says late of an instance's stay before is taken for this one"},
+		{GatewayKept, "a call waits for one gateway of a zone as long as it may, however long that is silent"},
+		{AddressesKept, "a link keeps the gateways that it was made with"},
 	}
 }

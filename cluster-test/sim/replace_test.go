@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/node"
+	"berth/raftstore/state"
+)
+
+// TestAllNodesAreReplaced replaces every node of a parent and of its child, one by
+// one and twice, each by one at another address. The link follows on both sides:
+// boots go through it after that. All hosts are the child's.
+func TestAllNodesAreReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1}, nil}}})
+		root, west := w.root(), w.zone("west")
+		for round := range 3 {
+			if round > 0 {
+				w.replaceNodes()
+				west.hire(1)
+			}
+			res := fmt.Sprint("round-", round)
+			require.Equal(t, api.BootActive, root.run(res, 4, 4).State)
+			root.insist("release", func(ctx context.Context, c *client.Client) error {
+				_, err := c.Release(ctx, api.ReservationID(res), 0)
+				return err
+			})
+			w.settle()
+		}
+		w.check()
+		w.empty()
+	})
+}
+
+// replaceNodes replaces every node of every zone, and waits until the links show it.
+func (w *world) replaceNodes() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		for range len(z.nodes) {
+			z.replaceNode()
+		}
+	}
+	for _, z := range w.zones {
+		if z.parent == nil {
+			continue
+		}
+		for from, to := range map[*zone]*zone{z: z.parent, z.parent: z} {
+			from.until("it knows where "+to.name+" is", func(v *state.State) bool {
+				l, ok := v.LinkByZone(to.id)
+				return ok && slices.Equal(slices.Sorted(slices.Values(l.Endpoints)), to.gatewayAddrs())
+			})
+		}
+	}
+}
+
+// gatewayAddrs returns where the gateways of the zone's nodes are, sorted.
+func (z *zone) gatewayAddrs() []string {
+	var out []string
+	for _, p := range z.nodes {
+		out = append(out, node.DefaultAddresses(p.host.Name()).Gateway)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// replaceNode takes the oldest node of the zone out, after another one has joined
+// where none was before.
+func (z *zone) replaceNode() {
+	z.w.t.Helper()
+	old := z.nodes[0]
+	z.addNodeAt(len(z.nodes), z.joined)
+	z.until("the new node votes", func(*state.State) bool {
+		voters := 0
+		for _, m := range z.leads().Members() {
+			if m.Voter {
+				voters++
+			}
+		}
+		return voters == len(z.nodes)
+	})
+	z.insist("transfer", func(ctx context.Context, c *client.Client) error {
+		if old.running() == nil || !old.running().Leads() {
+			return nil
+		}
+		return c.Transfer(ctx, "")
+	})
+	z.insistElsewhere(0, func(ctx context.Context, c *client.Client) error { return c.RemoveMember(ctx, old.id) })
+	old.kill()
+	old.reap()
+	z.mu.Lock()
+	z.nodes = slices.Delete(slices.Clone(z.nodes), 0, 1)
+	z.mu.Unlock()
+}
