@@ -20,7 +20,16 @@ type Explanation struct {
 	State       BootState     `json:"state,omitempty"`  // of a boot
 	Reason      string        `json:"reason,omitempty"` // of a boot
 	Groups      []GroupTale   `json:"groups"`
-	Zones       []ZoneOutcome `json:"zones"` // this zone first, then its children
+	Zones       []ZoneOutcome `json:"zones"`              // this zone first, then its children
+	Attempts    []BootAttempt `json:"attempts,omitempty"` // of a boot, all of them; Groups and Zones are the last
+	Faults      []FaultCount  `json:"faults,omitempty"`   // of a boot: why instances are in ERROR
+}
+
+// FaultCount is how many live instances of a boot have one fault.
+type FaultCount struct {
+	Fault     string     `json:"fault"`
+	Instances int        `json:"instances"`
+	Example   InstanceID `json:"example"` // one of them
 }
 
 // GroupTale is what this zone's own hosts had for one group. Wanted is how many

@@ -436,6 +436,9 @@ type Refusals struct {
 	Offering   int           `json:"offering" cbor:"2,keyasint"`   // hosts that passed every filter
 	Filters    []FilterCount `json:"filters,omitempty" cbor:"3,keyasint,omitempty"`
 	Advice     []Advice      `json:"advice,omitempty" cbor:"4,keyasint,omitempty"` // what would have worked, smallest change first; at most AdviceMax
+	// Limits say, where slots are missing, what keeps hosts that offered some from
+	// offering more. They add up to Offering at the most.
+	Limits []FilterCount `json:"limits,omitempty" cbor:"5,keyasint,omitempty"`
 }
 
 // FilterCount is how many hosts one filter turned away, in filter order.

@@ -187,7 +187,7 @@ func ExampleSelect() {
 	// b 2048
 	// b 1024
 	// a 4096
-	// {3 2 [{size 1 never_fits []}] []}
+	// {3 2 [{size 1 never_fits []}] [] []}
 }
 
 func ExampleMerge() {

@@ -102,7 +102,7 @@ func (p *planner) beyond(g int, out *GroupPlan, counted bool) {
 		out.Refusals = more.Refusals
 		return
 	}
-	out.Refusals.Advice = nil
+	out.Refusals.Advice, out.Refusals.Limits = nil, nil
 	if n := len(out.Slots); n < whole.Groups[g].Count {
 		t, why := p.look(g)
 		out.Refusals.Advice = p.advise(t, n, why.Offering < out.Refusals.Offering)

@@ -199,8 +199,36 @@ func (p *planner) group(i int) GroupPlan {
 	out.Refusals = why
 	if n := len(out.Slots); n < t.group.Count {
 		out.Refusals.Advice = p.advise(t, n, why.Offering < passed)
+		out.Refusals.Limits = p.limits(t, hosts)
 	}
 	p.take(i, hosts)
+	return out
+}
+
+// limits says what keeps hosts from giving more slots of t than they gave: a filter
+// where its rule alone is in the way, else their capacity.
+func (p *planner) limits(t *task, hosts []taking) []api.FilterCount {
+	counts := make([]int, len(p.rooms)+1)
+	for _, h := range hosts {
+		at := len(p.rooms)
+		for i := range p.rooms {
+			if p.rooms[i].Room(t.look, h.row) <= h.slots && (p.drawing.Has(h.row) || p.free(t, h.row) > h.slots) {
+				at = i
+				break
+			}
+		}
+		counts[at]++
+	}
+	var out []api.FilterCount
+	for i, n := range counts {
+		name := filters.NameCapacity
+		if i < len(p.rooms) {
+			name = p.rooms[i].Name
+		}
+		if n > 0 {
+			out = append(out, api.FilterCount{Filter: name, Hosts: n, Tier: api.TierNotNow})
+		}
+	}
 	return out
 }
 

@@ -46,7 +46,7 @@ func (z *Zone) advise(ctx context.Context, v *state.State, req *api.Request, p *
 		return c.outcome == api.OutcomeLate || c.outcome == api.OutcomeFailed
 	})
 	for g := range p.refusals {
-		ideas := p.refusals[g].Advice
+		ideas := slices.DeleteFunc(p.refusals[g].Advice, func(i api.Advice) bool { return i.Change == api.AdviceCount })
 		p.refusals[g].Advice = nil
 		if len(p.layer.Groups[g].Order) >= req.Groups[g].Count && p.unmet == "" {
 			continue
@@ -93,6 +93,7 @@ func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
 	var drops []string
 	for name, set := range map[string]bool{ // in any order
 		adviceMinZones: a.p.unmet != "", adviceMaxSkew: a.req.Zones.MaxSkew > 0, advicePack: a.req.Zones.Pack,
+		filters.NameServerGroup: hard(a.req, g),
 	} {
 		if set {
 			drops = append(drops, name)
@@ -102,7 +103,7 @@ func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
 		h := &a.req.Groups[g].Hints
 		for name, set := range map[string]bool{
 			filters.NameSameHost: len(h.SameHost) > 0, filters.NameForcedHosts: len(h.ForceHosts) > 0,
-			filters.NameNear: h.Near != "", filters.NameServerGroup: a.req.Together(g),
+			filters.NameNear: h.Near != "",
 		} {
 			if set {
 				drops = append(drops, name)
@@ -114,6 +115,13 @@ func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
 		out = append(out, api.Advice{Change: api.AdviceDrop, Name: name})
 	}
 	return out
+}
+
+// hard reports whether a rule of affinity or anti-affinity binds a group.
+func hard(req *api.Request, g int) bool {
+	return slices.ContainsFunc(req.RulesOf(g), func(n int) bool {
+		return req.Rules[n].Policy == api.Affinity || req.Rules[n].Policy == api.AntiAffinity
+	})
 }
 
 // works plans a request with one change, if there is time, and reports whether

@@ -160,3 +160,41 @@ func drawWishes(dice *rand.Rand, o *BootOrder) {
 		o.Groups[0].Hints.Query = `["=", "$name", "root-host-1"]`
 	}
 }
+
+// TestExplainTellsRulesAndFaults names the rule that keeps hosts from offering more,
+// in the zone that was asked and below, and shows all attempts and the faults of what
+// did not start.
+func TestExplainTellsRulesAndFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 8, 8, 1)
+		w.zone("kid", root, 8)
+		o := order("apart", 12, 12)
+		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 2, Groups: []int{0}}}
+		require.Equal(t, api.BootFailed, root.run(o).State())
+		e, ok := root.lead().Explanation("p", "apart")
+		require.True(t, ok)
+		assert.Equal(t, []api.FilterCount{
+			{Filter: "server_group", Hosts: 2, Tier: api.TierNotNow}, {Filter: "capacity", Hosts: 1, Tier: api.TierNotNow},
+		}, e.Groups[0].Refusals.Limits)
+		assert.Equal(t, []api.FilterCount{{Filter: "server_group", Hosts: 1, Tier: api.TierNotNow}}, e.Zones[1].Refusals[0].Limits)
+		assert.Contains(t, e.Groups[0].Refusals.Advice, api.Advice{Change: api.AdviceDrop, Name: "server_group"})
+		assert.Len(t, e.Attempts, 1)
+
+		o = order("b", 2, 2)
+		o.Zones.Allowed = []string{"root"}
+		require.Equal(t, api.BootActive, root.run(o).State())
+		i := root.instances("b")[0]
+		root.fails(i, "flavor has no command in this zone")
+		e, ok = root.lead().Explanation("p", "b")
+		require.True(t, ok)
+		assert.Equal(t, []api.FaultCount{{Fault: "flavor has no command in this zone", Instances: 1, Example: i.ID}}, e.Faults)
+	})
+}
+
+// fails reports that an instance has ended badly.
+func (m *member) fails(i *api.Instance, fault string) {
+	m.do(command.InstanceReport{Stamp: m.lead().Stamp(), Agent: api.AgentID("agent-" + m.name), Items: []api.InstanceReport{
+		{Instance: i.ID, Host: i.Host, Status: api.StatusError, Fault: fault},
+	}})
+}

@@ -104,7 +104,27 @@ func (z *Zone) Explanation(project api.ProjectID, id string) (*api.Explanation, 
 	}
 	out := *e
 	out.Request, out.State, out.Reason = b.Call, b.State(), b.Reason
+	out.Attempts, out.Faults = b.Attempts, faults(v, b)
 	return &out, true
+}
+
+// faults counts what has befallen the instances of a boot that are in error, the
+// most frequent first.
+func faults(v *state.State, b *state.Boot) []api.FaultCount {
+	var out []api.FaultCount
+	for _, i := range v.InstancesPage(state.InstanceQuery{
+		Project: b.Request.Project, Reservation: b.Request.Reservation, Page: state.Page{Limit: api.CountMax},
+		Match: func(i *api.Instance) bool { return i.Status == api.StatusError },
+	}) {
+		n := slices.IndexFunc(out, func(f api.FaultCount) bool { return f.Fault == i.Fault })
+		if n < 0 {
+			out = append(out, api.FaultCount{Fault: i.Fault, Example: i.ID})
+			n = len(out) - 1
+		}
+		out[n].Instances++
+	}
+	slices.SortStableFunc(out, func(a, b api.FaultCount) int { return b.Instances - a.Instances })
+	return out
 }
 
 // bootOf finds a boot by its reservation id, or by the id of the call.

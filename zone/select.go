@@ -465,12 +465,17 @@ func folded(p *planned) []api.Refusals {
 func fold(to, from *api.Refusals) {
 	to.Considered += from.Considered
 	to.Offering += from.Offering
-	for _, f := range from.Filters {
-		i := slices.IndexFunc(to.Filters, func(o api.FilterCount) bool { return o.Filter == f.Filter && o.Tier == f.Tier })
+	to.Filters, to.Limits = foldCounts(to.Filters, from.Filters), foldCounts(to.Limits, from.Limits)
+}
+
+func foldCounts(to, from []api.FilterCount) []api.FilterCount {
+	for _, f := range from {
+		i := slices.IndexFunc(to, func(o api.FilterCount) bool { return o.Filter == f.Filter && o.Tier == f.Tier })
 		if i < 0 {
-			to.Filters = append(to.Filters, api.FilterCount{Filter: f.Filter, Tier: f.Tier})
-			i = len(to.Filters) - 1
+			to = append(to, api.FilterCount{Filter: f.Filter, Tier: f.Tier})
+			i = len(to) - 1
 		}
-		to.Filters[i].Hosts += f.Hosts
+		to[i].Hosts += f.Hosts
 	}
+	return to
 }

@@ -190,7 +190,20 @@ func unsound(r api.Refusals) bool {
 		}
 		rest -= f.Hosts
 	}
-	return rest != 0 || slices.ContainsFunc(r.Advice, func(a api.Advice) bool { return !soundAdvice(a) })
+	return rest != 0 || unsoundLimits(r) || slices.ContainsFunc(r.Advice, func(a api.Advice) bool { return !soundAdvice(a) })
+}
+
+// unsoundLimits reports whether limits are too many, or more than hosts offered.
+func unsoundLimits(r api.Refusals) bool {
+	rest := r.Offering
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		if !api.ValidName(l.Filter) || l.Hosts < 0 || l.Hosts > rest || !knownTier(l.Tier) {
+			return true
+		}
+		rest -= l.Hosts
+	}
+	return len(r.Limits) > api.FiltersMax
 }
 
 func knownTier(t api.Tier) bool {

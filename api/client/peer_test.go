@@ -303,6 +303,8 @@ func TestRefusalsOfAChildAreChecked(t *testing.T) {
 		"advice: fewer":          {func(r *api.Refusals) { r.Advice[0] = api.Advice{Change: api.AdviceCount, Value: 1} }, true},
 		"advice: fewer of a":     {func(r *api.Refusals) { r.Advice[0] = api.Advice{Change: api.AdviceCount, Value: 1, Name: "a"} }, false},
 		"advice: drop":           {func(r *api.Refusals) { r.Advice[0] = api.Advice{Change: api.AdviceDrop, Name: "query"} }, true},
+		"a limit":                {func(r *api.Refusals) { r.Limits = []api.FilterCount{filter(1)} }, true},
+		"limits of too many":     {func(r *api.Refusals) { r.Limits = []api.FilterCount{filter(1), filter(1)} }, false},
 		"advice: drop nothing":   {func(r *api.Refusals) { r.Advice[0] = api.Advice{Change: api.AdviceDrop} }, false},
 		"advice: a long zone": {func(r *api.Refusals) {
 			r.Advice[0] = api.Advice{Change: api.AdviceZone, Name: strings.Repeat("z", api.NameMaxBytes+1)}

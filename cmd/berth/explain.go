@@ -19,7 +19,9 @@ func explainCommand(e *env) *cobra.Command {
 		Long: `Explain tells which zones took part and what they offered, how many hosts were
 turned away and why, the most final reasons first, and what would have worked. A
 host is counted once, at the first filter that turned it away, so the numbers add
-up. ID is a reservation id, or the request id that an answer or an error came with.
+up; of hosts that offered some it tells what kept them from offering more. Of a
+boot it also shows all attempts, and the faults of instances in ERROR.
+ID is a reservation id, or the request id that an answer or an error came with.
 Of an estimate only the node knows that made it, for a quarter of an hour.`,
 		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
 		Args:              takes("an ID"),
@@ -54,5 +56,20 @@ func explainTables(x api.Explanation) []table {
 		}
 		t.row(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))
 	}
-	return append([]table{t}, whyTables(x.Zones, x.Groups)...)
+	tables := []table{t}
+	if len(x.Attempts) > 1 {
+		tries := table{title: "Attempts; what follows is of the last", header: []string{"ATTEMPT", "WANTED", "HELD", "REFUSED", "SHORT"}}
+		for _, a := range x.Attempts {
+			tries.row(a.Attempt, a.Wanted, a.Held, a.Refused, a.Short)
+		}
+		tables = append(tables, tries)
+	}
+	if len(x.Faults) > 0 {
+		faults := table{title: "Instances in ERROR", header: []string{"FAULT", "INSTANCES", "ONE OF THEM"}}
+		for _, f := range x.Faults {
+			faults.row(f.Fault, f.Instances, f.Example)
+		}
+		tables = append(tables, faults)
+	}
+	return append(tables, whyTables(x.Zones, x.Groups)...)
 }

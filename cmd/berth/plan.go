@@ -320,6 +320,9 @@ func refusalTables(title, worked string, r api.Refusals) []table {
 		}
 	}
 	t.row("offering", r.Offering, "")
+	for _, l := range r.Limits {
+		t.row("  no more of it by "+l.Filter, l.Hosts, "")
+	}
 	t.row("considered, in all", r.Considered, "")
 	withoutNames(&t)
 	if len(r.Advice) == 0 {

@@ -36,11 +36,17 @@ func serverList(e *env) *cobra.Command {
 		}
 		q.Flavor = api.FlavorID(flavor)
 		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
+		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+		})
+		if q.Status == api.StatusError {
+			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+			})
+		}
 		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
 			return cl.Servers(ctx, q, o)
-		}, tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
-			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
-		}))
+		}, rows)
 	})
 	f := c.Flags()
 	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
