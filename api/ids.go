@@ -65,8 +65,18 @@ func NewReservationID() ReservationID {
 // ValidName reports whether s may name a zone, host, flavor, project or user,
 // or be a caller's own reservation id or idempotency key: 1 to NameMaxBytes
 // characters of A-Z a-z 0-9 . _ - that start with a letter or a digit.
-func ValidName(s string) bool {
-	if s == "" || len(s) > NameMaxBytes {
+func ValidName(s string) bool { return plain(s, NameMaxBytes) }
+
+// InstanceNameMax bounds the name of an instance: those of its boot and of its group,
+// and a number, with dashes between them.
+const InstanceNameMax = 2*NameMaxBytes + 8
+
+// ValidInstanceName reports whether s may be what an instance is called: 1 to
+// InstanceNameMax characters of those that a name may have.
+func ValidInstanceName(s string) bool { return plain(s, InstanceNameMax) }
+
+func plain(s string, most int) bool {
+	if s == "" || len(s) > most {
 		return false
 	}
 	for i := range len(s) {

@@ -231,6 +231,21 @@ func (r *Request) Validate() error {
 	return r.Zones.validate()
 }
 
+// ValidateAbroad returns an invalid-input error for what no zone does for another: take
+// room for later, beyond WindowMax, or of another class than firm. now is the time of the
+// zone that is asked.
+func (r *Request) ValidateAbroad(now Instant) error {
+	switch w := r.Window; {
+	case r.Class != Firm:
+		return Errorf(CodeInvalid, "another zone may ask for class %q alone", Firm)
+	case w.Start < 0 || w.Start > now:
+		return Errorf(CodeInvalid, "another zone may ask for what starts at once alone")
+	case w.End != Forever && w.End > now.Add(WindowMax):
+		return Errorf(CodeInvalid, "window must end within %d days", WindowMax/(24*time.Hour))
+	}
+	return nil
+}
+
 func (g *Group) validate() error {
 	if g.Count < 0 || g.Count > CountMax {
 		return Errorf(CodeInvalid, "count must be 0 to %d, got %d", CountMax, g.Count)

@@ -78,7 +78,7 @@ func waysToForge() map[string]forgedHold {
 		"resources":   asked(func(r *api.Request) { r.Groups[0].Resources = api.Resources{api.VCPU: 2, api.MemoryMB: 256} }),
 		"specs":       asked(func(r *api.Request) { r.Groups[0].ExtraSpecs = map[string]string{"a": "b"} }),
 		"window":      asked(func(r *api.Request) { r.Window.Start++ }),
-		"class":       asked(func(r *api.Request) { r.Class = api.Preemptible }),
+		"lifetime":    asked(func(r *api.Request) { r.Lifetime = time.Hour }),
 		"link": func(f *forging) (*api.Link, api.HoldRequest) {
 			l := *f.up
 			l.Zone = "zone-of-a-stranger"

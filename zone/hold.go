@@ -28,7 +28,7 @@ const (
 // hold again gives the same answer, and goes on where the first one was cut off. A
 // refusal is final for the parent, so it is confirmed.
 func (z *Zone) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
-	if err := checkHold(r); err != nil {
+	if err := z.checkHold(r); err != nil {
 		return nil, err
 	}
 	var a *api.HoldAnswer
@@ -88,10 +88,6 @@ func (z *Zone) take(ctx context.Context, v *state.State, parent *api.Link, r *ap
 	return res.Hold, err
 }
 
-// instanceNameMaxBytes bounds the name of an instance: those of its boot and of
-// its group, and a number, with dashes between them.
-const instanceNameMaxBytes = 2*api.NameMaxBytes + 8
-
 // checkRequest refuses a request that no caller of Berth makes. Names go into
 // composite keys, so what a name may be is checked at every door.
 func checkRequest(r *api.Request) error {
@@ -103,8 +99,10 @@ func checkRequest(r *api.Request) error {
 		}
 	}
 	for _, g := range r.Groups {
-		if g.Flavor != "" && !api.ValidName(string(g.Flavor)) {
-			return api.CheckName("flavor", string(g.Flavor))
+		for _, f := range []struct{ name, v string }{{"flavor", string(g.Flavor)}, {"availability_zone", g.AZ}} {
+			if f.v != "" && !api.ValidName(f.v) {
+				return api.CheckName(f.name, f.v)
+			}
 		}
 	}
 	if r.User != "" && !api.ValidName(string(r.User)) {
@@ -114,19 +112,25 @@ func checkRequest(r *api.Request) error {
 }
 
 // checkForeign refuses a request of another zone that asks for hosts by name or
-// address.
-func checkForeign(r *api.Request) error {
+// address, or for what no user could ask for here.
+func (z *Zone) checkForeign(r *api.Request) error {
 	for i := range r.Groups {
 		if r.Groups[i].Hints.Local() {
 			return api.Errorf(api.CodeForbidden, "another zone may not ask for hosts by name or address")
 		}
 	}
-	return checkRequest(r)
+	if err := checkRequest(r); err != nil {
+		return err
+	}
+	if mutant.On(mutant.WindowAbroad) {
+		return nil
+	}
+	return r.ValidateAbroad(z.instant())
 }
 
 // checkHold refuses a malformed hold before anything is opened.
-func checkHold(r *api.HoldRequest) error {
-	if err := checkForeign(&r.Request); err != nil {
+func (z *Zone) checkHold(r *api.HoldRequest) error {
+	if err := z.checkForeign(&r.Request); err != nil {
 		return err
 	}
 	if err := api.CheckPairs("metadata", r.Metadata, api.MetadataMax); err != nil {
@@ -144,8 +148,8 @@ func checkHold(r *api.HoldRequest) error {
 			if !api.ValidName(string(i.ID)) || seen[i.ID] {
 				return api.Errorf(api.CodeInvalid, "instance ids must be distinct and 1 to %d characters", api.NameMaxBytes)
 			}
-			if len(i.Name) > instanceNameMaxBytes {
-				return api.Errorf(api.CodeInvalid, "an instance's name may have at most %d bytes", instanceNameMaxBytes)
+			if !api.ValidInstanceName(i.Name) {
+				return api.Errorf(api.CodeInvalid, "an instance's name must be 1 to %d characters of A-Z a-z 0-9 . _ -", api.InstanceNameMax)
 			}
 			seen[i.ID] = true
 		}

@@ -192,7 +192,9 @@ func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorklo
 	for _, h := range hosts {
 		hw := api.HostWorkload{Host: h.ID, Generation: h.Work}
 		for _, i := range v.OnHost(h.ID) {
-			hw.Instances = append(hw.Instances, workOf(v, i))
+			if i.Window.Start <= v.Now() { // nothing runs before its window
+				hw.Instances = append(hw.Instances, workOf(v, i))
+			}
 		}
 		w.Hosts = append(w.Hosts, hw)
 	}

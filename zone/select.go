@@ -53,7 +53,7 @@ func (p *planned) offered() int {
 func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*api.SelectAnswer, error) {
 	check := checkRequest
 	if peer != "" {
-		check = checkForeign
+		check = z.checkForeign
 	}
 	if err := check(req); err != nil {
 		return nil, err

@@ -243,7 +243,7 @@ func TestSealedPlanIsBound(t *testing.T) {
 		{"resources", func(r *api.HoldRequest, _ *api.Link) { r.Request.Groups[0].Resources = api.Resources{api.VCPU: 1} }},
 		{"flavor", func(r *api.HoldRequest, _ *api.Link) { r.Request.Groups[0].Flavor = "large" }},
 		{"window", func(r *api.HoldRequest, _ *api.Link) { r.Request.Window.Start++ }},
-		{"class", func(r *api.HoldRequest, _ *api.Link) { r.Request.Class = api.Preemptible }},
+		{"lifetime", func(r *api.HoldRequest, _ *api.Link) { r.Request.Lifetime = time.Hour }},
 		{"peer", func(_ *api.HoldRequest, l *api.Link) { l.Zone = "zone-other" }},
 		{"no blob", func(r *api.HoldRequest, _ *api.Link) { r.Blob = nil }},
 		{"a byte", func(r *api.HoldRequest, _ *api.Link) { r.Blob[len(r.Blob)/2] ^= 1 }},

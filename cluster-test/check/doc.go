@@ -38,6 +38,7 @@ const (
 	RuleProgress   Rule = "I23 progress"    // something does not end
 	RuleBound      Rule = "I24 rules"       // members of a rule are where it does not let them be
 	RuleMove       Rule = "I25 moves"       // an instance moves that must not, or is started before it has stopped
+	RuleWindow     Rule = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
 	RuleModel      Rule = "model"           // the state differs from the model in a way that no other rule names
 	RuleInput      Rule = "input"           // the evidence has a gap or cannot be read
 	RuleUndecided  Rule = "undecided"       // a checker ran out of time

@@ -362,6 +362,15 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			b.Request.Groups[0].Min = 0
 			return b
 		})},
+		{"room for later for a parent", RuleWindow, func(w *world) {
+			c := holdOf(w, "bad", "r9", "h1", 1, "i2")
+			c.Origin, c.Request.Window.Start = "up", w.stamp().At.Add(time.Hour)
+			w.add(c)
+		}, instead(is(command.KindHold), func(c command.Command) command.Command {
+			h := c.(command.Hold)
+			h.Request.Window.Start = 0
+			return h
+		})},
 		{"a host in maintenance", RuleCapacity, func(w *world) {
 			why := "disk"
 			w.add(command.HostSet{Stamp: w.stamp(), ID: "h1", Maintenance: &why, Enabled: &on})

@@ -108,6 +108,9 @@ func (m *model) mayHold(c command.Hold) (*boot, *no) {
 		if l, ok := m.links[c.Origin]; !ok || l.role != api.LinkParent {
 			return nil, &no{RuleModel, string(c.Origin) + " is no parent"}
 		}
+		if w := c.Request.Window; w.Start > m.now || c.Request.Class != api.Firm || w.End != api.Forever && w.End > m.now.Add(api.WindowMax) {
+			return nil, &no{RuleWindow, "it is not for now"}
+		}
 		if m.prepared(c.Origin)+c.Count() > api.HoldsPerLinkMax {
 			return nil, &no{RuleModel, "the parent holds too much"}
 		}

@@ -72,6 +72,9 @@ const (
 	StayIgnored         Name = "stay-ignored"
 	GatewayKept         Name = "gateway-kept"
 	AddressesKept       Name = "addresses-kept"
+	WindowAbroad        Name = "window-abroad"
+	ChangesUnchecked    Name = "changes-unchecked"
+	GossipAge           Name = "gossip-age"
 )
 
 // Fault is one fault, in words.
@@ -142,5 +145,8 @@ func Faults() []Fault {
 		{StayIgnored, "what an agent says late of an instance's stay before is taken for this one"},
 		{GatewayKept, "a call waits for one gateway of a zone as long as it may, however long that is silent"},
 		{AddressesKept, "a link keeps the gateways that it was made with"},
+		{WindowAbroad, "a parent may hold room for any window and class"},
+		{ChangesUnchecked, "what a child says of instances is logged unread"},
+		{GossipAge, "digests of children that are silent are folded in as fresh"},
 	}
 }

@@ -157,10 +157,8 @@ func (s *State) checkHold(c command.Hold) Result {
 		if r := s.checkOwn(c); r.Err != nil {
 			return r
 		}
-	} else if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
-		return refuse(api.CodeForbidden, "only a parent may hold slots here")
-	} else if n := s.heldFor(c.Origin); n+c.Count() > api.HoldsPerLinkMax {
-		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
+	} else if r := s.checkAbroad(c); r.Err != nil {
+		return r
 	}
 	return s.checkAsked(c)
 }
@@ -306,10 +304,6 @@ func (s *State) knows(id api.InstanceID) bool {
 	_, consumer := s.consumers.Get(string(id))
 	return consumer || s.isInstance(id)
 }
-
-// Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
-// that of an instance, or of a slot that is held for one.
-func (s *State) Knows(id api.ConsumerID) bool { return s.knows(api.InstanceID(id)) }
 
 // isInstance reports whether an id is, or was until it is pruned, that of an instance,
 // or of a slot that is held for one, here or in a child.

@@ -663,3 +663,32 @@ func TestPruneIsBounded(t *testing.T) {
 		checkIndexes(t, w.s)
 	}
 }
+
+// TestHoldsForAnotherZoneAreForNow: whatever a parent writes into a hold, it gets no
+// room for later, beyond the longest window, or of another class than firm.
+func TestHoldsForAnotherZoneAreForNow(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.host("h1", 100)
+	now := w.stamp().At
+	for n, c := range []struct {
+		window api.Window
+		class  api.Class
+		ok     bool
+	}{
+		{api.Window{End: api.Forever}, api.Firm, true},
+		{api.Window{Start: now, End: now.Add(api.WindowMax)}, api.Firm, true},
+		{api.Window{Start: now, End: now.Add(api.WindowMax) + 1}, api.Firm, false},
+		{api.Window{Start: now + 1, End: api.Forever}, api.Firm, false},
+		{api.Window{Start: -1, End: api.Forever}, api.Firm, false},
+		{api.Window{End: api.Forever}, api.Preemptible, false},
+	} {
+		h := asked(command.Stamp{At: now}, fmt.Sprint("k", n), slots("h1", fmt.Sprint("i", n)))
+		h.Request.Window, h.Request.Class = c.window, c.class
+		if c.ok {
+			w.ok(h)
+		} else {
+			w.refused(api.CodeInvalid, h)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package state
+
+import (
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// checkAbroad refuses a hold for another zone that is no parent, holds too much, or asks
+// for what no zone does for another.
+func (s *State) checkAbroad(c command.Hold) Result {
+	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
+		return refuse(api.CodeForbidden, "only a parent may hold slots here")
+	}
+	if err := c.Request.ValidateAbroad(s.now); err != nil && !mutant.On(mutant.WindowAbroad) {
+		return Result{Err: err}
+	}
+	if n := s.heldFor(c.Origin); n+c.Count() > api.HoldsPerLinkMax {
+		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
+	}
+	return Result{}
+}

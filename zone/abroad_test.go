@@ -1,0 +1,109 @@
+package zone
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/memstore"
+	"berth/raftstore/command"
+)
+
+// TestAParentAsksAsAUserDoes: what no user could ask for here is refused to a parent
+// too, when it selects and when it holds, and changes nothing.
+func TestAParentAsksAsAUserDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		z := w.zone("low", w.zone("root", nil), 4)
+		up, _ := z.view().Parent()
+		now := z.view().Now().Add(time.Hour)
+		longest := strings.Repeat("n", api.InstanceNameMax)
+		for name, c := range map[string]struct {
+			request func(r *api.Request)
+			hold    func(h *api.HoldRequest)
+			ok      bool
+		}{
+			"what it may":            {ok: true},
+			"a lifetime":             {request: func(r *api.Request) { r.Lifetime = api.LifetimeMax }, ok: true},
+			"the longest name":       {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = longest }, ok: true},
+			"preemptible":            {request: func(r *api.Request) { r.Class = api.Preemptible }},
+			"later":                  {request: func(r *api.Request) { r.Window.Start = now }},
+			"before all time":        {request: func(r *api.Request) { r.Window.Start = -1 }},
+			"beyond the window":      {request: func(r *api.Request) { r.Window.End = now.Add(api.WindowMax) }},
+			"no availability zone":   {request: func(r *api.Request) { r.Groups[0].AZ = "a\nb" }},
+			"too long a name":        {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = longest + "n" }},
+			"no name":                {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "" }},
+			"a name with controls":   {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\x1b]0;b\x07" }},
+			"a name that turns":      {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\u202eb" }},
+			"a name of two lines":    {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\nb" }},
+			"a name that is no name": {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\x00" }},
+		} {
+			req := order("r-"+strings.ReplaceAll(name, " ", "-"), 1, 1).Request()
+			good := z.offer(up.Zone, req)
+			h := api.HoldRequest{ID: api.HoldID(req.Reservation), Attempt: 1, Request: req, Blob: good.Blob, Instances: [][]api.InstanceSpec{specs("a", 1)}}
+			if c.request != nil {
+				h.Request.Groups = append([]api.Group(nil), req.Groups...)
+				c.request(&h.Request)
+			}
+			if c.hold != nil {
+				c.hold(&h)
+			}
+			before := z.view().Index()
+			_, selecting := z.asks(up.Zone, h.Request)
+			ctx, cancel := z.within(time.Minute)
+			_, holding := z.lead().Hold(ctx, up, &h)
+			cancel()
+			if c.ok {
+				require.NoError(t, selecting, name)
+				assert.NotEqual(t, api.CodeInvalid, api.CodeOf(holding), "%s: %v", name, holding)
+				continue
+			}
+			if c.request != nil {
+				assert.Equal(t, api.CodeInvalid, api.CodeOf(selecting), "%s: %v", name, selecting)
+			}
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(holding), "%s: %v", name, holding)
+			assert.Equal(t, before, z.view().Index(), name)
+		}
+	})
+}
+
+// asks selects in the name of a zone.
+func (m *member) asks(peer api.ZoneID, req api.Request) (*api.SelectAnswer, error) {
+	ctx, cancel := m.within(time.Minute)
+	defer cancel()
+	return m.lead().Select(ctx, peer, &req)
+}
+
+func (m *member) offer(peer api.ZoneID, req api.Request) *api.SelectAnswer {
+	m.w.t.Helper()
+	a, err := m.asks(peer, req)
+	require.NoError(m.w.t, err)
+	return a
+}
+
+// TestNothingRunsBeforeItsWindow: an agent is not told of an instance whose time has
+// not come, however it got into the log.
+func TestNothingRunsBeforeItsWindow(t *testing.T) {
+	m := memstore.New()
+	at := command.Stamp{At: 1000}
+	m.Must(t, command.Init{Stamp: at, Zone: "z", Name: "z"}, command.HostsPut{Stamp: at, Agent: "a", Hosts: []command.HostEntry{{
+		ID: "h", Host: api.AgentHost{Name: "h", Driver: "fake", Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 4096}}},
+	}}})
+	for name, start := range map[string]api.Instant{"now": 1000, "later": 1001} {
+		req := order(name, 1, 1).Request()
+		req.Window.Start = start
+		i := specs(name, 1)
+		m.Must(t, command.BootCreate{Stamp: at, Digest: []byte("d"), Name: name, Request: req, Min: 1, Instances: i},
+			command.Hold{Stamp: at, ID: api.HoldID(name), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
+	}
+	v := m.View()
+	require.Len(t, v.OnHost("h"), 2)
+	listed := workload(v, 1, v.AllHosts()).Hosts[0].Instances
+	require.Len(t, listed, 1)
+	assert.Equal(t, "now", listed[0].Name)
+}
