@@ -71,7 +71,7 @@ func (z *Zone) addBelow(v *state.State, d *api.Digest) {
 			continue
 		}
 		below, age, ok := z.digests.Digest(l.Zone)
-		if !ok || age > digestAgeMax {
+		if !ok || age > digestAgeMax && !mutant.On(mutant.GossipAge) {
 			d.Partial = true
 			continue
 		}

@@ -284,32 +284,6 @@ func (z *Zone) dueFollows(v *state.State) []job {
 	return out
 }
 
-func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
-	for ctx.Err() == nil {
-		l, ok := z.store.View().Link(id)
-		if !ok {
-			return nil
-		}
-		call, cancel := context.WithTimeout(ctx, followWait+peerTimeout)
-		ch, err := z.peers.Changes(call, l, l.ChangesNext, followWait)
-		cancel()
-		if err != nil {
-			return err
-		}
-		if len(ch.Items) == 0 {
-			continue
-		}
-		c := command.InstanceChanges{Stamp: z.stamp(), Link: id, After: l.ChangesNext, Next: ch.Next, Items: ch.Items}
-		if _, err := z.Propose(ctx, c); err != nil {
-			return err
-		}
-		if now, ok := z.store.View().Link(id); ok && now.ChangesNext == l.ChangesNext {
-			pause(ctx, retryPause) // waits for a decision that is being logged
-		}
-	}
-	return nil
-}
-
 func (z *Zone) prune(ctx context.Context) error {
 	_, err := z.Propose(ctx, command.Prune{
 		Stamp: z.stamp(), Before: z.instant().Add(-pruneAfter),

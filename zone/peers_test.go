@@ -70,6 +70,9 @@ func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.De
 
 func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error) {
 	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *Zone, back *api.Link, after *uint64) (*api.Changes, error) {
+		if lie := p.from.w.lieOf(back.ID); lie != nil {
+			return lie(*after), nil
+		}
 		c := z.Changes(ctx, back, *after, wait)
 		return &c, nil
 	})

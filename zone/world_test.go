@@ -29,12 +29,13 @@ type world struct {
 
 	mu      sync.Mutex // guards the fields below
 	zones   []*member
-	calls   map[call]int               // how often each call between zones was made
-	disturb func(call) fault           // what happens to a call; nil for nothing
-	lag     func(call) time.Duration   // how long a call and its answer take, each; nil for no time
-	cut     map[string]bool            // "a>b": nothing gets from a to b
-	ran     map[api.InstanceID]string  // where an instance was started
-	digests map[api.ZoneID]heardDigest // what is known by gossip
+	calls   map[call]int                                   // how often each call between zones was made
+	disturb func(call) fault                               // what happens to a call; nil for nothing
+	lag     func(call) time.Duration                       // how long a call and its answer take, each; nil for no time
+	cut     map[string]bool                                // "a>b": nothing gets from a to b
+	ran     map[api.InstanceID]string                      // where an instance was started
+	digests map[api.ZoneID]heardDigest                     // what is known by gossip
+	lies    map[api.LinkID]func(after uint64) *api.Changes // what a child says at once in place of its changes
 }
 
 type heardDigest struct {
@@ -298,6 +299,7 @@ type log struct {
 	next    chan struct{} // closed when view is replaced
 	term    uint64
 	kinds   map[command.Kind]int
+	items   int                                // of a child's changes that were proposed at once, the most
 	disturb func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
 	waiting []command.Command                  // delayed
 }
@@ -402,6 +404,9 @@ func (l *log) mishapOf(cs []command.Command) mishap {
 	var out mishap
 	for _, c := range cs {
 		l.kinds[c.Kind()]++
+		if ch, ok := c.(command.InstanceChanges); ok {
+			l.items = max(l.items, len(ch.Items))
+		}
 		if l.disturb != nil {
 			if m := l.disturb(c.Kind(), l.kinds[c.Kind()]); m != "" {
 				out = m

@@ -194,15 +194,54 @@ func (s *State) instanceReport(c command.InstanceReport) Result {
 		case r.Status == api.StatusDeleted:
 			s.setStatus(i, api.StatusError, "the instance vanished from its host")
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
-			s.setStatus(i, r.Status, clip(r.Fault))
+			s.setStatus(i, r.Status, Clip(r.Fault))
 		}
 	}
 	return Result{}
 }
 
-// clip bounds a fault, between two characters of it.
-func clip(fault string) string {
+// Clip bounds a fault, between two characters of it.
+func Clip(fault string) string {
 	return strings.ToValidUTF8(fault[:min(len(fault), api.FaultMaxBytes)], "")
+}
+
+// News is what one item of a child's changes means here.
+type News int
+
+// What an item may mean.
+const (
+	NewsNone    News = iota // nothing: it is known, or not the child's to say
+	NewsChange              // the instance changes
+	NewsPending             // the instance waits for a decision; the item must come again
+)
+
+// NewsOf says what an item of the changes of the child at the other end of a link
+// means.
+func (s *State) NewsOf(link api.LinkID, ch api.InstanceChange) News {
+	if _, pending := s.held.Get(string(ch.ID)); pending {
+		return NewsPending
+	}
+	i, ok := s.instances.Get(string(ch.ID))
+	if !ok || i.Link != link || !i.Live() {
+		return NewsNone
+	}
+	switch ch.Status {
+	case api.StatusDeleted:
+		return NewsChange
+	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
+		if i.Status != api.StatusDeleting && (i.Status != ch.Status || i.Fault != faultOf(ch)) {
+			return NewsChange
+		}
+	}
+	return NewsNone
+}
+
+// faultOf returns the fault that is kept of what a child says.
+func faultOf(ch api.InstanceChange) string {
+	if ch.Status == api.StatusDeleted {
+		return ""
+	}
+	return Clip(ch.Fault)
 }
 
 // instanceChanges folds in what a child says, in the child's order. It stops
@@ -214,22 +253,16 @@ func (s *State) instanceChanges(c command.InstanceChanges) Result {
 		return refuse(api.CodeConflict, "the changes of the zone were followed from elsewhere")
 	}
 	next := c.Next
+items:
 	for _, ch := range c.Items {
-		if _, pending := s.held.Get(string(ch.ID)); pending {
+		switch s.NewsOf(c.Link, ch) {
+		case NewsPending:
 			next = min(next, ch.Index-1)
-			break
-		}
-		i, ok := s.instances.Get(string(ch.ID))
-		if !ok || i.Link != c.Link || !i.Live() {
-			continue
-		}
-		switch ch.Status {
-		case api.StatusDeleted:
-			s.setStatus(i, ch.Status, "")
-		case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
-			if i.Status != api.StatusDeleting {
-				s.setStatus(i, ch.Status, clip(ch.Fault))
-			}
+			break items
+		case NewsChange:
+			i, _ := s.instances.Get(string(ch.ID))
+			s.setStatus(i, ch.Status, faultOf(ch))
+		case NewsNone:
 		}
 	}
 	if next != old.ChangesNext {

@@ -1,0 +1,157 @@
+package zone
+
+import (
+	"context"
+	"time"
+
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Limits of following a child. They bound what a child can make this zone read, log
+// and ask, whatever it answers; a zone that behaves comes near none of them.
+const (
+	// followBytesPerSecond is how much of one child's answers is taken in, on the
+	// average. A status of one instance is some hundred bytes.
+	followBytesPerSecond = 1 << 20
+	// followItemBytes is what one item counts beside its texts.
+	followItemBytes = 64
+	// followAnswerBytes is what one answer counts at the least.
+	followAnswerBytes = 4 << 10
+	// followNoteEvery is how often is logged where to go on when there was no news.
+	followNoteEvery = 10 * time.Second
+	// followIndexMax bounds the log indices of a child.
+	followIndexMax = 1 << 62
+)
+
+// follower follows the changes of one child. It is for one goroutine.
+type follower struct {
+	z      *Zone
+	id     api.LinkID
+	logged uint64    // where to go on, as logged
+	next   uint64    // where to go on, as far as is known here: behind it is no news
+	noted  time.Time // when that was logged last
+}
+
+// follow takes in what a child says of the instances in it, until ctx ends or an
+// answer cannot be used. What is logged is checked first: the log grows by what has
+// changed, not by what the child says.
+func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
+	f := &follower{z: z, id: id, noted: z.now()}
+	for ctx.Err() == nil {
+		l, ok := z.store.View().Link(id)
+		if !ok {
+			return nil
+		}
+		if l.ChangesNext != f.logged || f.next == 0 { // also after a restore from a backup
+			f.logged, f.next = l.ChangesNext, l.ChangesNext
+		}
+		began := z.now()
+		call, cancel := context.WithTimeout(ctx, followWait+peerTimeout)
+		ch, err := z.peers.Changes(call, l, f.next, followWait)
+		cancel()
+		if err != nil {
+			return err
+		}
+		wait := followCost(ch)
+		news, err := f.take(ctx, ch)
+		if err != nil {
+			return err
+		}
+		if !news && z.now().Sub(began) < followWait {
+			wait = max(wait, retryPause)
+		}
+		pause(ctx, wait-z.now().Sub(began))
+	}
+	return nil
+}
+
+// followCost returns the time in which a child may give an answer of that size.
+func followCost(ch *api.Changes) time.Duration {
+	n := 0
+	for i := range ch.Items {
+		n += followItemBytes + len(ch.Items[i].ID) + len(ch.Items[i].Fault)
+	}
+	return time.Duration(max(n, followAnswerBytes)) * time.Second / followBytesPerSecond
+}
+
+// take logs what is news in an answer. It reports whether there was any.
+func (f *follower) take(ctx context.Context, ch *api.Changes) (bool, error) {
+	z := f.z
+	if mutant.On(mutant.ChangesUnchecked) {
+		return len(ch.Items) > 0, f.log(ctx, ch.Next, ch.Items)
+	}
+	if !soundChanges(ch, f.next) {
+		z.health.heard(f.id, false, z.now())
+		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
+	}
+	news, next := sift(z.store.View(), f.id, ch)
+	if len(news) < len(ch.Items) { // is it so, or has this node not heard yet?
+		v, err := z.Latest(ctx)
+		if err != nil {
+			return false, err
+		}
+		news, next = sift(v, f.id, ch)
+	}
+	if next == f.next && len(news) == 0 {
+		return false, nil
+	}
+	f.next = next
+	if len(news) == 0 && z.now().Sub(f.noted) < followNoteEvery {
+		return false, nil
+	}
+	for len(news) > api.ChangesMax {
+		if err := f.log(ctx, f.logged, news[:api.ChangesMax]); err != nil {
+			return false, err
+		}
+		news = news[api.ChangesMax:]
+	}
+	return len(news) > 0, f.log(ctx, next, news)
+}
+
+func (f *follower) log(ctx context.Context, next uint64, items []api.InstanceChange) error {
+	c := command.InstanceChanges{Stamp: f.z.stamp(), Link: f.id, After: f.logged, Next: next, Items: items}
+	if _, err := f.z.Propose(ctx, c); err != nil {
+		return err
+	}
+	f.noted = f.z.now()
+	if l, ok := f.z.store.View().Link(f.id); ok {
+		f.logged, f.next = l.ChangesNext, max(l.ChangesNext, f.next)
+		if l.ChangesNext < next { // a decision came to be logged meanwhile
+			f.next = l.ChangesNext
+		}
+	}
+	return nil
+}
+
+// soundChanges reports whether an answer can be the changes after an index: in order,
+// and with the last of them where to go on.
+func soundChanges(ch *api.Changes, after uint64) bool {
+	last := after
+	for i := range ch.Items {
+		at := ch.Items[i].Index
+		if at <= after || at < last || at > followIndexMax {
+			return false
+		}
+		last = at
+	}
+	return ch.Next == last
+}
+
+// sift returns the items that change something here, and where to go on behind them:
+// before an instance whose hold is not decided yet, so that no status is lost.
+func sift(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
+	for _, item := range ch.Items {
+		switch v.NewsOf(id, item) {
+		case state.NewsPending:
+			return news, item.Index - 1
+		case state.NewsChange:
+			item.Fault = state.Clip(item.Fault)
+			news = append(news, item)
+		case state.NewsNone:
+		}
+	}
+	return news, ch.Next
+}

@@ -1,0 +1,179 @@
+package zone
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// lieOf returns how the child at the other end of a link lies; nil if it does not.
+func (w *world) lieOf(id api.LinkID) func(after uint64) *api.Changes {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lies[id]
+}
+
+func (w *world) setLie(id api.LinkID, lie func(after uint64) *api.Changes) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lies = map[api.LinkID]func(uint64) *api.Changes{id: lie}
+}
+
+// TestRogueChildIsFollowed: whatever a child answers, at once and again and again, it
+// costs this zone some calls and hardly an entry of the log; instances of others stay
+// as they are; and what it says when it is honest again still arrives.
+func TestRogueChildIsFollowed(t *testing.T) {
+	const (
+		lies    = 30 * time.Second
+		entries = 6 // where to go on, each ten seconds, and what the zone does by itself
+		calls   = 160
+	)
+	item := func(id api.InstanceID, st api.Status, index uint64) api.InstanceChange {
+		return api.InstanceChange{ID: id, Status: st, Index: index}
+	}
+	for name, c := range map[string]struct {
+		lie   func(mine, other *api.Instance, after uint64) *api.Changes
+		calls int // if fewer
+		fails bool
+	}{
+		"nothing": {lie: func(_, _ *api.Instance, after uint64) *api.Changes { return &api.Changes{Next: after} }},
+		"fat": {calls: 20, lie: func(_, _ *api.Instance, after uint64) *api.Changes {
+			ch := &api.Changes{Next: after + 1}
+			for range 900 {
+				i := item(api.InstanceID("no-"+strings.Repeat("x", 20)), api.StatusError, after+1)
+				i.Fault = strings.Repeat("f", 3000)
+				ch.Items = append(ch.Items, i)
+			}
+			return ch
+		}},
+		"known": {lie: func(mine, _ *api.Instance, after uint64) *api.Changes {
+			return &api.Changes{Next: after + 1, Items: []api.InstanceChange{item(mine.ID, mine.Status, after+1)}}
+		}},
+		"another's": {lie: func(_, other *api.Instance, after uint64) *api.Changes {
+			return &api.Changes{Next: after + 1, Items: []api.InstanceChange{item(other.ID, api.StatusDeleted, after+1)}}
+		}},
+		"no status": {lie: func(mine, _ *api.Instance, after uint64) *api.Changes {
+			return &api.Changes{Next: after + 1, Items: []api.InstanceChange{item(mine.ID, "GONE", after+1)}}
+		}},
+		"a leap": {fails: true, lie: func(_, _ *api.Instance, after uint64) *api.Changes { return &api.Changes{Next: after + 1<<20} }},
+		"back":   {fails: true, lie: func(_, _ *api.Instance, after uint64) *api.Changes { return &api.Changes{Next: after - 1} }},
+		"old items": {fails: true, lie: func(mine, _ *api.Instance, after uint64) *api.Changes {
+			return &api.Changes{Next: after, Items: []api.InstanceChange{item(mine.ID, api.StatusError, after)}}
+		}},
+		"disorder": {fails: true, lie: func(mine, _ *api.Instance, after uint64) *api.Changes {
+			return &api.Changes{Next: after + 1, Items: []api.InstanceChange{item(mine.ID, api.StatusError, after+2), item(mine.ID, api.StatusError, after+1)}}
+		}},
+		"no end": {fails: true, lie: func(mine, _ *api.Instance, _ uint64) *api.Changes {
+			return &api.Changes{Next: followIndexMax + 1, Items: []api.InstanceChange{item(mine.ID, api.StatusError, followIndexMax+1)}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil)
+				west := w.zone("west", root, 2)
+				w.zone("east", root, 2)
+				require.Equal(t, api.BootActive, root.run(order("a", 4, 4)).State())
+				l, _ := root.view().LinkByName("west")
+				var mine, other *api.Instance
+				for _, i := range root.instances("a") {
+					if i.Link == l.ID {
+						mine = i
+					} else {
+						other = i
+					}
+				}
+				time.Sleep(followNoteEvery)
+				n, before := 0, root.view().Index()
+				w.setLie(l.ID, func(after uint64) *api.Changes {
+					n++ // the follower is alone
+					return c.lie(mine, other, after)
+				})
+				time.Sleep(lies + followWait)
+				most := calls
+				if c.calls > 0 {
+					most = c.calls
+				}
+				assert.LessOrEqual(t, n, most)
+				assert.Positive(t, n)
+				assert.LessOrEqual(t, root.view().Index()-before, uint64(entries))
+				for _, i := range root.instances("a") {
+					assert.Equal(t, api.StatusActive, i.Status)
+				}
+				assert.Equal(t, c.fails, root.lead().health.failing(l.ID), "what it says counts against it")
+
+				w.setLie(l.ID, nil)
+				for range n { // what it has said of its log is true in the end
+					west.do(command.FlavorPut{Flavor: *flavor, Replace: true})
+				}
+				west.delete(mine.ID)
+				root.until("the honest news", func(v *state.State) bool {
+					i, _ := v.Instance(mine.ID)
+					return i.Status == api.StatusDeleted
+				})
+			})
+		})
+	}
+}
+
+// failing reports whether a child has failed so often that it is left alone.
+func (h *health) failing(l api.LinkID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.of[l] != nil && h.of[l].failures >= FailuresToPause
+}
+
+// TestManyChangesOfOneMoment: what changed at one index of the child may be more than
+// one entry of the log takes.
+func TestManyChangesOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		west := w.zone("west", root, 4)
+		require.Equal(t, api.BootActive, root.run(order("a", 1, 1)).State())
+		l, _ := root.view().LinkByName("west")
+		i := root.instances("a")[0]
+		ch := &api.Changes{Next: l.ChangesNext + 1}
+		for n := range 2*api.ChangesMax + 1 { // all of them news
+			ch.Items = append(ch.Items, api.InstanceChange{ID: i.ID, Status: api.StatusActive, Fault: fmt.Sprint(n), Index: ch.Next})
+		}
+		west.kill(true)
+		f := &follower{z: root.lead(), id: l.ID, logged: l.ChangesNext, next: l.ChangesNext, noted: time.Now()}
+		news, err := f.take(w.ctx, ch)
+		require.NoError(t, err)
+		assert.True(t, news)
+		assert.Equal(t, api.ChangesMax, root.log.items)
+		now, _ := root.view().Instance(i.ID)
+		assert.Equal(t, fmt.Sprint(2*api.ChangesMax), now.Fault)
+		l, _ = root.view().Link(l.ID)
+		assert.Equal(t, ch.Next, l.ChangesNext)
+		west.kill(false)
+	})
+}
+
+// TestSilentChildMakesADigestPartial: what a child said long ago is not told as what is
+// there now.
+func TestSilentChildMakesADigestPartial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		west := w.zone("west", root)
+		d := func(age time.Duration) *api.Digest {
+			w.mu.Lock()
+			w.digests[west.id] = heardDigest{api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age}
+			w.mu.Unlock()
+			return root.lead().Digest()
+		}
+		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(digestAgeMax).Partial, d(digestAgeMax).Classes[api.VCPU].Total})
+		assert.Equal(t, [2]any{true, int64(4)}, [2]any{d(digestAgeMax + 1).Partial, d(digestAgeMax + 1).Classes[api.VCPU].Total})
+	})
+}
