@@ -33,6 +33,9 @@ import (
 // memory of 1 PiB. What is worth more counts as worth that much.
 const ScaleMax = 1 << 30
 
+// TotalMax bounds what all costs of a host come to together: [-TotalMax, TotalMax].
+const TotalMax = api.FiltersMax * WeightMax * ScaleMax
+
 // WeightMax bounds a weight: [-WeightMax, WeightMax].
 const WeightMax = 1000
 

@@ -72,27 +72,15 @@ func (z *Zone) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req
 	case err != nil:
 		z.log.Warn("child failed to select", "link", l.Name, "error", err)
 		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
-	case !sound(ans, its):
+	case !sound(ans, its, api.DepthMax-Depth(ctx)):
 		z.log.Warn("child gave an unusable answer", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
 	default:
+		temper(ans.Weights)
 		a.answer = ans
 	}
 	z.health.heard(l.ID, a.answer != nil, z.now())
 	return a
-}
-
-// sound reports whether a child's answer keeps to what was asked.
-func sound(a *api.SelectAnswer, req *api.Request) bool {
-	if len(a.Weights) != len(req.Groups) || len(a.Blob) == 0 || len(a.Blob) > api.BlobMaxBytes {
-		return false
-	}
-	for g, ws := range a.Weights {
-		if len(ws) > req.Groups[g].Count {
-			return false
-		}
-	}
-	return true
 }
 
 // before says what a child is asked, or why it need not be at first: the request

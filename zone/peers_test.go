@@ -37,7 +37,11 @@ func (p peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.Se
 		if back.State == api.LinkPaused {
 			return nil, api.Errorf(api.CodeUnavailable, "paused")
 		}
-		return z.Select(ctx, back.Zone, r)
+		a, err := z.Select(ctx, back.Zone, r)
+		if twist := p.from.w.twistOf(back.ID); twist != nil && err == nil {
+			twist(a)
+		}
+		return a, err
 	})
 }
 

@@ -31,6 +31,8 @@ type planned struct {
 	zones    []api.ZoneOutcome
 	refusals []api.Refusals
 	merged   []buildplan.Merged // by group
+	own      buildplan.Plan     // what it was merged of
+	answers  []childAnswer      // and
 	unmet    string             // the part of the zone rule that the plan as a whole breaks; "" for none
 	heard    []childAnswer      // by source, after this zone: the children that offer
 	first    []childAnswer      // what children said that were asked for all
@@ -78,6 +80,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 		p, _ = z.layOut(ctx, v, req, nil)
 		p.adviseCounts(req)
 	}
+	p = z.fit(v, req, p)
 	z.rival(v, origin, req, p)
 	contended := p.contended(req)
 	if p.unmet != "" {
@@ -86,6 +89,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.layer.Plan = api.PlanID(api.NewUUID())
 	p.layer.Expires = z.instant().Add(ttl)
+	p.layer = p.layer.Trim()
 	blob, err := z.seal(v, peer, req, &p.layer)
 	if err != nil {
 		return nil, err
@@ -342,7 +346,7 @@ func World(v *state.State, req *api.Request) *filters.World {
 // heads, after each child's weights were adjusted by its link. Groups that a rule
 // of affinity binds come from one source.
 func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, lies []map[api.LinkID]int) *planned {
-	p := &planned{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups))}
+	p := &planned{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
 	var heard []childAnswer
 	for _, a := range answers {
 		if a.answer != nil {

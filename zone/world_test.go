@@ -36,6 +36,7 @@ type world struct {
 	ran     map[api.InstanceID]string                      // where an instance was started
 	digests map[api.ZoneID]heardDigest                     // what is known by gossip
 	lies    map[api.LinkID]func(after uint64) *api.Changes // what a child says at once in place of its changes
+	twists  map[api.LinkID]func(*api.SelectAnswer)         // what a child makes of its answers
 }
 
 type heardDigest struct {

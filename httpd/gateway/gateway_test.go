@@ -335,7 +335,7 @@ func TestHoldsThatAreRefused(t *testing.T) {
 		"other groups":         {func(h *api.HoldRequest) { h.Instances = nil }, api.CodeInvalid},
 		"an instance twice":    {func(h *api.HoldRequest) { h.Instances[0][1] = h.Instances[0][0] }, api.CodeInvalid},
 		"an instance without":  {func(h *api.HoldRequest) { h.Instances[0][0].ID = "" }, api.CodeInvalid},
-		"more than offered":    {func(h *api.HoldRequest) { h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: "x"}) }, api.CodePlanRefused},
+		"more than offered":    {func(h *api.HoldRequest) { h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: "x", Name: "x"}) }, api.CodePlanRefused},
 		"no plan":              {func(h *api.HoldRequest) { h.Blob = nil }, api.CodePlanRefused},
 		"a broken plan":        {func(h *api.HoldRequest) { h.Blob[40] ^= 1 }, api.CodePlanRefused},
 		"another project":      {func(h *api.HoldRequest) { h.Request.Project = "p2" }, api.CodePlanRefused},
