@@ -60,13 +60,14 @@ type reply struct {
 // when the one before has refused, cannot be reached or takes longer than it may,
 // while the one before may still answer. The first answer counts and ends the other
 // tries. When all were asked and some of them still work, those that could not just
-// now are asked again.
+// now are asked again, and those where nobody was: they may have been started again.
 type linkCall struct {
 	*question
 	p       *Peers
 	link    *api.Link
 	left    []*endpoint // that were not asked yet
-	again   []*endpoint // that could not just now
+	again   []*endpoint // that could not just now, or where nobody was
+	failed  []*endpoint // whose failure in this call was noted
 	working []*try
 	replies chan reply
 	tries   int
@@ -191,10 +192,10 @@ func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, do
 		c.p.noteAnswer(c.link, r.to, took, c.wait)
 		return nil, r.err, true
 	case !r.replied && (ctx.Err() == nil || took >= r.patience):
-		c.p.noteFailure(c.link, r.to)
+		c.noteFailure(r.to)
 	}
 	c.err = telling(c.err, r.err)
-	if r.replied && api.CodeOf(r.err) != api.CodeInternal {
+	if code := api.CodeOf(r.err); code == api.CodeUnavailable || r.replied && code != api.CodeInternal {
 		c.again = append(c.again, r.to)
 	}
 	switch {
@@ -215,8 +216,16 @@ func (c *linkCall) judge() {
 	now := c.p.conf.Now()
 	for _, t := range c.working {
 		if now.Sub(t.begun) >= t.patience {
-			c.p.noteFailure(c.link, t.to)
+			c.noteFailure(t.to)
 		}
+	}
+}
+
+// noteFailure remembers once that an endpoint has failed this call.
+func (c *linkCall) noteFailure(e *endpoint) {
+	if !slices.Contains(c.failed, e) {
+		c.failed = append(c.failed, e)
+		c.p.noteFailure(c.link, e)
 	}
 }
 

@@ -154,7 +154,10 @@ func TestAllGatewaysAreBad(t *testing.T) {
 				err := p.EndInstance(ctx, l, "i")
 				assert.Equal(t, c.code, api.CodeOf(err), "%v", err)
 				assert.Equal(t, c.takes, time.Since(began))
-				assert.Equal(t, at, to.asked)
+				assert.Equal(t, at, to.asked[:len(at)])
+				if c.takes == 0 {
+					assert.Len(t, to.asked, len(at), "nobody is asked twice while nobody works")
+				}
 				synctest.Wait()
 				p.CloseIdle() // nothing is left of the call
 			})
@@ -312,6 +315,38 @@ func TestThoseWithoutALeaderAreAskedAgain(t *testing.T) {
 		require.NoError(t, p.EndInstance(ctx, l, "i"))
 		assert.Less(t, time.Since(began), 3*time.Second)
 		assert.Equal(t, []string{"a", "b", "c"}, to.asked[:3])
+	})
+}
+
+// While others hang, a gateway that refused connections is asked again: it may have
+// been started again by now. Its penalty is that of one call.
+func TestThoseWhereNobodyWasAreAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &child{nodes: map[string]gatewayNode{"a": frozen, "b": gone, "c": refused}}
+		p, l := peersTo(to, "a", "b", "c")
+		ctx, cancel := context.WithTimeout(t.Context(), budget)
+		defer cancel()
+		time.AfterFunc(2500*time.Millisecond, func() {
+			to.mu.Lock()
+			defer to.mu.Unlock()
+			to.nodes["c"] = well
+		})
+		began := time.Now()
+		require.NoError(t, p.EndInstance(ctx, l, "i"))
+		assert.Less(t, time.Since(began), 3500*time.Millisecond)
+		assert.Equal(t, []string{"a", "b", "c", "c"}, to.asked[:4])
+	})
+	synctest.Test(t, func(t *testing.T) {
+		to := &child{nodes: map[string]gatewayNode{"a": refused, "b": frozen}}
+		p, l := peersTo(to, "a", "b")
+		ctx, cancel := context.WithTimeout(t.Context(), budget)
+		defer cancel()
+		require.Error(t, p.EndInstance(ctx, l, "i"))
+		assert.Greater(t, len(to.asked), 4, "it was asked again and again")
+		to.nodes["b"], to.asked = gatewayNode{code: api.CodeUnavailable}, nil
+		time.Sleep(time.Second)
+		require.Error(t, p.EndInstance(t.Context(), l, "i"))
+		assert.Equal(t, "a", to.asked[0], "one call has cost it one second")
 	})
 }
 
