@@ -197,7 +197,7 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
 		case lost && q.ends && api.CodeOf(err) == api.CodeNotFound:
 			return nil, nil
 		case !q.repeats || attempt == AttemptsMax || !passing(err) || ctx.Err() != nil:
-			return nil, err
+			return nil, afterLost(err, lost)
 		}
 		lost = lost || uncertain(err)
 		if pause.wait(ctx, attempt, retryAfter(err)) != nil {

@@ -19,6 +19,7 @@ type RefusedError struct {
 	Status     int
 	RequestID  api.RequestID
 	RetryAfter time.Duration // how long the zone asks to be left alone; 0 if it does not
+	Unsure     bool          // an attempt before this one got no such answer, and may have been carried out
 }
 
 // Error says both.
@@ -33,6 +34,14 @@ func RequestIDOf(err error) api.RequestID {
 		return r.RequestID
 	}
 	return ""
+}
+
+// Undone reports whether the call that failed with err has certainly changed
+// nothing: a zone has refused it, and each attempt before.
+func Undone(err error) bool {
+	r, refused := errors.AsType[*RefusedError](err)
+	code := api.CodeOf(err)
+	return refused && !r.Unsure && r.RequestID != "" && code != api.CodeTimeout && code != api.CodeInternal
 }
 
 // codes are what statuses mean that came without a Berth error, as from a proxy.
@@ -107,6 +116,15 @@ func passing(err error) bool {
 func uncertain(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	return !refused || api.CodeOf(err) == api.CodeTimeout
+}
+
+// afterLost notes in the refusal of a call, if err is one, whether an attempt before
+// was lost.
+func afterLost(err error, lost bool) error {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
+		r.Unsure = lost
+	}
+	return err
 }
 
 // retryAfter returns what the zone asked for with err, 0 if it did not.

@@ -257,3 +257,34 @@ func TestCallerEndsTheCall(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
+
+// A refusal says that nothing was changed only if a zone has made it, and no attempt
+// before it was lost.
+func TestUndone(t *testing.T) {
+	lost := func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+	proxy := func() (*http.Response, error) { return reply(http.StatusServiceUnavailable, "<html>") }
+	none := func() (*http.Response, error) { return refuse(api.CodeUnavailable) }
+	late := func() (*http.Response, error) { return refuse(api.CodeTimeout) }
+	for name, c := range map[string]struct {
+		first, rest func() (*http.Response, error)
+		undone      bool
+	}{
+		"refused": {none, none, true}, "lost before": {lost, none, false}, "late before": {late, none, false},
+		"by a proxy": {proxy, proxy, false}, "lost": {lost, lost, false}, "late": {late, late, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl, _ := talk(t, func(attempt int, _ *http.Request) (*http.Response, error) {
+					if attempt == 1 {
+						return c.first()
+					}
+					return c.rest()
+				})
+				err := cl.DeleteServer(t.Context(), "s")
+				require.Error(t, err)
+				assert.Equal(t, c.undone, client.Undone(err), "%v", err)
+			})
+		})
+	}
+	assert.False(t, client.Undone(nil))
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"berth/api"
+	"berth/api/client"
 )
 
 // Kind says what a client did.
@@ -52,8 +53,8 @@ const (
 // it), a repeat of BootAsk tells the reservation id, and a DELETE answers with a
 // boot of a view that holds the release.
 //
-// A client that repeats calls by itself must not be used: after an attempt of
-// unknown outcome, the refusal of the next one proves nothing.
+// After an attempt of unknown outcome, the refusal of the next one proves nothing: a
+// client that repeats calls by itself says so; see client.RefusedError.
 type Op struct {
 	Client  int     `json:"client"`
 	Call    int64   `json:"call"`
@@ -95,9 +96,17 @@ type Output struct {
 	State       api.BootState     `json:"state,omitempty"`
 }
 
+// undone reports whether the zone could not do what was asked just now: nothing was
+// changed, and nothing was told.
+func (op *Op) undone() bool { return op.Outcome == Refused && op.Out.Code == api.CodeUnavailable }
+
 // OutcomeOf says what a client knows after err. Codes that may come from the way
-// there as well as from the zone leave the outcome open.
+// there as well as from the zone leave the outcome open: a call is refused as
+// unavailable only if the zone itself has said so.
 func OutcomeOf(err error) Outcome {
+	if r, refused := errors.AsType[*client.RefusedError](err); refused && r.Unsure {
+		return Unknown
+	}
 	switch api.CodeOf(err) {
 	case "":
 		return OK
@@ -105,7 +114,11 @@ func OutcomeOf(err error) Outcome {
 		api.CodeStale, api.CodeExists, api.CodeInUse, api.CodeHasChildren, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused,
 		api.CodeNoCapacity, api.CodeOverloaded:
 		return Refused
-	case api.CodeUnavailable, api.CodeTimeout, api.CodeInternal:
+	case api.CodeUnavailable:
+		if client.Undone(err) {
+			return Refused
+		}
+	case api.CodeTimeout, api.CodeInternal:
 	}
 	return Unknown
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/api/client"
 )
 
 // store is a zone as clients see it, with everything at once.
@@ -343,6 +344,45 @@ func TestOutcomeOf(t *testing.T) {
 		assert.Equal(t, Unknown, OutcomeOf(api.Errorf(c, "x")))
 	}
 	assert.Equal(t, Unknown, OutcomeOf(errors.New("x")))
+	from := func(c api.Code, r client.RefusedError) error { return api.Wrap(c, "op", "x", &r) }
+	for _, c := range []api.Code{api.CodeTimeout, api.CodeInternal} {
+		assert.Equal(t, Unknown, OutcomeOf(from(c, client.RefusedError{RequestID: "r"})))
+	}
+	assert.Equal(t, Refused, OutcomeOf(from(api.CodeUnavailable, client.RefusedError{RequestID: "r"})), "the zone has said so")
+	assert.Equal(t, Unknown, OutcomeOf(from(api.CodeUnavailable, client.RefusedError{})), "somebody on the way has")
+	for _, c := range []api.Code{api.CodeUnavailable, api.CodeNotFound} {
+		assert.Equal(t, Unknown, OutcomeOf(from(c, client.RefusedError{RequestID: "r", Unsure: true})), "an earlier attempt may have done it")
+	}
+}
+
+// What was refused as unavailable has changed nothing, and nothing is told by it.
+func TestUnavailableChangesNothing(t *testing.T) {
+	refused := Output{Code: api.CodeUnavailable}
+	ask := Op{Kind: BootAsk, Zone: "z", Call: 1, Return: 2, In: Input{Project: "p", Reservation: "r"}, Outcome: Refused, Out: refused}
+	seen := Op{Kind: BootRead, Zone: "z", Call: 3, Return: 4, In: ask.In, Outcome: OK, Out: Output{Reservation: "r", State: api.BootActive}}
+	claim := Op{Kind: ProviderClaim, Zone: "z", Call: 1, Return: 2, In: Input{Provider: "p", Amount: 1}, Outcome: Refused, Out: refused}
+	size := Op{Kind: ProviderSet, Zone: "z", Call: 0, Return: 1, In: Input{Provider: "p", Amount: 4}, Outcome: OK}
+	use := func(n int64) Op {
+		return Op{
+			Kind: ProviderRead, Zone: "z", Call: 3, Return: 4, In: Input{Provider: "p"},
+			Outcome: OK, Out: Output{Generation: 1 + uint64(n), Amount: n},
+		}
+	}
+	silent := use(0)
+	silent.Outcome, silent.Out = Refused, refused
+	for name, c := range map[string]struct {
+		ops []Op
+		bad bool
+	}{
+		"a boot that is there":      {[]Op{ask, seen}, true},
+		"a boot that is not":        {[]Op{ask}, false},
+		"a claim that counts":       {[]Op{size, claim, use(1)}, true},
+		"a claim that does not":     {[]Op{size, claim, use(0)}, false},
+		"a read that tells nothing": {[]Op{size, silent}, false},
+	} {
+		_, bad := History(c.ops, HistoryOptions{})
+		assert.Equal(t, c.bad, len(bad) > 0, "%s: %v", name, bad)
+	}
 }
 
 func BenchmarkHistory(b *testing.B) {

@@ -113,7 +113,7 @@ func (m *linear) split(ops []Op) []portion {
 	for _, op := range ops {
 		key, mine := m.key(op)
 		read := op.Kind == HostRead || op.Kind == BootRead || op.Kind == ProviderRead
-		if !mine || op.Local || op.Outcome == Unknown && read {
+		if !mine || op.Local || op.Outcome == Unknown && read || op.undone() {
 			continue
 		}
 		key = op.Zone + " " + key

@@ -269,12 +269,14 @@ func passing(err error) bool {
 
 // Do calls f with clients of the zone's running nodes in turn, for up to 30 s,
 // until one answers with something else than that it cannot just now. It returns
-// what f returned last. What a node did before it failed may have happened.
+// what f returned last, as a client.RefusedError that says so if an attempt before may
+// have been carried out.
 func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context, c *client.Client) error) error {
 	var final error
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()
 	turn := z.turn.Load()
+	unsure := false // an attempt before the last may have been carried out
 	for {
 		n := z.at(turn)
 		if n != nil {
@@ -282,18 +284,27 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 			if err != nil {
 				return err
 			}
+			unsure = unsure || final != nil && !client.Undone(final)
 			one, stop := context.WithTimeout(ctx, callTimeout)
 			final = f(one, c)
 			stop()
 			if final == nil || !passing(final) {
-				return final
+				return orUnsure(final, unsure)
 			}
 		}
 		turn = z.past(turn, n)
 		if Pass(ctx, pollEvery); ctx.Err() != nil {
-			return OrElse(final, "no node of %s runs", z.Name)
+			return orUnsure(OrElse(final, "no node of %s runs", z.Name), unsure)
 		}
 	}
+}
+
+// orUnsure returns what a repeated call knows after err.
+func orUnsure(err error, unsure bool) error {
+	if err == nil || !unsure {
+		return err
+	}
+	return api.Wrap(api.CodeOf(err), "lab.Do", "an attempt before may have been carried out; then: "+err.Error(), &client.RefusedError{Unsure: true})
 }
 
 // at returns the node that a turn stands for, nil if none runs: the members in
