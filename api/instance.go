@@ -47,6 +47,7 @@ type Instance struct {
 	TargetShares []Share `json:"-" cbor:"25,keyasint,omitempty"`
 	Zone         string  `json:"zone" cbor:"-"`                  // "" at rest; the direct child it is in, or this zone
 	Moves        uint64  `json:"-" cbor:"26,keyasint,omitempty"` // how often it came to another host
+	Unreachable  Instant `json:"-" cbor:"27,keyasint,omitempty"` // since when it is out of reach, as its zone says; 0 while it is not, and of what is on a host here
 }
 
 // Stay numbers the stays of an instance on hosts, from 1 on: an agent's word on an
@@ -76,6 +77,8 @@ type InstanceChange struct {
 	Fault   string     `cbor:"3,keyasint,omitempty"` // a fixed sentence, never a driver's own words
 	Updated Instant    `cbor:"4,keyasint"`
 	Index   uint64     `cbor:"5,keyasint"` // where this change stands in the child's order
+	// Unreachable is since when it is out of reach there, or below; 0 while it is not.
+	Unreachable Instant `cbor:"6,keyasint,omitempty"`
 }
 
 // Changes is the answer to GET /zones/changes: what changed after an index, in

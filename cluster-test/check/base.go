@@ -74,7 +74,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 		m.hosts[h.ID] = &host{
 			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, traits: raw.Traits, pool: h.Pool,
 			ownInventory: raw.OwnInventory, ownTraits: raw.OwnTraits, ownAggregates: raw.OwnAggregates,
-			up: h.State == api.HostUp, enabled: h.Enabled, generation: h.Generation,
+			up: h.State == api.HostUp, downSince: h.DownSince, enabled: h.Enabled, generation: h.Generation,
 			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures, unserved: h.Unserved,
 		}
 	}
@@ -158,7 +158,7 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 	}
 	for _, id := range h.ids() {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
-			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status, stays: i.Moves}
+			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status, stays: i.Moves, away: i.Unreachable}
 		} else if h.decision == api.DecisionPending {
 			m.held[id] = h
 		}

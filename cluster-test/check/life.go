@@ -14,7 +14,8 @@ type instance struct {
 	target api.HostID // where it moves to
 	link   api.LinkID
 	status api.Status
-	stays  uint64 // how many stays on hosts have ended by a move
+	stays  uint64      // how many stays on hosts have ended by a move
+	away   api.Instant // since when its zone says that it is out of reach; 0 while it is not
 }
 
 func (i *instance) live() bool { return i.status != api.StatusDeleted }
@@ -45,7 +46,49 @@ func (m *model) set(id api.InstanceID, st api.Status) {
 		m.stay(id, i)
 	}
 	if st == api.StatusDeleted {
+		i.away = 0
 		m.end(id)
+	}
+}
+
+// since returns since when an instance is out of reach; 0 while it is not.
+func (m *model) since(i *instance) api.Instant {
+	if i.host == "" || !i.live() {
+		return i.away
+	}
+	return m.hosts[i.host].downSince
+}
+
+// wander takes in that a child says since when an instance is out of reach: not since
+// a time that has not come here.
+func (m *model) wander(id api.InstanceID, since api.Instant) {
+	i, was := m.instances[id], m.instances[id].away
+	switch {
+	case since <= 0:
+		i.away = 0
+	case since <= m.now:
+		i.away = since
+	case i.away == 0:
+		i.away = m.now
+	}
+	if i.away != was {
+		m.hit[id] = true
+	}
+}
+
+// rise takes in that a host is up, or down: of all on it that is news.
+func (m *model) rise(h *host, up bool) {
+	if h.up == up {
+		return
+	}
+	h.up, h.downSince = up, 0
+	if !up {
+		h.downSince = m.now
+	}
+	for id, i := range m.instances {
+		if i.host == h.id && i.live() {
+			m.hit[id] = true
+		}
 	}
 }
 
@@ -129,6 +172,7 @@ func (m *model) instanceChanges(c command.InstanceChanges) *no {
 			if i.status != api.StatusDeleting {
 				m.set(ch.ID, ch.Status)
 			}
+			m.wander(ch.ID, ch.Unreachable)
 		}
 	}
 	l.next = next

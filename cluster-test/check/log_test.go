@@ -288,6 +288,11 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 				return h
 			}),
 		},
+		{"what is lost is not told", RuleModel, func(w *world) {
+			w.add(command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{"h0"}})
+		}, instead(is(command.KindHostsState), func(c command.Command) command.Command {
+			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
+		})},
 		{"a plan twice", RulePlan, func(w *world) {
 			a, b := holdOf(w, "k2", "r1", "h1", 1, "i2"), holdOf(w, "bad", "r1", "h1", 1, "i3")
 			a.Plan, b.Plan = "plan", "plan"

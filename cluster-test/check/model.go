@@ -83,6 +83,7 @@ type host struct {
 	inventory   map[api.ResourceClass]api.Inventory
 	pool        api.Pool
 	up, enabled bool
+	downSince   api.Instant // 0 while it is up
 	maintenance string
 	drain       api.DrainPolicy
 	overrides   map[string]string
@@ -262,17 +263,19 @@ func (m *model) hostsPut(c command.HostsPut) *no {
 		if !known {
 			id = e.ID
 			m.names[e.Host.Name] = id
-			m.hosts[id] = &host{id: id, name: e.Host.Name, enabled: true, pool: e.Host.Pool}
+			m.hosts[id] = &host{id: id, name: e.Host.Name, up: true, enabled: true, pool: e.Host.Pool}
 		}
 		h := m.hosts[id]
-		h.agent, h.up, h.inventory, h.traits = c.Agent, true, e.Host.Inventory, e.Host.Traits
+		m.rise(h, true)
+		h.agent, h.inventory, h.traits = c.Agent, e.Host.Inventory, e.Host.Traits
 		h.unserved, served[id] = false, true
 		m.learnNames(h)
 		m.bump(h)
 	}
 	for id, h := range m.hosts {
 		if c.Whole && !h.passive && h.agent == c.Agent && !served[id] && !h.unserved {
-			h.up, h.unserved = false, true
+			m.rise(h, false)
+			h.unserved = true
 			m.bump(h)
 		}
 	}
@@ -282,7 +285,7 @@ func (m *model) hostsPut(c command.HostsPut) *no {
 func (m *model) hostsState(c command.HostsState) {
 	for _, id := range c.Hosts {
 		if h, ok := m.hosts[id]; ok && h.up != (c.State == api.HostUp) && !h.unserved {
-			h.up = c.State == api.HostUp
+			m.rise(h, c.State == api.HostUp)
 			m.bump(h)
 		}
 	}

@@ -163,6 +163,9 @@ func (r *replay) changed(index uint64, c command.Command) {
 	}
 	for id := range r.m.hit {
 		r.instance(index, id)
+		if i, ok := r.s.Instance(id); ok && i.Origin != "" && i.ModIndex != index {
+			r.add(RuleModel, index, "the parent is not told that instance %s has changed", id)
+		}
 	}
 	for id := range r.m.bumped {
 		r.host(index, r.m.hosts[id])
@@ -239,6 +242,8 @@ func (r *replay) instance(index uint64, id api.InstanceID) {
 		r.add(RuleModel, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.claims[id].shares())
 	case want.live() && want.target != "" && !sharesEqual(got.TargetShares, r.m.coming[id].shares()):
 		r.add(RuleModel, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.coming[id].shares())
+	case r.s.UnreachableSince(got) != r.m.since(want):
+		r.add(RuleModel, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.since(want))
 	case got.Host != want.host || got.Link != want.link:
 		r.add(RuleModel, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.host, want.link)
 	}

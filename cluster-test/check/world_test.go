@@ -399,6 +399,11 @@ func (w *world) reports() command.InstanceReport {
 	return c
 }
 
+// since draws since when an instance is out of reach: mostly it is not.
+func (w *world) since() api.Instant {
+	return pick(w, 0, 0, 0, w.now-api.Instant(w.roll(100)), w.now+api.Instant(w.roll(100)), -5)
+}
+
 func (w *world) changes() command.InstanceChanges {
 	c := command.InstanceChanges{Stamp: w.stamp(), Link: pick[api.LinkID](w, "c1", "c2")}
 	if l, ok := w.s.Link(c.Link); ok {
@@ -411,7 +416,7 @@ func (w *world) changes() command.InstanceChanges {
 	for _, i := range w.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: 40}}) {
 		if i.Link == c.Link || w.roll(20) == 0 {
 			index++
-			c.Items = append(c.Items, api.InstanceChange{ID: i.ID, Status: w.status(), Index: index})
+			c.Items = append(c.Items, api.InstanceChange{ID: i.ID, Status: w.status(), Index: index, Unreachable: w.since()})
 		}
 	}
 	c.Next = index

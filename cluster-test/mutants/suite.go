@@ -116,6 +116,7 @@ var first = map[mutant.Name]suite{
 	mutant.SharesKept:          {"raftstore/state", "^TestInstancesGiveBackWhatTheyDraw$"},
 	mutant.ReshapeHalf:         {"httpd/placement", "^TestClaimConversations$"},
 	mutant.PlanLoserTakes:      {"zone", "^TestPlanUsedAtOnce$"},
+	mutant.ReachUntold:         {"raftstore/state", "^TestReachIsNews$"},
 	mutant.TextReplaced:        {"httpd/wire", "^TestReadJSONRefuses$"},
 	mutant.JoinLogged:          {"node", "^TestUnknownJoinsLeaveTheLogAlone$"},
 	mutant.ReadUnverified:      {"raftstore", "^TestDeposedReadIsNeverStale$"},

@@ -33,17 +33,18 @@ type reach struct {
 	Since     api.Instant `json:"unreachable_since,omitzero"` // since when it is not
 }
 
-// reachOf says whether the host of an instance is up, and of one that lies below
-// whether its zone was heard lately. The latter is a hint of this node's.
+// reachOf says whether the host of an instance is up: its own zone tells those above.
+// Of one that lies below it also says whether the direct child that leads to it was
+// heard lately, which is a hint of this node's.
 func (d *dialect) reachOf(v *state.State, i *api.Instance) reach {
 	yes, no := true, false
 	if !i.Live() {
 		return reach{}
 	}
-	if h, ok := v.Host(i.Host); ok {
-		if h.State == api.HostDown {
-			return reach{&no, h.DownSince}
-		}
+	if since := v.UnreachableSince(i); since != 0 {
+		return reach{&no, since}
+	}
+	if i.Host != "" {
 		return reach{&yes, 0}
 	}
 	l, ok := v.Link(i.Link)

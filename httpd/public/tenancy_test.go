@@ -225,6 +225,8 @@ func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
 			assert.Equal(t, api.InstantOf(epoch.Add(-linkFresh-time.Second)), got.Since)
 		}
 		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusDeleted}).Reachable)
+		below := d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusActive, Unreachable: 7})
+		assert.Equal(t, reach{&no, 7}, below, "its zone has said so, whether that is heard now or not")
 	}
 }
 

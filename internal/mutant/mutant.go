@@ -75,6 +75,7 @@ const (
 	WindowAbroad        Name = "window-abroad"
 	ChangesUnchecked    Name = "changes-unchecked"
 	GossipAge           Name = "gossip-age"
+	ReachUntold         Name = "reach-untold"
 )
 
 // Fault is one fault, in words.
@@ -148,5 +149,6 @@ func Faults() []Fault {
 		{WindowAbroad, "a parent may hold room for any window and class"},
 		{ChangesUnchecked, "what a child says of instances is logged unread"},
 		{GossipAge, "digests of children that are silent are folded in as fresh"},
+		{ReachUntold, "a parent is not told that a host went down"},
 	}
 }

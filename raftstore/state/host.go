@@ -95,9 +95,13 @@ func (s *State) storeHost(h *Host) {
 	case h.DownSince == 0:
 		h.DownSince = s.now
 	}
+	old, known := s.hosts.Get(string(h.ID))
 	s.hostTable.Put(s.specOf(h))
 	s.bump(h.ID)
 	s.hosts.Set(string(h.ID), h)
+	if known && old.DownSince != h.DownSince {
+		s.tellReach(h.ID)
+	}
 }
 
 // DriverProcess is the driver that runs only flavors with a command.

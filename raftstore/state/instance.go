@@ -104,6 +104,9 @@ func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	i := *old
 	i.Status, i.Fault = st, fault
+	if st == api.StatusDeleted {
+		i.Unreachable = 0
+	}
 	if st == api.StatusDeleting || st == api.StatusDeleted {
 		i.Target, i.TargetShares = "", nil
 		s.stay(old)
@@ -203,74 +206,6 @@ func (s *State) instanceReport(c command.InstanceReport) Result {
 // Clip bounds a fault, between two characters of it.
 func Clip(fault string) string {
 	return strings.ToValidUTF8(fault[:min(len(fault), api.FaultMaxBytes)], "")
-}
-
-// News is what one item of a child's changes means here.
-type News int
-
-// What an item may mean.
-const (
-	NewsNone    News = iota // nothing: it is known, or not the child's to say
-	NewsChange              // the instance changes
-	NewsPending             // the instance waits for a decision; the item must come again
-)
-
-// NewsOf says what an item of the changes of the child at the other end of a link
-// means.
-func (s *State) NewsOf(link api.LinkID, ch api.InstanceChange) News {
-	if _, pending := s.held.Get(string(ch.ID)); pending {
-		return NewsPending
-	}
-	i, ok := s.instances.Get(string(ch.ID))
-	if !ok || i.Link != link || !i.Live() {
-		return NewsNone
-	}
-	switch ch.Status {
-	case api.StatusDeleted:
-		return NewsChange
-	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
-		if i.Status != api.StatusDeleting && (i.Status != ch.Status || i.Fault != faultOf(ch)) {
-			return NewsChange
-		}
-	}
-	return NewsNone
-}
-
-// faultOf returns the fault that is kept of what a child says.
-func faultOf(ch api.InstanceChange) string {
-	if ch.Status == api.StatusDeleted {
-		return ""
-	}
-	return Clip(ch.Fault)
-}
-
-// instanceChanges folds in what a child says, in the child's order. It stops
-// before an instance whose hold is not decided here yet: the follower comes back
-// to it, so that no status is lost.
-func (s *State) instanceChanges(c command.InstanceChanges) Result {
-	old, ok := s.links.Get(string(c.Link))
-	if !ok || old.ChangesNext != c.After {
-		return refuse(api.CodeConflict, "the changes of the zone were followed from elsewhere")
-	}
-	next := c.Next
-items:
-	for _, ch := range c.Items {
-		switch s.NewsOf(c.Link, ch) {
-		case NewsPending:
-			next = min(next, ch.Index-1)
-			break items
-		case NewsChange:
-			i, _ := s.instances.Get(string(ch.ID))
-			s.setStatus(i, ch.Status, faultOf(ch))
-		case NewsNone:
-		}
-	}
-	if next != old.ChangesNext {
-		l := *old
-		l.ChangesNext = next
-		s.links.Set(string(l.ID), &l)
-	}
-	return Result{}
 }
 
 // restored makes everything news: hosts for their agents, and instances that were

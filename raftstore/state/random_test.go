@@ -316,7 +316,7 @@ func (d dice) changes(at command.Stamp) command.InstanceChanges {
 	index := c.After
 	for _, id := range d.instances(6) {
 		index += uint64(d.n(1))
-		c.Items = append(c.Items, api.InstanceChange{ID: id, Status: one(d, someStatuses), Index: index + 1})
+		c.Items = append(c.Items, api.InstanceChange{ID: id, Status: one(d, someStatuses), Index: index + 1, Unreachable: one(d, []api.Instant{0, 0, 5, at.At, at.At + 1})})
 	}
 	c.Next = index + 1
 	return c

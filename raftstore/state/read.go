@@ -348,7 +348,7 @@ func (s *State) Changes(origin api.LinkID, after uint64, limit int) api.Changes 
 			return false
 		}
 		if i, ok := s.instances.Get(rest[8:]); ok {
-			out.Items = append(out.Items, changeOf(i))
+			out.Items = append(out.Items, s.changeOf(i))
 			out.Next = index
 		}
 		return true
@@ -356,8 +356,8 @@ func (s *State) Changes(origin api.LinkID, after uint64, limit int) api.Changes 
 	return out
 }
 
-func changeOf(i *api.Instance) api.InstanceChange {
-	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex}
+func (s *State) changeOf(i *api.Instance) api.InstanceChange {
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i)}
 	if i.Fault != "" {
 		ch.Fault = FaultAbroad
 	}

@@ -1,0 +1,109 @@
+package zone
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// TestReachIsToldUpward: what is on a host that is lost is out of reach in each zone
+// above, since the moment that its own zone says, and no longer when it is back.
+// What is elsewhere is not. A leader that comes to power in between changes nothing.
+func TestReachIsToldUpward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, mid, leaf := three(w)
+		require.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
+		w.settle()
+		l, _ := mid.view().LinkByName("leaf")
+		below := map[api.InstanceID]bool{} // what is in the leaf
+		for _, i := range mid.instances("all") {
+			below[i.ID] = i.Link == l.ID
+		}
+		away := func(m *member, since api.Instant) {
+			t.Helper()
+			m.until("it is known what is out of reach", func(v *state.State) bool {
+				for _, i := range v.OfReservation("p", "all") {
+					want := api.Instant(0)
+					if below[i.ID] {
+						want = since
+					}
+					if v.UnreachableSince(i) != want {
+						return false
+					}
+				}
+				return true
+			})
+			for _, i := range m.instances("all") {
+				assert.Equal(t, api.StatusActive, i.Status, "what was last known")
+			}
+		}
+		for _, m := range []*member{root, mid, leaf} {
+			away(m, 0)
+		}
+		leaf.set(func(m *member) { m.mute = true })
+		leaf.until("the host is down", func(v *state.State) bool { return !up(v) })
+		since := leaf.view().AllHosts()[0].DownSince
+		for _, m := range []*member{leaf, mid, root} {
+			away(m, since)
+		}
+		mid.elect()
+		time.Sleep(time.Minute)
+		away(root, since)
+		assert.Equal(t, 2, len(root.instances("all"))-len(mid.instances("all")))
+
+		leaf.set(func(m *member) { m.mute = false })
+		for _, m := range []*member{leaf, mid, root} {
+			away(m, 0)
+		}
+		root.release("all")
+		w.settle()
+	})
+}
+
+// TestReachIsToldLate: a zone that was cut off while a host below was lost and came
+// back, and was lost again, knows in the end what is so.
+func TestReachIsToldLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		west := w.zone("west", root, 2)
+		require.Equal(t, api.BootActive, root.run(order("all", 2, 2)).State())
+		w.settle()
+		host := func(mute bool) {
+			west.set(func(m *member) { m.mute = mute })
+			west.until("the host is where it should be", func(v *state.State) bool { return up(v) != mute })
+		}
+		cut := func(on bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.cut["root>west"] = on
+		}
+		away := func() (out []api.Instant) {
+			for _, i := range root.instances("all") {
+				out = append(out, root.view().UnreachableSince(i))
+			}
+			return out
+		}
+		cut(true)
+		host(true)
+		host(false)
+		host(true)
+		assert.Equal(t, []api.Instant{0, 0}, away())
+		cut(false)
+		time.Sleep(time.Minute)
+		since := west.view().AllHosts()[0].DownSince
+		assert.Equal(t, []api.Instant{since, since}, away())
+		cut(true)
+		host(false)
+		cut(false)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []api.Instant{0, 0}, away())
+	})
+}
