@@ -137,7 +137,7 @@ func TestAZoneEnrolsItselfAlone(t *testing.T) {
 
 func TestEnrolmentLimits(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("a", identity.JoinAddressMaxBytes)
+	long := strings.Repeat("a", identity.JoinAddressMaxBytes-len(":1"))
 	many := slices.Repeat([]string{"a:1"}, identity.JoinAddressesMax)
 	for name, c := range map[string]struct {
 		change func(*api.Enrolment)
@@ -156,8 +156,8 @@ func TestEnrolmentLimits(t *testing.T) {
 		"less than none":      {func(e *api.Enrolment) { e.Levels = -1 }, false},
 		"many gateways":       {func(e *api.Enrolment) { e.Endpoints = many }, true},
 		"too many gateways":   {func(e *api.Enrolment) { e.Endpoints = slices.Concat(many, []string{"a:1"}) }, false},
-		"a long address":      {func(e *api.Enrolment) { e.Endpoints = []string{long} }, true},
-		"too long an address": {func(e *api.Enrolment) { e.Endpoints = []string{long + "a"} }, false},
+		"a long address":      {func(e *api.Enrolment) { e.Endpoints = []string{long + ":1"} }, true},
+		"too long an address": {func(e *api.Enrolment) { e.Endpoints = []string{long + "a:1"} }, false},
 	} {
 		e := &api.Enrolment{Zone: "z", CA: []byte("c"), Endpoints: []string{"a:1"}}
 		c.change(e)
@@ -291,7 +291,9 @@ func TestDigests(t *testing.T) {
 		return heard
 	}, patience, 5*time.Millisecond)
 	assert.NotEmpty(t, parent.digest.get().Sketches, "there would be more to say")
-	assert.Equal(t, api.Digest{Zone: parent.rec.Zone, Sequence: bare.Sequence, At: bare.At, Health: "up"}, bare)
+	assert.Equal(t, api.Digest{
+		Zone: parent.rec.Zone, Sequence: bare.Sequence, At: bare.At, Health: "up", Gateways: gatewaysOf(parent.view()),
+	}, bare, "and where its gateways are, which the child must know")
 
 	parent.propose(command.LinkDelete{Stamp: parent.zone.Stamp(), ID: parent.linkTo(child).ID})
 	require.Eventually(t, func() bool {

@@ -128,7 +128,7 @@ func TestChildAsksAParentOfThePast(t *testing.T) {
 		root, west := w.root(), w.zone("west")
 		old, next, thaw := root.stand()
 		root.reach(west, old)
-		next.bomb.arm(crash.DecisionLogged, 1, func() { root.meet(west, old) })
+		next.bomb.arm(crash.DecisionLogging, 1, func() { root.meet(west, old) }) // logged, it is told at once
 		ctx, cancel := context.WithTimeout(w.ctx, patience)
 		defer cancel()
 		_, err := root.client(next).Boot(ctx, order("wide", 5, 5), "")
