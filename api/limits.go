@@ -54,15 +54,18 @@ const (
 	WaitMax           = 5 * time.Minute   // ?wait= of any call
 	WindowMax         = 10 * 365 * 24 * time.Hour
 	HoldsPerLinkMax   = 10_000 // undecided instances that one parent may hold
-	JoinTokenTTLMax   = time.Hour
-	TokensMax         = 10_000
-	FlavorsMax        = 1_000
-	AttemptsMax       = 5                      // attempts of one boot that fail though nobody else was in the way
-	HoldsPerBootMax   = 64                     // attempts of one boot in all
-	AttemptsKept      = 10                     // attempts in the record of one boot: the first ones and the last
-	PlanTTLDefault    = 60 * time.Second       // how long an offer may be taken up
-	PlanTTLMax        = 10 * time.Minute       // and at the most, as a zone may be configured
-	EpochsMax         = 16                     // keys that a zone keeps for plans
-	SelectTimeout     = 5 * time.Second        // default budget of one select, all hops
-	HopReserve        = 250 * time.Millisecond // what a zone keeps of a budget for itself
+	// TombstonesPerLinkMax is how many aborts of holds that never came are remembered for
+	// one parent.
+	TombstonesPerLinkMax = 10_000
+	JoinTokenTTLMax      = time.Hour
+	TokensMax            = 10_000
+	FlavorsMax           = 1_000
+	AttemptsMax          = 5                      // attempts of one boot that fail though nobody else was in the way
+	HoldsPerBootMax      = 64                     // attempts of one boot in all
+	AttemptsKept         = 10                     // attempts in the record of one boot: the first ones and the last
+	PlanTTLDefault       = 60 * time.Second       // how long an offer may be taken up
+	PlanTTLMax           = 10 * time.Minute       // and at the most, as a zone may be configured
+	EpochsMax            = 16                     // keys that a zone keeps for plans
+	SelectTimeout        = 5 * time.Second        // default budget of one select, all hops
+	HopReserve           = 250 * time.Millisecond // what a zone keeps of a budget for itself
 )

@@ -298,8 +298,13 @@ func again(err error) bool {
 }
 
 // Decide carries out a parent's decision on its hold. The answer is given when
-// the decision is in this zone's log; children are told afterwards.
+// the decision is in this zone's log; children are told afterwards. An abort is final,
+// so one that is repeated is answered from any view that has it.
 func (z *Zone) Decide(ctx context.Context, parent *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
+	if h, ok := z.store.View().Hold(parent.ID, id); ok && d == api.DecisionAbort && h.Decision == d {
+		a := h.Answer()
+		return &a, nil
+	}
 	res, err := z.Propose(ctx, command.HoldDecide{Stamp: z.stamp(), ID: id, Origin: parent.ID, Decision: d})
 	if err != nil {
 		return nil, err

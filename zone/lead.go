@@ -25,6 +25,12 @@ const (
 	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
 	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days
 	pruneLimit  = 10_000
+
+	// pruneDead is how long the abort of a hold that never came is remembered. The hold may
+	// still come, and a committing one would start instances; its plan was sealed before
+	// the abort, so from api.PlanTTLMax after the abort on it is refused as expired.
+	pruneDead   = api.PlanTTLMax + clockMargin
+	clockMargin = 10 * time.Minute // by which the clocks of a zone's leaders may differ
 )
 
 // Lead runs the loops that only a leader may run: boots, decisions, deletions,
@@ -287,7 +293,7 @@ func (z *Zone) dueFollows(v *state.State) []job {
 func (z *Zone) prune(ctx context.Context) error {
 	_, err := z.Propose(ctx, command.Prune{
 		Stamp: z.stamp(), Before: z.instant().Add(-pruneAfter),
-		BeforeAbroad: z.instant().Add(-pruneAbroad), Limit: pruneLimit,
+		BeforeAbroad: z.instant().Add(-pruneAbroad), BeforeDead: z.instant().Add(-pruneDead), Limit: pruneLimit,
 	})
 	return err
 }

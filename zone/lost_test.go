@@ -211,6 +211,44 @@ func TestLateHold(t *testing.T) {
 	})
 }
 
+// TestAbortsAreForgottenWithTheirPlans: the abort of a hold that never came is
+// remembered, once, for as long as the hold could still take anything: by then its plan
+// has expired.
+func TestAbortsAreForgottenWithTheirPlans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 2)
+		kid.config(func(c *api.ZoneConfig) { c.PlanTTL = api.PlanTTLMax })
+		up, ok := kid.view().Parent()
+		require.True(t, ok)
+		ctx, cancel := kid.within(time.Hour)
+		defer cancel()
+		req := order("b", 2, 2).Request()
+		a, err := kid.lead().Select(ctx, up.Zone, &req)
+		require.NoError(t, err)
+		late := &api.HoldRequest{ID: "late", Attempt: 1, Request: req, Blob: a.Blob, Instances: [][]api.InstanceSpec{specs("b", 2)}, Commit: true}
+		_, err = kid.lead().Decide(ctx, up, late.ID, api.DecisionAbort)
+		require.NoError(t, err)
+		before := kid.view().Index()
+		_, err = kid.lead().Decide(ctx, up, late.ID, api.DecisionAbort)
+		require.NoError(t, err)
+		assert.Equal(t, before, kid.view().Index(), "the abort again is no news")
+
+		time.Sleep(api.PlanTTLMax - time.Second)
+		got, err := kid.lead().Hold(ctx, up, late)
+		require.NoError(t, err, "its plan is still good")
+		assert.Equal(t, api.HoldReleased, got.State)
+
+		time.Sleep(pruneDead - api.PlanTTLMax + 2*pruneEvery)
+		_, known := kid.view().Hold(up.ID, late.ID)
+		assert.False(t, known)
+		_, err = kid.lead().Hold(ctx, up, late)
+		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
+		assert.Zero(t, kid.used())
+	})
+}
+
 // selected returns a child with room for n, its parent's link, and a hold of n
 // slots that it has offered.
 func selected(w *world, n int) (*member, *api.Link, *api.HoldRequest) {

@@ -132,6 +132,9 @@ func (m *model) addHold(s *state.State, from *state.Hold) {
 		id: holdID{from.Origin, from.ID}, plan: from.Plan, refused: len(from.Refused), atOnce: from.Commit, decision: from.Decision,
 		request: from.Request, groups: map[api.InstanceID]int{},
 	}
+	if len(from.Request.Groups) == 0 {
+		h.dead = from.Updated
+	}
 	m.holds[h.id] = h
 	h.number(from)
 	if from.Plan != "" {

@@ -32,6 +32,7 @@ type hold struct {
 	refused  int
 	atOnce   bool // it decides for itself once it is complete
 	decision api.Decision
+	dead     api.Instant // when it was aborted, if it never came
 }
 
 type part struct {
@@ -125,6 +126,9 @@ func (m *model) mayHold(c command.Hold) (*boot, *no) {
 // mayName returns why a hold cannot be for what it names.
 func (m *model) mayName(c command.Hold) *no {
 	groups := len(c.Request.Groups)
+	if groups == 0 {
+		return &no{RuleModel, "it has no group"}
+	}
 	var all []api.InstanceSpec
 	for _, sl := range c.Slots {
 		all = append(all, sl.Instance)
@@ -259,8 +263,10 @@ func (m *model) holdDecide(c command.HoldDecide) *no {
 	switch {
 	case !ok && commit:
 		return &no{RuleSaga, "there is no such hold to commit"}
+	case !ok && m.neverCame(c.Origin) >= api.TombstonesPerLinkMax:
+		return &no{RuleModel, "too many holds that never came were aborted"}
 	case !ok: // it may be on its way: it is dead when it comes
-		m.holds[id] = &hold{id: id, decision: api.DecisionAbort}
+		m.holds[id] = &hold{id: id, decision: api.DecisionAbort, dead: m.now}
 		m.moved[id] = true
 		return nil
 	case commit && h.decision == api.DecisionAbort:
@@ -272,6 +278,16 @@ func (m *model) holdDecide(c command.HoldDecide) *no {
 	}
 	m.decide(h, c.Decision)
 	return nil
+}
+
+// neverCame counts the holds over a link of which only the abort came.
+func (m *model) neverCame(origin api.LinkID) (n int) {
+	for id, h := range m.holds {
+		if id.origin == origin && h.dead > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *model) bootDecide(c command.BootDecide) *no {

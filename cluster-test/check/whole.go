@@ -135,7 +135,7 @@ func (r *replay) counts(index uint64, b *boot) {
 }
 
 // prune forgets what the state has forgotten, which must have ended.
-func (r *replay) prune(index uint64, _ command.Prune) {
+func (r *replay) prune(index uint64, c command.Prune) {
 	for id, i := range r.m.instances {
 		if _, ok := r.s.Instance(id); ok {
 			continue
@@ -151,6 +151,9 @@ func (r *replay) prune(index uint64, _ command.Prune) {
 		}
 		if h.decision == api.DecisionPending {
 			r.add(RuleDurable, index, "hold %s was forgotten before it was decided", id.id)
+		}
+		if h.dead > 0 && h.dead >= max(c.Before, c.BeforeAbroad, c.BeforeDead) {
+			r.add(RuleDurable, index, "the abort of hold %s was forgotten too early", id.id)
 		}
 		delete(r.m.holds, id)
 		if h.boot != nil {

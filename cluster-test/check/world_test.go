@@ -233,7 +233,7 @@ func (w *world) draw() command.Command {
 		c := command.InstanceTold{Stamp: w.stamp(), Gone: []api.InstanceID{w.instance(), w.instance()}}
 		return c
 	}
-	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
+	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), BeforeDead: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
 }
 
 // lose loses a host, and moves what it can of it to another one.

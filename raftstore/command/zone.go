@@ -171,6 +171,8 @@ type Prune struct {
 	Limit  int         `cbor:"3,keyasint"` // at most this many of each table
 	// BeforeAbroad is Before for instances and holds that were made for a parent.
 	BeforeAbroad api.Instant `cbor:"4,keyasint"`
+	// BeforeDead is BeforeAbroad for aborts of holds that never came, if that is later.
+	BeforeDead api.Instant `cbor:"5,keyasint,omitempty"`
 }
 
 // Restored tells everybody who follows this zone by log index, agents and the

@@ -283,6 +283,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table[int]{
 		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
+		"tombstones": {&s.tombstones, &fresh.tombstones},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)

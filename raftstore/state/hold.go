@@ -184,6 +184,9 @@ func (s *State) checkAsked(c command.Hold) Result {
 		return ok
 	}
 	groups := len(c.Request.Groups)
+	if groups == 0 {
+		return refuse(api.CodeInvalid, "a hold needs a group")
+	}
 	for _, sl := range c.Slots {
 		if sl.Group < 0 || sl.Group >= groups {
 			return refuse(api.CodeInvalid, "the request has no group %d", sl.Group)
@@ -361,10 +364,8 @@ func (s *State) holdDecide(c command.HoldDecide) Result {
 	switch {
 	case !ok && c.Decision == api.DecisionCommit:
 		return refuse(api.CodeNotFound, "no such hold")
-	case !ok: // it may still be on its way: remember that it is dead
-		h = &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
-		s.holds.Set(k, h)
-		return Result{Hold: h}
+	case !ok:
+		return s.bury(c)
 	case c.Decision == api.DecisionCommit && h.Decision == api.DecisionAbort:
 		return refuse(api.CodeConflict, "the hold was released")
 	case c.Decision == api.DecisionCommit && h.State == api.HoldAsking:
@@ -376,6 +377,20 @@ func (s *State) holdDecide(c command.HoldDecide) Result {
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}
 }
+
+// bury remembers the abort of a hold that is not known: it may still be on its way.
+func (s *State) bury(c command.HoldDecide) Result {
+	if n, _ := s.tombstones.Get(string(c.Origin)); n >= api.TombstonesPerLinkMax {
+		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, api.TombstonesPerLinkMax)
+	}
+	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
+	s.holds.Set(h.Key(), h)
+	tally(&s.tombstones, string(c.Origin), +1)
+	return Result{Hold: h}
+}
+
+// neverCame reports whether all that is known of a hold is that it was aborted.
+func (h *Hold) neverCame() bool { return len(h.Request.Groups) == 0 }
 
 // decideHold carries a decision out on own hosts and leaves the children to be
 // told. A commit may be followed by an abort, which gives everything back; a

@@ -236,9 +236,12 @@ func (s *State) prune(c command.Prune) {
 	}
 	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
 		open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
-		return h.Decision != api.DecisionPending && h.Updated < cutoff(c, h.Origin) && h.settled() && !open && !s.anyLeft(h)
+		return h.Decision != api.DecisionPending && h.Updated < h.cutoff(c) && h.settled() && !open && !s.anyLeft(h)
 	}) {
 		s.holds.Delete(h.Key())
+		if h.neverCame() {
+			tally(&s.tombstones, string(h.Origin), -1)
+		}
 	}
 	for _, b := range firstN(&s.boots, c.Limit, func(b *Boot) bool {
 		return b.Final() && b.Updated < c.Before && !s.anyHold(b)
@@ -268,6 +271,14 @@ func cutoff(c command.Prune, origin api.LinkID) api.Instant {
 		return c.BeforeAbroad
 	}
 	return c.Before
+}
+
+// cutoff returns before when a hold must have ended to be forgotten.
+func (h *Hold) cutoff(c command.Prune) api.Instant {
+	if h.neverCame() {
+		return max(cutoff(c, h.Origin), c.BeforeDead)
+	}
+	return cutoff(c, h.Origin)
 }
 
 func (s *State) anyLeft(h *Hold) bool {

@@ -155,7 +155,7 @@ func (d dice) command() command.Command {
 			return c
 		}
 		return command.Prune{
-			Stamp: at, Before: at.At - api.Instant(d.n(40)), BeforeAbroad: at.At - api.Instant(d.n(40)), Limit: d.n(3),
+			Stamp: at, Before: at.At - api.Instant(d.n(40)), BeforeAbroad: at.At - api.Instant(d.n(40)), BeforeDead: at.At - api.Instant(d.n(40)), Limit: d.n(3),
 		}
 	}
 }

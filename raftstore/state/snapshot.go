@@ -213,6 +213,9 @@ func (s *State) loadBoot(b *Boot) {
 
 func (s *State) loadHold(h *Hold) {
 	s.holds.Set(h.Key(), h)
+	if h.neverCame() {
+		tally(&s.tombstones, string(h.Origin), +1)
+	}
 	if h.Decision != api.DecisionPending {
 		if !h.settled() {
 			s.untold.Insert(h.Key())

@@ -75,6 +75,8 @@ type State struct {
 	holds table[*Hold]
 	plans table[planUse] // consumed plan -> hold key
 
+	tombstones table[int] // origin link -> aborts of holds that never came
+
 	undecided keySet // keys of boots without a decision
 	untold    keySet // keys of decided holds that a child has not confirmed
 	prepared  keySet // keys of undecided holds that a parent asked for
@@ -170,6 +172,7 @@ func (s *State) Clone() *State {
 	c.undecided = *s.undecided.Copy()
 	c.untold = *s.untold.Copy()
 	c.prepared = *s.prepared.Copy()
+	c.tombstones = *s.tombstones.Copy()
 	c.unended = *s.unended.Copy()
 	c.hostTable, c.bumped = nil, nil // a clone is for reading
 	c.view = s.Hosts()

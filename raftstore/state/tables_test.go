@@ -475,6 +475,34 @@ func TestHoldsPerLinkLimit(t *testing.T) {
 	w.ok(asked(w.stamp(), "k3", slots("h1", "y"))) // what is decided counts no more
 }
 
+func TestTombstonesPerLinkLimit(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.host("h1", 4)
+	abort := func(id api.HoldID) command.HoldDecide {
+		return command.HoldDecide{Stamp: w.stamp(), ID: id, Origin: "up", Decision: api.DecisionAbort}
+	}
+	w.ok(asked(w.stamp(), "real", slots("h1", "a")))
+	start := w.now + 1
+	for _, id := range numbered("never", api.TombstonesPerLinkMax) {
+		w.ok(abort(api.HoldID(id)))
+	}
+	w.refused(api.CodeOverloaded, abort("one-more"))
+	w.ok(abort(api.HoldID(numbered("never", 1)[0]))) // one that is known makes no record
+	w.ok(abort("real"))
+	assert.Equal(t, api.HoldReleased, w.ok(asked(w.stamp(), numbered("never", 1)[0], slots("h1", "b"))).Hold.State, "it came too late")
+	w.s = loaded(t, saved(t, w.s))
+	w.refused(api.CodeOverloaded, abort("one-more"))
+
+	w.unchanged(command.Prune{Stamp: w.stamp(), BeforeDead: start, Limit: 9})
+	w.ok(command.Prune{Stamp: w.stamp(), BeforeDead: start + 1, Limit: 9})
+	w.ok(abort("one-more"))
+	w.refused(api.CodeOverloaded, abort("and-another"))
+	w.ok(command.Prune{Stamp: w.stamp(), BeforeDead: w.now + 1, Limit: 2 * api.TombstonesPerLinkMax})
+	assert.Len(t, w.s.Holds(), 1, "one that came is remembered longer")
+	checkIndexes(t, w.s)
+}
+
 func TestHoldNamesItsGroups(t *testing.T) {
 	w := newWorld(t)
 	w.host("h1", 4)
