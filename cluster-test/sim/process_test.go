@@ -260,6 +260,7 @@ func (c *crew) start() {
 		Addresses: home.Addresses, Hosts: list, Dir: filepath.Join(c.dir, "state"), Log: w.log, Now: c.clock.now, Rand: rand.Float64,
 		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, c.clock.now),
 		Dial: func(ctx context.Context, _, addr string) (conn, error) { return net.Dial(ctx, addr) }, Crash: c.bomb.at,
+		Keep: func(addresses []string) error { return node.KeepAddresses(c.dir, addresses) },
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.ctx)

@@ -16,20 +16,24 @@ import (
 )
 
 // TestAllNodesAreReplaced replaces every node of a parent and of its child, one by
-// one and twice, each by one at another address. The link follows on both sides:
-// boots go through it after that. All hosts are the child's.
+// one and twice, each by one at another address, and starts the agents again with
+// what they kept. The link follows on both sides, and so do the agents: what runs
+// runs on, and boots go through the link to the hosts of old. All are the child's.
 func TestAllNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1}, nil}}})
+		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, nil}}})
 		root, west := w.root(), w.zone("west")
+		require.Equal(t, api.BootActive, root.run("stays", 2, 2).State)
 		for round := range 3 {
 			if round > 0 {
 				w.replaceNodes()
-				west.hire(1)
+			}
+			if round == 2 {
+				west.restartAgents()
 			}
 			res := fmt.Sprint("round-", round)
-			require.Equal(t, api.BootActive, root.run(res, 4, 4).State)
+			require.Equal(t, api.BootActive, root.run(res, 6, 6).State, "on all hosts there ever were")
 			root.insist("release", func(ctx context.Context, c *client.Client) error {
 				_, err := c.Release(ctx, api.ReservationID(res), 0)
 				return err
@@ -39,6 +43,23 @@ func TestAllNodesAreReplaced(t *testing.T) {
 		w.check()
 		w.empty()
 	})
+}
+
+// restartAgents ends the zone's agents, until the zone takes their hosts for down,
+// and starts them again from what their directories hold.
+func (z *zone) restartAgents() {
+	z.w.t.Helper()
+	for _, c := range z.crews {
+		c.kill()
+		c.reap()
+	}
+	z.until("its hosts are down", func(v *state.State) bool {
+		return !slices.ContainsFunc(v.AllHosts(), func(h *state.Host) bool { return h.State == api.HostUp })
+	})
+	for _, c := range z.crews {
+		c.start()
+		c.awaitUp()
+	}
 }
 
 // replaceNodes replaces every node of every zone, and waits until the links show it.

@@ -271,14 +271,20 @@ func (z *zone) hire(hosts int) {
 	require.NoError(w.t, err)
 	z.crews = append(z.crews, c)
 	c.start()
-	z.until("its hosts are up", func(v *state.State) bool {
+	c.awaitUp()
+}
+
+// awaitUp waits until every host of the agent is up.
+func (c *crew) awaitUp() {
+	c.z.w.t.Helper()
+	c.z.until("its hosts are up", func(v *state.State) bool {
 		up := 0
 		for _, h := range v.AllHosts() {
 			if h.Agent == c.name && h.State == api.HostUp {
 				up++
 			}
 		}
-		return up == hosts
+		return up == c.hosts
 	})
 }
 
