@@ -44,7 +44,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances are wanted; they end by themselves after it")
 	f.DurationVar(&w.decideWithin, "decide-within", 0, "give it up if it is not decided by then")
 	w.hosts.flags(e, c)
-	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE` or below it; may be repeated")
+	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`, which is the own one or a direct child with all below it; may be repeated")
 	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` nor below it; may be repeated")
 	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
 	f.StringArrayVar(&w.zones.ExcludedTags, "exclude-zone-tag", nil, "not in zones with this `TAG`; may be repeated")

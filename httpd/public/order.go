@@ -98,8 +98,8 @@ func (rd *reading) read(s *api.ServerCreate) error {
 	if err := rd.readRules(s.Rules); err != nil {
 		return err
 	}
-	if s.Zones != nil {
-		rd.order.Zones = *s.Zones
+	if err := rd.readZones(s.Zones); err != nil {
+		return err
 	}
 	var err error
 	if rd.order.Lifetime, err = span("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
@@ -107,6 +107,56 @@ func (rd *reading) read(s *api.ServerCreate) error {
 	}
 	rd.order.Timeout, err = span("timeout", s.Timeout, decideMax)
 	return err
+}
+
+// knownMax is how many zones a refusal names at the most.
+const knownMax = 10
+
+// readZones reads in which zones a boot may lie. What it allows must be there; what
+// it excludes need not be.
+func (rd *reading) readZones(r *api.ZoneRule) error {
+	if r == nil {
+		return nil
+	}
+	rd.order.Zones = *r
+	for _, l := range []struct {
+		name string
+		list []string
+	}{{"allowed", r.Allowed}, {"excluded", r.Excluded}} {
+		for _, name := range l.list {
+			if strings.Contains(name, "/") {
+				return api.Errorf(api.CodeInvalid,
+					"zones.%s: a path such as %q names no zone; give the name of this zone or of a direct child, which includes all below it", l.name, name)
+			}
+		}
+	}
+	if len(r.Allowed) > api.ZoneNamesMax || slices.ContainsFunc(r.Allowed, func(n string) bool { return !api.ValidName(n) }) {
+		return nil // it is refused for that
+	}
+	known := []string{rd.v.Name}
+	for _, l := range rd.v.Children() {
+		known = append(known, l.Name)
+	}
+	for _, name := range r.Allowed {
+		if !slices.Contains(known, name) {
+			rd.missing("zones.allowed: there is no zone %q here; this is zone %s, and its direct children are %s", name, known[0], listOf(known[1:]))
+			return nil
+		}
+	}
+	return nil
+}
+
+// listOf names some zones.
+func listOf(names []string) string {
+	n := len(names)
+	if n == 0 {
+		return "none"
+	}
+	out := strings.Join(names[:min(n, knownMax)], ", ")
+	if n > knownMax {
+		out += fmt.Sprintf(" and %d more", n-knownMax)
+	}
+	return out
 }
 
 // span reads a duration; "" is 0, which says nothing.

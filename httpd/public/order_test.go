@@ -179,7 +179,8 @@ func TestWhatABootMaySayOfHostsAtItsLimits(t *testing.T) {
 		order(`"traits":{"required":` + many("T", api.TraitsMax) + `}`),
 		order(`"image_properties":` + pairs(api.ExtraSpecsMax, api.ExtraSpecMaxBytes)),
 		order(`"imageRef":` + text(api.ExtraSpecMaxBytes)),
-		order(`"zones":{"allowed":` + many("z", api.ZoneNamesMax) + `}`),
+		order(`"zones":{"allowed":["root"` + strings.Repeat(`,"east"`, api.ZoneNamesMax-1) + `]}`),
+		order(`"zones":{"excluded":` + many("z", api.ZoneNamesMax) + `}`),
 		order(`"lifetime":"` + api.LifetimeMax.String() + `"`), order(`"lifetime":"1ms"`),
 		order(`"timeout":"1h"`), order(`"timeout":"1ms"`),
 		order(hints(`"query":null`)), order(hints(`"query":""`)), order(hints(`"query":[]`)),
@@ -196,7 +197,7 @@ func TestWhatABootMaySayOfHostsAtItsLimits(t *testing.T) {
 func TestARepeatIsKnownWhenWhatItNamedIsGone(t *testing.T) {
 	w := newWorld(t)
 	c := call{
-		method: "POST", target: "/zones/boot", token: admin, body: order(hints(`"ignore_hosts":["host-3"]`, `"group":"apart"`)),
+		method: "POST", target: "/zones/boot", token: admin, body: order(hints(`"ignore_hosts":["host-3"]`, `"group":"apart"`), `"zones":{"allowed":["east"]}`),
 		head: map[string]string{api.HeaderIdempotencyKey: "k"},
 	}
 	var first, again api.BootAccept
@@ -204,11 +205,37 @@ func TestARepeatIsKnownWhenWhatItNamedIsGone(t *testing.T) {
 	w.store.Must(
 		t, command.HostDelete{Stamp: w.zone.Stamp(), ID: "host-id-3"},
 		command.GroupDelete{Stamp: w.zone.Stamp(), Project: "p1", ID: "group-apart"}, command.FlavorDelete{Stamp: w.zone.Stamp(), ID: "small"},
+		command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-east", Name: new("far-east")},
 	)
 	w.answered(t, c, 202, &again)
 	assert.Equal(t, first, again)
 	c.head = nil
 	w.refused(t, c, api.CodeInvalid, "there is no flavor")
+}
+
+// TestZonesThatABootNamesAreThere names zones that are not there, or not direct
+// children. Whoever excludes those has what was asked for.
+func TestZonesThatABootNamesAreThere(t *testing.T) {
+	for _, target := range []string{"/zones/boot", "/zones/select", "/servers"} {
+		for rule, says := range map[string]string{
+			`"allowed":["nope"]`:                         `zones.allowed: there is no zone "nope" here; this is zone root, and its direct children are east, west`,
+			`"allowed":["east","nope"]`:                  `there is no zone "nope"`,
+			`"allowed":["Root"]`:                         `there is no zone "Root"`,
+			`"allowed":["link-east"]`:                    `there is no zone "link-east"`,
+			`"allowed":["root/west"]`:                    `zones.allowed: a path such as "root/west" names no zone; give the name of this zone or of a direct child`,
+			`"excluded":["west/edge"]`:                   `zones.excluded: a path such as "west/edge" names no zone`,
+			`"allowed":["no such zone"]`:                 `zones.allowed must be`,
+			`"allowed":` + many("z", api.ZoneNamesMax+1): fmt.Sprintf("at most %d entries", api.ZoneNamesMax),
+		} {
+			newWorld(t).refused(t, call{method: "POST", target: target, token: member, body: order(`"zones":{` + rule + `}`)}, api.CodeInvalid, says)
+		}
+	}
+	for _, rule := range []string{`"allowed":["root"]`, `"allowed":["west","east"]`, `"excluded":["nope"]`, `"allowed":["east"],"excluded":["east","nope"]`} {
+		newWorld(t).answered(t, call{method: "POST", target: "/zones/boot", token: member, body: order(`"zones":{` + rule + `}`)}, 202, nil)
+	}
+	assert.Equal(t, "none", listOf(nil))
+	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j", listOf(strings.Split("abcdefghij", "")), "at the limit")
+	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j and 2 more", listOf(strings.Split("abcdefghijkl", "")))
 }
 
 func TestAFlavorsTraitsAreSaidClearly(t *testing.T) {
