@@ -10,9 +10,10 @@ import (
 
 // pipe is one direction of a connection.
 type pipe struct {
-	net  *Network
-	path *path
-	wake *sync.Cond // on the network's mu
+	net      *Network
+	from, to *Host
+	path     *path
+	wake     *sync.Cond // on the network's mu
 
 	// Guarded by the network.
 	queue  []segment
@@ -73,7 +74,7 @@ var _ net.Conn = (*conn)(nil)
 
 // connect makes both ends of a connection. Needs mu.
 func (n *Network) connect(a, b *Host, at, bt net.Addr) (near, far *conn) {
-	there, back := n.pipe(a.name, b.name), n.pipe(b.name, a.name)
+	there, back := n.pipe(a, b), n.pipe(b, a)
 	near = &conn{host: a, local: at, remote: bt, in: back, out: there}
 	far = &conn{host: b, local: bt, remote: at, in: there, out: back}
 	near.peer, far.peer = far, near
@@ -81,8 +82,8 @@ func (n *Network) connect(a, b *Host, at, bt net.Addr) (near, far *conn) {
 	return near, far
 }
 
-func (n *Network) pipe(from, to string) *pipe {
-	p := &pipe{net: n, path: n.path(from, to), wake: sync.NewCond(&n.mu)}
+func (n *Network) pipe(from, to *Host) *pipe {
+	p := &pipe{net: n, from: from, to: to, path: n.path(from.name, to.name), wake: sync.NewCond(&n.mu)}
 	p.path.pipes[p] = struct{}{}
 	return p
 }
@@ -111,7 +112,7 @@ func (c *conn) Read(b []byte) (int, error) {
 // take moves what has arrived to b, and reports whether that was anything: bytes
 // or the end. Needs the network's mu.
 func (p *pipe) take(b []byte) (n int, err error, ok bool) {
-	if p.path.cut {
+	if p.path.cut || p.to.away() || p.from.vanished {
 		return 0, nil, false
 	}
 	now := time.Now()
@@ -130,7 +131,7 @@ func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 	due := p.endAt
 	if len(p.queue) > 0 {
 		due = p.queue[0].at
-	} else if p.end == nil {
+	} else if p.end == nil || p.from.frozen {
 		return 0, nil, false
 	}
 	if due.After(now) {
@@ -163,13 +164,13 @@ func (c *conn) Write(b []byte) (written int, err error) {
 			return written, opError("write", c.closed)
 		case p.writes.passed():
 			return written, opError("write", os.ErrDeadlineExceeded)
-		case p.gone && !p.path.cut && !c.in.path.cut:
+		case p.gone && !p.path.cut && !c.in.path.cut && !p.from.away() && !p.to.away():
 			return written, opError("write", ErrReset)
 		case len(b) == 0:
 			return written, nil
 		}
 		room := min(bufferMax-p.size, len(b))
-		if room <= 0 {
+		if room <= 0 || p.from.frozen {
 			p.wake.Wait()
 			continue
 		}

@@ -1,8 +1,8 @@
 // Package simnet is a network in memory. Its one job is to carry bytes between
 // named hosts in a bubble of testing/synctest, and to break as networks do: links
-// that are cut in one direction or both, links that are slow, hosts that die. It
-// must never touch a socket, wait on anything but channels, conditions and timers,
-// or know what the bytes mean.
+// that are cut in one direction or both, links that are slow, hosts that die, freeze
+// or vanish. It must never touch a socket, wait on anything but channels, conditions
+// and timers, or know what the bytes mean.
 //
 // It behaves like TCP: a cut link loses nothing, but holds back what was sent until
 // it is mended; an end that was closed by a host that died resets the other end as
@@ -144,12 +144,16 @@ func (n *Network) Mend(a, b string) {
 	n.mend(n.path(b, a))
 }
 
-// Heal takes back all cuts, refusals and delays. Hosts that are down stay down.
+// Heal takes back all cuts, refusals and delays, and lets hosts that are frozen or
+// vanished take part again. Hosts that are down stay down.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.paths {
 		n.mend(p)
+	}
+	for _, h := range n.hosts {
+		h.resume()
 	}
 }
 
@@ -187,6 +191,8 @@ type Host struct {
 
 	// Guarded by the network.
 	up        bool
+	frozen    bool                 // it takes and sends nothing
+	vanished  bool                 // what is sent to it or by it is lost
 	listeners map[string]*listener // by port
 	conns     map[*conn]struct{}
 	next      int
@@ -216,6 +222,51 @@ func (h *Host) Up() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.up = true
+	h.net.wake.Broadcast()
+}
+
+// Freeze lets the host take and send nothing until Resume. What it has sent before
+// arrives; what it is sent meanwhile waits. Whoever dials it, or it dials, waits.
+func (h *Host) Freeze() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.frozen = true
+}
+
+// Vanish lets everything be lost that the host sends or is sent, until Resume. No end
+// of a connection can tell; then those that were open are reset.
+func (h *Host) Vanish() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.vanished = true
+}
+
+// Resume lets a host that was frozen or has vanished take part again.
+func (h *Host) Resume() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.resume()
+}
+
+// away reports whether nobody can reach the host, nor it anybody.
+func (h *Host) away() bool { return h.frozen || h.vanished }
+
+// resume is Resume. Needs the network's mu.
+func (h *Host) resume() {
+	if !h.away() {
+		return
+	}
+	lost := h.vanished
+	h.frozen, h.vanished = false, false
+	for c := range h.conns {
+		if lost {
+			c.peer.close(ErrReset)
+			c.close(ErrReset)
+			continue
+		}
+		c.in.wake.Broadcast()
+		c.out.wake.Broadcast()
+	}
 	h.net.wake.Broadcast()
 }
 
@@ -263,7 +314,7 @@ func (h *Host) freePort() string {
 }
 
 // Dial connects to an address. It waits as long as ctx lets it while the link is
-// cut, and is refused at once where nobody listens.
+// cut or one of its ends is frozen or has vanished, and is refused at once where nobody listens.
 func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -293,11 +344,17 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 			return nil, opError("dial", ErrDown)
 		case there.shut || back.shut:
 			return nil, opError("dial", ErrRefused)
-		case !there.cut && !back.cut:
+		case !there.cut && !back.cut && !h.away() && !n.away(host):
 			return h.connect(host, port)
 		}
 		n.wake.Wait()
 	}
+}
+
+// away is Host.away of the host called name. Needs mu.
+func (n *Network) away(name string) bool {
+	h := n.hosts[name]
+	return h != nil && h.away()
 }
 
 // connect makes a connection to a listener that can be reached. Needs the

@@ -3,6 +3,7 @@ package simnet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -192,6 +193,79 @@ func TestUnheardCrash(t *testing.T) {
 			_, err = c.Read(make([]byte, 1))
 			require.ErrorIs(t, err, simnet.ErrReset)
 		}
+	})
+}
+
+// TestFrozenAndVanishedHosts holds that nobody can tell such a host from a slow one.
+// What a frozen one was sent it takes later; who has vanished starts anew.
+func TestFrozenAndVanishedHosts(t *testing.T) {
+	for name, leave := range map[string]func(*simnet.Host){"frozen": (*simnet.Host).Freeze, "vanished": (*simnet.Host).Vanish} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := simnet.New(1)
+				near, far := pair(t, n)
+				ln, err := n.Host("b").Listen(t.Context(), "b:1")
+				require.NoError(t, err)
+				put(t, far, "before")
+				leave(n.Host("b"))
+				began := time.Now()
+				put(t, near, "asked")
+				if name == "frozen" {
+					gets(t, near, "before")
+				}
+				for _, c := range []net.Conn{near, far} {
+					require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+					_, err = c.Read(make([]byte, 1))
+					require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+					require.NoError(t, c.SetReadDeadline(time.Time{}))
+				}
+				for from, to := range map[string]string{"a": "b:1", "b": "a:1"} {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					_, err = n.Host(from).Dial(ctx, to)
+					cancel()
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+				assert.Equal(t, 4*time.Minute, time.Since(began))
+
+				time.AfterFunc(time.Minute, n.Host("b").Resume)
+				c, err := n.Host("a").Dial(t.Context(), "b:1")
+				require.NoError(t, err)
+				assert.Equal(t, 5*time.Minute, time.Since(began))
+				if name == "frozen" {
+					gets(t, far, "asked")
+					put(t, far, "answered")
+					gets(t, near, "answered")
+				} else {
+					for _, c := range []net.Conn{near, far} {
+						_, err = c.Read(make([]byte, 1))
+						require.ErrorIs(t, err, simnet.ErrReset)
+					}
+				}
+				require.NoError(t, errors.Join(c.Close(), ln.Close()))
+			})
+		})
+	}
+}
+
+// TestAFrozenHostSendsNothing holds that what a frozen host writes, or that it
+// closes, is not known before it goes on.
+func TestAFrozenHostSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simnet.New(1)
+		near, far := pair(t, n)
+		n.Host("b").Freeze()
+		require.NoError(t, far.SetWriteDeadline(time.Now().Add(time.Minute)))
+		_, err := far.Write([]byte("x"))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.NoError(t, far.Close())
+		put(t, near, "nobody")
+		began := time.Now()
+		time.AfterFunc(time.Hour, n.Heal)
+		_, err = near.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, time.Hour, time.Since(began))
+		_, err = near.Write([]byte("x"))
+		require.ErrorIs(t, err, simnet.ErrReset)
 	})
 }
 
