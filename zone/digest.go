@@ -29,7 +29,7 @@ func (z *Zone) DigestOf(v *state.State) *api.Digest {
 	d.Traits, d.AZs = h.Traits(), v.AZs()
 	for c, t := range h.Totals() {
 		if t.Total > 0 {
-			d.Classes[c] = api.ClassTotals{Total: roundUp(t.Total), Free: roundUp(t.Free), SlotMin: t.SlotMin, SlotMax: t.SlotMax}
+			d.Classes[c] = api.ClassTotals{Total: roundUp(t.Total), Free: roundUp(t.Free), SlotMin: roundDown(t.SlotMin), SlotMax: roundUp(t.SlotMax)}
 		}
 	}
 	for _, f := range v.Flavors() {
@@ -126,6 +126,9 @@ func step(n int64) int64 {
 // roundUp rounds up to three leading binary digits, so that what is rounded
 // never hides free room.
 func roundUp(n int64) int64 { return (n + step(n) - 1) / step(n) * step(n) }
+
+// roundDown rounds down to three leading binary digits.
+func roundDown(n int64) int64 { return n / step(n) * step(n) }
 
 // quantise rounds a count down to a power of two.
 func quantise(n int64) int64 {

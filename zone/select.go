@@ -461,8 +461,23 @@ func folded(p *planned) []api.Refusals {
 				fold(&out[g], &z.Refusals[g])
 			}
 		}
+		blur(&out[g])
 	}
 	return out
+}
+
+// blur rounds counts of hosts up to three leading binary digits, as those of a digest
+// are: small ones stay, and they still add up.
+func blur(r *api.Refusals) {
+	r.Offering = int(roundUp(int64(r.Offering)))
+	r.Considered = r.Offering
+	for i := range r.Filters {
+		r.Filters[i].Hosts = int(roundUp(int64(r.Filters[i].Hosts)))
+		r.Considered += r.Filters[i].Hosts
+	}
+	for i := range r.Limits {
+		r.Limits[i].Hosts = int(roundUp(int64(r.Limits[i].Hosts)))
+	}
 }
 
 // fold adds one zone's counts to another's, filter by filter.

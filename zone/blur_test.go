@@ -1,0 +1,44 @@
+package zone
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// TestParentsAreNotToldHowManyHosts: what a zone says upward of its hosts, of the largest
+// and the smallest too, has three leading binary digits, hides no room, and adds up.
+func TestParentsAreNotToldHowManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		hosts := make([]int64, 19)
+		for i := range hosts {
+			hosts[i] = 9
+		}
+		hosts[0], hosts[1] = 17, 1
+		low := w.zone("low", root, hosts...)
+		d := low.lead().Digest().Classes[api.VCPU]
+		assert.Equal(t, [2]int64{1, 20}, [2]int64{d.SlotMin, d.SlotMax})
+		up, _ := low.view().Parent()
+		req := order("r", 1, 1).Request()
+		req.Groups[0].Resources = api.Resources{api.VCPU: 9}
+		ctx, cancel := low.within(time.Minute)
+		defer cancel()
+		a, err := low.lead().Select(ctx, up.Zone, &req)
+		require.NoError(t, err)
+		r := a.Refusals[0]
+		assert.Equal(t, 20, r.Offering, "18 of 19")
+		sum := r.Offering
+		for _, f := range r.Filters {
+			sum += f.Hosts
+		}
+		assert.Equal(t, sum, r.Considered)
+		assert.Equal(t, [4]int64{7, 8, 8, 16}, [4]int64{roundDown(7), roundDown(8), roundDown(9), roundDown(17)})
+	})
+}
