@@ -78,6 +78,7 @@ var only = map[mutant.Name]suite{mutant.FsyncOff: powerCuts}
 // first has the test that was seen to find a fault, to be tried before any suite.
 // A fault that is not here, or that its test does not find, is looked for by all.
 var first = map[mutant.Name]suite{
+	mutant.AddressesKept:       {"cluster-test/sim", "^TestAllNodesAreReplaced$"},
 	mutant.ChecksumSkipped:     {"raftstore", "^TestRandomDamage$"},
 	mutant.AckBeforeApply:      {"raftstore", "^TestBackupAndRestore$"},
 	mutant.WatchdogOff:         {"raftstore", "^TestHungDiskEndsTheProcess$"},

@@ -37,6 +37,8 @@ var faults = []fault{
 	{"lost agent", 3, (*world).loseAgent},
 	{"ring", 1, (*world).ring},
 	{"slow link", 3, (*world).slow},
+	{"freeze node", 2, (*world).freezeNode},
+	{"vanish node", 2, (*world).vanishNode},
 	{"reset", 2, (*world).reset},
 	{"clock jump", 2, (*world).jump},
 }

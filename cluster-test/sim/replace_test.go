@@ -74,13 +74,18 @@ func (w *world) replaceNodes() {
 		if z.parent == nil {
 			continue
 		}
-		for from, to := range map[*zone]*zone{z: z.parent, z.parent: z} {
-			from.until("it knows where "+to.name+" is", func(v *state.State) bool {
-				l, ok := v.LinkByZone(to.id)
-				return ok && slices.Equal(slices.Sorted(slices.Values(l.Endpoints)), to.gatewayAddrs())
-			})
-		}
+		z.learns(z.parent)
+		z.parent.learns(z)
 	}
+}
+
+// learns waits until a zone's link to another one has all gateways of that.
+func (z *zone) learns(to *zone) {
+	z.w.t.Helper()
+	z.until("it knows where "+to.name+" is", func(v *state.State) bool {
+		l, ok := v.LinkByZone(to.id)
+		return ok && slices.Equal(slices.Sorted(slices.Values(l.Endpoints)), to.gatewayAddrs())
+	})
 }
 
 // gatewayAddrs returns where the gateways of the zone's nodes are, sorted.
