@@ -41,6 +41,11 @@ type Request struct {
 	// attempt that still counts: what earlier ones hold is being given back.
 	Since   Instant `json:"-" cbor:"10,keyasint,omitempty"`
 	Attempt int     `json:"-" cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
+
+	// Origin is the link to the parent that asks, "" for a caller of this zone. A parent's
+	// projects are not those of this zone, whatever their names. It is never sent or stored:
+	// each zone knows who asks it.
+	Origin LinkID `json:"-" cbor:"-"`
 }
 
 // Older reports whether r goes before o where both want the same room. Every zone

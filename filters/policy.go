@@ -26,7 +26,8 @@ func Pool() Filter {
 // ProjectIsolation keeps projects to their hosts. An aggregate with metadata
 // whose key begins with api.MetaProjects is for the projects that those values
 // name. A host in such aggregates takes only projects that one of them names. If
-// strict, a project that any aggregate names also takes no other host.
+// strict, a project that any aggregate names also takes no other host. A parent's
+// projects are none that an aggregate of this zone names.
 func ProjectIsolation(strict bool) Filter {
 	return Filter{Name: NameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		var isolated, mine []string
@@ -35,7 +36,7 @@ func ProjectIsolation(strict bool) Filter {
 			if is {
 				isolated = append(isolated, string(a.ID))
 			}
-			if names {
+			if names && l.Req.Origin == "" {
 				mine = append(mine, string(a.ID))
 			}
 		}

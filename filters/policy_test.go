@@ -36,6 +36,11 @@ func TestProjectIsolation(t *testing.T) {
 		l.Req.Project = x.project
 		assert.Equal(t, x.want, kept(l, filters.ProjectIsolation(x.strict)), "project %s, strict %v", x.project, x.strict)
 	}
+	l := want(v, &filters.World{Aggregates: []*api.Aggregate{mine, theirs, plain}}, func(*api.Group) {})
+	l.Req.Project, l.Req.Origin = "p", "up"
+	for _, strict := range []bool{false, true} {
+		assert.Equal(t, []string{"d"}, kept(l, filters.ProjectIsolation(strict)), "a parent's p is another project")
+	}
 }
 
 func TestIsolated(t *testing.T) {

@@ -194,6 +194,7 @@ func (z *Zone) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evacu
 // alone: the other groups are left with nothing, so that rules keep their names.
 func requestOf(h *state.Hold, i *api.Instance) api.Request {
 	req := h.Request
+	req.Origin = h.Origin
 	req.Groups = append([]api.Group(nil), req.Groups...)
 	for g := range req.Groups {
 		req.Groups[g].Count, req.Groups[g].Hints.ForceHosts = 0, nil

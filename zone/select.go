@@ -11,6 +11,7 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/internal/crash"
+	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -72,6 +73,11 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	var origin api.LinkID
 	if l, ok := v.LinkByZone(peer); ok && peer != "" {
 		origin = l.ID
+	}
+	if peer != "" && !mutant.On(mutant.OriginIgnored) {
+		abroad := *req
+		abroad.Origin = origin
+		req = &abroad
 	}
 	var p *planned
 	if peer == "" {

@@ -25,6 +25,7 @@ const (
 	GenerationUnchecked Name = "generation-unchecked"
 	GenerationKept      Name = "generation-kept"
 	CapacityUnchecked   Name = "capacity-unchecked"
+	OriginIgnored       Name = "origin-ignored"
 	RuleUnchecked       Name = "rule-unchecked"
 	GroupMinUnchecked   Name = "group-min-unchecked"
 	MoveDouble          Name = "move-double"
@@ -99,6 +100,7 @@ func Faults() []Fault {
 		{GenerationUnchecked, "a stale writer of a host is not refused"},
 		{GenerationKept, "a host's generation does not rise when room is given back"},
 		{CapacityUnchecked, "a hold is not checked again when it is made"},
+		{OriginIgnored, "a parent's projects are taken for those of the zone when it plans"},
 		{RuleUnchecked, "the rules of a request are not checked when it takes hosts"},
 		{GroupMinUnchecked, "a boot is decided although a group of it is too small"},
 		{MoveDouble, "an instance that moves is started before it has stopped"},
