@@ -25,6 +25,7 @@ var faults = []fault{
 	{"kill zone", 1, (*world).killZone},
 	{"in suspense", 20, (*world).inSuspense},
 	{"leader of the past", 2, (*world).leaderOfThePast},
+	{"standing leader", 8, (*world).standLeader},
 	{"kill at point", 8, (*world).killAtPoint},
 	{"cut at point", 5, (*world).cutAtPoint},
 	{"kill agent", 2, (*world).killAgent},

@@ -63,6 +63,50 @@ func (z *zone) stand() (old, next *process, thaw func()) {
 	return old, next, thaw
 }
 
+// standLeader makes the leader of any zone one of the past for a while, at the next
+// entry that it writes. Users and other zones go on to ask it.
+func (w *world) standLeader() bool {
+	z, d := w.anyZone(), time.Duration(1+w.dice.IntN(30))*time.Second
+	old := z.leader()
+	if w.resting || len(z.nodes) < 3 || old == nil {
+		return false
+	}
+	old.bomb.arm(crash.LogWriting, 1, func() {
+		if n := old.running(); n != nil && n.Leads() && old.past.CompareAndSwap(false, true) {
+			w.tally.fault("stood still")
+			old.standStill(d)
+			w.after(aware, func() { old.past.Store(false) })
+		}
+	})
+	return true
+}
+
+// standStill keeps a node apart from the other nodes of its zone, and from its agents,
+// while so much time passes. Other faults that end meanwhile do not bring them
+// together: a zone promises nothing of instances whose agent is told for longer than
+// a fence lasts, by a leader of the past, that it is heard.
+func (p *process) standStill(d time.Duration) {
+	z, net := p.z, p.z.w.net
+	for began := time.Now(); time.Since(began) < d; time.Sleep(100 * time.Millisecond) {
+		for _, o := range z.nodes {
+			if o != p {
+				net.Cut(p.host.Name(), o.host.Name())
+			}
+		}
+		for _, c := range z.crews {
+			net.Refuse(c.host.Name(), p.host.Name())
+		}
+	}
+	for _, o := range z.nodes {
+		if o != p {
+			net.Mend(p.host.Name(), o.host.Name())
+		}
+	}
+	for _, c := range z.crews {
+		net.Mend(c.host.Name(), p.host.Name())
+	}
+}
+
 // meet lets one node of a zone, and no other, be reached by another zone.
 func (z *zone) meet(other *zone, alone *process) {
 	for _, p := range z.nodes {
