@@ -92,7 +92,8 @@ func (g *guard) ended() error {
 }
 
 // watch ends the process when the returned function is not called in time. Raft
-// alone would wait for ever, and go on leading.
+// alone would wait for ever, and go on leading. Time in which the process itself was
+// stopped does not count.
 func (g *guard) watch(what string, leading, otherwise time.Duration) (stop func() bool) {
 	if mutant.On(mutant.WatchdogOff) {
 		return func() bool { return true }
@@ -100,17 +101,17 @@ func (g *guard) watch(what string, leading, otherwise time.Duration) (stop func(
 	hung := func(after time.Duration) {
 		_ = g.broken(fmt.Errorf("%s has hung for %s; the process ends so that another node can lead", what, after)) // it is told by fail
 	}
-	last := time.AfterFunc(otherwise, func() { hung(otherwise) })
+	last := startCountdown(otherwise, func() { hung(otherwise) })
 	if leading >= otherwise {
-		return last.Stop
+		return last.stop
 	}
-	first := time.AfterFunc(leading, func() {
+	first := startCountdown(leading, func() {
 		if g.leads() {
 			hung(leading)
 		}
 	})
 	return func() bool {
-		first.Stop()
-		return last.Stop()
+		first.stop()
+		return last.stop()
 	}
 }

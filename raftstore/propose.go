@@ -108,7 +108,7 @@ const handoverMax = 10 * time.Second
 type handover struct {
 	limit time.Duration
 	fail  func(error)
-	timer *time.Timer // runs while Raft says so
+	timer *countdown // runs while Raft says so
 }
 
 // saw is told the error of each entry, nil for none.
@@ -116,11 +116,11 @@ func (h *handover) saw(err error) {
 	switch {
 	case !errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		if h.timer != nil {
-			h.timer.Stop()
+			h.timer.stop()
 			h.timer = nil
 		}
 	case h.timer == nil:
-		h.timer = time.AfterFunc(h.limit, func() {
+		h.timer = startCountdown(h.limit, func() {
 			h.fail(fmt.Errorf("raft has been handing over its lead for %s and takes no entries; the process ends to begin anew", h.limit))
 		})
 	}

@@ -1,0 +1,57 @@
+package raftstore
+
+import (
+	"sync"
+	"time"
+)
+
+// countdownSlices is in how many slices a countdown is cut down.
+const countdownSlices = 10
+
+// countdown is a time limit on what a process waits for while it runs. A process that
+// is stopped, or whose machine is, uses up one slice of it at the most: what it waits
+// for may have come meanwhile, and it could not see it.
+type countdown struct {
+	mu    sync.Mutex // guards timer and left
+	timer *time.Timer
+	left  int // slices to come; below 0 when it was stopped or has ended
+}
+
+// startCountdown calls f after d, in a goroutine of its own, unless it is stopped.
+func startCountdown(d time.Duration, f func()) *countdown {
+	p := &countdown{left: countdownSlices}
+	slice := d / countdownSlices
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(slice, func() {
+		if p.count(slice) {
+			f()
+		}
+	})
+	return p
+}
+
+// count notes that a slice has passed, and reports whether it was the last.
+func (p *countdown) count(slice time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.left--; {
+	case p.left < 0: // stopped
+		return false
+	case p.left == 0:
+		p.left = -1
+		return true
+	}
+	p.timer.Reset(slice)
+	return false
+}
+
+// stop ends the wait. It reports whether it came in time.
+func (p *countdown) stop() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer.Stop()
+	in := p.left >= 0
+	p.left = -1
+	return in
+}

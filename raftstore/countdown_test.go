@@ -1,0 +1,50 @@
+package raftstore
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestCountdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := 0
+		p := startCountdown(10*time.Second, func() { ended++ })
+		time.Sleep(10*time.Second - time.Millisecond)
+		assert.Zero(t, ended)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, 1, ended)
+		assert.False(t, p.stop(), "too late")
+
+		p = startCountdown(10*time.Second, func() { ended++ })
+		time.Sleep(9 * time.Second)
+		assert.True(t, p.stop())
+		assert.False(t, p.stop())
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, ended)
+	})
+}
+
+// TestAStallIsNotCounted: a process that was stopped finds one slice used up,
+// however long that was.
+func TestAStallIsNotCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		p := startCountdown(10*time.Second, func() { ended = true })
+		p.timer.Stop() // as if nothing ran: the slice that is due comes late
+		time.Sleep(time.Minute)
+		p.timer.Reset(0)
+		synctest.Wait()
+		assert.False(t, ended)
+		time.Sleep(9*time.Second - time.Millisecond)
+		assert.False(t, ended)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		assert.True(t, ended)
+	})
+}
