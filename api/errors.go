@@ -28,6 +28,7 @@ const (
 	CodeNoCapacity      Code = "no_capacity"  // fewer slots than min_count
 	CodeContended       Code = "contended"    // the room was held by others that were not decided; repeat the request
 	CodePaused          Code = "paused"       // the link between two zones takes no new work
+	CodeUnreached       Code = "unreached"    // zones that may have room did not answer; repeat the request
 	CodeOverloaded      Code = "overloaded"   // try again later
 	CodeUnavailable     Code = "unavailable"  // no leader or no quorum just now
 	CodeTimeout         Code = "timeout"      // the wait ended before the outcome; it may still come
@@ -41,7 +42,7 @@ var httpStatus = map[Code]int{
 	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
 	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
 	CodeMediaType: http.StatusUnsupportedMediaType, CodePlanRefused: http.StatusUnprocessableEntity,
-	CodeNoCapacity: http.StatusConflict, CodeContended: http.StatusConflict, CodePaused: http.StatusServiceUnavailable, CodeOverloaded: http.StatusTooManyRequests,
+	CodeNoCapacity: http.StatusConflict, CodeContended: http.StatusConflict, CodePaused: http.StatusConflict, CodeUnreached: http.StatusConflict, CodeOverloaded: http.StatusTooManyRequests,
 	CodeUnavailable: http.StatusServiceUnavailable, CodeTimeout: http.StatusGatewayTimeout,
 	CodeInternal: http.StatusInternalServerError,
 }

@@ -64,6 +64,7 @@ const (
 	HoldsPerBootMax      = 64                     // attempts of one boot in all
 	AttemptsKept         = 10                     // attempts in the record of one boot: the first ones and the last
 	PlanTTLDefault       = 60 * time.Second       // how long an offer may be taken up
+	PlanTTLLeast         = 5 * time.Second        // what a child offers for less is of no use
 	PlanTTLMax           = 10 * time.Minute       // and at the most, as a zone may be configured
 	EpochsMax            = 16                     // keys that a zone keeps for plans
 	SelectTimeout        = 5 * time.Second        // default budget of one select, all hops

@@ -180,6 +180,7 @@ func (n *Node) assemble() error {
 	gw := gateway.Config{
 		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.hello, Above: n.above, Below: n.levels,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
+		Led: func() bool { id, _ := n.store.Leader(); return id != "" },
 	}
 	gw.Forward = n.forward(doorGateway)
 	n.gateway = n.current(doorGateway, gateway.New(gw))

@@ -20,6 +20,7 @@ type childAnswer struct {
 	doubted bool // skipped for what its digest says alone, which may be old: asked before a request is left short
 	barred  bool // kept out by the request's zone rule: worth a word of advice if it has room
 	answer  *api.SelectAnswer
+	until   api.Instant // when what it offers expires, by this zone's time
 
 	narrowed bool // to be asked again for what is missing
 }
@@ -62,6 +63,7 @@ func (z *Zone) ask(ctx context.Context, answers []childAnswer, req *api.Request,
 func (z *Zone) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req *api.Request) childAnswer {
 	a := childAnswer{link: l, ask: ask, outcome: api.OutcomeAnswered}
 	its := ask.Request(req)
+	began := z.instant() // it counts from when it answers, which is later
 	ans, err := z.peers.Select(ctx, l, its)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled): // nobody waits any more: it says nothing of the child
@@ -69,15 +71,21 @@ func (z *Zone) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req
 		return a
 	case err != nil && (errors.Is(err, context.DeadlineExceeded) || api.CodeOf(err) == api.CodeTimeout):
 		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
+	case api.CodeOf(err) == api.CodePaused: // it has answered
+		a.outcome, a.reason = api.OutcomePaused, pausedBelow
+		return a
 	case err != nil:
 		z.log.Warn("child failed to select", "link", l.Name, "error", err)
 		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
 	case !sound(ans, its, api.DepthMax-Depth(ctx)):
 		z.log.Warn("child gave an unusable answer", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
+	case ans.Expires < api.PlanTTLLeast:
+		z.log.Warn("what a child offers expires too soon", "link", l.Name)
+		a.outcome, a.reason = api.OutcomeFailed, "what it offers expires too soon"
 	default:
 		temper(ans.Weights)
-		a.answer = ans
+		a.answer, a.until = ans, began.Add(min(ans.Expires, api.PlanTTLMax))
 	}
 	z.health.heard(l.ID, a.answer != nil, z.now())
 	return a
@@ -104,7 +112,7 @@ func (z *Zone) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 	case l.State == api.LinkPaused:
 		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
 	case d.Paused:
-		a.outcome, a.reason = api.OutcomePaused, "paused by its own operator"
+		a.outcome, a.reason = api.OutcomePaused, pausedBelow
 	case !tagged(&d, req.Zones.AllowedTags):
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest has none of the tags that the request asks for", true
 	case never:
@@ -143,6 +151,12 @@ func (z *Zone) askDoubted(ctx context.Context, answers []childAnswer, req *api.R
 func tagged(d *api.Digest, tags []string) bool {
 	return len(tags) == 0 || d.Partial || slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) })
 }
+
+// pausedBelow is what is told of a child that takes no new work over the link.
+const pausedBelow = pausedBy + "its own operator"
+
+// pausedBy begins what is told of a child behind a link that an operator has paused.
+const pausedBy = "paused by "
 
 // askOf returns how a child is asked, or why the request itself keeps it out.
 func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) {

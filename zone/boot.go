@@ -98,6 +98,9 @@ func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 	out := make([]api.ZoneOutcome, len(names))
 	for i, n := range offered {
 		out[i] = api.ZoneOutcome{Zone: names[i], Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: n, Short: wanted - n, Taken: n}
+		if i > 0 {
+			out[i].Link = l.Children[i-1].Link
+		}
 	}
 	return out
 }

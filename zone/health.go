@@ -9,8 +9,8 @@ import (
 
 // When a failing child is left alone.
 const (
-	// FailuresToPause is how many selects in a row must fail, or be late, before a
-	// child is not asked any more.
+	// FailuresToPause is how many selects in a row must fail, or be late, or holds not
+	// be held, before a child is not asked any more.
 	FailuresToPause = 3
 	// probeEvery is how long such a child is left alone before one select tries it
 	// again; the time doubles with each try that fails, up to probeEveryMax.
@@ -31,6 +31,7 @@ type pulse struct {
 	wait     time.Duration
 	until    time.Time
 	trying   bool // one select was let through; others may have been under way before
+	unheld   bool // it has offered and not held, and has held nothing since
 }
 
 // mayAsk reports whether a child may be asked at now. For a child that fails it
@@ -54,10 +55,28 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	p := h.of[l]
+	if ok {
+		if p != nil && !p.unheld { // whoever does not hold what it offers is not well for offering more
+			delete(h.of, l)
+		}
+		return
+	}
+	h.failed(l, now)
+}
+
+// held notes whether a child that was asked to hold what it had offered did so.
+func (h *health) held(l api.LinkID, ok bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if ok {
 		delete(h.of, l)
 		return
 	}
+	h.failed(l, now).unheld = true
+}
+
+func (h *health) failed(l api.LinkID, now time.Time) *pulse {
 	p := h.of[l]
 	if p == nil {
 		p = &pulse{}
@@ -68,6 +87,7 @@ func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 		p.wait = min(max(2*p.wait, probeEvery), probeEveryMax)
 		p.until = now.Add(p.wait)
 	}
+	return p
 }
 
 // asking is the requests that this node selects for just now. In a tree a request

@@ -279,14 +279,33 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 			if out.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
 				out.Held = a.Held
 			}
+			out.Why = a.Why
+			z.noteHeld(h, p.Link, &out)
 			return out
 		}
 		if !again(err) || ctx.Err() != nil {
 			z.log.Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
-			out.known = !again(err)
+			out.known, out.Why = !again(err), api.CodeOf(err)
+			if again(err) {
+				out.Why = api.CodeTimeout
+			}
+			z.noteHeld(h, p.Link, &out)
 			return out
 		}
 		pause(ctx, wait)
+	}
+}
+
+// noteHeld remembers whether a child holds what it has offered. One that was asked
+// with a plan of somebody else, or that others were faster at, is not to blame for
+// refusing.
+func (z *Zone) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
+	switch {
+	case len(a.Held) > 0:
+		z.health.held(l, true, z.now())
+	case h.Origin == "" && h.Attempt != h.Request.Attempt: // once for a boot is enough
+	case a.Why == api.CodeTimeout || h.Plan == "" && a.Why != api.CodeContended && a.Why != api.CodePaused:
+		z.health.held(l, false, z.now())
 	}
 }
 

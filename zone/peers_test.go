@@ -35,7 +35,7 @@ var _ Peers = peers{}
 func (p peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error) {
 	return ask(ctx, p, l, "select", r, func(ctx context.Context, z *Zone, back *api.Link, r *api.Request) (*api.SelectAnswer, error) {
 		if back.State == api.LinkPaused {
-			return nil, api.Errorf(api.CodeUnavailable, "paused")
+			return nil, api.Errorf(api.CodePaused, "the link takes no new work")
 		}
 		a, err := z.Select(ctx, back.Zone, r)
 		if twist := p.from.w.twistOf(back.ID); twist != nil && err == nil {

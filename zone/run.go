@@ -20,6 +20,8 @@ type bootRun struct {
 	from    int                  // the first attempt that counts: what earlier ones held is given back
 	vain    int                  // attempts that had slots refused though nobody was in the way
 	waits   int                  // waits for others in a row
+	last    map[api.LinkID]bool  // children that held nothing of what they had offered: asked last
+	silent  bool                 // one of them did not answer: asked only for what the boot cannot do without
 	retries int                  // selects that were repeated because a zone was silent
 	missing [][]api.InstanceSpec // per group: not held yet
 	lies    []map[api.LinkID]int // per group: held, by child or "" for this zone
@@ -27,7 +29,7 @@ type bootRun struct {
 }
 
 func newRun(z *Zone, b *state.Boot) *bootRun {
-	r := &bootRun{z: z, boot: b}
+	r := &bootRun{z: z, boot: b, last: map[api.LinkID]bool{}}
 	for _, a := range b.Attempts {
 		if !a.Contended {
 			r.vain++
@@ -79,11 +81,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 		req := r.request()
 		plan := r.first
 		if plan == nil {
-			sel, cancel := context.WithTimeout(ctx, api.SelectTimeout)
-			v := r.z.store.View()
-			plan = r.z.planBoot(sel, v, &req, r.lies)
-			cancel()
-			r.z.tales.keep(r.z.explain(v, r.boot.Call, &req, plan), false)
+			plan = r.look(ctx, &req)
 		}
 		lacks := r.lacks(&plan.layer)
 		if plan.offered() == 0 && lacks == "" {
@@ -101,7 +99,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			if again {
 				continue
 			}
-			return lacks, r.short(ctx, &req, plan, lacks)
+			return lacks, r.short(ctx, &req, plan, unreached(lacks, plan))
 		}
 		r.attempt++
 		h, err := r.hold(ctx, &req, plan, true)
@@ -109,7 +107,7 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if len(h.Refused) == 0 || r.first != nil {
-			return r.lacks(nil), nil
+			return refusedPlan(r.lacks(nil), h.Why), nil
 		}
 		if h.Why != api.CodeContended {
 			r.vain++
@@ -120,6 +118,20 @@ func (r *bootRun) attempts(ctx context.Context) (string, error) {
 		reason = contendedReason
 	}
 	return reason, ctx.Err()
+}
+
+// look plans what is still wanted: without the children that are asked last, if the
+// others are enough.
+func (r *bootRun) look(ctx context.Context, req *api.Request) *planned {
+	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
+	defer cancel()
+	v := r.z.store.View()
+	p := r.z.planBoot(avoiding(ctx, r.last), v, req, r.lies)
+	if len(r.last) > 0 && (r.lacks(&p.layer) != "" || p.offered() < req.Count() && !r.silent) {
+		p = r.z.planBoot(ctx, v, req, r.lies)
+	}
+	r.z.tales.keep(r.z.explain(v, r.boot.Call, req, p), false)
+	return p
 }
 
 // lacks says what would be missing of the least that the boot needs, if all the
@@ -329,6 +341,9 @@ func (r *bootRun) keep(asked [][]api.InstanceSpec, h *state.Hold) {
 		r.lies[sl.Group][""]++
 	}
 	for _, p := range h.Parts {
+		if len(p.Instances) == 0 {
+			r.last[p.Link], r.silent = true, r.silent || h.Why == api.CodeTimeout
+		}
 		for _, i := range p.Instances {
 			r.lies[i.Group][p.Link]++
 		}

@@ -50,6 +50,18 @@ func (p *planned) offered() int {
 	return n
 }
 
+// expires returns when a plan that this zone would seal until then expires: when the
+// first child does that has slots in it.
+func (p *planned) expires(then api.Instant) api.Instant {
+	for i, a := range p.heard {
+		used := func(g buildplan.LayerGroup) bool { return slices.Contains(g.Order, uint16(i+1)) } //nolint:gosec // a zone has at most api.LinksMax children
+		if slices.ContainsFunc(p.layer.Groups, used) {
+			then = min(then, a.until)
+		}
+	}
+	return then
+}
+
 // Select estimates where a request would land and at what weight, and seals the
 // answer for whoever asks: peer is the parent zone, or "" for a caller of this
 // zone's own. It changes nothing, here or below, and any node can answer it.
@@ -94,7 +106,8 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	}
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.layer.Plan = api.PlanID(api.NewUUID())
-	p.layer.Expires = z.instant().Add(ttl)
+	now := z.instant()
+	p.layer.Expires = p.expires(now.Add(ttl))
 	p.layer = p.layer.Trim()
 	blob, err := z.seal(v, peer, req, &p.layer)
 	if err != nil {
@@ -108,7 +121,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	}
 	z.tales.keep(z.explain(v, call, req, p), peer != "")
 	a := &api.SelectAnswer{
-		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: ttl,
+		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.layer.Expires-now) * time.Millisecond,
 		Zones: p.zones, Refusals: p.refusals, Request: call, Contended: contended,
 	}
 	if peer != "" {
@@ -135,7 +148,11 @@ func (z *Zone) layOut(ctx context.Context, v *state.State, req *api.Request, lie
 	pinned := pins(v, req)
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
-		answers = append(answers, z.before(l, req, pinned))
+		a := z.before(l, req, pinned)
+		if a.outcome == "" && avoids(ctx, l.ID) {
+			a.outcome, a.reason = api.OutcomeSkipped, "it did not hold what it had offered, so it is asked last"
+		}
+		answers = append(answers, a)
 	}
 	asked := make(chan struct{})
 	go func() {

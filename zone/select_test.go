@@ -62,7 +62,7 @@ func TestSelectWithBadChildren(t *testing.T) {
 		got, offered := told(a)
 		assert.Equal(t, map[string]string{
 			"root": api.OutcomeAnswered, "good": api.OutcomeAnswered, "late": api.OutcomeLate,
-			"broken": api.OutcomeFailed, "paused": api.OutcomePaused, "shut": api.OutcomeFailed,
+			"broken": api.OutcomeFailed, "paused": api.OutcomePaused, "shut": api.OutcomePaused,
 		}, got)
 		assert.Equal(t, 3, offered)
 		assert.Len(t, a.Weights[0], 3)

@@ -74,6 +74,8 @@ type (
 type link struct {
 	role api.LinkRole
 	next uint64 // where to go on following a child
+
+	paused bool
 }
 
 type host struct {
@@ -237,7 +239,10 @@ func judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind())
 // adopt folds in an accepted command that the model does not judge.
 func (m *model) adopt(c command.Command) {
 	if put, ok := c.(command.LinkPut); ok {
-		m.links[put.Link.ID] = &link{role: put.Link.Role, next: put.Link.ChangesNext}
+		m.links[put.Link.ID] = &link{role: put.Link.Role, next: put.Link.ChangesNext, paused: put.Link.State == api.LinkPaused}
+	}
+	if set, ok := c.(command.LinkSet); ok && set.State != nil && m.links[set.ID] != nil {
+		m.links[set.ID].paused = *set.State == api.LinkPaused
 	}
 	if del, ok := c.(command.LinkDelete); ok {
 		delete(m.links, del.ID)

@@ -130,7 +130,7 @@ func (m *model) ask(h *hold, p command.Part) {
 	for g, specs := range p.Instances {
 		for _, i := range specs {
 			asked++
-			if !m.obeys(&h.request, g, spot{link: p.Link}, nil) {
+			if l := m.links[p.Link]; l != nil && l.paused || !m.obeys(&h.request, g, spot{link: p.Link}, nil) {
 				h.refused++
 				continue
 			}

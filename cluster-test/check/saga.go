@@ -108,6 +108,8 @@ func (m *model) mayHold(c command.Hold) (*boot, *no) {
 		b = nil
 		if l, ok := m.links[c.Origin]; !ok || l.role != api.LinkParent {
 			return nil, &no{RuleModel, string(c.Origin) + " is no parent"}
+		} else if l.paused {
+			return nil, &no{RuleModel, string(c.Origin) + " is paused"}
 		}
 		if w := c.Request.Window; w.Start > m.now || c.Request.Class != api.Firm || w.End != api.Forever && w.End > m.now.Add(api.WindowMax) {
 			return nil, &no{RuleWindow, "it is not for now"}

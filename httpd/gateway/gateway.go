@@ -36,6 +36,7 @@ type Config struct {
 	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
 	Below   func(ctx context.Context) int // how many levels of zones are below this one
 	Leader  func() bool
+	Led     func() bool  // whether this node knows of a leader; nil for yes
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
 	Version string
@@ -301,8 +302,11 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err := parent(l); err != nil {
 		return err
 	}
+	if d.Led != nil && !d.Led() { // whatever it offered could not be held
+		return api.Errorf(api.CodeUnavailable, "no leader just now")
+	}
 	if l.State == api.LinkPaused {
-		return api.Errorf(api.CodeUnavailable, "paused")
+		return api.Errorf(api.CodePaused, "paused")
 	}
 	ctx, err := depth(r)
 	if err != nil {
@@ -344,7 +348,7 @@ func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) err
 		return err
 	}
 	if _, known := d.Zone.View().Hold(l.ID, req.ID); !known && l.State == api.LinkPaused {
-		return api.Errorf(api.CodeUnavailable, "paused")
+		return api.Errorf(api.CodePaused, "paused")
 	}
 	req.Commit = r.URL.Path == "/servers"
 	a, err := d.Zone.Hold(ctx, l, &req)

@@ -270,9 +270,9 @@ func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	paused := api.LinkPaused
 	w.store.Must(t, command.LinkSet{ID: "link-up", State: &paused})
 
-	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}, api.CodeUnavailable))
+	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}, api.CodePaused))
 	for _, target := range []string{"/zones/holds", "/servers"} {
-		assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: next}, api.CodeUnavailable))
+		assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: next}, api.CodePaused))
 	}
 	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: h}, 200, nil)
 	w.answered(t, call{method: "POST", target: "/zones/holds/hold-1/commit", peer: "zone-up"}, 200, nil)

@@ -42,6 +42,7 @@ const (
 	LateCommitAcked     Name = "late-commit-acked"
 	UnknownIsNothing    Name = "unknown-is-nothing"
 	ChildDecides        Name = "child-decides"
+	PauseIgnored        Name = "pause-ignored"
 	DecisionUnlogged    Name = "decision-unlogged"
 	SagaNotResumed      Name = "saga-not-resumed"
 	TermIgnored         Name = "term-ignored"
@@ -117,6 +118,7 @@ func Faults() []Fault {
 		{LateCommitAcked, "a child's late word that it committed counts as its ack of the abort"},
 		{UnknownIsNothing, "a child that has not answered when the asker gives up is taken to hold nothing"},
 		{ChildDecides, "a child may decide alone although own slots may still be refused"},
+		{PauseIgnored, "a plan takes slots behind a link that is paused"},
 		{DecisionUnlogged, "children are told before the decision is logged"},
 		{SagaNotResumed, "a new leader leaves boots of the old one alone"},
 		{TermIgnored, "an agent obeys a leader of the past"},

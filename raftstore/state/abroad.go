@@ -12,6 +12,9 @@ func (s *State) checkAbroad(c command.Hold) Result {
 	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
 		return refuse(api.CodeForbidden, "only a parent may hold slots here")
 	}
+	if s.paused(c.Origin) {
+		return refuse(api.CodePaused, "the link takes no new work")
+	}
 	if err := c.Request.ValidateAbroad(s.now); err != nil && !mutant.On(mutant.WindowAbroad) {
 		return Result{Err: err}
 	}

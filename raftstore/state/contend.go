@@ -5,6 +5,7 @@ import (
 
 	"berth/api"
 	"berth/capacity"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -69,6 +70,12 @@ func (s *State) whyFull(h *Hold) api.Code {
 // parent, or with "" of this zone, is for.
 func (h *Hold) For(origin api.LinkID, r *api.Request) bool {
 	return h.Origin == origin && h.Request.Project == r.Project && h.Request.Reservation == r.Reservation
+}
+
+// paused reports whether a link takes nothing new.
+func (s *State) paused(id api.LinkID) bool {
+	l, ok := s.links.Get(string(id))
+	return ok && l.State == api.LinkPaused && !mutant.On(mutant.PauseIgnored)
 }
 
 // reasons are why slots are refused, the one to be told before others first.

@@ -46,17 +46,24 @@ func (s *State) ruleAllows(r *api.Request, n int, at, leaves place) bool {
 }
 
 // takeParts notes what children will be asked for. What a rule keeps out of the
-// child is refused at once, and a part of which nothing is left is not asked for.
+// child, and all behind a link that is paused, is refused at once, and a part of which nothing is left is not asked for.
 func (s *State) takeParts(h *Hold, c command.Hold) {
 	for _, p := range c.Parts {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
+		paused := s.paused(p.Link)
 		for _, i := range partOf(p).Instances {
-			if !s.allowed(&h.Request, i.Group, linkPlace(p.Link), "") {
+			if paused || !s.allowed(&h.Request, i.Group, linkPlace(p.Link), "") {
 				h.Refused = append(h.Refused, i.Spec.ID)
 				continue
 			}
 			out.Instances = append(out.Instances, i)
 			s.countPart(h, p.Link, i, +1)
+		}
+		switch {
+		case paused:
+			h.because(api.CodePaused)
+		case len(h.Refused) > refused:
+			h.because(api.CodeNoCapacity)
 		}
 		if len(out.Instances) > 0 || len(h.Refused) == refused {
 			h.Parts = append(h.Parts, out)
