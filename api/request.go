@@ -516,6 +516,8 @@ type SelectAnswer struct {
 	// Contended is, per group, how many slots more there would be if others gave way
 	// that hold room and are not decided yet. Nil if that is none.
 	Contended []Contended `json:"-" cbor:"6,keyasint,omitempty"`
+	// Silent says that zones below, which may have room, did not answer.
+	Silent bool `json:"-" cbor:"7,keyasint,omitempty"`
 }
 
 // Contended is how many slots more of a group there would be, beside those offered,

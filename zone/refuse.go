@@ -2,6 +2,7 @@ package zone
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -10,15 +11,13 @@ import (
 // unreached returns why a boot came out short, with the zones that could not be asked
 // or did not answer: they may have had room.
 func unreached(lacks string, p *planned) string {
-	var silent, paused []string
+	var paused []string
 	for _, z := range p.zones {
-		switch {
-		case z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed || z.Outcome == api.OutcomePaused && !strings.HasPrefix(z.Reason, pausedBy):
-			silent = append(silent, z.Zone)
-		case z.Outcome == api.OutcomePaused:
+		if z.Outcome == api.OutcomePaused && strings.HasPrefix(z.Reason, pausedBy) {
 			paused = append(paused, z.Zone)
 		}
 	}
+	silent := p.silent()
 	if len(paused) > 0 {
 		lacks += "; paused: " + strings.Join(paused, ", ")
 	}
@@ -26,6 +25,22 @@ func unreached(lacks string, p *planned) string {
 		lacks = recoded(lacks, api.CodeUnreached) + "; without an answer of: " + strings.Join(silent, ", ") + "; repeat the request"
 	}
 	return lacks
+}
+
+// silent returns the children that did not answer, or below which somebody did not.
+func (p *planned) silent() []string {
+	var out []string
+	for _, z := range p.zones {
+		if z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed || z.Outcome == api.OutcomePaused && !strings.HasPrefix(z.Reason, pausedBy) {
+			out = append(out, z.Zone)
+		}
+	}
+	for _, a := range slices.Concat(p.heard, p.first) {
+		if a.answer != nil && a.answer.Silent && !slices.Contains(out, a.link.Name) {
+			out = append(out, a.link.Name)
+		}
+	}
+	return out
 }
 
 // refusedPlan returns why a boot failed whose plan was taken up and came out short.

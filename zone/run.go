@@ -227,10 +227,7 @@ func named(g *api.Group) string {
 // hopes reports whether a select that found too little is worth another try: a
 // zone did not answer, and this has not been tried too often.
 func (r *bootRun) hopes(p *planned) bool {
-	silent := slices.ContainsFunc(p.zones, func(z api.ZoneOutcome) bool {
-		return z.Outcome == api.OutcomeLate || z.Outcome == api.OutcomeFailed
-	})
-	if !silent || r.first != nil || r.retries >= selectRetries {
+	if len(p.silent()) == 0 || r.first != nil || r.retries >= selectRetries {
 		return false
 	}
 	r.retries++

@@ -123,6 +123,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.layer.Expires-now) * time.Millisecond,
 		Zones: p.zones, Refusals: p.refusals, Request: call, Contended: contended,
+		Silent: len(p.silent()) > 0,
 	}
 	if peer != "" {
 		a.Refusals = folded(p)
