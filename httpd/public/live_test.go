@@ -58,7 +58,7 @@ func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
 		assert.Equal(t, first, got.Server.ID, "a repeat gives the first answer")
 		rec := w.do(call{method: "POST", target: "/servers", token: member, body: order(`"flavorRef":"huge"`)})
 		assert.Equal(t, api.CodeNoCapacity.HTTPStatus(), rec.Code)
-		assert.Contains(t, rec.Body.String(), "no_capacity: 0 of 1 could be had")
+		assert.Contains(t, rec.Body.String(), "unreached: 0 of 1 could be had")
 	})
 }
 
@@ -104,7 +104,7 @@ func TestABootThatCannotBeHadSaysWhy(t *testing.T) {
 		before := w.store.View().Hosts().Totals()
 		w.answered(t, call{method: "POST", target: "/zones/boot?wait=30s", token: member, body: order(`"max_count":100`)}, 202, &waited)
 		assert.Equal(t, api.BootFailed, got.State)
-		assert.Contains(t, got.Reason, "no_capacity: 9 of 100 could be had, 100 are needed")
+		assert.Contains(t, got.Reason, "unreached: 9 of 100 could be had, 100 are needed")
 		assert.Empty(t, got.Instances)
 		assert.Equal(t, before, w.store.View().Hosts().Totals(), "nothing is held")
 	})
