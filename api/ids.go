@@ -31,7 +31,7 @@ type (
 	PlanID string
 	// FlavorID names a flavor; by default it is also the flavor's name.
 	FlavorID string
-	// ProjectID names a tenant.
+	// ProjectID names a project of one zone; see Tenant.
 	ProjectID string
 	// UserID names a caller.
 	UserID string

@@ -66,6 +66,9 @@ func (i *Instance) Kept() []Share {
 	return out
 }
 
+// Tenant returns whose the instance is.
+func (i *Instance) Tenant() Tenant { return Tenant{i.Origin, i.Project} }
+
 // Live reports whether the instance still takes part: it is not DELETED.
 func (i *Instance) Live() bool { return i.Status != StatusDeleted }
 

@@ -42,11 +42,20 @@ type Request struct {
 	Since   Instant `json:"-" cbor:"10,keyasint,omitempty"`
 	Attempt int     `json:"-" cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
 
-	// Origin is the link to the parent that asks, "" for a caller of this zone. A parent's
-	// projects are not those of this zone, whatever their names. It is never sent or stored:
-	// each zone knows who asks it.
+	// Origin is the link to the parent that asks, "" for a caller of this zone; see Tenant.
+	// It is never sent or stored: each zone knows who asks it.
 	Origin LinkID `json:"-" cbor:"-"`
 }
+
+// Tenant is a project of this zone, or one of a parent of it. A parent's projects
+// are not those of this zone, whatever their names.
+type Tenant struct {
+	Origin  LinkID // the link to the parent; "" for this zone
+	Project ProjectID
+}
+
+// Tenant returns who asks.
+func (r *Request) Tenant() Tenant { return Tenant{r.Origin, r.Project} }
 
 // Older reports whether r goes before o where both want the same room. Every zone
 // compares alike, whatever its own clock says. What no reservation was made for,

@@ -25,16 +25,16 @@ type census struct {
 
 var _ filters.Census = (*census)(nil)
 
-func (c *census) HostOf(_ api.ProjectID, id api.InstanceID) (api.HostID, bool) {
+func (c *census) HostOf(_ api.Tenant, id api.InstanceID) (api.HostID, bool) {
 	h, ok := c.hosts[id]
 	return h, ok
 }
 
-func (c *census) Members(_ api.ProjectID, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+func (c *census) Members(_ api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
 	return c.members[rule], c.elsewhere[rule]
 }
 
-func (c *census) Tenancy(api.ProjectID) iter.Seq2[api.HostID, int] { return maps.All(c.tenancy) }
+func (c *census) Tenancy(api.Tenant) iter.Seq2[api.HostID, int] { return maps.All(c.tenancy) }
 
 func hasCommand(f api.FlavorID) bool { return f == "web" }
 

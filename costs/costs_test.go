@@ -22,11 +22,11 @@ type census struct {
 	members map[string]map[api.HostID]int
 }
 
-func (c census) Members(_ api.ProjectID, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+func (c census) Members(_ api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
 	return c.members[rule], nil
 }
 
-func (c census) Tenancy(api.ProjectID) iter.Seq2[api.HostID, int] {
+func (c census) Tenancy(api.Tenant) iter.Seq2[api.HostID, int] {
 	return func(yield func(api.HostID, int) bool) {
 		for id, n := range c.tenancy {
 			if !yield(id, n) {

@@ -65,7 +65,7 @@ func asks(t api.Traits, name string) bool {
 func ownerLine(l *Look, _ options, _ int64) line {
 	column := make([]int64, l.View.Rows())
 	if l.Census != nil {
-		for id, n := range l.Census.Tenancy(l.Req.Project) {
+		for id, n := range l.Census.Tenancy(l.Req.Tenant()) {
 			if row, ok := l.View.Row(id); ok {
 				column[row] += int64(n)
 			}
@@ -119,7 +119,7 @@ func (l *Look) addMembers(column []int64, rule int, times int64) {
 	if l.Census == nil {
 		return
 	}
-	here, _ := l.Census.Members(l.Req.Project, l.Req.RuleKey(rule))
+	here, _ := l.Census.Members(l.Req.Tenant(), l.Req.RuleKey(rule))
 	for id, members := range here { // in any order: each is added alone
 		if row, ok := l.View.Row(id); ok {
 			column[row] += times * int64(members)

@@ -21,12 +21,12 @@ type Look struct {
 
 // Census says who is where, as of the view that is priced.
 type Census interface {
-	// Members returns how many instances and held slots of a project there are
+	// Members returns how many instances and held slots of a tenant there are
 	// under a rule, by host of this zone and by link elsewhere.
-	Members(p api.ProjectID, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
-	// Tenancy visits the hosts that a project has instances or held slots on, with
+	Members(t api.Tenant, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
+	// Tenancy visits the hosts that a tenant has instances or held slots on, with
 	// their number.
-	Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int]
+	Tenancy(t api.Tenant) iter.Seq2[api.HostID, int]
 }
 
 // Taken is how many slots each group of a request has on one row.

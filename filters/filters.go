@@ -24,14 +24,14 @@ type World struct {
 // Census says who is where, as of the view that is planned on. Every method may
 // be called concurrently.
 type Census interface {
-	// HostOf returns the host of this zone that an instance of a project is on.
-	HostOf(p api.ProjectID, id api.InstanceID) (api.HostID, bool)
-	// Members returns how many instances and held slots of a project there are
+	// HostOf returns the host of this zone that an instance of a tenant is on.
+	HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool)
+	// Members returns how many instances and held slots of a tenant there are
 	// under a rule, by host of this zone and by link elsewhere; see api.Request.RuleKey.
-	Members(p api.ProjectID, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
-	// Tenancy visits the hosts of this zone that a project has instances or held
+	Members(t api.Tenant, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
+	// Tenancy visits the hosts of this zone that a tenant has instances or held
 	// slots on, with their number, in order of host ids.
-	Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int]
+	Tenancy(t api.Tenant) iter.Seq2[api.HostID, int]
 }
 
 // Look is one look for hosts: what is wanted, and everything that may be known

@@ -64,14 +64,14 @@ func DifferentHost() Filter {
 	}}
 }
 
-// hostsOf returns the rows that some instances of the project are on.
+// hostsOf returns the rows that some instances of the tenant are on.
 func hostsOf(l *Look, list []api.InstanceID) capacity.Set {
 	s := capacity.NewSet(l.View.Rows())
 	if l.World.Census == nil {
 		return s
 	}
 	for _, id := range list {
-		host, ok := l.World.Census.HostOf(l.Req.Project, id)
+		host, ok := l.World.Census.HostOf(l.Req.Tenant(), id)
 		if !ok {
 			continue
 		}

@@ -45,7 +45,7 @@ func (l *Look) hard() []members {
 
 // count fills m from a census.
 func (m *members) count(l *Look, c Census) {
-	here, elsewhere := c.Members(l.Req.Project, l.Req.RuleKey(m.rule))
+	here, elsewhere := c.Members(l.Req.Tenant(), l.Req.RuleKey(m.rule))
 	for id, n := range here { // in any order: sums
 		if row, ok := l.View.Row(id); ok {
 			m.here[row] += n

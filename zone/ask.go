@@ -265,7 +265,7 @@ func pins(v *state.State, req *api.Request) []pin {
 		if req.Rules[n].Policy != api.Affinity {
 			continue
 		}
-		here, elsewhere := v.Members(req.Project, req.RuleKey(n))
+		here, elsewhere := v.Members(req.Tenant(), req.RuleKey(n))
 		at := slices.Sorted(maps.Keys(elsewhere))
 		if len(here) > 0 {
 			at = append(at, "")
@@ -283,7 +283,7 @@ func pins(v *state.State, req *api.Request) []pin {
 		}
 		at := pin{}
 		for _, id := range beside {
-			switch link, here, known := v.PlaceOf(req.Project, id); {
+			switch link, here, known := v.PlaceOf(req.Tenant(), id); {
 			case known && here:
 				at = append(at, "")
 			case known:

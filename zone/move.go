@@ -214,10 +214,10 @@ type without struct {
 	gone *api.Instance
 }
 
-func (c without) Members(p api.ProjectID, rule string) (map[api.HostID]int, map[api.LinkID]int) {
-	here, elsewhere := c.Census.Members(p, rule)
+func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+	here, elsewhere := c.Census.Members(t, rule)
 	for _, r := range c.gone.Rules {
-		if r != rule || p != c.gone.Project {
+		if r != rule || t != c.gone.Tenant() {
 			continue
 		}
 		if here[c.gone.Host]--; here[c.gone.Host] == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // TestIsolatedHostsAreNotForAParentsProject: a host that is kept for a project of its
@@ -36,5 +37,77 @@ func TestIsolatedHostsAreNotForAParentsProject(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, a.Weights[0], want, "asked by %q", peer)
 		}
+	})
+}
+
+// TestAParentsProjectHasItsOwnMembers: who is under a rule, and where an instance is
+// that a request names, is told of a zone's own project and of the parent's of the
+// same name apart.
+func TestAParentsProjectHasItsOwnMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 4)
+		alone := func(res string) *BootOrder {
+			o := order(res, 1, 1)
+			o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+			return o
+		}
+		require.Equal(t, api.BootActive, kid.run(alone("own")).State())
+		require.Equal(t, api.BootFailed, kid.run(alone("own-2")).State(), "the host has its member")
+		require.Equal(t, api.BootActive, root.run(alone("up")).State(), "and none of the parent's project")
+		assert.Equal(t, api.BootFailed, root.run(alone("up-2")).State())
+
+		up, _ := kid.view().Parent()
+		beside := func(peer api.ZoneID, hints api.Hints) int {
+			req := order("r", 1, 1).Request()
+			req.Groups[0].Hints = hints
+			return len(kid.offer(peer, req).Weights[0])
+		}
+		own, theirs := kid.instances("own")[0].ID, kid.instances("up")[0].ID
+		for _, c := range []struct {
+			peer       api.ZoneID
+			same, diff api.InstanceID
+		}{{"", own, theirs}, {up.Zone, theirs, own}} {
+			assert.Equal(t, 1, beside(c.peer, api.Hints{SameHost: []api.InstanceID{c.same}}), "asked by %q", c.peer)
+			assert.Equal(t, 0, beside(c.peer, api.Hints{SameHost: []api.InstanceID{c.diff}}), "asked by %q", c.peer)
+			assert.Equal(t, 0, beside(c.peer, api.Hints{DifferentHost: []api.InstanceID{c.same}}), "asked by %q", c.peer)
+			assert.Equal(t, 1, beside(c.peer, api.Hints{DifferentHost: []api.InstanceID{c.diff}}), "asked by %q", c.peer)
+		}
+		w.settle()
+	})
+}
+
+// TestAMoveKeepsTheOrigin: an instance of a parent's project is not moved to a host
+// that is kept for a project of the zone of the same name.
+func TestAMoveKeepsTheOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 2, 3)
+		require.Equal(t, api.BootActive, root.run(order("up", 1, 1)).State())
+		require.Equal(t, api.BootActive, kid.run(order("own", 2, 2)).State())
+		from := kid.instances("up")[0].Host
+		var kept []api.HostID
+		for _, h := range kid.view().AllHosts() {
+			if h.ID != from {
+				kept = append(kept, h.ID)
+			}
+		}
+		kid.propose(func(at command.Stamp) command.Command {
+			return command.AggregatePut{Stamp: at, Aggregate: api.Aggregate{
+				ID: "vip", Name: "vip", Hosts: kept, Metadata: map[string]string{api.MetaProjects: "p"},
+			}}
+		})
+		kid.drain(from, api.DrainMove)
+		kid.until("only the parent's is left", func(v *state.State) bool {
+			return len(v.OnHost(from)) == 1
+		})
+		time.Sleep(time.Minute)
+		assert.Equal(t, from, kid.instances("up")[0].Host)
+		for _, i := range kid.instances("own") {
+			assert.NotEqual(t, from, i.Host)
+		}
+		w.settle()
 	})
 }

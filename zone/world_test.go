@@ -281,10 +281,10 @@ func (m *member) resize(cpus int64) {
 	_, _ = m.log.apply(command.HostsPut{Agent: a.id(), Hosts: []command.HostEntry{{Host: a.hosts()[0]}}}) // own bytes always decode
 }
 
-// instances returns the live instances of a reservation.
+// instances returns the live instances of a reservation of this zone, or of a parent.
 func (m *member) instances(res string) []*api.Instance {
 	return m.view().InstancesPage(state.InstanceQuery{
-		Project: "p", Reservation: api.ReservationID(res), Page: state.Page{Limit: api.CountMax},
+		Page: state.Page{Limit: api.CountMax}, Match: func(i *api.Instance) bool { return string(i.Reservation) == res },
 	})
 }
 

@@ -187,8 +187,11 @@ func missing(k Ack, s *state.State) string {
 	return ""
 }
 
-// ghosts holds that a reservation for which every call was refused is nowhere. A
-// boot that found no capacity may be on record, as FAILED.
+// tried are the codes of a refusal that may leave a boot on record, as FAILED.
+var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached, api.CodePlanRefused}
+
+// ghosts holds that a reservation for which every call was refused is nowhere, but
+// for the record of a boot that was tried.
 func (a *audit) ghosts(acks []Ack) {
 	type place struct {
 		zone string
@@ -200,7 +203,7 @@ func (a *audit) ghosts(acks []Ack) {
 		if k.Kind == AckBoot && k.Outcome != Refused {
 			maybe[at] = true
 		}
-		if k.Kind == AckBoot && k.Code == api.CodeNoCapacity {
+		if k.Kind == AckBoot && slices.Contains(tried, k.Code) {
 			failed[at] = true
 		}
 	}

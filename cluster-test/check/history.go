@@ -112,7 +112,7 @@ func OutcomeOf(err error) Outcome {
 		return OK
 	case api.CodeInvalid, api.CodeUnauthenticated, api.CodeForbidden, api.CodeNotFound, api.CodeMethod, api.CodeConflict,
 		api.CodeStale, api.CodeExists, api.CodeInUse, api.CodeHasChildren, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused,
-		api.CodeNoCapacity, api.CodeOverloaded:
+		api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached, api.CodeOverloaded:
 		return Refused
 	case api.CodeUnavailable:
 		if client.Undone(err) {

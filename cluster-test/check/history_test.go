@@ -339,7 +339,9 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestOutcomeOf(t *testing.T) {
 	assert.Equal(t, OK, OutcomeOf(nil))
-	assert.Equal(t, Refused, OutcomeOf(api.Errorf(api.CodeStale, "x")))
+	for _, c := range []api.Code{api.CodeStale, api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached} {
+		assert.Equal(t, Refused, OutcomeOf(api.Errorf(c, "x")))
+	}
 	for _, c := range []api.Code{api.CodeTimeout, api.CodeUnavailable, api.CodeInternal} {
 		assert.Equal(t, Unknown, OutcomeOf(api.Errorf(c, "x")))
 	}

@@ -55,7 +55,7 @@ func (m *model) aim(c command.InstanceMove, i *instance) *no {
 	switch {
 	case m.hosts[c.To] == nil:
 		return &no{RuleMove, "there is no host " + string(c.To)}
-	case !m.obeys(&i.hold.request, i.group, spot{host: c.To}, old):
+	case !m.obeys(i.hold, i.group, spot{host: c.To}, old):
 		return &no{RuleBound, "a rule keeps the instance from host " + string(c.To)}
 	case !m.fitsBeside(&next, old):
 		return &no{RuleCapacity, "host " + string(c.To) + " has no room or takes no work"}
@@ -122,7 +122,7 @@ func (m *model) stay(id api.InstanceID, i *instance) {
 
 // touch has the rules of an instance looked at after this command.
 func (m *model) touch(i *instance) {
-	for name := range rulesFor(&i.hold.request, i.group) {
+	for name := range rulesFor(i.hold, i.group) {
 		m.ruled[name] = true
 	}
 }

@@ -307,7 +307,7 @@ func (r *replay) misplaced(index uint64, want *hold, got *state.Hold) {
 		g := got.Request.Groups[sl.Group]
 		c := &claim{consumer: sl.Instance.ID, host: sl.Host, want: g.Resources, start: got.Window.Start, end: got.Window.End, class: got.Request.Class}
 		switch h, ok := r.m.hosts[sl.Host]; {
-		case ok && !r.m.obeys(&got.Request, sl.Group, spot{host: sl.Host}, nil):
+		case ok && !r.m.obeys(want, sl.Group, spot{host: sl.Host}, nil):
 			r.add(RuleBound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
 		case !ok || r.m.fits(c):
 			r.add(RuleModel, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)

@@ -10,10 +10,10 @@ import (
 	"berth/raftstore/command"
 )
 
-// ruleID names a rule within a project: a server group, or a boot and a number.
+// ruleID names a rule of a tenant: a server group, or a boot and a number.
 type ruleID struct {
-	project api.ProjectID
-	name    string
+	tenant api.Tenant
+	name   string
 }
 
 // bond is one instance under a rule, as long as its hold waits or it is live.
@@ -30,15 +30,15 @@ type spot struct {
 }
 
 // rulesFor returns the rules that bind a group, by name.
-func rulesFor(r *api.Request, group int) map[ruleID]api.Rule {
+func rulesFor(h *hold, group int) map[ruleID]api.Rule {
 	out := map[ruleID]api.Rule{}
-	for n, rule := range r.Rules {
+	for n, rule := range h.request.Rules {
 		name := string(rule.ID)
 		if name == "" {
-			name = fmt.Sprintf("%s#%d", r.Reservation, n)
+			name = fmt.Sprintf("%s#%d", h.request.Reservation, n)
 		}
 		if slices.Contains(rule.Groups, group) {
-			out[ruleID{r.Project, name}] = rule
+			out[ruleID{api.Tenant{Origin: h.id.origin, Project: h.request.Project}, name}] = rule
 		}
 	}
 	return out
@@ -47,7 +47,7 @@ func rulesFor(r *api.Request, group int) map[ruleID]api.Rule {
 // bind notes an instance that is held under rules.
 func (m *model) bind(h *hold, group int, id api.InstanceID, link api.LinkID) {
 	h.groups[id] = group
-	for name, rule := range rulesFor(&h.request, group) {
+	for name, rule := range rulesFor(h, group) {
 		if m.bonds[name] == nil {
 			m.bonds[name] = map[api.InstanceID]bond{}
 		}
@@ -80,8 +80,8 @@ func (m *model) members(name ruleID) map[spot]int {
 
 // obeys reports whether one more of a group may be at a spot. The instance but, if
 // there is one, does not count where it is.
-func (m *model) obeys(r *api.Request, group int, at spot, but *claim) bool {
-	for name, rule := range rulesFor(r, group) {
+func (m *model) obeys(h *hold, group int, at spot, but *claim) bool {
+	for name, rule := range rulesFor(h, group) {
 		all := m.members(name)
 		if but != nil {
 			if all[spot{host: but.host}]--; all[spot{host: but.host}] == 0 {
@@ -130,7 +130,7 @@ func (m *model) ask(h *hold, p command.Part) {
 	for g, specs := range p.Instances {
 		for _, i := range specs {
 			asked++
-			if l := m.links[p.Link]; l != nil && l.paused || !m.obeys(&h.request, g, spot{link: p.Link}, nil) {
+			if l := m.links[p.Link]; l != nil && l.paused || !m.obeys(h, g, spot{link: p.Link}, nil) {
 				h.refused++
 				continue
 			}
@@ -242,7 +242,7 @@ func (r *replay) compareRules(index uint64) {
 		r.add(RuleBound, index, "%s", text)
 	}
 	for name := range r.m.ruled {
-		hosts, links := r.s.Members(name.project, name.name)
+		hosts, links := r.s.Members(name.tenant, name.name)
 		got := map[spot]int{}
 		for id, n := range hosts {
 			got[spot{host: id}] = n

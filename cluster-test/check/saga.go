@@ -176,7 +176,7 @@ func (m *model) place(h *hold, c *command.Hold, sl command.Slot) {
 	}
 	for _, id := range hosts {
 		cl := m.claimFor(c, sl, id)
-		if m.fits(cl) && m.obeys(&h.request, sl.Group, spot{host: id}, nil) {
+		if m.fits(cl) && m.obeys(h, sl.Group, spot{host: id}, nil) {
 			m.grant(cl)
 			h.slots = append(h.slots, cl)
 			m.held[cl.consumer] = h

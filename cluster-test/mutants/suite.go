@@ -133,6 +133,8 @@ var first = map[mutant.Name]suite{
 	mutant.ChildDecides:        {"zone", "^TestNobodyDecidesForOthers$"},
 	mutant.ListedWhileLeft:     {"zone", "^TestAgentIsBackBeforeItsHost$"},
 	mutant.LeftThoughHeard:     {"zone", "^TestAgentIsBackBeforeItsHost$"},
+	mutant.OriginIgnored:       {"zone", "^TestIsolatedHostsAreNotForAParentsProject$"},
+	mutant.TenantsMixed:        {"raftstore/state", "^TestRules$"},
 	mutant.StayIgnored:         {"raftstore/state", "^TestWordOnAnEarlierStay$"},
 }
 

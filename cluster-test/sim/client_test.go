@@ -110,7 +110,9 @@ func (w *world) act(step int) {
 	case 6, 7, 8, 9, 10:
 		z.call("release", p, func(ctx context.Context, c *client.Client) error {
 			b, err := c.Reservations(ctx, client.ListOptions{})
-			open := slices.DeleteFunc(b.Items, func(b api.Boot) bool { return b.State != api.BootActive && b.State != api.BootDegraded && b.State != api.BootError })
+			open := slices.DeleteFunc(b.Items, func(b api.Boot) bool {
+				return b.State != api.BootActive && b.State != api.BootDegraded && b.State != api.BootError
+			})
 			if err != nil || len(open) == 0 {
 				return err
 			}

@@ -327,15 +327,17 @@ func TestHoldsThatAreRefused(t *testing.T) {
 		edit func(*api.HoldRequest)
 		code api.Code
 	}{
-		"no id":                {func(h *api.HoldRequest) { h.ID = "" }, api.CodeInvalid},
-		"long id":              {func(h *api.HoldRequest) { h.ID = api.HoldID(strings.Repeat("x", api.NameMaxBytes+1)) }, api.CodeInvalid},
-		"attempt 0":            {func(h *api.HoldRequest) { h.Attempt = 0 }, api.CodeInvalid},
-		"too many attempts":    {func(h *api.HoldRequest) { h.Attempt = api.HoldsPerBootMax + 1 }, api.CodeInvalid},
-		"no group":             {func(h *api.HoldRequest) { h.Request.Groups = nil }, api.CodeInvalid},
-		"other groups":         {func(h *api.HoldRequest) { h.Instances = nil }, api.CodeInvalid},
-		"an instance twice":    {func(h *api.HoldRequest) { h.Instances[0][1] = h.Instances[0][0] }, api.CodeInvalid},
-		"an instance without":  {func(h *api.HoldRequest) { h.Instances[0][0].ID = "" }, api.CodeInvalid},
-		"more than offered":    {func(h *api.HoldRequest) { h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: "x", Name: "x"}) }, api.CodePlanRefused},
+		"no id":               {func(h *api.HoldRequest) { h.ID = "" }, api.CodeInvalid},
+		"long id":             {func(h *api.HoldRequest) { h.ID = api.HoldID(strings.Repeat("x", api.NameMaxBytes+1)) }, api.CodeInvalid},
+		"attempt 0":           {func(h *api.HoldRequest) { h.Attempt = 0 }, api.CodeInvalid},
+		"too many attempts":   {func(h *api.HoldRequest) { h.Attempt = api.HoldsPerBootMax + 1 }, api.CodeInvalid},
+		"no group":            {func(h *api.HoldRequest) { h.Request.Groups = nil }, api.CodeInvalid},
+		"other groups":        {func(h *api.HoldRequest) { h.Instances = nil }, api.CodeInvalid},
+		"an instance twice":   {func(h *api.HoldRequest) { h.Instances[0][1] = h.Instances[0][0] }, api.CodeInvalid},
+		"an instance without": {func(h *api.HoldRequest) { h.Instances[0][0].ID = "" }, api.CodeInvalid},
+		"more than offered": {func(h *api.HoldRequest) {
+			h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: "x", Name: "x"})
+		}, api.CodePlanRefused},
 		"no plan":              {func(h *api.HoldRequest) { h.Blob = nil }, api.CodePlanRefused},
 		"a broken plan":        {func(h *api.HoldRequest) { h.Blob[40] ^= 1 }, api.CodePlanRefused},
 		"another project":      {func(h *api.HoldRequest) { h.Request.Project = "p2" }, api.CodePlanRefused},

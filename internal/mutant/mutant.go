@@ -26,6 +26,7 @@ const (
 	GenerationKept      Name = "generation-kept"
 	CapacityUnchecked   Name = "capacity-unchecked"
 	OriginIgnored       Name = "origin-ignored"
+	TenantsMixed        Name = "tenants-mixed"
 	RuleUnchecked       Name = "rule-unchecked"
 	GroupMinUnchecked   Name = "group-min-unchecked"
 	MoveDouble          Name = "move-double"
@@ -102,6 +103,7 @@ func Faults() []Fault {
 		{GenerationKept, "a host's generation does not rise when room is given back"},
 		{CapacityUnchecked, "a hold is not checked again when it is made"},
 		{OriginIgnored, "a parent's projects are taken for those of the zone when it plans"},
+		{TenantsMixed, "a parent's projects are counted as those of the zone"},
 		{RuleUnchecked, "the rules of a request are not checked when it takes hosts"},
 		{GroupMinUnchecked, "a boot is decided although a group of it is too small"},
 		{MoveDouble, "an instance that moves is started before it has stopped"},

@@ -79,13 +79,13 @@ func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
 	return out
 }
 
-// Usages returns what a project uses at the zone's time, by type of consumer; with u
+// Usages returns what a project of this zone uses at the zone's time, by type of consumer; with u
 // only what that user does.
 func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	byType := map[string]*Usage{}
 	for _, id := range s.consumersFor(p) {
 		c, ok := s.Consumer(id)
-		if !ok || c.Project != p || u != nil && c.User != *u {
+		if !ok || u != nil && c.User != *u {
 			continue
 		}
 		sum := byType[c.Type]
@@ -107,11 +107,11 @@ func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	return out
 }
 
-// consumersFor returns everybody who may draw for a project.
+// consumersFor returns everybody who draws for a project of this zone: what the
+// placement API made for it, its instances, and the slots of its undecided holds.
 func (s *State) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
-	prefix := string(p) + "\x00"
-	for _, index := range []*keySet{&s.byOwner, &s.byProject} {
+	add := func(index *keySet, prefix string) {
 		index.Ascend(prefix, func(k string) bool {
 			if !strings.HasPrefix(k, prefix) {
 				return false
@@ -120,8 +120,13 @@ func (s *State) consumersFor(p api.ProjectID) []api.ConsumerID {
 			return true
 		})
 	}
+	own := api.Tenant{Project: p}
+	add(&s.byOwner, string(p)+"\x00")
+	add(&s.byTenant, tenantKey(own)+"\x00")
 	s.held.Scan(func(id, _ string) bool {
-		out = append(out, api.ConsumerID(id))
+		if h, _, ok := s.heldSlot(api.ConsumerID(id)); ok && h.Tenant() == own {
+			out = append(out, api.ConsumerID(id))
+		}
 		return true
 	})
 	return out

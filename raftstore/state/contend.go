@@ -49,9 +49,9 @@ func (s *State) Without(holds []*Hold) *State {
 	for _, h := range holds {
 		for _, sl := range h.Slots {
 			for _, rule := range rulesOf(&h.Request, sl.Group) {
-				c.gone[memberKey(h.Request.Project, rule, hostPlace(sl.Host))]++
+				c.gone[memberKey(h.Tenant(), rule, hostPlace(sl.Host))]++
 			}
-			c.gone[key(h.Request.Project, sl.Host)]++
+			c.gone[key(tenantKey(h.Tenant()), sl.Host)]++
 		}
 	}
 	return &c

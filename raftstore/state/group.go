@@ -98,8 +98,8 @@ func (s *State) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.Se
 	if len(out) == 0 {
 		return out
 	}
-	prefix := string(p) + "\x00"
-	s.byProject.Ascend(prefix, func(k string) bool {
+	prefix := tenantKey(api.Tenant{Project: p}) + "\x00"
+	s.byTenant.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false
 		}

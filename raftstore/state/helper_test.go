@@ -267,7 +267,7 @@ func claimsOn(s *State, id api.ProviderID) int {
 func checkIndexes(tb require.TestingT, s *State) {
 	fresh := loaded(tb, saved(tb, s))
 	for name, pair := range map[string][2]*keySet{
-		"byProject": {&s.byProject, &fresh.byProject}, "byRes": {&s.byRes, &fresh.byRes},
+		"byTenant": {&s.byTenant, &fresh.byTenant}, "byRes": {&s.byRes, &fresh.byRes},
 		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
 		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold},
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},

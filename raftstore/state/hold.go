@@ -52,6 +52,9 @@ type PartInstance struct {
 // Key returns the hold's key in the tables.
 func (h *Hold) Key() string { return key(h.Origin, h.ID) }
 
+// Tenant returns whom the hold is for.
+func (h *Hold) Tenant() api.Tenant { return api.Tenant{Origin: h.Origin, Project: h.Request.Project} }
+
 // Held returns the instances that are held, own ones first.
 func (h *Hold) Held() []api.InstanceID {
 	var ids []api.InstanceID
@@ -243,7 +246,7 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 		taken := false
 		for _, id := range hosts {
 			sl.Host = id
-			if !s.allowed(&h.Request, sl.Group, hostPlace(id), "") {
+			if !s.allowed(h, sl.Group, hostPlace(id), "") {
 				continue
 			}
 			if shares, taken = s.take(id, h.claim(sl)); taken {

@@ -44,8 +44,8 @@ func (s *State) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Inst
 // and the boot's counts in step.
 func (s *State) putInstance(old, i *api.Instance) {
 	if old == nil {
-		s.byProject.Insert(key(i.Project, i.ID))
-		s.byRes.Insert(resKey(i.Project, i.Reservation) + string(i.ID))
+		s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
+		s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 	} else if old.Origin != "" {
 		s.changes.Delete(changeKey(old.Origin, old.ModIndex, old.ID))
 	}
@@ -86,7 +86,7 @@ func (s *State) reindex(old, i *api.Instance) {
 	}
 }
 
-func resKey(p api.ProjectID, r api.ReservationID) string { return key(p, r) + "\x00" }
+func resKey(t api.Tenant, r api.ReservationID) string { return key(tenantKey(t), r) + "\x00" }
 
 // touchHost notes that the list of what should run on a host has changed.
 func (s *State) touchHost(id api.HostID) {
@@ -228,8 +228,8 @@ func (s *State) prune(c command.Prune) {
 		return !i.Live() && i.Updated < cutoff(c, i.Origin)
 	}) {
 		s.instances.Delete(string(i.ID))
-		s.byProject.Delete(key(i.Project, i.ID))
-		s.byRes.Delete(resKey(i.Project, i.Reservation) + string(i.ID))
+		s.byTenant.Delete(key(tenantKey(i.Tenant()), i.ID))
+		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 		if i.Origin != "" {
 			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -30,17 +31,24 @@ func tally(t *table[int], k string, n int) {
 	t.Set(k, old+n)
 }
 
-func memberKey(p api.ProjectID, rule string, at place) string {
-	return key(p, rule) + "\x00" + string(at)
+func tenantKey(t api.Tenant) string {
+	if mutant.On(mutant.TenantsMixed) {
+		t.Origin = ""
+	}
+	return key(t.Origin, t.Project)
 }
 
-// count adds n to the members of some rules at a place, and to those of the project.
-func (s *State) count(p api.ProjectID, rules []string, at place, n int) {
+func memberKey(t api.Tenant, rule string, at place) string {
+	return key(key(tenantKey(t), rule), at)
+}
+
+// count adds n to the members of some rules at a place, and to those of the tenant.
+func (s *State) count(t api.Tenant, rules []string, at place, n int) {
 	for _, rule := range rules {
-		tally(&s.members, memberKey(p, rule, at), n)
+		tally(&s.members, memberKey(t, rule, at), n)
 	}
 	if id, own := at.host(); own {
-		tally(&s.tenants, key(p, id), n)
+		tally(&s.tenants, key(tenantKey(t), id), n)
 	}
 }
 
@@ -54,11 +62,11 @@ func rulesOf(r *api.Request, group int) []string {
 }
 
 func (s *State) countSlot(h *Hold, sl command.Slot, n int) {
-	s.count(h.Request.Project, rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
+	s.count(h.Tenant(), rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
 }
 
 func (s *State) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
-	s.count(h.Request.Project, rulesOf(&h.Request, i.Group), linkPlace(link), n)
+	s.count(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
 }
 
 func (s *State) countInstance(i *api.Instance, n int) {
@@ -66,18 +74,18 @@ func (s *State) countInstance(i *api.Instance, n int) {
 		return
 	}
 	if i.Host == "" {
-		s.count(i.Project, i.Rules, linkPlace(i.Link), n)
+		s.count(i.Tenant(), i.Rules, linkPlace(i.Link), n)
 		return
 	}
-	s.count(i.Project, i.Rules, hostPlace(i.Host), n)
+	s.count(i.Tenant(), i.Rules, hostPlace(i.Host), n)
 	if i.Target != "" {
-		s.count(i.Project, i.Rules, hostPlace(i.Target), n)
+		s.count(i.Tenant(), i.Rules, hostPlace(i.Target), n)
 	}
 }
 
 // eachPlace visits the places where a rule has members, in order, with how many.
-func (s *State) eachPlace(p api.ProjectID, rule string, visit func(at place, n int)) {
-	prefix := key(p, rule) + "\x00"
+func (s *State) eachPlace(t api.Tenant, rule string, visit func(at place, n int)) {
+	prefix := memberKey(t, rule, "")
 	s.members.Ascend(prefix, func(k string, n int) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false
@@ -89,11 +97,11 @@ func (s *State) eachPlace(p api.ProjectID, rule string, visit func(at place, n i
 	})
 }
 
-// Members returns how many members a rule has within a project: on each own host,
+// Members returns how many members a rule of a tenant has: on each own host,
 // and in each child. The rule is named as by api.Request.RuleKey.
-func (s *State) Members(p api.ProjectID, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
+func (s *State) Members(t api.Tenant, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
 	hosts, elsewhere = map[api.HostID]int{}, map[api.LinkID]int{}
-	s.eachPlace(p, rule, func(at place, n int) {
+	s.eachPlace(t, rule, func(at place, n int) {
 		if id, own := at.host(); own {
 			hosts[id] = n
 		} else {
@@ -103,11 +111,11 @@ func (s *State) Members(p api.ProjectID, rule string) (hosts map[api.HostID]int,
 	return hosts, elsewhere
 }
 
-// Tenancy yields, by id, the own hosts that a project has instances or held slots
+// Tenancy yields, by id, the own hosts that a tenant has instances or held slots
 // on, and how many.
-func (s *State) Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int] {
+func (s *State) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
 	return func(yield func(api.HostID, int) bool) {
-		prefix := string(p) + "\x00"
+		prefix := tenantKey(t) + "\x00"
 		s.tenants.Ascend(prefix, func(k string, n int) bool {
 			n -= s.gone[k]
 			return strings.HasPrefix(k, prefix) && (n <= 0 || yield(api.HostID(k[len(prefix):]), n))
@@ -115,21 +123,21 @@ func (s *State) Tenancy(p api.ProjectID) iter.Seq2[api.HostID, int] {
 	}
 }
 
-// HostOf returns the own host of a live instance of a project; false for one that
-// is in another zone, of another project, or unknown.
-func (s *State) HostOf(p api.ProjectID, id api.InstanceID) (api.HostID, bool) {
+// HostOf returns the own host of a live instance of a tenant; false for one that
+// is in another zone, of another tenant, or unknown.
+func (s *State) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
 	i, ok := s.instances.Get(string(id))
-	if !ok || i.Project != p || i.Host == "" || !i.Live() {
+	if !ok || i.Tenant() != t || i.Host == "" || !i.Live() {
 		return "", false
 	}
 	return i.Host, true
 }
 
-// PlaceOf says where a live instance of a project is: here, or in the child at the
-// other end of link. One that is unknown, or of another project, is not known.
-func (s *State) PlaceOf(p api.ProjectID, id api.InstanceID) (link api.LinkID, here, known bool) {
+// PlaceOf says where a live instance of a tenant is: here, or in the child at the
+// other end of link. One that is unknown, or of another tenant, is not known.
+func (s *State) PlaceOf(t api.Tenant, id api.InstanceID) (link api.LinkID, here, known bool) {
 	i, ok := s.instances.Get(string(id))
-	if !ok || i.Project != p || !i.Live() {
+	if !ok || i.Tenant() != t || !i.Live() {
 		return "", false, false
 	}
 	return i.Link, i.Host != "", true

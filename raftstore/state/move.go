@@ -102,9 +102,8 @@ func (s *State) mayMove(i *api.Instance, to api.HostID) bool {
 	if !ok {
 		return true
 	}
-	r := &h.Request
-	for n := range r.Rules {
-		if slices.Contains(i.Rules, r.RuleKey(n)) && !s.ruleAllows(r, n, hostPlace(to), hostPlace(i.Host)) {
+	for n := range h.Request.Rules {
+		if slices.Contains(i.Rules, h.Request.RuleKey(n)) && !s.ruleAllows(h, n, hostPlace(to), hostPlace(i.Host)) {
 			return false
 		}
 	}

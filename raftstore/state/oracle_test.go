@@ -43,6 +43,7 @@ type modelBoot struct {
 type modelHold struct {
 	key      string
 	boot     api.ReservationID // "" for a parent's
+	origin   api.LinkID
 	request  api.Request
 	groups   map[api.InstanceID]int
 	want     api.Resources
@@ -192,7 +193,7 @@ func (m *model) hold(c command.Hold, got *Hold) {
 		return
 	}
 	h := &modelHold{
-		key: k, want: c.Request.Groups[0].Resources, end: c.Request.Window.End, from: map[api.InstanceID]source{},
+		key: k, origin: c.Origin, want: c.Request.Groups[0].Resources, end: c.Request.Window.End, from: map[api.InstanceID]source{},
 		commit: c.Commit, decision: api.DecisionPending, request: c.Request, groups: map[api.InstanceID]int{},
 	}
 	if c.Request.Lifetime > 0 {
@@ -209,7 +210,7 @@ func (m *model) hold(c command.Hold, got *Hold) {
 		}
 		h.groups[sl.Instance.ID] = sl.Group
 		i := slices.IndexFunc(hosts, func(id api.HostID) bool {
-			if !m.obeys(&c.Request, sl.Group, string(id), nil) {
+			if !m.obeys(h, sl.Group, string(id), nil) {
 				return false
 			}
 			from, fits := m.fits(id, h)
@@ -241,7 +242,7 @@ func (m *model) holdPart(h *modelHold, p command.Part) {
 	for g, specs := range p.Instances {
 		for _, i := range specs {
 			asked++
-			if !m.obeys(&h.request, g, "link "+string(p.Link), nil) {
+			if !m.obeys(h, g, "link "+string(p.Link), nil) {
 				h.refused++
 				continue
 			}
@@ -434,6 +435,19 @@ func (m *model) undecided(id api.InstanceID) (n int) {
 	return n
 }
 
+// ours reports whether an instance, or a slot that is held for one, is of this zone.
+func (m *model) ours(id api.InstanceID) bool {
+	if i, ok := m.instances[id]; ok {
+		return i.hold.origin == ""
+	}
+	for _, h := range m.holds {
+		if h.decision == api.DecisionPending && slices.Contains(h.held(), id) {
+			return h.origin == ""
+		}
+	}
+	return false
+}
+
 // check compares what readers see with the lists.
 func (m *model) check(s *State) {
 	m.now = s.Now()
@@ -450,7 +464,7 @@ func (m *model) check(s *State) {
 	m.checkProviders(v)
 	m.checkRules(v)
 	page := Page{Limit: 100}
-	require.Equal(m.rt, m.listed(func(*modelInstance) bool { return true }), idsOf(v.InstancesPage(InstanceQuery{Project: "p", Page: page})))
+	require.Equal(m.rt, m.listed(func(i *modelInstance) bool { return i.hold.origin == "" }), idsOf(v.InstancesPage(InstanceQuery{Project: "p", Page: page})))
 	for _, id := range someBoots {
 		res := api.ReservationID(id)
 		b, ok := v.Boot("p", res)

@@ -449,6 +449,9 @@ func (m *model) checkProviders(v *State) {
 		}
 		now[c.at][c.who][c.class] += c.n
 		kind := api.ConsumerInstance
+		if !c.other && !m.ours(api.InstanceID(c.who)) {
+			continue
+		}
 		if c.other {
 			if m.consumers[c.who].project != "p" {
 				continue

@@ -182,7 +182,8 @@ func (s *State) Instance(id api.InstanceID) (*api.Instance, bool) {
 	return s.instances.Get(string(id))
 }
 
-// InstanceQuery selects instances of one project, or of all when Project is "".
+// InstanceQuery selects instances of one project of this zone, or all there are when
+// Project is "".
 type InstanceQuery struct {
 	Project     api.ProjectID
 	Reservation api.ReservationID // "" for any; needs a project
@@ -206,9 +207,10 @@ func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
 		s.instances.Ascend(q.Marker, func(id string, _ *api.Instance) bool { return visit(id) })
 		return out
 	}
-	index, prefix := &s.byProject, string(q.Project)+"\x00"
+	own := api.Tenant{Project: q.Project}
+	index, prefix := &s.byTenant, tenantKey(own)+"\x00"
 	if q.Reservation != "" {
-		index, prefix = &s.byRes, resKey(q.Project, q.Reservation)
+		index, prefix = &s.byRes, resKey(own, q.Reservation)
 	}
 	index.Ascend(prefix+q.Marker, func(k string) bool {
 		return strings.HasPrefix(k, prefix) && visit(k[len(prefix):])
@@ -260,10 +262,11 @@ func (s *State) BootsPage(p api.ProjectID, page Page) []*Boot {
 	return out
 }
 
-// OfReservation returns every instance of a reservation by id, DELETED ones too.
+// OfReservation returns every instance of a reservation of this zone by id, DELETED
+// ones too.
 func (s *State) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
 	var out []*api.Instance
-	prefix := resKey(p, r)
+	prefix := resKey(api.Tenant{Project: p}, r)
 	s.byRes.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false

@@ -9,12 +9,12 @@ import (
 	"berth/raftstore/command"
 )
 
-// allowed reports whether the rules of a group let one more member be at a place.
-// The member that moves there from another place does not count where it is; leaves
+// allowed reports whether the rules of a group of a hold let one more member be at a
+// place. The member that moves there from another place does not count where it is; leaves
 // is "" for a new one.
-func (s *State) allowed(r *api.Request, group int, at, leaves place) bool {
-	for _, n := range r.RulesOf(group) {
-		if !s.ruleAllows(r, n, at, leaves) {
+func (s *State) allowed(h *Hold, group int, at, leaves place) bool {
+	for _, n := range h.Request.RulesOf(group) {
+		if !s.ruleAllows(h, n, at, leaves) {
 			return false
 		}
 	}
@@ -23,21 +23,21 @@ func (s *State) allowed(r *api.Request, group int, at, leaves place) bool {
 
 // ruleAllows is allowed for one rule. How many members a child may have on each of
 // its hosts is the child's to say. The soft policies refuse nothing.
-func (s *State) ruleAllows(r *api.Request, n int, at, leaves place) bool {
+func (s *State) ruleAllows(h *Hold, n int, at, leaves place) bool {
 	if mutant.On(mutant.RuleUnchecked) {
 		return true
 	}
-	rule, ok := &r.Rules[n], true
+	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true
 	switch rule.Policy {
 	case api.Affinity:
-		s.eachPlace(r.Project, r.RuleKey(n), func(other place, members int) {
+		s.eachPlace(h.Tenant(), name, func(other place, members int) {
 			if other == leaves {
 				members--
 			}
 			ok = ok && (other == at || members == 0)
 		})
 	case api.AntiAffinity:
-		members, _ := s.members.Get(key(r.Project, r.RuleKey(n)) + "\x00" + string(at))
+		members, _ := s.members.Get(memberKey(h.Tenant(), name, at))
 		_, own := at.host()
 		ok = !own || members < rule.Max
 	case api.SoftAffinity, api.SoftAntiAffinity:
@@ -52,7 +52,7 @@ func (s *State) takeParts(h *Hold, c command.Hold) {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
 		paused := s.paused(p.Link)
 		for _, i := range partOf(p).Instances {
-			if paused || !s.allowed(&h.Request, i.Group, linkPlace(p.Link), "") {
+			if paused || !s.allowed(h, i.Group, linkPlace(p.Link), "") {
 				h.Refused = append(h.Refused, i.Spec.ID)
 				continue
 			}

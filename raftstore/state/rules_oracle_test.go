@@ -20,14 +20,19 @@ type member struct {
 	place string
 }
 
-// members returns who is under each rule, by the key of the rule. One that moves is
-// there twice.
-func (m *model) members() map[string][]member {
-	out := map[string][]member{}
+// memberOf names a rule of this zone, or of a parent.
+type memberOf struct {
+	origin api.LinkID
+	rule   string
+}
+
+// members returns who is under each rule. One that moves is there twice.
+func (m *model) members() map[memberOf][]member {
+	out := map[memberOf][]member{}
 	add := func(h *modelHold, group int, place string) {
 		for n, rule := range h.request.Rules {
 			if slices.Contains(rule.Groups, group) {
-				k := h.request.RuleKey(n)
+				k := memberOf{h.origin, h.request.RuleKey(n)}
 				out[k] = append(out[k], member{rule, place})
 			}
 		}
@@ -62,14 +67,14 @@ func (m *model) members() map[string][]member {
 
 // obeys reports whether one more of a group may be at a place; but is an instance
 // that does not count where it is.
-func (m *model) obeys(r *api.Request, group int, place string, but *modelInstance) bool {
+func (m *model) obeys(h *modelHold, group int, place string, but *modelInstance) bool {
 	all := m.members()
-	for n, rule := range r.Rules {
+	for n, rule := range h.request.Rules {
 		if !slices.Contains(rule.Groups, group) {
 			continue
 		}
 		places, left := map[string]int{}, 0
-		for _, o := range all[r.RuleKey(n)] {
+		for _, o := range all[memberOf{h.origin, h.request.RuleKey(n)}] {
 			if but != nil && o.place == string(but.host) && left == 0 {
 				left++
 				continue
@@ -105,7 +110,7 @@ func (m *model) move(c command.InstanceMove) {
 		from, fits := m.fits(c.To, i.hold)
 		m.leaving = ""
 		require.True(m.rt, fits, "%s does not take it", c.To)
-		require.True(m.rt, m.obeys(&i.hold.request, i.group, string(c.To), i), "a rule keeps it from %s", c.To)
+		require.True(m.rt, m.obeys(i.hold, i.group, string(c.To), i), "a rule keeps it from %s", c.To)
 		i.target, i.toFrom = c.To, from
 	}
 	require.Equal(m.rt, c.To, i.target)
@@ -169,7 +174,11 @@ func (m *model) suffices(boot api.ReservationID) bool {
 func (m *model) checkRules(v *State) {
 	all := m.members()
 	keys := slices.Collect(maps.Keys(all))
-	keys = append(keys, "together", "r1#0", "nobody")
+	for _, origin := range []api.LinkID{"", "up"} {
+		for _, rule := range []string{"together", "r1#0", "nobody"} {
+			keys = append(keys, memberOf{origin, rule})
+		}
+	}
 	for _, k := range keys {
 		hosts, links, places := map[api.HostID]int{}, map[api.LinkID]int{}, map[string]int{}
 		var policy api.Policy
@@ -189,15 +198,15 @@ func (m *model) checkRules(v *State) {
 			})
 			require.True(m.rt, len(places) == 1 || len(all[k]) == 2 && moving, "%s is in %v", k, places)
 		}
-		gotHosts, gotLinks := v.Members("p", k)
+		gotHosts, gotLinks := v.Members(api.Tenant{Origin: k.origin, Project: "p"}, k.rule)
 		require.Equal(m.rt, hosts, gotHosts, "members of %s", k)
 		require.Equal(m.rt, links, gotLinks, "members of %s", k)
 	}
-	tenants := map[api.HostID]int{}
+	tenants := map[api.LinkID]map[api.HostID]int{"": {}, "up": {}}
 	for _, h := range m.holds {
 		if h.decision == api.DecisionPending {
 			for _, sl := range h.own {
-				tenants[sl.Host]++
+				tenants[h.origin][sl.Host]++
 			}
 		}
 	}
@@ -205,20 +214,29 @@ func (m *model) checkRules(v *State) {
 		live := i.status != api.StatusDeleted
 		for _, on := range []api.HostID{i.host, i.target} {
 			if on != "" && live {
-				tenants[on]++
+				tenants[i.hold.origin][on]++
 			}
 		}
-		host, here := v.HostOf("p", id)
+		owner, other := api.Tenant{Origin: "", Project: "p"}, api.Tenant{Origin: "up", Project: "p"}
+		if i.hold.origin != "" {
+			owner, other = other, owner
+		}
+		host, here := v.HostOf(owner, id)
 		require.Equal(m.rt, live && i.host != "", here)
-		link, isHere, known := v.PlaceOf("p", id)
+		link, isHere, known := v.PlaceOf(owner, id)
 		require.Equal(m.rt, live, known)
 		if live {
 			require.Equal(m.rt, i.host, host)
 			require.Equal(m.rt, i.link, link)
 			require.Equal(m.rt, i.host != "", isHere)
 		}
+		_, here = v.HostOf(other, id)
+		_, _, known = v.PlaceOf(other, id)
+		require.False(m.rt, here || known, "%s is of another tenant", id)
 	}
-	require.Equal(m.rt, tenants, maps.Collect(v.Tenancy("p")))
+	for origin, want := range tenants {
+		require.Equal(m.rt, want, maps.Collect(v.Tenancy(api.Tenant{Origin: origin, Project: "p"})))
+	}
 	for id, b := range m.boots {
 		got, _ := v.Boot("p", id)
 		require.Equal(m.rt, m.held(id), v.HeldSlots(got), "what %s holds", id)

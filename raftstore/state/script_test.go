@@ -244,7 +244,7 @@ func (w *world) show(t *testing.T, c script.Command) (string, error) {
 		require.True(t, ok, c.Pos)
 		return fmt.Sprintf("next %d", l.ChangesNext), nil
 	case "members":
-		hosts, links := w.s.Members("p", id)
+		hosts, links := w.s.Members(api.Tenant{Project: "p"}, id)
 		return fmt.Sprintf("%v %v", hosts, links), nil
 	case "over":
 		return fmt.Sprintf("%v, next in %d ms", idsOf(w.s.Expired(w.now)), w.s.NextExpiry()-w.now), nil

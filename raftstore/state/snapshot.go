@@ -186,8 +186,8 @@ func (s *State) loadHost(h *Host) {
 
 func (s *State) loadInstance(i *api.Instance) {
 	s.instances.Set(string(i.ID), i)
-	s.byProject.Insert(key(i.Project, i.ID))
-	s.byRes.Insert(resKey(i.Project, i.Reservation) + string(i.ID))
+	s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
+	s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
 	}

@@ -60,8 +60,8 @@ type State struct {
 	groups      table[*api.ServerGroup] // project, server group
 
 	instances table[*api.Instance]
-	byProject keySet        // project, instance
-	byRes     keySet        // project, reservation, instance
+	byTenant  keySet        // tenant, instance
+	byRes     keySet        // tenant, reservation, instance
 	byHost    keySet        // host, instance; instances that are not DELETED
 	changes   keySet        // origin link, ModIndex, instance
 	held      table[string] // instance -> hold key, for undecided holds
@@ -156,7 +156,7 @@ func (s *State) Clone() *State {
 	c.inAggregate = *s.inAggregate.Copy()
 	c.groups = *s.groups.Copy()
 	c.instances = *s.instances.Copy()
-	c.byProject = *s.byProject.Copy()
+	c.byTenant = *s.byTenant.Copy()
 	c.byRes = *s.byRes.Copy()
 	c.byHost = *s.byHost.Copy()
 	c.changes = *s.changes.Copy()
