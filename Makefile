@@ -21,6 +21,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
+CHAOSMAX = 3h # of one program: what hangs says where
 LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 help: ## list the targets
@@ -78,11 +79,11 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # this is meant. GATES names a file that gets a line for each thing that was to be
 # done, and how much of it was.
 chaos: ## break federations of real processes and simulated ones for about ten minutes, SCALE times as much
-	$(GO) test -count=1 -v -timeout 0 -tags chaos ./cluster-test/chaos -scale $(SCALE) \
+	$(GO) test -count=1 -v -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
-	$(GO) test -count=1 -v -timeout 0 ./buildplan/seal -run '^TestForged' -forged $(FORGED)
+	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
-	$(GO) test -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
+	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
 
 soak: ## the same for 75 minutes

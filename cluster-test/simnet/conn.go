@@ -30,8 +30,11 @@ type pipe struct {
 // segment is some bytes on their way.
 type segment struct {
 	bytes []byte
-	at    time.Time // when they arrive
+	at    time.Time // when they arrive; zero while the host that wrote them is frozen
 }
+
+// left reports whether the bytes are on their way.
+func (s *segment) left() bool { return !s.at.IsZero() }
 
 // deadline is when waiting ends.
 type deadline struct {
@@ -116,7 +119,7 @@ func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 		return 0, nil, false
 	}
 	now := time.Now()
-	for len(p.queue) > 0 && n < len(b) && !p.queue[0].at.After(now) {
+	for len(p.queue) > 0 && n < len(b) && p.queue[0].left() && !p.queue[0].at.After(now) {
 		k := copy(b[n:], p.queue[0].bytes)
 		n += k
 		if p.queue[0].bytes = p.queue[0].bytes[k:]; len(p.queue[0].bytes) == 0 {
@@ -129,9 +132,10 @@ func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 		return n, nil, true
 	}
 	due := p.endAt
-	if len(p.queue) > 0 {
+	switch {
+	case len(p.queue) > 0 && p.queue[0].left():
 		due = p.queue[0].at
-	} else if p.end == nil || p.from.frozen {
+	case len(p.queue) > 0 || p.end == nil || p.from.frozen:
 		return 0, nil, false
 	}
 	if due.After(now) {
@@ -170,7 +174,7 @@ func (c *conn) Write(b []byte) (written int, err error) {
 			return written, nil
 		}
 		room := min(bufferMax-p.size, len(b))
-		if room <= 0 || p.from.frozen {
+		if room <= 0 {
 			p.wake.Wait()
 			continue
 		}
@@ -183,13 +187,33 @@ func (c *conn) Write(b []byte) (written int, err error) {
 func (p *pipe) send(b []byte) {
 	p.net.bytes += uint64(len(b))
 	p.size += len(b)
-	p.queue = append(p.queue, segment{append([]byte(nil), b...), p.arrival()})
+	s := segment{bytes: append([]byte(nil), b...)}
+	if !p.from.frozen {
+		s.at = p.arrival()
+	}
+	p.queue = append(p.queue, s)
+	p.wake.Broadcast()
+}
+
+// goOn lets what was written while the host was frozen leave and arrive now. Needs
+// the network's mu.
+func (p *pipe) goOn() {
+	for i := range p.queue {
+		if s := &p.queue[i]; !s.left() {
+			s.at = p.next(time.Now())
+		}
+	}
+	p.endAt = p.next(p.endAt)
 	p.wake.Broadcast()
 }
 
 // arrival draws when something that is sent now arrives. Needs the network's mu.
 func (p *pipe) arrival() time.Time {
-	at := time.Now().Add(p.net.travel(p.path))
+	return p.next(time.Now().Add(p.net.travel(p.path)))
+}
+
+// next returns a time of arrival that is not before an earlier one.
+func (p *pipe) next(at time.Time) time.Time {
 	if at.Before(p.last) {
 		at = p.last
 	}

@@ -226,7 +226,7 @@ func (h *Host) Up() {
 }
 
 // Freeze lets the host take and send nothing until Resume. What it has sent before
-// arrives; what it is sent meanwhile waits. Whoever dials it, or it dials, waits.
+// arrives; what it writes or is sent meanwhile waits. Whoever dials it, or it dials, waits.
 func (h *Host) Freeze() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -265,7 +265,13 @@ func (h *Host) resume() {
 			continue
 		}
 		c.in.wake.Broadcast()
-		c.out.wake.Broadcast()
+	}
+	for _, path := range h.net.paths {
+		for p := range path.pipes {
+			if p.from == h { // of connections that it has closed, too
+				p.goOn()
+			}
+		}
 	}
 	h.net.wake.Broadcast()
 }
