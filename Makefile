@@ -21,7 +21,8 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
-CHAOSMAX = 3h # of one program: what hangs says where
+# Of one program: what hangs says where.
+CHAOSMAX = 3h
 LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 help: ## list the targets

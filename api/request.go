@@ -206,20 +206,18 @@ func (r *Request) Validate() error {
 	if len(r.Groups) == 0 || len(r.Groups) > GroupsMax {
 		return Errorf(CodeInvalid, "a request needs 1 to %d groups, got %d", GroupsMax, len(r.Groups))
 	}
+	names := map[string]bool{}
 	for i := range r.Groups {
 		if err := r.Groups[i].validate(); err != nil {
 			return err
 		}
-	}
-	if n := r.Count(); n < 1 || n > CountMax {
-		return Errorf(CodeInvalid, "a request must ask for 1 to %d instances in all, got %d", CountMax, n)
-	}
-	names := map[string]bool{}
-	for i := range r.Groups {
 		if n := r.Groups[i].Name; names[n] && n != "" {
 			return Errorf(CodeInvalid, "each group needs a name of its own, %q is there twice", n)
 		}
 		names[r.Groups[i].Name] = true
+	}
+	if n := r.Count(); n < 1 || n > CountMax {
+		return Errorf(CodeInvalid, "a request must ask for 1 to %d instances in all, got %d", CountMax, n)
 	}
 	if !r.Window.Valid() {
 		return Errorf(CodeInvalid, "window must end after it starts")

@@ -16,7 +16,7 @@ func TestCheckJSONText(t *testing.T) {
 		``, `{}`, `"a"`, `"ä€😀"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\uD83D\uDE00 \ud83d\ude00"`, `"\\ud800"`, `"\\\\ud800"`, `"\ufffd"`, "\"\ufffd\"",
 		`"\n\t\"\\"`, `"\u12"`, `\`, `"\`, `\u`, `\uzzzz`,
 	} {
-		assert.NoError(t, api.CheckJSONText([]byte(good)), "%q", good)
+		require.NoError(t, api.CheckJSONText([]byte(good)), "%q", good)
 	}
 	for bad, says := range map[string]string{
 		"\"\xff\xfe\"":         "UTF-8 at byte 1",

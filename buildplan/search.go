@@ -158,18 +158,7 @@ func (s *search) from(i int) bool {
 
 // accept keeps the way that has been found, if it can be had in the order of a plan.
 func (s *search) accept() bool {
-	best := make([]map[int]int64, len(s.need))
-	for i := range s.p.earlier {
-		t := &s.p.earlier[i]
-		for g, n := range t.Slots {
-			if n > 0 && best[g] == nil {
-				best[g] = map[int]int64{}
-			}
-			if n > 0 {
-				best[g][t.Row] = n
-			}
-		}
-	}
+	best := s.slots()
 	homes := map[int]int{}
 	for g, b := range s.p.bundles {
 		for row := range best[g] {
@@ -192,6 +181,23 @@ func (s *search) accept() bool {
 	}
 	s.best, s.homes = best, homes
 	return true
+}
+
+// slots returns how many slots of each group the way has on each row.
+func (s *search) slots() []map[int]int64 {
+	out := make([]map[int]int64, len(s.need))
+	for i := range s.p.earlier {
+		t := &s.p.earlier[i]
+		for g, n := range t.Slots {
+			if n > 0 && out[g] == nil {
+				out[g] = map[int]int64{}
+			}
+			if n > 0 {
+				out[g][t.Row] = n
+			}
+		}
+	}
+	return out
 }
 
 // candidate is a host that an item may use.

@@ -69,16 +69,16 @@ type home struct {
 	token string // of the zone's admin; "" for nodes that joined
 }
 
-func homeIn(t testing.TB, dir string) *home {
-	t.Helper()
+func homeIn(tb testing.TB, dir string) *home {
+	tb.Helper()
 	c := &clock{}
-	return &home{t: t, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
+	return &home{t: tb, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
 }
 
 // newZone makes the first node of a zone. A zone of one node may elect fast.
-func newZone(t testing.TB, name string, change ...func(*InitOptions)) *home {
-	t.Helper()
-	h := homeIn(t, filepath.Join(t.TempDir(), name))
+func newZone(tb testing.TB, name string, change ...func(*InitOptions)) *home {
+	tb.Helper()
+	h := homeIn(tb, filepath.Join(tb.TempDir(), name))
 	h.opts.Timing = raftstore.Timing{
 		Heartbeat: 100 * time.Millisecond, Election: 100 * time.Millisecond,
 		LeaderLease: 80 * time.Millisecond, Commit: 20 * time.Millisecond,
@@ -89,7 +89,7 @@ func newZone(t testing.TB, name string, change ...func(*InitOptions)) *home {
 	}
 	var err error
 	h.token, err = Init(o)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	h.opts.PlanKey = o.PlanKey
 	return h
 }
@@ -236,9 +236,9 @@ var patient = raftstore.Timing{
 }
 
 // threeNodes runs a zone of three, the leader first.
-func threeNodes(t testing.TB, name string) []*running {
-	t.Helper()
-	h := newZone(t, name)
+func threeNodes(tb testing.TB, name string) []*running {
+	tb.Helper()
+	h := newZone(tb, name)
 	h.opts.Timing = patient // a busy machine must not depose anybody
 	first := h.run()
 	return []*running{first, first.adopt("node-2"), first.adopt("node-3")}
@@ -276,31 +276,31 @@ func (r *running) answers(c call) (status int, said string) {
 	return do(r.t, http.DefaultTransport, req)
 }
 
-func do(t testing.TB, rt http.RoundTripper, req *http.Request) (status int, said string) {
-	t.Helper()
+func do(tb testing.TB, rt http.RoundTripper, req *http.Request) (status int, said string) {
+	tb.Helper()
 	req.Close = true
 	res, err := rt.RoundTrip(req)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	b, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, res.Body.Close())
 	return res.StatusCode, string(b)
 }
 
 // over makes one call over a TLS configuration. A body that is no text is sent as CBOR.
-func over(t testing.TB, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
-	t.Helper()
+func over(tb testing.TB, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
+	tb.Helper()
 	b, err := codec.Marshal(body)
-	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+addr+path, bytes.NewReader(b))
-	require.NoError(t, err)
+	require.NoError(tb, err)
+	req, err := http.NewRequestWithContext(tb.Context(), method, "https://"+addr+path, bytes.NewReader(b))
+	require.NoError(tb, err)
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
 	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf)}
 	defer rt.CloseIdleConnections()
-	return do(t, rt, req)
+	return do(tb, rt, req)
 }
 
 // certified issues a certificate of this zone without asking for any token.
@@ -311,14 +311,14 @@ func (r *running) certified(role identity.Role, id string) *identity.Credentials
 	return issued(r.t, ca, role, id)
 }
 
-func issued(t testing.TB, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
-	t.Helper()
+func issued(tb testing.TB, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
+	tb.Helper()
 	key, err := identity.NewKey()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: id}, key.Public(), time.Now(), identity.LeafTTL)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	c, err := identity.NewCredentials(key, der, ca.CertDER())
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 
@@ -330,28 +330,28 @@ func (r *running) dialAs(c *identity.Credentials, role identity.Role, alpn strin
 
 // hangsUp expects that the other end closes a connection on which it is only
 // listened to.
-func hangsUp(t testing.TB, c net.Conn) {
-	t.Helper()
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+func hangsUp(tb testing.TB, c net.Conn) {
+	tb.Helper()
+	require.NoError(tb, c.SetReadDeadline(time.Now().Add(patience)))
 	_, err := io.Copy(io.Discard, c)
-	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.NotErrorIs(tb, err, os.ErrDeadlineExceeded)
 }
 
-func refusedAs(t testing.TB, want api.Code, err error) {
-	t.Helper()
-	require.Error(t, err)
-	assert.Equal(t, want, api.CodeOf(err), "%v", err)
+func refusedAs(tb testing.TB, want api.Code, err error) {
+	tb.Helper()
+	require.Error(tb, err)
+	assert.Equal(tb, want, api.CodeOf(err), "%v", err)
 }
 
 // files returns the names and modes of what is in a directory.
-func files(t testing.TB, dir string) map[string]os.FileMode {
-	t.Helper()
+func files(tb testing.TB, dir string) map[string]os.FileMode {
+	tb.Helper()
 	out := map[string]os.FileMode{}
 	es, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	for _, e := range es {
 		info, err := e.Info()
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		out[e.Name()] = info.Mode()
 	}
 	return out

@@ -51,15 +51,23 @@ func TestAdviceIsTrue(t *testing.T) {
 		{"near an address", 1, func(o *BootOrder, _ api.InstanceID) {
 			o.Groups[0].Hints.Near, o.Zones.Allowed = "192.0.2.0/24", []string{"east"}
 		}, []api.Advice{drop("near")}},
-		{"a zone that has none", 1, func(o *BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
-			[]api.Advice{toZone("root"), toZone("east")}},
-		{"all but one", 3, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
-			[]api.Advice{less(2), toZone("east")}},
+		{
+			"a zone that has none", 1, func(o *BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
+			[]api.Advice{toZone("root"), toZone("east")},
+		},
+		{
+			"all but one", 3, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
+			[]api.Advice{less(2), toZone("east")},
+		},
 		{"too many anywhere", 9, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
-		{"on one host", 3, func(o *BootOrder, _ api.InstanceID) { o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}} },
-			[]api.Advice{less(2), drop("server_group")}},
-		{"too even", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
-			[]api.Advice{less(2), toZone("root")}},
+		{
+			"on one host", 3, func(o *BootOrder, _ api.InstanceID) { o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}} },
+			[]api.Advice{less(2), drop("server_group")},
+		},
+		{
+			"too even", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
+			[]api.Advice{less(2), toZone("root")},
+		},
 		{"in one zone", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -132,7 +132,7 @@ const failing = "it has failed or was late several times; it will be tried again
 // askDoubted asks the children that only their digests ruled out, and reports
 // whether there were any.
 func (z *Zone) askDoubted(ctx context.Context, answers []childAnswer, req *api.Request) bool {
-	any := false
+	some := false
 	z.ask(ctx, answers, req, func(a *childAnswer) bool {
 		switch {
 		case !a.doubted:
@@ -141,10 +141,10 @@ func (z *Zone) askDoubted(ctx context.Context, answers []childAnswer, req *api.R
 			a.outcome, a.reason = api.OutcomePaused, failing
 			return false
 		}
-		any = true
+		some = true
 		return true
 	})
-	return any
+	return some
 }
 
 // tagged reports whether a digest has one of some tags, if there are any.

@@ -1,7 +1,7 @@
 package zone
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -144,7 +144,7 @@ func TestManyChangesOfOneMoment(t *testing.T) {
 		i := root.instances("a")[0]
 		ch := &api.Changes{Next: l.ChangesNext + 1}
 		for n := range 2*api.ChangesMax + 1 { // all of them news
-			ch.Items = append(ch.Items, api.InstanceChange{ID: i.ID, Status: api.StatusActive, Fault: fmt.Sprint(n), Index: ch.Next})
+			ch.Items = append(ch.Items, api.InstanceChange{ID: i.ID, Status: api.StatusActive, Fault: strconv.Itoa(n), Index: ch.Next})
 		}
 		west.kill(true)
 		f := &follower{z: root.lead(), id: l.ID, logged: l.ChangesNext, next: l.ChangesNext, noted: time.Now()}
@@ -153,7 +153,7 @@ func TestManyChangesOfOneMoment(t *testing.T) {
 		assert.True(t, news)
 		assert.Equal(t, api.ChangesMax, root.log.items)
 		now, _ := root.view().Instance(i.ID)
-		assert.Equal(t, fmt.Sprint(2*api.ChangesMax), now.Fault)
+		assert.Equal(t, strconv.Itoa(2*api.ChangesMax), now.Fault)
 		l, _ = root.view().Link(l.ID)
 		assert.Equal(t, ch.Next, l.ChangesNext)
 		west.kill(false)

@@ -274,25 +274,31 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		a, err := z.peers.Hold(call, link, r)
 		cancel()
 		z.crash.At(crash.HoldAsked)
-		if err == nil {
-			out.Committed, out.known = a.State == api.HoldCommitted, true
-			if out.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
-				out.Held = a.Held
-			}
-			out.Why = a.Why
-			z.noteHeld(h, p.Link, &out)
-			return out
+		if err != nil && again(err) && ctx.Err() == nil {
+			pause(ctx, wait)
+			continue
 		}
-		if !again(err) || ctx.Err() != nil {
+		if err != nil {
 			z.log.Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
-			out.known, out.Why = !again(err), api.CodeOf(err)
-			if again(err) {
-				out.Why = api.CodeTimeout
-			}
-			z.noteHeld(h, p.Link, &out)
-			return out
 		}
-		pause(ctx, wait)
+		out.take(a, err)
+		z.noteHeld(h, p.Link, &out)
+		return out
+	}
+}
+
+// take notes what a child has said, or why it has said nothing.
+func (p *partAnswer) take(a *api.HoldAnswer, err error) {
+	switch {
+	case err != nil && again(err):
+		p.Why = api.CodeTimeout
+	case err != nil:
+		p.known, p.Why = true, api.CodeOf(err)
+	default:
+		p.Committed, p.known, p.Why = a.State == api.HoldCommitted, true, a.Why
+		if p.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
+			p.Held = a.Held
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func refusedPlan(lacks string, why api.Code) string {
 	if lacks == "" {
 		return ""
 	}
-	switch why {
+	switch why { //nolint:exhaustive // the others add nothing to what is lacking
 	case api.CodePlanRefused:
 		return recoded(lacks, why) + "; a zone refused its part of the plan, which had expired or was used before: select again"
 	case api.CodePaused:

@@ -76,48 +76,56 @@ func (r *bootRun) request() api.Request {
 // attempts selects and holds until all that is wanted is held, nobody offers
 // more, or the attempts are used up. It returns why there are not more.
 func (r *bootRun) attempts(ctx context.Context) (string, error) {
-	reason := "no attempt was left"
 	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
-		req := r.request()
-		plan := r.first
-		if plan == nil {
-			plan = r.look(ctx, &req)
+		if again, reason, err := r.try(ctx); !again {
+			return reason, err
 		}
-		lacks := r.lacks(&plan.layer)
-		if plan.offered() == 0 && lacks == "" {
-			return "", nil // what is held is enough, and there is no more
-		}
-		if lacks != "" && r.hopes(plan) {
-			pause(ctx, replanPause)
-			continue
-		}
-		if lacks != "" {
-			again, err := r.contend(ctx, &req, plan)
-			if err != nil || r.decided {
-				return "", err
-			}
-			if again {
-				continue
-			}
-			return lacks, r.short(ctx, &req, plan, unreached(lacks, plan))
-		}
-		r.attempt++
-		h, err := r.hold(ctx, &req, plan, true)
-		if err != nil || r.decided {
-			return "", err
-		}
-		if len(h.Refused) == 0 || r.first != nil {
-			return refusedPlan(r.lacks(nil), h.Why), nil
-		}
-		if h.Why != api.CodeContended {
-			r.vain++
-		}
-		pause(ctx, replanPause)
 	}
 	if r.vain < api.AttemptsMax {
-		reason = contendedReason
+		return contendedReason, ctx.Err()
 	}
-	return reason, ctx.Err()
+	return "no attempt was left", ctx.Err()
+}
+
+// try selects and holds once, and reports whether to do it again. If not, it returns
+// why nothing more is held.
+func (r *bootRun) try(ctx context.Context) (again bool, reason string, err error) {
+	req, plan := r.request(), r.first
+	if plan == nil {
+		plan = r.look(ctx, &req)
+	}
+	switch lacks := r.lacks(&plan.layer); {
+	case lacks == "" && plan.offered() == 0:
+		return false, "", nil // what is held is enough, and there is no more
+	case lacks == "":
+		return r.tryHold(ctx, &req, plan)
+	case r.hopes(plan):
+		pause(ctx, replanPause)
+		return true, "", nil
+	default:
+		again, err := r.contend(ctx, &req, plan)
+		if again || err != nil || r.decided {
+			return again && err == nil && !r.decided, "", err
+		}
+		return false, lacks, r.short(ctx, &req, plan, unreached(lacks, plan))
+	}
+}
+
+// tryHold is try with a plan that would be enough.
+func (r *bootRun) tryHold(ctx context.Context, req *api.Request, plan *planned) (again bool, reason string, err error) {
+	r.attempt++
+	h, err := r.hold(ctx, req, plan, true)
+	if err != nil || r.decided {
+		return false, "", err
+	}
+	if len(h.Refused) == 0 || r.first != nil {
+		return false, refusedPlan(r.lacks(nil), h.Why), nil
+	}
+	if h.Why != api.CodeContended {
+		r.vain++
+	}
+	pause(ctx, replanPause)
+	return true, "", nil
 }
 
 // look plans what is still wanted: without the children that are asked last, if the

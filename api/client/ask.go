@@ -231,12 +231,12 @@ func (c *linkCall) noteFailure(e *endpoint) {
 
 // mayPass reports whether another endpoint, or this one later, may do better.
 func mayPass(err error) bool {
-	switch api.CodeOf(err) {
-	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal:
-		return true
-	}
-	return false
+	return slices.Contains(mayPassCodes, api.CodeOf(err))
 }
+
+// mayPassCodes are the codes of what may pass, those first that tell the least of whether
+// a call was done.
+var mayPassCodes = []api.Code{api.CodeUnavailable, api.CodeOverloaded, api.CodeInternal, api.CodeTimeout}
 
 // telling returns which of two errors to return for a call: that it may have been
 // done counts more than that it was not.
@@ -245,7 +245,7 @@ func telling(a, b error) error {
 		if err == nil {
 			return -1
 		}
-		return slices.Index([]api.Code{api.CodeUnavailable, api.CodeOverloaded, api.CodeInternal, api.CodeTimeout}, api.CodeOf(err))
+		return slices.Index(mayPassCodes, api.CodeOf(err))
 	}
 	if rank(b) >= rank(a) {
 		return b

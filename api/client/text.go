@@ -25,11 +25,7 @@ func isText(v reflect.Value) bool {
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return true
 		}
-		for i := range v.Len() {
-			if !isText(v.Index(i)) {
-				return false
-			}
-		}
+		return allText(v.Len(), v.Index)
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
 			if !isText(it.Key()) || !isText(it.Value()) {
@@ -37,10 +33,16 @@ func isText(v reflect.Value) bool {
 			}
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if !isText(v.Field(i)) {
-				return false
-			}
+		return allText(v.NumField(), v.Field)
+	}
+	return true
+}
+
+// allText reports whether every text in the first n parts of a value is UTF-8.
+func allText(n int, part func(int) reflect.Value) bool {
+	for i := range n {
+		if !isText(part(i)) {
+			return false
 		}
 	}
 	return true

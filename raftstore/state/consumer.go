@@ -56,7 +56,7 @@ func (s *State) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 
 // Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
 // that of an instance, or of a slot that is held for one.
-func (s *State) Knows(id api.ConsumerID) bool { return s.knows(api.InstanceID(id)) }
+func (s *State) Knows(id api.ConsumerID) bool { return s.knows(id) }
 
 // Consumers returns, by id, the consumers that the placement API made.
 func (s *State) Consumers() []*api.Consumer { return s.consumers.Values() }

@@ -35,15 +35,7 @@ func (s *State) Without(holds []*Hold) *State {
 	c.hostTable, c.bumped, c.gone = nil, nil, map[string]int{}
 	c.view = s.Hosts().Without(func(t *capacity.Table) {
 		for _, h := range holds {
-			for n, sl := range h.Slots {
-				for id, part := range drawn(sl.Host, h.claim(sl), h.sharesOf(n)) {
-					if id == sl.Host {
-						t.Release(id, part)
-					} else {
-						t.Return(id, part)
-					}
-				}
-			}
+			h.giveBack(t)
 		}
 	})
 	for _, h := range holds {
@@ -55,6 +47,19 @@ func (s *State) Without(holds []*Hold) *State {
 		}
 	}
 	return &c
+}
+
+// giveBack takes what a hold draws out of a table.
+func (h *Hold) giveBack(t *capacity.Table) {
+	for n, sl := range h.Slots {
+		for id, part := range drawn(sl.Host, h.claim(sl), h.sharesOf(n)) {
+			if id == sl.Host {
+				t.Release(id, part)
+			} else {
+				t.Return(id, part)
+			}
+		}
+	}
 }
 
 // whyFull says why there is no room for a slot of a hold: others that are not decided
@@ -112,7 +117,7 @@ func tellAnswers(t *api.BootAttempt, answers []command.PartAnswer) {
 
 // refusedBecause returns what an explanation says of a zone that refused slots.
 func refusedBecause(why api.Code) string {
-	switch why {
+	switch why { //nolint:exhaustive // the others say that there is no room
 	case api.CodePlanRefused:
 		return "it refused its part of the plan, which had expired or was used before; select again"
 	case api.CodePaused:

@@ -449,7 +449,7 @@ func (m *model) checkProviders(v *State) {
 		}
 		now[c.at][c.who][c.class] += c.n
 		kind := api.ConsumerInstance
-		if !c.other && !m.ours(api.InstanceID(c.who)) {
+		if !c.other && !m.ours(c.who) {
 			continue
 		}
 		if c.other {
