@@ -23,7 +23,7 @@ type Kind int
 
 // The kinds of machines.
 const (
-	Plain      Kind = iota // this machine: folders, and free ports of 127.0.0.1
+	Plain      Kind = iota // this machine: folders, and free ports of addresses of 127.0.0.0/8
 	Loopback               // folders, and addresses of 127.0.0.0/8 behind a proxy that can be cut
 	Namespaces             // a network namespace and a disk each; needs root
 )

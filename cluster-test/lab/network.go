@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 )
@@ -43,7 +45,20 @@ func newNetwork(w *World) (network, *Machine, error) {
 // plain is this machine's own loopback interface.
 type plain struct{}
 
-func (plain) plug(m *Machine) error             { m.Addr = "127.0.0.1"; return nil }
+// plug gives a machine an address of 127.0.0.0/8 that it has alone, as far as chance
+// goes: the ports that a node had are free when it starts again, whatever calls from
+// 127.0.0.1 took meanwhile. Systems that have 127.0.0.1 alone share that.
+func (plain) plug(m *Machine) error {
+	m.Addr = fmt.Sprintf("127.%d.%d.3", 1+rand.N(250), rand.N(250))
+	var lc net.ListenConfig
+	ln, err := lc.Listen(m.w.T.Context(), "tcp", net.JoinHostPort(m.Addr, "0"))
+	if err != nil {
+		m.Addr = "127.0.0.1"
+		return nil
+	}
+	return ln.Close()
+}
+
 func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
 func (plain) slow(*Machine, int) error          { return ErrNoWire }
 func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }

@@ -21,10 +21,14 @@ import (
 	"berth/node"
 )
 
-// anyPort lets a node take free ports at its first start and keep them.
-var anyPort = []string{
-	"--api-addr", "127.0.0.1:0", "--gateway-addr", "127.0.0.1:0", "--node-addr", "127.0.0.1:0",
-	"--agent-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
+// anyPort returns the flags that let a node take free ports of an address at its
+// first start and keep them.
+func anyPort(addr string) []string {
+	var out []string
+	for _, name := range []string{"api", "gateway", "node", "agent", "admin"} {
+		out = append(out, "--"+name+"-addr", net.JoinHostPort(addr, "0"))
+	}
+	return out
 }
 
 // pingTimeout is how long a client's connection may be silent before it is tried,
@@ -67,7 +71,7 @@ func (n *NodeProc) listen() []string {
 		return []string{"--host", hidden, "--admin-addr", hidden + ":7604", "--api-name", n.Machine.Addr}
 	case Plain:
 	}
-	return anyPort
+	return anyPort(n.Machine.Addr)
 }
 
 // join makes the node's directory with a join token, and starts it.
