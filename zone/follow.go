@@ -68,6 +68,38 @@ func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
 	return nil
 }
 
+// LinkFresh is how old the newest digest of a zone may be for its link to count as
+// up. One is said each second.
+const LinkFresh = 10 * time.Second
+
+// watchChildren logs that a child fell silent, or is heard again: what lies below it
+// is out of reach for everybody above. A leader that has never heard a child says
+// nothing new of it.
+func (z *Zone) watchChildren(ctx context.Context) {
+	z.every(ctx, LinkFresh/4, func(ctx context.Context) error {
+		now := z.instant()
+		for _, l := range z.store.View().Links() {
+			if l.Role != api.LinkChild {
+				continue
+			}
+			_, age, heard := z.digests.Digest(l.Zone)
+			since := now.Add(-age)
+			switch {
+			case heard && l.SilentSince == 0 && age > LinkFresh:
+			case heard && l.SilentSince != 0 && age <= LinkFresh/2:
+				since = 0
+			default:
+				continue
+			}
+			z.log.Info("child is silent or heard again", "link", l.Name, "silent", since != 0, "age", age)
+			if _, err := z.Propose(ctx, command.LinkSet{Stamp: z.stamp(), ID: l.ID, Silent: &since}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // followCost returns the time in which a child may give an answer of that size.
 func followCost(ch *api.Changes) time.Duration {
 	n := 0

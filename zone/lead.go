@@ -34,7 +34,7 @@ const (
 )
 
 // Lead runs the loops that only a leader may run: boots, decisions, deletions,
-// changes of children, silent hosts, pruning. It returns when ctx ends and every
+// changes of children, silent hosts and children, pruning. It returns when ctx ends and every
 // loop has stopped; the caller starts it again on the next election. A loop
 // keeps no memory: it reads what is due, so a step that failed is found again.
 func (z *Zone) Lead(ctx context.Context) {
@@ -48,6 +48,7 @@ func (z *Zone) Lead(ctx context.Context) {
 	wg.Go(func() { z.each(ctx, movesAtOnce, z.nowAndThen(z.dueDrains)) })
 	wg.Go(func() { z.each(ctx, endsAtOnce, z.nowAndThen(z.dueExpiries)) })
 	wg.Go(func() { z.watchHosts(ctx) })
+	wg.Go(func() { z.watchChildren(ctx) })
 	wg.Go(func() { z.every(ctx, pruneEvery, z.prune) })
 	wg.Wait()
 }

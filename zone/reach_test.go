@@ -107,3 +107,57 @@ func TestReachIsToldLate(t *testing.T) {
 		assert.Equal(t, []api.Instant{0, 0}, away())
 	})
 }
+
+// TestSilenceIsToldUpward: what lies below a child that is silent is out of reach in
+// each zone above, not only in the one that misses it. A child that was never heard
+// is nobody's news, and one that comes and goes is told of once.
+func TestSilenceIsToldUpward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, mid, leaf := three(w)
+		require.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
+		w.settle()
+		l, _ := mid.view().LinkByName("leaf")
+		hears := func(age time.Duration) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.digests[leaf.id] = heardDigest{age: age}
+		}
+		silent := func(m *member) (out int) {
+			for _, i := range m.instances("all") {
+				assert.Equal(t, api.StatusActive, i.Status)
+				if m.view().UnreachableSince(i) != 0 {
+					out++
+				}
+			}
+			return out
+		}
+		time.Sleep(time.Minute)
+		assert.Zero(t, silent(root), "nobody was missed who was never heard")
+
+		for range 2 {
+			hears(LinkFresh + time.Second)
+			mid.until("the child is silent", func(v *state.State) bool {
+				now, _ := v.Link(l.ID)
+				return now.SilentSince != 0
+			})
+			now, _ := mid.view().Link(l.ID)
+			assert.Equal(t, api.InstantOf(time.Now().Add(-LinkFresh-time.Second)), now.SilentSince)
+			time.Sleep(time.Minute)
+			assert.Equal(t, 2, silent(mid))
+			assert.Equal(t, 2, silent(root))
+			hears(LinkFresh - time.Second) // neither here nor there
+			time.Sleep(time.Minute)
+			assert.Equal(t, 2, silent(root))
+			later, _ := mid.view().Link(l.ID)
+			assert.Equal(t, now.Updated, later.Updated, "it is told once")
+
+			hears(time.Second)
+			time.Sleep(time.Minute)
+			assert.Zero(t, silent(mid))
+			assert.Zero(t, silent(root))
+		}
+		root.release("all")
+		w.settle()
+	})
+}

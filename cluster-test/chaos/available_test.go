@@ -40,9 +40,7 @@ type prober struct {
 // newProber makes what a prober writes to.
 func newProber(t *testing.T, z *lab.Zone) *prober {
 	t.Helper()
-	p, err := z.Leader().Client(z.Token).CreateProvider(t.Context(), client.ProviderSpec{Name: z.Name + "-probed"})
-	require.NoError(t, err)
-	return &prober{z: z, on: p.ID}
+	return &prober{z: z, on: newProvider(t, z, z.Name+"-probed")}
 }
 
 // run writes until ctx ends.

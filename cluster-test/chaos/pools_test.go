@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"berth/api"
 	"berth/api/client"
 	"berth/cluster-test/check"
@@ -53,23 +51,32 @@ const commons = "c0c0c0c0-0000-4000-8000-000000000000"
 func (f *fleet) share(t *testing.T) {
 	t.Helper()
 	for _, z := range f.zones() {
-		ctx, c := t.Context(), z.Leader().Client(z.Token)
-		require.NoError(t, c.CreateResourceClass(ctx, licence))
-		require.NoError(t, c.CreateResourceClass(ctx, seat))
-		pool, generation := newStock(t, c, z.Name+"-licences", licence, licences)
-		traits, err := c.SetProviderTraits(ctx, pool, client.ProviderTraits{Generation: generation, Traits: []string{api.TraitShares}})
-		require.NoError(t, err)
-		_, err = c.SetProviderAggregates(ctx, pool, client.ProviderAggregates{Generation: traits.Generation, Aggregates: []string{commons}})
-		require.NoError(t, err)
+		ensure(t, z, "there are classes", func(ctx context.Context, c *client.Client) error {
+			if err := c.CreateResourceClass(ctx, licence); err != nil {
+				return err
+			}
+			return c.CreateResourceClass(ctx, seat)
+		})
+		pool := newStock(t, z, z.Name+"-licences", licence, licences)
+		ensure(t, z, "the pool is shared", func(ctx context.Context, c *client.Client) error {
+			old, err := c.Linearizable().ProviderTraits(ctx, pool)
+			if err != nil {
+				return err
+			}
+			_, err = c.SetProviderTraits(ctx, pool, client.ProviderTraits{Generation: old.Generation, Traits: []string{api.TraitShares}})
+			return err
+		})
+		shares := []api.ProviderID{pool}
 		for _, h := range z.Hosts() {
-			lab.Within(t, lab.SettleTimeout, h.Name+" shares the pool", func(ctx context.Context) error {
-				old, err := c.Linearizable().ProviderAggregates(ctx, h.ID)
+			shares = append(shares, h.ID)
+		}
+		for _, id := range shares {
+			ensure(t, z, "it is in the aggregate", func(ctx context.Context, c *client.Client) error {
+				old, err := c.Linearizable().ProviderAggregates(ctx, id)
 				if err != nil {
 					return err
 				}
-				_, err = c.SetProviderAggregates(ctx, h.ID, client.ProviderAggregates{
-					Generation: old.Generation, Aggregates: []string{commons},
-				})
+				_, err = c.SetProviderAggregates(ctx, id, client.ProviderAggregates{Generation: old.Generation, Aggregates: []string{commons}})
 				return err
 			})
 		}
@@ -77,21 +84,52 @@ func (f *fleet) share(t *testing.T) {
 		if z == f.west {
 			s.Command = []string{"/bin/sleep", "36000"}
 		}
-		_, err = c.CreateFlavor(ctx, s)
-		require.NoError(t, err)
+		ensure(t, z, "there is a flavor", func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateFlavor(ctx, s)
+			if code := api.CodeOf(err); code == api.CodeExists || code == api.CodeConflict {
+				return nil // an attempt whose answer was lost
+			}
+			return err
+		})
 	}
 }
 
-// newStock makes a provider of one class, and returns its generation as well.
-func newStock(t *testing.T, c *client.Client, name string, class api.ResourceClass, total int64) (api.ProviderID, uint64) {
+// ensure makes calls to some node of a zone until they succeed: a zone may change its
+// leader at any time. The calls must be ones that may be made again.
+func ensure(t *testing.T, z *lab.Zone, what string, calls func(ctx context.Context, c *client.Client) error) {
 	t.Helper()
-	p, err := c.CreateProvider(t.Context(), client.ProviderSpec{Name: name})
-	require.NoError(t, err)
-	v, err := c.SetInventories(t.Context(), p.ID, client.Inventories{
-		Generation: p.Generation, Inventories: map[api.ResourceClass]api.Inventory{class: {Total: total}},
+	lab.Within(t, lab.SettleTimeout, what+" in "+z.Name, func(ctx context.Context) error { return z.Do(ctx, z.Token, calls) })
+}
+
+// newProvider makes a provider.
+func newProvider(t *testing.T, z *lab.Zone, name string) api.ProviderID {
+	t.Helper()
+	id := api.ProviderID(api.NewUUID())
+	ensure(t, z, "there is "+name, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Linearizable().Provider(ctx, id)
+		if api.CodeOf(err) == api.CodeNotFound {
+			_, err = c.CreateProvider(ctx, client.ProviderSpec{ID: id, Name: name})
+		}
+		return err
 	})
-	require.NoError(t, err)
-	return p.ID, v.Generation
+	return id
+}
+
+// newStock makes a provider of one class.
+func newStock(t *testing.T, z *lab.Zone, name string, class api.ResourceClass, total int64) api.ProviderID {
+	t.Helper()
+	id := newProvider(t, z, name)
+	ensure(t, z, name+" has its inventory", func(ctx context.Context, c *client.Client) error {
+		old, err := c.Linearizable().Inventories(ctx, id)
+		if err != nil {
+			return err
+		}
+		_, err = c.SetInventories(ctx, id, client.Inventories{
+			Generation: old.Generation, Inventories: map[api.ResourceClass]api.Inventory{class: {Total: total}},
+		})
+		return err
+	})
+	return id
 }
 
 // keeper is one client that claims seats of one provider, and gives them back. It
@@ -118,15 +156,13 @@ func newKeepers(t *testing.T, tr *traffic) []*keeper {
 	t.Helper()
 	var out []*keeper
 	for _, z := range tr.f.zones() {
-		c := z.Leader().Client(z.Token)
-		spare, _ := newStock(t, c, z.Name+"-spare", seat, spareMax)
+		spare := newStock(t, z, z.Name+"-spare", seat, spareMax)
 		for i := range stocksPer {
-			p, err := c.CreateProvider(t.Context(), client.ProviderSpec{Name: fmt.Sprint(z.Name, "-seats-", i)})
-			require.NoError(t, err)
+			id := newProvider(t, z, fmt.Sprint(z.Name, "-seats-", i))
 			for range keepersPer {
 				n := clientsAtOnce + len(out)
 				out = append(out, &keeper{
-					tr: tr, n: n, z: z, on: p.ID, spare: spare, dice: rand.New(rand.NewPCG(tr.f.Seed, uint64(n)+1)),
+					tr: tr, n: n, z: z, on: id, spare: spare, dice: rand.New(rand.NewPCG(tr.f.Seed, uint64(n)+1)),
 				})
 			}
 		}

@@ -66,7 +66,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 		m.aggregates[a.ID] = &aggregate{a.Name, a.Metadata[api.MetaAZ], a.Metadata, a.Hosts}
 	}
 	for _, l := range s.Links() {
-		m.links[l.ID] = &link{role: l.Role, next: l.ChangesNext, paused: l.State == api.LinkPaused}
+		m.links[l.ID] = &link{role: l.Role, next: l.ChangesNext, paused: l.State == api.LinkPaused, silent: l.SilentSince}
 	}
 	for _, raw := range s.AllHosts() {
 		h, _ := s.Host(raw.ID)

@@ -53,10 +53,15 @@ func (m *model) set(id api.InstanceID, st api.Status) {
 
 // since returns since when an instance is out of reach; 0 while it is not.
 func (m *model) since(i *instance) api.Instant {
-	if i.host == "" || !i.live() {
+	switch {
+	case !i.live():
 		return i.away
+	case i.host != "":
+		return m.hosts[i.host].downSince
+	case i.away == 0 && m.links[i.link] != nil:
+		return m.links[i.link].silent
 	}
-	return m.hosts[i.host].downSince
+	return i.away
 }
 
 // wander takes in that a child says since when an instance is out of reach: not since

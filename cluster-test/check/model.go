@@ -76,6 +76,7 @@ type link struct {
 	next uint64 // where to go on following a child
 
 	paused bool
+	silent api.Instant // since when a child is not heard; 0 while it is
 }
 
 type host struct {
@@ -241,11 +242,27 @@ func (m *model) adopt(c command.Command) {
 	if put, ok := c.(command.LinkPut); ok {
 		m.links[put.Link.ID] = &link{role: put.Link.Role, next: put.Link.ChangesNext, paused: put.Link.State == api.LinkPaused}
 	}
-	if set, ok := c.(command.LinkSet); ok && set.State != nil && m.links[set.ID] != nil {
-		m.links[set.ID].paused = *set.State == api.LinkPaused
+	if set, ok := c.(command.LinkSet); ok && m.links[set.ID] != nil {
+		m.linkSet(set)
 	}
 	if del, ok := c.(command.LinkDelete); ok {
 		delete(m.links, del.ID)
+	}
+}
+
+func (m *model) linkSet(c command.LinkSet) {
+	l := m.links[c.ID]
+	if c.State != nil {
+		l.paused = *c.State == api.LinkPaused
+	}
+	if c.Silent == nil || *c.Silent == l.silent {
+		return
+	}
+	l.silent = min(*c.Silent, m.now)
+	for id, i := range m.instances {
+		if i.link == c.ID && i.live() {
+			m.hit[id] = true
+		}
 	}
 }
 

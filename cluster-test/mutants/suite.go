@@ -117,6 +117,7 @@ var first = map[mutant.Name]suite{
 	mutant.SharesKept:          {"raftstore/state", "^TestInstancesGiveBackWhatTheyDraw$"},
 	mutant.ReshapeHalf:         {"httpd/placement", "^TestClaimConversations$"},
 	mutant.PlanLoserTakes:      {"zone", "^TestPlanUsedAtOnce$"},
+	mutant.SilenceUntold:       {"raftstore/state", "^TestSilenceIsNews$"},
 	mutant.ReachUntold:         {"raftstore/state", "^TestReachIsNews$"},
 	mutant.TextReplaced:        {"httpd/wire", "^TestReadJSONRefuses$"},
 	mutant.JoinLogged:          {"node", "^TestUnknownJoinsLeaveTheLogAlone$"},

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // availabilityZone is the JSON of one availability zone.
@@ -53,7 +54,7 @@ func (d *dialect) azs(v *state.State) []*availabilityZone {
 			continue
 		}
 		for _, name := range dg.AZs {
-			add(name, l.Name, age <= linkFresh && l.State == api.LinkActive && !dg.Paused)
+			add(name, l.Name, age <= zone.LinkFresh && l.State == api.LinkActive && !dg.Paused)
 		}
 	}
 	out := []*availabilityZone{}

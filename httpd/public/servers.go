@@ -14,6 +14,7 @@ import (
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // createWait is how long POST /servers waits for the decision.
@@ -54,7 +55,7 @@ func (d *dialect) reachOf(v *state.State, i *api.Instance) reach {
 	switch _, age, heard := d.Digests.Digest(l.Zone); {
 	case !heard:
 		return reach{}
-	case age > linkFresh:
+	case age > zone.LinkFresh:
 		return reach{&no, api.InstantOf(d.Now().Add(-age))}
 	}
 	return reach{&yes, 0}

@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/raftstore/command"
+	"berth/zone"
 )
 
 func TestWhatIsNotYoursIsNotThere(t *testing.T) {
@@ -214,15 +215,15 @@ func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
 		heard gossip
 		want  *bool
 	}{
-		{gossip{"zone-east": linkFresh}, &yes},
-		{gossip{"zone-east": linkFresh + time.Second}, &no},
+		{gossip{"zone-east": zone.LinkFresh}, &yes},
+		{gossip{"zone-east": zone.LinkFresh + time.Second}, &no},
 		{gossip{}, nil},
 	} {
 		d := &dialect{door.New(door.Config{Now: func() time.Time { return epoch }}, nil), Config{Digests: c.heard}}
 		got := d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusActive})
 		assert.Equal(t, c.want, got.Reachable)
 		if c.want == &no {
-			assert.Equal(t, api.InstantOf(epoch.Add(-linkFresh-time.Second)), got.Since)
+			assert.Equal(t, api.InstantOf(epoch.Add(-zone.LinkFresh-time.Second)), got.Since)
 		}
 		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusDeleted}).Reachable)
 		below := d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusActive, Unreachable: 7})

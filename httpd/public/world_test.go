@@ -194,7 +194,7 @@ func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 
 // serve makes the API answer from a store.
 func (w *world) serve(store zone.Store) {
-	digests := gossip{"zone-east": time.Second, "zone-west": linkFresh + time.Second}
+	digests := gossip{"zone-east": time.Second, "zone-west": zone.LinkFresh + time.Second}
 	key := ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{

@@ -3,7 +3,6 @@ package public
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -12,11 +11,8 @@ import (
 	"berth/httpd/wire"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
 )
-
-// linkFresh is how old a digest may be for its link to count as up. One is said each
-// second and reaches every node of the parent within a few.
-const linkFresh = 10 * time.Second
 
 // scaleMax and offsetMax bound what a link does to weights.
 const (
@@ -74,7 +70,7 @@ func (d *dialect) zoneView(l *api.Link, c api.Caller) api.Link {
 	out.Health = "unknown"
 	if dg, age, ok := d.Digests.Digest(l.Zone); ok {
 		out.Health, out.Digest = "up", &dg
-		if age > linkFresh {
+		if age > zone.LinkFresh {
 			out.Health = "down"
 		}
 	}

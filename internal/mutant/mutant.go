@@ -79,6 +79,7 @@ const (
 	ChangesUnchecked    Name = "changes-unchecked"
 	GossipAge           Name = "gossip-age"
 	ReachUntold         Name = "reach-untold"
+	SilenceUntold       Name = "silence-untold"
 )
 
 // Fault is one fault, in words.
@@ -156,5 +157,6 @@ func Faults() []Fault {
 		{ChangesUnchecked, "what a child says of instances is logged unread"},
 		{GossipAge, "digests of children that are silent are folded in as fresh"},
 		{ReachUntold, "a parent is not told that a host went down"},
+		{SilenceUntold, "a parent is not told that a zone below is silent"},
 	}
 }

@@ -98,7 +98,8 @@ type LinkPut struct {
 	Hash  []byte      `cbor:"4,keyasint,omitempty"`
 }
 
-// LinkSet changes what an operator may change of a link. Nil leaves as is.
+// LinkSet changes what an operator may change of a link, where the other zone is, or
+// since when it is silent. Nil leaves as is.
 type LinkSet struct {
 	Stamp
 	ID        api.LinkID     `cbor:"2,keyasint"`
@@ -107,6 +108,7 @@ type LinkSet struct {
 	Scale     *int64         `cbor:"5,keyasint,omitempty"`
 	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
 	Endpoints []string       `cbor:"7,keyasint,omitempty"`
+	Silent    *api.Instant   `cbor:"8,keyasint,omitempty"` // since when a child was not heard; 0 when it is
 }
 
 // LinkDelete ends a link that nothing depends on any more.

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"strings"
+
 	"berth/api"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -91,11 +93,45 @@ func (s *State) tellReach(host api.HostID) {
 	})
 }
 
+// tellReachBelow makes it news for parents that a child fell silent or is heard again,
+// of each live instance below it that was made for one.
+func (s *State) tellReachBelow(child api.LinkID) {
+	if mutant.On(mutant.SilenceUntold) {
+		return
+	}
+	up, ok := s.Parent()
+	if !ok {
+		return
+	}
+	var below []*api.Instance
+	first := changeKey(up.ID, 0, "")
+	s.changes.Ascend(first, func(k string) bool {
+		if !strings.HasPrefix(k, key(up.ID, "")) {
+			return false
+		}
+		if i, ok := s.instances.Get(k[len(first):]); ok && i.Link == child && i.Live() {
+			below = append(below, i)
+		}
+		return true
+	})
+	for _, old := range below {
+		i := *old
+		s.putInstance(old, &i)
+	}
+}
+
 // UnreachableSince returns since when an instance is out of reach as far as the log
-// tells: because its host is down, or because a zone below said so. 0 while it is not.
+// tells: because its host is down, because a zone below said so, or because the child
+// that leads to it is silent. 0 while it is not.
 func (s *State) UnreachableSince(i *api.Instance) api.Instant {
-	if h, ok := s.hosts.Get(string(i.Host)); ok && i.Live() {
+	if !i.Live() {
+		return i.Unreachable
+	}
+	if h, ok := s.hosts.Get(string(i.Host)); ok {
 		return h.DownSince
+	}
+	if l, ok := s.links.Get(string(i.Link)); ok && i.Unreachable == 0 {
+		return l.SilentSince
 	}
 	return i.Unreachable
 }

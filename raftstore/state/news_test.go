@@ -118,3 +118,46 @@ func TestWhatAChildSaysOfReach(t *testing.T) {
 	w.ok(says(api.StatusDeleted, early))
 	has(api.StatusDeleted, 0, true)
 }
+
+// TestSilenceIsNews: that a child fell silent is news for the parent of each live
+// instance below it that was made for the parent, and that it is heard again.
+func TestSilenceIsNews(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.link("c1", api.LinkChild)
+	w.link("c2", api.LinkChild)
+	w.host("h1", 9)
+	for _, id := range []string{"a", "gone"} {
+		h := asked(w.stamp(), "k"+id, nil, part("c1", id))
+		h.Commit = true
+		w.ok(h)
+		w.ok(command.HoldParts{Stamp: w.stamp(), ID: h.ID, Origin: "up", Answers: []command.PartAnswer{answer("c1", id)}})
+	}
+	h := asked(w.stamp(), "kb", slots("h1", "b"), part("c2", "c"))
+	h.Commit = true
+	w.ok(h)
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "kb", Origin: "up", Answers: []command.PartAnswer{answer("c2", "c")}})
+	l, _ := w.s.Link("c1")
+	w.ok(command.InstanceChanges{Stamp: w.stamp(), Link: "c1", After: l.ChangesNext, Next: l.ChangesNext + 1, Items: []api.InstanceChange{
+		{ID: "gone", Status: api.StatusDeleted, Index: l.ChangesNext + 1},
+	}})
+	say := func(link api.LinkID, since api.Instant) map[api.InstanceID]api.Instant {
+		before, out := w.s.Index(), map[api.InstanceID]api.Instant{}
+		w.ok(command.LinkSet{Stamp: w.stamp(), ID: link, Silent: &since})
+		for _, ch := range w.s.Changes("up", before, 10).Items {
+			out[ch.ID] = ch.Unreachable
+		}
+		return out
+	}
+	since := w.s.Now()
+	assert.Equal(t, map[api.InstanceID]api.Instant{"a": since}, say("c1", since))
+	assert.Empty(t, say("c1", since), "it is known")
+	again := loaded(t, saved(t, w.s))
+	i, _ := again.Instance("a")
+	assert.Equal(t, since, again.UnreachableSince(i))
+	assert.Equal(t, map[api.InstanceID]api.Instant{"a": 0}, say("c1", 0))
+	late := say("c2", api.Forever)
+	assert.Equal(t, map[api.InstanceID]api.Instant{"c": w.s.Now()}, late, "not since a time to come")
+	w.refused(api.CodeInvalid, command.LinkSet{Stamp: w.stamp(), ID: "up", Silent: &since})
+	checkIndexes(t, w.s)
+}

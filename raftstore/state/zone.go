@@ -198,8 +198,17 @@ func (s *State) linkSet(c command.LinkSet) Result {
 	if len(c.Endpoints) > 0 {
 		l.Endpoints = c.Endpoints
 	}
+	if c.Silent != nil {
+		if l.Role != api.LinkChild {
+			return refuse(api.CodeInvalid, "a parent is not watched")
+		}
+		l.SilentSince = min(*c.Silent, s.now)
+	}
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
+	if l.SilentSince != old.SilentSince {
+		s.tellReachBelow(l.ID)
+	}
 	return Result{Link: &l}
 }
 
