@@ -229,7 +229,11 @@ func (w *world) draw() command.Command {
 	case 21, 22:
 		return w.operator()
 	}
-	if w.roll(2) == 0 {
+	switch w.roll(3) {
+	case 0:
+		since := max(0, w.now-api.Instant(w.roll(100)-10)) * api.Instant(w.roll(2))
+		return command.LinkSet{Stamp: w.stamp(), ID: pick[api.LinkID](w, "c1", "c2", "up"), Silent: &since}
+	case 1:
 		c := command.InstanceTold{Stamp: w.stamp(), Gone: []api.InstanceID{w.instance(), w.instance()}}
 		return c
 	}
