@@ -70,19 +70,32 @@ func (m *model) aim(c command.InstanceMove, i *instance) *no {
 // fitsBeside is fits for where an instance moves to. What pools give it where it is they
 // need not give twice: those pieces belong to both claims.
 func (m *model) fitsBeside(next, old *claim) bool {
-	held := map[*host][]*claim{}
-	for _, p := range old.rest {
-		if h := m.hosts[p.host]; m.root(h).id != old.host && p.host != next.host {
-			held[h] = h.claims
-			h.claims = slices.DeleteFunc(slices.Clone(h.claims), func(o *claim) bool { return o == p })
+	twice := map[api.HostID]bool{} // pools that give another piece there
+	for {
+		held := map[*host][]*claim{}
+		for _, p := range old.rest {
+			if h := m.hosts[p.host]; m.root(h).id != old.host && p.host != next.host && !twice[p.host] {
+				held[h] = h.claims
+				h.claims = slices.DeleteFunc(slices.Clone(h.claims), func(o *claim) bool { return o == p })
+			}
+		}
+		fits := m.fits(next)
+		for h, claims := range held {
+			h.claims = claims
+		}
+		before := len(twice)
+		for _, p := range next.rest {
+			for _, o := range old.rest {
+				if o.host == p.host && !o.amounts.Equal(p.amounts) && held[m.hosts[p.host]] != nil {
+					twice[p.host] = true
+				}
+			}
+		}
+		if !fits || len(twice) == before {
+			next.keep(old)
+			return fits
 		}
 	}
-	fits := m.fits(next)
-	for h, claims := range held {
-		h.claims = claims
-	}
-	next.keep(old)
-	return fits
 }
 
 // keep replaces pieces of c by those of old that are the same.

@@ -178,6 +178,50 @@ func TestMoveToWhatSharesWithIt(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestMoveToWhatGivesMoreItself: a pool that gave two classes gives one of them where
+// an instance moves to. As long as it moves it is given that twice, so there must be
+// room for it.
+func TestMoveToWhatGivesMoreItself(t *testing.T) {
+	const class, other api.ResourceClass = "CUSTOM_A", "CUSTOM_B"
+	w := newWorld(t)
+	w.host("h1", 4)
+	w.host("h2", 4)
+	for _, c := range []api.ResourceClass{class, other} {
+		w.ok(command.ClassPut{Stamp: w.stamp(), Name: c})
+	}
+	w.ok(w.aggregate(aggregate(uuid(1), "", "h1", "h2"), false))
+	w.provider("pool", "", inventory{class: {Total: 3}, other: {Total: 9}})
+	w.ok(w.traits("pool", api.TraitShares))
+	w.ok(w.aggregates("pool", uuid(1)))
+	own := inventory{api.VCPU: {Total: 4}, other: {Total: 9}}
+	w.ok(command.ProviderSet{Stamp: w.stamp(), ID: "h2", Inventory: &own})
+	w.ok(create(w.stamp(), "r1", 1, 1))
+	h := hold(w.stamp(), "k1", "r1", slots("h1", "a"))
+	h.Request.Groups[0].Resources = api.Resources{api.VCPU: 1, class: 2, other: 1}
+	h.Commit = true
+	w.ok(h)
+	i, _ := w.s.Instance("a")
+	require.Equal(t, []api.Share{{Provider: "pool", Resources: api.Resources{class: 2, other: 1}}}, i.Shares)
+	move := func() command.InstanceMove {
+		return command.InstanceMove{Stamp: w.stamp(), ID: "a", From: "h1", To: "h2"}
+	}
+	w.refused(api.CodeNoCapacity, move())
+	pool, _ := w.s.Provider("pool")
+	assert.Equal(t, api.Resources{class: 2, other: 1}, pool.Used)
+	checkIndexes(t, w.s)
+
+	more := inventory{class: {Total: 4}, other: {Total: 9}}
+	w.ok(command.ProviderSet{Stamp: w.stamp(), ID: "pool", Inventory: &more})
+	w.ok(move())
+	pool, _ = w.s.Provider("pool")
+	assert.Equal(t, api.Resources{class: 4, other: 1}, pool.Used)
+	checkIndexes(t, w.s)
+	w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a"))
+	pool, _ = w.s.Provider("pool")
+	assert.Equal(t, api.Resources{class: 2}, pool.Used)
+	checkIndexes(t, w.s)
+}
+
 // TestMovesDrawOnBothHosts has a full pool: what it gives an instance is the same at
 // both ends of its way.
 func TestMovesDrawOnBothHosts(t *testing.T) {

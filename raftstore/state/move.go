@@ -76,23 +76,46 @@ func (s *State) target(old *api.Instance, to api.HostID) Result {
 // they need not give twice: if they can give the same there, it keeps that. What the
 // target itself gives it from afar is not the same as what it gives as its host.
 func (s *State) takeTarget(i *api.Instance) bool {
-	c := claimOf(i)
 	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		root, _ := s.climb(sh.Provider)
 		return root == i.Host || sh.Provider == i.Target
 	})
+	for {
+		ok := s.takeBeside(i, pooled)
+		fewer := slices.DeleteFunc(slices.Clone(pooled), func(sh api.Share) bool { return changes(sh, i.TargetShares) })
+		if !ok || len(fewer) == len(pooled) {
+			return ok
+		}
+		s.undraw(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+		pooled = fewer
+	}
+}
+
+// takeBeside claims room for an instance on its target as if it did not draw pooled
+// where it is. It is right only if none of pooled changes.
+func (s *State) takeBeside(i *api.Instance, pooled []api.Share) bool {
+	c := claimOf(i)
 	for id, part := range drawn("", c, pooled) {
 		s.hostTable.Return(id, part)
 	}
 	shares, ok := s.take(i.Target, c)
 	i.TargetShares = shares
-	for id, part := range drawn("", c, pooled, i.Kept()...) {
+	kept := i.Kept()
+	for id, part := range drawn("", c, pooled, kept...) {
 		s.hostTable.Lend(id, part)
 	}
-	for _, sh := range i.Kept() {
+	for id, part := range drawn("", c, kept, pooled...) { // there it was claimed again
+		s.hostTable.Return(id, part)
+	}
+	for _, sh := range kept {
 		tally(&s.draws, key(sh.Provider, i.ID), -1) // take has counted it again
 	}
 	return ok
+}
+
+// changes reports whether a provider that gives a share gives another one among shares.
+func changes(old api.Share, shares []api.Share) bool {
+	return slices.ContainsFunc(shares, func(sh api.Share) bool { return sh.Provider == old.Provider && !sh.Equal(old) })
 }
 
 // mayMove reports whether the rules that an instance was booted under let it be on

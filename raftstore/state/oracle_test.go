@@ -25,7 +25,8 @@ type model struct {
 	providers map[api.ProviderID]*modelProvider // hosts too
 	consumers map[api.ConsumerID]*modelConsumer
 	custom    bool           // there is the class CUSTOM_X
-	leaving   api.InstanceID // of it, what pools give is not looked at
+	leaving   api.InstanceID // of it, what it is lent is not looked at
+	lent      []api.Share
 
 	aggregates func() []*api.Aggregate
 }

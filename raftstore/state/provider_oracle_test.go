@@ -89,9 +89,7 @@ func (m *model) claims() []modelClaim {
 		}
 		at, to := i.from.elsewhere(i.host, i.hold.want), i.toFrom.elsewhere(i.target, i.hold.want)
 		if id == m.leaving {
-			add(id, i.host, i.from, i.hold, slices.DeleteFunc(at, func(sh api.Share) bool {
-				return slices.Contains(m.below(i.host), sh.Provider)
-			})...)
+			add(id, i.host, i.from, i.hold, m.lent...)
 			continue
 		}
 		add(id, i.host, i.from, i.hold)
@@ -208,6 +206,27 @@ func (m *model) fits(host api.HostID, h *modelHold) (source, bool) {
 		take(id)
 	}
 	return from, len(from) == len(h.want)
+}
+
+// fitsBeside is fits for an instance that moves to a host: what pools give it where it
+// is they need not give twice, if it is the same there.
+func (m *model) fitsBeside(id api.InstanceID, i *modelInstance, to api.HostID) (source, bool) {
+	lent := slices.DeleteFunc(i.from.elsewhere(i.host, i.hold.want), func(sh api.Share) bool {
+		return slices.Contains(m.below(i.host), sh.Provider) || sh.Provider == to
+	})
+	for {
+		m.leaving, m.lent = id, lent
+		from, fits := m.fits(to, i.hold)
+		m.leaving, m.lent = "", nil
+		there := from.elsewhere(to, i.hold.want)
+		same := slices.DeleteFunc(slices.Clone(lent), func(old api.Share) bool {
+			return slices.ContainsFunc(there, func(sh api.Share) bool { return sh.Provider == old.Provider && !sh.Equal(old) })
+		})
+		if !fits || len(same) == len(lent) {
+			return from, fits
+		}
+		lent = same
+	}
 }
 
 // said folds in what an agent says of a host.

@@ -106,9 +106,7 @@ func (m *model) move(c command.InstanceMove) {
 		require.NotEmpty(m.rt, i.hold.request.Groups[i.group].ExtraSpecs)
 	}
 	if i.target == "" {
-		m.leaving = c.ID
-		from, fits := m.fits(c.To, i.hold)
-		m.leaving = ""
+		from, fits := m.fitsBeside(c.ID, i, c.To)
 		require.True(m.rt, fits, "%s does not take it", c.To)
 		require.True(m.rt, m.obeys(i.hold, i.group, string(c.To), i), "a rule keeps it from %s", c.To)
 		i.target, i.toFrom = c.To, from
