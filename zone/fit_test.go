@@ -71,6 +71,20 @@ func outcomeOf(t *testing.T, a *api.SelectAnswer, name string) *api.ZoneOutcome 
 	return nil
 }
 
+// TestOffersMustLastALittle: an offer that expires before a boot could take it up is
+// not counted on.
+func TestOffersMustLastALittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		w.zone("west", root, 4)
+		for lasts, want := range map[time.Duration]string{api.PlanTTLLeast: api.OutcomeAnswered, api.PlanTTLLeast - 1: api.OutcomeFailed} {
+			w.twist("west", func(a *api.SelectAnswer) { a.Expires = lasts })
+			assert.Equal(t, want, outcomeOf(t, root.pick(1, time.Minute), "west").Outcome)
+		}
+	})
+}
+
 // TestOffsetOutweighsAnyWeight: what a child says its slots cost cannot beat the offset
 // that an operator has given its link.
 func TestOffsetOutweighsAnyWeight(t *testing.T) {

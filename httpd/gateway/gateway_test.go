@@ -108,6 +108,16 @@ func TestAFollowerForwards(t *testing.T) {
 	assert.Equal(t, http.StatusTeapot, w.do(t, call{method: "POST", target: "/links/enrol", body: api.Enrolment{}}).Code)
 }
 
+// TestWithoutALeaderNothingIsOffered: what a node offered that knows of no leader
+// could not be held.
+func TestWithoutALeaderNothingIsOffered(t *testing.T) {
+	w := newWorld(t)
+	ask := call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}
+	w.answered(t, ask, http.StatusOK, nil)
+	w.headless = true
+	assert.Equal(t, "no leader just now", w.refused(t, ask, api.CodeUnavailable))
+}
+
 func TestWhatIsNotACall(t *testing.T) {
 	w := newWorld(t)
 	assert.Equal(t, "no such call", w.refused(t, call{method: "GET", target: "/hosts", peer: "zone-up"}, api.CodeNotFound))

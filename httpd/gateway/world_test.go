@@ -83,6 +83,7 @@ type world struct {
 	below     *below
 	now       func() time.Time
 	follower  bool
+	headless  bool // it knows of no leader
 	forwarded []string
 	enrolled  *api.Enrolment
 	refusal   error // of an enrolment, and of who is above
@@ -135,6 +136,7 @@ func (w *world) config(z *zone.Zone) Config {
 			return 3
 		},
 		Leader: func() bool { return !w.follower },
+		Led:    func() bool { return !w.headless },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
 			rw.WriteHeader(http.StatusTeapot)
