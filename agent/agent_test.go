@@ -207,9 +207,12 @@ func TestAddressesAreKept(t *testing.T) {
 		z.set("host-0001", work("a"), work("b"))
 		settle()
 		assert.Equal(t, []string{"a", "b"}, running(t, d))
-		z.do(func() { z.addresses = nil })
-		settle()
-		assert.Len(t, kept, 3, "none is no news")
+		for _, none := range [][]string{nil, {"", "x:1/y"}} {
+			z.do(func() { z.addresses = none })
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			assert.Len(t, kept, 3, "none is no news")
+		}
 	})
 }
 

@@ -215,8 +215,8 @@ func checkUnused(path string, node api.NodeID) error {
 
 // makeDir makes dir and makes its name durable.
 func makeDir(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if _, err := os.Stat(dir); err == nil {
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

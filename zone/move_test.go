@@ -180,6 +180,7 @@ func TestLostHostIsLeft(t *testing.T) {
 		assert.Equal(t, 1, e.Movable)
 		assert.Equal(t, 1, e.Staying)
 		assert.Positive(t, e.Wait)
+		assert.Less(t, e.Wait, EvacuateAfter-HostGraceDefault, "it was silent for a while")
 		m.until("it runs elsewhere", func(*state.State) bool {
 			_, here := m.onHosts("movable")[lost]
 			return !here && m.view().CountByStatus()[api.StatusBuild] == 0

@@ -222,6 +222,36 @@ func TestParallelBootsKeepARule(t *testing.T) {
 	})
 }
 
+// TestAChildIsAskedForWhatMayLieThere: a group that must stay where its members are is
+// not wanted of a child, however cheap it is there, and the others are.
+func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		w.zone("west", root, 4)
+		together := func(res string) *BootOrder {
+			o := order(res, 1, 1)
+			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+			return o
+		}
+		first := together("first")
+		first.Zones.Allowed = []string{"root"}
+		require.Equal(t, api.BootActive, root.run(first).State())
+		l, _ := root.view().LinkByName("west")
+		cheap := -int64(1) << 50
+		root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
+		next := together("next")
+		next.Groups = append(next.Groups, next.Groups[0])
+		b := root.run(next)
+		require.Equal(t, api.BootActive, b.State(), b.Reason)
+		assert.Len(t, b.Attempts, 1)
+		for _, i := range root.instances("next") {
+			assert.Equal(t, len(i.Rules) > 0, i.Host != "", "one here, one in the child")
+		}
+		w.settle()
+	})
+}
+
 // TestZoneRules says where slots may lie.
 func TestZoneRules(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -452,6 +452,9 @@ func (s *seat) Propose(ctx context.Context, cs ...command.Command) ([]state.Resu
 	if s.term != l.term {
 		return nil, api.Errorf(api.CodeUnavailable, "not the leader")
 	}
+	for _, c := range cs {
+		assert.Positive(l.t, c.Time(), "%T says when it was proposed", c)
+	}
 	what := l.mishapOf(cs)
 	if len(l.waiting) > 0 && l.waiting[0].Kind() == cs[0].Kind() {
 		if _, err := l.applyLocked(l.waiting); err != nil {

@@ -107,6 +107,20 @@ func TestOneBadGateway(t *testing.T) {
 	}
 }
 
+// An address that nobody can be called at costs nothing.
+func TestAMalformedAddressIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &child{nodes: map[string]gatewayNode{"b": well}}
+		p, l := peersTo(to, "no address", "b")
+		began := time.Now()
+		require.NoError(t, p.EndInstance(t.Context(), l, "i"))
+		assert.Zero(t, time.Since(began))
+		assert.Equal(t, []string{"b"}, to.asked)
+		p, l = peersTo(to, "no address")
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(p.EndInstance(t.Context(), l, "i")))
+	})
+}
+
 // Two of three are bad, in all ways: both are found out in one call.
 func TestTwoBadGateways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

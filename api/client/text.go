@@ -20,7 +20,7 @@ func isText(v reflect.Value) bool {
 	case reflect.String:
 		return utf8.ValidString(v.String())
 	case reflect.Pointer, reflect.Interface:
-		return v.IsNil() || isText(v.Elem())
+		return isText(v.Elem()) // of nil, a value of no kind
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return true

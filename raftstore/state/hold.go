@@ -490,13 +490,12 @@ func (s *State) partAck(c command.PartAck) Result {
 		switch {
 		case c.Lost:
 			s.losePart(&h, p)
-			continue
 		case c.Decision == api.DecisionCommit:
 			p.Committed = true
-		case p.Committed:
-			continue // it ends what it made, and says so
+			s.endPart(&h, p)
+		case !p.Committed: // else it ends what it made, and says so
+			s.endPart(&h, p)
 		}
-		s.endPart(&h, p)
 	}
 	s.holds.Set(h.Key(), &h)
 	s.noteUntold(&h, -1)

@@ -40,7 +40,16 @@ func TestNodes(t *testing.T) {
 	assert.Equal(t, "a:2", n.APIAddr)
 	assert.Equal(t, joined, n.Joined, "a node joins once")
 	assert.Len(t, w.s.Nodes(), 1)
+	for id, kind := range map[string]api.JoinKind{"a node's": api.JoinNode, "a zone's": api.JoinLink} {
+		token := join(w, id, kind, time.Hour)
+		token.Token.Name = "n1"
+		w.ok(token)
+	}
 	w.ok(command.NodeRemove{Stamp: w.stamp(), ID: "n1"})
+	_, there := w.s.joins.Get("a node's")
+	assert.False(t, there)
+	_, there = w.s.joins.Get("a zone's")
+	assert.True(t, there, "it names a zone")
 	w.unchanged(command.NodeRemove{Stamp: w.stamp(), ID: "n1"})
 	assert.Empty(t, w.s.Nodes())
 }
