@@ -207,12 +207,26 @@ func TestAddressesAreKept(t *testing.T) {
 		z.set("host-0001", work("a"), work("b"))
 		settle()
 		assert.Equal(t, []string{"a", "b"}, running(t, d))
-		for _, none := range [][]string{nil, {"", "x:1/y"}} {
-			z.do(func() { z.addresses = none })
+		for _, none := range [][]string{{}, {"", "x:1/y"}} {
+			z.do(func() { z.tells = none })
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
 			assert.Len(t, kept, 3, "none is no news")
 		}
+	})
+}
+
+// TestAHastyZoneIsNotAskedWithoutPause: a zone that has nothing to say and says so at
+// once is not asked again at once.
+func TestAHastyZoneIsNotAskedWithoutPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.hasty = true
+		defer run(t, config(z, d, 1))()
+		time.Sleep(time.Minute)
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		assert.Less(t, z.calls, int(2*time.Minute/idlePause))
 	})
 }
 

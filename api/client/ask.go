@@ -129,7 +129,6 @@ func (c *linkCall) askNext(ctx context.Context) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	t := &try{to: e, begun: c.p.conf.Now(), patience: c.p.patience(e, c.wait, remaining, len(c.left)), cancel: cancel}
-	t.reached.Store(true)
 	c.tries++
 	c.working = append(c.working, t)
 	c.p.losers.Go(func() {
