@@ -250,6 +250,9 @@ func TestStrangeAnswers(t *testing.T) {
 		assert.Equal(t, api.CodeInternal, api.CodeOf(err), body)
 		_, err = c.Zones(t.Context(), client.ListOptions{})
 		assert.Equal(t, api.CodeInternal, api.CodeOf(err), body)
+		if body == `{}` {
+			assert.ErrorContains(t, err, "the answer has no zones")
+		}
 	}
 }
 
