@@ -68,7 +68,9 @@ func TestAttributesAreRegistered(t *testing.T) {
 func TestExitsAreReportedAndNotRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
-		defer run(t, config(z, d, 1))()
+		c := config(z, d, 1)
+		c.Dir = t.TempDir()
+		defer run(t, c)()
 		z.set("host-0001", work("a"), work("b"))
 		settle()
 		d.Exit("a", 0)
@@ -84,6 +86,10 @@ func TestExitsAreReportedAndNotRestarted(t *testing.T) {
 		settle()
 		assert.Equal(t, api.StatusDeleted, z.of("a"))
 		assert.Equal(t, api.StatusDeleted, z.of("b"))
+		for _, id := range []api.InstanceID{"a", "b"} {
+			assert.Equal(t, []string{"start", "running", "ended", "stop", "gone"}, events(t, c.Dir, id))
+		}
+		assert.Equal(t, []string{"start", "running"}, events(t, c.Dir, "c"))
 	})
 }
 
@@ -348,7 +354,10 @@ func TestBeats(t *testing.T) {
 func TestForgottenHostsRegisterAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
-		defer run(t, config(z, d, 1))()
+		c := config(z, d, 1)
+		var log bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		end := run(t, c)
 		z.set("host-0001", work("a"))
 		settle()
 		z.do(func() { z.forgot = true; clear(z.status) })
@@ -364,6 +373,8 @@ func TestForgottenHostsRegisterAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []string{"a", "b"}, running(t, d))
+		end()
+		assert.Contains(t, log.String(), "left alone\" instances=1")
 	})
 }
 

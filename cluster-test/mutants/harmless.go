@@ -22,6 +22,7 @@ var excuses = []excuse{
 		`return nil, true, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)`,
 		"it is tried again in vain, at no cost",
 	},
+	{"zone/split.go", `return !s.covers(best) && merges < splitMergesMax`, `return !s.covers(best) && merges <= splitMergesMax`, "it may try once more"},
 	{"zone/lead.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
 }
 
