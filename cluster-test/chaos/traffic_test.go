@@ -24,7 +24,7 @@ import (
 
 // Sizes of the traffic.
 const (
-	clientsAtOnce = 24
+	clientsAtOnce = 32
 	selectorsMax  = 1   // clients that do nothing but select
 	selectCount   = 400 // instances of each select: many, so that much is said between zones
 	liveMax       = 2   // reservations that one client keeps
