@@ -46,6 +46,7 @@ func answers(status int, body string) http.HandlerFunc {
 func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]client.Config{
 		"no address":     {},
+		"no URL":         {Addr: "https://[::1"},
 		"no scheme":      {Addr: "zone.example:7600"},
 		"another scheme": {Addr: "ftp://zone.example"},
 		"clear text":     {Addr: "http://zone.example:7600"},
