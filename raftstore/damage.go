@@ -19,7 +19,7 @@ func damagef(format string, args ...any) error {
 // refuse turns damage into the error of a node that must not go on: it names what
 // is damaged and says what to do. Other errors stay as they are.
 func refuse(node api.NodeID, err error) error {
-	if err == nil || !errors.Is(err, ErrDamaged) {
+	if !errors.Is(err, ErrDamaged) {
 		return err
 	}
 	return api.Wrap(api.CodeConflict, "raftstore.Open", fmt.Sprintf("node %s cannot be trusted any more: %v; %s", node, err, rejoin(node)), err)

@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"bytes"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,4 +54,14 @@ func TestEmptyPages(t *testing.T) {
 		_, err := (&boltFile{}).node(page(c.flags, c.count), c.want)
 		assert.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
 	}
+}
+
+// TestOnlyDamageIsRefused: what else goes wrong as a node opens its files is told as it
+// is, so that nobody throws the node away for it.
+func TestOnlyDamageIsRefused(t *testing.T) {
+	assert.NoError(t, refuse("n1", nil))
+	assert.Equal(t, io.ErrClosedPipe, refuse("n1", io.ErrClosedPipe))
+	err := refuse("n1", damagef("a page is gone"))
+	assert.ErrorIs(t, err, ErrDamaged)
+	assert.ErrorContains(t, err, "berth operator remove n1")
 }
