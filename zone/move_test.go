@@ -214,7 +214,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		require.Equal(t, api.BootActive, m.run(o).State())
 		m.set(func(*member) { a.quiet = true })
 		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
-		time.Sleep(2 * EvacuateAfter)
+		time.Sleep(2*EvacuateAfter + AgentBeat/5) // between two looks at the hosts
 		i, z := m.instances("r")[0], m.lead()
 		require.Equal(t, lost, i.Host)
 		work := func() []api.HostWorkload {
