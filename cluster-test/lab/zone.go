@@ -82,7 +82,8 @@ func (z *Zone) Join(id string) *NodeProc {
 }
 
 // CLI runs a verb of the command line as the zone's admin, at its first running
-// node. It is run again, as the manual says, while the zone has no leader.
+// node. It is run again, as the manual says, while the zone has no leader, or does not
+// answer in time.
 func (z *Zone) CLI(args ...string) string {
 	z.T.Helper()
 	var out string
@@ -90,7 +91,7 @@ func (z *Zone) CLI(args ...string) string {
 		var err error
 		out, err = z.TryCLI(z.Running()[0], args...)
 		if err != nil {
-			require.Contains(z.T, err.Error(), "(unavailable", "berth %s", strings.Join(args, " "))
+			require.Regexp(z.T, `\((unavailable|timeout)`, err.Error(), "berth %s", strings.Join(args, " "))
 		}
 		return err
 	})
@@ -201,14 +202,27 @@ func orNil(well bool, format string, args ...any) error {
 // Link makes child a child of z, by the command line of both.
 func (z *Zone) Link(child *Zone) {
 	z.T.Helper()
-	token := z.CLI("zone", "link-token", child.Name)
-	child.CLI("zone", "link", "--link-token-file", z.File(child.Name+".link", token))
+	Within(z.T, SettleTimeout, z.Name+" is linked with "+child.Name, func(ctx context.Context) error {
+		token := z.CLI("zone", "link-token", child.Name)
+		_, err := child.TryCLI(child.Running()[0], "zone", "link", "--link-token-file", z.File(child.Name+".link", token))
+		page, e := child.Admin().Zones(ctx, client.ListOptions{})
+		if e == nil && slices.ContainsFunc(page.Items, func(l api.Link) bool { return l.Role == api.LinkParent }) {
+			return nil // also if the answer was lost
+		}
+		return OrElse(err, "%s has no parent", child.Name)
+	})
 }
 
 // Flavor defines a flavor of so much memory, in MiB. command may be nil.
 func (z *Zone) Flavor(name string, ram int64, command ...string) {
 	z.T.Helper()
-	_, err := z.Admin().CreateFlavor(z.T.Context(), client.FlavorSpec{Name: name, RAM: ram, Command: command})
+	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
+		_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: name, RAM: ram, Command: command})
+		return err
+	})
+	if unsure, ok := errors.AsType[*client.RefusedError](err); ok && unsure.Unsure && api.CodeOf(err) == api.CodeConflict {
+		return // an attempt whose answer was lost
+	}
 	require.NoError(z.T, err)
 }
 
@@ -221,11 +235,13 @@ func (z *Zone) Admin() *client.Client {
 // MemberToken makes a token of a project with the least role that may boot.
 func (z *Zone) MemberToken(project string, role api.UserRole) string {
 	z.T.Helper()
-	tok, err := z.Admin().CreateToken(z.T.Context(), client.TokenSpec{
-		User: "ada", Project: api.ProjectID(project), Roles: []api.UserRole{role},
-	})
-	require.NoError(z.T, err)
-	return tok.Token
+	var token string
+	require.NoError(z.T, z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
+		made, err := c.CreateToken(ctx, client.TokenSpec{User: "ada", Project: api.ProjectID(project), Roles: []api.UserRole{role}})
+		token = made.Token
+		return err
+	}))
+	return token
 }
 
 // Hosts returns all hosts of the zone as its operator sees them.
@@ -251,8 +267,11 @@ func all[T any](z *Zone, list func(context.Context, *client.Client, client.ListO
 	var out []T
 	var o client.ListOptions
 	for {
-		p, err := list(z.T.Context(), c, o)
-		require.NoError(z.T, err)
+		var p client.Page[T]
+		Within(z.T, SettleTimeout, z.Name+" answers", func(ctx context.Context) (err error) {
+			p, err = list(ctx, c, o)
+			return err
+		})
 		out = append(out, p.Items...)
 		if p.Next == "" {
 			return out
