@@ -1,8 +1,10 @@
 package raftstore
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -108,4 +110,49 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestALogThatASnapshotOvertook: a node that ended after it had kept a snapshot from
+// elsewhere, and before it had dropped its log, drops it when it starts.
+func TestALogThatASnapshotOvertook(t *testing.T) {
+	logs := make([]*raft.Log, 5)
+	for i := range logs {
+		logs[i] = &raft.Log{Index: uint64(i) + 1, Term: 1}
+	}
+	for newest, last := range map[uint64]uint64{0: 5, 4: 5, 5: 5, 6: 0, 9: 0} {
+		path := filepath.Join(t.TempDir(), logFile)
+		require.NoError(t, makeLog(path, "n1"))
+		opened := func(snap uint64, do func(*checked)) {
+			bolt, err := openBolt(path)
+			require.NoError(t, err)
+			c, err := openChecked(bolt, guardOf("n1"), snap, func() bool { return false })
+			require.NoError(t, err)
+			do(c)
+			require.NoError(t, bolt.Close())
+		}
+		opened(0, func(c *checked) { require.NoError(t, c.StoreLogs(logs)) })
+		opened(newest, func(c *checked) {
+			got, err := c.LastIndex()
+			require.NoError(t, err)
+			require.Equal(t, last, got, "a snapshot up to %d", newest)
+		})
+	}
+}
+
+// TestARootOfOtherThanBuckets: what stands where the buckets should be is damage.
+func TestARootOfOtherThanBuckets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), logFile)
+	require.NoError(t, makeLog(path, "n1"))
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sound, err := readBolt(bytes.NewReader(whole), int64(len(whole)))
+	require.NoError(t, err)
+	first := sound.root*sound.pageSize + boltHeader // its flags, and behind its place and its key's length that of its value
+	for offset, value := range map[uint64]uint32{0: 0, 12: boltElement - 1} {
+		bad := bytes.Clone(whole)
+		native.PutUint32(bad[first+offset:], value)
+		_, err = readBolt(bytes.NewReader(bad), int64(len(bad)))
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, "is no bucket")
+	}
 }
