@@ -66,10 +66,9 @@ func TestMoves(t *testing.T) {
 	m := &movers{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, events: map[string]int{}}
 	m.root = w.Zone("root", 3)
 	m.root.Flavor("fixed", unitMB, "/bin/sleep", "36000")
-	_, err := m.root.Admin().CreateFlavor(t.Context(), client.FlavorSpec{
+	newFlavor(t, m.root, client.FlavorSpec{
 		Name: "roaming", RAM: unitMB, Command: []string{"/bin/sleep", "36000"}, ExtraSpecs: map[string]string{"berth:evacuate": "true"},
 	})
-	require.NoError(t, err)
 	memory, err := sysinfo.MemoryMB()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
