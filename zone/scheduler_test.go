@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/costs"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -220,6 +221,24 @@ func TestParallelBootsKeepARule(t *testing.T) {
 		}
 		w.settle()
 	})
+}
+
+// TestCommandsAreThisZonesOwn: a flavor has a command here if this zone has defined it so,
+// with what the request says it is, whatever other flavors the request has.
+func TestCommandsAreThisZonesOwn(t *testing.T) {
+	v := memstore.New()
+	one, two := *flavor, *flavor
+	one.ID, one.Name, one.Command = "one", "one", []string{"sleep"}
+	two.ID, two.Name, two.Command, two.Resources = "two", "two", []string{"sleep"}, api.Resources{api.VCPU: 2}
+	v.Must(t, command.Init{Zone: "z", Name: "z"}, command.FlavorPut{Flavor: *flavor}, command.FlavorPut{Flavor: one}, command.FlavorPut{Flavor: two})
+	req := &api.Request{Groups: []api.Group{{Flavor: "one", Resources: one.Resources}, {Flavor: "two", Resources: two.Resources}}}
+	has := World(v.View(), req).HasCommand
+	for id, want := range map[api.FlavorID]bool{"one": true, "two": true, flavor.ID: false, "none": false} {
+		assert.Equal(t, want, has(id), id)
+	}
+	req.Groups[1].Resources = one.Resources
+	assert.False(t, World(v.View(), req).HasCommand("two"), "it is not what it is here")
+	assert.True(t, World(v.View(), req).HasCommand("one"))
 }
 
 // TestAChildIsAskedForWhatMayLieThere: a group that must stay where its members are is
