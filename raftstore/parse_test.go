@@ -48,8 +48,12 @@ func TestEmptyPages(t *testing.T) {
 		want         []byte
 		ok           bool
 	}{
-		{boltLeaf, 0, nil, true}, {boltLeaf, 1, nil, true}, {boltLeaf, 0, []byte("k"), false}, {boltLeaf, 1, []byte("k"), true},
-		{boltBranch, 0, nil, false}, {boltBranch, 1, nil, false},
+		{boltLeaf, 0, nil, true},
+		{boltLeaf, 1, nil, true},
+		{boltLeaf, 0, []byte("k"), false},
+		{boltLeaf, 1, []byte("k"), true},
+		{boltBranch, 0, nil, false},
+		{boltBranch, 1, nil, false},
 	} {
 		_, err := (&boltFile{}).node(page(c.flags, c.count), c.want)
 		assert.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
@@ -59,9 +63,9 @@ func TestEmptyPages(t *testing.T) {
 // TestOnlyDamageIsRefused: what else goes wrong as a node opens its files is told as it
 // is, so that nobody throws the node away for it.
 func TestOnlyDamageIsRefused(t *testing.T) {
-	assert.NoError(t, refuse("n1", nil))
+	require.NoError(t, refuse("n1", nil))
 	assert.Equal(t, io.ErrClosedPipe, refuse("n1", io.ErrClosedPipe))
 	err := refuse("n1", damagef("a page is gone"))
-	assert.ErrorIs(t, err, ErrDamaged)
+	require.ErrorIs(t, err, ErrDamaged)
 	assert.ErrorContains(t, err, "berth operator remove n1")
 }

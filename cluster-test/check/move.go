@@ -83,19 +83,22 @@ func (m *model) fitsBeside(next, old *claim) bool {
 		for h, claims := range held {
 			h.claims = claims
 		}
-		before := len(twice)
+		again := false
 		for _, p := range next.rest {
-			for _, o := range old.rest {
-				if o.host == p.host && !o.amounts.Equal(p.amounts) && held[m.hosts[p.host]] != nil {
-					twice[p.host] = true
-				}
+			if held[m.hosts[p.host]] != nil && old.differs(p) {
+				twice[p.host], again = true, true
 			}
 		}
-		if !fits || len(twice) == before {
+		if !fits || !again {
 			next.keep(old)
 			return fits
 		}
 	}
+}
+
+// differs reports whether a provider gives c another piece than p.
+func (c *claim) differs(p *claim) bool {
+	return slices.ContainsFunc(c.rest, func(o *claim) bool { return o.host == p.host && !o.amounts.Equal(p.amounts) })
 }
 
 // keep replaces pieces of c by those of old that are the same.

@@ -51,12 +51,11 @@ type plain struct{}
 func (plain) plug(m *Machine) error {
 	m.Addr = fmt.Sprintf("127.%d.%d.3", 1+rand.N(250), rand.N(250))
 	var lc net.ListenConfig
-	ln, err := lc.Listen(m.w.T.Context(), "tcp", net.JoinHostPort(m.Addr, "0"))
-	if err != nil {
-		m.Addr = "127.0.0.1"
-		return nil
+	if ln, err := lc.Listen(m.w.T.Context(), "tcp", net.JoinHostPort(m.Addr, "0")); err == nil {
+		return ln.Close()
 	}
-	return ln.Close()
+	m.Addr = "127.0.0.1"
+	return nil
 }
 
 func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
