@@ -54,6 +54,9 @@ func TestReadingAStoppedNode(t *testing.T) {
 				}
 			}
 			assert.Equal(t, e.Kind == EntryCommand, len(e.Commands) > 0)
+			if e.Kind == EntryConfiguration {
+				assert.Equal(t, snaps[0].Members, e.Members)
+			}
 		}
 	}
 	assert.Equal(t, "3", addrOf(st, "c"))

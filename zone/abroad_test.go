@@ -107,3 +107,11 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	require.Len(t, listed, 1)
 	assert.Equal(t, "now", listed[0].Name)
 }
+
+// TestNoZoneIsNamedToAParent: advice on which zones would do stays in this zone.
+func TestNoZoneIsNamedToAParent(t *testing.T) {
+	advice := []api.Advice{{Change: api.AdviceCount, Value: 1}, {Change: api.AdviceZone, Name: "east"}, {Change: api.AdviceDrop, Name: "query"}}
+	p := &planned{refusals: []api.Refusals{{Advice: advice}}}
+	assert.Equal(t, []api.Advice{advice[0], advice[2]}, folded(p)[0].Advice)
+	assert.Len(t, p.refusals[0].Advice, 3, "what is kept for this zone's own operator stays whole")
+}

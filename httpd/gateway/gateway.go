@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -320,19 +319,8 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err != nil {
 		return err
 	}
-	a.Refusals = told(a.Refusals)
 	wire.CBOR(w, http.StatusOK, a) // what is told of single zones and hosts is not encoded
 	return nil
-}
-
-// told returns refusals as a parent may see them: without the names of the zones
-// below.
-func told(rs []api.Refusals) []api.Refusals {
-	out := slices.Clone(rs)
-	for i := range out {
-		out[i].Advice = slices.DeleteFunc(slices.Clone(out[i].Advice), func(a api.Advice) bool { return a.Change == api.AdviceZone })
-	}
-	return out
 }
 
 func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
