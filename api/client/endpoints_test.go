@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/codec"
 )
 
 // calls are all calls between zones, as far as the client is concerned.
@@ -74,6 +75,52 @@ var (
 	refused = gatewayNode{}
 	well    = gatewayNode{answer: struct{}{}}
 )
+
+// What each call sends: its method, its target and what it is given.
+func TestWhatIsSent(t *testing.T) {
+	request, hold := *one, api.HoldRequest{ID: "h", Attempt: 2}
+	commit := hold
+	commit.Commit = true
+	for _, c := range []struct {
+		do     func(ctx context.Context, p *client.Peers, l *api.Link) error
+		target string
+		body   any // nil for none
+	}{
+		{func(ctx context.Context, p *client.Peers, l *api.Link) error {
+			_, err := p.Select(ctx, l, &request)
+			return err
+		}, "POST /zones/select", request},
+		{func(ctx context.Context, p *client.Peers, l *api.Link) error {
+			_, err := p.Hold(ctx, l, &hold)
+			return err
+		}, "POST /zones/holds", hold},
+		{func(ctx context.Context, p *client.Peers, l *api.Link) error {
+			_, err := p.Hold(ctx, l, &commit)
+			return err
+		}, "POST /servers", commit},
+		{calls["commit"], "POST /zones/holds/h/commit", nil},
+		{calls["abort"], "DELETE /zones/holds/h", nil},
+		{calls["decision"], "GET /zones/holds/h/decision", nil},
+		{calls["end"], "DELETE /servers/i", nil},
+		{calls["info"], "GET /zones/info", nil},
+		{calls["hello"], "POST /zones/hello", api.Hello{}},
+		{calls["above"], "POST /zones/above", api.AboveQuestion{Zone: "z"}},
+		{calls["below"], "GET /zones/below", nil},
+		{calls["changes"], "GET /zones/changes?after=1&wait=3s", nil},
+	} {
+		to := &child{nodes: map[string]gatewayNode{"a": well}}
+		p, l := peersTo(to, "a")
+		require.NoError(t, c.do(t.Context(), p, l), c.target)
+		assert.Equal(t, []string{c.target}, to.calls)
+		var want []byte
+		if c.body != nil {
+			b, err := codec.Marshal(c.body)
+			require.NoError(t, err)
+			want = b
+		}
+		assert.Equal(t, string(want), string(to.bodies[0]), c.target)
+	}
+}
 
 // A gateway that is frozen or gone costs a part of one call, whatever the call is,
 // and the next call nothing.

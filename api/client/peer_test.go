@@ -38,6 +38,8 @@ type child struct {
 	mu     sync.Mutex // guards what follows
 	asked  []string   // endpoints, in order
 	heads  []http.Header
+	calls  []string // methods and targets
+	bodies [][]byte
 	undone int // calls that were cancelled
 	closed int // times that idle connections were closed
 }
@@ -53,7 +55,13 @@ func (c *child) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	c.asked = append(c.asked, r.URL.Host)
 	c.heads = append(c.heads, r.Header.Clone())
+	c.calls = append(c.calls, r.Method+" "+r.URL.RequestURI())
+	body, err := io.ReadAll(r.Body)
+	c.bodies = append(c.bodies, body)
 	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	after := time.After(n.after)
 	if n.gone {
 		after = nil
@@ -69,11 +77,11 @@ func (c *child) RoundTrip(r *http.Request) (*http.Response, error) {
 	if n.answer == nil && n.code == "" {
 		return nil, errors.New("connection refused")
 	}
-	status, body := http.StatusOK, n.answer
+	status, said := http.StatusOK, n.answer
 	if n.code != "" {
-		status, body = n.code.HTTPStatus(), api.ErrorBody{Error: api.ErrorDetail{Code: n.code, Message: "no"}}
+		status, said = n.code.HTTPStatus(), api.ErrorBody{Error: api.ErrorDetail{Code: n.code, Message: "no"}}
 	}
-	b, err := codec.Marshal(body)
+	b, err := codec.Marshal(said)
 	return &http.Response{
 		StatusCode: status, Header: http.Header{"Content-Type": {api.MediaCBOR}}, Body: io.NopCloser(bytes.NewReader(b)), Request: r,
 	}, err
