@@ -502,3 +502,11 @@ func TestBook(t *testing.T) {
 		}
 	})
 }
+
+// TestAckOfAHostThatIsGone: what the zone has taken of a host that is not this agent's
+// any more changes nothing.
+func TestAckOfAHostThatIsGone(t *testing.T) {
+	b := newBook(nil, nil)
+	b.acked([]api.InstanceReport{{Host: "gone", Instance: "a", Status: api.StatusActive}})
+	assert.Empty(t, b.pending(api.ReportsMax))
+}
