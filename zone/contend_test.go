@@ -277,3 +277,24 @@ func TestContestIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyWaitsForRoomThatCannotHelp: others hold all the room of this zone, and if
+// they gave it back the boot would still lack a second zone. It is not told to wait.
+func TestNobodyWaitsForRoomThatCannotHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		kid, link, r := selected(w, 2)
+		w.zone("leaf", kid)
+		_, err := kid.lead().Hold(t.Context(), link, r)
+		require.NoError(t, err)
+		o := order("late", 2, 2)
+		o.Zones.MinZones = 2
+		began := time.Now()
+		b := kid.run(o)
+		assert.Equal(t, api.BootFailed, b.State())
+		assert.True(t, strings.HasPrefix(b.Reason, string(api.CodeNoCapacity)), b.Reason)
+		assert.Less(t, time.Since(began), 10*time.Second)
+		_, err = kid.lead().Decide(t.Context(), link, r.ID, api.DecisionAbort)
+		require.NoError(t, err)
+	})
+}
