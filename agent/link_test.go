@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -60,4 +61,17 @@ func TestCallsHaveMoreTimeAfterFailures(t *testing.T) {
 	assert.Equal(t, []time.Duration{callFirst, 2 * callFirst, 4 * callFirst, callTimeout, callTimeout}, got)
 	r.good()
 	assert.Equal(t, callFirst, r.timeout())
+}
+
+// TestARedirectIsFollowedAtOnce: the node that leads is the next to be called, without a
+// round over the others; a word that is no address, or the asked node's own, leaves it.
+func TestARedirectIsFollowedAtOnce(t *testing.T) {
+	for leader, want := range map[string]string{"d:1": "d:1", "": "b:1", "x:1/y": "b:1", "a:1": "b:1"} {
+		l := newLink([]string{"a:1", "b:1", "c:1"}, nil)
+		answer, err := codec.Marshal(api.AgentRedirect{Leader: leader})
+		require.NoError(t, err)
+		err = l.follow("a:1", answer)
+		assert.Equal(t, want == leader, errors.Is(err, errMoved), "%q", leader)
+		assert.Equal(t, want, l.address(), "%q", leader)
+	}
 }

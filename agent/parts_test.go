@@ -510,3 +510,15 @@ func TestAckOfAHostThatIsGone(t *testing.T) {
 	b.acked([]api.InstanceReport{{Host: "gone", Instance: "a", Status: api.StatusActive}})
 	assert.Empty(t, b.pending(api.ReportsMax))
 }
+
+// TestALaneHasEachOnce: what is to be done is in its lane once, however often the zone
+// says it.
+func TestALaneHasEachOnce(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b.observe(d, 0, nil)
+	for n := range uint64(3) {
+		b.obey(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.question())
+	}
+	assert.Len(t, b.lanes[start], 1)
+}
