@@ -139,20 +139,44 @@ func TestALogThatASnapshotOvertook(t *testing.T) {
 	}
 }
 
+// TestBucketsBeginWithinTheFile: a bucket that is said to begin elsewhere is damage.
+func TestBucketsBeginWithinTheFile(t *testing.T) {
+	whole, sound := emptyLog(t)
+	first := sound.root*sound.pageSize + boltHeader
+	key := uint64(native.Uint32(whole[first+8:]))
+	value := first + uint64(native.Uint32(whole[first+4:])) + key
+	for _, page := range []uint64{1, sound.pages, sound.pages + 1, 1 << 62} {
+		bad := bytes.Clone(whole)
+		native.PutUint64(bad[value:], page)
+		b, err := readBolt(bytes.NewReader(bad), int64(len(bad)))
+		require.NoError(t, err)
+		err = b.walk(string(bad[value-key:value]), func([]byte, []byte) error { return nil })
+		require.ErrorIs(t, err, ErrDamaged, "page %d", page)
+		require.ErrorContains(t, err, "is out of bounds")
+	}
+}
+
 // TestARootOfOtherThanBuckets: what stands where the buckets should be is damage.
 func TestARootOfOtherThanBuckets(t *testing.T) {
+	whole, sound := emptyLog(t)
+	first := sound.root*sound.pageSize + boltHeader // its flags, and behind its place and its key's length that of its value
+	for offset, value := range map[uint64]uint32{0: 0, 12: boltElement - 1} {
+		bad := bytes.Clone(whole)
+		native.PutUint32(bad[first+offset:], value)
+		_, err := readBolt(bytes.NewReader(bad), int64(len(bad)))
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, "is no bucket")
+	}
+}
+
+// emptyLog returns the file of a new log, and what it says of itself.
+func emptyLog(t *testing.T) ([]byte, *boltFile) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), logFile)
 	require.NoError(t, makeLog(path, "n1"))
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	sound, err := readBolt(bytes.NewReader(whole), int64(len(whole)))
 	require.NoError(t, err)
-	first := sound.root*sound.pageSize + boltHeader // its flags, and behind its place and its key's length that of its value
-	for offset, value := range map[uint64]uint32{0: 0, 12: boltElement - 1} {
-		bad := bytes.Clone(whole)
-		native.PutUint32(bad[first+offset:], value)
-		_, err = readBolt(bytes.NewReader(bad), int64(len(bad)))
-		require.ErrorIs(t, err, ErrDamaged)
-		require.ErrorContains(t, err, "is no bucket")
-	}
+	return whole, sound
 }
