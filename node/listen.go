@@ -195,19 +195,17 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 			return ctx
 		},
 	}
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(done)
+	shutdown := sync.OnceFunc(func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
 			_ = s.Close() // what is still open is a long poll
 		}
 	})
+	stop := context.AfterFunc(ctx, shutdown)
 	err := s.Serve(ln)
-	if !stop() {
-		<-done
-	}
+	stop()
+	shutdown() // also if the listener was closed before; it waits for one that is under way
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
