@@ -195,17 +195,24 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 			return ctx
 		},
 	}
-	shutdown := sync.OnceFunc(func() {
+	shutdown := func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
 			_ = s.Close() // what is still open is a long poll
 		}
+	}
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		shutdown()
 	})
-	stop := context.AfterFunc(ctx, shutdown)
 	err := s.Serve(ln)
-	stop()
-	shutdown() // also if the listener was closed before; it waits for one that is under way
+	if stop() { // the listener was closed before ctx had told of its end
+		shutdown()
+	} else {
+		<-done
+	}
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
