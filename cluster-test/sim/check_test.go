@@ -65,8 +65,8 @@ func (z *zone) checkRoom(v *state.State) {
 		}
 	}
 	for _, h := range v.Holds() {
-		if h.Decision != api.DecisionPending {
-			continue
+		if h.Decision != api.DecisionPending || h.Window.End <= v.Now() {
+			continue // decided, or its time has passed while it waited
 		}
 		for n, s := range h.Slots {
 			place(s.Host, h.Request.Groups[s.Group].Resources, sharesOf(h, n))
