@@ -21,8 +21,9 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
-# Of one program: what hangs says where.
-CHAOSMAX = 3h
+# A program that runs longer than this hangs, and says where.
+CHAOSMAX ?= 20m
+SIMMAX   ?= 8m
 LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 help: ## list the targets
@@ -79,16 +80,16 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # their own. Without, it fails, unless BERTH_CHAOS_WITHOUT=disks,namespaces says that
 # this is meant. GATES names a file that gets a line for each thing that was to be
 # done, and how much of it was.
-chaos: ## break federations of real processes and simulated ones for about ten minutes, SCALE times as much
+chaos: ## break federations of real processes and simulated ones for about thirteen minutes, SCALE times as much
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
-	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
+	$(GO) test -count=1 -v -timeout $(SIMMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
 
-soak: ## the same for 75 minutes
-	$(MAKE) chaos SCALE=7 CHAOSTIME=15m LEDGER=$(LEDGER)
+soak: ## the same for 80 minutes
+	$(MAKE) chaos SCALE=7 CHAOSTIME=15m CHAOSMAX=2h SIMMAX=30m LEDGER=$(LEDGER)
 
 mutants: ## show that the tests find every deliberate fault, and how fast
 	$(GO) run ./cluster-test/mutants

@@ -86,12 +86,13 @@ func (z *Zone) watchChildren(ctx context.Context) {
 			since := now.Add(-age)
 			switch {
 			case heard && l.SilentSince == 0 && age > LinkFresh:
+				z.log.Warn("child is silent", "link", l.Name, "since", since)
 			case heard && l.SilentSince != 0 && age <= LinkFresh/2:
+				z.log.Info("child is heard again", "link", l.Name, "silent_since", l.SilentSince)
 				since = 0
 			default:
 				continue
 			}
-			z.log.Info("child is silent or heard again", "link", l.Name, "silent", since != 0, "age", age)
 			if _, err := z.Propose(ctx, command.LinkSet{Stamp: z.stamp(), ID: l.ID, Silent: &since}); err != nil {
 				return err
 			}

@@ -34,8 +34,8 @@ const (
 )
 
 // Lead runs the loops that only a leader may run: boots, decisions, deletions,
-// changes of children, silent hosts and children, pruning. It returns when ctx ends and every
-// loop has stopped; the caller starts it again on the next election. A loop
+// changes of children, silent hosts and children, pruning. It returns when ctx ends
+// and every loop has stopped; the caller starts it again on the next election. A loop
 // keeps no memory: it reads what is due, so a step that failed is found again.
 func (z *Zone) Lead(ctx context.Context) {
 	z.beats.reset(z.now())

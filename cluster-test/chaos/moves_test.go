@@ -66,7 +66,7 @@ func TestMoves(t *testing.T) {
 	m := &movers{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, events: map[string]int{}}
 	m.root = w.Zone("root", 3)
 	m.root.Flavor("fixed", unitMB, "/bin/sleep", "36000")
-	newFlavor(t, m.root, client.FlavorSpec{
+	m.root.CreateFlavor(client.FlavorSpec{
 		Name: "roaming", RAM: unitMB, Command: []string{"/bin/sleep", "36000"}, ExtraSpecs: map[string]string{"berth:evacuate": "true"},
 	})
 	memory, err := sysinfo.MemoryMB()

@@ -84,20 +84,8 @@ func (f *fleet) share(t *testing.T) {
 		if z == f.west {
 			s.Command = []string{"/bin/sleep", "36000"}
 		}
-		newFlavor(t, z, s)
+		z.CreateFlavor(s)
 	}
-}
-
-// newFlavor makes a flavor.
-func newFlavor(t *testing.T, z *lab.Zone, s client.FlavorSpec) {
-	t.Helper()
-	ensure(t, z, "there is flavor "+s.Name, func(ctx context.Context, c *client.Client) error {
-		_, err := c.CreateFlavor(ctx, s)
-		if api.CodeOf(err) == api.CodeConflict {
-			return nil // an attempt whose answer was lost
-		}
-		return err
-	})
 }
 
 // ensure makes calls to some node of a zone until they succeed: a zone may change its

@@ -188,7 +188,7 @@ func missing(k Ack, s *state.State) string {
 }
 
 // tried are the codes of a refusal that may leave a boot on record, as FAILED.
-var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached, api.CodePlanRefused}
+var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached}
 
 // ghosts holds that a reservation for which every call was refused is nowhere, but
 // for the record of a boot that was tried.

@@ -216,8 +216,14 @@ func (z *Zone) Link(child *Zone) {
 // Flavor defines a flavor of so much memory, in MiB. command may be nil.
 func (z *Zone) Flavor(name string, ram int64, command ...string) {
 	z.T.Helper()
+	z.CreateFlavor(client.FlavorSpec{Name: name, RAM: ram, Command: command})
+}
+
+// CreateFlavor defines a flavor, whatever becomes of the zone's leader meanwhile.
+func (z *Zone) CreateFlavor(s client.FlavorSpec) {
+	z.T.Helper()
 	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
-		_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: name, RAM: ram, Command: command})
+		_, err := c.CreateFlavor(ctx, s)
 		return err
 	})
 	if unsure, ok := errors.AsType[*client.RefusedError](err); ok && unsure.Unsure && api.CodeOf(err) == api.CodeConflict {

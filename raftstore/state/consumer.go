@@ -79,8 +79,8 @@ func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
 	return out
 }
 
-// Usages returns what a project of this zone uses at the zone's time, by type of consumer; with u
-// only what that user does.
+// Usages returns what a project of this zone uses at the zone's time, by type of
+// consumer; with u only what that user does. Projects of a parent are others.
 func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	byType := map[string]*Usage{}
 	for _, id := range s.consumersFor(p) {

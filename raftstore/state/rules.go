@@ -46,7 +46,8 @@ func (s *State) ruleAllows(h *Hold, n int, at, leaves place) bool {
 }
 
 // takeParts notes what children will be asked for. What a rule keeps out of the
-// child, and all behind a link that is paused, is refused at once, and a part of which nothing is left is not asked for.
+// child, and all behind a link that is paused, is refused at once, and a part of which
+// nothing is left is not asked for.
 func (s *State) takeParts(h *Hold, c command.Hold) {
 	for _, p := range c.Parts {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
