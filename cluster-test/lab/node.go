@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -181,6 +182,12 @@ func (n *NodeProc) Health(ctx context.Context) error {
 func (n *NodeProc) AskReady(ctx context.Context) error {
 	_, err := n.ask(ctx, http.MethodGet, "/readyz")
 	return err
+}
+
+// Leads reports whether the node leads its zone, as far as it knows.
+func (n *NodeProc) Leads(ctx context.Context) (bool, error) {
+	body, err := n.ask(ctx, http.MethodGet, "/metrics")
+	return bytes.Contains(body, []byte("\nberth_leader 1\n")), err
 }
 
 // Ready waits until the node knows its zone and a leader.
