@@ -185,7 +185,7 @@ func TestSnapshotStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openSnapshots(dir, guardOf("n1"))
 	require.NoError(t, err)
-	s.tell(func(uint64) error { return nil })
+	s.tell(func(position) error { return nil })
 	members := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "h:1"}}}
 	write := func(index uint64) raft.SnapshotSink {
 		sink, failed := s.Create(raft.SnapshotVersionMax, index, 3, members, 2, nil)

@@ -31,7 +31,21 @@ type checked struct {
 	mu    sync.Mutex // guards the fields below; written by whoever holds the guard's token
 	book  ledger
 	votes votes
+	snap  position // where the newest snapshot ends
 }
+
+// position is one entry of the log: at one index and of one term there is only one.
+type position struct{ index, term uint64 }
+
+// endOf returns the last entry that is in a snapshot.
+func endOf(m *raft.SnapshotMeta) position { return position{m.Index, m.Term} }
+
+// ErrDiverged ends a process whose log has another entry than the zone's where a
+// snapshot of the zone ends. Raft keeps such entries, refuses what follows the
+// snapshot, and is sent the snapshot again, for ever (hashicorp/raft 1.8.0, issue
+// 697). When the node is opened again, they are dropped: the zone never confirmed
+// them.
+var ErrDiverged = errors.New("the log of this node ends in entries that its zone has given up; the process ends to drop them")
 
 var (
 	_ raft.LogStore          = (*checked)(nil)
@@ -55,10 +69,10 @@ func formatChecked(u under, v votes, b ledger) error {
 	return u.StoreLog(page)
 }
 
-// openChecked opens a store that was formatted. newest is the index of the newest
-// snapshot, 0 without one.
-func openChecked(u under, g *guard, newest uint64, open func() bool) (*checked, error) {
-	c := &checked{under: u, guard: g, open: open}
+// openChecked opens a store that was formatted. newest is where the newest snapshot
+// ends.
+func openChecked(u under, g *guard, newest position, open func() bool) (*checked, error) {
+	c := &checked{under: u, guard: g, open: open, snap: newest}
 	var page raft.Log
 	err := u.GetLog(ledgerIndex, &page)
 	if errors.Is(err, raft.ErrLogNotFound) {
@@ -79,7 +93,7 @@ func openChecked(u under, g *guard, newest uint64, open func() bool) (*checked, 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSnapshot(c.book, newest); err != nil {
+	if err := checkSnapshot(c.book, newest.index); err != nil {
 		return nil, err
 	}
 	return c, c.finish(newest)
@@ -98,19 +112,39 @@ func checkSnapshot(b ledger, newest uint64) error {
 }
 
 // finish does what a crash cut off: to delete entries, and to drop a log that a
-// snapshot from elsewhere has overtaken.
-func (c *checked) finish(newest uint64) error {
-	c.book.Snap = max(c.book.Snap, newest)
+// snapshot from elsewhere has overtaken or contradicts.
+func (c *checked) finish(newest position) error {
+	c.book.Snap = max(c.book.Snap, newest.index)
 	if c.book.DeadFrom != 0 {
 		if err := c.under.DeleteRange(c.book.DeadFrom, c.book.DeadTo); err != nil {
 			return fmt.Errorf("finishing to delete entries: %w", err)
 		}
 		c.book.DeadFrom, c.book.DeadTo = 0, 0
 	}
-	if !c.book.empty() && c.book.Last < newest {
+	if c.book.empty() {
+		return nil
+	}
+	drop := c.book.Last < newest.index
+	if !drop {
+		var err error
+		if drop, err = c.contradicts(newest); err != nil {
+			return err
+		}
+	}
+	if drop {
 		return c.DeleteRange(c.book.First, c.book.Last)
 	}
 	return nil
+}
+
+// contradicts reports whether the log has another entry where a snapshot ends.
+func (c *checked) contradicts(end position) (bool, error) {
+	if !c.ledger().has(end.index) {
+		return false, nil
+	}
+	var l raft.Log
+	err := c.GetLog(end.index, &l)
+	return err == nil && l.Term != end.term, err
 }
 
 // IsMonotonic implements raft.MonotonicLogStore: the log has no holes.
@@ -120,6 +154,13 @@ func (c *checked) ledger() ledger {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.book
+}
+
+// end returns where the newest snapshot ends.
+func (c *checked) end() position {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.snap
 }
 
 func (c *checked) setLedger(b ledger) {
@@ -145,9 +186,15 @@ func (c *checked) LastIndex() (uint64, error) {
 }
 
 // GetLog implements raft.LogStore. An entry that should be there and is not, or is
-// not what was written, ends the process.
+// not what was written, ends the process. Of the entry that the newest snapshot ends
+// with, position and nothing else is known when the log has been cut: without it Raft
+// could not go back to the snapshot when the entries behind it are replaced.
 func (c *checked) GetLog(index uint64, l *raft.Log) error {
 	if !c.ledger().has(index) {
+		if end := c.end(); index != 0 && index == end.index {
+			*l = raft.Log{Index: end.index, Term: end.term, Type: raft.LogNoop}
+			return nil
+		}
 		return raft.ErrLogNotFound
 	}
 	var stored raft.Log
@@ -258,15 +305,25 @@ func (c *checked) putLedger(b ledger) error {
 	return nil
 }
 
-// kept notes that there is a snapshot up to index now, which must not be lost.
-func (c *checked) kept(index uint64) error {
+// kept notes that there is a snapshot up to end now, which must not be lost. It ends
+// the process with ErrDiverged if the log contradicts it.
+func (c *checked) kept(end position) error {
 	return c.guard.write("noting a snapshot in the log", func() error {
 		b := c.ledger()
-		if b.Snap >= index {
-			return nil
+		if b.Snap < end.index {
+			b.Snap = end.index
+			if err := c.putLedger(b); err != nil {
+				return err
+			}
 		}
-		b.Snap = index
-		return c.putLedger(b)
+		c.mu.Lock()
+		c.snap = end
+		c.mu.Unlock()
+		diverged, err := c.contradicts(end)
+		if diverged {
+			return ErrDiverged
+		}
+		return err
 	})
 }
 

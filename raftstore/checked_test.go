@@ -21,7 +21,7 @@ func TestLogAgainstAModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), logFile)
 	require.NoError(t, makeLog(path, "n1"))
 	var model []raft.Log // the entries, ascending
-	next, snap, term := uint64(1), uint64(0), uint64(0)
+	next, snap, term := uint64(1), position{}, uint64(0)
 	for round := range 40 {
 		bolt, err := openBolt(path)
 		require.NoError(t, err)
@@ -33,16 +33,18 @@ func TestLogAgainstAModel(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				snap = max(snap, model[dice.IntN(len(model))].Index)
+				if l := model[dice.IntN(len(model))]; l.Index > snap.index {
+					snap = position{l.Index, l.Term}
+				}
 				require.NoError(t, c.kept(snap))
 				from, to := model[0].Index, model[0].Index+uint64(dice.IntN(int(n)))
-				if to > snap {
+				if to > snap.index {
 					continue
 				}
 				require.NoError(t, c.DeleteRange(from, to))
 				model = model[to-from+1:]
 			case 1: // another leader's entries replace the tail
-				from := max(snap+1, next-min(next-1, uint64(dice.IntN(40))))
+				from := max(snap.index+1, next-min(next-1, uint64(dice.IntN(40))))
 				if n == 0 || from >= next || from < model[0].Index {
 					continue
 				}
@@ -52,12 +54,12 @@ func TestLogAgainstAModel(t *testing.T) {
 				if dice.IntN(10) > 0 {
 					continue
 				}
-				snap = next + uint64(dice.IntN(100))
+				snap = position{next + uint64(dice.IntN(100)), term + 1}
 				require.NoError(t, c.kept(snap))
 				if n > 0 {
 					require.NoError(t, c.DeleteRange(model[0].Index, next-1))
 				}
-				model, next = nil, snap+1
+				model, next = nil, snap.index+1
 			case 3:
 				term++
 				require.NoError(t, c.SetUint64([]byte("CurrentTerm"), term))
@@ -113,16 +115,17 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 // TestALogThatASnapshotOvertook: a node that ended after it had kept a snapshot from
-// elsewhere, and before it had dropped its log, drops it when it starts.
+// elsewhere, and before it had dropped its log, drops it when it starts; also if the
+// log is longer and contradicts the snapshot.
 func TestALogThatASnapshotOvertook(t *testing.T) {
 	logs := make([]*raft.Log, 5)
 	for i := range logs {
 		logs[i] = &raft.Log{Index: uint64(i) + 1, Term: 1}
 	}
-	for newest, last := range map[uint64]uint64{0: 5, 4: 5, 5: 5, 6: 0, 9: 0} {
+	for newest, last := range map[position]uint64{{}: 5, {4, 1}: 5, {5, 1}: 5, {6, 1}: 0, {9, 2}: 0, {4, 2}: 0, {5, 2}: 0} {
 		path := filepath.Join(t.TempDir(), logFile)
 		require.NoError(t, makeLog(path, "n1"))
-		opened := func(snap uint64, do func(*checked)) {
+		opened := func(snap position, do func(*checked)) {
 			bolt, err := openBolt(path)
 			require.NoError(t, err)
 			c, err := openChecked(bolt, guardOf("n1"), snap, func() bool { return false })
@@ -130,11 +133,11 @@ func TestALogThatASnapshotOvertook(t *testing.T) {
 			do(c)
 			require.NoError(t, bolt.Close())
 		}
-		opened(0, func(c *checked) { require.NoError(t, c.StoreLogs(logs)) })
+		opened(position{}, func(c *checked) { require.NoError(t, c.StoreLogs(logs)) })
 		opened(newest, func(c *checked) {
 			got, err := c.LastIndex()
 			require.NoError(t, err)
-			require.Equal(t, last, got, "a snapshot up to %d", newest)
+			require.Equal(t, last, got, "a snapshot up to %v", newest)
 		})
 	}
 }

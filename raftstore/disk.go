@@ -45,10 +45,10 @@ type stores struct {
 // snapshotKeeper is a store of snapshots that tells the log of each.
 type snapshotKeeper interface {
 	raft.SnapshotStore
-	// newest returns the index of the newest snapshot, 0 without one.
-	newest() uint64
-	// tell sets what is called with the index of each snapshot that is kept.
-	tell(kept func(index uint64) error)
+	// newest returns where the newest snapshot ends, the zero position without one.
+	newest() position
+	// tell sets what is called with the end of each snapshot that is kept.
+	tell(kept func(end position) error)
 }
 
 // openStores opens and verifies what Raft writes to. opened says whether Open has

@@ -64,7 +64,7 @@ func checkedOver(t *testing.T, hook crash.Hook) (*checked, *faulty, *[]error) {
 	d := &memoryDisk{Memory: mem}
 	require.NoError(t, formatChecked(d, votes{Node: "n1"}, ledger{Node: "n1", First: 1}))
 	f := &faulty{under: d}
-	c, err := openChecked(f, g, 0, func() bool { return false })
+	c, err := openChecked(f, g, position{}, func() bool { return false })
 	require.NoError(t, err)
 	return c, f, told
 }
@@ -75,7 +75,7 @@ func TestEveryFailedWriteEndsTheProcess(t *testing.T) {
 		"entries": func(c *checked) error { return c.StoreLogs(logEntries([]byte("d"), []byte("e"))[1:]) },
 		"delete":  func(c *checked) error { return c.DeleteRange(1, 1) },
 		"vote":    func(c *checked) error { return c.SetUint64([]byte("CurrentTerm"), 7) },
-		"noting":  func(c *checked) error { return c.kept(1) },
+		"noting":  func(c *checked) error { return c.kept(position{1, 1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, f, told := checkedOver(t, nil)
@@ -153,7 +153,7 @@ func TestEntriesFollowEachOther(t *testing.T) {
 	require.NoError(t, c.StoreLogs(entries))
 	bounds(1, 10)
 	require.NoError(t, c.DeleteRange(8, 10))
-	require.NoError(t, c.kept(7))
+	require.NoError(t, c.kept(position{7, 1}))
 	require.NoError(t, c.DeleteRange(1, 3))
 	bounds(4, 7)
 	var l raft.Log
@@ -161,7 +161,9 @@ func TestEntriesFollowEachOther(t *testing.T) {
 	require.ErrorIs(t, c.GetLog(8, &l), raft.ErrLogNotFound)
 	require.NoError(t, c.DeleteRange(4, 7))
 	bounds(0, 0)
-	require.NoError(t, c.kept(20))
+	require.NoError(t, c.GetLog(7, &l), "of what a snapshot ends with, the term is known")
+	require.Equal(t, raft.Log{Index: 7, Term: 1, Type: raft.LogNoop}, l)
+	require.NoError(t, c.kept(position{20, 1}))
 	require.NoError(t, c.StoreLog(logEntry(21, nil)), "behind the snapshot")
 	bounds(21, 21)
 	require.NoError(t, c.DeleteRange(21, 21))
@@ -178,7 +180,7 @@ func TestDeletionMayBeCutOff(t *testing.T) {
 			t.Run(fmt.Sprintf("after %d, tail %v", cut, tail), func(t *testing.T) {
 				c, f, _ := checkedOver(t, nil)
 				require.NoError(t, c.StoreLogs(logEntries(make([][]byte, 10)...)))
-				require.NoError(t, c.kept(5))
+				require.NoError(t, c.kept(position{5, 1}))
 				writes := 0
 				f.under = &stopping{under: f.under, after: cut, writes: &writes}
 				from, to := uint64(1), uint64(4)
@@ -188,7 +190,7 @@ func TestDeletionMayBeCutOff(t *testing.T) {
 				err := c.DeleteRange(from, to)
 				assert.Equal(t, cut < 2, err != nil)
 				f.under.(*stopping).after = 99
-				again, err := openChecked(f, guardOf("n1"), 5, func() bool { return false })
+				again, err := openChecked(f, guardOf("n1"), position{5, 1}, func() bool { return false })
 				require.NoError(t, err)
 				b := again.ledger()
 				want := uint64(6)

@@ -116,20 +116,20 @@ func (d *memoryDisk) Get(key []byte) ([]byte, error) { return d.log.Get(key) }
 type memorySnapshots struct {
 	disk  *memoryDisk
 	guard *guard
-	kept  func(index uint64) error
+	kept  func(end position) error
 }
 
 var _ snapshotKeeper = (*memorySnapshots)(nil)
 
-func (m *memorySnapshots) tell(kept func(uint64) error) { m.kept = kept }
+func (m *memorySnapshots) tell(kept func(position) error) { m.kept = kept }
 
-func (m *memorySnapshots) newest() uint64 {
+func (m *memorySnapshots) newest() position {
 	m.disk.mu.Lock()
 	defer m.disk.mu.Unlock()
 	if m.disk.meta == nil {
-		return 0
+		return position{}
 	}
-	return m.disk.meta.Index
+	return endOf(m.disk.meta)
 }
 
 // Create implements raft.SnapshotStore.
@@ -194,7 +194,7 @@ func (k *memorySink) Close() error {
 		return err
 	}
 	g.crash.At(crash.SnapshotKept)
-	return k.to.kept(k.meta.Index)
+	return k.to.kept(endOf(&k.meta))
 }
 
 // Cancel implements raft.SnapshotSink.

@@ -32,7 +32,7 @@ const (
 type snapshots struct {
 	dir   string
 	guard *guard
-	kept  func(index uint64) error // tells the log of a new one
+	kept  func(end position) error // tells the log of a new one
 
 	mu    sync.Mutex           // guards known
 	known []*raft.SnapshotMeta // newest first
@@ -88,15 +88,15 @@ func snapshotID(index, term uint64) string { return fmt.Sprintf("%020d-%020d", t
 
 func (s *snapshots) path(id string) string { return filepath.Join(s.dir, id+snapshotSuffix) }
 
-func (s *snapshots) tell(kept func(uint64) error) { s.kept = kept }
+func (s *snapshots) tell(kept func(position) error) { s.kept = kept }
 
-func (s *snapshots) newest() uint64 {
+func (s *snapshots) newest() position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) == 0 {
-		return 0
+		return position{}
 	}
-	return s.known[0].Index
+	return endOf(s.known[0])
 }
 
 // List implements raft.SnapshotStore: verified snapshots, newest first.
@@ -202,7 +202,7 @@ func (f guardedFile) Write(p []byte) (n int, err error) {
 
 // keep tells the log of meta, makes it known, and removes what is too old.
 func (s *snapshots) keep(meta *raft.SnapshotMeta) error {
-	if err := s.kept(meta.Index); err != nil {
+	if err := s.kept(endOf(meta)); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"berth/raftstore"
 )
 
 // How long a supervisor waits before it starts a process again: the least, twice
@@ -51,6 +53,12 @@ type Exit struct {
 // the last that it says is what.
 func (e Exit) DiskBroken() bool {
 	return e.Broken && (e.How == "exit status 9" || strings.Contains(e.Last, "no space left on device") || strings.Contains(e.Last, "input/output error"))
+}
+
+// droppedLog reports whether a process has ended to drop a log that contradicts a
+// snapshot of its zone, which it may do at any time.
+func (e Exit) droppedLog() bool {
+	return e.How == "exit status 9" && strings.Contains(e.Last, raftstore.ErrDiverged.Error())
 }
 
 // launch starts the service's process.

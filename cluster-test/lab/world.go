@@ -167,7 +167,7 @@ func (w *World) unmeant() error {
 	defer w.mu.Unlock()
 	var errs []error
 	for _, e := range w.exits {
-		if !e.Meant && !slices.ContainsFunc(w.allowed, func(f func(Exit) bool) bool { return f(e) }) {
+		if !e.Meant && !e.droppedLog() && !slices.ContainsFunc(w.allowed, func(f func(Exit) bool) bool { return f(e) }) {
 			errs = append(errs, fmt.Errorf("%s has ended by itself at %s: %s: %s", e.Service, e.At.Format(time.StampMilli), e.How, e.Last))
 		}
 	}

@@ -120,12 +120,16 @@ func (p *process) start() {
 }
 
 // fatal is told why the process ends itself. After a handover of the lead it may:
-// Raft can be stuck in one for good. Then it is started again, as a supervisor does,
-// once for each handover that somebody asked for.
+// Raft can be stuck in one for good. It may also when its log contradicts a snapshot of
+// its zone. Then it is started again, as a supervisor does, once for each handover that
+// somebody asked for.
 func (p *process) fatal(err error) {
 	w := p.z.w
 	switch {
 	case p.killed():
+	case errors.Is(err, raftstore.ErrDiverged):
+		w.tally.fault("ended to drop its log")
+		p.down(time.Second)
 	case api.CodeOf(err) != api.CodeConflict && p.z.handed.Add(-1) >= 0: // a damaged disk is a conflict
 		w.tally.fault("ended after a handover")
 		p.down(time.Second)
