@@ -38,7 +38,8 @@ type link struct {
 	fixed  []string // addresses that are never forgotten
 
 	mu      sync.Mutex // guards what follows
-	learned []string
+	learned []string   // from the leader
+	hinted  []string   // from the node that sent calls elsewhere last, whose view may be old
 	current string
 	left    chan struct{} // closed when current is left
 }
@@ -142,7 +143,7 @@ func (l *link) follow(addr string, answer []byte) error {
 		l.leave(addr)
 		return err
 	}
-	l.learn(to.Addresses)
+	l.hint(to.Addresses)
 	if !dialable(to.Leader) || to.Leader == addr {
 		l.leave(addr)
 		return api.Errorf(api.CodeUnavailable, "the zone has no leader just now")
@@ -191,7 +192,7 @@ func (l *link) leave(addr string) {
 		return
 	}
 	all := slices.Clone(l.fixed)
-	for _, a := range l.learned {
+	for _, a := range slices.Concat(l.learned, l.hinted) {
 		if !slices.Contains(all, a) {
 			all = append(all, a)
 		}
@@ -201,22 +202,36 @@ func (l *link) leave(addr string) {
 	l.left = make(chan struct{})
 }
 
-// learn replaces the learned addresses and returns what it makes of them. What cannot
-// be dialled, and what is beyond AddressesMax, is passed over; if nothing is left,
-// nothing changes.
+// learn replaces the addresses learned from the leader and returns what it makes of
+// them. If none of them is any good, nothing changes.
 func (l *link) learn(addresses []string) []string {
-	var good []string
-	for _, a := range addresses {
-		if dialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
-			good = append(good, a)
-		}
-	}
+	good := usable(addresses)
 	if len(good) == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learned = good
+	return good
+}
+
+// hint replaces the addresses that other nodes than the leader name. They are tried
+// after the leader's, and never take their place: a node that has just started may name
+// members of long ago.
+func (l *link) hint(addresses []string) {
+	good := usable(addresses)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hinted = good
+}
+
+// usable returns the addresses that can be dialled, once each, at most AddressesMax.
+func usable(addresses []string) (good []string) {
+	for _, a := range addresses {
+		if dialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
+			good = append(good, a)
+		}
+	}
 	return good
 }
 

@@ -75,3 +75,21 @@ func TestARedirectIsFollowedAtOnce(t *testing.T) {
 		assert.Equal(t, want, l.address(), "%q", leader)
 	}
 }
+
+// TestARedirectReplacesNoAddress: a node that has just started may name members that are
+// long gone; the agent still finds those that the leader named last.
+func TestARedirectReplacesNoAddress(t *testing.T) {
+	l := newLink([]string{"a:1"}, nil)
+	l.learn([]string{"x:1", "y:1"})
+	for _, of := range [][]string{{"a:1", "b:1"}, {"c:1"}, {}, {"nonsense"}, {"c:1"}} {
+		answer, err := codec.Marshal(api.AgentRedirect{Addresses: of})
+		require.NoError(t, err)
+		require.Error(t, l.follow(l.address(), answer))
+	}
+	tried := map[string]bool{}
+	for range 8 {
+		tried[l.address()] = true
+		l.leave(l.address())
+	}
+	assert.Equal(t, map[string]bool{"a:1": true, "x:1": true, "y:1": true, "c:1": true}, tried)
+}
