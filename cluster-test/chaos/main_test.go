@@ -127,7 +127,7 @@ func gates(s *totals) []gate {
 		{"chaos: damaged files", s.Faults["damaged file"], scaled(50), true},
 		{"chaos: MB that left gateways", int(s.GatewayBytes >> 20), 100, false},
 		{"chaos: hung disks that were timed", len(s.HungDisk), 1, true},
-		{"chaos: operations", s.operations(), scaled(100_000), false},
+		{"chaos: operations", s.operations(), scaled(operationsMin), false},
 		{"chaos: acknowledged writes", s.Writes, scaled(10_000), false},
 		{"chaos: acknowledged boots", s.Boots, scaled(2000), false},
 		{"chaos: sagas cut at named points", s.Sagas, scaled(500), false},

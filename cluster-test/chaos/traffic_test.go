@@ -30,6 +30,8 @@ const (
 	liveMax       = 2   // reservations that one client keeps
 	bootMax       = 4   // instances of one boot
 	callMax       = 8 * time.Second
+	quietMax      = 2 * time.Minute // without faults, for operations that are missing
+	operationsMin = 100_000
 )
 
 // traffic is clients that use a federation, and the history of what they were told.
@@ -80,6 +82,20 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 		tr.wg.Go(func() { tr.selects(ctx) })
 	}
 	return tr
+}
+
+// reach lets the clients go on until there are so many operations, or quietMax has
+// passed: a busy machine has fewer while things break.
+func (tr *traffic) reach(t *testing.T, count int) {
+	t.Helper()
+	began, before := time.Now(), tr.count()
+	_ = lab.Await(t.Context(), quietMax, func(context.Context) error { // too few fail a gate
+		if n := tr.count(); n < count {
+			return fmt.Errorf("%d operations of %d", n, count)
+		}
+		return nil
+	})
+	t.Logf("%d operations in %.1f s without faults", tr.count()-before, time.Since(began).Seconds())
 }
 
 // end stops the clients and returns the history.
