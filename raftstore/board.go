@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"berth/internal/watch"
 	"berth/raftstore/state"
 )
 
@@ -17,10 +18,11 @@ type page struct {
 }
 
 // board shows the latest page. Readers take no lock; any number may wait, and a
-// new page wakes all of them with one close.
+// new page wakes all of them with one close, or those alone whose topic it touches.
 type board struct {
-	mu  sync.Mutex // guards the replacement of cur, between writers
-	cur atomic.Pointer[page]
+	mu       sync.Mutex // guards the replacement of cur, between writers
+	cur      atomic.Pointer[page]
+	watchers watch.List[state.Topic]
 }
 
 func newBoard(st *state.State) *board {
@@ -29,9 +31,10 @@ func newBoard(st *state.State) *board {
 	return b
 }
 
-// post puts up a view that holds every entry up to applied. A nil st keeps the
-// view that is up: the entries since then did not concern the state.
-func (b *board) post(st *state.State, applied uint64) {
+// post puts up a view that holds every entry up to applied; touched are the topics
+// that those since the view before have touched. A nil st keeps the view that is up:
+// the entries since then did not concern the state.
+func (b *board) post(st *state.State, applied uint64, touched ...state.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.cur.Load()
@@ -43,6 +46,7 @@ func (b *board) post(st *state.State, applied uint64) {
 	}
 	b.cur.Store(&page{state: st, applied: max(applied, old.applied), changed: make(chan struct{})})
 	close(old.changed)
+	b.watchers.Wake(touched...)
 }
 
 // until waits for a page on which ok holds. When ctx ends or stop closes first
@@ -59,6 +63,27 @@ func (b *board) until(ctx context.Context, stop <-chan struct{}, ok func(*page) 
 			return p, false
 		case <-stop:
 			return p, false
+		}
+	}
+}
+
+// watch waits for a view for which ok holds. After the first look it looks again only
+// when an entry has touched the topic. When ctx ends or stop closes first it returns
+// the view that is up, and false.
+func (b *board) watch(ctx context.Context, stop <-chan struct{}, topic state.Topic, ok func(*state.State) bool) (*state.State, bool) {
+	woken, remove := b.watchers.Add(topic)
+	defer remove()
+	for {
+		st := b.cur.Load().state
+		if ok(st) {
+			return st, true
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return b.cur.Load().state, false
+		case <-stop:
+			return b.cur.Load().state, false
 		}
 	}
 }

@@ -17,14 +17,16 @@ import (
 var errBroken = errors.New("the state machine has stopped")
 
 // fsm is the state machine as Raft sees it. Raft calls all but Persist from one
-// goroutine (and Restore from Open, before that goroutine exists), so live and
-// broken need no lock.
+// goroutine (and Restore from Open, before that goroutine exists), so its fields
+// need no lock.
 type fsm struct {
 	live   *state.State
 	board  *board
 	broken error
 	fail   func(error) // told once, why the node must stop
 	crash  crash.Hook
+
+	touched []state.Topic // by the entries of the batch that is being applied
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -41,6 +43,7 @@ func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 // a command entry is a []state.Result, or an error once the machine has stopped.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
+	f.touched = f.touched[:0]
 	for i, l := range logs {
 		if l.Type != raft.LogCommand || f.broken != nil {
 			answers[i] = f.broken
@@ -56,7 +59,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		answers[i] = results
 	}
 	if f.broken == nil {
-		f.board.post(freeze(f.live), logs[len(logs)-1].Index)
+		f.board.post(freeze(f.live), logs[len(logs)-1].Index, f.touched...)
 	}
 	return answers
 }
@@ -73,6 +76,7 @@ func (f *fsm) applyEntry(l *raft.Log) (results []state.Result, err error) {
 	}
 	for _, c := range cmds {
 		results = append(results, f.applyOne(l.Index, c))
+		f.touched = append(f.touched, f.live.Touched()...)
 	}
 	return results, nil
 }
@@ -110,7 +114,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.crash.At(crash.RestoreLoaded)
 	f.live = st
-	f.board.post(freeze(st), st.Index())
+	f.board.post(freeze(st), st.Index(), state.Everything)
 	return nil
 }
 

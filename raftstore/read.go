@@ -26,6 +26,22 @@ func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	}
 }
 
+// WaitFor returns a view for which ok holds, as soon as this node has one. It asks ok
+// of the view that is up, and again only after entries that touch topic: ok must
+// depend on nothing else. Any number may wait. When ctx ends first it returns the view
+// of that moment with CodeTimeout, and when the store closes with CodeUnavailable.
+func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	st, found := s.board.watch(ctx, s.closing, topic, ok)
+	switch {
+	case found:
+		return st, nil
+	case ctx.Err() != nil:
+		return st, readFailure("raftstore.WaitFor", ctx.Err())
+	default:
+		return st, closed("raftstore.WaitFor")
+	}
+}
+
 // Linearizable returns a view that holds every change that was acknowledged, by
 // any node, before the call. Only the leader can tell, after it has heard from a
 // majority; on another node, and without a majority, it returns CodeUnavailable,

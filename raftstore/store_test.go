@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,6 +228,56 @@ func TestWaitWakesAll(t *testing.T) {
 		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
 	})
 	n.stop()
+	wg.Wait()
+}
+
+// TestWaitForWakesThoseConcerned waits for two boots: an entry wakes who waits for
+// what it touches, and a restore wakes both.
+func TestWaitForWakesThoseConcerned(t *testing.T) {
+	n := solo(t, nil)
+	boot := func(res string) command.Command {
+		return command.BootCreate{Digest: []byte(res), Request: api.Request{Project: "p", Reservation: api.ReservationID(res)}}
+	}
+	backup, _ := n.backup()
+	var wg sync.WaitGroup
+	waits := func(ctx context.Context, res string, there bool) (looks *atomic.Int64, done chan error) {
+		looks, done = &atomic.Int64{}, make(chan error, 1)
+		looked := make(chan struct{})
+		wg.Go(func() {
+			_, err := n.WaitFor(ctx, state.BootTopic("p", api.ReservationID(res)), func(st *state.State) bool {
+				if looks.Add(1) == 1 {
+					close(looked)
+				}
+				_, ok := st.Boot("p", api.ReservationID(res))
+				return ok == there
+			})
+			done <- err
+		})
+		<-looked
+		return looks, done
+	}
+	_, a := waits(within(t), "a", true)
+	looks, b := waits(within(t), "b", true)
+	n.must(put("x", "1"), boot("c"))
+	n.must(boot("a"))
+	require.NoError(t, <-a)
+	assert.Equal(t, int64(1), looks.Load(), "nothing of this concerns it")
+	n.must(boot("b"))
+	require.NoError(t, <-b)
+
+	_, a = waits(within(t), "a", false)
+	_, b = waits(within(t), "b", false)
+	require.NoError(t, n.restore(backup))
+	require.NoError(t, <-a, "a restore concerns everybody")
+	require.NoError(t, <-b)
+
+	ctx, cancel := context.WithCancel(within(t))
+	_, a = waits(ctx, "a", true)
+	cancel()
+	assert.Equal(t, api.CodeTimeout, api.CodeOf(<-a))
+	_, b = waits(within(t), "b", true)
+	n.stop()
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(<-b))
 	wg.Wait()
 }
 

@@ -201,21 +201,15 @@ func (z *Zone) WaitBoot(ctx context.Context, p api.ProjectID, r api.ReservationI
 }
 
 func (z *Zone) waitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID, done func(*state.Boot) bool) (*state.Boot, *state.State, error) {
-	v := z.store.View()
-	for {
+	v, _ := z.store.WaitFor(ctx, state.BootTopic(p, r), func(v *state.State) bool { // before the outcome the boot as it is answers
 		b, ok := v.Boot(p, r)
-		if !ok {
-			return nil, v, api.Errorf(api.CodeNotFound, "no reservation %q", string(r))
-		}
-		if done(b) {
-			return b, v, nil
-		}
-		next, err := z.store.Wait(ctx, v.Index())
-		if err != nil {
-			return b, v, nil //nolint:nilerr // the wait ended before the outcome; the boot as it is answers
-		}
-		v = next
+		return !ok || done(b)
+	})
+	b, ok := v.Boot(p, r)
+	if !ok {
+		return nil, v, api.Errorf(api.CodeNotFound, "no reservation %q", string(r))
 	}
+	return b, v, nil
 }
 
 // WaitDecision returns the boot once it is decided, or as it is after wait,

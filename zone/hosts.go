@@ -136,18 +136,12 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 func (z *Zone) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	v := z.store.View()
-	for {
-		c := v.Changes(parent.ID, after, api.ChangesMax)
-		if len(c.Items) > 0 {
-			return c
-		}
-		next, err := z.store.Wait(ctx, v.Index())
-		if err != nil {
-			return c
-		}
-		v = next
-	}
+	var c api.Changes
+	_, _ = z.store.WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news the empty list is the answer
+		c = v.Changes(parent.ID, after, api.ChangesMax)
+		return len(c.Items) > 0
+	})
+	return c
 }
 
 // Work answers an agent's long poll: the whole list of what should run on each
@@ -156,23 +150,22 @@ func (z *Zone) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.
 	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
 	defer cancel()
 	term := z.store.Term()
-	v := z.store.View()
-	for {
-		z.beats.heard(a, z.now())
-		if !v.Serves(a) { // also after a restore from a backup of earlier times
-			return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
-		}
-		if hosts := v.WorkAfter(a, r.After); len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft)) {
-			return workload(v, term, hosts), nil
-		}
-		next, err := z.store.Wait(ctx, v.Index())
-		if err != nil {
-			w := workload(v, term, nil)
-			w.Generation = r.After
-			return w, nil // nothing new came in time; the empty list is the answer
-		}
-		v = next
+	var serves bool
+	var hosts []*state.Host
+	z.beats.heard(a, z.now())
+	v, err := z.store.WaitFor(ctx, state.WorkTopic(a), func(v *state.State) bool {
+		serves, hosts = v.Serves(a), v.WorkAfter(a, r.After)
+		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft))
+	})
+	switch {
+	case !serves: // also after a restore from a backup of earlier times
+		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
+	case err != nil: // nothing new came in time; the empty list is the answer
+		w := workload(v, term, nil)
+		w.Generation = r.After
+		return w, nil
 	}
+	return workload(v, term, hosts), nil
 }
 
 // mayBeLeft reports whether what is listed on a host may be evacuated at any moment:

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/costs"
+	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -294,15 +295,16 @@ type log struct {
 	t    *testing.T
 	name string
 
-	mu      sync.Mutex // guards the fields below
-	state   *state.State
-	view    *state.State
-	next    chan struct{} // closed when view is replaced
-	term    uint64
-	kinds   map[command.Kind]int
-	items   int                                // of a child's changes that were proposed at once, the most
-	disturb func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
-	waiting []command.Command                  // delayed
+	mu       sync.Mutex // guards the fields below
+	state    *state.State
+	view     *state.State
+	next     chan struct{} // closed when view is replaced
+	watchers watch.List[state.Topic]
+	term     uint64
+	kinds    map[command.Kind]int
+	items    int                                // of a child's changes that were proposed at once, the most
+	disturb  func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
+	waiting  []command.Command                  // delayed
 }
 
 // mishap is what befalls a proposal.
@@ -367,6 +369,22 @@ func (l *log) wait(ctx context.Context, after uint64) (*state.State, error) {
 	}
 }
 
+func (l *log) waitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	woken, remove := l.watchers.Add(topic)
+	defer remove()
+	for {
+		v := l.latest()
+		if ok(v) {
+			return v, nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return l.latest(), api.Wrap(api.CodeTimeout, "log.waitFor", "", ctx.Err())
+		}
+	}
+}
+
 func (l *log) apply(cs ...command.Command) ([]state.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,6 +396,7 @@ func (l *log) apply(cs ...command.Command) ([]state.Result, error) {
 func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 	index := l.state.Index() + 1
 	var out []state.Result
+	var touched []state.Topic
 	for _, c := range cs {
 		b, err := command.Encode(c)
 		if err != nil {
@@ -387,8 +406,10 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 			return nil, err
 		}
 		out = append(out, l.state.Apply(index, c))
+		touched = append(touched, l.state.Touched()...)
 	}
 	l.view = l.state.Clone()
+	defer l.watchers.Wake(touched...)
 	close(l.next)
 	l.next = make(chan struct{})
 	for _, h := range l.view.AllHosts() {
@@ -429,6 +450,10 @@ func (s *seat) View() *state.State { return s.log.latest() }
 
 func (s *seat) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	return s.log.wait(ctx, after)
+}
+
+func (s *seat) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	return s.log.waitFor(ctx, topic, ok)
 }
 
 func (s *seat) Term() uint64 { return s.term }

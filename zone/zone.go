@@ -26,6 +26,9 @@ type Store interface {
 	View() *state.State
 	// Wait returns the first state after a log index, or ctx's error.
 	Wait(ctx context.Context, after uint64) (*state.State, error)
+	// WaitFor returns the first state for which ok holds, or the latest and ctx's
+	// error. It asks ok at once, and again only after entries that touch topic.
+	WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error)
 	// Propose appends the commands to the log as one entry and returns what
 	// became of each. It fails with CodeUnavailable when nothing was appended,
 	// and with CodeTimeout when the outcome is unknown.

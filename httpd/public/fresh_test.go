@@ -70,6 +70,13 @@ func (s *restless) Wait(context.Context, uint64) (*state.State, error) {
 	return nil, context.DeadlineExceeded
 }
 
+// WaitFor ends as if nothing had happened after the first look.
+func (s *restless) WaitFor(_ context.Context, _ state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	v := s.View()
+	ok(v)
+	return v, context.DeadlineExceeded
+}
+
 func (s *restless) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
 	rs, err := s.Store.Propose(ctx, cmds...)
 	s.wrote = s.Store.View().Index()
@@ -113,6 +120,11 @@ func (s frozen) View() *state.State { return s.at }
 
 func (s frozen) Wait(context.Context, uint64) (*state.State, error) {
 	return nil, context.DeadlineExceeded
+}
+
+func (s frozen) WaitFor(_ context.Context, _ state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	ok(s.at)
+	return s.at, context.DeadlineExceeded
 }
 
 func indexOf(t *testing.T, h http.Header) uint64 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -26,6 +27,8 @@ type Store struct {
 	view  *state.State  // what next was after the last command
 	moved chan struct{} // closed when view is replaced
 	err   error         // what Propose fails with, if it does
+
+	watchers watch.List[state.Topic]
 }
 
 // New returns a store of the state before the first command.
@@ -58,6 +61,24 @@ func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	}
 }
 
+// WaitFor returns the first state for which ok holds, or the latest and ctx's error.
+// It asks ok again only after commands that touch topic.
+func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	woken, remove := s.watchers.Add(topic)
+	defer remove()
+	for {
+		v := s.View()
+		if ok(v) {
+			return v, nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return s.View(), ctx.Err()
+		}
+	}
+}
+
 // Propose applies the commands as one entry and returns what became of each. It
 // fails only after Fail.
 func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
@@ -68,12 +89,15 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	}
 	index := s.next.Index() + 1
 	out := make([]state.Result, len(cmds))
+	var touched []state.Topic
 	for i, c := range cmds {
 		out[i] = s.next.Apply(index, c)
+		touched = append(touched, s.next.Touched()...)
 	}
 	s.view = s.next.Clone()
 	close(s.moved)
 	s.moved = make(chan struct{})
+	s.watchers.Wake(touched...)
 	return out, nil
 }
 

@@ -62,6 +62,19 @@ func (p *Past) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	return p.Store.Wait(ctx, after)
 }
 
+// WaitFor waits for a state for which ok holds, which a node that does not lead never
+// gets.
+func (p *Past) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
+	if v := p.View(); ok(v) {
+		return v, nil
+	}
+	if p.Deposed {
+		<-ctx.Done()
+		return p.View(), ctx.Err()
+	}
+	return p.Store.WaitFor(ctx, topic, ok)
+}
+
 // Propose writes to the log, if the node leads.
 func (p *Past) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
 	if err := p.ask(); err != nil {

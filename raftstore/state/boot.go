@@ -155,6 +155,7 @@ func (s *State) bootFor(c command.BootCreate) (*Boot, bool) {
 func (s *State) storeBoot(b *Boot) {
 	b.Updated, b.ModIndex = s.now, s.index
 	s.boots.Set(b.ID(), b)
+	s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
 }
 
 // editBoot stores a changed copy of the boot that an own hold belongs to.

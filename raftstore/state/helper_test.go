@@ -62,6 +62,7 @@ func (w *world) do(c command.Command) Result {
 	before := w.s.Clone()
 	r := w.s.Apply(w.index, c)
 	after := w.s.Clone()
+	checkTouched(w.tb, before, after, w.s.Touched())
 	if r.Err != nil {
 		require.Equal(w.tb, facts(w.tb, before), facts(w.tb, after), "refused, but something changed: %#v", c)
 	}
@@ -273,6 +274,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
 		"children": {&s.children, &fresh.children}, "byOwner": {&s.byOwner, &fresh.byOwner},
 		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
+		"work": {&s.work, &fresh.work},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}

@@ -60,8 +60,8 @@ func (s *State) hostsPut(c command.HostsPut) Result {
 
 // unserve takes down the hosts of an agent that it does not serve any more.
 func (s *State) unserve(c command.HostsPut, served []api.HostID) {
-	for _, old := range s.hosts.Values() {
-		if old.Agent != c.Agent || slices.Contains(served, old.ID) || old.Unserved {
+	for _, old := range s.hostsOf(c.Agent, 0) {
+		if slices.Contains(served, old.ID) || old.Unserved {
 			continue
 		}
 		h := *old
@@ -98,7 +98,7 @@ func (s *State) storeHost(h *Host) {
 	old, known := s.hosts.Get(string(h.ID))
 	s.hostTable.Put(s.specOf(h))
 	s.bump(h.ID)
-	s.hosts.Set(string(h.ID), h)
+	s.putHost(h)
 	if known && old.DownSince != h.DownSince {
 		s.tellReach(h.ID)
 	}
@@ -232,6 +232,7 @@ func (s *State) forgetHost(h *Host, inUse api.Code) Result {
 	}
 	s.leaveAggregates(h.ID)
 	s.hosts.Delete(string(h.ID))
+	s.removeWork(h)
 	s.byName.Delete(h.Name)
 	s.hostTable.Remove(h.ID)
 	return Result{}

@@ -53,6 +53,7 @@ func (s *State) putInstance(old, i *api.Instance) {
 	i.Updated, i.ModIndex = s.now, s.index
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
+		s.touch(ChangesTopic(i.Origin))
 	}
 	s.instances.Set(string(i.ID), i)
 	if i.Origin != "" || old != nil && old.Status == i.Status {
@@ -87,15 +88,6 @@ func (s *State) reindex(old, i *api.Instance) {
 }
 
 func resKey(t api.Tenant, r api.ReservationID) string { return key(tenantKey(t), r) + "\x00" }
-
-// touchHost notes that the list of what should run on a host has changed.
-func (s *State) touchHost(id api.HostID) {
-	if old, ok := s.hosts.Get(string(id)); ok {
-		h := *old
-		h.Work = s.index
-		s.hosts.Set(string(id), &h)
-	}
-}
 
 // setStatus moves an instance on. When it is DELETED its claim ends.
 func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
@@ -232,6 +224,7 @@ func (s *State) prune(c command.Prune) {
 		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 		if i.Origin != "" {
 			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
+			s.touch(ChangesTopic(i.Origin))
 		}
 	}
 	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
@@ -247,6 +240,7 @@ func (s *State) prune(c command.Prune) {
 		return b.Final() && b.Updated < c.Before && !s.anyHold(b)
 	}) {
 		s.boots.Delete(b.ID())
+		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
 		if b.Key != "" {
 			s.keys.Delete(key(b.Request.Project, b.Key))
 		}

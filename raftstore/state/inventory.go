@@ -205,7 +205,7 @@ func (s *State) setOwn(id api.ProviderID, own words, edit func(*api.Provider)) {
 	if old, ok := s.hosts.Get(string(id)); ok {
 		h := *old
 		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.Updated = own.inventory, own.traits, own.aggregates, s.now
-		s.hosts.Set(string(id), &h)
+		s.putHost(&h)
 		s.hostTable.Put(s.specOf(&h))
 		return
 	}

@@ -553,6 +553,7 @@ func TestOracle(t *testing.T) {
 			m.check(d.w.s)
 			m.checkBalance(d.w.s, before, c, r.Err == nil)
 			checkIndexes(rt, d.w.s)
+			checkWork(rt, d.w.s, uint64(d.n(int(d.w.index))))
 		}
 	})
 }

@@ -366,26 +366,3 @@ func (s *State) changeOf(i *api.Instance) api.InstanceChange {
 	}
 	return ch
 }
-
-// Serves reports whether an agent has any host here.
-func (s *State) Serves(agent api.AgentID) bool {
-	found := false
-	s.hosts.Scan(func(_ string, h *Host) bool {
-		found = h.Agent == agent
-		return !found
-	})
-	return found
-}
-
-// WorkAfter returns the hosts that an agent serves whose list of work changed after
-// a log index.
-func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {
-	var out []*Host
-	s.hosts.Scan(func(_ string, h *Host) bool {
-		if h.Agent == agent && h.Work > after && !h.Unserved {
-			out = append(out, h)
-		}
-		return true
-	})
-	return out
-}

@@ -107,6 +107,7 @@ func (s *State) takeUp(u *upload) Result {
 	from.index, from.now, from.upload = s.index, max(s.now, from.now), nil
 	from.hostTable.Advance(from.now)
 	*s = *from
+	s.touch(Everything)
 	s.restored()
 	return Result{}
 }

@@ -179,6 +179,7 @@ func each[V any](d codec.Decoder, n int, store func(*V)) func() error {
 
 func (s *State) loadHost(h *Host) {
 	s.hosts.Set(string(h.ID), h)
+	s.work.Insert(workKey(h))
 	s.byName.Set(h.Name, h.ID)
 	s.learn(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list
 	s.hostTable.Put(s.specOf(h))

@@ -45,6 +45,7 @@ type State struct {
 	flavors table[*api.Flavor]
 	links   table[*api.Link]
 	hosts   table[*Host]
+	work    keySet            // agent, log index of the last change of its work, host
 	byName  table[api.HostID] // name of a provider -> id
 
 	providers table[*api.Provider] // those that are no hosts
@@ -88,7 +89,8 @@ type State struct {
 
 	upload *upload // a backup that has not come to its end
 
-	bumped map[api.ProviderID]bool // providers that this command has moved one generation on
+	bumped  map[api.ProviderID]bool // providers that this command has moved one generation on
+	touched []Topic                 // by this command
 }
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
@@ -144,6 +146,7 @@ func (s *State) Clone() *State {
 	c.flavors = *s.flavors.Copy()
 	c.links = *s.links.Copy()
 	c.hosts = *s.hosts.Copy()
+	c.work = *s.work.Copy()
 	c.byName = *s.byName.Copy()
 	c.providers = *s.providers.Copy()
 	c.children = *s.children.Copy()
@@ -174,7 +177,7 @@ func (s *State) Clone() *State {
 	c.prepared = *s.prepared.Copy()
 	c.tombstones = *s.tombstones.Copy()
 	c.unended = *s.unended.Copy()
-	c.hostTable, c.bumped = nil, nil // a clone is for reading
+	c.hostTable, c.bumped, c.touched = nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c
 }
@@ -185,6 +188,7 @@ func (s *State) Clone() *State {
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index = index
 	clear(s.bumped)
+	s.touched = s.touched[:0]
 	at := c.Time()
 	if mutant.On(mutant.ClockInApply) {
 		at = max(at, api.Instant(mutant.Clock()))

@@ -1,0 +1,66 @@
+// Package watch wakes those who wait for one thing among many, and nobody else.
+package watch
+
+import (
+	"slices"
+	"sync"
+)
+
+// List holds those who wait, by the key of what they wait for. The zero key stands for
+// everything: who wakes it wakes everybody. The zero List is empty and ready; it must
+// not be copied. All methods may be called concurrently.
+type List[K comparable] struct {
+	mu      sync.Mutex // guards waiting
+	waiting map[K]map[chan struct{}]struct{}
+}
+
+// Add returns a channel that gets a value after k is woken, one value for any
+// number of times, until remove is called. Whoever adds itself before it looks at
+// what it waits for misses no change.
+func (l *List[K]) Add(k K) (woken <-chan struct{}, remove func()) {
+	c := make(chan struct{}, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = map[K]map[chan struct{}]struct{}{}
+	}
+	if l.waiting[k] == nil {
+		l.waiting[k] = map[chan struct{}]struct{}{}
+	}
+	l.waiting[k][c] = struct{}{}
+	return c, func() { l.remove(k, c) }
+}
+
+func (l *List[K]) remove(k K, c chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting[k], c)
+	if len(l.waiting[k]) == 0 {
+		delete(l.waiting, k)
+	}
+}
+
+// Wake wakes those who wait for any of the keys. It never blocks.
+func (l *List[K]) Wake(keys ...K) {
+	var everything K
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(keys, everything) {
+		for _, all := range l.waiting {
+			signal(all)
+		}
+		return
+	}
+	for _, k := range keys {
+		signal(l.waiting[k])
+	}
+}
+
+func signal(all map[chan struct{}]struct{}) {
+	for c := range all {
+		select {
+		case c <- struct{}{}:
+		default: // a value that waits says the same
+		}
+	}
+}

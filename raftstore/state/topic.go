@@ -1,0 +1,48 @@
+package state
+
+import "berth/api"
+
+// Topic names something that a caller may wait for. A topic is touched by each
+// command that may change what is waited for, so that a poll looks again only
+// when an entry concerns it.
+type Topic struct {
+	kind   topicKind
+	a1, a2 string
+}
+
+type topicKind uint8
+
+const (
+	topicEverything topicKind = iota
+	topicWork
+	topicChanges
+	topicBoot
+)
+
+// Everything, the zero Topic, is touched by a command that replaces the whole state:
+// whoever waits for any topic must look again.
+var Everything = Topic{}
+
+// WorkTopic names what an agent polls for: which hosts it serves, whether they
+// are up, and what should run on them. See Serves and WorkAfter.
+func WorkTopic(a api.AgentID) Topic { return Topic{kind: topicWork, a1: string(a)} }
+
+// ChangesTopic names the changes of the instances that were made for a parent.
+// See Changes.
+func ChangesTopic(origin api.LinkID) Topic { return Topic{kind: topicChanges, a1: string(origin)} }
+
+// BootTopic names the record of a boot of this zone. See Boot.
+func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
+	return Topic{kind: topicBoot, a1: string(p), a2: string(r)}
+}
+
+// Touched returns the topics that the last command has touched, in order; some
+// may be there twice. The slice is valid until the next Apply.
+func (s *State) Touched() []Topic { return s.touched }
+
+// touch adds a topic to those that the command has touched.
+func (s *State) touch(t Topic) {
+	if n := len(s.touched); n == 0 || s.touched[n-1] != t {
+		s.touched = append(s.touched, t)
+	}
+}

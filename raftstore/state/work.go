@@ -1,0 +1,80 @@
+package state
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"berth/api"
+)
+
+// workKey orders hosts by agent, and those of one agent by the log index of the
+// last change of what should run there.
+func workKey(h *Host) string {
+	return workPrefix(h.Agent) + string(binary.BigEndian.AppendUint64(nil, h.Work)) + string(h.ID)
+}
+
+func workPrefix(a api.AgentID) string { return string(a) + "\x00" }
+
+// putHost stores the record of a host, and keeps the index of agents' work in step.
+func (s *State) putHost(h *Host) {
+	old, replaced := s.hosts.Set(string(h.ID), h)
+	if replaced {
+		s.removeWork(old)
+	}
+	s.work.Insert(workKey(h))
+	s.touch(WorkTopic(h.Agent))
+}
+
+// removeWork takes a host out of the index of agents' work.
+func (s *State) removeWork(h *Host) {
+	s.work.Delete(workKey(h))
+	s.touch(WorkTopic(h.Agent))
+}
+
+// touchHost notes that the list of what should run on a host has changed.
+func (s *State) touchHost(id api.HostID) {
+	if old, ok := s.hosts.Get(string(id)); ok {
+		h := *old
+		h.Work = s.index
+		s.putHost(&h)
+	}
+}
+
+// hostsOf returns, by id, the hosts of an agent whose list of work changed at a log
+// index or after it.
+func (s *State) hostsOf(agent api.AgentID, from uint64) []*Host {
+	var out []*Host
+	prefix := workPrefix(agent)
+	s.work.Ascend(prefix+string(binary.BigEndian.AppendUint64(nil, from)), func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		h, _ := s.hosts.Get(k[len(prefix)+8:])
+		out = append(out, h)
+		return true
+	})
+	slices.SortFunc(out, func(a, b *Host) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Serves reports whether an agent has any host here.
+func (s *State) Serves(agent api.AgentID) bool {
+	found, prefix := false, workPrefix(agent)
+	s.work.Ascend(prefix, func(k string) bool {
+		found = strings.HasPrefix(k, prefix)
+		return false
+	})
+	return found
+}
+
+// WorkAfter returns, by id, the hosts that an agent serves whose list of work changed
+// after a log index.
+func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {
+	if after == math.MaxUint64 {
+		return nil
+	}
+	return slices.DeleteFunc(s.hostsOf(agent, after+1), func(h *Host) bool { return h.Unserved })
+}

@@ -1,0 +1,122 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// checkTouched holds that a command touches the topic of whatever it changes that
+// somebody may wait for. What that is follows from a scan of all records.
+func checkTouched(tb require.TestingT, before, after *State, touched []Topic) {
+	if slices.Contains(touched, Everything) {
+		return
+	}
+	for a, was := range workByScan(before) {
+		if now := workByScan(after)[a]; now != was {
+			require.Contains(tb, touched, WorkTopic(a), "was %s, is %s", was, now)
+		}
+	}
+	for a, now := range workByScan(after) {
+		if _, known := workByScan(before)[a]; !known {
+			require.Contains(tb, touched, WorkTopic(a), "is %s", now)
+		}
+	}
+	for _, l := range after.Links() {
+		if now := before.Changes(l.ID, 0, math.MaxInt); !assert.ObjectsAreEqual(indexes(now), indexes(after.Changes(l.ID, 0, math.MaxInt))) {
+			require.Contains(tb, touched, ChangesTopic(l.ID))
+		}
+	}
+	for _, b := range slices.Concat(before.boots.Values(), after.boots.Values()) {
+		was, _ := before.boots.Get(b.ID())
+		if now, _ := after.boots.Get(b.ID()); now != was {
+			require.Contains(tb, touched, BootTopic(b.Request.Project, b.Request.Reservation))
+		}
+	}
+}
+
+// workByScan returns, by agent, what its poll may depend on.
+func workByScan(s *State) map[api.AgentID]string {
+	out := map[api.AgentID]string{}
+	for _, h := range s.hosts.Values() {
+		out[h.Agent] += fmt.Sprint(h.ID, h.Work, h.State, h.Unserved)
+		for _, i := range s.OnHost(h.ID) {
+			out[h.Agent] += fmt.Sprint(i.ID, i.Movable, i.Target != "", i.Status == api.StatusDeleting, i.Moves)
+		}
+	}
+	return out
+}
+
+func indexes(c api.Changes) (out []string) {
+	for _, i := range c.Items {
+		out = append(out, fmt.Sprint(i.Index, i.ID))
+	}
+	return out
+}
+
+// checkWork compares the lists of agents' work with a scan of all hosts.
+func checkWork(tb require.TestingT, s *State, after uint64) {
+	for _, a := range []api.AgentID{"a", "a1", "a2", ""} {
+		serves := false
+		var want []*Host
+		for _, h := range s.hosts.Values() {
+			serves = serves || h.Agent == a
+			if h.Agent == a && h.Work > after && !h.Unserved {
+				want = append(want, h)
+			}
+		}
+		require.Equal(tb, serves, s.Serves(a), "agent %q", a)
+		require.ElementsMatch(tb, want, s.WorkAfter(a, after), "agent %q", a)
+		require.True(tb, slices.IsSortedFunc(s.WorkAfter(a, after), func(a, b *Host) int { return cmp.Compare(a.ID, b.ID) }))
+	}
+}
+
+func TestWorkOfAgents(t *testing.T) {
+	w := newWorld(t)
+	put := func(agent string, whole bool, hosts ...string) {
+		t.Helper()
+		c := hostPut(w.stamp(), agent, hosts[0], 4)
+		for _, id := range hosts[1:] {
+			c.Hosts = append(c.Hosts, hostPut(w.stamp(), agent, id, 4).Hosts...)
+		}
+		c.Whole = whole
+		w.ok(c)
+		assert.Equal(t, []Topic{WorkTopic(api.AgentID(agent))}, slices.Compact(w.s.Touched()))
+	}
+	put("a1", true, "h2", "h1")
+	put("a2", true, "h3")
+	assert.False(t, w.s.Serves("a3"))
+	assert.False(t, w.s.Serves("a"), "a name that begins alike is another one")
+	seen := w.index
+	assert.Empty(t, w.s.WorkAfter("a2", seen))
+	assert.Len(t, w.s.WorkAfter("a2", seen-1), 1)
+	assert.Empty(t, w.s.WorkAfter("a2", math.MaxUint64))
+
+	w.ok(create(w.stamp(), "r1", 1, 1))
+	assert.Equal(t, []Topic{BootTopic("p", "r1")}, w.s.Touched())
+	h := hold(w.stamp(), "k1", "r1", slots("h1", "i1"))
+	h.Commit = true
+	w.ok(h)
+	assert.Contains(t, w.s.Touched(), WorkTopic("a1"))
+	assert.NotContains(t, w.s.Touched(), WorkTopic("a2"), "it has nothing to do with it")
+	require.Len(t, w.s.WorkAfter("a1", seen), 1)
+	assert.Equal(t, api.HostID("h1"), w.s.WorkAfter("a1", seen)[0].ID)
+
+	put("a1", true, "h1") // h2 is not served any more
+	assert.Len(t, w.s.WorkAfter("a1", 0), 1)
+	w.ok(command.HostDelete{Stamp: w.stamp(), ID: "h3"})
+	assert.Equal(t, []Topic{WorkTopic("a2")}, w.s.Touched())
+	assert.False(t, w.s.Serves("a2"))
+	put("a1", true, "h1", "h3") // the host has moved to another agent
+	checkWork(t, w.s, 0)
+	w.ok(command.ConfigSet{Stamp: w.stamp()})
+	assert.Empty(t, w.s.Touched(), "it concerns nobody who waits")
+}
