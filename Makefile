@@ -23,7 +23,7 @@ FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
 # A program that runs longer than this hangs, and says where.
 CHAOSMAX ?= 20m
-SIMMAX   ?= 8m
+SIMMAX   ?= 12m
 LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 help: ## list the targets
@@ -89,7 +89,7 @@ chaos: ## break federations of real processes and simulated ones for about thirt
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
 
 soak: ## the same for 80 minutes
-	$(MAKE) chaos SCALE=7 CHAOSTIME=15m CHAOSMAX=2h SIMMAX=30m LEDGER=$(LEDGER)
+	$(MAKE) chaos SCALE=7 CHAOSTIME=15m CHAOSMAX=2h SIMMAX=60m LEDGER=$(LEDGER)
 
 mutants: ## show that the tests find every deliberate fault, and how fast
 	$(GO) run ./cluster-test/mutants

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
-	forFlag   = flag.Duration("for", 0, "run new seeds until so much real time has passed")
+	forFlag   = flag.Duration("for", 0, "run new seeds until so much real time has passed; up to three times as much while -hours is not reached")
 	hoursFlag = flag.Float64("hours", 0, "fail with fewer simulated zone hours than this: an hour of a federation of four zones is four")
 	logFlag   = flag.Bool("log", false, "show what processes log")
 )
@@ -49,7 +49,7 @@ func TestSeeds(t *testing.T) {
 				t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
 					t.Parallel()
 					seed := uint64(began.UnixMilli())*lanes + uint64(lane)
-					for time.Since(began) < *forFlag && one(t, seed, sum) {
+					for more(time.Since(began), sum) && one(t, seed, sum) {
 						seed += lanes
 					}
 				})
@@ -64,9 +64,14 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	t.Log(sum.report(time.Since(began)))
-	if got := sum.zones.Hours(); got < *hoursFlag {
+	if got := sum.hours(); got < *hoursFlag {
 		t.Errorf("%.1f zone hours are too few, at least %.1f must be simulated", got, *hoursFlag)
 	}
+}
+
+// more reports whether another seed should run after so much real time.
+func more(passed time.Duration, sum *total) bool {
+	return passed < *forFlag || passed < 3**forFlag && sum.hours() < *hoursFlag
 }
 
 // lanes is how many seeds run at the same time with -for: most of a simulation
@@ -119,6 +124,13 @@ type total struct {
 	simulated, zones          time.Duration // of federations; of their zones, added up
 	ops, faults               map[string]int
 	moved, again, tight       int // instances that were started elsewhere, and where they had been; beside what was being ended
+}
+
+// hours returns how many hours of zones were simulated.
+func (s *total) hours() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.zones.Hours()
 }
 
 func (s *total) add(w *world) {
