@@ -10,19 +10,19 @@ import (
 
 	"berth/api"
 	"berth/api/client"
-	"berth/httpd/public"
+	"berth/httpd/native"
 	"berth/identity"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
-var _ public.Authority = (*Node)(nil)
+var _ native.Authority = (*Node)(nil)
 
 // joinTTL is how long a link token is good for.
 const joinTTL = 15 * time.Minute
 
-// LinkToken implements public.Authority.
+// LinkToken implements native.Authority.
 func (n *Node) LinkToken(ctx context.Context, name string, offset, scale int64) (string, error) {
 	if _, taken := n.store.View().LinkByName(name); taken {
 		return "", api.Errorf(api.CodeConflict, "a zone named %q is linked already", name)
@@ -84,7 +84,7 @@ func addresses(v *state.State, of func(*api.Node) string) []string {
 	return out
 }
 
-// JoinToken implements public.Authority.
+// JoinToken implements native.Authority.
 func (n *Node) JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (string, error) {
 	if _, taken := n.store.View().Node(api.NodeID(name)); taken && kind == api.JoinNode {
 		return "", api.Errorf(api.CodeConflict, "node %q is a member already", name)
@@ -214,7 +214,7 @@ func checkEnrolment(e *api.Enrolment) error {
 	return api.CheckGateways(e.Endpoints)
 }
 
-// NewToken implements public.Authority.
+// NewToken implements native.Authority.
 func (n *Node) NewToken(ctx context.Context, t api.Token) (string, api.TokenID, error) {
 	text, id, hash := identity.NewToken()
 	t.ID, t.Hash = id, hash

@@ -30,8 +30,8 @@ import (
 	"berth/httpd/agents"
 	"berth/httpd/door"
 	"berth/httpd/gateway"
+	"berth/httpd/native"
 	"berth/httpd/placement"
-	"berth/httpd/public"
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/codec"
@@ -174,7 +174,7 @@ func (n *Node) assemble() error {
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
 	}
 	n.api = n.current(doorAPI, dialects(
-		public.New(public.Config{Door: common, Authority: n, Digests: p, Version: n.opts.Version}),
+		native.New(native.Config{Door: common, Authority: n, Digests: p, Version: n.opts.Version}),
 		placement.New(placement.Config{Door: common}),
 	))
 	gw := gateway.Config{

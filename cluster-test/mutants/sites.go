@@ -38,11 +38,11 @@ type room struct {
 
 // rooms are where random faults are made.
 var rooms = []room{
-	{"zone", []suite{{"zone", ""}, {"httpd/public", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}}},
-	{"raftstore/state", []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/public", ""}, {"cluster-test/check", ""}}},
+	{"zone", []suite{{"zone", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}}},
+	{"raftstore/state", []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
 	{"raftstore", []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"httpd/gateway", []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
-	{"api/client", []suite{{"api/client", ""}, {"httpd/public", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cmd/berth", ""}}},
+	{"api/client", []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cmd/berth", ""}}},
 	{"agent", []suite{{"agent", ""}, {"httpd/agents", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 }
 

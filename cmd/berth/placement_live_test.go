@@ -20,8 +20,8 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/httpd/door"
+	"berth/httpd/native"
 	"berth/httpd/placement"
-	"berth/httpd/public"
 	"berth/internal/golden"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -82,7 +82,7 @@ func liveZone(t *testing.T) *httptest.Server {
 		Leader: func() bool { return true }, Forward: http.NotFoundHandler(),
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", public.New(public.Config{Door: c, Digests: kid{}}))
+	mux.Handle("/", native.New(native.Config{Door: c, Digests: kid{}}))
 	mux.Handle(placement.Mount+"/", placement.New(placement.Config{Door: c}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)

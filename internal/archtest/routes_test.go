@@ -15,8 +15,8 @@ import (
 	"berth/httpd/agents"
 	httpdoor "berth/httpd/door"
 	"berth/httpd/gateway"
+	"berth/httpd/native"
 	"berth/httpd/placement"
-	"berth/httpd/public"
 )
 
 // routeRow finds a row of the table of reads in docs/http.md.
@@ -34,7 +34,7 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 		said[m[1]+" "+m[2]] = m[3]
 	}
 	for name, routes := range map[string][]httpdoor.Route{
-		"public": public.Routes(), "placement": placement.Routes(), "gateway": gateway.Routes(),
+		"native": native.Routes(), "placement": placement.Routes(), "gateway": gateway.Routes(),
 		"agents": agents.Routes(), "admin": admin.Routes(),
 	} {
 		require.NotEmpty(t, routes, name)

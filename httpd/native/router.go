@@ -1,10 +1,10 @@
-// Package public is the native dialect of a zone's public API: JSON over HTTP
+// Package native is the native dialect of a zone's public API: JSON over HTTP
 // for users, operators and the CLI. A handler reads its request, calls one use
 // case, and writes what came of it; docs/http.md is its contract.
 //
 // It decides nothing about capacity, and no host of another zone passes through
 // it: records of other zones hold none.
-package public
+package native
 
 import (
 	"cmp"
