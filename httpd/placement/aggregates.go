@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 )
 
@@ -12,10 +13,10 @@ const guarded version = 19
 
 // Schemas of aggregates.
 var (
-	uuidsSchema      = &schema{kind: kindArray, each: uuidSchema, unique: true}
-	aggregatesSchema = &schema{
-		kind: kindObject, required: []string{"aggregates", "resource_provider_generation"},
-		fields: map[string]*schema{"aggregates": uuidsSchema, "resource_provider_generation": generationSchema},
+	uuidsSchema      = &openstack.Schema{Kind: openstack.Array, Each: uuidSchema, Unique: true}
+	aggregatesSchema = &openstack.Schema{
+		Kind: openstack.Object, Required: []string{"aggregates", "resource_provider_generation"},
+		Fields: map[string]*openstack.Schema{"aggregates": uuidsSchema, "resource_provider_generation": generationSchema},
 	}
 )
 
@@ -29,7 +30,7 @@ func (d *dialect) sendAggregates(w http.ResponseWriter, r *http.Request, p *api.
 		out.Generation = &p.Generation
 	}
 	fresh(w, r, d.Now())
-	return answer(w, http.StatusOK, out)
+	return openstack.Answer(w, http.StatusOK, out)
 }
 
 // listAggregates is GET /resource_providers/{uuid}/aggregates.
@@ -53,14 +54,14 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 		list, c.Generation, err = readGuarded(r, p)
 		c.Bump = true
 	} else {
-		list, err = readBody(r, uuidsSchema)
+		list, err = openstack.ReadBody(r, uuidsSchema)
 	}
 	if err != nil {
 		return err
 	}
 	ids := texts(list)
 	for i := range ids {
-		ids[i], _ = uuidOf(ids[i])
+		ids[i], _ = openstack.ParseUUID(ids[i])
 	}
 	set := setOf(ids)
 	c.Aggregates = &set
@@ -76,7 +77,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 // readGuarded reads aggregates with the generation that they are for, which must be
 // that of p.
 func readGuarded(r *http.Request, p *api.Provider) (list any, generation *uint64, err error) {
-	body, err := readObject(r, aggregatesSchema)
+	body, err := openstack.ReadObject(r, aggregatesSchema)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -37,18 +38,18 @@ var nameMapped = regexp.MustCompile(`[a-zA-Z0-9_-]{1,64}`)
 
 // resourcesSchema is that of amounts by class. What is too large is refused with
 // the units of the inventory.
-var resourcesSchema = &schema{
-	kind: kindObject, names: nameClass, fewest: 1,
-	each: &schema{kind: kindInteger, least: 1, most: math.MaxInt64},
+var resourcesSchema = &openstack.Schema{
+	Kind: openstack.Object, Names: nameClass, Fewest: 1,
+	Each: &openstack.Schema{Kind: openstack.Integer, Least: 1, Most: math.MaxInt64},
 }
 
 // listSchema is that of allocations before 1.12.
-var listSchema = &schema{kind: kindArray, fewest: 1, each: &schema{
-	kind: kindObject, required: []string{"resource_provider", "resources"},
-	fields: map[string]*schema{
+var listSchema = &openstack.Schema{Kind: openstack.Array, Fewest: 1, Each: &openstack.Schema{
+	Kind: openstack.Object, Required: []string{"resource_provider", "resources"},
+	Fields: map[string]*openstack.Schema{
 		"resource_provider": {
-			kind: kindObject, required: []string{"uuid"},
-			fields: map[string]*schema{"uuid": {kind: kindString, uuid: true}},
+			Kind: openstack.Object, Required: []string{"uuid"},
+			Fields: map[string]*openstack.Schema{"uuid": {Kind: openstack.String, UUID: true}},
 		},
 		"resources": resourcesSchema,
 	},
@@ -56,43 +57,43 @@ var listSchema = &schema{kind: kindArray, fewest: 1, each: &schema{
 
 // consumerSchema is that of all allocations of one consumer. mayFree says that
 // there may be none.
-func consumerSchema(v version, mayFree bool) *schema {
-	s := &schema{kind: kindObject, required: []string{"allocations"}, fields: map[string]*schema{"allocations": listSchema}}
-	add := func(name string, of *schema) {
-		s.required = append(s.required, name)
-		s.fields[name] = of
+func consumerSchema(v version, mayFree bool) *openstack.Schema {
+	s := &openstack.Schema{Kind: openstack.Object, Required: []string{"allocations"}, Fields: map[string]*openstack.Schema{"allocations": listSchema}}
+	add := func(name string, of *openstack.Schema) {
+		s.Required = append(s.Required, name)
+		s.Fields[name] = of
 	}
 	if v >= claimOwners {
-		add("project_id", &schema{kind: kindString, shortest: 1, longest: ownerMax})
-		add("user_id", &schema{kind: kindString, shortest: 1, longest: ownerMax})
+		add("project_id", &openstack.Schema{Kind: openstack.String, Shortest: 1, Longest: ownerMax})
+		add("user_id", &openstack.Schema{Kind: openstack.String, Shortest: 1, Longest: ownerMax})
 	}
 	if v >= claimsAsDict {
-		all := &schema{kind: kindObject, names: nameUUID, fewest: 1, each: &schema{
-			kind: kindObject, required: []string{"resources"},
-			fields: map[string]*schema{"generation": {kind: kindInteger}, "resources": resourcesSchema},
+		all := &openstack.Schema{Kind: openstack.Object, Names: nameUUID, Fewest: 1, Each: &openstack.Schema{
+			Kind: openstack.Object, Required: []string{"resources"},
+			Fields: map[string]*openstack.Schema{"generation": {Kind: openstack.Integer}, "resources": resourcesSchema},
 		}}
 		if mayFree {
-			all.fewest = 0
+			all.Fewest = 0
 		}
-		s.fields["allocations"] = all
+		s.Fields["allocations"] = all
 	}
 	if v >= claimGenerations {
-		add("consumer_generation", &schema{kind: kindInteger, null: true})
+		add("consumer_generation", &openstack.Schema{Kind: openstack.Integer, Nullable: true})
 	}
 	if v >= mapped {
-		s.fields["mappings"] = &schema{kind: kindObject, names: nameMapped, loose: true, fewest: 1, each: &schema{
-			kind: kindArray, fewest: 1, each: &schema{kind: kindString, uuid: true},
+		s.Fields["mappings"] = &openstack.Schema{Kind: openstack.Object, Names: nameMapped, Loose: true, Fewest: 1, Each: &openstack.Schema{
+			Kind: openstack.Array, Fewest: 1, Each: &openstack.Schema{Kind: openstack.String, UUID: true},
 		}}
 	}
 	if v >= consumerTypes {
-		add("consumer_type", &schema{kind: kindString, pattern: nameClass, shortest: 1, longest: api.CustomMaxBytes})
+		add("consumer_type", &openstack.Schema{Kind: openstack.String, Pattern: nameClass, Shortest: 1, Longest: api.CustomMaxBytes})
 	}
 	return s
 }
 
 // consumersSchema is that of the allocations of several consumers, by their ids.
-func consumersSchema(v version, fewest int) *schema {
-	return &schema{kind: kindObject, names: nameUUID, fewest: fewest, each: consumerSchema(v, true)}
+func consumersSchema(v version, fewest int) *openstack.Schema {
+	return &openstack.Schema{Kind: openstack.Object, Names: nameUUID, Fewest: fewest, Each: consumerSchema(v, true)}
 }
 
 // consumerOf returns the consumer that a path names. Ids of instances are as they
@@ -102,7 +103,7 @@ func consumerOf(r *http.Request) api.ConsumerID {
 }
 
 func consumerID(text string) api.ConsumerID {
-	if id, ok := uuidOf(text); ok {
+	if id, ok := openstack.ParseUUID(text); ok {
 		return api.ConsumerID(id)
 	}
 	return api.ConsumerID(text)
@@ -128,10 +129,10 @@ func (d *dialect) showAllocations(w http.ResponseWriter, r *http.Request) error 
 	c, ok := s.Consumer(consumerOf(r))
 	if !ok {
 		fresh(w, r, d.Now())
-		return answer(w, http.StatusOK, shownConsumer{Allocations: map[api.ProviderID]shownShare{}})
+		return openstack.Answer(w, http.StatusOK, shownConsumer{Allocations: map[api.ProviderID]shownShare{}})
 	}
 	fresh(w, r, c.Updated.Time())
-	return answer(w, http.StatusOK, showConsumer(s, c, at(r)))
+	return openstack.Answer(w, http.StatusOK, showConsumer(s, c, at(r)))
 }
 
 func showConsumer(s *state.State, c *api.Consumer, v version) shownConsumer {
@@ -163,11 +164,11 @@ func typeOf(t string) string {
 
 func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 	v := at(r)
-	id, ok := uuidOf(r.PathValue("consumer_uuid"))
+	id, ok := openstack.ParseUUID(r.PathValue("consumer_uuid"))
 	if !ok {
 		return invalid("Malformed consumer_uuid: it must be a UUID, got %q", r.PathValue("consumer_uuid"))
 	}
-	body, err := readObject(r, consumerSchema(v, v >= claimGenerations))
+	body, err := openstack.ReadObject(r, consumerSchema(v, v >= claimGenerations))
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error {
-	body, err := readObject(r, consumersSchema(at(r), 1))
+	body, err := openstack.ReadObject(r, consumersSchema(at(r), 1))
 	if err != nil {
 		return err
 	}
@@ -253,8 +254,8 @@ func saying(err error, words map[api.Code]string) error {
 
 func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("consumer_uuid")
-	none := notFound("No allocations for consumer '%s'", cut(name))
-	id, ok := uuidOf(name)
+	none := notFound("No allocations for consumer '%s'", openstack.Cut(name))
+	id, ok := openstack.ParseUUID(name)
 	if !ok {
 		return none
 	}
@@ -277,7 +278,7 @@ func wellFormed(body map[string]any) error {
 		return invalid("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
 	}
 	for _, name := range slices.Sorted(maps.Keys(body)) {
-		if _, ok := uuidOf(name); !ok {
+		if _, ok := openstack.ParseUUID(name); !ok {
 			return invalid("Malformed consumer_uuid: it must be a UUID, got %q", name)
 		}
 		one, _ := body[name].(map[string]any)
@@ -300,7 +301,7 @@ func mayDraw(body map[string]any) error {
 func (d *dialect) entries(v version, body map[string]any) ([]command.ConsumerEntry, error) {
 	out := make([]command.ConsumerEntry, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
-		id, _ := uuidOf(name)
+		id, _ := openstack.ParseUUID(name)
 		one, _ := body[name].(map[string]any)
 		e, err := d.entry(v, api.ConsumerID(id), one)
 		if err != nil {
@@ -367,7 +368,7 @@ func (d *dialect) staleAt(id api.ConsumerID, got string) error {
 	if c, ok := d.Zone.View().Consumer(id); ok {
 		want = strconv.FormatUint(c.Generation, 10)
 	}
-	return stale(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, cut(got))
+	return stale(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, openstack.Cut(got))
 }
 
 // moved says of which consumer a claim had another generation, if that is why it
@@ -406,7 +407,7 @@ func tooLarge(shares []api.Share) error {
 }
 
 func providerID(text string) api.ProviderID {
-	if id, ok := uuidOf(text); ok {
+	if id, ok := openstack.ParseUUID(text); ok {
 		return api.ProviderID(id)
 	}
 	return api.ProviderID(text)

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/candidates"
 	"berth/capacity"
+	"berth/httpd/openstack"
 	"berth/raftstore/state"
 )
 
@@ -81,7 +82,7 @@ func (d *dialect) listCandidates(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set(headerCut, more)
 	}
 	fresh(w, r, d.Now())
-	return answer(w, http.StatusOK, showCandidates(s, q, found, at(r)))
+	return openstack.Answer(w, http.StatusOK, showCandidates(s, q, found, at(r)))
 }
 
 // knownNames refuses classes and traits that the zone does not know.
@@ -90,7 +91,7 @@ func knownNames(s *state.State, q *candidates.Query) error {
 	for _, g := range q.Groups {
 		for _, class := range g.Resources.Classes() {
 			if _, ok := s.ResourceClass(class); !ok {
-				return invalid("Invalid resource class in resources parameter: No such resource class %s", cut(string(class)))
+				return invalid("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
 			}
 		}
 		traits = append(traits, slices.Concat(append(g.Traits.AnyOf, g.Traits.Required, g.Traits.Forbidden)...)...)

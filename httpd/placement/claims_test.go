@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/openstack"
 	"berth/internal/memstore"
 	"berth/internal/script"
 	"berth/raftstore/command"
@@ -74,7 +75,7 @@ func (w *claims) call(method, v, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, Mount+lengthen(path), strings.NewReader(lengthen(body)))
 	r.Header.Set(headerVersion, "placement "+v)
 	if body != "" {
-		r.Header.Set("Content-Type", mediaJSON)
+		r.Header.Set("Content-Type", openstack.MediaJSON)
 	}
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
@@ -85,7 +86,7 @@ func (w *claims) call(method, v, path, body string) *httptest.ResponseRecorder {
 func spell(tb testing.TB, rec *httptest.ResponseRecorder) string {
 	tb.Helper()
 	out := strconv.Itoa(rec.Code)
-	var refused struct{ Errors []problem }
+	var refused struct{ Errors []openstack.Problem }
 	if rec.Code >= http.StatusBadRequest {
 		require.NoError(tb, json.Unmarshal(rec.Body.Bytes(), &refused))
 		require.Len(tb, refused.Errors, 1)

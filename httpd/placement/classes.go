@@ -4,14 +4,15 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
 // classSchema is that of a resource class.
-var classSchema = &schema{
-	kind: kindObject, required: []string{"name"},
-	fields: map[string]*schema{"name": {kind: kindString, pattern: nameCustom, longest: api.CustomMaxBytes}},
+var classSchema = &openstack.Schema{
+	Kind: openstack.Object, Required: []string{"name"},
+	Fields: map[string]*openstack.Schema{"name": {Kind: openstack.String, Pattern: nameCustom, Longest: api.CustomMaxBytes}},
 }
 
 // class is a resource class in answers.
@@ -28,7 +29,7 @@ func showOneClass(name string) class {
 func classPath(name string) string { return "/resource_classes/" + name }
 
 // noClass is the refusal of a call whose path names no resource class.
-func noClass(name string) error { return notFound("No such resource class %s", cut(name)) }
+func noClass(name string) error { return notFound("No such resource class %s", openstack.Cut(name)) }
 
 // listClasses is GET /resource_classes.
 func (d *dialect) listClasses(w http.ResponseWriter, r *http.Request) error {
@@ -38,7 +39,7 @@ func (d *dialect) listClasses(w http.ResponseWriter, r *http.Request) error {
 		out[i] = showOneClass(n.Name)
 	}
 	fresh(w, r, latest(list, d.Now()))
-	return answer(w, http.StatusOK, map[string][]class{"resource_classes": out})
+	return openstack.Answer(w, http.StatusOK, map[string][]class{"resource_classes": out})
 }
 
 // showClass is GET /resource_classes/{name}.
@@ -49,30 +50,30 @@ func (d *dialect) showClass(w http.ResponseWriter, r *http.Request) error {
 		return noClass(name)
 	}
 	fresh(w, r, latest([]state.Named{n}, d.Now()))
-	return answer(w, http.StatusOK, showOneClass(name))
+	return openstack.Answer(w, http.StatusOK, showOneClass(name))
 }
 
 // createClass is POST /resource_classes.
 func (d *dialect) createClass(w http.ResponseWriter, r *http.Request) error {
-	body, err := readObject(r, classSchema)
+	body, err := openstack.ReadObject(r, classSchema)
 	if err != nil {
 		return err
 	}
 	name, _ := body["name"].(string)
 	if _, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
 		if api.CodeOf(err) == api.CodeExists {
-			return coded(codeUndefined, api.Errorf(api.CodeExists, "Conflicting resource class already exists: %s", name))
+			return openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Conflicting resource class already exists: %s", name))
 		}
 		return err
 	}
-	located(w, r, classPath(name))
+	d.Locate(w, r, classPath(name))
 	w.WriteHeader(http.StatusCreated)
 	return nil
 }
 
 // renameClass is PUT /resource_classes/{name} before 1.7.
 func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
-	body, err := readObject(r, classSchema)
+	body, err := openstack.ReadObject(r, classSchema)
 	if err != nil {
 		return err
 	}
@@ -88,18 +89,18 @@ func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(was),
-			api.CodeExists:   coded(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
-			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Cannot update resource class %s: %s", was, api.MessageOf(err))),
+			api.CodeExists:   openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
+			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Cannot update resource class %s: %s", was, api.MessageOf(err))),
 		})
 	}
 	d.View(w)
-	return answer(w, http.StatusOK, showOneClass(name))
+	return openstack.Answer(w, http.StatusOK, showOneClass(name))
 }
 
 // ensureClass is PUT /resource_classes/{name} from 1.7 on.
 func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	if _, err := classSchema.check("", map[string]any{"name": name}); err != nil {
+	if _, err := classSchema.Check(map[string]any{"name": name}); err != nil {
 		return err
 	}
 	status := http.StatusNoContent
@@ -116,7 +117,7 @@ func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
 			status = http.StatusCreated
 		}
 	}
-	located(w, r, classPath(name))
+	d.Locate(w, r, classPath(name))
 	w.WriteHeader(status)
 	return nil
 }
@@ -133,7 +134,7 @@ func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.ClassDelete{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(name),
-			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),
+			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -50,36 +51,36 @@ func showInventory(v api.Inventory, generation *uint64) inventory {
 
 // Schemas of inventories.
 var (
-	amountSchema     = &schema{kind: kindInteger, least: 1, most: api.UnitMax}
-	generationSchema = &schema{kind: kindInteger}
+	amountSchema     = &openstack.Schema{Kind: openstack.Integer, Least: 1, Most: api.UnitMax}
+	generationSchema = &openstack.Schema{Kind: openstack.Integer}
 
 	recordSchema       = newRecord("total")
 	inventorySchema    = newRecord("total", "resource_provider_generation")
-	newInventorySchema = func() *schema {
+	newInventorySchema = func() *openstack.Schema {
 		s := newRecord("total", "resource_class")
-		s.fields["resource_class"] = &schema{kind: kindString, pattern: nameClass}
+		s.Fields["resource_class"] = &openstack.Schema{Kind: openstack.String, Pattern: nameClass}
 		return s
 	}()
-	inventoriesSchema = &schema{
-		kind: kindObject, required: []string{"resource_provider_generation", "inventories"},
-		fields: map[string]*schema{
+	inventoriesSchema = &openstack.Schema{
+		Kind: openstack.Object, Required: []string{"resource_provider_generation", "inventories"},
+		Fields: map[string]*openstack.Schema{
 			"resource_provider_generation": generationSchema,
 			"inventories":                  byClassSchema,
 		},
 	}
 	// byClassSchema lets other names through, for they are unknown classes.
-	byClassSchema = &schema{kind: kindObject, names: anyName, each: recordSchema}
+	byClassSchema = &openstack.Schema{Kind: openstack.Object, Names: anyName, Each: recordSchema}
 )
 
-func newRecord(required ...string) *schema {
-	return &schema{kind: kindObject, required: required, fields: map[string]*schema{
+func newRecord(required ...string) *openstack.Schema {
+	return &openstack.Schema{Kind: openstack.Object, Required: required, Fields: map[string]*openstack.Schema{
 		"resource_provider_generation": generationSchema,
 		"total":                        amountSchema,
-		"reserved":                     {kind: kindInteger, least: 0, most: api.UnitMax},
+		"reserved":                     {Kind: openstack.Integer, Least: 0, Most: api.UnitMax},
 		"min_unit":                     amountSchema,
 		"max_unit":                     amountSchema,
 		"step_size":                    amountSchema,
-		"allocation_ratio":             {kind: kindNumber, ratio: true},
+		"allocation_ratio":             {Kind: openstack.Number, Parse: ratioOf},
 	}}
 }
 
@@ -103,9 +104,9 @@ func inventoryOf(id api.ProviderID, class string, body map[string]any, at versio
 	const refused = "Invalid inventory for '%s' on resource provider '%s': "
 	switch {
 	case v.Reserved > v.Total:
-		return v, invalid(refused+"more is reserved than there is", cut(class), id)
+		return v, invalid(refused+"more is reserved than there is", openstack.Cut(class), id)
 	case at < reservable && v.Capacity() < 1:
-		return v, invalid(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", cut(class), id, reservable)
+		return v, invalid(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", openstack.Cut(class), id, reservable)
 	}
 	return v, nil
 }
@@ -123,9 +124,9 @@ func ratioOf(place string, n json.Number) (any, error) {
 	r := math.Round(f * float64(api.RatioOne))
 	switch {
 	case err == nil && r < 1:
-		return nil, broken(place, "minimum", "%s is less than the minimum of 0.0001", cut(string(n)))
+		return nil, openstack.Broken(place, "minimum", "%s is less than the minimum of 0.0001", openstack.Cut(string(n)))
 	case err != nil || r > float64(api.RatioMax):
-		return nil, broken(place, "maximum", "%s is greater than the maximum of %d", cut(string(n)), api.RatioMax/api.RatioOne)
+		return nil, openstack.Broken(place, "maximum", "%s is greater than the maximum of %d", openstack.Cut(string(n)), api.RatioMax/api.RatioOne)
 	}
 	return readRatio{api.Ratio(r), r/float64(api.RatioOne) != f}, nil
 }
@@ -184,7 +185,7 @@ func (d *dialect) sendInventories(w http.ResponseWriter, r *http.Request, p *api
 	if len(out.Inventories) == 0 {
 		w.Header().Del("Last-Modified") // nothing is there that could have been
 	}
-	return answer(w, http.StatusOK, out)
+	return openstack.Answer(w, http.StatusOK, out)
 }
 
 // listInventories is GET /resource_providers/{uuid}/inventories.
@@ -209,10 +210,10 @@ func (d *dialect) showInventory(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) sendInventory(w http.ResponseWriter, r *http.Request, p *api.Provider, class string, status int) error {
 	v, ok := p.Inventory[api.ResourceClass(class)]
 	if !ok {
-		return notFound("No inventory of class %s for %s", cut(class), p.ID)
+		return notFound("No inventory of class %s for %s", openstack.Cut(class), p.ID)
 	}
 	fresh(w, r, p.Updated.Time())
-	return answer(w, status, showInventory(v, &p.Generation))
+	return openstack.Answer(w, status, showInventory(v, &p.Generation))
 }
 
 // change proposes what edit makes of the inventories of a provider, at the
@@ -245,7 +246,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	body, err := readObject(r, newInventorySchema)
+	body, err := openstack.ReadObject(r, newInventorySchema)
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 			return unknown
 		}
 		if _, there := set[api.ResourceClass(class)]; there {
-			return coded(codeConcurrent, api.Errorf(api.CodeExists, "Update conflict: provider %s has an inventory of %s already", p.ID, class))
+			return openstack.WithCode(codeConcurrent, api.Errorf(api.CodeExists, "Update conflict: provider %s has an inventory of %s already", p.ID, class))
 		}
 		set[api.ResourceClass(class)] = inv
 		return nil
@@ -277,7 +278,7 @@ func (d *dialect) made(w http.ResponseWriter, r *http.Request, id api.ProviderID
 		return notFound("No resource provider with uuid %s found", id)
 	}
 	if status == http.StatusCreated {
-		located(w, r, providerPath(id)+"/inventories/"+class)
+		d.Locate(w, r, providerPath(id)+"/inventories/"+class)
 	}
 	return d.sendInventory(w, r, p, class, status)
 }
@@ -285,7 +286,7 @@ func (d *dialect) made(w http.ResponseWriter, r *http.Request, id api.ProviderID
 // knownClass refuses a class that the zone does not know.
 func knownClass(v *state.State, name string) error {
 	if _, ok := v.ResourceClass(api.ResourceClass(name)); !ok {
-		return invalid("Unknown resource class in inventory: No such resource class %s", cut(name))
+		return invalid("Unknown resource class in inventory: No such resource class %s", openstack.Cut(name))
 	}
 	return nil
 }
@@ -297,7 +298,7 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readObject(r, inventoriesSchema)
+	body, err := openstack.ReadObject(r, inventoriesSchema)
 	if err != nil {
 		return err
 	}
@@ -360,7 +361,7 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	body, err := readObject(r, inventorySchema)
+	body, err := openstack.ReadObject(r, inventorySchema)
 	if err != nil {
 		return err
 	}
@@ -374,7 +375,7 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if _, known := d.Zone.View().ResourceClass(api.ResourceClass(class)); !known {
-		return notFound("No such resource class %s", cut(class))
+		return notFound("No such resource class %s", openstack.Cut(class))
 	}
 	if _, there := p.Inventory[api.ResourceClass(class)]; !there {
 		return invalid("No inventory of class %s found on resource provider %s", class, p.ID)
@@ -396,7 +397,7 @@ func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error 
 	class := r.PathValue("resource_class")
 	err = d.change(r.Context(), p.ID, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
 		if _, there := set[api.ResourceClass(class)]; !there {
-			return notFound("No inventory of class %s found for delete", cut(class))
+			return notFound("No inventory of class %s found for delete", openstack.Cut(class))
 		}
 		delete(set, api.ResourceClass(class))
 		return nil

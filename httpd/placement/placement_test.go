@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -26,7 +26,7 @@ func (w *talk) ask(method, path, body string) *httptest.ResponseRecorder {
 	r.Header.Set(headerVersion, "placement latest")
 	r.Header.Set("X-Auth-Token", "admin:s")
 	if body != "" {
-		r.Header.Set("Content-Type", mediaJSON)
+		r.Header.Set("Content-Type", openstack.MediaJSON)
 	}
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
@@ -186,30 +186,11 @@ func TestAFollowerWithoutALeaderSaysSoInThisShape(t *testing.T) {
 		assert.Equal(t, code.HTTPStatus(), rec.Code)
 		assert.Contains(t, rec.Body.String(), `{"errors":[{"status":`)
 		assert.NotContains(t, rec.Body.String(), `"x"`)
-		assert.Equal(t, []string{mediaJSON}, rec.Header().Values("Content-Type"))
+		assert.Equal(t, []string{openstack.MediaJSON}, rec.Header().Values("Content-Type"))
 		assert.Equal(t, "placement 1.39", rec.Header().Get(headerVersion))
 		assert.NotEmpty(t, rec.Header().Get(headerRequestID))
 		assert.Contains(t, rec.Body.String(), `"request_id":"`+rec.Header().Get(headerRequestID)+`"`)
 	}
-}
-
-func TestTheAnswerNamesThisServerAsTheCallerDoes(t *testing.T) {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	r.Host = "zone.example:7700"
-	assert.Equal(t, "http://zone.example:7700", base(r))
-	r.TLS = &tls.ConnectionState{}
-	assert.Equal(t, "https://zone.example:7700", base(r))
-}
-
-func TestAVersionStandsBehindAnyBlank(t *testing.T) {
-	for _, text := range []string{"placement\t1.5", "placement  1.5", " placement 1.5 ", "compute 2.1,placement 1.5"} {
-		v, err := asked([]string{text})
-		require.NoError(t, err)
-		assert.Equal(t, version(5), v, "%q", text)
-	}
-	v, err := asked([]string{"placement 1.5", "compute 2.1"})
-	require.NoError(t, err)
-	assert.Equal(t, version(5), v, "of several headers")
 }
 
 func TestAPanicIsAnInternalError(t *testing.T) {
@@ -234,13 +215,6 @@ func TestAReadSaysHowFreshItIsBesideTheQuery(t *testing.T) {
 	assert.True(t, passed)
 }
 
-func TestWhatARefusalShowsIsCut(t *testing.T) {
-	long := strings.Repeat("ä", showMax+1)
-	assert.Equal(t, strings.Repeat("ä", showMax), cut(long[:len(long)-2]))
-	assert.Equal(t, strings.Repeat("ä", showMax)+"...", cut(long))
-	assert.Equal(t, "'"+strings.Repeat("ä", showMax)+"...'", show(long))
-}
-
 func TestAQueryNamesABoundedNumberOfTraits(t *testing.T) {
 	w := newTalk(t)
 	names := func(n int) string { return strings.TrimSuffix(strings.Repeat("A,", n), ",") }
@@ -248,28 +222,14 @@ func TestAQueryNamesABoundedNumberOfTraits(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/traits?name=in:"+names(traitsQueryMax+1), "").Code)
 }
 
-func TestUUIDs(t *testing.T) {
-	const want = "aaaaaaaa-1111-1111-1111-11111111111b"
-	for text, good := range map[string]bool{
-		want: true, strings.ToUpper(want): true, "{" + want + "}": true, "urn:uuid:" + want: true, "aaaaaaaa11111111111111111111111b": true,
-		"a-aaaaaaa-1111-1111-1111-11111111111b": true, "": false, " " + want: false, want + "0": false, want[:35]: false, want[:35] + "g": false,
-	} {
-		got, ok := uuidOf(text)
-		assert.Equal(t, good, ok, "%q", text)
-		if good {
-			assert.Equal(t, want, got, "%q", text)
-		}
-	}
-}
-
 func FuzzReadBody(f *testing.F) {
 	for _, s := range []string{`{}`, `{"name":"a"}`, `{"name":1}`, `[]`, `{"resource_provider_generation":1e0,"inventories":{"VCPU":{"total":1}}}`, `null`, `{"name":"a","name":"b"}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, s := range []*schema{createChildSchema, inventoriesSchema, traitsSchema, aggregatesSchema, uuidsSchema, reshaperSchema(versionMax), consumerSchema(0, false)} {
+		for _, s := range []*openstack.Schema{createChildSchema, inventoriesSchema, traitsSchema, aggregatesSchema, uuidsSchema, reshaperSchema(versionMax), consumerSchema(0, false)} {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(string(body)))
-			if _, err := readBody(r, s); err != nil {
+			if _, err := openstack.ReadBody(r, s); err != nil {
 				require.NotEqual(t, api.CodeInternal, api.CodeOf(err), "%q: %v", body, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/candidates"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -70,21 +71,21 @@ func providerOf(v *state.State, r *http.Request) (*api.Provider, error) {
 	if p, ok := v.Provider(api.ProviderID(name)); ok {
 		return p, nil
 	}
-	return nil, notFound("No resource provider with uuid %s found", cut(name))
+	return nil, notFound("No resource provider with uuid %s found", openstack.Cut(name))
 }
 
 // Schemas of providers.
 var (
-	nameSchema   = &schema{kind: kindString, longest: api.ProviderNameMax}
-	uuidSchema   = &schema{kind: kindString, uuid: true}
-	parentSchema = &schema{kind: kindString, uuid: true, null: true}
+	nameSchema   = &openstack.Schema{Kind: openstack.String, Longest: api.ProviderNameMax}
+	uuidSchema   = &openstack.Schema{Kind: openstack.String, UUID: true}
+	parentSchema = &openstack.Schema{Kind: openstack.String, UUID: true, Nullable: true}
 
-	createSchema      = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{"name": nameSchema, "uuid": uuidSchema}}
-	updateSchema      = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{"name": nameSchema}}
-	createChildSchema = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{
+	createSchema      = &openstack.Schema{Kind: openstack.Object, Required: []string{"name"}, Fields: map[string]*openstack.Schema{"name": nameSchema, "uuid": uuidSchema}}
+	updateSchema      = &openstack.Schema{Kind: openstack.Object, Required: []string{"name"}, Fields: map[string]*openstack.Schema{"name": nameSchema}}
+	createChildSchema = &openstack.Schema{Kind: openstack.Object, Required: []string{"name"}, Fields: map[string]*openstack.Schema{
 		"name": nameSchema, "uuid": uuidSchema, "parent_provider_uuid": parentSchema,
 	}}
-	updateChildSchema = &schema{kind: kindObject, required: []string{"name"}, fields: map[string]*schema{
+	updateChildSchema = &openstack.Schema{Kind: openstack.Object, Required: []string{"name"}, Fields: map[string]*openstack.Schema{
 		"name": nameSchema, "parent_provider_uuid": parentSchema,
 	}}
 )
@@ -95,19 +96,19 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	if at(r) >= nested {
 		form = createChildSchema
 	}
-	body, err := readObject(r, form)
+	body, err := openstack.ReadObject(r, form)
 	if err != nil {
 		return err
 	}
 	c := command.ProviderCreate{Stamp: d.Zone.Stamp(), ID: api.ProviderID(api.NewUUID())}
 	c.Name, _ = body["name"].(string)
 	if text, given := body["uuid"].(string); given {
-		id, _ := uuidOf(text)
+		id, _ := openstack.ParseUUID(text)
 		c.ID = api.ProviderID(id)
 	}
 	const refused = `Unable to create resource provider "%s", %s: `
 	if text, given := body["parent_provider_uuid"].(string); given {
-		id, _ := uuidOf(text)
+		id, _ := openstack.ParseUUID(text)
 		c.Parent = api.ProviderID(id)
 	}
 	v := d.Zone.View()
@@ -122,7 +123,7 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
 		return taken(d.Zone.View(), c.ID, c.Name, err)
 	}
-	located(w, r, providerPath(c.ID))
+	d.Locate(w, r, providerPath(c.ID))
 	if at(r) < shownWhenMade {
 		w.WriteHeader(http.StatusCreated)
 		return nil
@@ -148,7 +149,7 @@ func (d *dialect) sendProvider(w http.ResponseWriter, r *http.Request, id api.Pr
 		return notFound("No resource provider with uuid %s found", id)
 	}
 	fresh(w, r, p.Updated.Time())
-	return answer(w, http.StatusOK, showOne(p, at(r)))
+	return openstack.Answer(w, http.StatusOK, showOne(p, at(r)))
 }
 
 // showProvider is GET /resource_providers/{uuid}.
@@ -158,7 +159,7 @@ func (d *dialect) showProvider(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	fresh(w, r, p.Updated.Time())
-	return answer(w, http.StatusOK, showOne(p, at(r)))
+	return openstack.Answer(w, http.StatusOK, showOne(p, at(r)))
 }
 
 // updateProvider is PUT /resource_providers/{uuid}.
@@ -172,7 +173,7 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 	if at(r) >= nested {
 		form = updateChildSchema
 	}
-	body, err := readObject(r, form)
+	body, err := openstack.ReadObject(r, form)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 	c.Name = &name
 	if given, there := body["parent_provider_uuid"]; there {
 		text, _ := given.(string)
-		id, _ := uuidOf(text)
+		id, _ := openstack.ParseUUID(text)
 		if err := mayMove(v, p, api.ProviderID(id), at(r)); err != nil {
 			return err
 		}
@@ -229,13 +230,13 @@ func mayMove(v *state.State, p *api.Provider, parent api.ProviderID, at version)
 func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 	id := api.ProviderID(r.PathValue("uuid"))
 	if _, ok := d.Zone.View().Provider(id); !ok {
-		return notFound("No resource provider with uuid %s found for delete", cut(string(id)))
+		return notFound("No resource provider with uuid %s found for delete", openstack.Cut(string(id)))
 	}
 	if _, err := d.Zone.Propose(r.Context(), command.ProviderDelete{Stamp: d.Zone.Stamp(), ID: id}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
 			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers.", id),
-			api.CodeInUse:       coded(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id)),
+			api.CodeInUse:       openstack.WithCode(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -269,7 +270,7 @@ func (d *dialect) listProviders(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	fresh(w, r, modified)
-	return answer(w, http.StatusOK, map[string][]provider{"resource_providers": out})
+	return openstack.Answer(w, http.StatusOK, map[string][]provider{"resource_providers": out})
 }
 
 // compareAge orders providers by when they were made, then by id.
@@ -287,7 +288,7 @@ func compareAge(a, b *api.Provider) int {
 
 // filterOf reads which providers a list shall have.
 func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
-	q, err := params(r, func(name string) bool {
+	q, err := openstack.Params(r, func(name string) bool {
 		since, known := listSince[name]
 		return known && at(r) >= since
 	})
@@ -300,11 +301,11 @@ func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
 	}
 	for _, key := range []string{"uuid", "in_tree"} {
 		text, given := last(q, key)
-		id, ok := uuidOf(text)
+		id, ok := openstack.ParseUUID(text)
 		switch {
 		case !given:
 		case !ok:
-			return nil, badQuery("%s is not a 'uuid'  Failed validating 'format' at ['%s']", show(text), key)
+			return nil, openstack.BadQuery("%s is not a 'uuid'  Failed validating 'format' at ['%s']", openstack.Show(text), key)
 		case key == "uuid":
 			f.IDs = []api.ProviderID{api.ProviderID(id)}
 		default:
@@ -328,7 +329,7 @@ func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
 	}
 	for _, class := range f.Resources.Classes() {
 		if _, ok := v.ResourceClass(class); !ok {
-			return nil, invalid("Invalid resource class in resources parameter: No such resource class %s", cut(string(class)))
+			return nil, invalid("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
 		}
 	}
 	return f, knownTraits(v, slices.Concat(append(f.Traits.AnyOf, f.Traits.Required, f.Traits.Forbidden)...))

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/candidates"
+	"berth/httpd/openstack"
 )
 
 // suffixMax is how many characters the suffix of a request group may have.
@@ -21,21 +22,16 @@ const (
 	policyIsolate = "isolate" // each has a provider of its own
 )
 
-// badQuery is a refusal of the query, which has no code of its own.
-func badQuery(format string, args ...any) error {
-	return invalid("Invalid query string parameters: "+format, args...)
-}
-
 // parseQuery reads what follows the ? of an address. A call takes the names that
 // known admits, and read, which is the door's.
 func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, badQuery("what follows the ? of the address cannot be read")
+		return nil, openstack.BadQuery("what follows the ? of the address cannot be read")
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if name != "read" && !known(name) {
-			return nil, badQuery("this call does not take %q at this microversion", name)
+			return nil, openstack.BadQuery("this call does not take %q at this microversion", name)
 		}
 	}
 	return q, nil
@@ -99,7 +95,7 @@ func parseCandidates(raw string, v version) (q *candidates.Query, limit int, ask
 		return nil, 0, false, err
 	}
 	if v < 25 && !values.Has("resources") {
-		return nil, 0, false, badQuery("resources must be given")
+		return nil, 0, false, openstack.BadQuery("resources must be given")
 	}
 	q = &candidates.Query{Flat: v < 29}
 	limit, asked, err = parseLimit(values["limit"])
@@ -127,7 +123,7 @@ func parseCandidates(raw string, v version) (q *candidates.Query, limit int, ask
 func parseLimit(values []string) (limit int, asked bool, err error) {
 	for _, s := range values {
 		if strings.Trim(s, "0123456789") != "" || s == "" || s[0] == '0' {
-			return 0, false, badQuery("limit must be a whole number from 1, got %q", s)
+			return 0, false, openstack.BadQuery("limit must be a whole number from 1, got %q", s)
 		}
 	}
 	if len(values) == 0 {
@@ -144,13 +140,13 @@ func parseLimit(values []string) (limit int, asked bool, err error) {
 func parseWide(values url.Values, q *candidates.Query) error {
 	for _, s := range values["group_policy"] {
 		if s != policyNone && s != policyIsolate {
-			return badQuery("group_policy must be %s or %s, got %q", policyNone, policyIsolate, s)
+			return openstack.BadQuery("group_policy must be %s or %s, got %q", policyNone, policyIsolate, s)
 		}
 	}
 	q.Isolate = values.Get("group_policy") == policyIsolate
 	root := values["root_required"]
 	if len(root) > 1 {
-		return coded(codeDuplicateKey, invalid("the query parameter root_required may be given once only"))
+		return openstack.WithCode(codeDuplicateKey, invalid("the query parameter root_required may be given once only"))
 	}
 	if len(root) == 1 {
 		t, err := parseTraits(root, false, true)
@@ -158,17 +154,17 @@ func parseWide(values url.Values, q *candidates.Query) error {
 			return err
 		}
 		if both := conflicts(t); len(both) > 0 {
-			return coded(codeBadValue, invalid("root_required both demands and forbids %s", strings.Join(both, ", ")))
+			return openstack.WithCode(codeBadValue, invalid("root_required both demands and forbids %s", strings.Join(both, ", ")))
 		}
 		q.RootRequired, q.RootForbidden = t.Required, t.Forbidden
 	}
 	if n := len(values["same_subtree"]); n > candidates.GroupsMax {
-		return badQuery("same_subtree may be given at most %d times, got %d", candidates.GroupsMax, n)
+		return openstack.BadQuery("same_subtree may be given at most %d times, got %d", candidates.GroupsMax, n)
 	}
 	for _, s := range values["same_subtree"] {
 		list := sortedSet(fields(s))
 		if list[0] == "" {
-			return coded(codeBadValue, invalid("same_subtree names groups that have a suffix, got %q", s))
+			return openstack.WithCode(codeBadValue, invalid("same_subtree names groups that have a suffix, got %q", s))
 		}
 		q.Subtrees = append(q.Subtrees, list)
 	}
@@ -184,7 +180,7 @@ func parseGroups(values url.Values, v version) ([]candidates.Group, error) {
 		}
 	}
 	if len(seen) > candidates.GroupsMax {
-		return nil, badQuery("at most %d request groups are allowed, got %d", candidates.GroupsMax, len(seen))
+		return nil, openstack.BadQuery("at most %d request groups are allowed, got %d", candidates.GroupsMax, len(seen))
 	}
 	var out []candidates.Group
 	for _, suffix := range slices.Sorted(maps.Keys(seen)) {
@@ -193,7 +189,7 @@ func parseGroups(values url.Values, v version) ([]candidates.Group, error) {
 			return nil, err
 		}
 		if both := conflicts(g.Traits); len(both) > 0 {
-			return nil, badQuery("required%s both demands and forbids %s", suffix, strings.Join(both, ", "))
+			return nil, openstack.BadQuery("required%s both demands and forbids %s", suffix, strings.Join(both, ", "))
 		}
 		out = append(out, g)
 	}
@@ -221,9 +217,9 @@ func parseGroup(values url.Values, suffix string, v version) (candidates.Group, 
 		return g, err
 	}
 	for _, s := range values["in_tree"+suffix] {
-		id, ok := uuidOf(strings.TrimSpace(s))
+		id, ok := openstack.ParseUUID(strings.TrimSpace(s))
 		if !ok {
-			return g, badQuery("in_tree%s must be the UUID of a provider, got %q", suffix, s)
+			return g, openstack.BadQuery("in_tree%s must be the UUID of a provider, got %q", suffix, s)
 		}
 		g.InTree = api.ProviderID(id)
 	}
@@ -250,7 +246,7 @@ func parseResources(text string) (api.Resources, error) {
 		}
 		out[api.ResourceClass(class)] = min(n, api.AmountMax+1)
 		if len(out) > api.ClassesMax {
-			return nil, badQuery("at most %d resource classes are allowed in one group", api.ClassesMax)
+			return nil, openstack.BadQuery("at most %d resource classes are allowed in one group", api.ClassesMax)
 		}
 	}
 	return out, nil
@@ -264,7 +260,7 @@ func parseTraits(values []string, mayAny, mayForbid bool) (api.Traits, error) {
 		list, anyOf := strings.CutPrefix(s, "in:")
 		names := fields(list)
 		if len(names) > api.TraitsMax {
-			return t, badQuery("at most %d traits are allowed in one group", api.TraitsMax)
+			return t, openstack.BadQuery("at most %d traits are allowed in one group", api.TraitsMax)
 		}
 		if err := addTraits(&t, s, names, anyOf, mayAny, mayForbid); err != nil {
 			return t, err
@@ -278,7 +274,7 @@ func parseTraits(values []string, mayAny, mayForbid bool) (api.Traits, error) {
 		n += len(list)
 	}
 	if n > api.TraitsMax {
-		return t, badQuery("at most %d traits are allowed in one group", api.TraitsMax)
+		return t, openstack.BadQuery("at most %d traits are allowed in one group", api.TraitsMax)
 	}
 	return t, nil
 }
@@ -286,17 +282,17 @@ func parseTraits(values []string, mayAny, mayForbid bool) (api.Traits, error) {
 // addTraits adds the names of one list, whose text is s, to t.
 func addTraits(t *api.Traits, s string, names []string, anyOf, mayAny, mayForbid bool) error {
 	if anyOf && !mayAny {
-		return badQuery("a list of traits that begins with in: needs required and microversion 1.39, got %q", s)
+		return openstack.BadQuery("a list of traits that begins with in: needs required and microversion 1.39, got %q", s)
 	}
 	for _, name := range names {
 		bare := strings.TrimLeft(name, "!") // any number of them means the same
 		switch {
 		case bare == "":
-			return badQuery("a trait is empty in %q", s)
+			return openstack.BadQuery("a trait is empty in %q", s)
 		case bare != name && anyOf:
-			return badQuery("a list that begins with in: cannot forbid a trait, got %q", s)
+			return openstack.BadQuery("a list that begins with in: cannot forbid a trait, got %q", s)
 		case bare != name && !mayForbid:
-			return badQuery("forbidding a trait needs microversion 1.22, got %q", s)
+			return openstack.BadQuery("forbidding a trait needs microversion 1.22, got %q", s)
 		case bare != name:
 			t.Forbidden = append(t.Forbidden, bare)
 		case !anyOf:
@@ -335,7 +331,7 @@ func conflicts(t api.Traits) []string {
 // one of those named, !A or !in:A,B forbids them all.
 func parseMembers(values []string, suffix string, v version) (all [][]string, none []string, err error) {
 	if v < 24 && len(values) > 1 {
-		return nil, nil, badQuery("giving member_of%s more than once needs microversion 1.24", suffix)
+		return nil, nil, openstack.BadQuery("giving member_of%s more than once needs microversion 1.24", suffix)
 	}
 	n := 0
 	for _, s := range values {
@@ -345,20 +341,20 @@ func parseMembers(values []string, suffix string, v version) (all [][]string, no
 		if in {
 			names = strings.Split(list, ",")
 		} else if strings.Contains(list, ",") {
-			return nil, nil, badQuery("several aggregates in one member_of%s need in: or !in: before them, got %q", suffix, s)
+			return nil, nil, openstack.BadQuery("several aggregates in one member_of%s need in: or !in: before them, got %q", suffix, s)
 		}
 		if n += len(names); n > api.ProviderAggsMax {
-			return nil, nil, badQuery("at most %d aggregates are allowed in one group", api.ProviderAggsMax)
+			return nil, nil, openstack.BadQuery("at most %d aggregates are allowed in one group", api.ProviderAggsMax)
 		}
 		for i, name := range names {
-			id, ok := uuidOf(name)
+			id, ok := openstack.ParseUUID(name)
 			if !ok {
-				return nil, nil, badQuery("member_of%s takes UUIDs of aggregates, got %q", suffix, name)
+				return nil, nil, openstack.BadQuery("member_of%s takes UUIDs of aggregates, got %q", suffix, name)
 			}
 			names[i] = id
 		}
 		if forbid && v < 32 {
-			return nil, nil, badQuery("forbidding an aggregate needs microversion 1.32, got member_of%s=%s", suffix, s)
+			return nil, nil, openstack.BadQuery("forbidding an aggregate needs microversion 1.32, got member_of%s=%s", suffix, s)
 		}
 		if forbid {
 			none = append(none, names...)
@@ -372,11 +368,11 @@ func parseMembers(values []string, suffix string, v version) (all [][]string, no
 // checkOrphans refuses, before 1.36, groups that ask for no resources.
 func checkOrphans(groups []candidates.Group) error {
 	if len(groups) == 0 {
-		return badQuery("at least one request group must be given, such as resources=VCPU:1")
+		return openstack.BadQuery("at least one request group must be given, such as resources=VCPU:1")
 	}
 	for _, g := range groups {
 		if len(g.Resources) == 0 {
-			return badQuery("the request group %q asks for no resources%s", g.Suffix, g.Suffix)
+			return openstack.BadQuery("the request group %q asks for no resources%s", g.Suffix, g.Suffix)
 		}
 	}
 	return nil
@@ -398,16 +394,16 @@ func checkSubtrees(q *candidates.Query) error {
 		}
 	}
 	if empty == len(q.Groups) {
-		return coded(codeMissingValue, invalid("at least one request group must ask for resources"))
+		return openstack.WithCode(codeMissingValue, invalid("at least one request group must ask for resources"))
 	}
 	for _, g := range q.Groups {
 		if len(g.Resources) == 0 && !named[g.Suffix] {
-			return coded(codeBadValue, invalid("the request group %q asks for no resources, and no same_subtree names it", g.Suffix))
+			return openstack.WithCode(codeBadValue, invalid("the request group %q asks for no resources, and no same_subtree names it", g.Suffix))
 		}
 		delete(named, g.Suffix)
 	}
 	if len(named) > 0 {
-		return coded(codeBadValue, invalid("same_subtree names %q, which no request group has for a suffix", slices.Sorted(maps.Keys(named))))
+		return openstack.WithCode(codeBadValue, invalid("same_subtree names %q, which no request group has for a suffix", slices.Sorted(maps.Keys(named))))
 	}
 	return nil
 }

@@ -117,9 +117,9 @@ func TestParseCandidatesRefuses(t *testing.T) {
 		{39, "resources=VCPU:x&resources=VCPU:1", codeUndefined},
 	} {
 		_, _, _, err := parseCandidates(c.query, c.v)
-		status, code, _ := readFault(err)
-		assert.Equal(t, 400, status, c.query)
-		assert.Equal(t, c.code, code, c.query)
+		refused := service.Explain(err)
+		assert.Equal(t, 400, refused.Status, c.query)
+		assert.Equal(t, c.code, refused.Code, c.query)
 	}
 }
 
@@ -205,8 +205,7 @@ func FuzzParseCandidates(f *testing.F) {
 		v := version(minor % 40)
 		q, limit, _, err := parseCandidates(query, v)
 		if err != nil {
-			status, _, _ := readFault(err)
-			require.Equal(t, 400, status)
+			require.Equal(t, 400, service.Explain(err).Status)
 			return
 		}
 		require.True(t, limit >= 1 && limit <= api.CandidatesCallMax)

@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
 // reshaperSchema is that of new inventories, by provider, and of the allocations
 // that go with them.
-func reshaperSchema(v version) *schema {
-	return &schema{
-		kind: kindObject, required: []string{"inventories", "allocations"},
-		fields: map[string]*schema{
-			"inventories": {kind: kindObject, names: nameUUID, fewest: 1, each: inventoriesSchema},
+func reshaperSchema(v version) *openstack.Schema {
+	return &openstack.Schema{
+		Kind: openstack.Object, Required: []string{"inventories", "allocations"},
+		Fields: map[string]*openstack.Schema{
+			"inventories": {Kind: openstack.Object, Names: nameUUID, Fewest: 1, Each: inventoriesSchema},
 			"allocations": consumersSchema(v, 0),
 		},
 	}
@@ -24,7 +25,7 @@ func reshaperSchema(v version) *schema {
 
 // reshape is POST /reshaper.
 func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
-	body, err := readObject(r, reshaperSchema(at(r)))
+	body, err := openstack.ReadObject(r, reshaperSchema(at(r)))
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func reshapes(s *state.State, body map[string]any, v version) ([]command.Reshape
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		p, ok := s.Provider(providerID(name))
 		if !ok {
-			return nil, coded(codeProviderNotFound, invalid("Resource provider %s in inventories not found", name))
+			return nil, openstack.WithCode(codeProviderNotFound, invalid("Resource provider %s in inventories not found", name))
 		}
 		one, _ := body[name].(map[string]any)
 		generation, err := expected(p, one["resource_provider_generation"])

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/httpd/openstack"
 )
 
 // heard is one call in a conversation.
@@ -22,7 +24,7 @@ type heard struct {
 }
 
 // hear returns the calls of the conversation in a file.
-func hear(tb testing.TB, routes []call, file string) []heard {
+func hear(tb testing.TB, routes []openstack.Call, file string) []heard {
 	tb.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(tb, err)
@@ -45,16 +47,16 @@ func hear(tb testing.TB, routes []call, file string) []heard {
 }
 
 // pattern returns the path of the routes that a path matches.
-func pattern(routes []call, target string) string {
+func pattern(routes []openstack.Call, target string) string {
 	have := strings.Split(target, "/")
 	for _, c := range routes {
-		want := strings.Split(c.path, "/")
+		want := strings.Split(c.Path, "/")
 		same := len(want) == len(have)
 		for i := 0; same && i < len(want); i++ {
 			same = want[i] == have[i] || strings.HasPrefix(want[i], "{") && have[i] != ""
 		}
 		if same {
-			return c.path
+			return c.Path
 		}
 	}
 	return target
@@ -111,13 +113,10 @@ func minorOf(tb testing.TB, text string) version {
 func TestTheTableSaysWhatThereIs(t *testing.T) {
 	table := rows(t)
 	want := map[string]version{}
-	for _, c := range newTalk(t).dialect().routes() {
-		if c.path == "" {
-			continue // the root, whose other name is /
-		}
-		name := c.method + " " + c.path
-		if since, ok := want[name]; !ok || c.since < since {
-			want[name] = c.since
+	for _, c := range new(dialect).calls() {
+		name := c.Method + " " + c.Path
+		if since, ok := want[name]; !ok || version(c.Since) < since {
+			want[name] = version(c.Since)
 		}
 	}
 	for name, since := range want {
@@ -134,7 +133,7 @@ func TestTheTableSaysWhatThereIs(t *testing.T) {
 // Every call is made at each microversion that changes it, at the one before, and
 // where it is refused.
 func TestEachRowIsHeldByItsConversations(t *testing.T) {
-	routes := newTalk(t).dialect().routes()
+	routes := new(dialect).calls()
 	for name, r := range rows(t) {
 		t.Run(name, func(t *testing.T) {
 			var calls []heard

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/httpd/openstack"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -16,11 +17,11 @@ const traitsQueryMax = 1_000
 
 // Schemas of traits.
 var (
-	traitSchema  = &schema{kind: kindString, shortest: 1, longest: api.CustomMaxBytes}
-	traitsSchema = &schema{
-		kind: kindObject, required: []string{"traits", "resource_provider_generation"},
-		fields: map[string]*schema{
-			"traits":                       {kind: kindArray, each: traitSchema},
+	traitSchema  = &openstack.Schema{Kind: openstack.String, Shortest: 1, Longest: api.CustomMaxBytes}
+	traitsSchema = &openstack.Schema{
+		Kind: openstack.Object, Required: []string{"traits", "resource_provider_generation"},
+		Fields: map[string]*openstack.Schema{
+			"traits":                       {Kind: openstack.Array, Each: traitSchema},
 			"resource_provider_generation": generationSchema,
 		},
 	}
@@ -49,7 +50,7 @@ func namesOf(list []state.Named) []string {
 
 // listTraits is GET /traits.
 func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
-	q, err := params(r, func(name string) bool { return name == "name" || name == "associated" })
+	q, err := openstack.Params(r, func(name string) bool { return name == "name" || name == "associated" })
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 	if text, given := last(q, "associated"); given {
 		want := strings.ToLower(text)
 		if want != "true" && want != "false" {
-			return badQuery("associated must be true or false, got %q", cut(text))
+			return openstack.BadQuery("associated must be true or false, got %q", openstack.Cut(text))
 		}
 		used := map[string]bool{}
 		for row := range v.Hosts().Providers().All() {
@@ -74,7 +75,7 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 		list = slices.DeleteFunc(list, func(n state.Named) bool { return used[n.Name] != (want == "true") })
 	}
 	fresh(w, r, latest(list, d.Now()))
-	return answer(w, http.StatusOK, map[string][]string{"traits": namesOf(list)})
+	return openstack.Answer(w, http.StatusOK, map[string][]string{"traits": namesOf(list)})
 }
 
 // namedSo keeps of a list what a filter by name asks for: in: and names, or
@@ -82,7 +83,7 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 func namedSo(list []state.Named, filter string) ([]state.Named, error) {
 	how, text, ok := strings.Cut(filter, ":")
 	if !ok {
-		return nil, invalid("Badly formatted name parameter: it must be in:NAME,NAME or startswith:PREFIX, got %q", cut(filter))
+		return nil, invalid("Badly formatted name parameter: it must be in:NAME,NAME or startswith:PREFIX, got %q", openstack.Cut(filter))
 	}
 	switch how {
 	case "in":
@@ -113,7 +114,7 @@ func (d *dialect) showTrait(w http.ResponseWriter, r *http.Request) error {
 }
 
 func noTrait(r *http.Request) error {
-	return notFound("No such trait(s): %s.", cut(r.PathValue("name")))
+	return notFound("No such trait(s): %s.", openstack.Cut(r.PathValue("name")))
 }
 
 // putTrait is PUT /traits/{name}.
@@ -134,7 +135,7 @@ func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusCreated
 	}
 	t, _ := d.View(w).Trait(name)
-	located(w, r, "/traits/"+name)
+	d.Locate(w, r, "/traits/"+name)
 	fresh(w, r, latest([]state.Named{t}, d.Now()))
 	w.WriteHeader(status)
 	return nil
@@ -152,7 +153,7 @@ func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
 	if _, err := d.Zone.Propose(r.Context(), command.TraitDelete{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noTrait(r),
-			api.CodeInUse:    coded(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
+			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
 		})
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -168,7 +169,7 @@ func (d *dialect) sendTraits(w http.ResponseWriter, r *http.Request, v *state.St
 		}
 	}
 	fresh(w, r, latest(list, d.Now()))
-	return answer(w, http.StatusOK, struct {
+	return openstack.Answer(w, http.StatusOK, struct {
 		Traits     []string `json:"traits"`
 		Generation uint64   `json:"resource_provider_generation"`
 	}{namesOf(list), p.Generation})
@@ -186,7 +187,7 @@ func (d *dialect) listProviderTraits(w http.ResponseWriter, r *http.Request) err
 
 // setProviderTraits is PUT /resource_providers/{uuid}/traits.
 func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) error {
-	body, err := readObject(r, traitsSchema)
+	body, err := openstack.ReadObject(r, traitsSchema)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 		}
 	}
 	if len(strange) > 0 {
-		return invalid("No such trait %s", cut(strings.Join(strange, ", ")))
+		return invalid("No such trait %s", openstack.Cut(strings.Join(strange, ", ")))
 	}
 	_, err = d.Zone.Propose(r.Context(), command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID, Generation: &want, Traits: &list})
 	if err != nil {

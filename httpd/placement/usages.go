@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/openstack"
 	"berth/raftstore/state"
 )
 
@@ -33,7 +34,7 @@ func (d *dialect) providerUsages(w http.ResponseWriter, r *http.Request) error {
 		used[class] = p.Used[class]
 	}
 	fresh(w, r, d.Now())
-	return answer(w, http.StatusOK, struct {
+	return openstack.Answer(w, http.StatusOK, struct {
 		Generation uint64                      `json:"resource_provider_generation"`
 		Usages     map[api.ResourceClass]int64 `json:"usages"`
 	}{p.Generation, used})
@@ -65,7 +66,7 @@ func (d *dialect) providerAllocations(w http.ResponseWriter, r *http.Request) er
 		modified = api.InstantOf(d.Now())
 	}
 	fresh(w, r, modified.Time())
-	return answer(w, http.StatusOK, struct {
+	return openstack.Answer(w, http.StatusOK, struct {
 		Allocations map[api.ConsumerID]share `json:"allocations"`
 		Generation  uint64                   `json:"resource_provider_generation"`
 	}{out, p.Generation})
@@ -76,7 +77,7 @@ const claimGenerations version = 28
 
 // projectUsages is GET /usages.
 func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
-	q, err := params(r, func(name string) bool {
+	q, err := openstack.Params(r, func(name string) bool {
 		return name == "project_id" || name == "user_id" || name == "consumer_type" && at(r) >= consumerTypes
 	})
 	project, named := last(q, "project_id")
@@ -88,7 +89,7 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case !named:
-		return badQuery("'project_id' is a required property")
+		return openstack.BadQuery("'project_id' is a required property")
 	}
 	var user *api.UserID
 	if text, given := last(q, "user_id"); given {
@@ -103,24 +104,24 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	}
 	asked, _ := last(q, "consumer_type")
 	if q.Has("consumer_type") && !typeAsked.MatchString(asked) || utf8.RuneCountInString(asked) > ownerMax {
-		return badQuery("%s does not match '%s'  Failed validating 'pattern' at ['consumer_type']", show(asked), typeAsked)
+		return openstack.BadQuery("%s does not match '%s'  Failed validating 'pattern' at ['consumer_type']", openstack.Show(asked), typeAsked)
 	}
 	used := d.View(w).Usages(api.ProjectID(project), user)
 	fresh(w, r, d.Now())
 	if at(r) < consumerTypes {
 		sum, _ := sumOf(used, func(string) bool { return true })
-		return answer(w, http.StatusOK, map[string]api.Resources{"usages": sum})
+		return openstack.Answer(w, http.StatusOK, map[string]api.Resources{"usages": sum})
 	}
-	return answer(w, http.StatusOK, map[string]map[string]map[string]int64{"usages": byType(used, asked)})
+	return openstack.Answer(w, http.StatusOK, map[string]map[string]map[string]int64{"usages": byType(used, asked)})
 }
 
 // checkOwner refuses what cannot name a project or a user.
 func checkOwner(field, text string) error {
 	switch n := utf8.RuneCountInString(text); {
 	case n == 0:
-		return badQuery("'' is too short  Failed validating 'minLength' at ['%s']", field)
+		return openstack.BadQuery("'' is too short  Failed validating 'minLength' at ['%s']", field)
 	case n > ownerMax:
-		return badQuery("%s is too long  Failed validating 'maxLength' at ['%s']", show(text), field)
+		return openstack.BadQuery("%s is too long  Failed validating 'maxLength' at ['%s']", openstack.Show(text), field)
 	}
 	return nil
 }

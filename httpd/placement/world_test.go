@@ -19,11 +19,18 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/openstack"
 	"berth/internal/memstore"
 	"berth/internal/script"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+)
+
+// Headers of every call.
+const (
+	headerVersion   = "Openstack-Api-Version"
+	headerRequestID = "X-Openstack-Request-Id"
 )
 
 // secrets are "id:secret"; the hash of a secret is the secret.
@@ -101,14 +108,11 @@ func (w *talk) serve(store zone.Store) {
 	}})
 }
 
-// dialect returns the dialect alone.
-func (w *talk) dialect() *dialect { return &dialect{door.New(door.Config{Zone: w.zone}, refuse)} }
-
 // request makes a request of a command: METHOD VERSION PATH, then options, then the
 // body. A version of - says none. Options are as=NAME (the caller, or nobody),
 // accept=TYPE and type=TYPE; a type of - says none.
 func (w *talk) request(c script.Command) *http.Request {
-	as, kind, accept, n := "admin", mediaJSON, "", 2
+	as, kind, accept, n := "admin", openstack.MediaJSON, "", 2
 	for ; n < len(c.Args); n++ {
 		name, value, _ := strings.Cut(c.Args[n], "=")
 		switch name {
@@ -129,7 +133,7 @@ body:
 		target = ""
 	}
 	r := httptest.NewRequest(c.Name, Mount+lengthen(target), strings.NewReader(text))
-	if text != "" && kind != "-" || kind != mediaJSON && kind != "-" {
+	if text != "" && kind != "-" || kind != openstack.MediaJSON && kind != "-" {
 		r.Header.Set("Content-Type", kind)
 	}
 	if c.Arg(0) != "-" {
@@ -159,7 +163,7 @@ func told(tb testing.TB, r *http.Request, rec *httptest.ResponseRecorder, where 
 	if got := h.Get("Vary"); (got == "openstack-api-version") != (h.Get(headerVersion) != "") {
 		out += fmt.Sprintf(" vary=%q", got)
 	}
-	if got := h.Get("Content-Type"); got != mediaJSON && (got != "" || rec.Body.Len() > 0) {
+	if got := h.Get("Content-Type"); got != openstack.MediaJSON && (got != "" || rec.Body.Len() > 0) {
 		out += fmt.Sprintf(" type=%q", got)
 	}
 	for _, name := range []string{"Allow", "Location", "Cache-Control", "Last-Modified", "Retry-After"} {
@@ -170,7 +174,7 @@ func told(tb testing.TB, r *http.Request, rec *httptest.ResponseRecorder, where 
 	switch {
 	case rec.Body.Len() == 0:
 		return out
-	case h.Get("Content-Type") != mediaJSON:
+	case h.Get("Content-Type") != openstack.MediaJSON:
 		return out + "\n" + strings.ReplaceAll(rec.Body.String(), id, "REQUEST")
 	}
 	require.Equal(tb, strconv.Itoa(rec.Body.Len()), h.Get("Content-Length"), where)
@@ -185,7 +189,7 @@ func told(tb testing.TB, r *http.Request, rec *httptest.ResponseRecorder, where 
 func toldRefusal(tb testing.TB, rec *httptest.ResponseRecorder, where string) string {
 	tb.Helper()
 	var body struct {
-		Errors []problem `json:"errors"`
+		Errors []openstack.Problem `json:"errors"`
 	}
 	d := json.NewDecoder(rec.Body)
 	d.DisallowUnknownFields()

@@ -19,7 +19,8 @@ var layers = [][]string{
 	},
 	{"httpd/wire", "agent", "ui"},
 	{"httpd/door"},
-	{"httpd/native", "httpd/placement", "httpd/gateway", "httpd/agents", "httpd/admin"},
+	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
+	{"httpd/placement"},
 	{"node"},
 	{"dev"},
 	{"cmd/berth"},
@@ -48,7 +49,7 @@ var tools = []string{"internal/golden", "internal/script", "internal/memstore"}
 // path. A library without a door here may not be imported at all.
 var doors = map[string][]string{
 	"github.com/fxamacker/cbor":          {"internal/codec"},
-	"github.com/go-chi/chi":              {"httpd/native", "httpd/gateway", "httpd/agents", "httpd/admin"},
+	"github.com/go-chi/chi":              {"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	"github.com/goccy/go-yaml":           {"cmd/berth"},
 	"github.com/hashicorp/go-hclog":      {"raftstore"},
 	"github.com/hashicorp/memberlist":    {"gossip"},

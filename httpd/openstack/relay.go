@@ -1,4 +1,4 @@
-package placement
+package openstack
 
 import (
 	"net/http"
@@ -14,6 +14,7 @@ import (
 type relay struct {
 	http.ResponseWriter
 	request *http.Request
+	dialect *Dialect
 	mute    bool // the body is not the leader's, and was replaced
 }
 
@@ -26,14 +27,14 @@ func (w *relay) WriteHeader(status int) {
 		h.Set(api.HeaderRequestID, id)
 		h.Set(headerRequestID, id)
 		h.Del("Content-Length")
-		if v, known := versionOf(w.request); known {
-			name(h, v)
+		if minor := Minor(w.request); minor >= 0 {
+			w.dialect.service.nameVersion(h, minor)
 		}
-		refuse(w.ResponseWriter, w.request, reason(status))
+		w.dialect.refuse(w.ResponseWriter, w.request, relayError(status))
 		return
 	}
 	if to, err := url.Parse(h.Get("Location")); err == nil && h.Get("Location") != "" {
-		h.Set("Location", base(w.request)+to.EscapedPath())
+		h.Set("Location", baseURL(w.request)+to.EscapedPath())
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -49,8 +50,8 @@ func (w *relay) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *relay) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// reason is why a call could not be passed on, by the status that says so.
-func reason(status int) error {
+// relayError is why a call could not be passed on, by the status that says so.
+func relayError(status int) error {
 	switch status {
 	case api.CodeUnavailable.HTTPStatus():
 		return api.Errorf(api.CodeUnavailable, "no node of the zone leads just now; try again in a moment")
@@ -60,8 +61,8 @@ func reason(status int) error {
 	return api.Errorf(api.CodeInternal, "status %d from the way to the leader", status)
 }
 
-// base returns how a caller names this server.
-func base(r *http.Request) string {
+// baseURL returns how a caller names this server.
+func baseURL(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host
 	}

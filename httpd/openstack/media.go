@@ -1,4 +1,4 @@
-package placement
+package openstack
 
 import (
 	"encoding/json"
@@ -6,33 +6,28 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// Media types.
-const (
-	mediaJSON = "application/json"
-	mediaHTML = "text/html"
-)
+// MediaJSON is the media type of bodies and answers.
+const MediaJSON = "application/json"
 
-// cached is the microversion from which answers say when they were last modified.
-const cached version = 15
+const mediaHTML = "text/html"
 
 // mediaRange is one part of the header Accept, such as text/*;q=0.5.
 var mediaRange = regexp.MustCompile(`^\s*(\*/\*|[\w!#$%&'*+.^|~-]+/[\w!#$%&'*+.^|~-]+)\s*((?:;[^,;]*)*)$`)
 
-// best returns which of the offers the headers Accept like best, the first one of
-// those that they like the same, or "" if they accept none. Without a header, or
+// bestOffer returns which of the offers the headers Accept prefer, the first one of
+// those with the same weight, or "" if they accept none. Without a header, or
 // one that accepts everything, it is JSON; a header that cannot be read says
 // nothing.
-func best(accept []string, offers ...string) string {
+func bestOffer(accept []string, offers ...string) string {
 	text := strings.Join(accept, ",")
 	if text == "" || text == "*/*" {
-		return mediaJSON
+		return MediaJSON
 	}
 	out, most := "", 0.0
 	for _, o := range offers {
-		q, ok := liking(text, o)
+		q, ok := weigh(text, o)
 		if !ok {
 			return offers[0]
 		}
@@ -43,9 +38,9 @@ func best(accept []string, offers ...string) string {
 	return out
 }
 
-// liking returns how much a header Accept likes an offer, 0 for not at all, and
+// weigh returns the weight that a header Accept gives to an offer, 0 for not at all, and
 // whether it can be read. The most exact of the ranges that it has decides.
-func liking(text, offer string) (q float64, ok bool) {
+func weigh(text, offer string) (q float64, ok bool) {
 	family, _, _ := strings.Cut(offer, "/")
 	exact := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -101,26 +96,18 @@ func write(w http.ResponseWriter, status int, media string, body []byte) {
 	_, _ = w.Write(body) // the caller is gone; nobody is left to tell
 }
 
-// answer writes v as JSON.
-func answer(w http.ResponseWriter, status int, v any) error {
+// Answer writes v as JSON.
+func Answer(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	write(w, status, mediaJSON, b)
+	write(w, status, MediaJSON, b)
 	return nil
 }
 
-// fresh says when what is answered was last modified, if the microversion of the
-// call has that.
-func fresh(w http.ResponseWriter, r *http.Request, modified time.Time) {
-	if at(r) >= cached {
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set("Last-Modified", modified.UTC().Format(http.TimeFormat))
-	}
-}
-
-// located says where what was made can be found: at a path below Mount.
-func located(w http.ResponseWriter, r *http.Request, path string) {
-	w.Header().Set("Location", base(r)+Mount+path)
+// Locate names, in an answer, the path below the mount at which what was made can be
+// found.
+func (d *Dialect) Locate(w http.ResponseWriter, r *http.Request, path string) {
+	w.Header().Set("Location", baseURL(r)+d.service.Mount+path)
 }

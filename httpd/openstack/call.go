@@ -1,0 +1,158 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"berth/api"
+	"berth/httpd/door"
+)
+
+// Call is one call of a service, at some of its microversions.
+type Call struct {
+	Method, Path string       // a path below the mount, with {names} of what varies
+	Since, Until int          // the first and the last microversion that has it
+	Role         api.UserRole // the least that may make it; "" if Do itself checks the caller
+	Takes        bool         // it reads a body of JSON
+	Gives        bool         // it answers JSON, which the caller must accept
+	Early        bool         // the media types are checked before the microversion
+	NotAllowed   bool         // at other microversions it is 405 instead of 404
+	Do           door.Handler
+}
+
+// read returns the kind of read that a call makes: a GET that says nothing is fresh.
+func (c *Call) read() door.Read {
+	switch {
+	case c.Path == "/":
+		return door.ReadLocal
+	case c.Method == http.MethodGet:
+		return door.ReadLinearizable
+	}
+	return door.ReadLog
+}
+
+// Routes returns the calls of a service that is mounted at a path, each once, with the
+// kind of read that it makes.
+func Routes(mount string, calls []Call) []door.Route {
+	var out []door.Route
+	for _, c := range calls {
+		r := door.Route{Method: c.Method, Path: mount + c.Path, Read: c.read()}
+		if !slices.Contains(out, r) { // calls that changed are there twice
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// router returns the handler that finds the call that a request makes. Which calls a
+// path has is looked up for all methods at once; choose tells them apart.
+func (d *Dialect) router(calls []Call) http.Handler {
+	paths := map[string][]*Call{}
+	for i := range calls {
+		paths[calls[i].Path] = append(paths[calls[i].Path], &calls[i])
+	}
+	mux := chi.NewRouter()
+	for path, all := range paths {
+		mux.Get(path, func(w http.ResponseWriter, r *http.Request) { d.choose(all, w, r) })
+	}
+	unknown := func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, d.service.Mount)
+		d.Refuse(w, r, api.Errorf(api.CodeNotFound, "The resource could not be found: there is no %s", Cut(path)))
+	}
+	mux.NotFound(unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := d.path(r)
+		if strings.Contains(path, "//") { // a name is never empty
+			unknown(w, r)
+			return
+		}
+		found := chi.NewRouteContext()
+		found.RoutePath, found.RouteMethod = path, http.MethodGet
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, found)))
+	})
+}
+
+// choose makes that one of the calls of a path that has the method and the microversion
+// of a request. If none has the microversion, the last one of the method refuses it.
+func (d *Dialect) choose(calls []*Call, w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	var found *Call
+	for _, c := range calls {
+		if !slices.Contains(allowed, c.Method) {
+			allowed = append(allowed, c.Method)
+		}
+		if c.Method == r.Method && (found == nil || Minor(r) > found.Until) {
+			found = c
+		}
+	}
+	if found == nil {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		d.Refuse(w, r, notAllowed(r))
+		return
+	}
+	d.make(found, w, r)
+}
+
+// notAllowed is the refusal of a method that a path does not have.
+func notAllowed(r *http.Request) error {
+	return api.Errorf(api.CodeMethod, "The method specified is not allowed for this resource: %s", Cut(r.Method))
+}
+
+// make makes a call once the microversion, the media types and the role of the
+// caller are right, in the order in which they are checked.
+func (d *Dialect) make(c *Call, w http.ResponseWriter, r *http.Request) {
+	checks := []func(*Call, *http.Request) error{d.checkVersion, checkMedia, checkRole}
+	if c.Early {
+		checks[0], checks[1] = checks[1], checks[0]
+	}
+	for _, check := range checks {
+		if err := check(c, r); err != nil {
+			d.Refuse(w, r, err)
+			return
+		}
+	}
+	if c.Method == http.MethodGet {
+		d.Handle(c.Do)(w, r)
+	} else {
+		d.Lead(c.Do)(w, r)
+	}
+}
+
+// checkVersion refuses a call that is not one at the microversion of a request.
+func (d *Dialect) checkVersion(c *Call, r *http.Request) error {
+	switch {
+	case Minor(r) >= c.Since && Minor(r) <= c.Until:
+		return nil
+	case c.NotAllowed:
+		return notAllowed(r)
+	}
+	return api.Errorf(api.CodeNotFound, "The resource could not be found: %s %s needs microversion %s, and this call is made at %s",
+		c.Method, c.Path, d.service.version(c.Since), d.service.version(Minor(r)))
+}
+
+// checkMedia refuses a body that is not JSON, and a caller who does not accept JSON.
+func checkMedia(c *Call, r *http.Request) error {
+	if c.Takes && !isJSON(r) {
+		ct := r.Header.Get("Content-Type")
+		if ct == "" {
+			ct = "None"
+		}
+		return api.Errorf(api.CodeMediaType, "The media type %s is not supported, use %s", Cut(ct), MediaJSON)
+	}
+	if c.Gives && bestOffer(r.Header.Values("Accept"), MediaJSON) == "" {
+		return withStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid, "Only %s is provided", MediaJSON))
+	}
+	return nil
+}
+
+// checkRole refuses a caller whose role is below the one that a call needs.
+func checkRole(c *Call, r *http.Request) error {
+	if who := door.Caller(r); c.Role != "" && !who.Allows(c.Role) {
+		return api.Errorf(api.CodeForbidden, "Policy does not allow this: it needs the role %s; the token has %s", c.Role, who.Role)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package openstack
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"strconv"
+
+	"berth/api"
+	"berth/httpd/wire"
+)
+
+// fault is a refusal whose status or code is not the one that its cause has
+// everywhere.
+type fault struct {
+	err    error
+	status int    // 0 for that of err
+	code   string // "" for that of err
+}
+
+// Error implements error.
+func (f *fault) Error() string { return f.err.Error() }
+
+// Unwrap returns the cause.
+func (f *fault) Unwrap() error { return f.err }
+
+// WithCode gives a refusal a code of its own.
+func WithCode(code string, err error) error { return &fault{err: err, code: code} }
+
+// withStatus gives a refusal a status of its own.
+func withStatus(status int, err error) error { return &fault{err: err, status: status} }
+
+// Problem is one refusal.
+type Problem struct {
+	Status     int    `json:"status"`
+	Title      string `json:"title"` // of the status
+	Detail     string `json:"detail"`
+	Code       string `json:"code,omitempty"`
+	RequestID  string `json:"request_id"`
+	MaxVersion string `json:"max_version,omitempty"` // of a microversion that there is not
+	MinVersion string `json:"min_version,omitempty"`
+}
+
+// Explain returns the status, the code and the sentence of a refusal.
+func (s *Service) Explain(err error) Problem {
+	is := api.CodeOf(err)
+	p := Problem{Status: is.HTTPStatus(), Code: cmp.Or(s.Codes[is], s.Code), Detail: api.MessageOf(err)}
+	for e := err; e != nil; {
+		f, ok := e.(*fault) //nolint:errorlint // each link of the chain is looked at in turn
+		if !ok {
+			break
+		}
+		p.Status, p.Code, e = cmp.Or(f.status, p.Status), cmp.Or(f.code, p.Code), f.err
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+// refuse writes err in the shape that the caller accepts: JSON, HTML, or else
+// plain text.
+func (d *Dialect) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p, s := d.service.Explain(err), &d.service
+	p.RequestID = string(wire.RequestID(r.Context()))
+	if Minor(r) < s.Oldest && p.Status == http.StatusNotAcceptable {
+		p.MinVersion, p.MaxVersion = s.version(s.Oldest), s.version(s.Newest)
+	}
+	is := api.CodeOf(err)
+	w.Header().Set(api.HeaderCode, string(is))
+	if is == api.CodeUnauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
+	}
+	if is == api.CodeOverloaded || is == api.CodeUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	media, body := s.spell(p, Minor(r), r.Header.Values("Accept"))
+	write(w, p.Status, media, body)
+}
+
+// spell spells p for a caller who accepts what the headers say.
+func (s *Service) spell(p Problem, minor int, accept []string) (media string, body []byte) {
+	line := strconv.Itoa(p.Status) + " " + p.Title
+	switch bestOffer(accept, mediaHTML, MediaJSON) {
+	case MediaJSON:
+		var v any = map[string][]Problem{"errors": {p}}
+		if s.Shape != nil {
+			v = s.Shape(p, minor)
+		}
+		b, _ := json.Marshal(v) // numbers and texts have a spelling
+		return MediaJSON, b
+	case mediaHTML:
+		return mediaHTML + "; charset=UTF-8", fmt.Appendf(nil,
+			"<html>\n <head>\n  <title>%[1]s</title>\n </head>\n <body>\n  <h1>%[1]s</h1>\n  %[2]s\n </body>\n</html>\n", line, html.EscapeString(p.Detail))
+	default:
+		return "text/plain; charset=UTF-8", fmt.Appendf(nil, "%s\n\n%s\n", line, p.Detail)
+	}
+}

@@ -1,0 +1,116 @@
+// Package openstack is what every OpenStack API that a zone speaks has in common:
+// microversions, media types, the shape of refusals, JSON bodies that keep to a
+// schema, the way from a path to a call, and the relay of calls to the leader.
+//
+// An API is a package above this one. It describes its Service, lists its Calls, and
+// its handlers read a request, call one use case, and write what came of it:
+//
+//	d := &dialect{openstack.New(service, config)}
+//	return d.Handler([]openstack.Call{{Method: http.MethodGet, Path: "/leases", Until: newest, Gives: true, Role: api.RoleReader, Do: d.listLeases}})
+//
+// This package knows no API, no resource and no rule of capacity.
+package openstack
+
+import (
+	"net/http"
+	"strings"
+
+	"berth/api"
+	"berth/httpd/door"
+	"berth/httpd/wire"
+)
+
+// Service describes one OpenStack API.
+type Service struct {
+	Name  string // in the header of microversions, such as "placement"
+	Mount string // the path that it is mounted at, with which the links in its answers begin
+
+	// Its microversions are Major.Oldest to Major.Newest. A call that asks for none is
+	// made at the oldest.
+	Major, Oldest, Newest int
+
+	Codes map[api.Code]string // codes of refusals that mean the same in every call
+	Code  string              // the code of all other refusals
+	// Shape returns what a refusal looks like as JSON at a microversion, which is below
+	// Oldest as long as it is not known. If it is nil, {"errors": [problem]}.
+	Shape func(p Problem, minor int) any
+}
+
+// Dialect is an OpenStack API as one node speaks it. Its methods may be called
+// concurrently.
+type Dialect struct {
+	*door.Door
+	service Service
+}
+
+// New returns the dialect of a service.
+func New(s Service, c door.Config) *Dialect {
+	d := &Dialect{service: s}
+	passOn := c.Forward
+	c.Forward = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{headerVersion, headerRequestID, "Vary"} { // the leader's answer has its own
+			w.Header().Del(name)
+		}
+		relayed := &relay{ResponseWriter: w, request: r, dialect: d}
+		passOn.ServeHTTP(relayed, r)
+	})
+	d.Door = door.New(c, d.refuse)
+	return d
+}
+
+// Handler returns the handler of the calls, for requests whose path is the mount of the
+// service or begins with it and a slash. What stands around the calls is, outermost
+// first: request id, index, token, freshness, microversion. Whoever asks for the path
+// "/", which lists the versions, needs no token.
+func (d *Dialect) Handler(calls []Call) http.Handler {
+	inner := d.negotiate(wire.Text(d.Refuse)(d.requireType(d.router(calls))))
+	closed := d.Authenticate(d.Fresh(door.ReadLinearizable)(inner))
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.path(r) == "/" {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		closed.ServeHTTP(w, r)
+	})
+	return wire.WithRequestID(nameRequest(d.recoverPanic(d.Index(h))))
+}
+
+// path returns the path of a request below the mount; that of the mount itself is "/".
+func (d *Dialect) path(r *http.Request) string {
+	if p := strings.TrimPrefix(r.URL.Path, d.service.Mount); p != "" {
+		return p
+	}
+	return "/"
+}
+
+// nameRequest gives the answer the request id in the header that OpenStack has for it.
+func nameRequest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerRequestID, string(wire.RequestID(r.Context())))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recoverPanic turns a panic of a handler into an internal error with a log line.
+func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { //nolint:contextcheck // the request carries it
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
+				d.Log.Error("handler panicked", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "panic", p)
+				d.refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// requireType refuses a body without a content type, whatever the call.
+func (d *Dialect) requireType(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {
+			d.Refuse(w, r, api.Errorf(api.CodeInvalid, "content-type header required with a body: say %s", MediaJSON))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,34 @@
+package openstack
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"berth/api"
+)
+
+// BadQuery is a refusal of the query, which has no code of its own.
+func BadQuery(format string, args ...any) error {
+	return api.Errorf(api.CodeInvalid, "Invalid query string parameters: "+format, args...)
+}
+
+// Params reads the query of a call that takes the names that known admits, and read,
+// which is the door's.
+func Params(r *http.Request, known func(name string) bool) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, BadQuery("what follows the ? of the address cannot be read")
+	}
+	var strange []string
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if name != "read" && !known(name) {
+			strange = append(strange, name)
+		}
+	}
+	if len(strange) > 0 {
+		return nil, BadQuery("%s", unexpected(strange))
+	}
+	return q, nil
+}

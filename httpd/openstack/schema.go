@@ -1,0 +1,251 @@
+package openstack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"berth/api"
+	"berth/httpd/wire"
+)
+
+// Kind is what a JSON value must be.
+type Kind string
+
+// The kinds, as refusals name them.
+const (
+	Object  Kind = "object"
+	Array   Kind = "array"
+	String  Kind = "string"
+	Integer Kind = "integer" // 10, 10.0 and 1e1 are the same one
+	Number  Kind = "number"
+	Null    Kind = "null"
+)
+
+// Schema says what a JSON value must look like. A value that keeps to it is read as
+// map[string]any, []any, string, int64 for an integer, json.Number for a number, and
+// nil.
+type Schema struct {
+	Kind     Kind
+	Nullable bool // it may be null instead
+
+	Fields   map[string]*Schema // of an object
+	Required []string           // names of fields that must be there
+	Names    *regexp.Regexp     // what other names of an object must look like; nil: there may be none
+	Loose    bool               // names that do not look so may be there too, whatever they hold
+	Each     *Schema            // of what these names have, or of the items of an array
+	Fewest   int                // of them
+	Unique   bool               // no two items of an array of strings are equal
+
+	Least, Most int64 // of an integer, if Most is not 0
+	Longest     int   // characters of a string, if it is not 0
+	Shortest    int
+	Pattern     *regexp.Regexp // of a string
+	UUID        bool           // a string that is a UUID, in any spelling
+
+	// Parse, if it is not nil, reads a Number: place says where it stands in the body, for
+	// Broken.
+	Parse func(place string, n json.Number) (any, error)
+}
+
+// ReadBody reads the JSON of a request and checks it. The number of bytes, of
+// values and of levels is limited as in every public body.
+func ReadBody(r *http.Request, s *Schema) (any, error) {
+	var raw json.RawMessage
+	err := wire.ReadJSON(r, api.BodyMaxBytes, &raw)
+	if api.CodeOf(err) == api.CodeInvalid {
+		return nil, api.Errorf(api.CodeInvalid, "Malformed JSON: %s", api.MessageOf(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, api.Errorf(api.CodeInvalid, "Malformed JSON: %s", err.Error())
+	}
+	return s.Check(v)
+}
+
+// ReadObject is ReadBody for a schema of an object.
+func ReadObject(r *http.Request, s *Schema) (map[string]any, error) {
+	v, err := ReadBody(r, s)
+	if err != nil {
+		return nil, err
+	}
+	out, _ := v.(map[string]any)
+	return out, nil
+}
+
+// isJSON reports whether the body of a request says that it is JSON.
+func isJSON(r *http.Request) bool {
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && mt == MediaJSON
+}
+
+// unexpected says that there are names that may not be.
+func unexpected(names []string) string {
+	verb := "was"
+	if len(names) > 1 {
+		verb = "were"
+	}
+	return "Additional properties are not allowed ('" + Cut(strings.Join(names, "', '")) + "' " + verb + " unexpected)"
+}
+
+// Broken is a refusal of a value at a place in the body. Rule is the part of the
+// schema that it does not keep to.
+func Broken(place, rule, format string, args ...any) error {
+	if place == "" {
+		place = "the body"
+	}
+	return api.Errorf(api.CodeInvalid, "JSON does not validate: %s  Failed validating '%s' at %s", fmt.Sprintf(format, args...), rule, place)
+}
+
+// Check returns a value that was read from JSON as s has it, or a refusal that names the
+// place.
+func (s *Schema) Check(v any) (any, error) { return s.check("", v) }
+
+// check is Check of the value at a place.
+func (s *Schema) check(place string, v any) (any, error) {
+	if v == nil && s.Nullable {
+		return nil, nil //nolint:nilnil // null is a value
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Kind == Object {
+			return s.checkObject(place, v)
+		}
+	case []any:
+		if s.Kind == Array {
+			return s.checkArray(place, v)
+		}
+	case string:
+		if s.Kind == String {
+			return v, s.checkString(place, v)
+		}
+	case json.Number:
+		if s.Kind == Number && s.Parse != nil {
+			return s.Parse(place, v)
+		}
+		if s.Kind == Number {
+			return v, nil
+		}
+		if n, whole := integer(v); whole && s.Kind == Integer {
+			return n, s.checkInteger(place, v, n)
+		}
+	case nil:
+		if s.Kind == Null {
+			return nil, nil //nolint:nilnil // null is a value
+		}
+	}
+	return nil, Broken(place, "type", "%s is not of type '%s'", Show(v), s.Kind)
+}
+
+func (s *Schema) checkObject(place string, v map[string]any) (any, error) {
+	for _, name := range s.Required {
+		if _, ok := v[name]; !ok {
+			return nil, Broken(place, "required", "'%s' is a required property", name)
+		}
+	}
+	if len(v) < s.Fewest {
+		return nil, Broken(place, "minProperties", "{} does not have enough properties")
+	}
+	out := make(map[string]any, len(v))
+	var strange []string
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		of, known := s.Fields[name]
+		if !known && s.Names != nil && s.Names.MatchString(name) {
+			of, known = s.Each, true
+		}
+		if !known {
+			strange = append(strange, name)
+			continue
+		}
+		one, err := of.check(place+"['"+name+"']", v[name])
+		if err != nil {
+			return nil, err
+		}
+		out[name] = one
+	}
+	if len(strange) > 0 && !s.Loose {
+		return nil, Broken(place, "additionalProperties", "%s", unexpected(strange))
+	}
+	return out, nil
+}
+
+func (s *Schema) checkArray(place string, v []any) (any, error) {
+	if len(v) < s.Fewest {
+		return nil, Broken(place, "minItems", "%s is too short", Show(v))
+	}
+	out := make([]any, len(v))
+	seen := map[any]bool{}
+	for i, item := range v {
+		one, err := s.Each.check(place+"["+strconv.Itoa(i)+"]", item)
+		if err != nil {
+			return nil, err
+		}
+		if s.Unique { // of texts alone
+			if seen[one] {
+				return nil, Broken(place, "uniqueItems", "it has non-unique elements: %s", Show(one))
+			}
+			seen[one] = true
+		}
+		out[i] = one
+	}
+	return out, nil
+}
+
+func (s *Schema) checkString(place, v string) error {
+	n := utf8.RuneCountInString(v)
+	switch {
+	case n < s.Shortest:
+		return Broken(place, "minLength", "%s is too short", Show(v))
+	case s.Longest > 0 && n > s.Longest:
+		return Broken(place, "maxLength", "%s is too long", Show(v))
+	case s.Pattern != nil && !s.Pattern.MatchString(v):
+		return Broken(place, "pattern", "%s does not match '%s'", Show(v), s.Pattern)
+	}
+	if s.UUID {
+		if _, ok := ParseUUID(v); !ok {
+			return Broken(place, "format", "%s is not a 'uuid'", Show(v))
+		}
+	}
+	return nil
+}
+
+func (s *Schema) checkInteger(place string, text json.Number, n int64) error {
+	switch {
+	case s.Most == 0:
+	case n < s.Least:
+		return Broken(place, "minimum", "%s is less than the minimum of %d", text, s.Least)
+	case n > s.Most:
+		return Broken(place, "maximum", "%s is greater than the maximum of %d", text, s.Most)
+	}
+	return nil
+}
+
+// integer reads a number that is whole. One beyond the range of its type counts
+// as the end of that range.
+func integer(text json.Number) (int64, bool) {
+	if n, err := text.Int64(); err == nil {
+		return n, true
+	}
+	f, err := text.Float64()
+	switch {
+	case math.IsInf(f, 1) || f >= math.MaxInt64:
+		return math.MaxInt64, true
+	case math.IsInf(f, -1) || f <= math.MinInt64:
+		return math.MinInt64, true
+	}
+	return int64(f), err == nil && f == math.Trunc(f)
+}
