@@ -15,6 +15,7 @@ import (
 	"berth/api/client"
 	"berth/identity"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/zone"
 )
@@ -89,7 +90,7 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 func (r *running) hears(status int, body any) {
 	r.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(*api.Link) http.RoundTripper { return says{status, body} },
-		Depth:     zone.Depth, Request: zone.RequestOf, Now: time.Now,
+		Depth:     zone.Depth, Request: requestid.Of, Now: time.Now,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/mutant"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 )
 
@@ -51,7 +52,7 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			if mutant.On(mutant.KeyDropped) {
 				p.Out.Header.Del(api.HeaderIdempotencyKey)
 			}
-			p.Out.Header.Set(api.HeaderRequestID, string(wire.RequestID(p.In.Context())))
+			p.Out.Header.Set(api.HeaderRequestID, string(requestid.Of(p.In.Context())))
 			if who, ok := peerOf(p.In.Context()); ok {
 				p.Out.Header.Set(headerPeer, string(who.Zone)+"/"+hex.EncodeToString(who.pin[:]))
 			}

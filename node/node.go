@@ -36,6 +36,7 @@ import (
 	"berth/identity"
 	"berth/internal/codec"
 	"berth/internal/crash"
+	"berth/internal/requestid"
 	"berth/raftstore"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -163,7 +164,7 @@ func (n *Node) assemble() error {
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
 			}
 		},
-		Depth: zone.Depth, Request: zone.RequestOf, Now: n.now,
+		Depth: zone.Depth, Request: requestid.Of, Now: n.now,
 	})
 	n.zone = zone.New(zone.Config{
 		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,

@@ -12,6 +12,7 @@ import (
 	"berth/buildplan"
 	"berth/internal/crash"
 	"berth/internal/mutant"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -132,7 +133,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	if limit <= 0 {
 		return z.decide(ctx, b, api.DecisionAbort, fmt.Sprintf("timeout: it was not decided within %s", b.Timeout))
 	}
-	ctx = WithRequest(ctx, b.Call)
+	ctx = requestid.With(ctx, b.Call)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if mutant.On(mutant.SagaNotResumed) && len(b.Holds) > 0 {

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/costs"
 	"berth/internal/memstore"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -475,7 +476,7 @@ func TestRequestThatComesBack(t *testing.T) {
 		z := root.lead()
 		req := order("b", 2, 2).Request()
 		at := func(depth int) error {
-			_, err := z.Select(WithDepth(WithRequest(w.ctx, "req-1"), depth), "", &req)
+			_, err := z.Select(WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
 			return err
 		}
 		const underWay = "p\x00req-1"
@@ -547,7 +548,7 @@ func TestExplanations(t *testing.T) {
 		w.zone("kid", root, 2)
 		root.drain(root.host("root-host-1"), api.DrainWait)
 		req := order("est", 5, 5).Request()
-		_, err := root.lead().Select(WithRequest(w.ctx, "req-1"), "", &req)
+		_, err := root.lead().Select(requestid.With(w.ctx, "req-1"), "", &req)
 		require.NoError(t, err)
 		e, ok := root.lead().Explanation("p", "req-1")
 		require.True(t, ok)
@@ -569,7 +570,7 @@ func TestExplanations(t *testing.T) {
 		assert.Equal(t, 1, e.Zones[1].Refusals[0].Considered, "what the child says of its hosts")
 		_, ok = root.lead().Explanation("q", "req-1")
 		assert.False(t, ok, "another project's")
-		_, err = root.lead().Select(WithRequest(w.ctx, "req-3"), "zone-parent", &req)
+		_, err = root.lead().Select(requestid.With(w.ctx, "req-3"), "zone-parent", &req)
 		require.NoError(t, err)
 		_, ok = root.lead().Explanation("p", "req-3")
 		assert.False(t, ok, "a project of the parent, whatever its name")

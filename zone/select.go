@@ -12,6 +12,7 @@ import (
 	"berth/filters"
 	"berth/internal/crash"
 	"berth/internal/mutant"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 )
 
@@ -73,7 +74,7 @@ func (z *Zone) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*
 	if err := check(req); err != nil {
 		return nil, err
 	}
-	call := RequestOf(ctx)
+	call := requestid.Of(ctx)
 	if call != "" {
 		k := string(req.Project) + "\x00" + string(call)
 		if !z.asking.begin(k, Depth(ctx)) {

@@ -185,25 +185,6 @@ func Depth(ctx context.Context) int {
 	return n
 }
 
-type requestKey struct{}
-
-// WithRequest notes the id of the call that somebody made of a zone. It goes down
-// the tree with what that call asks, so that every zone knows it by one id.
-//
-// A zone may get one id several times at one depth: a select is hedged, by its
-// asker or further up, and it is repeated. At another depth than before it has gone
-// round a ring, for a zone has one parent, and so one way from where the call was.
-func WithRequest(ctx context.Context, id api.RequestID) context.Context {
-	return context.WithValue(ctx, requestKey{}, id)
-}
-
-// RequestOf returns the id of the call that ctx belongs to; "" for work that no
-// call asked for.
-func RequestOf(ctx context.Context) api.RequestID {
-	id, _ := ctx.Value(requestKey{}).(api.RequestID)
-	return id
-}
-
 // plans holds, by the call that brought it, a plan that came with its request. It is
 // memory only: a boot whose plan is lost with its leader is aborted.
 type plans struct {

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/internal/requestid"
 	"berth/zone"
 )
 
@@ -101,7 +102,7 @@ func call[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q,
 }
 
 func (d *agentDoor) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	d.Log.Info("agent refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+	d.Log.Info("agent refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 	wire.Refuse(w, r, err)
 }
 

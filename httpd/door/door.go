@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/httpd/wire"
 	"berth/internal/mutant"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -137,7 +137,7 @@ func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
 // Refuse writes a refusal in the shape of the dialect, and logs what is a bug.
 func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if code := api.CodeOf(err); code == api.CodeInternal {
-		d.Log.Error("call failed", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+		d.Log.Error("call failed", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 	}
 	d.refuse(w, r, err)
 }
@@ -213,7 +213,7 @@ func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual Read) bool 
 func (d *Door) Index(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.View(w)
-		next.ServeHTTP(w, r.WithContext(zone.WithRequest(r.Context(), wire.RequestID(r.Context()))))
+		next.ServeHTTP(w, r)
 	})
 }
 

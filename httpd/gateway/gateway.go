@@ -22,6 +22,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/internal/requestid"
 	"berth/zone"
 )
 
@@ -133,7 +134,7 @@ func Enrol(c Config) http.Handler {
 			return err
 		})
 		if err != nil {
-			c.Log.Warn("enrolment refused", "request_id", wire.RequestID(r.Context()), "error", err)
+			c.Log.Warn("enrolment refused", "request_id", requestid.Of(r.Context()), "error", err)
 			wire.Refuse(w, r, err)
 			return
 		}
@@ -155,10 +156,10 @@ func (d *peerDoor) over(find func(r *http.Request) (*api.Link, error), h handler
 		if err == nil {
 			ctx, cancel := withBudget(r.Context(), r.Header.Get(api.HeaderDeadline))
 			defer cancel()
-			err = h(w, r.WithContext(zone.WithRequest(ctx, wire.RequestID(ctx))), l)
+			err = h(w, r.WithContext(ctx), l)
 		}
 		if err != nil {
-			d.Log.Info("call refused", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "error", err)
+			d.Log.Info("call refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 			wire.Refuse(w, r, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/internal/codec"
 	"berth/internal/memstore"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -40,7 +41,7 @@ type below struct {
 var errAway = errors.New("dialing 10.0.0.7: " + canary)
 
 func (b *below) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.SelectAnswer, error) {
-	b.asked, b.depth, b.request = true, zone.Depth(ctx), zone.RequestOf(ctx)
+	b.asked, b.depth, b.request = true, zone.Depth(ctx), requestid.Of(ctx)
 	b.deadline, _ = ctx.Deadline()
 	return nil, errAway
 }

@@ -14,6 +14,7 @@ import (
 	"berth/filters/query"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -56,7 +57,7 @@ func (d *dialect) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api
 	rd := &reading{
 		v: d.Zone.View(), caller: door.Caller(r), groups: map[string][]int{}, order: &zone.BootOrder{
 			Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
-			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: wire.RequestID(r.Context()),
+			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: requestid.Of(r.Context()),
 		},
 	}
 	if err := rd.read(s); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"berth/api"
-	"berth/httpd/wire"
+	"berth/internal/requestid"
 )
 
 // fault is a refusal whose status or code is not the one that its cause has
@@ -62,7 +62,7 @@ func (s *Service) Explain(err error) Problem {
 // plain text.
 func (d *Dialect) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p, s := d.service.Explain(err), &d.service
-	p.RequestID = string(wire.RequestID(r.Context()))
+	p.RequestID = string(requestid.Of(r.Context()))
 	if Minor(r) < s.Oldest && p.Status == http.StatusNotAcceptable {
 		p.MinVersion, p.MaxVersion = s.version(s.Oldest), s.version(s.Newest)
 	}

@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/internal/requestid"
 )
 
 // Service describes one OpenStack API.
@@ -86,7 +87,7 @@ func (d *Dialect) path(r *http.Request) string {
 // nameRequest gives the answer the request id in the header that OpenStack has for it.
 func nameRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(headerRequestID, string(wire.RequestID(r.Context())))
+		w.Header().Set(headerRequestID, string(requestid.Of(r.Context())))
 		next.ServeHTTP(w, r)
 	})
 }
@@ -96,7 +97,7 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { //nolint:contextcheck // the request carries it
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
-				d.Log.Error("handler panicked", "request_id", wire.RequestID(r.Context()), "path", r.URL.Path, "panic", p)
+				d.Log.Error("handler panicked", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "panic", p)
 				d.refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
 			}
 		}()

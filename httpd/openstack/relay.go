@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"berth/api"
-	"berth/httpd/wire"
+	"berth/internal/requestid"
 )
 
 // relay is the answer to a call that was passed on to the leader. It gives what
@@ -23,7 +23,7 @@ func (w *relay) WriteHeader(status int) {
 	h := w.Header()
 	if h.Get(headerRequestID) == "" && status >= http.StatusBadRequest { // not of this dialect: this node says it
 		w.mute = true
-		id := string(wire.RequestID(w.request.Context()))
+		id := string(requestid.Of(w.request.Context()))
 		h.Set(api.HeaderRequestID, id)
 		h.Set(headerRequestID, id)
 		h.Del("Content-Length")

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -11,9 +10,8 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 )
-
-type requestIDKey struct{}
 
 // WithRequestID gives every call an id: the caller's own if it is well formed,
 // else a new one. It is sent back in a header and stands in refusals and logs.
@@ -24,14 +22,8 @@ func WithRequestID(next http.Handler) http.Handler {
 			id = "req-" + api.NewUUID()
 		}
 		w.Header().Set(api.HeaderRequestID, id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, api.RequestID(id))))
+		next.ServeHTTP(w, r.WithContext(requestid.With(r.Context(), api.RequestID(id))))
 	})
-}
-
-// RequestID returns the id of the call that ctx belongs to, or "".
-func RequestID(ctx context.Context) api.RequestID {
-	id, _ := ctx.Value(requestIDKey{}).(api.RequestID)
-	return id
 }
 
 // Recover turns a panic of a handler into an internal error with a log line, so
@@ -39,9 +31,9 @@ func RequestID(ctx context.Context) api.RequestID {
 func Recover(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { //nolint:contextcheck // the request carries it
+			defer func() {
 				if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
-					log.Error("handler panicked", "request_id", RequestID(r.Context()), "path", r.URL.Path, "panic", p)
+					log.Error("handler panicked", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "panic", p)
 					Refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
 				}
 			}()
@@ -75,7 +67,7 @@ func CBOR(w http.ResponseWriter, status int, v any) {
 // JSON to all others. Only the code and the safe sentence leave.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	code := api.CodeOf(err)
-	body := api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: api.MessageOf(err), RequestID: RequestID(r.Context())}}
+	body := api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: api.MessageOf(err), RequestID: requestid.Of(r.Context())}}
 	if code == api.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
 	}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 )
 
 // note is a body between machines.
@@ -151,13 +151,12 @@ func TestRefuse(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
-	assert.Empty(t, RequestID(context.Background()))
 	for _, given := range []string{"", "mine-1", strings.Repeat("x", api.NameMaxBytes), strings.Repeat("x", api.NameMaxBytes+1), "two words", "a\nb"} {
 		var seen api.RequestID
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header[api.HeaderRequestID] = []string{given}
 		w := httptest.NewRecorder()
-		WithRequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = RequestID(r.Context()) })).ServeHTTP(w, r)
+		WithRequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = requestid.Of(r.Context()) })).ServeHTTP(w, r)
 		assert.Equal(t, string(seen), w.Header().Get(api.HeaderRequestID))
 		assert.Equal(t, api.ValidName(given), string(seen) == given, "%q", given)
 		assert.True(t, api.ValidName(string(seen)))
