@@ -136,18 +136,18 @@ func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, er
 	return rs[0], rs[0].Err
 }
 
-// Change proposes a command that changes, ends or deletes what is there. If it is not
-// in the view of this node, and not in one that holds everything acknowledged before
-// the call either, it returns none, and the log stays as it is: who names what is
-// unknown writes nothing.
-func (z *Zone) Change(ctx context.Context, c command.Command, there func(*state.State) bool, none error) (state.Result, error) {
-	if !there(z.store.View()) {
+// Change proposes a command that changes, ends or deletes what find finds. If find
+// refuses the view of this node, and one that holds everything acknowledged before the
+// call too, its refusal is returned and the log stays as it is: who names what is unknown
+// writes nothing.
+func (z *Zone) Change(ctx context.Context, c command.Command, find func(*state.State) error) (state.Result, error) {
+	if find(z.store.View()) != nil {
 		v, err := z.Latest(ctx)
+		if err == nil {
+			err = find(v)
+		}
 		if err != nil {
 			return state.Result{}, err
-		}
-		if !there(v) {
-			return state.Result{}, none
 		}
 	}
 	return z.Propose(ctx, c)

@@ -7,8 +7,8 @@ import (
 
 	"berth/api"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // aggregateBody is the JSON of an aggregate that is made or changed; what is
@@ -19,6 +19,13 @@ type aggregateBody struct {
 		Metadata map[string]string `json:"metadata"`
 		Hosts    *[]string         `json:"hosts"` // names
 	} `json:"aggregate"`
+}
+
+// readAggregate reads the body of an aggregate that is made or changed.
+func readAggregate(r *http.Request) (intake.AggregateChange, error) {
+	var b aggregateBody
+	err := wire.ReadJSON(r, api.BodyMaxBytes, &b)
+	return intake.AggregateChange(b.Aggregate), err
 }
 
 // aggregate is the JSON of one aggregate: hosts by their names.
@@ -57,24 +64,13 @@ func (d *dialect) listAggregates(w http.ResponseWriter, r *http.Request) error {
 	return answerList(w, "aggregates", out, next)
 }
 
-// aggregateOf finds the aggregate that a call names, by its name or id.
-func aggregateOf(v *state.State, ref string) (*api.Aggregate, error) {
-	if a, ok := v.AggregateByName(ref); ok {
-		return a, nil
-	}
-	if a, ok := v.Aggregate(api.AggregateID(ref)); ok {
-		return a, nil
-	}
-	return nil, api.Errorf(api.CodeNotFound, "no aggregate %q", ref)
-}
-
 func (d *dialect) showAggregate(w http.ResponseWriter, r *http.Request) error {
 	return d.answerAggregate(w, http.StatusOK, chi.URLParam(r, "id"))
 }
 
 func (d *dialect) answerAggregate(w http.ResponseWriter, status int, ref string) error {
 	v := d.View(w)
-	a, err := aggregateOf(v, ref)
+	a, err := intake.Aggregate(v, ref)
 	if err != nil {
 		return err
 	}
@@ -82,73 +78,33 @@ func (d *dialect) answerAggregate(w http.ResponseWriter, status int, ref string)
 	return nil
 }
 
-// readAggregate returns old, or a new aggregate, as the body of a call changes it.
-func readAggregate(v *state.State, r *http.Request, a api.Aggregate) (api.Aggregate, error) {
-	var b aggregateBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
-		return a, err
-	}
-	if b.Aggregate.Name != nil {
-		a.Name = *b.Aggregate.Name
-	}
-	if err := api.CheckName("aggregate name", a.Name); err != nil {
-		return a, err
-	}
-	if b.Aggregate.Metadata != nil {
-		a.Metadata = b.Aggregate.Metadata
-	}
-	if err := api.CheckPairs("metadata", a.Metadata, api.MetadataMax); err != nil {
-		return a, err
-	}
-	if az, ok := a.Metadata[api.MetaAZ]; ok && !api.ValidName(az) {
-		return a, api.CheckName("metadata."+api.MetaAZ, az)
-	}
-	if b.Aggregate.Hosts == nil {
-		return a, nil
-	}
-	a.Hosts = nil
-	for _, ref := range *b.Aggregate.Hosts {
-		h, ok := findHost(v, ref)
-		if !ok {
-			return a, api.Errorf(api.CodeInvalid, "hosts: there is no host %q in this zone", ref)
-		}
-		a.Hosts = append(a.Hosts, h.ID)
-	}
-	return a, nil
-}
-
 func (d *dialect) createAggregate(w http.ResponseWriter, r *http.Request) error {
-	a, err := readAggregate(d.Zone.View(), r, api.Aggregate{ID: api.AggregateID(api.NewUUID())})
+	c, err := readAggregate(r)
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.AggregatePut{Stamp: d.Zone.Stamp(), Aggregate: a}); err != nil {
+	id, err := intake.CreateAggregate(r.Context(), d.Zone, c)
+	if err != nil {
 		return err
 	}
-	return d.answerAggregate(w, http.StatusCreated, string(a.ID))
+	return d.answerAggregate(w, http.StatusCreated, string(id))
 }
 
 func (d *dialect) updateAggregate(w http.ResponseWriter, r *http.Request) error {
-	v := d.Zone.View()
-	old, err := aggregateOf(v, chi.URLParam(r, "id"))
+	old, err := intake.Aggregate(d.Zone.View(), chi.URLParam(r, "id"))
 	if err != nil {
 		return err
 	}
-	a, err := readAggregate(v, r, *old)
+	c, err := readAggregate(r)
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.AggregatePut{Stamp: d.Zone.Stamp(), Aggregate: a, Replace: true}); err != nil {
+	if err := intake.ChangeAggregate(r.Context(), d.Zone, old, c); err != nil {
 		return err
 	}
-	return d.answerAggregate(w, http.StatusOK, string(a.ID))
+	return d.answerAggregate(w, http.StatusOK, string(old.ID))
 }
 
 func (d *dialect) deleteAggregate(w http.ResponseWriter, r *http.Request) error {
-	a, err := aggregateOf(d.Zone.View(), chi.URLParam(r, "id"))
-	if err != nil {
-		return err
-	}
-	_, err = d.Zone.Propose(r.Context(), command.AggregateDelete{Stamp: d.Zone.Stamp(), ID: a.ID})
-	return noContent(w, err)
+	return noContent(w, intake.DeleteAggregate(r.Context(), d.Zone, chi.URLParam(r, "id")))
 }

@@ -12,14 +12,30 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/intake"
 )
 
 // selectAnswer is the JSON of an estimate.
 type selectAnswer struct {
 	api.SelectAnswer
 	ExpiresInMS int64 `json:"expires_in_ms"`
+}
+
+// bootBodyMax bounds a body that may carry a sealed plan, in base64.
+const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
+
+// readOrder reads and checks a body that asks for instances.
+func (d *dialect) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
+	var body api.BootBody
+	if err := wire.ReadJSON(r, limit, &body); err != nil {
+		return nil, nil, err
+	}
+	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
+	o, err := intake.Order(d.Zone, from, &body)
+	return o, &body.Server, err
 }
 
 func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
@@ -165,9 +181,7 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.ReservationID(chi.URLParam(r, "id"))
-	c := command.BootRelease{Stamp: d.Zone.Stamp(), Project: project, Reservation: id}
-	there := func(v *state.State) bool { _, ok := v.Boot(project, id); return ok }
-	if _, err = d.Zone.Change(r.Context(), c, there, api.Errorf(api.CodeNotFound, "no reservation %q", string(id))); err != nil {
+	if err = intake.ReleaseBoot(r.Context(), d.Zone, project, id); err != nil {
 		return err
 	}
 	b, v, err := d.waitBoot(w, r, project, id, wait)

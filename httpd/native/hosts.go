@@ -1,7 +1,6 @@
 package native
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 
@@ -10,9 +9,9 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/intake"
 )
 
 // hostBody is the JSON of a change of a host; what is absent is left as it is.
@@ -99,13 +98,15 @@ func hostMatch(v *state.State, r *http.Request) (func(*state.Host) bool, error) 
 	if st != "" && st != api.HostUp && st != api.HostDown {
 		return nil, api.Errorf(api.CodeInvalid, "state must be %s or %s, got %q", api.HostUp, api.HostDown, string(st))
 	}
-	if pool != "" && !pool.Valid() {
-		return nil, badPool()
+	if pool != "" {
+		if err := intake.CheckPool(pool); err != nil {
+			return nil, err
+		}
 	}
 	var within []api.HostID
 	ref := q.Get("aggregate")
 	if ref != "" {
-		a, err := aggregateOf(v, ref)
+		a, err := intake.Aggregate(v, ref)
 		if err != nil {
 			return nil, api.Errorf(api.CodeInvalid, "aggregate: there is no aggregate %q in this zone", ref)
 		}
@@ -117,25 +118,9 @@ func hostMatch(v *state.State, r *http.Request) (func(*state.Host) bool, error) 
 	}, nil
 }
 
-func badPool() error {
-	return api.Errorf(api.CodeInvalid, "pool must be %q, %q or %q", api.PoolOnDemand, api.PoolReservable, api.PoolShared)
-}
-
 // host finds the host that a call names, by its name or id.
 func host(v *state.State, r *http.Request) (*state.Host, error) {
-	id := chi.URLParam(r, "id")
-	if h, ok := findHost(v, id); ok {
-		return h, nil
-	}
-	return nil, api.Errorf(api.CodeNotFound, "no host %q", id)
-}
-
-// findHost finds a host by its name or id.
-func findHost(v *state.State, ref string) (*state.Host, bool) {
-	if h, ok := v.HostByName(ref); ok {
-		return h, true
-	}
-	return v.Host(api.HostID(ref))
+	return intake.Host(v, chi.URLParam(r, "id"))
 }
 
 func (d *dialect) showHost(w http.ResponseWriter, r *http.Request) error {
@@ -157,45 +142,13 @@ func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if b.Host.Pool != nil && !b.Host.Pool.Valid() {
-		return badPool()
-	}
-	if err := api.CheckPairs("attributes", b.Host.Attributes, api.AttributesMax); err != nil {
+	if err := intake.ChangeHost(r.Context(), d.Zone, chi.URLParam(r, "id"), intake.HostChange(b.Host)); err != nil {
 		return err
 	}
-	if b.Host.Maintenance != nil {
-		if err := checkReason("maintenance", *b.Host.Maintenance); err != nil {
-			return err
-		}
-	}
-	return d.setHost(w, r, http.StatusOK, command.HostSet{
-		Generation: b.Host.Generation, Enabled: b.Host.Enabled, Pool: b.Host.Pool,
-		Overrides: b.Host.Attributes, Maintenance: b.Host.Maintenance,
-	})
+	return d.answerHost(w, r, http.StatusOK)
 }
 
-func checkReason(field, text string) error {
-	if len(text) > api.ExtraSpecMaxBytes {
-		return api.Errorf(api.CodeInvalid, "%s may have at most %d bytes, got %d", field, api.ExtraSpecMaxBytes, len(text))
-	}
-	return nil
-}
-
-// setHost changes the host that a call names, and answers with it.
-func (d *dialect) setHost(w http.ResponseWriter, r *http.Request, status int, c command.HostSet) error {
-	h, err := host(d.Zone.View(), r)
-	if err != nil {
-		return err
-	}
-	c.Stamp, c.ID = d.Zone.Stamp(), h.ID
-	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
-		return err
-	}
-	return d.answerHost(w, r, status)
-}
-
-// drainHost takes a host out of use and says what becomes of its instances. A reason
-// that it has stays unless another is given.
+// drainHost takes a host out of use and says what becomes of its instances.
 func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Policy api.DrainPolicy `json:"policy"`
@@ -204,26 +157,18 @@ func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if !b.Policy.Valid() {
-		return api.Errorf(api.CodeInvalid, "policy must be %s, %s or %s, got %q", api.DrainWait, api.DrainEnd, api.DrainMove, string(b.Policy))
-	}
-	if err := checkReason("reason", b.Reason); err != nil {
+	if err := intake.DrainHost(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Policy, b.Reason); err != nil {
 		return err
 	}
-	if b.Reason == "" {
-		h, err := host(d.Zone.View(), r)
-		if err != nil {
-			return err
-		}
-		b.Reason = cmp.Or(h.Maintenance, "drained")
-	}
-	return d.setHost(w, r, http.StatusAccepted, command.HostSet{Maintenance: &b.Reason, Drain: &b.Policy})
+	return d.answerHost(w, r, http.StatusAccepted)
 }
 
 // undrainHost puts a host back into use.
 func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
-	none := ""
-	return d.setHost(w, r, http.StatusOK, command.HostSet{Maintenance: &none})
+	if err := intake.UndrainHost(r.Context(), d.Zone, chi.URLParam(r, "id")); err != nil {
+		return err
+	}
+	return d.answerHost(w, r, http.StatusOK)
 }
 
 // evacuateHost tells what becomes of the instances of a host that is lost.
@@ -252,10 +197,5 @@ type evacuation struct {
 }
 
 func (d *dialect) deleteHost(w http.ResponseWriter, r *http.Request) error {
-	h, err := host(d.Zone.View(), r)
-	if err != nil {
-		return err
-	}
-	_, err = d.Zone.Propose(r.Context(), command.HostDelete{Stamp: d.Zone.Stamp(), ID: h.ID})
-	return noContent(w, err)
+	return noContent(w, intake.DeleteHost(r.Context(), d.Zone, chi.URLParam(r, "id")))
 }

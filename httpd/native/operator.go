@@ -12,9 +12,8 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
-	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/intake"
 )
 
 // operatorRoutes are those of who runs the zone.
@@ -130,10 +129,7 @@ func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) deleteToken(w http.ResponseWriter, r *http.Request) error {
-	c := command.TokenDelete{Stamp: d.Zone.Stamp(), ID: api.TokenID(chi.URLParam(r, "id"))}
-	there := func(v *state.State) bool { _, ok := v.Token(c.ID); return ok }
-	_, err := d.Zone.Change(r.Context(), c, there, api.Errorf(api.CodeNotFound, "no token %q", string(c.ID)))
-	return noContent(w, err)
+	return noContent(w, intake.DeleteToken(r.Context(), d.Zone, api.TokenID(chi.URLParam(r, "id"))))
 }
 
 // joinTTLDefault is how long a join token is good for, unless it is said.
@@ -191,14 +187,6 @@ type configJSON struct {
 	DefaultAZ string   `json:"default_availability_zone"` // "" for the zone's name
 }
 
-// Bounds of the configuration.
-const (
-	planTTLMin   = 10 * time.Second
-	hostGraceMin = 4 * time.Second
-	hostGraceMax = time.Hour
-	tagsMax      = 32
-)
-
 func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	c := d.View(w).Config
 	out := configJSON{
@@ -216,29 +204,9 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	c := b.Config
-	if ttl := time.Duration(c.PlanTTL); ttl != 0 && (ttl < planTTLMin || ttl > api.PlanTTLMax) {
-		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, api.PlanTTLMax)
-	}
-	if g := time.Duration(c.HostGrace); g != 0 && (g < hostGraceMin || g > hostGraceMax) {
-		return api.Errorf(api.CodeInvalid, "host_grace must be %s to %s", hostGraceMin, hostGraceMax)
-	}
-	if len(c.Tags) > tagsMax {
-		return api.Errorf(api.CodeInvalid, "at most %d tags are allowed", tagsMax)
-	}
-	for _, t := range c.Tags {
-		if err := api.CheckName("tag", t); err != nil {
-			return err
-		}
-	}
-	if c.DefaultAZ != "" {
-		if err := api.CheckName("default_availability_zone", c.DefaultAZ); err != nil {
-			return err
-		}
-	}
-	_, err := d.Zone.Propose(r.Context(), command.ConfigSet{Stamp: d.Zone.Stamp(), Config: api.ZoneConfig{
-		PlanTTL: time.Duration(c.PlanTTL), HostGrace: time.Duration(c.HostGrace), Tags: c.Tags, DefaultAZ: c.DefaultAZ,
-	}})
+	err := intake.SetConfig(r.Context(), d.Zone, api.ZoneConfig{
+		PlanTTL: time.Duration(b.Config.PlanTTL), HostGrace: time.Duration(b.Config.HostGrace), Tags: b.Config.Tags, DefaultAZ: b.Config.DefaultAZ,
+	})
 	if err != nil {
 		return err
 	}

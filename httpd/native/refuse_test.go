@@ -244,6 +244,9 @@ func TestFlavors(t *testing.T) {
 	w.refused(t, call{method: "GET", target: "/flavors/none", token: admin}, api.CodeNotFound, `no flavor "none"`)
 }
 
+// Bounds of what a link does to weights.
+const scaleMax, offsetMax = 1_000_000, 1_000_000_000_000
+
 func TestZones(t *testing.T) {
 	z := func(fields string) string { return `{"zone":{` + fields + `}}` }
 	says := map[string]string{

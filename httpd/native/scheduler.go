@@ -2,14 +2,13 @@ package native
 
 import (
 	"net/http"
-	"strings"
 
 	"berth/api"
 	"berth/costs"
 	"berth/filters"
 	"berth/httpd/wire"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // costHelp says of each cost in one line what it makes dear.
@@ -76,17 +75,7 @@ func (d *dialect) setScheduler(w http.ResponseWriter, r *http.Request) error {
 	if b.Scheduler == nil {
 		return api.Errorf(api.CodeInvalid, "scheduler is missing; empty lists stand for the default")
 	}
-	var wrong []string
-	if _, err := filters.New(b.Scheduler.Filters); err != nil {
-		wrong = append(wrong, api.MessageOf(err))
-	}
-	if _, err := costs.New(b.Scheduler.Costs); err != nil {
-		wrong = append(wrong, api.MessageOf(err))
-	}
-	if len(wrong) > 0 {
-		return api.Errorf(api.CodeInvalid, "%s", strings.Join(wrong, "; "))
-	}
-	if _, err := d.Zone.Propose(r.Context(), command.SchedulerSet{Stamp: d.Zone.Stamp(), Scheduler: *b.Scheduler}); err != nil {
+	if err := intake.SetScheduler(r.Context(), d.Zone, *b.Scheduler); err != nil {
 		return err
 	}
 	return d.showScheduler(w, r)

@@ -12,9 +12,9 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/internal/mutant"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/intake"
 )
 
 // createWait is how long POST /servers waits for the decision.
@@ -292,10 +292,11 @@ func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
 	if !c.Allows(api.RoleAdmin) {
 		return "", api.Errorf(api.CodeForbidden, "host needs the role admin")
 	}
-	if h, ok := findHost(v, ref); ok {
-		return h.ID, nil
+	h, err := intake.Host(v, ref)
+	if err != nil {
+		return "", api.Errorf(api.CodeInvalid, "host: there is no host %q in this zone", ref)
 	}
-	return "", api.Errorf(api.CodeInvalid, "host: there is no host %q in this zone", ref)
+	return h.ID, nil
 }
 
 // visible reports whether a caller may see an instance at all. What was made for
@@ -331,9 +332,5 @@ func (d *dialect) deleteServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.InstanceDelete{Stamp: d.Zone.Stamp(), ID: i.ID}); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, intake.DeleteServer(r.Context(), d.Zone, i.ID))
 }

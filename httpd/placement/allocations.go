@@ -260,7 +260,12 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 		return none
 	}
 	c := command.ConsumerDelete{Stamp: d.Zone.Stamp(), ID: api.ConsumerID(id)}
-	_, err := d.Zone.Change(r.Context(), c, func(v *state.State) bool { return v.Knows(c.ID) }, none)
+	_, err := d.Zone.Change(r.Context(), c, func(v *state.State) error {
+		if !v.Knows(c.ID) {
+			return none
+		}
+		return nil
+	})
 	if api.CodeOf(err) == api.CodeNotFound {
 		return none
 	}

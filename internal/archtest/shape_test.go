@@ -75,6 +75,19 @@ func TestDoors(t *testing.T) {
 	}
 }
 
+func TestHandlersProposeNothing(t *testing.T) {
+	for _, p := range load(t) {
+		folder, _, _ := strings.Cut(p.name, "/")
+		allowed, limited := proposers[folder]
+		for _, f := range p.files {
+			for imp := range f.imports() {
+				assert.False(t, limited && !f.isTest && imp == module+"raftstore/command" && !matches(allowed, p.name),
+					"%s imports %s: call a use case below %s", f.name, imp, folder)
+			}
+		}
+	}
+}
+
 // door returns the packages that may import imp, and whether that is limited at
 // all: packages of the standard library without a door are free.
 func door(imp string) (allowed []string, foreign bool) {

@@ -17,6 +17,7 @@ var layers = [][]string{
 		"zone", "raftstore", "gossip", "identity", "api/client",
 		"agent/driver/fake", "agent/driver/process",
 	},
+	{"zone/intake"},
 	{"httpd/wire", "agent", "ui"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
@@ -44,6 +45,10 @@ var pure = []string{
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
 var tools = []string{"internal/golden", "internal/script", "internal/memstore"}
+
+// proposers says which packages below a folder may import the language of the log: a
+// handler of HTTP reads a call, and a use case below it proposes what the call changes.
+var proposers = map[string][]string{"httpd": {"httpd/placement"}}
 
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.

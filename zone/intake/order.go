@@ -1,10 +1,9 @@
-package native
+package intake
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,15 +11,9 @@ import (
 
 	"berth/api"
 	"berth/filters/query"
-	"berth/httpd/door"
-	"berth/httpd/wire"
-	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
 )
-
-// bootBodyMax bounds a body that may carry a sealed plan, in base64.
-const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
 
 // decideMax bounds how long a caller may let a boot be undecided.
 const decideMax = time.Hour
@@ -41,36 +34,41 @@ type reading struct {
 	gone error
 }
 
-// readOrder reads and checks a body that asks for instances.
-func (d *dialect) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
-	var body api.BootBody
-	if err := wire.ReadJSON(r, limit, &body); err != nil {
-		return nil, nil, err
-	}
+// Source says who asks for instances, and by which call.
+type Source struct {
+	Caller api.Caller
+	Key    string        // the caller's, by which a repeat is known; "" for none
+	Call   api.RequestID // "" for none
+}
+
+// Order reads and checks what asks for instances, and looks up the names in it. What
+// it names and is not there is refused, unless the zone has the answer to the same
+// order already.
+func Order(z *zone.Zone, from Source, body *api.BootBody) (*zone.BootOrder, error) {
 	s := &body.Server
 	if body.Hints != nil {
 		if s.Hints != nil {
-			return nil, nil, api.Errorf(api.CodeInvalid, "os:scheduler_hints and server.scheduler_hints are two names of one thing; give one of them")
+			return nil, api.Errorf(api.CodeInvalid, "os:scheduler_hints and server.scheduler_hints are two names of one thing; give one of them")
 		}
 		s.Hints = body.Hints
 	}
 	rd := &reading{
-		v: d.Zone.View(), caller: door.Caller(r), groups: map[string][]int{}, order: &zone.BootOrder{
-			Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Name: s.Name,
-			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: requestid.Of(r.Context()),
+		v: z.View(), caller: from.Caller, groups: map[string][]int{}, order: &zone.BootOrder{
+			Caller: from.Caller, Key: from.Key, Name: s.Name,
+			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: from.Call,
 		},
 	}
 	if err := rd.read(s); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if rd.gone == nil {
 		req := rd.order.Request()
-		return rd.order, s, req.Validate()
+		return rd.order, req.Validate()
 	}
-	if !d.Zone.Repeats(rd.order) {
-		return nil, nil, rd.gone
+	if !z.Repeats(rd.order) {
+		return nil, rd.gone
 	}
-	return rd.order, s, nil // the first answer needs nothing that the body names
+	return rd.order, nil // the first answer needs nothing that the body names
 }
 
 // in names the part of the body that a sentence, which begins with a field, is about.
@@ -426,7 +424,7 @@ func (rd *reading) readRules(rules []api.RuleCreate) error {
 	}
 	for _, ref := range rd.named {
 		rule := api.Rule{ID: api.ServerGroupID(ref), Groups: rd.groups[ref]}
-		if g, ok := serverGroup(rd.v, rd.caller.Project, ref); ok {
+		if g, err := ServerGroup(rd.v, rd.caller.Project, ref); err == nil {
 			rule.ID, rule.Policy, rule.Max = g.ID, g.Policy, g.Max
 		} else {
 			rd.missing("scheduler_hints.group: there is no server group %q in this project; see GET /server-groups", ref)

@@ -1,0 +1,78 @@
+package intake
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// AggregateChange says what of an aggregate is wanted otherwise; what is nil stays.
+type AggregateChange struct {
+	Name     *string
+	Metadata map[string]string
+	Hosts    *[]string // names or ids
+}
+
+// CreateAggregate makes an aggregate and returns its id.
+func CreateAggregate(ctx context.Context, z *zone.Zone, c AggregateChange) (api.AggregateID, error) {
+	a, err := c.apply(z, api.Aggregate{ID: api.AggregateID(api.NewUUID())})
+	if err != nil {
+		return "", err
+	}
+	_, err = z.Propose(ctx, command.AggregatePut{Stamp: z.Stamp(), Aggregate: a})
+	return a.ID, err
+}
+
+// ChangeAggregate changes an aggregate.
+func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c AggregateChange) error {
+	a, err := c.apply(z, *old)
+	if err != nil {
+		return err
+	}
+	_, err = z.Propose(ctx, command.AggregatePut{Stamp: z.Stamp(), Aggregate: a, Replace: true})
+	return err
+}
+
+// DeleteAggregate deletes an aggregate, by its name or id.
+func DeleteAggregate(ctx context.Context, z *zone.Zone, ref string) error {
+	a, err := Aggregate(z.View(), ref)
+	if err != nil {
+		return err
+	}
+	_, err = z.Propose(ctx, command.AggregateDelete{Stamp: z.Stamp(), ID: a.ID})
+	return err
+}
+
+// apply returns a as c changes it.
+func (c *AggregateChange) apply(z *zone.Zone, a api.Aggregate) (api.Aggregate, error) {
+	if c.Name != nil {
+		a.Name = *c.Name
+	}
+	if err := api.CheckName("aggregate name", a.Name); err != nil {
+		return a, err
+	}
+	if c.Metadata != nil {
+		a.Metadata = c.Metadata
+	}
+	if err := api.CheckPairs("metadata", a.Metadata, api.MetadataMax); err != nil {
+		return a, err
+	}
+	if az, ok := a.Metadata[api.MetaAZ]; ok && !api.ValidName(az) {
+		return a, api.CheckName("metadata."+api.MetaAZ, az)
+	}
+	if c.Hosts == nil {
+		return a, nil
+	}
+	v := z.View()
+	a.Hosts = nil
+	for _, ref := range *c.Hosts {
+		h, err := Host(v, ref)
+		if err != nil {
+			return a, api.Errorf(api.CodeInvalid, "hosts: there is no host %q in this zone", ref)
+		}
+		a.Hosts = append(a.Hosts, h.ID)
+	}
+	return a, nil
+}

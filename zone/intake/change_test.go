@@ -1,0 +1,192 @@
+package intake
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/memstore"
+)
+
+func TestFlavors(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, c := range []struct {
+		spec FlavorSpec
+		part string
+	}{
+		{FlavorSpec{Name: "detail", VCPUs: new(int64(1))}, `a flavor cannot be called "detail"`},
+		{FlavorSpec{Name: "a", ID: "detail", VCPUs: new(int64(1))}, "flavor id: "},
+		{FlavorSpec{Name: "a b"}, "flavor name must be"},
+		{FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
+		{FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
+		{FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
+	} {
+		before := w.index()
+		_, err := CreateFlavor(ctx, w.zone, c.spec)
+		refused(t, err, api.CodeInvalid, c.part)
+		assert.Equal(t, before, w.index())
+	}
+	id, err := CreateFlavor(ctx, w.zone, FlavorSpec{Name: "big", VCPUs: new(int64(4)), RAM: new(int64(8)), Disk: new(int64(16))})
+	require.NoError(t, err)
+	require.NoError(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{VCPUs: new(int64(5))}))
+	f, err := Flavor(w.store.View(), id)
+	require.NoError(t, err)
+	assert.Equal(t, api.Resources{api.VCPU: 5}, f.Resources)
+	refused(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{ID: "other", VCPUs: new(int64(5))}), api.CodeInvalid, "cannot be changed")
+	require.NoError(t, DeleteFlavor(ctx, w.zone, id))
+	refused(t, DeleteFlavor(ctx, w.zone, id), api.CodeNotFound, `no flavor "big"`)
+	refused(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{VCPUs: new(int64(5))}), api.CodeNotFound, `no flavor "big"`)
+}
+
+func TestServerGroups(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, c := range []struct {
+		spec ServerGroupSpec
+		part string
+	}{
+		{ServerGroupSpec{Name: "a b", Policy: api.Affinity}, "server group name must be"},
+		{ServerGroupSpec{Name: "a", Policy: "near"}, "policy must be"},
+		{ServerGroupSpec{Name: "a", Policy: api.Affinity, Max: 1}, "max_per_host is for anti-affinity alone"},
+		{ServerGroupSpec{Name: "a", Policy: api.AntiAffinity, Max: api.CountMax + 1}, "max_per_host must be 1 to 10000"},
+	} {
+		_, err := CreateServerGroup(ctx, w.zone, "p1", c.spec)
+		refused(t, err, api.CodeInvalid, c.part)
+	}
+	id, err := CreateServerGroup(ctx, w.zone, "p1", ServerGroupSpec{Name: "near", Policy: api.AntiAffinity})
+	require.NoError(t, err)
+	g, err := ServerGroup(w.store.View(), "p1", "near")
+	require.NoError(t, err)
+	assert.Equal(t, []any{id, 1}, []any{g.ID, g.Max})
+	refused(t, DeleteServerGroup(ctx, w.zone, "p2", "near"), api.CodeNotFound, `no server group "near"`)
+	require.NoError(t, DeleteServerGroup(ctx, w.zone, "p1", string(id)))
+}
+
+func TestAggregates(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, c := range []struct {
+		change AggregateChange
+		part   string
+	}{
+		{AggregateChange{}, "aggregate name must be"},
+		{AggregateChange{Name: new("a"), Metadata: map[string]string{api.MetaAZ: "a b"}}, "metadata.availability_zone must be"},
+		{AggregateChange{Name: new("a"), Hosts: &[]string{"host-9"}}, `hosts: there is no host "host-9" in this zone`},
+	} {
+		_, err := CreateAggregate(ctx, w.zone, c.change)
+		refused(t, err, api.CodeInvalid, c.part)
+	}
+	id, err := CreateAggregate(ctx, w.zone, AggregateChange{Name: new("rack2"), Hosts: &[]string{"host-2", "host-id-3"}})
+	require.NoError(t, err)
+	a, err := Aggregate(w.store.View(), "rack2")
+	require.NoError(t, err)
+	assert.Equal(t, []api.HostID{"host-id-2", "host-id-3"}, a.Hosts)
+	require.NoError(t, ChangeAggregate(ctx, w.zone, a, AggregateChange{Name: new("rack3")}))
+	a, err = Aggregate(w.store.View(), string(id))
+	require.NoError(t, err)
+	assert.Equal(t, []any{"rack3", 2}, []any{a.Name, len(a.Hosts)}, "what is absent stays")
+	require.NoError(t, DeleteAggregate(ctx, w.zone, "rack3"))
+	refused(t, DeleteAggregate(ctx, w.zone, "rack3"), api.CodeNotFound, `no aggregate "rack3"`)
+}
+
+func TestHosts(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	long := strings.Repeat("x", api.ExtraSpecMaxBytes+1)
+	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Pool: new(api.Pool("none"))}), api.CodeInvalid, "pool must be")
+	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Maintenance: &long}), api.CodeInvalid, "maintenance may have at most 255 bytes, got 256")
+	refused(t, ChangeHost(ctx, w.zone, "host-9", HostChange{}), api.CodeNotFound, `no host "host-9"`)
+	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Generation: 99, Enabled: new(false)}), api.CodeStale, "")
+	refused(t, DrainHost(ctx, w.zone, "host-1", "soon", ""), api.CodeInvalid, "policy must be")
+	refused(t, DrainHost(ctx, w.zone, "host-1", api.DrainWait, long), api.CodeInvalid, "reason may have at most 255 bytes")
+
+	maintenance := func() string {
+		h, err := Host(w.store.View(), "host-1")
+		require.NoError(t, err)
+		return h.Maintenance
+	}
+	require.NoError(t, DrainHost(ctx, w.zone, "host-1", api.DrainWait, ""))
+	assert.Equal(t, "drained", maintenance())
+	require.NoError(t, DrainHost(ctx, w.zone, "host-id-1", api.DrainWait, "disk"))
+	require.NoError(t, DrainHost(ctx, w.zone, "host-1", api.DrainMove, ""))
+	assert.Equal(t, "disk", maintenance(), "a reason that is there stays")
+	require.NoError(t, UndrainHost(ctx, w.zone, "host-1"))
+	assert.Empty(t, maintenance())
+	require.NoError(t, DeleteHost(ctx, w.zone, "host-3"))
+	refused(t, DeleteHost(ctx, w.zone, "host-3"), api.CodeNotFound, `no host "host-3"`)
+}
+
+func TestLinks(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, c := range []struct {
+		change LinkChange
+		part   string
+	}{
+		{LinkChange{Name: new("info")}, `a zone cannot be called "info"`},
+		{LinkChange{Offset: new(int64(offsetMax + 1))}, "weight_offset must be"},
+		{LinkChange{Scale: new(int64(0))}, "weight_scale must be 1 to 1000000"},
+		{LinkChange{State: new(api.LinkState("gone"))}, "state must be"},
+		{LinkChange{Gateways: []string{}}, "gateways"},
+	} {
+		_, err := ChangeLink(ctx, w.zone, "east", c.change)
+		refused(t, err, api.CodeInvalid, c.part)
+	}
+	l, err := ChangeLink(ctx, w.zone, "east", LinkChange{Name: new("far-east"), Scale: new(int64(2))})
+	require.NoError(t, err)
+	assert.Equal(t, []any{"far-east", int64(2)}, []any{l.Name, l.Scale})
+	_, err = ChangeLink(ctx, w.zone, "east", LinkChange{})
+	refused(t, err, api.CodeNotFound, `no zone "east" is linked to this one`)
+	require.NoError(t, DeleteLink(ctx, w.zone, "link-west"))
+}
+
+func TestTheConfiguration(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, c := range []struct {
+		config api.ZoneConfig
+		part   string
+	}{
+		{api.ZoneConfig{PlanTTL: planTTLMin - 1}, "plan_ttl must be 10s to"},
+		{api.ZoneConfig{PlanTTL: api.PlanTTLMax + 1}, "plan_ttl must be"},
+		{api.ZoneConfig{HostGrace: hostGraceMin - 1}, "host_grace must be 4s to 1h0m0s"},
+		{api.ZoneConfig{HostGrace: hostGraceMax + 1}, "host_grace must be"},
+		{api.ZoneConfig{Tags: many(tagsMax + 1)}, "at most 32 tags"},
+		{api.ZoneConfig{Tags: []string{"a b"}}, "tag must be"},
+		{api.ZoneConfig{DefaultAZ: "a b"}, "default_availability_zone must be"},
+	} {
+		refused(t, SetConfig(ctx, w.zone, c.config), api.CodeInvalid, c.part)
+	}
+	c := api.ZoneConfig{PlanTTL: planTTLMin, HostGrace: hostGraceMax, Tags: []string{"fast"}, DefaultAZ: "az"}
+	require.NoError(t, SetConfig(ctx, w.zone, c))
+	got := w.store.View().Config
+	assert.Equal(t, []any{c.PlanTTL, c.HostGrace, c.Tags, c.DefaultAZ}, []any{got.PlanTTL, got.HostGrace, got.Tags, got.DefaultAZ})
+	refused(t, SetScheduler(ctx, w.zone, api.Scheduler{Filters: []api.FilterSpec{{Name: "nope"}}, Costs: []api.CostWeight{{Name: "neither"}}}), api.CodeInvalid, "; ")
+	require.NoError(t, SetScheduler(ctx, w.zone, api.Scheduler{}))
+	require.NoError(t, DeleteToken(ctx, w.zone, "token"))
+	refused(t, DeleteToken(ctx, w.zone, "token"), api.CodeNotFound, `no token "token"`)
+}
+
+func TestBootsAndServersEnd(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	refused(t, ReleaseBoot(ctx, w.zone, "p2", "r-web"), api.CodeNotFound, `no reservation "r-web"`)
+	require.NoError(t, DeleteServer(ctx, w.zone, "id-web"))
+	i, _ := w.store.View().Instance("id-web")
+	assert.Equal(t, api.StatusDeleting, i.Status)
+	require.NoError(t, ReleaseBoot(ctx, w.zone, "p2", "r-hidden"))
+	refused(t, DeleteServer(ctx, w.zone, "id-none"), api.CodeNotFound, "")
+}
+
+// TestWhatNamesNothingIsNotRefusedFromThePast: a node that led once may not have seen
+// what is there.
+func TestWhatNamesNothingIsNotRefusedFromThePast(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	past := w.store.View()
+	_, err := CreateFlavor(ctx, w.zone, FlavorSpec{Name: "new", VCPUs: new(int64(1))})
+	require.NoError(t, err)
+	w.serve(memstore.NewPast(w.store, past, false))
+	before := w.index()
+	refused(t, DeleteFlavor(ctx, w.zone, "none"), api.CodeNotFound, `no flavor "none"`)
+	assert.Equal(t, before, w.index(), "and the log stays as it is")
+	require.NoError(t, DeleteFlavor(ctx, w.zone, "new"))
+	w.serve(memstore.NewPast(w.store, past, true))
+	refused(t, DeleteFlavor(ctx, w.zone, "none"), api.CodeUnavailable, "")
+}

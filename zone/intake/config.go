@@ -1,0 +1,75 @@
+package intake
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/costs"
+	"berth/filters"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Bounds of the configuration.
+const (
+	planTTLMin   = 10 * time.Second
+	hostGraceMin = 4 * time.Second
+	hostGraceMax = time.Hour
+	tagsMax      = 32
+)
+
+// SetConfig replaces the configuration of the zone. What is 0 or "" has its default.
+func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
+	if c.PlanTTL != 0 && (c.PlanTTL < planTTLMin || c.PlanTTL > api.PlanTTLMax) {
+		return api.Errorf(api.CodeInvalid, "plan_ttl must be %s to %s", planTTLMin, api.PlanTTLMax)
+	}
+	if c.HostGrace != 0 && (c.HostGrace < hostGraceMin || c.HostGrace > hostGraceMax) {
+		return api.Errorf(api.CodeInvalid, "host_grace must be %s to %s", hostGraceMin, hostGraceMax)
+	}
+	if len(c.Tags) > tagsMax {
+		return api.Errorf(api.CodeInvalid, "at most %d tags are allowed", tagsMax)
+	}
+	for _, t := range c.Tags {
+		if err := api.CheckName("tag", t); err != nil {
+			return err
+		}
+	}
+	if c.DefaultAZ != "" {
+		if err := api.CheckName("default_availability_zone", c.DefaultAZ); err != nil {
+			return err
+		}
+	}
+	_, err := z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
+	return err
+}
+
+// SetScheduler replaces the filters and costs that place instances. Empty lists stand
+// for the default.
+func SetScheduler(ctx context.Context, z *zone.Zone, s api.Scheduler) error {
+	var wrong []string
+	if _, err := filters.New(s.Filters); err != nil {
+		wrong = append(wrong, api.MessageOf(err))
+	}
+	if _, err := costs.New(s.Costs); err != nil {
+		wrong = append(wrong, api.MessageOf(err))
+	}
+	if len(wrong) > 0 {
+		return api.Errorf(api.CodeInvalid, "%s", strings.Join(wrong, "; "))
+	}
+	_, err := z.Propose(ctx, command.SchedulerSet{Stamp: z.Stamp(), Scheduler: s})
+	return err
+}
+
+// DeleteToken revokes a token.
+func DeleteToken(ctx context.Context, z *zone.Zone, id api.TokenID) error {
+	_, err := z.Change(ctx, command.TokenDelete{Stamp: z.Stamp(), ID: id}, func(v *state.State) error {
+		if _, ok := v.Token(id); !ok {
+			return api.Errorf(api.CodeNotFound, "no token %q", string(id))
+		}
+		return nil
+	})
+	return err
+}

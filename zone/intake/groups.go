@@ -1,0 +1,59 @@
+package intake
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// ServerGroupSpec is a server group that is wanted.
+type ServerGroupSpec struct {
+	Name   string
+	Policy api.Policy
+	Max    int // members that one host may have, of anti-affinity alone; 0 for 1
+}
+
+// CreateServerGroup makes a server group of a project and returns its id.
+func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, s ServerGroupSpec) (api.ServerGroupID, error) {
+	g := api.ServerGroup{ID: api.ServerGroupID(api.NewUUID()), Name: s.Name, Project: project, Policy: s.Policy}
+	if err := api.CheckName("server group name", g.Name); err != nil {
+		return "", err
+	}
+	var err error
+	if g.Max, err = checkPolicy("", g.Policy, s.Max); err != nil {
+		return "", err
+	}
+	_, err = z.Propose(ctx, command.GroupPut{Stamp: z.Stamp(), Group: g})
+	return g.ID, err
+}
+
+// DeleteServerGroup deletes a server group of a project, by its id or name.
+func DeleteServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, ref string) error {
+	g, err := ServerGroup(z.View(), project, ref)
+	if err != nil {
+		return err
+	}
+	_, err = z.Propose(ctx, command.GroupDelete{Stamp: z.Stamp(), Project: g.Project, ID: g.ID})
+	return err
+}
+
+// checkPolicy returns how many members one host may have under a policy, and
+// refuses what is none. The sentence begins with part and the name of the field.
+func checkPolicy(part string, p api.Policy, most int) (int, error) {
+	switch {
+	case !p.Valid():
+		return 0, api.Errorf(api.CodeInvalid, "%spolicy must be %s, %s, %s or %s, got %q",
+			part, api.Affinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity, string(p))
+	case p != api.AntiAffinity && most != 0:
+		return 0, api.Errorf(api.CodeInvalid, "%smax_per_host is for %s alone", part, api.AntiAffinity)
+	case p != api.AntiAffinity:
+		return 0, nil
+	case most == 0:
+		return 1, nil
+	case most < 0 || most > api.CountMax:
+		return 0, api.Errorf(api.CodeInvalid, "%smax_per_host must be 1 to %d, got %d", part, api.CountMax, most)
+	}
+	return most, nil
+}

@@ -1,0 +1,76 @@
+package intake
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// scaleMax and offsetMax bound what a link does to weights.
+const (
+	scaleMax  = 1_000_000
+	offsetMax = 1_000_000_000_000
+)
+
+// LinkChange says what of a link is wanted otherwise; what is nil stays.
+type LinkChange struct {
+	Name     *string
+	Offset   *int64 // of weights
+	Scale    *int64 // of weights
+	State    *api.LinkState
+	Gateways []string // URLs
+}
+
+// Check refuses what is out of bounds.
+func (c *LinkChange) Check() error {
+	if c.Name != nil {
+		if err := CheckZoneName(*c.Name); err != nil {
+			return err
+		}
+	}
+	if c.Offset != nil && (*c.Offset < -offsetMax || *c.Offset > offsetMax) {
+		return api.Errorf(api.CodeInvalid, "weight_offset must be %d to %d", -offsetMax, offsetMax)
+	}
+	if c.Scale != nil && (*c.Scale < 1 || *c.Scale > scaleMax) {
+		return api.Errorf(api.CodeInvalid, "weight_scale must be 1 to %d", scaleMax)
+	}
+	if c.State != nil && *c.State != api.LinkActive && *c.State != api.LinkPaused {
+		return api.Errorf(api.CodeInvalid, "state must be %q or %q", api.LinkActive, api.LinkPaused)
+	}
+	if c.Gateways != nil {
+		return api.CheckGateways(c.Gateways)
+	}
+	return nil
+}
+
+// CheckZoneName refuses what a linked zone cannot be called.
+func CheckZoneName(name string) error {
+	return checkFree("zone", name, "boot", "detail", "info", "link", "select")
+}
+
+// ChangeLink changes a link, by the name or id of either, and returns what it is then.
+func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c LinkChange) (*api.Link, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	l, err := Link(z.View(), ref)
+	if err != nil {
+		return nil, err
+	}
+	res, err := z.Propose(ctx, command.LinkSet{
+		Stamp: z.Stamp(), ID: l.ID, Name: c.Name, Offset: c.Offset, Scale: c.Scale, State: c.State, Endpoints: c.Gateways,
+	})
+	return res.Link, err
+}
+
+// DeleteLink ends a link.
+func DeleteLink(ctx context.Context, z *zone.Zone, ref string) error {
+	l, err := Link(z.View(), ref)
+	if err != nil {
+		return err
+	}
+	_, err = z.Propose(ctx, command.LinkDelete{Stamp: z.Stamp(), ID: l.ID})
+	return err
+}

@@ -1,0 +1,147 @@
+package intake
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+var (
+	member = api.Caller{User: "m", Project: "p1", Role: api.RoleMember}
+	admin  = api.Caller{User: "a", Project: "p1", Role: api.RoleAdmin}
+)
+
+// order reads what s asks for.
+func (w *world) order(c api.Caller, s *api.ServerCreate) (*zone.BootOrder, error) {
+	return Order(w.zone, Source{Caller: c, Call: "req-1"}, &api.BootBody{Server: *s})
+}
+
+// web returns what asks for one small instance, as change has it.
+func web(change func(s *api.ServerCreate)) *api.ServerCreate {
+	s := &api.ServerCreate{Name: "web", FlavorRef: "small"}
+	change(s)
+	return s
+}
+
+// hinted returns what asks for one small instance with hints.
+func hinted(h api.SchedulerHints) *api.ServerCreate {
+	return web(func(s *api.ServerCreate) { s.Hints = &h })
+}
+
+// grouped returns what asks for groups, with rules between them.
+func grouped(rules []api.RuleCreate, groups ...api.GroupCreate) *api.ServerCreate {
+	return &api.ServerCreate{Name: "shop", Groups: groups, Rules: rules}
+}
+
+func TestAnOrderIsChecked(t *testing.T) {
+	w := newWorld(t)
+	one, two := api.GroupCreate{Name: "web", FlavorRef: "small"}, api.GroupCreate{Name: "db", FlavorRef: "small"}
+	for _, c := range []struct {
+		server *api.ServerCreate
+		part   string
+	}{
+		{web(func(s *api.ServerCreate) { s.Name = "" }), "name must be"},
+		{web(func(s *api.ServerCreate) { s.FlavorRef = "none" }), `flavorRef: there is no flavor "none" in this zone`},
+		{web(func(s *api.ServerCreate) { s.Reservation = "a b" }), "reservation_id must be"},
+		{web(func(s *api.ServerCreate) { s.MaxCount = new(0) }), "max_count must be 1 to 10000, got 0"},
+		{web(func(s *api.ServerCreate) { s.NumInstances = new(0) }), "num_instances must be 1 to 10000"},
+		{web(func(s *api.ServerCreate) { s.MinCount, s.MaxCount = new(3), new(2) }), "min_count 3 must not exceed max_count 2"},
+		{web(func(s *api.ServerCreate) { s.NumInstances, s.MaxCount = new(3), new(2) }), "two names of one number"},
+		{web(func(s *api.ServerCreate) { s.Lifetime = "1500us" }), "lifetime must be a duration"},
+		{web(func(s *api.ServerCreate) { s.Timeout = "61m" }), "timeout must be a duration from 1ms to 1h0m0s"},
+		{web(func(s *api.ServerCreate) { s.AvailabilityZone = "a b" }), "availability_zone must be"},
+		{web(func(s *api.ServerCreate) { s.Traits = &api.Traits{Required: []string{"lower"}} }), `trait "lower" must be`},
+		{web(func(s *api.ServerCreate) { s.Zones = &api.ZoneRule{Allowed: []string{"nope"}} }), "this is zone root, and its direct children are east, west"},
+		{web(func(s *api.ServerCreate) { s.Zones = &api.ZoneRule{Excluded: []string{"west/edge"}} }), `a path such as "west/edge" names no zone`},
+		{grouped(nil, one, one), `groups[1].name: each group needs a name of its own, "web" is there twice`},
+		{grouped(nil, api.GroupCreate{FlavorRef: "small"}), "groups[0].name must be"},
+		{grouped(nil, make([]api.GroupCreate, api.GroupsMax+1)...), "groups must have 1 to 16 entries, got 17"},
+		{&api.ServerCreate{Name: "shop", Groups: []api.GroupCreate{one}, FlavorRef: "small"}, "flavorRef goes into each of the groups"},
+		{grouped([]api.RuleCreate{{Policy: "near"}}, one, two), "rules[0].policy must be affinity"},
+		{grouped([]api.RuleCreate{{Policy: api.Affinity, Groups: []string{"app"}}}, one), `rules[0].groups: this boot has no group "app"`},
+		{grouped([]api.RuleCreate{{Policy: api.Affinity, Groups: []string{"db", "db"}}}, one, two), `rules[0].groups: "db" is there twice`},
+		{grouped([]api.RuleCreate{{Policy: api.Affinity, Max: 1}}, one), "rules[0].max_per_host is for anti-affinity alone"},
+		{grouped(make([]api.RuleCreate, api.RulesMax+1), one), "rules may have at most 16"},
+		{hinted(api.SchedulerHints{SameHost: []api.InstanceID{"id-hidden"}}), `scheduler_hints.same_host: there is no server "id-hidden" in this project`},
+		{hinted(api.SchedulerHints{DifferentHost: []api.InstanceID{"id-none"}}), `scheduler_hints.different_host: there is no server "id-none"`},
+		{hinted(api.SchedulerHints{Group: "none"}), `there is no server group "none" in this project`},
+		{hinted(api.SchedulerHints{Query: json.RawMessage(`["nope","$free",1]`)}), "query: "},
+		{hinted(api.SchedulerHints{NearHostIP: "x"}), "build_near_host_ip must be an address"},
+		{hinted(api.SchedulerHints{NearHostIP: "2001:db8::1"}), "cidr must be given with an IPv6 address"},
+		{hinted(api.SchedulerHints{CIDR: "/24"}), "cidr needs build_near_host_ip"},
+		{hinted(api.SchedulerHints{NearHostIP: "10.0.0.1", CIDR: "/33"}), "cidr must be a length"},
+	} {
+		_, err := w.order(member, c.server)
+		refused(t, err, api.CodeInvalid, c.part)
+	}
+	_, err := w.order(admin, hinted(api.SchedulerHints{ForceHosts: []string{"none"}}))
+	refused(t, err, api.CodeInvalid, `force_hosts: there is no host "none" in this zone`)
+	_, err = w.order(member, hinted(api.SchedulerHints{ForceHosts: []string{"host-1"}}))
+	refused(t, err, api.CodeForbidden, "need the role admin")
+	_, err = w.order(member, web(func(s *api.ServerCreate) { s.AvailabilityZone = "az:host-1" }))
+	refused(t, err, api.CodeForbidden, "availability_zone with a host needs the role admin")
+	_, err = Order(w.zone, Source{Caller: member, Key: "a b"}, &api.BootBody{Server: *web(func(*api.ServerCreate) {})})
+	refused(t, err, api.CodeInvalid, api.HeaderIdempotencyKey)
+	_, err = Order(w.zone, Source{Caller: member}, &api.BootBody{Hints: &api.SchedulerHints{}, Server: *hinted(api.SchedulerHints{})})
+	refused(t, err, api.CodeInvalid, "two names of one thing")
+}
+
+func TestAnOrderHasWhatItsNamesStandFor(t *testing.T) {
+	w := newWorld(t)
+	s := grouped([]api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"db", "web"}}}, api.GroupCreate{
+		Name: "web", FlavorRef: "small", MinCount: new(2), MaxCount: new(3), GroupWish: api.GroupWish{
+			Traits: &api.Traits{Required: []string{"B", "A"}}, AvailabilityZone: "az:host-2",
+			Hints: &api.SchedulerHints{
+				SameHost: []api.InstanceID{"id-web"}, ForceHosts: []string{"host-1"}, Group: "apart", NearHostIP: "10.1.2.3",
+				Query: json.RawMessage(`"[ \"=\", \"$host\", \"h\" ]"`),
+			},
+		},
+	}, api.GroupCreate{Name: "db", FlavorRef: "small"})
+	s.Lifetime, s.Timeout, s.Zones = "90m", "30s", &api.ZoneRule{Allowed: []string{"east", "root"}}
+	o, err := w.order(admin, s)
+	require.NoError(t, err)
+	assert.Equal(t, []any{admin, "shop", 90 * time.Minute, 30 * time.Second, api.RequestID("req-1")}, []any{o.Caller, o.Name, o.Lifetime, o.Timeout, o.Call})
+	assert.Equal(t, []api.Rule{
+		{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}},
+		{ID: "group-apart", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}},
+	}, o.Rules)
+	require.Len(t, o.Groups, 2)
+	g := o.Groups[0]
+	assert.Equal(t, []any{2, 3, "az", "apart", api.FlavorID("small")}, []any{g.Min, g.Max, g.AZ, g.Joins, g.Flavor.ID})
+	assert.Equal(t, api.Traits{Required: []string{"A", "B"}}, g.Traits)
+	assert.Equal(t, api.Hints{
+		SameHost: []api.InstanceID{"id-web"}, ForceHosts: []string{"host-2", "host-1"}, Near: "10.1.2.0/24", Query: `["=","$host","h"]`,
+	}, g.Hints)
+	assert.Equal(t, []int{1, 1}, []int{o.Groups[1].Min, o.Groups[1].Max})
+}
+
+// TestARepeatedOrderNeedsNothingThatItNamed: who repeats a call gets the first answer.
+func TestARepeatedOrderNeedsNothingThatItNamed(t *testing.T) {
+	w := newWorld(t)
+	from, body := Source{Caller: member, Key: "k"}, &api.BootBody{Server: *hinted(api.SchedulerHints{Group: "apart"})}
+	o, err := Order(w.zone, from, body)
+	require.NoError(t, err)
+	_, err = w.zone.Boot(t.Context(), o)
+	require.NoError(t, err)
+	at := w.zone.Stamp()
+	w.store.Must(t, command.FlavorDelete{Stamp: at, ID: "small"}, command.GroupDelete{Stamp: at, Project: "p1", ID: "group-apart"})
+	_, err = Order(w.zone, from, body)
+	require.NoError(t, err)
+	from.Key = "another"
+	_, err = Order(w.zone, from, body)
+	refused(t, err, api.CodeInvalid, "there is no flavor")
+}
+
+func TestAListOfZonesIsCut(t *testing.T) {
+	assert.Equal(t, "none", listOf(nil))
+	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j", listOf(strings.Split("abcdefghij", "")), "at the limit")
+	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j and 2 more", listOf(strings.Split("abcdefghijkl", "")))
+}
