@@ -50,6 +50,8 @@ var suites = []suite{
 	{"capacity", ""},
 	{"httpd/gateway", ""},
 	{"httpd/native", ""},
+	{"zone/intake", ""},
+	{"httpd/openstack", ""},
 	{"httpd/placement", ""},
 	{"httpd/agents", ""},
 	{"api/client", ""},

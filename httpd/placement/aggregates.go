@@ -5,7 +5,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
+	"berth/zone/intake"
 )
 
 // guarded is the microversion from which aggregates go with a generation.
@@ -48,11 +48,10 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID}
 	var list any
+	var generation *uint64
 	if at(r) >= guarded {
-		list, c.Generation, err = readGuarded(r, p)
-		c.Bump = true
+		list, generation, err = readGuarded(r, p)
 	} else {
 		list, err = openstack.ReadBody(r, uuidsSchema)
 	}
@@ -63,9 +62,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	for i := range ids {
 		ids[i], _ = openstack.ParseUUID(ids[i])
 	}
-	set := setOf(ids)
-	c.Aggregates = &set
-	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
+	if err = intake.SetProviderAggregates(r.Context(), d.Zone, p.ID, generation, setOf(ids)); err != nil {
 		return err
 	}
 	if p, err = providerOf(d.View(w), r); err != nil {

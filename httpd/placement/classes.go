@@ -5,8 +5,8 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // classSchema is that of a resource class.
@@ -60,7 +60,7 @@ func (d *dialect) createClass(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name, _ := body["name"].(string)
-	if _, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
+	if err := intake.CreateClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
 		if api.CodeOf(err) == api.CodeExists {
 			return openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Conflicting resource class already exists: %s", name))
 		}
@@ -85,8 +85,7 @@ func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
 	if !api.ValidCustom(was) {
 		return invalid("Cannot update standard resource class %s", was)
 	}
-	c := command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name), Was: api.ResourceClass(was)}
-	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+	if err := intake.RenameClass(r.Context(), d.Zone, api.ResourceClass(was), api.ResourceClass(name)); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(was),
 			api.CodeExists:   openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
@@ -104,18 +103,12 @@ func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	status := http.StatusNoContent
-	there, err := d.confirmed(r, func(v *state.State) bool { _, ok := v.ResourceClass(api.ResourceClass(name)); return ok })
+	made, err := intake.PutClass(r.Context(), d.Zone, api.ResourceClass(name))
 	if err != nil {
 		return err
 	}
-	if !there {
-		_, err := d.Zone.Propose(r.Context(), command.ClassPut{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)})
-		if err != nil && api.CodeOf(err) != api.CodeExists { // nobody was faster
-			return err
-		}
-		if err == nil {
-			status = http.StatusCreated
-		}
+	if made {
+		status = http.StatusCreated
 	}
 	d.Locate(w, r, classPath(name))
 	w.WriteHeader(status)
@@ -131,7 +124,7 @@ func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
 	if !api.ValidCustom(name) {
 		return invalid("Error in delete resource class: Cannot delete standard resource class %s", name)
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.ClassDelete{Stamp: d.Zone.Stamp(), Name: api.ResourceClass(name)}); err != nil {
+	if err := intake.DeleteClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(name),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),

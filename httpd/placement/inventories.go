@@ -11,8 +11,8 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // reservable is the microversion from which all of an inventory may be reserved.
@@ -159,8 +159,7 @@ func (d *dialect) replace(ctx context.Context, id api.ProviderID, generation uin
 			return err
 		}
 	}
-	_, err := d.Zone.Propose(ctx, command.ProviderSet{Stamp: d.Zone.Stamp(), ID: id, Generation: &generation, Inventory: &set})
-	return err
+	return intake.SetInventories(ctx, d.Zone, id, generation, set)
 }
 
 // expected refuses a write for another generation than the current one.
@@ -216,30 +215,6 @@ func (d *dialect) sendInventory(w http.ResponseWriter, r *http.Request, p *api.P
 	return openstack.Answer(w, status, showInventory(v, &p.Generation))
 }
 
-// change proposes what edit makes of the inventories of a provider, at the
-// generation at which edit saw them, and again when another writer was first.
-func (d *dialect) change(ctx context.Context, id api.ProviderID, edit func(*state.State, *api.Provider, map[api.ResourceClass]api.Inventory) error) error {
-	for n := 1; ; n++ {
-		v := d.Zone.View()
-		p, ok := v.Provider(id)
-		if !ok {
-			return notFound("No resource provider with uuid %s found", id)
-		}
-		set := maps.Clone(p.Inventory)
-		if set == nil {
-			set = map[api.ResourceClass]api.Inventory{}
-		}
-		if err := edit(v, p, set); err != nil {
-			return err
-		}
-		seen := p.Generation
-		_, err := d.Zone.Propose(ctx, command.ProviderSet{Stamp: d.Zone.Stamp(), ID: id, Generation: &seen, Inventory: &set})
-		if api.CodeOf(err) != api.CodeStale || n == repeatMax {
-			return err
-		}
-	}
-}
-
 // createInventory is POST /resource_providers/{uuid}/inventories.
 func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error {
 	p, err := providerOf(d.Zone.View(), r)
@@ -255,7 +230,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, func(v *state.State, p *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(v *state.State, p *api.Provider, set intake.Inventories) error {
 		if unknown := knownClass(v, class); unknown != nil {
 			return unknown
 		}
@@ -395,7 +370,7 @@ func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class := r.PathValue("resource_class")
-	err = d.change(r.Context(), p.ID, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set intake.Inventories) error {
 		if _, there := set[api.ResourceClass(class)]; !there {
 			return notFound("No inventory of class %s found for delete", openstack.Cut(class))
 		}
@@ -417,7 +392,7 @@ func (d *dialect) deleteInventories(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	err = d.change(r.Context(), p.ID, func(_ *state.State, _ *api.Provider, set map[api.ResourceClass]api.Inventory) error {
+	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set intake.Inventories) error {
 		clear(set)
 		return nil
 	})

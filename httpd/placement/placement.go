@@ -8,16 +8,11 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
-	"berth/raftstore/state"
 )
 
 // Mount is the path that the dialect is mounted at, and with which the links in
 // its answers begin.
 const Mount = "/placement"
-
-// repeatMax is how often a call that asks for no generation is tried when another
-// writer gets there first.
-const repeatMax = 10
 
 // version is the minor number of a microversion 1.n.
 type version int
@@ -135,19 +130,6 @@ func (d *dialect) calls() []openstack.Call {
 		{Method: get, Path: "/usages", Since: 9, Until: end, Gives: true, Do: d.projectUsages},
 		{Method: post, Path: "/reshaper", Since: 30, Until: end, Takes: true, Role: admin, Do: d.reshape},
 	}
-}
-
-// confirmed reports whether something is there, for a write that has nothing to do
-// then: so what is there in the view of this node alone does not count.
-func (d *dialect) confirmed(r *http.Request, there func(*state.State) bool) (bool, error) {
-	if !there(d.Zone.View()) {
-		return false, nil // the log has the last word
-	}
-	v, err := d.Zone.Latest(r.Context())
-	if err != nil {
-		return false, err
-	}
-	return there(v), nil
 }
 
 // link is one link of an answer.

@@ -7,8 +7,8 @@ import (
 	"berth/api"
 	"berth/candidates"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // Microversions that change what a provider looks like, and what may be done.
@@ -100,35 +100,35 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := command.ProviderCreate{Stamp: d.Zone.Stamp(), ID: api.ProviderID(api.NewUUID())}
-	c.Name, _ = body["name"].(string)
+	name, _ := body["name"].(string)
+	provider, parent := api.ProviderID(api.NewUUID()), api.ProviderID("")
 	if text, given := body["uuid"].(string); given {
 		id, _ := openstack.ParseUUID(text)
-		c.ID = api.ProviderID(id)
+		provider = api.ProviderID(id)
 	}
 	const refused = `Unable to create resource provider "%s", %s: `
 	if text, given := body["parent_provider_uuid"].(string); given {
 		id, _ := openstack.ParseUUID(text)
-		c.Parent = api.ProviderID(id)
+		parent = api.ProviderID(id)
 	}
 	v := d.Zone.View()
-	switch _, known := v.Provider(c.Parent); {
-	case c.Name == "":
-		return invalid(refused+"a name must have 1 to %d characters", c.Name, c.ID, api.ProviderNameMax)
-	case c.Parent == c.ID:
-		return invalid(refused+"parent provider UUID cannot be same as UUID; leave it out if there is no parent", c.Name, c.ID)
-	case c.Parent != "" && !known:
-		return invalid(refused+"parent provider UUID does not exist", c.Name, c.ID)
+	switch _, known := v.Provider(parent); {
+	case name == "":
+		return invalid(refused+"a name must have 1 to %d characters", name, provider, api.ProviderNameMax)
+	case parent == provider:
+		return invalid(refused+"parent provider UUID cannot be same as UUID; leave it out if there is no parent", name, provider)
+	case parent != "" && !known:
+		return invalid(refused+"parent provider UUID does not exist", name, provider)
 	}
-	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
-		return taken(d.Zone.View(), c.ID, c.Name, err)
+	if err := intake.CreateProvider(r.Context(), d.Zone, provider, name, parent); err != nil {
+		return taken(d.Zone.View(), provider, name, err)
 	}
-	d.Locate(w, r, providerPath(c.ID))
+	d.Locate(w, r, providerPath(provider))
 	if at(r) < shownWhenMade {
 		w.WriteHeader(http.StatusCreated)
 		return nil
 	}
-	return d.sendProvider(w, r, c.ID)
+	return d.sendProvider(w, r, provider)
 }
 
 // taken names what of a new provider is taken, if err says that something is.
@@ -177,22 +177,20 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID}
 	name, _ := body["name"].(string)
 	if name == "" {
 		return invalid("Unable to save resource provider %s: a name must have 1 to %d characters", p.ID, api.ProviderNameMax)
 	}
-	c.Name = &name
+	var parent *api.ProviderID
 	if given, there := body["parent_provider_uuid"]; there {
 		text, _ := given.(string)
 		id, _ := openstack.ParseUUID(text)
-		if err := mayMove(v, p, api.ProviderID(id), at(r)); err != nil {
+		parent = new(api.ProviderID(id))
+		if err := mayMove(v, p, *parent, at(r)); err != nil {
 			return err
 		}
-		parent := api.ProviderID(id)
-		c.Parent = &parent
 	}
-	if _, err := d.Zone.Propose(r.Context(), c); err != nil {
+	if err := intake.RenameProvider(r.Context(), d.Zone, p.ID, name, parent); err != nil {
 		if api.CodeOf(err) == api.CodeExists {
 			return api.Errorf(api.CodeExists, "Conflicting resource provider name: %s already exists", name)
 		}
@@ -232,7 +230,7 @@ func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 	if _, ok := d.Zone.View().Provider(id); !ok {
 		return notFound("No resource provider with uuid %s found for delete", openstack.Cut(string(id)))
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.ProviderDelete{Stamp: d.Zone.Stamp(), ID: id}); err != nil {
+	if err := intake.DeleteProvider(r.Context(), d.Zone, id); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
 			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers.", id),

@@ -7,8 +7,8 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // reshaperSchema is that of new inventories, by provider, and of the allocations
@@ -29,28 +29,29 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := command.ConsumersPut{Stamp: d.Zone.Stamp()}
 	allocations, _ := body["allocations"].(map[string]any)
 	if err = wellFormed(allocations); err != nil {
 		return err
 	}
 	inventories, _ := body["inventories"].(map[string]any)
-	if c.Reshape, err = reshapes(d.Zone.View(), inventories, at(r)); err != nil {
+	reshape, err := reshapes(d.Zone.View(), inventories, at(r))
+	if err != nil {
 		return err
 	}
-	if c.Consumers, err = d.entries(at(r), allocations); err != nil {
+	consumers, err := d.entries(at(r), allocations)
+	if err != nil {
 		return err
 	}
-	if _, err = d.Zone.Propose(r.Context(), c); err != nil {
-		return reshapeRefused(d.moved(c.Consumers, d.unknown(c.Consumers, err)))
+	if err = intake.PutConsumers(r.Context(), d.Zone, consumers, reshape); err != nil {
+		return reshapeRefused(d.moved(consumers, d.unknown(consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // reshapes reads the new inventories of some providers.
-func reshapes(s *state.State, body map[string]any, v version) ([]command.Reshape, error) {
-	out := make([]command.Reshape, 0, len(body))
+func reshapes(s *state.State, body map[string]any, v version) ([]intake.Reshape, error) {
+	out := make([]intake.Reshape, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		p, ok := s.Provider(providerID(name))
 		if !ok {
@@ -66,7 +67,7 @@ func reshapes(s *state.State, body map[string]any, v version) ([]command.Reshape
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, command.Reshape{ID: p.ID, Generation: generation, Inventory: set})
+		out = append(out, intake.Reshape{ID: p.ID, Generation: generation, Inventory: set})
 	}
 	return out, nil
 }

@@ -8,8 +8,8 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // traitsQueryMax is how many names one list of traits in a query may have.
@@ -124,14 +124,11 @@ func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 		return invalid("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
 	}
 	status := http.StatusNoContent
-	there, err := d.confirmed(r, func(v *state.State) bool { _, ok := v.Trait(name); return ok })
+	made, err := intake.PutTrait(r.Context(), d.Zone, name)
 	if err != nil {
 		return err
 	}
-	if !there {
-		if _, err := d.Zone.Propose(r.Context(), command.TraitPut{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
-			return err
-		}
+	if made {
 		status = http.StatusCreated
 	}
 	t, _ := d.View(w).Trait(name)
@@ -150,7 +147,7 @@ func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
 	if !strings.HasPrefix(name, api.CustomPrefix) {
 		return invalid("Cannot delete standard trait %s.", name)
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.TraitDelete{Stamp: d.Zone.Stamp(), Name: name}); err != nil {
+	if err := intake.DeleteTrait(r.Context(), d.Zone, name); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noTrait(r),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
@@ -210,8 +207,7 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 	if len(strange) > 0 {
 		return invalid("No such trait %s", openstack.Cut(strings.Join(strange, ", ")))
 	}
-	_, err = d.Zone.Propose(r.Context(), command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID, Generation: &want, Traits: &list})
-	if err != nil {
+	if err = intake.SetTraits(r.Context(), d.Zone, p.ID, &want, list); err != nil {
 		return err
 	}
 	v = d.View(w)
@@ -227,7 +223,7 @@ func (d *dialect) deleteProviderTraits(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	if _, err := d.Zone.Propose(r.Context(), command.ProviderSet{Stamp: d.Zone.Stamp(), ID: p.ID, Traits: &[]string{}}); err != nil {
+	if err := intake.SetTraits(r.Context(), d.Zone, p.ID, nil, []string{}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

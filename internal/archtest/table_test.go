@@ -46,10 +46,6 @@ var pure = []string{
 // not one of them or free may import them.
 var tools = []string{"internal/golden", "internal/script", "internal/memstore"}
 
-// proposers says which packages below a folder may import the language of the log: a
-// handler of HTTP reads a call, and a use case below it proposes what the call changes.
-var proposers = map[string][]string{"httpd": {"httpd/placement"}}
-
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.
 var doors = map[string][]string{

@@ -1,0 +1,111 @@
+package intake
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/memstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+const theProvider = "11111111-0000-4000-8000-000000000000"
+
+// busy is a store in which another writer moves the generation of a provider on some
+// times.
+type busy struct {
+	*memstore.Store
+	tb    testing.TB
+	times int
+}
+
+func (s *busy) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	if c, ok := cmds[0].(command.ProviderSet); ok && s.times > 0 {
+		s.times--
+		s.Must(s.tb, command.ProviderSet{Stamp: c.Stamp, ID: c.ID, Aggregates: &[]string{}, Bump: true})
+	}
+	return s.Store.Propose(ctx, cmds...)
+}
+
+func TestProviders(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, CreateProvider(ctx, w.zone, theProvider, "disk", ""))
+	require.NoError(t, RenameProvider(ctx, w.zone, theProvider, "disks", new(api.ProviderID("host-id-1"))))
+	p := func() *api.Provider {
+		one, ok := w.store.View().Provider(theProvider)
+		require.True(t, ok)
+		return one
+	}
+	assert.Equal(t, []any{"disks", api.ProviderID("host-id-1")}, []any{p().Name, p().Parent})
+
+	require.NoError(t, SetInventories(ctx, w.zone, theProvider, p().Generation, Inventories{api.DiskGB: {Total: 8}}))
+	refused(t, SetInventories(ctx, w.zone, theProvider, p().Generation+1, nil), api.CodeStale, "")
+	made, err := PutTrait(ctx, w.zone, "CUSTOM_A")
+	require.NoError(t, err)
+	assert.True(t, made)
+	require.NoError(t, SetTraits(ctx, w.zone, theProvider, nil, []string{"CUSTOM_A"}))
+	refused(t, DeleteTrait(ctx, w.zone, "CUSTOM_A"), api.CodeInUse, "")
+	before := p().Generation
+	require.NoError(t, SetProviderAggregates(ctx, w.zone, theProvider, nil, []string{theProvider}))
+	assert.Equal(t, before, p().Generation)
+	require.NoError(t, SetProviderAggregates(ctx, w.zone, theProvider, &before, nil))
+	assert.Equal(t, before+1, p().Generation)
+	assert.Empty(t, p().Aggregates)
+
+	require.NoError(t, PutConsumers(ctx, w.zone, []Consumer{{
+		ID: theProvider, Project: "p", User: "u", Type: new("T"), Shares: []api.Share{{Provider: theProvider, Resources: api.Resources{api.DiskGB: 8}}},
+	}}, nil))
+	refused(t, DeleteProvider(ctx, w.zone, theProvider), api.CodeInUse, "")
+	require.NoError(t, DeleteConsumer(ctx, w.zone, theProvider))
+	refused(t, DeleteConsumer(ctx, w.zone, theProvider), api.CodeNotFound, "no consumer")
+	require.NoError(t, DeleteProvider(ctx, w.zone, theProvider))
+}
+
+func TestAnEditOfInventoriesIsRepeatedSomeTimes(t *testing.T) {
+	for _, c := range []struct {
+		times int
+		want  api.Code
+	}{{0, ""}, {repeatMax - 1, ""}, {repeatMax, api.CodeStale}} {
+		w := newWorld(t)
+		require.NoError(t, CreateProvider(t.Context(), w.zone, theProvider, "disk", ""))
+		s := &busy{w.store, t, c.times}
+		w.serve(s)
+		edits := 0
+		err := EditInventories(t.Context(), w.zone, theProvider, func(_ *state.State, _ *api.Provider, all Inventories) error {
+			edits++
+			all[api.DiskGB] = api.Inventory{Total: 8}
+			return nil
+		})
+		if c.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.Equal(t, c.want, api.CodeOf(err))
+		}
+		assert.Equal(t, min(c.times+1, repeatMax), edits)
+		assert.Zero(t, s.times)
+	}
+	w := newWorld(t)
+	refused(t, EditInventories(t.Context(), w.zone, "none", nil), api.CodeNotFound, "none")
+}
+
+func TestWhatIsThereIsMadeOnce(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for _, want := range []bool{true, false} {
+		made, err := PutTrait(ctx, w.zone, "CUSTOM_A")
+		require.NoError(t, err)
+		assert.Equal(t, want, made)
+		made, err = PutClass(ctx, w.zone, "CUSTOM_B")
+		require.NoError(t, err)
+		assert.Equal(t, want, made)
+	}
+	refused(t, CreateClass(ctx, w.zone, "CUSTOM_B"), api.CodeExists, "")
+	require.NoError(t, RenameClass(ctx, w.zone, "CUSTOM_B", "CUSTOM_C"))
+	require.NoError(t, DeleteClass(ctx, w.zone, "CUSTOM_C"))
+	w.serve(memstore.NewPast(w.store, w.store.View(), true))
+	_, err := PutTrait(ctx, w.zone, "CUSTOM_A")
+	refused(t, err, api.CodeUnavailable, "") // whoever led once cannot say that it is there
+}
