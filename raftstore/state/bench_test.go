@@ -158,3 +158,50 @@ func BenchmarkProvider(b *testing.B) {
 		s.Provider("p77")
 	}
 }
+
+// ended returns a zone with live instances, and with boots of 100 instances that
+// ended one millisecond after the other.
+func ended(b *testing.B, live, ended int) *State {
+	b.Helper()
+	s := New()
+	s.Apply(1, initial())
+	s.Apply(1, hostPut(at(start), "a1", "h1", int64(live+ended)))
+	apply := func(c command.Command) {
+		if r := s.Apply(s.Index()+1, c); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+	for i := range (live + ended) / benchInstances {
+		now := at(start + api.Instant(i))
+		res := fmt.Sprintf("r%06d", i)
+		ids := numbered(res, benchInstances)
+		apply(create(now, res, benchInstances, benchInstances))
+		h := hold(now, "k-"+res, res, slots("h1", ids...))
+		h.Commit = true
+		apply(h)
+		if i < ended/benchInstances {
+			apply(command.BootRelease{Stamp: now, Project: "p", Reservation: api.ReservationID(res)})
+			apply(reports(now, "a1", "h1", api.StatusDeleted, ids...))
+		}
+	}
+	return s
+}
+
+// BenchmarkPrune prunes a boot of 100 instances, beside as many live ones and as many
+// that ended lately.
+func BenchmarkPrune(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("live=%d/ended=%d", n, n), func(b *testing.B) {
+			s := ended(b, n, n)
+			prune := command.Prune{Stamp: at(start), Before: start + 1, Limit: 10_000}
+			b.ReportAllocs()
+			for b.Loop() {
+				c := s.Clone() // a prune makes no claims, so that it can be applied to a view
+				c.Apply(c.Index()+1, prune)
+				if c.instances.Len() != s.instances.Len()-benchInstances {
+					b.Fatal("pruned another number of instances")
+				}
+			}
+		})
+	}
+}

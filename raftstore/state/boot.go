@@ -154,8 +154,7 @@ func (s *State) bootFor(c command.BootCreate) (*Boot, bool) {
 
 func (s *State) storeBoot(b *Boot) {
 	b.Updated, b.ModIndex = s.now, s.index
-	s.boots.Set(b.ID(), b)
-	s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+	s.putBoot(b)
 }
 
 // editBoot stores a changed copy of the boot that an own hold belongs to.
@@ -201,7 +200,9 @@ func (s *State) decideBoot(b *Boot, d api.Decision, reason string) *Boot {
 	for _, id := range b.Holds {
 		h, ok := s.holds.Get(key(api.LinkID(""), id))
 		switch {
-		case !ok || h.Decision != api.DecisionPending:
+		case !ok:
+		case h.Decision != api.DecisionPending:
+			s.indexEndedHold(h) // its boot is decided now
 		case h.State == api.HoldAsking:
 			s.decideHold(h, api.DecisionAbort, false)
 		default:

@@ -63,6 +63,9 @@ func (w *world) do(c command.Command) Result {
 	r := w.s.Apply(w.index, c)
 	after := w.s.Clone()
 	checkTouched(w.tb, before, after, w.s.Touched())
+	if p, ok := c.(command.Prune); ok {
+		checkPruned(w.tb, before, after, p)
+	}
 	if r.Err != nil {
 		require.Equal(w.tb, facts(w.tb, before), facts(w.tb, after), "refused, but something changed: %#v", c)
 	}
@@ -274,7 +277,9 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
 		"children": {&s.children, &fresh.children}, "byOwner": {&s.byOwner, &fresh.byOwner},
 		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
-		"work": {&s.work, &fresh.work},
+		"work": {&s.work, &fresh.work}, "endedInstances": {&s.endedInstances, &fresh.endedInstances},
+		"endedHolds": {&s.endedHolds, &fresh.endedHolds}, "endedBoots": {&s.endedBoots, &fresh.endedBoots},
+		"expiringPlans": {&s.expiringPlans, &fresh.expiringPlans},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}

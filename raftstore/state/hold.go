@@ -129,7 +129,7 @@ func (s *State) hold(c command.Hold) Result {
 		return r
 	}
 	if c.Plan != "" {
-		s.plans.Set(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
+		s.putPlan(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
 	}
 	h := &Hold{
 		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
@@ -342,7 +342,7 @@ func (s *State) advanceHold(h *Hold) {
 		h.State = api.HoldHeld
 	}
 	h.Updated = s.now
-	s.holds.Set(h.Key(), h)
+	s.putHold(h)
 	if h.State != api.HoldHeld || !h.Commit {
 		return
 	}
@@ -387,7 +387,7 @@ func (s *State) bury(c command.HoldDecide) Result {
 		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, api.TombstonesPerLinkMax)
 	}
 	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
-	s.holds.Set(h.Key(), h)
+	s.putHold(h)
 	tally(&s.tombstones, string(c.Origin), +1)
 	return Result{Hold: h}
 }
@@ -416,7 +416,7 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 		s.releaseHold(&h, old.Decision == api.DecisionCommit)
 		h.State = api.HoldReleased
 	}
-	s.holds.Set(h.Key(), &h)
+	s.putHold(&h)
 	s.noteUntold(&h, +1)
 }
 
@@ -497,7 +497,7 @@ func (s *State) partAck(c command.PartAck) Result {
 			s.endPart(&h, p)
 		}
 	}
-	s.holds.Set(h.Key(), &h)
+	s.putHold(&h)
 	s.noteUntold(&h, -1)
 	return Result{Hold: &h}
 }

@@ -51,6 +51,7 @@ func (s *State) putInstance(old, i *api.Instance) {
 	}
 	s.reindex(old, i)
 	i.Updated, i.ModIndex = s.now, s.index
+	s.indexEndedInstance(old, i)
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
 		s.touch(ChangesTopic(i.Origin))
@@ -212,105 +213,4 @@ func (s *State) restored() {
 			s.putInstance(old, &i)
 		}
 	}
-}
-
-// prune forgets what ended before a time, at most c.Limit of each kind.
-func (s *State) prune(c command.Prune) {
-	for _, i := range firstN(&s.instances, c.Limit, func(i *api.Instance) bool {
-		return !i.Live() && i.Updated < cutoff(c, i.Origin)
-	}) {
-		s.instances.Delete(string(i.ID))
-		s.byTenant.Delete(key(tenantKey(i.Tenant()), i.ID))
-		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
-		if i.Origin != "" {
-			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
-			s.touch(ChangesTopic(i.Origin))
-		}
-	}
-	for _, h := range firstN(&s.holds, c.Limit, func(h *Hold) bool {
-		open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
-		return h.Decision != api.DecisionPending && h.Updated < h.cutoff(c) && h.settled() && !open && !s.anyLeft(h)
-	}) {
-		s.holds.Delete(h.Key())
-		if h.neverCame() {
-			tally(&s.tombstones, string(h.Origin), -1)
-		}
-	}
-	for _, b := range firstN(&s.boots, c.Limit, func(b *Boot) bool {
-		return b.Final() && b.Updated < c.Before && !s.anyHold(b)
-	}) {
-		s.boots.Delete(b.ID())
-		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
-		if b.Key != "" {
-			s.keys.Delete(key(b.Request.Project, b.Key))
-		}
-	}
-	for _, k := range firstKeys(&s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before }) {
-		s.plans.Delete(k)
-	}
-	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
-		s.joins.Delete(k)
-	}
-	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
-		s.tokens.Delete(k)
-	}
-	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
-		s.upload = nil
-	}
-}
-
-// cutoff returns before when something must have ended to be forgotten.
-func cutoff(c command.Prune, origin api.LinkID) api.Instant {
-	if origin != "" {
-		return c.BeforeAbroad
-	}
-	return c.Before
-}
-
-// cutoff returns before when a hold must have ended to be forgotten.
-func (h *Hold) cutoff(c command.Prune) api.Instant {
-	if h.neverCame() {
-		return max(cutoff(c, h.Origin), c.BeforeDead)
-	}
-	return cutoff(c, h.Origin)
-}
-
-func (s *State) anyLeft(h *Hold) bool {
-	for _, id := range h.Held() {
-		if s.madeBy(h, id) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *State) anyHold(b *Boot) bool {
-	for _, id := range b.Holds {
-		if _, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
-			return true
-		}
-	}
-	return false
-}
-
-func firstN[V any](t *table[V], limit int, ok func(V) bool) []V {
-	var out []V
-	t.Scan(func(_ string, v V) bool {
-		if ok(v) && len(out) < limit {
-			out = append(out, v)
-		}
-		return len(out) < limit
-	})
-	return out
-}
-
-func firstKeys[V any](t *table[V], limit int, ok func(V) bool) []string {
-	var out []string
-	t.Scan(func(k string, v V) bool {
-		if ok(v) && len(out) < limit {
-			out = append(out, k)
-		}
-		return len(out) < limit
-	})
-	return out
 }

@@ -53,7 +53,7 @@ func (s *State) holdParts(c command.HoldParts) Result {
 	if h.Decision == api.DecisionPending {
 		s.advanceHold(&h)
 	} else {
-		s.holds.Set(h.Key(), &h)
+		s.putHold(&h)
 	}
 	stored, _ := s.holds.Get(h.Key())
 	return Result{Hold: stored}

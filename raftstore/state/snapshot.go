@@ -145,7 +145,7 @@ func Load(r io.Reader) (*State, error) {
 		each(d, h.Groups, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
 		each(d, h.Boots, s.loadBoot),
 		each(d, h.Holds, s.loadHold),
-		each(d, h.Plans, func(p *planRecord) { s.plans.Set(p.Plan, p.Use) }),
+		each(d, h.Plans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }),
 		each(d, h.Unended, func(id *string) { s.unended.Insert(*id) }),
 		each(d, s.upload.count(), func(part *[]byte) { s.upload.add(*part) }),
 	} {
@@ -153,6 +153,7 @@ func Load(r io.Reader) (*State, error) {
 			return nil, err
 		}
 	}
+	s.indexEnded()
 	s.hosts.Scan(func(_ string, h *Host) bool { // claims were added anew: set the generations last
 		s.hostTable.SetGeneration(h.ID, h.Generation)
 		return true
@@ -187,6 +188,7 @@ func (s *State) loadHost(h *Host) {
 
 func (s *State) loadInstance(i *api.Instance) {
 	s.instances.Set(string(i.ID), i)
+	s.indexEndedInstance(nil, i)
 	s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
 	s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 	if i.Origin != "" {

@@ -83,6 +83,12 @@ type State struct {
 	prepared  keySet // keys of undecided holds that a parent asked for
 	unended   keySet // remote instances whose zone does not know yet that they must end
 
+	// What may be pruned, by when it ended; see prune.go.
+	endedInstances keySet // those that are DELETED
+	endedHolds     keySet // those that are decided and have nothing left
+	endedBoots     keySet // those that are final and have no hold left
+	expiringPlans  keySet // consumed plans, by when they expire
+
 	hostTable *capacity.Table // nil in a clone
 	view      capacity.View   // of a clone
 	gone      map[string]int  // of what Without returned: what members and tenants count too much
@@ -177,6 +183,10 @@ func (s *State) Clone() *State {
 	c.prepared = *s.prepared.Copy()
 	c.tombstones = *s.tombstones.Copy()
 	c.unended = *s.unended.Copy()
+	c.endedInstances = *s.endedInstances.Copy()
+	c.endedHolds = *s.endedHolds.Copy()
+	c.endedBoots = *s.endedBoots.Copy()
+	c.expiringPlans = *s.expiringPlans.Copy()
 	c.hostTable, c.bumped, c.touched = nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c

@@ -1,0 +1,251 @@
+package state
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// What may be pruned is listed in indexes by when it ended, so that a prune costs
+// what it deletes. An index has a class for each cutoff that a prune may have.
+
+// endClass is for whom something was made that has ended.
+type endClass byte
+
+const (
+	endOwn        endClass = iota // this zone
+	endAbroad                     // a parent
+	endDead                       // a hold of this zone that never came
+	endDeadAbroad                 // a hold of a parent that never came
+)
+
+func classOf(origin api.LinkID) endClass {
+	if origin != "" {
+		return endAbroad
+	}
+	return endOwn
+}
+
+func (h *Hold) endClass() endClass {
+	switch {
+	case !h.neverCame():
+		return classOf(h.Origin)
+	case h.Origin != "":
+		return endDeadAbroad
+	}
+	return endDead
+}
+
+// prunableKey orders records by class, then by when they ended, then by key.
+func prunableKey(c endClass, ended api.Instant, key string) string {
+	return string(binary.BigEndian.AppendUint64([]byte{byte(c)}, sortable(ended))) + key
+}
+
+// sortable returns a number that is ordered as an instant is.
+func sortable(t api.Instant) uint64 { return uint64(t) ^ 1<<63 } //nolint:gosec // the sign bit is what it is about
+
+const prunableKeyHead = 9 // bytes before the key of the record
+
+// cutoff is before when what is of a class must have ended.
+type cutoff struct {
+	class  endClass
+	before api.Instant
+}
+
+// prunable returns what an index lists before some cutoffs: the first keys of
+// records, at most limit, in order.
+func prunable(index *keySet, limit int, cutoffs ...cutoff) []string {
+	if limit <= 0 {
+		return nil
+	}
+	var first []string
+	last := "" // there are limit keys up to this one; "" before there are so many
+	for _, c := range cutoffs {
+		end := prunableKey(c.class, c.before, "")
+		index.Ascend(string([]byte{byte(c.class)}), func(k string) bool {
+			if k >= end {
+				return false
+			}
+			if k = k[prunableKeyHead:]; last == "" || k < last {
+				first = append(first, k)
+			}
+			if len(first) >= 2*limit {
+				slices.Sort(first)
+				first = first[:limit]
+				last = first[limit-1]
+			}
+			return true
+		})
+	}
+	slices.Sort(first)
+	return first[:min(len(first), limit)]
+}
+
+// indexEndedInstance keeps the index of DELETED instances in step: i replaces old,
+// and either may be nil.
+func (s *State) indexEndedInstance(old, i *api.Instance) {
+	if old != nil && !old.Live() {
+		s.endedInstances.Delete(prunableKey(classOf(old.Origin), old.Updated, string(old.ID)))
+	}
+	if i != nil && !i.Live() {
+		s.endedInstances.Insert(prunableKey(classOf(i.Origin), i.Updated, string(i.ID)))
+	}
+}
+
+// putHold stores the record of a hold.
+func (s *State) putHold(h *Hold) {
+	if old, ok := s.holds.Set(h.Key(), h); ok {
+		s.endedHolds.Delete(prunableKey(old.endClass(), old.Updated, old.Key()))
+	}
+	s.indexEndedHold(h)
+}
+
+// indexEndedHold lists a hold as ended, or not: it has ended when it is decided, its
+// boot too, every child has confirmed, and no instance of it is left.
+func (s *State) indexEndedHold(h *Hold) {
+	k := prunableKey(h.endClass(), h.Updated, h.Key())
+	open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
+	if h.Decision == api.DecisionPending || !h.settled() || open || s.anyLeft(h) {
+		s.endedHolds.Delete(k)
+		return
+	}
+	s.endedHolds.Insert(k)
+}
+
+// putBoot stores the record of a boot.
+func (s *State) putBoot(b *Boot) {
+	if old, ok := s.boots.Set(b.ID(), b); ok {
+		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
+	}
+	s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+	s.indexEndedBoot(b)
+}
+
+// indexEndedBoot lists a boot as ended, or not: it has ended when nothing of it is
+// left to be done, and no hold of it is left.
+func (s *State) indexEndedBoot(b *Boot) {
+	k := prunableKey(endOwn, b.Updated, b.ID())
+	if !b.Final() || s.anyHold(b) {
+		s.endedBoots.Delete(k)
+		return
+	}
+	s.endedBoots.Insert(k)
+}
+
+// putPlan notes that a plan is used up.
+func (s *State) putPlan(id string, u planUse) {
+	if old, ok := s.plans.Set(id, u); ok {
+		s.expiringPlans.Delete(prunableKey(endOwn, old.Expires, id))
+	}
+	s.expiringPlans.Insert(prunableKey(endOwn, u.Expires, id))
+}
+
+// indexEnded lists the holds and boots of a snapshot that have ended. Whether a hold
+// has depends on its boot and its instances, and a boot on its holds.
+func (s *State) indexEnded() {
+	s.holds.Scan(func(_ string, h *Hold) bool {
+		s.indexEndedHold(h)
+		return true
+	})
+	s.boots.Scan(func(_ string, b *Boot) bool {
+		s.indexEndedBoot(b)
+		return true
+	})
+}
+
+// prune deletes what ended before a time, at most c.Limit of each table.
+func (s *State) prune(c command.Prune) {
+	s.pruneInstances(c)
+	s.pruneHolds(c)
+	own := cutoff{endOwn, c.Before}
+	for _, k := range prunable(&s.endedBoots, c.Limit, own) {
+		b, _ := s.boots.Delete(k)
+		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
+		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+		if b.Key != "" {
+			s.keys.Delete(key(b.Request.Project, b.Key))
+		}
+	}
+	for _, k := range prunable(&s.expiringPlans, c.Limit, own) {
+		u, _ := s.plans.Delete(k)
+		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
+	}
+	// Of join tokens and tokens there are at most api.TokensMax each.
+	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
+		s.joins.Delete(k)
+	}
+	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
+		s.tokens.Delete(k)
+	}
+	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
+		s.upload = nil
+	}
+}
+
+func (s *State) pruneInstances(c command.Prune) {
+	bereft := map[string]bool{} // holds that have lost an instance
+	for _, id := range prunable(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {
+		i, _ := s.instances.Delete(id)
+		s.indexEndedInstance(i, nil)
+		s.byTenant.Delete(key(tenantKey(i.Tenant()), i.ID))
+		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
+		if i.Origin != "" {
+			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
+			s.touch(ChangesTopic(i.Origin))
+		}
+		bereft[key(i.Origin, i.Hold)] = true
+	}
+	for k := range bereft {
+		if h, ok := s.holds.Get(k); ok {
+			s.indexEndedHold(h)
+		}
+	}
+}
+
+func (s *State) pruneHolds(c command.Prune) {
+	cutoffs := []cutoff{
+		{endOwn, c.Before}, {endDead, max(c.Before, c.BeforeDead)},
+		{endAbroad, c.BeforeAbroad}, {endDeadAbroad, max(c.BeforeAbroad, c.BeforeDead)},
+	}
+	for _, k := range prunable(&s.endedHolds, c.Limit, cutoffs...) {
+		h, _ := s.holds.Delete(k)
+		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
+		if h.neverCame() {
+			tally(&s.tombstones, string(h.Origin), -1)
+		}
+		if b, ok := s.boots.Get(key(h.Request.Project, h.Request.Reservation)); ok && h.Origin == "" {
+			s.indexEndedBoot(b)
+		}
+	}
+}
+
+func (s *State) anyLeft(h *Hold) bool {
+	for _, id := range h.Held() {
+		if s.madeBy(h, id) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) anyHold(b *Boot) bool {
+	for _, id := range b.Holds {
+		if _, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func firstKeys[V any](t *table[V], limit int, ok func(V) bool) []string {
+	var out []string
+	t.Scan(func(k string, v V) bool {
+		if ok(v) && len(out) < limit {
+			out = append(out, k)
+		}
+		return len(out) < limit
+	})
+	return out
+}
