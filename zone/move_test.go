@@ -169,7 +169,7 @@ func TestLostHostIsLeft(t *testing.T) {
 		require.Equal(t, api.BootActive, m.run(order("fixed", 1, 1)).State())
 		require.Contains(t, m.onHosts("movable"), lost)
 		require.Contains(t, m.onHosts("fixed"), lost)
-		m.set(func(*member) { a.quiet = true })
+		a.fallSilent()
 		began := time.Now()
 		m.until("the host is down", func(v *state.State) bool {
 			h, _ := v.Host(lost)
@@ -212,7 +212,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
 		o.Groups[0].Flavor = &f
 		require.Equal(t, api.BootActive, m.run(o).State())
-		m.set(func(*member) { a.quiet = true })
+		a.fallSilent()
 		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
 		time.Sleep(2*EvacuateAfter + AgentBeat/5) // between two looks at the hosts
 		i, z := m.instances("r")[0], m.lead()
@@ -256,7 +256,7 @@ func TestHostIsLostInAMove(t *testing.T) {
 		o.Groups[0].Flavor = &f
 		require.Equal(t, api.BootActive, m.run(o).State())
 		require.Contains(t, m.onHosts("b"), lost)
-		m.set(func(*member) { a.quiet = true })
+		a.fallSilent()
 		m.drain(lost, api.DrainMove)
 		id := m.instances("b")[0].ID
 		m.until("it has a target", func(v *state.State) bool {

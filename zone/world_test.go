@@ -569,6 +569,13 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
+// fallSilent lets the agent say nothing any more, and waits until the poll that it may
+// have made has ended.
+func (a *agent) fallSilent() {
+	a.m.set(func(*member) { a.quiet = true })
+	time.Sleep(AgentBeat)
+}
+
 // serve registers with a new leader, does what is wanted and reports it.
 func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
 	if now := z.store.Term(); now != *term {
