@@ -573,7 +573,7 @@ func (a *agent) run(ctx context.Context) {
 // have made has ended.
 func (a *agent) fallSilent() {
 	a.m.set(func(*member) { a.quiet = true })
-	time.Sleep(AgentBeat)
+	time.Sleep(2 * AgentBeat)
 }
 
 // serve registers with a new leader, does what is wanted and reports it.
