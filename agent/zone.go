@@ -79,6 +79,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	drivers := make([]driver.Driver, len(a.conf.Hosts))
 	for i, h := range a.conf.Hosts {
 		ask.Hosts[i], drivers[i] = h.AgentHost, h.Driver
+		ask.Hosts[i].Needs = reportedNeeds(h)
 	}
 	var got api.AgentRegistered
 	if err := a.call(ctx, api.PathAgentRegister, timeout, ask, &got, &got.Term); err != nil {
@@ -102,6 +103,17 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	signal(a.wake[nothing])
 	a.conf.Log.Info("hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
 	return nil
+}
+
+// reportedNeeds returns what the zone is told that a host needs of a flavor: nil for
+// what it knows by the name of the driver, so that nodes of earlier builds, which know
+// no other needs, can read what is registered.
+func reportedNeeds(h Host) *api.Needs {
+	needs := h.Driver.Needs()
+	if needs == api.UnreportedNeeds(h.AgentHost.Driver) {
+		return nil
+	}
+	return &needs
 }
 
 // beatOf returns the shorter of two beats, of which 0 says nothing, less a

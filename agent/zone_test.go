@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -257,4 +258,46 @@ func running(t *testing.T, d *fake.Driver) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// needy is a driver that needs something of flavors.
+type needy struct {
+	*fake.Driver
+	needs api.Needs
+}
+
+func (d needy) Needs() api.Needs { return d.needs }
+
+// TestReportedNeeds holds that the zone is told what it does not know by the name of
+// the driver, and nothing else: a node of an earlier build could not read it.
+func TestReportedNeeds(t *testing.T) {
+	for _, c := range []struct {
+		driver string
+		needs  api.Needs
+		want   *api.Needs
+	}{
+		{"fake", api.Needs{}, nil},
+		{DriverProcess, api.Needs{Command: true}, nil},
+		{DriverProcess, api.Needs{}, &api.Needs{}},
+		{"other", api.Needs{}, nil},
+		{"other", api.Needs{Image: true}, &api.Needs{Image: true}},
+	} {
+		h := Host{AgentHost: api.AgentHost{Driver: c.driver}, Driver: needy{fake.New(fake.Options{}), c.needs}}
+		assert.Equal(t, c.want, reportedNeeds(h), "%s %v", c.driver, c.needs)
+	}
+}
+
+// TestNeedsAreRegistered has an agent register a host whose driver needs an image.
+func TestNeedsAreRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		c := config(z, needy{fake.New(fake.Options{}), api.Needs{Image: true}}, 1)
+		c.Hosts[0].AgentHost.Driver = "other"
+		defer run(t, c)()
+		settle()
+		z.do(func() {
+			require.Len(t, z.hosts, 1)
+			assert.Equal(t, &api.Needs{Image: true}, z.hosts[0].Needs)
+		})
+	})
 }

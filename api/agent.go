@@ -17,7 +17,21 @@ type AgentHost struct {
 	// Attributes are facts that filters and costs read, such as price or
 	// architecture; at most AttributesMax.
 	Attributes map[string]string `cbor:"6,keyasint,omitempty"`
+	// Needs is what the driver needs of a flavor; nil where UnreportedNeeds has it right,
+	// as from every agent of a build before it was reported.
+	Needs *Needs `cbor:"7,keyasint,omitempty"`
 }
+
+// Needs says what a flavor must have so that a driver can run it.
+type Needs struct {
+	Command bool `cbor:"1,keyasint,omitempty"`
+	Image   bool `cbor:"2,keyasint,omitempty"` // no flavor has one yet
+}
+
+// UnreportedNeeds returns what a driver needs of which no agent reports it. It is
+// fixed: hosts in logs and snapshots of earlier builds mean this. A new driver reports
+// its needs.
+func UnreportedNeeds(driver string) Needs { return Needs{Command: driver == "process"} }
 
 // AgentRegister registers hosts; a repeat updates them. Hosts are told apart by
 // name within the zone. At most HostsPerAgentMax.

@@ -61,6 +61,10 @@ type Driver interface {
 	// never closed; it has one reader.
 	Changed() <-chan struct{}
 
+	// Needs says what a flavor must have so that the driver can run it. It is the same in
+	// each call.
+	Needs() api.Needs
+
 	// Describe says for the log what the driver does and which limits it can
 	// hold an instance to.
 	Describe() string

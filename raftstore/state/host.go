@@ -80,7 +80,7 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 		s.byName.Set(h.Name, h.ID)
 	}
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
-	h.Unserved = false
+	h.Unserved, h.Needs = false, e.Host.Needs
 	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
 	s.learn(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
@@ -104,8 +104,13 @@ func (s *State) storeHost(h *Host) {
 	}
 }
 
-// DriverProcess is the driver that runs only flavors with a command.
-const DriverProcess = "process"
+// needs returns what the host's driver needs of a flavor.
+func (h *Host) needs() api.Needs {
+	if h.Needs != nil {
+		return *h.Needs
+	}
+	return api.UnreportedNeeds(h.Driver)
+}
 
 func (s *State) specOf(h *Host) capacity.Spec {
 	attributes := h.Attributes
@@ -115,7 +120,7 @@ func (s *State) specOf(h *Host) capacity.Spec {
 	seen := s.wordedHost(h).seen()
 	return capacity.Spec{
 		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
-		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.Driver == DriverProcess,
+		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.needs().Command,
 		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
 		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID),
 	}

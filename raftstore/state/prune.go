@@ -206,8 +206,10 @@ func (s *State) pruneInstances(c command.Prune) {
 
 func (s *State) pruneHolds(c command.Prune) {
 	cutoffs := []cutoff{
-		{endOwn, c.Before}, {endDead, max(c.Before, c.BeforeDead)},
-		{endAbroad, c.BeforeAbroad}, {endDeadAbroad, max(c.BeforeAbroad, c.BeforeDead)},
+		{endOwn, c.Before},
+		{endAbroad, c.BeforeAbroad},
+		{endDead, max(c.Before, c.BeforeDead)},
+		{endDeadAbroad, max(c.BeforeAbroad, c.BeforeDead)},
 	}
 	for _, k := range prunable(&s.endedHolds, c.Limit, cutoffs...) {
 		h, _ := s.holds.Delete(k)

@@ -110,6 +110,8 @@ type Host struct {
 	api.Host
 	// Work is the log index of the last change of what should run here.
 	Work uint64 `cbor:"20,keyasint"`
+	// Needs is what its driver needs of a flavor, as its agent reports it; nil if it does not.
+	Needs *api.Needs `cbor:"25,keyasint,omitempty"`
 }
 
 // Result is what became of one command: an error (an *api.Error, and nothing

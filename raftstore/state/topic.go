@@ -19,7 +19,7 @@ const (
 	topicBoot
 )
 
-// Everything, the zero Topic, is touched by a command that replaces the whole state:
+// Everything is the zero Topic. A command that replaces the whole state touches it:
 // whoever waits for any topic must look again.
 var Everything = Topic{}
 

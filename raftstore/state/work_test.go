@@ -120,3 +120,35 @@ func TestWorkOfAgents(t *testing.T) {
 	w.ok(command.ConfigSet{Stamp: w.stamp()})
 	assert.Empty(t, w.s.Touched(), "it concerns nobody who waits")
 }
+
+// TestNeedsOfHosts has agents report what their drivers need, and one of an earlier
+// build that does not.
+func TestNeedsOfHosts(t *testing.T) {
+	w := newWorld(t)
+	for n, c := range []struct {
+		driver string
+		needs  *api.Needs
+		want   bool // whether it runs only flavors with a command
+	}{
+		{"fake", nil, false},
+		{"process", nil, true},
+		{"process", &api.Needs{}, false},
+		{"other", nil, false},
+		{"other", &api.Needs{Command: true}, true},
+		{"other", &api.Needs{Image: true}, false},
+	} {
+		id := fmt.Sprint("h", n)
+		put := hostPut(w.stamp(), "a1", id, 1)
+		put.Hosts[0].Host.Driver, put.Hosts[0].Host.Needs = c.driver, c.needs
+		w.ok(put)
+		assert.Equal(t, c.want, specIn(w.s, api.HostID(id)).NeedsCommand, "%s %v", c.driver, c.needs)
+		h, _ := w.s.Host(api.HostID(id))
+		assert.Equal(t, c.needs, h.Needs)
+	}
+	checkIndexes(t, w.s)
+
+	again := hostPut(w.stamp(), "a1", "h4", 1) // the agent is one of an earlier build now
+	again.Hosts[0].Host.Driver = "other"
+	w.ok(again)
+	assert.False(t, specIn(w.s, "h4").NeedsCommand)
+}

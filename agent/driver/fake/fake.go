@@ -150,6 +150,9 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 // Changed gets a value after Exit.
 func (d *Driver) Changed() <-chan struct{} { return d.changed }
 
+// Needs is nothing: a fake runs any flavor.
+func (d *Driver) Needs() api.Needs { return api.Needs{} }
+
 // Describe says that nothing real runs.
 func (d *Driver) Describe() string { return "fake: remembers instances, runs nothing, limits nothing" }
 

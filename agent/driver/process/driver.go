@@ -344,5 +344,8 @@ func (r record) state() driver.State {
 // Changed gets a value after a process has ended by itself.
 func (d *Driver) Changed() <-chan struct{} { return d.changed }
 
+// Needs is the command of a flavor.
+func (d *Driver) Needs() api.Needs { return api.Needs{Command: true} }
+
 // Describe says where processes run and what can limit them.
 func (d *Driver) Describe() string { return "process: in " + d.conf.Dir + "; " + d.groups.String() }
