@@ -97,28 +97,9 @@ func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	for _, f := range []struct{ name, v string }{{"user_id", b.User}, {"project_id", b.Project}} {
-		if err := api.CheckName(f.name, f.v); err != nil {
-			return err
-		}
-	}
-	if len(b.Roles) == 0 || len(b.Roles) > 3 {
-		return api.Errorf(api.CodeInvalid, "roles must name at least one of %s, %s, %s, each once", api.RoleReader, api.RoleMember, api.RoleAdmin)
-	}
-	for _, role := range b.Roles {
-		if !(api.Caller{Role: role}).Allows(api.RoleReader) {
-			return api.Errorf(api.CodeInvalid, "role %q must be %s, %s or %s", role, api.RoleReader, api.RoleMember, api.RoleAdmin)
-		}
-	}
-	if b.TTL < 0 {
-		return api.Errorf(api.CodeInvalid, "ttl must not be negative; leave it out for a token that does not expire")
-	}
-	t := api.Token{
-		User: api.UserID(b.User), Project: api.ProjectID(b.Project), Roles: b.Roles,
-		Created: api.InstantOf(d.Now()), Expires: api.Forever,
-	}
-	if b.TTL > 0 {
-		t.Expires = t.Created.Add(time.Duration(b.TTL))
+	t, err := intake.Token(d.Now(), intake.TokenSpec{User: b.User, Project: b.Project, Roles: b.Roles, TTL: time.Duration(b.TTL)})
+	if err != nil {
+		return err
 	}
 	text, id, err := d.Authority.NewToken(r.Context(), t)
 	if err != nil {
@@ -132,9 +113,6 @@ func (d *dialect) deleteToken(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, intake.DeleteToken(r.Context(), d.Zone, api.TokenID(chi.URLParam(r, "id"))))
 }
 
-// joinTTLDefault is how long a join token is good for, unless it is said.
-const joinTTLDefault = 15 * time.Minute
-
 func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error {
 	var b struct {
 		Kind api.JoinKind `json:"kind"`
@@ -144,18 +122,9 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if b.Kind != api.JoinNode && b.Kind != api.JoinAgent {
-		return api.Errorf(api.CodeInvalid, "kind must be %q or %q; a zone is admitted by POST /zones", api.JoinNode, api.JoinAgent)
-	}
-	if err := api.CheckName("name", b.Name); err != nil {
+	ttl, err := intake.JoinTTL(b.Kind, b.Name, time.Duration(b.TTL))
+	if err != nil {
 		return err
-	}
-	ttl := time.Duration(b.TTL)
-	if ttl == 0 {
-		ttl = joinTTLDefault
-	}
-	if ttl < 0 || ttl > api.JoinTokenTTLMax {
-		return api.Errorf(api.CodeInvalid, "ttl must be more than 0s and at most %s", api.JoinTokenTTLMax)
 	}
 	token, err := d.Authority.JoinToken(r.Context(), b.Kind, b.Name, ttl)
 	if err != nil {
@@ -248,16 +217,7 @@ func (d *dialect) resolveHold(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if b.Decision != api.DecisionCommit && b.Decision != api.DecisionAbort {
-		return api.Errorf(api.CodeInvalid, "decision must be %q or %q", api.DecisionCommit, api.DecisionAbort)
-	}
-	id := api.HoldID(chi.URLParam(r, "id"))
-	for _, h := range d.Zone.View().PreparedHolds() {
-		if h.ID == id {
-			return noContent(w, d.Zone.ResolveHold(r.Context(), h.Origin, id, b.Decision))
-		}
-	}
-	return api.Errorf(api.CodeNotFound, "no undecided hold %q", string(id))
+	return noContent(w, intake.ResolveHold(r.Context(), d.Zone, api.HoldID(chi.URLParam(r, "id")), b.Decision))
 }
 
 // duration is a time.Duration that JSON spells "60s".

@@ -26,3 +26,16 @@ func DeleteServer(ctx context.Context, z *zone.Zone, id api.InstanceID) error {
 	_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.Stamp(), ID: id})
 	return err
 }
+
+// ResolveHold decides by force a hold of a parent that is not decided.
+func ResolveHold(ctx context.Context, z *zone.Zone, id api.HoldID, d api.Decision) error {
+	if d != api.DecisionCommit && d != api.DecisionAbort {
+		return api.Errorf(api.CodeInvalid, "decision must be %q or %q", api.DecisionCommit, api.DecisionAbort)
+	}
+	for _, h := range z.View().PreparedHolds() {
+		if h.ID == id {
+			return z.ResolveHold(ctx, h.Origin, id, d)
+		}
+	}
+	return api.Errorf(api.CodeNotFound, "no undecided hold %q", string(id))
+}

@@ -3,6 +3,7 @@ package intake
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,6 +162,42 @@ func TestTheConfiguration(t *testing.T) {
 	assert.Equal(t, []any{c.PlanTTL, c.HostGrace, c.Tags, c.DefaultAZ}, []any{got.PlanTTL, got.HostGrace, got.Tags, got.DefaultAZ})
 	refused(t, SetScheduler(ctx, w.zone, api.Scheduler{Filters: []api.FilterSpec{{Name: "nope"}}, Costs: []api.CostWeight{{Name: "neither"}}}), api.CodeInvalid, "; ")
 	require.NoError(t, SetScheduler(ctx, w.zone, api.Scheduler{}))
+}
+
+func TestTokens(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	roles := []api.UserRole{api.RoleReader}
+	for _, c := range []struct {
+		spec TokenSpec
+		part string
+	}{
+		{TokenSpec{Project: "p", Roles: roles}, "user_id must be"},
+		{TokenSpec{User: "u", Project: "a b", Roles: roles}, "project_id must be"},
+		{TokenSpec{User: "u", Project: "p"}, "roles must name at least one"},
+		{TokenSpec{User: "u", Project: "p", Roles: []api.UserRole{"owner"}}, `role "owner" must be`},
+		{TokenSpec{User: "u", Project: "p", Roles: roles, TTL: -1}, "ttl must not be negative"},
+	} {
+		_, err := Token(epoch, c.spec)
+		refused(t, err, api.CodeInvalid, c.part)
+	}
+	for ttl, want := range map[time.Duration]api.Instant{0: api.Forever, time.Hour: api.InstantOf(epoch.Add(time.Hour))} {
+		one, err := Token(epoch, TokenSpec{User: "u", Project: "p", Roles: roles, TTL: ttl})
+		require.NoError(t, err)
+		assert.Equal(t, []api.Instant{api.InstantOf(epoch), want}, []api.Instant{one.Created, one.Expires})
+	}
+	for ttl, want := range map[time.Duration]time.Duration{0: joinTTLDefault, 1: 1, api.JoinTokenTTLMax: api.JoinTokenTTLMax} {
+		got, err := JoinTTL(api.JoinAgent, "a", ttl)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, ttl := range []time.Duration{-1, api.JoinTokenTTLMax + 1} {
+		_, err := JoinTTL(api.JoinNode, "a", ttl)
+		refused(t, err, api.CodeInvalid, "ttl must be more than 0s")
+	}
+	_, err := JoinTTL("zone", "a", 0)
+	refused(t, err, api.CodeInvalid, "kind must be")
+	_, err = JoinTTL(api.JoinNode, "a b", 0)
+	refused(t, err, api.CodeInvalid, "name must be")
 	require.NoError(t, DeleteToken(ctx, w.zone, "token"))
 	refused(t, DeleteToken(ctx, w.zone, "token"), api.CodeNotFound, `no token "token"`)
 }
@@ -173,6 +210,8 @@ func TestBootsAndServersEnd(t *testing.T) {
 	assert.Equal(t, api.StatusDeleting, i.Status)
 	require.NoError(t, ReleaseBoot(ctx, w.zone, "p2", "r-hidden"))
 	refused(t, DeleteServer(ctx, w.zone, "id-none"), api.CodeNotFound, "")
+	refused(t, ResolveHold(ctx, w.zone, "hold-web", "perhaps"), api.CodeInvalid, "decision must be")
+	refused(t, ResolveHold(ctx, w.zone, "hold-web", api.DecisionAbort), api.CodeNotFound, "no undecided hold")
 }
 
 // TestWhatNamesNothingIsNotRefusedFromThePast: a node that led once may not have seen

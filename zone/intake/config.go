@@ -9,7 +9,6 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/raftstore/command"
-	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -60,16 +59,5 @@ func SetScheduler(ctx context.Context, z *zone.Zone, s api.Scheduler) error {
 		return api.Errorf(api.CodeInvalid, "%s", strings.Join(wrong, "; "))
 	}
 	_, err := z.Propose(ctx, command.SchedulerSet{Stamp: z.Stamp(), Scheduler: s})
-	return err
-}
-
-// DeleteToken revokes a token.
-func DeleteToken(ctx context.Context, z *zone.Zone, id api.TokenID) error {
-	_, err := z.Change(ctx, command.TokenDelete{Stamp: z.Stamp(), ID: id}, func(v *state.State) error {
-		if _, ok := v.Token(id); !ok {
-			return api.Errorf(api.CodeNotFound, "no token %q", string(id))
-		}
-		return nil
-	})
 	return err
 }
