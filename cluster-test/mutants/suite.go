@@ -51,6 +51,7 @@ var suites = []suite{
 	{"httpd/gateway", ""},
 	{"httpd/native", ""},
 	{"zone/intake", ""},
+	{"zone/resources", ""},
 	{"httpd/openstack", ""},
 	{"httpd/placement", ""},
 	{"httpd/agents", ""},

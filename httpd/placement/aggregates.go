@@ -5,7 +5,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/openstack"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // guarded is the microversion from which aggregates go with a generation.
@@ -62,7 +62,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	for i := range ids {
 		ids[i], _ = openstack.ParseUUID(ids[i])
 	}
-	if err = intake.SetProviderAggregates(r.Context(), d.Zone, p.ID, generation, setOf(ids)); err != nil {
+	if err = resources.SetProviderAggregates(r.Context(), d.Zone, p.ID, generation, setOf(ids)); err != nil {
 		return err
 	}
 	if p, err = providerOf(d.View(w), r); err != nil {

@@ -12,7 +12,7 @@ import (
 	"berth/api"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // incomplete is the project and the user of consumers that were made before 1.8,
@@ -179,7 +179,7 @@ func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return d.put(w, r, []intake.Consumer{e})
+	return d.put(w, r, []resources.Consumer{e})
 }
 
 func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error {
@@ -198,8 +198,8 @@ func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error 
 }
 
 // put replaces the allocations of some consumers.
-func (d *dialect) put(w http.ResponseWriter, r *http.Request, consumers []intake.Consumer) error {
-	if err := intake.PutConsumers(r.Context(), d.Zone, consumers, nil); err != nil {
+func (d *dialect) put(w http.ResponseWriter, r *http.Request, consumers []resources.Consumer) error {
+	if err := resources.PutConsumers(r.Context(), d.Zone, consumers, nil); err != nil {
 		return claimRefused(d.moved(consumers, d.unknown(consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -209,7 +209,7 @@ func (d *dialect) put(w http.ResponseWriter, r *http.Request, consumers []intake
 // unknown returns a refusal for a provider or class that is not there, in words that
 // clients look for, if a claim names one, also if it was refused for what is there:
 // 400 comes before 409.
-func (d *dialect) unknown(consumers []intake.Consumer, err error) error {
+func (d *dialect) unknown(consumers []resources.Consumer, err error) error {
 	switch api.CodeOf(err) { //nolint:exhaustive // no other code leaves open what is unknown
 	case api.CodeNoCapacity, api.CodeInUse, api.CodeInvalid:
 	default:
@@ -258,7 +258,7 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 	if !ok {
 		return none
 	}
-	err := intake.DeleteConsumer(r.Context(), d.Zone, api.ConsumerID(id))
+	err := resources.DeleteConsumer(r.Context(), d.Zone, api.ConsumerID(id))
 	if api.CodeOf(err) == api.CodeNotFound {
 		return none
 	}
@@ -296,8 +296,8 @@ func mayDraw(body map[string]any) error {
 }
 
 // entries reads the allocations of several consumers, which are well formed.
-func (d *dialect) entries(v version, body map[string]any) ([]intake.Consumer, error) {
-	out := make([]intake.Consumer, 0, len(body))
+func (d *dialect) entries(v version, body map[string]any) ([]resources.Consumer, error) {
+	out := make([]resources.Consumer, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		id, _ := openstack.ParseUUID(name)
 		one, _ := body[name].(map[string]any)
@@ -311,8 +311,8 @@ func (d *dialect) entries(v version, body map[string]any) ([]intake.Consumer, er
 }
 
 // entry reads all allocations of one consumer.
-func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (intake.Consumer, error) {
-	e := intake.Consumer{ID: id, Project: incomplete, User: incomplete}
+func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (resources.Consumer, error) {
+	e := resources.Consumer{ID: id, Project: incomplete, User: incomplete}
 	if v >= claimOwners {
 		project, _ := body["project_id"].(string)
 		user, _ := body["user_id"].(string)
@@ -371,7 +371,7 @@ func (d *dialect) staleAt(id api.ConsumerID, got string) error {
 
 // moved says of which consumer a claim had another generation, if that is why it
 // was refused; otherwise it returns err.
-func (d *dialect) moved(consumers []intake.Consumer, err error) error {
+func (d *dialect) moved(consumers []resources.Consumer, err error) error {
 	if api.CodeOf(err) != api.CodeStale {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"berth/api"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // classSchema is that of a resource class.
@@ -60,7 +60,7 @@ func (d *dialect) createClass(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name, _ := body["name"].(string)
-	if err := intake.CreateClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
+	if err := resources.CreateClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
 		if api.CodeOf(err) == api.CodeExists {
 			return openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Conflicting resource class already exists: %s", name))
 		}
@@ -85,7 +85,7 @@ func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
 	if !api.ValidCustom(was) {
 		return invalid("Cannot update standard resource class %s", was)
 	}
-	if err := intake.RenameClass(r.Context(), d.Zone, api.ResourceClass(was), api.ResourceClass(name)); err != nil {
+	if err := resources.RenameClass(r.Context(), d.Zone, api.ResourceClass(was), api.ResourceClass(name)); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(was),
 			api.CodeExists:   openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
@@ -103,7 +103,7 @@ func (d *dialect) ensureClass(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	status := http.StatusNoContent
-	made, err := intake.PutClass(r.Context(), d.Zone, api.ResourceClass(name))
+	made, err := resources.PutClass(r.Context(), d.Zone, api.ResourceClass(name))
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
 	if !api.ValidCustom(name) {
 		return invalid("Error in delete resource class: Cannot delete standard resource class %s", name)
 	}
-	if err := intake.DeleteClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
+	if err := resources.DeleteClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noClass(name),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),

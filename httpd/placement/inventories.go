@@ -12,7 +12,7 @@ import (
 	"berth/api"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // reservable is the microversion from which all of an inventory may be reserved.
@@ -159,7 +159,7 @@ func (d *dialect) replace(ctx context.Context, id api.ProviderID, generation uin
 			return err
 		}
 	}
-	return intake.SetInventories(ctx, d.Zone, id, generation, set)
+	return resources.SetInventories(ctx, d.Zone, id, generation, set)
 }
 
 // expected refuses a write for another generation than the current one.
@@ -230,7 +230,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(v *state.State, p *api.Provider, set intake.Inventories) error {
+	err = resources.EditInventories(r.Context(), d.Zone, p.ID, func(v *state.State, p *api.Provider, set resources.Inventories) error {
 		if unknown := knownClass(v, class); unknown != nil {
 			return unknown
 		}
@@ -370,7 +370,7 @@ func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class := r.PathValue("resource_class")
-	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set intake.Inventories) error {
+	err = resources.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set resources.Inventories) error {
 		if _, there := set[api.ResourceClass(class)]; !there {
 			return notFound("No inventory of class %s found for delete", openstack.Cut(class))
 		}
@@ -392,7 +392,7 @@ func (d *dialect) deleteInventories(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	err = intake.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set intake.Inventories) error {
+	err = resources.EditInventories(r.Context(), d.Zone, p.ID, func(_ *state.State, _ *api.Provider, set resources.Inventories) error {
 		clear(set)
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 	"berth/candidates"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // Microversions that change what a provider looks like, and what may be done.
@@ -120,7 +120,7 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	case parent != "" && !known:
 		return invalid(refused+"parent provider UUID does not exist", name, provider)
 	}
-	if err := intake.CreateProvider(r.Context(), d.Zone, provider, name, parent); err != nil {
+	if err := resources.CreateProvider(r.Context(), d.Zone, provider, name, parent); err != nil {
 		return taken(d.Zone.View(), provider, name, err)
 	}
 	d.Locate(w, r, providerPath(provider))
@@ -190,7 +190,7 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := intake.RenameProvider(r.Context(), d.Zone, p.ID, name, parent); err != nil {
+	if err := resources.RenameProvider(r.Context(), d.Zone, p.ID, name, parent); err != nil {
 		if api.CodeOf(err) == api.CodeExists {
 			return api.Errorf(api.CodeExists, "Conflicting resource provider name: %s already exists", name)
 		}
@@ -230,7 +230,7 @@ func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 	if _, ok := d.Zone.View().Provider(id); !ok {
 		return notFound("No resource provider with uuid %s found for delete", openstack.Cut(string(id)))
 	}
-	if err := intake.DeleteProvider(r.Context(), d.Zone, id); err != nil {
+	if err := resources.DeleteProvider(r.Context(), d.Zone, id); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
 			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers.", id),

@@ -8,7 +8,7 @@ import (
 	"berth/api"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // reshaperSchema is that of new inventories, by provider, and of the allocations
@@ -42,7 +42,7 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = intake.PutConsumers(r.Context(), d.Zone, consumers, reshape); err != nil {
+	if err = resources.PutConsumers(r.Context(), d.Zone, consumers, reshape); err != nil {
 		return reshapeRefused(d.moved(consumers, d.unknown(consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -50,8 +50,8 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 }
 
 // reshapes reads the new inventories of some providers.
-func reshapes(s *state.State, body map[string]any, v version) ([]intake.Reshape, error) {
-	out := make([]intake.Reshape, 0, len(body))
+func reshapes(s *state.State, body map[string]any, v version) ([]resources.Reshape, error) {
+	out := make([]resources.Reshape, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		p, ok := s.Provider(providerID(name))
 		if !ok {
@@ -67,7 +67,7 @@ func reshapes(s *state.State, body map[string]any, v version) ([]intake.Reshape,
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, intake.Reshape{ID: p.ID, Generation: generation, Inventory: set})
+		out = append(out, resources.Reshape{ID: p.ID, Generation: generation, Inventory: set})
 	}
 	return out, nil
 }

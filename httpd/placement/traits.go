@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
-	"berth/zone/intake"
+	"berth/zone/resources"
 )
 
 // traitsQueryMax is how many names one list of traits in a query may have.
@@ -124,7 +124,7 @@ func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 		return invalid("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
 	}
 	status := http.StatusNoContent
-	made, err := intake.PutTrait(r.Context(), d.Zone, name)
+	made, err := resources.PutTrait(r.Context(), d.Zone, name)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
 	if !strings.HasPrefix(name, api.CustomPrefix) {
 		return invalid("Cannot delete standard trait %s.", name)
 	}
-	if err := intake.DeleteTrait(r.Context(), d.Zone, name); err != nil {
+	if err := resources.DeleteTrait(r.Context(), d.Zone, name); err != nil {
 		return instead(err, map[api.Code]error{
 			api.CodeNotFound: noTrait(r),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
@@ -207,7 +207,7 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 	if len(strange) > 0 {
 		return invalid("No such trait %s", openstack.Cut(strings.Join(strange, ", ")))
 	}
-	if err = intake.SetTraits(r.Context(), d.Zone, p.ID, &want, list); err != nil {
+	if err = resources.SetTraits(r.Context(), d.Zone, p.ID, &want, list); err != nil {
 		return err
 	}
 	v = d.View(w)
@@ -223,7 +223,7 @@ func (d *dialect) deleteProviderTraits(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	if err := intake.SetTraits(r.Context(), d.Zone, p.ID, nil, []string{}); err != nil {
+	if err := resources.SetTraits(r.Context(), d.Zone, p.ID, nil, []string{}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -17,7 +17,7 @@ var layers = [][]string{
 		"zone", "raftstore", "gossip", "identity", "api/client",
 		"agent/driver/fake", "agent/driver/process",
 	},
-	{"zone/intake"},
+	{"zone/intake", "zone/resources"},
 	{"httpd/wire", "agent", "ui"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},

@@ -1,4 +1,10 @@
-package intake
+// Package resources has the writes of the resource model: providers and what they have,
+// traits, resource classes, and what consumers take. It knows no HTTP and no dialect;
+// what a refusal says in the words of one is for that dialect to add.
+//
+// Every function may be called twice (see zone.Confirmed), and changes nothing when it
+// refuses.
+package resources
 
 import (
 	"context"
