@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"agent/driver", "internal/memstore"},
 	{
 		"zone", "raftstore", "gossip", "identity", "api/client",
-		"agent/driver/fake", "agent/driver/process",
+		"agent/driver/drivertest", "agent/driver/fake", "agent/driver/process",
 	},
 	{"zone/intake", "zone/resources"},
 	{"httpd/wire", "agent", "ui"},
@@ -44,7 +44,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"internal/golden", "internal/script", "internal/memstore"}
+var tools = []string{"agent/driver/drivertest", "internal/golden", "internal/script", "internal/memstore"}
 
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.

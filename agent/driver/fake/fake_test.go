@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/agent/driver"
+	"berth/agent/driver/drivertest"
 	"berth/api"
 )
 
@@ -21,36 +22,52 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func work(id string) api.Workload { return api.Workload{Instance: api.InstanceID(id)} }
 
-func TestLife(t *testing.T) {
+func TestConduct(t *testing.T) {
+	drivertest.Run(t, func(*testing.T) drivertest.Rig {
+		d := New(Options{FailStart: func(_ api.HostID, w api.Workload) error {
+			if w.Name == "broken" {
+				return errors.New("it cannot be started")
+			}
+			return nil
+		}})
+		n := 0
+		named := func(name string) func() api.Workload {
+			return func() api.Workload {
+				n++
+				return api.Workload{Instance: api.InstanceID(fmt.Sprint("i", n)), Name: name}
+			}
+		}
+		return drivertest.Rig{
+			Driver: d, Work: named("good"), Broken: named("broken"),
+			End: func(t *testing.T, id api.InstanceID, code int) {
+				t.Helper()
+				require.True(t, d.Exit(id, code))
+			},
+		}
+	})
+}
+
+func TestExit(t *testing.T) {
 	ctx := t.Context()
 	d := New(Options{})
 	require.NoError(t, d.Start(ctx, "h", work("b")))
 	require.NoError(t, d.Start(ctx, "h", work("a")))
-	require.NoError(t, d.Start(ctx, "h", work("a")), "what is already so is a success")
-	require.Error(t, d.Start(ctx, "other", work("a")), "an instance has one host")
-	assert.Equal(t, 2, d.Starts())
+	require.NoError(t, d.Start(ctx, "h", work("a")))
+	assert.Equal(t, 2, d.Starts(), "a repeat is none")
 
 	assert.True(t, d.Exit("a", 0))
 	assert.False(t, d.Exit("a", 0), "it has ended")
+	assert.False(t, d.Exit("c", 0), "it never ran")
 	assert.True(t, d.Exit("b", 3))
 	<-d.Changed()
 	assert.Empty(t, d.Changed(), "one value stands for both")
-	require.ErrorIs(t, d.Start(ctx, "h", work("a")), driver.ErrEnded)
 	require.EqualError(t, d.Start(ctx, "h", work("b")), "exit code 3")
-
 	got, err := d.List(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []driver.State{
 		{Host: "h", Instance: "a", Status: api.StatusShutoff},
 		{Host: "h", Instance: "b", Status: api.StatusError, Fault: "exit code 3"},
 	}, got)
-
-	require.NoError(t, d.Stop(ctx, "a"))
-	require.NoError(t, d.Stop(ctx, "a"), "what is already so is a success")
-	require.NoError(t, d.Stop(ctx, "b"))
-	got, err = d.List(ctx)
-	require.NoError(t, err)
-	assert.Empty(t, got)
 }
 
 func TestInjectedFailures(t *testing.T) {

@@ -21,35 +21,19 @@ import (
 	"berth/api"
 )
 
+// TestAdoptRunning takes over what runs as the processes that they are.
 func TestAdoptRunning(t *testing.T) {
 	dir := t.TempDir()
 	t.Cleanup(func() { sweep(t, dir) })
-	first := open(t, dir, "")
-	stays, ends, hangs := sleeper(), shellWork("while [ ! -e go ]; do sleep 0.01; done; exit 7"), sleeper()
-	for _, w := range []api.Workload{stays, ends, hangs} {
-		require.NoError(t, first.Start(t.Context(), "h", w))
-		until(t, "it is released", func() bool { return first.released(w.Instance) })
-	}
-	pid := first.pid(stays.Instance)
+	first, w := open(t, dir, ""), sleeper()
+	require.NoError(t, first.Start(t.Context(), "h", w))
+	pid := first.pid(w.Instance)
 	require.NoError(t, first.Close())
 
 	d := open(t, dir, "")
-	assert.Equal(t, pid, d.pid(stays.Instance))
-	require.NoError(t, d.Start(t.Context(), "h", stays))
-	assert.Equal(t, 1, living(t, stays.Instance), "no second copy")
-
-	// The end of a process that is not watched as a child is seen too.
-	require.NoError(t, os.WriteFile(filepath.Join(dir, string(ends.Instance), workFolder, "go"), nil, 0o600))
-	assert.Equal(t, "the process ended with exit code 7", untilEnded(t, d, ends.Instance).Fault)
-
-	require.NoError(t, d.Stop(t.Context(), stays.Instance))
-	assert.Zero(t, living(t, stays.Instance))
-	require.NoError(t, d.Close())
-
-	third := open(t, dir, "")
-	assert.Equal(t, "the process ended with exit code 7", state(t, third, ends.Instance).Fault, "it is remembered")
-	assert.Equal(t, api.StatusActive, state(t, third, hangs.Instance).Status)
-	assert.Empty(t, state(t, third, stays.Instance))
+	assert.Equal(t, pid, d.pid(w.Instance))
+	require.NoError(t, d.Start(t.Context(), "h", w))
+	assert.Equal(t, 1, living(t, w.Instance), "no second copy")
 }
 
 // TestCrashAtEachStep breaks a start off after every step and opens the folder

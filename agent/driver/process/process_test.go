@@ -149,23 +149,17 @@ func read(t *testing.T, d *Driver, id api.InstanceID, name string) string {
 	return string(text)
 }
 
+// TestStartAndStop looks at what only this driver has: see TestConduct for the rest.
 func TestStartAndStop(t *testing.T) {
 	d, w := fresh(t), sleeper()
 	require.NoError(t, d.Start(t.Context(), "h", w))
-	require.NoError(t, d.Start(t.Context(), "h", w), "what is already so is a success")
-	require.ErrorContains(t, d.Start(t.Context(), "other", w), "on host h")
-	assert.Equal(t, driver.State{Host: "h", Instance: w.Instance, Status: api.StatusActive}, state(t, d, w.Instance))
-	until(t, "one process", func() bool { return living(t, w.Instance) == 1 })
-
 	s, err := readStat(d.pid(w.Instance))
 	require.NoError(t, err)
 	assert.Equal(t, d.pid(w.Instance), s.group, "a group of its own")
 	assert.Equal(t, d.pid(w.Instance), s.session, "a session of its own")
 
 	require.NoError(t, d.Stop(t.Context(), w.Instance))
-	require.NoError(t, d.Stop(t.Context(), w.Instance), "what is already so is a success")
 	assert.Zero(t, living(t, w.Instance))
-	assert.Empty(t, state(t, d, w.Instance))
 	assert.NoDirExists(t, filepath.Join(d.conf.Dir, string(w.Instance)))
 }
 
@@ -341,33 +335,6 @@ func TestClosedDriver(t *testing.T) {
 	_, err := d.List(t.Context())
 	require.Error(t, err)
 	assert.Equal(t, 1, living(t, w.Instance), "it goes on")
-}
-
-func TestManyAtOnce(t *testing.T) {
-	d, w := fresh(t), sleeper()
-	done := make(chan error)
-	for range 8 {
-		go func() { done <- d.Start(t.Context(), "h", w) }()
-	}
-	for range 8 {
-		require.NoError(t, <-done)
-	}
-	until(t, "it runs", func() bool { return living(t, w.Instance) > 0 })
-	assert.Equal(t, 1, living(t, w.Instance))
-	for i := range 8 {
-		go func() {
-			if i%2 == 0 {
-				done <- d.Stop(t.Context(), w.Instance)
-			} else {
-				_, err := d.List(t.Context())
-				done <- err
-			}
-		}()
-	}
-	for range 8 {
-		require.NoError(t, <-done)
-	}
-	assert.Zero(t, living(t, w.Instance))
 }
 
 func TestDescribe(t *testing.T) {

@@ -1,0 +1,102 @@
+package drivertest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver"
+	"berth/api"
+)
+
+// host is where the instances of a test are.
+const host = "host-1"
+
+// subject is a driver under test.
+type subject struct {
+	Rig
+	t *testing.T
+}
+
+func (s *subject) start(w api.Workload) {
+	s.t.Helper()
+	require.NoError(s.t, s.Driver.Start(s.t.Context(), host, w))
+}
+
+func (s *subject) stop(w api.Workload) {
+	s.t.Helper()
+	require.NoError(s.t, s.Driver.Stop(s.t.Context(), w.Instance))
+}
+
+func (s *subject) restart() {
+	s.t.Helper()
+	s.Driver = s.Restart(s.t)
+}
+
+func (s *subject) list() []driver.State {
+	s.t.Helper()
+	list, err := s.Driver.List(s.t.Context())
+	require.NoError(s.t, err)
+	return list
+}
+
+// state returns what is listed of an instance; nothing for one that is not.
+func (s *subject) state(w api.Workload) driver.State {
+	s.t.Helper()
+	for _, state := range s.list() {
+		if state.Instance == w.Instance {
+			return state
+		}
+	}
+	return driver.State{}
+}
+
+// ended waits until an instance has ended by itself and returns what is listed of it.
+func (s *subject) ended(w api.Workload) driver.State {
+	s.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		if state := s.state(w); state.Status != api.StatusActive {
+			return state
+		}
+		select {
+		case <-s.Driver.Changed():
+		case <-late.C:
+			require.Fail(s.t, "the end of an instance is not told")
+		}
+	}
+}
+
+// copies checks how often an instance runs.
+func (s *subject) copies(w api.Workload, want int) {
+	s.t.Helper()
+	if s.Copies == nil {
+		return
+	}
+	require.Eventually(s.t, func() bool { return s.Copies(s.t, w.Instance) == want }, patience, 2*time.Millisecond, "copies: %d", want)
+}
+
+// gone checks that nothing of an instance runs at this moment: it was stopped.
+func (s *subject) gone(w api.Workload) {
+	s.t.Helper()
+	if s.Copies != nil {
+		assert.Zero(s.t, s.Copies(s.t, w.Instance), "copies")
+	}
+}
+
+// clear stops all that is left.
+func (s *subject) clear() {
+	s.t.Helper()
+	for _, state := range s.list() {
+		require.NoError(s.t, s.Driver.Kill(s.t.Context(), state.Instance))
+	}
+	assert.Empty(s.t, s.list())
+}
+
+func byInstance(a, b driver.State) int {
+	return strings.Compare(string(a.Instance), string(b.Instance))
+}

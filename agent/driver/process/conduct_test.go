@@ -1,0 +1,63 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver"
+	"berth/agent/driver/drivertest"
+	"berth/api"
+)
+
+// endsWithCode runs until it finds a code to end with.
+const endsWithCode = `while [ ! -e code ]; do /bin/sleep 0.01; done; exit $(cat code)`
+
+func TestConduct(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T) drivertest.Rig {
+		t.Helper()
+		dir := t.TempDir()
+		t.Cleanup(func() { sweep(t, dir) })
+		d := open(t, dir, "")
+		return drivertest.Rig{
+			Driver: d,
+			Work:   func() api.Workload { return shellWork(endsWithCode) },
+			Broken: func() api.Workload {
+				w := sleeper()
+				w.Command = []string{"/no/such/program"}
+				return w
+			},
+			End: func(t *testing.T, id api.InstanceID, code int) {
+				t.Helper()
+				folder := filepath.Join(dir, string(id), workFolder)
+				require.NoError(t, os.WriteFile(filepath.Join(folder, "part"), []byte(strconv.Itoa(code)), 0o600))
+				require.NoError(t, os.Rename(filepath.Join(folder, "part"), filepath.Join(folder, "code")))
+			},
+			Copies: sessions,
+			Restart: func(t *testing.T) driver.Driver {
+				t.Helper()
+				require.NoError(t, d.Close())
+				d = open(t, dir, "")
+				return d
+			},
+		}
+	})
+}
+
+// sessions counts the sessions in which processes carry the mark of an instance: one
+// for each time that its command runs, whatever that starts.
+func sessions(t *testing.T, id api.InstanceID) int {
+	t.Helper()
+	all, err := pids()
+	require.NoError(t, err)
+	found := map[int]bool{}
+	for _, pid := range all {
+		if s, err := readStat(pid); err == nil && !s.over() && marked(pid, marker(id)) {
+			found[s.session] = true
+		}
+	}
+	return len(found)
+}
