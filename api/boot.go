@@ -116,6 +116,7 @@ type Boot struct {
 	MinCount    int           `json:"min_count"`
 	MaxCount    int           `json:"max_count"`
 	State       BootState     `json:"state"`
+	Code        Code          `json:"code,omitempty"` // why it failed, for programs
 	Reason      string        `json:"reason,omitempty"`
 	Attempts    []BootAttempt `json:"attempts"`
 	Instances   BootCounts    `json:"instances"`

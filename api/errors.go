@@ -62,7 +62,8 @@ func (c Code) HTTPStatus() int {
 }
 
 // ReasonCode returns the code that the reason of a failed boot begins with, or
-// CodeNoCapacity if it begins with none.
+// CodeNoCapacity if it begins with none: what records and answers of releases
+// before Boot.Code say.
 func ReasonCode(reason string) Code {
 	if code, _, ok := strings.Cut(reason, ":"); ok && Code(code).Known() {
 		return Code(code)

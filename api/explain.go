@@ -18,6 +18,7 @@ type Explanation struct {
 	Zone        string        `json:"zone"` // the zone that tells
 	At          Instant       `json:"at"`
 	State       BootState     `json:"state,omitempty"`  // of a boot
+	Code        Code          `json:"code,omitempty"`   // of a boot that failed
 	Reason      string        `json:"reason,omitempty"` // of a boot
 	Groups      []GroupTale   `json:"groups"`
 	Zones       []ZoneOutcome `json:"zones"`              // this zone first, then its children

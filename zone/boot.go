@@ -131,7 +131,7 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 		limit = min(limit, time.Duration(b.Created.Add(b.Timeout)-z.instant())*time.Millisecond)
 	}
 	if limit <= 0 {
-		return z.decide(ctx, b, api.DecisionAbort, fmt.Sprintf("timeout: it was not decided within %s", b.Timeout))
+		return z.decide(ctx, b, api.DecisionAbort, cause{api.CodeTimeout, fmt.Sprintf("it was not decided within %s", b.Timeout)})
 	}
 	ctx = requestid.With(ctx, b.Call)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -146,11 +146,11 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 	if b.Fixed {
 		first, ok := z.plans.take(planKey(&b.Request, b.Instances))
 		if !ok {
-			return z.decide(ctx, b, api.DecisionAbort, "its plan was lost when the leader changed; select again")
+			return z.decide(ctx, b, api.DecisionAbort, cause{text: "its plan was lost when the leader changed; select again"})
 		}
 		run.first = first
 	}
-	reason, err := run.attempts(ctx)
+	why, err := run.attempts(ctx)
 	if err != nil || run.decided {
 		return err
 	}
@@ -160,17 +160,17 @@ func (z *Zone) runBoot(ctx context.Context, b *state.Boot) error {
 		return nil
 	}
 	if lacks := v.Lacks(now); lacks != "" {
-		return z.decide(ctx, b, api.DecisionAbort, cmp.Or(reason, "no_capacity: the boot "+lacks))
+		return z.decide(ctx, b, api.DecisionAbort, cmp.Or(why, cause{api.CodeNoCapacity, "the boot " + lacks}))
 	}
-	return z.decide(ctx, b, api.DecisionCommit, "")
+	return z.decide(ctx, b, api.DecisionCommit, cause{})
 }
 
-func (z *Zone) decide(ctx context.Context, b *state.Boot, d api.Decision, reason string) error {
+func (z *Zone) decide(ctx context.Context, b *state.Boot, d api.Decision, why cause) error {
 	if mutant.On(mutant.DecisionUnlogged) {
 		z.tellEarly(ctx, b, d)
 	}
 	_, err := z.Propose(ctx, command.BootDecide{
-		Stamp: z.stamp(), Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: d, Reason: reason,
+		Stamp: z.stamp(), Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: d, Code: why.code, Reason: why.text,
 	})
 	if api.CodeOf(err) == api.CodeConflict { // its owner was faster
 		return nil

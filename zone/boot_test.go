@@ -57,7 +57,7 @@ func TestBootWithoutRoom(t *testing.T) {
 		root, mid, leaf := three(w)
 		b := root.run(order("seven", 7, 7))
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Equal(t, "no_capacity: 6 of 7 could be had, 7 are needed", b.Reason)
+		assert.Equal(t, cause{api.CodeNoCapacity, "6 of 7 could be had, 7 are needed"}, cause{b.Code, b.Reason})
 		assert.Len(t, b.Attempts, 1)
 		assert.Equal(t, 7, b.Attempts[0].Short, "nothing was asked to be held")
 		for _, m := range []*member{root, mid, leaf} {

@@ -260,22 +260,22 @@ func (r *bootRun) nextWait() time.Duration {
 	return d/2 + d/2*time.Duration(sum.Sum32()%1024)/1024
 }
 
-// contendedReason is what a boot says that has waited for others in vain.
-const contendedReason = "contended: the room that it needs is held by others that are not decided yet; repeat the request"
+// waitedInVain is why a boot failed that has waited for others.
+var waitedInVain = cause{api.CodeContended, "the room that it needs is held by others that are not decided yet; repeat the request"}
 
 // giveUp ends a boot that has waited for others for as long as it may.
 func (r *bootRun) giveUp(ctx context.Context, req *api.Request, p *planned) error {
-	return r.fail(ctx, req, p, contendedReason)
+	return r.fail(ctx, req, p, waitedInVain)
 }
 
 // fail decides a boot that cannot be had now, and tells why.
-func (r *bootRun) fail(ctx context.Context, req *api.Request, p *planned, reason string) error {
+func (r *bootRun) fail(ctx context.Context, req *api.Request, p *planned, why cause) error {
 	r.decided = true
 	t := r.tale(req, p)
 	t.Short, t.Contended = t.Wanted, p.rivals != nil
 	_, err := r.z.Propose(ctx, command.BootDecide{
 		Stamp: r.z.stamp(), Project: r.boot.Request.Project, Reservation: r.boot.Request.Reservation,
-		Decision: api.DecisionAbort, Tale: t, Reason: reason,
+		Decision: api.DecisionAbort, Tale: t, Code: why.code, Reason: why.text,
 	})
 	if api.CodeOf(err) == api.CodeConflict { // its owner was faster
 		return nil

@@ -103,7 +103,8 @@ func (z *Zone) Explanation(project api.ProjectID, id string) (*api.Explanation, 
 		e = toldBy(v, b)
 	}
 	out := *e
-	out.Request, out.State, out.Reason = b.Call, b.State(), b.Reason
+	out.Request, out.State = b.Call, b.State()
+	out.Code, out.Reason = b.Cause()
 	out.Attempts, out.Faults = b.Attempts, faults(v, b)
 	return &out, true
 }

@@ -8,23 +8,30 @@ import (
 	"berth/api"
 )
 
+// cause is why a boot failed: a code for programs, and a sentence without it.
+type cause struct {
+	code api.Code
+	text string
+}
+
 // unreached returns why a boot came out short, with the zones that could not be asked
 // or did not answer: they may have had room.
-func unreached(lacks string, p *planned) string {
+func unreached(lacks string, p *planned) cause {
+	why := cause{api.CodeNoCapacity, lacks}
 	var paused []string
 	for _, z := range p.zones {
 		if z.Outcome == api.OutcomePaused && strings.HasPrefix(z.Reason, pausedBy) {
 			paused = append(paused, z.Zone)
 		}
 	}
-	silent := p.silent()
 	if len(paused) > 0 {
-		lacks += "; paused: " + strings.Join(paused, ", ")
+		why.text += "; paused: " + strings.Join(paused, ", ")
 	}
-	if len(silent) > 0 {
-		lacks = recoded(lacks, api.CodeUnreached) + "; without an answer of: " + strings.Join(silent, ", ") + "; repeat the request"
+	if silent := p.silent(); len(silent) > 0 {
+		why.code = api.CodeUnreached
+		why.text += "; without an answer of: " + strings.Join(silent, ", ") + "; repeat the request"
 	}
-	return lacks
+	return why
 }
 
 // silent returns the children that did not answer, or below which somebody did not.
@@ -44,26 +51,21 @@ func (p *planned) silent() []string {
 }
 
 // refusedPlan returns why a boot failed whose plan was taken up and came out short.
-func refusedPlan(lacks string, why api.Code) string {
+func refusedPlan(lacks string, why api.Code) cause {
 	if lacks == "" {
-		return ""
+		return cause{}
 	}
 	switch why { //nolint:exhaustive // the others add nothing to what is lacking
 	case api.CodePlanRefused:
-		return recoded(lacks, why) + "; a zone refused its part of the plan, which had expired or was used before: select again"
+		return cause{why, lacks + "; a zone refused its part of the plan, which had expired or was used before: select again"}
 	case api.CodePaused:
-		return recoded(lacks, why) + "; a zone of the plan takes no new work: select again"
+		return cause{why, lacks + "; a zone of the plan takes no new work: select again"}
 	case api.CodeTimeout:
-		return recoded(lacks, api.CodeUnreached) + "; a zone of the plan did not answer in time: select again"
+		return cause{api.CodeUnreached, lacks + "; a zone of the plan did not answer in time: select again"}
 	case api.CodeContended:
-		return recoded(lacks, why) + "; others that are not decided yet hold the room: select again"
+		return cause{why, lacks + "; others that are not decided yet hold the room: select again"}
 	}
-	return lacks
-}
-
-// recoded returns a reason with another code in front.
-func recoded(reason string, code api.Code) string {
-	return string(code) + ":" + strings.TrimPrefix(reason, string(api.CodeNoCapacity)+":")
+	return cause{api.CodeNoCapacity, lacks}
 }
 
 type avoidKey struct{}

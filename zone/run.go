@@ -75,48 +75,48 @@ func (r *bootRun) request() api.Request {
 
 // attempts selects and holds until all that is wanted is held, nobody offers
 // more, or the attempts are used up. It returns why there are not more.
-func (r *bootRun) attempts(ctx context.Context) (string, error) {
+func (r *bootRun) attempts(ctx context.Context) (cause, error) {
 	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
-		if again, reason, err := r.try(ctx); !again {
-			return reason, err
+		if again, why, err := r.try(ctx); !again {
+			return why, err
 		}
 	}
 	if r.vain < api.AttemptsMax {
-		return contendedReason, ctx.Err()
+		return waitedInVain, ctx.Err()
 	}
-	return "no attempt was left", ctx.Err()
+	return cause{text: "no attempt was left"}, ctx.Err()
 }
 
 // try selects and holds once, and reports whether to do it again. If not, it returns
 // why nothing more is held.
-func (r *bootRun) try(ctx context.Context) (again bool, reason string, err error) {
+func (r *bootRun) try(ctx context.Context) (again bool, why cause, err error) {
 	req, plan := r.request(), r.first
 	if plan == nil {
 		plan = r.look(ctx, &req)
 	}
 	switch lacks := r.lacks(&plan.layer); {
 	case lacks == "" && plan.offered() == 0:
-		return false, "", nil // what is held is enough, and there is no more
+		return false, cause{}, nil // what is held is enough, and there is no more
 	case lacks == "":
 		return r.tryHold(ctx, &req, plan)
 	case r.hopes(plan):
 		pause(ctx, replanPause)
-		return true, "", nil
+		return true, cause{}, nil
 	default:
 		again, err := r.contend(ctx, &req, plan)
 		if again || err != nil || r.decided {
-			return again && err == nil && !r.decided, "", err
+			return again && err == nil && !r.decided, cause{}, err
 		}
-		return false, lacks, r.short(ctx, &req, plan, unreached(lacks, plan))
+		return false, cause{api.CodeNoCapacity, lacks}, r.short(ctx, &req, plan, unreached(lacks, plan))
 	}
 }
 
 // tryHold is try with a plan that would be enough.
-func (r *bootRun) tryHold(ctx context.Context, req *api.Request, plan *planned) (again bool, reason string, err error) {
+func (r *bootRun) tryHold(ctx context.Context, req *api.Request, plan *planned) (again bool, why cause, err error) {
 	r.attempt++
 	h, err := r.hold(ctx, req, plan, true)
 	if err != nil || r.decided {
-		return false, "", err
+		return false, cause{}, err
 	}
 	if len(h.Refused) == 0 || r.first != nil {
 		return false, refusedPlan(r.lacks(nil), h.Why), nil
@@ -125,7 +125,7 @@ func (r *bootRun) tryHold(ctx context.Context, req *api.Request, plan *planned) 
 		r.vain++
 	}
 	pause(ctx, replanPause)
-	return true, "", nil
+	return true, cause{}, nil
 }
 
 // look plans what is still wanted: without the children that are asked last, if the
@@ -183,7 +183,7 @@ func (r *bootRun) lacksWith(more []int, places map[api.LinkID]bool) string {
 		}
 		all += have
 		if want := &r.boot.Request.Groups[g]; have < want.Min {
-			return fmt.Sprintf("no_capacity: %d of %d%s could be had, %s needed", have, want.Count, named(want), are(want.Min))
+			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, named(want), are(want.Min))
 		}
 	}
 	delete(places, noPlace)
@@ -195,9 +195,9 @@ func (r *bootRun) lacksWith(more []int, places map[api.LinkID]bool) string {
 	}
 	switch least := r.boot.Request.Zones.MinZones; {
 	case all < r.boot.Min || all == 0:
-		return fmt.Sprintf("no_capacity: %d of %d could be had, %s needed", all, r.boot.Request.Count(), are(r.boot.Min))
+		return fmt.Sprintf("%d of %d could be had, %s needed", all, r.boot.Request.Count(), are(r.boot.Min))
 	case n < least:
-		return fmt.Sprintf("no_capacity: zones with slots for it: %d; %s needed", n, are(least))
+		return fmt.Sprintf("zones with slots for it: %d; %s needed", n, are(least))
 	}
 	return ""
 }
@@ -368,9 +368,9 @@ func (r *bootRun) tale(req *api.Request, p *planned) *api.BootAttempt {
 
 // short decides a boot that cannot be had, and tells why. What is held may be
 // enough without the rest.
-func (r *bootRun) short(ctx context.Context, req *api.Request, p *planned, reason string) error {
+func (r *bootRun) short(ctx context.Context, req *api.Request, p *planned, why cause) error {
 	if r.lacks(nil) == "" {
 		return nil
 	}
-	return r.fail(ctx, req, p, reason)
+	return r.fail(ctx, req, p, why)
 }

@@ -73,7 +73,7 @@ func TestGroupsAreHadTogether(t *testing.T) {
 
 		b = root.run(groups("seven", group("web", 3, 3), group("db", 4, 4)))
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Equal(t, "no_capacity: 3 of 4 of group db could be had, 4 are needed", b.Reason)
+		assert.Equal(t, cause{api.CodeNoCapacity, "3 of 4 of group db could be had, 4 are needed"}, cause{b.Code, b.Reason})
 		assert.Empty(t, root.instances("seven"))
 		assert.Equal(t, []api.Offer{{Wanted: 3, Offered: 3}, {Wanted: 4, Offered: 3}}, b.Attempts[0].Offered)
 
@@ -421,7 +421,7 @@ func TestBootTimesOut(t *testing.T) {
 		began := time.Now()
 		b := root.run(o)
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Contains(t, b.Reason, "timeout")
+		assert.Equal(t, cause{api.CodeTimeout, "it was not decided within 4s"}, cause{b.Code, b.Reason})
 		assert.Less(t, time.Since(began), 20*time.Second)
 		w.when(nil)
 		w.settle()
@@ -509,7 +509,7 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		}
 		assert.Equal(t, []api.Advice{{Change: api.AdviceDrop, Name: "min_zones"}}, a.Refusals[0].Advice)
 		b := root.run(o)
-		assert.Equal(t, "no_capacity: zones with slots for it: 2; 3 are needed", b.Reason)
+		assert.Equal(t, cause{api.CodeNoCapacity, "zones with slots for it: 2; 3 are needed"}, cause{b.Code, b.Reason})
 		o = order("c", 4, 4)
 		o.Zones.Allowed = []string{"kid"}
 		o.Groups[0].Max, o.Groups[0].Min = 5, 5

@@ -114,7 +114,7 @@ func (m *model) addBoots(s *state.State, p api.ProjectID) {
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
 			id := bootID{p, b.Request.Reservation}
-			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, request: b.Request, decision: b.Decision, ended: b.Ended}
+			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, request: b.Request, decision: b.Decision, code: b.Code, ended: b.Ended}
 			if b.Key != "" {
 				m.keys[bootKey{p, b.Key}] = id
 			}

@@ -256,6 +256,8 @@ func (r *replay) boot(index uint64, want *boot) {
 		r.add(RuleModel, index, "boot %s is missing", want.id.reservation)
 	case got.Decision != want.decision:
 		r.add(RuleSaga, index, "boot %s is decided %s, not %s", want.id.reservation, got.Decision, want.decision)
+	case got.Code != want.code:
+		r.add(RuleSaga, index, "boot %s failed as %q, not %q", want.id.reservation, got.Code, want.code)
 	case got.Ended != want.ended:
 		r.add(RuleSaga, index, "boot %s: its owner asked for its end: %v", want.id.reservation, want.ended)
 	case want.decision == api.DecisionCommit && !want.ended && !want.faded && want.tooFew() != "":

@@ -15,6 +15,7 @@ type boot struct {
 	least    int
 	request  api.Request
 	decision api.Decision
+	code     api.Code // why it failed
 	ended    bool
 	faded    bool // holds of it were pruned
 	holds    []*hold
@@ -305,6 +306,7 @@ func (m *model) bootDecide(c command.BootDecide) *no {
 	if text := b.lacks(); c.Decision == api.DecisionCommit && text != "" {
 		return &no{RuleSaga, text}
 	}
+	b.code = c.Code
 	m.decideBoot(b, c.Decision)
 	return nil
 }

@@ -211,7 +211,11 @@ func (w *world) draw() command.Command {
 		h := w.someHold()
 		return command.HoldDecide{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Decision: w.decision(), Forced: w.roll(4) == 0}
 	case 12, 13:
-		return command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: w.boot(), Decision: w.decision()}
+		c := command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: w.boot(), Decision: w.decision()}
+		if c.Decision == api.DecisionAbort {
+			c.Code = pick(w, "", api.CodeTimeout, api.CodeNoCapacity)
+		}
+		return c
 	case 14:
 		return command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: w.boot()}
 	case 15:

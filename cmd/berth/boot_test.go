@@ -56,6 +56,25 @@ func TestBootOutcomes(t *testing.T) {
 	}
 }
 
+// TestAFailedBootExitsByItsCode has boots fail for all that has an exit code of its
+// own. An older zone has the code in the reason alone.
+func TestAFailedBootExitsByItsCode(t *testing.T) {
+	for why, want := range map[string]int{
+		`"code": "no_capacity", "reason": "no_capacity: 3 of 5 could be had, 5 are needed"`: exitNoCapacity,
+		`"code": "timeout", "reason": "timeout: it was not decided within 5s"`:              exitTimeout,
+		`"code": "timeout"`: exitTimeout,
+		`"reason": "timeout: it was not decided within 5s"`:        exitTimeout,
+		`"code": "contended", "reason": "no_capacity: a sentence"`: exitConflict,
+		`"code": "unheard_of", "reason": "a sentence"`:             exitFailed,
+		`"reason": "released before it was decided"`:               exitNoCapacity,
+	} {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", answer{status: http.StatusOK, body: `{"boot": {"reservation_id": "r-1", "name": "web", "state": "FAILED", ` + why + `}}`})
+		r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
+		assert.Equal(t, want, r.exit, why)
+	}
+}
+
 func TestBootThatTakesTooLong(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /zones/boot/r-1", bootIn("BUILDING"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ func outcome(b api.Boot) error {
 		return fail(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
 			"none of %s of reservation %s runs: all failed", several(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
 	case api.BootFailed:
-		exit, known := exitOf[api.ReasonCode(b.Reason)]
+		exit, known := exitOf[cmp.Or(b.Code, api.ReasonCode(b.Reason))]
 		if !known {
 			exit = exitFailed
 		}

@@ -197,9 +197,10 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 	out := api.Boot{
 		Reservation: b.Request.Reservation, Name: b.Name, Project: b.Request.Project, User: b.Request.User,
 		Flavor: b.Request.Groups[0].Flavor, MinCount: b.Min, MaxCount: b.Request.Count(), State: b.State(),
-		Reason: b.Reason, Attempts: slices.Clone(b.Attempts), Instances: api.BootCounts{}, Zones: []api.ZoneCounts{},
+		Attempts: slices.Clone(b.Attempts), Instances: api.BootCounts{}, Zones: []api.ZoneCounts{},
 		Created: b.Created, Updated: b.Updated, Index: v.Index(), Request: b.Call,
 	}
+	out.Code, out.Reason = b.Cause()
 	if out.Attempts == nil {
 		out.Attempts = []api.BootAttempt{}
 	}

@@ -62,6 +62,33 @@ func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
 	})
 }
 
+// TestABootThatRunsIntoItsTimeoutSaysSo: its code is timeout in the answers of every
+// call, whether the record has it or, as earlier releases wrote it, the sentence alone.
+func TestABootThatRunsIntoItsTimeoutSaysSo(t *testing.T) {
+	for name, decide := range map[string]command.BootDecide{
+		"with a code": {Code: api.CodeTimeout, Reason: "it was not decided within 5s"},
+		"without":     {Reason: "timeout: it was not decided within 5s"},
+	} {
+		w := newWorld(t)
+		w.answered(t, call{method: "POST", target: "/zones/boot", token: member, body: order(`"reservation_id":"r-late"`, `"timeout":"5s"`)}, 202, nil)
+		decide.Stamp, decide.Project, decide.Reservation, decide.Decision = w.zone.Stamp(), "p1", "r-late", api.DecisionAbort
+		w.store.Must(t, decide)
+		var got struct{ Boot api.Boot }
+		w.answered(t, call{method: "GET", target: "/zones/boot/r-late", token: member}, 200, &got)
+		assert.Equal(t, api.BootFailed, got.Boot.State, name)
+		assert.Equal(t, api.CodeTimeout, got.Boot.Code, name)
+		assert.Equal(t, "timeout: it was not decided within 5s", got.Boot.Reason, name)
+		var told struct{ Explanation api.Explanation }
+		w.answered(t, call{method: "GET", target: "/explain/r-late", token: member}, 200, &told)
+		assert.Equal(t, api.CodeTimeout, told.Explanation.Code, name)
+		assert.Equal(t, got.Boot.Reason, told.Explanation.Reason, name)
+		w.refused(
+			t, call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-late"`, `"timeout":"5s"`)},
+			api.CodeTimeout, "reservation r-late: timeout: it was not decided within 5s",
+		)
+	}
+}
+
 func TestABootCanBeWaitedFor(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
 		t.Helper()

@@ -278,6 +278,7 @@ func TestFiltersOfServers(t *testing.T) {
 		assert.Equal(t, want, w.ids(t, admin, query), query)
 	}
 	for query, says := range map[string]string{
+		"?zone=nope": `zone: there is no zone "nope" here; this is zone root, and its direct children are east, west`, "?zone=west/edge": "there is no zone",
 		"?host=none": "there is no host", "?status=BOGUS": "status must be one of BUILD, ACTIVE, SHUTOFF, ERROR, DELETING, DELETED, got \"BOGUS\"",
 		"?changes_since=today": "changes_since must be a time", "?all_projects=1": "all_projects must be true or false",
 	} {

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -114,7 +115,8 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	if b.Decision == api.DecisionPending {
 		return api.Errorf(api.CodeTimeout, "reservation %s is not decided yet; see GET /zones/boot/%s", b.Request.Reservation, b.Request.Reservation)
 	}
-	return api.Errorf(api.ReasonCode(b.Reason), "reservation %s: %s", b.Request.Reservation, b.Reason)
+	code, reason := b.Cause()
+	return api.Errorf(cmp.Or(code, api.CodeNoCapacity), "reservation %s: %s", b.Request.Reservation, reason)
 }
 
 // first returns the instance of a boot that was allotted first, of those it got.
@@ -265,6 +267,11 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 	host, err := hostParam(v, c, q.Get("host"))
 	if err != nil {
 		return nil, err
+	}
+	if zone != "" {
+		if no := intake.UnknownZone(v, zone); no != "" {
+			return nil, api.Errorf(api.CodeInvalid, "zone: %s", no)
+		}
 	}
 	var since api.Instant
 	if text := q.Get("changes_since"); text != "" {

@@ -32,6 +32,7 @@ type Boot struct {
 	ModIndex  uint64             `cbor:"18,keyasint"`
 	Call      api.RequestID      `cbor:"19,keyasint,omitempty"` // the call that asked for it
 	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"` // how long after Created it is aborted if it is not decided; 0 for never
+	Code      api.Code           `cbor:"21,keyasint,omitempty"` // why it failed; "" in a record of an entry without it, see Cause
 }
 
 // Counts is the number of a boot's instances by status.
@@ -94,6 +95,19 @@ func (b *Boot) State() api.BootState {
 		return api.BootDegraded
 	}
 	return api.BootActive
+}
+
+// Cause returns why a boot failed: its code, "" if it has not failed, and the
+// sentence that its caller is shown. Records of earlier releases have the code in
+// the sentence alone.
+func (b *Boot) Cause() (api.Code, string) {
+	switch {
+	case b.Code != "":
+		return b.Code, string(b.Code) + ": " + b.Reason
+	case b.Decision == api.DecisionAbort && !b.Ended:
+		return api.ReasonCode(b.Reason), b.Reason
+	}
+	return "", b.Reason
 }
 
 // Final reports whether nothing of the boot is left to be done or kept.
@@ -189,14 +203,14 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 		t.Attempt = b.Tried() + 1 // the proposer may not have known of the one before
 		b = s.editBoot(b.ID(), func(b *Boot) { b.keep(t) })
 	}
-	return Result{Boot: s.decideBoot(b, c.Decision, c.Reason)}
+	return Result{Boot: s.decideBoot(b, c.Decision, c.Code, c.Reason)}
 }
 
 // decideBoot writes the decision of a boot and of each of its holds. A hold that
 // is not complete is given back, whatever becomes of the others.
-func (s *State) decideBoot(b *Boot, d api.Decision, reason string) *Boot {
+func (s *State) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.undecided.Delete(b.ID())
-	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Reason = d, reason })
+	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
 	for _, id := range b.Holds {
 		h, ok := s.holds.Get(key(api.LinkID(""), id))
 		switch {
@@ -223,7 +237,7 @@ func (s *State) bootRelease(c command.BootRelease) Result {
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
 	if b.Decision == api.DecisionPending {
-		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "released before it was decided")}
+		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")}
 	}
 	for _, id := range b.Holds {
 		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok {

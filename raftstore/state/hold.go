@@ -356,7 +356,7 @@ func (s *State) advanceHold(h *Hold) {
 	case d == api.DecisionCommit:
 		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
 		if s.Lacks(b) == "" {
-			s.decideBoot(b, d, "")
+			s.decideBoot(b, d, "", "")
 		}
 	}
 }

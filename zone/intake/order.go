@@ -132,17 +132,25 @@ func (rd *reading) readZones(r *api.ZoneRule) error {
 	if len(r.Allowed) > api.ZoneNamesMax || slices.ContainsFunc(r.Allowed, func(n string) bool { return !api.ValidName(n) }) {
 		return nil // it is refused for that
 	}
-	known := []string{rd.v.Name}
-	for _, l := range rd.v.Children() {
-		known = append(known, l.Name)
-	}
-	for _, name := range r.Allowed {
-		if !slices.Contains(known, name) {
-			rd.missing("zones.allowed: there is no zone %q here; this is zone %s, and its direct children are %s", name, known[0], listOf(known[1:]))
-			return nil
-		}
+	if no := UnknownZone(rd.v, r.Allowed...); no != "" {
+		rd.missing("zones.allowed: %s", no)
 	}
 	return nil
+}
+
+// UnknownZone says which of some names is neither that of this zone nor of a direct
+// child; "" if each is.
+func UnknownZone(v *state.State, names ...string) string {
+	known := []string{v.Name}
+	for _, l := range v.Children() {
+		known = append(known, l.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Sprintf("there is no zone %q here; this is zone %s, and its direct children are %s", name, known[0], listOf(known[1:]))
+		}
+	}
+	return ""
 }
 
 // listOf names some zones.
