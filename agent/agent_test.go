@@ -19,6 +19,7 @@ import (
 
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/backoff"
 )
 
 func TestLife(t *testing.T) {
@@ -419,7 +420,7 @@ type hasty struct{ *fake.Driver }
 func (h *hasty) Start(ctx context.Context, host api.HostID, w api.Workload) error {
 	err := h.Driver.Start(ctx, host, w)
 	h.Exit(w.Instance, 0)
-	pause(ctx, time.Second)
+	backoff.Sleep(ctx, time.Second)
 	return err
 }
 

@@ -1,8 +1,9 @@
 package agent
 
 import (
-	"context"
 	"time"
+
+	"berth/internal/backoff"
 )
 
 // Bounds of the pause after a failure: it doubles from the first to the last.
@@ -35,22 +36,7 @@ func (r *retry) timeout() time.Duration { return min(callFirst<<min(r.fails, 3),
 // delay returns the next pause: between one half and the whole of a span that
 // doubles with each failure, so that many agents do not come back as one.
 func (r *retry) delay() time.Duration {
-	span := retryLast
-	if r.fails < 10 { // 50 ms doubled ten times is beyond retryLast
-		span = min(retryLast, retryFirst<<r.fails)
-	}
+	span := backoff.Double(retryFirst, retryLast, r.fails)
 	r.fails++
-	return span/2 + time.Duration(r.rand()*float64(span/2))
-}
-
-// pause waits for d and reports whether ctx still goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Jitter(span, r.rand())
 }

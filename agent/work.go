@@ -10,6 +10,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/crash"
 )
 
@@ -27,7 +28,7 @@ func (a *Agent) watch(ctx context.Context, d driver.Driver) {
 		if err := a.look(ctx, d); err != nil {
 			delay := r.delay()
 			a.conf.Log.Warn("driver cannot list its instances", "err", err, "retry_in", delay)
-			if !pause(ctx, delay) {
+			if !backoff.Sleep(ctx, delay) {
 				return
 			}
 			continue
@@ -216,7 +217,7 @@ func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
 	for ctx.Err() == nil {
 		d := r.delay()
 		a.conf.Log.Warn("driver call without an outcome", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
-		if !pause(ctx, d) {
+		if !backoff.Sleep(ctx, d) {
 			break
 		}
 		var states []driver.State

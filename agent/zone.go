@@ -8,6 +8,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/crash"
 )
 
@@ -56,7 +57,7 @@ func (a *Agent) failed(ctx context.Context, r *retry, what string, err error) bo
 	}
 	d := r.delay()
 	a.conf.Log.Warn("call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
-	return pause(ctx, d)
+	return backoff.Sleep(ctx, d)
 }
 
 // registerAtLast registers the hosts, however often it takes. It reports whether
@@ -156,7 +157,7 @@ func (a *Agent) poll(ctx context.Context) {
 		if err := a.tellStrange(ctx, strange); err != nil && !a.failed(ctx, &r, "register", err) {
 			return
 		}
-		if len(work.Hosts) == 0 && work.Generation <= asked.after && !pause(ctx, idlePause) {
+		if len(work.Hosts) == 0 && work.Generation <= asked.after && !backoff.Sleep(ctx, idlePause) {
 			return
 		}
 	}
@@ -215,7 +216,7 @@ func (a *Agent) report(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-a.wake[nothing]:
-				pause(ctx, gatherPause)
+				backoff.Sleep(ctx, gatherPause)
 				continue
 			case <-beat.C:
 			}
@@ -239,7 +240,7 @@ func (a *Agent) report(ctx context.Context) {
 		a.with(func(b *book) { b.acked(items) })
 		beat.Reset(a.beatNow())
 		if n := len(items); n > 0 && n < api.ReportsMax {
-			pause(ctx, gatherPause)
+			backoff.Sleep(ctx, gatherPause)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"berth/internal/backoff"
 )
 
 // Limits of what a pool remembers of endpoints.
@@ -96,20 +98,11 @@ func (b *book) due(live func(name string) bool) []string {
 		if now.Before(p.next) {
 			continue
 		}
-		p.next = now.Add(b.backoff(p.tries))
+		p.next = now.Add(backoff.Double(b.min, b.max, p.tries))
 		p.tries++
 		list = append(list, e)
 	}
 	return list
-}
-
-// backoff returns min * 2^tries, at most max.
-func (b *book) backoff(tries int) time.Duration {
-	d := b.min
-	for ; tries > 0 && d < b.max; tries-- {
-		d *= 2
-	}
-	return min(d, b.max)
 }
 
 // answered records who answered at an endpoint.

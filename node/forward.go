@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/httpd/wire"
 	"berth/identity"
+	"berth/internal/backoff"
 	"berth/internal/mutant"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
@@ -113,7 +114,7 @@ func noteSent(ctx context.Context) context.Context {
 func (n *Node) watchLeader(ctx context.Context) {
 	last, _ := n.store.Leader()
 	for ctx.Err() == nil {
-		sleep(ctx, electionPoll)
+		backoff.Sleep(ctx, electionPoll)
 		id, _ := n.store.Leader()
 		if id == last {
 			continue
@@ -192,7 +193,7 @@ func (n *Node) leader(r *http.Request) (addr string, self bool) {
 		if n.now().After(deadline) || r.Context().Err() != nil {
 			return "", false
 		}
-		sleep(r.Context(), electionPoll)
+		backoff.Sleep(r.Context(), electionPoll)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -84,7 +85,7 @@ func (n *Node) followGateways(ctx context.Context) {
 				n.log.Debug("where a linked zone is could not be kept; it will be tried again", "link", l.Name, "error", err)
 			}
 		}
-		sleep(ctx, gatewaysEvery)
+		backoff.Sleep(ctx, gatewaysEvery)
 	}
 }
 
@@ -111,6 +112,6 @@ func (n *Node) tellGateways(ctx context.Context) {
 				told[l.ID] = own
 			}
 		}
-		sleep(ctx, helloEvery)
+		backoff.Sleep(ctx, helloEvery)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/identity"
+	"berth/internal/backoff"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -119,7 +120,7 @@ func (n *Node) checkKeys(ctx context.Context) error {
 			}
 			asked[l.ID] = err == nil
 		}
-		sleep(ctx, announceEvery)
+		backoff.Sleep(ctx, announceEvery)
 	}
 	return nil
 }

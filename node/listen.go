@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/identity"
+	"berth/internal/backoff"
 )
 
 // Limits of the listeners between processes.
@@ -80,7 +81,7 @@ func (g *gate) run(ctx context.Context) {
 				break
 			}
 			g.log.Warn("accepting failed", "error", err)
-			sleep(ctx, headerTimeout/100)
+			backoff.Sleep(ctx, headerTimeout/100)
 			continue
 		}
 		select {
@@ -237,15 +238,6 @@ func (s raftStream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 
 // Accept hides who is there: on this listener it can only be a node of the zone.
 func (s raftStream) Accept() (net.Conn, error) { return s.room.Accept() }
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
 
 // gatewayTLS and nodeTLS are whom the two inner listeners admit.
 func (n *Node) gatewayTLS() *tls.Config {

@@ -34,6 +34,7 @@ import (
 	"berth/httpd/placement"
 	"berth/httpd/wire"
 	"berth/identity"
+	"berth/internal/backoff"
 	"berth/internal/codec"
 	"berth/internal/crash"
 	"berth/internal/requestid"
@@ -362,7 +363,7 @@ func (n *Node) Ready(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return api.Wrap(api.CodeTimeout, "node.Ready", "the zone did not become ready in time", ctx.Err())
 		}
-		sleep(ctx, readyPoll)
+		backoff.Sleep(ctx, readyPoll)
 	}
 }
 
@@ -417,7 +418,7 @@ func (n *Node) rotate(ctx context.Context) {
 				n.log.Warn("the sealing key could not be rotated; it will be tried again", "error", err)
 			}
 		}
-		sleep(ctx, rotateEvery)
+		backoff.Sleep(ctx, rotateEvery)
 	}
 }
 
@@ -507,7 +508,7 @@ func (n *Node) join(ctx context.Context) {
 				}
 			}
 		}
-		sleep(ctx, announceEvery)
+		backoff.Sleep(ctx, announceEvery)
 	}
 }
 

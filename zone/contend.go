@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/backoff"
 	"berth/internal/crash"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -209,7 +210,7 @@ func (r *bootRun) contend(ctx context.Context, req *api.Request, p *planned) (ag
 	if r.z.instant().Add(wait) >= r.deadline() {
 		return true, r.giveUp(ctx, req, p)
 	}
-	pause(ctx, wait)
+	backoff.Sleep(ctx, wait)
 	if b, ok := r.z.store.View().Boot(r.boot.Request.Project, r.boot.Request.Reservation); !ok || b.Decision != api.DecisionPending {
 		r.decided = true // its owner was faster
 	}
@@ -250,14 +251,11 @@ func (r *bootRun) yield(ctx context.Context) error {
 // nextWait returns how long to wait before the next look: it grows, and no two boots
 // wait alike.
 func (r *bootRun) nextWait() time.Duration {
-	d := contendPauseMax
-	if r.waits < 5 {
-		d = min(contendPause<<r.waits, contendPauseMax)
-	}
+	d := backoff.Double(contendPause, contendPauseMax, r.waits)
 	r.waits++
 	sum := fnv.New32a()
 	_, _ = fmt.Fprintf(sum, "%s %s %d", r.boot.Request.Project, r.boot.Request.Reservation, r.waits) // a hash takes everything
-	return d/2 + d/2*time.Duration(sum.Sum32()%1024)/1024
+	return backoff.Jitter(d, float64(sum.Sum32()%1024)/1024)
 }
 
 // waitedInVain is why a boot failed that has waited for others.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -63,7 +64,7 @@ func (z *Zone) follow(ctx context.Context, id api.LinkID) error {
 		if !news && z.now().Sub(began) < followWait {
 			wait = max(wait, retryPause)
 		}
-		pause(ctx, wait-z.now().Sub(began))
+		backoff.Sleep(ctx, wait-z.now().Sub(began))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/backoff"
 	"berth/internal/crash"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -263,7 +264,7 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 			r.Request, r.Blob = *c.Ask.Request(&h.Request), c.Blob
 		}
 	}
-	for wait := retryPause; ; wait = min(2*wait, retryPauseMax) {
+	for tries := 0; ; tries++ {
 		link, ok := z.store.View().Link(p.Link)
 		if !ok {
 			out.known = true
@@ -275,7 +276,7 @@ func (z *Zone) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		cancel()
 		z.crash.At(crash.HoldAsked)
 		if err != nil && again(err) && ctx.Err() == nil {
-			pause(ctx, wait)
+			backoff.Sleep(ctx, backoff.Double(retryPause, retryPauseMax, tries))
 			continue
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/crash"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -91,7 +92,7 @@ type runner struct {
 }
 
 type failure struct {
-	wait  time.Duration
+	tries int
 	until time.Time
 }
 
@@ -136,8 +137,9 @@ func (r *runner) start(ctx context.Context, j job) {
 			delete(r.failed, j.key)
 			return
 		}
-		wait := min(max(2*r.failed[j.key].wait, retryPause), retryPauseMax)
-		r.failed[j.key] = failure{wait, r.z.now().Add(wait)}
+		tries := r.failed[j.key].tries
+		wait := backoff.Double(retryPause, retryPauseMax, tries)
+		r.failed[j.key] = failure{tries + 1, r.z.now().Add(wait)}
 		if ctx.Err() == nil {
 			r.z.log.Info("job failed and will be tried again", "error", err, "wait", wait)
 		}
@@ -147,7 +149,7 @@ func (r *runner) start(ctx context.Context, j job) {
 // every runs f at intervals until ctx ends.
 func (z *Zone) every(ctx context.Context, d time.Duration, f func(context.Context) error) {
 	for {
-		pause(ctx, d)
+		backoff.Sleep(ctx, d)
 		if ctx.Err() != nil {
 			return
 		}

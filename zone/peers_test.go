@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/codec"
 )
 
@@ -96,8 +97,8 @@ func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 	w := p.from.w
 	to, f, lag := w.route(p.from, l, op)
 	serve := func(ctx context.Context) (*A, error) {
-		pause(ctx, lag)
-		defer pause(ctx, lag)
+		backoff.Sleep(ctx, lag)
+		defer backoff.Sleep(ctx, lag)
 		z, back, err := to.door(p.from, op)
 		if err != nil {
 			return nil, err
@@ -129,7 +130,7 @@ func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 	case ghost:
 		<-ctx.Done()
 		w.wg.Go(func() {
-			pause(w.ctx, 30*time.Second)
+			backoff.Sleep(w.ctx, 30*time.Second)
 			_, _ = serve(w.ctx) // nobody hears it
 		})
 		return unknown()

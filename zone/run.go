@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/backoff"
 	"berth/raftstore/state"
 )
 
@@ -100,7 +101,7 @@ func (r *bootRun) try(ctx context.Context) (again bool, why cause, err error) {
 	case lacks == "":
 		return r.tryHold(ctx, &req, plan)
 	case r.hopes(plan):
-		pause(ctx, replanPause)
+		backoff.Sleep(ctx, replanPause)
 		return true, cause{}, nil
 	default:
 		again, err := r.contend(ctx, &req, plan)
@@ -124,7 +125,7 @@ func (r *bootRun) tryHold(ctx context.Context, req *api.Request, plan *planned) 
 	if h.Why != api.CodeContended {
 		r.vain++
 	}
-	pause(ctx, replanPause)
+	backoff.Sleep(ctx, replanPause)
 	return true, cause{}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/costs"
+	"berth/internal/backoff"
 	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -564,7 +565,7 @@ func (a *agent) run(ctx context.Context) {
 		a.m.mu.Unlock()
 		if !leads || mute || a.serve(ctx, z, &after, &term) != nil {
 			a.fence()
-			pause(ctx, 500*time.Millisecond)
+			backoff.Sleep(ctx, 500*time.Millisecond)
 		}
 	}
 }

@@ -205,13 +205,3 @@ func (p *plans) take(call string) (*planned, bool) {
 	delete(p.of, call)
 	return pl, ok
 }
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}

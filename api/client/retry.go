@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
+
+	"berth/internal/backoff"
 )
 
 // The pauses between attempts: they double from the first up to the longest, and
@@ -26,14 +28,9 @@ func (p *pauses) wait(ctx context.Context, attempt int, least time.Duration) err
 		_, _ = crand.Read(seed[:]) // never fails: crypto/rand ends the process instead
 		p.dice = rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
 	}
-	full := min(pauseFirst<<(attempt-1), pauseMax)
-	full -= time.Duration(p.dice.Int64N(int64(full/2) + 1))
-	timer := time.NewTimer(max(full, min(least, pauseMax)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	full := backoff.Jitter(backoff.Double(pauseFirst, pauseMax, attempt-1), p.dice.Float64())
+	if !backoff.Sleep(ctx, max(full, min(least, pauseMax))) {
 		return ctx.Err()
 	}
+	return nil
 }

@@ -5,7 +5,7 @@ package archtest
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/requestid", "internal/sysinfo", "internal/watch"},
+	{"internal/backoff", "internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
 	{"capacity", "lease", "binding"},
 	{"filters/query"},

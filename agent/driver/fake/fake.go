@@ -15,6 +15,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/backoff"
 )
 
 // ErrInjected is the failure of a start that FailEvery chose.
@@ -189,15 +190,8 @@ func (d *Driver) Starts() int {
 
 // pause waits for delay or until ctx ends.
 func pause(ctx context.Context, delay time.Duration) error {
-	if delay <= 0 {
-		return nil
-	}
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if delay > 0 && !backoff.Sleep(ctx, delay) {
 		return context.Cause(ctx)
 	}
+	return nil
 }

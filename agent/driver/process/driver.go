@@ -28,6 +28,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/backoff"
 	"berth/internal/sysinfo"
 )
 
@@ -165,7 +166,7 @@ func (d *Driver) seize(ctx context.Context) (err error) {
 	}
 	for range lockTries {
 		err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || !wait(ctx, lockEvery) {
+		if !errors.Is(err, unix.EWOULDBLOCK) || !backoff.Sleep(ctx, lockEvery) {
 			break
 		}
 	}

@@ -122,18 +122,6 @@ func (d *Driver) clear(ctx context.Context, r record) error {
 	}
 }
 
-// wait waits for a time and reports whether ctx still goes on.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // strike sends SIGKILL to every process of an instance, each by a descriptor
 // that cannot come to mean another one, and returns how many there were.
 func (d *Driver) strike(r record) int {

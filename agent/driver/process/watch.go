@@ -10,6 +10,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/backoff"
 )
 
 // watch waits for the end of i's process, notes how it ended and ends what it
@@ -194,7 +195,7 @@ func (d *Driver) awaitRelease(ctx context.Context, i *instance) bool {
 		switch { // in this order: it may have been let go before it ended
 		case d.released(i.Instance):
 			return true
-		case over, !wait(ctx, releaseEvery):
+		case over, !backoff.Sleep(ctx, releaseEvery):
 			return false
 		}
 	}
