@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	osenv "github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"berth/api/client"
@@ -75,13 +73,13 @@ func callers(e *env, cmds ...*cobra.Command) []*cobra.Command {
 
 // client returns a client for the zone that the settings name.
 func (e *env) client() (*client.Client, error) {
-	k, err := e.settings()
+	s, err := e.settings()
 	if err != nil {
 		return nil, err
 	}
-	e.calling = cmp.Or(k.String("addr"), addrDefault)
-	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(k.String("token"))}
-	if path := k.String("cacert"); path != "" {
+	e.calling = cmp.Or(s["addr"], addrDefault)
+	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
+	if path := s["cacert"]; path != "" {
 		if cfg.CACert, err = os.ReadFile(path); err != nil {
 			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
 		}
@@ -93,69 +91,72 @@ func (e *env) client() (*client.Client, error) {
 	return c, err
 }
 
-// settings returns the settings from the file, the environment and the flags; the
-// later ones win.
-func (e *env) settings() (*koanf.Koanf, error) {
-	k := koanf.New(".")
-	if err := e.settingsFile(k); err != nil {
+// settings returns the settings by key, from the file, the environment and the
+// flags; the later ones win.
+func (e *env) settings() (map[string]string, error) {
+	s, err := e.settingsFile()
+	if err != nil {
 		return nil, err
-	}
-	environ := func() []string {
-		var given []string
-		for _, key := range settingKeys {
-			name := "BERTH_" + strings.ToUpper(key)
-			if v := e.getenv(name); v != "" {
-				given = append(given, name+"="+v)
-			}
-		}
-		return given
-	}
-	short := func(k, v string) (string, any) { return strings.ToLower(strings.TrimPrefix(k, "BERTH_")), v }
-	if err := k.Load(osenv.Provider(".", osenv.Opt{Prefix: "BERTH_", TransformFunc: short, EnvironFunc: environ}), nil); err != nil {
-		return nil, fmt.Errorf("reading the environment: %w", err)
 	}
 	token, err := e.tokenFlag()
 	if err != nil {
 		return nil, err
 	}
-	for key, v := range map[string]string{"addr": e.conn.addr, "token": token, "cacert": e.conn.caCert} {
-		if v == "" {
-			continue
-		}
-		if err := k.Set(key, v); err != nil {
-			return nil, fmt.Errorf("reading --%s: %w", key, err)
-		}
+	flags := map[string]string{"addr": e.conn.addr, "token": token, "cacert": e.conn.caCert}
+	for _, key := range settingKeys {
+		s[key] = cmp.Or(flags[key], e.getenv("BERTH_"+strings.ToUpper(key)), s[key])
 	}
-	return k, nil
+	return s, nil
 }
 
-// settingsFile loads the file into k. That there is none is no error; a key that
-// means nothing is.
-func (e *env) settingsFile(k *koanf.Koanf) error {
+// settingsFile reads the file. That there is none is no error; a key that means
+// nothing is.
+func (e *env) settingsFile() (map[string]string, error) {
+	s := map[string]string{}
 	dir := e.getenv("XDG_CONFIG_HOME")
 	if home := e.getenv("HOME"); dir == "" && home != "" {
 		dir = filepath.Join(home, ".config")
 	}
 	if dir == "" {
-		return nil
+		return s, nil
 	}
 	path := filepath.Join(dir, "berth", "config.yaml")
-	err := k.Load(file.Provider(path), yaml.Parser())
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return s, nil
 	}
-	if err != nil {
-		return fail(exitUsage, "see: berth help settings", "reading %s: %w", path, err)
+	var given map[string]any
+	if err == nil {
+		err = yaml.Unmarshal(text, &given)
 	}
-	if info, err := os.Stat(path); err == nil && k.String("token") != "" && info.Mode().Perm()&0o077 != 0 {
-		return fail(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
+	if err != nil { // without the line that is wrong, which may hold the token
+		return nil, fail(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
 	}
-	for _, key := range k.Keys() {
+	flatten(s, "", given)
+	if info, err := os.Stat(path); err == nil && s["token"] != "" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fail(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if !slices.Contains(settingKeys, key) {
-			return fail(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
+			return nil, fail(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
 		}
 	}
-	return nil
+	return s, nil
+}
+
+// flatten puts values under their keys into s; those of an object in another one
+// have both keys with a dot between them.
+func flatten(s map[string]string, prefix string, values map[string]any) {
+	for key, v := range values {
+		switch v := v.(type) {
+		case map[string]any:
+			flatten(s, prefix+key+".", v)
+		case nil:
+			s[prefix+key] = ""
+		default:
+			s[prefix+key] = fmt.Sprint(v)
+		}
+	}
 }
 
 // tokenFlag returns the token that the flags give, "" for none.

@@ -55,7 +55,6 @@ var doors = map[string][]string{
 	"github.com/hashicorp/go-hclog":      {"raftstore"},
 	"github.com/hashicorp/memberlist":    {"gossip"},
 	"github.com/hashicorp/raft":          {"raftstore"}, // and raft-boltdb
-	"github.com/knadh/koanf":             {"cmd/berth"},
 	"github.com/prometheus":              {"httpd/admin"},
 	"github.com/spf13/cobra":             {"cmd/berth"},
 	"github.com/tidwall/btree":           {"raftstore/state"},
