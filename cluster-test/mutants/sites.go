@@ -42,7 +42,7 @@ var rooms = []room{
 	{"raftstore/state", []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
 	{"raftstore", []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"httpd/gateway", []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
-	{"api/client", []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cmd/berth", ""}}},
+	{"api/client", []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cli", ""}}},
 	{"agent", []suite{{"agent", ""}, {"httpd/agents", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 }
 

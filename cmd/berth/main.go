@@ -4,10 +4,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"berth/cli"
 )
 
 // version is set when the binary is built: -ldflags "-X main.version=v1.2.3".
@@ -17,11 +20,29 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
-	os.Exit(report(os.Stderr, err))
+	os.Exit(cli.ReportError(os.Stderr, err))
 }
 
 // run carries out one command line, without the name of the program. Everything
 // that it touches of the world is handed in, so that tests call it as main does.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
-	return newEnv(getenv, stdin, stdout, stderr).execute(ctx, args)
+	e := &env{in: stdin, out: stdout, errOut: stderr}
+	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version, Processes: processCommands(e)}
+	return p.Run(ctx, args)
+}
+
+// env is what a process may touch of the world beside its files and sockets.
+type env struct {
+	in          io.Reader
+	out, errOut io.Writer // data, and everything else
+}
+
+// say writes a line of data.
+func (e *env) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
+}
+
+// note writes one line for people beside the data.
+func (e *env) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.errOut, format+"\n", args...) // nobody is left to tell
 }

@@ -16,6 +16,7 @@ import (
 	"berth/agent/driver/fake"
 	"berth/agent/driver/process"
 	"berth/api"
+	"berth/cli"
 	"berth/identity"
 	"berth/node"
 )
@@ -49,8 +50,8 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
-		Args: takes(),
-		RunE: local(func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) }),
+		Args: cli.TakeNothing,
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) }),
 	}
 	f := c.Flags()
 	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")
@@ -66,7 +67,7 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
 	a.logs.add(c, "info")
-	needs(c, "dir")
+	cli.RequireFlags(c, "dir")
 	return c
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/api"
+	"berth/cli"
 	"berth/costs"
 	"berth/node"
 )
@@ -107,8 +107,8 @@ nowhere: save it.
 Start the node with "berth node"; add more with "berth join-token create --kind node".`,
 		Example: `  berth init --dir /var/lib/berth --name west
   berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
-		Args: takes(),
-		RunE: local(func(*cobra.Command, []string) error {
+		Args: cli.TakeNothing,
+		RunE: cli.RunLocally(func(*cobra.Command, []string) error {
 			var err error
 			if o.PlanKey, err = planKey(key); err != nil {
 				return err
@@ -140,7 +140,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.StringToInt64Var(&weight, "cost", nil, "weight of a cost, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.add(c)
-	needs(c, "dir", "name")
+	cli.RequireFlags(c, "dir", "name")
 	return c
 }
 
@@ -164,8 +164,8 @@ A node whose disk or log cannot be trusted any more, or hangs, ends itself with 
 exit code 9. The zone goes on without it.`,
 		Example: `  berth node --dir /var/lib/berth
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
-		Args: takes(),
-		RunE: local(func(c *cobra.Command, _ []string) error {
+		Args: cli.TakeNothing,
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {
 				return err
@@ -179,7 +179,7 @@ exit code 9. The zone goes on without it.`,
 			o.Log, o.Now, o.Version = log, now, version
 			o.Fatal = func(err error) {
 				lastWords(log, err)
-				os.Exit(exitBroken)
+				os.Exit(cli.ExitBroken)
 			}
 			if o.Insecure {
 				log.Warn("tokens are not asked for: every caller is an administrator")
@@ -199,7 +199,7 @@ exit code 9. The zone goes on without it.`,
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens; only on a loopback address")
 	listen.add(c)
 	logs.add(c, "info")
-	needs(c, "dir")
+	cli.RequireFlags(c, "dir")
 	return c
 }
 
@@ -252,20 +252,3 @@ func readSecret(path string) (string, error) {
 
 // now is the clock of every process of this binary.
 func now() time.Time { return time.Now() }
-
-// say writes a line of data.
-func (e *env) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
-}
-
-// needs makes flags required.
-func needs(c *cobra.Command, names ...string) {
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		for _, n := range names {
-			if !c.Flags().Changed(n) {
-				return usage(c, "--%s is needed", n)
-			}
-		}
-		return nil
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"berth/agent"
 	"berth/api"
 	"berth/api/client"
+	"berth/cli"
 	"berth/dev"
 )
 
@@ -25,8 +26,8 @@ func (e *env) demoCommand() *cobra.Command {
 restart the leader of a 3-node zone in the middle of a second boot, show what landed where, and
 clean up. Nothing is left behind.`,
 		Example: `  berth demo`,
-		Args:    takes(),
-		RunE: local(func(c *cobra.Command, _ []string) error {
+		Args:    cli.TakeNothing,
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
 			log, err := logs.logger(e)
 			if err != nil {
 				return err

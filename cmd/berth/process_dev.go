@@ -15,6 +15,7 @@ import (
 
 	"berth/agent"
 	"berth/api"
+	"berth/cli"
 	"berth/dev"
 )
 
@@ -48,8 +49,8 @@ may differ:
 		Example: `  berth dev
   berth dev --nodes 3 --data-dir ./federation --ready-file ready.json
   berth dev --zones tree.yaml --hosts 100`,
-		Args: takes(),
-		RunE: local(func(c *cobra.Command, _ []string) error {
+		Args: cli.TakeNothing,
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Tree, err = e.readTree(zones); err != nil {
 				return err
@@ -110,7 +111,7 @@ func (e *env) readTree(path string) (dev.Spec, error) {
 	if path == "" {
 		return dev.DefaultTree(), nil
 	}
-	b, err := yamlFile(e, path)
+	b, err := cli.ReadYAML(e.in, path)
 	if err != nil {
 		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file cannot be read: "+err.Error(), err)
 	}

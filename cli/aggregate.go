@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api/client"
+)
+
+func aggregateCommand(e *env) *cobra.Command {
+	c := noun("aggregate", "See and change named sets of hosts (admins)",
+		&cobra.Command{
+			Use:     "list",
+			Short:   "List aggregates",
+			Example: "  berth aggregate list",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "aggregates", c.Aggregates, tableOf("NAME|HOSTS|METADATA|UPDATED", func(a client.Aggregate) []any {
+					return []any{a.Name, len(a.Hosts), sortedPairs(a.Metadata), when(a.Updated)}
+				}))
+			}),
+		},
+		&cobra.Command{
+			Use:               "show AGGREGATE",
+			Short:             "Show one aggregate and its hosts",
+			Example:           "  berth aggregate show rack1",
+			Args:              takes("an AGGREGATE"),
+			ValidArgsFunction: e.first(aggregateNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return c.Aggregate(ctx, args[0]) }, aggregateTables)
+			}),
+		},
+		aggregateCreate(e), aggregateSet(e), aggregateDelete(e),
+		aggregateHosts(e, "add-host", "Put hosts into an aggregate", func(have, named []string) []string {
+			return slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, named))))
+		}),
+		aggregateHosts(e, "remove-host", "Take hosts out of an aggregate", func(have, named []string) []string {
+			return slices.DeleteFunc(have, func(h string) bool { return slices.Contains(named, h) })
+		}),
+	)
+	c.Aliases = []string{"aggregates"}
+	return c
+}
+
+func aggregateTables(a client.Aggregate) []table {
+	var t table
+	t.row("NAME", a.Name)
+	t.row("ID", a.ID)
+	t.row("METADATA", sortedPairs(a.Metadata))
+	t.row("HOSTS", strings.Join(a.Hosts, ", "))
+	t.row("CREATED", when(a.Created))
+	t.row("UPDATED", when(a.Updated))
+	return []table{t}
+}
+
+func aggregateCreate(e *env) *cobra.Command {
+	var metadata, hosts []string
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make an aggregate",
+		Long: `Create makes a named set of hosts. Metadata that filters read: availability_zone
+puts its hosts into an availability zone; filter_project_id, or any key that begins
+so, keeps them for the projects that it lists, with commas between them.`,
+		Example: "  berth aggregate create rack1 --metadata availability_zone=az1 --host h1 --host h2",
+		Args:    takes("a NAME"),
+	}
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated")
+	c.Flags().StringArrayVar(&hosts, "host", nil, "a `HOST` of it; may be repeated")
+	e.flagNames(c, "host", hostNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		m, err := pairs(c, "metadata", metadata)
+		if err != nil {
+			return err
+		}
+		s := client.AggregateSpec{Name: &args[0], Metadata: m}
+		if len(hosts) > 0 {
+			s.Hosts = &hosts
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return cl.CreateAggregate(ctx, s) }, aggregateTables)
+	})
+	return c
+}
+
+func aggregateSet(e *env) *cobra.Command {
+	var metadata []string
+	var name string
+	c := &cobra.Command{
+		Use:   "set AGGREGATE",
+		Short: "Change the name or metadata of an aggregate",
+		Long: `Set changes what the flags name and keeps the rest; an empty value takes a key
+away. It reads the metadata and writes them back as a whole, so of two changes at one
+time the later one counts.`,
+		Example:           "  berth aggregate set rack1 --metadata availability_zone=az2 --metadata ssd=",
+		Args:              takes("an AGGREGATE"),
+		ValidArgsFunction: e.first(aggregateNames),
+	}
+	c.Flags().StringVar(&name, "name", "", "new name")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated; an empty value takes the key away")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		m, err := pairs(c, "metadata", metadata)
+		if err != nil {
+			return err
+		}
+		if name == "" && len(m) == 0 {
+			return usage(c, "%q needs something to set", c.CommandPath())
+		}
+		var s client.AggregateSpec
+		if name != "" {
+			s.Name = &name
+		}
+		if len(m) > 0 {
+			old, err := cl.Aggregate(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if s.Metadata = old.Metadata; s.Metadata == nil {
+				s.Metadata = map[string]string{}
+			}
+			for k, v := range m {
+				set(s.Metadata, k, v)
+			}
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return cl.UpdateAggregate(ctx, args[0], s) }, aggregateTables)
+	})
+	return c
+}
+
+func aggregateDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete AGGREGATE",
+		Short:             "Delete an aggregate; its hosts stay",
+		Example:           "  berth aggregate delete rack1 --yes",
+		Args:              takes("an AGGREGATE"),
+		ValidArgsFunction: e.first(aggregateNames),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "delete aggregate", args[0], func(ctx context.Context) error { return c.DeleteAggregate(ctx, args[0]) })
+	})
+	return c
+}
+
+// aggregateHosts returns a verb that changes the hosts of an aggregate.
+func aggregateHosts(e *env, name, short string, change func(have, named []string) []string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   name + " AGGREGATE HOST...",
+		Short: short,
+		Long: short + `. The list of hosts is read and written back as a whole, so of two
+changes at one time the later one counts.`,
+		Example:           "  berth aggregate " + name + " rack1 h1 h2",
+		ValidArgsFunction: e.firstThen(aggregateNames, hostNames),
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return takes("an AGGREGATE", "a HOST")(c, args)
+		}
+		return nil
+	}
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		old, err := cl.Aggregate(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		hosts := append([]string{}, change(old.Hosts, args[1:])...)
+		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) {
+			return cl.UpdateAggregate(ctx, args[0], client.AggregateSpec{Hosts: &hosts})
+		}, aggregateTables)
+	})
+	return c
+}
+
+func azCommand(e *env) *cobra.Command {
+	c := noun("availability-zone", "See which availability zones boots may ask for", &cobra.Command{
+		Use:     "list",
+		Short:   "List availability zones, of this zone and of those below",
+		Example: "  berth availability-zone list",
+		Args:    takes(),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			return list(ctx, e, "availability_zones", c.AvailabilityZones, tableOf("NAME|AVAILABLE|ZONES", func(a client.AvailabilityZone) []any {
+				return []any{a.Name, yes(a.Available), strings.Join(a.Zones, ", ")}
+			}))
+		}),
+	})
+	c.Aliases = []string{"availability-zones", "az"}
+	return c
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+const bootHelp = `Boot asks for instances and waits until they run. They are all started, or none
+is; with --min, at least that many. Progress goes to standard error, the boot and
+a table by zone to standard output.
+
+A --query is a list: an operator, then values, lists of the same kind, and variables:
+$free_ram_mb, $free_disk_gb, $vcpus_free, $ram_mb_total, $disk_gb_total, $vcpus_total,
+$instances, $free.CLASS, $total.CLASS, and $attributes.NAME or $NAME for an attribute.
+
+Several kinds of instances are asked for at once with --group-of for each, or with
+--groups and a file such as
+
+  groups:
+    - {name: web, flavorRef: small, max_count: 3, min_count: 2}
+    - {name: db, flavorRef: big, traits: {required: [CUSTOM_SSD]}}
+  rules:
+    - {policy: anti-affinity, groups: [web]}
+  zones: {min_zones: 2}
+
+They are had together, each with at least its minimum, or not at all.
+
+With --plan nothing is booted: it shows what would be where and at what cost, or why
+it cannot be had and what would work. With --out the plan is saved, and for a short
+while "berth boot --apply" makes exactly that come true, or fails. Once it has, the same
+command again tells of the same boot.`
+
+const bootExamples = `  berth boot --flavor small --name web --count 400
+  berth boot --flavor small --name batch --count 100 --min 60 --timeout 5m
+  berth boot --flavor small --name web --count 4 --az az1 --trait CUSTOM_SSD --trait '!CUSTOM_OLD' --spread-zones 1
+  berth boot --flavor small --name web-b --different-host 6f0f0d8c-6e8a-4c39-9d6b-0f6f5e0f7a11
+  berth boot --name shop --group-of web:small:3:2 --group-of db:big
+  berth boot --name shop --groups shop.yaml --lifetime 2h
+  berth boot --flavor small --name web --reservation-id web-1 --no-wait
+  berth boot --flavor small --name web --count 4 --plan --out plan.json && berth boot --apply plan.json`
+
+func bootCommand(e *env) *cobra.Command {
+	var w wish
+	var p patience
+	var plan bool
+	var out, apply string
+	c := &cobra.Command{
+		Use: "boot --flavor FLAVOR --name NAME", Short: "Boot instances, in whichever zones have room",
+		Long: bootHelp, Example: bootExamples, Args: takes(),
+	}
+	w.flags(e, c)
+	p.flags(c)
+	c.Flags().BoolVar(&plan, "plan", false, "boot nothing; show what would be where, and at what cost")
+	c.Flags().StringVar(&out, "out", "", "`FILE` to save the plan in; goes with --plan")
+	c.Flags().StringVar(&apply, "apply", "", "`FILE` with the plan to make come true, in place of the flags that say what is wanted")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		switch {
+		case plan && apply != "":
+			return usage(c, "give --plan or --apply, not both")
+		case out != "" && !plan:
+			return usage(c, "--out goes with --plan")
+		}
+		if err := p.check(c); err != nil {
+			return err
+		}
+		if plan {
+			s, err := w.server(e, c)
+			if err != nil {
+				return err
+			}
+			return e.dryRun(ctx, cl, s, out)
+		}
+		ctx, stop := context.WithTimeout(ctx, p.timeout)
+		defer stop()
+		return e.boot(ctx, cl, c, &w, apply, p)
+	})
+	return c
+}
+
+// boot asks for what the flags or the plan in the file apply say, and follows what
+// becomes of it.
+func (e *env) boot(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string, p patience) error {
+	id, body, err := e.ask(ctx, cl, c, w, apply)
+	if err != nil {
+		return err
+	}
+	if !p.waits() {
+		return e.print(body, func() []table {
+			t := table{header: []string{"RESERVATION"}}
+			t.row(id)
+			return []table{t}
+		})
+	}
+	b, body, err := e.follow(ctx, cl, whose{}, id, p, api.BootState.Outcome)
+	if err != nil {
+		return err
+	}
+	if err := e.print(body, func() []table { return bootTables(b) }); err != nil {
+		return err
+	}
+	return outcome(b)
+}
+
+// ask asks for what the flags or the plan say, and returns its reservation id
+// with the answer.
+func (e *env) ask(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string) (api.ReservationID, []byte, error) {
+	var body []byte
+	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
+	if apply != "" {
+		id, err := e.applyPlan(ctx, cl, c, apply)
+		return id, body, err
+	}
+	s, err := w.server(e, c)
+	if err != nil {
+		return "", nil, err
+	}
+	id, err := cl.Boot(ctx, s, "")
+	return id, body, err
+}
+
+// bootTables shows a boot, and what of it landed where.
+func bootTables(b api.Boot) []table {
+	var t table
+	t.row("RESERVATION", b.Reservation)
+	t.row("NAME", b.Name)
+	t.row("STATE", b.State)
+	if b.Reason != "" {
+		t.row("REASON", b.Reason)
+	}
+	if len(b.Groups) == 0 {
+		t.row("FLAVOR", b.Flavor)
+	}
+	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
+	if text, decided := counts(b.Instances); decided > 0 {
+		t.row("STATUS", text)
+	}
+	t.row("ATTEMPTS", len(b.Attempts))
+	if b.Request != "" {
+		t.row("REQUEST", b.Request)
+	}
+	if b.Ends != 0 {
+		t.row("ENDS", when(b.Ends))
+	}
+	t.row("CREATED", when(b.Created))
+	t.row("UPDATED", when(b.Updated))
+	tables := []table{t}
+	if len(b.Groups) > 0 {
+		groups := table{header: []string{"GROUP", "FLAVOR", "WANTED", "AT LEAST", "ACTIVE", "STATUS"}}
+		for _, g := range b.Groups {
+			text, _ := counts(g.Counts)
+			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, g.Counts[api.StatusActive], text)
+		}
+		tables = append(tables, groups)
+	}
+	if len(b.Zones) == 0 {
+		return tables
+	}
+	zones := table{header: []string{"ZONE", "ACTIVE", "STATUS"}}
+	for _, z := range b.Zones {
+		text, _ := counts(z.Counts)
+		zones.row(z.Zone, z.Counts[api.StatusActive], text)
+	}
+	return append(tables, zones)
+}

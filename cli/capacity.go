@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func capacityCommand(e *env) *cobra.Command {
+	var at, zone string
+	c := &cobra.Command{
+		Use:   "capacity",
+		Short: "Show how much there is and how much is free, by zone and class",
+		Long: `Capacity shows for the zone itself, exactly, what its providers have: TOTAL, of that
+RESERVED, the CAPACITY that can be handed out, and what of it is USED and FREE now; with
+--at also what nothing firm has at that time. A shared pool counts once. For each
+direct child it shows what the child says of itself and of all below it: CAPACITY and
+FREE of hosts that serve, rounded. Below the table stands how old that is.`,
+		Example: "  berth capacity\n  berth capacity --at 2030-01-31T12:00:00Z --zone west",
+		Args:    takes(),
+	}
+	c.Flags().StringVar(&at, "at", "", "tell also what is free at this `TIME`, such as 2030-01-31T12:00:00Z")
+	c.Flags().StringVar(&zone, "zone", "", "only this zone: the zone itself or a direct child")
+	e.flagNames(c, "zone", zoneNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		var when time.Time
+		if at != "" {
+			var err error
+			if when, err = time.Parse(time.RFC3339, at); err != nil {
+				return usage(c, "--at must be a time such as 2030-01-31T12:00:00Z, got %q", at)
+			}
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Capacity, error) { return cl.Capacity(ctx, when, zone) },
+			func(v client.Capacity) []table { return capacityTables(v, at != "") })
+	})
+	return c
+}
+
+// capacityTables shows capacities, and how good the figures are.
+func capacityTables(v client.Capacity, later bool) []table {
+	t := table{header: []string{"ZONE", "CLASS", "TOTAL", "RESERVED", "CAPACITY", "USED", "FREE"}}
+	if later {
+		t.header = append(t.header, "FREE AT "+when(v.At))
+	}
+	about := table{header: []string{"ZONE", "FIGURES"}}
+	add := func(zone string, classes map[api.ResourceClass]client.ClassCapacity) {
+		for _, class := range slices.Sorted(maps.Keys(classes)) {
+			n := classes[class]
+			cells := []any{zone, class, said(n.Total), said(n.Reserved), n.Capacity, said(n.Used), n.Free}
+			if later {
+				cells = append(cells, said(n.FreeAt))
+			}
+			t.row(cells...)
+		}
+	}
+	for _, z := range v.Zones {
+		add(z.Name, z.Classes)
+		about.row(z.Name, figures(z))
+	}
+	if v.Sum != nil && len(v.Zones) > 1 {
+		add("all", v.Sum.Classes)
+		quality := "sum of all that are not paused"
+		if v.Sum.Rounded {
+			quality += ", in part rounded"
+		}
+		if v.Sum.Partial {
+			quality += "; something is missing or old"
+		}
+		about.row("all", quality)
+	}
+	return []table{t, about}
+}
+
+// said returns a number, "" if nobody said it.
+func said(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// figures says how good the figures of a zone are.
+func figures(z client.ZoneCapacity) string {
+	if z.Exact {
+		return "exact, as of now"
+	}
+	var parts []string
+	if z.Heard {
+		age := time.Duration(z.AgeMS) * time.Millisecond
+		parts = append(parts, fmt.Sprintf("rounded up, %s old", age.Round(time.Second)))
+	} else {
+		parts = append(parts, "none: it has said nothing yet")
+	}
+	if z.Heard && z.Partial {
+		parts = append(parts, "something is missing or old")
+	}
+	if z.Paused {
+		parts = append(parts, "paused, and not in the sum")
+	}
+	return strings.Join(parts, "; ")
+}

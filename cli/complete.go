@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// completeTimeout is how long a shell waits for names.
+const completeTimeout = 2 * time.Second
+
+// names asks the zone for names.
+type names func(ctx context.Context, c *client.Client) ([]string, error)
+
+// first completes the first argument with names. That the zone does not answer
+// is no error: the shell then offers nothing.
+func (e *env) first(n names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := e.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		defer cancel()
+		found, err := n(ctx, c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// firstThen completes the first argument with names of one kind, and all others
+// with those of another.
+func (e *env) firstThen(n, others names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return e.first(others)(cmd, nil, start)
+		}
+		return e.first(n)(cmd, args, start)
+	}
+}
+
+// flagNames completes the value of a flag with names.
+func (e *env) flagNames(c *cobra.Command, flag string, n names) {
+	check(c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+		return e.first(n)(cmd, nil, start)
+	}))
+}
+
+// named returns the names of the first page of a list.
+func named[T any](
+	fetch func(*client.Client, context.Context, client.ListOptions) (client.Page[T], error), name func(T) string,
+) names {
+	return func(ctx context.Context, c *client.Client) ([]string, error) {
+		p, err := fetch(c, ctx, client.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var out []string
+		for _, i := range p.Items {
+			out = append(out, name(i))
+		}
+		return out, nil
+	}
+}
+
+// What names can be completed.
+var (
+	flavorNames      = named((*client.Client).Flavors, func(f api.Flavor) string { return f.Name })
+	zoneNames        = named((*client.Client).Zones, func(l api.Link) string { return l.Name })
+	hostNames        = named((*client.Client).Hosts, func(h api.Host) string { return h.Name })
+	reservationNames = named((*client.Client).Reservations, func(b api.Boot) string { return string(b.Reservation) + "\t" + b.Name })
+	serverNames      = named(
+		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+			return c.Servers(ctx, client.ServerQuery{}, o)
+		},
+		func(s client.Server) string { return string(s.ID) + "\t" + s.Name })
+	aggregateNames   = named((*client.Client).Aggregates, func(a client.Aggregate) string { return a.Name })
+	azNames          = named((*client.Client).AvailabilityZones, func(a client.AvailabilityZone) string { return a.Name })
+	serverGroupNames = named((*client.Client).ServerGroups, func(g api.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
+)

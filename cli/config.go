@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api/client"
+)
+
+func configShow(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show",
+		Short:   "Show the settings of the zone",
+		Example: "  berth operator config show",
+		Args:    takes(),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			return show(ctx, e, c.Config, configTables)
+		}),
+	}
+}
+
+func configTables(z client.ZoneConfig) []table {
+	var t table
+	t.row("PLAN TTL", time.Duration(z.PlanTTL))
+	t.row("HOST GRACE", time.Duration(z.HostGrace))
+	t.row("TAGS", strings.Join(z.Tags, ", "))
+	t.row("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
+	return []table{t}
+}
+
+func configSet(e *env) *cobra.Command {
+	var tags []string
+	var az string
+	var planTTL, hostGrace time.Duration
+	var noTags bool
+	c := &cobra.Command{
+		Use:   "set",
+		Short: "Change settings of the zone",
+		Long: `Set changes what the flags name and keeps the rest. It reads the settings and
+writes them back as a whole, so of two changes at one time the later one counts. What
+filters and costs the zone runs is changed by "berth scheduler set".`,
+		Example: "  berth operator config set --plan-ttl 90s --default-az az1\n  berth operator config set --tag ssd --tag gpu",
+		Args:    takes(),
+	}
+	f := c.Flags()
+	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer may be taken up")
+	f.DurationVar(&hostGrace, "host-grace", 0, "how long a host may be silent before it counts as down")
+	f.StringVar(&az, "default-az", "", "availability zone of hosts that no aggregate gives one; an empty text for the zone's name")
+	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, in place of those it has; may be repeated")
+	f.BoolVar(&noTags, "no-tags", false, "the zone has no affinity tags")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		switch {
+		case !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
+			return usage(c, "%q needs something to set", c.CommandPath())
+		case len(tags) > 0 && noTags:
+			return usage(c, "give --tag or --no-tags, not both")
+		}
+		z, err := cl.Config(ctx)
+		if err != nil {
+			return err
+		}
+		if planTTL != 0 {
+			z.PlanTTL = client.Duration(planTTL)
+		}
+		if hostGrace != 0 {
+			z.HostGrace = client.Duration(hostGrace)
+		}
+		if len(tags) > 0 || noTags {
+			z.Tags = append([]string{}, tags...)
+		}
+		if c.Flags().Changed("default-az") {
+			z.DefaultAZ = az
+		}
+		return show(ctx, e, func(ctx context.Context) (client.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
+	})
+	return c
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"berth/api"
+)
+
+// Program is a binary with the verbs, and what it may touch of the world.
+type Program struct {
+	In          io.Reader
+	Out, ErrOut io.Writer // data, and everything else
+	Getenv      func(string) string
+	Version     string
+	Processes   []*cobra.Command // commands that run a process of a zone, or prepare one
+}
+
+// Run carries out one command line, without the name of the program. ReportError
+// tells what its error means.
+func (p *Program) Run(ctx context.Context, args []string) error {
+	e := newEnv(p.Getenv, p.In, p.Out, p.ErrOut)
+	e.version, e.processes = p.Version, p.Processes
+	return e.execute(ctx, args)
+}
+
+// env is what a command may touch of the world, and what the flags said that all
+// verbs of a caller have in common. One env serves one command line.
+type env struct {
+	in          io.Reader
+	out, errOut io.Writer // data, and everything else
+	getenv      func(string) string
+	inTTY       bool // a person can be asked
+	errTTY      bool // a line on errOut can be written over
+	version     string
+	processes   []*cobra.Command
+
+	conn      connection
+	calling   string // address of the zone, once a client was made
+	format    string // table, json, yaml
+	noHeaders bool
+}
+
+func newEnv(getenv func(string) string, in io.Reader, out, errOut io.Writer) *env {
+	return &env{in: in, out: out, errOut: errOut, getenv: getenv, inTTY: isTerminal(in), errTTY: isTerminal(errOut)}
+}
+
+// isTerminal reports whether f is a file that is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// execute runs the command that args name.
+func (e *env) execute(ctx context.Context, args []string) error {
+	root := rootCommand(e)                    //nolint:contextcheck // cobra hands ctx to what it runs
+	root.SetArgs(append([]string{}, args...)) // for nil, cobra would take those of the process
+	for i, arg := range args {
+		if api.CheckText([]byte(arg)) != nil {
+			return usage(root, "argument %d is not valid UTF-8: %q", i+1, arg)
+		}
+	}
+	return root.ExecuteContext(ctx)
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/raftstore"
+)
+
+// The exit codes. They are stable; "berth help exit-codes" tells them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitNoCapacity  = 5
+	exitDenied      = 6
+	exitTimeout     = 7
+	exitPartly      = 8
+	ExitBroken      = 9
+	exitNoneRuns    = 10
+	exitInterrupted = 130
+)
+
+// exits says what each exit code means, in order.
+var exits = []struct {
+	code int
+	text string
+}{
+	{exitDone, "done"},
+	{exitFailed, "failed for a reason that has no code of its own"},
+	{exitUsage, "usage: the command line, or what it asked for, is wrong"},
+	{exitNotFound, "not found, or not visible to you"},
+	{exitConflict, "conflict: it is there already, has moved, or cannot be used any more"},
+	{exitNoCapacity, "no capacity: fewer instances than the minimum fit, and nothing was started"},
+	{exitDenied, "not authenticated, or not allowed"},
+	{exitTimeout, "timed out; what was asked for may still come"},
+	{exitPartly, "partly done: some instances failed (DEGRADED)"},
+	{ExitBroken, "broken: the disk or the log of a node cannot be trusted; a node ends itself then"},
+	{exitNoneRuns, "none runs: every instance was placed and failed (ERROR)"},
+	{exitInterrupted, "interrupted"},
+}
+
+// exitOf maps the codes of errors to exit codes; all others are exitFailed.
+var exitOf = map[api.Code]int{
+	api.CodeInvalid:         exitUsage,
+	api.CodeNotFound:        exitNotFound,
+	api.CodeConflict:        exitConflict,
+	api.CodeStale:           exitConflict,
+	api.CodeExists:          exitConflict,
+	api.CodeInUse:           exitConflict,
+	api.CodeHasChildren:     exitConflict,
+	api.CodePlanRefused:     exitConflict,
+	api.CodeNoCapacity:      exitNoCapacity,
+	api.CodeContended:       exitConflict,
+	api.CodePaused:          exitConflict,
+	api.CodeUnreached:       exitConflict,
+	api.CodeUnauthenticated: exitDenied,
+	api.CodeForbidden:       exitDenied,
+	api.CodeTimeout:         exitTimeout,
+}
+
+// hints says what to do next about the codes of errors, unless the command knows
+// better.
+var hints = map[api.Code]string{
+	api.CodeInvalid:         "look at the command's --help",
+	api.CodeUnauthenticated: "give a token with BERTH_TOKEN or --token-file; see: berth help settings",
+	api.CodeForbidden:       "use a token with a higher role; an operator makes one with: berth token create",
+	api.CodeNotFound:        "list what there is; what is another project's is not shown",
+	api.CodeConflict:        "read it again and decide",
+	api.CodeStale:           "it changed meanwhile; read it again and decide",
+	api.CodeExists:          "use another name, or change the one that is there",
+	api.CodeInUse:           "free what draws from it first",
+	api.CodeHasChildren:     "delete or move what is part of it first",
+	api.CodePlanRefused:     "make a new plan with: berth boot --plan --out FILE",
+	api.CodeNoCapacity:      "see why with: berth explain RESERVATION",
+	api.CodeContended:       "repeat it: others held the room, and had not been decided",
+	api.CodePaused:          "resume the link with: berth zone resume NAME",
+	api.CodeUnreached:       "repeat it: a zone that may have room did not answer",
+	api.CodeOverloaded:      "try again in a moment",
+	api.CodeUnavailable:     "try again in a moment; see whether the zone has a leader with: berth operator members",
+	api.CodeTimeout:         "what was asked for may still come; look again, or repeat with the same reservation id",
+	api.CodeInternal:        "give the request id to the zone's operator",
+}
+
+// failure is an error that the command line itself explains: an exit code, and
+// what to do next.
+type failure struct {
+	exit int
+	hint string
+	err  error
+}
+
+// Error returns the sentence.
+func (f *failure) Error() string { return f.err.Error() }
+
+// Unwrap returns the cause.
+func (f *failure) Unwrap() error { return f.err }
+
+// fail returns an error with an exit code, a sentence and a hint.
+func fail(exit int, hint, format string, args ...any) error {
+	return &failure{exit: exit, hint: hint, err: fmt.Errorf(format, args...)}
+}
+
+// usage returns the error of a command line that is wrong.
+func usage(c *cobra.Command, format string, args ...any) error {
+	return fail(exitUsage, "see: "+c.CommandPath()+" --help", format, args...)
+}
+
+// withHint returns err with a better hint than its code has, and nil for nil.
+func withHint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{exit: exitCode(err), hint: hint, err: err}
+}
+
+// hinted returns err with the hint for its code, if there is one.
+func hinted(err error, by map[api.Code]string) error {
+	if hint := by[api.CodeOf(err)]; hint != "" && err != nil {
+		return withHint(err, hint)
+	}
+	return err
+}
+
+// RunLocally returns run with its errors as those of a command on this machine: the
+// hints about calls of a zone do not fit them.
+func RunLocally(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error { return localError(run(c, args)) }
+}
+
+// localError returns err without a hint, unless the command gave one. Damage has an
+// exit code of its own, and its text says what to do.
+func localError(err error) error {
+	_, told := errors.AsType[*failure](err)
+	switch {
+	case err == nil, told:
+		return err
+	case errors.Is(err, raftstore.ErrDamaged):
+		return &failure{exit: ExitBroken, err: err}
+	}
+	return withHint(err, "")
+}
+
+// about returns err with the name of what it is about.
+func about(name string, err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if _, told := errors.AsType[*failure](err); told || !ok {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	named := *e
+	named.Msg = name + ": " + api.MessageOf(e)
+	return &named
+}
+
+// exitCode returns the exit code for err.
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.exit
+	}
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return cmp.Or(exitOf[e.Code], exitFailed)
+	}
+	return exitFailed
+}
+
+// ReportError writes err to w, one line and a hint, and returns the exit code.
+func ReportError(w io.Writer, err error) int {
+	code := exitCode(err)
+	if code == exitDone {
+		return code
+	}
+	sentence, hint := err.Error(), ""
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		sentence, hint = tell(e), hints[e.Code]
+		if e.Code == api.CodeInternal && client.RequestIDOf(e) == "" {
+			hint = "" // there is no request id to give
+		}
+	}
+	if code == exitInterrupted {
+		sentence, hint = "interrupted", ""
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		hint = f.hint
+	}
+	say(w, "berth: %s\n", printable(strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; ")))
+	if hint != "" {
+		say(w, "  hint: %s\n", printable(hint))
+	}
+	return code
+}
+
+// tell returns the sentence of e with its code and request id.
+func tell(e *api.Error) string {
+	id := client.RequestIDOf(e)
+	if id == "" {
+		return fmt.Sprintf("%s (%s)", cmp.Or(e.Msg, string(e.Code)), e.Code)
+	}
+	return fmt.Sprintf("%s (%s, request %s)", api.MessageOf(e), e.Code, id)
+}
+
+// exitCodesHelp returns the page of help on exit codes.
+func exitCodesHelp() string {
+	var b strings.Builder
+	b.WriteString("Exit codes of every command. They do not change.\n\n")
+	for _, x := range exits {
+		fmt.Fprintf(&b, "  %3d  %s\n", x.code, x.text)
+	}
+	return b.String()
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fakeZone answers like a zone, out of a table of routes. A route is a method
+// and a path; each call of it takes the next of its answers, and the last one
+// stays.
+type fakeZone struct {
+	*httptest.Server
+	mu     sync.Mutex
+	routes map[string][]answer
+	seen   []seen
+}
+
+// answer is what a route answers.
+type answer struct {
+	status int
+	body   string
+	do     func() // beforehand; nil for nothing
+}
+
+// seen is one call that the zone got.
+type seen struct {
+	call, body, token, key string
+}
+
+func newFakeZone(t *testing.T) *fakeZone {
+	t.Helper()
+	z := &fakeZone{routes: map[string][]answer{}}
+	for route, body := range canned {
+		z.on(route, answer{status: statusOf(route), body: body})
+	}
+	for route, body := range cannedPlacement {
+		status := http.StatusOK
+		if body == "" {
+			status = http.StatusNoContent
+		}
+		z.on(route, answer{status: status, body: body})
+	}
+	z.Server = httptest.NewServer(z)
+	t.Cleanup(z.Close)
+	return z
+}
+
+func statusOf(route string) int {
+	switch method, path, _ := strings.Cut(route, " "); {
+	case canned[route] == "":
+		return http.StatusNoContent
+	case method == http.MethodPost && !strings.HasSuffix(path, "/select"):
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+// on sets what a route answers.
+func (z *fakeZone) on(route string, answers ...answer) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.routes[route] = answers
+}
+
+func (z *fakeZone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	z.mu.Lock()
+	route := r.Method + " " + r.URL.Path
+	z.seen = append(z.seen, seen{
+		call: r.Method + " " + r.URL.RequestURI(), body: string(body),
+		token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), key: r.Header.Get("Idempotency-Key"),
+	})
+	a := answer{status: http.StatusNotFound, body: refusalOf("not_found", "there is nothing at "+r.URL.Path)}
+	if next := z.routes[route]; len(next) > 0 {
+		a = next[0]
+		if len(next) > 1 {
+			z.routes[route] = next[1:]
+		}
+	}
+	z.mu.Unlock()
+	if a.do != nil {
+		a.do()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	if a.status != http.StatusNoContent {
+		_, _ = io.WriteString(w, a.body)
+	}
+}
+
+// asked returns the calls of one method and path prefix, such as "POST /zones".
+func (z *fakeZone) asked(prefix string) []seen {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	var out []seen
+	for _, s := range z.seen {
+		if strings.HasPrefix(s.call, prefix) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func refusalOf(code, message string) string {
+	return `{"error": {"code": "` + code + `", "message": "` + message + `", "request_id": "req-1"}}`
+}
+
+// result is what one command line did.
+type result struct {
+	out, errOut string
+	exit        int
+}
+
+// berth runs one command line against z, with a token in the environment.
+func (z *fakeZone) berth(ctx context.Context, args ...string) result {
+	return berth(ctx, map[string]string{"BERTH_ADDR": z.URL, "BERTH_TOKEN": "berth_id_env"}, "", args...)
+}
+
+func berth(ctx context.Context, environ map[string]string, in string, args ...string) result {
+	var out, errOut bytes.Buffer
+	getenv := func(k string) string { return environ[k] }
+	p := Program{In: strings.NewReader(in), Out: &out, ErrOut: &errOut, Getenv: getenv, Version: "dev"}
+	err := p.Run(ctx, args)
+	exit := ReportError(&errOut, err)
+	return result{out.String(), errOut.String(), exit}
+}
+
+// onTerminal runs one command line as a person at a terminal would, who types in.
+func (z *fakeZone) onTerminal(ctx context.Context, in string, args ...string) result {
+	var out, errOut bytes.Buffer
+	environ := map[string]string{"BERTH_ADDR": z.URL}
+	e := newEnv(func(k string) string { return environ[k] }, strings.NewReader(in), &out, &errOut)
+	e.inTTY, e.errTTY = true, true
+	exit := ReportError(&errOut, e.execute(ctx, args))
+	return result{out.String(), errOut.String(), exit}
+}
+
+// boot returns the answer that shows a boot in a state.
+func bootIn(state string) answer {
+	return answer{status: http.StatusOK, body: strings.Replace(canned["GET /zones/boot/r-1"], `"state": "ACTIVE"`, `"state": "`+state+`"`, 1)}
+}
+
+// canned is what the zone answers unless a test says otherwise.
+var canned = map[string]string{
+	"POST /zones/boot": `{"reservation_id": "r-1"}`,
+	"GET /zones/boot": `{"boots": [{"reservation_id": "r-1", "name": "web", "project_id": "p", "user_id": "u", "flavor": "small",
+		"min_count": 2, "max_count": 4, "state": "DEGRADED", "attempts": [], "instances": {"ACTIVE": 3, "ERROR": 1}, "zones": [],
+		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "index": 9}]}`,
+	"GET /zones/boot/r-1": `{"boot": {"reservation_id": "r-1", "name": "web", "project_id": "p", "user_id": "u", "flavor": "small",
+		"min_count": 2, "max_count": 5, "state": "ACTIVE",
+		"attempts": [{"attempt": 1, "wanted": 5, "held": 3, "refused": 1, "short": 1,
+			"zones": [{"zone": "home", "outcome": "answered", "wanted": 5, "offered": 1, "short": 4},
+				{"zone": "west", "outcome": "answered", "wanted": 5, "offered": 3, "short": 2},
+				{"zone": "east", "outcome": "late", "reason": "no answer within 5s", "wanted": 5, "offered": 0, "short": 5}],
+			"refusals": [{"considered": 4, "offering": 1, "filters": [{"filter": "enabled", "hosts": 1}, {"filter": "capacity", "hosts": 2}]}]}],
+		"instances": {"ACTIVE": 2, "ERROR": 1}, "zones": [{"zone": "home", "instances": {"ACTIVE": 1}}, {"zone": "west", "instances": {"ACTIVE": 1, "ERROR": 1}}],
+		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "index": 9}}`,
+	"DELETE /zones/boot/r-1": `{"boot": {"reservation_id": "r-1", "name": "web", "state": "RELEASING"}}`,
+	"POST /zones/select": `{"reservation_id": "r-1", "weights": [[0, 0, 1, 2, 3, 5, 8, 13, 21, 34]], "blob": "c2VhbGVk", "expires_in_ms": 60000,
+		"zones": [{"zone": "home", "outcome": "answered", "wanted": 10, "offered": 10, "short": 0, "taken": 7, "cost": 20},
+			{"zone": "west", "outcome": "answered", "wanted": 10, "offered": 5, "short": 5, "taken": 3, "cost": 68,
+				"refusals": [{"considered": 9, "offering": 4, "filters": [{"filter": "traits", "hosts": 5, "tier": "never_fits"}], "advice": [{"change": "count", "value": 4}]}]}],
+		"refusals": [{"considered": 3, "offering": 2, "filters": [{"filter": "capacity", "hosts": 1, "tier": "not_now"}]}], "request_id": "req-7"}`,
+	"GET /explain/r-1": `{"explanation": {"request_id": "req-7", "reservation_id": "r-1", "project_id": "p", "zone": "home", "at": "2026-06-01T12:00:00.000Z",
+		"state": "FAILED", "reason": "no_capacity: 3 of 5 could be had, 5 are needed", "groups": [
+			{"name": "web", "flavor": "small", "wanted": 3, "offered": 3, "refusals": {"considered": 4, "offering": 4}},
+			{"name": "db", "flavor": "big", "wanted": 2, "offered": 0, "refusals": {"considered": 9, "offering": 0, "filters": [
+				{"filter": "host_state", "hosts": 1, "tier": "not_now", "hosts_by_name": ["h1"]}, {"filter": "traits", "hosts": 2, "tier": "never_fits", "hosts_by_name": ["h2", "h3"]},
+				{"filter": "size", "hosts": 2, "tier": "never_fits"}, {"filter": "pool", "hosts": 1, "tier": "not_allowed"}, {"filter": "query", "hosts": 1, "tier": "not_asked"},
+				{"filter": "units", "hosts": 1, "tier": "invalid"}, {"filter": "new", "hosts": 1}],
+				"advice": [{"change": "count", "value": 1}, {"change": "amount", "resource_class": "VCPU", "value": 4}, {"change": "zone", "name": "west"}, {"change": "drop", "name": "traits"}]}}],
+		"zones": [{"zone": "home", "outcome": "answered", "wanted": 5, "offered": 3, "short": 2, "taken": 0, "cost": 0},
+			{"zone": "west", "outcome": "late", "reason": "no answer in time", "wanted": 5, "offered": 0, "short": 5, "taken": 0, "cost": 0}]}}`,
+	"GET /server-groups":          `{"server_groups": [` + cannedGroup + `]}`,
+	"GET /server-groups/apart":    `{"server_group": ` + cannedGroup + `}`,
+	"POST /server-groups":         `{"server_group": ` + cannedGroup + `}`,
+	"DELETE /server-groups/apart": "",
+	"GET /aggregates":             `{"aggregates": [` + cannedAggregate + `]}`,
+	"GET /aggregates/rack1":       `{"aggregate": ` + cannedAggregate + `}`,
+	"POST /aggregates":            `{"aggregate": ` + cannedAggregate + `}`,
+	"PUT /aggregates/rack1":       `{"aggregate": ` + cannedAggregate + `}`,
+	"DELETE /aggregates/rack1":    "",
+	"GET /availability-zones":     `{"availability_zones": [{"name": "az1", "available": true, "zones": ["home", "west"]}, {"name": "az2", "available": false, "zones": ["west"]}]}`,
+	"GET /operator/scheduler":     cannedScheduler,
+	"PUT /operator/scheduler":     cannedScheduler,
+	"POST /hosts/h1/drain":        `{"host": ` + cannedDraining + `}`,
+	"DELETE /hosts/h1/drain":      `{"host": ` + cannedHost + `}`,
+	"POST /hosts/h1/evacuate":     `{"evacuation": {"movable": 0, "staying": 1, "wait_ms": 0}}`,
+	"POST /servers":               `{"server": ` + cannedServer + `, "reservation_id": "r-1"}`,
+	"GET /servers/detail":         `{"servers": [` + cannedServer + `]}`,
+	"GET /servers/i-1":            `{"server": ` + cannedServer + `}`,
+	"DELETE /servers/i-1":         "",
+	"GET /flavors":                `{"flavors": [` + cannedFlavor + `]}`,
+	"GET /flavors/small":          `{"flavor": ` + cannedFlavor + `}`,
+	"POST /flavors":               `{"flavor": ` + cannedFlavor + `}`,
+	"PUT /flavors/small":          `{"flavor": ` + cannedFlavor + `}`,
+	"DELETE /flavors/small":       "",
+	"GET /zones":                  `{"zones": [` + cannedZone + `]}`,
+	"GET /zones/west":             `{"zone": ` + cannedZone + `}`,
+	"PUT /zones/west":             `{"zone": ` + cannedZone + `}`,
+	"GET /zones/info":             `{"zone": {"id": "z-0", "name": "home", "version": "v1.2.3", "digest": ` + cannedDigest + `}}`,
+	"POST /zones":                 `{"token": "link-token-text"}`,
+	"POST /zones/link":            `{"zone": ` + cannedZone + `}`,
+	"DELETE /zones/west":          "",
+	"GET /hosts":                  `{"hosts": [` + cannedHost + `]}`,
+	"GET /hosts/h1":               `{"host": ` + cannedHost + `}`,
+	"PUT /hosts/h1":               `{"host": ` + cannedHost + `}`,
+	"DELETE /hosts/h1":            "",
+	"GET /operator/members":       `{"members": [{"id": "n1", "node_addr": "10.0.0.1:7602", "api_addr": "10.0.0.1:7600", "gateway_addr": "10.0.0.1:7601", "agent_addr": "10.0.0.1:7603", "version": "v1.2.3", "joined": "2026-06-01T12:00:00.000Z", "voter": true, "leader": true, "alive": "alive"}]}`,
+	"GET /operator/tokens":        `{"tokens": [{"id": "0123456789abcdef", "user_id": "ada", "project_id": "web", "roles": ["member", "reader"], "created": "2026-06-01T12:00:00.000Z", "expires": null}]}`,
+	"POST /operator/tokens":       `{"token": "berth_0123456789abcdef_secret", "id": "0123456789abcdef"}`,
+	"GET /operator/config":        `{"config": {"plan_ttl": "1m0s", "host_grace": "10s", "tags": ["ssd"], "default_availability_zone": ""}}`,
+	"PUT /operator/config":        `{"config": {"plan_ttl": "1m30s", "host_grace": "10s", "tags": [], "default_availability_zone": "az1"}}`,
+	"GET /operator/holds":         `{"holds": [{"id": "r-2.1", "parent": "world", "reservation_id": "r-2", "project_id": "p", "state": "held", "held": 3, "created": "2026-06-01T12:00:00.000Z"}]}`,
+	"GET /operator/snapshot":      "the whole state",
+	"PUT /operator/snapshot":      "",
+	"POST /operator/transfer":     "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
+	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
+	"DELETE /operator/tokens/0123456789abcdef": "",
+}
+
+const (
+	cannedServer = `{"id": "i-1", "name": "web-1", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "flavor": "small",
+		"resources": {"VCPU": 1, "MEMORY_MB": 512}, "metadata": {"b": "2", "a": "1"}, "status": "ACTIVE", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null},
+		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`
+	cannedFlavor = `{"id": "small", "name": "small", "resources": {"VCPU": 1, "MEMORY_MB": 512}, "extra_specs": {"trait:CUSTOM_X": "required"},
+		"command": ["/bin/sleep", "3600"], "created": "2026-06-01T12:00:00.000Z"}`
+	cannedDigest = `{"zone_id": "z-1", "sequence": 7, "at": "2026-06-01T12:00:00.000Z", "health": "up", "tags": ["ssd"],
+		"classes": {"VCPU": {"total": 64, "free": 32, "slot_min": 1, "slot_max": 16}, "MEMORY_MB": {"total": 1024, "free": 512, "slot_min": 1, "slot_max": 512}}}`
+	cannedZone = `{"id": "l-1", "name": "west", "role": "child", "zone_id": "z-1", "gateways": ["https://198.51.100.1:7601"], "weight_offset": 5, "weight_scale": 1,
+		"state": "active", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "health": "up", "digest": ` + cannedDigest + `}`
+	cannedGroup     = `{"id": "g-1", "name": "apart", "project_id": "p", "policy": "anti-affinity", "max_per_host": 1, "created": "2026-06-01T12:00:00.000Z", "members": ["i-1", "i-2"]}`
+	cannedAggregate = `{"id": "` + uuidRack + `", "name": "rack1", "metadata": {"availability_zone": "az1", "ssd": "true"}, "hosts": ["h1", "h2"],
+		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
+	cannedScheduler = `{"scheduler": {"filters": [{"name": "pool"}, {"name": "instances", "options": {"max": "50"}}], "costs": [{"name": "spread", "weight": 1}]},
+		"known": {"filters": [{"name": "pool", "help": "the pool takes the class", "tier": "not_allowed", "default": true, "example": {"name": "pool"}},
+			{"name": "instances", "help": "few instances", "tier": "not_now", "default": false, "options": [{"name": "max", "help": "instances on one host", "required": true}], "example": {"name": "instances", "options": {"max": "50"}}},
+			{"name": "query", "help": "the query is true", "tier": "not_asked", "default": true, "example": {"name": "query"}}],
+		"costs": [{"name": "attribute", "help": "an attribute's number", "default": false}, {"name": "spread", "help": "what is taken", "default": true}]}}`
+	cannedDraining = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {}, "pool": "shared", "state": "up", "enabled": true,
+		"generation": 8, "used": {}, "instances": 2, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "availability_zone": "az1",
+		"maintenance": "new disk", "drain": "move", "leaving": {"left": 2, "ending": 0, "moving": 1}}`
+	cannedHost = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {"VCPU": {"total": 4, "reserved": 0, "allocation_ratio": 2.5},
+		"MEMORY_MB": {"total": 2048, "reserved": 48, "step_size": 64, "allocation_ratio": 1}}, "traits": ["CUSTOM_X"], "pool": "shared", "state": "up", "enabled": true,
+		"generation": 7, "used": {"VCPU": 3}, "instances": 3, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
+)

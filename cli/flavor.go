@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func flavorCommand(e *env) *cobra.Command {
+	c := noun("flavor", "See and change the shapes that instances can have",
+		&cobra.Command{
+			Use:     "list",
+			Short:   "List flavors",
+			Example: "  berth flavor list",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "flavors", c.Flavors, tableOf("NAME|RESOURCES|PROPERTIES", func(f api.Flavor) []any {
+					return []any{f.Name, f.Resources, sortedPairs(f.ExtraSpecs)}
+				}))
+			}),
+		},
+		&cobra.Command{
+			Use:               "show FLAVOR",
+			Short:             "Show one flavor",
+			Example:           "  berth flavor show small",
+			Args:              takes("a FLAVOR"),
+			ValidArgsFunction: e.first(flavorNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				return show(ctx, e, func(ctx context.Context) (api.Flavor, error) {
+					return c.Flavor(ctx, api.FlavorID(args[0]))
+				}, flavorTables)
+			}),
+		},
+		flavorCreate(e), flavorUpdate(e), flavorDelete(e),
+	)
+	c.Aliases = []string{"flavors"}
+	return c
+}
+
+func flavorTables(f api.Flavor) []table {
+	var t table
+	t.row("NAME", f.Name)
+	t.row("RESOURCES", f.Resources)
+	t.row("PROPERTIES", sortedPairs(f.ExtraSpecs))
+	if len(f.Command) > 0 {
+		t.row("COMMAND", fmt.Sprintf("%q", f.Command))
+	}
+	t.row("CREATED", when(f.Created))
+	return []table{t}
+}
+
+// shape is what the flags say about a flavor.
+type shape struct {
+	vcpus                int64
+	ram, disk            string
+	resource, properties []string
+	command              bool
+}
+
+func (s *shape) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.Int64Var(&s.vcpus, "vcpus", 0, "virtual processors")
+	f.StringVar(&s.ram, "ram", "", "memory, such as 512M or 0.5G; without a unit MiB")
+	f.StringVar(&s.disk, "disk", "", "local disk, such as 10G or 1T; without a unit GiB")
+	f.StringArrayVar(&s.resource, "resource", nil, "`CLASS=AMOUNT` of another resource class; may be repeated; 0 removes it")
+	f.StringArrayVar(&s.properties, "property", nil, "`KEY=VALUE` demand or property; may be repeated; an empty value removes it")
+	f.BoolVar(&s.command, "command", false, "what follows -- is the program, and its arguments, that the process driver runs")
+}
+
+// apply changes spec by what the flags say.
+func (s *shape) apply(c *cobra.Command, spec *client.FlavorSpec, rest []string) error {
+	spec.Resources = maps.Clone(spec.Resources)
+	if spec.Resources == nil {
+		spec.Resources = api.Resources{}
+	}
+	if err := s.standard(c, spec.Resources); err != nil {
+		return err
+	}
+	amounts, err := pairs(c, "resource", s.resource)
+	if err != nil {
+		return err
+	}
+	for class, text := range amounts {
+		n, bad := strconv.ParseInt(text, 10, 64)
+		if bad != nil || n < 0 {
+			return usage(c, "--resource %s needs a whole number, got %q", class, text)
+		}
+		set(spec.Resources, api.ResourceClass(class), n)
+	}
+	properties, err := pairs(c, "property", s.properties)
+	if err != nil {
+		return err
+	}
+	spec.ExtraSpecs = maps.Clone(spec.ExtraSpecs)
+	if spec.ExtraSpecs == nil {
+		spec.ExtraSpecs = map[string]string{}
+	}
+	for k, v := range properties {
+		set(spec.ExtraSpecs, k, v)
+	}
+	switch {
+	case s.command:
+		spec.Command = rest
+	case len(rest) > 0:
+		return usage(c, "words after -- need --command")
+	}
+	return nil
+}
+
+// standard sets the amounts that have a flag of their own.
+func (s *shape) standard(c *cobra.Command, r api.Resources) error {
+	if c.Flags().Changed("vcpus") {
+		if s.vcpus < 0 || s.vcpus > api.AmountMax {
+			return usage(c, "--vcpus must be 0 to %d, got %d", int64(api.AmountMax), s.vcpus)
+		}
+		set(r, api.VCPU, s.vcpus)
+	}
+	for _, size := range []struct {
+		flag, text, unit string
+		class            api.ResourceClass
+		mib              float64
+	}{{"ram", s.ram, "MiB", api.MemoryMB, 1}, {"disk", s.disk, "GiB", api.DiskGB, 1 << 10}} {
+		if !c.Flags().Changed(size.flag) {
+			continue
+		}
+		n, ok := parseSize(size.text, size.mib)
+		if !ok && size.text != "0" {
+			return usage(c, "--%s must be a whole number of %s, such as 2G, got %q", size.flag, size.unit, size.text)
+		}
+		set(r, size.class, n)
+	}
+	return nil
+}
+
+// set sets m[k], or removes it for the zero value.
+func set[K, V comparable](m map[K]V, k K, v V) {
+	var zero V
+	if v == zero {
+		delete(m, k)
+		return
+	}
+	m[k] = v
+}
+
+// oneThenCommand is a check of arguments: one name, then, after --, a command.
+func oneThenCommand(c *cobra.Command, args []string) error {
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		args = args[:dash]
+	}
+	return takes("a FLAVOR")(c, args)
+}
+
+func flavorCreate(e *env) *cobra.Command {
+	var s shape
+	c := &cobra.Command{
+		Use:   "create FLAVOR [--command -- PROGRAM ARGS...]",
+		Short: "Make a flavor",
+		Example: `  berth flavor create small --vcpus 1 --ram 512M --disk 10G
+  berth flavor create gpu --vcpus 8 --ram 64G --resource CUSTOM_GPU=1 --property trait:CUSTOM_NVLINK=required
+  berth flavor create sleeper --vcpus 1 --ram 64M --command -- /bin/sleep 3600`,
+		Args: oneThenCommand,
+	}
+	s.flags(c)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		spec := client.FlavorSpec{Name: args[0]}
+		if err := s.apply(c, &spec, args[1:]); err != nil {
+			return err
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
+	})
+	return c
+}
+
+func flavorUpdate(e *env) *cobra.Command {
+	var s shape
+	c := &cobra.Command{
+		Use:   "update FLAVOR [--command -- PROGRAM ARGS...]",
+		Short: "Change a flavor; what runs is not touched",
+		Long: `Update changes what the flags name and keeps the rest. It reads the flavor and
+writes it back as a whole, so of two updates at one time the later one counts.`,
+		Example:           "  berth flavor update small --ram 1G --property trait:CUSTOM_NVLINK=",
+		Args:              oneThenCommand,
+		ValidArgsFunction: e.first(flavorNames),
+	}
+	s.flags(c)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		id := api.FlavorID(args[0])
+		old, err := cl.Flavor(ctx, id)
+		if err != nil {
+			return err
+		}
+		spec := client.FlavorSpec{Name: old.Name, Resources: old.Resources, ExtraSpecs: old.ExtraSpecs, Command: old.Command}
+		if err := s.apply(c, &spec, args[1:]); err != nil {
+			return err
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
+	})
+	return c
+}
+
+func flavorDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete FLAVOR",
+		Short:             "Delete a flavor; what runs is not touched",
+		Example:           "  berth flavor delete small --yes",
+		Args:              takes("a FLAVOR"),
+		ValidArgsFunction: e.first(flavorNames),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.destroy(ctx, s, "delete flavor", args[0], func(ctx context.Context) error {
+			return cl.DeleteFlavor(ctx, api.FlavorID(args[0]))
+		})
+	})
+	return c
+}
+
+// destroy asks, does, and says so. What is such as "delete flavor".
+func (e *env) destroy(ctx context.Context, s sure, what, name string, do func(context.Context) error) error {
+	if err := e.confirm(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
+		return err
+	}
+	answered := e.waiting()
+	err := do(ctx)
+	answered()
+	if err != nil {
+		return err
+	}
+	e.note("done: %s %s", what, printable(strings.TrimSpace(name)))
+	return nil
+}

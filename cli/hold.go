@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func holdCommand(e *env) *cobra.Command {
+	c := noun("hold", "See and decide what parents hold in the zone (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
+	c.Aliases = []string{"holds"}
+	return c
+}
+
+func holdList(e *env, name, example string) *cobra.Command {
+	return &cobra.Command{
+		Use:     name,
+		Short:   "List what parents hold here and have not decided",
+		Example: "  " + example,
+		Args:    takes(),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			return list(ctx, e, "holds", once(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h client.Hold) []any {
+				return []any{h.ID, h.Parent, h.Reservation, h.Project, h.State, h.Held, when(h.Created)}
+			}))
+		}),
+	}
+}
+
+func holdResolve(e *env) *cobra.Command {
+	var s sure
+	var decision string
+	c := &cobra.Command{
+		Use:   "resolve HOLD --decision commit|abort",
+		Short: "Decide a hold by force",
+		Long: `Resolve decides a hold in place of a parent that will not return. It is recorded,
+and told to the parent should it return after all; the parent may have decided
+otherwise.`,
+		Example:           "  berth hold resolve 0123456789abcdef0123456789abcdef --decision abort",
+		Args:              takes("a HOLD"),
+		ValidArgsFunction: e.first(holdNames),
+	}
+	s.flag(c)
+	c.Flags().StringVar(&decision, "decision", "", "commit or abort (needed)")
+	choices := []string{string(api.DecisionCommit), string(api.DecisionAbort)}
+	check(c.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		d := api.Decision(decision)
+		if d != api.DecisionCommit && d != api.DecisionAbort {
+			return usage(c, "--decision must be commit or abort, got %q", decision)
+		}
+		return e.destroy(ctx, s, fmt.Sprintf("by force %s hold", d), args[0], func(ctx context.Context) error {
+			return cl.ResolveHold(ctx, api.HoldID(args[0]), d)
+		})
+	})
+	return c
+}
+
+func holdNames(ctx context.Context, c *client.Client) ([]string, error) {
+	holds, err := c.Holds(ctx)
+	var out []string
+	for _, h := range holds {
+		out = append(out, string(h.ID))
+	}
+	return out, err
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func hostCommand(e *env) *cobra.Command {
+	c := noun("host", "See and change the hosts of the zone (admins)",
+		hostList(e),
+		&cobra.Command{
+			Use:               "show HOST",
+			Short:             "Show one host",
+			Example:           "  berth host show h1",
+			Args:              takes("a HOST"),
+			ValidArgsFunction: e.first(hostNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) { return c.HostDetail(ctx, args[0]) }, detailTables)
+			}),
+		},
+		hostEnable(e, "enable", "Let a host take new instances", true),
+		hostEnable(e, "disable", "Let a host take no new instances; what runs goes on", false),
+		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e),
+	)
+	c.Aliases = []string{"hosts"}
+	return c
+}
+
+// classesOf returns the classes of an inventory in order.
+func classesOf(inventory map[api.ResourceClass]api.Inventory) []api.ResourceClass {
+	r := api.Resources{}
+	for c := range inventory {
+		r[c] = 1
+	}
+	return r.Classes()
+}
+
+// used returns "VCPU 4/16, MEMORY_MB 512/2048".
+func used(h api.Host) string {
+	var parts []string
+	for _, c := range classesOf(h.Inventory) {
+		parts = append(parts, fmt.Sprintf("%s %d/%d", c, h.Used[c], h.Inventory[c].Capacity()))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func hostTables(h api.Host) []table {
+	var t table
+	t.row("NAME", h.Name)
+	t.row("ID", h.ID)
+	t.row("AGENT", h.Agent)
+	t.row("DRIVER", h.Driver)
+	if h.Unserved {
+		t.row("STATE", string(h.State)+": its agent does not serve it")
+	} else {
+		t.row("STATE", h.State)
+	}
+	t.row("ENABLED", yes(h.Enabled))
+	t.row("POOL", h.Pool)
+	t.row("AVAILABILITY ZONE", h.AZ)
+	if h.Maintenance != "" {
+		t.row("MAINTENANCE", h.Maintenance)
+	}
+	if h.Drain != "" {
+		t.row("DRAIN", h.Drain)
+	}
+	t.row("ATTRIBUTES", sortedPairs(h.Attributes))
+	if len(h.Overrides) > 0 {
+		t.row("OVERRIDES", sortedPairs(h.Overrides))
+	}
+	if h.Failures > 0 {
+		t.row("FAILURES", h.Failures)
+	}
+	t.row("TRAITS", strings.Join(h.Traits, ", "))
+	t.row("INSTANCES", h.Instances)
+	t.row("GENERATION", h.Generation)
+	t.row("CREATED", when(h.Created))
+	t.row("UPDATED", when(h.Updated))
+	classes := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
+	for _, c := range classesOf(h.Inventory) {
+		v := h.Inventory[c].Normal()
+		classes.row(c, h.Used[c], v.Capacity(), v.Total, v.Reserved,
+			float64(v.AllocationRatio)/float64(api.RatioOne), v.MinUnit, v.MaxUnit, v.StepSize)
+	}
+	return []table{t, classes}
+}
+
+func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " HOST",
+		Short:             short,
+		Example:           fmt.Sprintf("  berth host %s h1", name),
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			return show(ctx, e, func(ctx context.Context) (api.Host, error) {
+				return c.UpdateHost(ctx, args[0], client.HostSpec{Enabled: &enabled})
+			}, hostTables)
+		}),
+	}
+}
+
+// pools are what --pool of a host may be.
+var pools = []string{string(api.PoolOnDemand), string(api.PoolReservable), string(api.PoolShared)}
+
+func hostSet(e *env) *cobra.Command {
+	var pool, maintenance string
+	var attributes []string
+	var generation uint64
+	c := &cobra.Command{
+		Use:   "set HOST",
+		Short: "Change which work a host takes, and what is said of it",
+		Long: `Set changes what the flags name and keeps the rest. An attribute wins over what the
+agent says of the host, until an empty value takes it away. A host in maintenance
+takes nothing new; what is there goes on. An empty reason ends it.`,
+		Example: `  berth host set h1 --pool shared
+  berth host set h1 --attribute price=3 --attribute rack=
+  berth host set h1 --maintenance disk --generation 7`,
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+	}
+	f := c.Flags()
+	f.StringVar(&pool, "pool", "", "on_demand, reservable or shared")
+	f.StringArrayVar(&attributes, "attribute", nil, "`KEY=VALUE` that wins over what the agent says; may be repeated; an empty value takes it away")
+	f.StringVar(&maintenance, "maintenance", "", "why the host takes nothing new; an empty text ends it")
+	f.Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
+	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := client.HostSpec{Generation: generation}
+		var err error
+		if s.Attributes, err = pairs(c, "attribute", attributes); err != nil {
+			return err
+		}
+		if c.Flags().Changed("pool") {
+			p := api.Pool(pool)
+			if s.Pool = &p; !p.Valid() {
+				return usage(c, "--pool must be one of %s, got %q", strings.Join(pools, ", "), pool)
+			}
+		}
+		if c.Flags().Changed("maintenance") {
+			s.Maintenance = &maintenance
+		}
+		if s.Pool == nil && s.Maintenance == nil && s.Attributes == nil {
+			return usage(c, "%q needs something to set", c.CommandPath())
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
+	})
+	return c
+}
+
+func hostDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete HOST",
+		Short:             "Forget a host that runs nothing",
+		Example:           "  berth host delete h1 --yes",
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "forget host", args[0], func(ctx context.Context) error { return c.DeleteHost(ctx, args[0]) })
+	})
+	return c
+}

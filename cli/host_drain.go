@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// drainStep is how often a drain that is waited for is looked at.
+const drainStep = time.Second
+
+// drains are what --policy of a drain may be.
+var drains = []string{string(api.DrainWait), string(api.DrainEnd), string(api.DrainMove)}
+
+func hostList(e *env) *cobra.Command {
+	var q client.HostQuery
+	var state, pool string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List hosts",
+		Example: "  berth host list\n  berth host list --state down\n  berth host list --az az1 --aggregate rack1",
+		Args:    takes(),
+	}
+	f := c.Flags()
+	f.StringVar(&state, "state", "", "only those that are up, or down")
+	f.StringVar(&pool, "pool", "", "only those of one pool")
+	f.StringVar(&q.AZ, "az", "", "only those of one availability zone")
+	f.StringVar(&q.Aggregate, "aggregate", "", "only those in one aggregate")
+	states := []string{string(api.HostUp), string(api.HostDown)}
+	check(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
+	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
+	e.flagNames(c, "az", azNames)
+	e.flagNames(c, "aggregate", aggregateNames)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+		q.State, q.Pool = api.HostState(state), api.Pool(pool)
+		return list(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[api.Host], error) {
+			return c.HostsWhere(ctx, q, o)
+		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|USED|GENERATION", func(h api.Host) []any {
+			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances, used(h), h.Generation}
+		}))
+	})
+	return c
+}
+
+// takesWork says whether a host may get new instances, and why not.
+func takesWork(h api.Host) string {
+	switch {
+	case h.Drain != "":
+		return "no: draining, " + string(h.Drain)
+	case h.Maintenance != "":
+		return "no: " + h.Maintenance
+	case !h.Enabled:
+		return "no: disabled"
+	case h.State != api.HostUp:
+		return "no: " + string(h.State)
+	}
+	return yes(true)
+}
+
+// detailTables shows a host, and what is left of it to drain.
+func detailTables(d client.HostDetail) []table {
+	tables := hostTables(d.Host)
+	if d.Leaving != nil {
+		tables[0].row("LEFT TO LEAVE", leavingText(d.Leaving))
+	}
+	return tables
+}
+
+func leavingText(l *client.Leaving) string {
+	return fmt.Sprintf("%d left, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
+}
+
+func hostDrain(e *env) *cobra.Command {
+	var policy, reason string
+	var wait bool
+	var timeout time.Duration
+	var s sure
+	c := &cobra.Command{
+		Use:   "drain HOST --policy POLICY",
+		Short: "Let a host run empty",
+		Long: `Drain keeps new instances away from a host. With the policy wait, what is there may
+stay until it ends; with end, it is ended, and you are asked first; with move, each
+instance is stopped and started on another host of the zone, as soon as one has room.
+With --wait it returns when nothing is left, and tells how far it is. Without
+--reason a reason that the host has stays.`,
+		Example: `  berth host drain h1 --policy move --wait --timeout 10m
+  berth host drain h1 --policy end --yes
+  berth host drain h1 --policy wait --reason disk`,
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+	}
+	f := c.Flags()
+	f.StringVar(&policy, "policy", "", "what becomes of its instances: wait, end or move (needed)")
+	f.StringVar(&reason, "reason", "", "why, for whoever looks at the host")
+	f.BoolVar(&wait, "wait", false, "wait until nothing is left")
+	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain goes on")
+	s.flag(c)
+	check(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		p := api.DrainPolicy(policy)
+		switch {
+		case !p.Valid():
+			return usage(c, "--policy must be one of %s, got %q", strings.Join(drains, ", "), policy)
+		case timeout <= 0:
+			return usage(c, "--timeout must be more than 0s, got %s", timeout)
+		}
+		if err := e.confirmDrain(ctx, cl, s, args[0], p); err != nil {
+			return err
+		}
+		if !wait {
+			return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) {
+				return cl.DrainHost(ctx, args[0], p, reason)
+			}, detailTables)
+		}
+		if _, err := cl.DrainHost(ctx, args[0], p, reason); err != nil {
+			return err
+		}
+		return e.followDrain(ctx, cl, args[0], timeout)
+	})
+	return c
+}
+
+// confirmDrain asks before a drain that ends instances, and says how many.
+func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref string, p api.DrainPolicy) error {
+	if p != api.DrainEnd || s.yes {
+		return nil
+	}
+	d, err := cl.HostDetail(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return e.confirm(ctx, s, fmt.Sprintf("end %s on host %q", several(int64(d.Instances), "instance"), ref))
+}
+
+// followDrain waits until nothing is left on a host, and tells how far it is each
+// time that changes.
+func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var body []byte
+	told := ""
+	for {
+		d, err := cl.HostDetail(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
+		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fail(exitTimeout, "it goes on; look again with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+		case err != nil:
+			return err
+		case d.Leaving == nil:
+			return fail(exitConflict, "", "the drain of host %s was ended meanwhile", ref)
+		}
+		if text := leavingText(d.Leaving); text != told {
+			e.note("host %s: %s", ref, text)
+			told = text
+		}
+		if d.Leaving.Left == 0 {
+			return e.print(body, func() []table { return detailTables(d) })
+		}
+		select {
+		case <-time.After(drainStep):
+		case <-ctx.Done(): // the next look says how it ended
+		}
+	}
+}
+
+func hostUndrain(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "undrain HOST",
+		Short:             "Put a host back into use; what has left it stays away",
+		Example:           "  berth host undrain h1",
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) { return c.UndrainHost(ctx, args[0]) }, detailTables)
+		}),
+	}
+}
+
+func hostEvacuate(e *env) *cobra.Command {
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "evacuate HOST",
+		Short: "See what becomes of the instances of a host that is lost",
+		Long: `Evacuate tells how the instances of a host that is down fare. Those whose flavor
+allows it are started on other hosts of the zone by themselves, once the host's agent
+must have stopped them; the others stay, and may still run there. With --wait it
+returns when none is left to move, and tells how far it is.`,
+		Example:           "  berth host evacuate h1 --wait",
+		Args:              takes("a HOST"),
+		ValidArgsFunction: e.first(hostNames),
+	}
+	c.Flags().BoolVar(&wait, "wait", false, "wait until none of them is left to move")
+	c.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the zone goes on")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		if timeout <= 0 {
+			return usage(c, "--timeout must be more than 0s, got %s", timeout)
+		}
+		if wait {
+			return e.followEvacuation(ctx, cl, args[0], timeout)
+		}
+		return show(ctx, e, func(ctx context.Context) (client.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
+	})
+	return c
+}
+
+func evacuationTables(v client.Evacuation) []table {
+	var t table
+	t.row("LEFT TO MOVE", v.Movable)
+	t.row("MOVABLE ONES STOPPED", stopped(v))
+	staying := strconv.Itoa(v.Staying)
+	if v.Staying > 0 {
+		staying += ", which may still run there"
+	}
+	t.row("STAYING", staying)
+	return []table{t}
+}
+
+// stopped says when the agent of a lost host has stopped for sure the instances
+// that may be moved; the others it lets run.
+func stopped(v client.Evacuation) string {
+	if v.WaitMS == 0 {
+		return "yes"
+	}
+	return "in " + (time.Duration(v.WaitMS) * time.Millisecond).String()
+}
+
+// followEvacuation waits until nothing is left to move from a lost host, and tells
+// how far it is each time that changes.
+func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var body []byte
+	told := ""
+	for {
+		v, err := cl.EvacuateHost(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
+		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fail(exitTimeout, "it goes on; look again with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+		case err != nil:
+			return err
+		}
+		if text := fmt.Sprintf("%d left to move, %d staying", v.Movable, v.Staying); text != told {
+			e.note("host %s: %s", ref, text)
+			told = text
+		}
+		if v.Movable == 0 {
+			return e.print(body, func() []table { return evacuationTables(v) })
+		}
+		select {
+		case <-time.After(drainStep):
+		case <-ctx.Done(): // the next look says how it ended
+		}
+	}
+}

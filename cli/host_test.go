@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// draining returns the answer that shows h1 with so many instances left.
+func draining(left string) answer {
+	return answer{status: http.StatusOK, body: `{"host": ` + strings.Replace(cannedDraining, `"left": 2`, `"left": `+left, 1) + `}`}
+}
+
+func TestADrainTellsEachStepOnce(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /hosts/h1", draining("2"), draining("2"), draining("0"))
+	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
+	assert.Contains(t, r.out, "LEFT TO LEAVE")
+}
+
+func TestADrainThatTakesTooLong(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /hosts/h1", draining("2"))
+	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "100ms")
+	assert.Equal(t, exitTimeout, r.exit)
+	assert.Contains(t, r.errOut, "host h1 is not empty after 100ms: 2 left")
+	z.on("GET /hosts/h1", answer{status: http.StatusOK, body: canned["GET /hosts/h1"]})
+	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait")
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Contains(t, r.errOut, "ended meanwhile")
+}
+
+func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
+	z := newFakeZone(t)
+	end := []string{"host", "drain", "h1", "--policy", "end"}
+	r := z.berth(t.Context(), end...)
+	assert.Equal(t, exitUsage, r.exit)
+	assert.Equal(t, "berth: this would end 3 instances on host \"h1\", and there is nobody to ask\n  hint: repeat it with --yes\n", r.errOut)
+	r = z.onTerminal(t.Context(), "n\n", end...)
+	assert.Equal(t, exitFailed, r.exit)
+	assert.Contains(t, r.errOut, "This will end 3 instances on host")
+	assert.Empty(t, z.asked("POST"), "nothing was drained")
+	require.Zero(t, z.onTerminal(t.Context(), "y\n", end...).exit)
+	require.Zero(t, z.berth(t.Context(), append(end, "--yes")...).exit)
+	require.Zero(t, z.berth(t.Context(), "host", "drain", "h1", "--policy", "move").exit, "what moves is not ended")
+	assert.Len(t, z.asked("POST /hosts/h1/drain"), 3)
+}
+
+func TestWhichHostsTakeWork(t *testing.T) {
+	z := newFakeZone(t)
+	for change, says := range map[string]string{
+		`"state": "up"|"state": "up"`:                            "yes",
+		`"state": "up"|"state": "down"`:                          "no: down",
+		`"enabled": true|"enabled": false`:                       "no: disabled",
+		`"enabled": true|"enabled": true, "maintenance": "disk"`: "no: disk",
+		`"enabled": true|"enabled": true, "drain": "end"`:        "no: draining, end",
+	} {
+		from, to, _ := strings.Cut(change, "|")
+		z.on("GET /hosts", answer{status: http.StatusOK, body: `{"hosts": [` + strings.Replace(cannedHost, from, to, 1) + `]}`})
+		r := z.berth(t.Context(), "host", "list", "--no-headers")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Contains(t, r.out, "  "+says+"  ", change)
+	}
+}
+
+func TestAnEvacuationThatTakesTooLong(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("POST /hosts/h1/evacuate", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
+	r := z.berth(t.Context(), "host", "evacuate", "h1", "--wait", "--timeout", "100ms")
+	assert.Equal(t, exitTimeout, r.exit)
+	assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
+	assert.Equal(t, "LEFT TO MOVE          3\nMOVABLE ONES STOPPED  in 2s\nSTAYING               1, which may still run there\n",
+		z.berth(t.Context(), "host", "evacuate", "h1").out)
+}
+
+func TestTheSchedulerGoesThroughAFile(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "scheduler", "show", "-o", "yaml")
+	require.Zero(t, r.exit, r.errOut)
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(r.out), 0o600))
+	r = z.berth(t.Context(), "scheduler", "set", "--file", path)
+	require.Zero(t, r.exit, r.errOut)
+	assert.JSONEq(t, `{"scheduler": {"filters": [{"name": "pool"}, {"name": "instances", "options": {"max": "50"}}], "costs": [{"name": "spread", "weight": 1}]}}`,
+		z.asked("PUT")[0].body)
+	for text, says := range map[string]string{"a: [": "neither YAML nor JSON", "known: {}": "holds no scheduler", "scheduler: {colour: red}": "unknown field"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		r := z.berth(t.Context(), "scheduler", "set", "--file", path)
+		assert.Equal(t, exitUsage, r.exit, text)
+		assert.Contains(t, r.errOut, says)
+	}
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "scheduler", "set", "--file", path+".none").exit)
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func operatorCommand(e *env) *cobra.Command {
+	return noun("operator", "Look after the nodes, keys and settings of the zone (admins)",
+		&cobra.Command{
+			Use:     "members",
+			Short:   "List the nodes of the zone",
+			Example: "  berth operator members",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "members", once(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n api.Node) []any {
+					return []any{n.ID, yes(n.Voter), yes(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joined(n)}
+				}))
+			}),
+		},
+		operatorRemove(e),
+		&cobra.Command{
+			Use:     "transfer [NODE]",
+			Short:   "Make another node the leader",
+			Example: "  berth operator transfer n2",
+			Args:    atMost(1),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Transfer(ctx, api.NodeID(optional(args))); err != nil {
+					return err
+				}
+				e.note("the leader is changing; see: berth operator members")
+				return nil
+			}),
+		},
+		noun("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
+		operatorLog(e),
+		noun("config", "See and change the settings of the zone", configShow(e), configSet(e)),
+		noun("keyring", "Look after the keys that seal plans", &cobra.Command{
+			Use:     "rotate",
+			Short:   "Seal with a new key; plans that are out stay good",
+			Example: "  berth operator keyring rotate",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := c.RotateKeyring(ctx); err != nil {
+					return err
+				}
+				e.note("the zone seals with a new key")
+				return nil
+			}),
+		}),
+		holdList(e, "holds", "berth operator holds"),
+	)
+}
+
+// joined returns when a node joined; one that has no record of its own yet has not.
+func joined(n api.Node) string {
+	if n.Joined == 0 {
+		return ""
+	}
+	return when(n.Joined)
+}
+
+func operatorRemove(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:     "remove NODE",
+		Short:   "Take a node out of the zone for good",
+		Example: "  berth operator remove n3 --yes",
+		Args:    takes("a NODE"),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "remove node", args[0], func(ctx context.Context) error {
+			return c.RemoveMember(ctx, api.NodeID(args[0]))
+		})
+	})
+	return c
+}
+
+func snapshotSave(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save the whole state of the zone to a new file",
+		Long: `Save writes the zone's state to FILE, which must not exist yet, readable by you
+alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
+		Example: "  berth operator snapshot save zone.snapshot",
+		Args:    takes("a FILE"),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			answered := e.waiting()
+			n, err := saveSnapshot(ctx, c, args[0])
+			answered()
+			if err != nil {
+				return err
+			}
+			e.note("%d bytes saved to %s", n, args[0])
+			return nil
+		}),
+	}
+}
+
+// saveSnapshot writes a snapshot to a new file, which appears only when it is
+// whole and on disk.
+func saveSnapshot(ctx context.Context, c *client.Client, path string) (int64, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return 0, fail(exitConflict, "choose another name", "%s: %w", path, fs.ErrExist)
+	}
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("saving the snapshot: %w", err)
+	}
+	n, err := c.Snapshot(ctx, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part) // what is left of it is no snapshot
+		return n, fmt.Errorf("saving the snapshot: %w", err)
+	}
+	return n, nil
+}
+
+func snapshotRestore(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Replace the whole state of the zone by a snapshot",
+		Long: `Restore replaces everything that the zone has agreed on by what FILE holds. What
+was agreed after the snapshot was made is lost: instances started since are
+stopped.`,
+		Example: "  berth operator snapshot restore zone.snapshot --yes",
+		Args:    takes("a FILE"),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return fail(exitUsage, "", "reading the snapshot: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		return e.destroy(ctx, s, "replace the whole state of the zone by", args[0], func(ctx context.Context) error {
+			return restoreError(c.Restore(ctx, f))
+		})
+	})
+	return c
+}
+
+// restoreError returns the error of a restore with what to do next. One whose
+// answer was lost may have happened, and carries no id to repeat it with.
+func restoreError(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return err
+	}
+	told := client.RequestIDOf(e) != ""
+	switch {
+	case e.Code == api.CodeTimeout && told:
+		lost := *e
+		lost.Msg = "the zone's leader was lost or late while it restored; all of it may have happened, or nothing"
+		return withHint(&lost, restoreLost)
+	case e.Code == api.CodeTimeout, e.Code == api.CodeUnavailable && !told:
+		return withHint(err, restoreLost)
+	case e.Code == api.CodeInvalid:
+		return withHint(err, "use another copy, of a backup of this very zone")
+	}
+	return err
+}
+
+// restoreLost is what to do when it is not known whether a restore has happened.
+const restoreLost = "look at berth operator members, and whether what was made since the backup is gone; " +
+	"if it is still there, restore again: it is safe to repeat"

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func versionCommand(e *env) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Long:    "Version prints the version of this program; berth zone info shows that of a zone.",
+		Example: "  berth version\n  berth version -o json",
+		Args:    takes(),
+		RunE: func(*cobra.Command, []string) error {
+			if err := e.checkFormat(); err != nil {
+				return err
+			}
+			body, err := json.Marshal(map[string]string{
+				"version": e.version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+			})
+			if err != nil {
+				return fmt.Errorf("printing the version: %w", err)
+			}
+			return e.print(body, func() []table {
+				return []table{{rows: [][]string{{"berth " + e.version}}}}
+			})
+		},
+	}
+	c.Flags().StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
+	return c
+}
+
+// helpCommand is cobra's, except that asking for what there is not is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND...]",
+		Short:   "Show the help of a command, or a page of help",
+		Example: "  berth help boot\n  berth help exit-codes",
+		GroupID: groupOther,
+		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			about, _, err := c.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var found []string
+			for _, sub := range about.Commands() {
+				if !sub.Hidden && strings.HasPrefix(sub.Name(), start) {
+					found = append(found, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return found, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage(c.Root(), "there is no help on %q", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+func completionCommand(e *env) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print the completion script of a shell",
+		Long: `Completion prints a script that makes a shell complete commands, flags and, by
+asking the zone, names. SHELL is bash, zsh, fish or powershell.`,
+		Example: `  source <(berth completion bash)
+  berth completion zsh > "${fpath[1]}/_berth"`,
+		Args:      takes("a SHELL"),
+		ValidArgs: shells,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return c.Root().GenBashCompletionV2(e.out, true)
+			case "zsh":
+				return c.Root().GenZshCompletion(e.out)
+			case "fish":
+				return c.Root().GenFishCompletion(e.out, true)
+			case "powershell":
+				return c.Root().GenPowerShellCompletionWithDesc(e.out)
+			}
+			return usage(c, "there is no completion for %q; use one of %v", args[0], shells)
+		},
+	}
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goccy/go-yaml"
+)
+
+// The ways to print.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+var formats = []string{formatTable, formatJSON, formatYAML}
+
+// table is rows of text under a header. Without a header it is a list of names
+// and values.
+type table struct {
+	title  string // a line above it; printed only together with the header
+	header []string
+	rows   [][]string
+}
+
+// row adds one row; each cell is printed by fmt.Sprint.
+func (t *table) row(cells ...any) {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		texts[i] = printable(fmt.Sprint(c))
+	}
+	t.rows = append(t.rows, texts)
+}
+
+// printable returns s without what could command a terminal or break a table.
+func printable(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// checkFormat refuses a way to print that there is not.
+func (e *env) checkFormat() error {
+	if !slices.Contains(formats, e.format) {
+		return fail(exitUsage, "use one of: "+strings.Join(formats, ", "), "there is no output %q", e.format)
+	}
+	return nil
+}
+
+// print writes the body of an answer in the chosen format; show makes the tables
+// of it.
+func (e *env) print(body []byte, show func() []table) error {
+	switch e.format {
+	case formatJSON:
+		var b bytes.Buffer
+		if err := json.Indent(&b, bytes.TrimSpace(body), "", "  "); err != nil {
+			return fmt.Errorf("printing JSON: %w", err)
+		}
+		b.WriteByte('\n')
+		return e.write(b.Bytes())
+	case formatYAML:
+		v, err := ordered(body)
+		if err != nil {
+			return err
+		}
+		b, err := yaml.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("printing YAML: %w", err)
+		}
+		return e.write(b)
+	}
+	return e.tables(show()...)
+}
+
+// tables writes tables with an empty line between them.
+func (e *env) tables(ts ...table) error {
+	var b bytes.Buffer
+	for i, t := range ts {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if t.title != "" && !e.noHeaders {
+			say(&b, "%s\n", t.title)
+		}
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		if t.header != nil && !e.noHeaders {
+			say(w, "%s\n", strings.Join(t.header, "\t"))
+		}
+		for _, r := range t.rows {
+			say(w, "%s\n", strings.Join(r, "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			return fmt.Errorf("printing a table: %w", err)
+		}
+	}
+	return e.write(trimLines(b.Bytes()))
+}
+
+// trimLines removes spaces at the ends of lines.
+func trimLines(b []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(b) {
+		out.Write(bytes.TrimRight(line, " \n"))
+		out.WriteByte('\n')
+	}
+	return out.Bytes()
+}
+
+func (e *env) write(b []byte) error {
+	if _, err := e.out.Write(b); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
+// note writes one line for people beside the data.
+func (e *env) note(format string, args ...any) {
+	say(e.errOut, format+"\n", args...)
+}
+
+// say writes text that nobody waits for: to memory, which never fails, or beside
+// the data, where nobody is left to tell when it does.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

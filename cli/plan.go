@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/filters"
+)
+
+// planFileMaxBytes bounds a file with a plan: an answer, and what was asked.
+const planFileMaxBytes = client.AnswerMaxBytes + api.BodyMaxBytes
+
+// makePlan is what opens the way to a plan, for hints.
+const makePlan = "make one with: berth boot --plan --out FILE"
+
+// planFile is what a file with a plan holds, beside the rest of the answer to a
+// select: what was asked for, and what takes it up.
+type planFile struct {
+	Server      api.ServerCreate  `json:"server"`
+	Reservation api.ReservationID `json:"reservation_id"`
+	Blob        []byte            `json:"blob"`
+}
+
+// dryRun shows what a boot of s would get, and saves it in the file out unless
+// that is "".
+func (e *env) dryRun(ctx context.Context, cl *client.Client, s api.ServerCreate, out string) error {
+	var body []byte
+	answered := e.waiting()
+	a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
+	answered()
+	if err != nil {
+		return err
+	}
+	if err := e.print(body, func() []table { return planTables(a, s) }); err != nil {
+		return err
+	}
+	if err := enough(a, s); err != nil {
+		return err
+	}
+	if out == "" {
+		e.note("nothing was booted")
+		return nil
+	}
+	if err := savePlan(out, s, body); err != nil {
+		return err
+	}
+	e.note("nothing was booted; for %s this very plan can be had with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
+	return nil
+}
+
+// kind is one kind of instances that are wanted.
+type kind struct {
+	name         string
+	wanted, need int
+}
+
+// kindsOf returns what a boot wants, group by group.
+func kindsOf(s api.ServerCreate) []kind {
+	groups := s.Groups
+	if len(groups) == 0 {
+		groups = []api.GroupCreate{{MinCount: s.MinCount, MaxCount: s.MaxCount}}
+	}
+	var out []kind
+	for _, g := range groups {
+		k := kind{name: g.Name, wanted: 1}
+		switch {
+		case g.MaxCount != nil:
+			k.wanted = *g.MaxCount
+		case g.MinCount != nil:
+			k.wanted = *g.MinCount
+		}
+		if k.need = k.wanted; g.MinCount != nil {
+			k.need = *g.MinCount
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// enough returns the error of an offer that a boot of s could not be made from.
+func enough(a client.SelectAnswer, s api.ServerCreate) error {
+	for i, k := range kindsOf(s) {
+		n := 0
+		if i < len(a.Weights) {
+			n = len(a.Weights[i])
+		}
+		if n >= k.need {
+			continue
+		}
+		of := ""
+		if k.name != "" {
+			of = " of group " + k.name
+		}
+		return fail(exitNoCapacity, "ask for fewer, accept fewer with a lower minimum, or see why with: berth explain "+string(a.Reservation),
+			"%d of at least %s%s would fit", n, several(int64(k.need), "instance"), of)
+	}
+	return nil
+}
+
+// planTables show where the instances of a plan would be and at what cost, zone by
+// zone, and why there are not more.
+func planTables(a client.SelectAnswer, s api.ServerCreate) []table {
+	var t table
+	t.row("RESERVATION", a.Reservation)
+	if a.Request != "" {
+		t.row("REQUEST", a.Request)
+	}
+	for i, k := range kindsOf(s) {
+		n := 0
+		if i < len(a.Weights) {
+			n = len(a.Weights[i])
+		}
+		label := "INSTANCES"
+		if k.name != "" {
+			label = "GROUP " + k.name
+		}
+		t.row(label, fmt.Sprintf("%d of %d wanted, at least %d", n, k.wanted, k.need))
+	}
+	if enough(a, s) == nil { // a plan that cannot be had is good for nothing
+		t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	}
+	where := table{header: []string{"ZONE", "INSTANCES", "COST"}}
+	taken, cost := 0, int64(0)
+	for _, z := range a.Zones {
+		if z.Taken > 0 {
+			where.row(z.Zone, z.Taken, z.Cost)
+			taken, cost = taken+z.Taken, cost+z.Cost
+		}
+	}
+	where.row("in all", taken, cost)
+	return append([]table{t, where}, whyTables(a.Zones, talesOf(a.Refusals, kindsOf(s)))...)
+}
+
+// talesOf joins refusals with the names of the groups that they are of.
+func talesOf(refusals []api.Refusals, kinds []kind) []api.GroupTale {
+	var out []api.GroupTale
+	for i, r := range refusals {
+		t := api.GroupTale{Refusals: r}
+		if i < len(kinds) {
+			t.Name = kinds[i].name
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// savePlan writes the answer to a select, with what was asked for, to a file
+// that only its owner can read: whoever has the plan can use up its room.
+func savePlan(path string, s api.ServerCreate, answer []byte) error {
+	var all map[string]json.RawMessage
+	err := json.Unmarshal(answer, &all)
+	if err == nil {
+		all["server"], err = json.Marshal(s)
+	}
+	var b []byte
+	if err == nil {
+		b, err = json.MarshalIndent(all, "", "  ")
+	}
+	if err == nil {
+		err = os.WriteFile(path, append(b, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	return nil
+}
+
+// readPlan returns what takes up the plan in the file at path.
+func readPlan(e *env, path string) (api.ServerCreate, error) {
+	var none api.ServerCreate
+	b, err := readAll(e.in, path, planFileMaxBytes)
+	if os.IsNotExist(err) {
+		return none, fail(exitUsage, makePlan, "reading the plan: %w", err)
+	}
+	var p planFile
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil || p.Reservation == "" || len(p.Blob) == 0 || p.Server.FlavorRef == "" && len(p.Server.Groups) == 0 {
+		return none, fail(exitUsage, makePlan, "%s holds no plan", path)
+	}
+	s := p.Server
+	s.Reservation, s.Blob, s.ReturnRes = string(p.Reservation), p.Blob, true
+	return s, nil
+}
+
+// applyPlan takes up the plan in a file, and returns its reservation id.
+func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command, path string) (api.ReservationID, error) {
+	for _, f := range append([]string{"name", "reservation-id", "metadata", "groups", "lifetime", "decide-within"}, groupFlags...) {
+		if c.Flags().Changed(f) {
+			return "", usage(c, "--apply says it all; leave out --%s", f)
+		}
+	}
+	s, err := readPlan(e, path)
+	if err != nil {
+		return "", err
+	}
+	got, err := cl.CreateServer(ctx, s, applyKey(s.Blob))
+	return got.Reservation, err
+}
+
+// applyKey returns the idempotency key of taking up a plan. It follows from the plan
+// alone, so that the same command again gets the first answer.
+func applyKey(blob []byte) string {
+	sum := sha256.Sum256(blob)
+	return "plan-" + hex.EncodeToString(sum[:16])
+}
+
+// tiers says what the tiers mean, the most final first.
+var tiers = []struct {
+	tier api.Tier
+	text string
+}{
+	{api.TierInvalid, "asked for in amounts that they cannot give"},
+	{api.TierNotAllowed, "not allowed"},
+	{api.TierNeverFits, "would never do"},
+	{api.TierNotNow, "not now"},
+	{api.TierNotAsked, "not wanted"},
+	{"", "turned away"},
+}
+
+// drops says, by the filter whose demand alone keeps hosts away, what to leave out.
+var drops = map[string]string{
+	filters.NameForcedHosts:         "naming no hosts that it must be on would work",
+	filters.NameIgnoredHosts:        "leaving out the hosts to stay away from would work",
+	filters.NameSameHost:            "leaving out the servers to share a host with would work",
+	filters.NameDifferentHost:       "leaving out the servers to stay apart from would work",
+	filters.NameNear:                "leaving out the address to be near would work",
+	filters.NameQuery:               "leaving out the query would work",
+	filters.NameAvailabilityZone:    "asking for no availability zone, or another one, would work",
+	filters.NameTraits:              "asking for no traits would work; some may come from the flavor",
+	filters.NameAggregateExtraSpecs: "a flavor without extra specs about aggregates would work",
+	filters.NameImageProperties:     "leaving out the image properties would work",
+	filters.NameExtraSpecs:          "a flavor without extra specs about the host would work",
+	filters.NameServerGroup:         "without the rule or server group it would work",
+	"min_zones":                     "asking for fewer zones would work",
+	"max_skew":                      "letting zones differ more would work",
+	"pack":                          "allowing more than one zone would work",
+}
+
+// adviceOf returns what would have worked, in a sentence.
+func adviceOf(a api.Advice) string {
+	switch a.Change {
+	case api.AdviceCount:
+		return fmt.Sprintf("asking for %d would work", a.Value)
+	case api.AdviceAmount:
+		return fmt.Sprintf("with %d of %s in each it would work", a.Value, a.Class)
+	case api.AdviceZone:
+		return fmt.Sprintf("allowing zone %s would work", a.Name)
+	case api.AdviceDrop:
+		return cmp.Or(drops[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Change, a.Class, a.Name))
+}
+
+// whyTables show which zones took part, and of this zone's own hosts how many each
+// filter turned away, the most final ones first.
+func whyTables(zones []api.ZoneOutcome, groups []api.GroupTale) []table {
+	var tables []table
+	if len(zones) > 0 {
+		t := table{header: []string{"ZONE", "OUTCOME", "WANTED", "OFFERED", "SHORT", "REASON"}}
+		sum := 0
+		for _, z := range zones {
+			t.row(z.Zone, z.Outcome, z.Wanted, z.Offered, z.Short, z.Reason)
+			sum += z.Offered
+		}
+		if len(zones) > 1 {
+			t.row("in all", "", "", sum, "", "")
+		}
+		tables = append(tables, t)
+	}
+	for i, g := range groups {
+		tables = append(tables, refusalTables("This zone's own hosts"+ofGroup(groups, i), "What would have worked", g.Refusals)...)
+	}
+	for _, z := range zones {
+		for i, r := range z.Refusals {
+			tables = append(tables, refusalTables("Hosts of "+z.Zone+" and below"+ofGroup(groups, i), "What would have worked with "+z.Zone+" alone", r)...)
+		}
+	}
+	return tables
+}
+
+// ofGroup names a group where there are several.
+func ofGroup(groups []api.GroupTale, i int) string {
+	if len(groups) < 2 || i >= len(groups) {
+		return ""
+	}
+	if groups[i].Name == "" {
+		return fmt.Sprintf(", group %d", i+1)
+	}
+	return ", group " + groups[i].Name
+}
+
+// refusalTables show how many hosts were turned away, and what would have worked.
+func refusalTables(title, worked string, r api.Refusals) []table {
+	t := table{title: title, header: []string{"HOSTS", "COUNT", "NAMES"}}
+	for _, tier := range tiers {
+		sum := 0
+		var rows table
+		for _, f := range r.Filters {
+			if f.Tier == tier.tier {
+				rows.row("  by "+f.Filter, f.Hosts, strings.Join(f.Names, " "))
+				sum += f.Hosts
+			}
+		}
+		if sum > 0 {
+			t.row(tier.text, sum, "")
+			t.rows = append(t.rows, rows.rows...)
+		}
+	}
+	t.row("offering", r.Offering, "")
+	for _, l := range r.Limits {
+		t.row("  no more of it by "+l.Filter, l.Hosts, "")
+	}
+	t.row("considered, in all", r.Considered, "")
+	withoutNames(&t)
+	if len(r.Advice) == 0 {
+		return []table{t}
+	}
+	advice := table{title: worked}
+	for _, a := range r.Advice {
+		advice.row(adviceOf(a))
+	}
+	return []table{t, advice}
+}
+
+// withoutNames takes away the last column if nothing stands in it.
+func withoutNames(t *table) {
+	last := len(t.header) - 1
+	for _, row := range t.rows {
+		if row[last] != printable("") {
+			return
+		}
+	}
+	t.header = t.header[:last]
+	for i := range t.rows {
+		t.rows[i] = t.rows[i][:last]
+	}
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// marks are what a provider has of one kind, traits or aggregates, at a generation
+// of the provider.
+type marks struct {
+	generation uint64
+	list       []string
+}
+
+// marking is how marks of one kind are read and written, and how people name them.
+type marking struct {
+	noun, short string // such as "trait"
+	one, none   string // how usage and help call them
+	names       names  // completes them
+	of, example string
+	read        func(context.Context, *client.Client, api.ProviderID) (marks, error)
+	write       func(context.Context, *client.Client, api.ProviderID, marks) (marks, error)
+	resolve     func(context.Context, *client.Client, string) (string, error) // of what a caller wrote
+	called      func(context.Context, *client.Client) (map[string]string, error)
+}
+
+// aggregatesCalled returns the names of the aggregates that operators made, by UUID.
+func aggregatesCalled(ctx context.Context, c *client.Client) (map[string]string, error) {
+	out := map[string]string{}
+	for o := (client.ListOptions{}); ; {
+		p, err := c.Aggregates(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range p.Items {
+			out[string(a.ID)] = a.Name
+		}
+		if p.Next == "" {
+			return out, nil
+		}
+		o.Marker = p.Next
+	}
+}
+
+func providerTrait(e *env) *cobra.Command {
+	return e.marking(marking{
+		noun: "trait", short: "See and change the traits of a provider", one: "a TRAIT", none: "traits", names: traitNames, of: "h1", example: "CUSTOM_SSD",
+		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
+			t, err := c.ProviderTraits(ctx, id)
+			return marks{t.Generation, t.Traits}, err
+		},
+		write: func(ctx context.Context, c *client.Client, id api.ProviderID, m marks) (marks, error) {
+			t, err := c.SetProviderTraits(ctx, id, client.ProviderTraits{Generation: m.generation, Traits: m.list})
+			if api.CodeOf(err) == api.CodeInvalid {
+				err = withHint(err, knownTraits)
+			}
+			return marks{t.Generation, t.Traits}, err
+		},
+		resolve: func(_ context.Context, _ *client.Client, ref string) (string, error) {
+			if !api.ValidTrait(ref) {
+				return "", fail(exitUsage, knownTraits, "a trait is upper case letters, digits and _, at most %d, got %q", api.ExtraSpecMaxBytes, cut(ref))
+			}
+			return ref, nil
+		},
+	})
+}
+
+func providerAggregate(e *env) *cobra.Command {
+	return e.marking(marking{
+		noun: "aggregate", short: "See and change which aggregates a provider is in", one: "an AGGREGATE", none: "aggregates", names: aggregateNames, of: "pool1", example: "rack1",
+		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
+			a, err := c.ProviderAggregates(ctx, id)
+			return marks{a.Generation, a.Aggregates}, err
+		},
+		write: func(ctx context.Context, c *client.Client, id api.ProviderID, m marks) (marks, error) {
+			a, err := c.SetProviderAggregates(ctx, id, client.ProviderAggregates{Generation: m.generation, Aggregates: m.list})
+			return marks{a.Generation, a.Aggregates}, err
+		},
+		resolve: aggregateID,
+		called:  aggregatesCalled,
+	})
+}
+
+// marking returns the verbs for marks of one kind.
+func (e *env) marking(k marking) *cobra.Command {
+	return noun(k.noun, k.short,
+		&cobra.Command{
+			Use:               "list PROVIDER",
+			Short:             "Show the " + k.none + " of a provider, and its generation",
+			Example:           "  berth provider " + k.noun + " list " + k.of,
+			Args:              takes("a PROVIDER"),
+			ValidArgsFunction: e.first(providerNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				id, err := providerID(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return e.showMarks(ctx, c, k, func(ctx context.Context) (marks, error) { return k.read(ctx, c, id) })
+			}),
+		},
+		e.marksSet(k), e.marksUnset(k))
+}
+
+// showMarks makes a call that answers marks, and shows them.
+func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call func(context.Context) (marks, error)) error {
+	var called map[string]string
+	return show(ctx, e, func(seen context.Context) (marks, error) {
+		m, err := call(seen)
+		if err == nil && k.called != nil && len(m.list) > 0 && e.format == formatTable {
+			called, err = k.called(ctx, c)
+		}
+		return m, err
+	}, func(m marks) []table {
+		t := table{header: []string{"NAME"}}
+		if k.called != nil {
+			t.header = append(t.header, "UUID")
+		}
+		for _, one := range slices.Sorted(slices.Values(m.list)) {
+			if k.called == nil {
+				t.row(one)
+			} else {
+				t.row(called[one], one)
+			}
+		}
+		return []table{generationTable(m.generation), t}
+	})
+}
+
+// remark changes the marks of a provider, at the generation that is read or expected.
+func (e *env) remark(
+	ctx context.Context, c *cobra.Command, cl *client.Client, k marking, args []string, x expected, change func(have, named []string) ([]string, error),
+) error {
+	id, err := providerID(ctx, cl, args[0])
+	if err != nil {
+		return err
+	}
+	var named []string
+	for _, ref := range args[1:] {
+		one, unknown := k.resolve(ctx, cl, ref)
+		if unknown != nil {
+			return unknown
+		}
+		named = append(named, one)
+	}
+	m, err := k.read(ctx, cl, id)
+	if err != nil {
+		return err
+	}
+	if m.list, err = change(m.list, named); err != nil {
+		return err
+	}
+	m.list = slices.Compact(slices.Sorted(slices.Values(m.list)))
+	m.generation = x.of(c, m.generation)
+	err = e.showMarks(ctx, cl, k, func(ctx context.Context) (marks, error) { return k.write(ctx, cl, id, m) })
+	if api.CodeOf(err) == api.CodeConflict {
+		return withHint(err, "what its agent or an aggregate of operators says is changed there")
+	}
+	return readAgain(err, "berth provider "+k.noun+" list "+args[0])
+}
+
+func (e *env) marksSet(k marking) *cobra.Command {
+	var x expected
+	var only bool
+	c := &cobra.Command{
+		Use:   "set PROVIDER " + strings.ToUpper(k.noun) + "...",
+		Short: "Add " + k.none + " to a provider",
+		Long: `Set adds ` + k.none + ` and keeps those that are there; with --only just the named ones are
+left. They are read and written back as a whole, at the generation that was read: if
+somebody else was quicker, nothing is changed.`,
+		Example:           "  berth provider " + k.noun + " set " + k.of + " " + k.example + "\n  berth provider " + k.noun + " set " + k.of + " " + k.example + " --only --generation 3",
+		Args:              takesMore("a PROVIDER", k.one),
+		ValidArgsFunction: e.firstThen(providerNames, k.names),
+	}
+	x.flag(c)
+	c.Flags().BoolVar(&only, "only", false, "take away all others")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
+			if only {
+				return named, nil
+			}
+			return slices.Concat(have, named), nil
+		})
+	})
+	return c
+}
+
+func (e *env) marksUnset(k marking) *cobra.Command {
+	var x expected
+	var all bool
+	c := &cobra.Command{
+		Use:   "unset PROVIDER [" + strings.ToUpper(k.noun) + "...]",
+		Short: "Take " + k.none + " away from a provider",
+		Long: `Unset takes away the ` + k.none + ` that are named, or with --all every one. What the agent
+of a host or an aggregate of operators says stands, and cannot be taken away here.`,
+		Example:           "  berth provider " + k.noun + " unset " + k.of + " " + k.example + "\n  berth provider " + k.noun + " unset " + k.of + " --all",
+		Args:              anyOrAll(&all, "a PROVIDER", k.one),
+		ValidArgsFunction: e.firstThen(providerNames, k.names),
+	}
+	x.flag(c)
+	c.Flags().BoolVar(&all, "all", false, "take away all of them")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
+			for i, one := range named {
+				if !slices.Contains(have, one) {
+					return nil, fail(exitNotFound, "see what it has with: berth provider "+k.noun+" list "+args[0],
+						"%s has no %s %s; nothing was changed", args[0], k.noun, args[i+1])
+				}
+			}
+			return slices.DeleteFunc(have, func(one string) bool { return all || slices.Contains(named, one) }), nil
+		})
+	})
+	return c
+}

@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// parseWhole reads a whole number, 0 to api.AmountMax, in decimal digits.
+func parseWhole(text string) (int64, bool) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n > api.AmountMax {
+		return 0, false
+	}
+	return int64(n), true
+}
+
+// expected is --generation of verbs that write what they have read.
+type expected struct{ generation uint64 }
+
+func (x *expected) flag(c *cobra.Command) {
+	c.Flags().Uint64Var(&x.generation, "generation", 0, "do it only if the provider has not changed since this generation")
+}
+
+// of returns the generation to write at, when now is the current one.
+func (x *expected) of(c *cobra.Command, now uint64) uint64 {
+	if c.Flags().Changed("generation") {
+		return x.generation
+	}
+	return now
+}
+
+// readAgain returns err with a hint, if a generation has passed.
+func readAgain(err error, with string) error {
+	if api.CodeOf(err) == api.CodeStale {
+		return withHint(err, "it changed meanwhile; read it again with "+with+", and repeat")
+	}
+	return err
+}
+
+// stockTable shows what a provider has, and with used what of it is in use.
+func stockTable(v client.Inventories, used api.Resources) table {
+	t := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
+	for _, c := range classesOf(v.Inventories) {
+		i := v.Inventories[c].Normal()
+		t.row(c, used[c], i.Capacity(), i.Total, i.Reserved, float64(i.AllocationRatio)/float64(api.RatioOne), i.MinUnit, i.MaxUnit, i.StepSize)
+	}
+	return t
+}
+
+// inventoryTables shows what a provider has.
+func inventoryTables(v client.Inventories) []table {
+	t := stockTable(v, nil)
+	t.header = slices.Delete(t.header, 1, 2) // nobody said what is used
+	for i := range t.rows {
+		t.rows[i] = slices.Delete(t.rows[i], 1, 2)
+	}
+	return []table{generationTable(v.Generation), t}
+}
+
+// generationTable shows at which generation something was read.
+func generationTable(generation uint64) table {
+	var t table
+	t.row("GENERATION", generation)
+	return t
+}
+
+func providerInventory(e *env) *cobra.Command {
+	return noun("inventory", "See and change what a provider has",
+		&cobra.Command{
+			Use:               "list PROVIDER",
+			Short:             "Show what a provider has, and its generation",
+			Example:           "  berth provider inventory list pool1",
+			Args:              takes("a PROVIDER"),
+			ValidArgsFunction: e.first(providerNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				id, err := providerID(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return show(ctx, e, func(ctx context.Context) (client.Inventories, error) { return c.Inventories(ctx, id) }, inventoryTables)
+			}),
+		},
+		inventorySet(e), inventoryUnset(e))
+}
+
+// stockOption is what may follow the total of a class.
+type stockOption struct {
+	least int64                       // the most is api.UnitMax
+	field func(*api.Inventory) *int64 // where it goes
+}
+
+var stockOptions = map[string]stockOption{
+	"reserved":  {0, func(v *api.Inventory) *int64 { return &v.Reserved }},
+	"min_unit":  {1, func(v *api.Inventory) *int64 { return &v.MinUnit }},
+	"max_unit":  {1, func(v *api.Inventory) *int64 { return &v.MaxUnit }},
+	"step_size": {1, func(v *api.Inventory) *int64 { return &v.StepSize }},
+}
+
+// stockChange is what one argument says of a class: its total, and the options given.
+type stockChange struct {
+	class api.ResourceClass
+	apply []func(*api.Inventory)
+}
+
+// parseStock reads one of "DISK_GB=1000:reserved=10,allocation_ratio=1.5".
+func parseStock(c *cobra.Command, text string) (stockChange, error) {
+	head, options, more := strings.Cut(text, ":")
+	class, total, ok := strings.Cut(head, "=")
+	n, whole := parseWhole(total)
+	if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
+		return stockChange{}, usage(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
+	}
+	out := stockChange{class: api.ResourceClass(class), apply: []func(*api.Inventory){func(v *api.Inventory) { v.Total = n }}}
+	if !more {
+		return out, nil
+	}
+	given := map[string]bool{}
+	for _, o := range strings.Split(options, ",") {
+		name, value, _ := strings.Cut(o, "=")
+		if given[name] {
+			return out, usage(c, "%s of %s is given twice", name, class)
+		}
+		given[name] = true
+		set, err := parseStockOption(c, class, name, value)
+		if err != nil {
+			return out, err
+		}
+		out.apply = append(out.apply, set)
+	}
+	return out, nil
+}
+
+// parseStockOption reads the value of one option of a class.
+func parseStockOption(c *cobra.Command, class, name, value string) (func(*api.Inventory), error) {
+	if name == "allocation_ratio" {
+		var ratio api.Ratio
+		if ratio.UnmarshalJSON([]byte(value)) != nil || ratio <= 0 {
+			return nil, usage(c, "%s of %s must be a number from 0.0001 to %d, got %q", name, class, api.RatioMax/api.RatioOne, value)
+		}
+		return func(v *api.Inventory) { v.AllocationRatio = ratio }, nil
+	}
+	o, known := stockOptions[name]
+	if !known {
+		return nil, usage(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
+	}
+	n, whole := parseWhole(value)
+	if !whole || n < o.least || n > api.UnitMax {
+		return nil, usage(c, "%s of %s must be a whole number from %d to %d, got %q", name, class, o.least, api.UnitMax, value)
+	}
+	return func(v *api.Inventory) { *o.field(v) = n }, nil
+}
+
+// parseStocks reads all of args, each of another class.
+func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
+	var out []stockChange
+	given := map[api.ResourceClass]bool{}
+	for _, text := range args {
+		s, err := parseStock(c, text)
+		if err != nil {
+			return nil, err
+		}
+		if given[s.class] {
+			return nil, usage(c, "%s is given twice", s.class)
+		}
+		given[s.class] = true
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// several arguments after the first.
+func takesMore(first, more string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return takes(first, more)(c, args)
+		}
+		return nil
+	}
+}
+
+func inventorySet(e *env) *cobra.Command {
+	var x expected
+	var only bool
+	c := &cobra.Command{
+		Use:   "set PROVIDER CLASS=TOTAL[:OPTION=VALUE,...]...",
+		Short: "Change what a provider has",
+		Long: `Set changes the classes that are named and keeps the others; of a class that is there,
+options that are not named stay. With --only, all else is taken away and every option
+begins at its default. Options: reserved, allocation_ratio, min_unit, max_unit and
+step_size; the default of min_unit is the step. Capacity is (total - reserved) x
+allocation_ratio. It is read and written back as a whole, at the generation that was
+read: if somebody else was quicker, nothing is changed.`,
+		Example: `  berth provider inventory set pool1 DISK_GB=1000:min_unit=5,step_size=10
+  berth provider inventory set h1-gpu0 PGPU=1 --only --generation 3`,
+		Args:              takesMore("a PROVIDER", "CLASS=TOTAL"),
+		ValidArgsFunction: e.first(providerNames),
+	}
+	x.flag(c)
+	c.Flags().BoolVar(&only, "only", false, "take away every class that is not named, and start from the defaults")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		changes, err := parseStocks(c, args[1:])
+		if err != nil {
+			return err
+		}
+		err = e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
+			if only {
+				clear(v)
+			}
+			for _, s := range changes {
+				now := v[s.class]
+				for _, set := range s.apply {
+					set(&now)
+				}
+				v[s.class] = now
+			}
+			return nil
+		})
+		if api.CodeOf(err) == api.CodeInvalid {
+			return withHint(err, knownClasses)
+		}
+		return err
+	})
+	return c
+}
+
+func inventoryUnset(e *env) *cobra.Command {
+	var x expected
+	var all bool
+	c := &cobra.Command{
+		Use:   "unset PROVIDER [CLASS...]",
+		Short: "Take classes away from a provider",
+		Long: `Unset takes away the classes that are named, or with --all every one. A class that
+somebody draws from stays, and nothing is changed. What the agent of a host says that it has
+cannot be taken away.`,
+		Example:           "  berth provider inventory unset pool1 DISK_GB\n  berth provider inventory unset pool1 --all",
+		ValidArgsFunction: e.first(providerNames),
+	}
+	c.Args = anyOrAll(&all, "a PROVIDER", "a CLASS")
+	x.flag(c)
+	c.Flags().BoolVar(&all, "all", false, "take away all of them")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		err := e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
+			if all {
+				clear(v)
+			}
+			for _, class := range args[1:] {
+				if _, has := v[api.ResourceClass(class)]; !has {
+					return fail(exitNotFound, "see what it has with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
+				}
+			}
+			for _, class := range args[1:] {
+				delete(v, api.ResourceClass(class))
+			}
+			return nil
+		})
+		if api.CodeOf(err) == api.CodeConflict {
+			return withHint(err, agentsWord)
+		}
+		return err
+	})
+	return c
+}
+
+// anyOrAll returns a check for one argument and then some more, or --all.
+func anyOrAll(all *bool, first, more string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return takes(first)(c, args)
+		case *all && len(args) > 1:
+			return usage(c, "%q takes either --all or %q", c.CommandPath(), args[1])
+		case !*all && len(args) == 1:
+			return usage(c, "%q needs %s, or --all", c.CommandPath(), more)
+		}
+		return nil
+	}
+}
+
+// Hints about what providers have and are.
+const (
+	knownClasses = "see which classes there are with berth resource-class list, and make others with: berth resource-class create"
+	knownTraits  = "see which traits there are with berth trait list, and make others with: berth trait create"
+	knownWords   = "see which words there are with: berth resource-class list, berth trait list"
+	agentsWord   = "its agent says so: change it there; what inventory set says of a class wins over the agent"
+)
+
+// stock changes what a provider has, at the generation that is read or expected.
+func (e *env) stock(
+	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]api.Inventory) error,
+) error {
+	id, err := providerID(ctx, cl, ref)
+	if err != nil {
+		return err
+	}
+	v, err := cl.Inventories(ctx, id)
+	if err != nil {
+		return err
+	}
+	if v.Inventories == nil {
+		v.Inventories = map[api.ResourceClass]api.Inventory{}
+	}
+	if err = change(v.Inventories); err != nil {
+		return err
+	}
+	v.Generation = x.of(c, v.Generation)
+	err = show(ctx, e, func(ctx context.Context) (client.Inventories, error) { return cl.SetInventories(ctx, id, v) }, inventoryTables)
+	return readAgain(inUse(err, ref), "berth provider inventory list "+ref)
+}
+
+func providerUsage(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "usage PROVIDER",
+		Short:             "Show what of a provider is in use",
+		Example:           "  berth provider usage pool1",
+		Args:              takes("a PROVIDER"),
+		ValidArgsFunction: e.first(providerNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			id, err := providerID(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			var stock client.Inventories
+			return show(ctx, e, func(seen context.Context) (client.ProviderUsages, error) {
+				used, err := c.ProviderUsages(seen, id)
+				if err == nil && e.format == formatTable {
+					stock, err = c.Inventories(ctx, id)
+				}
+				return used, err
+			}, func(u client.ProviderUsages) []table {
+				t := table{header: []string{"CLASS", "USED", "CAPACITY", "FREE", "FULL"}}
+				for _, class := range u.Usages.Classes() {
+					used, all := u.Usages[class], stock.Inventories[class].Capacity()
+					t.row(class, used, all, all-used, share(used, all))
+				}
+				return []table{t}
+			})
+		}),
+	}
+}
+
+// share returns how much of all is used, in percent; "" of nothing.
+func share(used, all int64) string {
+	if all <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d%%", used*100/all)
+}

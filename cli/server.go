@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func serverCommand(e *env) *cobra.Command {
+	c := noun("server", "See, make and end single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
+	c.Aliases = []string{"servers"}
+	return c
+}
+
+func serverList(e *env) *cobra.Command {
+	var q client.ServerQuery
+	var reservation, status, flavor, since string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List servers",
+		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR\n  berth server list --all-projects --host h1",
+		Args:    takes(),
+	}
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if since != "" {
+			at, err := time.Parse(time.RFC3339, since)
+			if err != nil {
+				return usage(c, "--changed-since must be a time such as 2030-01-31T12:00:00Z, got %q", since)
+			}
+			q.Since = at
+		}
+		q.Flavor = api.FlavorID(flavor)
+		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
+		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+		})
+		if q.Status == api.StatusError {
+			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+			})
+		}
+		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+			return cl.Servers(ctx, q, o)
+		}, rows)
+	})
+	f := c.Flags()
+	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
+	f.StringVar(&q.Name, "name", "", "only those with this in their name")
+	f.StringVar(&status, "status", "", "only those with one status, such as ERROR; DELETED ones are kept for a day")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project, and what was made for a parent zone (admins)")
+	f.StringVar(&flavor, "flavor", "", "only those of one flavor")
+	f.StringVar(&q.Group, "group", "", "only those of one group of a boot, by its name")
+	f.StringVar(&q.Zone, "zone", "", "only those of one zone: this one, or the direct child that leads to them")
+	f.StringVar(&q.Host, "host", "", "only those on one host (admins)")
+	f.StringVar(&since, "changed-since", "", "only those that have changed since a `TIME` such as 2030-01-31T12:00:00Z, deleted ones too")
+	e.flagNames(c, "reservation", reservationNames)
+	e.flagNames(c, "flavor", flavorNames)
+	e.flagNames(c, "host", hostNames)
+	return c
+}
+
+func serverShow(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show SERVER",
+		Short:             "Show one server, by its id or name",
+		Example:           "  berth server show web-1",
+		Args:              takes("a SERVER"),
+		ValidArgsFunction: e.first(serverNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			return show(ctx, e, func(ctx context.Context) (client.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
+		}),
+	}
+}
+
+// findServer returns the server that ref names: its id, or a name that only one
+// server has.
+func findServer(ctx context.Context, c *client.Client, ref string) (client.Server, error) {
+	found, err := c.Server(ctx, api.InstanceID(ref))
+	if api.CodeOf(err) != api.CodeNotFound {
+		return found, err
+	}
+	p, err := c.Servers(ctx, client.ServerQuery{Name: ref}, client.ListOptions{})
+	if err != nil {
+		return found, err
+	}
+	var ids []string
+	for _, s := range p.Items {
+		if s.Name == ref {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return found, fail(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
+	case 1:
+		return c.Server(ctx, api.InstanceID(ids[0]))
+	}
+	return found, fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
+}
+
+// shownStatus returns the status of a server for a table: what was last known, if its
+// host or zone is silent.
+func shownStatus(s client.Server) string {
+	if s.Reachable != nil && !*s.Reachable {
+		return string(s.Status) + " (unreachable)"
+	}
+	return string(s.Status)
+}
+
+func serverTables(s client.Server) []table {
+	var t table
+	t.row("ID", s.ID)
+	t.row("NAME", s.Name)
+	t.row("STATUS", shownStatus(s))
+	if s.UnreachableSince != 0 {
+		t.row("UNREACHABLE SINCE", when(s.UnreachableSince))
+	}
+	if s.Fault != "" {
+		t.row("FAULT", s.Fault)
+	}
+	t.row("RESERVATION", s.Reservation)
+	t.row("PROJECT", s.Project)
+	t.row("USER", s.User)
+	t.row("FLAVOR", s.Flavor)
+	t.row("RESOURCES", s.Resources)
+	t.row("METADATA", sortedPairs(s.Metadata))
+	if s.Group != "" {
+		t.row("GROUP", s.Group)
+	}
+	t.row("ZONE", s.Zone)
+	if s.Window.End != 0 && s.Window.End != api.Forever {
+		t.row("ENDS", when(s.Window.End))
+	}
+	if s.Host != "" {
+		t.row("HOST", s.Host)
+	}
+	if s.Origin != "" {
+		t.row("MADE FOR", s.Origin)
+	}
+	t.row("CREATED", when(s.Created))
+	t.row("UPDATED", when(s.Updated))
+	return []table{t}
+}
+
+func serverCreate(e *env) *cobra.Command {
+	var flavor string
+	var metadata []string
+	c := &cobra.Command{
+		Use:   "create NAME --flavor FLAVOR",
+		Short: "Make one server",
+		Long: `Create asks for one server and waits until the zone has decided where it runs;
+its status says how it goes on. For several at once, use berth boot.`,
+		Example: "  berth server create web --flavor small",
+		Args:    takes("a NAME"),
+	}
+	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (needed)")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to keep with the server; may be repeated")
+	e.flagNames(c, "flavor", flavorNames)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		if flavor == "" {
+			return usage(c, "%q needs --flavor", c.CommandPath())
+		}
+		kept, err := pairs(c, "metadata", metadata)
+		if err != nil {
+			return err
+		}
+		return show(ctx, e, func(ctx context.Context) (client.CreatedServer, error) {
+			return cl.CreateServer(ctx, api.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
+		}, func(s client.CreatedServer) []table {
+			if s.Server == nil {
+				return nil
+			}
+			return serverTables(*s.Server)
+		})
+	})
+	return c
+}
+
+func serverDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete SERVER...",
+		Short:             "End servers, by their ids or names",
+		Example:           "  berth server delete web-1 --yes",
+		ValidArgsFunction: e.first(serverNames),
+	}
+	s.flag(c)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage(c, "%q needs a SERVER", c.CommandPath())
+		}
+		return nil
+	}
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := e.confirm(ctx, s, "end "+strings.Join(args, ", ")); err != nil {
+			return err
+		}
+		for _, ref := range args {
+			found, err := findServer(ctx, c, ref)
+			if err == nil {
+				err = c.DeleteServer(ctx, found.ID)
+			}
+			if err != nil {
+				return about("server "+ref, err)
+			}
+			e.note("server %s is being ended", ref)
+		}
+		return nil
+	})
+	return c
+}

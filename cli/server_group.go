@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// policies are what --policy of a server group may be.
+var policies = []string{string(api.Affinity), string(api.AntiAffinity), string(api.SoftAffinity), string(api.SoftAntiAffinity)}
+
+func serverGroupCommand(e *env) *cobra.Command {
+	c := noun("server-group", "See and make groups that bind the hosts of instances", serverGroupList(e), serverGroupShow(e), serverGroupCreate(e), serverGroupDelete(e))
+	c.Aliases = []string{"server-groups"}
+	return c
+}
+
+func serverGroupList(e *env) *cobra.Command {
+	var w whose
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the server groups of your project",
+		Example: "  berth server-group list\n  berth server-group list --project web",
+		Args:    takes(),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			return list(ctx, e, "server_groups", w.of(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g api.ServerGroup) []any {
+				return []any{g.Name, g.Policy, most(g), len(g.Members), g.ID, when(g.Created)}
+			}))
+		}),
+	}
+	w.flag(c)
+	return c
+}
+
+// most returns how many members a host may have, "" for any number.
+func most(g api.ServerGroup) string {
+	if g.Max == 0 {
+		return ""
+	}
+	return strconv.Itoa(g.Max)
+}
+
+func serverGroupTables(g api.ServerGroup) []table {
+	var t table
+	t.row("NAME", g.Name)
+	t.row("ID", g.ID)
+	t.row("PROJECT", g.Project)
+	t.row("POLICY", g.Policy)
+	if g.Max > 0 {
+		t.row("MAX PER HOST", g.Max)
+	}
+	var members []string
+	for _, id := range g.Members {
+		members = append(members, string(id))
+	}
+	t.row("MEMBERS", strings.Join(members, ", "))
+	t.row("CREATED", when(g.Created))
+	return []table{t}
+}
+
+func serverGroupShow(e *env) *cobra.Command {
+	var w whose
+	c := &cobra.Command{
+		Use:               "show GROUP",
+		Short:             "Show one server group and its members",
+		Example:           "  berth server-group show web",
+		Args:              takes("a GROUP"),
+		ValidArgsFunction: e.first(serverGroupNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			return show(ctx, e, func(ctx context.Context) (api.ServerGroup, error) { return w.of(c).ServerGroup(ctx, args[0]) }, serverGroupTables)
+		}),
+	}
+	w.flag(c)
+	return c
+}
+
+func serverGroupCreate(e *env) *cobra.Command {
+	var policy string
+	var maxPerHost int
+	c := &cobra.Command{
+		Use:   "create NAME --policy POLICY",
+		Short: "Make a server group",
+		Long: `Create makes a group that boots join with "berth boot --group NAME". affinity keeps
+all its instances on one host, anti-affinity at most --max-per-host of them on any;
+soft-affinity and soft-anti-affinity are preferences.`,
+		Example: "  berth server-group create web --policy anti-affinity\n  berth server-group create web --policy anti-affinity --max-per-host 2",
+		Args:    takes("a NAME"),
+	}
+	c.Flags().StringVar(&policy, "policy", "", strings.Join(policies, ", ")+" (needed)")
+	c.Flags().IntVar(&maxPerHost, "max-per-host", 0, "of anti-affinity: how many on one host (default 1)")
+	check(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		p := api.Policy(policy)
+		switch {
+		case !p.Valid():
+			return usage(c, "--policy must be one of %s, got %q", strings.Join(policies, ", "), policy)
+		case c.Flags().Changed("max-per-host") && (p != api.AntiAffinity || maxPerHost < 1):
+			return usage(c, "--max-per-host is for anti-affinity and must be at least 1")
+		}
+		return show(ctx, e, func(ctx context.Context) (api.ServerGroup, error) {
+			return cl.CreateServerGroup(ctx, client.ServerGroupSpec{Name: args[0], Policy: p, Max: maxPerHost})
+		}, serverGroupTables)
+	})
+	return c
+}
+
+func serverGroupDelete(e *env) *cobra.Command {
+	var s sure
+	var w whose
+	c := &cobra.Command{
+		Use:               "delete GROUP",
+		Short:             "Delete a server group; its members stay where they are",
+		Example:           "  berth server-group delete web --yes",
+		Args:              takes("a GROUP"),
+		ValidArgsFunction: e.first(serverGroupNames),
+	}
+	s.flag(c)
+	w.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "delete server group", args[0], func(ctx context.Context) error {
+			return w.of(c).DeleteServerGroup(ctx, args[0])
+		})
+	})
+	return c
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"berth/api/client"
+)
+
+// addrDefault is where a node on this machine listens.
+const addrDefault = "https://127.0.0.1:7600"
+
+const settingsHelp = `Commands that call a zone need its address, a token, and unless its certificate
+is one that the system trusts, the certificate of its CA. Of each, the first that
+is given counts:
+
+  flag           environment    key in the file   default
+  --addr         BERTH_ADDR     addr              https://127.0.0.1:7600
+  --token-file   BERTH_TOKEN    token             none
+  --cacert       BERTH_CACERT   cacert            the system's certificates
+
+The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
+
+  addr: https://zone.example:7600
+  token: berth_...
+  cacert: /etc/berth/ca.pem
+
+A file with a token must be readable for yourself alone (chmod 600). --token takes a token from the
+command line; it is unsafe, because every user of the machine can see it there.
+`
+
+// connection is what the flags say about the zone to call.
+type connection struct {
+	addr, token, tokenFile, caCert string
+	linearizable                   bool
+}
+
+// settingKeys are the keys of the file; in the environment they are in upper case
+// and begin with BERTH_.
+var settingKeys = []string{"addr", "token", "cacert"}
+
+// callerFlags adds the flags of commands that call a zone.
+func (e *env) callerFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&e.conn.addr, "addr", "", "address of any node of the zone (default "+addrDefault+")")
+	f.StringVar(&e.conn.token, "token", "", "bearer token; unsafe, other users can see it: prefer --token-file")
+	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
+	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
+	f.BoolVar(&e.conn.linearizable, "linearizable", false, "read what the zone has acknowledged, not what one node knows; slower")
+	f.StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
+	f.BoolVar(&e.noHeaders, "no-headers", false, "leave out the header line of tables")
+}
+
+// callers adds the flags of commands that call a zone to cmds and returns them.
+func callers(e *env, cmds ...*cobra.Command) []*cobra.Command {
+	for _, c := range cmds {
+		e.callerFlags(c)
+		check(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	}
+	return cmds
+}
+
+// client returns a client for the zone that the settings name.
+func (e *env) client() (*client.Client, error) {
+	s, err := e.settings()
+	if err != nil {
+		return nil, err
+	}
+	e.calling = cmp.Or(s["addr"], addrDefault)
+	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
+	if path := s["cacert"]; path != "" {
+		if cfg.CACert, err = os.ReadFile(path); err != nil {
+			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
+		}
+	}
+	c, err := client.New(cfg)
+	if err == nil && e.conn.linearizable {
+		c = c.Linearizable()
+	}
+	return c, err
+}
+
+// settings returns the settings by key, from the file, the environment and the
+// flags; the later ones win.
+func (e *env) settings() (map[string]string, error) {
+	s, err := e.settingsFile()
+	if err != nil {
+		return nil, err
+	}
+	token, err := e.tokenFlag()
+	if err != nil {
+		return nil, err
+	}
+	flags := map[string]string{"addr": e.conn.addr, "token": token, "cacert": e.conn.caCert}
+	for _, key := range settingKeys {
+		s[key] = cmp.Or(flags[key], e.getenv("BERTH_"+strings.ToUpper(key)), s[key])
+	}
+	return s, nil
+}
+
+// settingsFile reads the file. That there is none is no error; a key that means
+// nothing is.
+func (e *env) settingsFile() (map[string]string, error) {
+	s := map[string]string{}
+	dir := e.getenv("XDG_CONFIG_HOME")
+	if home := e.getenv("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if dir == "" {
+		return s, nil
+	}
+	path := filepath.Join(dir, "berth", "config.yaml")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	var given map[string]any
+	if err == nil {
+		err = yaml.Unmarshal(text, &given)
+	}
+	if err != nil { // without the line that is wrong, which may hold the token
+		return nil, fail(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
+	}
+	flatten(s, "", given)
+	if info, err := os.Stat(path); err == nil && s["token"] != "" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fail(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if !slices.Contains(settingKeys, key) {
+			return nil, fail(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
+		}
+	}
+	return s, nil
+}
+
+// flatten puts values under their keys into s; those of an object in another one
+// have both keys with a dot between them.
+func flatten(s map[string]string, prefix string, values map[string]any) {
+	for key, v := range values {
+		switch v := v.(type) {
+		case map[string]any:
+			flatten(s, prefix+key+".", v)
+		case nil:
+			s[prefix+key] = ""
+		default:
+			s[prefix+key] = fmt.Sprint(v)
+		}
+	}
+}
+
+// tokenFlag returns the token that the flags give, "" for none.
+func (e *env) tokenFlag() (string, error) {
+	switch {
+	case e.conn.token != "" && e.conn.tokenFile != "":
+		return "", fail(exitUsage, "see: berth help settings", "give --token or --token-file, not both")
+	case e.conn.tokenFile != "":
+		return e.secret(e.conn.tokenFile)
+	}
+	return e.conn.token, nil
+}
+
+// secretMaxBytes bounds a file with one token.
+const secretMaxBytes = 4096
+
+// secret returns the one line of the file at path, or of standard input for "-".
+func (e *env) secret(path string) (string, error) {
+	in := e.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fail(exitUsage, "", "reading a token: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, secretMaxBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("reading a token: %w", err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(b) > secretMaxBytes || strings.ContainsAny(text, "\r\n") {
+		return "", fail(exitUsage, "", "%s must hold one token and nothing else", path)
+	}
+	return text, nil
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// pagesMax bounds how many pages of one list are read.
+const pagesMax = 1000
+
+// verb is what a command does with a client.
+type verb func(ctx context.Context, c *client.Client, args []string) error
+
+// calls returns v as cobra runs it, with a client for the zone that the settings
+// name.
+func (e *env) calls(v verb) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := e.checkFormat(); err != nil {
+			return err
+		}
+		c, err := e.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return v(cmd.Context(), c, args)
+	}
+}
+
+// slowAfter is how long a verb waits for an answer before it tells that it does.
+const slowAfter = 5 * time.Second
+
+// waiting tells, once, that an answer takes its time, unless the function that it
+// returns is called before. A call that is repeated may take six times as long as
+// one attempt.
+func (e *env) waiting() (answered func()) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		slow := time.NewTimer(slowAfter)
+		defer slow.Stop()
+		select {
+		case <-slow.C:
+			e.note("still waiting for %s ...", e.calling)
+		case <-stop:
+		}
+	})
+	return func() {
+		close(stop)
+		wg.Wait()
+	}
+}
+
+// show makes a call and prints its answer: as it came, or as tables.
+func show[T any](ctx context.Context, e *env, call func(context.Context) (T, error), tables func(T) []table) error {
+	var body []byte
+	answered := e.waiting()
+	v, err := call(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
+	answered()
+	if err != nil {
+		return err
+	}
+	return e.print(body, func() []table { return tables(v) })
+}
+
+// list prints all pages of a list, whose items the answers have under key.
+func list[T any](
+	ctx context.Context, e *env, key string,
+	fetch func(context.Context, client.ListOptions) (client.Page[T], error), tables func([]T) []table,
+) error {
+	var all []T
+	var raw []json.RawMessage
+	var body []byte
+	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
+	for o := (client.ListOptions{}); ; {
+		answered := e.waiting()
+		p, err := fetch(ctx, o)
+		answered()
+		if err != nil {
+			return err
+		}
+		all = append(all, p.Items...)
+		if p.Next == "" && o.Marker == "" {
+			break // the one answer is the list
+		}
+		var answer map[string][]json.RawMessage
+		if err = json.Unmarshal(withoutMarker(body), &answer); err != nil {
+			return fmt.Errorf("joining the pages of a list: %w", err)
+		}
+		raw = append(raw, answer[key]...)
+		if p.Next == "" || len(all) >= pagesMax*api.PageMax {
+			if body, err = json.Marshal(map[string][]json.RawMessage{key: raw}); err != nil {
+				return fmt.Errorf("joining the pages of a list: %w", err)
+			}
+			break
+		}
+		o.Marker = p.Next
+	}
+	return e.print(body, func() []table { return tables(all) })
+}
+
+// withoutMarker returns the body of a list without next_marker.
+func withoutMarker(body []byte) []byte {
+	var answer map[string]json.RawMessage
+	if json.Unmarshal(body, &answer) != nil {
+		return body // the caller finds out
+	}
+	delete(answer, "next_marker")
+	b, err := json.Marshal(answer)
+	if err != nil {
+		return body
+	}
+	return b
+}
+
+// once adapts a call without pages to list.
+func once[T any](get func(context.Context) ([]T, error)) func(context.Context, client.ListOptions) (client.Page[T], error) {
+	return func(ctx context.Context, _ client.ListOptions) (client.Page[T], error) {
+		items, err := get(ctx)
+		return client.Page[T]{Items: items}, err
+	}
+}
+
+// tableOf returns one table with a row for each item.
+func tableOf[T any](header string, row func(T) []any) func([]T) []table {
+	return func(items []T) []table {
+		t := table{header: strings.Split(header, "|")}
+		for _, i := range items {
+			t.row(row(i)...)
+		}
+		return []table{t}
+	}
+}
+
+// when returns an instant to the second, and "never" for the end of what has
+// none.
+func when(i api.Instant) string {
+	if i == api.Forever {
+		return "never"
+	}
+	return i.Time().Format("2006-01-02T15:04:05Z")
+}
+
+// yes returns a truth value for a table.
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// several returns "1 instance" or "3 instances".
+func several(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// counts returns "ACTIVE 3, ERROR 1", in the order of a life.
+func counts(c api.BootCounts) (text string, sum int) {
+	var parts []string
+	for _, s := range []api.Status{
+		api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted,
+	} {
+		if c[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", s, c[s]))
+			sum += c[s]
+		}
+	}
+	return strings.Join(parts, ", "), sum
+}

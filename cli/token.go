@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func tokenCommand(e *env) *cobra.Command {
+	c := noun("token", "Make and end the tokens of callers (admins)",
+		&cobra.Command{
+			Use:     "list",
+			Short:   "List tokens, without their secrets",
+			Example: "  berth token list",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "tokens", once(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t api.Token) []any {
+					return []any{t.ID, t.User, t.Project, roles(t.Roles), when(t.Created), when(t.Expires)}
+				}))
+			}),
+		},
+		tokenCreate(e), tokenDelete(e),
+	)
+	c.Aliases = []string{"tokens"}
+	return c
+}
+
+func roles(given []api.UserRole) string {
+	var parts []string
+	for _, r := range given {
+		parts = append(parts, string(r))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tokenCreate(e *env) *cobra.Command {
+	var user, project string
+	var given []string
+	var ttl time.Duration
+	c := &cobra.Command{
+		Use:     "create --user USER --project PROJECT",
+		Short:   "Make a token; it is shown this once",
+		Example: "  berth token create --user ada --project web --role member --ttl 720h",
+		Args:    takes(),
+	}
+	f := c.Flags()
+	f.StringVar(&user, "user", "", "who uses it (needed)")
+	f.StringVar(&project, "project", "", "for which project (needed)")
+	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "`ROLE` that it allows: reader, member or admin; may be repeated")
+	f.DurationVar(&ttl, "ttl", 0, "how long it is good for (default: until it is deleted)")
+	choices := []string{string(api.RoleReader), string(api.RoleMember), string(api.RoleAdmin)}
+	check(c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if user == "" || project == "" {
+			return usage(c, "%q needs --user and --project", c.CommandPath())
+		}
+		s := client.TokenSpec{User: api.UserID(user), Project: api.ProjectID(project), TTL: client.Duration(ttl)}
+		for _, r := range given {
+			s.Roles = append(s.Roles, api.UserRole(r))
+		}
+		return show(ctx, e, func(ctx context.Context) (client.NewToken, error) { return cl.CreateToken(ctx, s) },
+			func(t client.NewToken) []table {
+				out := table{header: []string{"ID", "TOKEN"}}
+				out.row(t.ID, t.Token)
+				return []table{out}
+			})
+	})
+	return c
+}
+
+func tokenDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:     "delete TOKEN-ID",
+		Short:   "End a token",
+		Example: "  berth token delete 0123456789abcdef --yes",
+		Args:    takes("a TOKEN-ID"),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "end token", args[0], func(ctx context.Context) error {
+			return c.DeleteToken(ctx, api.TokenID(args[0]))
+		})
+	})
+	return c
+}
+
+func joinTokenCommand(e *env) *cobra.Command {
+	var kind, name string
+	var ttl time.Duration
+	create := &cobra.Command{
+		Use:   "create --kind node|agent --name NAME",
+		Short: "Make a token with which one node or agent may join",
+		Long: `Create prints a token that is good for one use and, unless --ttl says otherwise,
+15 minutes. Hand it to the new node or agent as a file.`,
+		Example: "  berth join-token create --kind agent --name rack1 > rack1.token",
+		Args:    takes(),
+	}
+	f := create.Flags()
+	f.StringVar(&kind, "kind", "", "node or agent (needed)")
+	f.StringVar(&name, "name", "", "id of the node or agent (needed)")
+	f.DurationVar(&ttl, "ttl", 0, "how long it is good for, at most "+api.JoinTokenTTLMax.String())
+	choices := []string{string(api.JoinNode), string(api.JoinAgent)}
+	check(create.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	create.RunE = e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+		k := api.JoinKind(kind)
+		if k != api.JoinNode && k != api.JoinAgent {
+			return usage(create, "--kind must be node or agent, got %q", kind)
+		}
+		if name == "" {
+			return usage(create, "%q needs --name", create.CommandPath())
+		}
+		return show(ctx, e, func(ctx context.Context) (string, error) {
+			return c.CreateJoinToken(ctx, client.JoinTokenSpec{Kind: k, Name: name, TTL: client.Duration(ttl)})
+		}, bareToken)
+	})
+	return noun("join-token", "Admit nodes and agents to the zone (admins)", create)
+}

@@ -1,0 +1,336 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/golden"
+	"berth/raftstore"
+)
+
+// tree calls see with every command there is.
+func tree(c *cobra.Command, see func(*cobra.Command)) {
+	see(c)
+	for _, sub := range c.Commands() {
+		tree(sub, see)
+	}
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	tree(rootCommand(newEnv(os.Getenv, nil, nil, nil)), func(c *cobra.Command) {
+		if c.IsAdditionalHelpTopicCommand() {
+			assert.NotEmpty(t, c.Long, c.CommandPath())
+			return
+		}
+		assert.NotEmpty(t, c.Short, c.CommandPath())
+		assert.False(t, strings.HasSuffix(c.Short, "."), c.CommandPath())
+		assert.True(t, strings.HasPrefix(c.Example, "  "), "%s: an example, indented by two", c.CommandPath())
+		if c.HasParent() {
+			assert.Contains(t, c.Example, "berth ", c.CommandPath())
+		}
+		assert.NotNil(t, c.Args, "%s: says which arguments it takes", c.CommandPath())
+	})
+}
+
+func TestExamplesParse(t *testing.T) {
+	tree(rootCommand(newEnv(os.Getenv, nil, nil, nil)), func(c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if len(words) == 0 || words[0] != "berth" {
+				continue
+			}
+			words = words[1:]
+			for i, w := range words { // a shell would take these
+				if w == ">" || w == "&&" || w == "|" {
+					words = words[:i]
+					break
+				}
+			}
+			root := rootCommand(newEnv(os.Getenv, nil, nil, nil))
+			found, rest, err := root.Find(words)
+			if !assert.NoError(t, err, line) || !assert.NoError(t, found.ParseFlags(rest), line) {
+				continue
+			}
+			if found.Args != nil {
+				assert.NoError(t, found.Args(found, found.Flags().Args()), line)
+			}
+		}
+	})
+}
+
+func TestHelp(t *testing.T) {
+	var b bytes.Buffer
+	tree(rootCommand(newEnv(os.Getenv, nil, nil, nil)), func(c *cobra.Command) {
+		words := strings.Fields(c.CommandPath())[1:]
+		if len(words) == 0 {
+			return // lists the processes
+		}
+		r := berth(t.Context(), nil, "", append([]string{"help"}, words...)...)
+		assert.Zero(t, r.exit, c.CommandPath())
+		fmt.Fprintf(&b, "$ berth help %s\n%s\n", strings.Join(words, " "), strings.TrimSpace(r.out)+"\n")
+	})
+	golden.Check(t, "testdata/help.txt", b.Bytes())
+	assert.Equal(t, exitUsage, berth(t.Context(), nil, "", "help", "nothing").exit)
+	assert.Zero(t, berth(t.Context(), nil, "").exit, "alone it shows its help")
+}
+
+func TestUsage(t *testing.T) {
+	var b bytes.Buffer
+	for _, line := range []string{
+		"bot", "boott --flavor x", "zone", "zone lst", "zone list extra", "zone show", "zone show a b", "boot", "boot --flavor small",
+		"boot --flavor small --name web --count 0", "boot --flavor small --name web --count 10001", "boot --flavor small --name web --count 3 --min 4",
+		"boot --flavor small --name web --min 0", "boot --flavor small --name web --metadata k", "boot --flavor small --name web --metadata k=1 --metadata k=2",
+		"boot --flavor small --name web --wait --no-wait", "boot --flavor small --name web --timeout 0s", "boot --colour blue", "boot --count many",
+		"flavor create small --ram 0.3M", "flavor create small --vcpus -1", "flavor create small --resource CUSTOM_X=many", "flavor create small -- /bin/true",
+		"flavor create", "zone link", "zone set west", "host set h1", "host set h1 --pool blue", "hold resolve r-1 --yes", "token create --user ada",
+		"join-token create --kind zone --name a", "join-token create --kind node", "operator config set", "scheduler set", "scheduler set --cost spread", "scheduler set --cost spread=1 --reset", "scheduler set --filter instances:max",
+		"boot --flavor small --name web --plan --apply f", "boot --flavor small --name web --out f", "boot --apply f --count 3", "boot --name web --groups f --count 3",
+		"boot --name web --group-of web", "boot --name web --group-of web:small:x", "boot --name web --group-of web:small --count 2",
+		"boot --flavor small --name web --query [", "boot --flavor small --name web --spread-zones 0", "boot --name web --group-of web:small --spread-zones -1",
+		"boot --flavor small --name web --min-zones 0", "boot --flavor small --name web --lifetime 0s", "boot --name web --groups /nothing/there",
+		"host drain h1", "host drain h1 --policy stop", "host drain h1 --policy end --timeout 0s", "host evacuate h1 --timeout 0s", "aggregate add-host rack1",
+		"aggregate set rack1", "server-group create web --policy near", "server-group create web --policy affinity --max-per-host 2", "server list --changed-since today",
+		"capacity --at tomorrow", "provider", "provider show", "provider create a --uuid 1", "provider set h1", "provider set h1 --parent p --no-parent",
+		"provider list --resources VCPU", "provider list --resources VCPU=0", "provider list --resources VCPU=1,VCPU=2", "provider inventory set h1",
+		"provider inventory set h1 VCPU", "provider inventory set h1 VCPU=-1", "provider inventory set h1 VCPU=1:colour=2", "provider inventory set h1 VCPU=1:reserved=x",
+		"provider inventory set h1 VCPU=1:allocation_ratio=0", "provider inventory unset", "provider inventory unset h1", "provider inventory unset h1 VCPU --all",
+		"provider trait set h1", "provider trait unset h1", "provider aggregate set h1", "resource-class create", "trait delete", "allocation list",
+		"allocation set c", "allocation set c --allocation h1", "allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1",
+		"allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1 --allocation 11111111-1111-4111-8111-111111111111:DISK_GB=1",
+		"candidates", "candidates --resources VCPU=1 --limit 0", "candidates --resources VCPU=1 --limit 10001", "candidates --group PGPU=1 --group PGPU=1", "candidates --group :PGPU=1",
+		"candidates --group gpu:PGPU", "candidates --group gpu:PGPU=1 --group-required net:A", "candidates --group gpu:PGPU=1 --group-in-tree gpu",
+		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
+	} {
+		r := berth(t.Context(), nil, "", strings.Fields(line)...)
+		assert.Equal(t, exitUsage, r.exit, line)
+		assert.Empty(t, r.out, line)
+		record(&b, line, nil, r)
+	}
+	golden.Check(t, "testdata/usage.txt", b.Bytes())
+}
+
+func TestExitCodes(t *testing.T) {
+	for code, exit := range map[api.Code]int{
+		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeConflict: 4,
+		api.CodeStale: 4, api.CodeTooLarge: 1, api.CodeMediaType: 1, api.CodePlanRefused: 4, api.CodeNoCapacity: 5, api.CodeContended: 4, api.CodePaused: 4, api.CodeUnreached: 4, api.CodeOverloaded: 1,
+		api.CodeUnavailable: 1, api.CodeTimeout: 7, api.CodeInternal: 1, api.CodeExists: 4, api.CodeInUse: 4, api.CodeHasChildren: 4,
+	} {
+		z := newFakeZone(t)
+		z.on("POST /flavors", answer{status: code.HTTPStatus(), body: refusalOf(string(code), "not so")}) // not repeated
+		r := z.berth(t.Context(), "flavor", "create", "small", "--vcpus", "1")
+		assert.Equal(t, exit, r.exit, code)
+		sentence := "not so"
+		if code == api.CodeInternal {
+			sentence = api.MessageOf(api.Errorf(code, ""))
+		}
+		assert.True(t, strings.HasPrefix(r.errOut, fmt.Sprintf("berth: %s (%s, request req-1)\n", sentence, code)), r.errOut)
+		assert.Empty(t, r.out)
+	}
+	assert.Equal(t, exitFailed, exitCode(errors.New("else")))
+	assert.Equal(t, exitInterrupted, exitCode(fmt.Errorf("reading: %w", context.Canceled)))
+	help := exitCodesHelp()
+	for _, x := range exits {
+		assert.Contains(t, help, fmt.Sprintf("%3d  %s\n", x.code, x.text))
+	}
+}
+
+func TestErrorsAreOneLineAndAHint(t *testing.T) {
+	var b bytes.Buffer
+	assert.Equal(t, exitFailed, ReportError(&b, errors.New("first\nsecond")))
+	assert.Equal(t, "berth: first; second\n", b.String())
+	b.Reset()
+	assert.Equal(t, exitNotFound, ReportError(&b, withHint(api.Errorf(api.CodeNotFound, "no zone"), "look elsewhere")))
+	assert.Equal(t, "berth: no zone (not_found)\n  hint: look elsewhere\n", b.String())
+	b.Reset()
+	assert.Zero(t, ReportError(&b, withHint(nil, "nothing")))
+	assert.Empty(t, b.String())
+}
+
+func TestLocalErrorsHaveNoHintsOfCalls(t *testing.T) {
+	require.NoError(t, localError(nil))
+	told := fail(exitUsage, "do this", "no")
+	assert.Equal(t, told, localError(told), "what a command knows better stays")
+	assert.Equal(t, ExitBroken, exitCode(localError(fmt.Errorf("opening: %w", raftstore.ErrDamaged))))
+	assert.Equal(t, exitInterrupted, exitCode(localError(context.Canceled)))
+}
+
+func TestWhoWaitsLongIsTold(t *testing.T) {
+	for took, says := range map[time.Duration]string{
+		slowAfter - time.Millisecond: "", slowAfter + time.Millisecond: "still waiting for https://zone:7600 ...\n", time.Hour: "still waiting for https://zone:7600 ...\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			e := newEnv(os.Getenv, nil, &out, &errOut)
+			e.calling = "https://zone:7600"
+			slow := func(context.Context) (api.Node, error) {
+				<-time.After(took)
+				return api.Node{}, errors.New("gone")
+			}
+			require.Error(t, show(t.Context(), e, slow, func(api.Node) []table { return nil }))
+			assert.Equal(t, says, errOut.String(), took)
+			errOut.Reset()
+			slowList := func(ctx context.Context) ([]api.Node, error) { n, err := slow(ctx); return []api.Node{n}, err }
+			require.Error(t, list(t.Context(), e, "nodes", once(slowList), func([]api.Node) []table { return nil }))
+			assert.Equal(t, says, errOut.String(), took)
+			assert.Empty(t, out.String(), "it is no data")
+		})
+	}
+}
+
+func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {
+	z := newFakeZone(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "berth", "config.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte("addr: "+z.URL+"\ntoken: berth_id_file\n"), 0o600))
+	tokenFile := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(tokenFile, []byte("berth_id_tokenfile\n"), 0o600))
+	for _, c := range []struct {
+		environ map[string]string
+		in      string
+		args    []string
+		token   string
+	}{
+		{map[string]string{}, "", nil, "berth_id_file"},
+		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", nil, "berth_id_env"},
+		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", []string{"--token", "berth_id_flag"}, "berth_id_flag"},
+		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", []string{"--token-file", tokenFile}, "berth_id_tokenfile"},
+		{nil, "berth_id_stdin\n", []string{"--token-file", "-"}, "berth_id_stdin"},
+	} {
+		environ := map[string]string{"XDG_CONFIG_HOME": dir}
+		for k, v := range c.environ {
+			environ[k] = v
+		}
+		r := berth(t.Context(), environ, c.in, append([]string{"zone", "list"}, c.args...)...)
+		require.Zero(t, r.exit, r.errOut)
+		asked := z.asked("GET")
+		assert.Equal(t, c.token, asked[len(asked)-1].token)
+	}
+}
+
+func TestSettingsThatAreWrong(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".config", "berth", "config.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	for text, says := range map[string]string{
+		"colour: x":            `there is no setting "colour"`,
+		"addr: [":              "reading",
+		"token: berth_id_file": "chmod 600",
+		"addr: zone.example":   "https://",
+		"cacert: /nowhere":     "CA certificate",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text+"\n"), 0o644))
+		r := berth(t.Context(), map[string]string{"HOME": dir}, "", "zone", "list")
+		assert.Equal(t, exitUsage, r.exit, text)
+		assert.Contains(t, r.errOut, says, text)
+	}
+	r := berth(t.Context(), nil, "", "zone", "list", "--token", "a", "--token-file", "b")
+	assert.Equal(t, exitUsage, r.exit)
+	for _, in := range []string{"", "one\ntwo", strings.Repeat("x", secretMaxBytes+1)} {
+		r = berth(t.Context(), nil, in, "zone", "list", "--token-file", "-")
+		assert.Equal(t, exitUsage, r.exit)
+		assert.NotContains(t, r.errOut, "two", "what a secret may be is not printed")
+	}
+}
+
+func TestSecretAtItsLimit(t *testing.T) {
+	e := newEnv(os.Getenv, strings.NewReader(strings.Repeat("x", secretMaxBytes)), nil, nil)
+	s, err := e.secret("-")
+	require.NoError(t, err)
+	assert.Len(t, s, secretMaxBytes)
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	z := newFakeZone(t)
+	for line, want := range map[string]string{
+		"zone show": "west\n", "host show": "h1\n", "flavor show": "small\n", "boot --flavor": "small\n", "reservation show": "r-1\tweb\n",
+		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
+		"boot --az": "az1\naz2\n", "boot --group": "apart\tanti-affinity\n", "host drain h1 --policy": "wait\nend\nmove\n",
+		"scheduler set --filter": "pool\tthe pool takes the class\ninstances\tfew instances\nquery\tthe query is true\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
+		"provider show": "pool1\nh1-gpu0\nh1\n", "provider trait set h1": "COMPUTE_NODE\nCUSTOM_SSD\n", "resource-class delete": "CUSTOM_LICENSE\nVCPU\n",
+		"zone show west": "", "zone list -o": "table\njson\nyaml\n",
+	} {
+		r := z.berth(t.Context(), append(append([]string{"__complete"}, strings.Fields(line)...), "")...)
+		got, directive, _ := strings.Cut(r.out, ":")
+		assert.Equal(t, want, got, line)
+		assert.Equal(t, "4\n", directive, "%s: and no files", line)
+	}
+	z.on("GET /zones", answer{status: http.StatusForbidden, body: refusalOf("forbidden", "no")})
+	r := z.berth(t.Context(), "__complete", "zone", "show", "")
+	assert.Equal(t, ":4\n", r.out, "a shell is not told of errors")
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := berth(t.Context(), nil, "", "completion", shell)
+		assert.Zero(t, r.exit, shell)
+		assert.Contains(t, r.out, "berth", shell)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	r := berth(t.Context(), nil, "", "version")
+	assert.Equal(t, "berth dev\n", r.out)
+	r = berth(t.Context(), nil, "", "version", "-o", "json")
+	assert.Contains(t, r.out, `"version": "dev"`)
+}
+
+func TestSizes(t *testing.T) {
+	for text, mib := range map[string]int64{
+		"512": 512, "512M": 512, "512MiB": 512, "512MB": 512, "0.5G": 512, "1.5G": 1536, "2GiB": 2048, "1T": 1 << 20, "1": 1, ".5G": 512,
+		"68719476736": api.AmountMax,
+	} {
+		got, ok := parseSize(text, 1)
+		assert.True(t, ok, text)
+		assert.Equal(t, mib, got, text)
+	}
+	for _, text := range []string{
+		"", "M", "0", "-1", "-1G", "0.3G", "1K", "1e3", "0x10", "Inf", "NaN", "5iB", "5B", "1 G", "1_0", "68719476737", "1G2",
+	} {
+		_, ok := parseSize(text, 1)
+		assert.False(t, ok, text)
+	}
+	gib, ok := parseSize("10", 1<<10)
+	assert.True(t, ok)
+	assert.Equal(t, int64(10), gib)
+	gib, ok = parseSize("1T", 1<<10)
+	assert.True(t, ok)
+	assert.Equal(t, int64(1024), gib)
+	_, ok = parseSize("512M", 1<<10)
+	assert.False(t, ok, "half a GiB is no disk")
+}
+
+// TestWordsThatAreNotUTF8AreRefused: they would be sent as another text.
+func TestWordsThatAreNotUTF8AreRefused(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"boot", "--name", "a\xff", "--flavor", "small"}, "argument 3 is not valid UTF-8"},
+		{[]string{"boot", "--name", "a", "--groups", file("groups:\n- name: \"\xff\"\n")}, "not valid UTF-8 at byte"},
+		{[]string{"boot", "--name", "a", "--groups", file(`{"groups":[{"name":"\ud800"}]}`)}, "half of a surrogate pair"},
+	} {
+		err := (&Program{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}, Getenv: func(string) string { return "" }}).Run(t.Context(), c.args)
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), c.says)
+	}
+}

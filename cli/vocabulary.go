@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// traitNames completes the name of a trait.
+var traitNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+	return c.Traits(ctx, client.TraitQuery{})
+})
+
+// classNames completes the name of a resource class.
+var classNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+	classes, err := c.ResourceClasses(ctx)
+	out := make([]string, 0, len(classes))
+	for _, class := range classes {
+		out = append(out, string(class))
+	}
+	return out, err
+})
+
+func resourceClassCommand(e *env) *cobra.Command {
+	c := noun("resource-class", "See and make kinds of resource (admins)",
+		&cobra.Command{
+			Use:     "list",
+			Short:   "List resource classes",
+			Example: "  berth resource-class list",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "resource_classes", once(c.ResourceClasses), tableOf("NAME", func(n api.ResourceClass) []any { return []any{n} }))
+			}),
+		},
+		vocabularyCreate(e, "resource class", "berth resource-class create CUSTOM_LICENSE", func(ctx context.Context, c *client.Client, name string) error {
+			return c.CreateResourceClass(ctx, api.ResourceClass(name))
+		}),
+		vocabularyDelete(e, "resource class", "berth resource-class delete CUSTOM_LICENSE --yes", classNames,
+			"take it from each provider that has some with: berth provider inventory unset PROVIDER %[1]s; where some is free: berth provider list --resources %[1]s=1", func(ctx context.Context, c *client.Client, name string) error {
+				return c.DeleteResourceClass(ctx, api.ResourceClass(name))
+			}),
+	)
+	c.Aliases = []string{"resource-classes"}
+	return c
+}
+
+func traitCommand(e *env) *cobra.Command {
+	c := noun("trait", "See and make traits that providers can have (admins)",
+		traitList(e),
+		vocabularyCreate(e, "trait", "berth trait create CUSTOM_SSD", func(ctx context.Context, c *client.Client, name string) error {
+			return c.CreateTrait(ctx, name)
+		}),
+		vocabularyDelete(e, "trait", "berth trait delete CUSTOM_SSD --yes", traitNames,
+			"see who has it with: berth provider list --required %[1]s", func(ctx context.Context, c *client.Client, name string) error {
+				return c.DeleteTrait(ctx, name)
+			}),
+	)
+	c.Aliases = []string{"traits"}
+	return c
+}
+
+func traitList(e *env) *cobra.Command {
+	var q client.TraitQuery
+	var used bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List traits",
+		Example: "  berth trait list --prefix CUSTOM_\n  berth trait list --used",
+		Args:    takes(),
+	}
+	c.Flags().StringVar(&q.Prefix, "prefix", "", "only those that begin so")
+	c.Flags().BoolVar(&used, "used", false, "only those that a provider has; --used=false for those that none has")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if c.Flags().Changed("used") {
+			q.Associated = &used
+		}
+		get := func(ctx context.Context) ([]string, error) { return cl.Traits(ctx, q) }
+		return list(ctx, e, "traits", once(get), tableOf("NAME", func(n string) []any { return []any{n} }))
+	})
+	return c
+}
+
+// vocabularyCreate returns a verb that makes a word, one of somebody's own.
+func vocabularyCreate(e *env, what, example string, create func(context.Context, *client.Client, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Make a " + what + "; one that exists stays as it is",
+		Long:    "Create makes a " + what + ". Its name is CUSTOM_ and upper case letters, digits and _.",
+		Example: "  " + example,
+		Args:    takes("a NAME"),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			if !api.ValidCustom(args[0]) {
+				return fail(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
+					"the name of a %s is CUSTOM_ and upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, cut(args[0]))
+			}
+			answered := e.waiting()
+			err := create(ctx, c, args[0])
+			answered()
+			if err == nil {
+				e.note("done: create %s %q", what, args[0])
+			}
+			return err
+		}),
+	}
+}
+
+// vocabularyDelete returns a verb that forgets a word.
+func vocabularyDelete(
+	e *env, what, example string, n names, hint string, remove func(context.Context, *client.Client, string) error,
+) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete NAME",
+		Short:             "Forget a " + what + " that no provider has",
+		Example:           "  " + example,
+		Args:              takes("a NAME"),
+		ValidArgsFunction: e.first(n),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		err := e.destroy(ctx, s, "delete "+what, args[0], func(ctx context.Context) error { return remove(ctx, c, args[0]) })
+		if api.CodeOf(err) == api.CodeInUse {
+			return withHint(err, fmt.Sprintf(hint, args[0]))
+		}
+		return err
+	})
+	return c
+}

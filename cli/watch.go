@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+// How a boot is followed.
+const (
+	watchStep = time.Second           // how long one look waits for the outcome, and so how often progress is told
+	watchGap  = 50 * time.Millisecond // between two looks, should a zone not wait
+)
+
+// patience is what the flags say about waiting.
+type patience struct {
+	wait, noWait bool
+	timeout      time.Duration
+}
+
+func (p *patience) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&p.wait, "wait", true, "wait for the outcome")
+	c.Flags().BoolVar(&p.noWait, "no-wait", false, "return as soon as the zone has recorded it")
+	c.Flags().DurationVar(&p.timeout, "timeout", time.Minute, "how long to wait; what was asked for goes on")
+}
+
+// check refuses flags that contradict each other.
+func (p *patience) check(c *cobra.Command) error {
+	if c.Flags().Changed("wait") && p.wait && p.noWait {
+		return usage(c, "give --wait or --no-wait, not both")
+	}
+	if p.timeout <= 0 {
+		return usage(c, "--timeout must be more than 0s, got %s", p.timeout)
+	}
+	return nil
+}
+
+func (p *patience) waits() bool { return p.wait && !p.noWait }
+
+// whose is what the flags say about whose reservations are meant.
+type whose struct{ project string }
+
+func (w *whose) flag(c *cobra.Command) {
+	c.Flags().StringVar(&w.project, "project", "", "project of the reservations, for admins (default: your own)")
+}
+
+// of returns c for the reservations that are meant.
+func (w *whose) of(c *client.Client) *client.Client { return c.InProject(api.ProjectID(w.project)) }
+
+// again returns id as a verb takes it on a command line.
+func (w *whose) again(id api.ReservationID) string {
+	if w.project == "" {
+		return string(id)
+	}
+	return string(id) + " --project " + w.project
+}
+
+// follow looks at a boot until done says so, tells its progress, and returns it
+// with the body of the last answer.
+func (e *env) follow(
+	ctx context.Context, c *client.Client, w whose, id api.ReservationID, p patience, done func(api.BootState) bool,
+) (api.Boot, []byte, error) {
+	var body []byte
+	c = w.of(c)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	told := progress{e: e}
+	defer told.clear()
+	for {
+		b, err := c.Reservation(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), id, watchStep)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+			told.clear()
+			return b, nil, fail(exitTimeout, "it goes on; look again with: berth reservation show "+w.again(id),
+				"reservation %s is %s after %s", id, orAsked(told.state), p.timeout)
+		case errors.Is(err, context.Canceled):
+			told.clear()
+			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+w.again(id))
+		case err != nil:
+			return b, nil, err
+		}
+		told.see(b)
+		if done(b.State) {
+			return b, body, nil
+		}
+		select {
+		case <-time.After(watchGap):
+		case <-ctx.Done(): // the next look says how it ended
+		}
+	}
+}
+
+func orAsked(s api.BootState) string {
+	if s == "" {
+		return "asked for, and not more is known,"
+	}
+	return "still " + string(s)
+}
+
+// progress tells how a boot goes: on a terminal one line that is written over,
+// elsewhere one line for each state.
+type progress struct {
+	e     *env
+	state api.BootState
+	shown bool
+}
+
+// see tells b.
+func (p *progress) see(b api.Boot) {
+	_, decided := counts(b.Instances)
+	line := fmt.Sprintf("%s %s", b.Reservation, b.State)
+	if decided > 0 {
+		line += fmt.Sprintf(" %d of %d active", b.Instances[api.StatusActive], decided)
+	}
+	switch {
+	case p.e.errTTY:
+		say(p.e.errOut, "\r\x1b[K%s", printable(line))
+		p.shown = true
+	case b.State != p.state:
+		say(p.e.errOut, "%s\n", printable(line))
+	}
+	p.state = b.State
+}
+
+// clear removes the line that is written over.
+func (p *progress) clear() {
+	if p.shown {
+		say(p.e.errOut, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// outcome returns what the end of a boot means for its caller.
+func outcome(b api.Boot) error {
+	switch b.State {
+	case api.BootDegraded:
+		_, decided := counts(b.Instances)
+		return fail(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
+			"%d of %s of reservation %s failed; %d run", b.Instances[api.StatusError], several(int64(decided), "instance"), b.Reservation, b.Instances[api.StatusActive])
+	case api.BootError:
+		return fail(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
+			"none of %s of reservation %s runs: all failed", several(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
+	case api.BootFailed:
+		exit, known := exitOf[cmp.Or(b.Code, api.ReasonCode(b.Reason))]
+		if !known {
+			exit = exitFailed
+		}
+		return fail(exit, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
+			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))
+	case api.BootReleasing, api.BootReleased:
+		return fail(exitConflict, "", "reservation %s was given back meanwhile", b.Reservation)
+	case api.BootAccepted, api.BootHolding, api.BootBuilding, api.BootActive:
+	}
+	return nil
+}
+
+func orReason(s string) string {
+	if s == "" {
+		return "fewer instances than the minimum could be held"
+	}
+	return s
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+)
+
+// wish is what the flags say about instances that are wanted.
+type wish struct {
+	flavor, name, reservation string
+	count, least              int
+	metadata                  []string
+	groupsOf                  []string // NAME:FLAVOR[:COUNT[:MIN]]
+	groupsFile                string
+	lifetime, decideWithin    time.Duration
+	hosts                     hostWish
+	zones                     api.ZoneRule
+}
+
+// hostWish is what the flags say about the hosts of the instances.
+type hostWish struct {
+	az, image, group, query, near string
+	traits, properties            []string
+	sameHost, differentHost       []string
+	forceHost, ignoreHost         []string
+}
+
+func (w *wish) flags(e *env, c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&w.flavor, "flavor", "", "flavor of the instances (needed, unless there are groups)")
+	f.StringVar(&w.name, "name", "", "name of the instances; several are numbered (needed)")
+	f.IntVar(&w.count, "count", 1, "how many are wanted; --min if that alone is given")
+	f.IntVar(&w.least, "min", 0, "how few are enough (default: --count, so all or nothing)")
+	f.StringVar(&w.reservation, "reservation-id", "", "your own reservation id; a repeat with it returns the first answer")
+	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to keep with the instances; may be repeated")
+	f.StringArrayVar(&w.groupsOf, "group-of", nil, "`NAME:FLAVOR[:COUNT[:MIN]]` of one kind of instances, in place of --flavor; may be repeated")
+	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of flags about hosts; - reads standard input")
+	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances are wanted; they end by themselves after it")
+	f.DurationVar(&w.decideWithin, "decide-within", 0, "give it up if it is not decided by then")
+	w.hosts.flags(e, c)
+	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`, which is the own one or a direct child with all below it; may be repeated")
+	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` nor below it; may be repeated")
+	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
+	f.StringArrayVar(&w.zones.ExcludedTags, "exclude-zone-tag", nil, "not in zones with this `TAG`; may be repeated")
+	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "let the fullest zone get at most `N` more of each kind than the emptiest, 1 or more (default: any)")
+	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones")
+	f.BoolVar(&w.zones.Pack, "pack", false, "all in one zone, whichever it is")
+	e.flagNames(c, "flavor", flavorNames)
+	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "exclude-zone", zoneNames)
+}
+
+func (h *hostWish) flags(e *env, c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&h.az, "az", "", "availability zone of the hosts")
+	f.StringArrayVar(&h.traits, "trait", nil, "`TRAIT` of the hosts; !TRAIT for none with it, A|B for one of several; may be repeated")
+	f.StringVar(&h.image, "image", "", "what the instances will run")
+	f.StringArrayVar(&h.properties, "image-property", nil, "`KEY=VALUE` of the image, such as architecture=x86_64; may be repeated")
+	f.StringVar(&h.group, "group", "", "server group that the instances join")
+	f.StringVar(&h.query, "query", "", "what must be true of the hosts, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
+	f.StringArrayVar(&h.sameHost, "same-host", nil, "on a host of the server with this `ID`; may be repeated")
+	f.StringArrayVar(&h.differentHost, "different-host", nil, "on no host of the server with this `ID`; may be repeated")
+	f.StringVar(&h.near, "near", "", "`ADDRESS[/BITS]` that the address of the hosts must be near (default: /24)")
+	f.StringArrayVar(&h.forceHost, "force-host", nil, "on this `HOST` of the zone (admins); may be repeated")
+	f.StringArrayVar(&h.ignoreHost, "ignore-host", nil, "not on this `HOST` of the zone (admins); may be repeated")
+	e.flagNames(c, "az", azNames)
+	e.flagNames(c, "group", serverGroupNames)
+	for _, name := range []string{"same-host", "different-host"} {
+		e.flagNames(c, name, serverNames)
+	}
+	for _, name := range []string{"force-host", "ignore-host"} {
+		e.flagNames(c, name, hostNames)
+	}
+}
+
+// groupFlags are those about one kind of instances, which --groups says in its file.
+var groupFlags = []string{
+	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "query", "same-host",
+	"different-host", "near", "force-host", "ignore-host", "zone", "exclude-zone", "zone-tag", "exclude-zone-tag", "spread-zones", "min-zones", "pack",
+}
+
+// server returns the wish as the API takes it.
+func (w *wish) server(e *env, c *cobra.Command) (api.ServerCreate, error) {
+	var none api.ServerCreate
+	if w.name == "" {
+		return none, usage(c, "%q needs --name", c.CommandPath())
+	}
+	metadata, err := pairs(c, "metadata", w.metadata)
+	if err != nil {
+		return none, err
+	}
+	s := api.ServerCreate{Name: w.name, Reservation: w.reservation, Metadata: metadata}
+	for _, d := range []struct {
+		flag string
+		v    time.Duration
+		to   *string
+	}{{"lifetime", w.lifetime, &s.Lifetime}, {"decide-within", w.decideWithin, &s.Timeout}} {
+		if !c.Flags().Changed(d.flag) {
+			continue
+		}
+		if d.v < time.Millisecond {
+			return none, usage(c, "--%s must be at least 1ms, got %s", d.flag, d.v)
+		}
+		*d.to = d.v.String()
+	}
+	switch {
+	case w.groupsFile != "":
+		return s, w.fromFile(e, c, &s)
+	case len(w.groupsOf) > 0:
+		return s, w.fromGroups(c, &s)
+	}
+	return s, w.alone(c, &s)
+}
+
+// alone says one kind of instances, from the flags.
+func (w *wish) alone(c *cobra.Command, s *api.ServerCreate) error {
+	if w.flavor == "" {
+		return usage(c, "%q needs --flavor", c.CommandPath())
+	}
+	if w.least > 0 && !c.Flags().Changed("count") {
+		w.count = w.least // as the API has it
+	}
+	if w.count < 1 || w.count > api.CountMax {
+		return usage(c, "--count must be 1 to %d, got %d", api.CountMax, w.count)
+	}
+	if c.Flags().Changed("min") && (w.least < 1 || w.least > w.count) {
+		return usage(c, "--min must be 1 to --count, which is %d, got %d", w.count, w.least)
+	}
+	s.FlavorRef, s.ImageRef, s.MaxCount = w.flavor, w.hosts.image, &w.count
+	if w.least > 0 {
+		s.MinCount = &w.least
+	}
+	var err error
+	if s.GroupWish, err = w.hosts.read(c); err != nil {
+		return err
+	}
+	return w.sayZones(c, s)
+}
+
+// sayZones says in which zones the instances may be.
+func (w *wish) sayZones(c *cobra.Command, s *api.ServerCreate) error {
+	for _, f := range []struct {
+		flag string
+		n    int
+	}{{"spread-zones", w.zones.MaxSkew}, {"min-zones", w.zones.MinZones}} {
+		if c.Flags().Changed(f.flag) && f.n < 1 {
+			return usage(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
+		}
+	}
+	if !w.zones.IsZero() {
+		s.Zones = &w.zones
+	}
+	return nil
+}
+
+// fromGroups says several kinds of instances; what other flags say of hosts is
+// said of each of them.
+func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
+	for _, flag := range []string{"flavor", "count", "min"} {
+		if c.Flags().Changed(flag) {
+			return usage(c, "--group-of says it all; leave out --%s", flag)
+		}
+	}
+	hosts, err := w.hosts.read(c)
+	if err != nil {
+		return err
+	}
+	for _, text := range w.groupsOf {
+		parts := strings.Split(text, ":")
+		if len(parts) < 2 || len(parts) > 4 {
+			return usage(c, "--group-of must look like web:small:3:2, got %q", text)
+		}
+		g := api.GroupCreate{Name: parts[0], FlavorRef: parts[1], ImageRef: w.hosts.image, GroupWish: hosts}
+		for i, to := range []**int{&g.MaxCount, &g.MinCount} {
+			if len(parts) <= 2+i {
+				break
+			}
+			n, err := strconv.Atoi(parts[2+i])
+			if err != nil || n < 1 {
+				return usage(c, "--group-of must look like web:small:3:2, got %q", text)
+			}
+			*to = &n
+		}
+		s.Groups = append(s.Groups, g)
+	}
+	return w.sayZones(c, s)
+}
+
+// fromFile says what a file with groups, rules and zones says.
+func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
+	for _, flag := range groupFlags {
+		if c.Flags().Changed(flag) {
+			return usage(c, "--groups says it in its file; leave out --%s", flag)
+		}
+	}
+	b, err := ReadYAML(e.in, w.groupsFile)
+	if err != nil {
+		return fail(exitUsage, "", "reading the groups: %w", err)
+	}
+	var file struct {
+		Groups []api.GroupCreate `json:"groups"`
+		Rules  []api.RuleCreate  `json:"rules"`
+		Zones  *api.ZoneRule     `json:"zones"`
+	}
+	if err := strictYAML(b, &file); err != nil {
+		return fail(exitUsage, "it must hold groups, and may hold rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
+	}
+	if len(file.Groups) == 0 {
+		return fail(exitUsage, "it must hold groups; see: berth boot --help", "%s holds no groups", w.groupsFile)
+	}
+	s.Groups, s.Rules, s.Zones = file.Groups, file.Rules, file.Zones
+	return nil
+}
+
+// read returns what the flags say about hosts as the API takes it.
+func (h *hostWish) read(c *cobra.Command) (api.GroupWish, error) {
+	w := api.GroupWish{AvailabilityZone: h.az}
+	var err error
+	if w.ImageProperties, err = pairs(c, "image-property", h.properties); err != nil {
+		return w, err
+	}
+	if len(h.traits) > 0 {
+		w.Traits = traitsOf(h.traits)
+	}
+	hints := api.SchedulerHints{
+		Group: h.group, SameHost: ids(h.sameHost), DifferentHost: ids(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
+	}
+	if h.query != "" {
+		if !json.Valid([]byte(h.query)) {
+			return w, usage(c, "--query must be JSON, got %q", h.query)
+		}
+		hints.Query = json.RawMessage(h.query)
+	}
+	if h.near != "" {
+		address, bits, network := strings.Cut(h.near, "/")
+		if hints.NearHostIP = address; network {
+			hints.CIDR = "/" + bits
+		}
+	}
+	for _, flag := range []string{"group", "query", "same-host", "different-host", "near", "force-host", "ignore-host"} {
+		if c.Flags().Changed(flag) {
+			w.Hints = &hints
+		}
+	}
+	return w, nil
+}
+
+// traitsOf reads traits as the flag has them.
+func traitsOf(given []string) *api.Traits {
+	t := &api.Traits{}
+	for _, g := range given {
+		not, is := strings.CutPrefix(g, "!")
+		switch {
+		case is:
+			t.Forbidden = append(t.Forbidden, not)
+		case strings.Contains(g, "|"):
+			t.AnyOf = append(t.AnyOf, strings.Split(g, "|"))
+		default:
+			t.Required = append(t.Required, g)
+		}
+	}
+	return t
+}
+
+func ids(given []string) []api.InstanceID {
+	var out []api.InstanceID
+	for _, g := range given {
+		out = append(out, api.InstanceID(g))
+	}
+	return out
+}
+
+// pairs reads flags of the form key=value.
+func pairs(c *cobra.Command, flag string, given []string) (map[string]string, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	m := map[string]string{}
+	for _, g := range given {
+		k, v, ok := strings.Cut(g, "=")
+		if !ok || k == "" {
+			return nil, usage(c, "--%s must look like key=value, got %q", flag, g)
+		}
+		if _, twice := m[k]; twice {
+			return nil, usage(c, "--%s gives %q twice", flag, k)
+		}
+		m[k] = v
+	}
+	return m, nil
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+)
+
+func zoneCommand(e *env) *cobra.Command {
+	c := noun("zone", "See and link the zones next to this one",
+		&cobra.Command{
+			Use:     "list",
+			Short:   "List the parent and the children of the zone",
+			Example: "  berth zone list\n  berth zone list -o json",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return list(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l api.Link) []any {
+					return []any{l.Name, l.Role, l.State, l.Health, l.Offset, l.Scale}
+				}))
+			}),
+		},
+		&cobra.Command{
+			Use:               "show ZONE",
+			Short:             "Show one linked zone and what it says of itself",
+			Example:           "  berth zone show west",
+			Args:              takes("a ZONE"),
+			ValidArgsFunction: e.first(zoneNames),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+				return show(ctx, e, func(ctx context.Context) (api.Link, error) { return c.Zone(ctx, args[0]) }, zoneTables)
+			}),
+		},
+		&cobra.Command{
+			Use:     "info",
+			Short:   "Show the zone itself",
+			Example: "  berth zone info",
+			Args:    takes(),
+			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+				return show(ctx, e, c.ZoneInfo, infoTables)
+			}),
+		},
+		zoneLinkToken(e), zoneLink(e), zoneSet(e),
+		zoneState(e, "pause", "Send a zone no new work; what is there goes on", api.LinkPaused),
+		zoneState(e, "resume", "Send a zone work again", api.LinkActive),
+		zoneUnlink(e),
+	)
+	c.Aliases = []string{"zones"}
+	return c
+}
+
+func zoneTables(l api.Link) []table {
+	var t table
+	t.row("NAME", l.Name)
+	t.row("LINK", l.ID)
+	t.row("ZONE", l.Zone)
+	t.row("ROLE", l.Role)
+	t.row("STATE", l.State)
+	t.row("HEALTH", l.Health)
+	t.row("GATEWAYS", strings.Join(l.Endpoints, ", "))
+	t.row("WEIGHT OFFSET", l.Offset)
+	t.row("WEIGHT SCALE", l.Scale)
+	t.row("CREATED", when(l.Created))
+	t.row("UPDATED", when(l.Updated))
+	return append([]table{t}, digestTables(l.Digest)...)
+}
+
+func infoTables(z api.ZoneInfo) []table {
+	var t table
+	t.row("NAME", z.Name)
+	t.row("ID", z.ID)
+	t.row("VERSION", z.Version)
+	return append([]table{t}, digestTables(z.Digest)...)
+}
+
+// digestTables show what a zone says of itself by gossip.
+func digestTables(d *api.Digest) []table {
+	if d == nil {
+		return nil
+	}
+	about := table{}
+	about.row("SAID AT", when(d.At))
+	about.row("HEALTH", d.Health)
+	about.row("TAGS", strings.Join(d.Tags, ", "))
+	about.row("TRAITS", strings.Join(d.Traits, ", "))
+	t := table{header: []string{"CLASS", "TOTAL", "FREE", "SLOT MIN", "SLOT MAX"}}
+	totals := api.Resources{}
+	for c := range d.Classes {
+		totals[c] = 1
+	}
+	for _, c := range totals.Classes() {
+		n := d.Classes[c]
+		t.row(c, n.Total, n.Free, n.SlotMin, n.SlotMax)
+	}
+	return []table{about, t}
+}
+
+// weighing is what the flags say about the weights of a child.
+type weighing struct{ offset, scale int64 }
+
+func (w *weighing) flags(c *cobra.Command) {
+	c.Flags().Int64Var(&w.offset, "weight-offset", 0, "added to each weight of the zone: more makes it dearer")
+	c.Flags().Int64Var(&w.scale, "weight-scale", 1, "times each weight, before the offset; at least 1")
+}
+
+// spec returns what was given.
+func (w *weighing) spec(c *cobra.Command) client.ZoneSpec {
+	var s client.ZoneSpec
+	if c.Flags().Changed("weight-offset") {
+		s.Offset = &w.offset
+	}
+	if c.Flags().Changed("weight-scale") {
+		s.Scale = &w.scale
+	}
+	return s
+}
+
+func zoneLinkToken(e *env) *cobra.Command {
+	var w weighing
+	c := &cobra.Command{
+		Use:   "link-token NAME",
+		Short: "Make a token with which a zone may become a child of this one",
+		Long: `Link-token prints a token that is good for one use and 15 minutes. Give it to
+the operator of the zone that shall be the child, who runs berth zone link.`,
+		Example: "  berth zone link-token west > west.token",
+		Args:    takes("a NAME"),
+	}
+	w.flags(c)
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := w.spec(c)
+		s.Name = &args[0]
+		return show(ctx, e, func(ctx context.Context) (string, error) { return cl.CreateLinkToken(ctx, s) }, bareToken)
+	})
+	return c
+}
+
+// bareToken shows a token alone, ready for a file.
+func bareToken(token string) []table { return []table{{rows: [][]string{{token}}}} }
+
+func zoneLink(e *env) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "link [NAME]",
+		Short: "Make this zone a child of the one that made a link token",
+		Long: `Link enrols this zone with the zone that made the token, which becomes its parent
+and is called NAME here, "parent" if none is given.`,
+		Example: "  berth zone link europe --link-token-file west.token",
+		Args:    atMost(1),
+	}
+	c.Flags().StringVar(&file, "link-token-file", "", "file with the link token, - for standard input (needed)")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		if file == "" {
+			return usage(c, "%q needs --link-token-file", c.CommandPath())
+		}
+		token, err := e.secret(file)
+		if err != nil {
+			return err
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Link, error) {
+			return cl.LinkZone(ctx, token, optional(args))
+		}, zoneTables)
+	})
+	return c
+}
+
+func zoneSet(e *env) *cobra.Command {
+	var w weighing
+	var name string
+	var gateways []string
+	c := &cobra.Command{
+		Use:   "set ZONE",
+		Short: "Change how a linked zone is called, weighed and reached",
+		Long: `Set changes what this zone keeps of a linked one. Where its gateways are is followed
+by itself; --gateway is for when that was lost, because all nodes of both zones were
+replaced while they could not reach each other.`,
+		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
+			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601",
+		Args:              takes("a ZONE"),
+		ValidArgsFunction: e.first(zoneNames),
+	}
+	w.flags(c)
+	c.Flags().StringVar(&name, "name", "", "what to call it here")
+	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, in place of those that are known; may be repeated")
+	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := w.spec(c)
+		if name != "" {
+			s.Name = &name
+		}
+		s.Gateways = gateways
+		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil {
+			return usage(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
+		}
+		return show(ctx, e, func(ctx context.Context) (api.Link, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
+	})
+	return c
+}
+
+func zoneState(e *env, name, short string, state api.LinkState) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " ZONE",
+		Short:             short,
+		Example:           fmt.Sprintf("  berth zone %s west", name),
+		Args:              takes("a ZONE"),
+		ValidArgsFunction: e.first(zoneNames),
+		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			return show(ctx, e, func(ctx context.Context) (api.Link, error) {
+				return c.UpdateZone(ctx, args[0], client.ZoneSpec{State: &state})
+			}, zoneTables)
+		}),
+	}
+}
+
+func zoneUnlink(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "unlink ZONE",
+		Short:             "End the link to a zone in which nothing is left",
+		Example:           "  berth zone unlink west --yes",
+		Args:              takes("a ZONE"),
+		ValidArgsFunction: e.first(zoneNames),
+	}
+	s.flag(c)
+	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.destroy(ctx, s, "end the link to zone", args[0], func(ctx context.Context) error {
+			return c.DeleteZone(ctx, args[0])
+		})
+	})
+	return c
+}

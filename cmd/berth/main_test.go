@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/cli"
+	"berth/node"
+)
+
+// berth runs one command line and returns its exit code and what it said.
+func berth(t *testing.T, args ...string) (exit int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	err := run(t.Context(), args, func(string) string { return "" }, strings.NewReader(""), &o, &e)
+	exit = cli.ReportError(&e, err)
+	return exit, o.String(), e.String()
+}
+
+func TestProcessesHaveHelp(t *testing.T) {
+	for _, c := range processCommands(&env{}) {
+		exit, out, _ := berth(t, "help", c.Name())
+		assert.Zero(t, exit, c.Name())
+		assert.Contains(t, out, c.Long)
+		assert.NotEmpty(t, c.Short, c.Name())
+		assert.NotNil(t, c.Args, "%s: says which arguments it takes", c.Name())
+		assert.True(t, strings.HasPrefix(c.Example, "  berth "+c.Name()), "%s: an example, indented by two", c.Name())
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if assert.Greater(t, len(words), 1, line) {
+				assert.NoError(t, c.ParseFlags(words[2:]), line)
+			}
+		}
+	}
+	_, out, _ := berth(t)
+	assert.Contains(t, out, "Processes:\n  agent")
+}
+
+// TestErrorsOfProcessesHaveNoHintsOfCalls: the hints for codes are about calls of a
+// zone.
+func TestErrorsOfProcessesHaveNoHintsOfCalls(t *testing.T) {
+	const usage, notFound = 2, 3
+	dir := t.TempDir()
+	for line, want := range map[string]int{
+		"node --dir " + dir:                      notFound,
+		"node --dir " + dir + " --log-level x":   usage,
+		"agent --dir " + dir:                     usage,
+		"init --dir " + dir + " --name ''":       usage,
+		"dev --zones " + dir + "/none.yaml":      usage,
+		"demo --log-format x":                    usage,
+		"node --dir x --join-file " + dir + "/t": usage,
+	} {
+		exit, _, errOut := berth(t, strings.Fields(line)...)
+		assert.Equal(t, want, exit, line)
+		assert.NotContains(t, errOut, "hint", line)
+	}
+	exit, _, errOut := berth(t, "node", "more")
+	assert.Equal(t, usage, exit)
+	assert.Contains(t, errOut, "berth node --help")
+}
+
+func TestAFileOfZonesThatStandsForGigabytesIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bomb.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("a: &a [x, x]\nb: [*a, *a]\n"), 0o600))
+	exit, _, errOut := berth(t, "dev", "--zones", path)
+	assert.Equal(t, 2, exit)
+	assert.Contains(t, errOut, "line 1 has an anchor or alias")
+}
+
+// TestADamagedNodeDoesNotStart runs a zone of one node until its first command is
+// logged, and flips a bit in its log.
+func TestADamagedNodeDoesNotStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "n1")
+	_, err := node.Init(node.InitOptions{
+		Dir: dir, Name: "west", Node: "n1", Now: time.Now(),
+		Listen: node.Addresses{API: "127.0.0.1:0", Gateway: "127.0.0.1:0", Node: "127.0.0.1:0", Agent: "127.0.0.1:0", Admin: "127.0.0.1:0"},
+	})
+	require.NoError(t, err)
+	n, err := node.Open(node.Options{Dir: dir, Version: "v1", Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	ready, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	require.NoError(t, n.Ready(ready))
+	stop()
+	require.NoError(t, <-done)
+	path := filepath.Join(dir, "raft", "raft.db")
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(b, []byte("west"), []byte("wdst")), 0o600))
+	exit, _, errOut := berth(t, "node", "--dir", dir, "--join-file", "/gone/since/the/first/start")
+	assert.Equal(t, cli.ExitBroken, exit)
+	assert.Contains(t, errOut, "checksum of the entry at index")
+	assert.NotContains(t, errOut, "hint")
+}
