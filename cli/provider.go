@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -262,36 +261,12 @@ func providerTable(found []client.Provider, called map[api.ProviderID]string, tr
 	return []table{t}
 }
 
-// nameCallsMax is how many providers are asked for by id to learn their names; to
-// learn more, all are listed at once.
-const nameCallsMax = 32
-
 // called learns the names of providers for a table. One that is gone has none.
 func (e *env) called(ctx context.Context, c *client.Client, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
-	out := map[api.ProviderID]string{}
 	if e.format != formatTable {
-		return out, nil
+		return map[api.ProviderID]string{}, nil
 	}
-	for _, id := range ids {
-		if id != "" {
-			out[id] = ""
-		}
-	}
-	if len(out) > nameCallsMax {
-		all, err := c.Providers(ctx, client.ProviderQuery{})
-		for _, p := range all {
-			out[p.ID] = p.Name
-		}
-		return out, err
-	}
-	for _, id := range slices.Sorted(maps.Keys(out)) {
-		p, err := c.Provider(ctx, id)
-		if err != nil && api.CodeOf(err) != api.CodeNotFound {
-			return nil, err
-		}
-		out[id] = p.Name
-	}
-	return out, nil
+	return c.ProviderNames(ctx, ids...)
 }
 
 // nameAndID returns "name (id)" for one row of a table.

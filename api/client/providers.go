@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"berth/api"
 )
@@ -72,6 +74,36 @@ func (c *Client) Providers(ctx context.Context, q ProviderQuery) ([]Provider, er
 // Provider returns one provider. It may be repeated.
 func (c *Client) Provider(ctx context.Context, id api.ProviderID) (Provider, error) {
 	return whole[Provider](ctx, c, placement("client.Provider", http.MethodGet, "resource_providers", string(id)))
+}
+
+// nameCallsMax is how many providers ProviderNames asks for by id; to learn more
+// names, it lists all at once.
+const nameCallsMax = 32
+
+// ProviderNames returns the names of providers by id. One that is gone, or has no
+// name, has "". It may be repeated.
+func (c *Client) ProviderNames(ctx context.Context, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
+	out := map[api.ProviderID]string{}
+	for _, id := range ids {
+		if id != "" {
+			out[id] = ""
+		}
+	}
+	if len(out) > nameCallsMax {
+		all, err := c.Providers(ctx, ProviderQuery{})
+		for _, p := range all {
+			out[p.ID] = p.Name
+		}
+		return out, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(out)) {
+		p, err := c.Provider(ctx, id)
+		if err != nil && api.CodeOf(err) != api.CodeNotFound {
+			return nil, err
+		}
+		out[id] = p.Name
+	}
+	return out, nil
 }
 
 // CreateProvider makes a provider that is no host. An error has code exists if its
