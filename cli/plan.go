@@ -230,23 +230,12 @@ var tiers = []struct {
 	{"", "turned away"},
 }
 
-// drops says, by the filter whose demand alone keeps hosts away, what to leave out.
-var drops = map[string]string{
-	filters.NameForcedHosts:         "naming no hosts that it must be on would work",
-	filters.NameIgnoredHosts:        "leaving out the hosts to stay away from would work",
-	filters.NameSameHost:            "leaving out the servers to share a host with would work",
-	filters.NameDifferentHost:       "leaving out the servers to stay apart from would work",
-	filters.NameNear:                "leaving out the address to be near would work",
-	filters.NameQuery:               "leaving out the query would work",
-	filters.NameAvailabilityZone:    "asking for no availability zone, or another one, would work",
-	filters.NameTraits:              "asking for no traits would work; some may come from the flavor",
-	filters.NameAggregateExtraSpecs: "a flavor without extra specs about aggregates would work",
-	filters.NameImageProperties:     "leaving out the image properties would work",
-	filters.NameExtraSpecs:          "a flavor without extra specs about the host would work",
-	filters.NameServerGroup:         "without the rule or server group it would work",
-	"min_zones":                     "asking for fewer zones would work",
-	"max_skew":                      "letting zones differ more would work",
-	"pack":                          "allowing more than one zone would work",
+// zoneAdvice says, by the part of the rule for zones that alone is in the way, what
+// to leave out.
+var zoneAdvice = map[string]string{
+	"min_zones": "asking for fewer zones would work",
+	"max_skew":  "letting zones differ more would work",
+	"pack":      "allowing more than one zone would work",
 }
 
 // adviceOf returns what would have worked, in a sentence.
@@ -259,7 +248,7 @@ func adviceOf(a api.Advice) string {
 	case api.AdviceZone:
 		return fmt.Sprintf("allowing zone %s would work", a.Name)
 	case api.AdviceDrop:
-		return cmp.Or(drops[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
+		return cmp.Or(filters.AdviceWithout(a.Name), zoneAdvice[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Change, a.Class, a.Name))
 }

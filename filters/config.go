@@ -61,7 +61,8 @@ type Option struct {
 // kind is one filter that can be configured.
 type kind struct {
 	help     string
-	optional bool // is not in the default
+	advice   string // what to tell somebody whose demand alone keeps hosts away
+	optional bool   // is not in the default
 	options  []Option
 	example  map[string]string
 	// build makes the filter. It returns what is wrong with options that are known
@@ -83,12 +84,30 @@ func plain(f func() Filter) func(map[string]string) (Filter, []string) {
 // operations on bitsets.
 var kinds = []kind{
 	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: plain(AllHosts)},
-	{name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names", build: plain(ForcedHosts)},
-	{name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names", build: plain(IgnoredHosts)},
-	{name: NameSameHost, help: "passes hosts of the instances in the hint same_host", build: plain(SameHost)},
-	{name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host", build: plain(DifferentHost)},
-	{name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near", build: plain(Near)},
-	{name: NameQuery, help: "passes hosts for which the hint query is true", build: plain(Query)},
+	{
+		name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names",
+		advice: "naming no hosts that it must be on would work", build: plain(ForcedHosts),
+	},
+	{
+		name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names",
+		advice: "leaving out the hosts to stay away from would work", build: plain(IgnoredHosts),
+	},
+	{
+		name: NameSameHost, help: "passes hosts of the instances in the hint same_host",
+		advice: "leaving out the servers to share a host with would work", build: plain(SameHost),
+	},
+	{
+		name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host",
+		advice: "leaving out the servers to stay apart from would work", build: plain(DifferentHost),
+	},
+	{
+		name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near",
+		advice: "leaving out the address to be near would work", build: plain(Near),
+	},
+	{
+		name: NameQuery, help: "passes hosts for which the hint query is true",
+		advice: "leaving out the query would work", build: plain(Query),
+	},
 	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: plain(Pool)},
 	{
 		name: NameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
@@ -105,13 +124,31 @@ var kinds = []kind{
 		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
 	},
 	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: plain(Driver)},
-	{name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for", build: plain(AvailabilityZone)},
-	{name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden", build: plain(Traits)},
-	{name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates", build: plain(AggregateExtraSpecs)},
-	{name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes", build: plain(ImageProperties)},
-	{name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes", build: plain(ExtraSpecs)},
+	{
+		name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for",
+		advice: "asking for no availability zone, or another one, would work", build: plain(AvailabilityZone),
+	},
+	{
+		name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden",
+		advice: "asking for no traits would work; some may come from the flavor", build: plain(Traits),
+	},
+	{
+		name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates",
+		advice: "a flavor without extra specs about aggregates would work", build: plain(AggregateExtraSpecs),
+	},
+	{
+		name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes",
+		advice: "leaving out the image properties would work", build: plain(ImageProperties),
+	},
+	{
+		name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes",
+		advice: "a flavor without extra specs about the host would work", build: plain(ExtraSpecs),
+	},
 	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: plain(HostState)},
-	{name: NameServerGroup, help: "holds affinity and anti-affinity", build: plain(ServerGroup)},
+	{
+		name: NameServerGroup, help: "holds affinity and anti-affinity",
+		advice: "without the rule or server group it would work", build: plain(ServerGroup),
+	},
 	{
 		name: NameInstances, help: "limits the instances on one host", optional: true,
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(InstancesMax), Required: true}},
@@ -248,6 +285,17 @@ func Default() []Filter {
 		out = append(out, f)
 	}
 	return out
+}
+
+// AdviceWithout returns, in a sentence, that leaving out the demand which the named
+// filter serves would work; "" for a filter that serves none.
+func AdviceWithout(name string) string {
+	for _, k := range kinds {
+		if k.name == name {
+			return k.advice
+		}
+	}
+	return ""
 }
 
 // Known returns every filter in the order of the default.

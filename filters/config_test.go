@@ -152,3 +152,11 @@ func TestAWishIsNeverPassedOver(t *testing.T) {
 	assert.Empty(t, kept(l, fs...))
 	assert.Len(t, filters.Guard(filters.Default()), len(filters.Default()), "the default serves every wish")
 }
+
+// TestAdviceIsOfDemands: whoever's demand a filter serves can be told to leave it out.
+func TestAdviceIsOfDemands(t *testing.T) {
+	for _, f := range filters.Default() {
+		assert.Equal(t, f.Demand, filters.AdviceWithout(f.Name) != "", f.Name)
+	}
+	assert.Empty(t, filters.AdviceWithout("none"))
+}
