@@ -83,32 +83,32 @@ func plain(f func() Filter) func(map[string]string) (Filter, []string) {
 // the cheapest: most do nothing unless they are asked, and the rest are a few
 // operations on bitsets.
 var kinds = []kind{
-	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: plain(AllHosts)},
+	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: plain(newAllHosts)},
 	{
 		name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names",
-		advice: "naming no hosts that it must be on would work", build: plain(ForcedHosts),
+		advice: "naming no hosts that it must be on would work", build: plain(newForcedHosts),
 	},
 	{
 		name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names",
-		advice: "leaving out the hosts to stay away from would work", build: plain(IgnoredHosts),
+		advice: "leaving out the hosts to stay away from would work", build: plain(newIgnoredHosts),
 	},
 	{
 		name: NameSameHost, help: "passes hosts of the instances in the hint same_host",
-		advice: "leaving out the servers to share a host with would work", build: plain(SameHost),
+		advice: "leaving out the servers to share a host with would work", build: plain(newSameHost),
 	},
 	{
 		name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host",
-		advice: "leaving out the servers to stay apart from would work", build: plain(DifferentHost),
+		advice: "leaving out the servers to stay apart from would work", build: plain(newDifferentHost),
 	},
 	{
 		name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near",
-		advice: "leaving out the address to be near would work", build: plain(Near),
+		advice: "leaving out the address to be near would work", build: plain(newNear),
 	},
 	{
 		name: NameQuery, help: "passes hosts for which the hint query is true",
-		advice: "leaving out the query would work", build: plain(Query),
+		advice: "leaving out the query would work", build: plain(newQuery),
 	},
-	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: plain(Pool)},
+	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: plain(newPool)},
 	{
 		name: NameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
 		options: []Option{{Name: optionStrict, Help: "true: a project that is named takes no other host; default false"}},
@@ -123,38 +123,38 @@ var kinds = []kind{
 		},
 		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
 	},
-	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: plain(Driver)},
+	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: plain(newDriver)},
 	{
 		name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for",
-		advice: "asking for no availability zone, or another one, would work", build: plain(AvailabilityZone),
+		advice: "asking for no availability zone, or another one, would work", build: plain(newAvailabilityZone),
 	},
 	{
 		name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden",
-		advice: "asking for no traits would work; some may come from the flavor", build: plain(Traits),
+		advice: "asking for no traits would work; some may come from the flavor", build: plain(newTraits),
 	},
 	{
 		name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates",
-		advice: "a flavor without extra specs about aggregates would work", build: plain(AggregateExtraSpecs),
+		advice: "a flavor without extra specs about aggregates would work", build: plain(newAggregateExtraSpecs),
 	},
 	{
 		name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes",
-		advice: "leaving out the image properties would work", build: plain(ImageProperties),
+		advice: "leaving out the image properties would work", build: plain(newImageProperties),
 	},
 	{
 		name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes",
-		advice: "a flavor without extra specs about the host would work", build: plain(ExtraSpecs),
+		advice: "a flavor without extra specs about the host would work", build: plain(newExtraSpecs),
 	},
-	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: plain(HostState)},
+	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: plain(newHostState)},
 	{
 		name: NameServerGroup, help: "holds affinity and anti-affinity",
-		advice: "without the rule or server group it would work", build: plain(ServerGroup),
+		advice: "without the rule or server group it would work", build: plain(newServerGroup),
 	},
 	{
 		name: NameInstances, help: "limits the instances on one host", optional: true,
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(InstancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},
-	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: plain(Capacity)},
+	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: plain(newCapacity)},
 }
 
 // The options.
@@ -171,12 +171,12 @@ const InstancesMax = 1_000_000
 
 func buildProjectIsolation(o map[string]string) (Filter, []string) {
 	strict, wrong := readBool(o, optionStrict, false)
-	return ProjectIsolation(strict), wrong
+	return newProjectIsolation(strict), wrong
 }
 
 func buildIsolated(o map[string]string) (Filter, []string) {
 	restrict, wrong := readBool(o, optionRestrict, true)
-	return Isolated(words(o[optionImages]), words(o[optionHosts]), restrict), wrong
+	return newIsolated(words(o[optionImages]), words(o[optionHosts]), restrict), wrong
 }
 
 func buildInstances(o map[string]string) (Filter, []string) {
@@ -184,7 +184,7 @@ func buildInstances(o map[string]string) (Filter, []string) {
 	if err != nil || most < 1 || most > InstancesMax {
 		return Filter{}, []string{fmt.Sprintf("option %s must be 1 to %d, got %q", optionMax, InstancesMax, o[optionMax])}
 	}
-	return Instances(most), nil
+	return newInstances(most), nil
 }
 
 func readBool(o map[string]string, name string, otherwise bool) (bool, []string) {

@@ -129,7 +129,7 @@ func TestExplainNames(t *testing.T) {
 // TestAWishIsNeverPassedOver switches each filter off that serves a wish: who
 // states the wish gets no host, and everybody else what the others pass.
 func TestAWishIsNeverPassedOver(t *testing.T) {
-	fleet, fs := view(with("a")), filters.Guard([]filters.Filter{filters.AllHosts()})
+	fleet, fs := view(with("a")), filters.Guard([]filters.Filter{filter(filters.NameAllHosts)})
 	for name, wish := range map[string]func(*api.Group){
 		"forced_hosts":      func(g *api.Group) { g.Hints.ForceHosts = []string{"name-a"} },
 		"ignored_hosts":     func(g *api.Group) { g.Hints.IgnoreHosts = []string{"x"} },

@@ -87,18 +87,18 @@ func TestCase18FlavorFilter(t *testing.T) {
 // Acceptance case 20: a host with 512 MB takes 512 MB and not 513.
 func TestCase20Units(t *testing.T) {
 	v := view(spec("h", 512, 1))
-	got, _ := run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 512}), filters.Capacity())
+	got, _ := run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 512}), filter(filters.NameCapacity))
 	assert.Len(t, got, 1)
-	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 513}), filters.Capacity())
+	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 513}), filter(filters.NameCapacity))
 	assert.Empty(t, got)
-	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{"CUSTOM_GPU": 1}), filters.Capacity())
+	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{"CUSTOM_GPU": 1}), filter(filters.NameCapacity))
 	assert.Empty(t, got, "a class that the host does not name")
 }
 
 func TestHostState(t *testing.T) {
 	up, down, disabled := spec("up", 1, 1), spec("down", 1, 1), spec("disabled", 1, 1)
 	down.Up, disabled.Enabled = false, false
-	got, why := run(view(up, down, disabled), request(api.Firm, api.Forever, nil), filters.HostState())
+	got, why := run(view(up, down, disabled), request(api.Firm, api.Forever, nil), filter(filters.NameHostState))
 	assert.Equal(t, []string{"up"}, got)
 	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2, Tier: api.TierNotNow}}, why.Filters)
 }
@@ -115,7 +115,7 @@ func TestPool(t *testing.T) {
 		{request(api.Firm, 100, nil), []string{"d", "s"}},
 		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
 	} {
-		got, _ := run(v, c.req, filters.Pool())
+		got, _ := run(v, c.req, filter(filters.NamePool))
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -129,11 +129,11 @@ func TestDriver(t *testing.T) {
 	for flavor, want := range map[api.FlavorID]int{"web": 2, "vm": 1, "": 1} {
 		req.Groups[0].Flavor = flavor
 		l := filters.NewLook(v, &filters.World{HasCommand: has}, req, 0)
-		got, _ := look(l, filters.Driver())
+		got, _ := look(l, filter(filters.NameDriver))
 		assert.Len(t, got, want, "flavor %q", flavor)
 	}
 	req.Groups[0].Flavor = "web"
-	got, _ := run(v, req, filters.Driver())
+	got, _ := run(v, req, filter(filters.NameDriver))
 	assert.Equal(t, []string{"fake"}, got)
 }
 

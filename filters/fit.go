@@ -7,9 +7,9 @@ import (
 	"berth/capacity"
 )
 
-// AvailabilityZone passes hosts of the availability zone that the group names, if
+// newAvailabilityZone returns the filter that passes hosts of the availability zone that the group names, if
 // it names one.
-func AvailabilityZone() Filter {
+func newAvailabilityZone() Filter {
 	return Filter{Name: NameAvailabilityZone, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if az := l.Group().AZ; az != "" {
 			pass.And(l.View.AZ(az))
@@ -17,10 +17,10 @@ func AvailabilityZone() Filter {
 	}}
 }
 
-// Driver passes hosts whose driver can run the flavor of the group: a host that
+// newDriver returns the filter that passes hosts whose driver can run the flavor of the group: a host that
 // needs a command takes only flavors that have one. A group without a flavor has
 // none.
-func Driver() Filter {
+func newDriver() Filter {
 	return Filter{Name: NameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
 		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
 			pass.AndNot(l.View.NeedsCommand())
@@ -28,10 +28,10 @@ func Driver() Filter {
 	}}
 }
 
-// Traits passes hosts that have every required trait of the group, no forbidden
+// newTraits returns the filter that passes hosts that have every required trait of the group, no forbidden
 // one, and of each list of any_of at least one. A host has the traits of the
 // providers below it too, but not those of others that share with it.
-func Traits() Filter {
+func newTraits() Filter {
 	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		want := &l.Group().Traits
 		for _, name := range want.Required {
@@ -58,12 +58,12 @@ var imageProperties = [...]struct{ property, attribute string }{
 	{"os_type", "os"},
 }
 
-// ImageProperties passes hosts that can run the image of the group: its property
+// newImageProperties returns the filter that passes hosts that can run the image of the group: its property
 // architecture equals the attribute arch, hypervisor_type the attribute
 // hypervisor_type, and os_type the attribute os, in whatever case. A property
 // that the image lacks asks nothing; an attribute that the host lacks fails.
 // Other properties ask nothing.
-func ImageProperties() Filter {
+func newImageProperties() Filter {
 	return Filter{Name: NameImageProperties, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for _, p := range imageProperties {
 			want := l.Group().Image.Properties[p.property]

@@ -14,7 +14,7 @@ func TestAvailabilityZone(t *testing.T) {
 	a.AZ, b.AZ = "east", "west"
 	v := view(a, b, with("c"))
 	for az, pass := range map[string][]string{"": {"a", "b", "c"}, "east": {"a"}, "north": nil} {
-		assert.Equal(t, pass, kept(want(v, nil, func(g *api.Group) { g.AZ = az }), filters.AvailabilityZone()), "zone %q", az)
+		assert.Equal(t, pass, kept(want(v, nil, func(g *api.Group) { g.AZ = az }), filter(filters.NameAvailabilityZone)), "zone %q", az)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestTraits(t *testing.T) {
 		{api.Traits{AnyOf: [][]string{{"GPU", "SSD"}, {"NONE", "SSD"}}}, []string{"a", "b"}},
 		{api.Traits{AnyOf: [][]string{{"NONE"}, {"SSD"}}}, nil},
 	} {
-		assert.Equal(t, x.want, kept(want(v, nil, func(g *api.Group) { g.Traits = x.traits }), filters.Traits()), "%v", x.traits)
+		assert.Equal(t, x.want, kept(want(v, nil, func(g *api.Group) { g.Traits = x.traits }), filter(filters.NameTraits)), "%v", x.traits)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestTraitsOfParts(t *testing.T) {
 		{api.Traits{Required: []string{"SSD"}}, nil},
 		{api.Traits{Forbidden: []string{"SSD"}}, []string{"a", "b"}},
 	} {
-		assert.Equal(t, x.want, kept(want(v, nil, func(g *api.Group) { g.Traits = x.traits }), filters.Traits()), "%v", x.traits)
+		assert.Equal(t, x.want, kept(want(v, nil, func(g *api.Group) { g.Traits = x.traits }), filter(filters.NameTraits)), "%v", x.traits)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestImageProperties(t *testing.T) {
 		{map[string]string{"architecture": "arm64", "os_type": "linux"}, nil},
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Image.Properties = x.properties })
-		assert.Equal(t, x.want, kept(l, filters.ImageProperties()), "%v", x.properties)
+		assert.Equal(t, x.want, kept(l, filter(filters.NameImageProperties)), "%v", x.properties)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestExtraSpecs(t *testing.T) {
 		{"=", "odd", true},
 	} {
 		l := want(v, nil, func(g *api.Group) { g.ExtraSpecs = map[string]string{x.key: x.value} })
-		assert.Equal(t, x.pass, len(kept(l, filters.ExtraSpecs())) == 1, "%s=%q", x.key, x.value)
+		assert.Equal(t, x.pass, len(kept(l, filter(filters.NameExtraSpecs))) == 1, "%s=%q", x.key, x.value)
 	}
 }
 
@@ -195,6 +195,6 @@ func TestAggregateExtraSpecs(t *testing.T) {
 		{map[string]string{filters.ScopeAggregate + "none": "x"}, nil},
 	} {
 		l := want(v, w, func(g *api.Group) { g.ExtraSpecs = x.specs })
-		assert.Equal(t, x.want, kept(l, filters.AggregateExtraSpecs()), "%v", x.specs)
+		assert.Equal(t, x.want, kept(l, filter(filters.NameAggregateExtraSpecs)), "%v", x.specs)
 	}
 }

@@ -43,6 +43,19 @@ func with(id string, pairs ...string) capacity.Spec {
 	return s
 }
 
+// filter returns one filter with options, in pairs.
+func filter(name string, options ...string) filters.Filter {
+	spec := api.FilterSpec{Name: name, Options: map[string]string{}}
+	for i := 0; i < len(options); i += 2 {
+		spec.Options[options[i]] = options[i+1]
+	}
+	fs, err := filters.New([]api.FilterSpec{spec})
+	if err != nil {
+		panic(err)
+	}
+	return fs[0]
+}
+
 // want returns a look for one slot that set has made a request of.
 func want(v capacity.View, w *filters.World, set func(*api.Group)) *filters.Look {
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 1})

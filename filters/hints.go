@@ -8,15 +8,15 @@ import (
 	"berth/filters/query"
 )
 
-// AllHosts passes every host. It is there for a list that is to have no filter.
-func AllHosts() Filter {
+// newAllHosts returns the filter that passes every host. It is there for a list that is to have no filter.
+func newAllHosts() Filter {
 	return Filter{Name: NameAllHosts, Tier: api.TierNotAsked, Keep: func(*Look, *capacity.Set) {}}
 }
 
-// ForcedHosts passes exactly the hosts that the hint force_hosts names, if it
+// newForcedHosts returns the filter that passes exactly the hosts that the hint force_hosts names, if it
 // names any. It forces the choice and nothing else: a forced host must pass all
 // other filters too, because capacity, state and rules are promises to others.
-func ForcedHosts() Filter {
+func newForcedHosts() Filter {
 	return Filter{Name: NameForcedHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.ForceHosts; len(list) > 0 {
 			pass.And(named(l.View, list))
@@ -24,8 +24,8 @@ func ForcedHosts() Filter {
 	}}
 }
 
-// IgnoredHosts drops the hosts that the hint ignore_hosts names.
-func IgnoredHosts() Filter {
+// newIgnoredHosts returns the filter that drops the hosts that the hint ignore_hosts names.
+func newIgnoredHosts() Filter {
 	return Filter{Name: NameIgnoredHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.IgnoreHosts; len(list) > 0 {
 			pass.AndNot(named(l.View, list))
@@ -44,9 +44,9 @@ func named(v capacity.View, list []string) capacity.Set {
 	return s
 }
 
-// SameHost passes the hosts that one of the instances of the hint same_host is
+// newSameHost returns the filter that passes the hosts that one of the instances of the hint same_host is
 // on; none, if none of them is in this zone.
-func SameHost() Filter {
+func newSameHost() Filter {
 	return Filter{Name: NameSameHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.SameHost; len(list) > 0 {
 			pass.And(hostsOf(l, list))
@@ -54,9 +54,9 @@ func SameHost() Filter {
 	}}
 }
 
-// DifferentHost drops the hosts that an instance of the hint different_host is
+// newDifferentHost returns the filter that drops the hosts that an instance of the hint different_host is
 // on.
-func DifferentHost() Filter {
+func newDifferentHost() Filter {
 	return Filter{Name: NameDifferentHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.DifferentHost; len(list) > 0 {
 			pass.AndNot(hostsOf(l, list))
@@ -85,9 +85,9 @@ func hostsOf(l *Look, list []api.InstanceID) capacity.Set {
 // AttributeIP is the attribute that says at which address a host is.
 const AttributeIP = "ip"
 
-// Near passes hosts whose own address, the attribute ip, lies in the network of
+// newNear returns the filter that passes hosts whose own address, the attribute ip, lies in the network of
 // the hint near. A host without a well-formed address is dropped.
-func Near() Filter {
+func newNear() Filter {
 	return Filter{Name: NameNear, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		near := l.Group().Hints.Near
 		if near == "" {
@@ -105,10 +105,10 @@ func Near() Filter {
 	}}
 }
 
-// Query passes hosts for which the query of the hint query is true; see package
+// newQuery returns the filter that passes hosts for which the query of the hint query is true; see package
 // filters/query. A query that does not compile passes none: whoever takes the
 // request refuses it before.
-func Query() Filter {
+func newQuery() Filter {
 	return Filter{Name: NameQuery, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		text := l.Group().Hints.Query
 		if text == "" {

@@ -26,7 +26,7 @@ func TestForcedAndIgnoredHosts(t *testing.T) {
 		{api.Hints{ForceHosts: []string{"name-a", "name-b"}, IgnoreHosts: []string{"name-a"}}, []string{"b"}},
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Hints = x.hints })
-		assert.Equal(t, x.want, kept(l, filters.ForcedHosts(), filters.IgnoredHosts()), "%v", x.hints)
+		assert.Equal(t, x.want, kept(l, filter(filters.NameForcedHosts), filter(filters.NameIgnoredHosts)), "%v", x.hints)
 	}
 	l := want(v, nil, func(g *api.Group) { g.Hints.ForceHosts = []string{"name-b"} })
 	assert.Empty(t, kept(l, filters.Default()...), "to force a host is not to break a promise")
@@ -52,10 +52,10 @@ func TestCase26SameAndDifferentHost(t *testing.T) {
 		{api.Hints{SameHost: []api.InstanceID{"i1", "i2"}, DifferentHost: []api.InstanceID{"i1"}}, []string{"host2"}},
 	} {
 		l := want(v, w, func(g *api.Group) { g.Hints = x.hints })
-		assert.Equal(t, x.want, kept(l, filters.SameHost(), filters.DifferentHost()), "%v", x.hints)
+		assert.Equal(t, x.want, kept(l, filter(filters.NameSameHost), filter(filters.NameDifferentHost)), "%v", x.hints)
 	}
 	l := want(v, nil, func(g *api.Group) { g.Hints.SameHost = []api.InstanceID{"i1"} })
-	assert.Empty(t, kept(l, filters.SameHost()), "nobody is anywhere")
+	assert.Empty(t, kept(l, filter(filters.NameSameHost)), "nobody is anywhere")
 }
 
 // The address that counts is the candidate's own, and no other.
@@ -73,7 +73,7 @@ func TestNear(t *testing.T) {
 		"not-a-network/8": nil,
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Hints.Near = near })
-		assert.Equal(t, pass, kept(l, filters.Near()), "near %q", near)
+		assert.Equal(t, pass, kept(l, filter(filters.NameNear)), "near %q", near)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestQuery(t *testing.T) {
 		`["=","$capabilities.arch","arm64"]`: {"b"},
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
-		assert.Equal(t, pass, kept(l, filters.Query()), "query %s", text)
+		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), "query %s", text)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestQueryFindsNoAddress(t *testing.T) {
 		`["=","$rack","r1"]`: {"a"}, `["=","$ip","192.0.2.7"]`: nil, `["not",["=","$attributes.ip","x"]]`: nil, `["<","$capabilities.ip","9"]`: nil,
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
-		assert.Equal(t, pass, kept(l, filters.Query()), text)
+		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), text)
 	}
 	l := want(v, nil, func(g *api.Group) { g.ExtraSpecs = map[string]string{"capabilities:ip": "<in> 192"} })
-	assert.Empty(t, kept(l, filters.ExtraSpecs()), "nor does a flavor")
+	assert.Empty(t, kept(l, filter(filters.NameExtraSpecs)), "nor does a flavor")
 }

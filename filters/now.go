@@ -5,9 +5,9 @@ import (
 	"berth/capacity"
 )
 
-// HostState passes hosts that are up, enabled and not in maintenance. Whether a
+// newHostState returns the filter that passes hosts that are up, enabled and not in maintenance. Whether a
 // silent host is down is decided by the zone's leader, not here.
-func HostState() Filter {
+func newHostState() Filter {
 	return Filter{Name: NameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
 		pass.And(l.View.Serving())
 	}}
@@ -58,12 +58,12 @@ func (m *members) count(l *Look, c Census) {
 	}
 }
 
-// ServerGroup holds the hard rules of the request. Under affinity it passes the
+// newServerGroup returns the filter that holds the hard rules of the request. Under affinity it passes the
 // hosts that carry every member there is: any host if there is none, and none if
 // members are in another zone or on several hosts. Under anti-affinity it passes
 // hosts with fewer members than the maximum, and gives them room for the rest.
 // Slots of earlier groups of the same request count as members.
-func ServerGroup() Filter {
+func newServerGroup() Filter {
 	return Filter{
 		Name: NameServerGroup, Tier: api.TierNotNow, Demand: true,
 		Keep: func(l *Look, pass *capacity.Set) {
@@ -127,9 +127,9 @@ func (m *members) apart(l *Look, pass *capacity.Set) {
 	}
 }
 
-// Instances passes hosts with fewer than most instances, held slots and slots of
+// newInstances returns the filter that passes hosts with fewer than most instances, held slots and slots of
 // earlier groups included, and gives them room for the rest. Most is 1 or more.
-func Instances(most int) Filter {
+func newInstances(most int) Filter {
 	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placed(row, -1) }
 	return Filter{
 		Name: NameInstances, Tier: api.TierNotNow,
@@ -138,14 +138,14 @@ func Instances(most int) Filter {
 	}
 }
 
-// Capacity passes hosts that have room for one slot of the group over the whole
+// newCapacity returns the filter that passes hosts that have room for one slot of the group over the whole
 // window of the request, in amounts that the host's units allow. A host has
 // nothing of a class that its inventory does not name, unless a provider below it
 // or one that shares with it has; each class of a slot comes whole from one of
 // them. What it drops it reports as one of three: NameSize if in some class none
 // of them is large enough, even empty; NameUnits if some are, but none of these
 // hands out such an amount; else NameCapacity.
-func Capacity() Filter {
+func newCapacity() Filter {
 	return Filter{
 		Name: NameCapacity, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) {

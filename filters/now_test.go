@@ -131,7 +131,7 @@ func TestCapacitySaysWhy(t *testing.T) {
 		}))
 	}
 	l := want(table.View(), nil, func(g *api.Group) { g.Resources = api.Resources{api.VCPU: 8} })
-	pass, why := filters.Explain([]filters.Filter{filters.Capacity()}, l, 10)
+	pass, why := filters.Explain([]filters.Filter{filter(filters.NameCapacity)}, l, 10)
 	assert.Equal(t, []string{"open"}, names(l.View, pass))
 	assert.Equal(t, api.Refusals{Considered: 9, Offering: 1, Filters: []api.FilterCount{
 		{Filter: "units", Hosts: 4, Tier: api.TierInvalid, Names: []string{"fullodd", "large", "odd", "thin"}},
@@ -150,19 +150,19 @@ func TestInstances(t *testing.T) {
 		}))
 	}
 	l := want(table.View(), nil, func(*api.Group) {})
-	assert.Equal(t, []string{"b"}, kept(l, filters.Instances(2)))
-	assert.Equal(t, []string{"a", "b"}, kept(l, filters.Instances(3)))
+	assert.Equal(t, []string{"b"}, kept(l, filter(filters.NameInstances, "max", "2")))
+	assert.Equal(t, []string{"a", "b"}, kept(l, filter(filters.NameInstances, "max", "3")))
 	a, _ := l.View.Row("a")
 	b, _ := l.View.Row("b")
-	assert.Equal(t, int64(1), filters.Instances(3).Room(l, a))
-	assert.Equal(t, int64(3), filters.Instances(3).Room(l, b))
+	assert.Equal(t, int64(1), filter(filters.NameInstances, "max", "3").Room(l, a))
+	assert.Equal(t, int64(3), filter(filters.NameInstances, "max", "3").Room(l, b))
 	l.Placed = func(row, rule int) int {
 		assert.Equal(t, -1, rule, "slots of all earlier groups count")
 		return map[int]int{b: 2}[row]
 	}
-	assert.Equal(t, []string{"a", "b"}, kept(l, filters.Instances(3)))
-	assert.Equal(t, int64(1), filters.Instances(3).Room(l, b))
-	assert.Empty(t, kept(l, filters.Instances(2)))
+	assert.Equal(t, []string{"a", "b"}, kept(l, filter(filters.NameInstances, "max", "3")))
+	assert.Equal(t, int64(1), filter(filters.NameInstances, "max", "3").Room(l, b))
+	assert.Empty(t, kept(l, filter(filters.NameInstances, "max", "2")))
 }
 
 func TestServerGroup(t *testing.T) {
@@ -205,7 +205,7 @@ func TestServerGroup(t *testing.T) {
 				return x.placed[string(v.ID(row))]
 			}
 		}
-		assert.Equal(t, x.want, kept(l, filters.ServerGroup()), x.says)
+		assert.Equal(t, x.want, kept(l, filter(filters.NameServerGroup)), x.says)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestServerGroupRoom(t *testing.T) {
 		{Policy: api.AntiAffinity, Max: 1, Groups: []int{1}}, // does not bind the group
 		{Policy: api.SoftAntiAffinity, Groups: []int{0}},
 	}
-	f := filters.ServerGroup()
+	f := filter(filters.NameServerGroup)
 	assert.Len(t, kept(l, f), 2)
 	a, _ := v.Row("a")
 	b, _ := v.Row("b")

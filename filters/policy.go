@@ -8,10 +8,10 @@ import (
 	"berth/capacity"
 )
 
-// Pool passes hosts whose pool takes the class of the request: a firm request
+// newPool returns the filter that passes hosts whose pool takes the class of the request: a firm request
 // goes to on_demand and shared hosts, whether its window is open or bounded by a
 // lifetime; a preemptible one to reservable and shared hosts.
-func Pool() Filter {
+func newPool() Filter {
 	return Filter{Name: NamePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		own := api.PoolOnDemand
 		if l.Req.Class == api.Preemptible {
@@ -23,12 +23,12 @@ func Pool() Filter {
 	}}
 }
 
-// ProjectIsolation keeps projects to their hosts. An aggregate with metadata
+// newProjectIsolation returns the filter that keeps projects to their hosts. An aggregate with metadata
 // whose key begins with api.MetaProjects is for the projects that those values
 // name. A host in such aggregates takes only projects that one of them names. If
 // strict, a project that any aggregate names also takes no other host. A parent's
 // projects are none that an aggregate of this zone names.
-func ProjectIsolation(strict bool) Filter {
+func newProjectIsolation(strict bool) Filter {
 	return Filter{Name: NameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		var isolated, mine []string
 		for _, a := range l.World.Aggregates {
@@ -78,9 +78,9 @@ func words(list string) []string {
 	return out
 }
 
-// Isolated keeps some images to some hosts, both by name: these images run on
+// newIsolated returns the filter that keeps some images to some hosts, both by name: these images run on
 // these hosts only. If restrict, these hosts run these images only.
-func Isolated(images, hosts []string, restrict bool) Filter {
+func newIsolated(images, hosts []string, restrict bool) Filter {
 	return Filter{Name: NameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		switch ref := l.Group().Image.Ref; {
 		case slices.Contains(images, ref):

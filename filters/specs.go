@@ -16,7 +16,7 @@ const (
 	ScopeAggregate    = "aggregate_instance_extra_specs:"
 )
 
-// ExtraSpecs passes hosts whose attributes match the extra specs of the group. A
+// newExtraSpecs returns the filter that passes hosts whose attributes match the extra specs of the group. A
 // key is the name of an attribute, plain or behind ScopeCapabilities; keys with
 // any other scope, such as trait: or hw:, ask nothing here. A host without the
 // attribute fails. The value is what the attribute must equal to the letter, or
@@ -34,7 +34,7 @@ const (
 // it needs matches nothing, and neither does one about AttributeIP: flavors come
 // from other zones too. These are the rules of OpenStack Nova's
 // ComputeCapabilitiesFilter, and > and < beside them.
-func ExtraSpecs() Filter {
+func newExtraSpecs() Filter {
 	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
 			name, scoped := strings.CutPrefix(key, ScopeCapabilities)
@@ -51,11 +51,11 @@ func ExtraSpecs() Filter {
 	}}
 }
 
-// AggregateExtraSpecs passes hosts that, for each extra spec of the group behind
+// newAggregateExtraSpecs returns the filter that passes hosts that, for each extra spec of the group behind
 // ScopeAggregate, are in an aggregate whose metadata of that name matches. The
 // metadata may be a comma separated list, one part of which must match. Values
 // are read as ExtraSpecs reads them.
-func AggregateExtraSpecs() Filter {
+func newAggregateExtraSpecs() Filter {
 	return Filter{Name: NameAggregateExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
 			name, scoped := strings.CutPrefix(key, ScopeAggregate)
