@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -71,11 +72,10 @@ func (e *env) print(body []byte, show func() []table) error {
 		b.WriteByte('\n')
 		return e.write(b.Bytes())
 	case formatYAML:
-		v, err := ordered(body)
-		if err != nil {
-			return err
+		if !json.Valid(body) { // YAML is more than JSON, so the conversion would take more
+			return errors.New("printing YAML: the answer is no JSON")
 		}
-		b, err := yaml.Marshal(v)
+		b, err := yaml.JSONToYAML(body)
 		if err != nil {
 			return fmt.Errorf("printing YAML: %w", err)
 		}
