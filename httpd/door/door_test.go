@@ -1,0 +1,224 @@
+package door
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/httpd/wire"
+	"berth/internal/memstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// tokens are "id:secret"; the hash of a secret is the secret.
+type tokens struct{}
+
+func (tokens) Parse(text string) (api.TokenID, []byte, error) {
+	id, secret, ok := strings.Cut(text, ":")
+	if !ok {
+		return "", nil, api.Errorf(api.CodeUnauthenticated, "malformed")
+	}
+	return api.TokenID(id), []byte(secret), nil
+}
+
+func (tokens) Check(stored, presented []byte) bool { return bytes.Equal(stored, presented) }
+
+// world is a door of a node that leads or follows. A call that is passed on to the
+// leader is counted and answered with 418.
+type world struct {
+	*Door
+	store    *memstore.Store
+	follower bool
+	passed   int
+}
+
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{store: memstore.New()}
+	w.serve(w.store)
+	w.store.Must(tb, command.Init{Stamp: w.Zone.Stamp(), Zone: "zone-root", Name: "root"})
+	w.token(tb, "member", api.Forever, api.RoleReader, api.RoleMember)
+	w.token(tb, "late", api.InstantOf(epoch), api.RoleAdmin)
+	return w
+}
+
+// serve makes the door answer from a store.
+func (w *world) serve(store zone.Store) {
+	now, log := func() time.Time { return epoch }, slog.New(slog.DiscardHandler)
+	w.Door = New(Config{
+		Zone: zone.New(zone.Config{Store: store, Now: now, Log: log}), Tokens: tokens{}, Now: now, Log: log,
+		Leader: func() bool { return !w.follower },
+		Forward: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			w.passed++
+			rw.WriteHeader(http.StatusTeapot)
+		}),
+	}, wire.Refuse)
+}
+
+func (w *world) token(tb testing.TB, id string, expires api.Instant, roles ...api.UserRole) {
+	tb.Helper()
+	w.store.Must(tb, command.TokenPut{Stamp: w.Zone.Stamp(), Token: api.Token{
+		ID: api.TokenID(id), Hash: []byte("s"), User: api.UserID(id), Project: "p1", Roles: roles, Expires: expires,
+	}})
+}
+
+func ask(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	return rec
+}
+
+func get(target string) *http.Request { return httptest.NewRequest(http.MethodGet, target, nil) }
+
+func bearer(token string) *http.Request {
+	r := get("/")
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+// index is the index that an answer says it was read at.
+func index(t *testing.T, rec *httptest.ResponseRecorder) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(rec.Header().Get(api.HeaderIndex), 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+func TestACallerHasTheHighestOfHisRoles(t *testing.T) {
+	w := newWorld(t)
+	var who api.Caller
+	h := w.Authenticate(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = Caller(r) }))
+	assert.Equal(t, http.StatusOK, ask(h, bearer("member:s")).Code)
+	assert.Equal(t, api.Caller{User: "member", Project: "p1", Role: api.RoleMember}, who)
+	for _, token := range []string{"", "member", "member:wrong", "late:s", "nobody:s"} {
+		assert.Equal(t, http.StatusUnauthorized, ask(h, bearer(token)).Code, "%q", token)
+	}
+	for set, want := range map[api.UserRole]int{api.RoleReader: http.StatusOK, api.RoleMember: http.StatusOK, api.RoleAdmin: http.StatusForbidden} {
+		allowed := w.Authenticate(w.Allow(set)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		assert.Equal(t, want, ask(allowed, bearer("member:s")).Code, set)
+	}
+	w.Insecure = true
+	assert.Equal(t, http.StatusOK, ask(h, get("/")).Code)
+	assert.Equal(t, api.RoleAdmin, who.Role)
+}
+
+// TestAnUnknownTokenIsRefusedByTheLeaderAlone: it may have been made a moment ago.
+func TestAnUnknownTokenIsRefusedByTheLeaderAlone(t *testing.T) {
+	w := newWorld(t)
+	past := w.store.View()
+	w.token(t, "new", api.Forever, api.RoleReader)
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+	w.serve(memstore.NewPast(w.store, past, false))
+	w.follower = true
+	assert.Equal(t, http.StatusTeapot, ask(w.Authenticate(ok), bearer("new:s")).Code)
+	assert.Equal(t, http.StatusUnauthorized, ask(w.Authenticate(ok), bearer("member:wrong")).Code, "a known one is not passed on")
+	assert.Equal(t, 1, w.passed)
+	w.follower = false
+	assert.Equal(t, http.StatusOK, ask(w.Authenticate(ok), bearer("new:s")).Code, "the leader asks a majority first")
+
+	w.serve(memstore.NewPast(w.store, past, true))
+	assert.Equal(t, http.StatusServiceUnavailable, ask(w.Authenticate(ok), bearer("nobody:s")).Code, "it leads no more")
+}
+
+func TestTheLeaderAloneWrites(t *testing.T) {
+	w := newWorld(t)
+	h := w.Index(w.Lead(func(rw http.ResponseWriter, r *http.Request) error {
+		_, err := io.Copy(rw, r.Body)
+		w.store.Must(t, command.TraitPut{Stamp: w.Zone.Stamp(), Name: "CUSTOM_A"})
+		return err
+	}))
+	post := func() *http.Request { return httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body")) }
+	before := w.store.View().Index()
+	rec := ask(h, post())
+	assert.Equal(t, "body", rec.Body.String())
+	assert.GreaterOrEqual(t, index(t, rec), before)
+	w.follower = true
+	rec = ask(h, post())
+	assert.Equal(t, http.StatusTeapot, rec.Code)
+	assert.Empty(t, rec.Header().Get(api.HeaderIndex), "the leader's answer has its own")
+}
+
+// TestARefusalOfThePastIsMadeAnew: the handler gets the same body again.
+func TestARefusalOfThePastIsMadeAnew(t *testing.T) {
+	w := newWorld(t)
+	past := w.store.View()
+	w.token(t, "new", api.Forever, api.RoleReader)
+	w.serve(memstore.NewPast(w.store, past, false))
+	var bodies []string
+	h := w.Lead(func(rw http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		if _, ok := w.View(rw).Token("new"); !ok {
+			return api.Errorf(api.CodeNotFound, "no token")
+		}
+		return err
+	})
+	rec := ask(h, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body")))
+	assert.Equal(t, http.StatusOK, rec.Code)
+	assert.Equal(t, []string{"body", "body"}, bodies)
+	assert.Equal(t, w.store.View().Index(), index(t, rec))
+
+	bodies = nil
+	w.serve(w.store)
+	h = w.Lead(func(http.ResponseWriter, *http.Request) error {
+		bodies = append(bodies, "")
+		return api.Errorf(api.CodeNotFound, "nothing")
+	})
+	assert.Equal(t, http.StatusNotFound, ask(h, httptest.NewRequest(http.MethodPost, "/", nil)).Code)
+	assert.Len(t, bodies, 1, "the state has not moved on")
+}
+
+func TestReads(t *testing.T) {
+	w := newWorld(t)
+	past := w.store.View()
+	w.token(t, "new", api.Forever, api.RoleReader)
+	now := w.store.View()
+	for _, c := range []struct {
+		usual    Read
+		query    string
+		follower bool
+		want     *state.State // nil if it is passed on
+	}{
+		{ReadLocal, "", false, past},
+		{ReadLocal, "?read=linearizable", false, now},
+		{ReadLinearizable, "", false, now},
+		{ReadLinearizable, "?read=local", false, past},
+		{ReadLocal, "", true, past},
+		{ReadLinearizable, "", true, nil},
+		{ReadLocal, "?read=linearizable", true, nil},
+	} {
+		w.serve(memstore.NewPast(w.store, past, false))
+		w.follower = c.follower
+		rec := ask(w.Index(w.Fresh(c.usual)(w.Handle(func(rw http.ResponseWriter, _ *http.Request) error {
+			rw.WriteHeader(http.StatusOK)
+			return nil
+		}))), get("/"+c.query))
+		if c.want == nil {
+			assert.Equal(t, http.StatusTeapot, rec.Code, "%+v", c)
+			continue
+		}
+		assert.Equal(t, http.StatusOK, rec.Code, "%+v", c)
+		assert.Equal(t, c.want.Index(), index(t, rec), "%+v", c)
+	}
+	w.follower = false
+	h := w.Fresh(ReadLocal)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	assert.Equal(t, http.StatusBadRequest, ask(h, get("/?read=log")).Code)
+	assert.Equal(t, http.StatusBadRequest, ask(h, httptest.NewRequest(http.MethodPost, "/?read=linearizable", nil)).Code)
+	w.serve(memstore.NewPast(w.store, past, true))
+	assert.Equal(t, http.StatusServiceUnavailable, ask(w.Fresh(ReadLinearizable)(h), get("/")).Code)
+}
