@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"berth/api"
 	"berth/buildplan"
@@ -27,7 +28,8 @@ type childAnswer struct {
 
 // ask asks the children that which picks, all at once, until the budget of ctx
 // less this hop's reserve has passed, and fills in their answers. A child that
-// is late or fails costs its own slots only.
+// is late or fails costs its own slots only. It returns when every call has ended, which
+// a call does when ctx ends.
 func (z *Zone) ask(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -35,29 +37,13 @@ func (z *Zone) ask(ctx context.Context, answers []childAnswer, req *api.Request,
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
 	defer cancel()
-	type heard struct {
-		i int
-		a childAnswer
-	}
-	heards := make(chan heard, len(answers))
-	waiting := 0
+	var wg sync.WaitGroup
 	for i := range answers {
-		if !which(&answers[i]) {
-			continue
-		}
-		l, ask := answers[i].link, answers[i].ask
-		answers[i] = childAnswer{link: l, ask: ask, outcome: api.OutcomeLate, reason: "no answer in time"}
-		waiting++
-		go func() { heards <- heard{i, z.askChild(ctx, l, ask, req)} }()
-	}
-	for ; waiting > 0; waiting-- {
-		select {
-		case h := <-heards:
-			answers[h.i] = h.a
-		case <-ctx.Done():
-			return
+		if a := &answers[i]; which(a) {
+			wg.Go(func() { *a = z.askChild(ctx, a.link, a.ask, req) })
 		}
 	}
+	wg.Wait()
 }
 
 func (z *Zone) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req *api.Request) childAnswer {
