@@ -18,11 +18,7 @@ type Aggregate struct {
 }
 
 // AggregateSpec says what to set of an aggregate; nil leaves it as it is.
-type AggregateSpec struct {
-	Name     *string           `json:"name,omitempty"`
-	Metadata map[string]string `json:"metadata,omitzero"`
-	Hosts    *[]string         `json:"hosts,omitempty"` // names; all of them
-}
+type AggregateSpec = api.AggregateSpec
 
 type aggregateBody struct {
 	Aggregate AggregateSpec `json:"aggregate"`

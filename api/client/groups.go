@@ -8,11 +8,7 @@ import (
 )
 
 // ServerGroupSpec is what a server group is made of.
-type ServerGroupSpec struct {
-	Name   string     `json:"name"`
-	Policy api.Policy `json:"policy"`
-	Max    int        `json:"max_per_host,omitempty"` // of anti-affinity; 0 for 1
-}
+type ServerGroupSpec = api.ServerGroupSpec
 
 // ServerGroups returns one page of the server groups of the caller's project, or of
 // that of InProject. It may be repeated.

@@ -8,16 +8,7 @@ import (
 )
 
 // HostSpec says what to set of a host; nil leaves it as it is.
-type HostSpec struct {
-	Enabled    *bool     `json:"enabled,omitempty"`
-	Pool       *api.Pool `json:"pool,omitempty"`
-	Generation uint64    `json:"generation,omitempty"` // the one that was seen; 0 for any
-
-	// Attributes override what the agent says, one by one; an empty value takes an
-	// override away. Maintenance is why the host takes nothing new; "" ends it.
-	Attributes  map[string]string `json:"attributes,omitempty"`
-	Maintenance *string           `json:"maintenance,omitempty"`
-}
+type HostSpec = api.HostSpec
 
 // HostQuery says which hosts are wanted; the zero value means all.
 type HostQuery struct {

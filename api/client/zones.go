@@ -9,16 +9,7 @@ import (
 
 // ZoneSpec says what to set of a link to a child or the parent; nil leaves it as
 // it is.
-type ZoneSpec struct {
-	Name   *string        `json:"name,omitempty"`
-	Offset *int64         `json:"weight_offset,omitempty"` // added to each weight of the child
-	Scale  *int64         `json:"weight_scale,omitempty"`  // times each weight, before the offset
-	State  *api.LinkState `json:"state,omitempty"`
-
-	// Gateways is where the zone is, 1 to api.GatewaysMax of host:port; only for a zone
-	// that is linked. What it says of itself later takes its place.
-	Gateways []string `json:"gateways,omitempty"`
-}
+type ZoneSpec = api.ZoneSpec
 
 type zoneBody struct {
 	Zone ZoneSpec `json:"zone"`

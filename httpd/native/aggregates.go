@@ -11,21 +11,16 @@ import (
 	"berth/zone/intake"
 )
 
-// aggregateBody is the JSON of an aggregate that is made or changed; what is
-// absent is left as it is.
+// aggregateBody is the JSON of an aggregate that is made or changed.
 type aggregateBody struct {
-	Aggregate struct {
-		Name     *string           `json:"name"`
-		Metadata map[string]string `json:"metadata"`
-		Hosts    *[]string         `json:"hosts"` // names
-	} `json:"aggregate"`
+	Aggregate api.AggregateSpec `json:"aggregate"`
 }
 
 // readAggregate reads the body of an aggregate that is made or changed.
-func readAggregate(r *http.Request) (intake.AggregateChange, error) {
+func readAggregate(r *http.Request) (api.AggregateSpec, error) {
 	var b aggregateBody
 	err := wire.ReadJSON(r, api.BodyMaxBytes, &b)
-	return intake.AggregateChange(b.Aggregate), err
+	return b.Aggregate, err
 }
 
 // aggregate is the JSON of one aggregate: hosts by their names.

@@ -12,19 +12,7 @@ import (
 
 // flavorBody is the JSON of a flavor that is made or replaced.
 type flavorBody struct {
-	Flavor flavorSpec `json:"flavor"`
-}
-
-// flavorSpec is the JSON of intake.FlavorSpec.
-type flavorSpec struct {
-	ID         string            `json:"id"` // default: the name
-	Name       string            `json:"name"`
-	VCPUs      *int64            `json:"vcpus"`
-	RAM        *int64            `json:"ram"`  // MiB
-	Disk       *int64            `json:"disk"` // GiB
-	Resources  api.Resources     `json:"resources"`
-	ExtraSpecs map[string]string `json:"extra_specs"`
-	Command    []string          `json:"command"`
+	Flavor api.FlavorSpec `json:"flavor"`
 }
 
 func (d *dialect) listFlavors(w http.ResponseWriter, r *http.Request) error {
@@ -53,7 +41,7 @@ func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	id, err := intake.CreateFlavor(r.Context(), d.Zone, intake.FlavorSpec(b.Flavor))
+	id, err := intake.CreateFlavor(r.Context(), d.Zone, b.Flavor)
 	if err != nil {
 		return err
 	}
@@ -66,7 +54,7 @@ func (d *dialect) updateFlavor(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.FlavorID(chi.URLParam(r, "id"))
-	if err := intake.ReplaceFlavor(r.Context(), d.Zone, id, intake.FlavorSpec(b.Flavor)); err != nil {
+	if err := intake.ReplaceFlavor(r.Context(), d.Zone, id, b.Flavor); err != nil {
 		return err
 	}
 	return d.answerFlavor(w, http.StatusOK, id)

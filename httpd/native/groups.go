@@ -14,11 +14,7 @@ import (
 
 // groupBody is the JSON of a server group that is made.
 type groupBody struct {
-	Group struct {
-		Name   string     `json:"name"`
-		Policy api.Policy `json:"policy"`
-		Max    int        `json:"max_per_host"` // of anti-affinity, default 1
-	} `json:"server_group"`
+	Group api.ServerGroupSpec `json:"server_group"`
 }
 
 func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
@@ -61,7 +57,7 @@ func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	project := door.Caller(r).Project
-	id, err := intake.CreateServerGroup(r.Context(), d.Zone, project, intake.ServerGroupSpec(b.Group))
+	id, err := intake.CreateServerGroup(r.Context(), d.Zone, project, b.Group)
 	if err != nil {
 		return err
 	}

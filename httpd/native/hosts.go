@@ -14,15 +14,9 @@ import (
 	"berth/zone/intake"
 )
 
-// hostBody is the JSON of a change of a host; what is absent is left as it is.
+// hostBody is the JSON of a change of a host.
 type hostBody struct {
-	Host struct {
-		Enabled     *bool             `json:"enabled"`
-		Pool        *api.Pool         `json:"pool"`
-		Attributes  map[string]string `json:"attributes"`  // overrides, one by one; "" takes one away
-		Maintenance *string           `json:"maintenance"` // why it takes nothing new; "" ends it, and a drain
-		Generation  uint64            `json:"generation"`
-	} `json:"host"`
+	Host api.HostSpec `json:"host"`
 }
 
 // hostJSON is the JSON of one host.
@@ -142,7 +136,7 @@ func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	if err := intake.ChangeHost(r.Context(), d.Zone, chi.URLParam(r, "id"), intake.HostChange(b.Host)); err != nil {
+	if err := intake.ChangeHost(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Host); err != nil {
 		return err
 	}
 	return d.answerHost(w, r, http.StatusOK)

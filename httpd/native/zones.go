@@ -14,14 +14,7 @@ import (
 
 // zoneBody is the JSON of a link that is made or changed.
 type zoneBody struct {
-	Zone struct {
-		Name   *string        `json:"name"`
-		Offset *int64         `json:"weight_offset"`
-		Scale  *int64         `json:"weight_scale"`
-		State  *api.LinkState `json:"state"`
-
-		Gateways []string `json:"gateways"` // only of a zone that is linked
-	} `json:"zone"`
+	Zone api.ZoneSpec `json:"zone"`
 }
 
 // zoneView adds what is known of the zone by gossip, and takes away what only
@@ -82,8 +75,7 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	if b.Zone.Name == nil {
 		return api.Errorf(api.CodeInvalid, "zone.name is missing: what shall the child be called here?")
 	}
-	c := intake.LinkChange(b.Zone)
-	if err := c.Check(); err != nil {
+	if err := intake.CheckLink(&b.Zone); err != nil {
 		return err
 	}
 	if b.Zone.Gateways != nil {
@@ -130,7 +122,7 @@ func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	l, err := intake.ChangeLink(r.Context(), d.Zone, chi.URLParam(r, "id"), intake.LinkChange(b.Zone))
+	l, err := intake.ChangeLink(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Zone)
 	if err != nil {
 		return err
 	}

@@ -8,16 +8,9 @@ import (
 	"berth/zone"
 )
 
-// AggregateChange says what of an aggregate is wanted otherwise; what is nil stays.
-type AggregateChange struct {
-	Name     *string
-	Metadata map[string]string
-	Hosts    *[]string // names or ids
-}
-
 // CreateAggregate makes an aggregate and returns its id.
-func CreateAggregate(ctx context.Context, z *zone.Zone, c AggregateChange) (api.AggregateID, error) {
-	a, err := c.apply(z, api.Aggregate{ID: api.AggregateID(api.NewUUID())})
+func CreateAggregate(ctx context.Context, z *zone.Zone, c api.AggregateSpec) (api.AggregateID, error) {
+	a, err := applyAggregate(z, api.Aggregate{ID: api.AggregateID(api.NewUUID())}, &c)
 	if err != nil {
 		return "", err
 	}
@@ -26,8 +19,8 @@ func CreateAggregate(ctx context.Context, z *zone.Zone, c AggregateChange) (api.
 }
 
 // ChangeAggregate changes an aggregate.
-func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c AggregateChange) error {
-	a, err := c.apply(z, *old)
+func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c api.AggregateSpec) error {
+	a, err := applyAggregate(z, *old, &c)
 	if err != nil {
 		return err
 	}
@@ -45,8 +38,8 @@ func DeleteAggregate(ctx context.Context, z *zone.Zone, ref string) error {
 	return err
 }
 
-// apply returns a as c changes it.
-func (c *AggregateChange) apply(z *zone.Zone, a api.Aggregate) (api.Aggregate, error) {
+// applyAggregate returns a as c changes it.
+func applyAggregate(z *zone.Zone, a api.Aggregate, c *api.AggregateSpec) (api.Aggregate, error) {
 	if c.Name != nil {
 		a.Name = *c.Name
 	}

@@ -15,48 +15,48 @@ import (
 func TestFlavors(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		spec FlavorSpec
+		spec api.FlavorSpec
 		part string
 	}{
-		{FlavorSpec{Name: "detail", VCPUs: new(int64(1))}, `a flavor cannot be called "detail"`},
-		{FlavorSpec{Name: "a", ID: "detail", VCPUs: new(int64(1))}, "flavor id: "},
-		{FlavorSpec{Name: "a b"}, "flavor name must be"},
-		{FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
-		{FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
-		{FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
+		{api.FlavorSpec{Name: "detail", VCPUs: new(int64(1))}, `a flavor cannot be called "detail"`},
+		{api.FlavorSpec{Name: "a", ID: "detail", VCPUs: new(int64(1))}, "flavor id: "},
+		{api.FlavorSpec{Name: "a b"}, "flavor name must be"},
+		{api.FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
+		{api.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
+		{api.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
 	} {
 		before := w.index()
 		_, err := CreateFlavor(ctx, w.zone, c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 		assert.Equal(t, before, w.index())
 	}
-	id, err := CreateFlavor(ctx, w.zone, FlavorSpec{Name: "big", VCPUs: new(int64(4)), RAM: new(int64(8)), Disk: new(int64(16))})
+	id, err := CreateFlavor(ctx, w.zone, api.FlavorSpec{Name: "big", VCPUs: new(int64(4)), RAM: new(int64(8)), Disk: new(int64(16))})
 	require.NoError(t, err)
-	require.NoError(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{VCPUs: new(int64(5))}))
+	require.NoError(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{VCPUs: new(int64(5))}))
 	f, err := Flavor(w.store.View(), id)
 	require.NoError(t, err)
 	assert.Equal(t, api.Resources{api.VCPU: 5}, f.Resources)
-	refused(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{ID: "other", VCPUs: new(int64(5))}), api.CodeInvalid, "cannot be changed")
+	refused(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{ID: "other", VCPUs: new(int64(5))}), api.CodeInvalid, "cannot be changed")
 	require.NoError(t, DeleteFlavor(ctx, w.zone, id))
 	refused(t, DeleteFlavor(ctx, w.zone, id), api.CodeNotFound, `no flavor "big"`)
-	refused(t, ReplaceFlavor(ctx, w.zone, id, FlavorSpec{VCPUs: new(int64(5))}), api.CodeNotFound, `no flavor "big"`)
+	refused(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{VCPUs: new(int64(5))}), api.CodeNotFound, `no flavor "big"`)
 }
 
 func TestServerGroups(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		spec ServerGroupSpec
+		spec api.ServerGroupSpec
 		part string
 	}{
-		{ServerGroupSpec{Name: "a b", Policy: api.Affinity}, "server group name must be"},
-		{ServerGroupSpec{Name: "a", Policy: "near"}, "policy must be"},
-		{ServerGroupSpec{Name: "a", Policy: api.Affinity, Max: 1}, "max_per_host is for anti-affinity alone"},
-		{ServerGroupSpec{Name: "a", Policy: api.AntiAffinity, Max: api.CountMax + 1}, "max_per_host must be 1 to 10000"},
+		{api.ServerGroupSpec{Name: "a b", Policy: api.Affinity}, "server group name must be"},
+		{api.ServerGroupSpec{Name: "a", Policy: "near"}, "policy must be"},
+		{api.ServerGroupSpec{Name: "a", Policy: api.Affinity, Max: 1}, "max_per_host is for anti-affinity alone"},
+		{api.ServerGroupSpec{Name: "a", Policy: api.AntiAffinity, Max: api.CountMax + 1}, "max_per_host must be 1 to 10000"},
 	} {
 		_, err := CreateServerGroup(ctx, w.zone, "p1", c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	id, err := CreateServerGroup(ctx, w.zone, "p1", ServerGroupSpec{Name: "near", Policy: api.AntiAffinity})
+	id, err := CreateServerGroup(ctx, w.zone, "p1", api.ServerGroupSpec{Name: "near", Policy: api.AntiAffinity})
 	require.NoError(t, err)
 	g, err := ServerGroup(w.store.View(), "p1", "near")
 	require.NoError(t, err)
@@ -68,22 +68,22 @@ func TestServerGroups(t *testing.T) {
 func TestAggregates(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		change AggregateChange
+		change api.AggregateSpec
 		part   string
 	}{
-		{AggregateChange{}, "aggregate name must be"},
-		{AggregateChange{Name: new("a"), Metadata: map[string]string{api.MetaAZ: "a b"}}, "metadata.availability_zone must be"},
-		{AggregateChange{Name: new("a"), Hosts: &[]string{"host-9"}}, `hosts: there is no host "host-9" in this zone`},
+		{api.AggregateSpec{}, "aggregate name must be"},
+		{api.AggregateSpec{Name: new("a"), Metadata: map[string]string{api.MetaAZ: "a b"}}, "metadata.availability_zone must be"},
+		{api.AggregateSpec{Name: new("a"), Hosts: &[]string{"host-9"}}, `hosts: there is no host "host-9" in this zone`},
 	} {
 		_, err := CreateAggregate(ctx, w.zone, c.change)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	id, err := CreateAggregate(ctx, w.zone, AggregateChange{Name: new("rack2"), Hosts: &[]string{"host-2", "host-id-3"}})
+	id, err := CreateAggregate(ctx, w.zone, api.AggregateSpec{Name: new("rack2"), Hosts: &[]string{"host-2", "host-id-3"}})
 	require.NoError(t, err)
 	a, err := Aggregate(w.store.View(), "rack2")
 	require.NoError(t, err)
 	assert.Equal(t, []api.HostID{"host-id-2", "host-id-3"}, a.Hosts)
-	require.NoError(t, ChangeAggregate(ctx, w.zone, a, AggregateChange{Name: new("rack3")}))
+	require.NoError(t, ChangeAggregate(ctx, w.zone, a, api.AggregateSpec{Name: new("rack3")}))
 	a, err = Aggregate(w.store.View(), string(id))
 	require.NoError(t, err)
 	assert.Equal(t, []any{"rack3", 2}, []any{a.Name, len(a.Hosts)}, "what is absent stays")
@@ -94,10 +94,10 @@ func TestAggregates(t *testing.T) {
 func TestHosts(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	long := strings.Repeat("x", api.ExtraSpecMaxBytes+1)
-	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Pool: new(api.Pool("none"))}), api.CodeInvalid, "pool must be")
-	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Maintenance: &long}), api.CodeInvalid, "maintenance may have at most 255 bytes, got 256")
-	refused(t, ChangeHost(ctx, w.zone, "host-9", HostChange{}), api.CodeNotFound, `no host "host-9"`)
-	refused(t, ChangeHost(ctx, w.zone, "host-1", HostChange{Generation: 99, Enabled: new(false)}), api.CodeStale, "")
+	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Pool: new(api.Pool("none"))}), api.CodeInvalid, "pool must be")
+	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Maintenance: &long}), api.CodeInvalid, "maintenance may have at most 255 bytes, got 256")
+	refused(t, ChangeHost(ctx, w.zone, "host-9", api.HostSpec{}), api.CodeNotFound, `no host "host-9"`)
+	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Generation: 99, Enabled: new(false)}), api.CodeStale, "")
 	refused(t, DrainHost(ctx, w.zone, "host-1", "soon", ""), api.CodeInvalid, "policy must be")
 	refused(t, DrainHost(ctx, w.zone, "host-1", api.DrainWait, long), api.CodeInvalid, "reason may have at most 255 bytes")
 
@@ -120,22 +120,22 @@ func TestHosts(t *testing.T) {
 func TestLinks(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		change LinkChange
+		change api.ZoneSpec
 		part   string
 	}{
-		{LinkChange{Name: new("info")}, `a zone cannot be called "info"`},
-		{LinkChange{Offset: new(int64(offsetMax + 1))}, "weight_offset must be"},
-		{LinkChange{Scale: new(int64(0))}, "weight_scale must be 1 to 1000000"},
-		{LinkChange{State: new(api.LinkState("gone"))}, "state must be"},
-		{LinkChange{Gateways: []string{}}, "gateways"},
+		{api.ZoneSpec{Name: new("info")}, `a zone cannot be called "info"`},
+		{api.ZoneSpec{Offset: new(int64(offsetMax + 1))}, "weight_offset must be"},
+		{api.ZoneSpec{Scale: new(int64(0))}, "weight_scale must be 1 to 1000000"},
+		{api.ZoneSpec{State: new(api.LinkState("gone"))}, "state must be"},
+		{api.ZoneSpec{Gateways: []string{}}, "gateways"},
 	} {
 		_, err := ChangeLink(ctx, w.zone, "east", c.change)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	l, err := ChangeLink(ctx, w.zone, "east", LinkChange{Name: new("far-east"), Scale: new(int64(2))})
+	l, err := ChangeLink(ctx, w.zone, "east", api.ZoneSpec{Name: new("far-east"), Scale: new(int64(2))})
 	require.NoError(t, err)
 	assert.Equal(t, []any{"far-east", int64(2)}, []any{l.Name, l.Scale})
-	_, err = ChangeLink(ctx, w.zone, "east", LinkChange{})
+	_, err = ChangeLink(ctx, w.zone, "east", api.ZoneSpec{})
 	refused(t, err, api.CodeNotFound, `no zone "east" is linked to this one`)
 	require.NoError(t, DeleteLink(ctx, w.zone, "link-west"))
 }
@@ -219,7 +219,7 @@ func TestBootsAndServersEnd(t *testing.T) {
 func TestWhatNamesNothingIsNotRefusedFromThePast(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	past := w.store.View()
-	_, err := CreateFlavor(ctx, w.zone, FlavorSpec{Name: "new", VCPUs: new(int64(1))})
+	_, err := CreateFlavor(ctx, w.zone, api.FlavorSpec{Name: "new", VCPUs: new(int64(1))})
 	require.NoError(t, err)
 	w.serve(memstore.NewPast(w.store, past, false))
 	before := w.index()

@@ -13,20 +13,8 @@ import (
 	"berth/zone"
 )
 
-// FlavorSpec is a flavor that is wanted. It may have short names for the standard
-// classes.
-type FlavorSpec struct {
-	ID         string // "" for the name
-	Name       string
-	VCPUs      *int64
-	RAM        *int64 // MiB
-	Disk       *int64 // GiB
-	Resources  api.Resources
-	ExtraSpecs map[string]string
-	Command    []string
-}
-
-func (s FlavorSpec) flavor() (api.Flavor, error) {
+// flavorOf returns the flavor that s asks for.
+func flavorOf(s api.FlavorSpec) (api.Flavor, error) {
 	f := api.Flavor{
 		ID: api.FlavorID(cmp.Or(s.ID, s.Name)), Name: s.Name, Resources: maps.Clone(s.Resources),
 		ExtraSpecs: s.ExtraSpecs, Command: s.Command,
@@ -78,8 +66,8 @@ func checkTraitSpecs(specs map[string]string) error {
 }
 
 // CreateFlavor makes a flavor and returns its id.
-func CreateFlavor(ctx context.Context, z *zone.Zone, s FlavorSpec) (api.FlavorID, error) {
-	f, err := s.flavor()
+func CreateFlavor(ctx context.Context, z *zone.Zone, s api.FlavorSpec) (api.FlavorID, error) {
+	f, err := flavorOf(s)
 	if err != nil {
 		return "", err
 	}
@@ -88,9 +76,9 @@ func CreateFlavor(ctx context.Context, z *zone.Zone, s FlavorSpec) (api.FlavorID
 }
 
 // ReplaceFlavor replaces a flavor by another one with its id.
-func ReplaceFlavor(ctx context.Context, z *zone.Zone, id api.FlavorID, s FlavorSpec) error {
+func ReplaceFlavor(ctx context.Context, z *zone.Zone, id api.FlavorID, s api.FlavorSpec) error {
 	s.Name, s.ID = cmp.Or(s.Name, string(id)), cmp.Or(s.ID, string(id))
-	f, err := s.flavor()
+	f, err := flavorOf(s)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,8 @@ import (
 	"berth/zone"
 )
 
-// ServerGroupSpec is a server group that is wanted.
-type ServerGroupSpec struct {
-	Name   string
-	Policy api.Policy
-	Max    int // members that one host may have, of anti-affinity alone; 0 for 1
-}
-
 // CreateServerGroup makes a server group of a project and returns its id.
-func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, s ServerGroupSpec) (api.ServerGroupID, error) {
+func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, s api.ServerGroupSpec) (api.ServerGroupID, error) {
 	g := api.ServerGroup{ID: api.ServerGroupID(api.NewUUID()), Name: s.Name, Project: project, Policy: s.Policy}
 	if err := api.CheckName("server group name", g.Name); err != nil {
 		return "", err

@@ -9,17 +9,8 @@ import (
 	"berth/zone"
 )
 
-// HostChange says what of a host is wanted otherwise; what is nil or absent stays.
-type HostChange struct {
-	Enabled     *bool
-	Pool        *api.Pool
-	Attributes  map[string]string // overrides, one by one; "" takes one away
-	Maintenance *string           // why it takes nothing new; "" ends it, and a drain
-	Generation  uint64            // the one that the caller saw; 0 for any
-}
-
 // ChangeHost changes a host, by its name or id.
-func ChangeHost(ctx context.Context, z *zone.Zone, ref string, c HostChange) error {
+func ChangeHost(ctx context.Context, z *zone.Zone, ref string, c api.HostSpec) error {
 	if c.Pool != nil {
 		if err := CheckPool(*c.Pool); err != nil {
 			return err

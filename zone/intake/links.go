@@ -14,17 +14,8 @@ const (
 	offsetMax = 1_000_000_000_000
 )
 
-// LinkChange says what of a link is wanted otherwise; what is nil stays.
-type LinkChange struct {
-	Name     *string
-	Offset   *int64 // of weights
-	Scale    *int64 // of weights
-	State    *api.LinkState
-	Gateways []string // URLs
-}
-
-// Check refuses what is out of bounds.
-func (c *LinkChange) Check() error {
+// CheckLink refuses what a link cannot be.
+func CheckLink(c *api.ZoneSpec) error {
 	if c.Name != nil {
 		if err := CheckZoneName(*c.Name); err != nil {
 			return err
@@ -51,8 +42,8 @@ func CheckZoneName(name string) error {
 }
 
 // ChangeLink changes a link, by the name or id of either, and returns what it is then.
-func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c LinkChange) (*api.Link, error) {
-	if err := c.Check(); err != nil {
+func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c api.ZoneSpec) (*api.Link, error) {
+	if err := CheckLink(&c); err != nil {
 		return nil, err
 	}
 	l, err := Link(z.View(), ref)
