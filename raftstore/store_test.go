@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -355,6 +356,20 @@ func TestOneViewPerBatch(t *testing.T) {
 	assert.Equal(t, uint64(3), p.applied)
 	assert.Equal(t, uint64(3), p.state.Index())
 	assert.Equal(t, "2", addrOf(p.state, "a"))
+}
+
+// TestASnapshotWakesEverybody installs the snapshot of another node: whatever somebody
+// waits for may have changed.
+func TestASnapshotWakesEverybody(t *testing.T) {
+	f := newFSM(nil)
+	woken, remove := f.board.watchers.Add(state.WorkTopic("a1"))
+	defer remove()
+	f.Apply(logEntry(1, entryOf(t, initZone())))
+	assert.Empty(t, woken, "it does not concern the agent")
+	m := &scratchMemory{}
+	require.NoError(t, f.live.Save(m))
+	require.NoError(t, f.Restore(io.NopCloser(bytes.NewReader(m.b))))
+	assert.Len(t, woken, 1)
 }
 
 func TestLoadAllWantsAllOfIt(t *testing.T) {

@@ -40,7 +40,9 @@ func (h *Hold) endClass() endClass {
 
 // prunableKey orders records by class, then by when they ended, then by key.
 func prunableKey(c endClass, ended api.Instant, key string) string {
-	return string(binary.BigEndian.AppendUint64([]byte{byte(c)}, sortable(ended))) + key
+	k := make([]byte, 0, prunableKeyHead+len(key))
+	k = binary.BigEndian.AppendUint64(append(k, byte(c)), sortable(ended))
+	return string(append(k, key...))
 }
 
 // sortable returns a number that is ordered as an instant is.
@@ -96,42 +98,40 @@ func (s *State) indexEndedInstance(old, i *api.Instance) {
 
 // putHold stores the record of a hold.
 func (s *State) putHold(h *Hold) {
-	if old, ok := s.holds.Set(h.Key(), h); ok {
+	if old, ok := s.holds.Set(h.Key(), h); ok && old.Decision != api.DecisionPending {
 		s.endedHolds.Delete(prunableKey(old.endClass(), old.Updated, old.Key()))
 	}
 	s.indexEndedHold(h)
 }
 
-// indexEndedHold lists a hold as ended, or not: it has ended when it is decided, its
-// boot too, every child has confirmed, and no instance of it is left.
+// indexEndedHold lists a hold if it has ended: it is decided, its boot too, every child
+// has confirmed, and no instance of it is left. What has ended stays so until the hold
+// is stored again.
 func (s *State) indexEndedHold(h *Hold) {
-	k := prunableKey(h.endClass(), h.Updated, h.Key())
-	open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
-	if h.Decision == api.DecisionPending || !h.settled() || open || s.anyLeft(h) {
-		s.endedHolds.Delete(k)
+	if h.Decision == api.DecisionPending || !h.settled() {
 		return
 	}
-	s.endedHolds.Insert(k)
+	open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
+	if !open && !s.anyLeft(h) {
+		s.endedHolds.Insert(prunableKey(h.endClass(), h.Updated, h.Key()))
+	}
 }
 
 // putBoot stores the record of a boot.
 func (s *State) putBoot(b *Boot) {
-	if old, ok := s.boots.Set(b.ID(), b); ok {
+	if old, ok := s.boots.Set(b.ID(), b); ok && old.Final() {
 		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
 	}
 	s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
 	s.indexEndedBoot(b)
 }
 
-// indexEndedBoot lists a boot as ended, or not: it has ended when nothing of it is
-// left to be done, and no hold of it is left.
+// indexEndedBoot lists a boot if it has ended: nothing of it is left to be done, and no
+// hold of it is left. What has ended stays so until the boot is stored again.
 func (s *State) indexEndedBoot(b *Boot) {
-	k := prunableKey(endOwn, b.Updated, b.ID())
-	if !b.Final() || s.anyHold(b) {
-		s.endedBoots.Delete(k)
-		return
+	if b.Final() && !s.anyHold(b) {
+		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
 	}
-	s.endedBoots.Insert(k)
 }
 
 // putPlan notes that a plan is used up.

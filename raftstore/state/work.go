@@ -13,7 +13,10 @@ import (
 // workKey orders hosts by agent, and those of one agent by the log index of the
 // last change of what should run there.
 func workKey(h *Host) string {
-	return workPrefix(h.Agent) + string(binary.BigEndian.AppendUint64(nil, h.Work)) + string(h.ID)
+	k := make([]byte, 0, len(h.Agent)+1+8+len(h.ID))
+	k = append(append(k, h.Agent...), 0)
+	k = binary.BigEndian.AppendUint64(k, h.Work)
+	return string(append(k, h.ID...))
 }
 
 func workPrefix(a api.AgentID) string { return string(a) + "\x00" }
@@ -36,7 +39,12 @@ func (s *State) removeWork(h *Host) {
 
 // touchHost notes that the list of what should run on a host has changed.
 func (s *State) touchHost(id api.HostID) {
-	if old, ok := s.hosts.Get(string(id)); ok {
+	old, ok := s.hosts.Get(string(id))
+	switch {
+	case !ok:
+	case old.Work == s.index:
+		s.touch(WorkTopic(old.Agent)) // by this command too
+	default:
 		h := *old
 		h.Work = s.index
 		s.putHost(&h)
