@@ -1,6 +1,9 @@
 package buildplan
 
-import "berth/api"
+import (
+	"berth/api"
+	"berth/capacity/queue"
+)
 
 // draw finds the hosts of which a slot may take from what a slot of another host
 // takes from too: compound hosts, and hosts that share what they have. How many
@@ -37,12 +40,12 @@ func (p *planner) dropDrained(t *task) {
 func (p *planner) fill(t *task, sum, limit int64) int64 {
 	pass := t.pass.Clone()
 	pass.And(p.drawing)
-	q := queue{view: p.view, pass: pass, prices: make([]int64, p.view.Rows())}
+	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: make([]int64, p.view.Rows())}
 	q.admit(0, 0)
 	for o := q.first(); o != nil && sum < limit; o = q.first() {
-		row := int(o.row)
+		row := int(o.Row)
 		sum += p.draft.Take(row, t.group.Resources, min(p.room(t, row), limit-sum))
-		q.pop()
+		q.Pop()
 	}
 	return sum
 }

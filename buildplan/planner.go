@@ -5,6 +5,7 @@ import (
 
 	"berth/api"
 	"berth/capacity"
+	"berth/capacity/queue"
 	"berth/costs"
 	"berth/filters"
 )
@@ -275,25 +276,25 @@ func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []
 	var out GroupPlan
 	var hosts []taking
 	for o := q.first(); o != nil && len(out.Slots) < t.group.Count; o = q.first() {
-		if o.taking == none {
-			o.taking = int32(len(hosts))
-			hosts = append(hosts, taking{row: int(o.row), room: p.room(t, int(o.row))})
+		if o.Mark == none {
+			o.Mark = int32(len(hosts))
+			hosts = append(hosts, taking{row: int(o.Row), room: p.room(t, int(o.Row))})
 		}
-		h := &hosts[o.taking]
+		h := &hosts[o.Mark]
 		if h.slots >= h.room || p.drawing.Has(h.row) && p.draft.Take(h.row, t.group.Resources, 1) < 1 {
-			q.pop() // for good: room only falls
+			q.Pop() // for good: room only falls
 			continue
 		}
 		out.Slots = append(out.Slots, p.slot(o))
 		h.slots++
-		o.cost = prices.Of(h.row, h.slots)
-		q.down(0)
+		o.Cost = prices.Of(h.row, h.slots)
+		q.Fix()
 	}
 	for o := q.first(); o != nil && len(out.Alternates) < spare; o = q.first() {
-		if o.taking == none && p.gives(t, int(o.row)) {
+		if o.Mark == none && p.gives(t, int(o.Row)) {
 			out.Alternates = append(out.Alternates, p.slot(o))
 		}
-		q.pop()
+		q.Pop()
 	}
 	return out, hosts
 }
@@ -305,9 +306,9 @@ type taking struct {
 	slots int64 // slots taken
 }
 
-func (p *planner) slot(o *offer) Slot {
-	row := int(o.row)
-	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.cost}
+func (p *planner) slot(o *queue.Item) Slot {
+	row := int(o.Row)
+	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.Cost}
 }
 
 // take notes, for the groups that follow, where a group has slots.

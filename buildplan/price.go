@@ -5,14 +5,15 @@ import (
 	"math/bits"
 
 	"berth/capacity"
+	"berth/capacity/queue"
 	"berth/costs"
 )
 
 // cheapest returns the cheapest hosts of pass, most or more, as a heap. If every
 // host gives its place to the next only by taking a slot, no other is reached: most
 // slots and alternates need most hosts at the most. A host that draws may give it
-// without; see queue.first.
-func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) queue {
+// without; see cheapestFirst.first.
+func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) cheapestFirst {
 	prices := of.Column(p.view.Rows())
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	for row := range pass.All() {
@@ -22,7 +23,7 @@ func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) queue 
 	if most < pass.Len() {
 		dearest = bound(pass, prices, low, high, most)
 	}
-	q := queue{view: p.view, offers: make([]offer, 0, min(most, pass.Len())), pass: pass, prices: prices}
+	q := cheapestFirst{Queue: queue.New(p.view, min(most, pass.Len())), pass: pass, prices: prices}
 	q.admit(low, dearest)
 	q.dearest, q.outside = dearest, dearest < high
 	return q

@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/capacity"
+	"berth/capacity/queue"
 )
 
 // bounds are the limits of the work of one search.
@@ -226,14 +227,15 @@ func (s *search) anchors(rows capacity.Set) capacity.Set {
 
 // run searches tree after tree.
 func (s *search) run() {
-	order := make(queue, 0, s.roots.Len())
+	order := queue.New(s.v, s.roots.Len()) // sorted only as far as it is read: the first few of many cost little
 	for row := range s.roots.All() {
-		order = append(order, root{s.v.IDPrefix(row), row})
+		order.Add(row, 0, 0)
 	}
-	order.build(s.v)
+	order.Sort()
 	compounds, hosts := s.v.Compounds(), s.v.Hosts()
-	for len(order) > 0 && !s.stop {
-		at := order.pop(s.v)
+	for o := order.First(); o != nil && !s.stop; o = order.First() {
+		at := int(o.Row)
+		order.Pop()
 		s.work.Trees++
 		s.tree.enter(s, at, hosts.Has(at) && !compounds.Has(at))
 	}

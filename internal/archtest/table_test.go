@@ -8,7 +8,7 @@ var layers = [][]string{
 	{"internal/backoff", "internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
 	{"capacity", "lease", "binding"},
-	{"filters/query"},
+	{"filters/query", "capacity/queue"},
 	{"filters", "costs", "candidates"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
 	{"raftstore/state"},
@@ -38,7 +38,7 @@ var free = []string{
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{
-	"api", "capacity", "lease", "binding", "filters/query", "filters", "costs", "candidates",
+	"api", "capacity", "capacity/queue", "lease", "binding", "filters/query", "filters", "costs", "candidates",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
 }
 

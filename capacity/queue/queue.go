@@ -1,0 +1,95 @@
+// Package queue hands out rows of a view, the cheapest first, and those that cost
+// the same in the order of their hosts' ids.
+package queue
+
+import "berth/capacity"
+
+// Item is a row in a queue; it is small, because sorting moves it about.
+type Item struct {
+	Cost   int64
+	prefix uint64 // of the host id
+	Row    int32
+	Mark   int32 // the owner's own
+}
+
+// Queue is a binary heap of rows. Unlike container/heap it compares without a call
+// through an interface, which is most of what a plan does.
+type Queue struct {
+	view  capacity.View
+	items []Item
+}
+
+// New returns an empty queue with room for so many rows of v.
+func New(v capacity.View, room int) Queue { return Queue{view: v, items: make([]Item, 0, room)} }
+
+// Add puts a row in. Sort must be called before First is.
+func (q *Queue) Add(row int, cost int64, mark int32) {
+	q.items = append(q.items, Item{cost, q.view.IDPrefix(row), int32(row), mark})
+}
+
+// Sort makes a heap of what was added.
+func (q *Queue) Sort() {
+	for i := len(q.items)/2 - 1; i >= 0; i-- {
+		q.sink(i)
+	}
+}
+
+// First returns the best row, nil if there is none. It is valid until the next call.
+func (q *Queue) First() *Item {
+	if len(q.items) == 0 {
+		return nil
+	}
+	return &q.items[0]
+}
+
+// Pop takes the first row out.
+func (q *Queue) Pop() {
+	last := len(q.items) - 1
+	q.items[0] = q.items[last]
+	q.items = q.items[:last]
+	q.sink(0)
+}
+
+// Fix moves the first row to its place after its cost has changed.
+func (q *Queue) Fix() { q.sink(0) }
+
+// before is the total order of rows: cost, then host id to break ties.
+func (q *Queue) before(a, b *Item) bool {
+	if a.Cost != b.Cost {
+		return a.Cost < b.Cost
+	}
+	if a.prefix != b.prefix {
+		return a.prefix < b.prefix
+	}
+	return q.lower(a, b)
+}
+
+// lower reports whether a's host id is below b's, for ids that begin alike. It
+// stands apart so that before is inlined.
+func (q *Queue) lower(a, b *Item) bool {
+	return q.view.ID(int(a.Row)) < q.view.ID(int(b.Row))
+}
+
+// sink moves the row at i to its place among those below it.
+func (q *Queue) sink(i int) {
+	items := q.items
+	if i >= len(items) {
+		return
+	}
+	o := items[i]
+	for {
+		child := 2*i + 1
+		if child >= len(items) {
+			break
+		}
+		if child+1 < len(items) && q.before(&items[child+1], &items[child]) {
+			child++
+		}
+		if !q.before(&items[child], &o) {
+			break
+		}
+		items[i] = items[child]
+		i = child
+	}
+	items[i] = o
+}

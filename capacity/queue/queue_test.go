@@ -1,0 +1,54 @@
+package queue_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/capacity"
+	"berth/capacity/queue"
+)
+
+// TestQueue takes rows out in the order that a sort gives, also those whose price
+// rises while they are first, and hosts whose ids begin alike.
+func TestQueue(t *testing.T) {
+	for seed := range uint64(50) {
+		dice := rand.New(rand.NewPCG(seed, 0))
+		table := capacity.NewTable()
+		for i := range 1 + dice.IntN(60) {
+			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: fmt.Sprint(i), Up: true, Enabled: true})
+		}
+		v := table.View()
+		q := queue.New(v, 4)
+		type entry struct {
+			cost int64
+			id   api.HostID
+		}
+		var want, got []entry
+		for row := range v.Hosts().All() {
+			cost := dice.Int64N(4)
+			q.Add(row, cost, -1)
+			want = append(want, entry{cost, v.ID(row)})
+		}
+		q.Sort()
+		for o := q.First(); o != nil; o = q.First() {
+			id := v.ID(int(o.Row))
+			if o.Mark < 0 && dice.IntN(3) == 0 {
+				at := slices.Index(want, entry{o.Cost, id})
+				o.Mark, o.Cost = 1, o.Cost+dice.Int64N(3)
+				want[at].cost = o.Cost
+				q.Fix()
+				continue
+			}
+			got = append(got, entry{o.Cost, id})
+			q.Pop()
+		}
+		slices.SortFunc(want, func(a, b entry) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.id, b.id)) })
+		assert.Equal(t, want, got, "seed %d", seed)
+	}
+}
