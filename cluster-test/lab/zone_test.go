@@ -114,8 +114,10 @@ func (z *Zone) powerCut(t *testing.T, n *NodeProc) {
 	t.Logf("power was cut, and is back, after %s", time.Since(began))
 	n.Start()
 	n.Ready()
-	_, err = n.Client(z.Token).Flavor(t.Context(), "durable")
-	require.NoError(t, err)
+	Within(t, SettleTimeout, "what was acknowledged is there", func(ctx context.Context) error { // the new leader has to confirm it
+		_, err := n.Client(z.Token).Flavor(ctx, "durable")
+		return err
+	})
 }
 
 // runs is a node of which nothing but its process is there: a sleep.

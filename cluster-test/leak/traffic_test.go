@@ -130,10 +130,12 @@ func draw(t *testing.T, root, owner *place) {
 	require.NoError(t, err) // what follows needs its room
 }
 
+func newHoldID() api.HoldID { return api.HoldID(strings.ReplaceAll(api.NewUUID(), "-", "")) }
+
 // holds goes every way that a hold can go at a gateway.
 func holds(t *testing.T, up *caller) {
 	t.Helper()
-	h := api.HoldRequest{ID: "hold-1", Attempt: 1, Request: request(3, "r-1"), Instances: [][]api.InstanceSpec{nil}}
+	h := api.HoldRequest{Attempt: 1, Request: request(3, "r-1"), Instances: [][]api.InstanceSpec{nil}}
 	for i := range 3 {
 		h.Instances[0] = append(h.Instances[0], api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: fmt.Sprint("doomed-", i)})
 	}
@@ -144,20 +146,20 @@ func holds(t *testing.T, up *caller) {
 		status, b = up.call(t, "POST", "/zones/select", h.Request)
 		require.Equal(t, 200, status, string(b))
 		require.NoError(t, codec.Unmarshal(b, &a))
-		h.Blob = a.Blob
+		h.ID, h.Blob = newHoldID(), a.Blob // a hold keeps to its plan, also in zones below
 		status, b = up.call(t, "POST", "/zones/holds", h)
 		require.True(t, status == 200 || time.Now().Before(late), "%d: %s", status, b)
 	}
 	spoilt := h
-	spoilt.ID, spoilt.Blob = "hold-2", append([]byte{}, h.Blob...)
+	spoilt.ID, spoilt.Blob = newHoldID(), append([]byte{}, h.Blob...)
 	spoilt.Blob[len(spoilt.Blob)/2] ^= 1
 	used := h
-	used.ID = "hold-3"
+	used.ID = newHoldID()
 	for _, bad := range []api.HoldRequest{spoilt, used} {
 		status, _ = up.call(t, "POST", "/zones/holds", bad)
 		require.Equal(t, api.CodePlanRefused.HTTPStatus(), status)
 	}
-	status, b = up.call(t, "POST", "/zones/holds/hold-1/commit", nil)
+	status, b = up.call(t, "POST", "/zones/holds/"+string(h.ID)+"/commit", nil)
 	require.Equal(t, 200, status, string(b))
 	var seen, next uint64
 	require.Eventually(t, func() bool { // until the parent hears that they failed
