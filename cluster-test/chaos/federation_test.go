@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -173,7 +172,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	states := map[api.BootState]int{}
 	for _, id := range tr.ids {
 		b, err := f.ends(ctx, id, api.BootState.Outcome)
-		if api.CodeOf(errors.Unwrap(err)) == api.CodeNotFound || api.CodeOf(err) == api.CodeNotFound {
+		if api.CodeOf(err) == api.CodeNotFound {
 			continue // nobody has heard of it; Acks will say if that is right
 		}
 		require.NoError(t, err, "a reservation is stuck")

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -101,8 +102,10 @@ func (f *fleet) release(ctx context.Context, id api.ReservationID) error {
 	return err
 }
 
-// ends waits until a reservation is in a state that will do, and returns it.
+// ends waits until a reservation is in a state that will do, and returns it. That there
+// is none it returns at once: the zone has confirmed it.
 func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.BootState) bool) (b api.Boot, err error) {
+	var missing error
 	err = lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
 		err := f.root.Do(ctx, f.token, func(ctx context.Context, c *client.Client) error {
 			var err error
@@ -112,9 +115,13 @@ func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.Bo
 		if err == nil && will(b.State) {
 			return nil
 		}
+		if api.CodeOf(err) == api.CodeNotFound {
+			missing = err
+			return nil
+		}
 		return lab.OrElse(err, "reservation %s is %s: %v", id, b.State, b.Instances)
 	})
-	return b, err
+	return b, cmp.Or(missing, err)
 }
 
 func gone(s api.BootState) bool { return s == api.BootReleased || s == api.BootFailed }
