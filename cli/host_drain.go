@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/backoff"
 )
 
 // drainStep is how often a drain that is waited for is looked at.
@@ -164,10 +165,7 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 		if d.Leaving.Left == 0 {
 			return e.print(body, func() []table { return detailTables(d) })
 		}
-		select {
-		case <-time.After(drainStep):
-		case <-ctx.Done(): // the next look says how it ended
-		}
+		backoff.Sleep(ctx, drainStep) // the next look says how it ended
 	}
 }
 
@@ -255,9 +253,6 @@ func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref strin
 		if v.Movable == 0 {
 			return e.print(body, func() []table { return evacuationTables(v) })
 		}
-		select {
-		case <-time.After(drainStep):
-		case <-ctx.Done(): // the next look says how it ended
-		}
+		backoff.Sleep(ctx, drainStep) // the next look says how it ended
 	}
 }

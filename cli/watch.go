@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/backoff"
 )
 
 // How a boot is followed.
@@ -90,10 +91,7 @@ func (e *env) follow(
 		if done(b.State) {
 			return b, body, nil
 		}
-		select {
-		case <-time.After(watchGap):
-		case <-ctx.Done(): // the next look says how it ended
-		}
+		backoff.Sleep(ctx, watchGap) // the next look says how it ended
 	}
 }
 

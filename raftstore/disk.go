@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"berth/api"
 	"berth/internal/mutant"
@@ -124,7 +124,7 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	b, err := raftboltdb.New(raftboltdb.Options{
 		Path: path, BoltOptions: boltOptions(), NoSync: mutant.On(mutant.FsyncOff),
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, inUse(err)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +22,7 @@ func TestQueue(t *testing.T) {
 		dice := rand.New(rand.NewPCG(seed, 0))
 		table := capacity.NewTable()
 		for i := range 1 + dice.IntN(60) {
-			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: fmt.Sprint(i), Up: true, Enabled: true})
+			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: strconv.Itoa(i), Up: true, Enabled: true})
 		}
 		v := table.View()
 		q := queue.New(v, 4)

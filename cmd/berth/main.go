@@ -27,7 +27,8 @@ func main() {
 // that it touches of the world is handed in, so that tests call it as main does.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
-	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version, Processes: processCommands(e)}
+	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version}
+	p.Processes = processCommands(e) //nolint:contextcheck // cobra hands ctx to what it runs
 	return p.Run(ctx, args)
 }
 
