@@ -41,7 +41,7 @@ func TestFederation(t *testing.T) {
 	tr := newTraffic(t, f)
 	began := time.Now()
 	n.campaign(t, tr, began.Add(time.Duration(float64(nemesisTime)**scaleFlag)))
-	tr.reach(t, scaled(operationsMin))
+	tr.reach(t, scaled(operationsMin), gatewayMBMin<<20)
 	ops, err := tr.end()
 	require.NoError(t, err)
 	for _, p := range tr.probers {

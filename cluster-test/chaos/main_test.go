@@ -125,7 +125,7 @@ func gates(s *totals) []gate {
 		{"chaos: stalls and vanished machines of 20 s and more", len(s.Lasting), scaled(3), false},
 		{"chaos: machines that lost their power", s.Hit["power cut"], scaled(50), true},
 		{"chaos: damaged files", s.Faults["damaged file"], scaled(50), true},
-		{"chaos: MB that left gateways", int(s.GatewayBytes >> 20), 100, false},
+		{"chaos: MB that left gateways", int(s.GatewayBytes >> 20), gatewayMBMin, false},
 		{"chaos: hung disks that were timed", len(s.HungDisk), 1, true},
 		{"chaos: operations", s.operations(), scaled(operationsMin), false},
 		{"chaos: acknowledged writes", s.Writes, scaled(10_000), false},

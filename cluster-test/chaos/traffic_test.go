@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ const (
 	callMax       = 8 * time.Second
 	quietMax      = 2 * time.Minute // without faults, for operations that are missing
 	operationsMin = 100_000
+	gatewayMBMin  = 100
 )
 
 // traffic is clients that use a federation, and the history of what they were told.
@@ -84,18 +86,35 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 	return tr
 }
 
-// reach lets the clients go on until there are so many operations, or quietMax has
-// passed: a busy machine has fewer while things break.
-func (tr *traffic) reach(t *testing.T, count int) {
+// reach lets the clients go on until there are so many operations, and so many bytes
+// have left gateways, or quietMax has passed: a busy machine has fewer while things
+// break.
+func (tr *traffic) reach(t *testing.T, count int, bytes int64) {
 	t.Helper()
 	began, before := time.Now(), tr.count()
-	_ = lab.Await(t.Context(), quietMax, func(context.Context) error { // too few fail a gate
-		if n := tr.count(); n < count {
-			return fmt.Errorf("%d operations of %d", n, count)
+	_ = lab.Await(t.Context(), quietMax, func(ctx context.Context) error { // too few fail a gate
+		lab.Pass(ctx, time.Second)
+		n, left := tr.count(), tr.tapped()
+		if n < count || left < 2*bytes { // files have frames around what was sent
+			return fmt.Errorf("%d operations of %d, %d bytes of %d", n, count, left, bytes)
 		}
 		return nil
 	})
 	t.Logf("%d operations in %.1f s without faults", tr.count()-before, time.Since(began).Seconds())
+}
+
+// tapped returns how many bytes the taps of the gateways have written.
+func (tr *traffic) tapped() (sum int64) {
+	_ = filepath.WalkDir(tr.f.TapDir(""), func(_ string, e fs.DirEntry, err error) error { // what goes meanwhile does not count
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		if info, err := e.Info(); err == nil && !e.IsDir() {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
 }
 
 // end stops the clients and returns the history.
