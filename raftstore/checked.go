@@ -188,10 +188,12 @@ func (c *checked) LastIndex() (uint64, error) {
 // GetLog implements raft.LogStore. An entry that should be there and is not, or is
 // not what was written, ends the process. Of the entry that the newest snapshot ends
 // with, position and nothing else is known when the log has been cut: without it Raft
-// could not go back to the snapshot when the entries behind it are replaced.
+// could not go back to the snapshot when the entries behind it are replaced. It sends
+// no such entry to others: the one before it is not known. The first of all has none
+// before it, so it is not made up.
 func (c *checked) GetLog(index uint64, l *raft.Log) error {
 	if !c.ledger().has(index) {
-		if end := c.end(); index != 0 && index == end.index {
+		if end := c.end(); index > 1 && index == end.index {
 			*l = raft.Log{Index: end.index, Term: end.term, Type: raft.LogNoop}
 			return nil
 		}

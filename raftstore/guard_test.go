@@ -149,6 +149,8 @@ func TestEntriesFollowEachOther(t *testing.T) {
 	}
 	bounds(0, 0)
 	require.NoError(t, c.DeleteRange(0, 99), "nothing is there")
+	require.NoError(t, c.kept(position{1, 1}))
+	require.ErrorIs(t, c.GetLog(1, new(raft.Log)), raft.ErrLogNotFound, "the first entry would be sent to others")
 	require.NoError(t, c.StoreLogs(nil))
 	require.NoError(t, c.StoreLogs(entries))
 	bounds(1, 10)
