@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -150,6 +151,9 @@ func TestParseStat(t *testing.T) {
 	require.NoError(t, err)
 	assert.Positive(t, s.start)
 	assert.False(t, s.over())
+	assert.Positive(t, s.memory)
+	assert.Positive(t, s.code)
+	assert.Less(t, s.envStart, s.envEnd)
 
 	s, err = parseStat([]byte("7 (a) Z 1 (b)) Z 1 5 6 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0"))
 	require.NoError(t, err)
@@ -157,5 +161,38 @@ func TestParseStat(t *testing.T) {
 	for _, bad := range []string{"", "7 (a)", "7 (a) R 1 2 3", "7 (a) R 1 x 6 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0"} {
 		_, err := parseStat([]byte(bad))
 		assert.Error(t, err, bad)
+	}
+}
+
+// TestMarkedWhileItBecomesAnother looks at a process that becomes another program
+// again and again: never is it surely without its mark.
+func TestMarkedWhileItBecomesAnother(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700))
+	cmd := exec.Command(script)
+	cmd.Env = []string{"A=b"}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 20_000 {
+		yes, sure := marked(cmd.Process.Pid, "A=b")
+		require.True(t, yes || !sure)
+		yes, _ = marked(cmd.Process.Pid, "A=c")
+		require.False(t, yes)
+	}
+}
+
+// TestNotMarked looks at processes that have no environment: one was given none, and
+// a thread of the kernel cannot have one.
+func TestNotMarked(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.Env = []string{}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for _, pid := range []int{cmd.Process.Pid, 2} {
+		until(t, "it is known", func() bool {
+			yes, sure := marked(pid, "A=b")
+			require.False(t, yes)
+			return sure
+		})
 	}
 }

@@ -55,7 +55,7 @@ func sessions(t *testing.T, id api.InstanceID) int {
 	require.NoError(t, err)
 	found := map[int]bool{}
 	for _, pid := range all {
-		if s, err := readStat(pid); err == nil && !s.over() && marked(pid, marker(id)) {
+		if s, err := readStat(pid); err == nil && !s.over() && carries(t, pid, id) {
 			found[s.session] = true
 		}
 	}

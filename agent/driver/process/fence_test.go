@@ -105,7 +105,7 @@ func sleeps(t *testing.T, id api.InstanceID, seconds string) (n int) {
 	require.NoError(t, err)
 	for _, pid := range all {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && string(line) == "/bin/sleep\x00"+seconds+"\x00" && marked(pid, marker(id)) {
+		if err == nil && string(line) == "/bin/sleep\x00"+seconds+"\x00" && carries(t, pid, id) {
 			n++
 		}
 	}
@@ -119,7 +119,7 @@ func strikeWarden(t *testing.T, id api.InstanceID) {
 	require.NoError(t, err)
 	for _, pid := range all {
 		line, failure := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if failure == nil && strings.HasPrefix(string(line), "sh\x00-c\x00end=") && marked(pid, marker(id)) {
+		if failure == nil && strings.HasPrefix(string(line), "sh\x00-c\x00end=") && carries(t, pid, id) {
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 		}
 	}

@@ -129,13 +129,23 @@ func until(t *testing.T, what string, ok func() bool) {
 // whichever driver has started it.
 func marker(id api.InstanceID) string { return EnvInstance + "=" + string(id) }
 
+// carries reports whether a process has the mark of an instance.
+func carries(t *testing.T, pid int, id api.InstanceID) (yes bool) {
+	t.Helper()
+	until(t, "its environment can be seen", func() (sure bool) {
+		yes, sure = marked(pid, marker(id))
+		return sure
+	})
+	return yes
+}
+
 // living returns the processes that carry the mark of an instance.
 func living(t *testing.T, id api.InstanceID) (n int) {
 	t.Helper()
 	all, err := pids()
 	require.NoError(t, err)
 	for _, pid := range all {
-		if s, err := readStat(pid); err == nil && !s.over() && marked(pid, marker(id)) {
+		if s, err := readStat(pid); err == nil && !s.over() && carries(t, pid, id) {
 			n++
 		}
 	}

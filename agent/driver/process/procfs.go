@@ -15,7 +15,12 @@ type stat struct {
 	group   int
 	session int
 	start   uint64 // clock ticks since boot; with the pid it names one process of one boot
+	memory  uint64 // size of its address space in bytes; 0 for a thread of the kernel
 	exit    int    // wait status, of a zombie that we may look at
+
+	// Where its program begins, and where its environment does and ends, of a process
+	// that we may look at. While it becomes another program the kernel sets code last.
+	code, envStart, envEnd uint64
 }
 
 // over reports whether the process has ended, though its number is still taken.
@@ -40,18 +45,19 @@ func parseStat(text []byte) (stat, error) {
 	}
 	s := stat{state: fields[0][0]}
 	var err error
-	number := func(field int) int64 {
+	number := func(field int) uint64 {
 		if field-first >= len(fields) {
 			return 0
 		}
-		n, e := strconv.ParseInt(string(fields[field-first]), 10, 64)
+		n, e := strconv.ParseUint(string(fields[field-first]), 10, 64)
 		if e != nil {
 			err = fmt.Errorf("reading field %d of a process's state: %w", field, e)
 		}
 		return n
 	}
 	s.group, s.session = int(number(5)), int(number(6))
-	s.start = uint64(max(number(22), 0))
+	s.start, s.memory = number(22), number(23)
+	s.code, s.envStart, s.envEnd = number(26), number(50), number(51)
 	s.exit = int(number(52))
 	return s, err
 }
@@ -72,18 +78,33 @@ func pids() ([]int, error) {
 }
 
 // marked reports whether the environment that the process was started with has
-// this variable. It is false for a process that we may not look at.
-func marked(pid int, variable string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false
-	}
-	for v := range bytes.SplitSeq(text, []byte{0}) {
-		if string(v) == variable {
-			return true
+// this variable. It is false for a process that we may not look at, and not sure
+// for one that is becoming another program: for that time the kernel shows none.
+func marked(pid int, variable string) (yes, sure bool) {
+	for {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil {
+			return false, true
 		}
+		for v := range bytes.SplitSeq(text, []byte{0}) {
+			if string(v) == variable {
+				return true, true
+			}
+		}
+		if len(text) > 0 {
+			return false, true
+		}
+		s, err := readStat(pid)
+		switch {
+		case err != nil, s.over(), s.memory == 0:
+			return false, true
+		case s.code == 0:
+			return false, false
+		case s.envStart == s.envEnd: // it has none
+			return false, true
+		}
+		// It has become the other program since.
 	}
-	return false
 }
 
 // openPidfd returns a descriptor that stays with one process for ever. It needs

@@ -13,8 +13,10 @@ import (
 	"berth/api"
 )
 
-// strikeEvery is the pause between two looks at what SIGKILL has left.
-const strikeEvery = 10 * time.Millisecond
+const (
+	strikeEvery = 10 * time.Millisecond // the pause between two looks at what SIGKILL has left
+	unsureMax   = 100                   // looks in a row that only found processes that cannot be told yet
+)
 
 // Stop ends an instance's process and everything it started: SIGTERM to its
 // group, SIGKILL to all of it after the grace, and then its folder. It returns
@@ -101,15 +103,21 @@ func (d *Driver) await(ctx context.Context, i *instance, limit time.Duration) er
 }
 
 // clear kills whatever is left of an instance, again and again until nothing is,
-// and removes its control groups. Its folder stays.
+// and removes its control groups. Its folder stays. It looks again while a process
+// cannot be told, but not for ever: that may be anybody's.
 func (d *Driver) clear(ctx context.Context, r record) error {
 	t := time.NewTicker(strikeEvery)
 	defer t.Stop()
-	for {
+	for unsure := 0; ; {
 		d.groups.kill(r.Instance)
-		left := d.strike(r)
+		left, sure := d.strike(r)
+		if left > 0 || sure {
+			unsure = 0
+		} else {
+			unsure++
+		}
 		var err error
-		if left == 0 {
+		if left == 0 && (sure || unsure > unsureMax) {
 			if err = d.groups.remove(r.Instance); err == nil {
 				return nil
 			}
@@ -123,28 +131,33 @@ func (d *Driver) clear(ctx context.Context, r record) error {
 }
 
 // strike sends SIGKILL to every process of an instance, each by a descriptor
-// that cannot come to mean another one, and returns how many there were.
-func (d *Driver) strike(r record) int {
+// that cannot come to mean another one, and returns how many there were, and
+// whether it is sure that there were no more.
+func (d *Driver) strike(r record) (n int, sure bool) {
 	all, err := pids()
 	if err != nil {
 		d.conf.Log.Warn("processes cannot be listed", "instance", r.Instance, "err", err)
-		return 1 // perhaps
+		return 1, false // perhaps
 	}
 	in := map[int]bool{}
 	for _, pid := range d.groups.procs(r.Instance) {
 		in[pid] = true
 	}
 	ours := d.sessionIsOurs(r)
-	n := 0
+	sure = true
 	for _, pid := range all {
-		if !d.belongs(pid, r, ours, in[pid]) {
+		yes, known := d.belongs(pid, r, ours, in[pid])
+		sure = sure && known
+		if !yes {
 			continue
 		}
 		pidfd, err := openPidfd(pid)
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		if d.belongs(pid, r, ours, in[pid]) {
+		yes, known = d.belongs(pid, r, ours, in[pid])
+		sure = sure && known
+		if yes {
 			n++
 			if err := signalPidfd(pidfd, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				d.conf.Log.Warn("process cannot be killed", "instance", r.Instance, "pid", pid, "err", err)
@@ -152,21 +165,25 @@ func (d *Driver) strike(r record) int {
 		}
 		_ = pidfd.Close() // nothing was written through it
 	}
-	return n
+	return n, sure
 }
 
 // belongs reports whether a process is part of an instance and has not ended: it
 // is in its control group, or in its session or group, or was started with its
-// mark by something that was.
-func (d *Driver) belongs(pid int, r record, ours, grouped bool) bool {
+// mark by something that was. It is not sure while the mark cannot be read: see
+// marked.
+func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool) {
 	if pid == os.Getpid() {
-		return false
+		return false, true
 	}
 	s, err := readStat(pid)
 	if err != nil || s.over() {
-		return false
+		return false, true
 	}
-	return grouped || ours && (s.session == r.PID || s.group == r.PID) || marked(pid, d.mark(r.Instance))
+	if grouped || ours && (s.session == r.PID || s.group == r.PID) {
+		return true, true
+	}
+	return marked(pid, d.mark(r.Instance))
 }
 
 // sessionIsOurs reports whether the number of r's process still names its
