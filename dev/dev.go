@@ -204,7 +204,7 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 	}
 	listen := node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}
 	if i > 0 {
-		token, err := z.leader().JoinToken(ctx, api.JoinNode, fmt.Sprintf("node-%d", i+1), time.Minute)
+		token, err := z.leader().Federation().JoinToken(ctx, api.JoinNode, fmt.Sprintf("node-%d", i+1), time.Minute)
 		if err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	home, creds, err := node.LoadAgent(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		var token string
-		if token, err = z.leader().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
+		if token, err = z.leader().Federation().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
 			return err
 		}
 		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
@@ -352,10 +352,10 @@ func link(ctx context.Context, parent, child *Zone) error {
 	if _, has := child.leader().Store().View().Parent(); has {
 		return nil
 	}
-	token, err := parent.leader().LinkToken(ctx, child.Name, 0, 1)
+	token, err := parent.leader().Federation().LinkToken(ctx, child.Name, 0, 1)
 	if err != nil {
 		return err
 	}
-	_, err = child.leader().Link(ctx, token, "parent")
+	_, err = child.leader().Federation().Link(ctx, token, "parent")
 	return err
 }

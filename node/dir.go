@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"berth/api"
+	"berth/federation"
 	"berth/identity"
-	"berth/raftstore/command"
 )
 
 // Files of a node's data directory. Everything in it is private to its owner.
@@ -124,7 +124,7 @@ func readKEK(dir string) (kek [32]byte, err error) {
 }
 
 // pendingInit returns the zone's first command if it has not been logged yet.
-func pendingInit(dir string) (*command.Init, error) {
+func pendingInit(dir string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(dir, fileInit))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -132,15 +132,10 @@ func pendingInit(dir string) (*command.Init, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the zone's first command: %w", err)
 	}
-	c, err := command.Decode(b)
-	if err != nil {
-		return nil, fmt.Errorf("reading the zone's first command: %w", err)
+	if err = federation.CheckFirst(b); err != nil {
+		return nil, fmt.Errorf("reading the zone's first command from %s: %w", fileInit, err)
 	}
-	init, ok := c.(command.Init)
-	if !ok {
-		return nil, fmt.Errorf("%s does not hold a zone's first command", fileInit)
-	}
-	return &init, nil
+	return b, nil
 }
 
 // credentials are the certificates of one node.

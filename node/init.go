@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
@@ -15,21 +14,10 @@ import (
 
 	"berth/api"
 	"berth/api/client"
-	"berth/buildplan/seal"
 	"berth/costs"
+	"berth/federation"
 	"berth/identity"
-	"berth/raftstore/command"
 )
-
-// Labels bind a wrapped secret to its use.
-const (
-	labelEpoch = "berth/epoch"
-	labelCAKey = "berth/ca-key"
-)
-
-// EpochsKept is how many sealing keys a zone keeps, the active one included, when
-// nothing is left that older ones have sealed.
-const EpochsKept = 2
 
 // InitOptions say what zone Init makes.
 type InitOptions struct {
@@ -62,14 +50,13 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err = newDir(o.Dir); err != nil {
 		return "", err
 	}
-	id := api.ZoneID(api.NewUUID())
-	ca, err := identity.NewCA(id, o.Now)
+	ca, err := identity.NewCA(api.ZoneID(api.NewUUID()), o.Now)
 	if err != nil {
 		return "", err
 	}
 	var kek [32]byte
 	_, _ = rand.Read(kek[:]) // never fails: crypto/rand ends the process instead
-	first, token, err := firstCommand(o, id, ca, kek)
+	first, token, err := federation.Found(federation.NewKeys(kek, o.PlanKey), ca, o.Name, o.Costs, o.Now)
 	if err != nil {
 		return "", err
 	}
@@ -79,60 +66,12 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err = writeFile(filepath.Join(o.Dir, fileKEK), kek[:]); err != nil {
 		return "", err
 	}
-	b, err := command.Encode(*first)
-	if err != nil {
-		return "", err
-	}
-	if err := writeFile(filepath.Join(o.Dir, fileInit), b); err != nil {
+	if err := writeFile(filepath.Join(o.Dir, fileInit), first); err != nil {
 		return "", err
 	}
 	// Last, because it makes the directory a node's.
-	r := record{Zone: id, ZoneName: o.Name, Node: o.Node, Listen: o.Listen}
+	r := record{Zone: ca.Zone(), ZoneName: o.Name, Node: o.Node, Listen: o.Listen}
 	return token, r.write(o.Dir)
-}
-
-func firstCommand(o InitOptions, id api.ZoneID, ca *identity.CA, kek [32]byte) (*command.Init, string, error) {
-	caKey, err := ca.KeyDER()
-	if err != nil {
-		return nil, "", err
-	}
-	epoch, err := newEpoch(id, o.PlanKey, kek, o.Now)
-	if err != nil {
-		return nil, "", err
-	}
-	text, tokenID, hash := identity.NewToken()
-	at := api.InstantOf(o.Now)
-	return &command.Init{
-		Stamp: command.Stamp{At: at}, Zone: id, Name: o.Name,
-		Config: api.ZoneConfig{Costs: o.Costs},
-		Admin: api.Token{
-			ID: tokenID, Hash: hash, User: "admin", Project: "admin", Roles: []api.UserRole{api.RoleAdmin},
-			Created: at, Expires: api.Forever,
-		},
-		Epoch: epoch, CA: ca.CertDER(), CAKey: seal.Wrap(kek, labelCAKey, caKey, nonce()),
-	}, text.Reveal(), nil
-}
-
-// newEpoch makes a sealing key: random, or derived from the operator's.
-func newEpoch(zone api.ZoneID, operatorKey []byte, kek [32]byte, now time.Time) (command.Epoch, error) {
-	var k seal.Key
-	_, _ = rand.Read(k.Epoch[:])  // never fails: crypto/rand ends the process instead
-	_, _ = rand.Read(k.Secret[:]) // never fails: crypto/rand ends the process instead
-	if operatorKey != nil {
-		var err error
-		if k, err = seal.DeriveKey(operatorKey, zone, k.Epoch); err != nil {
-			return command.Epoch{}, err
-		}
-	}
-	plain := append(append([]byte(nil), k.Epoch[:]...), k.Secret[:]...)
-	return command.Epoch{
-		ID: k.Epoch[:], Wrapped: seal.Wrap(kek, labelEpoch, plain, nonce()), Created: api.InstantOf(now),
-	}, nil
-}
-
-func nonce() (n [24]byte) {
-	_, _ = rand.Read(n[:]) // never fails: crypto/rand ends the process instead
-	return n
 }
 
 // ownCertificates issues the first node's certificates.
@@ -141,7 +80,7 @@ func ownCertificates(o InitOptions, ca *identity.CA) error {
 	if err != nil {
 		return err
 	}
-	certs, err := issueNode(ca, string(o.Node), key.Public(), apiNames(o.Listen.API, o.Names), o.Now)
+	certs, err := federation.IssueNode(ca, string(o.Node), key.Public(), apiNames(o.Listen.API, o.Names), o.Now)
 	if err != nil {
 		return err
 	}
@@ -166,25 +105,6 @@ func apiNames(listen string, more []string) []string {
 		}
 	}
 	return names
-}
-
-// issueNode issues the three certificates of a node, by role.
-func issueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	// Other zones see the certificate of the gateway: it must not say which node it is.
-	for role, name := range map[identity.Role]string{identity.RoleNode: id, identity.RoleGateway: api.NewUUID()} {
-		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, identity.LeafTTL)
-		if err != nil {
-			return nil, err
-		}
-		out[string(role)] = der
-	}
-	der, err := ca.IssueAPI(id, names, pub, now, identity.LeafTTL)
-	if err != nil {
-		return nil, err
-	}
-	out[string(identity.RoleAPI)] = der
-	return out, nil
 }
 
 // JoinOptions say how a new node or agent joins a zone.

@@ -1,12 +1,9 @@
 package node
 
 import (
-	"context"
 	"encoding/binary"
-	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +12,12 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/federation"
 	"berth/gossip"
-	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/codec"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 func (r *running) linkToken(name string) string {
@@ -64,39 +62,59 @@ func TestLinkPinsBothAuthorities(t *testing.T) {
 	refusedAs(t, api.CodeConflict, err)
 }
 
-func TestLinkTokensAreForOnce(t *testing.T) {
+// TestAParentHasThePinnedAuthority, or a child sends it nothing.
+func TestAParentHasThePinnedAuthority(t *testing.T) {
 	t.Parallel()
-	parent, child, other := newZone(t, "p").run(), newZone(t, "c").run(), newZone(t, "o").run()
-	token := parent.linkToken("c")
-	_, err := child.Link(t.Context(), token, "parent")
-	require.NoError(t, err)
-	_, err = other.Link(t.Context(), token, "parent")
-	refusedAs(t, api.CodeUnauthenticated, err) // and does not say whose it was
-	parent.propose(command.LinkDelete{Stamp: parent.zone.Stamp(), ID: parent.linkTo(child).ID})
-	_, err = other.Link(t.Context(), token, "parent")
-	refusedAs(t, api.CodeUnauthenticated, err)
-	assert.Empty(t, other.view().Links())
+	parent, child, third := newZone(t, "p").run(), newZone(t, "c").run(), newZone(t, "t").run()
+	_, err := child.Link(t.Context(), altered(t, parent.linkToken("c"), func(j *identity.JoinToken) {
+		j.CA = identity.PinOf(third.creds.node.CA.Raw)
+	}), "parent")
+	refusedAs(t, api.CodeUnavailable, err)
 	assert.Empty(t, parent.view().Links())
 }
 
-func TestLinkRefuses(t *testing.T) {
+// TestARingIsRefused: a zone asks those above it over their gateways.
+func TestARingIsRefused(t *testing.T) {
 	t.Parallel()
-	parent, child, third := newZone(t, "p").run(), newZone(t, "c").run(), newZone(t, "t").run()
-	_, err := parent.Link(t.Context(), parent.linkToken("me"), "parent")
-	refusedAs(t, api.CodeInvalid, err)
-	_, err = child.Link(t.Context(), parent.joinToken(api.JoinAgent, "agent-1"), "parent")
-	refusedAs(t, api.CodeInvalid, err)
-	_, err = child.Link(t.Context(), "berth-join-x", "parent")
-	refusedAs(t, api.CodeInvalid, err)
-	_, err = child.Link(t.Context(), altered(t, parent.linkToken("c"), func(j *identity.JoinToken) {
-		j.CA = identity.PinOf(third.creds.node.CA.Raw)
-	}), "parent")
-	refusedAs(t, api.CodeUnavailable, err) // nobody with that authority is there
-
-	child.isBelow(parent)
-	_, err = child.Link(t.Context(), third.linkToken("c"), "second")
+	top, mid, low := newZone(t, "top").run(), newZone(t, "mid").run(), newZone(t, "low").run()
+	mid.isBelow(top)
+	low.isBelow(mid)
+	_, err := top.Link(t.Context(), low.linkToken("top"), "parent")
 	refusedAs(t, api.CodeConflict, err)
-	assert.Empty(t, third.view().Links(), "the second parent has not heard of it")
+	assert.Contains(t, err.Error(), "the tree would become a ring")
+
+	a, err := low.peers.Above(t.Context(), low.linkTo(mid), "nobody")
+	require.NoError(t, err)
+	assert.Equal(t, &api.AboveAnswer{Zones: 1}, a)
+	_, err = mid.peers.Above(t.Context(), mid.linkTo(low), top.rec.Zone)
+	refusedAs(t, api.CodeForbidden, err) // it is for children
+	assert.Equal(t, 2, top.federation.LevelsBelow(t.Context()))
+}
+
+// knows waits until this zone's link to another one shows these nodes as gateways.
+func (r *running) knows(other *running, nodes ...*running) {
+	r.t.Helper()
+	var want []string
+	for _, n := range nodes {
+		want = append(want, n.Addresses().Gateway)
+	}
+	slices.Sort(want)
+	r.until("the gateways of "+other.rec.ZoneName, func(v *state.State) bool {
+		l, ok := v.LinkByZone(other.rec.Zone)
+		return ok && slices.Equal(slices.Sorted(slices.Values(l.Endpoints)), want)
+	})
+}
+
+// TestGatewaysOfALinkAreFollowed on both sides, when a zone gets a node.
+func TestGatewaysOfALinkAreFollowed(t *testing.T) {
+	t.Parallel()
+	const pause = 10 * time.Second // between two changes of one link
+	parent, child := newZone(t, "p").run(), newZone(t, "c").run()
+	child.isBelow(parent)
+	parent.home.clock.setForward(pause)
+	child.home.clock.setForward(pause)
+	parent.knows(child, child, child.adopt("node-2"))
+	child.knows(parent, parent, parent.adopt("node-2"))
 }
 
 // enrolsWith sends an enrolment over a connection of this zone.
@@ -135,108 +153,6 @@ func TestAZoneEnrolsItselfAlone(t *testing.T) {
 	require.NoError(t, child.enrolsWith(parent, child.enrolment(token)), "the lies have not used up the token")
 }
 
-func TestEnrolmentLimits(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("a", identity.JoinAddressMaxBytes-len(":1"))
-	many := slices.Repeat([]string{"a:1"}, identity.JoinAddressesMax)
-	for name, c := range map[string]struct {
-		change func(*api.Enrolment)
-		ok     bool
-	}{
-		"as it should be":     {func(*api.Enrolment) {}, true},
-		"no zone":             {func(e *api.Enrolment) { e.Zone = "" }, false},
-		"a long zone":         {func(e *api.Enrolment) { e.Zone = api.ZoneID(strings.Repeat("a", api.NameMaxBytes)) }, true},
-		"too long a zone":     {func(e *api.Enrolment) { e.Zone = api.ZoneID(strings.Repeat("a", api.NameMaxBytes+1)) }, false},
-		"no certificate":      {func(e *api.Enrolment) { e.CA = nil }, false},
-		"a long certificate":  {func(e *api.Enrolment) { e.CA = make([]byte, identity.CSRMaxBytes) }, true},
-		"too long a one":      {func(e *api.Enrolment) { e.CA = make([]byte, identity.CSRMaxBytes+1) }, false},
-		"no gateway":          {func(e *api.Enrolment) { e.Endpoints = nil }, false},
-		"many levels":         {func(e *api.Enrolment) { e.Levels = api.DepthMax }, true},
-		"too many levels":     {func(e *api.Enrolment) { e.Levels = api.DepthMax + 1 }, false},
-		"less than none":      {func(e *api.Enrolment) { e.Levels = -1 }, false},
-		"many gateways":       {func(e *api.Enrolment) { e.Endpoints = many }, true},
-		"too many gateways":   {func(e *api.Enrolment) { e.Endpoints = slices.Concat(many, []string{"a:1"}) }, false},
-		"a long address":      {func(e *api.Enrolment) { e.Endpoints = []string{long + ":1"} }, true},
-		"too long an address": {func(e *api.Enrolment) { e.Endpoints = []string{long + "a:1"} }, false},
-	} {
-		e := &api.Enrolment{Zone: "z", CA: []byte("c"), Endpoints: []string{"a:1"}}
-		c.change(e)
-		assert.Equal(t, c.ok, checkEnrolment(e) == nil, name)
-	}
-}
-
-// answersEnrolments is a parent that says what it likes. It returns a token of it.
-func answersEnrolments(t *testing.T, say func(*api.Enrolment)) string {
-	t.Helper()
-	ca, err := identity.NewCA("liar", time.Now())
-	require.NoError(t, err)
-	creds := issued(t, ca, identity.RoleGateway, "node-1")
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	g := newGate(ln, identity.ServerTLS(func() *identity.Credentials { return creds }, []string{api.ALPNEnrol},
-		identity.AdmitLinked(nil), time.Now), quiet)
-	ctx, cancel := context.WithCancel(context.Background())
-	gone, served := make(chan struct{}), make(chan error, 1)
-	go func() { defer close(gone); g.run(ctx) }()
-	go func() {
-		served <- serve(ctx, g.room(api.ALPNEnrol), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			back := api.Enrolment{Link: "l1", Zone: "liar", Name: "liar", CA: ca.CertDER(), Endpoints: []string{"127.0.0.1:1"}}
-			say(&back)
-			wire.CBOR(w, http.StatusOK, back)
-		}), quiet)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-gone
-		assert.NoError(t, <-served)
-	})
-	token, err := identity.NewJoinToken(api.JoinLink, "liar", []string{ln.Addr().String()}, identity.PinOf(ca.CertDER()))
-	require.NoError(t, err)
-	text, err := token.Text()
-	require.NoError(t, err)
-	return text.Reveal()
-}
-
-// TestLinkChecksWhatTheParentSays: what a parent answers becomes a record of this
-// zone, and the link's id a name of a gossip pool and of a file.
-func TestLinkChecksWhatTheParentSays(t *testing.T) {
-	t.Parallel()
-	child := newZone(t, "c").run()
-	for name, lie := range map[string]func(*api.Enrolment){
-		"another zone":      func(e *api.Enrolment) { e.Zone = "other" },
-		"another authority": func(e *api.Enrolment) { e.CA = []byte("x") },
-		"no link":           func(e *api.Enrolment) { e.Link = "" },
-		"a path":            func(e *api.Enrolment) { e.Link = "../../x" },
-		"the zone's pool":   func(e *api.Enrolment) { e.Link = zonePool },
-		"a link with NUL":   func(e *api.Enrolment) { e.Link = "l\x00h" },
-		"no gateway":        func(e *api.Enrolment) { e.Endpoints = nil },
-		"too many gateways": func(e *api.Enrolment) { e.Endpoints = slices.Repeat([]string{"a:1"}, identity.JoinAddressesMax+1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := child.Link(t.Context(), answersEnrolments(t, lie), "parent")
-			require.Error(t, err)
-			assert.Empty(t, child.view().Links())
-		})
-	}
-	if !t.Failed() {
-		_, err := child.Link(t.Context(), answersEnrolments(t, func(*api.Enrolment) {}), "parent")
-		require.NoError(t, err)
-	}
-}
-
-func TestOneKeyForTwoZonesIsNotLinked(t *testing.T) {
-	t.Parallel()
-	parent := newZone(t, "p", withPlanKey(keyA)).run()
-	same, own, random := newZone(t, "s", withPlanKey(keyA)).run(), newZone(t, "o", withPlanKey(keyB)).run(), newZone(t, "r").run()
-	_, err := same.Link(t.Context(), parent.linkToken("s"), "parent")
-	refusedAs(t, api.CodeConflict, err)
-	assert.Empty(t, same.view().Links())
-	own.isBelow(parent)
-	random.isBelow(parent)
-	assert.Len(t, parent.view().Links(), 2)
-}
-
 // TestOneKeyForTwoZonesDoesNotRun: of two linked zones that are given one key
 // later on, the one that asks first does not go on.
 func TestOneKeyForTwoZonesDoesNotRun(t *testing.T) {
@@ -255,7 +171,7 @@ func TestOneKeyForTwoZonesDoesNotRun(t *testing.T) {
 		child.stop = func() error { return err }
 	case <-time.After(patience):
 	}
-	assert.ErrorIs(t, err, errSharedKey)
+	assert.ErrorIs(t, err, federation.ErrSharedKey)
 }
 
 // hasHost gives the zone a host without an agent.
@@ -290,9 +206,9 @@ func TestDigests(t *testing.T) {
 		bare, _, heard = child.pools.Digest(parent.rec.Zone)
 		return heard
 	}, patience, 5*time.Millisecond)
-	assert.NotEmpty(t, parent.digest.get().Sketches, "there would be more to say")
+	assert.NotEmpty(t, parent.federation.Digest().Sketches, "there would be more to say")
 	assert.Equal(t, api.Digest{
-		Zone: parent.rec.Zone, Sequence: bare.Sequence, At: bare.At, Health: "up", Gateways: gatewaysOf(parent.view()),
+		Zone: parent.rec.Zone, Sequence: bare.Sequence, At: bare.At, Health: "up", Gateways: []string{parent.Addresses().Gateway},
 	}, bare, "and where its gateways are, which the child must know")
 
 	parent.propose(command.LinkDelete{Stamp: parent.zone.Stamp(), ID: parent.linkTo(child).ID})
@@ -313,9 +229,9 @@ func TestPoolsAdmitTheirOwn(t *testing.T) {
 	require.Eventually(t, func() bool { return parent.pools.find(pool, gatewayOf(one)) != nil }, patience, 5*time.Millisecond)
 	assert.NotNil(t, parent.pools.find(pool, gatewayOf(parent)))
 	assert.Nil(t, parent.pools.find(pool, gatewayOf(two)), "two children never share a pool")
-	assert.Nil(t, parent.pools.find(zonePool, gatewayOf(one)))
+	assert.Nil(t, parent.pools.find(federation.OwnPool, gatewayOf(one)))
 	node := peer{Subject: identity.Subject{Zone: parent.rec.Zone, Role: identity.RoleNode, ID: "node-1"}}
-	assert.NotNil(t, parent.pools.find(zonePool, node))
+	assert.NotNil(t, parent.pools.find(federation.OwnPool, node))
 	assert.Nil(t, parent.pools.find(pool, node))
 
 	// A child that names another's pool is hung up on.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 
 	"berth/api"
+	"berth/api/client"
+	"berth/identity"
 )
 
 // Network is how a node reaches others and is reached. Its methods may be called
@@ -96,4 +99,20 @@ func (n *Node) outward(conf *tls.Config, alpn string) dialer {
 		}
 		return n.crossing(alpn, true, c), nil
 	}
+}
+
+// enrol asks the zone that a link token names to be this zone's parent.
+func (n *Node) enrol(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
+	want := identity.Subject{Zone: t.Zone, Role: identity.RoleGateway}
+	rt := &http.Transport{
+		DialTLSContext: n.outward(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now), api.ALPNEnrol),
+	}
+	defer rt.CloseIdleConnections()
+	return client.Enrol(ctx, rt, n.now, t.Addresses, e)
+}
+
+// enrolled hands an enrolment to the rules, with who sends it by its certificate.
+func (n *Node) enrolled(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error) {
+	who, _ := peerOf(ctx) // nobody is no zone, which is refused
+	return n.federation.Enrol(ctx, who.Zone, who.pin, e)
 }

@@ -1,6 +1,7 @@
 // Package node puts one control-plane process of a zone together from its parts:
-// the replicated store, the conduct of the zone, gossip, five listeners with five
-// policies, and the loops of a leader. It decides nothing itself.
+// the replicated store, the conduct of the zone, the rules of its federation, gossip,
+// five listeners with five policies, and the loops of a leader. It decides nothing
+// itself.
 package node
 
 import (
@@ -15,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +25,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
-	"berth/buildplan/seal"
+	"berth/federation"
 	"berth/httpd/admin"
 	"berth/httpd/agents"
 	"berth/httpd/door"
@@ -39,7 +39,6 @@ import (
 	"berth/internal/crash"
 	"berth/internal/requestid"
 	"berth/raftstore"
-	"berth/raftstore/command"
 	"berth/zone"
 )
 
@@ -66,27 +65,22 @@ type Options struct {
 
 // Node is one control-plane process. Open makes it and Run runs it, once.
 type Node struct {
-	dir     string
-	rec     *record
-	opts    Options
-	net     Network
-	log     *slog.Logger
-	now     func() time.Time
-	creds   *credentials
-	keys    *keys
-	store   *raftstore.Store
-	zone    *zone.Zone
-	peers   *client.Peers
-	pools   *pools
-	digest  *digestCache
-	toNodes *http.Transport
-	leading atomic.Bool // the leader's loops run here
-
-	// linking is held to get a parent, and held shared to take a child and to say
-	// who is above. It is only tried: zones that wait for each other wait for ever.
-	linking sync.RWMutex
-
-	confirms confirms // of join tokens that this node does not know
+	dir        string
+	rec        *record
+	opts       Options
+	net        Network
+	log        *slog.Logger
+	now        func() time.Time
+	creds      *credentials
+	kek        [32]byte
+	keys       *federation.Keys
+	store      *raftstore.Store
+	zone       *zone.Zone
+	federation *federation.Federation
+	peers      *client.Peers
+	pools      *pools
+	toNodes    *http.Transport
+	leading    atomic.Bool // the leader's loops run here
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
 
@@ -113,12 +107,11 @@ func Open(o Options) (n *Node, err error) {
 	if n.creds, err = loadCredentials(o.Dir); err != nil {
 		return nil, err
 	}
-	kek, err := readKEK(o.Dir)
-	if err != nil {
+	if n.kek, err = readKEK(o.Dir); err != nil {
 		return nil, err
 	}
 	n.leaderChanged.Store(newSignal())
-	n.keys = &keys{kek: kek, operator: o.PlanKey, open: map[string]seal.Key{}}
+	n.keys = federation.NewKeys(n.kek, o.PlanKey)
 	if err = n.listen(); err != nil {
 		return nil, err
 	}
@@ -152,7 +145,6 @@ func (n *Node) assemble() error {
 		DialTLSContext:      n.dialNode(api.ALPNHTTP),
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
 	}
-	n.digest = &digestCache{make: n.ownDigest, now: n.now}
 	p, err := newPools(n)
 	if err != nil {
 		return err
@@ -170,17 +162,22 @@ func (n *Node) assemble() error {
 	n.zone = zone.New(zone.Config{
 		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,
 	})
+	n.federation = federation.New(federation.Config{
+		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.zone.Digest, Keys: n.keys,
+		Enrol: n.enrol, Alive: p.alive, Now: n.now, Log: n.log,
+	})
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI),
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
 	}
 	n.api = n.current(doorAPI, dialects(
-		native.New(native.Config{Door: common, Authority: n, Digests: p, Version: n.opts.Version}),
+		native.New(native.Config{Door: common, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version}),
 		placement.New(placement.Config{Door: common}),
 	))
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrol, Hello: n.hello, Above: n.above, Below: n.levels,
+		Zone: n.zone, Peer: peerZone, Enrol: n.enrolled, Hello: n.federation.Hello,
+		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
 		Led: func() bool { id, _ := n.store.Leader(); return id != "" },
 	}
@@ -267,6 +264,9 @@ func (n *Node) close() error {
 // Zone returns the conduct of the zone on this node.
 func (n *Node) Zone() *zone.Zone { return n.zone }
 
+// Federation returns the rules of membership and of linking as this node applies them.
+func (n *Node) Federation() *federation.Federation { return n.federation }
+
 // Store returns the replicated store of this node.
 func (n *Node) Store() *raftstore.Store { return n.store }
 
@@ -325,7 +325,7 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { n.store.Leading(ctx, n.lead) })
 	doors.Go(func() { n.join(ctx) })
 	doors.Go(func() {
-		if err := n.checkKeys(ctx); err != nil {
+		if err := n.federation.CheckKeys(ctx); err != nil {
 			cancel(err)
 		}
 	})
@@ -377,7 +377,7 @@ func (n *Node) abdicate() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abdicateTimeout)
 	defer cancel()
-	if err := n.Transfer(ctx, ""); err != nil {
+	if err := n.federation.Transfer(ctx, ""); err != nil {
 		n.log.Info("nobody took over the leadership", "error", err)
 	}
 }
@@ -396,75 +396,35 @@ func (n *Node) lead(ctx context.Context) {
 		n.log.Error("the zone could not be initialised", "error", err)
 		return
 	}
-	if err := n.forgetRemoved(ctx); err != nil {
+	if err := n.federation.ForgetRemoved(ctx); err != nil {
 		n.log.Warn("nodes that were removed are not forgotten yet", "error", err)
 	}
 	n.leading.Store(true)
 	defer n.leading.Store(false)
 	n.log.Info("leading", "term", n.store.Term())
 	var wg sync.WaitGroup
-	wg.Go(func() { n.rotate(ctx) })
-	wg.Go(func() { n.followGateways(ctx) })
-	wg.Go(func() { n.tellGateways(ctx) })
+	wg.Go(func() { n.federation.RotateDaily(ctx) })
+	wg.Go(func() { n.federation.FollowGateways(ctx) })
+	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
 	n.zone.Lead(ctx)
 	wg.Wait()
 }
 
-// rotate makes a new sealing key whenever the active one is a day old.
-func (n *Node) rotate(ctx context.Context) {
-	for ctx.Err() == nil {
-		if es := n.view().Epochs; len(es) > 0 && es[0].Created.Add(epochLife) <= api.InstantOf(n.now()) {
-			if err := n.RotateKeyring(ctx); err != nil {
-				n.log.Warn("the sealing key could not be rotated; it will be tried again", "error", err)
-			}
-		}
-		backoff.Sleep(ctx, rotateEvery)
-	}
-}
-
-// How often sealing keys change, and how often that is looked at.
-const (
-	epochLife   = 24 * time.Hour
-	rotateEvery = time.Minute
-)
-
 // found logs the zone's first command, once in its life.
 func (n *Node) found(ctx context.Context) error {
-	init, err := pendingInit(n.dir)
+	first, err := pendingInit(n.dir)
 	if err != nil {
 		return err
 	}
-	if init == nil {
-		return n.announce(ctx)
-	}
-	if n.store.View().Zone == "" {
-		_, err = n.zone.Propose(ctx, *init)
-	}
-	if err == nil {
-		err = os.Remove(filepath.Join(n.dir, fileInit))
-	}
-	if err != nil {
-		return fmt.Errorf("logging the zone's first command: %w", err)
-	}
-	return n.announce(ctx)
-}
-
-// forgetRemoved ends the records of nodes that are no members any more: a leader
-// that removes itself cannot do it. A new node is a member before it has a record.
-func (n *Node) forgetRemoved(ctx context.Context) error {
-	member := map[api.NodeID]bool{}
-	for _, m := range n.store.Members() {
-		member[m.ID] = true
-	}
-	for _, known := range n.store.View().Nodes() {
-		if member[known.ID] {
-			continue
+	if first != nil {
+		if err = n.federation.Begin(ctx, first); err == nil {
+			err = os.Remove(filepath.Join(n.dir, fileInit))
 		}
-		if _, err := n.zone.Propose(ctx, command.NodeRemove{Stamp: n.zone.Stamp(), ID: known.ID}); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("logging the zone's first command: %w", err)
 		}
 	}
-	return nil
+	return n.federation.RecordNode(ctx, n.record())
 }
 
 // record returns this node as its zone knows it.
@@ -473,12 +433,6 @@ func (n *Node) record() api.Node {
 	return api.Node{
 		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version,
 	}
-}
-
-// announce records this node at the leader, which is this node.
-func (n *Node) announce(ctx context.Context) error {
-	_, err := n.zone.Propose(ctx, command.NodePut{Stamp: n.zone.Stamp(), Node: n.record()})
-	return err
 }
 
 // Announcements of nodes.
@@ -555,33 +509,11 @@ func (n *Node) announced(w http.ResponseWriter, r *http.Request) {
 	case !n.leading.Load():
 		err = errNotLeader // it tries the others: only its own certificate can speak for it
 	default:
-		err = n.admitNode(r.Context(), m)
+		err = n.federation.AdmitNode(r.Context(), m)
 	}
 	if err != nil {
 		wire.Refuse(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-func (n *Node) admitNode(ctx context.Context, m api.Node) error {
-	member := slices.ContainsFunc(n.store.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
-	if !member && !n.view().Admitted(m.ID) {
-		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
-	}
-	votes := slices.ContainsFunc(n.store.Members(), func(o raftstore.Member) bool {
-		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
-	})
-	if !votes {
-		if err := n.store.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
-			return err
-		}
-	}
-	if known, ok := n.view().Node(m.ID); ok {
-		if m.Joined = known.Joined; *known == m {
-			return nil // it does not know yet that it is known
-		}
-	}
-	_, err := n.zone.Propose(ctx, command.NodePut{Stamp: n.zone.Stamp(), Node: m})
-	return err
 }

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/federation"
 	"berth/gossip"
 	"berth/identity"
 	"berth/raftstore/state"
 )
-
-// zonePool is the name of the pool of a zone's own nodes.
-const zonePool = "zone"
 
 // pools are the gossip pools of one node: one with the zone's own nodes, and one
 // with the nodes of each linked zone, so that two children never share a pool.
@@ -36,12 +34,18 @@ type linkPool struct {
 func newPools(n *Node) (*pools, error) {
 	p := &pools{n: n, links: map[api.LinkID]*linkPool{}}
 	zone, err := gossip.New(gossip.Config{
-		Name: zonePool, Self: n.gossipName(zonePool, n.rec.Node),
-		Endpoints: func() []string { return addresses(n.store.View(), func(m *api.Node) string { return m.NodeAddr }) },
+		Name: federation.OwnPool, Self: n.gossipName(federation.OwnPool, n.rec.Node),
+		Endpoints: func() (out []string) {
+			for _, m := range n.view().Nodes() {
+				out = append(out, m.NodeAddr)
+			}
+			return out
+		},
 		Dial: func(ctx context.Context, endpoint string) (net.Conn, error) {
 			return n.dialNode(api.ALPNGossip)(ctx, "tcp", endpoint)
 		},
-		Digest: n.digest.get, Zones: []api.ZoneID{n.rec.Zone}, Peers: peerFile{n.dir, zonePool},
+		Digest: func() *api.Digest { return n.federation.Digest() },
+		Zones:  []api.ZoneID{n.rec.Zone}, Peers: peerFile{n.dir, federation.OwnPool},
 		Tuning: gossip.ZoneTuning(), Logger: n.log, Now: n.now,
 	})
 	p.zone = zone
@@ -53,14 +57,14 @@ func newPools(n *Node) (*pools, error) {
 func linkTuning() gossip.Tuning {
 	t := gossip.LinkTuning()
 	t.ProbeInterval, t.ProbeTimeout = time.Second, 500*time.Millisecond
-	t.DigestInterval = digestAge
+	t.DigestInterval = federation.DigestAge
 	return t
 }
 
 // gossipName is how a node is called in a pool. The zone's own secret goes into
 // it, so that nobody outside can guess node ids from it.
 func (n *Node) gossipName(pool string, id api.NodeID) string {
-	pin := identity.PinOf(n.keys.kek[:])
+	pin := identity.PinOf(n.kek[:])
 	return gossip.SyntheticName(pool, hex.EncodeToString(pin[:]), string(n.rec.Zone), string(id))
 }
 
@@ -116,10 +120,6 @@ func (p *pools) follow(ctx context.Context, wg *sync.WaitGroup, v *state.State) 
 
 func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 	n := p.n
-	digest := func() *api.Digest { return n.digest.to(n.view().Link(l.ID)) }
-	if l.Role == api.LinkChild {
-		digest = n.digest.bare // a child learns nothing of its siblings
-	}
 	return gossip.New(gossip.Config{
 		Name: string(l.ID), Self: n.gossipName(string(l.ID), n.rec.Node),
 		Endpoints: func() []string {
@@ -131,7 +131,8 @@ func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 		Dial: func(ctx context.Context, endpoint string) (net.Conn, error) {
 			return n.dialZone(l, api.ALPNGossip)(ctx, "tcp", endpoint)
 		},
-		Digest: digest, Zones: []api.ZoneID{n.rec.Zone, l.Zone}, Peers: peerFile{n.dir, string(l.ID)},
+		Digest: func() *api.Digest { return n.federation.DigestFor(l) },
+		Zones:  []api.ZoneID{n.rec.Zone, l.Zone}, Peers: peerFile{n.dir, string(l.ID)},
 		Tuning: linkTuning(), Logger: n.log, Now: n.now,
 	})
 }
@@ -168,18 +169,27 @@ func (p *pools) greet(_ context.Context, c net.Conn) {
 }
 
 func (p *pools) find(name string, who peer) *gossip.Pool {
-	if who.Role == identity.RoleNode {
-		if name == zonePool {
-			return p.zone
-		}
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if lp := p.links[api.LinkID(name)]; lp != nil && (lp.zone == who.Zone || who.Zone == p.n.rec.Zone) {
+	lp := p.links[api.LinkID(name)]
+	if lp == nil {
+		lp = &linkPool{pool: p.zone}
+	}
+	if federation.MayGossip(name, p.n.rec.Zone, lp.zone, who.Subject) {
 		return lp.pool
 	}
 	return nil
+}
+
+// alive returns what gossip knows of a node of this zone, "" for nothing.
+func (p *pools) alive(id api.NodeID) string {
+	name := p.n.gossipName(federation.OwnPool, id)
+	for _, m := range p.zone.Members() {
+		if m.Name == name {
+			return string(m.State)
+		}
+	}
+	return ""
 }
 
 // Digest implements zone.Digests from the pool of the zone's link.
@@ -195,47 +205,4 @@ func (p *pools) Digest(z api.ZoneID) (api.Digest, time.Duration, bool) {
 		}
 	}
 	return api.Digest{}, 0, false
-}
-
-// digestCache keeps this zone's digest for a moment, for all pools.
-type digestCache struct {
-	make func() *api.Digest
-	now  func() time.Time
-
-	mu   sync.Mutex // guards last and at
-	last *api.Digest
-	at   time.Time
-}
-
-// digestAge is how old a digest may be when it is said.
-const digestAge = time.Second
-
-func (d *digestCache) get() *api.Digest {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last == nil || d.now().Sub(d.at) > digestAge {
-		d.last, d.at = d.make(), d.now()
-	}
-	return d.last
-}
-
-// to is what the parent at the other end of a link is told: it need not ask a
-// zone that has paused the link.
-func (d *digestCache) to(l *api.Link, linked bool) *api.Digest {
-	full := d.get()
-	if full == nil || !linked || l.State != api.LinkPaused {
-		return full
-	}
-	paused := *full
-	paused.Paused = true
-	return &paused
-}
-
-// bare says that the zone is there and where, and nothing else.
-func (d *digestCache) bare() *api.Digest {
-	full := d.get()
-	if full == nil {
-		return nil
-	}
-	return &api.Digest{Zone: full.Zone, Sequence: full.Sequence, At: full.At, Health: full.Health, Gateways: full.Gateways}
 }

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/api"
+	"berth/buildplan/seal"
 	"berth/identity"
 	"berth/internal/codec"
 	"berth/raftstore"
@@ -109,6 +110,7 @@ func (h *home) refusedToOpen() error {
 // running is a node that serves until it is stopped or the test ends.
 type running struct {
 	*Node
+	authority
 	t     testing.TB
 	home  *home
 	ended <-chan error
@@ -145,7 +147,7 @@ func (h *home) start() *running {
 	ctx, cancel := context.WithCancel(h.t.Context()) // all nodes of a test end at once
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	r := &running{Node: n, t: h.t, home: h, ended: ended}
+	r := &running{Node: n, authority: authority{n.federation, n}, t: h.t, home: h, ended: ended}
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
@@ -303,22 +305,19 @@ func over(tb testing.TB, conf *tls.Config, addr, method, path string, body any, 
 	return do(tb, rt, req)
 }
 
-// certified issues a certificate of this zone without asking for any token.
+// certified has the zone issue a certificate for a key of the test's.
 func (r *running) certified(role identity.Role, id string) *identity.Credentials {
 	r.t.Helper()
-	ca, err := r.keys.authority(r.view())
+	der, err := seal.Unwrap(r.kek, "berth/ca-key", r.view().CAKey)
 	require.NoError(r.t, err)
-	return issued(r.t, ca, role, id)
-}
-
-func issued(tb testing.TB, ca *identity.CA, role identity.Role, id string) *identity.Credentials {
-	tb.Helper()
+	ca, err := identity.LoadCA(r.view().CA, der)
+	require.NoError(r.t, err)
 	key, err := identity.NewKey()
-	require.NoError(tb, err)
-	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: id}, key.Public(), time.Now(), identity.LeafTTL)
-	require.NoError(tb, err)
+	require.NoError(r.t, err)
+	der, err = ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: id}, key.Public(), time.Now(), identity.LeafTTL)
+	require.NoError(r.t, err)
 	c, err := identity.NewCredentials(key, der, ca.CertDER())
-	require.NoError(tb, err)
+	require.NoError(r.t, err)
 	return c
 }
 

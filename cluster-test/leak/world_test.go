@@ -84,9 +84,9 @@ func (w *world) zone(name string, parent *place, hosts int) *place {
 	}})
 	require.NoError(w.t, err)
 	if parent != nil {
-		token, err := parent.node.LinkToken(w.ctx, name, 0, 1)
+		token, err := parent.node.Federation().LinkToken(w.ctx, name, 0, 1)
 		require.NoError(w.t, err)
-		_, err = p.node.Link(w.ctx, token, "parent")
+		_, err = p.node.Federation().Link(w.ctx, token, "parent")
 		require.NoError(w.t, err)
 	}
 	if hosts > 0 {
@@ -124,7 +124,7 @@ func (p *place) joined(n int) *place {
 	t := p.w.t
 	t.Helper()
 	q := &place{w: p.w, name: p.name, dir: t.TempDir(), token: p.token, tap: p.tap}
-	token, err := p.node.JoinToken(t.Context(), api.JoinNode, fmt.Sprintf("%s-canary-node-%d", p.name, n), time.Minute)
+	token, err := p.node.Federation().JoinToken(t.Context(), api.JoinNode, fmt.Sprintf("%s-canary-node-%d", p.name, n), time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, node.JoinNode(t.Context(), node.JoinOptions{Dir: q.dir, Token: token, Listen: apart, Plain: true, Now: time.Now}))
 	q.run()
@@ -136,7 +136,7 @@ func (p *place) serve(hosts int) {
 	p.w.t.Helper()
 	t, ctx := p.w.t, p.w.ctx
 	dir := t.TempDir()
-	token, err := p.node.JoinToken(ctx, api.JoinAgent, p.name+"-canary-agent", time.Minute)
+	token, err := p.node.Federation().JoinToken(ctx, api.JoinAgent, p.name+"-canary-agent", time.Minute)
 	require.NoError(t, err)
 	_, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
 	require.NoError(t, err)

@@ -41,6 +41,7 @@ var rooms = []room{
 	{"zone", []suite{{"zone", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}}},
 	{"raftstore/state", []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
 	{"raftstore", []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+	{"federation", []suite{{"federation", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"httpd/gateway", []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"api/client", []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cli", ""}}},
 	{"agent", []suite{{"agent", ""}, {"httpd/agents", ""}, {"node", ""}, {"cluster-test/sim", ""}}},

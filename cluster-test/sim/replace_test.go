@@ -106,7 +106,7 @@ func (z *zone) replaceNode() {
 	z.addNodeAt(len(z.nodes), z.joined)
 	z.until("the new node votes", func(*state.State) bool {
 		voters := 0
-		for _, m := range z.leads().Members() {
+		for _, m := range z.leads().Federation().Members() {
 			if m.Voter {
 				voters++
 			}

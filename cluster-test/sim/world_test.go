@@ -192,9 +192,9 @@ func (w *world) grow(p plot, parent *zone) {
 		z.hire(hosts)
 	}
 	if parent != nil {
-		token, err := parent.leads().LinkToken(w.ctx, z.name, 0, 1)
+		token, err := parent.leads().Federation().LinkToken(w.ctx, z.name, 0, 1)
 		require.NoError(w.t, err)
-		_, err = z.leads().Link(w.ctx, token, "parent")
+		_, err = z.leads().Federation().Link(w.ctx, token, "parent")
 		require.NoError(w.t, err)
 	}
 	for _, c := range p.children {
@@ -233,7 +233,7 @@ func (z *zone) addNodeAt(place, number int) {
 		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Listen: listen, Now: p.clock.now()})
 	} else {
 		var token string
-		token, err = z.leads().JoinToken(w.ctx, api.JoinNode, string(p.id), time.Minute)
+		token, err = z.leads().Federation().JoinToken(w.ctx, api.JoinNode, string(p.id), time.Minute)
 		require.NoError(w.t, err)
 		err = node.JoinNode(w.ctx, node.JoinOptions{
 			Dir: p.dir, Token: token, Listen: listen, Plain: true, Now: p.clock.now, Net: nic{p.host, p.clock},
@@ -265,7 +265,7 @@ func (z *zone) hire(hosts int) {
 			StartDelay: 50 * time.Millisecond, StopDelay: 50 * time.Millisecond, FailStart: w.books.started, FailStop: w.books.stopped,
 		}),
 	}
-	token, err := z.leads().JoinToken(w.ctx, api.JoinAgent, name, time.Minute)
+	token, err := z.leads().Federation().JoinToken(w.ctx, api.JoinAgent, name, time.Minute)
 	require.NoError(w.t, err)
 	_, err = node.JoinAgent(w.ctx, node.JoinOptions{Dir: c.dir, Token: token, Plain: true, Now: c.clock.now, Net: nic{c.host, c.clock}})
 	require.NoError(w.t, err)

@@ -17,7 +17,7 @@ var layers = [][]string{
 		"zone", "raftstore", "gossip", "identity", "api/client",
 		"agent/driver/drivertest", "agent/driver/fake", "agent/driver/process",
 	},
-	{"zone/intake", "zone/resources"},
+	{"zone/intake", "zone/resources", "federation"},
 	{"httpd/wire", "agent", "ui"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},

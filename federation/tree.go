@@ -1,4 +1,4 @@
-package node
+package federation
 
 import (
 	"context"
@@ -18,26 +18,26 @@ var (
 	errTooDeep = api.Errorf(api.CodeConflict, "the tree would be more than %d links deep", api.DepthMax)
 )
 
-// above answers a child whether a zone is this one or above it. While this zone
-// gets a parent it cannot say, except of itself.
-func (n *Node) above(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error) {
-	if id == n.rec.Zone {
+// Above tells a child whether a zone is this one or an ancestor of it. While this zone
+// gains a parent it cannot tell, except of itself.
+func (f *Federation) Above(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error) {
+	if id == f.view().Zone {
 		return &api.AboveAnswer{Above: true}, nil
 	}
-	if !n.linking.TryRLock() {
+	if !f.linking.TryRLock() {
 		return nil, errLinking
 	}
-	defer n.linking.RUnlock()
-	v, err := n.zone.Latest(ctx)
+	defer f.linking.RUnlock()
+	v, err := f.zone.Latest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return n.lookUp(ctx, v, id)
+	return f.askAbove(ctx, v, id)
 }
 
-// lookUp asks the zones above, one after the other. The caller holds linking. Each
+// askAbove asks the zones above, one after the other. The caller holds linking. Each
 // refusal is one of ours: what another zone said of it stays in the log.
-func (n *Node) lookUp(ctx context.Context, v *state.State, id api.ZoneID) (*api.AboveAnswer, error) {
+func (f *Federation) askAbove(ctx context.Context, v *state.State, id api.ZoneID) (*api.AboveAnswer, error) {
 	if id == v.Zone {
 		return &api.AboveAnswer{Above: true}, nil
 	}
@@ -45,24 +45,24 @@ func (n *Node) lookUp(ctx context.Context, v *state.State, id api.ZoneID) (*api.
 	if !ok {
 		return &api.AboveAnswer{}, nil
 	}
-	a, err := n.peers.Above(ctx, up, id)
+	a, err := f.peers.Above(ctx, up, id)
 	switch code := api.CodeOf(err); {
 	case code == api.CodeConflict, code == api.CodeInvalid: // it has crossed too many links
 		return nil, errTooDeep
 	case err != nil:
-		return nil, api.Wrap(api.CodeUnavailable, "node.lookUp", "the zones above cannot all be asked; try again when they can be reached", err)
+		return nil, api.Wrap(api.CodeUnavailable, "federation.askAbove", "the zones above cannot all be asked; try again when they can be reached", err)
 	case a.Zones < 0 || a.Zones > api.DepthMax:
 		return nil, errTooDeep
 	}
 	return &api.AboveAnswer{Above: a.Above, Zones: a.Zones + 1}, nil
 }
 
-// mayTake refuses a child that is this zone or above it, and one with so many levels
+// checkChild refuses a child that is this zone or above it, and one with so many levels
 // below it that the lowest would be too far down. The caller holds linking.
-func (n *Node) mayTake(ctx context.Context, v *state.State, child api.ZoneID, levels int) error {
+func (f *Federation) checkChild(ctx context.Context, v *state.State, child api.ZoneID, levels int) error {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
-	a, err := n.lookUp(ctx, v, child)
+	a, err := f.askAbove(ctx, v, child)
 	switch {
 	case err != nil:
 		return err
@@ -74,20 +74,20 @@ func (n *Node) mayTake(ctx context.Context, v *state.State, child api.ZoneID, le
 	return nil
 }
 
-// levels returns how many levels of zones are below this one. A child that does not
+// LevelsBelow returns how many levels of zones are below this one. A child that does not
 // answer counts as one without children.
-func (n *Node) levels(ctx context.Context) int {
+func (f *Federation) LevelsBelow(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
-	children := n.view().Children()
+	children := f.view().Children()
 	found := make([]int, len(children)+1) // the last is this zone's own
 	var wg sync.WaitGroup
 	for i, l := range children {
 		wg.Go(func() {
 			found[i] = 1
-			a, err := n.peers.Below(ctx, l)
+			a, err := f.peers.Below(ctx, l)
 			if err != nil {
-				n.log.Warn("a child does not say what is below it", "link", l.Name, "error", err)
+				f.log.Warn("a child does not say what is below it", "link", l.Name, "error", err)
 				return
 			}
 			found[i] = 1 + min(max(a.Levels, 0), api.DepthMax)

@@ -1,0 +1,69 @@
+package federation
+
+import (
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/identity"
+)
+
+// OwnPool is the gossip pool of a zone's own nodes. The pool of a link is named after
+// the link's id.
+const OwnPool = "zone"
+
+// MayGossip reports whether somebody may take part in a gossip pool of the zone own. The
+// zone's own pool is for its nodes, and the pool of a link for the gateways of the two
+// zones, so that two children never share one. linked is the zone at the other end of
+// the link, "" for the zone's own pool and for no pool.
+func MayGossip(pool string, own, linked api.ZoneID, who identity.Subject) bool {
+	if who.Role == identity.RoleNode {
+		return pool == OwnPool
+	}
+	return pool != OwnPool && linked != "" && (who.Zone == linked || who.Zone == own)
+}
+
+// DigestAge is how old a digest may be when it is told.
+const DigestAge = time.Second
+
+// Digest returns what the nodes of this zone are told of it: what it has, and where its
+// gateways are. It is nil before there is a zone.
+func (f *Federation) Digest() *api.Digest { return f.digest.get() }
+
+// DigestFor returns what the zone at the other end of a link is told of this one. A
+// child learns that the zone is there and where, and nothing that would be of its
+// siblings; a parent need not ask a zone that has paused the link.
+func (f *Federation) DigestFor(l *api.Link) *api.Digest {
+	full := f.digest.get()
+	if full == nil {
+		return nil
+	}
+	if l.Role == api.LinkChild {
+		return &api.Digest{Zone: full.Zone, Sequence: full.Sequence, At: full.At, Health: full.Health, Gateways: full.Gateways}
+	}
+	if now, linked := f.view().Link(l.ID); !linked || now.State != api.LinkPaused {
+		return full
+	}
+	paused := *full
+	paused.Paused = true
+	return &paused
+}
+
+// digestCache keeps this zone's digest for a moment, for all pools.
+type digestCache struct {
+	make func() *api.Digest
+	now  func() time.Time
+
+	mu   sync.Mutex // guards last and at
+	last *api.Digest
+	at   time.Time
+}
+
+func (d *digestCache) get() *api.Digest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil || d.now().Sub(d.at) > DigestAge {
+		d.last, d.at = d.make(), d.now()
+	}
+	return d.last
+}

@@ -1,0 +1,116 @@
+// Package federation decides who belongs to a zone and which zones it is linked with:
+// it admits nodes, agents and child zones, keeps the tree of zones free of rings, makes
+// and rotates keys, and says what a linked zone is told. A process around it dials,
+// listens and runs its loops.
+package federation
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/identity"
+	"berth/raftstore"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Members are the members of the zone's Raft group. All methods may be called
+// concurrently; *raftstore.Store has them.
+type Members interface {
+	Members() []raftstore.Member
+	// AddVoter makes a node a voter that others dial at an address.
+	AddVoter(ctx context.Context, id api.NodeID, addr string) error
+	Remove(ctx context.Context, id api.NodeID) error
+	// Transfer hands the leadership to a node, or to any if to is "".
+	Transfer(ctx context.Context, to api.NodeID) error
+}
+
+// Peers calls the zones at the other ends of links. Every method carries the caller's
+// deadline along and returns *api.Error with the other zone's code.
+type Peers interface {
+	Above(ctx context.Context, l *api.Link, id api.ZoneID) (*api.AboveAnswer, error)
+	Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error)
+	Hello(ctx context.Context, l *api.Link, h *api.Hello) error
+}
+
+// Digests tells what was last heard of a zone by gossip, and how long ago.
+type Digests interface {
+	Digest(zone api.ZoneID) (d api.Digest, age time.Duration, ok bool)
+}
+
+// Config is what a Federation is made of.
+type Config struct {
+	Node    api.NodeID // this one
+	Zone    *zone.Zone
+	Members Members
+	Peers   Peers
+	Digests Digests
+	Digest  func() *api.Digest // what this node's view has to say of the zone; nil before there is a zone
+	Keys    *Keys
+	// Enrol asks the zone that a link token names to be this zone's parent. It must send
+	// nothing to a zone with another authority than the token pins.
+	Enrol func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
+	// Alive returns what gossip knows of a node of this zone, "" for nothing.
+	Alive func(id api.NodeID) string
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Federation applies the rules of membership and of linking on one node of a zone. Its
+// methods may be called concurrently.
+type Federation struct {
+	node    api.NodeID
+	zone    *zone.Zone
+	members Members
+	peers   Peers
+	digests Digests
+	digest  digestCache
+	keys    *Keys
+	enrol   func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
+	alive   func(id api.NodeID) string
+	now     func() time.Time
+	log     *slog.Logger
+
+	// linking is write-locked while this zone gains a parent, and read-locked while it
+	// admits a child or reports its ancestors. It is only ever tried: two zones that
+	// wait for each other would deadlock.
+	linking sync.RWMutex
+
+	unknown lookupLimit // of join tokens that this node does not know
+}
+
+// New returns the rules as one node of a zone applies them. Nothing runs until a loop
+// is called.
+func New(c Config) *Federation {
+	f := &Federation{
+		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys,
+		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log,
+	}
+	f.digest = digestCache{now: c.Now, make: func() *api.Digest {
+		d := c.Digest()
+		if d != nil {
+			d.Gateways = gatewaysOf(f.view())
+		}
+		return d
+	}}
+	return f
+}
+
+func (f *Federation) view() *state.State { return f.zone.View() }
+
+// addresses returns where one listener of each node of the zone is.
+func addresses(v *state.State, of func(*api.Node) string) []string {
+	var out []string
+	for _, m := range v.Nodes() {
+		out = append(out, of(m))
+	}
+	return out
+}
+
+// gatewaysOf returns where the gateways of this zone are.
+func gatewaysOf(v *state.State) []string {
+	return addresses(v, func(m *api.Node) string { return m.GatewayAddr })
+}

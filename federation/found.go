@@ -1,0 +1,84 @@
+package federation
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"time"
+
+	"berth/api"
+	"berth/buildplan/seal"
+	"berth/identity"
+	"berth/raftstore/command"
+)
+
+// Found makes the first command of a zone, encoded, and its first admin's token, which is
+// kept nowhere. The zone is that of the certificate authority.
+func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, now time.Time) (first []byte, token string, err error) {
+	caKey, err := ca.KeyDER()
+	if err != nil {
+		return nil, "", err
+	}
+	epoch, err := k.newEpoch(ca.Zone(), now)
+	if err != nil {
+		return nil, "", err
+	}
+	text, id, hash := identity.NewToken()
+	at := api.InstantOf(now)
+	first, err = command.Encode(command.Init{
+		Stamp: command.Stamp{At: at}, Zone: ca.Zone(), Name: name,
+		Config: api.ZoneConfig{Costs: costs},
+		Admin: api.Token{
+			ID: id, Hash: hash, User: "admin", Project: "admin", Roles: []api.UserRole{api.RoleAdmin},
+			Created: at, Expires: api.Forever,
+		},
+		Epoch: epoch, CA: ca.CertDER(), CAKey: seal.Wrap(k.kek, labelCAKey, caKey, newNonce()),
+	})
+	return first, text.Reveal(), err
+}
+
+// CheckFirst refuses bytes that are not what Found has made.
+func CheckFirst(first []byte) error {
+	_, err := readFirst(first)
+	return err
+}
+
+func readFirst(first []byte) (*command.Init, error) {
+	c, err := command.Decode(first)
+	if err != nil {
+		return nil, err
+	}
+	init, ok := c.(command.Init)
+	if !ok {
+		return nil, errors.New("it is not a zone's first command")
+	}
+	return &init, nil
+}
+
+// Begin logs the zone's first command, which Found has made, unless the zone has begun.
+func (f *Federation) Begin(ctx context.Context, first []byte) error {
+	init, err := readFirst(first)
+	if err == nil && f.view().Zone == "" {
+		_, err = f.zone.Propose(ctx, *init)
+	}
+	return err
+}
+
+// IssueNode issues the three certificates of a node, by role.
+func IssueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	// Other zones see the certificate of the gateway: it must not say which node it is.
+	for role, name := range map[identity.Role]string{identity.RoleNode: id, identity.RoleGateway: api.NewUUID()} {
+		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, identity.LeafTTL)
+		if err != nil {
+			return nil, err
+		}
+		out[string(role)] = der
+	}
+	der, err := ca.IssueAPI(id, names, pub, now, identity.LeafTTL)
+	if err != nil {
+		return nil, err
+	}
+	out[string(identity.RoleAPI)] = der
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package federation
+
+import (
+	"context"
+	"crypto"
+	"time"
+
+	"berth/api"
+	"berth/identity"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+)
+
+// Join admits a node or an agent that has a join token, and issues its certificates.
+func (f *Federation) Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer, error) {
+	t, err := identity.ParseJoinToken(b.Token)
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind != api.JoinNode && t.Kind != api.JoinAgent {
+		return nil, api.Errorf(api.CodeInvalid, "the token is for linking a zone: use berth zone link")
+	}
+	if _, err = f.findJoin(ctx, t); err != nil && !mutant.On(mutant.JoinLogged) {
+		return nil, err
+	}
+	pub, err := identity.CheckCSR(b.CSR)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "csr is not a certificate request of a P-256 key", err)
+	}
+	res, err := f.zone.Propose(ctx, command.JoinUse{Stamp: f.zone.Stamp(), ID: t.ID, Hash: t.Hash(), Want: t.Kind})
+	if err != nil {
+		return nil, err
+	}
+	v := f.view()
+	ca, err := f.keys.authority(v)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
+	}
+	a := &api.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
+	if t.Kind == api.JoinAgent {
+		a.Addresses = addresses(v, func(m *api.Node) string { return m.AgentAddr })
+		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.now())
+	} else {
+		a.Addresses = addresses(v, func(m *api.Node) string { return m.NodeAddr })
+		a.KEK = f.keys.kek[:]
+		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now())
+	}
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "no certificate can be issued for these names", err)
+	}
+	return a, nil
+}
+
+func issueAgent(ca *identity.CA, id string, pub crypto.PublicKey, now time.Time) (map[string][]byte, error) {
+	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: identity.RoleAgent, ID: id}, pub, now, identity.LeafTTL)
+	return map[string][]byte{string(identity.RoleAgent): der}, err
+}
+
+// JoinToken records a token with which one node or agent can join under a name, and
+// returns its text.
+func (f *Federation) JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (string, error) {
+	if _, taken := f.view().Node(api.NodeID(name)); taken && kind == api.JoinNode {
+		return "", api.Errorf(api.CodeConflict, "node %q is a member already", name)
+	}
+	return f.recordJoin(ctx, api.JoinToken{Kind: kind, Name: name}, ttl, func(m *api.Node) string { return m.APIAddr })
+}
+
+// recordJoin records a join token and returns its text. at says which listener of
+// each node the newcomer must dial.
+func (f *Federation) recordJoin(ctx context.Context, t api.JoinToken, ttl time.Duration, at func(*api.Node) string) (string, error) {
+	v := f.view()
+	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addresses(v, at), identity.PinOf(v.CA))
+	if err != nil {
+		return "", err
+	}
+	text, err := jt.Text()
+	if err != nil {
+		return "", err
+	}
+	t.ID, t.Hash, t.Expires = jt.ID, jt.Hash(), api.InstantOf(f.now()).Add(ttl)
+	_, err = f.zone.Propose(ctx, command.JoinPut{Stamp: f.zone.Stamp(), Token: t})
+	return text.Reveal(), err
+}
+
+// NewToken makes an API token and returns its text.
+func (f *Federation) NewToken(ctx context.Context, t api.Token) (string, api.TokenID, error) {
+	text, id, hash := identity.NewToken()
+	t.ID, t.Hash = id, hash
+	_, err := f.zone.Propose(ctx, command.TokenPut{Stamp: f.zone.Stamp(), Token: t})
+	return text.Reveal(), id, err
+}
+
+// findJoin returns the record of a join token that is good now. One that this node
+// does not know, which may have begun to lead just now, is looked up once more with a
+// majority. Nothing is written: a token that is no good never reaches the log.
+func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.JoinToken, error) {
+	v := f.view()
+	if _, known := v.Join(t.ID); !known {
+		if !f.unknown.begin(f.now()) {
+			return nil, api.Errorf(api.CodeOverloaded, "too many calls with unknown join tokens; try again")
+		}
+		defer f.unknown.end()
+		var err error
+		if v, err = f.zone.Latest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if j, ok := v.Join(t.ID); ok && f.isGood(j, t) {
+		return j, nil
+	}
+	return nil, api.Errorf(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+}
+
+// isGood reports whether t is the token that was recorded as j, and is good now.
+func (f *Federation) isGood(j *api.JoinToken, t identity.JoinToken) bool {
+	return identity.CheckToken(j.Hash, t.Hash()) && j.Kind == t.Kind && !j.Used && f.zone.Stamp().At < j.Expires
+}

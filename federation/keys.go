@@ -1,0 +1,201 @@
+package federation
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/buildplan/seal"
+	"berth/identity"
+	"berth/internal/backoff"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Labels bind a wrapped secret to its use.
+const (
+	labelEpoch = "berth/epoch"
+	labelCAKey = "berth/ca-key"
+)
+
+// How many sealing keys a zone keeps and how often it makes a new one.
+const (
+	epochsKept    = 2 // the active one included, when nothing is left that older ones have sealed
+	epochLife     = 24 * time.Hour
+	rotateEvery   = time.Minute            // how often the age of the active key is checked
+	keyCheckEvery = 500 * time.Millisecond // how often linked zones are asked that have not answered
+)
+
+// Keys opens the secrets of the replicated state with the key-encryption key that
+// every node of the zone has. Its methods may be called concurrently.
+type Keys struct {
+	kek      [32]byte
+	operator []byte // build_plan_encryption_key, or nil
+
+	mu     sync.Mutex // guards opened
+	opened map[string]seal.Key
+}
+
+// NewKeys returns the keys of a zone. operator is the build_plan_encryption_key that
+// sealing keys are derived from; nil makes random ones.
+func NewKeys(kek [32]byte, operator []byte) *Keys {
+	return &Keys{kek: kek, operator: operator, opened: map[string]seal.Key{}}
+}
+
+// Ring implements zone.Keys.
+func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
+	var ring seal.Keyring
+	for _, e := range v.Epochs {
+		key, err := k.epoch(e)
+		if err != nil {
+			return nil, err
+		}
+		ring = append(ring, key)
+	}
+	if len(ring) == 0 {
+		return nil, api.Errorf(api.CodeUnavailable, "the zone has no sealing key yet")
+	}
+	return ring, nil
+}
+
+func (k *Keys) epoch(e command.Epoch) (seal.Key, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if key, ok := k.opened[string(e.ID)]; ok {
+		return key, nil
+	}
+	plain, err := seal.Unwrap(k.kek, labelEpoch, e.Wrapped)
+	if err != nil {
+		return seal.Key{}, fmt.Errorf("opening the sealing key %x: is kek of another zone? %w", e.ID, err)
+	}
+	var key seal.Key
+	if len(plain) != len(key.Epoch)+len(key.Secret) {
+		return seal.Key{}, fmt.Errorf("sealing key %x has %d bytes", e.ID, len(plain))
+	}
+	copy(key.Epoch[:], plain)
+	copy(key.Secret[:], plain[len(key.Epoch):])
+	k.opened[string(e.ID)] = key
+	return key, nil
+}
+
+// check returns what two zones compare to see that they do not seal with one
+// key, and nothing else.
+func (k *Keys) check(v *state.State, other api.ZoneID) ([]byte, error) {
+	if k.operator != nil {
+		key, err := seal.OperatorKey(k.operator)
+		if err != nil {
+			return nil, err
+		}
+		return seal.KeyCheck(key, v.Zone, other), nil
+	}
+	ring, err := k.Ring(v)
+	if err != nil {
+		return nil, err
+	}
+	return seal.KeyCheck(ring[0], v.Zone, other), nil
+}
+
+// authority returns the zone's certificate authority.
+func (k *Keys) authority(v *state.State) (*identity.CA, error) {
+	der, err := seal.Unwrap(k.kek, labelCAKey, v.CAKey)
+	if err != nil {
+		return nil, fmt.Errorf("opening the authority's key: is kek of another zone? %w", err)
+	}
+	return identity.LoadCA(v.CA, der)
+}
+
+// newEpoch makes a sealing key: random, or derived from the operator's.
+func (k *Keys) newEpoch(zone api.ZoneID, now time.Time) (command.Epoch, error) {
+	var key seal.Key
+	_, _ = rand.Read(key.Epoch[:])  // never fails: crypto/rand ends the process instead
+	_, _ = rand.Read(key.Secret[:]) // never fails: crypto/rand ends the process instead
+	if k.operator != nil {
+		var err error
+		if key, err = seal.DeriveKey(k.operator, zone, key.Epoch); err != nil {
+			return command.Epoch{}, err
+		}
+	}
+	plain := append(append([]byte(nil), key.Epoch[:]...), key.Secret[:]...)
+	return command.Epoch{
+		ID: key.Epoch[:], Wrapped: seal.Wrap(k.kek, labelEpoch, plain, newNonce()), Created: api.InstantOf(now),
+	}, nil
+}
+
+func newNonce() (n [24]byte) {
+	_, _ = rand.Read(n[:]) // never fails: crypto/rand ends the process instead
+	return n
+}
+
+// refuseSharedKey refuses a zone that seals with this zone's key, by what it has made to
+// be compared.
+func (f *Federation) refuseSharedKey(peer api.ZoneID, theirs []byte) error {
+	check, err := f.keys.check(f.view(), peer)
+	if err != nil {
+		return api.Wrap(api.CodeInternal, "federation.refuseSharedKey", "", err)
+	}
+	if bytes.Equal(check, theirs) {
+		return ErrSharedKey
+	}
+	return nil
+}
+
+// ErrSharedKey refuses a zone that seals with this zone's key.
+var ErrSharedKey = api.Errorf(api.CodeConflict, "both zones seal their plans with one key; give each its own build_plan_encryption_key")
+
+// CheckKeys asks every linked zone, once, whether it seals with this zone's key, until
+// ctx ends. It returns ErrSharedKey when one does: this node must not run then. Random
+// keys are not asked about, since they are never the same.
+func (f *Federation) CheckKeys(ctx context.Context) error {
+	asked := map[api.LinkID]bool{}
+	for f.keys.operator != nil && ctx.Err() == nil {
+		v := f.view()
+		for _, l := range v.Links() {
+			if asked[l.ID] {
+				continue
+			}
+			check, err := f.keys.check(v, l.Zone)
+			if err == nil {
+				err = f.peers.Hello(ctx, l, &api.Hello{KeyCheck: check})
+			}
+			if api.CodeOf(err) == api.CodeConflict {
+				return fmt.Errorf("zone %q: %w", l.Name, ErrSharedKey)
+			}
+			asked[l.ID] = err == nil
+		}
+		backoff.Sleep(ctx, keyCheckEvery)
+	}
+	return nil
+}
+
+// RotateKeyring makes a new sealing key the active one. Those before still open what
+// they have sealed until the last of it has expired. It fails with CodeOverloaded
+// while that takes more keys than a zone keeps.
+func (f *Federation) RotateKeyring(ctx context.Context) error {
+	v := f.view()
+	at := f.zone.Stamp()
+	e, err := f.keys.newEpoch(v.Zone, at.At.Time())
+	if err != nil {
+		return err
+	}
+	_, err = f.zone.Propose(ctx, command.EpochAdd{
+		Stamp: at, Epoch: e, Keep: epochsKept, Sealed: at.At.Add(-api.PlanTTLMax),
+	})
+	return err
+}
+
+// RotateDaily makes a new sealing key whenever the active one is a day old, until ctx
+// ends. The leader runs it.
+func (f *Federation) RotateDaily(ctx context.Context) {
+	for ctx.Err() == nil {
+		if es := f.view().Epochs; len(es) > 0 && es[0].Created.Add(epochLife) <= api.InstantOf(f.now()) {
+			if err := f.RotateKeyring(ctx); err != nil {
+				f.log.Warn("the sealing key could not be rotated; it will be tried again", "error", err)
+			}
+		}
+		backoff.Sleep(ctx, rotateEvery)
+	}
+}

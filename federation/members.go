@@ -1,0 +1,99 @@
+package federation
+
+import (
+	"context"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore"
+	"berth/raftstore/command"
+)
+
+// Members returns the nodes of the zone with what Raft and gossip say of them.
+func (f *Federation) Members() []api.Node {
+	v := f.view()
+	out := []api.Node{}
+	for _, m := range f.members.Members() {
+		one := api.Node{ID: m.ID, NodeAddr: m.Addr}
+		if known, ok := v.Node(m.ID); ok {
+			one = *known
+		}
+		one.Voter, one.Leader = m.Voter, m.Leader
+		one.Alive = f.alive(m.ID)
+		out = append(out, one)
+	}
+	return out
+}
+
+// RemoveMember ends the membership of a node. It must not be the last voter.
+func (f *Federation) RemoveMember(ctx context.Context, id api.NodeID) error {
+	if err := f.members.Remove(ctx, id); err != nil {
+		return err
+	}
+	if id == f.node { // whoever leads next forgets it: see ForgetRemoved
+		return nil
+	}
+	_, err := f.zone.Propose(ctx, command.NodeRemove{Stamp: f.zone.Stamp(), ID: id})
+	return err
+}
+
+// Transfer hands the leadership to another node, or to any if to is "".
+func (f *Federation) Transfer(ctx context.Context, to api.NodeID) error {
+	voters := 0
+	for _, m := range f.members.Members() {
+		if m.Voter {
+			voters++
+		}
+	}
+	if voters < 2 {
+		return api.Errorf(api.CodeConflict, "the zone has no other node that could lead")
+	}
+	return f.members.Transfer(ctx, to)
+}
+
+// ForgetRemoved ends the records of nodes that are no members any more: a leader
+// that removes itself cannot do it. A new node is a member before it has a record.
+func (f *Federation) ForgetRemoved(ctx context.Context) error {
+	member := map[api.NodeID]bool{}
+	for _, m := range f.members.Members() {
+		member[m.ID] = true
+	}
+	for _, known := range f.view().Nodes() {
+		if member[known.ID] {
+			continue
+		}
+		if _, err := f.zone.Propose(ctx, command.NodeRemove{Stamp: f.zone.Stamp(), ID: known.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RecordNode records where a member runs. The leader does so of itself.
+func (f *Federation) RecordNode(ctx context.Context, m api.Node) error {
+	_, err := f.zone.Propose(ctx, command.NodePut{Stamp: f.zone.Stamp(), Node: m})
+	return err
+}
+
+// AdmitNode takes a node that reports that it runs. One that has joined with a token of
+// late becomes a voter; one that was removed is refused.
+func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
+	member := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
+	if !member && !f.view().Admitted(m.ID) {
+		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
+	}
+	votes := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool {
+		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
+	})
+	if !votes {
+		if err := f.members.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
+			return err
+		}
+	}
+	if known, ok := f.view().Node(m.ID); ok {
+		if m.Joined = known.Joined; *known == m {
+			return nil // it does not know yet that it is known
+		}
+	}
+	return f.RecordNode(ctx, m)
+}

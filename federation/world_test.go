@@ -1,0 +1,293 @@
+package federation
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/identity"
+	"berth/internal/memstore"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+var (
+	keyA = bytes.Repeat([]byte("a"), 32)
+	keyB = bytes.Repeat([]byte("b"), 32)
+)
+
+// world has zones of one node each, which lead and call each other without a network.
+type world struct {
+	t     testing.TB
+	zones map[api.ZoneID]*place
+}
+
+func newWorld(tb testing.TB) *world { return &world{t: tb, zones: map[api.ZoneID]*place{}} }
+
+// place is one zone of a world.
+type place struct {
+	*Federation
+	w       *world
+	id      api.ZoneID
+	ca      *identity.CA
+	kek     [32]byte
+	store   *memstore.Store
+	members fakeMembers
+	ahead   atomic.Int64 // how far its clock is ahead of the real one
+	away    bool         // nobody reaches it
+
+	heard   map[api.ZoneID]api.Digest                         // by gossip
+	above   func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
+	below   func() (*api.BelowAnswer, error)                  // as well
+	greet   func(l *api.Link, h *api.Hello) error             // as well
+	answers func(back *api.Enrolment) (*api.Enrolment, error) // how it answers enrolments, if not nil
+}
+
+// add founds a zone. key is its build_plan_encryption_key, or nil.
+func (w *world) add(name string, key []byte) *place {
+	w.t.Helper()
+	ca, err := identity.NewCA(api.ZoneID("zone-"+name), time.Now())
+	require.NoError(w.t, err)
+	p := &place{w: w, id: ca.Zone(), ca: ca, store: memstore.New(), heard: map[api.ZoneID]api.Digest{}}
+	p.kek[0] = byte(len(w.zones) + 1)
+	p.serve(key)
+	first, _, err := Found(p.keys, ca, name, nil, time.Now())
+	require.NoError(w.t, err)
+	require.NoError(w.t, p.Begin(w.t.Context(), first))
+	p.joins("node-1")
+	w.zones[p.id] = p
+	return p
+}
+
+// serve starts the rules anew, as a node does that is started again.
+func (p *place) serve(key []byte) {
+	quiet := slog.New(slog.DiscardHandler)
+	p.Federation = New(Config{
+		Node:    "node-1",
+		Zone:    zone.New(zone.Config{Store: p.store, Now: p.time, Log: quiet}),
+		Members: &p.members, Peers: (*peers)(p), Digests: (*peers)(p), Keys: NewKeys(p.kek, key), Enrol: p.dial,
+		Digest: func() *api.Digest { return &api.Digest{Zone: p.id, Health: "up", Traits: []string{"CUSTOM_GPU"}} },
+		Alive:  func(id api.NodeID) string { return "alive-" + string(id) },
+		Now:    p.time, Log: quiet,
+	})
+}
+
+func (p *place) time() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+
+func (p *place) setForward(by time.Duration) { p.ahead.Add(int64(by)) }
+
+// joins makes a node a voter with a record, without a token.
+func (p *place) joins(id api.NodeID) {
+	p.w.t.Helper()
+	addr := string(id) + ".zone:7602"
+	p.members.list = append(p.members.list, raftstore.Member{ID: id, Addr: addr, Voter: true})
+	require.NoError(p.w.t, p.RecordNode(p.w.t.Context(), api.Node{
+		ID: id, NodeAddr: addr, APIAddr: string(id) + ".api:7600", AgentAddr: string(id) + ".agent:7603",
+		GatewayAddr: string(p.id) + "-" + string(id) + ":7601",
+	}))
+}
+
+func (p *place) propose(c command.Command) {
+	p.w.t.Helper()
+	p.store.Must(p.w.t, c)
+}
+
+func (p *place) linkToken(name string) string {
+	p.w.t.Helper()
+	token, err := p.LinkToken(p.w.t.Context(), name, 0, 1)
+	require.NoError(p.w.t, err)
+	return token
+}
+
+func (p *place) joinToken(kind api.JoinKind, name string) string {
+	p.w.t.Helper()
+	token, err := p.JoinToken(p.w.t.Context(), kind, name, time.Minute)
+	require.NoError(p.w.t, err)
+	return token
+}
+
+// enrolledBy asks a zone to be the parent of this one.
+func (p *place) enrolledBy(parent *place) error {
+	p.w.t.Helper()
+	_, err := p.Link(p.w.t.Context(), parent.linkToken(p.view().Name), "parent")
+	return err
+}
+
+// isBelow links this zone to a parent.
+func (p *place) isBelow(parent *place) {
+	p.w.t.Helper()
+	require.NoError(p.w.t, p.enrolledBy(parent))
+}
+
+func (p *place) linkTo(other *place) *api.Link {
+	p.w.t.Helper()
+	l, ok := p.view().LinkByZone(other.id)
+	require.True(p.w.t, ok)
+	return l
+}
+
+// linked records a link to a zone that is nowhere.
+func (p *place) linked(name string, role api.LinkRole) {
+	p.w.t.Helper()
+	p.propose(command.LinkPut{Stamp: p.zone.Stamp(), Link: api.Link{
+		ID: api.LinkID(name), Name: name, Role: role, Zone: api.ZoneID(name), Endpoints: []string{"127.0.0.1:1"},
+		CA: p.ca.CertDER(), Scale: 1, State: api.LinkActive,
+	}})
+}
+
+// enrolment is what this zone sends to a parent.
+func (p *place) enrolment(token string) *api.Enrolment {
+	return &api.Enrolment{
+		Token: token, Zone: p.id, Name: p.view().Name, CA: p.ca.CertDER(), Endpoints: gatewaysOf(p.view()), KeyCheck: []byte("x"),
+	}
+}
+
+func (p *place) pin() identity.Pin { return identity.PinOf(p.ca.CertDER()) }
+
+var errAway = api.Errorf(api.CodeUnavailable, "no gateway answers")
+
+// dial is Config.Enrol: it hands the enrolment to a zone that has the pinned authority.
+func (p *place) dial(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
+	parent, ok := p.w.zones[t.Zone]
+	switch {
+	case !ok || parent.away || parent.pin() != t.CA:
+		return nil, errAway
+	case parent.answers != nil:
+		return parent.answers(&api.Enrolment{
+			Link: "l1", Zone: parent.id, Name: "parent", CA: parent.ca.CertDER(), Endpoints: []string{"127.0.0.1:1"},
+		})
+	}
+	return parent.Enrol(ctx, p.id, p.pin(), e)
+}
+
+// peers calls the other zones of a world, and knows what one hears by gossip.
+type peers place
+
+func (p *peers) at(l *api.Link) (*place, error) {
+	if other, ok := p.w.zones[l.Zone]; ok && !other.away {
+		return other, nil
+	}
+	return nil, errAway
+}
+
+// Above implements Peers.
+func (p *peers) Above(ctx context.Context, l *api.Link, id api.ZoneID) (*api.AboveAnswer, error) {
+	if p.above != nil {
+		return p.above()
+	}
+	other, err := p.at(l)
+	if err != nil {
+		return nil, err
+	}
+	return other.Above(ctx, id)
+}
+
+// Below implements Peers.
+func (p *peers) Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error) {
+	if p.below != nil {
+		return p.below()
+	}
+	other, err := p.at(l)
+	if err != nil {
+		return nil, err
+	}
+	return &api.BelowAnswer{Levels: other.LevelsBelow(ctx)}, nil
+}
+
+// Hello implements Peers.
+func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
+	if p.greet != nil {
+		return p.greet(l, h)
+	}
+	other, err := p.at(l)
+	if err != nil {
+		return err
+	}
+	return other.Hello(ctx, other.linkTo((*place)(p)), h)
+}
+
+// Digest implements Digests.
+func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
+	d, ok := p.heard[id]
+	return d, time.Duration(d.Sequence), ok
+}
+
+// fakeMembers is a Raft group that does at once what it is told.
+type fakeMembers struct {
+	list []raftstore.Member
+	told []string
+}
+
+var _ Members = (*fakeMembers)(nil)
+
+// Members implements Members.
+func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list) }
+
+// AddVoter implements Members.
+func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {
+	m.told = append(m.told, "add "+string(id))
+	m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
+	m.list = append(m.list, raftstore.Member{ID: id, Addr: addr, Voter: true})
+	return nil
+}
+
+// Remove implements Members.
+func (m *fakeMembers) Remove(_ context.Context, id api.NodeID) error {
+	m.told = append(m.told, "remove "+string(id))
+	m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
+	return nil
+}
+
+// Transfer implements Members.
+func (m *fakeMembers) Transfer(_ context.Context, to api.NodeID) error {
+	m.told = append(m.told, "transfer "+string(to))
+	return nil
+}
+
+// until waits for a state of a zone.
+func (p *place) until(is func(*state.State) bool) {
+	p.w.t.Helper()
+	ctx, cancel := context.WithTimeout(p.w.t.Context(), 30*time.Second)
+	defer cancel()
+	for v := p.view(); !is(v); {
+		next, err := p.store.Wait(ctx, v.Index())
+		require.NoError(p.w.t, err)
+		v = next
+	}
+}
+
+func refusedAs(tb testing.TB, want api.Code, err error) {
+	tb.Helper()
+	require.Error(tb, err)
+	assert.Equal(tb, want, api.CodeOf(err), "%v", err)
+}
+
+// altered returns a token that somebody has changed.
+func altered(tb testing.TB, token string, change func(*identity.JoinToken)) string {
+	tb.Helper()
+	j, err := identity.ParseJoinToken(token)
+	require.NoError(tb, err)
+	change(&j)
+	text, err := j.Text()
+	require.NoError(tb, err)
+	return text.Reveal()
+}
+
+func certificateRequest(tb testing.TB) []byte {
+	tb.Helper()
+	key, err := identity.NewKey()
+	require.NoError(tb, err)
+	csr, err := identity.CSR(key)
+	require.NoError(tb, err)
+	return csr
+}
