@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cluster-test/check/model"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/state"
 )
 
@@ -52,7 +54,7 @@ type AckSummary struct {
 // reservation is whole or gone, over all zones. A run must be shorter than the
 // time after which ended boots are pruned.
 func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
-	a := &audit{list: &list{}, zones: map[string][]Final{}, where: map[bootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
+	a := &audit{list: &list{}, zones: map[string][]Final{}, where: map[model.BootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
 	for _, f := range finals {
 		if len(a.zones[f.Zone]) == 0 {
 			a.order = append(a.order, f)
@@ -81,13 +83,13 @@ func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
 type audit struct {
 	*list
 	sum    AckSummary
-	zones  map[string][]Final // nodes by zone
-	order  []Final            // one node of each zone
-	where  map[bootID][]Final // zones with live instances of a reservation
+	zones  map[string][]Final       // nodes by zone
+	order  []Final                  // one node of each zone
+	where  map[model.BootID][]Final // zones with live instances of a reservation
 	owners map[api.InstanceID]*api.Instance
 }
 
-func (a *audit) say(rule Rule, zone, format string, args ...any) {
+func (a *audit) say(rule promise.Name, zone, format string, args ...any) {
 	a.put(Violation{Rule: rule, Zone: zone, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -117,7 +119,7 @@ func ActiveOf(finals []Final) map[api.InstanceID]api.HostID {
 func (a *audit) index() {
 	for _, f := range a.order {
 		for _, i := range instancesOf(f.State) {
-			id := bootID{i.Project, i.Reservation}
+			id := model.BootID{Project: i.Project, Reservation: i.Reservation}
 			if !slices.Contains(a.where[id], f) {
 				a.where[id] = append(a.where[id], f)
 			}
@@ -125,7 +127,7 @@ func (a *audit) index() {
 				continue
 			}
 			if o := a.owners[i.ID]; o != nil {
-				a.say(RuleOnce, f.Zone, "instance %s is on host %s, and on host %s of another zone", i.ID, i.Host, o.Host)
+				a.say(promise.Once, f.Zone, "instance %s is on host %s, and on host %s of another zone", i.ID, i.Host, o.Host)
 			}
 			a.owners[i.ID] = i
 		}
@@ -147,11 +149,11 @@ func (a *audit) ack(k Ack) {
 	}
 	nodes := a.zones[k.Zone]
 	if len(nodes) == 0 {
-		a.say(RuleInput, k.Zone, "there is no final state to find an acknowledged %s in", k.Kind)
+		a.say(promise.Input, k.Zone, "there is no final state to find an acknowledged %s in", k.Kind)
 	}
 	for _, f := range nodes {
 		if why := missing(k, f.State); why != "" {
-			a.say(RuleDurable, k.Zone, "node %s: %s", f.Node, why)
+			a.say(promise.Durable, k.Zone, "node %s: %s", f.Node, why)
 		}
 	}
 }
@@ -195,11 +197,11 @@ var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, ap
 func (a *audit) ghosts(acks []Ack) {
 	type place struct {
 		zone string
-		bootID
+		model.BootID
 	}
 	maybe, failed := map[place]bool{}, map[place]bool{}
 	for _, k := range acks {
-		at := place{k.Zone, bootID{k.Project, k.Reservation}}
+		at := place{k.Zone, model.BootID{Project: k.Project, Reservation: k.Reservation}}
 		if k.Kind == AckBoot && k.Outcome != Refused {
 			maybe[at] = true
 		}
@@ -208,18 +210,18 @@ func (a *audit) ghosts(acks []Ack) {
 		}
 	}
 	for _, k := range acks {
-		at := place{k.Zone, bootID{k.Project, k.Reservation}}
+		at := place{k.Zone, model.BootID{Project: k.Project, Reservation: k.Reservation}}
 		if k.Kind != AckBoot || k.Outcome != Refused || k.Reservation == "" || maybe[at] {
 			continue
 		}
 		maybe[at] = true // said once
 		for _, f := range a.zones[k.Zone] {
 			if b, ok := f.State.Boot(k.Project, k.Reservation); ok && (!failed[at] || !b.Final()) {
-				a.say(RuleGhost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
+				a.say(promise.Ghost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
 			}
 		}
-		for _, f := range a.where[at.bootID] {
-			a.say(RuleGhost, f.Zone, "there are instances of reservation %s, which was refused in %s", k.Reservation, k.Zone)
+		for _, f := range a.where[at.BootID] {
+			a.say(promise.Ghost, f.Zone, "there are instances of reservation %s, which was refused in %s", k.Reservation, k.Zone)
 		}
 	}
 }
@@ -227,20 +229,20 @@ func (a *audit) ghosts(acks []Ack) {
 // stuck lists what a zone has not finished.
 func (a *audit) stuck(f Final) {
 	for _, b := range f.State.UndecidedBoots() {
-		a.say(RuleProgress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
+		a.say(promise.Progress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
 	}
 	for _, h := range f.State.PreparedHolds() {
-		a.say(RuleProgress, f.Zone, "hold %s of a parent is not decided", h.ID)
+		a.say(promise.Progress, f.Zone, "hold %s of a parent is not decided", h.ID)
 	}
 	for _, h := range f.State.UntoldHolds() {
-		a.say(RuleProgress, f.Zone, "hold %s is decided, and a child has not said that it knows", h.ID)
+		a.say(promise.Progress, f.Zone, "hold %s is decided, and a child has not said that it knows", h.ID)
 	}
 	for _, i := range f.State.UnendedInstances() {
-		a.say(RuleProgress, f.Zone, "instance %s should end, and its zone does not know", i.ID)
+		a.say(promise.Progress, f.Zone, "instance %s should end, and its zone does not know", i.ID)
 	}
 	for _, i := range instancesOf(f.State) {
 		if i.Status == api.StatusBuild || i.Status == api.StatusDeleting {
-			a.say(RuleProgress, f.Zone, "instance %s of reservation %s is still %s", i.ID, i.Reservation, i.Status)
+			a.say(promise.Progress, f.Zone, "instance %s of reservation %s is still %s", i.ID, i.Reservation, i.Status)
 		}
 	}
 }
@@ -267,19 +269,19 @@ func (a *audit) saga(f Final, b *state.Boot) {
 	decided := c.Live() + c.Deleted
 	switch {
 	case !b.State().Outcome():
-		a.say(RuleProgress, f.Zone, "reservation %s is stuck at %s", r, b.State())
+		a.say(promise.Progress, f.Zone, "reservation %s is stuck at %s", r, b.State())
 	case b.Decision == api.DecisionCommit && decided < b.Min:
-		a.say(RuleSaga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)
+		a.say(promise.Saga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)
 	case b.Decision == api.DecisionAbort && decided > 0:
-		a.say(RuleSaga, f.Zone, "reservation %s was aborted and has made %d instances", r, decided)
+		a.say(promise.Saga, f.Zone, "reservation %s was aborted and has made %d instances", r, decided)
 	}
 	if !b.Final() {
 		a.sum.Whole++
 		return
 	}
 	a.sum.Gone++
-	for _, o := range a.where[bootID{b.Request.Project, r}] {
-		a.say(RuleSaga, o.Zone, "reservation %s is %s in %s, and instances of it are left here", r, b.State(), f.Zone)
+	for _, o := range a.where[model.BootID{Project: b.Request.Project, Reservation: r}] {
+		a.say(promise.Saga, o.Zone, "reservation %s is %s in %s, and instances of it are left here", r, b.State(), f.Zone)
 	}
 }
 
@@ -291,12 +293,12 @@ func (a *audit) directory(f Final) {
 		switch {
 		case i.Link == "" || i.Status == api.StatusError:
 		case o == nil:
-			a.say(RuleSaga, f.Zone, "instance %s of reservation %s is %s here, and no zone owns it", i.ID, i.Reservation, i.Status)
+			a.say(promise.Saga, f.Zone, "instance %s of reservation %s is %s here, and no zone owns it", i.ID, i.Reservation, i.Status)
 		case o.Status != i.Status:
-			a.say(RuleProgress, f.Zone, "instance %s is %s here, and %s where it is", i.ID, i.Status, o.Status)
+			a.say(promise.Progress, f.Zone, "instance %s is %s here, and %s where it is", i.ID, i.Status, o.Status)
 		}
 		if i.Origin != "" && !a.knownAbove(f, i) {
-			a.say(RuleSaga, f.Zone, "instance %s of reservation %s was made for a parent, and no other zone knows of it", i.ID, i.Reservation)
+			a.say(promise.Saga, f.Zone, "instance %s of reservation %s was made for a parent, and no other zone knows of it", i.ID, i.Reservation)
 		}
 	}
 }

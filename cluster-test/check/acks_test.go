@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 )
 
@@ -94,57 +95,57 @@ func TestAcksOfAWholeBoot(t *testing.T) {
 func TestPlantedAcks(t *testing.T) {
 	cases := []struct {
 		name string
-		rule Rule
+		rule promise.Name
 		edit func(*family, *[]Final)
 		ack  Ack
 	}{
-		{"a lost boot", RuleDurable, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: OK, Project: "p", Reservation: "r7"}},
-		{"lost on one node", RuleDurable, func(_ *family, all *[]Final) { (*all)[1].State = newWorld(3).s }, told},
-		{"a lost release", RuleDurable, nil, Ack{Kind: AckRelease, Zone: "top", Outcome: OK, Project: "p", Reservation: "r1"}},
-		{"a lost delete", RuleDurable, nil, Ack{Kind: AckDelete, Zone: "top", Outcome: OK, Instance: "i1"}},
-		{"a lost change of a host", RuleDurable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h0", Generation: 99}},
-		{"a lost host", RuleDurable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h99", Generation: 1}},
-		{"a lost claim", RuleDurable, nil, Ack{Kind: AckClaim, Zone: "top", Outcome: OK, Consumer: "k1"}},
-		{"a claim that lives on", RuleDurable, func(f *family, _ *[]Final) { f.top.claim(f.t, "k1") }, Ack{Kind: AckFree, Zone: "top", Outcome: OK, Consumer: "k1"}},
-		{"nowhere to look", RuleInput, nil, Ack{Kind: AckBoot, Zone: "gone", Outcome: OK, Project: "p", Reservation: "r1"}},
-		{"a ghost", RuleGhost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeOverloaded, Project: "p", Reservation: "r1"}},
-		{"a ghost that found no capacity", RuleGhost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeNoCapacity, Project: "p", Reservation: "r1"}},
-		{"an undecided boot", RuleProgress, func(f *family, _ *[]Final) {
+		{"a lost boot", promise.Durable, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: OK, Project: "p", Reservation: "r7"}},
+		{"lost on one node", promise.Durable, func(_ *family, all *[]Final) { (*all)[1].State = newWorld(3).s }, told},
+		{"a lost release", promise.Durable, nil, Ack{Kind: AckRelease, Zone: "top", Outcome: OK, Project: "p", Reservation: "r1"}},
+		{"a lost delete", promise.Durable, nil, Ack{Kind: AckDelete, Zone: "top", Outcome: OK, Instance: "i1"}},
+		{"a lost change of a host", promise.Durable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h0", Generation: 99}},
+		{"a lost host", promise.Durable, nil, Ack{Kind: AckHost, Zone: "top", Outcome: OK, Host: "h99", Generation: 1}},
+		{"a lost claim", promise.Durable, nil, Ack{Kind: AckClaim, Zone: "top", Outcome: OK, Consumer: "k1"}},
+		{"a claim that lives on", promise.Durable, func(f *family, _ *[]Final) { f.top.claim(f.t, "k1") }, Ack{Kind: AckFree, Zone: "top", Outcome: OK, Consumer: "k1"}},
+		{"nowhere to look", promise.Input, nil, Ack{Kind: AckBoot, Zone: "gone", Outcome: OK, Project: "p", Reservation: "r1"}},
+		{"a ghost", promise.Ghost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeOverloaded, Project: "p", Reservation: "r1"}},
+		{"a ghost that found no capacity", promise.Ghost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeNoCapacity, Project: "p", Reservation: "r1"}},
+		{"an undecided boot", promise.Progress, func(f *family, _ *[]Final) {
 			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
 		}, told},
-		{"a hold that nobody decides", RuleProgress, func(f *family, _ *[]Final) {
+		{"a hold that nobody decides", promise.Progress, func(f *family, _ *[]Final) {
 			h := holdOf(f.low, "k2", "r2", "h1", 1, "i3")
 			h.Origin = "up"
 			f.low.must(f.t, h)
 		}, told},
-		{"an instance that is never started", RuleProgress, func(f *family, _ *[]Final) {
+		{"an instance that is never started", promise.Progress, func(f *family, _ *[]Final) {
 			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
 			f.top.must(f.t, holdOf(f.top, "k2", "r2", "h1", 1, "i3"))
 			f.top.must(f.t, command.BootDecide{Stamp: f.top.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
 		}, told},
-		{"an instance that never ends", RuleProgress, func(f *family, _ *[]Final) {
+		{"an instance that never ends", promise.Progress, func(f *family, _ *[]Final) {
 			f.top.must(f.t, command.BootRelease{Stamp: f.top.stamp(), Project: "p", Reservation: "r1"})
 		}, told},
-		{"released above, alive below", RuleSaga, func(f *family, _ *[]Final) {
+		{"released above, alive below", promise.Saga, func(f *family, _ *[]Final) {
 			f.top.must(f.t, command.BootRelease{Stamp: f.top.stamp(), Project: "p", Reservation: "r1"})
 			f.top.must(f.t, command.PartAck{Stamp: f.top.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionAbort})
 			f.top.report(f.t, "i1", api.StatusDeleted)
 			f.top.must(f.t, command.InstanceTold{Stamp: f.top.stamp(), Gone: []api.InstanceID{"i2"}})
 		}, told},
-		{"alive above, gone below", RuleSaga, func(f *family, _ *[]Final) {
+		{"alive above, gone below", promise.Saga, func(f *family, _ *[]Final) {
 			f.low.must(f.t, command.HoldDecide{Stamp: f.low.stamp(), ID: "k1", Origin: "up", Decision: api.DecisionAbort})
 			f.low.report(f.t, "i2", api.StatusDeleted)
 		}, told},
-		{"not the same above and below", RuleProgress, func(f *family, _ *[]Final) {
+		{"not the same above and below", promise.Progress, func(f *family, _ *[]Final) {
 			f.low.report(f.t, "i2", api.StatusShutoff)
 		}, told},
-		{"made for a parent that knows nothing", RuleSaga, func(f *family, _ *[]Final) {
+		{"made for a parent that knows nothing", promise.Saga, func(f *family, _ *[]Final) {
 			h := holdOf(f.low, "k3", "r3", "h1", 1, "i4")
 			h.Origin, h.Commit = "up", true
 			f.low.must(f.t, h)
 			f.low.must(f.t, command.InstanceReport{Stamp: f.low.stamp(), Agent: "a1", Items: []api.InstanceReport{{Host: "h1", Instance: "i4", Status: api.StatusActive}}})
 		}, told},
-		{"owned twice", RuleOnce, func(f *family, all *[]Final) {
+		{"owned twice", promise.Once, func(f *family, all *[]Final) {
 			*all = append(*all, Final{"copy", "c1", f.low.s.Clone()})
 		}, told},
 	}
@@ -168,8 +169,8 @@ func TestHalfHeld(t *testing.T) {
 	f := newFamily(t)
 	f.top.must(t, command.BootDecide{Stamp: f.top.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
 	_, bad := Acks([]Ack{told}, f.finals())
-	assert.Contains(t, rules(bad), RuleProgress)
-	assert.Contains(t, rules(bad), RuleSaga, "above it is BUILD, and nobody owns it")
+	assert.Contains(t, rules(bad), promise.Progress)
+	assert.Contains(t, rules(bad), promise.Saga, "above it is BUILD, and nobody owns it")
 }
 
 func TestRefusedForWantOfCapacity(t *testing.T) {
@@ -181,7 +182,7 @@ func TestRefusedForWantOfCapacity(t *testing.T) {
 	require.Empty(t, bad)
 	a.Code = api.CodeOverloaded
 	_, bad = Acks([]Ack{a}, []Final{{"z", "n1", w.s}})
-	assert.Equal(t, []Rule{RuleGhost}, rules(bad))
+	assert.Equal(t, []promise.Name{promise.Ghost}, rules(bad))
 }
 
 func TestGate(t *testing.T) {
@@ -203,7 +204,7 @@ func TestGate(t *testing.T) {
 	bad := Gate(s, high)
 	assert.Len(t, bad, 13)
 	for _, v := range bad {
-		assert.Equal(t, RuleTraffic, v.Rule)
+		assert.Equal(t, promise.Traffic, v.Rule)
 	}
 	assert.Contains(t, bad[0].String(), "9 operations; at least 10 are needed")
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cluster-test/check/model"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -40,17 +42,17 @@ func (r *replay) restore(index uint64, c command.Restore) {
 	}
 	want, err := state.Load(bytes.NewReader(r.backup))
 	if sum := sha256.Sum256(r.backup); err != nil || !bytes.Equal(sum[:], c.Sum) {
-		r.add(RuleAgree, index, "a backup was taken up that is not whole: %v", err)
+		r.add(promise.Agree, index, "a backup was taken up that is not whole: %v", err)
 		return
 	}
-	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.now}})
+	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.Now}})
 	var is, should bytes.Buffer
 	if err := errors.Join(r.s.Save(&is), want.Save(&should)); err != nil {
-		r.add(RuleInput, index, "the state cannot be saved: %v", err)
+		r.add(promise.Input, index, "the state cannot be saved: %v", err)
 		return
 	}
 	if !bytes.Equal(is.Bytes(), should.Bytes()) {
-		r.add(RuleAgree, index, "the state is not that of the backup that was taken up")
+		r.add(promise.Agree, index, "the state is not that of the backup that was taken up")
 		return
 	}
 	r.m, r.based, r.backup = modelOf(r.s, slices.Collect(maps.Keys(r.owns))), true, nil
@@ -58,27 +60,27 @@ func (r *replay) restore(index uint64, c command.Restore) {
 
 // modelOf returns the model of a state. Boots are found by their projects: those
 // that are given, and those of holds and of undecided boots.
-func modelOf(s *state.State, projects []api.ProjectID) *model {
-	m := newModel()
-	m.begun, m.now, m.zone, m.defaultAZ = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ
-	m.scheduler = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}
+func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
+	m := model.New()
+	m.Begun, m.Now, m.Zone, m.DefaultAZ = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ
+	m.Scheduler = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}
 	for _, a := range s.Aggregates() {
-		m.aggregates[a.ID] = &aggregate{a.Name, a.Metadata[api.MetaAZ], a.Metadata, a.Hosts}
+		m.Aggregates[a.ID] = &model.Aggregate{Name: a.Name, AZ: a.Metadata[api.MetaAZ], Metadata: a.Metadata, Hosts: a.Hosts}
 	}
 	for _, l := range s.Links() {
-		m.links[l.ID] = &link{role: l.Role, next: l.ChangesNext, paused: l.State == api.LinkPaused, silent: l.SilentSince}
+		m.Links[l.ID] = &model.Link{Role: l.Role, Next: l.ChangesNext, Paused: l.State == api.LinkPaused, Silent: l.SilentSince}
 	}
 	for _, raw := range s.AllHosts() {
 		h, _ := s.Host(raw.ID)
-		m.names[h.Name] = h.ID
-		m.hosts[h.ID] = &host{
-			id: h.ID, name: h.Name, agent: h.Agent, inventory: raw.Inventory, traits: raw.Traits, pool: h.Pool,
-			ownInventory: raw.OwnInventory, ownTraits: raw.OwnTraits, ownAggregates: raw.OwnAggregates,
-			up: h.State == api.HostUp, downSince: h.DownSince, enabled: h.Enabled, generation: h.Generation,
-			maintenance: h.Maintenance, drain: h.Drain, overrides: h.Overrides, failures: h.Failures, unserved: h.Unserved,
+		m.Names[h.Name] = h.ID
+		m.Hosts[h.ID] = &model.Host{
+			ID: h.ID, Name: h.Name, Agent: h.Agent, Inventory: raw.Inventory, Traits: raw.Traits, Pool: h.Pool,
+			OwnInventory: raw.OwnInventory, OwnTraits: raw.OwnTraits, OwnAggregates: raw.OwnAggregates,
+			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
+			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved,
 		}
 	}
-	m.addPlacement(s)
+	addPlacement(m, s)
 	for _, b := range s.UndecidedBoots() {
 		projects = append(projects, b.Request.Project)
 	}
@@ -87,36 +89,36 @@ func modelOf(s *state.State, projects []api.ProjectID) *model {
 	}
 	for _, p := range projects {
 		for _, g := range s.ServerGroups(p, state.Page{Limit: api.ServerGroupsMax}) {
-			m.groups[groupID{p, g.ID}] = group{g.Name, g.Policy, g.Max}
+			m.Groups[model.GroupID{Project: p, ID: g.ID}] = model.Group{Name: g.Name, Policy: g.Policy, Max: g.Max}
 		}
-		m.addBoots(s, p)
+		addBoots(m, s, p)
 	}
 	for _, h := range s.Holds() {
-		m.addHold(s, h)
+		addHold(m, s, h)
 	}
-	for id, b := range m.boots {
-		record, _ := s.Boot(id.project, id.reservation)
+	for id, b := range m.Boots {
+		record, _ := s.Boot(id.Project, id.Reservation)
 		for _, k := range record.Holds {
-			if h, ok := m.holds[holdID{"", k}]; ok {
-				h.boot, b.holds = b, append(b.holds, h)
+			if h, ok := m.Holds[model.HoldID{Origin: "", ID: k}]; ok {
+				h.Boot, b.Holds = b, append(b.Holds, h)
 			} else {
-				b.faded = true
+				b.Faded = true
 			}
 		}
 	}
 	return m
 }
 
-func (m *model) addBoots(s *state.State, p api.ProjectID) {
+func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 	const page = 1000
 	for marker := ""; ; {
 		boots := s.BootsPage(p, state.Page{Marker: marker, Limit: page})
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
-			id := bootID{p, b.Request.Reservation}
-			m.boots[id] = &boot{id: id, key: b.Key, digest: b.Digest, least: b.Min, request: b.Request, decision: b.Decision, code: b.Code, ended: b.Ended}
+			id := model.BootID{Project: p, Reservation: b.Request.Reservation}
+			m.Boots[id] = &model.Boot{ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended}
 			if b.Key != "" {
-				m.keys[bootKey{p, b.Key}] = id
+				m.Keys[model.BootKey{Project: p, Key: b.Key}] = id
 			}
 		}
 		if len(boots) < page {
@@ -127,112 +129,123 @@ func (m *model) addBoots(s *state.State, p api.ProjectID) {
 
 // addHold adds a hold with its claims and instances. An instance is never
 // forgotten after its hold, so all of them are found here.
-func (m *model) addHold(s *state.State, from *state.Hold) {
-	h := &hold{
-		id: holdID{from.Origin, from.ID}, plan: from.Plan, refused: len(from.Refused), atOnce: from.Commit, decision: from.Decision,
-		request: from.Request, groups: map[api.InstanceID]int{},
+func addHold(m *model.Model, s *state.State, from *state.Hold) {
+	h := &model.Hold{
+		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision,
+		Request: from.Request, Groups: map[api.InstanceID]int{},
 	}
 	if len(from.Request.Groups) == 0 {
-		h.dead = from.Updated
+		h.Dead = from.Updated
 	}
-	m.holds[h.id] = h
-	h.number(from)
+	m.Holds[h.ID] = h
+	number(h, from)
 	if from.Plan != "" {
-		m.plans[from.Plan] = 0 // its expiry is not in the record
+		m.Plans[from.Plan] = 0 // its expiry is not in the record
 	}
 	for n, sl := range from.Slots {
-		c := &claim{
-			consumer: sl.Instance.ID, host: sl.Host, want: from.Request.Groups[sl.Group].Resources,
-			start: from.Window.Start, end: from.Window.End, class: from.Request.Class,
+		c := &model.Claim{
+			Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
+			Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
 		}
 		if from.Shares != nil {
-			c.draw(from.Shares[n])
+			c.Draw(from.Shares[n])
 		} else {
-			c.draw(nil)
+			c.Draw(nil)
 		}
-		h.slots = append(h.slots, c)
+		h.Slots = append(h.Slots, c)
 	}
 	for _, p := range from.Parts {
-		mp := &part{link: p.Link, answered: p.Answered, acked: p.Acked, committed: p.Committed}
+		mp := &model.Part{Link: p.Link, Answered: p.Answered, Acked: p.Acked, Committed: p.Committed}
 		for _, i := range p.Instances {
-			mp.ids = append(mp.ids, i.Spec.ID)
+			mp.IDs = append(mp.IDs, i.Spec.ID)
 		}
-		h.parts = append(h.parts, mp)
+		h.Parts = append(h.Parts, mp)
 	}
-	for _, id := range h.ids() {
+	for _, id := range h.IDs() {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
-			m.instances[id] = &instance{hold: h, group: h.groups[id], host: i.Host, target: i.Target, link: i.Link, status: i.Status, stays: i.Moves, away: i.Unreachable}
-		} else if h.decision == api.DecisionPending {
-			m.held[id] = h
+			m.Instances[id] = &model.Instance{Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable}
+		} else if h.Decision == api.DecisionPending {
+			m.Held[id] = h
 		}
 	}
-	for _, c := range h.slots {
-		m.regrant(s, h, c)
-		m.rebind(h, c.consumer, "")
+	for _, c := range h.Slots {
+		regrant(m, s, h, c)
+		m.Rebind(h, c.Consumer, "")
 	}
-	for _, p := range h.parts {
-		for _, id := range p.ids {
-			m.rebind(h, id, p.link)
+	for _, p := range h.Parts {
+		for _, id := range p.IDs {
+			m.Rebind(h, id, p.Link)
 		}
 	}
 }
 
 // number notes the group of each instance of a hold.
-func (h *hold) number(from *state.Hold) {
+func number(h *model.Hold, from *state.Hold) {
 	for _, sl := range from.Slots {
-		h.groups[sl.Instance.ID] = sl.Group
+		h.Groups[sl.Instance.ID] = sl.Group
 	}
 	for _, p := range from.Parts {
 		for _, i := range p.Instances {
-			h.groups[i.Spec.ID] = i.Group
-		}
-	}
-}
-
-// rebind binds what is held or live to its rules.
-func (m *model) rebind(h *hold, id api.InstanceID, link api.LinkID) {
-	if i := m.madeBy(h, id); m.held[id] == h || i != nil && i.live() {
-		m.bind(h, h.groups[id], id, link)
-	}
-}
-
-// draw divides what c wants as shares say.
-func (c *claim) draw(shares []api.Share) {
-	c.amounts, c.rest = maps.Clone(c.want), nil
-	for _, sh := range shares {
-		piece := *c
-		piece.host, piece.amounts, piece.want, piece.rest = sh.Provider, sh.Resources, nil, nil
-		c.rest = append(c.rest, &piece)
-		for class := range sh.Resources {
-			delete(c.amounts, class)
+			h.Groups[i.Spec.ID] = i.Group
 		}
 	}
 }
 
 // regrant puts the claim of a slot on the host that it is on now, and on the one
 // that it moves to.
-func (m *model) regrant(s *state.State, h *hold, c *claim) {
-	i := m.madeBy(h, c.consumer)
-	on := func(id api.HostID, kept *claim, draw func(*claim)) *claim {
+func regrant(m *model.Model, s *state.State, h *model.Hold, c *model.Claim) {
+	i := m.MadeBy(h, c.Consumer)
+	on := func(id api.HostID, kept *model.Claim, draw func(*model.Claim)) *model.Claim {
 		now := *c
-		now.host = id
+		now.Host = id
 		draw(&now)
-		now.keep(kept)
-		for _, p := range now.pieces() {
-			if !slices.Contains(kept.rest, p) {
-				m.hosts[p.host].claims = append(m.hosts[p.host].claims, p)
+		now.Keep(kept)
+		for _, p := range now.Pieces() {
+			if !slices.Contains(kept.Rest, p) {
+				m.Hosts[p.Host].Claims = append(m.Hosts[p.Host].Claims, p)
 			}
 		}
 		return &now
 	}
 	switch {
-	case h.decision == api.DecisionPending:
-		m.claims[c.consumer] = on(c.host, &claim{}, func(*claim) {})
-	case i != nil && i.live():
-		record, _ := s.Instance(c.consumer)
-		m.claims[c.consumer] = on(i.host, &claim{}, func(at *claim) { at.draw(record.Shares) })
-		if i.target != "" {
-			m.coming[c.consumer] = on(i.target, m.claims[c.consumer], func(at *claim) { at.draw(record.TargetShares) })
+	case h.Decision == api.DecisionPending:
+		m.Claims[c.Consumer] = on(c.Host, &model.Claim{}, func(*model.Claim) {})
+	case i != nil && i.Live():
+		record, _ := s.Instance(c.Consumer)
+		m.Claims[c.Consumer] = on(i.Host, &model.Claim{}, func(at *model.Claim) { at.Draw(record.Shares) })
+		if i.Target != "" {
+			m.Coming[c.Consumer] = on(i.Target, m.Claims[c.Consumer], func(at *model.Claim) { at.Draw(record.TargetShares) })
 		}
 	}
+}
+
+// addPlacement adds what came by the placement API before s.
+func addPlacement(m *model.Model, s *state.State) {
+	for _, p := range s.Providers() {
+		if p.CanHost {
+			continue
+		}
+		m.Names[p.Name] = p.ID
+		m.Hosts[p.ID] = &model.Host{
+			ID: p.ID, Name: p.Name, Passive: true, Parent: p.Parent, Generation: p.Generation,
+			OwnInventory: p.Inventory, OwnTraits: p.Traits, OwnAggregates: p.Aggregates,
+		}
+	}
+	for _, c := range s.Consumers() {
+		to := &model.Consumer{Project: c.Project, User: c.User, Kind: c.Type, Generation: c.Generation}
+		for _, sh := range c.Shares {
+			cl := &model.Claim{Consumer: c.ID, Host: sh.Provider, Amounts: sh.Resources, Start: c.Created, End: api.Forever, Class: api.Firm}
+			to.Claims = append(to.Claims, cl)
+			m.Hosts[cl.Host].Claims = append(m.Hosts[cl.Host].Claims, cl)
+		}
+		m.Consumers[c.ID] = to
+	}
+	for _, n := range s.ResourceClasses() {
+		m.Classes[n.Name] = !slices.Contains(api.StandardClasses(), api.ResourceClass(n.Name))
+	}
+	for _, n := range s.Traits() {
+		m.Traits[n.Name] = !slices.Contains(api.StandardTraits(), n.Name)
+	}
+	maps.DeleteFunc(m.Classes, func(_ string, custom bool) bool { return !custom })
+	maps.DeleteFunc(m.Traits, func(_ string, custom bool) bool { return !custom })
 }

@@ -13,41 +13,13 @@ package check
 import (
 	"fmt"
 	"time"
-)
 
-// Rule names the promise that a violation breaks.
-type Rule string
-
-// The rules.
-const (
-	RuleCapacity   Rule = "I1 capacity"     // use above capacity at some instant of a window
-	RuleShrink     Rule = "I1b shrink"      // a claim on a host that is over-full
-	RuleGeneration Rule = "I2 generation"   // a generation did not rise by one, or a stale writer had its way
-	RuleDurable    Rule = "I3 durability"   // something acknowledged is missing
-	RuleAgree      Rule = "I4 agreement"    // nodes of one zone differ, or a restored state does
-	RuleGhost      Rule = "I5 no ghost"     // something refused is there
-	RuleOnce       Rule = "I6 at most once" // an instance id was claimed or ran twice
-	RuleExactly    Rule = "I7 exactly once" // what should run does not, or the reverse
-	RuleSaga       Rule = "I8 saga"         // a boot is neither whole nor gone
-	RuleRepeat     Rule = "I9 idempotency"  // a repeat got another answer
-	RulePlan       Rule = "I12 plan once"   // a plan was taken up twice
-	RulePlanAge    Rule = "I13 plan age"    // a plan was taken up after its expiry
-	RuleRead       Rule = "I18 reads"       // a read shows what cannot have been
-	RuleFence      Rule = "I19 fencing"     // an agent's term went down
-	RuleTime       Rule = "I21 time"        // a zone's time fell
-	RuleProgress   Rule = "I23 progress"    // something does not end
-	RuleBound      Rule = "I24 rules"       // members of a rule are where it does not let them be
-	RuleMove       Rule = "I25 moves"       // an instance moves that must not, or is started before it has stopped
-	RuleWindow     Rule = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
-	RuleModel      Rule = "model"           // the state differs from the model in a way that no other rule names
-	RuleInput      Rule = "input"           // the evidence has a gap or cannot be read
-	RuleUndecided  Rule = "undecided"       // a checker ran out of time
-	RuleTraffic    Rule = "too little"      // the run proves too little
+	"berth/cluster-test/check/promise"
 )
 
 // Violation is one broken promise.
 type Violation struct {
-	Rule  Rule
+	Rule  promise.Name
 	Zone  string        // "" if it concerns no zone in particular
 	Index uint64        // log index, 0 if there is none
 	At    time.Duration // since the history began, 0 if there is none
@@ -78,7 +50,7 @@ type list struct {
 	all  []Violation
 }
 
-func (l *list) add(rule Rule, index uint64, format string, args ...any) {
+func (l *list) add(rule promise.Name, index uint64, format string, args ...any) {
 	l.put(Violation{Rule: rule, Zone: l.zone, Index: index, Text: fmt.Sprintf(format, args...)})
 }
 

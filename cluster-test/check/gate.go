@@ -1,6 +1,10 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"berth/cluster-test/check/promise"
+)
 
 // Summary is what a whole run has checked.
 type Summary struct {
@@ -58,16 +62,16 @@ func Gate(s Summary, f Floor) []Violation {
 		{"faults", faults, f.Faults},
 	} {
 		if c.got < c.least {
-			l.put(Violation{Rule: RuleTraffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
+			l.put(Violation{Rule: promise.Traffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
 		}
 	}
 	for _, k := range f.Kinds {
 		if s.Faults[k] == 0 {
-			l.put(Violation{Rule: RuleTraffic, Text: "the fault " + k + " was never injected"})
+			l.put(Violation{Rule: promise.Traffic, Text: "the fault " + k + " was never injected"})
 		}
 	}
 	if n := s.History.Undecided; n > 0 {
-		l.put(Violation{Rule: RuleUndecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
+		l.put(Violation{Rule: promise.Undecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
 	}
 	return l.all
 }

@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/cluster-test/check/promise"
 )
 
 // store is a zone as clients see it, with everything at once.
@@ -204,67 +205,67 @@ func TestPlantedHistories(t *testing.T) {
 	}
 	cases := []struct {
 		name  string
-		rule  Rule // "" for none
+		rule  promise.Name // "" for none
 		quiet bool
 		ops   []Op
 	}{
-		{"a generation falls", RuleRead, false, []Op{read(0, 5, true, 0), read(10, 4, true, 0)}},
+		{"a generation falls", promise.Read, false, []Op{read(0, 5, true, 0), read(10, 4, true, 0)}},
 		{"reads at once may be turned round", "", false, []Op{read(0, 5, true, 0), read(2, 4, true, 0)}},
-		{"a generation jumps where nobody is", RuleRead, true, []Op{read(0, 5, true, 0), read(10, 6, true, 0)}},
+		{"a generation jumps where nobody is", promise.Read, true, []Op{read(0, 5, true, 0), read(10, 6, true, 0)}},
 		{"a generation jumps among boots", "", false, []Op{read(0, 5, true, 0), read(10, 6, true, 2)}},
-		{"one generation, two uses", RuleRead, false, []Op{read(0, 5, true, 0), read(10, 5, true, 2)}},
-		{"an acknowledged update is not seen", RuleRead, false, []Op{
+		{"one generation, two uses", promise.Read, false, []Op{read(0, 5, true, 0), read(10, 5, true, 2)}},
+		{"an acknowledged update is not seen", promise.Read, false, []Op{
 			read(0, 5, true, 0), op(10, HostSet, Input{Generation: 5}, OK, Output{Generation: 6}), read(20, 7, true, 0),
 		}},
-		{"a stale writer has its way", RuleRead, false, []Op{
+		{"a stale writer has its way", promise.Read, false, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Generation: 6}, OK, Output{Generation: 8}),
 		}},
-		{"two writers of one generation", RuleRead, false, []Op{
+		{"two writers of one generation", promise.Read, false, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Generation: 7}, OK, Output{}), op(12, HostSet, Input{Generation: 7}, OK, Output{}),
 		}},
-		{"a refusal that tells the writer's own generation", RuleRead, false, []Op{
+		{"a refusal that tells the writer's own generation", promise.Read, false, []Op{
 			op(10, HostSet, Input{Generation: 7}, Refused, Output{Code: api.CodeStale, Generation: 7}),
 		}},
-		{"a refusal that tells an old generation", RuleRead, false, []Op{
+		{"a refusal that tells an old generation", promise.Read, false, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Generation: 99}, Refused, Output{Code: api.CodeStale, Generation: 6}),
 		}},
-		{"a refused update is seen", RuleRead, false, []Op{
+		{"a refused update is seen", promise.Read, false, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Generation: 6}, Refused, Output{Code: api.CodeStale, Generation: 7}), read(20, 8, false, 0),
 		}},
 		{"an unknown update may be seen", "", true, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Generation: 7}, Unknown, Output{}), read(20, 7, true, 0), read(30, 8, false, 0),
 		}},
-		{"a generation that rises without need", RuleRead, true, []Op{
+		{"a generation that rises without need", promise.Read, true, []Op{
 			read(0, 7, true, 0), op(10, HostSet, Input{Enabled: true}, OK, Output{Generation: 8}),
 		}},
-		{"a repeat with another answer", RuleRepeat, false, []Op{
+		{"a repeat with another answer", promise.Repeat, false, []Op{
 			op(0, BootAsk, Input{Digest: "d", Key: "k"}, OK, Output{Reservation: "r1"}),
 			op(10, BootAsk, Input{Digest: "d", Key: "k"}, OK, Output{Reservation: "r2"}),
 		}},
-		{"another content under one key", RuleRepeat, false, []Op{ask, op(10, BootAsk, Input{Digest: "e"}, OK, Output{Reservation: "r"})}},
-		{"a conflict with nothing", RuleRepeat, false, []Op{op(0, BootAsk, Input{Digest: "d"}, Refused, Output{Code: api.CodeConflict})}},
+		{"another content under one key", promise.Repeat, false, []Op{ask, op(10, BootAsk, Input{Digest: "e"}, OK, Output{Reservation: "r"})}},
+		{"a conflict with nothing", promise.Repeat, false, []Op{op(0, BootAsk, Input{Digest: "d"}, Refused, Output{Code: api.CodeConflict})}},
 		{"a conflict with what may be there", "", false, []Op{
 			op(0, BootAsk, Input{Digest: "e"}, Unknown, Output{}), op(10, BootAsk, Input{Digest: "d"}, Refused, Output{Code: api.CodeConflict}),
 		}},
-		{"an acknowledged boot is lost", RuleRead, false, []Op{ask, op(10, BootRead, Input{}, Refused, Output{Code: api.CodeNotFound})}},
-		{"a boot that nobody asked for", RuleRead, false, []Op{see(0, api.BootActive)}},
-		{"a refused boot is there", RuleRead, false, []Op{
+		{"an acknowledged boot is lost", promise.Read, false, []Op{ask, op(10, BootRead, Input{}, Refused, Output{Code: api.CodeNotFound})}},
+		{"a boot that nobody asked for", promise.Read, false, []Op{see(0, api.BootActive)}},
+		{"a refused boot is there", promise.Read, false, []Op{
 			op(0, BootAsk, Input{Digest: "d"}, Refused, Output{Code: api.CodeOverloaded}), see(10, api.BootActive),
 		}},
-		{"a saga goes back", RuleRead, false, []Op{ask, see(10, api.BootActive), see(20, api.BootHolding)}},
-		{"built, then failed", RuleRead, false, []Op{ask, see(10, api.BootBuilding), see(20, api.BootFailed)}},
-		{"active after its release", RuleRead, false, []Op{ask, op(10, BootRelease, Input{}, OK, Output{}), see(20, api.BootActive)}},
-		{"released after it failed, unasked", RuleRead, false, []Op{ask, see(10, api.BootFailed), see(20, api.BootReleased)}},
+		{"a saga goes back", promise.Read, false, []Op{ask, see(10, api.BootActive), see(20, api.BootHolding)}},
+		{"built, then failed", promise.Read, false, []Op{ask, see(10, api.BootBuilding), see(20, api.BootFailed)}},
+		{"active after its release", promise.Read, false, []Op{ask, op(10, BootRelease, Input{}, OK, Output{}), see(20, api.BootActive)}},
+		{"released after it failed, unasked", promise.Read, false, []Op{ask, see(10, api.BootFailed), see(20, api.BootReleased)}},
 		{"a whole life", "", false, []Op{
 			ask, see(10, api.BootHolding), see(20, api.BootActive), see(30, api.BootDegraded), see(31, api.BootError), see(32, api.BootActive), op(40, BootRelease, Input{}, OK, Output{}), see(50, api.BootReleased),
 		}},
-		{"a node's view goes back", RuleRead, false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootActive), "n1", 8)}},
+		{"a node's view goes back", promise.Read, false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootActive), "n1", 8)}},
 		{"another node's view is older", "", false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootHolding), "n2", 8)}},
-		{"two nodes, one index, two states", RuleRead, false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootHolding), "n2", 9)}},
-		{"a saga that goes back along the log", RuleRead, false, []Op{local(see(0, api.BootHolding), "n1", 9), local(see(10, api.BootActive), "n2", 8)}},
-		{"a host that is two things", RuleRead, false, []Op{local(read(0, 5, true, 1), "n1", 0), local(read(10, 5, true, 2), "n2", 0)}},
-		{"returned before it was called", RuleInput, false, []Op{{Call: 9, Return: 3, Kind: BootAsk, Outcome: OK}}},
-		{"no outcome", RuleInput, false, []Op{{Kind: BootAsk}}},
+		{"two nodes, one index, two states", promise.Read, false, []Op{local(see(0, api.BootActive), "n1", 9), local(see(10, api.BootHolding), "n2", 9)}},
+		{"a saga that goes back along the log", promise.Read, false, []Op{local(see(0, api.BootHolding), "n1", 9), local(see(10, api.BootActive), "n2", 8)}},
+		{"a host that is two things", promise.Read, false, []Op{local(read(0, 5, true, 1), "n1", 0), local(read(10, 5, true, 2), "n2", 0)}},
+		{"returned before it was called", promise.Input, false, []Op{{Call: 9, Return: 3, Kind: BootAsk, Outcome: OK}}},
+		{"no outcome", promise.Input, false, []Op{{Kind: BootAsk}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestOneFalseRead(t *testing.T) {
 	i := slices.IndexFunc(ops, func(o Op) bool { return o.Call > 900 && o.Kind == HostRead && o.Outcome == OK })
 	ops[i].Out.Generation--
 	_, bad := History(ops, HistoryOptions{Quiet: true, Dir: dir})
-	require.Equal(t, []Rule{RuleRead}, rules(bad))
+	require.Equal(t, []promise.Name{promise.Read}, rules(bad))
 	drawing, err := os.ReadFile(filepath.Join(dir, "history-000.html"))
 	require.NoError(t, err)
 	assert.Contains(t, string(drawing), "host.read")
@@ -295,9 +296,9 @@ func TestOneFalseRead(t *testing.T) {
 
 func TestNoTimeIsAViolation(t *testing.T) {
 	sum, bad := History(play(4, true, 200, 4, 2), HistoryOptions{Limit: time.Nanosecond})
-	assert.Contains(t, rules(bad), RuleUndecided)
+	assert.Contains(t, rules(bad), promise.Undecided)
 	assert.Positive(t, sum.Undecided)
-	assert.Contains(t, rules(Gate(Summary{History: sum}, Floor{})), RuleUndecided)
+	assert.Contains(t, rules(Gate(Summary{History: sum}, Floor{})), promise.Undecided)
 }
 
 func TestRecorder(t *testing.T) {

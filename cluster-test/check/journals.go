@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cluster-test/check/promise"
 )
 
 // Line is one line of an agent's journal.
@@ -189,7 +190,7 @@ func inTime(journals []Journal) []event {
 // follow folds in one line of an instance.
 func (r *run) follow(l *list, e event, o JournalOptions) {
 	once := func(format string, args ...any) {
-		l.put(Violation{Rule: RuleOnce, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
+		l.put(Violation{Rule: promise.Once, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
 	}
 	if r.left == e.line.Host && r.host != r.left && e.line.Event != lineStart && e.line.Event != lineRunning {
 		if r.wasThere(e.line) {
@@ -285,7 +286,7 @@ func terms(l *list, j Journal) {
 	for _, ln := range j.Lines {
 		late := ln.At.Sub(since) > noteSlack
 		if ln.Term < high && (late || ln.Event == lineTerm) {
-			l.put(Violation{Rule: RuleFence, Zone: j.Zone, Text: fmt.Sprintf("agent %s: %q of %s at term %d, after term %d",
+			l.put(Violation{Rule: promise.Fence, Zone: j.Zone, Text: fmt.Sprintf("agent %s: %q of %s at term %d, after term %d",
 				j.Agent, ln.Event, ln.Instance, ln.Term, high)})
 			return
 		}
@@ -298,7 +299,7 @@ func terms(l *list, j Journal) {
 // ends compares what should run at the end with what does.
 func ends(l *list, runs map[api.InstanceID]*run, o JournalOptions) {
 	bad := func(format string, args ...any) {
-		l.put(Violation{Rule: RuleExactly, Text: fmt.Sprintf(format, args...)})
+		l.put(Violation{Rule: promise.Exactly, Text: fmt.Sprintf(format, args...)})
 	}
 	for id, host := range o.Active {
 		switch r := runs[id]; {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/cluster-test/check/promise"
 )
 
 // journal returns a journal of lines "event host instance", a second apart, at
@@ -41,7 +42,7 @@ func TestJournals(t *testing.T) {
 	returns := JournalOptions{Moved: moves.Moved, Returned: map[api.InstanceID]int{"i": 1}}
 	cases := []struct {
 		name string
-		rule Rule // "" for none
+		rule promise.Name // "" for none
 		of   []Journal
 		o    JournalOptions
 	}{
@@ -49,33 +50,33 @@ func TestJournals(t *testing.T) {
 		{"it runs at the end", "", []Journal{journal("a", 0, "start h i", "running h i")}, active},
 		{"its agent was killed as it started", "", []Journal{journal("a", 0, "start h i")}, active},
 		{"its agent was killed before it started", "", []Journal{journal("a", 0, "start h i", "start h i", "running h i")}, active},
-		{"started twice", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "running h i")}, JournalOptions{}},
-		{"started on two hosts", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{}},
-		{"started by two agents", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{}},
-		{"perhaps started by two agents", RuleOnce, []Journal{journal("b", 9*time.Second, "start g i"), journal("a", 0, "start h i")}, JournalOptions{}},
+		{"started twice", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "running h i")}, JournalOptions{}},
+		{"started on two hosts", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{}},
+		{"started by two agents", promise.Once, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{}},
+		{"perhaps started by two agents", promise.Once, []Journal{journal("b", 9*time.Second, "start g i"), journal("a", 0, "start h i")}, JournalOptions{}},
 		{"failed here, started there", "", []Journal{journal("a", 0, "start h i", "failed h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{}},
-		{"started again after it ended", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, JournalOptions{}},
-		{"started again after it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, JournalOptions{}},
-		{"perhaps started again after it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "gone h i", "start h i")}, JournalOptions{}},
+		{"started again after it ended", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, JournalOptions{}},
+		{"started again after it was gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, JournalOptions{}},
+		{"perhaps started again after it was gone", promise.Once, []Journal{journal("a", 0, "start h i", "gone h i", "start h i")}, JournalOptions{}},
 		{"brought back by a backup", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, JournalOptions{Restored: true}},
-		{"twice in spite of a backup", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{Restored: true}},
+		{"twice in spite of a backup", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{Restored: true}},
 		{"moved", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start g i", "running g i")}, moves},
-		{"moved and not gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, moves},
-		{"moved to where it was", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
+		{"moved and not gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, moves},
+		{"moved to where it was", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
 		{"moved away and back before it was started there", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, returns},
-		{"moved away and back, and not gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "start h i", "running h i")}, returns},
-		{"moved away and back, and only ended", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, returns},
-		{"moved away and back once, started three times", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "gone h i", "start h i")}, returns},
-		{"moved away and back once, started there as well", RuleOnce, []Journal{journal("a", 0,
+		{"moved away and back, and not gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start h i", "running h i")}, returns},
+		{"moved away and back, and only ended", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "start h i")}, returns},
+		{"moved away and back once, started three times", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "gone h i", "start h i")}, returns},
+		{"moved away and back once, started there as well", promise.Once, []Journal{journal("a", 0,
 			"start h i", "running h i", "gone h i", "start g i", "running g i", "gone g i", "start h i", "running h i", "gone h i", "start h i")}, returns},
-		{"moved back, and runs twice there", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "running h i")}, returns},
-		{"moved back, and runs elsewhere as well", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "start g i")}, returns},
-		{"another agent starts it where it was gone", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "gone h i"), journal("b", 9*time.Second, "start h i")}, returns},
-		{"another one moved", RuleOnce, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
+		{"moved back, and runs twice there", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "running h i")}, returns},
+		{"moved back, and runs elsewhere as well", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "start g i")}, returns},
+		{"another agent starts it where it was gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i"), journal("b", 9*time.Second, "start h i")}, returns},
+		{"another one moved", promise.Once, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
 		{"evacuated", "", []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"its fence has struck, and it starts again", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start h i", "running h i")}, JournalOptions{}},
-		{"its fence has struck, and it starts elsewhere", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start g i")}, JournalOptions{}},
-		{"the fence of another host", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced g i", "gone h i", "start h i")}, JournalOptions{}},
+		{"its fence has struck, and it starts elsewhere", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start g i")}, JournalOptions{}},
+		{"the fence of another host", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "fenced g i", "gone h i", "start h i")}, JournalOptions{}},
 		{"evacuated after its fence", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"evacuated, and its agent comes back", "", []Journal{
 			journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"),
@@ -83,19 +84,19 @@ func TestJournals(t *testing.T) {
 				{At: time.Unix(1<<31, 0), Event: lineFenced, Host: "h", Instance: "i", Detail: severed}, {At: time.Unix(1<<31, 0), Event: lineGone, Host: "h", Instance: "i"},
 			}},
 		}, JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "g"}, Evacuated: moves.Moved}},
-		{"evacuated, and gone only later", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "gone h i")}, JournalOptions{Evacuated: moves.Moved}},
-		{"evacuated as it started", RuleOnce, []Journal{journal("a", 0, "start h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "running h i")}, JournalOptions{Evacuated: moves.Moved}},
-		{"evacuated before its fence", RuleOnce, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "fenced h i")}, JournalOptions{Evacuated: moves.Moved}},
-		{"active and never started", RuleExactly, []Journal{journal("a", 0, "start h j")}, active},
-		{"active and gone", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
-		{"active and ended", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i", "ended h i")}, active},
-		{"active elsewhere", RuleExactly, []Journal{journal("a", 0, "start g i", "running g i")}, active},
-		{"active and failed", RuleExactly, []Journal{journal("a", 0, "start h i", "failed h i")}, active},
-		{"active without a process", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{}}},
-		{"two processes", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{"i": 2}}},
-		{"a process that nobody wants", RuleExactly, []Journal{journal("a", 0, "start h i", "running h i")}, none},
-		{"a term that falls", RuleFence, []Journal{journal("a", 0, "term 5", "start h i", "term 4")}, JournalOptions{}},
-		{"work at a lower term", RuleFence, []Journal{{Agent: "a", Lines: []Line{
+		{"evacuated, and gone only later", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "fenced h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "gone h i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"evacuated as it started", promise.Once, []Journal{journal("a", 0, "start h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "running h i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"evacuated before its fence", promise.Once, []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i"), journal("a", 15*time.Second, "fenced h i")}, JournalOptions{Evacuated: moves.Moved}},
+		{"active and never started", promise.Exactly, []Journal{journal("a", 0, "start h j")}, active},
+		{"active and gone", promise.Exactly, []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}, active},
+		{"active and ended", promise.Exactly, []Journal{journal("a", 0, "start h i", "running h i", "ended h i")}, active},
+		{"active elsewhere", promise.Exactly, []Journal{journal("a", 0, "start g i", "running g i")}, active},
+		{"active and failed", promise.Exactly, []Journal{journal("a", 0, "start h i", "failed h i")}, active},
+		{"active without a process", promise.Exactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{}}},
+		{"two processes", promise.Exactly, []Journal{journal("a", 0, "start h i", "running h i")}, JournalOptions{Active: active.Active, Processes: map[api.InstanceID]int{"i": 2}}},
+		{"a process that nobody wants", promise.Exactly, []Journal{journal("a", 0, "start h i", "running h i")}, none},
+		{"a term that falls", promise.Fence, []Journal{journal("a", 0, "term 5", "start h i", "term 4")}, JournalOptions{}},
+		{"work at a lower term", promise.Fence, []Journal{{Agent: "a", Lines: []Line{
 			{At: time.Unix(1, 0), Term: 5, Event: lineTerm}, {At: time.Unix(9, 0), Term: 4, Event: lineStart, Host: "h", Instance: "i"},
 		}}}, JournalOptions{}},
 		{"a line that crossed a new term", "", []Journal{{Agent: "a", Lines: []Line{

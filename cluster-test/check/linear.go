@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"berth/cluster-test/check/promise"
 )
 
 // HistoryOptions says how to check a history.
@@ -70,13 +72,13 @@ func (s *HistorySummary) count(l *list, op Op) {
 	case Unknown:
 		s.Unknown++
 	default:
-		l.add(RuleInput, 0, "an operation has the outcome %q", op.Outcome)
+		l.add(promise.Input, 0, "an operation has the outcome %q", op.Outcome)
 	}
 	if op.Local {
 		s.Local++
 	}
 	if op.Outcome != Unknown && op.Return < op.Call {
-		l.add(RuleInput, 0, "client %d: %s returned %d ns before it was called", op.Client, op.Kind, op.Call-op.Return)
+		l.add(promise.Input, 0, "client %d: %s returned %d ns before it was called", op.Client, op.Kind, op.Call-op.Return)
 	}
 }
 
@@ -140,7 +142,7 @@ func (s *HistorySummary) search(l *list, m linear, p portion, deadline time.Time
 	left := time.Until(deadline)
 	if left <= 0 || l.full() {
 		s.Undecided++
-		l.put(Violation{Rule: RuleUndecided, Zone: p.zone, Text: "no time was left for " + m.name + " of " + p.key})
+		l.put(Violation{Rule: promise.Undecided, Zone: p.zone, Text: "no time was left for " + m.name + " of " + p.key})
 		return
 	}
 	if m.pinned(p.ops) {
@@ -150,12 +152,12 @@ func (s *HistorySummary) search(l *list, m linear, p portion, deadline time.Time
 	case porcupine.Ok:
 	case porcupine.Unknown:
 		s.Undecided++
-		l.put(Violation{Rule: RuleUndecided, Zone: p.zone, Text: fmt.Sprintf("%s of %s: %d operations were not decided in time", m.name, p.key, len(p.ops))})
+		l.put(Violation{Rule: promise.Undecided, Zone: p.zone, Text: fmt.Sprintf("%s of %s: %d operations were not decided in time", m.name, p.key, len(p.ops))})
 	case porcupine.Illegal:
 		text := fmt.Sprintf("%s of %s: no order explains its %d operations", m.name, p.key, len(p.ops))
-		rule := RuleRead
+		rule := promise.Read
 		if m.name == repeats {
-			rule = RuleRepeat
+			rule = promise.Repeat
 		}
 		if dir != "" {
 			text += draw(m, p, filepath.Join(dir, fmt.Sprintf("history-%03d.html", len(l.all))))

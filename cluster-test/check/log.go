@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 )
 
@@ -126,7 +127,7 @@ func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 	}
 	if z.Base.Bytes != nil {
 		if err := r.from(&z); err != nil {
-			l.add(RuleInput, z.Base.Index, "%v", err)
+			l.add(promise.Input, z.Base.Index, "%v", err)
 			return r.sum, l.all
 		}
 	}
@@ -148,7 +149,7 @@ func merge(l *list, nodes []NodeLog, base uint64) []known {
 	for _, n := range nodes {
 		for i, e := range n.Entries {
 			if i > 0 && e.Index != n.Entries[i-1].Index+1 {
-				l.add(RuleInput, e.Index, "the log of %s goes on here after index %d", n.Node, n.Entries[i-1].Index)
+				l.add(promise.Input, e.Index, "the log of %s goes on here after index %d", n.Node, n.Entries[i-1].Index)
 			}
 			if e.Index <= n.Committed {
 				last = max(last, e.Index)
@@ -160,7 +161,7 @@ func merge(l *list, nodes []NodeLog, base uint64) []known {
 	for i := base + 1; i <= last; i++ {
 		e, ok := byIndex[i]
 		if !ok {
-			l.add(RuleInput, i, "no node has this entry")
+			l.add(promise.Input, i, "no node has this entry")
 			return out
 		}
 		out = append(out, e)
@@ -172,7 +173,7 @@ func merge(l *list, nodes []NodeLog, base uint64) []known {
 func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
 	raw, err := e.raw()
 	if err != nil {
-		l.add(RuleInput, e.Index, "an entry of %s cannot be spelt: %v", node, err)
+		l.add(promise.Input, e.Index, "an entry of %s cannot be spelt: %v", node, err)
 		return
 	}
 	o, ok := byIndex[e.Index]
@@ -182,7 +183,7 @@ func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
 	}
 	sums := o.Sum != 0 && e.Sum != 0 && o.Sum != e.Sum
 	if o.Term != e.Term || o.Type != e.Type || sums || !bytes.Equal(o.raw, raw) {
-		l.add(RuleAgree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
+		l.add(promise.Agree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
 			o.node, o.Term, o.Type, len(o.raw), node, e.Term, e.Type, len(raw))
 	}
 }

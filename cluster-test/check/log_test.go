@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/cluster-test/check/model"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -73,11 +75,11 @@ func TestFromASnapshot(t *testing.T) {
 
 		z.Nodes[0].Entries = z.Nodes[0].Entries[7:] // more is missing than the snapshot has
 		_, bad = Log(z)
-		require.Equal(t, []Rule{RuleInput}, rules(bad))
+		require.Equal(t, []promise.Name{promise.Input}, rules(bad))
 	}
 	require.Greater(t, claims, 200)
 	_, bad := Log(ZoneLog{Zone: "z", Base: NodeState{Index: 1, Bytes: []byte("x")}})
-	require.Equal(t, []Rule{RuleInput}, rules(bad))
+	require.Equal(t, []promise.Name{promise.Input}, rules(bad))
 }
 
 // restores adds a backup to the log, in parts between which others go on.
@@ -140,7 +142,7 @@ func TestBackupThatIsNotTakenUp(t *testing.T) {
 			}
 			return s.Apply(index, instead)
 		})
-		require.Equal(t, []Rule{RuleAgree}, rules(bad)[:1], name)
+		require.Equal(t, []promise.Name{promise.Agree}, rules(bad)[:1], name)
 	}
 }
 
@@ -177,7 +179,7 @@ func tampered(z ZoneLog, apply func(*state.State, uint64, command.Command) state
 	return bad
 }
 
-func rules(bad []Violation) (out []Rule) {
+func rules(bad []Violation) (out []promise.Name) {
 	for _, v := range bad {
 		out = append(out, v.Rule)
 	}
@@ -246,28 +248,28 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 	off, on := false, true
 	cases := []struct {
 		name  string
-		rule  Rule
+		rule  promise.Name
 		plant func(*world)
 		apply func(*state.State, uint64, command.Command) state.Result
 	}{
-		{"oversold", RuleCapacity, func(w *world) { w.add(holdOf(w, "bad", "r1", "h0", 6, "i2")) }, onHold(grown)},
-		{"a claim on an over-full host", RuleShrink, func(w *world) {
+		{"oversold", promise.Capacity, func(w *world) { w.add(holdOf(w, "bad", "r1", "h0", 6, "i2")) }, onHold(grown)},
+		{"a claim on an over-full host", promise.Shrink, func(w *world) {
 			w.add(w.hostPut("h0", 4))
 			w.add(holdOf(w, "bad", "r1", "h0", 1, "i2"))
 		}, onHold(grown)},
-		{"stale writer has its way", RuleGeneration, func(w *world) {
+		{"stale writer has its way", promise.Generation, func(w *world) {
 			w.add(command.HostSet{Stamp: w.stamp(), ID: "h0", Generation: 77, Enabled: &off})
 		}, instead(is(command.KindHostSet), func(c command.Command) command.Command {
 			h := c.(command.HostSet)
 			h.Generation = 0
 			return h
 		})},
-		{"generation does not rise", RuleGeneration, func(w *world) {
+		{"generation does not rise", promise.Generation, func(w *world) {
 			w.add(command.HostSet{Stamp: w.stamp(), ID: "h1", Enabled: &off})
 		}, instead(is(command.KindHostSet), func(c command.Command) command.Command {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
-		{"too few committed", RuleSaga, func(w *world) {
+		{"too few committed", promise.Saga, func(w *world) {
 			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 9})
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
 		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
@@ -275,25 +277,25 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			b.Min = 0
 			return b
 		})},
-		{"a decision is lost", RuleSaga, func(w *world) {
+		{"a decision is lost", promise.Saga, func(w *world) {
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
 		}, instead(is(command.KindBootDecide), func(c command.Command) command.Command {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
 		{
-			"an instance id twice", RuleOnce, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i1")) },
+			"an instance id twice", promise.Once, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i1")) },
 			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
 				h := c.(command.Hold)
 				h.Slots = nil
 				return h
 			}),
 		},
-		{"what is lost is not told", RuleModel, func(w *world) {
+		{"what is lost is not told", promise.Model, func(w *world) {
 			w.add(command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{"h0"}})
 		}, instead(is(command.KindHostsState), func(c command.Command) command.Command {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
-		{"a plan twice", RulePlan, func(w *world) {
+		{"a plan twice", promise.Plan, func(w *world) {
 			a, b := holdOf(w, "k2", "r1", "h1", 1, "i2"), holdOf(w, "bad", "r1", "h1", 1, "i3")
 			a.Plan, b.Plan = "plan", "plan"
 			w.add(a)
@@ -303,7 +305,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			h.Plan += api.PlanID(h.ID)
 			return h
 		})},
-		{"a plan too late", RulePlanAge, func(w *world) {
+		{"a plan too late", promise.PlanAge, func(w *world) {
 			a := holdOf(w, "bad", "r1", "h1", 1, "i2")
 			a.Plan, a.Expires = "plan", w.now
 			w.add(a)
@@ -312,7 +314,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			h.Expires = api.Forever
 			return h
 		})},
-		{"a repeat with another content", RuleRepeat, func(w *world) {
+		{"a repeat with another content", promise.Repeat, func(w *world) {
 			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("other"), Name: "b", Request: whole("r1", 1)})
 		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
 			b := c.(command.BootCreate)
@@ -320,7 +322,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return b
 		})},
 		{
-			"a hold lapses", RuleSaga, func(w *world) { w.add(holdOf(w, "k2", "r1", "h1", 1, "i2")) },
+			"a hold lapses", promise.Saga, func(w *world) { w.add(holdOf(w, "k2", "r1", "h1", 1, "i2")) },
 			func(s *state.State, i uint64, c command.Command) state.Result {
 				r := honest(s, i, c)
 				if h, ok := c.(command.Hold); ok && h.ID == "k2" {
@@ -329,14 +331,14 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 				return r
 			},
 		},
-		{"a clock in apply", RuleTime, func(w *world) { w.add(w.hostPut("h1", 3)) }, func(s *state.State, i uint64, c command.Command) state.Result {
+		{"a clock in apply", promise.Time, func(w *world) { w.add(w.hostPut("h1", 3)) }, func(s *state.State, i uint64, c command.Command) state.Result {
 			if p, ok := c.(command.HostsPut); ok && p.At > began+10 {
 				p.At += 60_000
 				c = p
 			}
 			return honest(s, i, c)
 		}},
-		{"an instance that is freed too early", RuleModel, func(w *world) {
+		{"an instance that is freed too early", promise.Model, func(w *world) {
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
 			w.add(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "r1"})
 		}, func(s *state.State, i uint64, c command.Command) state.Result {
@@ -346,7 +348,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			}
 			return r
 		}},
-		{"a rule is broken", RuleBound, func(w *world) {
+		{"a rule is broken", promise.Bound, func(w *world) {
 			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: apart("r2"), Min: 1})
 			c := holdOf(w, "bad", "r2", "h1", 1, "i2", "i3")
 			c.Request = apart("r2")
@@ -356,7 +358,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			h.Request.Rules = nil
 			return h
 		})},
-		{"a group that is too small", RuleSaga, func(w *world) {
+		{"a group that is too small", promise.Saga, func(w *world) {
 			r := whole("r2", 1)
 			r.Groups[0].Min = 1
 			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: r})
@@ -367,7 +369,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			b.Request.Groups[0].Min = 0
 			return b
 		})},
-		{"room for later for a parent", RuleWindow, func(w *world) {
+		{"room for later for a parent", promise.Window, func(w *world) {
 			c := holdOf(w, "bad", "r9", "h1", 1, "i2")
 			c.Origin, c.Request.Window.Start = "up", w.stamp().At.Add(time.Hour)
 			w.add(c)
@@ -376,7 +378,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			h.Request.Window.Start = 0
 			return h
 		})},
-		{"a host in maintenance", RuleCapacity, func(w *world) {
+		{"a host in maintenance", promise.Capacity, func(w *world) {
 			why := "disk"
 			w.add(command.HostSet{Stamp: w.stamp(), ID: "h1", Maintenance: &why, Enabled: &on})
 			w.add(holdOf(w, "bad", "r1", "h1", 1, "i2"))
@@ -387,7 +389,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			}
 			return honest(s, i, c)
 		}},
-		{"started before it has stopped", RuleMove, func(w *world) {
+		{"started before it has stopped", promise.Move, func(w *world) {
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
 			w.add(command.InstanceMove{Stamp: w.stamp(), ID: "i1", From: "h0", To: "h1"})
 		}, func(s *state.State, i uint64, c command.Command) state.Result {
@@ -397,7 +399,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			}
 			return r
 		}},
-		{"evacuated from a host that is up", RuleMove, func(w *world) {
+		{"evacuated from a host that is up", promise.Move, func(w *world) {
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionCommit})
 			w.add(command.InstanceMove{Stamp: w.stamp(), ID: "i1", From: "h0", To: "h1", Evacuate: true})
 		}, instead(is(command.KindInstanceMove), func(c command.Command) command.Command {
@@ -405,7 +407,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			m.Evacuate = false
 			return m
 		})},
-		{"a window that is too long", RuleModel, func(w *world) {
+		{"a window that is too long", promise.Model, func(w *world) {
 			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
 			c := holdOf(w, "bad", "r2", "h1", 1, "i2")
 			c.Request.Lifetime, c.Commit = time.Hour, true
@@ -416,7 +418,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return h
 		})},
 		{
-			"refused without a reason", RuleModel, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
+			"refused without a reason", promise.Model, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },
 			instead(func(c command.Command) bool { h, ok := c.(command.Hold); return ok && h.ID == "bad" }, func(c command.Command) command.Command {
 				h := c.(command.Hold)
 				h.Origin = "stranger"
@@ -439,22 +441,22 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 
 // TestSweep shows that the sweep finds what the placing missed.
 func TestSweep(t *testing.T) {
-	at := func(start, end api.Instant) *claim {
-		return &claim{consumer: "c", amounts: api.Resources{api.VCPU: 3}, start: start, end: end, class: api.Firm}
+	at := func(start, end api.Instant) *model.Claim {
+		return &model.Claim{Consumer: "c", Amounts: api.Resources{api.VCPU: 3}, Start: start, End: end, Class: api.Firm}
 	}
-	h := &host{up: true, enabled: true, inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}}
-	h.claims = []*claim{at(10, 30), at(20, 40)}
+	h := &model.Host{Up: true, Enabled: true, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}}
+	h.Claims = []*model.Claim{at(10, 30), at(20, 40)}
 	c := at(5, 20)
-	assert.True(t, h.gives(api.VCPU, 3, c, 5), "they meet at 20, and a window does not hold its end")
+	assert.True(t, h.Gives(api.VCPU, 3, c, 5), "they meet at 20, and a window does not hold its end")
 	late := at(25, 26)
-	assert.False(t, h.gives(api.VCPU, 3, late, 5))
-	h.claims = append(h.claims, late)
-	class, when := h.oversold(late, 5)
+	assert.False(t, h.Gives(api.VCPU, 3, late, 5))
+	h.Claims = append(h.Claims, late)
+	class, when := h.Oversold(late, 5)
 	assert.Equal(t, api.VCPU, class)
 	assert.Equal(t, api.Instant(25), when)
-	assert.False(t, h.overfull(5))
-	assert.True(t, h.overfull(25))
-	assert.Equal(t, api.Resources{api.VCPU: 9}, h.used(25))
+	assert.False(t, h.Overfull(5))
+	assert.True(t, h.Overfull(25))
+	assert.Equal(t, api.Resources{api.VCPU: 9}, h.Used(25))
 }
 
 func TestSnapshotThatForgets(t *testing.T) {
@@ -467,7 +469,7 @@ func TestSnapshotThatForgets(t *testing.T) {
 		r.load = honest
 		return r
 	})
-	assert.Contains(t, rules(bad), RuleAgree)
+	assert.Contains(t, rules(bad), promise.Agree)
 }
 
 func TestNodesThatDiffer(t *testing.T) {
@@ -484,12 +486,12 @@ func TestNodesThatDiffer(t *testing.T) {
 	early[last-1].Term = 9
 	cases := []struct {
 		name string
-		rule Rule
+		rule promise.Name
 		edit func(*ZoneLog)
 	}{
-		{"other bytes", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, other}) }},
-		{"other term", RuleAgree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, early}) }},
-		{"other sum", RuleAgree, func(z *ZoneLog) {
+		{"other bytes", promise.Agree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, other}) }},
+		{"other term", promise.Agree, func(z *ZoneLog) { z.Nodes = append(z.Nodes, NodeLog{"n2", last, early}) }},
+		{"other sum", promise.Agree, func(z *ZoneLog) {
 			summed := slices.Clone(w.entries)
 			summed[3].Sum = 7
 			z.Nodes[0].Entries = summed
@@ -497,18 +499,18 @@ func TestNodesThatDiffer(t *testing.T) {
 			again[3].Sum = 8
 			z.Nodes = append(z.Nodes, NodeLog{"n2", last, again})
 		}},
-		{"other state", RuleAgree, func(z *ZoneLog) { z.States = []NodeState{{"n2", w.s.Index(), damaged}} }},
-		{"state of nowhere", RuleInput, func(z *ZoneLog) { z.States = []NodeState{{"n2", last + 5, damaged}} }},
-		{"missing entries", RuleInput, func(z *ZoneLog) { z.Nodes[0].Entries = w.entries[3:] }},
-		{"a gap", RuleInput, func(z *ZoneLog) {
+		{"other state", promise.Agree, func(z *ZoneLog) { z.States = []NodeState{{"n2", w.s.Index(), damaged}} }},
+		{"state of nowhere", promise.Input, func(z *ZoneLog) { z.States = []NodeState{{"n2", last + 5, damaged}} }},
+		{"missing entries", promise.Input, func(z *ZoneLog) { z.Nodes[0].Entries = w.entries[3:] }},
+		{"a gap", promise.Input, func(z *ZoneLog) {
 			z.Nodes[0].Entries = append(slices.Clone(w.entries[:5]), w.entries[6:]...)
 		}},
-		{"torn entry", RuleInput, func(z *ZoneLog) {
+		{"torn entry", promise.Input, func(z *ZoneLog) {
 			cut := slices.Clone(w.entries)
 			cut[9].Data = cut[9].Data[:len(cut[9].Data)-1]
 			z.Nodes[0].Entries = cut
 		}},
-		{"nothing", RuleInput, func(z *ZoneLog) { z.Nodes = nil }},
+		{"nothing", promise.Input, func(z *ZoneLog) { z.Nodes = nil }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -542,7 +544,7 @@ func TestSnapshotThatForgetsPlans(t *testing.T) {
 		}
 		return s.Apply(i, c)
 	})
-	assert.Equal(t, []Rule{RulePlan}, rules(bad))
+	assert.Equal(t, []promise.Name{promise.Plan}, rules(bad))
 }
 
 func TestRestoredStateThatDisagrees(t *testing.T) {
@@ -558,7 +560,7 @@ func TestRestoredStateThatDisagrees(t *testing.T) {
 		}
 		return s.Apply(i, c)
 	})
-	assert.Equal(t, []Rule{RuleAgree}, rules(bad))
+	assert.Equal(t, []promise.Name{promise.Agree}, rules(bad))
 }
 
 // TestForgottenAlive holds that what is pruned has ended.
@@ -573,7 +575,7 @@ func TestForgottenAlive(t *testing.T) {
 		*s = *state.New()
 		return s.Apply(i, w.init())
 	})
-	assert.Contains(t, rules(bad), RuleDurable, "%v", bad)
+	assert.Contains(t, rules(bad), promise.Durable, "%v", bad)
 }
 
 func (w *world) init() command.Init { return command.Init{Stamp: command.Stamp{At: w.now}, Zone: "z"} }

@@ -5,62 +5,50 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cluster-test/check/model"
+	"berth/cluster-test/check/promise"
 )
 
 // provider compares what the placement API shows of a provider, a host too.
-func (r *replay) provider(index uint64, h *host) {
-	got, ok := r.s.Provider(h.id)
+func (r *replay) provider(index uint64, h *model.Host) {
+	got, ok := r.s.Provider(h.ID)
 	if !ok {
-		r.add(RuleModel, index, "provider %s is missing", h.id)
+		r.add(promise.Model, index, "provider %s is missing", h.ID)
 		return
 	}
-	want := h.used(r.m.now)
+	want := h.Used(r.m.Now)
 	same := func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }
 	switch {
-	case got.Generation != h.generation:
-		r.add(RuleGeneration, index, "provider %s is at generation %d, not %d", h.id, got.Generation, h.generation)
+	case got.Generation != h.Generation:
+		r.add(promise.Generation, index, "provider %s is at generation %d, not %d", h.ID, got.Generation, h.Generation)
 	case !got.Used.Equal(want):
-		r.add(RuleModel, index, "provider %s has %v in use, and its live claims add up to %v", h.id, got.Used, want)
-	case got.Name != h.name || got.Parent != h.parent || got.Root != r.m.root(h).id || got.CanHost == h.passive:
-		r.add(RuleModel, index, "provider %s is %q, below %q in the tree of %q, a host: %v", h.id, got.Name, got.Parent, got.Root, got.CanHost)
-	case !maps.EqualFunc(got.Inventory, h.stock(), same):
-		r.add(RuleModel, index, "provider %s has %v, not %v", h.id, got.Inventory, h.stock())
-	case !slices.Equal(got.Traits, h.allTraits()) || !slices.Equal(got.Aggregates, r.m.sets(h)):
-		r.add(RuleModel, index, "provider %s has the traits %v and aggregates %v, not %v and %v", h.id, got.Traits, got.Aggregates, h.allTraits(), r.m.sets(h))
+		r.add(promise.Model, index, "provider %s has %v in use, and its live claims add up to %v", h.ID, got.Used, want)
+	case got.Name != h.Name || got.Parent != h.Parent || got.Root != r.m.Root(h).ID || got.CanHost == h.Passive:
+		r.add(promise.Model, index, "provider %s is %q, below %q in the tree of %q, a host: %v", h.ID, got.Name, got.Parent, got.Root, got.CanHost)
+	case !maps.EqualFunc(got.Inventory, h.Stock(), same):
+		r.add(promise.Model, index, "provider %s has %v, not %v", h.ID, got.Inventory, h.Stock())
+	case !slices.Equal(got.Traits, h.AllTraits()) || !slices.Equal(got.Aggregates, r.m.Sets(h)):
+		r.add(promise.Model, index, "provider %s has the traits %v and aggregates %v, not %v and %v", h.ID, got.Traits, got.Aggregates, h.AllTraits(), r.m.Sets(h))
 	}
 }
 
 // consumer compares one consumer that is no instance.
 func (r *replay) consumer(index uint64, id api.ConsumerID) {
 	got, ok := r.s.Consumer(id)
-	want := r.m.consumers[id]
+	want := r.m.Consumers[id]
 	switch {
 	case want == nil && ok && !got.Instance:
-		r.add(RuleGhost, index, "consumer %s should be gone", id)
+		r.add(promise.Ghost, index, "consumer %s should be gone", id)
 	case want == nil:
 	case !ok:
-		r.add(RuleModel, index, "consumer %s is missing", id)
-	case got.Generation != want.generation:
-		r.add(RuleGeneration, index, "consumer %s is at generation %d, not %d", id, got.Generation, want.generation)
-	case got.Project != want.project || got.User != want.user || got.Type != want.kind:
-		r.add(RuleModel, index, "consumer %s is of project %q, user %q and type %q", id, got.Project, got.User, got.Type)
-	case !sharesEqual(got.Shares, want.shares()):
-		r.add(RuleModel, index, "consumer %s holds %v, not %v", id, got.Shares, want.shares())
+		r.add(promise.Model, index, "consumer %s is missing", id)
+	case got.Generation != want.Generation:
+		r.add(promise.Generation, index, "consumer %s is at generation %d, not %d", id, got.Generation, want.Generation)
+	case got.Project != want.Project || got.User != want.User || got.Type != want.Kind:
+		r.add(promise.Model, index, "consumer %s is of project %q, user %q and type %q", id, got.Project, got.User, got.Type)
+	case !sharesEqual(got.Shares, want.Shares()):
+		r.add(promise.Model, index, "consumer %s holds %v, not %v", id, got.Shares, want.Shares())
 	}
-}
-
-// shares returns what a consumer holds, by provider.
-func (c *consumer) shares() (out []api.Share) {
-	for _, cl := range c.claims {
-		out = append(out, api.Share{Provider: cl.host, Resources: cl.amounts})
-	}
-	slices.SortFunc(out, func(a, b api.Share) int {
-		if a.Provider < b.Provider {
-			return -1
-		}
-		return 1
-	})
-	return out
 }
 
 func sharesEqual(a, b []api.Share) bool {
@@ -69,19 +57,40 @@ func sharesEqual(a, b []api.Share) bool {
 
 // placement compares all consumers and names that came by the placement API.
 func (r *replay) placement(index uint64) {
-	for id := range r.m.consumers {
+	for id := range r.m.Consumers {
 		r.consumer(index, id)
 	}
-	if n := len(r.s.Consumers()); n != len(r.m.consumers) {
-		r.add(RuleGhost, index, "there are %d consumers that are no instances, not %d", n, len(r.m.consumers))
+	if n := len(r.s.Consumers()); n != len(r.m.Consumers) {
+		r.add(promise.Ghost, index, "there are %d consumers that are no instances, not %d", n, len(r.m.Consumers))
 	}
-	if n := len(r.s.Providers()); n != len(r.m.hosts) {
-		r.add(RuleModel, index, "there are %d providers, not %d", n, len(r.m.hosts))
+	if n := len(r.s.Providers()); n != len(r.m.Hosts) {
+		r.add(promise.Model, index, "there are %d providers, not %d", n, len(r.m.Hosts))
 	}
-	if n := len(r.s.ResourceClasses()); n != len(r.m.classes)+len(api.StandardClasses()) {
-		r.add(RuleModel, index, "there are %d resource classes, not %d beside the standard ones", n, len(r.m.classes))
+	if n := len(r.s.ResourceClasses()); n != len(r.m.Classes)+len(api.StandardClasses()) {
+		r.add(promise.Model, index, "there are %d resource classes, not %d beside the standard ones", n, len(r.m.Classes))
 	}
-	if n := len(r.s.Traits()); n != len(r.m.traits)+len(api.StandardTraits()) {
-		r.add(RuleModel, index, "there are %d traits, not %d beside the standard ones", n, len(r.m.traits))
+	if n := len(r.s.Traits()); n != len(r.m.Traits)+len(api.StandardTraits()) {
+		r.add(promise.Model, index, "there are %d traits, not %d beside the standard ones", n, len(r.m.Traits))
+	}
+}
+
+// compareRules compares who readers say is where under each rule that the last
+// command touched.
+func (r *replay) compareRules(index uint64) {
+	if text := r.m.Broken(); text != "" {
+		r.add(promise.Bound, index, "%s", text)
+	}
+	for name := range r.m.Ruled {
+		hosts, links := r.s.Members(name.Tenant, name.Name)
+		got := map[model.Spot]int{}
+		for id, n := range hosts {
+			got[model.Spot{Host: id}] = n
+		}
+		for id, n := range links {
+			got[model.Spot{Link: id}] = n
+		}
+		if want := r.m.Members(name); !maps.Equal(got, want) {
+			r.add(promise.Bound, index, "the members of rule %s are %v, not %v", name.Name, got, want)
+		}
 	}
 }

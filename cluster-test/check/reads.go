@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"berth/cluster-test/check/promise"
 )
 
 // localReads checks reads of nodes' own views, which may be old but not wrong: on
@@ -23,7 +25,7 @@ func localReads(l *list, ops []Op) {
 }
 
 func wrong(l *list, op Op, format string, args ...any) {
-	l.put(Violation{Rule: RuleRead, Zone: op.Zone, Index: op.Index, At: time.Duration(op.Call), Text: fmt.Sprintf(format, args...)})
+	l.put(Violation{Rule: promise.Read, Zone: op.Zone, Index: op.Index, At: time.Duration(op.Call), Text: fmt.Sprintf(format, args...)})
 }
 
 // nodeOrder compares each read with those of the same node that had returned

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cluster-test/check/model"
+	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -20,7 +22,7 @@ const (
 // goes through snapshots.
 type replay struct {
 	*list
-	m      *model
+	m      *model.Model
 	s      *state.State
 	twin   *state.State
 	based  bool                   // it began with a snapshot, or went on from a backup
@@ -33,7 +35,7 @@ type replay struct {
 
 func newReplay(l *list) *replay {
 	return &replay{
-		list: l, m: newModel(), s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
+		list: l, m: model.New(), s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
 		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b)) },
 	}
 }
@@ -61,7 +63,7 @@ func (r *replay) run(entries []known, states []NodeState) {
 		}
 	}
 	if len(entries) == 0 {
-		r.add(RuleInput, 0, "the log is empty")
+		r.add(promise.Input, 0, "the log is empty")
 		return
 	}
 	last := entries[len(entries)-1].Index
@@ -69,7 +71,7 @@ func (r *replay) run(entries []known, states []NodeState) {
 		r.reload(last)
 	}
 	for _, index := range slices.Sorted(maps.Keys(byIndex)) {
-		r.add(RuleInput, index, "%s has a state of this index, at which the log has no command", byIndex[index][0].Node)
+		r.add(promise.Input, index, "%s has a state of this index, at which the log has no command", byIndex[index][0].Node)
 	}
 }
 
@@ -82,7 +84,7 @@ func (r *replay) entry(e known) bool {
 	if cmds == nil {
 		var err error
 		if cmds, err = DecodeEntry(e.raw); err != nil {
-			r.add(RuleInput, e.Index, "an entry cannot be read: %v", err)
+			r.add(promise.Input, e.Index, "an entry cannot be read: %v", err)
 			return false
 		}
 	}
@@ -100,22 +102,22 @@ func (r *replay) command(index uint64, c command.Command) bool {
 	before, found := r.s.Now(), len(r.all)
 	result := r.apply(r.s, index, c)
 	if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
-		r.add(RuleAgree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
+		r.add(promise.Agree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
 	}
 	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
 		r.learn(c)
 	}
-	not := r.m.apply(c)
+	not := r.m.Apply(c)
 	switch {
 	case result.Err != nil:
 		r.sum.Refused++
-		if not == nil && judged(c) {
-			r.add(RuleModel, index, "%T was refused and should not have been: %v", c, result.Err)
+		if not == nil && model.Judged(c) {
+			r.add(promise.Model, index, "%T was refused and should not have been: %v", c, result.Err)
 		}
 	case not != nil:
-		r.add(not.rule, index, "%T was accepted although %s", c, not.text)
-	case !judged(c):
-		r.m.adopt(c)
+		r.add(not.Promise, index, "%T was accepted although %s", c, not.Text)
+	case !model.Judged(c):
+		r.m.Adopt(c)
 	}
 	if p, ok := c.(command.Prune); ok {
 		r.prune(index, p)
@@ -127,9 +129,9 @@ func (r *replay) command(index uint64, c command.Command) bool {
 		r.restore(index, p)
 	}
 	if now := r.s.Now(); now < before {
-		r.add(RuleTime, index, "the zone's time fell from %v to %v", before, now)
-	} else if now != r.m.now {
-		r.add(RuleTime, index, "the zone's time is %v, and the latest time of any command %v", now, r.m.now)
+		r.add(promise.Time, index, "the zone's time fell from %v to %v", before, now)
+	} else if now != r.m.Now {
+		r.add(promise.Time, index, "the zone's time is %v, and the latest time of any command %v", now, r.m.Now)
 	}
 	if len(r.all) == found {
 		r.changed(index, c)
@@ -140,145 +142,145 @@ func (r *replay) command(index uint64, c command.Command) bool {
 // learn takes the state's word that a plan was taken up before the snapshot, by a
 // hold that is pruned: snapshots do not show their plans.
 func (r *replay) learn(c command.Command) {
-	r.m.now = max(r.m.now, c.Time())
+	r.m.Now = max(r.m.Now, c.Time())
 	h, ok := c.(command.Hold)
-	if !ok || r.m.holds[holdID{h.Origin, h.ID}] != nil {
+	if !ok || r.m.Holds[model.HoldID{Origin: h.Origin, ID: h.ID}] != nil {
 		return
 	}
-	if _, not := r.m.mayHold(h); not == nil {
-		r.m.plans[h.Plan] = 0
+	if _, not := r.m.MayHold(h); not == nil {
+		r.m.Plans[h.Plan] = 0
 	}
 }
 
 // changed compares what the model says that a command has changed.
 func (r *replay) changed(index uint64, c command.Command) {
-	for id := range r.m.moved {
-		r.hold(index, r.m.holds[id])
+	for id := range r.m.Moved {
+		r.hold(index, r.m.Holds[id])
 	}
-	if create, ok := c.(command.BootCreate); ok && len(r.m.told) == 1 {
+	if create, ok := c.(command.BootCreate); ok && len(r.m.Told) == 1 {
 		r.answer(index, create)
 	}
-	for id := range r.m.told {
-		r.boot(index, r.m.boots[id])
+	for id := range r.m.Told {
+		r.boot(index, r.m.Boots[id])
 	}
-	for id := range r.m.hit {
+	for id := range r.m.Hit {
 		r.instance(index, id)
 		if i, ok := r.s.Instance(id); ok && i.Origin != "" && i.ModIndex != index {
-			r.add(RuleModel, index, "the parent is not told that instance %s has changed", id)
+			r.add(promise.Model, index, "the parent is not told that instance %s has changed", id)
 		}
 	}
-	for id := range r.m.bumped {
-		r.host(index, r.m.hosts[id])
+	for id := range r.m.Bumped {
+		r.host(index, r.m.Hosts[id])
 	}
-	for id := range r.m.reshaped {
-		r.host(index, r.m.hosts[id])
+	for id := range r.m.Reshaped {
+		r.host(index, r.m.Hosts[id])
 	}
-	for id := range r.m.hitConsumers {
+	for id := range r.m.HitConsumers {
 		r.consumer(index, id)
 	}
 	r.compareRules(index)
-	r.sum.Ruled += r.m.bound
-	r.sum.Allocated += r.m.claimed
-	for _, cl := range r.m.fresh {
-		if r.m.hosts[cl.host].passive {
+	r.sum.Ruled += r.m.Bound
+	r.sum.Allocated += r.m.Claimed
+	for _, cl := range r.m.Fresh {
+		if r.m.Hosts[cl.Host].Passive {
 			r.sum.Drawn++
 		} else {
 			r.sum.Claims++
 		}
-		if class, at := r.m.hosts[cl.host].oversold(cl, r.m.now); class != "" {
-			r.add(RuleCapacity, index, "%s of host %s is above capacity at %v, after a claim for %s", class, cl.host, at, cl.consumer)
+		if class, at := r.m.Hosts[cl.Host].Oversold(cl, r.m.Now); class != "" {
+			r.add(promise.Capacity, index, "%s of host %s is above capacity at %v, after a claim for %s", class, cl.Host, at, cl.Consumer)
 		}
 	}
 }
 
 // answer compares what a boot's caller is told with what was told first.
 func (r *replay) answer(index uint64, c command.BootCreate) {
-	for id := range r.m.told {
+	for id := range r.m.Told {
 		b, ok := r.s.BootFor(c.Request.Project, c.Request.Reservation, c.Key)
-		if !ok || b.Request.Reservation != id.reservation {
-			r.add(RuleRepeat, index, "the boot %s of project %s is not what its key leads to", id.reservation, id.project)
+		if !ok || b.Request.Reservation != id.Reservation {
+			r.add(promise.Repeat, index, "the boot %s of project %s is not what its key leads to", id.Reservation, id.Project)
 		}
 	}
 }
 
-func (r *replay) host(index uint64, h *host) {
+func (r *replay) host(index uint64, h *model.Host) {
 	if h == nil {
 		return // deleted by this command
 	}
 	r.provider(index, h)
-	if h.passive {
+	if h.Passive {
 		return
 	}
-	got, ok := r.s.Host(h.id)
+	got, ok := r.s.Host(h.ID)
 	if !ok {
-		r.add(RuleModel, index, "host %s is missing", h.id)
+		r.add(promise.Model, index, "host %s is missing", h.ID)
 		return
 	}
 	switch {
-	case got.Enabled != h.enabled || got.Pool != h.pool || (got.State == api.HostUp) != h.up || got.Agent != h.agent:
-		r.add(RuleModel, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.id, got.State, got.Enabled, got.Pool, got.Agent)
-	case got.Maintenance != h.maintenance || got.Drain != h.drain || !maps.Equal(got.Overrides, h.overrides) || got.Failures != h.failures || got.Unserved != h.unserved:
-		r.add(RuleModel, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.id, got.Maintenance, got.Drain, got.Failures, got.Overrides)
-	case !strings.HasSuffix(r.m.standing(h.id), got.AZ):
-		r.add(RuleModel, index, "host %s is in availability zone %s", h.id, got.AZ)
+	case got.Enabled != h.Enabled || got.Pool != h.Pool || (got.State == api.HostUp) != h.Up || got.Agent != h.Agent:
+		r.add(promise.Model, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.ID, got.State, got.Enabled, got.Pool, got.Agent)
+	case got.Maintenance != h.Maintenance || got.Drain != h.Drain || !maps.Equal(got.Overrides, h.Overrides) || got.Failures != h.Failures || got.Unserved != h.Unserved:
+		r.add(promise.Model, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.ID, got.Maintenance, got.Drain, got.Failures, got.Overrides)
+	case !strings.HasSuffix(r.m.Standing(h.ID), got.AZ):
+		r.add(promise.Model, index, "host %s is in availability zone %s", h.ID, got.AZ)
 	}
 }
 
 func (r *replay) instance(index uint64, id api.InstanceID) {
-	want := r.m.instances[id]
+	want := r.m.Instances[id]
 	got, ok := r.s.Instance(id)
 	switch {
 	case !ok:
-		r.add(RuleModel, index, "instance %s is missing", id)
-	case got.Status != want.status:
-		r.add(RuleModel, index, "instance %s is %s, not %s", id, got.Status, want.status)
-	case got.Host != want.host && got.Host == want.target:
-		r.add(RuleMove, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.host)
-	case got.Target != want.target:
-		r.add(RuleMove, index, "instance %s moves to host %q, not to %q", id, got.Target, want.target)
-	case want.live() && want.host != "" && (got.Window.Start != r.m.claims[id].start || got.Window.End != r.m.claims[id].end):
-		r.add(RuleModel, index, "instance %s has the window %v", id, got.Window)
-	case want.live() && want.host != "" && !sharesEqual(got.Shares, r.m.claims[id].shares()):
-		r.add(RuleModel, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.claims[id].shares())
-	case want.live() && want.target != "" && !sharesEqual(got.TargetShares, r.m.coming[id].shares()):
-		r.add(RuleModel, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.coming[id].shares())
-	case r.s.UnreachableSince(got) != r.m.since(want):
-		r.add(RuleModel, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.since(want))
-	case got.Host != want.host || got.Link != want.link:
-		r.add(RuleModel, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.host, want.link)
+		r.add(promise.Model, index, "instance %s is missing", id)
+	case got.Status != want.Status:
+		r.add(promise.Model, index, "instance %s is %s, not %s", id, got.Status, want.Status)
+	case got.Host != want.Host && got.Host == want.Target:
+		r.add(promise.Move, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.Host)
+	case got.Target != want.Target:
+		r.add(promise.Move, index, "instance %s moves to host %q, not to %q", id, got.Target, want.Target)
+	case want.Live() && want.Host != "" && (got.Window.Start != r.m.Claims[id].Start || got.Window.End != r.m.Claims[id].End):
+		r.add(promise.Model, index, "instance %s has the window %v", id, got.Window)
+	case want.Live() && want.Host != "" && !sharesEqual(got.Shares, r.m.Claims[id].Shares()):
+		r.add(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())
+	case want.Live() && want.Target != "" && !sharesEqual(got.TargetShares, r.m.Coming[id].Shares()):
+		r.add(promise.Model, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.Coming[id].Shares())
+	case r.s.UnreachableSince(got) != r.m.Since(want):
+		r.add(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
+	case got.Host != want.Host || got.Link != want.Link:
+		r.add(promise.Model, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.Host, want.Link)
 	}
 }
 
-func (r *replay) boot(index uint64, want *boot) {
-	got, ok := r.s.Boot(want.id.project, want.id.reservation)
+func (r *replay) boot(index uint64, want *model.Boot) {
+	got, ok := r.s.Boot(want.ID.Project, want.ID.Reservation)
 	switch {
 	case !ok:
-		r.add(RuleModel, index, "boot %s is missing", want.id.reservation)
-	case got.Decision != want.decision:
-		r.add(RuleSaga, index, "boot %s is decided %s, not %s", want.id.reservation, got.Decision, want.decision)
-	case got.Code != want.code:
-		r.add(RuleSaga, index, "boot %s failed as %q, not %q", want.id.reservation, got.Code, want.code)
-	case got.Ended != want.ended:
-		r.add(RuleSaga, index, "boot %s: its owner asked for its end: %v", want.id.reservation, want.ended)
-	case want.decision == api.DecisionCommit && !want.ended && !want.faded && want.tooFew() != "":
-		r.add(RuleSaga, index, "boot %s was committed %s", want.id.reservation, want.tooFew())
+		r.add(promise.Model, index, "boot %s is missing", want.ID.Reservation)
+	case got.Decision != want.Decision:
+		r.add(promise.Saga, index, "boot %s is decided %s, not %s", want.ID.Reservation, got.Decision, want.Decision)
+	case got.Code != want.Code:
+		r.add(promise.Saga, index, "boot %s failed as %q, not %q", want.ID.Reservation, got.Code, want.Code)
+	case got.Ended != want.Ended:
+		r.add(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
+	case want.Decision == api.DecisionCommit && !want.Ended && !want.Faded && want.TooFew() != "":
+		r.add(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
 	}
 }
 
-func (r *replay) hold(index uint64, want *hold) {
-	got, ok := r.s.Hold(want.id.origin, want.id.id)
+func (r *replay) hold(index uint64, want *model.Hold) {
+	got, ok := r.s.Hold(want.ID.Origin, want.ID.ID)
 	switch {
 	case !ok:
-		r.add(RuleModel, index, "hold %s is missing", want.id.id)
-	case got.Decision != want.decision:
-		r.add(RuleSaga, index, "hold %s is decided %s, not %s", want.id.id, got.Decision, want.decision)
-	case len(got.Refused) != want.refused:
+		r.add(promise.Model, index, "hold %s is missing", want.ID.ID)
+	case got.Decision != want.Decision:
+		r.add(promise.Saga, index, "hold %s is decided %s, not %s", want.ID.ID, got.Decision, want.Decision)
+	case len(got.Refused) != want.Refused:
 		r.misplaced(index, want, got)
-	case !slices.Equal(got.Held(), want.heldIDs()):
+	case !slices.Equal(got.Held(), want.HeldIDs()):
 		r.misplaced(index, want, got)
 	default:
 		for i, sl := range got.Slots {
-			if sl.Host != want.slots[i].host {
+			if sl.Host != want.Slots[i].Host {
 				r.misplaced(index, want, got)
 				return
 			}
@@ -286,40 +288,27 @@ func (r *replay) hold(index uint64, want *hold) {
 	}
 }
 
-// heldIDs returns what h holds for certain: own slots and answered parts.
-func (h *hold) heldIDs() (out []api.InstanceID) {
-	for _, c := range h.slots {
-		out = append(out, c.consumer)
-	}
-	for _, p := range h.parts {
-		if p.answered {
-			out = append(out, p.ids...)
-		}
-	}
-	return out
-}
-
 // misplaced says which slot is where it should not be, and why.
-func (r *replay) misplaced(index uint64, want *hold, got *state.Hold) {
+func (r *replay) misplaced(index uint64, want *model.Hold, got *state.Hold) {
 	for _, sl := range got.Slots {
-		i := slices.IndexFunc(want.slots, func(c *claim) bool { return c.consumer == sl.Instance.ID })
-		if i >= 0 && want.slots[i].host == sl.Host {
+		i := slices.IndexFunc(want.Slots, func(c *model.Claim) bool { return c.Consumer == sl.Instance.ID })
+		if i >= 0 && want.Slots[i].Host == sl.Host {
 			continue
 		}
 		g := got.Request.Groups[sl.Group]
-		c := &claim{consumer: sl.Instance.ID, host: sl.Host, want: g.Resources, start: got.Window.Start, end: got.Window.End, class: got.Request.Class}
-		switch h, ok := r.m.hosts[sl.Host]; {
-		case ok && !r.m.obeys(want, sl.Group, spot{host: sl.Host}, nil):
-			r.add(RuleBound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
-		case !ok || r.m.fits(c):
-			r.add(RuleModel, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
-		case h.overfull(r.m.now):
-			r.add(RuleShrink, index, "the slot of %s is on host %s, which is over-full", sl.Instance.ID, sl.Host)
+		c := &model.Claim{Consumer: sl.Instance.ID, Host: sl.Host, Want: g.Resources, Start: got.Window.Start, End: got.Window.End, Class: got.Request.Class}
+		switch h, ok := r.m.Hosts[sl.Host]; {
+		case ok && !r.m.Obeys(want, sl.Group, model.Spot{Host: sl.Host}, nil):
+			r.add(promise.Bound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
+		case !ok || r.m.Fits(c):
+			r.add(promise.Model, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
+		case h.Overfull(r.m.Now):
+			r.add(promise.Shrink, index, "the slot of %s is on host %s, which is over-full", sl.Instance.ID, sl.Host)
 		default:
-			r.add(RuleCapacity, index, "the slot of %s is on host %s, which has no room or takes no work", sl.Instance.ID, sl.Host)
+			r.add(promise.Capacity, index, "the slot of %s is on host %s, which has no room or takes no work", sl.Instance.ID, sl.Host)
 		}
 		return
 	}
-	r.add(RuleModel, index, "hold %s holds %v and refused %d, not %v and %d", want.id.id,
-		got.Held(), len(got.Refused), want.heldIDs(), want.refused)
+	r.add(promise.Model, index, "hold %s holds %v and refused %d, not %v and %d", want.ID.ID,
+		got.Held(), len(got.Refused), want.HeldIDs(), want.Refused)
 }

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,19 @@ func TestHandlersProposeNothing(t *testing.T) {
 			for imp := range f.imports() {
 				assert.False(t, matches([]string{"httpd/...", "node"}, p.name) && !f.isTest && imp == module+"raftstore/command",
 					"%s imports %s: call a use case below it", f.name, imp)
+			}
+		}
+	}
+}
+
+// TestJudgesAreIndependent of what they judge.
+func TestJudgesAreIndependent(t *testing.T) {
+	for _, p := range load(t) {
+		may, judges := independent[p.name]
+		for _, f := range p.files {
+			for imp := range f.imports() {
+				name, ours := strings.CutPrefix(imp, module)
+				assert.False(t, judges && ours && !slices.Contains(may, name), "%s imports %s: it shares no code with what it judges", f.name, imp)
 			}
 		}
 	}

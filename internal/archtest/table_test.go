@@ -25,6 +25,8 @@ var layers = [][]string{
 	{"node"},
 	{"dev", "cli"},
 	{"cmd/berth"},
+	{"cluster-test/check/promise"},
+	{"cluster-test/check/model"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
 	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/sim", "bench", "internal/archtest"},
 }
@@ -45,6 +47,11 @@ var pure = []string{
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
 var tools = []string{"agent/driver/drivertest", "internal/golden", "internal/script", "internal/memstore"}
+
+// independent packages judge others, and may import no packages of ours but these.
+var independent = map[string][]string{
+	"cluster-test/check/model": {"api", "raftstore/command", "cluster-test/check/promise"},
+}
 
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.

@@ -1,0 +1,208 @@
+package model
+
+import (
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// Instance is one instance, own (host) or of a child (link). DELETED ones stay
+// until the zone prunes them.
+type Instance struct {
+	Hold   *Hold
+	Group  int
+	Host   api.HostID
+	Target api.HostID // where it moves to
+	Link   api.LinkID
+	Status api.Status
+	Stays  uint64      // how many stays on hosts have ended by a move
+	Away   api.Instant // since when its zone says that it is out of reach; 0 while it is not
+}
+
+// Live reports whether an instance is not DELETED.
+func (i *Instance) Live() bool { return i.Status != api.StatusDeleted }
+
+func (m *Model) make(id api.InstanceID, i *Instance) {
+	i.Status = api.StatusBuild
+	m.Instances[id], m.Hit[id] = i, true
+}
+
+// MadeBy returns an instance if h made it: after an abort another hold may have
+// used the id.
+func (m *Model) MadeBy(h *Hold, id api.InstanceID) *Instance {
+	if i, ok := m.Instances[id]; ok && i.Hold.ID == h.ID {
+		return i
+	}
+	return nil
+}
+
+// set moves an instance on. Its claim ends when it is DELETED.
+func (m *Model) set(id api.InstanceID, st api.Status) {
+	i := m.Instances[id]
+	if i.Status == st {
+		return
+	}
+	i.Status, m.Hit[id] = st, true
+	m.touch(i)
+	if st == api.StatusDeleting || st == api.StatusDeleted {
+		m.stay(id, i)
+	}
+	if st == api.StatusDeleted {
+		i.Away = 0
+		m.end(id)
+	}
+}
+
+// Since returns since when an instance is out of reach; 0 while it is not.
+func (m *Model) Since(i *Instance) api.Instant {
+	switch {
+	case !i.Live():
+		return i.Away
+	case i.Host != "":
+		return m.Hosts[i.Host].DownSince
+	case i.Away == 0 && m.Links[i.Link] != nil:
+		return m.Links[i.Link].Silent
+	}
+	return i.Away
+}
+
+// wander takes in that a child says since when an instance is out of reach: not since
+// a time that has not come here.
+func (m *Model) wander(id api.InstanceID, since api.Instant) {
+	i, was := m.Instances[id], m.Instances[id].Away
+	switch {
+	case since <= 0:
+		i.Away = 0
+	case since <= m.Now:
+		i.Away = since
+	case i.Away == 0:
+		i.Away = m.Now
+	}
+	if i.Away != was {
+		m.Hit[id] = true
+	}
+}
+
+// rise takes in that a host is up, or down: of all on it that is news.
+func (m *Model) rise(h *Host, up bool) {
+	if h.Up == up {
+		return
+	}
+	h.Up, h.DownSince = up, 0
+	if !up {
+		h.DownSince = m.Now
+	}
+	for id, i := range m.Instances {
+		if i.Host == h.ID && i.Live() {
+			m.Hit[id] = true
+		}
+	}
+}
+
+func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
+	i, ok := m.Instances[c.ID]
+	if !ok || !i.Live() {
+		return &Refusal{promise.Model, "there is no instance " + string(c.ID)}
+	}
+	m.set(c.ID, api.StatusDeleting)
+	return nil
+}
+
+func (m *Model) instanceTold(c command.InstanceTold) {
+	for _, id := range c.Gone {
+		if i, ok := m.Instances[id]; ok && i.Link != "" && i.Status == api.StatusDeleting {
+			m.set(id, api.StatusDeleted)
+		}
+	}
+}
+
+// instanceReport folds in what an agent says of instances on its own hosts.
+func (m *Model) instanceReport(c command.InstanceReport) {
+	for _, r := range c.Items {
+		i, ok := m.Instances[r.Instance]
+		h, known := m.Hosts[r.Host]
+		if !ok || i.Host != r.Host || !i.Live() || !known || h.Agent != c.Agent {
+			continue
+		}
+		if r.Stay > 0 && r.Stay != i.Stays+1 {
+			continue // of an earlier stay
+		}
+		m.failed(h, i, r.Status)
+		switch {
+		case r.Status == api.StatusDeleted && i.Status == api.StatusDeleting:
+			m.set(r.Instance, api.StatusDeleted)
+		case r.Status == api.StatusDeleted && i.Target != "":
+			m.arrive(r.Instance, i)
+		case r.Status == api.StatusDeleted:
+			m.set(r.Instance, api.StatusError) // gone unasked
+		case i.Status == api.StatusDeleting: // it will be gone
+		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
+			m.set(r.Instance, r.Status)
+		}
+	}
+}
+
+// failed counts what could not be started on a host since something could.
+func (m *Model) failed(h *Host, i *Instance, reported api.Status) {
+	const most = 1000
+	switch {
+	case reported == api.StatusError && i.Status == api.StatusBuild && h.Failures < most:
+		h.Failures++
+		m.bump(h)
+	case reported == api.StatusActive && i.Status != api.StatusActive && i.Status != api.StatusDeleting && h.Failures > 0:
+		h.Failures = 0
+		m.bump(h)
+	}
+}
+
+// instanceChanges folds in what a child says, up to the first instance that is
+// not decided here yet.
+func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
+	l, ok := m.Links[c.Link]
+	if !ok || l.Next != c.After {
+		return &Refusal{promise.Model, "the child was followed from elsewhere"}
+	}
+	next := c.Next
+	for _, ch := range c.Items {
+		if _, pending := m.Held[ch.ID]; pending {
+			next = min(next, ch.Index-1)
+			break
+		}
+		i, ok := m.Instances[ch.ID]
+		if !ok || i.Link != c.Link || !i.Live() {
+			continue
+		}
+		switch ch.Status {
+		case api.StatusDeleted:
+			m.set(ch.ID, ch.Status)
+		case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
+			if i.Status != api.StatusDeleting {
+				m.set(ch.ID, ch.Status)
+			}
+			m.wander(ch.ID, ch.Unreachable)
+		}
+	}
+	l.Next = next
+	return nil
+}
+
+// Over counts the own instances whose window is over and that nobody has asked to end.
+func (m *Model) Over() (n int) {
+	for id, i := range m.Instances {
+		if i.Live() && i.Host != "" && i.Status != api.StatusDeleting && m.Claims[id].End <= m.Now {
+			n++
+		}
+	}
+	return n
+}
+
+// LiveOn counts the instances on a host: claims that are no longer only held, and
+// not those of instances that are still elsewhere.
+func (m *Model) LiveOn(h *Host) (n int) {
+	for _, c := range h.Claims {
+		if _, held := m.Held[c.Consumer]; !held && m.Claims[c.Consumer] == c {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,487 @@
+package model
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// Model is a zone as plain lists: who wants which room where, until when. It
+// decides by itself what a command does and is then compared with the real state.
+type Model struct {
+	Begun     bool
+	Now       api.Instant
+	Hosts     map[api.HostID]*Host
+	Names     map[string]api.HostID
+	Links     map[api.LinkID]*Link
+	Boots     map[BootID]*Boot
+	Keys      map[BootKey]BootID
+	Holds     map[HoldID]*Hold
+	Held      map[api.InstanceID]*Hold // of undecided holds
+	Instances map[api.InstanceID]*Instance
+	Claims    map[api.InstanceID]*Claim  // live ones, where they are
+	Coming    map[api.InstanceID]*Claim  // of those that move, where they will be
+	Plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
+
+	Zone, DefaultAZ string
+	Scheduler       api.Scheduler
+	Aggregates      map[api.AggregateID]*Aggregate
+	Groups          map[GroupID]Group
+	Bonds           map[RuleID]map[api.InstanceID]Bond
+	Arrived         map[api.InstanceID]bool // on another host, ever
+	Evacuated       map[api.InstanceID]bool // at once, ever
+	left            map[stayed]bool         // hosts that instances have been on before
+	Returned        map[api.InstanceID]int  // how often an instance came to a host in left
+
+	Consumers map[api.ConsumerID]*Consumer
+	Classes   map[string]bool // custom ones
+	Traits    map[string]bool // custom ones
+	Claimed   int             // consumers that this command granted allocations
+
+	Bumped       map[api.HostID]bool     // moved on by this command
+	Reshaped     map[api.ProviderID]bool // changed by this command in another way
+	HitConsumers map[api.ConsumerID]bool // that this command changed
+	Hit          map[api.InstanceID]bool // instances that this command changed
+	Moved        map[HoldID]bool         // holds that this command changed
+	Told         map[BootID]bool         // boots that this command decided or made
+	Fresh        []*Claim                // claims that this command made
+	Ruled        map[RuleID]bool         // rules that this command may have touched
+	Bound        int                     // instances that this command held under a rule
+}
+
+type (
+	// BootID names a boot of a project.
+	BootID struct {
+		Project     api.ProjectID
+		Reservation api.ReservationID
+	}
+	stayed struct {
+		id   api.InstanceID
+		host api.HostID
+	}
+	// BootKey is the idempotency key of a boot.
+	BootKey struct {
+		Project api.ProjectID
+		Key     string
+	}
+	// HoldID names a hold of this zone, or of a parent.
+	HoldID struct {
+		Origin api.LinkID
+		ID     api.HoldID
+	}
+)
+
+// Link is a link to another zone.
+type Link struct {
+	Role api.LinkRole
+	Next uint64 // where to go on following a child
+
+	Paused bool
+	Silent api.Instant // since when a child is not heard; 0 while it is
+}
+
+// Host is a provider of resources: a host, or one that is passive.
+type Host struct {
+	ID          api.HostID
+	Name        string
+	Agent       api.AgentID
+	Inventory   map[api.ResourceClass]api.Inventory
+	Pool        api.Pool
+	Up, Enabled bool
+	DownSince   api.Instant // 0 while it is up
+	Maintenance string
+	Drain       api.DrainPolicy
+	Overrides   map[string]string
+	Failures    int
+	Unserved    bool // its agent has registered without it
+	Generation  uint64
+	Claims      []*Claim
+
+	Passive       bool // no host, but what hosts and others draw from
+	Parent        api.ProviderID
+	Traits        []string // that the agent says
+	OwnInventory  map[api.ResourceClass]api.Inventory
+	OwnTraits     []string
+	OwnAggregates []string
+}
+
+// Claim is room on one host over [start, end). What a slot wants may come in part
+// from others that its host reaches: rest is what they give, by provider.
+type Claim struct {
+	Consumer   api.InstanceID
+	Host       api.HostID
+	Amounts    api.Resources
+	Want       api.Resources
+	Rest       []*Claim
+	Start, End api.Instant
+	Class      api.Class
+}
+
+// Refusal says why a command must be refused, and which promise breaks if it is not.
+type Refusal struct {
+	Promise promise.Name
+	Text    string
+}
+
+// New returns the model of a zone before its first command.
+func New() *Model {
+	m := &Model{
+		Hosts: map[api.HostID]*Host{}, Names: map[string]api.HostID{}, Links: map[api.LinkID]*Link{},
+		Boots: map[BootID]*Boot{}, Keys: map[BootKey]BootID{}, Holds: map[HoldID]*Hold{},
+		Held: map[api.InstanceID]*Hold{}, Instances: map[api.InstanceID]*Instance{},
+		Claims: map[api.InstanceID]*Claim{}, Coming: map[api.InstanceID]*Claim{}, Plans: map[api.PlanID]api.Instant{},
+		Aggregates: map[api.AggregateID]*Aggregate{}, Groups: map[GroupID]Group{},
+		Bonds: map[RuleID]map[api.InstanceID]Bond{}, Arrived: map[api.InstanceID]bool{}, Evacuated: map[api.InstanceID]bool{},
+		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
+		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{},
+	}
+	m.forget()
+	return m
+}
+
+// forget begins a new command.
+func (m *Model) forget() {
+	m.Bumped, m.Hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
+	m.Moved, m.Told, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, nil
+	m.Ruled, m.Bound, m.Claimed = map[RuleID]bool{}, 0, 0
+	m.Reshaped, m.HitConsumers = map[api.ProviderID]bool{}, map[api.ConsumerID]bool{}
+}
+
+// Apply does what c asks, or returns why it must be refused. What hangs on
+// tokens and names of links is not decided here: see adopt.
+func (m *Model) Apply(c command.Command) *Refusal {
+	m.forget()
+	m.Now = max(m.Now, c.Time())
+	if _, first := c.(command.Init); !first && !m.Begun {
+		return &Refusal{promise.Model, "the zone has not begun"}
+	}
+	switch c := c.(type) {
+	case command.Init:
+		if m.Begun {
+			return &Refusal{promise.Model, "the zone has begun already"}
+		}
+		m.Begun, m.Zone, m.DefaultAZ = true, c.Name, c.Config.DefaultAZ
+		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
+	case command.ConfigSet, command.SchedulerSet, command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
+		return m.applyWishes(c)
+	case command.ProviderCreate, command.ProviderSet, command.ProviderDelete, command.ConsumersPut, command.ConsumerDelete,
+		command.ClassPut, command.ClassDelete, command.TraitPut, command.TraitDelete:
+		return m.applyPlacement(c)
+	case command.HostsPut:
+		return m.hostsPut(c)
+	case command.HostsState:
+		m.hostsState(c)
+	case command.HostSet:
+		return m.hostSet(c)
+	case command.HostDelete:
+		return m.hostDelete(c)
+	case command.BootCreate:
+		return m.bootCreate(c)
+	case command.Hold:
+		return m.hold(c)
+	case command.HoldParts:
+		return m.holdParts(c)
+	case command.HoldDecide:
+		return m.holdDecide(c)
+	case command.BootDecide:
+		return m.bootDecide(c)
+	case command.BootRelease:
+		return m.bootRelease(c)
+	case command.PartAck:
+		m.partAck(c)
+	case command.InstanceDelete:
+		return m.instanceDelete(c)
+	case command.InstanceReport:
+		m.instanceReport(c)
+	case command.InstanceChanges:
+		return m.instanceChanges(c)
+	case command.InstanceTold:
+		m.instanceTold(c)
+	case command.InstanceMove:
+		return m.instanceMove(c)
+	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete,
+		command.JoinPut, command.JoinUse, command.FlavorPut, command.FlavorDelete, command.EpochAdd,
+		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored,
+		command.Restore:
+	}
+	return nil
+}
+
+// applyWishes is apply for what operators and projects say of hosts.
+func (m *Model) applyWishes(c command.Command) *Refusal {
+	switch c := c.(type) { //nolint:gochecksumtype // apply has the other kinds
+	case command.ConfigSet:
+		m.rearrange(func() { m.DefaultAZ = c.Config.DefaultAZ })
+	case command.SchedulerSet:
+		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
+			return &Refusal{promise.Model, "there are too many filters or costs"}
+		}
+		m.Scheduler = c.Scheduler
+	case command.AggregatePut:
+		return m.aggregatePut(c)
+	case command.AggregateDelete:
+		return m.aggregateDelete(c)
+	case command.GroupPut:
+		return m.groupPut(c)
+	case command.GroupDelete:
+		return m.groupDelete(c)
+	}
+	return nil
+}
+
+// adopted are the commands whose refusal hangs on tokens, names, limits or parts of
+// backups that the model does not keep.
+var adopted = []command.Kind{
+	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
+	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
+	command.KindRestore,
+}
+
+// Judged reports whether the model decides by itself if c is refused.
+func Judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind()) }
+
+// Adopt folds in an accepted command that the model does not judge.
+func (m *Model) Adopt(c command.Command) {
+	if put, ok := c.(command.LinkPut); ok {
+		m.Links[put.Link.ID] = &Link{Role: put.Link.Role, Next: put.Link.ChangesNext, Paused: put.Link.State == api.LinkPaused}
+	}
+	if set, ok := c.(command.LinkSet); ok && m.Links[set.ID] != nil {
+		m.linkSet(set)
+	}
+	if del, ok := c.(command.LinkDelete); ok {
+		delete(m.Links, del.ID)
+	}
+}
+
+func (m *Model) linkSet(c command.LinkSet) {
+	l := m.Links[c.ID]
+	if c.State != nil {
+		l.Paused = *c.State == api.LinkPaused
+	}
+	if c.Silent == nil || *c.Silent == l.Silent {
+		return
+	}
+	l.Silent = min(*c.Silent, m.Now)
+	for id, i := range m.Instances {
+		if i.Link == c.ID && i.Live() {
+			m.Hit[id] = true
+		}
+	}
+}
+
+func (m *Model) bump(h *Host) {
+	if !m.Bumped[h.ID] {
+		m.Bumped[h.ID] = true
+		h.Generation++
+	}
+}
+
+func (m *Model) hostsPut(c command.HostsPut) *Refusal {
+	for _, e := range c.Hosts {
+		if id, known := m.Names[e.Host.Name]; known && (m.Hosts[id].Passive || m.Hosts[id].Agent != c.Agent) {
+			return &Refusal{promise.Model, "the name " + e.Host.Name + " belongs to another agent, or to no host"}
+		}
+	}
+	served := map[api.HostID]bool{}
+	for _, e := range c.Hosts {
+		id, known := m.Names[e.Host.Name]
+		if !known {
+			id = e.ID
+			m.Names[e.Host.Name] = id
+			m.Hosts[id] = &Host{ID: id, Name: e.Host.Name, Up: true, Enabled: true, Pool: e.Host.Pool}
+		}
+		h := m.Hosts[id]
+		m.rise(h, true)
+		h.Agent, h.Inventory, h.Traits = c.Agent, e.Host.Inventory, e.Host.Traits
+		h.Unserved, served[id] = false, true
+		m.learnNames(h)
+		m.bump(h)
+	}
+	for id, h := range m.Hosts {
+		if c.Whole && !h.Passive && h.Agent == c.Agent && !served[id] && !h.Unserved {
+			m.rise(h, false)
+			h.Unserved = true
+			m.bump(h)
+		}
+	}
+	return nil
+}
+
+func (m *Model) hostsState(c command.HostsState) {
+	for _, id := range c.Hosts {
+		if h, ok := m.Hosts[id]; ok && h.Up != (c.State == api.HostUp) && !h.Unserved {
+			m.rise(h, c.State == api.HostUp)
+			m.bump(h)
+		}
+	}
+}
+
+// current returns the host if generation is 0 or the one it is at.
+func (m *Model) current(id api.HostID, generation uint64) (*Host, *Refusal) {
+	h, ok := m.Hosts[id]
+	switch {
+	case !ok || h.Passive:
+		return nil, &Refusal{promise.Model, "there is no host " + string(id)}
+	case generation != 0 && generation != h.Generation:
+		return nil, &Refusal{promise.Generation, "the writer's generation of host " + string(id) + " is stale"}
+	}
+	return h, nil
+}
+
+func (m *Model) hostSet(c command.HostSet) *Refusal {
+	h, not := m.current(c.ID, c.Generation)
+	if not != nil {
+		return not
+	}
+	next := *h
+	if c.Enabled != nil {
+		next.Enabled = *c.Enabled
+	}
+	if c.Pool != nil {
+		next.Pool = *c.Pool
+	}
+	if not := next.wish(c); not != nil {
+		return not
+	}
+	if next.Enabled != h.Enabled || next.Pool != h.Pool || next.Maintenance != h.Maintenance || next.Drain != h.Drain ||
+		!maps.Equal(next.Overrides, h.Overrides) {
+		*h = next
+		m.bump(h)
+	}
+	return nil
+}
+
+// wish folds in what an operator says of maintenance, drain and attributes.
+func (h *Host) wish(c command.HostSet) *Refusal {
+	if c.Maintenance != nil {
+		h.Maintenance = *c.Maintenance
+		if h.Maintenance == "" {
+			h.Drain = ""
+		}
+	}
+	if c.Drain != nil {
+		h.Drain = *c.Drain
+	}
+	h.Overrides = maps.Clone(h.Overrides)
+	for k, v := range c.Overrides {
+		if h.Overrides == nil {
+			h.Overrides = map[string]string{}
+		}
+		h.Overrides[k] = v
+	}
+	maps.DeleteFunc(h.Overrides, func(_, v string) bool { return v == "" })
+	long := func(s string) bool { return len(s) > api.ExtraSpecMaxBytes }
+	for k, v := range h.Overrides {
+		if k == "" || long(k) || long(v) {
+			return &Refusal{promise.Model, "an attribute is empty or too long"}
+		}
+	}
+	known := h.Drain == "" || slices.Contains([]api.DrainPolicy{api.DrainWait, api.DrainEnd, api.DrainMove}, h.Drain)
+	if len(h.Overrides) > api.AttributesMax || len(h.Maintenance) > api.FaultMaxBytes || !known || h.Drain != "" && h.Maintenance == "" {
+		return &Refusal{promise.Model, "no operator may say that of host " + string(h.ID)}
+	}
+	return nil
+}
+
+func (m *Model) hostDelete(c command.HostDelete) *Refusal {
+	h, not := m.current(c.ID, c.Generation)
+	if not != nil {
+		return not
+	}
+	if len(h.Claims) > 0 || len(m.below(h)) > 0 {
+		return &Refusal{promise.Model, "host " + string(c.ID) + " is in use, or has children"}
+	}
+	m.remove(h)
+	return nil
+}
+
+// remove forgets a provider.
+func (m *Model) remove(h *Host) {
+	delete(m.Hosts, h.ID)
+	delete(m.Names, h.Name)
+	for _, a := range m.Aggregates {
+		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), func(id api.HostID) bool { return id == h.ID })
+	}
+}
+
+func (m *Model) bootCreate(c command.BootCreate) *Refusal {
+	id := BootID{c.Request.Project, c.Request.Reservation}
+	b, ok := m.Boots[id]
+	if !ok && c.Key != "" {
+		b, ok = m.Boots[m.Keys[BootKey{c.Request.Project, c.Key}]]
+	}
+	switch {
+	case ok && c.Fixed && (c.Key == "" || c.Key != b.Key):
+		return &Refusal{promise.Plan, "the reservation of the plan exists"}
+	case ok && !bytes.Equal(b.Digest, c.Digest):
+		return &Refusal{promise.Repeat, "the reservation id or key stands for another request"}
+	case ok:
+		m.Told[b.ID] = true
+		return nil
+	}
+	for _, i := range c.Instances {
+		if m.knows(i.ID) {
+			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
+		}
+	}
+	m.Boots[id] = &Boot{ID: id, Key: c.Key, Digest: c.Digest, Least: c.Min, Request: c.Request, Decision: api.DecisionPending}
+	if c.Key != "" {
+		m.Keys[BootKey{c.Request.Project, c.Key}] = id
+	}
+	m.Told[id] = true
+	return nil
+}
+
+// knows reports whether an instance id is in use, or was until it is pruned.
+func (m *Model) knows(id api.InstanceID) bool {
+	_, made := m.Instances[id]
+	_, held := m.Held[id]
+	return made || held || m.Consumers[id] != nil
+}
+
+// Pieces returns c and what others give to it.
+func (c *Claim) Pieces() []*Claim { return append([]*Claim{c}, c.Rest...) }
+
+// grant gives a claim room on its host, and on all that it draws from.
+func (m *Model) grant(c *Claim) {
+	m.Claims[c.Consumer] = c
+	m.put(c)
+}
+
+func (m *Model) put(c *Claim, kept ...*Claim) {
+	for _, p := range c.Pieces() {
+		if slices.Contains(kept, p) {
+			continue
+		}
+		h := m.Hosts[p.Host]
+		h.Claims = append(h.Claims, p)
+		m.Fresh = append(m.Fresh, p)
+		m.bump(h)
+	}
+}
+
+// end gives the room of an instance back.
+func (m *Model) end(id api.InstanceID) {
+	c, ok := m.Claims[id]
+	if !ok {
+		return
+	}
+	delete(m.Claims, id)
+	m.drop(c)
+}
+
+// drop takes a claim off its host, and off all that it draws from but for what is kept.
+func (m *Model) drop(c *Claim, kept ...*Claim) {
+	for _, p := range c.Pieces() {
+		if slices.Contains(kept, p) {
+			continue
+		}
+		h := m.Hosts[p.Host]
+		h.Claims = slices.DeleteFunc(h.Claims, func(o *Claim) bool { return o == p })
+		m.bump(h)
+	}
+}

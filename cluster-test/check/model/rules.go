@@ -1,0 +1,368 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// RuleID names a rule of a tenant: a server group, or a boot and a number.
+type RuleID struct {
+	Tenant api.Tenant
+	Name   string
+}
+
+// Bond is one instance under a rule, as long as its hold waits or it is live.
+type Bond struct {
+	hold *Hold
+	rule api.Rule
+	link api.LinkID // "" for an own host
+}
+
+// Spot is where a member of a rule is.
+type Spot struct {
+	Host api.HostID
+	Link api.LinkID
+}
+
+// rulesFor returns the rules that bind a group, by name.
+func rulesFor(h *Hold, group int) map[RuleID]api.Rule {
+	out := map[RuleID]api.Rule{}
+	for n, rule := range h.Request.Rules {
+		name := string(rule.ID)
+		if name == "" {
+			name = fmt.Sprintf("%s#%d", h.Request.Reservation, n)
+		}
+		if slices.Contains(rule.Groups, group) {
+			out[RuleID{api.Tenant{Origin: h.ID.Origin, Project: h.Request.Project}, name}] = rule
+		}
+	}
+	return out
+}
+
+// bind notes an instance that is held under rules.
+func (m *Model) bind(h *Hold, group int, id api.InstanceID, link api.LinkID) {
+	h.Groups[id] = group
+	for name, rule := range rulesFor(h, group) {
+		if m.Bonds[name] == nil {
+			m.Bonds[name] = map[api.InstanceID]Bond{}
+		}
+		m.Bonds[name][id] = Bond{h, rule, link}
+		m.Ruled[name] = true
+		m.Bound++
+	}
+}
+
+// Members returns where the members of a rule are, and how many. One that moves is
+// on both hosts.
+func (m *Model) Members(name RuleID) map[Spot]int {
+	out := map[Spot]int{}
+	for id, b := range m.Bonds[name] {
+		i := m.MadeBy(b.hold, id)
+		switch {
+		case m.Held[id] != b.hold && (i == nil || !i.Live()):
+			delete(m.Bonds[name], id)
+		case b.link != "":
+			out[Spot{Link: b.link}]++
+		default:
+			out[Spot{Host: m.Claims[id].Host}]++
+			if c := m.Coming[id]; c != nil {
+				out[Spot{Host: c.Host}]++
+			}
+		}
+	}
+	return out
+}
+
+// Obeys reports whether one more of a group may be at a spot. The instance but, if
+// there is one, does not count where it is.
+func (m *Model) Obeys(h *Hold, group int, at Spot, but *Claim) bool {
+	for name, rule := range rulesFor(h, group) {
+		all := m.Members(name)
+		if but != nil {
+			if all[Spot{Host: but.Host}]--; all[Spot{Host: but.Host}] == 0 {
+				delete(all, Spot{Host: but.Host})
+			}
+		}
+		here := all[at]
+		delete(all, at)
+		if rule.Policy == api.Affinity && len(all) > 0 || rule.Policy == api.AntiAffinity && at.Host != "" && here >= rule.Max {
+			return false
+		}
+	}
+	return true
+}
+
+// Broken returns the first rule that this command touched and that does not hold,
+// in words; "" if all do.
+func (m *Model) Broken() string {
+	for name := range m.Ruled {
+		all := m.Members(name)
+		for _, b := range m.Bonds[name] {
+			for at, n := range all {
+				if b.rule.Policy == api.AntiAffinity && at.Host != "" && n > b.rule.Max {
+					return fmt.Sprintf("rule %s has %d members on host %s", name.Name, n, at.Host)
+				}
+			}
+			if b.rule.Policy == api.Affinity && len(all) > 1 && !m.onlyMoves(name) {
+				return fmt.Sprintf("rule %s has members in %d places", name.Name, len(all))
+			}
+		}
+	}
+	return ""
+}
+
+// onlyMoves reports whether a rule has one member, which moves.
+func (m *Model) onlyMoves(name RuleID) bool {
+	for id := range m.Bonds[name] {
+		return len(m.Bonds[name]) == 1 && m.Coming[id] != nil
+	}
+	return false
+}
+
+// ask notes what a child is asked for: all that rules do not keep out of it.
+func (m *Model) ask(h *Hold, p command.Part) {
+	mp, asked := &Part{Link: p.Link}, 0
+	for g, specs := range p.Instances {
+		for _, i := range specs {
+			asked++
+			if l := m.Links[p.Link]; l != nil && l.Paused || !m.Obeys(h, g, Spot{Link: p.Link}, nil) {
+				h.Refused++
+				continue
+			}
+			mp.IDs = append(mp.IDs, i.ID)
+			m.Held[i.ID] = h
+			m.bind(h, g, i.ID, p.Link)
+		}
+	}
+	if asked == 0 || len(mp.IDs) > 0 {
+		h.Parts = append(h.Parts, mp)
+	}
+}
+
+// has counts what a commit of b would make: for each group, by zone; "" is this one.
+func (b *Boot) has() []map[api.LinkID]int {
+	out := make([]map[api.LinkID]int, len(b.Request.Groups))
+	for g := range out {
+		out[g] = map[api.LinkID]int{}
+	}
+	for _, h := range b.Holds {
+		if h.Decision != api.DecisionPending || !h.complete() {
+			continue
+		}
+		for _, c := range h.Slots {
+			out[h.Groups[c.Consumer]][""]++
+		}
+		for _, p := range h.Parts {
+			for _, id := range p.IDs {
+				out[h.Groups[id]][p.Link]++
+			}
+		}
+	}
+	return out
+}
+
+// lacks says what keeps a boot from being committed with what it holds, "" if
+// nothing does.
+func (b *Boot) lacks() string {
+	total, zones := 0, map[api.LinkID]bool{}
+	groups := b.has()
+	for _, at := range groups {
+		for zone, n := range at {
+			zones[zone] = true
+			total += n
+		}
+	}
+	rule := b.Request.Zones
+	switch {
+	case total < b.Least:
+		return "fewer than min_count are held"
+	case len(zones) < rule.MinZones:
+		return "too few zones hold of it"
+	case rule.Pack && len(zones) > 1:
+		return "more than one zone holds of it"
+	}
+	for g, at := range groups {
+		n, counts := 0, []int{}
+		for zone := range zones {
+			n += at[zone]
+			counts = append(counts, at[zone])
+		}
+		if n < b.Request.Groups[g].Min {
+			return "a group has fewer than its min_count"
+		}
+		if rule.MaxSkew > 0 && n > 0 && !b.onOneHost(g) && slices.Max(counts)-slices.Min(counts) > rule.MaxSkew {
+			return "a group is too uneven over zones"
+		}
+	}
+	return ""
+}
+
+// onOneHost reports whether a rule of affinity binds a group: it cannot be spread.
+func (b *Boot) onOneHost(group int) bool {
+	for _, r := range b.Request.Rules {
+		if r.Policy == api.Affinity && slices.Contains(r.Groups, group) {
+			return true
+		}
+	}
+	return false
+}
+
+// TooFew reports whether a committed boot has fewer instances, in all or of a group,
+// than it needs.
+func (b *Boot) TooFew() string {
+	total, groups := 0, make([]int, len(b.Request.Groups))
+	for _, h := range b.Holds {
+		if h.Decision == api.DecisionCommit {
+			for _, id := range h.IDs() {
+				groups[h.Groups[id]]++
+				total++
+			}
+		}
+	}
+	if total < b.Least {
+		return fmt.Sprintf("with %d instances and needs %d", total, b.Least)
+	}
+	for g, n := range groups {
+		if least := b.Request.Groups[g].Min; n < least {
+			return fmt.Sprintf("with %d instances of group %d and needs %d", n, g, least)
+		}
+	}
+	return ""
+}
+
+// Aggregate is a set of hosts as far as it says where they are.
+type Aggregate struct {
+	Name     string
+	AZ       string
+	Metadata map[string]string
+	Hosts    []api.HostID
+}
+
+// Standing tells what aggregates make of a host.
+func (m *Model) Standing(id api.HostID) string {
+	az, in := m.DefaultAZ, []string{}
+	if az == "" {
+		az = m.Zone
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.Aggregates)) {
+		if a := m.Aggregates[k]; slices.Contains(a.Hosts, id) {
+			in = append(in, string(k))
+			if a.AZ != "" {
+				az = a.AZ
+			}
+		}
+	}
+	return strings.Join(append(in, az), " ")
+}
+
+// rearrange does something, and moves the hosts on for which it changes something.
+func (m *Model) rearrange(do func()) {
+	before := map[api.HostID]string{}
+	for id := range m.Hosts {
+		before[id] = m.Standing(id)
+	}
+	do()
+	for id, h := range m.Hosts {
+		if m.Standing(id) != before[id] && !h.Passive {
+			m.bump(h)
+		}
+	}
+}
+
+func (m *Model) aggregatePut(c command.AggregatePut) *Refusal {
+	a := &Aggregate{c.Aggregate.Name, c.Aggregate.Metadata[api.MetaAZ], c.Aggregate.Metadata, slices.Compact(slices.Sorted(slices.Values(c.Aggregate.Hosts)))}
+	old, ok := m.Aggregates[c.Aggregate.ID]
+	if ok && old.Name == a.Name && maps.Equal(old.Metadata, a.Metadata) && slices.Equal(old.Hosts, a.Hosts) {
+		return nil
+	}
+	if ok != c.Replace {
+		return &Refusal{promise.Model, "there is such an aggregate, or none to replace"}
+	}
+	if !ok && len(m.Aggregates) >= api.AggregatesMax {
+		return &Refusal{promise.Model, "there are too many aggregates"}
+	}
+	for id, o := range m.Aggregates {
+		if id != c.Aggregate.ID && o.Name == a.Name {
+			return &Refusal{promise.Model, "the name of the aggregate is taken"}
+		}
+	}
+	for _, h := range a.Hosts {
+		if m.Hosts[h] == nil || m.Hosts[h].Passive {
+			return &Refusal{promise.Model, "there is no host " + string(h)}
+		}
+		for id, o := range m.Aggregates {
+			if id != c.Aggregate.ID && slices.Contains(o.Hosts, h) && a.AZ != "" && o.AZ != "" && o.AZ != a.AZ {
+				return &Refusal{promise.Model, "host " + string(h) + " is in another availability zone"}
+			}
+		}
+	}
+	m.rearrange(func() { m.Aggregates[c.Aggregate.ID] = a })
+	return nil
+}
+
+func (m *Model) aggregateDelete(c command.AggregateDelete) *Refusal {
+	if m.Aggregates[c.ID] == nil {
+		return &Refusal{promise.Model, "there is no such aggregate"}
+	}
+	m.rearrange(func() { delete(m.Aggregates, c.ID) })
+	return nil
+}
+
+// Group is a server group.
+type Group struct {
+	Name   string
+	Policy api.Policy
+	Max    int
+}
+
+// GroupID names a server group of a project.
+type GroupID struct {
+	Project api.ProjectID
+	ID      api.ServerGroupID
+}
+
+func (m *Model) groupPut(c command.GroupPut) *Refusal {
+	id, g := GroupID{c.Group.Project, c.Group.ID}, Group{c.Group.Name, c.Group.Policy, c.Group.Max}
+	if old, ok := m.Groups[id]; ok {
+		if old != g {
+			return &Refusal{promise.Repeat, "the server group is another one"}
+		}
+		return nil
+	}
+	n := 0
+	for o, other := range m.Groups {
+		if o.Project == id.Project {
+			n++
+			if other.Name == g.Name {
+				return &Refusal{promise.Model, "the name of the server group is taken"}
+			}
+		}
+	}
+	if n >= api.ServerGroupsMax {
+		return &Refusal{promise.Model, "the project has too many server groups"}
+	}
+	m.Groups[id] = g
+	return nil
+}
+
+func (m *Model) groupDelete(c command.GroupDelete) *Refusal {
+	id := GroupID{c.Project, c.ID}
+	if _, ok := m.Groups[id]; !ok {
+		return &Refusal{promise.Model, "there is no such server group"}
+	}
+	delete(m.Groups, id)
+	return nil
+}
+
+// Rebind binds what is held or live to its rules.
+func (m *Model) Rebind(h *Hold, id api.InstanceID, link api.LinkID) {
+	if i := m.MadeBy(h, id); m.Held[id] == h || i != nil && i.Live() {
+		m.bind(h, h.Groups[id], id, link)
+	}
+}

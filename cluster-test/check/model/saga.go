@@ -1,0 +1,441 @@
+package model
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// Boot is one request to boot, with the holds that were made for it, in order.
+type Boot struct {
+	ID       BootID
+	Key      string
+	Digest   []byte
+	Least    int
+	Request  api.Request
+	Decision api.Decision
+	Code     api.Code // why it failed
+	Ended    bool
+	Faded    bool // holds of it were pruned
+	Holds    []*Hold
+}
+
+// Hold is slots on own hosts and parts of children, and what was decided of them.
+type Hold struct {
+	ID       HoldID
+	Boot     *Boot // nil for a parent's
+	Request  api.Request
+	Groups   map[api.InstanceID]int
+	Plan     api.PlanID
+	Slots    []*Claim
+	Parts    []*Part
+	Refused  int
+	AtOnce   bool // it decides for itself once it is complete
+	Decision api.Decision
+	Dead     api.Instant // when it was aborted, if it never came
+}
+
+// Part is what one child is asked for.
+type Part struct {
+	Link            api.LinkID
+	IDs             []api.InstanceID // asked for; after the answer, held
+	Answered, Acked bool
+	Committed       bool // the child has said that it made them
+}
+
+// complete reports whether every child has answered.
+func (h *Hold) complete() bool {
+	return !slices.ContainsFunc(h.Parts, func(p *Part) bool { return !p.Answered })
+}
+
+// IDs returns the instances that h names, own ones first; of a child that has
+// answered, those that it holds.
+func (h *Hold) IDs() (out []api.InstanceID) {
+	for _, c := range h.Slots {
+		out = append(out, c.Consumer)
+	}
+	for _, p := range h.Parts {
+		out = append(out, p.IDs...)
+	}
+	return out
+}
+
+func (m *Model) hold(c command.Hold) *Refusal {
+	id := HoldID{c.Origin, c.ID}
+	if h, repeat := m.Holds[id]; repeat {
+		if h.Plan != "" && h.Plan != c.Plan {
+			return &Refusal{promise.Plan, "the hold was made with another plan"}
+		}
+		m.Moved[id] = true
+		return nil
+	}
+	b, not := m.MayHold(c)
+	if not != nil {
+		return not
+	}
+	h := &Hold{
+		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending,
+		Request: c.Request, Groups: map[api.InstanceID]int{},
+	}
+	if c.Plan != "" {
+		m.Plans[c.Plan] = c.Expires
+	}
+	for _, sl := range c.Slots {
+		m.place(h, &c, sl)
+	}
+	for _, p := range c.Parts {
+		m.ask(h, p)
+	}
+	m.Holds[id], m.Moved[id] = h, true
+	if b != nil {
+		b.Holds = append(b.Holds, h)
+	}
+	m.advance(h)
+	return nil
+}
+
+// MayHold returns the boot that a hold is for, nil for a parent's, or why the
+// hold must be refused.
+func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
+	if _, used := m.Plans[c.Plan]; used && c.Plan != "" {
+		return nil, &Refusal{promise.Plan, "plan " + string(c.Plan) + " was taken up before"}
+	}
+	if c.Plan != "" && m.Now >= c.Expires {
+		return nil, &Refusal{promise.PlanAge, "plan " + string(c.Plan) + " had expired"}
+	}
+	b, own := m.Boots[BootID{c.Request.Project, c.Request.Reservation}]
+	switch {
+	case c.Origin != "":
+		b = nil
+		if l, ok := m.Links[c.Origin]; !ok || l.Role != api.LinkParent {
+			return nil, &Refusal{promise.Model, string(c.Origin) + " is no parent"}
+		} else if l.Paused {
+			return nil, &Refusal{promise.Model, string(c.Origin) + " is paused"}
+		}
+		if w := c.Request.Window; w.Start > m.Now || c.Request.Class != api.Firm || w.End != api.Forever && w.End > m.Now.Add(api.WindowMax) {
+			return nil, &Refusal{promise.Window, "it is not for now"}
+		}
+		if m.prepared(c.Origin)+c.Count() > api.HoldsPerLinkMax {
+			return nil, &Refusal{promise.Model, "the parent holds too much"}
+		}
+	case !own || b.Decision != api.DecisionPending:
+		return nil, &Refusal{promise.Saga, "the reservation is not waiting for slots"}
+	case len(c.Request.Groups) != len(b.Request.Groups):
+		return nil, &Refusal{promise.Model, "the boot has other groups"}
+	}
+	return b, m.mayName(c)
+}
+
+// mayName returns why a hold cannot be for what it names.
+func (m *Model) mayName(c command.Hold) *Refusal {
+	groups := len(c.Request.Groups)
+	if groups == 0 {
+		return &Refusal{promise.Model, "it has no group"}
+	}
+	var all []api.InstanceSpec
+	for _, sl := range c.Slots {
+		all = append(all, sl.Instance)
+		if sl.Group < 0 || sl.Group >= groups {
+			return &Refusal{promise.Model, "the request has no such group"}
+		}
+	}
+	for _, p := range c.Parts {
+		all = append(all, slices.Concat(p.Instances...)...)
+		if l, ok := m.Links[p.Link]; !ok || l.Role != api.LinkChild {
+			return &Refusal{promise.Model, string(p.Link) + " is no child"}
+		}
+		if len(p.Instances) > groups {
+			return &Refusal{promise.Model, "the request has no such group"}
+		}
+	}
+	seen := map[api.InstanceID]bool{}
+	for _, i := range all {
+		if seen[i.ID] || m.knows(i.ID) {
+			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
+		}
+		seen[i.ID] = true
+	}
+	return nil
+}
+
+// prepared counts what a parent holds without a decision.
+func (m *Model) prepared(origin api.LinkID) (n int) {
+	for _, h := range m.Held {
+		if h.ID.Origin == origin {
+			n++
+		}
+	}
+	return n
+}
+
+// place claims one slot: on its host, else on the first spare with room that its
+// rules allow, else not.
+func (m *Model) place(h *Hold, c *command.Hold, sl command.Slot) {
+	hosts := []api.HostID{sl.Host}
+	if sl.Group < len(c.Spares) {
+		hosts = append(hosts, c.Spares[sl.Group]...)
+	}
+	for _, id := range hosts {
+		cl := m.claimFor(c, sl, id)
+		if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
+			m.grant(cl)
+			h.Slots = append(h.Slots, cl)
+			m.Held[cl.Consumer] = h
+			m.bind(h, sl.Group, cl.Consumer, "")
+			return
+		}
+	}
+	h.Refused++
+}
+
+// claimFor returns what a slot wants on a host. A boot's window begins now, and a
+// lifetime ends it.
+func (m *Model) claimFor(c *command.Hold, sl command.Slot, on api.HostID) *Claim {
+	w := c.Request.Window
+	if w.Start == 0 {
+		w.Start = m.Now
+	}
+	if c.Request.Lifetime > 0 && w.End == api.Forever {
+		w.End = w.Start + api.Instant(c.Request.Lifetime.Milliseconds())
+	}
+	return &Claim{
+		Consumer: sl.Instance.ID, Host: on, Want: c.Request.Groups[sl.Group].Resources,
+		Start: w.Start, End: w.End, Class: c.Request.Class,
+	}
+}
+
+func (m *Model) holdParts(c command.HoldParts) *Refusal {
+	h, ok := m.Holds[HoldID{c.Origin, c.ID}]
+	if !ok {
+		return &Refusal{promise.Model, "there is no such hold"}
+	}
+	m.Moved[h.ID] = true
+	news := false
+	for _, a := range c.Answers {
+		for _, p := range h.Parts {
+			if p.Link == a.Link && !p.Answered {
+				m.answer(h, p, a)
+				news = true
+			}
+		}
+	}
+	if news && h.Decision == api.DecisionPending {
+		m.advance(h)
+	}
+	return nil
+}
+
+// answer splits what a child was asked for into what it holds and the rest.
+func (m *Model) answer(h *Hold, p *Part, a command.PartAnswer) {
+	var keep []api.InstanceID
+	for _, id := range p.IDs {
+		if slices.Contains(a.Held, id) {
+			keep = append(keep, id)
+			continue
+		}
+		h.Refused++
+		if m.Held[id] == h {
+			delete(m.Held, id)
+		}
+	}
+	p.IDs, p.Answered = keep, true
+	if h.Decision == api.DecisionPending {
+		p.Acked, p.Committed = a.Committed, a.Committed
+	}
+}
+
+// advance decides a hold that was asked to decide for itself.
+func (m *Model) advance(h *Hold) {
+	if !h.AtOnce || !h.complete() {
+		return
+	}
+	switch {
+	case h.Boot == nil && h.Refused > 0:
+		m.decide(h, api.DecisionAbort)
+	case h.Boot == nil:
+		m.decide(h, api.DecisionCommit)
+	case h.Refused == 0 && h.Boot.lacks() == "":
+		m.decideBoot(h.Boot, api.DecisionCommit)
+	}
+}
+
+func (m *Model) holdDecide(c command.HoldDecide) *Refusal {
+	id := HoldID{c.Origin, c.ID}
+	h, ok := m.Holds[id]
+	commit := c.Decision == api.DecisionCommit
+	switch {
+	case !ok && commit:
+		return &Refusal{promise.Saga, "there is no such hold to commit"}
+	case !ok && m.neverCame(c.Origin) >= api.TombstonesPerLinkMax:
+		return &Refusal{promise.Model, "too many holds that never came were aborted"}
+	case !ok: // it may be on its way: it is dead when it comes
+		m.Holds[id] = &Hold{ID: id, Decision: api.DecisionAbort, Dead: m.Now}
+		m.Moved[id] = true
+		return nil
+	case commit && h.Decision == api.DecisionAbort:
+		return &Refusal{promise.Saga, "the hold was released"}
+	case commit && h.Decision == api.DecisionPending && !h.complete():
+		return &Refusal{promise.Saga, "not every child has answered"}
+	case c.Origin == "" && (commit || c.Forced || h.Decision == api.DecisionCommit):
+		return &Refusal{promise.Model, "the hold belongs to a boot of this zone"}
+	}
+	m.decide(h, c.Decision)
+	return nil
+}
+
+// neverCame counts the holds over a link of which only the abort came.
+func (m *Model) neverCame(origin api.LinkID) (n int) {
+	for id, h := range m.Holds {
+		if id.Origin == origin && h.Dead > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *Model) bootDecide(c command.BootDecide) *Refusal {
+	b, ok := m.Boots[BootID{c.Project, c.Reservation}]
+	switch {
+	case !ok:
+		return &Refusal{promise.Model, "there is no such reservation"}
+	case b.Decision == c.Decision:
+		return nil
+	case b.Decision != api.DecisionPending:
+		return &Refusal{promise.Saga, "the reservation was decided before"}
+	}
+	if text := b.lacks(); c.Decision == api.DecisionCommit && text != "" {
+		return &Refusal{promise.Saga, text}
+	}
+	b.Code = c.Code
+	m.decideBoot(b, c.Decision)
+	return nil
+}
+
+// decideBoot decides a boot and its holds. What is not complete is given back.
+func (m *Model) decideBoot(b *Boot, d api.Decision) {
+	b.Decision = d
+	m.Told[b.ID] = true
+	for _, h := range b.Holds {
+		switch {
+		case h.Decision != api.DecisionPending:
+		case h.complete():
+			m.decide(h, d)
+		default:
+			m.decide(h, api.DecisionAbort)
+		}
+	}
+}
+
+func (m *Model) bootRelease(c command.BootRelease) *Refusal {
+	b, ok := m.Boots[BootID{c.Project, c.Reservation}]
+	if !ok {
+		return &Refusal{promise.Model, "there is no such reservation"}
+	}
+	if b.Ended {
+		return nil
+	}
+	b.Ended = true
+	m.Told[b.ID] = true
+	if b.Decision == api.DecisionPending {
+		m.decideBoot(b, api.DecisionAbort)
+		return nil
+	}
+	for _, h := range b.Holds {
+		m.decide(h, api.DecisionAbort)
+	}
+	return nil
+}
+
+// decide carries a decision out: a commit makes instances, an abort gives back
+// what is held, and after a commit asks for the end of what was made.
+func (m *Model) decide(h *Hold, d api.Decision) {
+	before := h.Decision
+	if before == d {
+		return
+	}
+	h.Decision = d
+	m.Moved[h.ID] = true
+	for _, id := range h.IDs() {
+		if m.Held[id] == h {
+			delete(m.Held, id)
+		}
+	}
+	switch {
+	case d == api.DecisionCommit:
+		m.makeAll(h)
+	case before == api.DecisionCommit:
+		m.endAll(h)
+	default:
+		for _, c := range h.Slots {
+			m.end(c.Consumer)
+		}
+	}
+	for _, p := range h.Parts {
+		p.Acked = p.Acked && d == api.DecisionCommit // of an abort every child must be told
+	}
+}
+
+func (m *Model) makeAll(h *Hold) {
+	for _, c := range h.Slots {
+		m.make(c.Consumer, &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host})
+	}
+	for _, p := range h.Parts {
+		for _, id := range p.IDs {
+			m.make(id, &Instance{Hold: h, Group: h.Groups[id], Link: p.Link})
+		}
+	}
+}
+
+// endAll asks for the end of all that h has made.
+func (m *Model) endAll(h *Hold) {
+	for _, id := range h.IDs() {
+		if i := m.MadeBy(h, id); i != nil && i.Live() {
+			m.set(id, api.StatusDeleting)
+		}
+	}
+}
+
+func (m *Model) partAck(c command.PartAck) {
+	h, ok := m.Holds[HoldID{c.Origin, c.ID}]
+	if !ok || h.Decision != c.Decision || c.Decision == api.DecisionPending {
+		return
+	}
+	for _, p := range h.Parts {
+		if p.Link != c.Link || p.Acked {
+			continue
+		}
+		p.Acked = true
+		p.Committed = p.Committed || !c.Lost && c.Decision == api.DecisionCommit
+		if c.Lost {
+			m.lose(h, p)
+		}
+	}
+}
+
+// lose marks what a child gave up against its word.
+func (m *Model) lose(h *Hold, p *Part) {
+	for _, id := range p.IDs {
+		switch i := m.MadeBy(h, id); {
+		case i == nil || !i.Live():
+		case i.Status == api.StatusDeleting:
+			m.set(id, api.StatusDeleted)
+		default:
+			m.set(id, api.StatusError)
+		}
+	}
+}
+
+// HeldIDs returns what h holds for certain: own slots and answered parts.
+func (h *Hold) HeldIDs() (out []api.InstanceID) {
+	for _, c := range h.Slots {
+		out = append(out, c.Consumer)
+	}
+	for _, p := range h.Parts {
+		if p.Answered {
+			out = append(out, p.IDs...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+// Package promise names what a zone promises, for those who report that it was not kept.
+package promise
+
+// Name names one promise.
+type Name string
+
+// The promises, and what else can be wrong with evidence of a run.
+const (
+	Capacity   Name = "I1 capacity"     // use above capacity at some instant of a window
+	Shrink     Name = "I1b shrink"      // a claim on a host that is over-full
+	Generation Name = "I2 generation"   // a generation did not rise by one, or a stale writer had its way
+	Durable    Name = "I3 durability"   // something acknowledged is missing
+	Agree      Name = "I4 agreement"    // nodes of one zone differ, or a restored state does
+	Ghost      Name = "I5 no ghost"     // something refused is there
+	Once       Name = "I6 at most once" // an instance id was claimed or ran twice
+	Exactly    Name = "I7 exactly once" // what should run does not, or the reverse
+	Saga       Name = "I8 saga"         // a boot is neither whole nor gone
+	Repeat     Name = "I9 idempotency"  // a repeat got another answer
+	Plan       Name = "I12 plan once"   // a plan was taken up twice
+	PlanAge    Name = "I13 plan age"    // a plan was taken up after its expiry
+	Read       Name = "I18 reads"       // a read shows what cannot have been
+	Fence      Name = "I19 fencing"     // an agent's term went down
+	Time       Name = "I21 time"        // a zone's time fell
+	Progress   Name = "I23 progress"    // something does not end
+	Bound      Name = "I24 rules"       // members of a rule are where it does not let them be
+	Move       Name = "I25 moves"       // an instance moves that must not, or is started before it has stopped
+	Window     Name = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
+	Model      Name = "model"           // the state differs from the model in a way that no other rule names
+	Input      Name = "input"           // the evidence has a gap or cannot be read
+	Undecided  Name = "undecided"       // a checker ran out of time
+	Traffic    Name = "too little"      // the run proves too little
+)
