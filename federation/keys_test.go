@@ -2,7 +2,6 @@ package federation
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -132,7 +131,7 @@ func TestLinkedZonesAreAskedForTheirKey(t *testing.T) {
 				return err
 			}
 			err := p.CheckKeys(ctx)
-			assert.True(t, errors.Is(err, c.want), "%v", err)
+			assert.ErrorIs(t, err, c.want)
 			assert.Equal(t, c.asked, asked)
 		})
 	}

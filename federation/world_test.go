@@ -32,7 +32,10 @@ type world struct {
 	zones map[api.ZoneID]*place
 }
 
-func newWorld(tb testing.TB) *world { return &world{t: tb, zones: map[api.ZoneID]*place{}} }
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	return &world{t: tb, zones: map[api.ZoneID]*place{}}
+}
 
 // place is one zone of a world.
 type place struct {

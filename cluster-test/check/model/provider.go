@@ -21,6 +21,7 @@ func (h *Host) Stock() map[api.ResourceClass]api.Inventory {
 	return out
 }
 
+// AllTraits returns the traits of h, the agent's and the operators', sorted.
 func (h *Host) AllTraits() []string { return union2(h.Traits, h.OwnTraits) }
 
 // Sets returns the aggregates of h, by id: those that it is a member of, and those
