@@ -16,6 +16,7 @@ import (
 	"berth/raftstore"
 	"berth/raftstore/command"
 	"berth/zone"
+	"berth/zone/fleet"
 )
 
 const (
@@ -33,7 +34,7 @@ func BenchmarkPolls(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	store := openStore(ctx, b)
-	z := zone.New(zone.Config{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	f := fleet.New(zone.New(zone.Config{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), nil)
 	registerAgents(ctx, b, store)
 
 	var agents sync.WaitGroup
@@ -42,7 +43,7 @@ func BenchmarkPolls(b *testing.B) {
 	came := make(chan struct{}, polling)
 	first := store.View().Index()
 	for n := range polling {
-		agents.Go(func() { poll(ctx, z, agentID(n), first, came) })
+		agents.Go(func() { poll(ctx, f, agentID(n), first, came) })
 	}
 	time.Sleep(time.Second) // all of them wait
 
@@ -68,10 +69,10 @@ func agentID(n int) api.AgentID { return api.AgentID(fmt.Sprintf("agent-%05d", n
 func hostID(n int) api.HostID   { return api.HostID(fmt.Sprintf("host-%05d", n)) }
 
 // poll asks for work as an agent does, and tells of each list that comes.
-func poll(ctx context.Context, z *zone.Zone, a api.AgentID, after uint64, came chan<- struct{}) {
+func poll(ctx context.Context, f *fleet.Fleet, a api.AgentID, after uint64, came chan<- struct{}) {
 	known := 0
 	for ctx.Err() == nil {
-		w, err := z.Work(ctx, a, &api.AgentWork{After: after, Wait: pollWait})
+		w, err := f.Work(ctx, a, &api.AgentWork{After: after, Wait: pollWait})
 		if err != nil {
 			return
 		}

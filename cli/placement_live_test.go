@@ -26,6 +26,7 @@ import (
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/zone"
+	"berth/zone/estimate"
 )
 
 // kid is what the one child of a liveZone has said of itself a second ago.
@@ -50,7 +51,7 @@ func liveZone(t *testing.T) *httptest.Server {
 	t.Helper()
 	store := memstore.New()
 	now := func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
-	z := zone.New(zone.Config{Store: store, Digests: kid{}, Now: now, Log: slog.New(slog.DiscardHandler)})
+	z := zone.New(zone.Config{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)})
 	shape := api.Resources{api.VCPU: 2, api.MemoryMB: 512}
 	hosts := command.HostsPut{Stamp: z.Stamp(), Agent: "agent-1"}
 	for i, id := range []api.HostID{uuidHost, uuidHost2} {
@@ -82,7 +83,7 @@ func liveZone(t *testing.T) *httptest.Server {
 		Leader: func() bool { return true }, Forward: http.NotFoundHandler(),
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", native.New(native.Config{Door: c, Digests: kid{}}))
+	mux.Handle("/", native.New(native.Config{Door: c, Estimator: estimate.New(estimate.Config{Zone: z, Digests: kid{}}), Digests: kid{}}))
 	mux.Handle(placement.Mount+"/", placement.New(placement.Config{Door: c}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)

@@ -16,9 +16,12 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/buildplan/seal"
 	"berth/httpd/gateway"
 	"berth/internal/codec"
-	"berth/zone"
+	"berth/raftstore/state"
+	"berth/zone/estimate"
+	"berth/zone/intake"
 )
 
 // TestAcceptance restates the acceptance cases of the original zones that speak
@@ -78,10 +81,11 @@ func (r *running) case56(t *testing.T) {
 	edge, west := r.zone("edge"), r.zone("west")
 	n := edge.Nodes[0].Node
 	door := gateway.New(gateway.Config{
-		Zone: n.Zone(), Peer: func(*http.Request) (api.ZoneID, bool) { return west.Nodes[0].Node.Store().View().Zone, true },
+		Zone: n.Zone(), Estimator: estimate.New(estimate.Config{Zone: n.Zone(), Keys: oneKey{}}),
+		Peer:   func(*http.Request) (api.ZoneID, bool) { return west.Nodes[0].Node.Store().View().Zone, true },
 		Leader: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 	})
-	req := (&zone.BootOrder{Caller: api.Caller{Project: "p"}, Wanted: "r", Groups: []zone.OrderGroup{{Max: 3, Flavor: &Flavors()[1]}}}).Request()
+	req := (&intake.BootOrder{Caller: api.Caller{Project: "p"}, Wanted: "r", Groups: []intake.OrderGroup{{Max: 3, Flavor: &Flavors()[1]}}}).Request()
 	b, err := codec.Marshal(req)
 	require.NoError(t, err)
 	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/zones/select", bytes.NewReader(b))
@@ -94,7 +98,7 @@ func (r *running) case56(t *testing.T) {
 	require.NoError(t, codec.Unmarshal(rec.Body.Bytes(), &one))
 	assert.Len(t, one.Weights[0], 3)
 	for _, w := range one.Weights[0] {
-		assert.Zero(t, w%zone.WeightQuantum)
+		assert.Zero(t, w%estimate.WeightQuantum)
 	}
 }
 
@@ -285,3 +289,8 @@ func (r *running) case73And74(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, api.BootReleased, end.State, "the child is told when it is back")
 }
+
+// oneKey is estimate.Keys with one key for ever.
+type oneKey struct{}
+
+func (oneKey) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{{Epoch: [4]byte{1}}}, nil }

@@ -46,7 +46,7 @@ func NewKeys(kek [32]byte, operator []byte) *Keys {
 	return &Keys{kek: kek, operator: operator, opened: map[string]seal.Key{}}
 }
 
-// Ring implements zone.Keys.
+// Ring implements estimate.Keys.
 func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
 	var ring seal.Keyring
 	for _, e := range v.Epochs {

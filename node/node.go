@@ -40,6 +40,9 @@ import (
 	"berth/internal/requestid"
 	"berth/raftstore"
 	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/fleet"
+	"berth/zone/saga"
 )
 
 // Options say how a node runs. Who it is stands in its directory.
@@ -81,6 +84,11 @@ type Node struct {
 	pools      *pools
 	toNodes    *http.Transport
 	leading    atomic.Bool // the leader's loops run here
+
+	// What the zone does.
+	estimator *estimate.Estimator
+	saga      *saga.Saga
+	fleet     *fleet.Fleet
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
 
@@ -159,11 +167,12 @@ func (n *Node) assemble() error {
 		},
 		Depth: zone.Depth, Request: requestid.Of, Now: n.now,
 	})
-	n.zone = zone.New(zone.Config{
-		Store: n.store, Peers: n.peers, Digests: p, Keys: n.keys, Now: n.now, Log: n.log, Crash: n.opts.Crash,
-	})
+	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
+	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
+	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
+	n.fleet = fleet.New(n.zone, n.estimator)
 	n.federation = federation.New(federation.Config{
-		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.zone.Digest, Keys: n.keys,
+		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
 		Enrol: n.enrol, Alive: p.alive, Now: n.now, Log: n.log,
 	})
 	leads := n.leading.Load
@@ -172,11 +181,14 @@ func (n *Node) assemble() error {
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
 	}
 	n.api = n.current(doorAPI, dialects(
-		native.New(native.Config{Door: common, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version}),
+		native.New(native.Config{
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version,
+		}),
 		placement.New(placement.Config{Door: common}),
 	))
 	gw := gateway.Config{
-		Zone: n.zone, Peer: peerZone, Enrol: n.enrolled, Hello: n.federation.Hello,
+		Zone: n.zone, Estimator: n.estimator, Saga: n.saga,
+		Peer: peerZone, Enrol: n.enrolled, Hello: n.federation.Hello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
 		Led: func() bool { id, _ := n.store.Leader(); return id != "" },
@@ -313,7 +325,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(gatewayGate.room(api.ALPNEnrol), outside(n.enrolment))
 	serving(n.nodeGate.room(api.ALPNHTTP), n.fromNodes())
 	serving(agentGate.room(api.ALPNHTTP), agents.New(agents.Config{
-		Zone: n.zone, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
+		Zone: n.zone, Fleet: n.fleet, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
 	}))
 	serving(n.listeners.admin, n.adminDoor())
 	doors.Go(func() { gatewayGate.run(ctx) })
@@ -406,7 +418,8 @@ func (n *Node) lead(ctx context.Context) {
 	wg.Go(func() { n.federation.RotateDaily(ctx) })
 	wg.Go(func() { n.federation.FollowGateways(ctx) })
 	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
-	n.zone.Lead(ctx)
+	wg.Go(func() { n.saga.Lead(ctx) })
+	wg.Go(func() { n.fleet.Lead(ctx) })
 	wg.Wait()
 }
 

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"strings"
@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
-	"berth/internal/memstore"
-	"berth/raftstore/command"
 )
 
 // TestAParentAsksAsAUserDoes: what no user could ask for here is refused to a parent
@@ -84,34 +82,4 @@ func (m *member) offer(peer api.ZoneID, req api.Request) *api.SelectAnswer {
 	a, err := m.asks(peer, req)
 	require.NoError(m.w.t, err)
 	return a
-}
-
-// TestNothingRunsBeforeItsWindow: an agent is not told of an instance whose time has
-// not come, however it got into the log.
-func TestNothingRunsBeforeItsWindow(t *testing.T) {
-	m := memstore.New()
-	at := command.Stamp{At: 1000}
-	m.Must(t, command.Init{Stamp: at, Zone: "z", Name: "z"}, command.HostsPut{Stamp: at, Agent: "a", Hosts: []command.HostEntry{{
-		ID: "h", Host: api.AgentHost{Name: "h", Driver: "fake", Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 4096}}},
-	}}})
-	for name, start := range map[string]api.Instant{"now": 1000, "later": 1001} {
-		req := order(name, 1, 1).Request()
-		req.Window.Start = start
-		i := specs(name, 1)
-		m.Must(t, command.BootCreate{Stamp: at, Digest: []byte("d"), Name: name, Request: req, Min: 1, Instances: i},
-			command.Hold{Stamp: at, ID: api.HoldID(name), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
-	}
-	v := m.View()
-	require.Len(t, v.OnHost("h"), 2)
-	listed := workload(v, 1, v.AllHosts()).Hosts[0].Instances
-	require.Len(t, listed, 1)
-	assert.Equal(t, "now", listed[0].Name)
-}
-
-// TestNoZoneIsNamedToAParent: advice on which zones would do stays in this zone.
-func TestNoZoneIsNamedToAParent(t *testing.T) {
-	advice := []api.Advice{{Change: api.AdviceCount, Value: 1}, {Change: api.AdviceZone, Name: "east"}, {Change: api.AdviceDrop, Name: "query"}}
-	p := &planned{refusals: []api.Refusals{{Advice: advice}}}
-	assert.Equal(t, []api.Advice{advice[0], advice[2]}, folded(p)[0].Advice)
-	assert.Len(t, p.refusals[0].Advice, 3, "what is kept for this zone's own operator stays whole")
 }

@@ -1,8 +1,10 @@
-package zone
+package zone_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -11,10 +13,11 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/intake"
 )
 
 // advice returns what a zone advises for the first group of an order.
-func (m *member) advice(o *BootOrder) []api.Advice {
+func (m *member) advice(o *intake.BootOrder) []api.Advice {
 	m.w.t.Helper()
 	req := o.Request()
 	ctx, cancel := m.within(api.SelectTimeout)
@@ -33,42 +36,44 @@ func TestAdviceIsTrue(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		n    int
-		edit func(o *BootOrder, here api.InstanceID)
+		edit func(o *intake.BootOrder, here api.InstanceID)
 		want []api.Advice
 	}{
-		{"same host elsewhere", 1, func(o *BootOrder, here api.InstanceID) {
+		{"same host elsewhere", 1, func(o *intake.BootOrder, here api.InstanceID) {
 			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
 		}, []api.Advice{toZone("root"), drop("same_host")}},
-		{"same host elsewhere, and full", 4, func(o *BootOrder, here api.InstanceID) {
+		{"same host elsewhere, and full", 4, func(o *intake.BootOrder, here api.InstanceID) {
 			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
 		}, nil},
-		{"together and apart", 1, func(o *BootOrder, here api.InstanceID) {
+		{"together and apart", 1, func(o *intake.BootOrder, here api.InstanceID) {
 			o.Groups[0].Hints.SameHost, o.Groups[0].Hints.DifferentHost = []api.InstanceID{here}, []api.InstanceID{here}
 		}, []api.Advice{drop("same_host"), drop("different_host")}},
-		{"a host by its name", 1, func(o *BootOrder, _ api.InstanceID) {
+		{"a host by its name", 1, func(o *intake.BootOrder, _ api.InstanceID) {
 			o.Groups[0].Hints.ForceHosts, o.Zones.Excluded = []string{"east-host-1"}, []string{"root"}
 		}, []api.Advice{drop("forced_hosts")}},
-		{"near an address", 1, func(o *BootOrder, _ api.InstanceID) {
+		{"near an address", 1, func(o *intake.BootOrder, _ api.InstanceID) {
 			o.Groups[0].Hints.Near, o.Zones.Allowed = "192.0.2.0/24", []string{"east"}
 		}, []api.Advice{drop("near")}},
 		{
-			"a zone that has none", 1, func(o *BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
+			"a zone that has none", 1, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
 			[]api.Advice{toZone("root"), toZone("east")},
 		},
 		{
-			"all but one", 3, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
+			"all but one", 3, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
 			[]api.Advice{less(2), toZone("east")},
 		},
-		{"too many anywhere", 9, func(o *BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
+		{"too many anywhere", 9, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
 		{
-			"on one host", 3, func(o *BootOrder, _ api.InstanceID) { o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}} },
+			"on one host", 3, func(o *intake.BootOrder, _ api.InstanceID) {
+				o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
+			},
 			[]api.Advice{less(2), drop("server_group")},
 		},
 		{
-			"too even", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
+			"too even", 4, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
 			[]api.Advice{less(2), toZone("root")},
 		},
-		{"in one zone", 4, func(o *BootOrder, _ api.InstanceID) { o.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
+		{"in one zone", 4, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -118,8 +123,7 @@ func TestEveryAdviceWorks(t *testing.T) {
 			for g, r := range a.Refusals {
 				for _, idea := range r.Advice {
 					tried[idea.Change]++
-					now, ok := changed(&req, g, idea)
-					require.True(t, ok)
+					now := taken(t, &req, g, idea)
 					got, err := root.lead().Select(w.ctx, "", now)
 					require.NoError(t, err)
 					assert.Len(t, got.Weights[g], now.Groups[g].Count, "case %d: %+v of group %d of %+v, rules %+v, %+v\nbefore %+v\nnow %+v", n, idea, g, kinds, o.Rules, o.Zones, a.Zones, got.Zones)
@@ -139,7 +143,7 @@ func TestEveryAdviceWorks(t *testing.T) {
 }
 
 // drawWishes adds rules and wishes to an order.
-func drawWishes(dice *rand.Rand, o *BootOrder) {
+func drawWishes(dice *rand.Rand, o *intake.BootOrder) {
 	switch dice.IntN(4) {
 	case 0:
 		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
@@ -167,6 +171,45 @@ func drawWishes(dice *rand.Rand, o *BootOrder) {
 	case 2:
 		o.Groups[0].Hints.Query = `["=", "$name", "root-host-1"]`
 	}
+}
+
+// taken returns a request as advice on one of its groups would have it.
+func taken(t *testing.T, req *api.Request, g int, idea api.Advice) *api.Request {
+	t.Helper()
+	now := *req
+	now.Groups, now.Rules = slices.Clone(req.Groups), slices.Clone(req.Rules)
+	group := &now.Groups[g]
+	switch idea.Change {
+	case api.AdviceCount:
+		group.Count = int(idea.Value)
+		group.Min = min(group.Min, group.Count)
+	case api.AdviceAmount:
+		group.Resources = maps.Clone(group.Resources)
+		group.Resources[idea.Class] = idea.Value
+	case api.AdviceZone:
+		if now.Zones.Allowed != nil {
+			now.Zones.Allowed = append(slices.Clone(now.Zones.Allowed), idea.Name)
+		}
+		now.Zones.Excluded = nil // at most this one
+	case api.AdviceDrop:
+		switch idea.Name {
+		case "min_zones", "max_skew", "pack":
+			now.Zones.MinZones, now.Zones.MaxSkew, now.Zones.Pack = 0, 0, false // at most one is set
+		case "availability_zone":
+			group.AZ = ""
+		case "traits":
+			group.Traits = api.Traits{}
+		case "query":
+			group.Hints.Query = ""
+		case "server_group":
+			now.Rules[0].Policy, now.Rules[0].Max = map[api.Policy]api.Policy{
+				api.Affinity: api.SoftAffinity, api.AntiAffinity: api.SoftAntiAffinity,
+			}[now.Rules[0].Policy], 0
+		default:
+			require.Fail(t, "advice to drop "+idea.Name)
+		}
+	}
+	return &now
 }
 
 // TestExplainTellsRulesAndFaults names the rule that keeps hosts from offering more,

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -39,6 +39,5 @@ func TestParentsAreNotToldHowManyHosts(t *testing.T) {
 			sum += f.Hosts
 		}
 		assert.Equal(t, sum, r.Considered)
-		assert.Equal(t, [4]int64{7, 8, 8, 16}, [4]int64{roundDown(7), roundDown(8), roundDown(9), roundDown(17)})
 	})
 }

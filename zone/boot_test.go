@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -37,6 +37,12 @@ func TestBootOverThreeLevels(t *testing.T) {
 		assert.Equal(t, api.BootReleased, root.outcome("all").State())
 		w.settle()
 	})
+}
+
+// cause is why a boot failed.
+type cause struct {
+	code api.Code
+	text string
 }
 
 // sumTale returns what the attempts of a boot add up to.

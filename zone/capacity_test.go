@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -10,10 +10,11 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/estimate"
 )
 
 // capacityOf asks m at its latest view.
-func (m *member) capacityOf(at api.Instant, name string) (*Capacity, error) {
+func (m *member) capacityOf(at api.Instant, name string) (*estimate.Capacity, error) {
 	return m.lead().CapacityOf(m.view(), at, name)
 }
 
@@ -36,25 +37,25 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 		require.Len(t, c.Zones, 4)
 		n := func(i int64) *int64 { return &i }
 		assert.Equal(t, "root", c.Zones[0].Name)
-		assert.Equal(t, ClassCapacity{Total: n(12), Reserved: n(0), Capacity: 12, Used: n(3), Free: 9, FreeAt: n(9)}, c.Zones[0].Classes[api.VCPU])
-		byName := map[string]ZoneCapacity{}
+		assert.Equal(t, estimate.ClassCapacity{Total: n(12), Reserved: n(0), Capacity: 12, Used: n(3), Free: 9, FreeAt: n(9)}, c.Zones[0].Classes[api.VCPU])
+		byName := map[string]estimate.ZoneCapacity{}
 		for _, one := range c.Zones {
 			byName[one.Name] = one
 		}
 		assert.True(t, byName["root"].Exact)
-		assert.Equal(t, ZoneCapacity{
-			Name: "east", Heard: true, AgeMS: 1000, Classes: map[api.ResourceClass]ClassCapacity{api.VCPU: {Capacity: 64, Free: 32}},
+		assert.Equal(t, estimate.ZoneCapacity{
+			Name: "east", Heard: true, AgeMS: 1000, Classes: map[api.ResourceClass]estimate.ClassCapacity{api.VCPU: {Capacity: 64, Free: 32}},
 		}, byName["east"], "reserved and later are not made up")
 		assert.True(t, byName["west"].Partial, "too old")
-		assert.Equal(t, ZoneCapacity{Name: "north", Partial: true, Classes: map[api.ResourceClass]ClassCapacity{}}, byName["north"])
-		assert.Equal(t, ClassCapacity{Capacity: 92, Free: 57}, c.Sum.Classes[api.VCPU])
+		assert.Equal(t, estimate.ZoneCapacity{Name: "north", Partial: true, Classes: map[api.ResourceClass]estimate.ClassCapacity{}}, byName["north"])
+		assert.Equal(t, estimate.ClassCapacity{Capacity: 92, Free: 57}, c.Sum.Classes[api.VCPU])
 		assert.True(t, c.Sum.Rounded && c.Sum.Partial)
 
 		paused := api.LinkPaused
 		root.do(command.LinkSet{ID: "link-east", State: &paused})
 		c, err = root.capacityOf(0, "")
 		require.NoError(t, err)
-		assert.Equal(t, ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
+		assert.Equal(t, estimate.ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
 	})
 }
 
@@ -66,7 +67,7 @@ func TestCapacityOfALeafIsWhole(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, c.Zones, 1)
 		assert.False(t, c.Sum.Rounded || c.Sum.Partial)
-		assert.Equal(t, ClassCapacity{Capacity: 4, Free: 4}, c.Sum.Classes[api.VCPU])
+		assert.Equal(t, estimate.ClassCapacity{Capacity: 4, Free: 4}, c.Sum.Classes[api.VCPU])
 	})
 }
 
@@ -113,7 +114,7 @@ func TestCapacityCountsEveryProviderOnce(t *testing.T) {
 		c, err := m.capacityOf(0, "")
 		require.NoError(t, err)
 		n := func(i int64) *int64 { return &i }
-		assert.Equal(t, ClassCapacity{Total: n(100), Reserved: n(10), Capacity: 90, Used: n(0), Free: 90, FreeAt: n(90)}, c.Zones[0].Classes[api.DiskGB])
+		assert.Equal(t, estimate.ClassCapacity{Total: n(100), Reserved: n(10), Capacity: 90, Used: n(0), Free: 90, FreeAt: n(90)}, c.Zones[0].Classes[api.DiskGB])
 		assert.Equal(t, int64(4+4+6), c.Zones[0].Classes[api.VCPU].Capacity)
 	})
 }

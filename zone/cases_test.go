@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/estimate"
+	"berth/zone/fleet"
 )
 
 // The acceptance cases of the original zones that a zone itself answers; the
@@ -25,14 +27,14 @@ func TestCase57OwnBlob(t *testing.T) {
 		req := order("b", 2, 2).Request()
 		a, err := z.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
-		l, err := z.lead().open(z.view(), "", &req, a.Blob)
+		l, err := z.lead().Open(z.view(), "", &req, a.Blob)
 		require.NoError(t, err)
 		host := z.view().AllHosts()[0].ID
 		require.Len(t, l.Groups[0].Slots, 2)
 		for i, weight := range []int64{2048, 2048 - 256} {
 			assert.Equal(t, host, l.Groups[0].Slots[i].Host)
 			assert.Equal(t, weight, l.Groups[0].Slots[i].Weight)
-			assert.Equal(t, weight-weight%WeightQuantum, a.Weights[0][i])
+			assert.Equal(t, weight-weight%estimate.WeightQuantum, a.Weights[0][i])
 		}
 		assert.False(t, bytes.Contains(a.Blob, []byte(host)))
 	})
@@ -164,15 +166,8 @@ func TestCase46And48StaleHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		m := w.zone("root", nil, 2)
-		var b beats
-		b.last = map[api.AgentID]time.Time{}
-		heard := time.Now()
-		b.heard("a", heard)
-		assert.LessOrEqual(t, b.silent("a", heard.Add(HostGraceDefault)), HostGraceDefault, "exactly the grace")
-		assert.Greater(t, b.silent("a", heard.Add(HostGraceDefault+1)), HostGraceDefault)
-
 		m.set(func(m *member) { m.mute = true })
-		time.Sleep(HostGraceDefault + 3*AgentBeat)
+		time.Sleep(fleet.HostGraceDefault + 3*fleet.AgentBeat)
 		assert.Empty(t, m.lead().Digest().Classes)
 		a := m.pick(1, time.Second)
 		assert.Empty(t, a.Weights[0])

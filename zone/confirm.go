@@ -5,9 +5,6 @@ import (
 	"sync/atomic"
 
 	"berth/api"
-	"berth/internal/mutant"
-	"berth/raftstore/command"
-	"berth/raftstore/state"
 )
 
 type confirmationKey struct{}
@@ -63,49 +60,4 @@ func logged(ctx context.Context) {
 	if c, ok := ctx.Value(confirmationKey{}).(*confirmation); ok {
 		c.logged.Store(true)
 	}
-}
-
-// EndInstance ends an instance that was made for a parent. Not found means that it
-// has ended for good: the parent forgets it.
-func (z *Zone) EndInstance(ctx context.Context, parent *api.Link, id api.InstanceID) error {
-	end := func(ctx context.Context) error {
-		if i, ok := z.View().Instance(id); !ok || i.Origin != parent.ID || !i.Live() {
-			return api.Errorf(api.CodeNotFound, "no such server")
-		}
-		_, err := z.Propose(ctx, command.InstanceDelete{Stamp: z.stamp(), ID: id})
-		return err
-	}
-	if mutant.On(mutant.EndLocal) {
-		return end(ctx)
-	}
-	return z.Confirmed(ctx, end)
-}
-
-// Decision answers a child that asks what became of a hold it was asked for. A
-// hold that nobody here remembers was aborted, so a majority confirms the state
-// that it is looked up in.
-func (z *Zone) Decision(ctx context.Context, child *api.Link, id api.HoldID) (api.Decision, error) {
-	v := z.store.View()
-	if !mutant.On(mutant.DecisionLocal) {
-		var err error
-		if v, err = z.Latest(ctx); err != nil {
-			return "", err
-		}
-	}
-	return decisionIn(v, child, id), nil
-}
-
-// decisionIn returns what became, in a state, of a hold that a child was asked for.
-func decisionIn(v *state.State, child *api.Link, id api.HoldID) api.Decision {
-	for _, h := range v.HoldsFor(id) {
-		for _, p := range h.Parts {
-			if p.Link == child.ID {
-				if h.Decision == api.DecisionPending {
-					return api.DecisionPending
-				}
-				return h.DecisionFor(p)
-			}
-		}
-	}
-	return api.DecisionAbort
 }

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ import (
 	"berth/raftstore/command"
 )
 
-// saga is everything that the protocol does: a boot over three levels, the end of
+// wholeSaga is everything that the protocol does: a boot over three levels, the end of
 // an instance at its far end, a boot that one child takes alone, a boot that is
 // too large, and the end of all.
-func saga(w *world) {
+func wholeSaga(w *world) {
 	root := w.zones[0]
 	if b := root.run(order("wide", 4, 6)); b.State() != api.BootFailed {
 		for _, i := range root.instances("wide") {
@@ -60,7 +60,7 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		three(w)
-		saga(w)
+		wholeSaga(w)
 		made = tries(w.calls)
 	})
 	require.Greater(t, len(made), 15, "the saga is too short: %v", made)
@@ -76,7 +76,7 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 						}
 						return ""
 					})
-					saga(w)
+					wholeSaga(w)
 				})
 			})
 		}
@@ -105,7 +105,7 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		three(w)
-		saga(w)
+		wholeSaga(w)
 		for _, m := range w.zones {
 			counts = append(counts, maps.Clone(m.log.kinds))
 		}
@@ -154,5 +154,5 @@ func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
 		case <-w.ctx.Done():
 		}
 	})
-	saga(w)
+	wholeSaga(w)
 }

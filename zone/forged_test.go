@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/buildplan"
 	"berth/buildplan/seal"
 	"berth/raftstore/command"
 )
@@ -134,7 +135,10 @@ func (f *forging) wrongKey([]byte) []byte {
 	k := ring[0]
 	k.Secret[0] ^= 1
 	h := f.pick()
-	ctx := f.mid.lead().context(f.mid.view(), f.up.Zone, &h.Request)
+	ctx := seal.Context{
+		Zone: f.mid.id, Peer: string(f.up.Zone), Project: h.Request.Project, Reservation: h.Request.Reservation,
+		Digest: buildplan.Digest(&h.Request),
+	}
 	b, err := seal.Seal(k, ctx, f.fill(make([]byte, 300)), [seal.SaltBytes]byte(f.fill(make([]byte, seal.SaltBytes))))
 	require.NoError(f.w.t, err)
 	return b

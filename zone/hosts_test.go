@@ -1,7 +1,6 @@
-package zone
+package zone_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone/fleet"
 )
 
 // TestSilentHosts takes hosts down when their agent is silent for too long, and
@@ -21,16 +21,16 @@ func TestSilentHosts(t *testing.T) {
 		z := w.zone("root", nil, 2)
 		assert.Equal(t, api.BootActive, z.run(order("a", 1, 1)).State())
 		z.set(func(m *member) { m.mute = true })
-		time.Sleep(HostGraceDefault - AgentBeat)
+		time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 		assert.True(t, up(z.view()))
-		time.Sleep(3 * AgentBeat)
+		time.Sleep(3 * fleet.AgentBeat)
 		assert.False(t, up(z.view()))
 		b := z.run(order("b", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State(), "nothing is placed on a host that is down")
 		assert.Equal(t, int64(1), z.used())
 
 		z.set(func(m *member) { m.mute = false })
-		time.Sleep(3 * AgentBeat)
+		time.Sleep(3 * fleet.AgentBeat)
 		assert.True(t, up(z.view()))
 		assert.Equal(t, api.BootActive, z.run(order("c", 1, 1)).State())
 		w.settle()
@@ -61,7 +61,7 @@ func TestHostThatIsNotServed(t *testing.T) {
 		assert.Equal(t, api.HostDown, state())
 		h, _ := m.view().Host(left)
 		assert.True(t, h.Unserved)
-		time.Sleep(2 * HostGraceDefault)
+		time.Sleep(2 * fleet.HostGraceDefault)
 		assert.Equal(t, api.HostDown, state(), "that the agent is heard says nothing for it")
 		assert.Empty(t, m.view().WorkAfter(a.id(), 0)[1:], "its agent is not asked for it")
 		assert.Equal(t, api.BootFailed, m.run(order("s", 3, 3)).State(), "it takes no work")
@@ -85,74 +85,16 @@ func TestNewLeaderGivesGrace(t *testing.T) {
 		z := w.zone("root", nil, 2)
 		for range 4 { // together far longer than the grace
 			z.set(func(m *member) { m.mute = true })
-			time.Sleep(HostGraceDefault - AgentBeat)
+			time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 			z.elect()
 			assert.True(t, up(z.view()))
 		}
-		time.Sleep(HostGraceDefault - AgentBeat)
+		time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 		assert.True(t, up(z.view()))
-		time.Sleep(2 * AgentBeat)
+		time.Sleep(2 * fleet.AgentBeat)
 		assert.False(t, up(z.view()))
 		z.elect()
-		time.Sleep(AgentBeat)
+		time.Sleep(fleet.AgentBeat)
 		assert.False(t, up(z.view()), "that a leader is new says nothing for a host")
 	})
-}
-
-// TestRegisterHosts checks what an agent says of its hosts, at each limit.
-func TestRegisterHosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil)
-		good := (&agent{m: m, cpus: []int64{1}}).hosts()[0]
-		register := func(hosts ...api.AgentHost) error {
-			_, err := m.lead().RegisterHosts(t.Context(), "a", &api.AgentRegister{Hosts: hosts})
-			return err
-		}
-		many := make([]api.AgentHost, api.HostsPerAgentMax+1)
-		for i := range many {
-			many[i] = good
-			many[i].Name = fmt.Sprintf("h%d", i)
-		}
-		require.NoError(t, checkHosts(many[:api.HostsPerAgentMax]))
-		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(many...)))
-		assert.Equal(t, api.CodeInvalid, api.CodeOf(register()))
-		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(good, good)), "a name twice")
-		for name, twist := range map[string]func(h *api.AgentHost){
-			"name":  func(h *api.AgentHost) { h.Name = "-" },
-			"pool":  func(h *api.AgentHost) { h.Pool = "deep" },
-			"none":  func(h *api.AgentHost) { h.Inventory = nil },
-			"class": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{"vcpu": {Total: 1}} },
-			"total": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: -1}} },
-		} {
-			h := good
-			twist(&h)
-			assert.Equal(t, api.CodeInvalid, api.CodeOf(register(h)), name)
-		}
-		assert.Empty(t, m.view().AllHosts(), "a refused call changes nothing")
-		stepped := good
-		stepped.Inventory = map[api.ResourceClass]api.Inventory{
-			api.VCPU: {Total: 8, StepSize: 2}, api.MemoryMB: {Total: 8, StepSize: 2, MinUnit: 1}, api.DiskGB: {Total: 8, StepSize: 4, MaxUnit: 2},
-		}
-		require.NoError(t, register(stepped))
-		for class, amount := range map[api.ResourceClass]int64{api.VCPU: 2, api.MemoryMB: 1, api.DiskGB: 4} {
-			assert.Equal(t, amount, m.view().AllHosts()[0].Inventory[class].MinUnit, "a least amount that is not given is the step: %s", class)
-		}
-		assert.Zero(t, stepped.Inventory[api.VCPU].MinUnit, "the caller's own inventory stays")
-		require.NoError(t, register(good))
-		_, err := m.lead().Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax+1)})
-		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
-		_, err = m.lead().Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax)})
-		assert.NoError(t, err)
-	})
-}
-
-func checkHosts(hosts []api.AgentHost) error {
-	names := map[string]bool{}
-	for i := range hosts {
-		if err := checkHost(&hosts[i], names); err != nil {
-			return err
-		}
-	}
-	return nil
 }

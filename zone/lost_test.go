@@ -1,8 +1,6 @@
-package zone
+package zone_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +11,8 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
+	"berth/zone/saga"
 )
 
 // used returns how many processors of a zone are claimed.
@@ -142,7 +142,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	root.depose()
 	root.kill(true)
 
-	time.Sleep(HoldAskAfter + 3*time.Second)
+	time.Sleep(saga.HoldAskAfter + 3*time.Second)
 	asked := w.made("decision", "kid", "root")
 	assert.Positive(t, asked)
 	time.Sleep(15 * time.Minute)
@@ -151,7 +151,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	require.Len(t, held, 1, "and never decides by itself")
 	assert.Equal(t, int64(2), kid.used())
 
-	require.NoError(t, kid.lead().ResolveHold(t.Context(), held[0].Origin, held[0].ID, ordered))
+	require.NoError(t, intake.ResolveHold(t.Context(), kid.lead().Zone, held[0].ID, ordered))
 	h, _ := kid.view().Hold(held[0].Origin, held[0].ID)
 	assert.True(t, h.Forced, "it is on record that it was forced")
 	time.Sleep(time.Minute)
@@ -336,25 +336,5 @@ func TestBootsAtOnce(t *testing.T) {
 		assert.LessOrEqual(t, made, 6)
 		assert.GreaterOrEqual(t, made, 2)
 		w.settle()
-	})
-}
-
-// TestFailuresAreForgotten lets a job fail that nobody wants any more: a leader
-// that reigns for long does not remember it for ever.
-func TestFailuresAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		r := &runner{
-			z: w.zone("root", nil).lead(), room: make(chan struct{}, 1), busy: map[string]bool{}, failed: map[string]failure{},
-		}
-		r.start(t.Context(), job{"j", func(context.Context) error { return errors.New("in vain") }})
-		r.wg.Wait()
-		assert.Equal(t, retryPause+time.Millisecond, r.nextTry())
-		time.Sleep(retryPause + failureKept)
-		r.nextTry()
-		assert.Len(t, r.failed, 1)
-		time.Sleep(time.Millisecond)
-		assert.Equal(t, sweepEvery+time.Millisecond, r.nextTry())
-		assert.Empty(t, r.failed)
 	})
 }

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"maps"
@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/fleet"
 )
 
 // host returns the id of a host by its name.
@@ -180,13 +181,13 @@ func TestLostHostIsLeft(t *testing.T) {
 		assert.Equal(t, 1, e.Movable)
 		assert.Equal(t, 1, e.Staying)
 		assert.Positive(t, e.Wait)
-		assert.Less(t, e.Wait, EvacuateAfter-HostGraceDefault, "it was silent for a while")
+		assert.Less(t, e.Wait, fleet.EvacuateAfter-fleet.HostGraceDefault, "it was silent for a while")
 		m.until("it runs elsewhere", func(*state.State) bool {
 			_, here := m.onHosts("movable")[lost]
 			return !here && m.view().CountByStatus()[api.StatusBuild] == 0
 		})
-		assert.GreaterOrEqual(t, time.Since(began), EvacuateAfter-AgentBeat)
-		assert.Less(t, time.Since(began), EvacuateAfter+10*time.Second)
+		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
+		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
 		assert.Contains(t, m.onHosts("fixed"), lost)
 		m.set(func(*member) { a.quiet = false })
 		m.until("the host is back", func(v *state.State) bool {
@@ -214,7 +215,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		require.Equal(t, api.BootActive, m.run(o).State())
 		a.fallSilent()
 		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
-		time.Sleep(2*EvacuateAfter + AgentBeat/5) // between two looks at the hosts
+		time.Sleep(2*fleet.EvacuateAfter + fleet.AgentBeat/5) // between two looks at the hosts
 		i, z := m.instances("r")[0], m.lead()
 		require.Equal(t, lost, i.Host)
 		work := func() []api.HostWorkload {
@@ -229,7 +230,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		m.propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: "c", Hosts: []command.HostEntry{{ID: "c", Host: c[0]}}}
 		})
-		require.NoError(t, z.move(t.Context(), i, true))
+		time.Sleep(fleet.AgentBeat)
 		now, _ := m.view().Instance(i.ID)
 		assert.Equal(t, lost, now.Host, "its agent was heard: it may run here")
 		m.set(func(*member) { a.quiet = false })

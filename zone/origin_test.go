@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // TestIsolatedHostsAreNotForAParentsProject: a host that is kept for a project of its
@@ -48,7 +49,7 @@ func TestAParentsProjectHasItsOwnMembers(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil)
 		kid := w.zone("kid", root, 4)
-		alone := func(res string) *BootOrder {
+		alone := func(res string) *intake.BootOrder {
 			o := order(res, 1, 1)
 			o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
 			return o

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"berth/api"
 	"berth/internal/backoff"
 	"berth/internal/codec"
+	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/saga"
 )
 
 // call is the n-th call of a kind from one zone to another.
@@ -31,10 +34,13 @@ const (
 // itself, with bodies spelt and read on the way.
 type peers struct{ from *member }
 
-var _ Peers = peers{}
+var (
+	_ estimate.Peers = peers{}
+	_ saga.Peers     = peers{}
+)
 
 func (p peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error) {
-	return ask(ctx, p, l, "select", r, func(ctx context.Context, z *Zone, back *api.Link, r *api.Request) (*api.SelectAnswer, error) {
+	return ask(ctx, p, l, "select", r, func(ctx context.Context, z *conduct, back *api.Link, r *api.Request) (*api.SelectAnswer, error) {
 		if back.State == api.LinkPaused {
 			return nil, api.Errorf(api.CodePaused, "the link takes no new work")
 		}
@@ -51,19 +57,19 @@ func (p peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.
 	if r.Commit {
 		op = "hold and commit"
 	}
-	return ask(ctx, p, l, op, r, func(ctx context.Context, z *Zone, back *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+	return ask(ctx, p, l, op, r, func(ctx context.Context, z *conduct, back *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 		return z.Hold(ctx, back, r)
 	})
 }
 
 func (p peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
-	return ask(ctx, p, l, string(d), &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.HoldID) (*api.HoldAnswer, error) {
+	return ask(ctx, p, l, string(d), &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.HoldID) (*api.HoldAnswer, error) {
 		return z.Decide(ctx, back, *id, d)
 	})
 }
 
 func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
-	a, err := ask(ctx, p, l, "decision", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.HoldID) (*api.DecisionAnswer, error) {
+	a, err := ask(ctx, p, l, "decision", &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.HoldID) (*api.DecisionAnswer, error) {
 		d, err := z.Decision(ctx, back, *id)
 		return &api.DecisionAnswer{Decision: d}, err
 	})
@@ -74,7 +80,7 @@ func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.De
 }
 
 func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error) {
-	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *Zone, back *api.Link, after *uint64) (*api.Changes, error) {
+	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *conduct, back *api.Link, after *uint64) (*api.Changes, error) {
 		if lie := p.from.w.lieOf(back.ID); lie != nil {
 			return lie(*after), nil
 		}
@@ -84,7 +90,7 @@ func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time
 }
 
 func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error {
-	_, err := ask(ctx, p, l, "end", &id, func(ctx context.Context, z *Zone, back *api.Link, id *api.InstanceID) (*struct{}, error) {
+	_, err := ask(ctx, p, l, "end", &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.InstanceID) (*struct{}, error) {
 		return &struct{}{}, z.EndInstance(ctx, back, *id)
 	})
 	return err
@@ -92,7 +98,7 @@ func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) 
 
 // ask makes one call, and lets happen to it what the world wants.
 func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
-	do func(context.Context, *Zone, *api.Link, *Q) (*A, error),
+	do func(context.Context, *conduct, *api.Link, *Q) (*A, error),
 ) (*A, error) {
 	w := p.from.w
 	to, f, lag := w.route(p.from, l, op)
@@ -103,7 +109,7 @@ func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 		if err != nil {
 			return nil, err
 		}
-		a, err := do(WithDepth(ctx, Depth(ctx)+1), z, back, spelt(q))
+		a, err := do(zone.WithDepth(ctx, zone.Depth(ctx)+1), z, back, spelt(q))
 		if err != nil {
 			return nil, api.Errorf(api.CodeOf(err), "%s", api.MessageOf(err))
 		}
@@ -184,7 +190,7 @@ func (w *world) route(from *member, l *api.Link, op string) (to *member, f fault
 }
 
 // door is the gateway's part of a call: who is there, over which link.
-func (m *member) door(from *member, op string) (*Zone, *api.Link, error) {
+func (m *member) door(from *member, op string) (*conduct, *api.Link, error) {
 	z, leads := m.node()
 	m.mu.Lock()
 	dead := m.dead

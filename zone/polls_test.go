@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"bytes"
@@ -19,6 +19,9 @@ import (
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/fleet"
+	"berth/zone/saga"
 )
 
 // looks is a store that counts how often somebody who waits has looked.
@@ -36,7 +39,7 @@ func (s *looks) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.S
 
 // pollsWorld is a zone with a parent, with two agents of one host each, and with an
 // instance on each host, of which one is the parent's.
-func pollsWorld(t *testing.T) (*looks, *Zone) {
+func pollsWorld(t *testing.T) (*looks, *conduct) {
 	t.Helper()
 	s := &looks{Store: memstore.New()}
 	s.Must(t,
@@ -45,7 +48,8 @@ func pollsWorld(t *testing.T) (*looks, *Zone) {
 		pollsHost("a1", "h1"), pollsHost("a2", "h2"),
 	)
 	s.Must(t, append(pollsBoot("first", "h1", ""), pollsBoot("abroad", "h2", "up")...)...)
-	return s, New(Config{Store: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return s, &conduct{Zone: z, Saga: saga.New(saga.Config{Zone: z}), Fleet: fleet.New(z, nil)}
 }
 
 func pollsHost(agent, id string) command.HostsPut {
@@ -83,20 +87,20 @@ func backupOf(t *testing.T, v *state.State) command.Restore {
 // TestPollsWakeByWhatConcernsThem holds a poll of each kind while entries come. Those
 // that concern others leave it alone, and each that concerns it wakes it.
 func TestPollsWakeByWhatConcernsThem(t *testing.T) {
-	work := func(ctx context.Context, z *Zone) string {
+	work := func(ctx context.Context, z *conduct) string {
 		w, err := z.Work(ctx, "a1", &api.AgentWork{After: z.View().Index(), Wait: time.Minute})
 		if err != nil {
 			return string(api.CodeOf(err))
 		}
 		return fmt.Sprint("hosts ", len(w.Hosts))
 	}
-	changes := func(ctx context.Context, z *Zone) string {
+	changes := func(ctx context.Context, z *conduct) string {
 		return fmt.Sprint("items ", len(z.Changes(ctx, &api.Link{ID: "up"}, z.View().Index(), time.Minute).Items))
 	}
-	boot := func(ctx context.Context, z *Zone) string {
+	boot := func(ctx context.Context, z *conduct) string {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		b, _, err := z.waitBoot(ctx, "p", "r-first", func(b *state.Boot) bool { return b.Decision == api.DecisionAbort || b.Ended })
+		b, _, err := z.WaitBoot(ctx, "p", "r-first")
 		if err != nil {
 			return string(api.CodeOf(err))
 		}
@@ -107,7 +111,7 @@ func TestPollsWakeByWhatConcernsThem(t *testing.T) {
 		command.InstanceReport{Agent: "a1", Items: []api.InstanceReport{{Host: "h1", Instance: "i-first", Status: api.StatusDeleted}}},
 	}
 	for name, c := range map[string]struct {
-		poll    func(ctx context.Context, z *Zone) string
+		poll    func(ctx context.Context, z *conduct) string
 		others  []command.Command // concern somebody else
 		wakes   []command.Command // one entry; nil for none
 		restore bool              // the entry restores a backup that was made after wakes
@@ -126,9 +130,9 @@ func TestPollsWakeByWhatConcernsThem(t *testing.T) {
 		"restored changes":   {changes, nil, nil, true, "items 1"},
 
 		"boots of others": {boot, append(pollsBoot("x", "h1", ""), pollsBoot("y", "h1", "up")...), nil, false, "ended false"},
-		"boot":            {boot, pollsBoot("x", "h1", ""), deleteFirst[:1], false, "ended true"},
+		"boot":            {boot, pollsBoot("x", "h1", ""), deleteFirst, false, "ended true"},
 		"forgotten boot":  {boot, nil, slices.Concat(deleteFirst, []command.Command{command.Prune{Before: api.Forever, Limit: 9}}), false, "not_found"},
-		"restored boot":   {boot, nil, deleteFirst[:1], true, "ended true"},
+		"restored boot":   {boot, nil, deleteFirst, true, "ended true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

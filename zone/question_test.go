@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone/saga"
 )
 
 // TestChildAsksForTheDecision keeps every word of a decision from a child. It asks,
@@ -25,7 +26,7 @@ func TestChildAsksForTheDecision(t *testing.T) {
 		})
 		root.boot(order("b", 4, 4))
 		assert.Equal(t, api.DecisionCommit, root.decided("b").Decision)
-		time.Sleep(HoldAskAfter + time.Minute)
+		time.Sleep(saga.HoldAskAfter + time.Minute)
 		assert.Equal(t, int64(2), kid.used(), "it did not give up by itself")
 		assert.Positive(t, w.made("decision", "kid", "root"))
 		w.when(nil)

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // TestReachIsToldUpward: what is on a host that is lost is out of reach in each zone
@@ -136,17 +137,17 @@ func TestSilenceIsToldUpward(t *testing.T) {
 		assert.Zero(t, silent(root), "nobody was missed who was never heard")
 
 		for range 2 {
-			hears(LinkFresh + time.Second)
+			hears(zone.LinkFresh + time.Second)
 			mid.until("the child is silent", func(v *state.State) bool {
 				now, _ := v.Link(l.ID)
 				return now.SilentSince != 0
 			})
 			now, _ := mid.view().Link(l.ID)
-			assert.Equal(t, api.InstantOf(time.Now().Add(-LinkFresh-time.Second)), now.SilentSince)
+			assert.Equal(t, api.InstantOf(time.Now().Add(-zone.LinkFresh-time.Second)), now.SilentSince)
 			time.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(mid))
 			assert.Equal(t, 2, silent(root))
-			hears(LinkFresh - time.Second) // neither here nor there
+			hears(zone.LinkFresh - time.Second) // neither here nor there
 			time.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(root))
 			later, _ := mid.view().Link(l.ID)

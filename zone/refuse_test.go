@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -10,6 +10,9 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/estimate"
+	"berth/zone/intake"
+	"berth/zone/saga"
 )
 
 // pause sets the state of the link to a zone, or in it that to its parent.
@@ -77,7 +80,7 @@ func TestPlanExpiresWithItsFirstPart(t *testing.T) {
 		w.mu.Lock()
 		w.lag = func(call) time.Duration { return 300 * time.Millisecond }
 		w.mu.Unlock()
-		selects := func(res string, n int) (*BootOrder, time.Duration) {
+		selects := func(res string, n int) (*intake.BootOrder, time.Duration) {
 			o := order(res, n, n)
 			req := o.Request()
 			a, err := root.lead().Select(t.Context(), "", &req)
@@ -151,13 +154,14 @@ func TestOfferedAndNotHeld(t *testing.T) {
 					b := root.run(order(res, 1, 2))
 					assert.Equal(t, api.BootActive, b.State(), b.Reason)
 					assert.Equal(t, 2, b.Counts.Live(), "the parent has room for all")
-					if took := time.Since(began); i < FailuresToPause {
-						assert.Less(t, took, HoldTimeout+3*time.Second)
+					if took := time.Since(began); i < estimate.FailuresToPause {
+						assert.Less(t, took, saga.HoldTimeout+3*time.Second)
 					} else {
 						assert.Less(t, took, time.Second, "it is known not to hold what it offers")
 					}
 				}
-				assert.False(t, root.lead().health.mayAsk(l.ID, time.Now()), "that it answers selects is not enough")
+				got, _ := told(root.pick(1, time.Second))
+				assert.Equal(t, api.OutcomePaused, got["kid"], "that it answers selects is not enough")
 				w.when(nil)
 				time.Sleep(probeEveryMax)
 				b := root.run(order("e", 2, 2))

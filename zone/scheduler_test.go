@@ -1,9 +1,10 @@
-package zone
+package zone_test
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,21 +14,23 @@ import (
 
 	"berth/api"
 	"berth/costs"
-	"berth/internal/memstore"
 	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/intake"
 )
 
 // groups asks for several kinds of instances at once.
-func groups(res string, gs ...OrderGroup) *BootOrder {
+func groups(res string, gs ...intake.OrderGroup) *intake.BootOrder {
 	o := order(res, 1, 1)
 	o.Groups = gs
 	return o
 }
 
-func group(name string, least, most int) OrderGroup {
-	return OrderGroup{Name: name, Flavor: flavor, Min: least, Max: most}
+func group(name string, least, most int) intake.OrderGroup {
+	return intake.OrderGroup{Name: name, Flavor: flavor, Min: least, Max: most}
 }
 
 // spread returns how many live instances of a reservation lie where, by direct
@@ -167,7 +170,7 @@ func TestAffinityStaysTogether(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 2)
 		kid := w.zone("kid", root, 2, 6)
-		bound := func(res string, n int) *BootOrder {
+		bound := func(res string, n int) *intake.BootOrder {
 			o := order(res, n, n)
 			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
@@ -224,24 +227,6 @@ func TestParallelBootsKeepARule(t *testing.T) {
 	})
 }
 
-// TestCommandsAreThisZonesOwn: a flavor has a command here if this zone has defined it so,
-// with what the request says it is, whatever other flavors the request has.
-func TestCommandsAreThisZonesOwn(t *testing.T) {
-	v := memstore.New()
-	one, two := *flavor, *flavor
-	one.ID, one.Name, one.Command = "one", "one", []string{"sleep"}
-	two.ID, two.Name, two.Command, two.Resources = "two", "two", []string{"sleep"}, api.Resources{api.VCPU: 2}
-	v.Must(t, command.Init{Zone: "z", Name: "z"}, command.FlavorPut{Flavor: *flavor}, command.FlavorPut{Flavor: one}, command.FlavorPut{Flavor: two})
-	req := &api.Request{Groups: []api.Group{{Flavor: "one", Resources: one.Resources}, {Flavor: "two", Resources: two.Resources}}}
-	has := World(v.View(), req).HasCommand
-	for id, want := range map[api.FlavorID]bool{"one": true, "two": true, flavor.ID: false, "none": false} {
-		assert.Equal(t, want, has(id), id)
-	}
-	req.Groups[1].Resources = one.Resources
-	assert.False(t, World(v.View(), req).HasCommand("two"), "it is not what it is here")
-	assert.True(t, World(v.View(), req).HasCommand("one"))
-}
-
 // TestAChildIsAskedForWhatMayLieThere: a group that must stay where its members are is
 // not wanted of a child, however cheap it is there, and the others are.
 func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
@@ -249,7 +234,7 @@ func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 4)
 		w.zone("west", root, 4)
-		together := func(res string) *BootOrder {
+		together := func(res string) *intake.BootOrder {
 			o := order(res, 1, 1)
 			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
@@ -446,11 +431,11 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 			got, _ := told(root.pick(3, time.Second))
 			return got["kid"]
 		}
-		for range FailuresToPause {
+		for range estimate.FailuresToPause {
 			assert.Equal(t, api.OutcomeFailed, outcome())
 		}
 		for range 5 { // selects that were under way
-			root.lead().health.heard("link-kid", false, time.Now())
+			root.lead().NoteFailure("link-kid")
 		}
 		assert.Equal(t, api.OutcomePaused, outcome())
 		time.Sleep(probeEvery)
@@ -476,16 +461,24 @@ func TestRequestThatComesBack(t *testing.T) {
 		z := root.lead()
 		req := order("b", 2, 2).Request()
 		at := func(depth int) error {
-			_, err := z.Select(WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
+			_, err := z.Select(zone.WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
 			return err
 		}
-		const underWay = "p\x00req-1"
-		require.True(t, z.asking.begin(underWay, 0))
-		require.NoError(t, at(0), "the same again")
+		w.mu.Lock()
+		w.lag = func(call) time.Duration { return 200 * time.Millisecond } // to kid, and back
+		w.mu.Unlock()
+		var first, again sync.WaitGroup
+		first.Go(func() { assert.NoError(t, at(0)) })
+		time.Sleep(100 * time.Millisecond)
+		again.Go(func() { assert.NoError(t, at(0), "the same again") })
 		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)))
-		z.asking.end(underWay)
+		first.Wait()
+		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)), "one is under way still")
+		again.Wait()
+		w.mu.Lock()
+		w.lag = nil
+		w.mu.Unlock()
 		require.NoError(t, at(2), "after the answer the id is free again")
-		assert.Empty(t, z.asking.of)
 		w.settle()
 	})
 }

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/intake"
 )
 
 // told returns the outcome of each zone by its name, and how many it offered.
@@ -175,11 +176,11 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 		AZs: []string{"az1"},
 	}
 	large := &api.Flavor{ID: "large", Name: "large", Resources: api.Resources{api.VCPU: 4}}
-	for name, edit := range map[string]func(*BootOrder){
-		"a trait":       func(o *BootOrder) { o.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
-		"a zone":        func(o *BootOrder) { o.Groups[0].AZ = "leaf" },
-		"a larger host": func(o *BootOrder) { o.Groups[0].Flavor = large },
-		"a tag":         func(o *BootOrder) { o.Zones.AllowedTags = []string{"new"} },
+	for name, edit := range map[string]func(*intake.BootOrder){
+		"a trait":       func(o *intake.BootOrder) { o.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
+		"a zone":        func(o *intake.BootOrder) { o.Groups[0].AZ = "leaf" },
+		"a larger host": func(o *intake.BootOrder) { o.Groups[0].Flavor = large },
+		"a tag":         func(o *intake.BootOrder) { o.Zones.AllowedTags = []string{"new"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 }
 
 // TestWeightsAreQuantised says of the weights that leave a zone no more than
-// their multiple of WeightQuantum; links then adjust them.
+// their multiple of estimate.WeightQuantum; links then adjust them.
 func TestWeightsAreQuantised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,4 +1,4 @@
-package zone
+package zone_test
 
 import (
 	"flag"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/zone/intake"
 )
 
 // kind is a group of instances with so many processors.
@@ -21,12 +22,12 @@ type kind struct {
 }
 
 // kindsOf asks for instances of several kinds.
-func kindsOf(res string, kinds ...kind) *BootOrder {
+func kindsOf(res string, kinds ...kind) *intake.BootOrder {
 	o := order(res, 1, 1)
 	o.Groups = nil
 	for i, k := range kinds {
 		name := fmt.Sprint("k", i)
-		o.Groups = append(o.Groups, OrderGroup{
+		o.Groups = append(o.Groups, intake.OrderGroup{
 			Name: name, Min: k.least, Max: k.most,
 			Flavor: &api.Flavor{ID: api.FlavorID(name), Name: name, Resources: api.Resources{api.VCPU: k.cpus, api.MemoryMB: k.cpus}},
 		})
@@ -79,7 +80,7 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 				w.settle()
 				got := make([]int, len(c.kinds))
 				for _, i := range root.instances("b") {
-					got[slices.IndexFunc(o.Groups, func(g OrderGroup) bool { return g.Flavor.ID == i.Flavor })]++
+					got[slices.IndexFunc(o.Groups, func(g intake.OrderGroup) bool { return g.Flavor.ID == i.Flavor })]++
 				}
 				assert.Equal(t, c.want, got)
 			})

@@ -1,10 +1,12 @@
-package zone
+package zone_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,11 @@ import (
 	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/fleet"
+	"berth/zone/intake"
+	"berth/zone/saga"
 )
 
 // world is a tree of zones in one process and in virtual time: the conduct of
@@ -28,6 +35,8 @@ type world struct {
 	stop context.CancelFunc
 	ctx  context.Context //nolint:containedctx // the life of the world
 	wg   sync.WaitGroup
+
+	complaints *complaints
 
 	mu      sync.Mutex // guards the fields below
 	zones   []*member
@@ -54,11 +63,79 @@ type member struct {
 	log  *log
 
 	mu    sync.Mutex // guards the fields below
-	zone  *Zone
+	zone  *conduct
 	reign func() // ends it; nil while nobody leads
 	dead  bool   // cannot be reached by any zone
 	mute  bool   // its agent says nothing
 }
+
+// conduct is all that a zone does, on one node.
+type conduct struct {
+	*zone.Zone
+	*estimate.Estimator
+	*saga.Saga
+	*fleet.Fleet
+}
+
+func newConduct(m *member, s zone.Store) *conduct {
+	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(m.w.complaints)})
+	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}})
+	return &conduct{
+		Zone: z, Estimator: e, Fleet: fleet.New(z, e),
+		Saga: saga.New(saga.Config{Zone: z, Estimator: e, Peers: peers{m}, Digests: gossip{m.w}}),
+	}
+}
+
+// Boot records a boot, as a door does.
+func (c *conduct) Boot(ctx context.Context, o *intake.BootOrder) (*state.Boot, error) {
+	create, err := o.Command(c.Stamp())
+	if err != nil {
+		return nil, err
+	}
+	return c.Saga.Boot(ctx, create, o.Blob)
+}
+
+// specs returns n instances with fresh ids.
+func specs(name string, n int) []api.InstanceSpec {
+	out := make([]api.InstanceSpec, n)
+	for i := range out {
+		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: fmt.Sprintf("%s-%d", name, i+1)}
+	}
+	return out
+}
+
+// Limits of the zone's parts that these tests wait for.
+const (
+	digestAgeMax    = 30 * time.Second // how old a digest may be and still rule a child out
+	probeEvery      = 2 * time.Second  // how long a failing child is left alone at first,
+	probeEveryMax   = time.Minute      // and at the most
+	followWait      = 3 * time.Second  // long poll of a child's changes
+	followNoteEvery = 10 * time.Second // how often is logged where to go on without news
+	followIndexMax  = 1 << 62          // of a child's log
+	pruneEvery      = time.Minute
+	pruneAfter      = 24 * time.Hour                  // after an end
+	pruneDead       = api.PlanTTLMax + 10*time.Minute // after the abort of a hold that never came
+)
+
+// complaints is a log of which only what tests ask for is kept.
+type complaints struct {
+	slog.Handler
+	unusable atomic.Int64 // lists of changes
+}
+
+// Handle implements slog.Handler.
+func (c *complaints) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if strings.Contains(a.Value.String(), "unusable list of changes") {
+			c.unusable.Add(1)
+		}
+		return true
+	})
+	return nil
+}
+
+// Enabled implements slog.Handler.
+func (*complaints) Enabled(context.Context, slog.Level) bool { return true }
 
 // newWorld returns a world without zones. It ends with the test, when everything
 // that it started has stopped.
@@ -67,7 +144,7 @@ func newWorld(t *testing.T) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &world{
 		t: t, ctx: ctx, stop: stop, calls: map[call]int{}, cut: map[string]bool{},
-		ran: map[api.InstanceID]string{}, digests: map[api.ZoneID]heardDigest{},
+		ran: map[api.InstanceID]string{}, complaints: &complaints{Handler: slog.DiscardHandler}, digests: map[api.ZoneID]heardDigest{},
 	}
 	t.Cleanup(w.end)
 	return w
@@ -136,12 +213,11 @@ func (m *member) do(c command.Command) {
 func (m *member) elect() {
 	m.depose()
 	seat := &seat{log: m.log, term: m.log.nextTerm()}
-	z := New(Config{
-		Store: seat, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-	})
+	z := newConduct(m, seat)
 	ctx, cancel := context.WithCancel(m.w.ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { z.Lead(ctx) })
+	wg.Go(func() { z.Saga.Lead(ctx) })
+	wg.Go(func() { z.Fleet.Lead(ctx) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.zone = z
@@ -161,13 +237,13 @@ func (m *member) depose() {
 }
 
 // node returns the zone's conduct, and whether it leads.
-func (m *member) node() (z *Zone, leads bool) {
+func (m *member) node() (z *conduct, leads bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.zone, m.reign != nil
 }
 
-func (m *member) lead() *Zone {
+func (m *member) lead() *conduct {
 	z, _ := m.node()
 	return z
 }
@@ -213,15 +289,15 @@ func (w *world) retry(f func() error) error {
 }
 
 // order asks for the instances of a reservation.
-func order(res string, least, most int) *BootOrder {
-	return &BootOrder{
+func order(res string, least, most int) *intake.BootOrder {
+	return &intake.BootOrder{
 		Caller: api.Caller{User: "u", Project: "p", Role: api.RoleMember}, Name: res,
-		Groups: []OrderGroup{{Flavor: flavor, Min: least, Max: most}}, Wanted: api.ReservationID(res),
+		Groups: []intake.OrderGroup{{Flavor: flavor, Min: least, Max: most}}, Wanted: api.ReservationID(res),
 	}
 }
 
 // boot records a boot.
-func (m *member) boot(o *BootOrder) {
+func (m *member) boot(o *intake.BootOrder) {
 	m.w.t.Helper()
 	require.NoError(m.w.t, m.w.retry(func() error {
 		_, err := m.lead().Boot(m.w.ctx, o)
@@ -242,7 +318,7 @@ func (m *member) outcome(res string) *state.Boot {
 }
 
 // run boots and waits for the outcome.
-func (m *member) run(o *BootOrder) *state.Boot {
+func (m *member) run(o *intake.BootOrder) *state.Boot {
 	m.w.t.Helper()
 	m.boot(o)
 	return m.outcome(string(o.Wanted))
@@ -445,7 +521,7 @@ type seat struct {
 	term uint64
 }
 
-var _ Store = (*seat)(nil)
+var _ zone.Store = (*seat)(nil)
 
 func (s *seat) View() *state.State { return s.log.latest() }
 
@@ -574,18 +650,18 @@ func (a *agent) run(ctx context.Context) {
 // have made has ended.
 func (a *agent) fallSilent() {
 	a.m.set(func(*member) { a.quiet = true })
-	time.Sleep(2 * AgentBeat)
+	time.Sleep(2 * fleet.AgentBeat)
 }
 
 // serve registers with a new leader, does what is wanted and reports it.
-func (a *agent) serve(ctx context.Context, z *Zone, after, term *uint64) error {
-	if now := z.store.Term(); now != *term {
+func (a *agent) serve(ctx context.Context, z *conduct, after, term *uint64) error {
+	if now := z.Store().Term(); now != *term {
 		if _, err := z.RegisterHosts(ctx, a.id(), &api.AgentRegister{Hosts: a.hosts()}); err != nil {
 			return err
 		}
 		*term, *after = now, 0
 	}
-	work, err := z.Work(ctx, a.id(), &api.AgentWork{After: *after, Wait: AgentBeat})
+	work, err := z.Work(ctx, a.id(), &api.AgentWork{After: *after, Wait: fleet.AgentBeat})
 	if err != nil {
 		return err
 	}

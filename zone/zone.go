@@ -1,20 +1,18 @@
-// Package zone is the conduct of a zone: it takes a request, looks at a view,
-// plans, proposes and answers, and it runs the loops that only a leader may run.
+// Package zone is what every use case of a zone stands on: the replicated state and its
+// clock, the proposal of a command, the confirmation of a refusal, and the loops that a
+// leader runs. The use cases are in the packages below it: estimate, saga, fleet, intake
+// and resources.
 //
-// Everything it decides it decides from a view of the replicated state, and
-// everything that must last it proposes to the log. What it keeps in memory are
-// hints (who was heard when) and the plans of calls in flight. It knows no HTTP,
-// no TLS and no Raft: those are handed in.
+// It must never decide what is proposed, keep a fact outside the log, or know HTTP, TLS
+// or Raft: those are handed in.
 package zone
 
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"berth/api"
-	"berth/buildplan/seal"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -40,83 +38,62 @@ type Store interface {
 	Term() uint64
 }
 
-// Peers calls the zones at the other ends of links. Every method carries the
-// caller's deadline along and returns *api.Error with the other zone's code.
-type Peers interface {
-	Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error)
-	Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error)
-	Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error)
-	Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error)
-	Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error)
-	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
-}
-
 // Digests tells what was last heard of a zone by gossip, and how long ago.
 type Digests interface {
 	Digest(zone api.ZoneID) (d api.Digest, age time.Duration, ok bool)
 }
 
-// Keys opens the sealing keys of a state.
-type Keys interface {
-	// Ring returns the keys, the active one first.
-	Ring(v *state.State) (seal.Keyring, error)
-}
+// LinkFresh is how old the newest digest of a zone may be for its link to count as
+// up. One is said each second.
+const LinkFresh = 10 * time.Second
 
-// Zone conducts one zone on one node. Its methods may be called concurrently.
+// Zone is one zone on one node, as all its use cases need it. Its methods may be called
+// concurrently.
 type Zone struct {
-	store   Store
-	peers   Peers
-	digests Digests
-	keys    Keys
-	now     func() time.Time
-	began   time.Time
-	log     *slog.Logger
-	crash   crash.Hook
-
-	plans  plans  // sealed plans of boots in flight on this leader
-	beats  beats  // when each agent was last heard
-	health health // how selects to children went
-	asking asking // selects for other zones in flight
-	tales  tales  // what became of the latest selects
+	store Store
+	now   func() time.Time
+	began time.Time
+	log   *slog.Logger
+	crash crash.Hook
 }
 
 // Config is what a zone is made of.
 type Config struct {
-	Store   Store
-	Peers   Peers
-	Digests Digests
-	Keys    Keys
-	Now     func() time.Time
-	Log     *slog.Logger
-	Crash   crash.Hook // nil in production
+	Store Store
+	Now   func() time.Time
+	Log   *slog.Logger
+	Crash crash.Hook // nil in production
 }
 
-// New returns a zone. Nothing runs until Lead is called.
+// New returns a zone. Nothing runs by itself.
 func New(c Config) *Zone {
-	return &Zone{
-		store: c.Store, peers: c.Peers, digests: c.Digests, keys: c.Keys, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash,
-		plans: plans{of: map[string]*planned{}}, beats: beats{last: map[api.AgentID]time.Time{}},
-		health: health{of: map[api.LinkID]*pulse{}}, asking: asking{of: map[string]flight{}},
-	}
+	return &Zone{store: c.Store, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash}
 }
 
 // View returns the latest state applied on this node.
 func (z *Zone) View() *state.State { return z.store.View() }
 
-// Store returns the replicated state that the zone conducts.
+// Store returns the replicated state.
 func (z *Zone) Store() Store { return z.store }
 
-// instant is the zone's time on this node: the wall clock when the process began,
+// Now returns the time by this node's clock, for what is measured on this node alone.
+func (z *Zone) Now() time.Time { return z.now() }
+
+// Log returns where the zone's use cases log.
+func (z *Zone) Log() *slog.Logger { return z.log }
+
+// Reach marks that a call is at a point at which a test may end the process.
+func (z *Zone) Reach(p crash.Point) { z.crash.At(p) }
+
+// Instant is the zone's time on this node: the wall clock when the process began,
 // and what has passed since by the monotonic clock, so that a wall clock that
 // jumps while the node runs expires nothing; and never less than what is agreed.
-func (z *Zone) instant() api.Instant {
+func (z *Zone) Instant() api.Instant {
 	return max(api.InstantOf(z.began.Add(z.now().Sub(z.began))), z.store.View().Now())
 }
 
-func (z *Zone) stamp() command.Stamp { return command.Stamp{At: z.instant()} }
-
 // Stamp returns the time for a command that is proposed now.
-func (z *Zone) Stamp() command.Stamp { return z.stamp() }
+func (z *Zone) Stamp() command.Stamp { return command.Stamp{At: z.Instant()} }
 
 // Propose appends one command and returns what became of it, its refusal as the
 // error.
@@ -183,25 +160,4 @@ func WithDepth(ctx context.Context, n int) context.Context {
 func Depth(ctx context.Context) int {
 	n, _ := ctx.Value(depthKey{}).(int)
 	return n
-}
-
-// plans holds, by the call that brought it, a plan that came with its request. It is
-// memory only: a boot whose plan is lost with its leader is aborted.
-type plans struct {
-	mu sync.Mutex // guards of
-	of map[string]*planned
-}
-
-func (p *plans) put(call string, pl *planned) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of[call] = pl
-}
-
-func (p *plans) take(call string) (*planned, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	pl, ok := p.of[call]
-	delete(p.of, call)
-	return pl, ok
 }

@@ -24,7 +24,7 @@ import (
 	"berth/cluster-test/leak"
 	"berth/raftstore"
 	"berth/raftstore/state"
-	"berth/zone"
+	"berth/zone/estimate"
 )
 
 // evidence is what a federation that was stopped has left on its disks.
@@ -125,7 +125,7 @@ func (f *fleet) scan(t *testing.T, e evidence) {
 		canaries = append(canaries, leak.Key("key-encryption key", kek)...)
 		scanner, err := leak.NewScanner(canaries)
 		require.NoError(t, err)
-		shapes := leak.NewShapes(seal.Sizes(), zone.WeightQuantum)
+		shapes := leak.NewShapes(seal.Sizes(), estimate.WeightQuantum)
 		for _, n := range z.Nodes {
 			totals, err := leak.ScanDir(f.TapDir(n.Name), scanner, shapes)
 			require.NoError(t, err)

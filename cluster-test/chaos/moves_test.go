@@ -18,7 +18,7 @@ import (
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
-	berthzone "berth/zone"
+	zonefleet "berth/zone/fleet"
 )
 
 // Sizes of the campaign against agents.
@@ -269,7 +269,7 @@ func (m *movers) lose(t *testing.T, how string) {
 	}
 	lab.Within(t, elsewhereMax, "what may be started elsewhere runs there", elsewhere)
 	took := time.Since(began)
-	assert.Greater(t, took, berthzone.EvacuateAfter-berthzone.AgentBeat, "its agent may not have ended them")
+	assert.Greater(t, took, zonefleet.EvacuateAfter-zonefleet.AgentBeat, "its agent may not have ended them")
 	assert.ElementsMatch(t, before["fixed"], m.kept(a)["fixed"], "what may not stays")
 	if how == "killed" {
 		a.Start()

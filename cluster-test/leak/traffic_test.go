@@ -20,7 +20,7 @@ import (
 	"berth/api/client"
 	"berth/buildplan/seal"
 	"berth/internal/codec"
-	"berth/zone"
+	"berth/zone/estimate"
 )
 
 func shake(ctx context.Context, c net.Conn, conf *tls.Config) (net.Conn, error) {
@@ -302,7 +302,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 // clean looks at all that a zone has said.
 func clean(t *testing.T, p *place, s *Scanner) {
 	t.Helper()
-	shapes := NewShapes(seal.Sizes(), zone.WeightQuantum)
+	shapes := NewShapes(seal.Sizes(), estimate.WeightQuantum)
 	sum, err := ScanDir(p.tap.dir, s, shapes)
 	require.NoError(t, err)
 	for _, h := range s.Hits() {

@@ -14,7 +14,7 @@ var excuses = []excuse{
 		"no provider is named by nothing, and no table has it",
 	},
 	{
-		"zone/run.go", `r.decided = h.Decision != api.DecisionPending`, ``,
+		"zone/saga/attempt.go", `r.decided = h.Decision != api.DecisionPending`, ``,
 		"what follows looks at the boot again, and finds it decided",
 	},
 	{
@@ -22,12 +22,12 @@ var excuses = []excuse{
 		`return nil, true, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)`,
 		"it is tried again in vain, at no cost",
 	},
-	{"zone/split.go", `return !s.covers(best) && merges < splitMergesMax`, `return !s.covers(best) && merges <= splitMergesMax`, "it may try once more"},
+	{"zone/estimate/split.go", `return !s.covers(best) && merges < splitMergesMax`, `return !s.covers(best) && merges <= splitMergesMax`, "it may try once more"},
 	{
 		"agent/work.go", `if errors.Is(context.Cause(ctx), errFenced) {`, `if true || (errors.Is(context.Cause(ctx), errFenced)) {`,
 		"else the agent ends, and nobody reads what it notes",
 	},
-	{"zone/lead.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
+	{"zone/loop.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
 }
 
 // harmless returns why a fault is none, "" if it is one.

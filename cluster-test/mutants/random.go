@@ -49,7 +49,7 @@ func draw(root string, of []string, seed uint64) ([]site, error) {
 		if len(of) > 0 && !slices.Contains(of, r.pkg) {
 			continue
 		}
-		sites, err := sitesOf(root, r.pkg)
+		sites, err := r.sites(root)
 		if err != nil {
 			return nil, err
 		}

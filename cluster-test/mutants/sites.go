@@ -33,18 +33,39 @@ func (s *site) String() string {
 // them: its own first.
 type room struct {
 	pkg    string
+	parts  []string // further packages that the same suites test
 	suites []suite
 }
 
 // rooms are where random faults are made.
 var rooms = []room{
-	{"zone", []suite{{"zone", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}}},
-	{"raftstore/state", []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
-	{"raftstore", []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
-	{"federation", []suite{{"federation", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
-	{"httpd/gateway", []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
-	{"api/client", []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cli", ""}}},
-	{"agent", []suite{{"agent", ""}, {"httpd/agents", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+	{
+		"zone",
+		[]string{"zone/estimate", "zone/fleet", "zone/saga"},
+		[]suite{{"zone", ""}, {"zone/estimate", ""}, {"zone/fleet", ""}, {"zone/saga", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}},
+	},
+	{"raftstore/state", nil, []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
+	{"raftstore", nil, []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+	{"federation", nil, []suite{{"federation", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+	{"httpd/gateway", nil, []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+	{"api/client", nil, []suite{{"api/client", ""}, {"httpd/native", ""}, {"httpd/placement", ""}, {"httpd/gateway", ""}, {"cli", ""}}},
+	{"agent", nil, []suite{{"agent", ""}, {"httpd/agents", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
+}
+
+// sites returns every place of a room's packages where a fault can be made.
+func (r room) sites(root string) ([]site, error) {
+	var out []site
+	for _, pkg := range append([]string{r.pkg}, r.parts...) {
+		more, err := sitesOf(root, pkg)
+		if err != nil {
+			return nil, err
+		}
+		for i := range more {
+			more[i].room = r.pkg
+		}
+		out = append(out, more...)
+	}
+	return out, nil
 }
 
 // sitesOf returns every place of a package's code where a fault can be made, in

@@ -13,7 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/raftstore/state"
-	berthzone "berth/zone"
+	"berth/zone/fleet"
 )
 
 // moveAll gives the root a host of another agent, and moves all that is on its first
@@ -64,7 +64,7 @@ func TestAgentIsLost(t *testing.T) {
 		"killed":  func(c *crew, d time.Duration) { c.down(d) },
 	}
 	for name, lose := range ways {
-		for _, d := range []time.Duration{berthzone.FenceAfter + 5*time.Second, 90 * time.Second} {
+		for _, d := range []time.Duration{fleet.FenceAfter + 5*time.Second, 90 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", d), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { agentLost(t, lose, d) })

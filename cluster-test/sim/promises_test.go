@@ -18,11 +18,11 @@ import (
 	"berth/internal/crash"
 	"berth/raftstore"
 	"berth/raftstore/state"
-	berthzone "berth/zone"
+	"berth/zone/saga"
 )
 
 // decideWithin is how long a boot may be undecided under one leader: its attempts
-// end after zone.BootTimeout, and another try or two may follow.
+// end after saga.BootTimeout, and another try or two may follow.
 const decideWithin = 150 * time.Second
 
 // memo is what a glance remembers for the next one.
@@ -335,10 +335,10 @@ func TestBrokenPromisesAreSeen(t *testing.T) {
 		complains("the end of instance")
 
 		for _, p := range root.nodes {
-			p.bomb.arm(crash.DecisionLogging, 1, func() { time.Sleep(berthzone.BootTimeout) })
+			p.bomb.arm(crash.DecisionLogging, 1, func() { time.Sleep(saga.BootTimeout) })
 		}
 		root.boot(root.nodes[0], root.nodes[0], order("slow", whole-1, whole-1))
-		time.Sleep(berthzone.BootTimeout / 2)
+		time.Sleep(saga.BootTimeout / 2)
 		w.promises()
 		w.holds()
 		b, _ := root.view().Boot(project, "slow")

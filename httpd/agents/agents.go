@@ -15,6 +15,7 @@ import (
 	"berth/httpd/wire"
 	"berth/internal/requestid"
 	"berth/zone"
+	"berth/zone/fleet"
 )
 
 // registerMax bounds a registration: HostsPerAgentMax hosts with room to spare.
@@ -23,6 +24,7 @@ const registerMax = 16 << 20
 // Config is what the door is made of.
 type Config struct {
 	Zone   *zone.Zone
+	Fleet  *fleet.Fleet
 	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
 	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
 	Log    *slog.Logger
@@ -52,10 +54,10 @@ func (d *agentDoor) routes() []route {
 		return door.Route{Method: http.MethodPost, Path: path, Read: read}
 	}
 	return []route{
-		{post(api.PathAgentRegister, door.ReadLog), serve(d, registerMax, d.Zone.RegisterHosts)},
+		{post(api.PathAgentRegister, door.ReadLog), serve(d, registerMax, d.Fleet.RegisterHosts)},
 		// The agent does nothing that a leader of an older term tells it.
-		{post(api.PathAgentWork, door.ReadLocal), serve(d, api.BodyMaxBytes, d.Zone.Work)},
-		{post(api.PathAgentReport, door.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Zone.Report)},
+		{post(api.PathAgentWork, door.ReadLocal), serve(d, api.BodyMaxBytes, d.Fleet.Work)},
+		{post(api.PathAgentReport, door.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/zone"
+	"berth/zone/fleet"
 )
 
 type agentKey struct{}
@@ -38,7 +39,7 @@ func newWorld(tb testing.TB) *world {
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
 	w.Handler = New(Config{
-		Zone: w.zone, Log: log,
+		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Log: log,
 		Agent: func(r *http.Request) (api.AgentID, bool) {
 			id, ok := r.Context().Value(agentKey{}).(api.AgentID)
 			return id, ok
@@ -143,7 +144,7 @@ func TestAnAgentRegistersWorksAndReports(t *testing.T) {
 	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &reg)
 	require.Len(t, reg.Hosts, 2)
 	assert.EqualValues(t, memstore.Term, reg.Term)
-	assert.Equal(t, zone.AgentBeat, reg.Beat)
+	assert.Equal(t, fleet.AgentBeat, reg.Beat)
 	w.answered(t, "a-1", api.PathAgentRegister, hosts(2), &again)
 	assert.Equal(t, reg.Hosts, again.Hosts, "hosts keep their ids")
 	w.place(t, "i-1", reg.Hosts[1])

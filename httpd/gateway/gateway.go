@@ -24,11 +24,16 @@ import (
 	"berth/httpd/wire"
 	"berth/internal/requestid"
 	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/saga"
 )
 
 // Config is what a gateway is made of.
 type Config struct {
-	Zone  *zone.Zone
+	Zone      *zone.Zone
+	Estimator *estimate.Estimator
+	Saga      *saga.Saga
+
 	Peer  func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
 	Enrol func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
 	Hello func(ctx context.Context, l *api.Link, h *api.Hello) error // refuses a zone that seals with this zone's key, and keeps where it is
@@ -228,7 +233,7 @@ func (d *peerDoor) info(w http.ResponseWriter, _ *http.Request, l *api.Link) err
 	v := d.Zone.View()
 	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
 	if l.Role == api.LinkParent {
-		z.Digest = d.Zone.Digest()
+		z.Digest = d.Estimator.Digest()
 	}
 	wire.CBOR(w, http.StatusOK, z)
 	return nil
@@ -316,7 +321,7 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err = wire.ReadCBOR(r, api.BodyMaxBytes, &req); err != nil {
 		return err
 	}
-	a, err := d.Zone.Select(ctx, l.Zone, &req)
+	a, err := d.Estimator.Select(ctx, l.Zone, &req)
 	if err != nil {
 		return err
 	}
@@ -340,7 +345,7 @@ func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) err
 		return api.Errorf(api.CodePaused, "paused")
 	}
 	req.Commit = r.URL.Path == "/servers"
-	a, err := d.Zone.Hold(ctx, l, &req)
+	a, err := d.Saga.Hold(ctx, l, &req)
 	if err != nil {
 		return err
 	}
@@ -364,7 +369,7 @@ func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, d
 	if !api.ValidName(id) {
 		return api.Errorf(api.CodeInvalid, "a hold id is 1 to %d characters", api.NameMaxBytes)
 	}
-	a, err := d.Zone.Decide(r.Context(), l, api.HoldID(id), dec)
+	a, err := d.Saga.Decide(r.Context(), l, api.HoldID(id), dec)
 	if err != nil {
 		return err
 	}
@@ -374,7 +379,7 @@ func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, d
 
 // decision answers a child.
 func (d *peerDoor) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	dec, err := d.Zone.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
+	dec, err := d.Saga.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
 	if err != nil {
 		return err
 	}
@@ -394,7 +399,7 @@ func (d *peerDoor) changes(w http.ResponseWriter, r *http.Request, l *api.Link) 
 	if err != nil {
 		return api.Errorf(api.CodeInvalid, "after must be a log index")
 	}
-	wire.CBOR(w, http.StatusOK, d.Zone.Changes(r.Context(), l, after, wait))
+	wire.CBOR(w, http.StatusOK, d.Saga.Changes(r.Context(), l, after, wait))
 	return nil
 }
 
@@ -402,7 +407,7 @@ func (d *peerDoor) endServer(w http.ResponseWriter, r *http.Request, l *api.Link
 	if err := parent(l); err != nil {
 		return err
 	}
-	err := d.Zone.EndInstance(r.Context(), l, api.InstanceID(chi.URLParam(r, "id")))
+	err := d.Saga.EndInstance(r.Context(), l, api.InstanceID(chi.URLParam(r, "id")))
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
 	}

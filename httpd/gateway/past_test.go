@@ -17,7 +17,7 @@ import (
 // but its name, or all that old has.
 func (w *world) past(old *state.State, deposed bool) http.Handler {
 	store := memstore.NewPast(w.store, old, deposed)
-	z := zone.New(zone.Config{Store: store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: w.now, Log: w.log})
+	z := zone.New(zone.Config{Store: store, Now: w.now, Log: w.log})
 	return New(w.config(z))
 }
 

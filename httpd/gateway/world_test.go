@@ -24,12 +24,14 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/saga"
 )
 
 // canary is in every word that must stay in the zone.
 const canary = "canary"
 
-// below is zone.Peers with one child, which offers nothing and notes until when
+// below is the peers of a zone with one child, which offers nothing and notes until when
 // it was asked to answer.
 type below struct {
 	asked    bool
@@ -69,7 +71,7 @@ type silence struct{}
 
 func (silence) Digest(api.ZoneID) (api.Digest, time.Duration, bool) { return api.Digest{}, 0, false }
 
-// ring is zone.Keys with one key for ever.
+// ring is estimate.Keys with one key for ever.
 type ring struct{}
 
 func (ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{{Epoch: [4]byte{1}}}, nil }
@@ -103,7 +105,7 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
 	w := &world{store: memstore.New(), below: &below{}, now: now}
 	w.log = slog.New(slog.DiscardHandler)
-	w.zone = zone.New(zone.Config{Store: w.store, Peers: w.below, Digests: silence{}, Keys: ring{}, Now: now, Log: w.log})
+	w.zone = zone.New(zone.Config{Store: w.store, Now: now, Log: w.log})
 	c := w.config(w.zone)
 	w.Handler, w.enrol = New(c), Enrol(c)
 	w.furnish(tb)
@@ -112,8 +114,10 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 
 // config is what the gateway of a zone is made of.
 func (w *world) config(z *zone.Zone) Config {
+	e := estimate.New(estimate.Config{Zone: z, Peers: w.below, Digests: silence{}, Keys: ring{}})
+	s := saga.New(saga.Config{Zone: z, Estimator: e, Peers: w.below, Digests: silence{}})
 	return Config{
-		Zone: z, Log: w.log, Version: "v1",
+		Zone: z, Estimator: e, Saga: s, Log: w.log, Version: "v1",
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
 			return z, ok

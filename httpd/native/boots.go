@@ -14,7 +14,6 @@ import (
 	"berth/httpd/wire"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
-	"berth/zone"
 	"berth/zone/intake"
 )
 
@@ -28,7 +27,7 @@ type selectAnswer struct {
 const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
 
 // readOrder reads and checks a body that asks for instances.
-func (d *dialect) readOrder(r *http.Request, limit int64) (*zone.BootOrder, *api.ServerCreate, error) {
+func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *api.ServerCreate, error) {
 	var body api.BootBody
 	if err := wire.ReadJSON(r, limit, &body); err != nil {
 		return nil, nil, err
@@ -52,7 +51,7 @@ func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), api.SelectTimeout)
 	defer cancel()
-	a, err := d.Zone.Select(ctx, "", &req)
+	a, err := d.Estimator.Select(ctx, "", &req)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (d *dialect) boot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := d.Zone.Boot(r.Context(), o)
+	b, err := d.bootOrder(r, o)
 	if err != nil {
 		return err
 	}
@@ -89,6 +88,15 @@ func (d *dialect) boot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// bootOrder records the boot that a call asks for.
+func (d *dialect) bootOrder(r *http.Request, o *intake.BootOrder) (*state.Boot, error) {
+	c, err := o.Command(d.Zone.Stamp())
+	if err != nil {
+		return nil, err
+	}
+	return d.Saga.Boot(r.Context(), c, o.Blob)
+}
+
 // bootWaited is the JSON of a boot that was waited for.
 type bootWaited struct {
 	Reservation api.ReservationID `json:"reservation_id"`
@@ -102,7 +110,7 @@ func (d *dialect) waitBoot(
 ) (*state.Boot, *state.State, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	b, v, err := d.Zone.WaitBoot(ctx, p, id)
+	b, v, err := d.Saga.WaitBoot(ctx, p, id)
 	door.AnswerAt(w, v)
 	return b, v, err
 }

@@ -19,7 +19,7 @@ func (d *dialect) showCapacity(w http.ResponseWriter, r *http.Request) error {
 		}
 		at = max(1, api.InstantOf(t)) // 0 stands for now
 	}
-	c, err := d.Zone.CapacityOf(d.View(w), at, r.URL.Query().Get("zone"))
+	c, err := d.Estimator.CapacityOf(d.View(w), at, r.URL.Query().Get("zone"))
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,10 @@ func (d *dialect) explain(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.View(w)
 	id := chi.URLParam(r, "id")
-	e, ok := d.Zone.Explanation(project, id)
+	e, ok := d.Estimator.Explanation(project, id)
 	whole := door.Caller(r).Allows(api.RoleAdmin)
 	if !ok && whole && !r.URL.Query().Has("project_id") {
-		e, ok = d.Zone.Explanation("", id)
+		e, ok = d.Estimator.Explanation("", id)
 	}
 	if !ok {
 		return api.Errorf(api.CodeNotFound,

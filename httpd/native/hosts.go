@@ -10,7 +10,7 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
-	"berth/zone"
+	"berth/zone/fleet"
 	"berth/zone/intake"
 )
 
@@ -176,7 +176,7 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := d.Zone.Evacuate(h.ID)
+	e, err := d.Fleet.Evacuate(h.ID)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 
 // evacuation is the JSON of what becomes of the instances of a host that is lost.
 type evacuation struct {
-	zone.Evacuation
+	fleet.Evacuation
 	WaitMS int64 `json:"wait_ms"` // until its agent has stopped them for sure
 }
 

@@ -12,7 +12,7 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/zone"
+	"berth/zone/fleet"
 	"berth/zone/intake"
 )
 
@@ -159,7 +159,7 @@ type configJSON struct {
 func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 	c := d.View(w).Config
 	out := configJSON{
-		duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, zone.HostGraceDefault)),
+		duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), duration(cmp.Or(c.HostGrace, fleet.HostGraceDefault)),
 		append([]string{}, c.Tags...), c.DefaultAZ,
 	}
 	wire.JSON(w, http.StatusOK, map[string]any{"config": out})

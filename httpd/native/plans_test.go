@@ -14,17 +14,17 @@ import (
 	"berth/api"
 )
 
-// estimate is what a caller reads of a select.
-type estimate struct {
+// offered is what a caller reads of a select.
+type offered struct {
 	Reservation string    `json:"reservation_id"`
 	Weights     [][]int64 `json:"weights"`
 	Blob        []byte    `json:"blob"`
 	ExpiresInMS int64     `json:"expires_in_ms"`
 }
 
-func (w *world) estimate(t *testing.T, fields ...string) estimate {
+func (w *world) estimate(t *testing.T, fields ...string) offered {
 	t.Helper()
-	var e estimate
+	var e offered
 	before := w.saved(t)
 	w.answered(t, call{method: "POST", target: "/zones/select", token: member, body: order(fields...)}, 200, &e)
 	require.Equal(t, before, w.saved(t), "a select changes nothing")
@@ -33,7 +33,7 @@ func (w *world) estimate(t *testing.T, fields ...string) estimate {
 }
 
 // take is the call that takes a plan up.
-func take(e estimate, fields ...string) call {
+func take(e offered, fields ...string) call {
 	fields = append([]string{
 		fmt.Sprintf(`"blob":%q`, base64.StdEncoding.EncodeToString(e.Blob)), fmt.Sprintf(`"reservation_id":%q`, e.Reservation),
 		`"return_reservation_id":true`,
@@ -73,7 +73,7 @@ func TestAPlanThatCannotBeUsedIsRefusedWithoutAWord(t *testing.T) {
 	w := newWorldAt(t, "zone-root", func() time.Time { return clock })
 	e := w.estimate(t, `"max_count":2`)
 	bad := map[string]call{}
-	with := func(name string, edit func(e *estimate), fields ...string) {
+	with := func(name string, edit func(e *offered), fields ...string) {
 		changed := e
 		changed.Blob = append([]byte(nil), e.Blob...)
 		edit(&changed)
@@ -81,19 +81,19 @@ func TestAPlanThatCannotBeUsedIsRefusedWithoutAWord(t *testing.T) {
 	}
 	for i := 0; i < len(e.Blob); i += 1 + len(e.Blob)/40 {
 		for _, bit := range []byte{1, 0x80} {
-			with(fmt.Sprintf("byte %d ^ %#x", i, bit), func(e *estimate) { e.Blob[i] ^= bit })
+			with(fmt.Sprintf("byte %d ^ %#x", i, bit), func(e *offered) { e.Blob[i] ^= bit })
 		}
 	}
-	with("cut short", func(e *estimate) { e.Blob = e.Blob[:len(e.Blob)-1] })
-	with("one byte", func(e *estimate) { e.Blob = e.Blob[:1] })
-	with("longer", func(e *estimate) { e.Blob = append(e.Blob, 0) })
-	with("too long", func(e *estimate) { e.Blob = make([]byte, api.BlobMaxBytes+1) })
-	with("noise", func(e *estimate) { e.Blob = []byte(strings.Repeat("noise", 100)) })
-	with("another reservation", func(e *estimate) { e.Reservation = "r-web2" })
-	with("a reservation that exists", func(e *estimate) { e.Reservation = "r-web" })
-	with("another count", func(*estimate) {}, `"max_count":1`)
-	with("another flavor", func(*estimate) {}, `"flavorRef":"huge"`)
-	with("another zone", func(e *estimate) {
+	with("cut short", func(e *offered) { e.Blob = e.Blob[:len(e.Blob)-1] })
+	with("one byte", func(e *offered) { e.Blob = e.Blob[:1] })
+	with("longer", func(e *offered) { e.Blob = append(e.Blob, 0) })
+	with("too long", func(e *offered) { e.Blob = make([]byte, api.BlobMaxBytes+1) })
+	with("noise", func(e *offered) { e.Blob = []byte(strings.Repeat("noise", 100)) })
+	with("another reservation", func(e *offered) { e.Reservation = "r-web2" })
+	with("a reservation that exists", func(e *offered) { e.Reservation = "r-web" })
+	with("another count", func(*offered) {}, `"max_count":1`)
+	with("another flavor", func(*offered) {}, `"flavorRef":"huge"`)
+	with("another zone", func(e *offered) {
 		*e = newWorldAt(t, "zone-else", w.now).estimate(t, `"max_count":2`, fmt.Sprintf(`"reservation_id":%q`, e.Reservation))
 	})
 	mine := bad["another count"]

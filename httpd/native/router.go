@@ -23,6 +23,9 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/fleet"
+	"berth/zone/saga"
 )
 
 // Authority is what a node can do beyond conducting the zone: membership, keys,
@@ -44,6 +47,9 @@ type Authority interface {
 // Config is what the public API is made of.
 type Config struct {
 	Door      door.Config
+	Estimator *estimate.Estimator
+	Saga      *saga.Saga
+	Fleet     *fleet.Fleet
 	Authority Authority
 	Digests   zone.Digests
 	Version   string

@@ -93,7 +93,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	if s.Blob != nil && s.Reservation == "" {
 		return api.Errorf(api.CodeInvalid, "a blob needs the reservation_id that came with it")
 	}
-	b, err := d.Zone.Boot(r.Context(), o)
+	b, err := d.bootOrder(r, o)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 		wire.JSON(w, http.StatusAccepted, api.BootAccept{Reservation: b.Request.Reservation})
 		return nil
 	}
-	b, v, err := d.Zone.WaitDecision(r.Context(), b, createWait)
+	b, v, err := d.Saga.WaitDecision(r.Context(), b, createWait)
 	door.AnswerAt(w, v)
 	if err != nil {
 		return err

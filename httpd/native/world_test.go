@@ -25,9 +25,12 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/estimate"
+	"berth/zone/fleet"
+	"berth/zone/saga"
 )
 
-// lonely is zone.Peers of a zone whose neighbours are all away.
+// lonely is the peers of a zone whose neighbours are all away.
 type lonely struct{}
 
 var errAway = api.Errorf(api.CodeUnavailable, "away")
@@ -66,7 +69,7 @@ func (g gossip) Digest(z api.ZoneID) (api.Digest, time.Duration, bool) {
 	}, age, ok
 }
 
-// ring is zone.Keys with one key for ever.
+// ring is estimate.Keys with one key for ever.
 type ring seal.Key
 
 func (r ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{seal.Key(r)}, nil }
@@ -173,6 +176,8 @@ type world struct {
 	http.Handler
 	store     *memstore.Store
 	zone      *zone.Zone
+	saga      *saga.Saga
+	fleet     *fleet.Fleet
 	auth      *authority
 	now       func() time.Time
 	follower  bool
@@ -197,10 +202,11 @@ func (w *world) serve(store zone.Store) {
 	digests := gossip{"zone-east": time.Second, "zone-west": zone.LinkFresh + time.Second}
 	key := ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}
 	log := slog.New(slog.DiscardHandler)
-	w.zone = zone.New(zone.Config{
-		Store: store, Peers: lonely{}, Digests: digests, Keys: key, Now: func() time.Time { return w.now() }, Log: log,
-	})
-	w.Handler = New(Config{Authority: w.auth, Digests: digests, Version: "v1", Door: door.Config{
+	w.zone = zone.New(zone.Config{Store: store, Now: func() time.Time { return w.now() }, Log: log})
+	e := estimate.New(estimate.Config{Zone: w.zone, Peers: lonely{}, Digests: digests, Keys: key})
+	w.saga = saga.New(saga.Config{Zone: w.zone, Estimator: e, Peers: lonely{}, Digests: digests})
+	w.fleet = fleet.New(w.zone, e)
+	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Version: "v1", Door: door.Config{
 		Zone: w.zone, Tokens: tokens{}, Log: log, Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)

@@ -62,7 +62,7 @@ func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
 	wire.JSON(w, http.StatusOK, map[string]any{
-		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Zone.DigestOf(v)},
+		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Estimator.DigestOf(v)},
 	})
 	return nil
 }

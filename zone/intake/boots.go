@@ -27,14 +27,17 @@ func DeleteServer(ctx context.Context, z *zone.Zone, id api.InstanceID) error {
 	return err
 }
 
-// ResolveHold decides by force a hold of a parent that is not decided.
+// ResolveHold decides, by an operator's order, a hold that a parent has left undecided.
+// The parent is told so when it comes back.
 func ResolveHold(ctx context.Context, z *zone.Zone, id api.HoldID, d api.Decision) error {
 	if d != api.DecisionCommit && d != api.DecisionAbort {
 		return api.Errorf(api.CodeInvalid, "decision must be %q or %q", api.DecisionCommit, api.DecisionAbort)
 	}
 	for _, h := range z.View().PreparedHolds() {
 		if h.ID == id {
-			return z.ResolveHold(ctx, h.Origin, id, d)
+			z.Log().Warn("hold is decided by an operator", "hold", id, "decision", d)
+			_, err := z.Propose(ctx, command.HoldDecide{Stamp: z.Stamp(), ID: id, Origin: h.Origin, Decision: d, Forced: true})
+			return err
 		}
 	}
 	return api.Errorf(api.CodeNotFound, "no undecided hold %q", string(id))

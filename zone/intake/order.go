@@ -25,7 +25,7 @@ const cidrDefault = "/24"
 type reading struct {
 	v      *state.State
 	caller api.Caller
-	order  *zone.BootOrder
+	order  *BootOrder
 	groups map[string][]int // by what callers name server groups, who is in them
 	named  []string         // their names, in the order that they came in
 
@@ -44,7 +44,7 @@ type Source struct {
 // Order reads and checks what asks for instances, and looks up the names in it. What
 // it names and is not there is refused, unless the zone has the answer to the same
 // order already.
-func Order(z *zone.Zone, from Source, body *api.BootBody) (*zone.BootOrder, error) {
+func Order(z *zone.Zone, from Source, body *api.BootBody) (*BootOrder, error) {
 	s := &body.Server
 	if body.Hints != nil {
 		if s.Hints != nil {
@@ -53,7 +53,7 @@ func Order(z *zone.Zone, from Source, body *api.BootBody) (*zone.BootOrder, erro
 		s.Hints = body.Hints
 	}
 	rd := &reading{
-		v: z.View(), caller: from.Caller, groups: map[string][]int{}, order: &zone.BootOrder{
+		v: z.View(), caller: from.Caller, groups: map[string][]int{}, order: &BootOrder{
 			Caller: from.Caller, Key: from.Key, Name: s.Name,
 			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: from.Call,
 		},
@@ -65,7 +65,7 @@ func Order(z *zone.Zone, from Source, body *api.BootBody) (*zone.BootOrder, erro
 		req := rd.order.Request()
 		return rd.order, req.Validate()
 	}
-	if !z.Repeats(rd.order) {
+	if !rd.order.repeats(z.View()) {
 		return nil, rd.gone
 	}
 	return rd.order, nil // the first answer needs nothing that the body names
@@ -225,7 +225,7 @@ func (rd *reading) readGroups(s *api.ServerCreate) error {
 
 // readGroup reads one group, which the body has at part.
 func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
-	out := zone.OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
+	out := OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
 	if err := counts(g, num, &out); err != nil {
 		return in(part, err)
 	}
@@ -263,7 +263,7 @@ func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
 	if !ok {
 		return nil
 	}
-	alone := zone.BootOrder{Caller: rd.caller, Groups: []zone.OrderGroup{out}}
+	alone := BootOrder{Caller: rd.caller, Groups: []OrderGroup{out}}
 	req := alone.Request()
 	return in(part, req.Validate())
 }
@@ -296,7 +296,7 @@ func sortTraits(t api.Traits) api.Traits {
 }
 
 // counts reads how many instances are wanted and how many are needed.
-func counts(g *api.GroupCreate, num *int, out *zone.OrderGroup) error {
+func counts(g *api.GroupCreate, num *int, out *OrderGroup) error {
 	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
 	}
@@ -461,7 +461,7 @@ func (rd *reading) readRule(part string, r *api.RuleCreate) error {
 	}
 	out := api.Rule{Policy: r.Policy, Max: most}
 	for _, name := range r.Groups {
-		n := slices.IndexFunc(rd.order.Groups, func(g zone.OrderGroup) bool { return g.Name == name && name != "" })
+		n := slices.IndexFunc(rd.order.Groups, func(g OrderGroup) bool { return g.Name == name && name != "" })
 		switch {
 		case n < 0:
 			return api.Errorf(api.CodeInvalid, "%sgroups: this boot has no group %q", part, name)

@@ -11,7 +11,6 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
-	"berth/zone"
 )
 
 var (
@@ -20,7 +19,7 @@ var (
 )
 
 // order reads what s asks for.
-func (w *world) order(c api.Caller, s *api.ServerCreate) (*zone.BootOrder, error) {
+func (w *world) order(c api.Caller, s *api.ServerCreate) (*BootOrder, error) {
 	return Order(w.zone, Source{Caller: c, Call: "req-1"}, &api.BootBody{Server: *s})
 }
 
@@ -129,7 +128,9 @@ func TestARepeatedOrderNeedsNothingThatItNamed(t *testing.T) {
 	from, body := Source{Caller: member, Key: "k"}, &api.BootBody{Server: *hinted(api.SchedulerHints{Group: "apart"})}
 	o, err := Order(w.zone, from, body)
 	require.NoError(t, err)
-	_, err = w.zone.Boot(t.Context(), o)
+	c, err := o.Command(w.zone.Stamp())
+	require.NoError(t, err)
+	_, err = w.zone.Propose(t.Context(), c)
 	require.NoError(t, err)
 	at := w.zone.Stamp()
 	w.store.Must(t, command.FlavorDelete{Stamp: at, ID: "small"}, command.GroupDelete{Stamp: at, Project: "p1", ID: "group-apart"})

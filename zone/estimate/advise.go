@@ -1,0 +1,243 @@
+package estimate
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/filters"
+	"berth/raftstore/state"
+)
+
+// advicePlansMax is how many plans are made to find out what would have worked, for
+// one plan that came out short. Of a request with several groups, each of which takes
+// longer to plan, it is a part: divided by their number, but advicePlansMin at least.
+const (
+	advicePlansMax = 8
+	advicePlansMin = 2
+)
+
+// What advice may say to drop, beside what filters demand.
+const (
+	adviceMinZones = "min_zones" // ZoneRule.MinZones
+	adviceMaxSkew  = "max_skew"  // ZoneRule.MaxSkew
+	advicePack     = "pack"      // ZoneRule.Pack
+)
+
+// advising looks for what would have worked in place of a request that came out short.
+type advising struct {
+	e     *Estimator
+	ctx   context.Context //nolint:containedctx // of one plan
+	v     *state.State
+	w     *Want
+	req   *api.Request // of w
+	p     *Plan
+	plans int
+}
+
+// advise adds to the refusals of groups that came out short the changes that would
+// have worked, smallest first. Each is planned, in all zones, before it is named: it works
+// if the group then has all that it asks for and no other group has less than before.
+// As many as were offered are in hand; nothing else is tried while a zone is silent.
+func (e *Estimator) advise(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer) {
+	req := w.Request
+	a := &advising{e: e, ctx: ctx, v: v, w: w, req: req, p: p}
+	heard := !slices.ContainsFunc(answers, func(c childAnswer) bool {
+		return c.outcome == api.OutcomeLate || c.outcome == api.OutcomeFailed
+	})
+	for g := range p.Refusals {
+		ideas := slices.DeleteFunc(p.Refusals[g].Advice, func(i api.Advice) bool { return i.Change == api.AdviceCount })
+		p.Refusals[g].Advice = nil
+		if len(p.Layer.Groups[g].Order) >= req.Groups[g].Count && p.unmet == "" {
+			continue
+		}
+		var works []api.Advice
+		for _, idea := range append(a.ideas(g, answers), ideas...) {
+			if slices.Contains(works, idea) || len(works) == api.AdviceMax {
+				continue
+			}
+			inHand := idea.Change == api.AdviceCount && idea.Value == int64(len(p.Layer.Groups[g].Order)) && p.unmet == ""
+			if inHand || heard && a.works(g, idea) {
+				works = append(works, idea)
+			}
+		}
+		p.Refusals[g].Advice = works
+	}
+}
+
+// adviseCounts says how many slots of each group there are: all that a parent is told.
+func (p *Plan) adviseCounts(req *api.Request) {
+	for g := range p.Refusals {
+		p.Refusals[g].Advice = nil
+		if n := len(p.Layer.Groups[g].Order); n > 0 && n < req.Groups[g].Count && p.unmet == "" {
+			p.Refusals[g].Advice = []api.Advice{{Change: api.AdviceCount, Value: int64(n)}}
+		}
+	}
+}
+
+// ideas returns what this zone as a whole knows that may work for a group: as many as
+// there are, less of the zone rule, and each zone that the rule keeps out.
+func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
+	var out []api.Advice
+	if n := len(a.p.Layer.Groups[g].Order); n > 0 && a.p.unmet == "" {
+		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
+	}
+	if unwanted(a.p.Refusals[g]) {
+		out = append(out, api.Advice{Change: api.AdviceZone, Name: a.v.Name})
+	}
+	for i := range answers {
+		if c := &answers[i]; c.barred || c.answer != nil && g < len(c.answer.Refusals) && unwanted(c.answer.Refusals[g]) {
+			out = append(out, api.Advice{Change: api.AdviceZone, Name: c.link.Name})
+		}
+	}
+	var drops []string
+	for name, set := range map[string]bool{ // in any order
+		adviceMinZones: a.p.unmet != "", adviceMaxSkew: a.req.Zones.MaxSkew > 0, advicePack: a.req.Zones.Pack,
+		filters.NameServerGroup: hard(a.req, g),
+	} {
+		if set {
+			drops = append(drops, name)
+		}
+	}
+	if len(answers) > 0 { // what keeps a group out of other zones
+		h := &a.req.Groups[g].Hints
+		for name, set := range map[string]bool{
+			filters.NameSameHost: len(h.SameHost) > 0, filters.NameForcedHosts: len(h.ForceHosts) > 0,
+			filters.NameNear: h.Near != "",
+		} {
+			if set {
+				drops = append(drops, name)
+			}
+		}
+	}
+	slices.SortFunc(drops, strings.Compare)
+	for _, name := range drops {
+		out = append(out, api.Advice{Change: api.AdviceDrop, Name: name})
+	}
+	return out
+}
+
+// hard reports whether a rule of affinity or anti-affinity binds a group.
+func hard(req *api.Request, g int) bool {
+	return slices.ContainsFunc(req.RulesOf(g), func(n int) bool {
+		return req.Rules[n].Policy == api.Affinity || req.Rules[n].Policy == api.AntiAffinity
+	})
+}
+
+// works plans a request with one change, if there is time, and reports whether
+// the group has all that it asks for then and all others have what they had.
+func (a *advising) works(g int, idea api.Advice) bool {
+	deadline, ok := a.ctx.Deadline()
+	if a.ctx.Err() != nil || ok && deadline.Sub(a.e.zone.Now()) < 2*api.HopReserve || a.plans >= max(advicePlansMax/len(a.req.Groups), advicePlansMin) {
+		return false
+	}
+	req, ok := changed(a.req, g, idea)
+	if !ok || req.Validate() != nil {
+		return false
+	}
+	a.plans++
+	p, _ := a.e.layOut(a.ctx, a.v, &Want{Request: req, Held: a.w.Held, Avoid: a.w.Avoid})
+	for i := range p.Layer.Groups {
+		want := len(a.p.Layer.Groups[i].Order)
+		if i == g {
+			want = req.Groups[g].Count
+		}
+		if len(p.Layer.Groups[i].Order) < want {
+			return false
+		}
+	}
+	return p.unmet == ""
+}
+
+// changed returns a request with one change to a group, or to the whole.
+func changed(req *api.Request, g int, idea api.Advice) (*api.Request, bool) {
+	out := *req
+	out.Groups, out.Rules = slices.Clone(req.Groups), slices.Clone(req.Rules)
+	grp := &out.Groups[g]
+	switch idea.Change {
+	case api.AdviceCount:
+		grp.Count = int(idea.Value)
+		grp.Min = min(grp.Min, grp.Count)
+	case api.AdviceAmount:
+		r := api.Resources{}
+		for class, n := range grp.Resources {
+			r[class] = n
+		}
+		r[idea.Class] = idea.Value
+		grp.Resources = r
+	case api.AdviceZone:
+		if len(out.Zones.Allowed) > 0 {
+			out.Zones.Allowed = append(slices.Clone(out.Zones.Allowed), idea.Name)
+		}
+		out.Zones.Excluded = slices.DeleteFunc(slices.Clone(out.Zones.Excluded), func(n string) bool { return n == idea.Name })
+	case api.AdviceDrop:
+		return &out, drop(&out, grp, g, idea.Name)
+	default:
+		return nil, false
+	}
+	return &out, true
+}
+
+// drop takes out of a request what a filter demands for a group, and reports whether
+// it knows how.
+func drop(req *api.Request, g *api.Group, index int, name string) bool {
+	switch name {
+	case adviceMinZones:
+		req.Zones.MinZones = 0
+	case adviceMaxSkew:
+		req.Zones.MaxSkew = 0
+	case advicePack:
+		req.Zones.Pack = false
+	case filters.NameForcedHosts:
+		g.Hints.ForceHosts = nil
+	case filters.NameIgnoredHosts:
+		g.Hints.IgnoreHosts = nil
+	case filters.NameSameHost:
+		g.Hints.SameHost = nil
+	case filters.NameDifferentHost:
+		g.Hints.DifferentHost = nil
+	case filters.NameNear:
+		g.Hints.Near = ""
+	case filters.NameQuery:
+		g.Hints.Query = ""
+	case filters.NameAvailabilityZone:
+		g.AZ = ""
+	case filters.NameTraits:
+		g.Traits = api.Traits{}
+	case filters.NameImageProperties:
+		g.Image.Properties = nil
+	case filters.NameAggregateExtraSpecs, filters.NameExtraSpecs:
+		g.ExtraSpecs = withoutSpecs(g.ExtraSpecs, name == filters.NameAggregateExtraSpecs)
+	case filters.NameServerGroup:
+		soften(req, index)
+	default:
+		return false
+	}
+	return true
+}
+
+// withoutSpecs returns extra specs without those about aggregates, or without those
+// about hosts.
+func withoutSpecs(specs map[string]string, aggregates bool) map[string]string {
+	out := map[string]string{}
+	for k, v := range specs {
+		if strings.HasPrefix(k, filters.ScopeAggregate) != aggregates {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// soften makes hard rules that bind a group wishes: they keep their numbers.
+func soften(req *api.Request, group int) {
+	for _, n := range req.RulesOf(group) {
+		switch r := &req.Rules[n]; r.Policy {
+		case api.Affinity:
+			r.Policy = api.SoftAffinity
+		case api.AntiAffinity:
+			r.Policy, r.Max = api.SoftAntiAffinity, 0
+		case api.SoftAffinity, api.SoftAntiAffinity:
+		}
+	}
+}

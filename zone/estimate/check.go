@@ -1,0 +1,46 @@
+package estimate
+
+import (
+	"berth/api"
+	"berth/internal/mutant"
+)
+
+// checkRequest refuses a request that no caller of Berth makes. Names go into
+// composite keys, so what a name may be is checked at every door.
+func checkRequest(r *api.Request) error {
+	for _, f := range []struct{ name, v string }{
+		{"project_id", string(r.Project)}, {"reservation_id", string(r.Reservation)},
+	} {
+		if err := api.CheckName(f.name, f.v); err != nil {
+			return err
+		}
+	}
+	for _, g := range r.Groups {
+		for _, f := range []struct{ name, v string }{{"flavor", string(g.Flavor)}, {"availability_zone", g.AZ}} {
+			if f.v != "" && !api.ValidName(f.v) {
+				return api.CheckName(f.name, f.v)
+			}
+		}
+	}
+	if r.User != "" && !api.ValidName(string(r.User)) {
+		return api.CheckName("user_id", string(r.User))
+	}
+	return r.Validate()
+}
+
+// CheckForeign refuses a request of another zone that asks for hosts by name or
+// address, or for what no user could ask for here.
+func (e *Estimator) CheckForeign(r *api.Request) error {
+	for i := range r.Groups {
+		if r.Groups[i].Hints.Local() {
+			return api.Errorf(api.CodeForbidden, "another zone may not ask for hosts by name or address")
+		}
+	}
+	if err := checkRequest(r); err != nil {
+		return err
+	}
+	if mutant.On(mutant.WindowAbroad) {
+		return nil
+	}
+	return r.ValidateAbroad(e.zone.Instant())
+}

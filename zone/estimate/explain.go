@@ -1,0 +1,169 @@
+package estimate
+
+import (
+	"slices"
+	"sync"
+
+	"berth/api"
+	"berth/filters"
+	"berth/raftstore/state"
+)
+
+// explanations is the explanations of the latest selects on this node, by request id and
+// by reservation. They are memory only: what lasts is in the record of a boot.
+type explanations struct {
+	mu   sync.Mutex // guards list
+	list []explanation
+}
+
+// explanation is one of them. Abroad says that a parent asked: its projects are not
+// those of this zone, whatever their names, so it is for operators alone.
+type explanation struct {
+	*api.Explanation
+	abroad bool
+}
+
+// keep takes an explanation in place of an earlier one of the same request and
+// reservation, and drops what is too old or too much.
+func (t *explanations) keep(e *api.Explanation, abroad bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := e.At.Add(-api.ExplainKept)
+	t.list = slices.DeleteFunc(t.list, func(o explanation) bool {
+		return o.At < before ||
+			o.abroad == abroad && o.Request == e.Request && o.Reservation == e.Reservation && o.Project == e.Project
+	})
+	if n := len(t.list) - (api.ExplainMax - 1); n > 0 {
+		t.list = slices.Delete(t.list, 0, n)
+	}
+	t.list = append(t.list, explanation{e, abroad})
+}
+
+// find returns the latest explanation for which ok is true and that is not too
+// old at now.
+func (t *explanations) find(now api.Instant, ok func(explanation) bool) *api.Explanation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range slices.Backward(t.list) {
+		if e.At >= now.Add(-api.ExplainKept) && ok(e) {
+			return e.Explanation
+		}
+	}
+	return nil
+}
+
+// KeepExplanation keeps how a plan for a boot of this zone came about, until a later one
+// of the same boot takes its place. call is the call that asked for the boot.
+func (e *Estimator) KeepExplanation(v *state.State, call api.RequestID, req *api.Request, p *Plan) {
+	e.explanations.keep(e.explain(v, call, req, p), false)
+}
+
+// explain tells a plan as it was made on v. Of groups that came out short it names
+// hosts that were turned away.
+func (e *Estimator) explain(v *state.State, call api.RequestID, req *api.Request, p *Plan) *api.Explanation {
+	out := &api.Explanation{
+		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: e.zone.Instant(), Zones: p.Zones,
+	}
+	for g := range req.Groups {
+		t := api.GroupTale{
+			Name: req.Groups[g].Name, Flavor: req.Groups[g].Flavor, Wanted: req.Groups[g].Count,
+			Offered: len(p.Layer.Groups[g].Order), Refusals: p.Refusals[g],
+		}
+		if t.Offered < t.Wanted && wanted(v, &req.Zones) {
+			e.name(v, req, g, &t.Refusals)
+		}
+		out.Groups = append(out.Groups, t)
+	}
+	return out
+}
+
+// name adds to the counts of one group the names of some hosts that they count.
+func (e *Estimator) name(v *state.State, req *api.Request, group int, r *api.Refusals) {
+	s := e.Scene(v, req)
+	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
+	r.Filters = slices.Clone(r.Filters)
+	for i := range r.Filters {
+		f := &r.Filters[i]
+		for _, o := range again.Filters {
+			if o.Filter == f.Filter && o.Tier == f.Tier {
+				f.Names = o.Names
+			}
+		}
+	}
+}
+
+// Explanation returns why a request got what it got: id is its reservation id, or
+// the id of the call that made it. Project "" stands for all, for an operator of
+// this zone. The answer may be shared and must not be changed. Names of hosts are
+// in it, where this node knows them still; it is for the caller to leave them out.
+func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanation, bool) {
+	v := e.zone.View()
+	kept := e.explanations.find(e.zone.Instant(), func(x explanation) bool {
+		return (project == "" || x.Project == project && !x.abroad) && (string(x.Request) == id || string(x.Reservation) == id)
+	})
+	b := bootOf(v, project, id)
+	switch {
+	case b == nil:
+		return kept, kept != nil
+	case kept == nil || kept.Reservation != b.Request.Reservation:
+		kept = explanationOf(v, b)
+	}
+	out := *kept
+	out.Request, out.State = b.Call, b.State()
+	out.Code, out.Reason = b.Cause()
+	out.Attempts, out.Faults = b.Attempts, faults(v, b)
+	return &out, true
+}
+
+// faults counts what has befallen the instances of a boot that are in error, the
+// most frequent first.
+func faults(v *state.State, b *state.Boot) []api.FaultCount {
+	var out []api.FaultCount
+	for _, i := range v.InstancesPage(state.InstanceQuery{
+		Project: b.Request.Project, Reservation: b.Request.Reservation, Page: state.Page{Limit: api.CountMax},
+		Match: func(i *api.Instance) bool { return i.Status == api.StatusError },
+	}) {
+		n := slices.IndexFunc(out, func(f api.FaultCount) bool { return f.Fault == i.Fault })
+		if n < 0 {
+			out = append(out, api.FaultCount{Fault: i.Fault, Example: i.ID})
+			n = len(out) - 1
+		}
+		out[n].Instances++
+	}
+	slices.SortStableFunc(out, func(a, b api.FaultCount) int { return b.Instances - a.Instances })
+	return out
+}
+
+// bootOf finds a boot by its reservation id, or by the id of the call.
+func bootOf(v *state.State, project api.ProjectID, id string) *state.Boot {
+	if b, ok := v.Boot(project, api.ReservationID(id)); ok {
+		return b
+	}
+	return v.FindBoot(func(b *state.Boot) bool {
+		return (project == "" || b.Request.Project == project) && (string(b.Call) == id || string(b.Request.Reservation) == id)
+	})
+}
+
+// explanationOf explains a boot by the last attempt in its record.
+func explanationOf(v *state.State, b *state.Boot) *api.Explanation {
+	e := &api.Explanation{
+		Reservation: b.Request.Reservation, Project: b.Request.Project, Zone: v.Name, At: b.Updated,
+		Groups: []api.GroupTale{}, Zones: []api.ZoneOutcome{},
+	}
+	if len(b.Attempts) == 0 {
+		return e
+	}
+	last := b.Attempts[len(b.Attempts)-1]
+	e.Zones = last.Zones
+	for g := range b.Request.Groups {
+		t := api.GroupTale{Name: b.Request.Groups[g].Name, Flavor: b.Request.Groups[g].Flavor, Wanted: b.Request.Groups[g].Count}
+		if g < len(last.Refusals) {
+			t.Refusals = last.Refusals[g]
+		}
+		if g < len(last.Offered) {
+			t.Wanted, t.Offered = last.Offered[g].Wanted, last.Offered[g].Offered
+		}
+		e.Groups = append(e.Groups, t)
+	}
+	return e
+}

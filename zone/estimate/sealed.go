@@ -1,0 +1,61 @@
+package estimate
+
+import (
+	"crypto/rand"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/buildplan/seal"
+	"berth/internal/mutant"
+	"berth/raftstore/state"
+)
+
+// context returns what a plan is bound to.
+func (e *Estimator) context(v *state.State, peer api.ZoneID, req *api.Request) seal.Context {
+	return seal.Context{
+		Zone: v.Zone, Peer: string(peer), Project: req.Project, Reservation: req.Reservation,
+		Digest: buildplan.Digest(req),
+	}
+}
+
+func (e *Estimator) seal(v *state.State, peer api.ZoneID, req *api.Request, l *buildplan.Layer) ([]byte, error) {
+	ring, err := e.keys.Ring(v)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "estimate.seal", "", err)
+	}
+	plain, err := l.Encode()
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "estimate.seal", "", err)
+	}
+	var salt [24]byte
+	_, _ = rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
+	return seal.Seal(ring[0], e.context(v, peer, req), plain, salt)
+}
+
+// Open reads a plan that this zone sealed for the same peer, project,
+// reservation and request. Every way to fail looks the same outside; the log
+// says why.
+func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob []byte) (*buildplan.Layer, error) {
+	ring, err := e.keys.Ring(v)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "estimate.Open", "", err)
+	}
+	plain, err := ring.Open(e.context(v, peer, req), blob)
+	if err != nil {
+		return nil, e.RefusePlan(req, err)
+	}
+	l, err := buildplan.DecodeLayer(plain)
+	if err != nil {
+		return nil, e.RefusePlan(req, err)
+	}
+	return &l, nil
+}
+
+// RefusePlan logs why a plan cannot be used, and returns the refusal, which does not say.
+func (e *Estimator) RefusePlan(req *api.Request, why error) error {
+	e.zone.Log().Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
+	if hosts := e.zone.View().AllHosts(); mutant.On(mutant.HostInError) && len(hosts) > 0 {
+		return api.Errorf(api.CodePlanRefused, "no room on %s", hosts[0].Name)
+	}
+	return api.Wrap(api.CodePlanRefused, "estimate.Open", api.PlanRefusedMessage, why)
+}

@@ -1,0 +1,536 @@
+package estimate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/costs"
+	"berth/filters"
+	"berth/internal/crash"
+	"berth/internal/mutant"
+	"berth/internal/requestid"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// WeightQuantum is the step to which weights are rounded down when they leave
+// the zone, so that they do not fingerprint a host.
+const WeightQuantum = 64
+
+// sparesMax is how many alternates a plan carries per group, at the most.
+const sparesMax = 32
+
+// digestAgeMax is how old a digest may be and still rule a child out.
+const digestAgeMax = 30 * time.Second
+
+// Want is what a plan is made for. It may be part of something of which the rest is
+// held already.
+type Want struct {
+	Request *api.Request
+	Held    []map[api.LinkID]int // per group: slots held already, by child or "" for this zone; nil for none
+	Avoid   map[api.LinkID]bool  // children that are not asked
+}
+
+// Plan is a plan before it is sealed, with what is told of how it came about.
+type Plan struct {
+	Layer    buildplan.Layer    // what is sealed
+	Zones    []api.ZoneOutcome  // how each zone took part
+	Refusals []api.Refusals     // by group
+	weights  [][]int64          // per group, after merging
+	merged   []buildplan.Merged // by group
+	own      buildplan.Plan     // what it was merged of
+	answers  []childAnswer      // and
+	unmet    string             // the part of the zone rule that the plan as a whole breaks; "" for none
+	heard    []childAnswer      // by source, after this zone: the children that offer
+	first    []childAnswer      // what children said that were asked for all
+	offers   [][]int            // by group and source: slots offered
+	rivals   *rivals            // room that others hold, if the plan came out short
+}
+
+// Offered returns the number of slots of all groups.
+func (p *Plan) Offered() int {
+	n := 0
+	for i := range p.Layer.Groups {
+		n += len(p.Layer.Groups[i].Order)
+	}
+	return n
+}
+
+// expires returns when a plan that this zone would seal until then expires: when the
+// first child does that has slots in it.
+func (p *Plan) expires(then api.Instant) api.Instant {
+	for i, a := range p.heard {
+		used := func(g buildplan.LayerGroup) bool { return slices.Contains(g.Order, uint16(i+1)) } //nolint:gosec // a zone has at most api.LinksMax children
+		if slices.ContainsFunc(p.Layer.Groups, used) {
+			then = min(then, a.until)
+		}
+	}
+	return then
+}
+
+// Select estimates where a request would land and at what weight, and seals the
+// answer for whoever asks: peer is the parent zone, or "" for a caller of this
+// zone's own. It changes nothing, here or below, and any node can answer it.
+func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*api.SelectAnswer, error) {
+	check := checkRequest
+	if peer != "" {
+		check = e.CheckForeign
+	}
+	if err := check(req); err != nil {
+		return nil, err
+	}
+	call := requestid.Of(ctx)
+	if call != "" {
+		k := string(req.Project) + "\x00" + string(call)
+		if !e.asking.begin(k, zone.Depth(ctx)) {
+			return nil, api.Errorf(api.CodeConflict, "this zone is working on that request already: it has come back on another way")
+		}
+		defer e.asking.end(k)
+	}
+	v := e.zone.View()
+	var origin api.LinkID
+	if l, ok := v.LinkByZone(peer); ok && peer != "" {
+		origin = l.ID
+	}
+	if peer != "" && !mutant.On(mutant.OriginIgnored) {
+		abroad := *req
+		abroad.Origin = origin
+		req = &abroad
+	}
+	var p *Plan
+	if peer == "" {
+		p = e.plan(ctx, v, &Want{Request: req})
+	} else {
+		p, _ = e.layOut(ctx, v, &Want{Request: req})
+		p.adviseCounts(req)
+	}
+	p = e.fit(v, req, p)
+	e.rival(v, origin, req, p)
+	contended := p.contended(req)
+	if p.unmet != "" {
+		p.drop()
+	}
+	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
+	p.Layer.Plan = api.PlanID(api.NewUUID())
+	now := e.zone.Instant()
+	p.Layer.Expires = p.expires(now.Add(ttl))
+	p.Layer = p.Layer.Trim()
+	blob, err := e.seal(v, peer, req, &p.Layer)
+	if err != nil {
+		return nil, err
+	}
+	e.zone.Reach(crash.SelectSealed)
+	for _, ws := range p.weights {
+		for i := range ws {
+			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
+		}
+	}
+	e.explanations.keep(e.explain(v, call, req, p), peer != "")
+	a := &api.SelectAnswer{
+		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.Layer.Expires-now) * time.Millisecond,
+		Zones: p.Zones, Refusals: p.Refusals, Request: call, Contended: contended,
+		Silent: len(p.Silent()) > 0,
+	}
+	if peer != "" {
+		a.Refusals = folded(p)
+	}
+	return a, nil
+}
+
+// plan lays out a request, and finds out what would have worked if it comes out
+// short.
+func (e *Estimator) plan(ctx context.Context, v *state.State, w *Want) *Plan {
+	e.zone.Reach(crash.SelectPlanning)
+	p, answers := e.layOut(ctx, v, w)
+	e.advise(ctx, v, w, p, answers)
+	e.zone.Reach(crash.SelectPlanned)
+	return p
+}
+
+// layOut looks at this zone's hosts and asks its children at the same time, and
+// merges what both offer. Children that only their digests ruled out are asked as
+// well if the others leave the request short: a digest may be a few seconds old.
+func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
+	req := w.Request
+	pinned := pins(v, req)
+	answers := make([]childAnswer, 0, len(v.Children()))
+	for _, l := range v.Children() {
+		a := e.before(l, req, pinned)
+		if a.outcome == "" && w.Avoid[l.ID] {
+			a.outcome, a.reason = api.OutcomeSkipped, "it did not hold what it had offered, so it is asked last"
+		}
+		answers = append(answers, a)
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		e.ask(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
+	}()
+	own := e.planOwn(v, req, nil)
+	<-asked
+	p := merge(v, req, own, answers, w.Held)
+	if p.Offered() < req.Count() && e.askDoubted(ctx, answers, req) {
+		p = merge(v, req, own, answers, w.Held)
+	}
+	first := slices.Clone(answers)
+	p = e.refineAll(ctx, v, w, p, answers, false)
+	if s := newSplit(e, v, w, first); !s.covers(p) {
+		p = s.run(ctx, own, p, answers)
+		p = e.refineAll(ctx, v, w, p, answers, true)
+	}
+	p.first = first
+	return p, answers
+}
+
+// refineAll refines a plan as long as groups are short and it helps.
+func (e *Estimator) refineAll(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
+	req := w.Request
+	for range len(req.Groups) - 1 {
+		if p.Offered() == req.Count() {
+			break
+		}
+		before := p.Offered()
+		if p = e.refine(ctx, v, w, p, answers, keep); p.Offered() <= before {
+			break
+		}
+	}
+	return p
+}
+
+// refine asks everybody again after groups came out short. What a zone offers for
+// a later group supposes that all it offers for the earlier ones is taken; now
+// each is asked, of the groups that are complete, just for what will be taken. With
+// keep, each is asked for what it has in the plan first.
+func (e *Estimator) refine(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
+	req := w.Request
+	again := slices.Clone(answers)
+	source := buildplan.Own
+	for i := range again {
+		if again[i].answer != nil {
+			source++
+			again[i].narrow(req, p.share(req, source), p.kept(source, keep))
+		}
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		e.ask(ctx, again, req, func(a *childAnswer) bool { return a.narrowed })
+	}()
+	its := *req
+	its.Groups = slices.Clone(req.Groups)
+	for g, n := range p.share(req, buildplan.Own) {
+		its.Groups[g].Count = n
+	}
+	own := e.planOwn(v, &its, p.kept(buildplan.Own, keep))
+	<-asked
+	better := merge(v, req, own, again, w.Held)
+	if better.Offered() <= p.Offered() || keep && better.below(p) {
+		return p
+	}
+	for g := range better.Refusals {
+		if its.Groups[g].Count == 0 { // nobody looked this time
+			better.Refusals[g] = p.Refusals[g]
+		}
+	}
+	copy(answers, again)
+	return better
+}
+
+// share returns, by group, what a source will be asked for when p is refined.
+func (p *Plan) share(req *api.Request, source int) []int {
+	out := make([]int, len(req.Groups))
+	for g := range out {
+		out[g] = p.merged[g].Taken[source]
+		if len(p.merged[g].Order) < req.Groups[g].Count {
+			out[g] = req.Groups[g].Count
+		}
+	}
+	return out
+}
+
+// kept returns, by group, how many slots of a plan are of a source; nil if they need
+// not be kept.
+func (p *Plan) kept(source int, keep bool) []int {
+	if !keep {
+		return nil
+	}
+	out := make([]int, len(p.merged))
+	for g := range out {
+		out[g] = p.merged[g].Taken[source]
+	}
+	return out
+}
+
+// below reports whether p has fewer slots of a group than o.
+func (p *Plan) below(o *Plan) bool {
+	for g := range p.merged {
+		if len(p.merged[g].Order) < len(o.merged[g].Order) {
+			return true
+		}
+	}
+	return false
+}
+
+// narrow has a child that has answered asked again for at most so many slots of
+// each group, and for so many first. One that is asked for none keeps its answer, and
+// gives nothing.
+func (a *childAnswer) narrow(req *api.Request, most, least []int) {
+	ask := a.ask
+	ask.Counts, ask.Least = most, least
+	for g := range a.ask.Counts {
+		ask.Counts[g] = min(most[g], a.ask.Counts[g])
+	}
+	if ask.Request(req).Count() > 0 {
+		a.ask, a.narrowed = ask, true
+		return
+	}
+	a.answer = a.silent(req)
+}
+
+// silent returns the answer of a child as if it offered nothing.
+func (a *childAnswer) silent(req *api.Request) *api.SelectAnswer {
+	nothing := *a.answer
+	nothing.Weights = make([][]int64, len(req.Groups))
+	return &nothing
+}
+
+// planOwn plans on this zone's own hosts, unless the request wants none of them. Its
+// minima are for all zones together; least is what these hosts are to have room for
+// first, by group, nil for nothing.
+func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) buildplan.Plan {
+	if wanted(v, &req.Zones) {
+		its := *req
+		its.Groups = slices.Clone(req.Groups)
+		for g := range its.Groups {
+			its.Groups[g].Min = 0
+			if least != nil {
+				its.Groups[g].Min = min(least[g], its.Groups[g].Count)
+			}
+		}
+		return buildplan.Select(e.Scene(v, req), &its)
+	}
+	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
+	for g := range out.Groups {
+		n := v.Hosts().Len()
+		out.Groups[g].Refusals = api.Refusals{Considered: n}
+		if n > 0 {
+			out.Groups[g].Refusals.Filters = []api.FilterCount{{Filter: refusedZone, Hosts: n, Tier: api.TierNotAsked}}
+		}
+	}
+	return out
+}
+
+// refusedZone is the name under which a refusal counts the hosts of a zone that
+// the request does not want.
+const refusedZone = "zones"
+
+// wanted reports whether a rule lets slots lie on this zone's own hosts.
+func wanted(v *state.State, r *api.ZoneRule) bool {
+	tagged := func(t string) bool { return slices.Contains(v.Config.Tags, t) }
+	return !slices.Contains(r.Excluded, v.Name) && !slices.ContainsFunc(r.ExcludedTags, tagged) &&
+		(len(r.Allowed) == 0 || slices.Contains(r.Allowed, v.Name)) &&
+		(len(r.AllowedTags) == 0 || slices.ContainsFunc(r.AllowedTags, tagged))
+}
+
+// Scene returns what this zone's own hosts are planned on.
+func (e *Estimator) Scene(v *state.State, req *api.Request) *buildplan.Scene {
+	weights := v.Config.Costs
+	if len(weights) == 0 {
+		weights = costs.DefaultWeights()
+	}
+	set, err := costs.New(weights)
+	if err != nil { // refused when it was set, so this node is older than the configuration
+		e.zone.Log().Error("configured costs are unknown here", "error", err)
+		set = costs.Default()
+	}
+	return &buildplan.Scene{View: v.Hosts(), World: worldOf(v, req), Filters: e.filters(v), Costs: set, Spare: sparesMax}
+}
+
+// filters returns the filters of the zone.
+func (e *Estimator) filters(v *state.State) []filters.Filter {
+	if len(v.Config.Filters) == 0 {
+		return filters.Default()
+	}
+	fs, err := filters.New(v.Config.Filters)
+	if err != nil { // refused when it was set, so this node is older than the configuration
+		e.zone.Log().Error("configured filters are unknown here", "error", err)
+		return filters.Default()
+	}
+	return filters.Guard(fs)
+}
+
+// worldOf returns what a zone knows of its hosts beside their table. A flavor's
+// command is this zone's own: a group whose flavor is not defined here, or
+// differs, has none, whatever another zone says.
+func worldOf(v *state.State, req *api.Request) *filters.World {
+	return &filters.World{
+		Census: v, Aggregates: v.Aggregates(),
+		HasCommand: func(id api.FlavorID) bool {
+			f, ok := v.Flavor(id)
+			return ok && len(f.Command) > 0 && !slices.ContainsFunc(req.Groups, func(g api.Group) bool {
+				return g.Flavor == id && !g.Resources.Equal(f.Resources)
+			})
+		},
+	}
+}
+
+// merge joins own slots and the children's into one plan: per group a merge of
+// heads, after each child's weights were adjusted by its link. Groups that a rule
+// of affinity binds come from one source.
+func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, already []map[api.LinkID]int) *Plan {
+	p := &Plan{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
+	var heard []childAnswer
+	for _, a := range answers {
+		if a.answer != nil {
+			heard = append(heard, a)
+			p.Layer.Children = append(p.Layer.Children, buildplan.Child{Link: a.link.ID, Blob: a.answer.Blob, Ask: a.ask})
+		}
+	}
+	offers, held := make([][][]int64, len(req.Groups)), make([][]int, len(req.Groups))
+	for g := range offers {
+		offers[g] = [][]int64{own.Groups[g].Weights()}
+		held[g] = make([]int, 1+len(heard))
+		for i, a := range heard {
+			offers[g] = append(offers[g], buildplan.Adjust(a.answer.Weights[g], a.link.Offset, a.link.Scale))
+			if already != nil {
+				held[g][1+i] = already[g][a.link.ID]
+			}
+		}
+		if already != nil {
+			held[g][buildplan.Own] = already[g][""]
+		}
+		for _, ws := range offers[g] {
+			p.offers[g] = append(p.offers[g], len(ws))
+		}
+	}
+	p.heard = heard
+	merged := buildplan.Merge(req, offers, held)
+	for g, m := range merged {
+		gp := own.Groups[g]
+		p.weights[g] = m.Weights
+		p.Layer.Groups = append(p.Layer.Groups, buildplan.LayerGroup{Slots: gp.Slots, Alternates: gp.Alternates, Order: m.Order})
+		p.Refusals = append(p.Refusals, gp.Refusals)
+	}
+	p.merged = merged
+	if used := inUse(merged, held); used < req.Zones.MinZones {
+		p.unmet = adviceMinZones
+	}
+	p.Zones = outcomes(v.Name, req.Count(), merged, offers, answers)
+	return p
+}
+
+// inUse returns how many sources have slots, in a merge or from before.
+func inUse(merged []buildplan.Merged, held [][]int) int {
+	used := map[int]bool{}
+	for g := range merged {
+		for s, n := range merged[g].Taken {
+			if n > 0 || held[g][s] > 0 {
+				used[s] = true
+			}
+		}
+	}
+	return len(used)
+}
+
+// drop takes every slot out of a plan that cannot be had as a whole.
+func (p *Plan) drop() {
+	for g := range p.Layer.Groups {
+		p.Layer.Groups[g] = buildplan.LayerGroup{}
+		p.weights[g] = nil
+	}
+	p.Layer.Children = nil
+	for i := range p.Zones {
+		p.Zones[i].Taken, p.Zones[i].Cost = 0, 0
+	}
+}
+
+// outcomes tells how each zone took part: this one first, then the children in
+// the order of links.
+func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]int64, answers []childAnswer) []api.ZoneOutcome {
+	offered := func(o *api.ZoneOutcome, source int) {
+		for g := range offers {
+			o.Offered += len(offers[g][source])
+			o.Taken += merged[g].Taken[source]
+			o.Cost += merged[g].Costs[source]
+		}
+	}
+	out := []api.ZoneOutcome{{Zone: name, Outcome: api.OutcomeAnswered, Wanted: wanted}}
+	offered(&out[0], buildplan.Own)
+	source := buildplan.Own
+	for _, a := range answers {
+		o := api.ZoneOutcome{Zone: a.link.Name, Link: a.link.ID, Outcome: a.outcome, Reason: a.reason, Wanted: wanted}
+		if a.answer != nil {
+			source++
+			offered(&o, source)
+			o.Refusals = a.answer.Refusals
+		}
+		out = append(out, o)
+	}
+	for i := range out {
+		out[i].Short = wanted - out[i].Offered
+	}
+	return out
+}
+
+// unwanted reports whether hosts were passed over for the sake of a zone rule.
+func unwanted(r api.Refusals) bool {
+	return slices.ContainsFunc(r.Filters, func(f api.FilterCount) bool { return f.Filter == refusedZone })
+}
+
+// folded returns, per group, the refusals of this zone and all below it together:
+// what a parent is told. Advice stays, but for names of zones below.
+func folded(p *Plan) []api.Refusals {
+	out := make([]api.Refusals, len(p.Refusals))
+	for g := range out {
+		fold(&out[g], &p.Refusals[g])
+		for _, a := range p.Refusals[g].Advice {
+			if a.Change != api.AdviceZone {
+				out[g].Advice = append(out[g].Advice, a)
+			}
+		}
+		for _, z := range p.Zones {
+			if g < len(z.Refusals) {
+				fold(&out[g], &z.Refusals[g])
+			}
+		}
+		blur(&out[g])
+	}
+	return out
+}
+
+// blur rounds counts of hosts up to three leading binary digits, as those of a digest
+// are: small ones stay, and they still add up.
+func blur(r *api.Refusals) {
+	r.Offering = int(roundUp(int64(r.Offering)))
+	r.Considered = r.Offering
+	for i := range r.Filters {
+		r.Filters[i].Hosts = int(roundUp(int64(r.Filters[i].Hosts)))
+		r.Considered += r.Filters[i].Hosts
+	}
+	for i := range r.Limits {
+		r.Limits[i].Hosts = int(roundUp(int64(r.Limits[i].Hosts)))
+	}
+}
+
+// fold adds one zone's counts to another's, filter by filter.
+func fold(to, from *api.Refusals) {
+	to.Considered += from.Considered
+	to.Offering += from.Offering
+	to.Filters, to.Limits = foldCounts(to.Filters, from.Filters), foldCounts(to.Limits, from.Limits)
+}
+
+func foldCounts(to, from []api.FilterCount) []api.FilterCount {
+	for _, f := range from {
+		i := slices.IndexFunc(to, func(o api.FilterCount) bool { return o.Filter == f.Filter && o.Tier == f.Tier })
+		if i < 0 {
+			to = append(to, api.FilterCount{Filter: f.Filter, Tier: f.Tier})
+			i = len(to) - 1
+		}
+		to[i].Hosts += f.Hosts
+	}
+	return to
+}

@@ -1,0 +1,427 @@
+package estimate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/raftstore/state"
+)
+
+// Limits of looking for a way in which zones share the minima of groups.
+const (
+	splitRoundsMax = 6    // rounds of questions
+	splitAsksMax   = 16   // questions to one zone in one round
+	splitTriesMax  = 4096 // ways to put answers together that are looked at, in one round
+	splitMergesMax = 64   // and of these, that are merged
+)
+
+// split looks for a way in which this zone and its children have the minima of all
+// groups together, after the plain plan has failed to. Each zone is asked what it has
+// of the other groups if it has so and so many slots of some first. Of the answers
+// it needs one from each zone that make up the minima together.
+type split struct {
+	e       *Estimator
+	v       *state.State
+	req     *api.Request
+	held    []map[api.LinkID]int
+	need    []int         // by group: what is still to be had at the least
+	answers []childAnswer // of the plain plan
+	sources []int         // by source above Own: the index of its answer
+	pools   [][]offer     // by source
+	lacks   [][][]int     // by source: what it was asked for and has not
+	asked   []map[string]bool
+}
+
+// offer is what one source has said that it has, if it has least first.
+type offer struct {
+	least  []int
+	sizes  []int // by group
+	own    buildplan.Plan
+	answer childAnswer
+}
+
+func newSplit(e *Estimator, v *state.State, w *Want, answers []childAnswer) *split {
+	req := w.Request
+	s := &split{e: e, v: v, req: req, held: w.Held, answers: answers, need: make([]int, len(req.Groups))}
+	for g := range s.need {
+		s.need[g] = req.Groups[g].Min
+		if w.Held != nil {
+			for _, n := range w.Held[g] {
+				s.need[g] -= n
+			}
+		}
+		s.need[g] = min(max(s.need[g], 0), req.Groups[g].Count)
+	}
+	return s
+}
+
+// covers reports whether a plan has the minima of all groups, in enough zones.
+func (s *split) covers(p *Plan) bool {
+	for g, n := range s.need {
+		if len(p.Layer.Groups[g].Order) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// had returns how many slots of each minimum a plan has.
+func (s *split) had(p *Plan) []int {
+	out := make([]int, len(s.need))
+	for g, n := range s.need {
+		out[g] = min(n, len(p.Layer.Groups[g].Order))
+	}
+	return out
+}
+
+// run returns a plan that has the minima, if it finds one; else one that has as much
+// as possible of the first group's, then of the second's, and so on. p and its answers
+// are the plain plan; answers becomes those of the plan that is returned.
+func (s *split) run(ctx context.Context, own buildplan.Plan, p *Plan, answers []childAnswer) *Plan {
+	s.pools, s.lacks, s.asked = make([][]offer, 1), make([][][]int, 1), []map[string]bool{{}}
+	s.add(buildplan.Own, &offer{own: own})
+	for i := range s.answers {
+		if s.answers[i].answer == nil {
+			continue
+		}
+		s.sources = append(s.sources, i)
+		s.pools, s.lacks, s.asked = append(s.pools, nil), append(s.lacks, nil), append(s.asked, map[string]bool{})
+		s.add(len(s.sources), &offer{answer: s.answers[i]})
+	}
+	before := s.had(p)
+	for round := range splitRoundsMax {
+		if ctx.Err() != nil || !s.ask(ctx, s.questions(round, p)) {
+			break
+		}
+		if better, its := s.combine(); better != nil && slices.Compare(s.had(better), s.had(p)) > 0 {
+			p = better
+			copy(answers, its)
+		}
+		if s.covers(p) || round == 0 && s.hopeless(before) {
+			break
+		}
+	}
+	return p
+}
+
+// add puts an offer into the pool of a source.
+func (s *split) add(source int, o *offer) {
+	o.sizes = make([]int, len(s.need))
+	for g := range o.sizes {
+		if source == buildplan.Own {
+			o.sizes[g] = len(o.own.Groups[g].Slots)
+		} else {
+			o.sizes[g] = len(o.answer.answer.Weights[g])
+		}
+	}
+	s.pools[source] = append(s.pools[source], *o)
+	if o.least != nil && !atLeast(o.sizes, o.least) {
+		s.lacks[source] = append(s.lacks[source], o.least)
+	}
+}
+
+// hopeless reports whether some group that was short before cannot have its minimum
+// even if it comes first everywhere.
+func (s *split) hopeless(before []int) bool {
+	for g, n := range s.need {
+		if before[g] >= n {
+			continue // it was not put first
+		}
+		for source := range s.pools {
+			n -= s.most(source, g)
+		}
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// most returns the most slots of a group that a source has offered in any way.
+func (s *split) most(source, g int) int {
+	most := 0
+	for i := range s.pools[source] {
+		most = max(most, s.pools[source][i].sizes[g])
+	}
+	return most
+}
+
+// questions returns what each source is to be asked in a round: first to put each
+// group that is short before all others; then to have so and so many of all groups but
+// the last, in steps from nothing to all; then just for what the others leave.
+func (s *split) questions(round int, p *Plan) [][][]int {
+	out := make([][][]int, len(s.pools))
+	var all [][]int
+	switch round {
+	case 0:
+		had := s.had(p)
+		for g, n := range s.need {
+			if had[g] < n {
+				one := make([]int, len(s.need))
+				one[g] = n
+				all = append(all, one)
+			}
+		}
+	case 1:
+		all = s.steps()
+	}
+	for source := range out {
+		if out[source] = all; round > 1 {
+			out[source] = s.rest(source)
+		}
+	}
+	return out
+}
+
+// steps returns minima in steps: all of the last group that needs something, and of
+// those before it every combination of a few numbers from none to all; all numbers if
+// these are splitAsksMax combinations or fewer.
+func (s *split) steps() [][]int {
+	var groups []int
+	for g, n := range s.need {
+		if n > 0 {
+			groups = append(groups, g)
+		}
+	}
+	last := len(groups) - 1
+	of, product := make([]int, max(last, 0)), 1 // how many steps each group has
+	for i := range of {
+		of[i] = 1
+	}
+	for grown := true; grown; {
+		grown = false
+		for i := range of {
+			if more := product / of[i] * (of[i] + 1); of[i] <= s.need[groups[i]] && more <= splitAsksMax {
+				of[i], product, grown = of[i]+1, more, true
+			}
+		}
+	}
+	out := make([][]int, 0, product)
+	for k := range product {
+		least := make([]int, len(s.need))
+		least[groups[last]] = s.need[groups[last]]
+		for i, steps := range of {
+			least[groups[i]] = s.need[groups[i]]
+			if steps > 1 {
+				least[groups[i]] = s.need[groups[i]] * (k % steps) / (steps - 1)
+			}
+			k /= steps
+		}
+		out = append(out, least)
+	}
+	return out
+}
+
+// rest returns what offers of the other sources leave for one, the least first: each
+// was not asked yet, and is no more than what the source is known not to have.
+func (s *split) rest(source int) [][]int {
+	var out [][]int
+	s.each(source, func(_ []int, sum []int) bool {
+		left := make([]int, len(s.need))
+		for g, n := range s.need {
+			if left[g] = max(n-sum[g], 0); left[g] > s.most(source, g) {
+				return true
+			}
+		}
+		if !s.refuted(source, left) {
+			out = append(out, left)
+		}
+		return true
+	})
+	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(total(a), total(b)) })
+	return out
+}
+
+// refuted reports whether a source has less than this or that it was asked for.
+func (s *split) refuted(source int, least []int) bool {
+	return slices.ContainsFunc(s.lacks[source], func(lacks []int) bool { return atLeast(least, lacks) })
+}
+
+// atLeast reports whether a is no less than b anywhere.
+func atLeast(a, b []int) bool {
+	for g := range b {
+		if a[g] < b[g] {
+			return false
+		}
+	}
+	return true
+}
+
+func total(list []int) int {
+	n := 0
+	for _, k := range list {
+		n += k
+	}
+	return n
+}
+
+// each visits ways to take one offer of every source but one, as indices by source,
+// with their sum; at most splitTriesMax, and until visit says no.
+func (s *split) each(but int, visit func(picked, sum []int) bool) {
+	picked, tries := make([]int, len(s.pools)), 0
+	var from func(source int, sum []int) bool
+	from = func(source int, sum []int) bool {
+		switch {
+		case source == len(s.pools):
+			tries++
+			return visit(picked, sum) && tries < splitTriesMax
+		case source == but:
+			return from(source+1, sum)
+		}
+		for i := range s.pools[source] {
+			picked[source] = i
+			next := slices.Clone(sum)
+			for g, n := range s.pools[source][i].sizes {
+				next[g] += n
+			}
+			if !from(source+1, next) {
+				return false
+			}
+		}
+		return true
+	}
+	from(0, make([]int, len(s.need)))
+}
+
+// ask asks the sources, all at once, each what it was not asked before, and reports
+// whether anything new was asked.
+func (s *split) ask(ctx context.Context, questions [][][]int) bool {
+	var queries []childAnswer
+	var from []int // by query: the source
+	var mine [][]int
+	for source := range questions {
+		n := 0
+		for _, least := range questions[source] {
+			k := fmt.Sprint(least)
+			if s.asked[source][k] || n == splitAsksMax || total(least) == 0 {
+				continue
+			}
+			s.asked[source][k] = true
+			n++
+			if source == buildplan.Own {
+				if wanted(s.v, &s.req.Zones) {
+					mine = append(mine, least)
+				}
+				continue
+			}
+			a := s.answers[s.sources[source-1]]
+			a.ask.Least = least
+			queries, from = append(queries, a), append(from, source)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.e.ask(ctx, queries, s.req, func(*childAnswer) bool { return true })
+	}()
+	for _, least := range mine {
+		if ctx.Err() == nil {
+			s.add(buildplan.Own, &offer{least: least, own: s.e.planOwn(s.v, s.req, least)})
+		}
+	}
+	<-done
+	for i := range queries {
+		if queries[i].answer != nil {
+			s.add(from[i], &offer{least: queries[i].ask.Least, answer: queries[i]})
+		}
+	}
+	return len(queries)+len(mine) > 0
+}
+
+// combine returns the best plan that offers make up, one of each source, with the
+// answers that it is of. Groups that must have one source are tried with each.
+func (s *split) combine() (best *Plan, answers []childAnswer) {
+	s.prune()
+	alone := s.alone()
+	merges, most := 0, make([]int, len(s.need))
+	s.each(-1, func(picked, sum []int) bool {
+		for only := range s.pools {
+			if had := s.sum(picked, sum, alone, only); best == nil || slices.Compare(had, most) > 0 {
+				p, its := s.merge(picked, alone, only)
+				merges++
+				if had = s.had(p); best == nil || slices.Compare(had, most) > 0 {
+					best, answers, most = p, its, had
+				}
+			}
+			if len(alone) == 0 {
+				break
+			}
+		}
+		return !s.covers(best) && merges < splitMergesMax
+	})
+	return best, answers
+}
+
+// alone returns the groups that must have one source.
+func (s *split) alone() []int {
+	var out []int
+	for g := range s.need {
+		if s.req.Zones.Pack || s.req.Together(g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// sum returns how many slots of each minimum the offers that are picked have, if
+// some groups have one source only.
+func (s *split) sum(picked, sum, alone []int, only int) []int {
+	out := slices.Clone(sum)
+	for _, g := range alone {
+		out[g] = s.pools[only][picked[only]].sizes[g]
+	}
+	for g, n := range s.need {
+		out[g] = min(out[g], n)
+	}
+	return out
+}
+
+// merge merges the offers that are picked, of some groups those of one source only.
+func (s *split) merge(picked, alone []int, only int) (*Plan, []childAnswer) {
+	own, its := s.pools[buildplan.Own][picked[buildplan.Own]].own, slices.Clone(s.answers)
+	if len(alone) > 0 && only != buildplan.Own {
+		own.Groups = slices.Clone(own.Groups)
+		for _, g := range alone {
+			own.Groups[g].Slots = nil
+		}
+	}
+	for source := 1; source < len(s.pools); source++ {
+		a := s.pools[source][picked[source]].answer
+		if len(alone) > 0 && only != source {
+			less := *a.answer
+			less.Weights = slices.Clone(less.Weights)
+			for _, g := range alone {
+				less.Weights[g] = nil
+			}
+			a.answer = &less
+		}
+		its[s.sources[source-1]] = a
+	}
+	return merge(s.v, s.req, own, its, s.held), its
+}
+
+// prune takes offers out of the pools that another one of the same source is no worse
+// than, as far as the minima go.
+func (s *split) prune() {
+	cut := func(o *offer) []int {
+		out := slices.Clone(o.sizes)
+		for g, n := range s.need {
+			out[g] = min(out[g], n)
+		}
+		return out
+	}
+	for source, pool := range s.pools {
+		var kept []offer
+		for i := range pool {
+			worse := slices.ContainsFunc(kept, func(o offer) bool { return atLeast(cut(&o), cut(&pool[i])) })
+			if !worse {
+				kept = append(kept, pool[i])
+			}
+		}
+		s.pools[source] = kept
+	}
+}

@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Times of the agent protocol.
+const (
+	AgentBeat        = 2 * time.Second  // how often an agent must be heard at the least
+	HostGraceDefault = 10 * time.Second // silence after which its hosts are down
+	// FenceAfter is how long an agent hears nothing of its zone before it stops the
+	// instances that may be started elsewhere, and EvacuateAfter how long the zone
+	// hears nothing of the agent before it starts them there: a deposed leader may
+	// have answered the agent meanwhile, and a stop takes its time.
+	FenceAfter    = 20 * time.Second
+	fenceMargin   = 15 * time.Second
+	EvacuateAfter = FenceAfter + fenceMargin
+)
+
+// RegisterHosts records the hosts of an agent and returns their ids in order. Other
+// hosts that the agent had are down from then on, and nothing new is placed there.
+func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRegister) (*api.AgentRegistered, error) {
+	if len(r.Hosts) == 0 || len(r.Hosts) > api.HostsPerAgentMax {
+		return nil, api.Errorf(api.CodeInvalid, "an agent must register 1 to %d hosts, got %d", api.HostsPerAgentMax, len(r.Hosts))
+	}
+	names := map[string]bool{}
+	for i := range r.Hosts {
+		if err := checkHost(&r.Hosts[i], names); err != nil {
+			return nil, err
+		}
+	}
+	f.beats.heard(a, f.zone.Now())
+	c := command.HostsPut{Stamp: f.zone.Stamp(), Agent: a, Whole: true}
+	for _, h := range r.Hosts {
+		h.Inventory = withUnits(h.Inventory)
+		c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID(api.NewUUID()), Host: h})
+	}
+	res, err := f.zone.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &api.AgentRegistered{Term: f.zone.Store().Term(), Hosts: res.Hosts, Beat: AgentBeat}, nil
+}
+
+// withUnits returns an inventory in which a min_unit that an agent has not given is the
+// step_size, as in the placement API: who states only a step wants no amount off it.
+func withUnits(all map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
+	out := maps.Clone(all)
+	for class, v := range all {
+		if v.MinUnit == 0 && v.StepSize > 1 {
+			v.MinUnit = v.StepSize
+			out[class] = v
+		}
+	}
+	return out
+}
+
+func checkHost(h *api.AgentHost, names map[string]bool) error {
+	if err := api.CheckName("host name", h.Name); err != nil {
+		return err
+	}
+	if names[h.Name] {
+		return api.Errorf(api.CodeInvalid, "host %q is named twice", h.Name)
+	}
+	names[h.Name] = true
+	if !h.Pool.Valid() {
+		return api.Errorf(api.CodeInvalid, "pool of host %q must be %q, %q or %q", h.Name, api.PoolOnDemand, api.PoolReservable, api.PoolShared)
+	}
+	if len(h.Inventory) == 0 || len(h.Inventory) > api.ClassesMax {
+		return api.Errorf(api.CodeInvalid, "host %q must have 1 to %d resource classes", h.Name, api.ClassesMax)
+	}
+	for _, c := range slices.Sorted(maps.Keys(h.Inventory)) {
+		if !c.Valid() {
+			return api.Errorf(api.CodeInvalid, "resource class %q must be a standard one, or CUSTOM_ and upper case letters, digits and _", string(c))
+		}
+		v := h.Inventory[c]
+		if err := v.Validate(c); err != nil {
+			return err
+		}
+		if v.MaxUnit != 0 && v.MinUnit > v.MaxUnit {
+			return api.Errorf(api.CodeInvalid, "min_unit of %s of host %q must not exceed max_unit", c, h.Name)
+		}
+	}
+	if err := api.CheckPairs("attributes of host "+h.Name, h.Attributes, api.AttributesMax); err != nil {
+		return err
+	}
+	if len(h.Traits) > api.TraitsMax {
+		return api.Errorf(api.CodeInvalid, "host %q may have at most %d traits, got %d", h.Name, api.TraitsMax, len(h.Traits))
+	}
+	return nil
+}
+
+// Work answers an agent's long poll: the whole list of what should run on each
+// host whose list changed after a generation.
+func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.AgentWorkload, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
+	defer cancel()
+	term := f.zone.Store().Term()
+	var serves bool
+	var hosts []*state.Host
+	f.beats.heard(a, f.zone.Now())
+	v, err := f.zone.Store().WaitFor(ctx, state.WorkTopic(a), func(v *state.State) bool {
+		serves, hosts = v.Serves(a), v.WorkAfter(a, r.After)
+		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft))
+	})
+	switch {
+	case !serves: // also after a restore from a backup of earlier times
+		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
+	case err != nil: // nothing new came in time; the empty list is the answer
+		w := workload(v, term, nil)
+		w.Generation = r.After
+		return w, nil
+	}
+	return workload(v, term, hosts), nil
+}
+
+// mayBeLeft reports whether what is listed on a host may be evacuated at any moment:
+// the host is down in the log. Its agent, which is heard again, gets no list before
+// the log says that the host is up: after that nothing is evacuated from it.
+func mayBeLeft(v *state.State, hosts []*state.Host) bool {
+	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
+		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Movable })
+	})
+}
+
+func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
+	w := &api.AgentWorkload{Term: term, Generation: v.Index()}
+	for _, n := range v.Nodes() {
+		w.Addresses = append(w.Addresses, n.AgentAddr)
+	}
+	for _, h := range hosts {
+		hw := api.HostWorkload{Host: h.ID, Generation: h.Work}
+		for _, i := range v.OnHost(h.ID) {
+			if i.Window.Start <= v.Now() { // nothing runs before its window
+				hw.Instances = append(hw.Instances, workOf(v, i))
+			}
+		}
+		w.Hosts = append(w.Hosts, hw)
+	}
+	return w
+}
+
+func workOf(v *state.State, i *api.Instance) api.Workload {
+	w := api.Workload{
+		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
+		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "", Stay: i.Stay(),
+	}
+	if i.Movable {
+		w.Fence = FenceAfter
+	}
+	if f, ok := v.Flavor(i.Flavor); ok && f.Resources.Equal(i.Resources) {
+		w.Command = f.Command
+	}
+	return w
+}
+
+// Report folds in what an agent says of its instances.
+func (f *Fleet) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (*api.AgentAck, error) {
+	if len(r.Items) > api.ReportsMax {
+		return nil, api.Errorf(api.CodeInvalid, "a report may have at most %d items, got %d", api.ReportsMax, len(r.Items))
+	}
+	f.beats.heard(a, f.zone.Now())
+	if len(r.Items) > 0 {
+		if _, err := f.zone.Propose(ctx, command.InstanceReport{Stamp: f.zone.Stamp(), Agent: a, Items: r.Items}); err != nil {
+			return nil, err
+		}
+	}
+	return &api.AgentAck{Term: f.zone.Store().Term()}, nil
+}
+
+// watchHosts marks hosts down when their agent is silent for too long, and up
+// when it is heard again.
+func (f *Fleet) watchHosts(ctx context.Context) {
+	f.zone.Every(ctx, AgentBeat/2, func(ctx context.Context) error {
+		v := f.zone.View()
+		grace := v.Config.HostGrace
+		if grace == 0 {
+			grace = HostGraceDefault
+		}
+		down := command.HostsState{Stamp: f.zone.Stamp(), State: api.HostDown}
+		up := command.HostsState{Stamp: f.zone.Stamp(), State: api.HostUp}
+		now := f.zone.Now()
+		for _, h := range v.AllHosts() {
+			silent := f.beats.silent(h.Agent, now)
+			switch {
+			case h.State == api.HostUp && silent > grace:
+				down.Hosts = append(down.Hosts, h.ID)
+			case h.Unserved: // it is down until its agent registers it
+			case h.State == api.HostDown && silent < grace/2 && f.beats.known(h.Agent):
+				up.Hosts = append(up.Hosts, h.ID)
+			}
+		}
+		for _, c := range []command.HostsState{down, up} {
+			if len(c.Hosts) == 0 {
+				continue
+			}
+			f.zone.Log().Info("hosts changed state", "state", c.State, "hosts", len(c.Hosts))
+			if _, err := f.zone.Propose(ctx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

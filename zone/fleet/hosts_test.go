@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/memstore"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// TestRegisterHosts checks what an agent says of its hosts, at each limit.
+func TestRegisterHosts(t *testing.T) {
+	m := memstore.New()
+	m.Must(t, command.Init{Zone: "z", Name: "zone"})
+	f := New(zone.New(zone.Config{Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), nil)
+	good := api.AgentHost{
+		Name: "good", Driver: "fake", Pool: api.PoolShared,
+		Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 1}, api.MemoryMB: {Total: 1024}},
+	}
+	register := func(hosts ...api.AgentHost) error {
+		_, err := f.RegisterHosts(t.Context(), "a", &api.AgentRegister{Hosts: hosts})
+		return err
+	}
+	many := make([]api.AgentHost, api.HostsPerAgentMax+1)
+	for i := range many {
+		many[i] = good
+		many[i].Name = fmt.Sprintf("h%d", i)
+	}
+	require.NoError(t, checkHosts(many[:api.HostsPerAgentMax]))
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(register(many...)))
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(register()))
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(register(good, good)), "a name twice")
+	for name, twist := range map[string]func(h *api.AgentHost){
+		"name":  func(h *api.AgentHost) { h.Name = "-" },
+		"pool":  func(h *api.AgentHost) { h.Pool = "deep" },
+		"none":  func(h *api.AgentHost) { h.Inventory = nil },
+		"class": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{"vcpu": {Total: 1}} },
+		"total": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: -1}} },
+	} {
+		h := good
+		twist(&h)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(h)), name)
+	}
+	assert.Empty(t, m.View().AllHosts(), "a refused call changes nothing")
+	stepped := good
+	stepped.Inventory = map[api.ResourceClass]api.Inventory{
+		api.VCPU: {Total: 8, StepSize: 2}, api.MemoryMB: {Total: 8, StepSize: 2, MinUnit: 1}, api.DiskGB: {Total: 8, StepSize: 4, MaxUnit: 2},
+	}
+	require.NoError(t, register(stepped))
+	for class, amount := range map[api.ResourceClass]int64{api.VCPU: 2, api.MemoryMB: 1, api.DiskGB: 4} {
+		assert.Equal(t, amount, m.View().AllHosts()[0].Inventory[class].MinUnit, "a least amount that is not given is the step: %s", class)
+	}
+	assert.Zero(t, stepped.Inventory[api.VCPU].MinUnit, "the caller's own inventory stays")
+	require.NoError(t, register(good))
+	_, err := f.Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax+1)})
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	_, err = f.Report(t.Context(), "a", &api.AgentReport{Items: make([]api.InstanceReport, api.ReportsMax)})
+	assert.NoError(t, err)
+}
+
+func checkHosts(hosts []api.AgentHost) error {
+	names := map[string]bool{}
+	for i := range hosts {
+		if err := checkHost(&hosts[i], names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestNothingRunsBeforeItsWindow: an agent is not told of an instance whose time has
+// not come, however it got into the log.
+func TestNothingRunsBeforeItsWindow(t *testing.T) {
+	m := memstore.New()
+	at := command.Stamp{At: 1000}
+	m.Must(t, command.Init{Stamp: at, Zone: "z", Name: "z"}, command.HostsPut{Stamp: at, Agent: "a", Hosts: []command.HostEntry{{
+		ID: "h", Host: api.AgentHost{Name: "h", Driver: "fake", Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 4096}}},
+	}}})
+	for name, start := range map[string]api.Instant{"now": 1000, "later": 1001} {
+		req := api.Request{
+			Reservation: api.ReservationID(name), Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
+			Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
+		}
+		req.Window.Start = start
+		i := []api.InstanceSpec{{ID: api.InstanceID("i-" + name), Name: name}}
+		m.Must(t, command.BootCreate{Stamp: at, Digest: []byte("d"), Name: name, Request: req, Min: 1, Instances: i},
+			command.Hold{Stamp: at, ID: api.HoldID(name), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
+	}
+	v := m.View()
+	require.Len(t, v.OnHost("h"), 2)
+	listed := workload(v, 1, v.AllHosts()).Hosts[0].Instances
+	require.Len(t, listed, 1)
+	assert.Equal(t, "now", listed[0].Name)
+}
+
+// TestAgentIsSilentAfterItsGrace: one that was heard exactly its grace ago still counts.
+func TestAgentIsSilentAfterItsGrace(t *testing.T) {
+	b := beats{last: map[api.AgentID]time.Time{}}
+	heard := time.Now()
+	b.heard("a", heard)
+	assert.LessOrEqual(t, b.silent("a", heard.Add(HostGraceDefault)), HostGraceDefault, "exactly the grace")
+	assert.Greater(t, b.silent("a", heard.Add(HostGraceDefault+1)), HostGraceDefault)
+}

@@ -1,0 +1,246 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/capacity"
+	"berth/filters"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// dueExpiries ends instances of this zone's own hosts whose lifetime is over.
+func (f *Fleet) dueExpiries(v *state.State) []zone.Job {
+	return f.ends(v.Expired(f.zone.Instant()))
+}
+
+// dueDrains ends, or moves, what is on hosts that are being drained, and moves
+// what may be moved off hosts that are lost.
+func (f *Fleet) dueDrains(v *state.State) []zone.Job {
+	var out []zone.Job
+	hosts := v.Hosts()
+	for row := range hosts.Maintenance().All() {
+		h, ok := v.Host(hosts.ID(row))
+		if !ok {
+			continue
+		}
+		switch on := v.OnHost(h.ID); {
+		case h.Drain == api.DrainEnd:
+			out = append(out, f.ends(on)...)
+		case h.Drain == api.DrainMove && h.State == api.HostUp:
+			out = append(out, f.moves(on, false)...)
+		}
+	}
+	lost := hosts.Hosts()
+	lost.AndNot(hosts.Up())
+	for row := range lost.All() {
+		if h, ok := v.Host(hosts.ID(row)); ok && f.fenced(h) {
+			out = append(out, f.moves(v.OnHost(h.ID), true)...)
+		}
+	}
+	return out
+}
+
+// fenced reports whether the agent of a host has been silent for so long that it
+// has stopped what may be started elsewhere. A new leader counts from when it
+// began to lead.
+func (f *Fleet) fenced(h *state.Host) bool {
+	return f.beats.silent(h.Agent, f.zone.Now()) >= EvacuateAfter || mutant.On(mutant.EvacuatedEarly)
+}
+
+// ends asks for the end of instances.
+func (f *Fleet) ends(all []*api.Instance) []zone.Job {
+	var out []zone.Job
+	for _, i := range all {
+		if i.Status == api.StatusDeleting || !i.Live() {
+			continue
+		}
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error {
+			_, err := f.zone.Propose(ctx, command.InstanceDelete{Stamp: f.zone.Stamp(), ID: i.ID})
+			if api.CodeOf(err) == api.CodeNotFound { // it ended by itself
+				return nil
+			}
+			return err
+		}})
+	}
+	return out
+}
+
+// moves takes instances to other hosts of the zone; with evacuate only those whose
+// flavor allows that a lost host is left.
+func (f *Fleet) moves(all []*api.Instance, evacuate bool) []zone.Job {
+	var out []zone.Job
+	for _, i := range all {
+		if !runs(i) || i.Target != "" && !evacuate || !i.Movable && evacuate {
+			continue
+		}
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.move(ctx, i, evacuate) }})
+	}
+	return out
+}
+
+// runs reports whether an instance runs or is being started: one that has ended
+// by itself is not started again anywhere.
+func runs(i *api.Instance) bool { return i.Status == api.StatusBuild || i.Status == api.StatusActive }
+
+// move finds a host for an instance as if it were booted now, and proposes it. If
+// the cheapest does not take it after all, the alternates are tried.
+func (f *Fleet) move(ctx context.Context, i *api.Instance, evacuate bool) error {
+	v := f.zone.View()
+	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
+		return nil
+	}
+	if from, ok := v.Host(i.Host); evacuate && ok && !f.fenced(from) && !mutant.On(mutant.LeftThoughHeard) {
+		return nil // its agent was heard meanwhile
+	}
+	if i.Target != "" { // its host was lost while it was to be moved
+		return f.moveTo(ctx, i, i.Target, evacuate)
+	}
+	h, ok := v.Hold(i.Origin, i.Hold)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
+	}
+	req := requestOf(h, i)
+	err := f.moveAs(ctx, v, i, &req, nil, evacuate)
+	if pooled := pooled(v, i); api.CodeOf(err) == api.CodeNoCapacity && len(pooled) > 0 {
+		return f.moveAs(ctx, v, i, &req, pooled, evacuate)
+	}
+	return err
+}
+
+// moveAs is move for an instance that goes on drawing from the pools that give it
+// pooled: only the rest of it needs room, on a host that reaches them.
+func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, evacuate bool) error {
+	s := f.estimator.Scene(v, req)
+	s.World.Census = without{v, i}
+	if len(pooled) > 0 {
+		s.Spare = buildplan.SpareMax
+		for g := range req.Groups {
+			req.Groups[g].Resources = rest(req.Groups[g].Resources, pooled)
+		}
+	}
+	plan := buildplan.Select(s, req)
+	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes instance %s", i.ID)
+	for g := range plan.Groups {
+		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
+			if sl.Host == i.Host || !reaches(s.View, sl.Host, pooled) {
+				continue
+			}
+			err = f.moveTo(ctx, i, sl.Host, evacuate)
+			if err == nil || api.CodeOf(err) != api.CodeNoCapacity {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// pooled returns what an instance draws from sharing providers, outside of the tree
+// of its host.
+func pooled(v *state.State, i *api.Instance) []api.Share {
+	hosts := v.Hosts()
+	return slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
+		row, ok := hosts.Row(sh.Provider)
+		return !ok || hosts.ID(hosts.Root(row)) == i.Host
+	})
+}
+
+// rest returns amounts without those that shares give.
+func rest(r api.Resources, shares []api.Share) api.Resources {
+	out := maps.Clone(r)
+	for _, sh := range shares {
+		for class := range sh.Resources {
+			delete(out, class)
+		}
+	}
+	return out
+}
+
+// reaches reports whether a host draws from the providers of all shares.
+func reaches(v capacity.View, id api.HostID, shares []api.Share) bool {
+	row, ok := v.Row(id)
+	return ok && !slices.ContainsFunc(shares, func(sh api.Share) bool {
+		at, known := v.Row(sh.Provider)
+		return !known || !slices.Contains(v.Sharers(row), int32(at))
+	})
+}
+
+func (f *Fleet) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evacuate bool) error {
+	_, err := f.zone.Propose(ctx, command.InstanceMove{Stamp: f.zone.Stamp(), ID: i.ID, From: i.Host, To: to, Evacuate: evacuate})
+	return err
+}
+
+// requestOf returns the request that an instance was booted with, for this instance
+// alone: the other groups are left with nothing, so that rules keep their names.
+func requestOf(h *state.Hold, i *api.Instance) api.Request {
+	req := h.Request
+	req.Origin = h.Origin
+	req.Groups = append([]api.Group(nil), req.Groups...)
+	for g := range req.Groups {
+		req.Groups[g].Count, req.Groups[g].Hints.ForceHosts = 0, nil
+	}
+	for _, sl := range h.Slots {
+		if sl.Instance.ID == i.ID {
+			req.Groups[sl.Group].Count = 1
+		}
+	}
+	req.Window, req.Lifetime = i.Window, 0
+	return req
+}
+
+// without is a census in which one instance is nowhere: it is about to leave.
+type without struct {
+	filters.Census
+	gone *api.Instance
+}
+
+func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+	here, elsewhere := c.Census.Members(t, rule)
+	for _, r := range c.gone.Rules {
+		if r != rule || t != c.gone.Tenant() {
+			continue
+		}
+		if here[c.gone.Host]--; here[c.gone.Host] == 0 {
+			delete(here, c.gone.Host)
+		}
+	}
+	return here, elsewhere
+}
+
+// Evacuation says how the instances of a lost host fare.
+type Evacuation struct {
+	Movable int           `json:"movable"` // still to be moved
+	Staying int           `json:"staying"` // their flavor does not allow it
+	Wait    time.Duration `json:"-"`       // until the host's agent has stopped them for sure; 0 if it has
+}
+
+// Evacuate says what becomes of the instances of a host that is down. Those whose
+// flavor allows it are started on other hosts of the zone by themselves, once the
+// agent of the host must have stopped them; nobody has to ask for it. Only the
+// leader knows when that is.
+func (f *Fleet) Evacuate(id api.HostID) (*Evacuation, error) {
+	v := f.zone.View()
+	h, ok := v.Host(id)
+	switch {
+	case !ok:
+		return nil, api.Errorf(api.CodeNotFound, "no such host")
+	case h.State != api.HostDown:
+		return nil, api.Errorf(api.CodeConflict, "host %s is up; drain it instead", h.Name)
+	}
+	out := &Evacuation{Wait: max(0, EvacuateAfter-f.beats.silent(h.Agent, f.zone.Now()))}
+	for _, i := range v.OnHost(id) {
+		if i.Movable && runs(i) {
+			out.Movable++
+		} else {
+			out.Staying++
+		}
+	}
+	return out, nil
+}

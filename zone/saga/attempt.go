@@ -1,0 +1,346 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/internal/backoff"
+	"berth/raftstore/state"
+	"berth/zone/estimate"
+)
+
+// How often one leader tries for one owner.
+const (
+	replanPause   = 300 * time.Millisecond
+	selectRetries = 2
+)
+
+// run is one leader's work on one owner.
+type run struct {
+	s       *Saga
+	owner   owner
+	want    *want
+	first   *estimate.Plan       // the plan it came with
+	attempt int                  // attempts so far
+	from    int                  // the first attempt that counts: what earlier ones held is given back
+	vain    int                  // attempts that had slots refused though nobody was in the way
+	waits   int                  // waits for others in a row
+	last    map[api.LinkID]bool  // children that held nothing of what they had offered: asked last
+	silent  bool                 // one of them did not answer: asked only for what the owner cannot do without
+	retries int                  // selects that were repeated because a zone was silent
+	missing [][]api.InstanceSpec // per group: not held yet
+	held    []map[api.LinkID]int // per group: held, by child or "" for this zone
+	decided bool                 // the hold's own entry has decided
+}
+
+func newRun(s *Saga, o owner, w *want) *run {
+	r := &run{s: s, owner: o, vain: w.vain, last: map[api.LinkID]bool{}}
+	r.begin(w)
+	return r
+}
+
+// begin sets out to get all that is wanted: nothing is held.
+func (r *run) begin(w *want) {
+	r.want = w
+	r.attempt = max(r.attempt, w.tried)
+	r.from, r.missing, r.held = r.attempt+1, nil, nil
+	ids := w.instances
+	for i := range w.request.Groups {
+		n := w.request.Groups[i].Count
+		r.missing = append(r.missing, ids[:n])
+		r.held = append(r.held, map[api.LinkID]int{})
+		ids = ids[n:]
+	}
+}
+
+// heldOf returns how many instances of one group are held.
+func (r *run) heldOf(group int) int {
+	n := 0
+	for _, k := range r.held[group] {
+		n += k
+	}
+	return n
+}
+
+// request returns what is still wanted: the owner's request, each group reduced to
+// what is missing, and whose turn it is.
+func (r *run) request() api.Request {
+	req := r.want.request
+	req.Since, req.Attempt = r.want.created, min(r.from, api.HoldsPerBootMax)
+	req.Groups = slices.Clone(req.Groups)
+	for g := range req.Groups {
+		req.Groups[g].Count = len(r.missing[g])
+	}
+	return req
+}
+
+// attempts selects and holds until all that is wanted is held, nobody offers
+// more, or the attempts are used up. It returns why there are not more.
+func (r *run) attempts(ctx context.Context) (cause, error) {
+	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
+		if again, why, err := r.try(ctx); !again {
+			return why, err
+		}
+	}
+	if r.vain < api.AttemptsMax {
+		return waitedInVain, ctx.Err()
+	}
+	return cause{text: "no attempt was left"}, ctx.Err()
+}
+
+// try selects and holds once, and reports whether to do it again. If not, it returns
+// why nothing more is held.
+func (r *run) try(ctx context.Context) (again bool, why cause, err error) {
+	req, plan := r.request(), r.first
+	if plan == nil {
+		plan = r.look(ctx, &req)
+	}
+	switch short := r.shortfall(plan.Room()); {
+	case short == "" && plan.Offered() == 0:
+		return false, cause{}, nil // what is held is enough, and there is no more
+	case short == "":
+		return r.tryHold(ctx, &req, plan)
+	case r.mayRetry(plan):
+		backoff.Sleep(ctx, replanPause)
+		return true, cause{}, nil
+	default:
+		again, err := r.contend(ctx, &req, plan)
+		if again || err != nil || r.decided {
+			return again && err == nil && !r.decided, cause{}, err
+		}
+		return false, cause{api.CodeNoCapacity, short}, r.failShort(ctx, &req, plan, unreached(short, plan))
+	}
+}
+
+// tryHold is try with a plan that would be enough.
+func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan) (again bool, why cause, err error) {
+	r.attempt++
+	h, err := r.hold(ctx, req, plan, true)
+	if err != nil || r.decided {
+		return false, cause{}, err
+	}
+	if len(h.Refused) == 0 || r.first != nil {
+		return false, refusedPlan(r.shortfall(estimate.Room{}), h.Why), nil
+	}
+	if h.Why != api.CodeContended {
+		r.vain++
+	}
+	backoff.Sleep(ctx, replanPause)
+	return true, cause{}, nil
+}
+
+// look plans what is still wanted: without the children that are asked last, if the
+// others are enough.
+func (r *run) look(ctx context.Context, req *api.Request) *estimate.Plan {
+	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
+	defer cancel()
+	v := r.s.zone.View()
+	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Avoid: r.last})
+	if len(r.last) > 0 && (r.shortfall(p.Room()) != "" || p.Offered() < req.Count() && !r.silent) {
+		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held})
+	}
+	r.s.estimator.KeepExplanation(v, r.want.call, req, p)
+	return p
+}
+
+// shortfall says what would be missing of the least that is needed, if all the slots of
+// a room were held beside what is; "" for nothing. The state machine has the last word.
+func (r *run) shortfall(room estimate.Room) string {
+	places := maps.Clone(room.Places)
+	if places == nil {
+		places = map[api.LinkID]bool{}
+	}
+	all := 0
+	for g := range r.held {
+		have := r.heldOf(g)
+		if room.Slots != nil {
+			have += room.Slots[g]
+		}
+		for link, n := range r.held[g] {
+			places[link] = places[link] || n > 0
+		}
+		all += have
+		if want := &r.want.request.Groups[g]; have < want.Min {
+			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(want), are(want.Min))
+		}
+	}
+	n := 0
+	for _, used := range places {
+		if used {
+			n++
+		}
+	}
+	switch least := r.want.request.Zones.MinZones; {
+	case all < r.want.least || all == 0:
+		return fmt.Sprintf("%d of %d could be had, %s needed", all, r.want.request.Count(), are(r.want.least))
+	case n < least:
+		return fmt.Sprintf("zones with slots for it: %d; %s needed", n, are(least))
+	}
+	return ""
+}
+
+// are returns a number and its verb.
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return strconv.Itoa(n) + " are"
+}
+
+// nameOf returns the name of a group for a sentence, if it has one.
+func nameOf(g *api.Group) string {
+	if g.Name == "" {
+		return ""
+	}
+	return " of group " + g.Name
+}
+
+// mayRetry reports whether a select that found too little is worth another try: a
+// zone did not answer, and this has not been tried too often.
+func (r *run) mayRetry(p *estimate.Plan) bool {
+	if len(p.Silent()) == 0 || r.first != nil || r.retries >= selectRetries {
+		return false
+	}
+	r.retries++
+	return true
+}
+
+// hold logs an attempt with everybody who takes part, claims own slots in the
+// same entry, and asks the children. An attempt that is enough for the owner may be
+// decided at once where it is held.
+func (r *run) hold(ctx context.Context, req *api.Request, p *estimate.Plan, enough bool) (*state.Hold, error) {
+	ids := r.nextInstances(&p.Layer)
+	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
+		ID: holdID(r.s.zone.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
+		Instances: ids, Metadata: r.want.metadata,
+	})
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "saga.hold", "", err)
+	}
+	parties := len(c.Parts)
+	if len(c.Slots) > 0 {
+		parties++
+	}
+	c.Commit = parties == 1 && enough && !r.holdsAny()
+	c.Tale = r.record(req, p)
+	c.Tale.Contended = !enough
+	if c.Plan == "" {
+		c.Expires = api.Forever
+	}
+	res, err := r.s.zone.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !asksFor(res.Hold, slices.Concat(ids...)) {
+		return nil, api.Errorf(api.CodeUnavailable, "attempt %d was logged by an earlier try after all", r.attempt)
+	}
+	h, err := r.s.askParts(ctx, res.Hold, &p.Layer)
+	if err != nil {
+		return nil, err
+	}
+	r.decided = h.Decision != api.DecisionPending
+	r.noteHold(ids, h)
+	return h, nil
+}
+
+func (r *run) holdsAny() bool {
+	for g := range r.held {
+		if r.heldOf(g) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// asksFor reports whether h is for exactly these instances. It is for others when
+// a try whose outcome nobody knew has reached the log before this one.
+func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
+	asked := slices.Clone(h.Refused)
+	for _, sl := range h.Slots {
+		asked = append(asked, sl.Instance.ID)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			asked = append(asked, i.Spec.ID)
+		}
+	}
+	want := make([]api.InstanceID, len(ids))
+	for i := range ids {
+		want[i] = ids[i].ID
+	}
+	slices.Sort(asked)
+	slices.Sort(want)
+	return slices.Equal(asked, want)
+}
+
+// nextInstances returns, per group, as many of the missing instances as a plan has slots.
+// An id that was asked for in an earlier attempt may live somewhere, so it is
+// never used again.
+func (r *run) nextInstances(l *buildplan.Layer) [][]api.InstanceSpec {
+	out := make([][]api.InstanceSpec, len(r.missing))
+	for g := range out {
+		out[g] = slices.Clone(r.missing[g][:min(len(l.Groups[g].Order), len(r.missing[g]))])
+		for i := range out[g] {
+			if r.attempt > 1 {
+				out[g][i].ID = api.InstanceID(api.NewUUID())
+			}
+		}
+	}
+	return out
+}
+
+// noteHold leaves as missing what was refused, and what was not asked for, and notes
+// where the rest lies.
+func (r *run) noteHold(asked [][]api.InstanceSpec, h *state.Hold) {
+	refused := make(map[api.InstanceID]bool, len(h.Refused))
+	for _, id := range h.Refused {
+		refused[id] = true
+	}
+	for g := range asked {
+		var missing []api.InstanceSpec
+		for _, i := range asked[g] {
+			if refused[i.ID] {
+				missing = append(missing, i)
+			}
+		}
+		r.missing[g] = append(missing, r.missing[g][len(asked[g]):]...)
+	}
+	for _, sl := range h.Slots {
+		r.held[sl.Group][""]++
+	}
+	for _, p := range h.Parts {
+		if len(p.Instances) == 0 {
+			r.last[p.Link], r.silent = true, r.silent || h.Why == api.CodeTimeout
+		}
+		for _, i := range p.Instances {
+			r.held[i.Group][p.Link]++
+		}
+	}
+}
+
+// record returns what is recorded of an attempt.
+func (r *run) record(req *api.Request, p *estimate.Plan) *api.BootAttempt {
+	want := req.Count()
+	t := &api.BootAttempt{
+		Attempt: r.attempt, Wanted: want, Short: want - p.Offered(), Zones: p.Zones, Refusals: p.Refusals,
+	}
+	for g := range req.Groups {
+		t.Offered = append(t.Offered, api.Offer{Wanted: req.Groups[g].Count, Offered: len(p.Layer.Groups[g].Order)})
+	}
+	return t
+}
+
+// failShort decides an owner that cannot be had, and tells why. What is held may be
+// enough without the rest.
+func (r *run) failShort(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
+	if r.shortfall(estimate.Room{}) == "" {
+		return nil
+	}
+	return r.fail(ctx, req, p, why)
+}

@@ -1,0 +1,163 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/estimate"
+)
+
+// Boot records a boot and returns at once; the leader's loop does the rest. A repeat
+// returns the first record. blob is the plan of a boot whose plan is fixed.
+func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
+	if c.Fixed {
+		return s.bootFixed(ctx, c, blob)
+	}
+	res, err := s.zone.Propose(ctx, c)
+	return res.Boot, err
+}
+
+// bootFixed takes up a plan that its caller selected before. The plan is opened
+// before anything is recorded, so that a bad one changes nothing.
+func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
+	v := s.zone.View()
+	if b, ok := v.Boot(c.Request.Project, c.Request.Reservation); ok {
+		if c.Key != "" && b.Key == c.Key && string(b.Digest) == string(c.Digest) {
+			return b, nil // a repeat of the call; a plan by itself is taken up once
+		}
+		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", c.Request.Reservation))
+	}
+	layer, err := s.estimator.Open(v, "", &c.Request, blob)
+	if err != nil {
+		return nil, err
+	}
+	if layer.Expires <= s.zone.Instant() && !mutant.On(mutant.BlobExpiryUnchecked) {
+		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
+	}
+	call := planKey(&c.Request, c.Instances)
+	s.plans.put(call, &estimate.Plan{Layer: *layer, Zones: taken(v, layer, c.Request.Count())})
+	res, err := s.zone.Propose(ctx, c)
+	if err != nil || planKey(&res.Boot.Request, res.Boot.Instances) != call { // another call was recorded, with a plan of its own
+		s.plans.take(call)
+	}
+	return res.Boot, err
+}
+
+// taken tells which zones a plan has slots of.
+func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
+	names := []string{v.Name}
+	for _, c := range l.Children {
+		name := string(c.Link)
+		if link, ok := v.Link(c.Link); ok {
+			name = link.Name
+		}
+		names = append(names, name)
+	}
+	offered := make([]int, len(names))
+	for g := range l.Groups {
+		for _, src := range l.Groups[g].Order {
+			offered[src]++
+		}
+	}
+	out := make([]api.ZoneOutcome, len(names))
+	for i, n := range offered {
+		out[i] = api.ZoneOutcome{Zone: names[i], Outcome: api.OutcomeAnswered, Wanted: wanted, Offered: n, Short: wanted - n, Taken: n}
+		if i > 0 {
+			out[i].Link = l.Children[i-1].Link
+		}
+	}
+	return out
+}
+
+// planKey names the plan of one call: every call allots ids of its own, and the
+// record of a boot has those of the call that made it.
+func planKey(r *api.Request, ids []api.InstanceSpec) string {
+	if mutant.On(mutant.PlanLoserTakes) {
+		return string(r.Project) + "\x00" + string(r.Reservation)
+	}
+	return string(r.Project) + "\x00" + string(ids[0].ID)
+}
+
+// bootOwner is a boot as an owner of holds.
+type bootOwner struct {
+	project     api.ProjectID
+	reservation api.ReservationID
+}
+
+func (o bootOwner) find(v *state.State) (*want, bool) {
+	b, ok := v.Boot(o.project, o.reservation)
+	if !ok || b.Decision != api.DecisionPending {
+		return nil, false
+	}
+	w := &want{
+		request: b.Request, instances: b.Instances, metadata: b.Metadata, least: b.Min, fixed: b.Fixed, call: b.Call,
+		created: b.Created, timeout: b.Timeout, holds: b.Holds, tried: b.Tried(),
+	}
+	for _, a := range b.Attempts {
+		if !a.Contended {
+			w.vain++
+		}
+	}
+	return w, true
+}
+
+func (o bootOwner) shortfall(v *state.State) string {
+	b, ok := v.Boot(o.project, o.reservation)
+	if !ok {
+		return ""
+	}
+	if lacks := v.Lacks(b); lacks != "" {
+		return "the boot " + lacks
+	}
+	return ""
+}
+
+func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *api.BootAttempt) command.Command {
+	return command.BootDecide{
+		Stamp: at, Project: o.project, Reservation: o.reservation, Decision: d, Tale: last, Code: why.code, Reason: why.text,
+	}
+}
+
+func (s *Saga) dueBoots(v *state.State) []zone.Job {
+	var out []zone.Job
+	for _, b := range v.UndecidedBoots() {
+		o := bootOwner{b.Request.Project, b.Request.Reservation}
+		out = append(out, zone.Job{Key: b.ID(), Run: func(ctx context.Context) error { return s.settle(ctx, o) }})
+	}
+	return out
+}
+
+// WaitBoot returns the boot when it has come to an outcome, or as it is when ctx
+// ends, together with the state it was read from.
+func (s *Saga) WaitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID) (*state.Boot, *state.State, error) {
+	return s.waitBoot(ctx, p, r, func(b *state.Boot) bool { return b.State().Outcome() })
+}
+
+func (s *Saga) waitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID, done func(*state.Boot) bool) (*state.Boot, *state.State, error) {
+	v, _ := s.zone.Store().WaitFor(ctx, state.BootTopic(p, r), func(v *state.State) bool { // before the outcome the boot as it is answers
+		b, ok := v.Boot(p, r)
+		return !ok || done(b)
+	})
+	b, ok := v.Boot(p, r)
+	if !ok {
+		return nil, v, api.Errorf(api.CodeNotFound, "no reservation %q", string(r))
+	}
+	return b, v, nil
+}
+
+// WaitDecision returns the boot once it is decided, or as it is after wait,
+// together with the state it was read from.
+func (s *Saga) WaitDecision(ctx context.Context, b *state.Boot, wait time.Duration) (*state.Boot, *state.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return s.waitBoot(ctx, b.Request.Project, b.Request.Reservation, func(b *state.Boot) bool {
+		return b.Decision != api.DecisionPending
+	})
+}

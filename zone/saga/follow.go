@@ -1,0 +1,201 @@
+package saga
+
+import (
+	"context"
+	"time"
+
+	"berth/api"
+	"berth/internal/backoff"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Limits of following a child. They bound what a child can make this zone read, log
+// and ask, whatever it answers; a zone that behaves comes near none of them.
+const (
+	// followBytesPerSecond is how much of one child's answers is taken in, on the
+	// average. A status of one instance is some hundred bytes.
+	followBytesPerSecond = 1 << 20
+	// followItemBytes is what one item counts beside its texts.
+	followItemBytes = 64
+	// followAnswerBytes is what one answer counts at the least.
+	followAnswerBytes = 4 << 10
+	// followNoteEvery is how often is logged where to go on when there was no news.
+	followNoteEvery = 10 * time.Second
+	// followIndexMax bounds the log indices of a child.
+	followIndexMax = 1 << 62
+)
+
+// follower follows the changes of one child. It is for one goroutine.
+type follower struct {
+	s      *Saga
+	id     api.LinkID
+	logged uint64    // where to go on, as logged
+	next   uint64    // where to go on, as far as is known here: behind it is no news
+	noted  time.Time // when that was logged last
+}
+
+// follow takes in what a child says of the instances in it, until ctx ends or an
+// answer cannot be used. What is logged is checked first: the log grows by what has
+// changed, not by what the child says.
+func (s *Saga) follow(ctx context.Context, id api.LinkID) error {
+	f := &follower{s: s, id: id, noted: s.zone.Now()}
+	for ctx.Err() == nil {
+		l, ok := s.zone.View().Link(id)
+		if !ok {
+			return nil
+		}
+		if l.ChangesNext != f.logged || f.next == 0 { // also after a restore from a backup
+			f.logged, f.next = l.ChangesNext, l.ChangesNext
+		}
+		began := s.zone.Now()
+		call, cancel := context.WithTimeout(ctx, followWait+peerTimeout)
+		ch, err := s.peers.Changes(call, l, f.next, followWait)
+		cancel()
+		if err != nil {
+			return err
+		}
+		wait := followCost(ch)
+		news, err := f.take(ctx, ch)
+		if err != nil {
+			return err
+		}
+		if !news && s.zone.Now().Sub(began) < followWait {
+			wait = max(wait, retryPause)
+		}
+		backoff.Sleep(ctx, wait-s.zone.Now().Sub(began))
+	}
+	return nil
+}
+
+// watchChildren logs that a child fell silent, or is heard again: what lies below it
+// is out of reach for everybody above. A leader that has never heard a child says
+// nothing new of it.
+func (s *Saga) watchChildren(ctx context.Context) {
+	s.zone.Every(ctx, zone.LinkFresh/4, func(ctx context.Context) error {
+		now := s.zone.Instant()
+		for _, l := range s.zone.View().Links() {
+			if l.Role != api.LinkChild {
+				continue
+			}
+			_, age, heard := s.digests.Digest(l.Zone)
+			since := now.Add(-age)
+			switch {
+			case heard && l.SilentSince == 0 && age > zone.LinkFresh:
+				s.zone.Log().Warn("child is silent", "link", l.Name, "since", since)
+			case heard && l.SilentSince != 0 && age <= zone.LinkFresh/2:
+				s.zone.Log().Info("child is heard again", "link", l.Name, "silent_since", l.SilentSince)
+				since = 0
+			default:
+				continue
+			}
+			if _, err := s.zone.Propose(ctx, command.LinkSet{Stamp: s.zone.Stamp(), ID: l.ID, Silent: &since}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// followCost returns the time in which a child may give an answer of that size.
+func followCost(ch *api.Changes) time.Duration {
+	n := 0
+	for i := range ch.Items {
+		n += followItemBytes + len(ch.Items[i].ID) + len(ch.Items[i].Fault)
+	}
+	return time.Duration(max(n, followAnswerBytes)) * time.Second / followBytesPerSecond
+}
+
+// take logs what is news in an answer. It reports whether there was any.
+func (f *follower) take(ctx context.Context, ch *api.Changes) (bool, error) {
+	s := f.s
+	if mutant.On(mutant.ChangesUnchecked) {
+		return len(ch.Items) > 0, f.log(ctx, ch.Next, ch.Items)
+	}
+	if !soundChanges(ch, f.next) {
+		s.estimator.NoteFailure(f.id)
+		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
+	}
+	news, next := sift(s.zone.View(), f.id, ch)
+	if len(news) < len(ch.Items) { // is it so, or has this node not heard yet?
+		v, err := s.zone.Latest(ctx)
+		if err != nil {
+			return false, err
+		}
+		news, next = sift(v, f.id, ch)
+	}
+	if next == f.next && len(news) == 0 {
+		return false, nil
+	}
+	f.next = next
+	if len(news) == 0 && s.zone.Now().Sub(f.noted) < followNoteEvery {
+		return false, nil
+	}
+	for len(news) > api.ChangesMax {
+		if err := f.log(ctx, f.logged, news[:api.ChangesMax]); err != nil {
+			return false, err
+		}
+		news = news[api.ChangesMax:]
+	}
+	return len(news) > 0, f.log(ctx, next, news)
+}
+
+func (f *follower) log(ctx context.Context, next uint64, items []api.InstanceChange) error {
+	c := command.InstanceChanges{Stamp: f.s.zone.Stamp(), Link: f.id, After: f.logged, Next: next, Items: items}
+	if _, err := f.s.zone.Propose(ctx, c); err != nil {
+		return err
+	}
+	f.noted = f.s.zone.Now()
+	if l, ok := f.s.zone.View().Link(f.id); ok {
+		f.logged, f.next = l.ChangesNext, max(l.ChangesNext, f.next)
+		if l.ChangesNext < next { // a decision came to be logged meanwhile
+			f.next = l.ChangesNext
+		}
+	}
+	return nil
+}
+
+// soundChanges reports whether an answer can be the changes after an index: in order,
+// and with the last of them where to go on.
+func soundChanges(ch *api.Changes, after uint64) bool {
+	last := after
+	for i := range ch.Items {
+		at := ch.Items[i].Index
+		if at <= after || at < last || at > followIndexMax {
+			return false
+		}
+		last = at
+	}
+	return ch.Next == last
+}
+
+// sift returns the items that change something here, and where to go on behind them:
+// before an instance whose hold is not decided yet, so that no status is lost.
+func sift(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
+	for _, item := range ch.Items {
+		switch v.NewsOf(id, item) {
+		case state.NewsPending:
+			return news, item.Index - 1
+		case state.NewsChange:
+			item.Fault = state.Clip(item.Fault)
+			news = append(news, item)
+		case state.NewsNone:
+		}
+	}
+	return news, ch.Next
+}
+
+// Changes answers a parent's long poll: what changed of the instances made for
+// it after a log index of this zone.
+func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var c api.Changes
+	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news the empty list is the answer
+		c = v.Changes(parent.ID, after, api.ChangesMax)
+		return len(c.Items) > 0
+	})
+	return c
+}

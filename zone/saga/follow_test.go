@@ -1,0 +1,32 @@
+package saga
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/zone"
+	"berth/zone/estimate"
+)
+
+// TestUnusableChangesCountAgainstAChild: a child that gives lists of changes which cannot
+// be used is not asked for offers either.
+func TestUnusableChangesCountAgainstAChild(t *testing.T) {
+	s, store := newSaga(t, func(s zone.Store) zone.Store { return s })
+	store.Must(t, command.LinkPut{Link: api.Link{ID: "l", Name: "kid", Role: api.LinkChild, Zone: "k", State: api.LinkActive, Scale: 1}})
+	f := &follower{s: s, id: "l", next: 5}
+	for range estimate.FailuresToPause {
+		_, err := f.take(t.Context(), &api.Changes{Next: 4})
+		assert.Equal(t, api.CodeInternal, api.CodeOf(err))
+	}
+	req := api.Request{
+		Reservation: "b", Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
+	}
+	a, err := s.estimator.Select(t.Context(), "", &req)
+	require.NoError(t, err)
+	assert.Equal(t, api.OutcomePaused, a.Zones[1].Outcome)
+}

@@ -1,0 +1,309 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/internal/backoff"
+	"berth/internal/crash"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Budgets of the hold protocol.
+const (
+	HoldTimeout   = 10 * time.Second       // for all children of one hold to answer
+	HoldAskAfter  = 15 * time.Second       // after which an undecided hold asks upward
+	peerTimeout   = 5 * time.Second        // one call to another zone
+	retryPause    = 200 * time.Millisecond // between tries of one call
+	retryPauseMax = 5 * time.Second
+)
+
+// Hold takes slots that this zone offered to a parent: its own in one entry of
+// the log, and its children's by passing their part of the plan on. The same
+// hold again gives the same answer, and goes on where the first one was cut off. A
+// refusal is final for the parent, so it is confirmed.
+func (s *Saga) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+	if err := s.checkHold(r); err != nil {
+		return nil, err
+	}
+	var a *api.HoldAnswer
+	err := s.zone.Confirmed(ctx, func(ctx context.Context) (err error) {
+		a, err = s.hold(ctx, parent, r)
+		return err
+	})
+	return a, err
+}
+
+func (s *Saga) hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+	v := s.zone.View()
+	if _, known := v.Hold(parent.ID, r.ID); known { // what has become of it since decides
+		var err error
+		if v, err = s.zone.Latest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	layer, err := s.estimator.Open(v, parent.Zone, &r.Request, r.Blob)
+	if err != nil {
+		return nil, err
+	}
+	h, known := v.Hold(parent.ID, r.ID)
+	if !known {
+		if h, err = s.take(ctx, v, parent, r, layer); err != nil {
+			return nil, err
+		}
+	} else if h.Plan != layer.Plan && h.Plan != "" {
+		return nil, s.estimator.RefusePlan(&r.Request, errors.New("the hold took another plan before"))
+	}
+	h, err = s.askParts(ctx, h, layer)
+	if err != nil {
+		return nil, err
+	}
+	s.zone.Reach(crash.HoldAnswering)
+	a := h.Answer()
+	return &a, nil
+}
+
+// take logs a hold that is not known yet. The log has the last word on its plan;
+// what this view can tell already is refused here, so that no parent makes the
+// log grow with one plan.
+func (s *Saga) take(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
+	c, err := holdCommand(s.zone.Stamp(), l, r)
+	switch {
+	case err != nil:
+	case v.PlanUsed(l.Plan):
+		err = errors.New("the plan was taken up before")
+	case l.Expires <= c.At && !mutant.On(mutant.BlobExpiryUnchecked):
+		err = fmt.Errorf("expired at %v", l.Expires)
+	}
+	if err != nil {
+		return nil, s.estimator.RefusePlan(&r.Request, err)
+	}
+	c.Origin = parent.ID
+	res, err := s.zone.Propose(ctx, c)
+	return res.Hold, err
+}
+
+// checkHold refuses a malformed hold before anything is opened.
+func (s *Saga) checkHold(r *api.HoldRequest) error {
+	if err := s.estimator.CheckForeign(&r.Request); err != nil {
+		return err
+	}
+	if err := api.CheckPairs("metadata", r.Metadata, api.MetadataMax); err != nil {
+		return err
+	}
+	if !api.ValidName(string(r.ID)) || r.Attempt < 1 || r.Attempt > api.HoldsPerBootMax {
+		return api.Errorf(api.CodeInvalid, "a hold needs an id and an attempt from 1 to %d", api.HoldsPerBootMax)
+	}
+	if len(r.Instances) != len(r.Request.Groups) {
+		return api.Errorf(api.CodeInvalid, "a hold needs the instances of each of its %d groups", len(r.Request.Groups))
+	}
+	seen := map[api.InstanceID]bool{}
+	for _, g := range r.Instances {
+		for _, i := range g {
+			if !api.ValidName(string(i.ID)) || seen[i.ID] {
+				return api.Errorf(api.CodeInvalid, "instance ids must be distinct and 1 to %d characters", api.NameMaxBytes)
+			}
+			if !api.ValidInstanceName(i.Name) {
+				return api.Errorf(api.CodeInvalid, "an instance's name must be 1 to %d characters of A-Z a-z 0-9 . _ -", api.InstanceNameMax)
+			}
+			seen[i.ID] = true
+		}
+	}
+	return nil
+}
+
+// holdID names an attempt, for this zone and for all below. It is the same on
+// every leader, and tells nothing.
+func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", zone, r.Project, r.Reservation, attempt))
+	return api.HoldID(hex.EncodeToString(sum[:16]))
+}
+
+// holdCommand deals the instances of a hold out to the heads of the plan: the
+// i-th instance of a group goes where the i-th slot of the merged order lies.
+func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (command.Hold, error) {
+	c := command.Hold{
+		Stamp: at, ID: r.ID, Attempt: r.Attempt, Request: r.Request, Plan: l.Plan, Expires: l.Expires,
+		Metadata: r.Metadata, Commit: r.Commit,
+	}
+	if len(l.Groups) != len(r.Instances) {
+		return c, errors.New("the plan has other groups than the hold")
+	}
+	parts := make([]command.Part, len(l.Children))
+	used := make([]bool, len(l.Children))
+	for i := range parts {
+		parts[i] = command.Part{Link: l.Children[i].Link, Instances: make([][]api.InstanceSpec, len(l.Groups))}
+	}
+	for g, specs := range r.Instances {
+		lg := &l.Groups[g]
+		if len(specs) > len(lg.Order) {
+			return c, errors.New("more instances than the plan has slots")
+		}
+		own := 0
+		for i, sp := range specs {
+			src := int(lg.Order[i])
+			if src == 0 {
+				c.Slots = append(c.Slots, command.Slot{Instance: sp, Group: g, Host: lg.Slots[own].Host})
+				own++
+				continue
+			}
+			parts[src-1].Instances[g] = append(parts[src-1].Instances[g], sp)
+			used[src-1] = true
+		}
+		c.Spares = append(c.Spares, spares(lg))
+	}
+	for i := range parts {
+		if used[i] {
+			c.Parts = append(c.Parts, parts[i])
+		}
+	}
+	return c, nil
+}
+
+func spares(g *buildplan.LayerGroup) []api.HostID {
+	out := make([]api.HostID, len(g.Alternates))
+	for i := range g.Alternates {
+		out[i] = g.Alternates[i].Host
+	}
+	return out
+}
+
+// askParts asks the children of a hold that have not answered yet, all at once,
+// and records their answers in one entry. A child that gives no answer within
+// HoldTimeout is recorded as holding nothing; it is told to release later. If
+// the asker gives up first, what is not known yet stays open for its next try.
+func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
+	if h.State != api.HoldAsking {
+		return h, nil
+	}
+	budget, cancel := context.WithTimeout(ctx, HoldTimeout)
+	defer cancel()
+	answers := make(chan partAnswer, len(h.Parts))
+	asked := 0
+	for _, p := range h.Parts {
+		if !p.Answered {
+			asked++
+			go func() { answers <- s.askPart(budget, h, p, l) }()
+		}
+	}
+	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
+	for range asked {
+		if a := <-answers; a.known || ctx.Err() == nil || mutant.On(mutant.UnknownIsNothing) {
+			c.Answers = append(c.Answers, a.PartAnswer)
+		}
+	}
+	c.Stamp = s.zone.Stamp()
+	// What is known must be recorded even if the asker is gone: leave its deadline.
+	rec, stop := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout)
+	defer stop()
+	res, err := s.zone.Propose(rec, c)
+	if err == nil && ctx.Err() != nil && len(c.Answers) < asked {
+		err = api.Wrap(api.CodeTimeout, "zone.Hold", "not every zone below has answered yet; ask again", ctx.Err())
+	}
+	return res.Hold, err
+}
+
+// partAnswer is what a child answered, or that it is not known.
+type partAnswer struct {
+	command.PartAnswer
+	known bool
+}
+
+// askPart asks one child, again and again while it cannot be reached.
+func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buildplan.Layer) partAnswer {
+	out := partAnswer{PartAnswer: command.PartAnswer{Link: p.Link}}
+	r := &api.HoldRequest{
+		ID: h.ID, Attempt: h.Attempt, Request: h.Request, Metadata: h.Metadata,
+		Instances: make([][]api.InstanceSpec, len(h.Request.Groups)),
+		Commit:    h.Commit && (len(h.Slots) == 0 || mutant.On(mutant.ChildDecides)) && len(h.Parts) == 1 && len(h.Refused) == 0,
+	}
+	for _, i := range p.Instances {
+		r.Instances[i.Group] = append(r.Instances[i.Group], i.Spec)
+	}
+	for _, c := range l.Children {
+		if c.Link == p.Link {
+			r.Request, r.Blob = *c.Ask.Request(&h.Request), c.Blob
+		}
+	}
+	for tries := 0; ; tries++ {
+		link, ok := s.zone.View().Link(p.Link)
+		if !ok {
+			out.known = true
+			return out
+		}
+		s.zone.Reach(crash.HoldAsking)
+		call, cancel := context.WithTimeout(ctx, peerTimeout)
+		a, err := s.peers.Hold(call, link, r)
+		cancel()
+		s.zone.Reach(crash.HoldAsked)
+		if err != nil && again(err) && ctx.Err() == nil {
+			backoff.Sleep(ctx, backoff.Double(retryPause, retryPauseMax, tries))
+			continue
+		}
+		if err != nil {
+			s.zone.Log().Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
+		}
+		out.take(a, err)
+		s.noteHeld(h, p.Link, &out)
+		return out
+	}
+}
+
+// take notes what a child has said, or why it has said nothing.
+func (p *partAnswer) take(a *api.HoldAnswer, err error) {
+	switch {
+	case err != nil && again(err):
+		p.Why = api.CodeTimeout
+	case err != nil:
+		p.known, p.Why = true, api.CodeOf(err)
+	default:
+		p.Committed, p.known, p.Why = a.State == api.HoldCommitted, true, a.Why
+		if p.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
+			p.Held = a.Held
+		}
+	}
+}
+
+// noteHeld remembers whether a child holds what it has offered. One that was asked
+// with a plan of somebody else, or that others were faster at, is not to blame for
+// refusing.
+func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
+	switch {
+	case len(a.Held) > 0:
+		s.estimator.NoteHeld(l, true)
+	case h.Origin == "" && h.Attempt != h.Request.Attempt: // once for a boot is enough
+	case a.Why == api.CodeTimeout || h.Plan == "" && a.Why != api.CodeContended && a.Why != api.CodePaused:
+		s.estimator.NoteHeld(l, false)
+	}
+}
+
+// again reports whether a call to another zone may be repeated with hope.
+func again(err error) bool {
+	code := api.CodeOf(err)
+	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// Decide carries out a parent's decision on its hold. The answer is given when
+// the decision is in this zone's log; children are told afterwards. An abort is final,
+// so one that is repeated is answered from any view that has it.
+func (s *Saga) Decide(ctx context.Context, parent *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
+	if h, ok := s.zone.View().Hold(parent.ID, id); ok && d == api.DecisionAbort && h.Decision == d {
+		a := h.Answer()
+		return &a, nil
+	}
+	res, err := s.zone.Propose(ctx, command.HoldDecide{Stamp: s.zone.Stamp(), ID: id, Origin: parent.ID, Decision: d})
+	if err != nil {
+		return nil, err
+	}
+	a := res.Hold.Answer()
+	return &a, nil
+}

@@ -1,0 +1,174 @@
+package saga
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/internal/crash"
+	"berth/internal/mutant"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Limits of the leader's loops.
+const (
+	bootsAtOnce = 64              // boots that one leader works on
+	tellsAtOnce = 32              // calls to other zones with decisions
+	followWait  = 3 * time.Second // long poll of a child's changes: a gateway that died meanwhile is noticed after it
+	pruneEvery  = time.Minute
+	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
+	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days
+	pruneLimit  = 10_000
+
+	// pruneDead is how long the abort of a hold that never came is remembered. The hold may
+	// still come, and a committing one would start instances; its plan was sealed before
+	// the abort, so from api.PlanTTLMax after the abort on it is refused as expired.
+	pruneDead   = api.PlanTTLMax + clockMargin
+	clockMargin = 10 * time.Minute // by which the clocks of a zone's leaders may differ
+)
+
+// Lead runs the loops that only a leader may run: boots, decisions, deletions,
+// changes of children, silent children, pruning. It returns when ctx ends
+// and every loop has stopped; the caller starts it again on the next election. A loop
+// keeps no memory: it reads what is due, so a step that failed is found again.
+func (s *Saga) Lead(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.zone.RunDue(ctx, bootsAtOnce, s.dueBoots) })
+	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueTells) })
+	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueEnds) })
+	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueQuestions) })
+	wg.Go(func() { s.zone.RunDue(ctx, api.LinksMax, s.dueFollows) })
+	wg.Go(func() { s.watchChildren(ctx) })
+	wg.Go(func() { s.zone.Every(ctx, pruneEvery, s.prune) })
+	wg.Wait()
+}
+
+// dueTells tells children what was decided of holds, until they have answered.
+func (s *Saga) dueTells(v *state.State) []zone.Job {
+	var out []zone.Job
+	for _, h := range v.UntoldHolds() {
+		for _, p := range h.Parts {
+			if !p.Acked {
+				out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tell(ctx, h, p) }})
+			}
+		}
+	}
+	return out
+}
+
+func (s *Saga) tell(ctx context.Context, h *state.Hold, p state.Part) error {
+	v := s.zone.View()
+	if now, ok := v.Hold(h.Origin, h.ID); !ok || now.Decision != h.Decision || now.PartAcked(p.Link) {
+		return nil
+	}
+	link, ok := v.Link(p.Link)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "link %s of a hold is gone", string(p.Link))
+	}
+	call, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	d := h.DecisionFor(p)
+	s.zone.Reach(crash.DecisionTelling)
+	_, err := s.peers.Decide(call, link, h.ID, d)
+	s.zone.Reach(crash.DecisionTold)
+	lost := false
+	switch code := api.CodeOf(err); {
+	case err == nil:
+	case d == api.DecisionCommit && (code == api.CodeNotFound || code == api.CodeConflict):
+		s.zone.Log().Warn("child gave a hold up before it was told to commit", "link", link.Name, "hold", h.ID)
+		lost = true
+	default:
+		return err
+	}
+	_, err = s.zone.Propose(ctx, command.PartAck{
+		Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: lost,
+	})
+	return err
+}
+
+// dueEnds tells children that single instances must end.
+func (s *Saga) dueEnds(v *state.State) []zone.Job {
+	var out []zone.Job
+	for _, i := range v.UnendedInstances() {
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return s.end(ctx, i) }})
+	}
+	return out
+}
+
+func (s *Saga) end(ctx context.Context, i *api.Instance) error {
+	link, ok := s.zone.View().Link(i.Link)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "link %s of an instance is gone", string(i.Link))
+	}
+	call, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	s.zone.Reach(crash.EndTelling)
+	err := s.peers.EndInstance(call, link, i.ID)
+	s.zone.Reach(crash.EndTold)
+	c := command.InstanceTold{Stamp: s.zone.Stamp()}
+	switch {
+	case err == nil:
+		c.IDs = []api.InstanceID{i.ID}
+	case api.CodeOf(err) == api.CodeNotFound:
+		c.Gone = []api.InstanceID{i.ID}
+	default:
+		return err
+	}
+	_, err = s.zone.Propose(ctx, c)
+	return err
+}
+
+// dueQuestions asks the parent what became of holds that it left undecided.
+func (s *Saga) dueQuestions(v *state.State) []zone.Job {
+	var out []zone.Job
+	for _, h := range v.PreparedHolds() {
+		if h.Created.Add(HoldAskAfter) > s.zone.Instant() {
+			continue
+		}
+		out = append(out, zone.Job{Key: h.Key(), Run: func(ctx context.Context) error { return s.question(ctx, h) }})
+	}
+	return out
+}
+
+func (s *Saga) question(ctx context.Context, h *state.Hold) error {
+	link, ok := s.zone.View().Link(h.Origin)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "link %s of a hold is gone", string(h.Origin))
+	}
+	call, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	s.zone.Reach(crash.QuestionAsking)
+	d, err := s.peers.Decision(call, link, h.ID)
+	if err != nil {
+		return err
+	}
+	if mutant.On(mutant.HoldExpires) {
+		d = api.DecisionAbort
+	}
+	if d == api.DecisionPending {
+		return api.Errorf(api.CodeUnavailable, "the parent has not decided hold %s yet", string(h.ID))
+	}
+	s.zone.Reach(crash.QuestionLogging)
+	_, err = s.zone.Propose(ctx, command.HoldDecide{Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Decision: d})
+	return err
+}
+
+// dueFollows follows what children say of the instances in them.
+func (s *Saga) dueFollows(v *state.State) []zone.Job {
+	var out []zone.Job
+	for _, l := range v.Children() {
+		out = append(out, zone.Job{Key: string(l.ID), Run: func(ctx context.Context) error { return s.follow(ctx, l.ID) }})
+	}
+	return out
+}
+
+func (s *Saga) prune(ctx context.Context) error {
+	_, err := s.zone.Propose(ctx, command.Prune{
+		Stamp: s.zone.Stamp(), Before: s.zone.Instant().Add(-pruneAfter),
+		BeforeAbroad: s.zone.Instant().Add(-pruneAbroad), BeforeDead: s.zone.Instant().Add(-pruneDead), Limit: pruneLimit,
+	})
+	return err
+}

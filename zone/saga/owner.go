@@ -1,0 +1,121 @@
+package saga
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/internal/crash"
+	"berth/internal/mutant"
+	"berth/internal/requestid"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// owner names what slots are held for; a boot is the first kind. All that the saga knows
+// of an owner is in this interface.
+type owner interface {
+	// find returns what the owner wants, as it is in a state; false if it is not there
+	// any more or is decided.
+	find(v *state.State) (*want, bool)
+	// shortfall says what keeps the owner in a state from being committed with what it
+	// holds; "" if nothing does.
+	shortfall(v *state.State) string
+	// decision returns the command that decides the owner. last is an attempt that is to
+	// be recorded with it, or nil.
+	decision(at command.Stamp, d api.Decision, why cause, last *api.BootAttempt) command.Command
+}
+
+// want is what an owner wants, and what was tried for it so far.
+type want struct {
+	request   api.Request
+	instances []api.InstanceSpec // allotted, group after group
+	metadata  map[string]string  // of each instance
+	least     int                // instances of all groups together
+	fixed     bool               // it came with a plan, and takes no other
+	call      api.RequestID      // that asked for it
+	created   api.Instant
+	timeout   time.Duration // after created; 0 for none of its own
+	holds     []api.HoldID  // of its attempts
+	tried     int           // the number of its last attempt
+	vain      int           // attempts that had slots refused though nobody was in the way
+}
+
+// settle takes an undecided owner to its decision: attempts of select and hold,
+// then commit if enough is held, else abort. What an earlier leader left
+// undecided is aborted first.
+func (s *Saga) settle(ctx context.Context, o owner) error {
+	// The view in which it was due may be older than the end of an earlier run.
+	w, ok := o.find(s.zone.View())
+	if !ok {
+		return nil
+	}
+	limit := BootTimeout
+	if w.timeout > 0 {
+		limit = min(limit, time.Duration(w.created.Add(w.timeout)-s.zone.Instant())*time.Millisecond)
+	}
+	if limit <= 0 {
+		return s.decide(ctx, o, api.DecisionAbort, cause{api.CodeTimeout, fmt.Sprintf("it was not decided within %s", w.timeout)}, nil)
+	}
+	ctx = requestid.With(ctx, w.call)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if mutant.On(mutant.SagaNotResumed) && len(w.holds) > 0 {
+		return nil
+	}
+	if err := s.abandon(ctx, w); err != nil {
+		return err
+	}
+	r := newRun(s, o, w)
+	if w.fixed {
+		first, ok := s.plans.take(planKey(&w.request, w.instances))
+		if !ok {
+			return s.decide(ctx, o, api.DecisionAbort, cause{text: "its plan was lost when the leader changed; select again"}, nil)
+		}
+		r.first = first
+	}
+	why, err := r.attempts(ctx)
+	if err != nil || r.decided {
+		return err
+	}
+	v := s.zone.View()
+	if _, ok := o.find(v); !ok { // whoever asked for it was faster
+		return nil
+	}
+	if short := o.shortfall(v); short != "" {
+		return s.decide(ctx, o, api.DecisionAbort, cmp.Or(why, cause{api.CodeNoCapacity, short}), nil)
+	}
+	return s.decide(ctx, o, api.DecisionCommit, cause{}, nil)
+}
+
+// decide logs the decision of an owner, together with its last attempt, unless that is
+// nil.
+func (s *Saga) decide(ctx context.Context, o owner, d api.Decision, why cause, last *api.BootAttempt) error {
+	if mutant.On(mutant.DecisionUnlogged) {
+		s.tellEarly(ctx, o, d)
+	}
+	_, err := s.zone.Propose(ctx, o.decision(s.zone.Stamp(), d, why, last))
+	if api.CodeOf(err) == api.CodeConflict { // whoever asked for it was faster
+		return nil
+	}
+	return err
+}
+
+// abandon aborts the holds of an owner's attempts that are not decided.
+func (s *Saga) abandon(ctx context.Context, w *want) error {
+	v := s.zone.View()
+	for _, id := range w.holds {
+		h, ok := v.Hold("", id)
+		if !ok || h.Decision != api.DecisionPending {
+			continue
+		}
+		s.zone.Reach(crash.AttemptAborting)
+		if _, err := s.zone.Propose(ctx, command.HoldDecide{Stamp: s.zone.Stamp(), ID: id, Decision: api.DecisionAbort}); err != nil {
+			return err
+		}
+		s.zone.Reach(crash.AttemptAborted)
+	}
+	return nil
+}

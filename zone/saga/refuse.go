@@ -1,0 +1,46 @@
+package saga
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/zone/estimate"
+)
+
+// cause is why an owner gets nothing: a code for programs, and a sentence without it.
+type cause struct {
+	code api.Code
+	text string
+}
+
+// unreached returns why an owner came out short, with the zones that could not be asked
+// or did not answer: they may have had room.
+func unreached(short string, p *estimate.Plan) cause {
+	why := cause{api.CodeNoCapacity, short}
+	if paused := p.Paused(); len(paused) > 0 {
+		why.text += "; paused: " + strings.Join(paused, ", ")
+	}
+	if silent := p.Silent(); len(silent) > 0 {
+		why.code = api.CodeUnreached
+		why.text += "; without an answer of: " + strings.Join(silent, ", ") + "; repeat the request"
+	}
+	return why
+}
+
+// refusedPlan returns why an owner gets nothing whose plan was taken up and came out short.
+func refusedPlan(short string, why api.Code) cause {
+	if short == "" {
+		return cause{}
+	}
+	switch why { //nolint:exhaustive // the others add nothing to what is lacking
+	case api.CodePlanRefused:
+		return cause{why, short + "; a zone refused its part of the plan, which had expired or was used before: select again"}
+	case api.CodePaused:
+		return cause{why, short + "; a zone of the plan takes no new work: select again"}
+	case api.CodeTimeout:
+		return cause{api.CodeUnreached, short + "; a zone of the plan did not answer in time: select again"}
+	case api.CodeContended:
+		return cause{why, short + "; others that are not decided yet hold the room: select again"}
+	}
+	return cause{api.CodeNoCapacity, short}
+}
