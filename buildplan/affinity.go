@@ -8,25 +8,25 @@ import (
 	"berth/costs"
 )
 
-// bundles returns for each group the lowest group that it must share one host
+// bundlesOf returns for each group the lowest group that it must share one host
 // with, and none for a group that no rule of affinity binds. Rules that have a
 // group in common make one bundle.
-func bundles(req *api.Request) []int {
+func bundlesOf(req *api.Request) []int {
 	out := make([]int, len(req.Groups))
 	for i := range out {
 		out[i] = none
 	}
 	for i := range req.Rules {
 		if r := &req.Rules[i]; r.Policy == api.Affinity && len(r.Groups) > 0 {
-			join(out, r.Groups)
+			joinBundles(out, r.Groups)
 		}
 	}
 	return out
 }
 
-// join puts some groups, in ascending order, and all that they were bound to
+// joinBundles puts some groups, in ascending order, and all that they were bound to
 // before into one bundle.
-func join(bundles, groups []int) {
+func joinBundles(bundles, groups []int) {
 	lowest := groups[0]
 	for _, g := range groups {
 		if c := bundles[g]; c != none {
@@ -44,30 +44,30 @@ func join(bundles, groups []int) {
 	}
 }
 
-// settle chooses the one host for a bundle of groups when its first group, t, is
+// chooseBundleHost chooses the one host for a bundle of groups when its first group, t, is
 // planned: the host on which most of their slots fit, each group in turn taking as
 // many as it wants or as fit beside those before it; of these the cheapest for t;
 // of these the lowest id. Groups between them that are not bound may take room
 // from it later. If nothing fits anywhere, nothing is chosen: nothing will fit.
-func (p *planner) settle(bundle int, t *task, prices *costs.Prices) {
+func (p *planner) chooseBundleHost(bundle int, t *task, prices *costs.Prices) {
 	if _, ok := p.chosen[bundle]; ok {
 		return
 	}
 	tasks := []*task{t}
 	for i := t.index + 1; i < len(p.req.Groups); i++ {
 		if p.bundles[i] == bundle && p.req.Groups[i].Count > 0 {
-			next, _ := p.look(i)
+			next, _ := p.findHosts(i)
 			tasks = append(tasks, next)
 		}
 	}
-	best := p.best(p.apart(tasks), prices)
+	best := p.bestChoice(p.slotsApart(tasks), prices)
 	if best.row == none {
 		return
 	}
 	alone := capacity.NewSet(p.view.Rows())
 	alone.Add(best.row)
-	if p.together(tasks, alone)[best.row] < best.slots {
-		best = p.best(p.together(tasks, p.rivals(tasks, prices)), prices)
+	if p.slotsTogether(tasks, alone)[best.row] < best.slots {
+		best = p.bestChoice(p.slotsTogether(tasks, p.rivalHosts(tasks, prices)), prices)
 	}
 	if best.row != none {
 		p.chosen[bundle] = best.row
@@ -81,8 +81,8 @@ type supposed struct {
 	price int64
 }
 
-// before reports whether a is the better choice than b.
-func (p *planner) before(a, b supposed) bool {
+// isBetter reports whether a is the better choice than b.
+func (p *planner) isBetter(a, b supposed) bool {
 	if b.row == none || a.slots != b.slots {
 		return b.row == none || a.slots > b.slots
 	}
@@ -92,36 +92,36 @@ func (p *planner) before(a, b supposed) bool {
 	return p.view.ID(a.row) < p.view.ID(b.row)
 }
 
-// best returns the choice if each row can have so many slots.
-func (p *planner) best(slots []int64, prices *costs.Prices) supposed {
+// bestChoice returns the choice if each row can have so many slots.
+func (p *planner) bestChoice(slots []int64, prices *costs.Prices) supposed {
 	best := supposed{row: none}
 	for row, n := range slots {
 		if n == 0 || n < best.slots {
 			continue
 		}
-		if c := (supposed{row, n, prices.Of(row, 0)}); p.before(c, best) {
+		if c := (supposed{row, n, prices.Of(row, 0)}); p.isBetter(c, best) {
 			best = c
 		}
 	}
 	return best
 }
 
-// apart returns how many slots each row could have if each group had the host to
+// slotsApart returns how many slots each row could have if each group had the host to
 // itself and only the capacity of the view counted. It never has more, so if the
 // best by this measure really has as many, it is the choice.
-func (p *planner) apart(tasks []*task) []int64 {
+func (p *planner) slotsApart(tasks []*task) []int64 {
 	sum := make([]int64, p.view.Rows())
 	for _, t := range tasks {
-		for row, n := range p.most(t, nil, sum) {
+		for row, n := range p.slotsAtMost(t, nil, sum) {
 			sum[row] += n
 		}
 	}
 	return sum
 }
 
-// most returns how many slots of t each row could have at the most, if only the
+// slotsAtMost returns how many slots of t each row could have at the most, if only the
 // capacity of the view counted, and on each row so many slots of first were taken.
-func (p *planner) most(t, first *task, taken []int64) []int64 {
+func (p *planner) slotsAtMost(t, first *task, taken []int64) []int64 {
 	most := make([]int64, len(taken))
 	for row := range t.pass.All() {
 		most[row] = int64(t.group.Count)
@@ -138,14 +138,14 @@ func (p *planner) most(t, first *task, taken []int64) []int64 {
 	return most
 }
 
-// rivals returns the hosts one of which is the choice. A sharper bound than that of
+// rivalHosts returns the hosts one of which is the choice. A sharper bound than that of
 // apart counts the first task exactly, and each other beside that alone. Whoever by
 // this bound is no better than one host really is cannot be the choice.
-func (p *planner) rivals(tasks []*task, prices *costs.Prices) capacity.Set {
-	bound := p.together(tasks[:1], p.view.Hosts())
+func (p *planner) rivalHosts(tasks []*task, prices *costs.Prices) capacity.Set {
+	bound := p.slotsTogether(tasks[:1], p.view.Hosts())
 	first := slices.Clone(bound)
 	for _, t := range tasks[1:] {
-		for row, n := range p.most(t, tasks[0], first) {
+		for row, n := range p.slotsAtMost(t, tasks[0], first) {
 			if n > 0 && p.drawing.Has(row) {
 				n = p.draft.Slots(row, t.group.Resources, n)
 			}
@@ -153,37 +153,37 @@ func (p *planner) rivals(tasks []*task, prices *costs.Prices) capacity.Set {
 		}
 	}
 	out := capacity.NewSet(p.view.Rows())
-	top := p.best(bound, prices)
+	top := p.bestChoice(bound, prices)
 	if top.row == none {
 		return out
 	}
 	out.Add(top.row)
-	top.slots = p.together(tasks, out)[top.row]
+	top.slots = p.slotsTogether(tasks, out)[top.row]
 	for row, n := range bound {
-		if n > 0 && n >= top.slots && p.before(supposed{row, n, prices.Of(row, 0)}, top) {
+		if n > 0 && n >= top.slots && p.isBetter(supposed{row, n, prices.Of(row, 0)}, top) {
 			out.Add(row)
 		}
 	}
 	return out
 }
 
-// together returns how many slots of all tasks fit on each of some rows, one task
+// slotsTogether returns how many slots of all tasks fit on each of some rows, one task
 // after another, each row tried as if it were the only one.
-func (p *planner) together(tasks []*task, rows capacity.Set) []int64 {
+func (p *planner) slotsTogether(tasks []*task, rows capacity.Set) []int64 {
 	sum := make([]int64, p.view.Rows())
 	p.supposed = make([][]int64, len(p.req.Groups))
 	for n, t := range tasks {
 		pass := t.pass.Clone()
 		pass.And(rows)
-		t.look.Placed = p.placed
+		t.look.Placed = p.placedMembers
 		for i := range p.rooms {
 			p.rooms[i].Keep(t.look, &pass)
 		}
 		slots := make([]int64, len(sum))
 		for row := range pass.All() {
-			slots[row] = min(p.room(t, row), int64(t.group.Count))
+			slots[row] = min(p.roomFor(t, row), int64(t.group.Count))
 			if p.drawing.Has(row) {
-				slots[row] = p.beside(tasks[:n], t, row, slots[row])
+				slots[row] = p.roomBeside(tasks[:n], t, row, slots[row])
 			}
 			sum[row] += slots[row]
 		}

@@ -5,11 +5,11 @@ import (
 	"berth/capacity/queue"
 )
 
-// draw finds the hosts of which a slot may take from what a slot of another host
+// findDrawingHosts finds the hosts of which a slot may take from what a slot of another host
 // takes from too: compound hosts, and hosts that share what they have. How many
 // slots such a host has room for is asked of the draft. All other hosts are
 // independent of each other, and their room divides.
-func (p *planner) draw() {
+func (p *planner) findDrawingHosts() {
 	compound := p.view.Compounds()
 	if compound.Empty() {
 		return
@@ -20,9 +20,9 @@ func (p *planner) draw() {
 	p.draft = p.view.Draft(p.window, p.req.Class)
 }
 
-// gives reports whether row still has room for one slot of t, on which none was
+// hasRoomForOne reports whether row still has room for one slot of t, on which none was
 // placed so far: other hosts may have taken what it draws on.
-func (p *planner) gives(t *task, row int) bool {
+func (p *planner) hasRoomForOne(t *task, row int) bool {
 	return !p.drawing.Has(row) || p.draft.Slots(row, t.group.Resources, 1) > 0
 }
 
@@ -32,27 +32,27 @@ func (p *planner) dropDrained(t *task) {
 	if len(p.earlier) == 0 || p.draft == nil {
 		return
 	}
-	t.pass.Keep(func(row int) bool { return p.gives(t, row) })
+	t.pass.Keep(func(row int) bool { return p.hasRoomForOne(t, row) })
 }
 
-// fill takes slots of t from the hosts that draw, in order of ids, each as many as
+// takeFromDrawingHosts takes slots of t from the hosts that draw, in order of ids, each as many as
 // it can give, until the sum is limit; it returns the sum.
-func (p *planner) fill(t *task, sum, limit int64) int64 {
+func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 	pass := t.pass.Clone()
 	pass.And(p.drawing)
 	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: make([]int64, p.view.Rows())}
-	q.admit(0, 0)
-	for o := q.first(); o != nil && sum < limit; o = q.first() {
+	q.admitPriced(0, 0)
+	for o := q.firstHost(); o != nil && sum < limit; o = q.firstHost() {
 		row := int(o.Row)
-		sum += p.draft.Take(row, t.group.Resources, min(p.room(t, row), limit-sum))
+		sum += p.draft.Take(row, t.group.Resources, min(p.roomFor(t, row), limit-sum))
 		q.Pop()
 	}
 	return sum
 }
 
-// beside returns how many slots of t row has room for, at most most, after it alone
+// roomBeside returns how many slots of t row has room for, at most most, after it alone
 // has taken what it is supposed to take of some other tasks.
-func (p *planner) beside(tasks []*task, t *task, row int, most int64) int64 {
+func (p *planner) roomBeside(tasks []*task, t *task, row int, most int64) int64 {
 	mark := p.draft.Mark()
 	for _, o := range tasks {
 		p.draft.Take(row, o.group.Resources, p.supposed[o.index][row])

@@ -23,7 +23,7 @@ func places(req *api.Request) [][]int {
 		return out
 	}
 	for g := range req.Groups {
-		if b := bound(req, g); len(b) > 0 && b[0] == g {
+		if b := priceBound(req, g); len(b) > 0 && b[0] == g {
 			out = append(out, b)
 		}
 	}

@@ -76,7 +76,7 @@ func (l Layer) Prefix(group, n int) []int {
 	if group < 0 || group >= len(l.Groups) {
 		return nil
 	}
-	return prefix(l.Groups[group].Order, n, 1+len(l.Children))
+	return prefixOf(l.Groups[group].Order, n, 1+len(l.Children))
 }
 
 // Validate returns an error for the first limit that l breaks, or for an order

@@ -17,8 +17,8 @@ func leastOf(req *api.Request) []int {
 	return out
 }
 
-// has reports whether each group of a plan has so many slots.
-func (p *Plan) has(least []int) bool {
+// hasSlots reports whether each group of a plan has so many slots.
+func (p *Plan) hasSlots(least []int) bool {
 	for g, n := range least {
 		if len(p.Groups[g].Slots) < n {
 			return false
@@ -31,15 +31,15 @@ func (p *Plan) has(least []int) bool {
 // beyond that beside it. Minima that have no room together are cut to what has.
 func selectLeast(s *Scene, req *api.Request, least []int) Plan {
 	p := newPlanner(s, req)
-	out, ok := p.minima(least)
+	out, ok := p.planMinima(least)
 	if !ok {
 		f := newSearch(s, req)
-		least = f.most(least)
+		least = f.findMost(least)
 		p = newPlanner(s, req)
 		if f.best != nil {
 			p.quota, p.chosen = f.best, f.homes
 		}
-		out, _ = p.minima(least)
+		out, _ = p.planMinima(least)
 		p.quota = nil
 	}
 	floor := make([]int, len(least)) // what they really have
@@ -48,18 +48,18 @@ func selectLeast(s *Scene, req *api.Request, least []int) Plan {
 	}
 	for g := range req.Groups {
 		if req.Groups[g].Count > 0 {
-			p.beyond(g, &out.Groups[g], floor[g] > 0 || least[g] > 0)
+			p.planBeyondMinimum(g, &out.Groups[g], floor[g] > 0 || least[g] > 0)
 		}
 	}
-	p.cut(&out, floor)
+	p.cutToFeasible(&out, floor)
 	for g := range out.Groups {
-		p.recheck(g, &out.Groups[g])
+		p.recheckAlternates(g, &out.Groups[g])
 	}
 	return out
 }
 
-// minima plans so many slots of each group, and reports whether all of them have room.
-func (p *planner) minima(least []int) (Plan, bool) {
+// planMinima plans so many slots of each group, and reports whether all of them have room.
+func (p *planner) planMinima(least []int) (Plan, bool) {
 	whole := p.req
 	floor := *whole
 	floor.Groups = slices.Clone(whole.Groups)
@@ -70,17 +70,17 @@ func (p *planner) minima(least []int) (Plan, bool) {
 	out := Plan{Groups: make([]GroupPlan, len(least))}
 	for g, n := range least {
 		if n > 0 {
-			out.Groups[g] = p.group(g)
+			out.Groups[g] = p.planGroup(g)
 			out.Groups[g].Alternates = nil
 		}
 	}
 	p.req = whole
-	return out, out.has(least)
+	return out, out.hasSlots(least)
 }
 
-// beyond adds to what a group has, out of its minimum, slots up to its Count, and the
+// planBeyondMinimum adds to what a group has, out of its minimum, slots up to its Count, and the
 // alternates of all. counted says that the hosts that turned it away are counted.
-func (p *planner) beyond(g int, out *GroupPlan, counted bool) {
+func (p *planner) planBeyondMinimum(g int, out *GroupPlan, counted bool) {
 	whole := p.req
 	rest := *whole
 	rest.Groups = slices.Clone(whole.Groups)
@@ -91,7 +91,7 @@ func (p *planner) beyond(g int, out *GroupPlan, counted bool) {
 		row, _ := p.view.Row(out.Slots[i].Host) // it comes from the view
 		mine.Add(row)
 	}
-	more := p.group(g)
+	more := p.planGroup(g)
 	p.req = whole
 	out.Slots = append(out.Slots, more.Slots...)
 	out.Alternates = slices.DeleteFunc(more.Alternates, func(s Slot) bool {
@@ -104,14 +104,14 @@ func (p *planner) beyond(g int, out *GroupPlan, counted bool) {
 	}
 	out.Refusals.Advice, out.Refusals.Limits = nil, nil
 	if n := len(out.Slots); n < whole.Groups[g].Count {
-		t, why := p.look(g)
-		out.Refusals.Advice = p.advise(t, n, why.Offering < out.Refusals.Offering)
+		t, why := p.findHosts(g)
+		out.Refusals.Advice = p.adviseOn(t, n, why.Offering < out.Refusals.Offering)
 	}
 }
 
-// cut takes away what goes beyond floor if the plan cannot be had in its order: where
+// cutToFeasible takes away what goes beyond floor if the plan cannot be had in its order: where
 // hosts draw from several others, who gives depends on who came before.
-func (p *planner) cut(out *Plan, floor []int) {
+func (p *planner) cutToFeasible(out *Plan, floor []int) {
 	if p.draft == nil {
 		return
 	}
@@ -130,10 +130,10 @@ func (p *planner) cut(out *Plan, floor []int) {
 	}
 }
 
-// most finds room for so many slots of each group, or for as many as there is: of the
+// findMost finds room for so many slots of each group, or for as many as there is: of the
 // first group first, then of the second beside that, and so on. It returns how many.
-func (s *search) most(least []int) []int {
-	if s.find(least) {
+func (s *search) findMost(least []int) []int {
+	if s.findWay(least) {
 		return least
 	}
 	out := make([]int, len(least))
@@ -143,7 +143,7 @@ func (s *search) most(least []int) []int {
 				return true
 			}
 			out[g] = i + 1
-			return !s.find(out)
+			return !s.findWay(out)
 		})
 	}
 	return out

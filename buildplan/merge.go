@@ -20,9 +20,9 @@ type Merged struct {
 }
 
 // Prefix returns how many slots of each source are among the first n of m.
-func (m Merged) Prefix(n int) []int { return prefix(m.Order, n, len(m.Taken)) }
+func (m Merged) Prefix(n int) []int { return prefixOf(m.Order, n, len(m.Taken)) }
 
-func prefix(order []uint16, n, sources int) []int {
+func prefixOf(order []uint16, n, sources int) []int {
 	out := make([]int, sources)
 	for _, s := range order[:min(max(n, 0), len(order))] {
 		if int(s) < sources {
@@ -59,10 +59,10 @@ func prefix(order []uint16, n, sources int) []int {
 // zone has at most api.LinksMax children).
 func Merge(req *api.Request, offers [][][]int64, already [][]int) []Merged {
 	m := newMerging(req, offers, already)
-	m.bind()
-	m.seed()
+	m.bindSources()
+	m.seedZones()
 	for g := range m.out {
-		m.fill(g)
+		m.fillGroup(g)
 	}
 	return m.out
 }
@@ -99,32 +99,32 @@ func newMerging(req *api.Request, offers [][][]int64, already [][]int) *merging 
 	return m
 }
 
-// full reports whether a group has all that it wants.
-func (m *merging) full(g int) bool { return len(m.out[g].Order) >= m.req.Groups[g].Count }
+// isFull reports whether a group has all that it wants.
+func (m *merging) isFull(g int) bool { return len(m.out[g].Order) >= m.req.Groups[g].Count }
 
-// take takes the head of a source for a group.
-func (m *merging) take(g, source int) {
+// takeHead takes the head of a source for a group.
+func (m *merging) takeHead(g, source int) {
 	out, w := &m.out[g], m.heads[g][source][0]
 	out.Order = append(out.Order, uint16(source))
 	out.Weights = append(out.Weights, w)
 	out.Taken[source]++
-	out.Costs[source] = adjust(1, w, out.Costs[source])
+	out.Costs[source] = adjustCost(1, w, out.Costs[source])
 	m.heads[g][source] = m.heads[g][source][1:]
 	m.held[g][source]++
 }
 
-// fill takes the cheapest heads that may be taken until a group has all that it
+// fillGroup takes the cheapest heads that may be taken until a group has all that it
 // wants.
-func (m *merging) fill(g int) {
+func (m *merging) fillGroup(g int) {
 	skew := m.req.Zones.MaxSkew // of a bound group one source is left, which is ahead of none
 	offering := make([]bool, m.sources)
 	for s, h := range m.heads[g] {
 		offering[s] = len(h) > 0 || m.out[g].Taken[s] > 0
 	}
-	for !m.full(g) {
+	for !m.isFull(g) {
 		most := math.MaxInt // slots that a source may have before it gives one more
 		if skew > 0 {
-			most = m.lowest(g, offering) + skew - 1
+			most = m.lowestCount(g, offering) + skew - 1
 		}
 		best := none
 		for s, h := range m.heads[g] {
@@ -135,12 +135,12 @@ func (m *merging) fill(g int) {
 		if best == none {
 			return
 		}
-		m.take(g, best)
+		m.takeHead(g, best)
 	}
 }
 
-// lowest returns how many slots of a group the emptiest source that offers has.
-func (m *merging) lowest(g int, offering []bool) int {
+// lowestCount returns how many slots of a group the emptiest source that offers has.
+func (m *merging) lowestCount(g int, offering []bool) int {
 	lowest := math.MaxInt - api.CountMax
 	for s, n := range m.held[g] {
 		if offering[s] {
@@ -156,13 +156,13 @@ func (m *merging) lowest(g int, offering []bool) int {
 func Adjust(weights []int64, offset, scale int64) []int64 {
 	out := slices.Clone(weights)
 	for i, w := range out {
-		out[i] = adjust(w, offset, scale)
+		out[i] = adjustCost(w, offset, scale)
 	}
 	return out
 }
 
-// adjust computes in 128 bits, so that only the result can stop at an end.
-func adjust(w, offset, scale int64) int64 {
+// adjustCost computes in 128 bits, so that only the result can stop at an end.
+func adjustCost(w, offset, scale int64) int64 {
 	hi, lo := bits.Mul64(uint64(w), uint64(scale))
 	if w < 0 {
 		hi -= uint64(scale)

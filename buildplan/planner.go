@@ -37,14 +37,14 @@ type planner struct {
 func newPlanner(s *Scene, req *api.Request) *planner {
 	p := &planner{
 		scene: s, view: s.View, req: req, window: req.WindowAt(s.View.Now()),
-		bundles: bundles(req), chosen: map[int]int{},
+		bundles: bundlesOf(req), chosen: map[int]int{},
 	}
 	for _, f := range s.Filters {
 		if f.Room != nil {
 			p.rooms = append(p.rooms, f)
 		}
 	}
-	p.draw()
+	p.findDrawingHosts()
 	return p
 }
 
@@ -63,8 +63,8 @@ type amount struct {
 	n     int64
 }
 
-// amounts returns what one slot of g takes, in order.
-func amounts(g *api.Group) []amount {
+// amountsOf returns what one slot of g takes, in order.
+func amountsOf(g *api.Group) []amount {
 	var out []amount
 	for _, class := range g.Resources.Classes() {
 		if n := g.Resources[class]; n > 0 {
@@ -74,28 +74,28 @@ func amounts(g *api.Group) []amount {
 	return out
 }
 
-// look finds the hosts that may take a slot of a group, beside what is placed.
-func (p *planner) look(group int) (*task, api.Refusals) {
+// findHosts finds the hosts that may take a slot of a group, beside what is placed.
+func (p *planner) findHosts(group int) (*task, api.Refusals) {
 	g := &p.req.Groups[group]
-	t := &task{index: group, group: g, look: p.eye(group), need: amounts(g)}
+	t := &task{index: group, group: g, look: p.filterView(group), need: amountsOf(g)}
 	pass, why := filters.Run(p.scene.Filters, t.look)
 	t.pass = pass
 	p.dropFull(t, &why)
 	return t, why
 }
 
-// eye returns what filters look at a group with.
-func (p *planner) eye(group int) *filters.Look {
+// filterView returns what filters look at a group with.
+func (p *planner) filterView(group int) *filters.Look {
 	l := filters.NewLook(p.view, p.scene.World, p.req, group)
 	if p.which != nil {
-		l.Placed = p.placed
+		l.Placed = p.placedMembers
 	}
 	return l
 }
 
-// placed is filters.Look.Placed. What is only supposed counts everywhere but
+// placedMembers is filters.Look.Placed. What is only supposed counts everywhere but
 // under affinity: there each row is tried as the one that everything is on.
-func (p *planner) placed(row, rule int) int {
+func (p *planner) placedMembers(row, rule int) int {
 	var n int64
 	if p.which != nil && p.which[row] > 0 {
 		n = p.earlier[p.which[row]-1].Under(p.req, rule)
@@ -111,8 +111,8 @@ func (p *planner) placed(row, rule int) int {
 	return int(n)
 }
 
-// used returns how much of a class slots of this request take on row.
-func (p *planner) used(row int, class api.ResourceClass) int64 {
+// usedOf returns how much of a class slots of this request take on row.
+func (p *planner) usedOf(row int, class api.ResourceClass) int64 {
 	var n int64
 	if p.which != nil && p.which[row] > 0 {
 		n = p.earlier[p.which[row]-1].Of(p.req, class)
@@ -130,16 +130,16 @@ func (p *planner) used(row int, class api.ResourceClass) int64 {
 func (p *planner) dropFull(t *task, why *api.Refusals) {
 	p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
 	for i := range p.earlier {
-		if row := p.earlier[i].Row; t.pass.Has(row) && !p.drawing.Has(row) && p.free(t, row) < 1 {
+		if row := p.earlier[i].Row; t.pass.Has(row) && !p.drawing.Has(row) && p.freeSlots(t, row) < 1 {
 			t.pass.Remove(row)
 		}
 	}
 	p.dropDrained(t)
-	refuse(why, RefusedRoom, t.pass.Len())
+	countRefused(why, RefusedRoom, t.pass.Len())
 }
 
-// refuse counts under name the hosts that are no longer offering.
-func refuse(why *api.Refusals, name string, offering int) {
+// countRefused counts under name the hosts that are no longer offering.
+func countRefused(why *api.Refusals, name string, offering int) {
 	n := why.Offering - offering
 	if n <= 0 {
 		return
@@ -152,27 +152,27 @@ func refuse(why *api.Refusals, name string, offering int) {
 	why.Filters = append(why.Filters, api.FilterCount{Filter: name, Hosts: n, Tier: api.TierNotNow})
 }
 
-// free returns how many slots of t have room on row, which draws on nothing but
+// freeSlots returns how many slots of t have room on row, which draws on nothing but
 // itself, beside what is placed there. All claims of one request have one window,
 // so room divides.
-func (p *planner) free(t *task, row int) int64 {
+func (p *planner) freeSlots(t *task, row int) int64 {
 	room := int64(api.CountMax)
 	for _, a := range t.need {
-		free := p.view.FreeOver(row, a.class, p.window, p.req.Class) - p.used(row, a.class)
+		free := p.view.FreeOver(row, a.class, p.window, p.req.Class) - p.usedOf(row, a.class)
 		room = min(room, max(free, 0)/a.n)
 	}
 	return room
 }
 
-// room returns how many slots of t row may take, as far as capacity and every
+// roomFor returns how many slots of t row may take, as far as capacity and every
 // filter go; of a row that draws, as far as filters go.
-func (p *planner) room(t *task, row int) int64 {
+func (p *planner) roomFor(t *task, row int) int64 {
 	room := int64(api.CountMax)
 	if p.quota != nil {
 		room = p.quota[t.index][row]
 	}
 	if !p.drawing.Has(row) {
-		room = min(room, p.free(t, row))
+		room = min(room, p.freeSlots(t, row))
 	}
 	for i := range p.rooms {
 		room = min(room, max(p.rooms[i].Room(t.look, row), 0))
@@ -180,40 +180,40 @@ func (p *planner) room(t *task, row int) int64 {
 	return room
 }
 
-// group plans one group.
-func (p *planner) group(i int) GroupPlan {
-	t, why := p.look(i)
-	prices := p.prices(t)
+// planGroup plans one group.
+func (p *planner) planGroup(i int) GroupPlan {
+	t, why := p.findHosts(i)
+	prices := p.pricesOf(t)
 	spare := min(max(p.scene.Spare, 0), SpareMax)
 	passed := why.Offering
 	if c := p.bundles[i]; c != none {
-		p.settle(c, t, &prices)
+		p.chooseBundleHost(c, t, &prices)
 		if row, ok := p.chosen[c]; ok {
-			only(t.pass, row)
-			refuse(&why, filters.NameServerGroup, t.pass.Len())
+			keepOnly(t.pass, row)
+			countRefused(&why, filters.NameServerGroup, t.pass.Len())
 		}
 	}
 	if p.quota != nil {
 		t.pass.Keep(func(row int) bool { return p.quota[i][row] > 0 })
 	}
-	out, hosts := p.place(t, &prices, spare)
+	out, hosts := p.placeSlots(t, &prices, spare)
 	out.Refusals = why
 	if n := len(out.Slots); n < t.group.Count {
-		out.Refusals.Advice = p.advise(t, n, why.Offering < passed)
-		out.Refusals.Limits = p.limits(t, hosts)
+		out.Refusals.Advice = p.adviseOn(t, n, why.Offering < passed)
+		out.Refusals.Limits = p.explainLimits(t, hosts)
 	}
-	p.take(i, hosts)
+	p.noteTaken(i, hosts)
 	return out
 }
 
-// limits says what keeps hosts from giving more slots of t than they gave: a filter
+// explainLimits says what keeps hosts from giving more slots of t than they gave: a filter
 // where its rule alone is in the way, else their capacity.
-func (p *planner) limits(t *task, hosts []taking) []api.FilterCount {
+func (p *planner) explainLimits(t *task, hosts []taking) []api.FilterCount {
 	counts := make([]int, len(p.rooms)+1)
 	for _, h := range hosts {
 		at := len(p.rooms)
 		for i := range p.rooms {
-			if p.rooms[i].Room(t.look, h.row) <= h.slots && (p.drawing.Has(h.row) || p.free(t, h.row) > h.slots) {
+			if p.rooms[i].Room(t.look, h.row) <= h.slots && (p.drawing.Has(h.row) || p.freeSlots(t, h.row) > h.slots) {
 				at = i
 				break
 			}
@@ -233,17 +233,17 @@ func (p *planner) limits(t *task, hosts []taking) []api.FilterCount {
 	return out
 }
 
-// only takes every row but one out of s.
-func only(s capacity.Set, row int) {
+// keepOnly takes every row but one out of s.
+func keepOnly(s capacity.Set, row int) {
 	one := capacity.NewSet(row + 1)
 	one.Add(row)
 	s.And(one)
 }
 
-// advise says what would have worked, when only n slots did: first to ask for so
+// adviseOn says what would have worked, when only n slots did: first to ask for so
 // many, then what filters say. alone says that other hosts were left out for the
 // sake of affinity.
-func (p *planner) advise(t *task, n int, alone bool) []api.Advice {
+func (p *planner) adviseOn(t *task, n int, alone bool) []api.Advice {
 	var out []api.Advice
 	if n > 0 {
 		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
@@ -256,7 +256,7 @@ func (p *planner) advise(t *task, n int, alone bool) []api.Advice {
 	return out[:min(len(out), api.AdviceMax)]
 }
 
-func (p *planner) prices(t *task) costs.Prices {
+func (p *planner) pricesOf(t *task) costs.Prices {
 	l := &costs.Look{
 		View: p.view, Pass: t.pass, Req: p.req, Index: t.index, Window: p.window, Earlier: p.earlier,
 	}
@@ -269,30 +269,30 @@ func (p *planner) prices(t *task) costs.Prices {
 	return p.scene.Costs.For(l)
 }
 
-// place takes slots of t from its hosts, all of which have room for one at least,
+// placeSlots takes slots of t from its hosts, all of which have room for one at least,
 // and says how many of which.
-func (p *planner) place(t *task, prices *costs.Prices, spare int) (GroupPlan, []taking) {
-	q := p.cheapest(t.pass, prices, t.group.Count+spare)
+func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPlan, []taking) {
+	q := p.cheapestHosts(t.pass, prices, t.group.Count+spare)
 	var out GroupPlan
 	var hosts []taking
-	for o := q.first(); o != nil && len(out.Slots) < t.group.Count; o = q.first() {
+	for o := q.firstHost(); o != nil && len(out.Slots) < t.group.Count; o = q.firstHost() {
 		if o.Mark == none {
 			o.Mark = int32(len(hosts))
-			hosts = append(hosts, taking{row: int(o.Row), room: p.room(t, int(o.Row))})
+			hosts = append(hosts, taking{row: int(o.Row), room: p.roomFor(t, int(o.Row))})
 		}
 		h := &hosts[o.Mark]
 		if h.slots >= h.room || p.drawing.Has(h.row) && p.draft.Take(h.row, t.group.Resources, 1) < 1 {
 			q.Pop() // for good: room only falls
 			continue
 		}
-		out.Slots = append(out.Slots, p.slot(o))
+		out.Slots = append(out.Slots, p.slotOf(o))
 		h.slots++
 		o.Cost = prices.Of(h.row, h.slots)
 		q.Fix()
 	}
-	for o := q.first(); o != nil && len(out.Alternates) < spare; o = q.first() {
-		if o.Mark == none && p.gives(t, int(o.Row)) {
-			out.Alternates = append(out.Alternates, p.slot(o))
+	for o := q.firstHost(); o != nil && len(out.Alternates) < spare; o = q.firstHost() {
+		if o.Mark == none && p.hasRoomForOne(t, int(o.Row)) {
+			out.Alternates = append(out.Alternates, p.slotOf(o))
 		}
 		q.Pop()
 	}
@@ -306,25 +306,25 @@ type taking struct {
 	slots int64 // slots taken
 }
 
-func (p *planner) slot(o *queue.Item) Slot {
+func (p *planner) slotOf(o *queue.Item) Slot {
 	row := int(o.Row)
 	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.Cost}
 }
 
-// take notes, for the groups that follow, where a group has slots.
-func (p *planner) take(group int, hosts []taking) {
+// noteTaken notes, for the groups that follow, where a group has slots.
+func (p *planner) noteTaken(group int, hosts []taking) {
 	if len(p.req.Groups) == 1 && !p.again {
 		return // nobody will ask
 	}
 	each := len(p.req.Groups)
 	slots := make([]int64, each*len(hosts))
 	for i, h := range hosts {
-		p.add(group, h.row, h.slots, slots[i*each:][:each])
+		p.addSlots(group, h.row, h.slots, slots[i*each:][:each])
 	}
 }
 
-// put notes that a group has n slots more on row, or fewer.
-func (p *planner) put(group, row int, n int64) {
+// putSlots notes that a group has n slots more on row, or fewer.
+func (p *planner) putSlots(group, row int, n int64) {
 	if n == 0 {
 		return
 	}
@@ -332,11 +332,11 @@ func (p *planner) put(group, row int, n int64) {
 	if p.which == nil || p.which[row] == 0 {
 		slots = make([]int64, len(p.req.Groups))
 	}
-	p.add(group, row, n, slots)
+	p.addSlots(group, row, n, slots)
 }
 
-// add is put, with what a row that has nothing yet is counted in.
-func (p *planner) add(group, row int, n int64, slots []int64) {
+// addSlots is putSlots, with what a row that has nothing yet is counted in.
+func (p *planner) addSlots(group, row int, n int64, slots []int64) {
 	if p.which == nil {
 		p.which = make([]int32, p.view.Rows())
 	}
@@ -347,9 +347,9 @@ func (p *planner) add(group, row int, n int64, slots []int64) {
 	p.earlier[p.which[row]-1].Slots[group] += n
 }
 
-// recheck takes out the alternates of a group which a rule or a limit forbids
+// recheckAlternates takes out the alternates of a group which a rule or a limit forbids
 // once the groups after it have their slots.
-func (p *planner) recheck(group int, g *GroupPlan) {
+func (p *planner) recheckAlternates(group int, g *GroupPlan) {
 	if len(g.Alternates) == 0 || len(p.rooms) == 0 || group == len(p.req.Groups)-1 {
 		return
 	}
@@ -358,7 +358,7 @@ func (p *planner) recheck(group int, g *GroupPlan) {
 		row, _ := p.view.Row(g.Alternates[i].Host) // it comes from the view
 		pass.Add(row)
 	}
-	for l, i := p.eye(group), 0; i < len(p.rooms); i++ {
+	for l, i := p.filterView(group), 0; i < len(p.rooms); i++ {
 		p.rooms[i].Keep(l, &pass)
 	}
 	g.Alternates = slices.DeleteFunc(g.Alternates, func(s Slot) bool {

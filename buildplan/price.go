@@ -9,11 +9,11 @@ import (
 	"berth/costs"
 )
 
-// cheapest returns the cheapest hosts of pass, most or more, as a heap. If every
+// cheapestHosts returns the cheapest hosts of pass, most or more, as a heap. If every
 // host gives its place to the next only by taking a slot, no other is reached: most
 // slots and alternates need most hosts at the most. A host that draws may give it
 // without; see cheapestFirst.first.
-func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) cheapestFirst {
+func (p *planner) cheapestHosts(pass capacity.Set, of *costs.Prices, most int) cheapestFirst {
 	prices := of.Column(p.view.Rows())
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	for row := range pass.All() {
@@ -21,18 +21,18 @@ func (p *planner) cheapest(pass capacity.Set, of *costs.Prices, most int) cheape
 	}
 	dearest := high
 	if most < pass.Len() {
-		dearest = bound(pass, prices, low, high, most)
+		dearest = priceBound(pass, prices, low, high, most)
 	}
 	q := cheapestFirst{Queue: queue.New(p.view, min(most, pass.Len())), pass: pass, prices: prices}
-	q.admit(low, dearest)
+	q.admitPriced(low, dearest)
 	q.dearest, q.outside = dearest, dearest < high
 	return q
 }
 
-// bound returns a price that at least most rows of pass do not exceed, and few
+// priceBound returns a price that at least most rows of pass do not exceed, and few
 // more if prices are spread evenly: the end of one of about buckets equal parts
 // of [low, high], found by counting.
-func bound(pass capacity.Set, prices []int64, low, high int64, most int) int64 {
+func priceBound(pass capacity.Set, prices []int64, low, high int64, most int) int64 {
 	const buckets = 1 << 10
 	var counts [buckets]int
 	shift := max(0, bits.Len64(uint64(high)-uint64(low))-bits.Len(buckets-1))

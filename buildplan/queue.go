@@ -21,21 +21,21 @@ type cheapestFirst struct {
 	outside bool // there are some
 }
 
-// first returns the best host, nil if there is none. As long as it is no dearer
+// firstHost returns the best host, nil if there is none. As long as it is no dearer
 // than dearest, it is better than all hosts outside. Once it is not, because hosts
 // were dropped that took nothing, those outside are let in.
-func (q *cheapestFirst) first() *queue.Item {
+func (q *cheapestFirst) firstHost() *queue.Item {
 	o := q.First()
 	if q.outside && (o == nil || o.Cost > q.dearest) {
 		q.outside = false
-		q.admit(q.dearest+1, math.MaxInt64)
+		q.admitPriced(q.dearest+1, math.MaxInt64)
 		o = q.First()
 	}
 	return o
 }
 
-// admit puts the hosts of pass with prices from low to high in.
-func (q *cheapestFirst) admit(low, high int64) {
+// admitPriced puts the hosts of pass with prices from low to high in.
+func (q *cheapestFirst) admitPriced(low, high int64) {
 	for row := range q.pass.All() {
 		if cost := q.prices[row]; low <= cost && cost <= high {
 			q.Add(row, cost, none)

@@ -37,7 +37,7 @@ func newSearch(s *Scene, req *api.Request) *search {
 		if req.Groups[g].Count < 1 {
 			continue
 		}
-		out.tasks[g], _ = p.look(g)
+		out.tasks[g], _ = p.findHosts(g)
 		for _, a := range out.tasks[g].need {
 			if !slices.Contains(out.free, a.class) {
 				out.free = append(out.free, a.class)
@@ -46,15 +46,15 @@ func newSearch(s *Scene, req *api.Request) *search {
 	}
 	for _, t := range out.tasks {
 		if t != nil {
-			t.look.Placed = p.placed
+			t.look.Placed = p.placedMembers
 		}
 	}
 	return out
 }
 
-// find reports whether there is room for so many slots of each group, and keeps the
+// findWay reports whether there is room for so many slots of each group, and keeps the
 // way it found.
-func (s *search) find(need []int) bool {
+func (s *search) findWay(need []int) bool {
 	s.items = s.items[:0]
 	for g, n := range need {
 		s.need[g] = int64(n)
@@ -71,94 +71,94 @@ func (s *search) find(need []int) bool {
 	}
 	space := make(map[int]int64, len(s.items)) // by the first group
 	for _, groups := range s.items {
-		space[groups[0]] = s.space(groups)
+		space[groups[0]] = s.spaceFor(groups)
 	}
 	slices.SortStableFunc(s.items, func(a, b []int) int { return cmp.Compare(space[a[0]], space[b[0]]) })
-	return s.from(0)
+	return s.placeFrom(0)
 }
 
-// space returns how much room there is for an item alone: slots, or hosts for groups
+// spaceFor returns how much room there is for an item alone: slots, or hosts for groups
 // that share one.
-func (s *search) space(groups []int) int64 {
+func (s *search) spaceFor(groups []int) int64 {
 	var sum int64
 	for row := range s.tasks[groups[0]].pass.All() {
 		if s.p.bundles[groups[0]] == none {
-			sum += s.room(groups[0], row, api.CountMax)
-		} else if s.all(groups, row) {
+			sum += s.roomFor(groups[0], row, api.CountMax)
+		} else if s.fitTogether(groups, row) {
 			sum++
 		}
 	}
 	return sum
 }
 
-// room returns how many slots of a group row has room for, at most most.
-func (s *search) room(g, row int, most int64) int64 {
+// roomFor returns how many slots of a group row has room for, at most most.
+func (s *search) roomFor(g, row int, most int64) int64 {
 	s.looks++
 	t := s.tasks[g]
 	if !t.pass.Has(row) {
 		return 0
 	}
-	most = min(most, s.p.room(t, row))
+	most = min(most, s.p.roomFor(t, row))
 	if most > 0 && s.p.drawing.Has(row) {
 		most = s.p.draft.Slots(row, t.group.Resources, most)
 	}
 	return max(most, 0)
 }
 
-// all reports whether all slots of some groups have room on row together.
-func (s *search) all(groups []int, row int) bool {
+// fitTogether reports whether all slots of some groups have room on row together.
+func (s *search) fitTogether(groups []int, row int) bool {
 	if len(groups) == 0 {
 		return true
 	}
-	mark, took := s.take(groups[0], row, s.need[groups[0]])
-	ok := took == s.need[groups[0]] && s.all(groups[1:], row)
+	mark, took := s.takeSlots(groups[0], row, s.need[groups[0]])
+	ok := took == s.need[groups[0]] && s.fitTogether(groups[1:], row)
 	s.giveBack(groups[0], row, took, mark)
 	return ok
 }
 
-// take takes slots of a group on row, at most n, and says how many it got.
-func (s *search) take(g, row int, n int64) (mark int, took int64) {
+// takeSlots takes slots of a group on row, at most n, and says how many it got.
+func (s *search) takeSlots(g, row int, n int64) (mark int, took int64) {
 	if s.p.draft != nil {
 		mark = s.p.draft.Mark()
 	}
-	took = s.room(g, row, n)
+	took = s.roomFor(g, row, n)
 	if took > 0 && s.p.drawing.Has(row) {
 		took = s.p.draft.Take(row, s.tasks[g].group.Resources, took)
 	}
-	s.p.put(g, row, took)
+	s.p.putSlots(g, row, took)
 	return mark, took
 }
 
-// giveBack undoes take, the latest first.
+// giveBack undoes takeSlots, the latest first.
 func (s *search) giveBack(g, row int, took int64, mark int) {
 	if s.p.draft != nil {
 		s.p.draft.Undo(mark)
 	}
-	s.p.put(g, row, -took)
+	s.p.putSlots(g, row, -took)
 }
 
-// from places the items from i on.
-func (s *search) from(i int) bool {
+// placeFrom places the items from i on.
+func (s *search) placeFrom(i int) bool {
 	if i == len(s.items) {
-		return s.accept()
+		return s.acceptWay()
 	}
-	list, ok := s.hosts(i)
+	list, ok := s.hostsFor(i)
 	if !ok {
 		return false
 	}
 	if groups := s.items[i]; s.p.bundles[groups[0]] != none {
-		return s.together(i, list)
+		return s.placeTogether(i, list)
 	}
 	rest := make([]int64, len(list)+1) // room of the hosts from each one on
 	for j := len(list) - 1; j >= 0; j-- {
 		rest[j] = rest[j+1] + list[j].room
 	}
-	return s.spread(i, list, rest, 0, s.need[s.items[i][0]], 0)
+	return s.spreadSlots(i, list, rest, 0, s.need[s.items[i][0]], 0)
 }
 
-// accept keeps the way that has been found, if it can be had in the order of a plan.
-func (s *search) accept() bool {
-	best := s.slots()
+// acceptWay keeps the way that has been found, if it can be had in the order of a plan.
+func (s *search) acceptWay() bool {
+	best := s.slotsByGroup()
 	homes := map[int]int{}
 	for g, b := range s.p.bundles {
 		for row := range best[g] {
@@ -175,7 +175,7 @@ func (s *search) accept() bool {
 		s.looks += len(s.need) * s.p.view.Len()
 		again := newPlanner(s.p.scene, s.p.req)
 		again.quota, again.chosen = best, homes
-		if _, ok := again.minima(least); !ok {
+		if _, ok := again.planMinima(least); !ok {
 			return false
 		}
 	}
@@ -183,8 +183,8 @@ func (s *search) accept() bool {
 	return true
 }
 
-// slots returns how many slots of each group the way has on each row.
-func (s *search) slots() []map[int]int64 {
+// slotsByGroup returns how many slots of each group the way has on each row.
+func (s *search) slotsByGroup() []map[int]int64 {
 	out := make([]map[int]int64, len(s.need))
 	for i := range s.p.earlier {
 		t := &s.p.earlier[i]
@@ -208,13 +208,13 @@ type candidate struct {
 	state uint64 // equal for hosts that are alike for all that is still to be placed
 }
 
-// hosts returns the hosts that item i may use, those first that are the least use to
+// hostsFor returns the hosts that item i may use, those first that are the least use to
 // the items after it; ok is false if one of these, or all together, cannot have
 // what they need any more.
-func (s *search) hosts(i int) (list []candidate, ok bool) {
+func (s *search) hostsFor(i int) (list []candidate, ok bool) {
 	use := make([]int64, s.p.view.Rows())
 	for _, groups := range s.items[i+1:] {
-		if !s.leaves(groups, use) {
+		if !s.addUses(groups, use) {
 			return nil, false
 		}
 	}
@@ -223,18 +223,18 @@ func (s *search) hosts(i int) (list []candidate, ok bool) {
 	for row := range s.tasks[groups[0]].pass.All() {
 		c := candidate{row: row, room: 1, use: use[row]}
 		if s.p.bundles[groups[0]] == none {
-			c.room = s.room(groups[0], row, s.need[groups[0]])
-		} else if !s.all(groups, row) {
+			c.room = s.roomFor(groups[0], row, s.need[groups[0]])
+		} else if !s.fitTogether(groups, row) {
 			continue
 		}
 		if c.room > 0 {
 			sum += c.room
-			c.state = s.state(i, row)
+			c.state = s.stateOf(i, row)
 			list = append(list, c)
 			use[row]++
 		}
 	}
-	if len(list) == 0 || s.p.bundles[groups[0]] == none && sum < s.need[groups[0]] || !s.enough(i, use) {
+	if len(list) == 0 || s.p.bundles[groups[0]] == none && sum < s.need[groups[0]] || !s.hasEnough(i, use) {
 		return nil, false
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
@@ -244,13 +244,13 @@ func (s *search) hosts(i int) (list []candidate, ok bool) {
 	return list, true
 }
 
-// leaves adds to use what each row is worth to groups that are placed later, and
+// addUses adds to use what each row is worth to groups that are placed later, and
 // reports whether each of them, alone, could still have what it needs.
-func (s *search) leaves(groups []int, use []int64) bool {
+func (s *search) addUses(groups []int, use []int64) bool {
 	for _, g := range groups {
 		var sum int64
 		for row := range s.tasks[g].pass.All() {
-			if n := s.room(g, row, s.need[g]); n > 0 {
+			if n := s.roomFor(g, row, s.need[g]); n > 0 {
 				use[row] += 1 + n*1024/s.need[g]
 				sum += n
 			}
@@ -262,9 +262,9 @@ func (s *search) leaves(groups []int, use []int64) bool {
 	return true
 }
 
-// enough reports whether the rows that are of use have as much of each class as the
+// hasEnough reports whether the rows that are of use have as much of each class as the
 // items from i on need in all. It says so if a row draws from others.
-func (s *search) enough(i int, useful []int64) bool {
+func (s *search) hasEnough(i int, useful []int64) bool {
 	for _, class := range s.free {
 		var need, have int64
 		for _, groups := range s.items[i:] {
@@ -280,7 +280,7 @@ func (s *search) enough(i int, useful []int64) bool {
 				have = need
 				break
 			}
-			have += max(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class)-s.p.used(row, class), 0)
+			have += max(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class)-s.p.usedOf(row, class), 0)
 		}
 		if have < need {
 			return false
@@ -289,10 +289,10 @@ func (s *search) enough(i int, useful []int64) bool {
 	return true
 }
 
-// state returns a number that is the same for two rows if they are alike for items i
+// stateOf returns a number that is the same for two rows if they are alike for items i
 // and later: they have the same room of each class, for the same groups. Rows that
 // draw from others are like no other.
-func (s *search) state(i, row int) uint64 {
+func (s *search) stateOf(i, row int) uint64 {
 	const prime = 1<<40 + 0x1b3 // FNV-1a, over whole numbers
 	h := uint64(0xcbf29ce484222325)
 	add := func(n int64) { h = (h ^ uint64(n)) * prime; h ^= h >> 29 }
@@ -302,7 +302,7 @@ func (s *search) state(i, row int) uint64 {
 		return h
 	}
 	for _, class := range s.free {
-		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class) - s.p.used(row, class))
+		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class) - s.p.usedOf(row, class))
 	}
 	for _, groups := range s.items[i:] {
 		for _, g := range groups {
@@ -319,11 +319,11 @@ func (s *search) state(i, row int) uint64 {
 	return h
 }
 
-// spread places the slots of item i, one group, on the hosts from j on: on each as
+// spreadSlots places the slots of item i, one group, on the hosts from j on: on each as
 // many as there is room for, or else fewer. before is how many the host before has.
-func (s *search) spread(i int, list []candidate, rest []int64, j int, left, before int64) bool {
+func (s *search) spreadSlots(i int, list []candidate, rest []int64, j int, left, before int64) bool {
 	if left == 0 {
-		return s.from(i + 1)
+		return s.placeFrom(i + 1)
 	}
 	if rest[j] < left {
 		return false
@@ -334,8 +334,8 @@ func (s *search) spread(i int, list []candidate, rest []int64, j int, left, befo
 		most = min(most, before) // hosts that are alike change places for nothing
 	}
 	for n := most; n >= 0 && left-n <= rest[j+1]; n-- {
-		mark, took := s.take(g, c.row, n)
-		found := s.spread(i, list, rest, j+1, left-took, took)
+		mark, took := s.takeSlots(g, c.row, n)
+		found := s.spreadSlots(i, list, rest, j+1, left-took, took)
 		s.giveBack(g, c.row, took, mark)
 		if found {
 			return true
@@ -348,13 +348,13 @@ func (s *search) spread(i int, list []candidate, rest []int64, j int, left, befo
 	return false
 }
 
-// together places item i, groups that share a host, on one host after another.
-func (s *search) together(i int, list []candidate) bool {
+// placeTogether places item i, groups that share a host, on one host after another.
+func (s *search) placeTogether(i int, list []candidate) bool {
 	for j := range list {
 		if j > 0 && list[j-1].state == list[j].state {
 			continue
 		}
-		if s.on(i, s.items[i], list[j].row) {
+		if s.placeOn(i, s.items[i], list[j].row) {
 			return true
 		}
 		if s.looks > SearchLooksMax {
@@ -364,13 +364,13 @@ func (s *search) together(i int, list []candidate) bool {
 	return false
 }
 
-// on places some groups of item i on row, and then the items after it.
-func (s *search) on(i int, groups []int, row int) bool {
+// placeOn places some groups of item i on row, and then the items after it.
+func (s *search) placeOn(i int, groups []int, row int) bool {
 	if len(groups) == 0 {
-		return s.from(i + 1)
+		return s.placeFrom(i + 1)
 	}
-	mark, took := s.take(groups[0], row, s.need[groups[0]])
-	found := took == s.need[groups[0]] && s.on(i, groups[1:], row)
+	mark, took := s.takeSlots(groups[0], row, s.need[groups[0]])
+	found := took == s.need[groups[0]] && s.placeOn(i, groups[1:], row)
 	s.giveBack(groups[0], row, took, mark)
 	return found
 }

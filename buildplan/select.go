@@ -79,13 +79,13 @@ func Select(s *Scene, req *api.Request) Plan {
 	out := Plan{Groups: make([]GroupPlan, len(req.Groups))}
 	for i := range req.Groups {
 		if req.Groups[i].Count > 0 {
-			out.Groups[i] = p.group(i)
+			out.Groups[i] = p.planGroup(i)
 		}
 	}
 	for i := range out.Groups {
-		p.recheck(i, &out.Groups[i])
+		p.recheckAlternates(i, &out.Groups[i])
 	}
-	if least := leastOf(req); !out.has(least) && (len(req.Groups) > 1 || p.draft != nil) {
+	if least := leastOf(req); !out.hasSlots(least) && (len(req.Groups) > 1 || p.draft != nil) {
 		return selectLeast(s, req, least)
 	}
 	return out
@@ -97,15 +97,15 @@ func Select(s *Scene, req *api.Request) Plan {
 // are filled one after another in order of ids, so what several draw from counts once.
 func Fits(s *Scene, req *api.Request, group int, limit int64) int64 {
 	p := newPlanner(s, req)
-	t, _ := p.look(group)
+	t, _ := p.findHosts(group)
 	var sum int64
 	for row := range t.pass.All() {
 		if p.drawing.Has(row) {
 			continue
 		}
-		if sum += p.room(t, row); sum >= limit {
+		if sum += p.roomFor(t, row); sum >= limit {
 			return max(limit, 0)
 		}
 	}
-	return p.fill(t, sum, max(limit, 0))
+	return p.takeFromDrawingHosts(t, sum, max(limit, 0))
 }

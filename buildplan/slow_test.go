@@ -422,8 +422,8 @@ func (z *slowZone) takeBack(n int) {
 	z.placed = z.placed[:n]
 }
 
-// bound returns the groups that must share one host with g, in order.
-func bound(req *api.Request, g int) []int {
+// priceBound returns the groups that must share one host with g, in order.
+func priceBound(req *api.Request, g int) []int {
 	with := map[int]bool{}
 	for grown := true; grown; {
 		grown = false
@@ -442,7 +442,7 @@ func bound(req *api.Request, g int) []int {
 
 // settle finds the host for everything that is bound to g.
 func (z *slowZone) settle(g int) {
-	groups := bound(z.req, g)
+	groups := priceBound(z.req, g)
 	if _, ok := z.home[g]; ok || len(groups) == 0 {
 		return
 	}
@@ -513,7 +513,7 @@ func (z *slowZone) group(g int) slowGroup {
 		used[all[0].Host] = true
 		z.put(g, all[0].Host)
 	}
-	if len(bound(z.req, g)) > 0 {
+	if len(priceBound(z.req, g)) > 0 {
 		return out
 	}
 	for _, a := range z.offers(g) {

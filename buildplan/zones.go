@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// bind leaves one source to each set of groups that must have one.
-func (m *merging) bind() {
-	of := bundles(m.req)
+// bindSources leaves one source to each set of groups that must have one.
+func (m *merging) bindSources() {
+	of := bundlesOf(m.req)
 	if m.req.Zones.Pack {
 		clear(of)
 	}
@@ -20,13 +20,13 @@ func (m *merging) bind() {
 			}
 		}
 		if len(groups) > 0 {
-			m.leave(groups, m.home(groups))
+			m.leaveOneSource(groups, m.chooseSource(groups))
 		}
 	}
 }
 
-// leave takes away what all sources but one offer for some groups.
-func (m *merging) leave(groups []int, source int) {
+// leaveOneSource takes away what all sources but one offer for some groups.
+func (m *merging) leaveOneSource(groups []int, source int) {
 	for _, g := range groups {
 		m.bound[g] = true
 		for s := range m.heads[g] {
@@ -37,8 +37,8 @@ func (m *merging) leave(groups []int, source int) {
 	}
 }
 
-// home returns the source that some groups must share.
-func (m *merging) home(groups []int) int {
+// chooseSource returns the source that some groups must share.
+func (m *merging) chooseSource(groups []int) int {
 	best, most, least := none, 0, wide{}
 	for s := range m.sources {
 		slots, sum := 0, wide{}
@@ -76,14 +76,14 @@ func (a wide) less(b wide) bool {
 	return a.high < b.high || a.high == b.high && a.low < b.low
 }
 
-// seed takes one slot each of as many sources as MinZones lacks. Which group a
+// seedZones takes one slot each of as many sources as MinZones lacks. Which group a
 // source gives its slot to may change until enough sources have one: that is a
 // matching of sources and groups, grown source by source.
-func (m *merging) seed() {
+func (m *merging) seedZones() {
 	lack := m.req.Zones.MinZones
 	var fresh []int
 	for s := range m.sources {
-		if m.used(s) {
+		if m.isUsed(s) {
 			lack--
 		} else {
 			fresh = append(fresh, s)
@@ -92,10 +92,10 @@ func (m *merging) seed() {
 	if lack <= 0 {
 		return
 	}
-	slices.SortStableFunc(fresh, func(a, b int) int { return m.compare(a, b) })
+	slices.SortStableFunc(fresh, func(a, b int) int { return m.compareHeads(a, b) })
 	seeds := make([][]int, len(m.heads)) // by group: sources
 	for _, s := range fresh {
-		if lack > 0 && m.match(seeds, s, make([]bool, len(seeds))) {
+		if lack > 0 && m.matchSource(seeds, s, make([]bool, len(seeds))) {
 			lack--
 		}
 	}
@@ -104,14 +104,14 @@ func (m *merging) seed() {
 			return cmp.Or(cmp.Compare(m.heads[g][a][0], m.heads[g][b][0]), cmp.Compare(a, b))
 		})
 		for _, s := range seeds[g] {
-			m.take(g, s)
+			m.takeHead(g, s)
 		}
 	}
 }
 
-// used reports whether a source has a slot already, or is the one that bound
+// isUsed reports whether a source has a slot already, or is the one that bound
 // groups have left.
-func (m *merging) used(source int) bool {
+func (m *merging) isUsed(source int) bool {
 	for g := range m.heads {
 		if m.held[g][source] > 0 || m.bound[g] && m.req.Groups[g].Count > 0 && len(m.heads[g][source]) > 0 {
 			return true
@@ -120,8 +120,8 @@ func (m *merging) used(source int) bool {
 	return false
 }
 
-// compare orders sources by their cheapest head; those without one come last.
-func (m *merging) compare(a, b int) int {
+// compareHeads orders sources by their cheapest head; those without one come last.
+func (m *merging) compareHeads(a, b int) int {
 	x, y := m.byHead(a), m.byHead(b)
 	if len(x) == 0 || len(y) == 0 {
 		return cmp.Compare(len(y), len(x))
@@ -143,9 +143,9 @@ func (m *merging) byHead(source int) []int {
 	return out
 }
 
-// match finds a group for a source, moving others if it must: one step of the
+// matchSource finds a group for a source, moving others if it must: one step of the
 // matching of Kuhn (1955), with as many places in a group as it wants slots.
-func (m *merging) match(seeds [][]int, source int, tried []bool) bool {
+func (m *merging) matchSource(seeds [][]int, source int, tried []bool) bool {
 	for _, g := range m.byHead(source) {
 		if tried[g] {
 			continue
@@ -156,7 +156,7 @@ func (m *merging) match(seeds [][]int, source int, tried []bool) bool {
 			return true
 		}
 		for i := range seeds[g] {
-			if m.match(seeds, seeds[g][i], tried) {
+			if m.matchSource(seeds, seeds[g][i], tried) {
 				seeds[g][i] = source
 				return true
 			}

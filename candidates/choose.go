@@ -7,23 +7,23 @@ import (
 	"berth/api"
 )
 
-// descend tries every option of the want at depth, and below each whatever is left.
+// descendFrom tries every option of the want at depth, and below each whatever is left.
 // It returns false if the search of this tree is over.
-func (t *tree) descend(depth int) bool {
+func (t *tree) descendFrom(depth int) bool {
 	if depth == len(t.order) {
-		return t.give()
+		return t.giveCandidate()
 	}
 	i := t.order[depth]
 	met := t.met
 	for _, place := range t.options[i] {
-		if !t.step(1) {
+		if !t.countStep(1) {
 			return false
 		}
-		if !t.allowed(i, place, depth) || !t.take(i, place) {
+		if !t.isAllowed(i, place, depth) || !t.takePlace(i, place) {
 			continue
 		}
-		more := t.descend(depth + 1)
-		t.drop(i, place)
+		more := t.descendFrom(depth + 1)
+		t.dropPlace(i, place)
 		t.met = met
 		if !more {
 			return false
@@ -32,9 +32,9 @@ func (t *tree) descend(depth int) bool {
 	return true
 }
 
-// allowed reports whether place may be chosen for want i beside what is chosen, by
+// isAllowed reports whether place may be chosen for want i beside what is chosen, by
 // every rule that looks at the chosen ones alone.
-func (t *tree) allowed(i, place, depth int) bool {
+func (t *tree) isAllowed(i, place, depth int) bool {
 	w := &t.wants[i]
 	for _, a := range w.amounts {
 		if sum := t.taken[place*len(t.classes)+a.class] + a.n; sum > a.n && sum > t.roomAt(place, a.class) {
@@ -42,25 +42,25 @@ func (t *tree) allowed(i, place, depth int) bool {
 		}
 	}
 	switch {
-	case t.again && t.tied == 0 && t.shares(place) && !t.tiedLater[depth+1]:
+	case t.again && t.tied == 0 && t.isSharing(place) && !t.tiedLater[depth+1]:
 		return false
-	case w.group == t.free && t.unmet(t.met|t.shows[place], depth+1):
+	case w.group == t.free && t.hasUnmet(t.met|t.shows[place], depth+1):
 		return false
-	case t.q.Flat && !t.apart(place):
+	case t.q.Flat && !t.isAlone(place):
 		return false
 	}
 	t.chosen[i] = place
 	ok := true
 	for _, list := range t.subtrees {
-		ok = ok && (!slices.Contains(list, i) || t.together(list))
+		ok = ok && (!slices.Contains(list, i) || t.haveCommonAncestor(list))
 	}
 	t.chosen[i] = -1
 	return ok
 }
 
-// apart reports whether no other provider of the tree of the one at place is
+// isAlone reports whether no other provider of the tree of the one at place is
 // chosen.
-func (t *tree) apart(place int) bool {
+func (t *tree) isAlone(place int) bool {
 	for _, other := range t.chosen {
 		if other >= 0 && other != place && t.rootOf[t.rows[other]] == t.rootOf[t.rows[place]] {
 			return false
@@ -69,12 +69,12 @@ func (t *tree) apart(place int) bool {
 	return true
 }
 
-// together reports whether one of the places for the wants in list can be above all
+// haveCommonAncestor reports whether one of the places for the wants in list can be above all
 // of them: one that is chosen, or one that may be chosen yet.
-func (t *tree) together(list []int) bool {
+func (t *tree) haveCommonAncestor(list []int) bool {
 	top := -1
 	for _, i := range list {
-		if at := t.chosen[i]; at >= 0 && (top < 0 || t.above(at, top)) {
+		if at := t.chosen[i]; at >= 0 && (top < 0 || t.isAncestor(at, top)) {
 			top = at
 		}
 	}
@@ -97,25 +97,25 @@ func (t *tree) together(list []int) bool {
 // aboveAll reports whether place is above all places that are chosen for list.
 func (t *tree) aboveAll(place int, list []int) bool {
 	for _, i := range list {
-		t.spend(1)
-		if t.chosen[i] >= 0 && !t.above(place, t.chosen[i]) {
+		t.spendWork(1)
+		if t.chosen[i] >= 0 && !t.isAncestor(place, t.chosen[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// take chooses place for want i, unless rivals for it could then not all be served.
-func (t *tree) take(i, place int) bool {
+// takePlace chooses place for want i, unless rivals for it could then not all be served.
+func (t *tree) takePlace(i, place int) bool {
 	for k := range t.rivals {
-		if !t.rivals[k].fix(i, place) {
+		if !t.rivals[k].fixAt(i, place) {
 			for k--; k >= 0; k-- {
-				t.rivals[k].loosen(i)
+				t.rivals[k].loosenWant(i)
 			}
 			return false
 		}
 	}
-	t.count(i, place, 1)
+	t.countTaken(i, place, 1)
 	t.chosen[i] = place
 	if t.wants[i].group == t.free {
 		t.met |= t.shows[place]
@@ -123,29 +123,29 @@ func (t *tree) take(i, place int) bool {
 	return true
 }
 
-// drop undoes take, but for what is met.
-func (t *tree) drop(i, place int) {
+// dropPlace undoes takePlace, but for what is met.
+func (t *tree) dropPlace(i, place int) {
 	for k := range t.rivals {
-		t.rivals[k].loosen(i)
+		t.rivals[k].loosenWant(i)
 	}
-	t.count(i, place, -1)
+	t.countTaken(i, place, -1)
 	t.chosen[i] = -1
 }
 
-// count adds sign times want i to what is taken at place.
-func (t *tree) count(i, place, sign int) {
+// countTaken adds sign times want i to what is taken at place.
+func (t *tree) countTaken(i, place, sign int) {
 	w := &t.wants[i]
 	for _, a := range w.amounts {
 		t.taken[place*len(t.classes)+a.class] += int64(sign) * a.n
 	}
-	if !t.shares(place) {
+	if !t.isSharing(place) {
 		t.tied += sign
 	}
 }
 
-// give hands out what is chosen, unless the units forbid a sum or it was given
+// giveCandidate hands out what is chosen, unless the units forbid a sum or it was given
 // before. It returns false if no more is wanted.
-func (t *tree) give() bool {
+func (t *tree) giveCandidate() bool {
 	for i := range t.wants {
 		for _, a := range t.wants[i].amounts {
 			sum := t.taken[t.chosen[i]*len(t.classes)+a.class]
@@ -163,7 +163,7 @@ func (t *tree) give() bool {
 			return true
 		}
 	}
-	return t.found(Candidate{Parts: t.parts()})
+	return t.yieldCandidate(Candidate{Parts: t.parts()})
 }
 
 // parts returns what is chosen, in order of groups and then of places.

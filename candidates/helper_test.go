@@ -107,7 +107,7 @@ func ask(tb testing.TB, text string) *Query {
 
 func (q *Query) set(tb testing.TB, prefix, suffix, value string) {
 	tb.Helper()
-	i := q.group(suffix)
+	i := q.groupIndex(suffix)
 	if i < 0 {
 		i = len(q.Groups)
 		q.Groups = append(q.Groups, Group{Suffix: suffix})

@@ -59,12 +59,12 @@ func TestValidate(t *testing.T) {
 		"groups":            {groups, GroupsMax},
 		"subtrees":          {subtrees, GroupsMax},
 		"classes":           {classes, api.ClassesMax},
-		"demands":           {func(n int) *Query { return of(Group{Traits: api.Traits{AnyOf: many(n)}}) }, DemandsMax},
-		"traits":            {func(n int) *Query { return of(Group{Traits: api.Traits{AnyOf: names(n)}}) }, NamesMax},
-		"forbidden traits":  {func(n int) *Query { return of(Group{Traits: api.Traits{Forbidden: names(n)[0]}}) }, NamesMax},
-		"aggregates":        {func(n int) *Query { return of(Group{MemberOf: names(n)}) }, NamesMax},
-		"barred aggregates": {func(n int) *Query { return of(Group{NotMemberOf: names(n)[0]}) }, NamesMax},
-		"traits of roots":   {root, NamesMax},
+		"demands":           {func(n int) *Query { return of(Group{Traits: api.Traits{AnyOf: many(n)}}) }, demandsMax},
+		"traits":            {func(n int) *Query { return of(Group{Traits: api.Traits{AnyOf: names(n)}}) }, namesMax},
+		"forbidden traits":  {func(n int) *Query { return of(Group{Traits: api.Traits{Forbidden: names(n)[0]}}) }, namesMax},
+		"aggregates":        {func(n int) *Query { return of(Group{MemberOf: names(n)}) }, namesMax},
+		"barred aggregates": {func(n int) *Query { return of(Group{NotMemberOf: names(n)[0]}) }, namesMax},
+		"traits of roots":   {root, namesMax},
 	} {
 		require.NoError(t, c.make(c.most).Validate(), name)
 		require.ErrorContains(t, c.make(c.most+1).Validate(), strconv.Itoa(c.most), name)
@@ -88,12 +88,12 @@ func TestValidate(t *testing.T) {
 // TestDemandsMax: as many demands as may be are each looked at.
 func TestDemandsMax(t *testing.T) {
 	line := "cn VCPU:1"
-	for i := range DemandsMax {
+	for i := range demandsMax {
 		line += fmt.Sprint(" +T", i)
 	}
-	q := &Query{Groups: []Group{{Resources: api.Resources{api.VCPU: 1}, Traits: api.Traits{AnyOf: many(DemandsMax)}}}}
+	q := &Query{Groups: []Group{{Resources: api.Resources{api.VCPU: 1}, Traits: api.Traits{AnyOf: many(demandsMax)}}}}
 	require.Len(t, all(world(t, line), q), 1)
-	q.Groups[0].Traits.AnyOf[DemandsMax-1] = []string{"other"}
+	q.Groups[0].Traits.AnyOf[demandsMax-1] = []string{"other"}
 	require.Empty(t, all(world(t, line), q))
 }
 
@@ -103,7 +103,7 @@ func TestCut(t *testing.T) {
 	took := func(b bounds) Work {
 		q := gpus(3, false)
 		n := 0
-		for range each(v, q, b) {
+		for range eachCandidate(v, q, b) {
 			n++
 		}
 		require.Equal(t, n, q.Work.Found)
@@ -144,7 +144,7 @@ func TestFruitless(t *testing.T) {
 	v := world(t, lines...)
 	run := func(tree, all int) Work {
 		q.Work = &Work{}
-		for range each(v, q, bounds{plenty, tree, all}) {
+		for range eachCandidate(v, q, bounds{plenty, tree, all}) {
 		}
 		return *q.Work
 	}

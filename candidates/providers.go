@@ -55,14 +55,14 @@ func keepRoom(v capacity.View, s *capacity.Set, r api.Resources) {
 
 // keepTraits keeps in s what has the traits.
 func keepTraits(v capacity.View, s *capacity.Set, t api.Traits) {
-	for _, demand := range demands(t) {
+	for _, demand := range demandsOf(t) {
 		s.And(anyTrait(v, demand))
 	}
 	s.AndNot(anyTrait(v, t.Forbidden))
 }
 
-// demands returns what t requires as lists of which one trait each must be there.
-func demands(t api.Traits) [][]string {
+// demandsOf returns what t requires as lists of which one trait each must be there.
+func demandsOf(t api.Traits) [][]string {
 	out := make([][]string, 0, len(t.Required)+len(t.AnyOf))
 	for i := range t.Required {
 		out = append(out, t.Required[i:i+1])

@@ -10,11 +10,11 @@ import (
 // the limit and one past it.
 const (
 	GroupsMax   = 64      // groups of one query, and lists of Subtrees
-	DemandsMax  = 64      // lists of traits, Required and AnyOf together, of one group
-	NamesMax    = 1_000   // traits of one group, of the root, or aggregates of one group, in all lists together
+	demandsMax  = 64      // lists of traits, Required and AnyOf together, of one group
+	namesMax    = 1_000   // traits of one group, of the root, or aggregates of one group, in all lists together
 	FoundMax    = 1 << 20 // candidates
-	TreeWorkMax = 1 << 20 // steps in one tree since a candidate was last found
-	WorkMax     = 1 << 23 // steps in all since a candidate was last found
+	treeWorkMax = 1 << 20 // steps in one tree since a candidate was last found
+	workMax     = 1 << 23 // steps in all since a candidate was last found
 )
 
 // Group is a part of a request that has a name. One provider serves all of a group
@@ -78,19 +78,19 @@ func (q *Query) Validate() error {
 		if err := q.Groups[i].validate(); err != nil {
 			return err
 		}
-		if q.group(q.Groups[i].Suffix) != i {
+		if q.groupIndex(q.Groups[i].Suffix) != i {
 			return api.Errorf(api.CodeInvalid, "two groups have the suffix %q", q.Groups[i].Suffix)
 		}
 	}
-	if len(q.RootRequired)+len(q.RootForbidden) > NamesMax {
-		return api.Errorf(api.CodeInvalid, "at most %d traits of the root are allowed", NamesMax)
+	if len(q.RootRequired)+len(q.RootForbidden) > namesMax {
+		return api.Errorf(api.CodeInvalid, "at most %d traits of the root are allowed", namesMax)
 	}
 	if len(q.Subtrees) > GroupsMax {
 		return api.Errorf(api.CodeInvalid, "at most %d subtrees are allowed, got %d", GroupsMax, len(q.Subtrees))
 	}
 	for _, list := range q.Subtrees {
 		for _, suffix := range list {
-			if suffix == "" || q.group(suffix) < 0 {
+			if suffix == "" || q.groupIndex(suffix) < 0 {
 				return api.Errorf(api.CodeInvalid, "no group with the suffix %q can be in a subtree", suffix)
 			}
 		}
@@ -98,8 +98,8 @@ func (q *Query) Validate() error {
 	return nil
 }
 
-// group returns the index of the first group with a suffix, or -1.
-func (q *Query) group(suffix string) int {
+// groupIndex returns the index of the first group with a suffix, or -1.
+func (q *Query) groupIndex(suffix string) int {
 	return slices.IndexFunc(q.Groups, func(g Group) bool { return g.Suffix == suffix })
 }
 
@@ -110,18 +110,18 @@ func (g *Group) validate() error {
 	if g.Suffix == "" && len(g.Resources) == 0 {
 		return api.Errorf(api.CodeInvalid, "the group without a suffix must want resources")
 	}
-	if n := len(g.Traits.Required) + len(g.Traits.AnyOf); n > DemandsMax {
-		return api.Errorf(api.CodeInvalid, "a group may require at most %d traits, got %d", DemandsMax, n)
+	if n := len(g.Traits.Required) + len(g.Traits.AnyOf); n > demandsMax {
+		return api.Errorf(api.CodeInvalid, "a group may require at most %d traits, got %d", demandsMax, n)
 	}
-	traits := len(g.Traits.Required) + len(g.Traits.Forbidden) + count(g.Traits.AnyOf)
-	if aggregates := len(g.NotMemberOf) + count(g.MemberOf); max(traits, aggregates) > NamesMax {
-		return api.Errorf(api.CodeInvalid, "a group may name at most %d traits and %d aggregates", NamesMax, NamesMax)
+	traits := len(g.Traits.Required) + len(g.Traits.Forbidden) + countNames(g.Traits.AnyOf)
+	if aggregates := len(g.NotMemberOf) + countNames(g.MemberOf); max(traits, aggregates) > namesMax {
+		return api.Errorf(api.CodeInvalid, "a group may name at most %d traits and %d aggregates", namesMax, namesMax)
 	}
 	return nil
 }
 
-// count returns how many names there are in lists.
-func count(lists [][]string) int {
+// countNames returns how many names there are in lists.
+func countNames(lists [][]string) int {
 	n := 0
 	for _, list := range lists {
 		n += len(list)

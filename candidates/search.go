@@ -17,10 +17,10 @@ type bounds struct{ found, tree, all int }
 // FoundMax. The view and q must not change meanwhile, and what is yielded belongs
 // to the caller, but for its Resources. Each call of the result searches anew.
 func Each(v capacity.View, q *Query) iter.Seq[Candidate] {
-	return each(v, q, bounds{found: FoundMax, tree: TreeWorkMax, all: WorkMax})
+	return eachCandidate(v, q, bounds{found: FoundMax, tree: treeWorkMax, all: workMax})
 }
 
-func each(v capacity.View, q *Query, limit bounds) iter.Seq[Candidate] {
+func eachCandidate(v capacity.View, q *Query, limit bounds) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
 		work := q.Work
 		if work == nil {
@@ -30,9 +30,9 @@ func each(v capacity.View, q *Query, limit bounds) iter.Seq[Candidate] {
 		if q.Validate() != nil {
 			return
 		}
-		s := &search{v: v, q: q, limit: limit, work: work, yield: yield, free: q.group("")}
-		if s.prepare() {
-			s.run()
+		s := &search{v: v, q: q, limit: limit, work: work, yield: yield, free: q.groupIndex("")}
+		if s.prepareQuery() {
+			s.searchTrees()
 		}
 	}
 }
@@ -79,9 +79,9 @@ type search struct {
 	tree    tree // that is being searched
 }
 
-// prepare finds out what can be known without looking at single trees. It returns
+// prepareQuery finds out what can be known without looking at single trees. It returns
 // false if there can be no candidate.
-func (s *search) prepare() bool {
+func (s *search) prepareQuery() bool {
 	s.sharing = s.v.Trait(api.TraitShares)
 	s.given, s.offered = keys{}, keys{}
 	s.findRoots()
@@ -91,16 +91,16 @@ func (s *search) prepare() bool {
 	s.roots.AndNot(anyTrait(s.v, s.q.RootForbidden))
 	for i := range s.q.Groups {
 		if i == s.free {
-			s.spread(i)
+			s.addUnsuffixed(i)
 		} else {
-			s.single(i)
+			s.addSuffixed(i)
 		}
 		if s.roots.Empty() {
 			return false
 		}
 	}
 	for i := range s.wants {
-		s.roots.And(s.anchors(s.wants[i].rows))
+		s.roots.And(s.anchorsOf(s.wants[i].rows))
 	}
 	for _, list := range s.q.Subtrees {
 		var wants []int
@@ -136,8 +136,8 @@ func (s *search) findRoots() {
 	}
 }
 
-// single adds the want of a suffixed group.
-func (s *search) single(i int) {
+// addSuffixed adds the want of a suffixed group.
+func (s *search) addSuffixed(i int) {
 	g := &s.q.Groups[i]
 	w := want{group: i, rows: s.open.Clone()}
 	if len(g.Resources) == 0 && len(g.Traits.Required)+len(g.Traits.AnyOf)+len(g.MemberOf) == 0 {
@@ -152,14 +152,14 @@ func (s *search) single(i int) {
 	}
 	keepRoom(s.v, &w.rows, g.Resources)
 	for _, class := range g.Resources.Classes() {
-		w.amounts = append(w.amounts, amount{s.class(class), g.Resources[class]})
+		w.amounts = append(w.amounts, amount{s.classIndex(class), g.Resources[class]})
 		w.most = max(w.most, g.Resources[class])
 	}
 	s.wants = append(s.wants, w)
 }
 
-// spread adds the wants of the group without a suffix.
-func (s *search) spread(i int) {
+// addUnsuffixed adds the wants of the group without a suffix.
+func (s *search) addUnsuffixed(i int) {
 	g := &s.q.Groups[i]
 	rows := s.open.Clone()
 	rows.AndNot(anyTrait(s.v, g.Traits.Forbidden))
@@ -181,21 +181,21 @@ func (s *search) spread(i int) {
 	givers := capacity.NewSet(s.v.Rows())
 	for _, class := range g.Resources.Classes() {
 		n := g.Resources[class]
-		w := want{group: i, rows: rows.Clone(), amounts: []amount{{s.class(class), n}}, most: n}
+		w := want{group: i, rows: rows.Clone(), amounts: []amount{{s.classIndex(class), n}}, most: n}
 		keepRoom(s.v, &w.rows, api.Resources{class: n})
 		givers.Or(w.rows)
 		s.wants = append(s.wants, w)
 	}
-	for _, demand := range demands(g.Traits) {
+	for _, demand := range demandsOf(g.Traits) {
 		having := anyTrait(s.v, demand)
 		having.And(givers)
 		s.having = append(s.having, having)
-		s.roots.And(s.anchors(having))
+		s.roots.And(s.anchorsOf(having))
 	}
 }
 
-// class returns the index of a class in classes.
-func (s *search) class(name api.ResourceClass) int {
+// classIndex returns the index of a class in classes.
+func (s *search) classIndex(name api.ResourceClass) int {
 	i := slices.Index(s.classes, name)
 	if i < 0 {
 		i = len(s.classes)
@@ -204,9 +204,9 @@ func (s *search) class(name api.ResourceClass) int {
 	return i
 }
 
-// anchors returns the roots of the trees that may draw from one of rows: those
+// anchorsOf returns the roots of the trees that may draw from one of rows: those
 // that they are in, and those that sharing ones among them reach.
-func (s *search) anchors(rows capacity.Set) capacity.Set {
+func (s *search) anchorsOf(rows capacity.Set) capacity.Set {
 	out := capacity.NewSet(s.v.Rows())
 	for row := range rows.All() {
 		out.Add(int(s.rootOf[row]))
@@ -225,8 +225,8 @@ func (s *search) anchors(rows capacity.Set) capacity.Set {
 	return out
 }
 
-// run searches tree after tree.
-func (s *search) run() {
+// searchTrees searches tree after tree.
+func (s *search) searchTrees() {
 	order := queue.New(s.v, s.roots.Len()) // sorted only as far as it is read: the first few of many cost little
 	for row := range s.roots.All() {
 		order.Add(row, 0, 0)
@@ -237,21 +237,21 @@ func (s *search) run() {
 		at := int(o.Row)
 		order.Pop()
 		s.work.Trees++
-		s.tree.enter(s, at, hosts.Has(at) && !compounds.Has(at))
+		s.tree.searchFrom(s, at, hosts.Has(at) && !compounds.Has(at))
 	}
 }
 
-// spend counts work.
-func (s *search) spend(n int) {
+// spendWork counts work.
+func (s *search) spendWork(n int) {
 	s.work.Steps += n
 	s.since += n
 	s.tree.since += n
 }
 
-// step counts work and reports whether there may be more. Where it returns false
+// countStep counts work and reports whether there may be more. Where it returns false
 // the search ends, here or in all.
-func (s *search) step(n int) bool {
-	s.spend(n)
+func (s *search) countStep(n int) bool {
+	s.spendWork(n)
 	if s.since > s.limit.all {
 		s.stop, s.work.Cut = true, true
 	} else if s.tree.since > s.limit.tree {
@@ -261,8 +261,8 @@ func (s *search) step(n int) bool {
 	return !s.stop
 }
 
-// found hands out a candidate and reports whether more are wanted.
-func (s *search) found(c Candidate) bool {
+// yieldCandidate hands out a candidate and reports whether more are wanted.
+func (s *search) yieldCandidate(c Candidate) bool {
 	if s.work.Found == s.limit.found {
 		s.stop, s.work.Cut = true, true
 		return false

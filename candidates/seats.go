@@ -52,12 +52,12 @@ func (s *search) findRivals() {
 	s.rivalries = slices.DeleteFunc(s.rivalries, func(r rivalry) bool { return len(r.wants) < 2 })
 }
 
-// seat sets up a rivalry, and reports whether it can be resolved.
-func (t *tree) seat(r rivalry) bool {
+// seatRivals sets up a rivalry, and reports whether it can be resolved.
+func (t *tree) seatRivals(r rivalry) bool {
 	n := len(t.rows)
 	s := seats{
-		t: t, in: make([]bool, len(t.wants)), at: fill([]int(nil), len(t.wants), -1), fixed: make([]bool, len(t.wants)),
-		room: fill([]int64(nil), n, unknown), by: make([][]int, n), seen: make([]int, n),
+		t: t, in: make([]bool, len(t.wants)), at: filled([]int(nil), len(t.wants), -1), fixed: make([]bool, len(t.wants)),
+		room: filled([]int64(nil), n, unknown), by: make([][]int, n), seen: make([]int, n),
 	}
 	for _, i := range r.wants {
 		s.in[i] = true
@@ -72,7 +72,7 @@ func (t *tree) seat(r rivalry) bool {
 		}
 	}
 	for _, i := range r.wants {
-		if s.tour++; !s.find(i) {
+		if s.tour++; !s.findSeat(i) {
 			return false
 		}
 	}
@@ -80,31 +80,31 @@ func (t *tree) seat(r rivalry) bool {
 	return true
 }
 
-// find gives want i a place, moving others that are not fixed if it must. If it
+// findSeat gives want i a place, moving others that are not fixed if it must. If it
 // cannot, nothing has changed.
-func (s *seats) find(i int) bool {
+func (s *seats) findSeat(i int) bool {
 	for _, place := range s.t.options[i] {
-		s.t.spend(1)
-		if s.seen[place] != s.tour && s.settle(i, place) {
+		s.t.spendWork(1)
+		if s.seen[place] != s.tour && s.settleAt(i, place) {
 			return true
 		}
 	}
 	return false
 }
 
-// settle puts want i, which sits nowhere, at place, if there is room or somebody
+// settleAt puts want i, which sits nowhere, at place, if there is room or somebody
 // can move.
-func (s *seats) settle(i, place int) bool {
+func (s *seats) settleAt(i, place int) bool {
 	s.seen[place] = s.tour
 	if int64(len(s.by[place])) < s.room[place] {
-		s.sit(i, place)
+		s.sitAt(i, place)
 		return true
 	}
 	for k, other := range s.by[place] {
 		if s.fixed[other] {
 			continue
 		}
-		if s.find(other) { // it sits elsewhere now, and here too
+		if s.findSeat(other) { // it sits elsewhere now, and here too
 			s.by[place][k] = i
 			s.at[i] = place
 			return true
@@ -113,21 +113,21 @@ func (s *seats) settle(i, place int) bool {
 	return false
 }
 
-func (s *seats) sit(i, place int) {
+func (s *seats) sitAt(i, place int) {
 	s.by[place] = append(s.by[place], i)
 	s.at[i] = place
 }
 
-// fix lets want i sit at place for good, and reports whether all others can still
+// fixAt lets want i sit at place for good, and reports whether all others can still
 // have a seat. If not, nothing has changed.
-func (s *seats) fix(i, place int) bool {
+func (s *seats) fixAt(i, place int) bool {
 	if !s.in[i] {
 		return true
 	}
 	if old := s.at[i]; old != place {
-		s.leave(i, old)
-		if s.tour++; !s.settle(i, place) {
-			s.sit(i, old)
+		s.leavePlace(i, old)
+		if s.tour++; !s.settleAt(i, place) {
+			s.sitAt(i, old)
 			return false
 		}
 	}
@@ -135,8 +135,8 @@ func (s *seats) fix(i, place int) bool {
 	return true
 }
 
-// leave takes want i from its place.
-func (s *seats) leave(i, place int) {
+// leavePlace takes want i from its place.
+func (s *seats) leavePlace(i, place int) {
 	list := s.by[place]
 	for k := range list {
 		if list[k] == i {
@@ -147,5 +147,5 @@ func (s *seats) leave(i, place int) {
 	}
 }
 
-// loosen lets want i move again.
-func (s *seats) loosen(i int) { s.fixed[i] = false }
+// loosenWant lets want i move again.
+func (s *seats) loosenWant(i int) { s.fixed[i] = false }

@@ -52,8 +52,8 @@ func (k keys) add(key []byte) bool {
 
 const unknown = math.MinInt64
 
-// enter searches the tree with root row at. Alone says that it reaches nobody.
-func (t *tree) enter(s *search, at int, alone bool) {
+// searchFrom searches the tree with root row at. Alone says that it reaches nobody.
+func (t *tree) searchFrom(s *search, at int, alone bool) {
 	t.search, t.since, t.met, t.tied = s, 0, 0, 0
 	t.rows = append(t.rows[:0], int32(at))
 	if !alone {
@@ -64,20 +64,20 @@ func (t *tree) enter(s *search, at int, alone bool) {
 		t.rows = append(t.rows, s.v.Sharers(at)...)
 	}
 	n := len(t.rows)
-	if !t.step(n) {
+	if !t.countStep(n) {
 		return
 	}
-	t.rooms = fill(t.rooms, n*len(t.classes), unknown)
-	t.taken = fill(t.taken, n*len(t.classes), 0)
-	t.inventory = fill(t.inventory, n, nil)
-	t.chosen = fill(t.chosen, len(t.wants), -1)
-	if t.offer() && t.arrange() {
-		t.descend(0)
+	t.rooms = filled(t.rooms, n*len(t.classes), unknown)
+	t.taken = filled(t.taken, n*len(t.classes), 0)
+	t.inventory = filled(t.inventory, n, nil)
+	t.chosen = filled(t.chosen, len(t.wants), -1)
+	if t.findOptions() && t.prepareChoice() {
+		t.descendFrom(0)
 	}
 }
 
-// fill returns a slice of n times x, in the room of old if there is enough.
-func fill[T any](old []T, n int, x T) []T {
+// filled returns a slice of n times x, in the room of old if there is enough.
+func filled[T any](old []T, n int, x T) []T {
 	old = slices.Grow(old[:0], n)[:n]
 	for i := range old {
 		old[i] = x
@@ -85,15 +85,15 @@ func fill[T any](old []T, n int, x T) []T {
 	return old
 }
 
-// offer finds the options of each want, and reports whether all have some.
-func (t *tree) offer() bool {
+// findOptions finds the options of each want, and reports whether all have some.
+func (t *tree) findOptions() bool {
 	for len(t.options) < len(t.wants) {
 		t.options = append(t.options, nil)
 	}
 	for i := range t.wants {
 		t.options[i] = t.options[i][:0]
 		for place, row := range t.rows {
-			if t.wants[i].rows.Has(int(row)) && t.may(i, place) {
+			if t.wants[i].rows.Has(int(row)) && t.mayChoose(i, place) {
 				t.options[i] = append(t.options[i], place)
 			}
 		}
@@ -104,8 +104,8 @@ func (t *tree) offer() bool {
 	return true
 }
 
-// may reports whether one of the rows of a want may be chosen at this anchor.
-func (t *tree) may(i, place int) bool {
+// mayChoose reports whether one of the rows of a want may be chosen at this anchor.
+func (t *tree) mayChoose(i, place int) bool {
 	if t.wants[i].group != t.free || t.isMember == nil || t.isMember(int(t.rows[place])) {
 		return true
 	}
@@ -125,8 +125,8 @@ func (t *tree) roomAt(place, class int) int64 {
 	return *at
 }
 
-// arrange gets everything ready to choose, and reports whether there is hope.
-func (t *tree) arrange() bool {
+// prepareChoice gets everything ready to choose, and reports whether there is hope.
+func (t *tree) prepareChoice() bool {
 	t.order = t.order[:0]
 	for i := range t.wants {
 		t.order = append(t.order, i)
@@ -134,46 +134,46 @@ func (t *tree) arrange() bool {
 	slices.SortStableFunc(t.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(len(t.options[a]), len(t.options[b])), cmp.Compare(t.wants[b].most, t.wants[a].most))
 	})
-	t.look()
-	if t.unmet(0, 0) {
+	t.noteDemands()
+	if t.hasUnmet(0, 0) {
 		return false
 	}
-	if t.again = !t.sharing.Empty() && t.repeats(); t.again && !t.tiedLater[0] {
+	if t.again = !t.sharing.Empty() && t.wasSearched(); t.again && !t.tiedLater[0] {
 		return false
 	}
 	if len(t.subtrees) > 0 {
-		t.climb()
+		t.findAncestors()
 	}
 	t.rivals = t.rivals[:0]
 	for _, r := range t.rivalries {
-		if !t.seat(r) {
+		if !t.seatRivals(r) {
 			return false
 		}
 	}
 	return true
 }
 
-// look notes which demands can be met where, and where what does not share can
+// noteDemands notes which demands can be met where, and where what does not share can
 // still be chosen.
-func (t *tree) look() {
-	t.shows = fill(t.shows, len(t.rows), 0)
-	t.later = fill(t.later, len(t.wants)+1, 0)
-	t.tiedLater = fill(t.tiedLater, len(t.wants)+1, false)
+func (t *tree) noteDemands() {
+	t.shows = filled(t.shows, len(t.rows), 0)
+	t.later = filled(t.later, len(t.wants)+1, 0)
+	t.tiedLater = filled(t.tiedLater, len(t.wants)+1, false)
 	for depth := len(t.order) - 1; depth >= 0; depth-- {
 		i := t.order[depth]
 		t.later[depth], t.tiedLater[depth] = t.later[depth+1], t.tiedLater[depth+1]
 		for _, place := range t.options[i] {
-			t.tiedLater[depth] = t.tiedLater[depth] || !t.shares(place)
+			t.tiedLater[depth] = t.tiedLater[depth] || !t.isSharing(place)
 			if t.wants[i].group == t.free && len(t.having) > 0 {
-				t.shows[place] = t.meets(place)
+				t.shows[place] = t.demandsMetBy(place)
 				t.later[depth] |= t.shows[place]
 			}
 		}
 	}
 }
 
-// meets returns which demands the traits of a provider meet.
-func (t *tree) meets(place int) uint64 {
+// demandsMetBy returns which demands the traits of a provider meet.
+func (t *tree) demandsMetBy(place int) uint64 {
 	var out uint64
 	for k := range t.having {
 		if t.having[k].Has(int(t.rows[place])) {
@@ -183,22 +183,22 @@ func (t *tree) meets(place int) uint64 {
 	return out
 }
 
-// unmet reports whether more is demanded than met, what is met already, and what
+// hasUnmet reports whether more is demanded than met, what is met already, and what
 // is chosen at depth or deeper can meet.
-func (t *tree) unmet(met uint64, depth int) bool {
+func (t *tree) hasUnmet(met uint64, depth int) bool {
 	return bits.OnesCount64(met|t.later[depth]) < len(t.having)
 }
 
-func (t *tree) shares(place int) bool { return t.sharing.Has(int(t.rows[place])) }
+func (t *tree) isSharing(place int) bool { return t.sharing.Has(int(t.rows[place])) }
 
-// repeats reports whether another tree was searched for which sharing providers
+// wasSearched reports whether another tree was searched for which sharing providers
 // offered the same. Candidates of sharing providers alone depend on nothing else,
 // so they have been given then.
-func (t *tree) repeats() bool {
+func (t *tree) wasSearched() bool {
 	t.key = t.key[:0]
 	for i := range t.wants {
 		for _, place := range t.options[i] {
-			if t.shares(place) {
+			if t.isSharing(place) {
 				t.key = binary.AppendUvarint(t.key, uint64(t.rows[place])+1)
 			}
 		}
@@ -207,13 +207,13 @@ func (t *tree) repeats() bool {
 	return !t.offered.add(t.key)
 }
 
-// climb finds the nearest ancestor of each place.
-func (t *tree) climb() {
+// findAncestors finds the nearest ancestor of each place.
+func (t *tree) findAncestors() {
 	places := make(map[int32]int, len(t.rows))
 	for place, row := range t.rows {
 		places[row] = place
 	}
-	t.up = fill(t.up, len(t.rows), -1)
+	t.up = filled(t.up, len(t.rows), -1)
 	for place, row := range t.rows {
 		for at := t.v.Parent(int(row)); at >= 0 && t.up[place] < 0; at = t.v.Parent(at) {
 			if above, found := places[int32(at)]; found {
@@ -223,8 +223,8 @@ func (t *tree) climb() {
 	}
 }
 
-// above reports whether place a is b, or an ancestor of it.
-func (t *tree) above(a, b int) bool {
+// isAncestor reports whether place a is b, or an ancestor of it.
+func (t *tree) isAncestor(a, b int) bool {
 	for ; b >= 0; b = t.up[b] {
 		if a == b {
 			return true

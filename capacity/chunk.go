@@ -29,9 +29,9 @@ type block[T any] struct {
 	at    [ChunkHosts]T
 }
 
-// own returns the values of *b for writing, after making or copying the block
+// ownBlock returns the values of *b for writing, after making or copying the block
 // if a view may still see it.
-func own[T any](b **block[T], epoch uint64) *[ChunkHosts]T {
+func ownBlock[T any](b **block[T], epoch uint64) *[ChunkHosts]T {
 	switch {
 	case *b == nil:
 		*b = &block[T]{epoch: epoch}
@@ -97,10 +97,10 @@ var pools = [...]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}
 
 func newChunk(epoch uint64) *chunk {
 	c := &chunk{epoch: epoch, next: api.Forever}
-	own(&c.specs, epoch)
-	own(&c.prefixes, epoch)
-	own(&c.generations, epoch)
-	own(&c.timelines, epoch)
+	ownBlock(&c.specs, epoch)
+	ownBlock(&c.prefixes, epoch)
+	ownBlock(&c.generations, epoch)
+	ownBlock(&c.timelines, epoch)
 	return c
 }
 
@@ -131,10 +131,10 @@ func (c *chunk) ownColumn(class int, epoch uint64) *column {
 	}
 	col := &c.columns[class]
 	if col.capacity == nil {
-		own(&col.capacity, epoch)
-		own(&col.firm, epoch)
-		own(&col.free, epoch)
-		own(&col.now, epoch)
+		ownBlock(&col.capacity, epoch)
+		ownBlock(&col.firm, epoch)
+		ownBlock(&col.free, epoch)
+		ownBlock(&col.now, epoch)
 	}
 	return col
 }
@@ -171,9 +171,9 @@ func setBit(masks *[]*mask, n, i int, on bool) {
 	}
 }
 
-// attribute returns the place of the column of an interned attribute. The chunk
+// attributeBlock returns the place of the column of an interned attribute. The chunk
 // is the writer's own.
-func (c *chunk) attribute(number int) **block[Value] {
+func (c *chunk) attributeBlock(number int) **block[Value] {
 	for len(c.attributes) <= number {
 		c.attributes = append(c.attributes, nil)
 	}
@@ -192,7 +192,7 @@ func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Ins
 	free := col.free.at[i]
 	if c.timed.has(i) {
 		end := w.End.Add(c.specs.at[i].Gap)
-		peak := c.timelines.at[i].peak(class, col.firm.at[i], max(w.Start, now), end)
+		peak := c.timelines.at[i].peakUse(class, col.firm.at[i], max(w.Start, now), end)
 		free = col.capacity.at[i] - peak
 	}
 	if w.Start <= now {

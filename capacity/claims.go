@@ -8,11 +8,11 @@ import "berth/api"
 // there at some instant of the window. It does not look at whether it is up or
 // enabled. See Place for slots.
 func (t *Table) Fits(id api.HostID, c api.Claim) error {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if !known {
 		return api.Errorf(api.CodeNotFound, "no such host")
 	}
-	return t.fits(row, c)
+	return t.checkFit(row, c)
 }
 
 // Claim takes what c asks for, or changes nothing and returns the error of Fits.
@@ -20,17 +20,17 @@ func (t *Table) Claim(id api.HostID, c api.Claim) error {
 	if err := t.Fits(id, c); err != nil {
 		return err
 	}
-	row, _ := t.row(id)
-	t.add(row, c, 1)
+	row, _ := t.rowOf(id)
+	t.addClaim(row, c, 1)
 	return nil
 }
 
 // Restore adds a claim that was made before, whether it fits or not: an
 // over-full provider stays over-full. It returns false for an unknown one.
 func (t *Table) Restore(id api.HostID, c api.Claim) bool {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if known {
-		t.add(row, c, 1)
+		t.addClaim(row, c, 1)
 	}
 	return known
 }
@@ -38,9 +38,9 @@ func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 // Lend is Restore for what a provider gives to somebody who is not on it: it does
 // not count for View.Instances.
 func (t *Table) Lend(id api.HostID, c api.Claim) bool {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if known {
-		t.sum(row, c, 1)
+		t.sumClaim(row, c, 1)
 	}
 	return known
 }
@@ -48,8 +48,8 @@ func (t *Table) Lend(id api.HostID, c api.Claim) bool {
 // Return gives back exactly what was lent and not given back since, by Lend or as
 // a share by Place; see Release.
 func (t *Table) Return(id api.HostID, c api.Claim) {
-	if row, known := t.row(id); known {
-		t.sum(row, c, -1)
+	if row, known := t.rowOf(id); known {
+		t.sumClaim(row, c, -1)
 	}
 }
 
@@ -57,23 +57,23 @@ func (t *Table) Return(id api.HostID, c api.Claim) {
 // of it lies before now is gone already. An unknown provider is no error: its
 // claims went with it.
 func (t *Table) Release(id api.HostID, c api.Claim) {
-	if row, known := t.row(id); known {
-		t.add(row, c, -1)
+	if row, known := t.rowOf(id); known {
+		t.addClaim(row, c, -1)
 	}
 }
 
-// add is sum, and adds sign to the count of claims of row, whether c has passed or
+// addClaim is sumClaim, and adds sign to the count of claims of row, whether c has passed or
 // not.
-func (t *Table) add(row int, c api.Claim, sign int64) {
-	k, i := t.own(row)
-	own(&k.claims, t.epoch)[i] += int32(sign)
-	t.sum(row, c, sign)
+func (t *Table) addClaim(row int, c api.Claim, sign int64) {
+	k, i := t.ownChunk(row)
+	ownBlock(&k.claims, t.epoch)[i] += int32(sign)
+	t.sumClaim(row, c, sign)
 }
 
-// sum adds sign times c to the sums of row, from now on.
-func (t *Table) sum(row int, c api.Claim, sign int64) {
-	k, i := t.own(row)
-	end := c.Window.End.Add(t.spec(row).Gap) // the conflict rule: see the package comment
+// sumClaim adds sign times c to the sums of row, from now on.
+func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
+	k, i := t.ownChunk(row)
+	end := c.Window.End.Add(t.specOf(row).Gap) // the conflict rule: see the package comment
 	if end <= t.now || len(c.Resources) == 0 {
 		return
 	}
@@ -90,29 +90,29 @@ func (t *Table) sum(row int, c api.Claim, sign int64) {
 		}
 		if c.Class == api.Firm && c.Window.Start > t.now {
 			up.at, up.class = c.Window.Start, class
-			line = line.with(up)
+			line = line.withEdge(up)
 		} else {
-			own(&col.now, t.epoch)[i] -= amount
+			ownBlock(&col.now, t.epoch)[i] -= amount
 			if c.Class == api.Firm {
-				own(&col.firm, t.epoch)[i] += amount
+				ownBlock(&col.firm, t.epoch)[i] += amount
 			}
 		}
 		if end != api.Forever {
 			down.at, down.class = end, class
-			line = line.with(down)
+			line = line.withEdge(down)
 		}
-		refree(col, line, class, i, t.epoch)
+		refreshFree(col, line, class, i, t.epoch)
 	}
 	if touched || len(line) > 0 {
 		t.setLine(k, i, line)
 	}
 }
 
-// refree brings the free column of one row up to date with its timeline.
-func refree(col *column, line timeline, class, i int, epoch uint64) {
-	peak := line.peak(class, col.firm.at[i], 0, api.Forever)
+// refreshFree brings the free column of one row up to date with its timeline.
+func refreshFree(col *column, line timeline, class, i int, epoch uint64) {
+	peak := line.peakUse(class, col.firm.at[i], 0, api.Forever)
 	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
-		own(&col.free, epoch)[i] = free
+		ownBlock(&col.free, epoch)[i] = free
 	}
 }
 
@@ -121,9 +121,9 @@ func (t *Table) setLine(k *chunk, i int, line timeline) {
 	if len(line) == 0 {
 		line = nil
 	}
-	own(&k.timelines, t.epoch)[i] = line
+	ownBlock(&k.timelines, t.epoch)[i] = line
 	k.timed.set(i, line != nil)
-	k.next = min(k.next, line.next())
+	k.next = min(k.next, line.nextEdge())
 }
 
 // Advance moves the table's time to now; an earlier instant changes nothing. It
@@ -138,34 +138,34 @@ func (t *Table) Advance(now api.Instant) {
 		if t.chunks[n].next > now {
 			continue
 		}
-		c, _ := t.own(n * ChunkHosts)
+		c, _ := t.ownChunk(n * ChunkHosts)
 		c.next = api.Forever
 		for i := range ChunkHosts {
 			if !c.timed.has(i) {
 				continue
 			}
-			if c.timelines.at[i].next() <= now {
-				t.fold(c, i)
+			if c.timelines.at[i].nextEdge() <= now {
+				t.foldEdges(c, i)
 			}
-			c.next = min(c.next, c.timelines.at[i].next())
+			c.next = min(c.next, c.timelines.at[i].nextEdge())
 		}
 	}
 }
 
-// fold moves the edges of row i that are not after now into its columns.
-func (t *Table) fold(c *chunk, i int) {
+// foldEdges moves the edges of row i that are not after now into its columns.
+func (t *Table) foldEdges(c *chunk, i int) {
 	line := c.timelines.at[i]
 	n := 0
 	for n < len(line) && line[n].at <= t.now {
 		e := line[n]
 		col := &c.columns[e.class]
-		own(&col.firm, t.epoch)[i] += e.firm
-		own(&col.now, t.epoch)[i] -= e.firm + e.pre
+		ownBlock(&col.firm, t.epoch)[i] += e.firm
+		ownBlock(&col.now, t.epoch)[i] -= e.firm + e.pre
 		n++
 	}
 	past := line[:n]
 	t.setLine(c, i, line[n:])
 	for _, e := range past {
-		refree(&c.columns[e.class], line[n:], e.class, i, t.epoch)
+		refreshFree(&c.columns[e.class], line[n:], e.class, i, t.epoch)
 	}
 }

@@ -52,8 +52,8 @@ type names[T ~string] struct {
 	list   []T
 }
 
-// of returns the number of n, or -1.
-func (x *names[T]) of(n T) int {
+// numberOf returns the number of n, or -1.
+func (x *names[T]) numberOf(n T) int {
 	if i, ok := x.number[n]; ok {
 		return i
 	}
@@ -62,7 +62,7 @@ func (x *names[T]) of(n T) int {
 
 // intern returns the number of n, giving it one if it has none.
 func (x *names[T]) intern(n T) int {
-	if i := x.of(n); i >= 0 {
+	if i := x.numberOf(n); i >= 0 {
 		return i
 	}
 	x.number = maps.Clone(x.number)
@@ -98,8 +98,8 @@ func partOf[K ~string](key K) int {
 	return int((h ^ h>>8 ^ h>>16 ^ h>>24) % indexParts)
 }
 
-// find returns the row of key. A nil index is empty.
-func (x *index[K]) find(key K) (int, bool) {
+// findRow returns the row of key. A nil index is empty.
+func (x *index[K]) findRow(key K) (int, bool) {
 	if x == nil {
 		return 0, false
 	}
@@ -128,28 +128,28 @@ func ownPart[K ~string](x **index[K], key K, epoch uint64) map[K]int {
 	return p.rows
 }
 
-// row returns the row of id.
-func (d *data) row(id api.HostID) (int, bool) { return d.rows.find(id) }
+// rowOf returns the row of id.
+func (d *data) rowOf(id api.HostID) (int, bool) { return d.rows.findRow(id) }
 
-// at returns the chunk of row and its place there.
-func (d *data) at(row int) (*chunk, int) { return d.chunks[row/ChunkHosts], row % ChunkHosts }
+// chunkOf returns the chunk of row and its place there.
+func (d *data) chunkOf(row int) (*chunk, int) { return d.chunks[row/ChunkHosts], row % ChunkHosts }
 
-// spec returns the description of row, nil for a hole.
-func (d *data) spec(row int) *Spec {
-	c, i := d.at(row)
+// specOf returns the description of row, nil for a hole.
+func (d *data) specOf(row int) *Spec {
+	c, i := d.chunkOf(row)
 	return c.specs.at[i]
 }
 
-// fits says why c does not fit on row, or nil. It allows what is over-full
+// checkFit says why c does not fit on row, or nil. It allows what is over-full
 // elsewhere: only the instants and classes of the claim matter.
-func (d *data) fits(row int, c api.Claim) error {
-	if err := d.sound(c); err != nil {
+func (d *data) checkFit(row int, c api.Claim) error {
+	if err := d.checkClaim(c); err != nil {
 		return err
 	}
-	k, i := d.at(row)
+	k, i := d.chunkOf(row)
 	for _, name := range c.Resources.Classes() {
 		want := c.Resources[name]
-		if free := k.freeOver(i, d.classes.of(name), c.Window, c.Class, d.now); want > free {
+		if free := k.freeOver(i, d.classes.numberOf(name), c.Window, c.Class, d.now); want > free {
 			return api.Errorf(api.CodeNoCapacity, "the host has %d of %s left over the window, %d wanted", max(free, 0), name, want)
 		}
 		if v := k.specs.at[i].Inventory[name]; !v.Admits(want) {
@@ -161,8 +161,8 @@ func (d *data) fits(row int, c api.Claim) error {
 	return nil
 }
 
-// sound says what is wrong with c wherever it is claimed, or nil.
-func (d *data) sound(c api.Claim) error {
+// checkClaim says what is wrong with c wherever it is claimed, or nil.
+func (d *data) checkClaim(c api.Claim) error {
 	if err := c.Resources.Validate(); err != nil {
 		return err
 	}

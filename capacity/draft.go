@@ -25,8 +25,8 @@ type taking struct {
 	n    int64
 }
 
-// cell returns the number of one class of one row.
-func (d *Draft) cell(row, class int) int { return row*len(d.view.data().classes.list) + class }
+// cellOf returns the number of one class of one row.
+func (d *Draft) cellOf(row, class int) int { return row*len(d.view.data().classes.list) + class }
 
 // Draft returns a draft of v from which nothing is taken.
 func (v View) Draft(w api.Window, kind api.Class) *Draft {
@@ -47,15 +47,15 @@ func (d *Draft) Undo(mark int) {
 	d.log = d.log[:mark]
 }
 
-// slots returns how many times row can give a, beside what is taken.
-func (d *Draft) slots(row int, a *amount) int64 {
+// countSlots returns how many times row can give a, beside what is taken.
+func (d *Draft) countSlots(row int, a *amount) int64 {
 	v := d.view.data()
-	c, i := v.at(row)
+	c, i := v.chunkOf(row)
 	free := c.freeOver(i, a.class, d.window, d.kind, v.now)
 	if free >= a.n && len(d.taken) > 0 {
-		free -= d.taken[d.cell(row, a.class)]
+		free -= d.taken[d.cellOf(row, a.class)]
 	}
-	if free < a.n || c.columns[a.class].odd.has(i) && !v.admits(row, a) {
+	if free < a.n || c.columns[a.class].odd.has(i) && !v.admitsAmount(row, a) {
 		return 0
 	}
 	return free / a.n
@@ -70,14 +70,14 @@ func (d *Draft) Slots(row int, r api.Resources, most int64) int64 {
 	if d.window.End <= v.now {
 		return 0
 	}
-	reach := v.drawn(row)
+	reach := v.sourcesOf(row)
 	for name, n := range r { // in any order: the least of all
 		if n < 1 {
 			continue
 		}
-		a := amount{name, v.classes.of(name), n}
+		a := amount{name, v.classes.numberOf(name), n}
 		if reach == nil {
-			most = min(most, d.slots(row, &a))
+			most = min(most, d.countSlots(row, &a))
 			continue
 		}
 		var sum int64
@@ -86,7 +86,7 @@ func (d *Draft) Slots(row int, r api.Resources, most int64) int64 {
 				if sum >= most {
 					break
 				}
-				sum = addCapped(sum, d.slots(int(at), &a))
+				sum = addCapped(sum, d.countSlots(int(at), &a))
 			}
 		}
 		most = min(most, sum)
@@ -104,26 +104,26 @@ func (d *Draft) Take(row int, r api.Resources, most int64) int64 {
 	if most < 1 || d.window.End <= v.now {
 		return 0
 	}
-	d.need = v.amounts(d.need[:0], r)
+	d.need = v.appendAmounts(d.need[:0], r)
 	d.from = slices.Grow(d.from[:0], len(d.need))[:len(d.need)]
 	var sum int64
-	for sum < most && v.draw(row, d.need, d.from, func(at int, a *amount) bool { return d.slots(at, a) > 0 }) {
-		sum += d.take(most - sum)
+	for sum < most && v.chooseSources(row, d.need, d.from, func(at int, a *amount) bool { return d.countSlots(at, a) > 0 }) {
+		sum += d.takeSlots(most - sum)
 	}
 	return sum
 }
 
-// take takes slots of d.need from d.from, where there is room for one, until there
+// takeSlots takes slots of d.need from d.from, where there is room for one, until there
 // is no room for one more or most are taken. All others keep what they can give, so
 // each of these slots would be drawn from the same rows.
-func (d *Draft) take(most int64) int64 {
+func (d *Draft) takeSlots(most int64) int64 {
 	n := most
 	for i, at := range d.from {
-		n = min(n, d.slots(at, &d.need[i]))
+		n = min(n, d.countSlots(at, &d.need[i]))
 	}
 	for i, at := range d.from {
 		a := &d.need[i]
-		p := taking{d.cell(at, a.class), n * a.n}
+		p := taking{d.cellOf(at, a.class), n * a.n}
 		d.taken[p.cell] += p.n
 		d.log = append(d.log, p)
 	}

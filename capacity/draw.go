@@ -16,11 +16,11 @@ type amount struct {
 	n     int64
 }
 
-// amounts adds what one slot takes to out, which is empty, in order of classes.
-func (d *data) amounts(out []amount, r api.Resources) []amount {
+// appendAmounts adds what one slot takes to out, which is empty, in order of classes.
+func (d *data) appendAmounts(out []amount, r api.Resources) []amount {
 	for name, n := range r { // in any order
 		if n > 0 {
-			out = append(out, amount{name, d.classes.of(name), n})
+			out = append(out, amount{name, d.classes.numberOf(name), n})
 		}
 	}
 	slices.SortFunc(out, func(a, b amount) int { return cmp.Compare(a.name, b.name) })
@@ -30,13 +30,13 @@ func (d *data) amounts(out []amount, r api.Resources) []amount {
 // nobody is what gives an amount that no row can give.
 const nobody = -1
 
-// draw says in from, which is as long as need, which row gives what to a slot on a
+// chooseSources says in from, which is as long as need, which row gives what to a slot on a
 // host: its own first, then those of its tree, the one that can give the most of
 // what is still needed before the others, in order of the tree if equal, then the
 // sharers in order. An amount comes whole from one row. Each is looked at by itself,
 // so which row gives one never decides whether the others can be given. It reports
 // whether everything is given.
-func (d *data) draw(row int, need []amount, from []int, gives func(row int, a *amount) bool) bool {
+func (d *data) chooseSources(row int, need []amount, from []int, gives func(row int, a *amount) bool) bool {
 	left := len(need)
 	take := func(at int) { // what at can give of what is still needed
 		for i := range need {
@@ -50,12 +50,12 @@ func (d *data) draw(row int, need []amount, from []int, gives func(row int, a *a
 		from[i] = nobody
 	}
 	take(row)
-	r := d.drawn(row)
+	r := d.sourcesOf(row)
 	if r == nil {
 		return left == 0
 	}
 	for left > 0 {
-		best := d.most(r.tree[1:], need, from, gives)
+		best := d.findRichest(r.tree[1:], need, from, gives)
 		if best == nobody {
 			break
 		}
@@ -67,9 +67,9 @@ func (d *data) draw(row int, need []amount, from []int, gives func(row int, a *a
 	return left == 0
 }
 
-// most returns the first row of tree that can give the most of what is still
+// findRichest returns the first row of tree that can give the most of what is still
 // needed, nobody if none can give anything.
-func (d *data) most(tree []int32, need []amount, from []int, gives func(int, *amount) bool) int {
+func (d *data) findRichest(tree []int32, need []amount, from []int, gives func(int, *amount) bool) int {
 	best, high := nobody, 0
 	for _, at := range tree {
 		n := 0
@@ -85,9 +85,9 @@ func (d *data) most(tree []int32, need []amount, from []int, gives func(int, *am
 	return best
 }
 
-// admits reports whether the units of row allow one claim of a.
-func (d *data) admits(row int, a *amount) bool {
-	return d.spec(row).Inventory[a.name].Admits(a.n)
+// admitsAmount reports whether the units of row allow one claim of a.
+func (d *data) admitsAmount(row int, a *amount) bool {
+	return d.specOf(row).Inventory[a.name].Admits(a.n)
 }
 
 // Place takes a slot for c on a host. What the host cannot give of it comes from
@@ -103,21 +103,21 @@ func (d *data) admits(row int, a *amount) bool {
 // and invalid if those that have the room do not hand out such an amount and
 // neither does any other.
 func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
-	t.settle()
-	row, known := t.row(id)
-	if !known || t.spec(row).Passive {
+	t.refreshReaches()
+	row, known := t.rowOf(id)
+	if !known || t.specOf(row).Passive {
 		return nil, api.Errorf(api.CodeNotFound, "no such host")
 	}
-	if t.drawn(row) == nil {
+	if t.sourcesOf(row) == nil {
 		return nil, t.Claim(id, c)
 	}
-	if err := t.sound(c); err != nil {
+	if err := t.checkClaim(c); err != nil {
 		return nil, err
 	}
-	need := t.amounts(nil, c.Resources)
+	need := t.appendAmounts(nil, c.Resources)
 	from := make([]int, len(need))
-	if !t.draw(row, need, from, func(at int, a *amount) bool { return t.room(at, a, c) >= a.n && t.admits(at, a) }) {
-		return nil, t.lacking(row, &need[slices.Index(from, nobody)], c)
+	if !t.chooseSources(row, need, from, func(at int, a *amount) bool { return t.roomFor(at, a, c) >= a.n && t.admitsAmount(at, a) }) {
+		return nil, t.explainLack(row, &need[slices.Index(from, nobody)], c)
 	}
 	parts := map[int]api.Resources{row: {}}
 	for i, at := range from {
@@ -131,33 +131,33 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 		part := c
 		part.Resources = parts[at]
 		if at == row {
-			t.add(at, part, 1)
+			t.addClaim(at, part, 1)
 			continue
 		}
-		t.sum(at, part, 1)
-		out = append(out, api.Share{Provider: t.spec(at).ID, Resources: parts[at]})
+		t.sumClaim(at, part, 1)
+		out = append(out, api.Share{Provider: t.specOf(at).ID, Resources: parts[at]})
 	}
 	slices.SortFunc(out, func(a, b api.Share) int { return cmp.Compare(a.Provider, b.Provider) })
 	return out, nil
 }
 
-// room returns how much of a's class row has left for c.
-func (d *data) room(row int, a *amount, c api.Claim) int64 {
-	k, i := d.at(row)
-	if mutant.On(mutant.PoolUncounted) && d.spec(row).Passive && k.column(a.class) != nil {
+// roomFor returns how much of a's class row has left for c.
+func (d *data) roomFor(row int, a *amount, c api.Claim) int64 {
+	k, i := d.chunkOf(row)
+	if mutant.On(mutant.PoolUncounted) && d.specOf(row).Passive && k.column(a.class) != nil {
 		return k.column(a.class).capacity.at[i]
 	}
 	return k.freeOver(i, a.class, c.Window, c.Class, d.now)
 }
 
-// lacking says why nothing that slots on row draw from gives a.
-func (d *data) lacking(row int, a *amount, c api.Claim) error {
-	r := d.drawn(row)
+// explainLack says why nothing that slots on row draw from gives a.
+func (d *data) explainLack(row int, a *amount, c api.Claim) error {
+	r := d.sourcesOf(row)
 	var most int64
 	admitted := false
 	for _, at := range slices.Concat(r.tree, r.sharers) {
-		most = max(most, d.room(int(at), a, c))
-		admitted = admitted || d.admits(int(at), a)
+		most = max(most, d.roomFor(int(at), a, c))
+		admitted = admitted || d.admitsAmount(int(at), a)
 	}
 	if most >= a.n && !admitted {
 		return api.Errorf(api.CodeInvalid, "neither the host nor what it draws from hands out %d of %s", a.n, a.name)

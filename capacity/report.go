@@ -13,13 +13,13 @@ import (
 // slot may have there. Sums stop at the largest int64; what is over-full counts as
 // 0 free.
 func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
-	reached := v.reached(v.Serving())
+	reached := v.withSources(v.Serving())
 	out := map[api.ResourceClass]api.ClassTotals{}
 	for _, class := range v.data().classes.list {
 		t := api.ClassTotals{SlotMin: math.MaxInt64}
 		had := false
 		for row := range reached.All() {
-			c, i := v.data().at(row)
+			c, i := v.data().chunkOf(row)
 			have, ok := c.specs.at[i].Inventory[class]
 			if !ok {
 				continue
@@ -60,7 +60,7 @@ func (v View) Report(at api.Instant) map[api.ResourceClass]ClassReport {
 	for number, class := range d.classes.list {
 		var r ClassReport
 		for row := range v.Providers().All() {
-			c, i := d.at(row)
+			c, i := d.chunkOf(row)
 			have, ok := c.specs.at[i].Inventory[class]
 			if ok {
 				r.Providers++
@@ -71,7 +71,7 @@ func (v View) Report(at api.Instant) map[api.ResourceClass]ClassReport {
 				r.Capacity = addCapped(r.Capacity, col.capacity.at[i])
 				r.Used = addCapped(r.Used, col.capacity.at[i]-col.now.at[i])
 				r.FreeNow = addCapped(r.FreeNow, max(0, col.now.at[i]))
-				firm := c.timelines.at[i].peak(number, col.firm.at[i], at, at.Add(time.Millisecond))
+				firm := c.timelines.at[i].peakUse(number, col.firm.at[i], at, at.Add(time.Millisecond))
 				r.FreeAt = addCapped(r.FreeAt, max(0, col.capacity.at[i]-firm))
 			}
 		}

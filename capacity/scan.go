@@ -9,19 +9,19 @@ import (
 
 // Hosts returns the hosts: what can take slots. It and the sets below are fresh
 // copies that the caller may change.
-func (v View) Hosts() Set { return v.gather(func(c *chunk) *mask { return &c.hosting }) }
+func (v View) Hosts() Set { return v.gatherMask(func(c *chunk) *mask { return &c.hosting }) }
 
 // Providers returns the rows that are not holes: hosts and all others.
-func (v View) Providers() Set { return v.gather(func(c *chunk) *mask { return &c.live }) }
+func (v View) Providers() Set { return v.gatherMask(func(c *chunk) *mask { return &c.live }) }
 
 // Up returns the hosts that are up.
-func (v View) Up() Set { return v.gather(func(c *chunk) *mask { return &c.up }) }
+func (v View) Up() Set { return v.gatherMask(func(c *chunk) *mask { return &c.up }) }
 
 // Enabled returns the hosts that an operator lets take work.
-func (v View) Enabled() Set { return v.gather(func(c *chunk) *mask { return &c.enabled }) }
+func (v View) Enabled() Set { return v.gatherMask(func(c *chunk) *mask { return &c.enabled }) }
 
 // NeedsCommand returns the hosts that run only flavors with a command.
-func (v View) NeedsCommand() Set { return v.gather(func(c *chunk) *mask { return &c.needs }) }
+func (v View) NeedsCommand() Set { return v.gatherMask(func(c *chunk) *mask { return &c.needs }) }
 
 // Pool returns the hosts of pool p.
 func (v View) Pool(p api.Pool) Set {
@@ -29,12 +29,12 @@ func (v View) Pool(p api.Pool) Set {
 	if k < 0 {
 		return NewSet(v.Rows())
 	}
-	return v.gather(func(c *chunk) *mask { return &c.pools[k] })
+	return v.gatherMask(func(c *chunk) *mask { return &c.pools[k] })
 }
 
 // Maintenance returns the hosts that an operator has taken out of service for a
 // while.
-func (v View) Maintenance() Set { return v.gather(func(c *chunk) *mask { return &c.maintenance }) }
+func (v View) Maintenance() Set { return v.gatherMask(func(c *chunk) *mask { return &c.maintenance }) }
 
 // Serving returns the hosts that may take something new: up, enabled and not in
 // maintenance.
@@ -47,29 +47,29 @@ func (v View) Serving() Set {
 
 // Trait returns the providers that have the trait themselves; see TreeTrait.
 func (v View) Trait(name string) Set {
-	return v.masked(&v.data().traits, name, func(c *chunk) []*mask { return c.traits })
+	return v.maskByName(&v.data().traits, name, func(c *chunk) []*mask { return c.traits })
 }
 
 // Aggregate returns the providers that are in the aggregate with an id.
 func (v View) Aggregate(id string) Set {
-	return v.masked(&v.data().groups, id, func(c *chunk) []*mask { return c.groups })
+	return v.maskByName(&v.data().groups, id, func(c *chunk) []*mask { return c.groups })
 }
 
 // AZ returns the providers of an availability zone; none for "".
 func (v View) AZ(name string) Set {
-	return v.masked(&v.data().azs, name, func(c *chunk) []*mask { return c.azs })
+	return v.maskByName(&v.data().azs, name, func(c *chunk) []*mask { return c.azs })
 }
 
 // Traits returns, in order, every trait of a host that is serving, or of a provider
 // that slots there may draw from.
-func (v View) Traits() []string { return v.served(v.data().traits.list, v.Trait) }
+func (v View) Traits() []string { return v.servedNames(v.data().traits.list, v.Trait) }
 
 // AZs returns, in order, every availability zone of such a provider.
-func (v View) AZs() []string { return v.served(v.data().azs.list, v.AZ) }
+func (v View) AZs() []string { return v.servedNames(v.data().azs.list, v.AZ) }
 
-// served returns, in order, the names that serving hosts and what they reach have.
-func (v View) served(list []string, of func(string) Set) []string {
-	serving := v.reached(v.Serving())
+// servedNames returns, in order, the names that serving hosts and what they reach have.
+func (v View) servedNames(list []string, of func(string) Set) []string {
+	serving := v.withSources(v.Serving())
 	var out []string
 	for _, name := range list {
 		if s := of(name); s.Meets(serving) {
@@ -80,10 +80,10 @@ func (v View) served(list []string, of func(string) Set) []string {
 	return out
 }
 
-// masked lines up the masks of a name.
-func (v View) masked(numbers *names[string], name string, pick func(*chunk) []*mask) Set {
-	k := numbers.of(name)
-	return v.gather(func(c *chunk) *mask {
+// maskByName lines up the masks of a name.
+func (v View) maskByName(numbers *names[string], name string, pick func(*chunk) []*mask) Set {
+	k := numbers.numberOf(name)
+	return v.gatherMask(func(c *chunk) *mask {
 		if list := pick(c); k >= 0 && k < len(list) {
 			return list[k]
 		}
@@ -91,8 +91,8 @@ func (v View) masked(numbers *names[string], name string, pick func(*chunk) []*m
 	})
 }
 
-// gather lines up one mask of each chunk as a Set; nil is an empty mask.
-func (v View) gather(pick func(*chunk) *mask) Set {
+// gatherMask lines up one mask of each chunk as a Set; nil is an empty mask.
+func (v View) gatherMask(pick func(*chunk) *mask) Set {
 	s := NewSet(v.Rows())
 	for n, c := range v.data().chunks {
 		if m := pick(c); m != nil {
@@ -110,7 +110,7 @@ func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Cla
 		clear(pass.words)
 	}
 	for _, name := range r.Classes() {
-		v.keepAny(pass, func(s *Set) { v.fitting(s, name, r[name], w, kind) })
+		v.keepAny(pass, func(s *Set) { v.keepFitting(s, name, r[name], w, kind) })
 	}
 }
 
@@ -121,19 +121,19 @@ func (v View) KeepFittingAlone(pass *Set, r api.Resources, w api.Window, kind ap
 		clear(pass.words)
 	}
 	for _, name := range r.Classes() {
-		v.fitting(pass, name, r[name], w, kind)
+		v.keepFitting(pass, name, r[name], w, kind)
 	}
 }
 
-// fitting keeps the rows that have want of a class themselves. The window has not
+// keepFitting keeps the rows that have want of a class themselves. The window has not
 // passed.
-func (v View) fitting(pass *Set, name api.ResourceClass, want int64, w api.Window, kind api.Class) {
-	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+func (v View) keepFitting(pass *Set, name api.ResourceClass, want int64, w api.Window, kind api.Class) {
+	v.eachChunk(pass, name, func(c *chunk, class int, words []uint64) {
 		if c.column(class) == nil {
 			clear(words)
 			return
 		}
-		c.keep(words, class, want, w, kind, v.data())
+		c.clearUnfit(words, class, want, w, kind, v.data())
 	})
 }
 
@@ -142,13 +142,13 @@ func (v View) fitting(pass *Set, name api.ResourceClass, want int64, w api.Windo
 // draw the class from.
 func (v View) KeepLarge(pass *Set, r api.Resources) {
 	for _, name := range r.Classes() {
-		v.keepAny(pass, func(s *Set) { v.large(s, name, r[name]) })
+		v.keepAny(pass, func(s *Set) { v.keepLarge(s, name, r[name]) })
 	}
 }
 
-// large keeps the rows whose own capacity in a class is at least want.
-func (v View) large(pass *Set, name api.ResourceClass, want int64) {
-	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+// keepLarge keeps the rows whose own capacity in a class is at least want.
+func (v View) keepLarge(pass *Set, name api.ResourceClass, want int64) {
+	v.eachChunk(pass, name, func(c *chunk, class int, words []uint64) {
 		col := c.column(class)
 		if col == nil {
 			clear(words)
@@ -157,7 +157,7 @@ func (v View) large(pass *Set, name api.ResourceClass, want int64) {
 		for n, word := range words {
 			if word != 0 {
 				at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
-				words[n] = word & fitting(at, at, want)
+				words[n] = word & fittingBits(at, at, want)
 			}
 		}
 	})
@@ -169,17 +169,17 @@ func (v View) large(pass *Set, name api.ResourceClass, want int64) {
 // capacity is no less.
 func (v View) KeepAdmitting(pass *Set, r api.Resources) {
 	for _, name := range r.Classes() {
-		compound := v.compound(*pass)
-		v.admitting(pass, name, r[name])
+		compound := v.compoundHosts(*pass)
+		v.dropUnitMismatches(pass, name, r[name])
 		if compound.Empty() {
 			continue
 		}
 		large := v.Providers()
-		v.large(&large, name, r[name])
+		v.keepLarge(&large, name, r[name])
 		fine := large.Clone()
-		v.admitting(&fine, name, r[name])
+		v.dropUnitMismatches(&fine, name, r[name])
 		for row := range compound.All() {
-			if v.meets(row, large) && !v.meets(row, fine) {
+			if v.mayDrawFrom(row, large) && !v.mayDrawFrom(row, fine) {
 				pass.Remove(row)
 			} else {
 				pass.Add(row)
@@ -188,10 +188,10 @@ func (v View) KeepAdmitting(pass *Set, r api.Resources) {
 	}
 }
 
-// admitting takes out the rows whose own units do not allow want of a class that
+// dropUnitMismatches takes out the rows whose own units do not allow want of a class that
 // they have as much of.
-func (v View) admitting(pass *Set, name api.ResourceClass, want int64) {
-	v.each(pass, name, func(c *chunk, class int, words []uint64) {
+func (v View) dropUnitMismatches(pass *Set, name api.ResourceClass, want int64) {
+	v.eachChunk(pass, name, func(c *chunk, class int, words []uint64) {
 		col := c.column(class)
 		if col == nil {
 			return
@@ -209,10 +209,10 @@ func (v View) admitting(pass *Set, name api.ResourceClass, want int64) {
 	})
 }
 
-// each calls do for each chunk with the number of a class and the words of pass.
-func (v View) each(pass *Set, name api.ResourceClass, do func(c *chunk, class int, words []uint64)) {
+// eachChunk calls do for each chunk with the number of a class and the words of pass.
+func (v View) eachChunk(pass *Set, name api.ResourceClass, do func(c *chunk, class int, words []uint64)) {
 	d := v.data()
-	class := d.classes.of(name)
+	class := d.classes.numberOf(name)
 	for n, c := range d.chunks {
 		words := pass.words[min(n*len(c.live), len(pass.words)):]
 		do(c, class, words[:min(len(words), len(c.live))])
@@ -222,7 +222,7 @@ func (v View) each(pass *Set, name api.ResourceClass, do func(c *chunk, class in
 // keepAny keeps the rows that keep does, and the compound hosts that draw from a
 // row that keep would.
 func (v View) keepAny(pass *Set, keep func(*Set)) {
-	short := v.compound(*pass)
+	short := v.compoundHosts(*pass)
 	keep(pass)
 	short.AndNot(*pass)
 	if short.Empty() {
@@ -231,14 +231,14 @@ func (v View) keepAny(pass *Set, keep func(*Set)) {
 	givers := v.Providers()
 	keep(&givers)
 	for row := range short.All() {
-		if v.meets(row, givers) {
+		if v.mayDrawFrom(row, givers) {
 			pass.Add(row)
 		}
 	}
 }
 
-// compound returns the compound hosts of pass.
-func (v View) compound(pass Set) Set {
+// compoundHosts returns the compound hosts of pass.
+func (v View) compoundHosts(pass Set) Set {
 	if v.data().compounds == 0 {
 		return Set{}
 	}
@@ -247,12 +247,12 @@ func (v View) compound(pass Set) Set {
 	return s
 }
 
-// meets reports whether slots on a compound host may draw from a row of s.
-func (v View) meets(row int, s Set) bool {
+// mayDrawFrom reports whether slots on a compound host may draw from a row of s.
+func (v View) mayDrawFrom(row int, s Set) bool {
 	if s.Has(row) {
 		return true
 	}
-	r := v.data().reaches(row)
+	r := v.data().reachFor(row)
 	for _, list := range [...][]int32{r.tree[1:], r.sharers} {
 		for _, at := range list {
 			if s.Has(int(at)) {
@@ -267,7 +267,7 @@ func (v View) meets(row int, s Set) bool {
 func (v View) AnyAggregate(ids []string) Set {
 	out := NewSet(v.Rows())
 	for _, id := range ids {
-		k := v.data().groups.of(id)
+		k := v.data().groups.numberOf(id)
 		for n, c := range v.data().chunks {
 			if k < 0 || k >= len(c.groups) || c.groups[k] == nil {
 				continue
@@ -280,17 +280,17 @@ func (v View) AnyAggregate(ids []string) Set {
 	return out
 }
 
-// keep clears in words the hosts of c that cannot give want of class.
-func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
+// clearUnfit clears in words the hosts of c that cannot give want of class.
+func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
 	col := c.column(class)
-	first, second := col.tests(w, kind, d.now)
+	first, second := col.roomBlocks(w, kind, d.now)
 	for n, word := range words {
 		if word == 0 {
 			continue
 		}
 		slow := c.timed[n] | col.odd[n]
 		at := n * wordBits
-		fit := word & fitting((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
+		fit := word & fittingBits((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
 		words[n] = fit &^ slow
 		for i := range (Set{[]uint64{word & slow}}).All() {
 			if want <= c.freeOver(at+i, class, w, kind, d.now) && c.specs.at[at+i].Inventory[d.classes.list[class]].Admits(want) {
@@ -300,9 +300,9 @@ func (c *chunk) keep(words []uint64, class int, want int64, w api.Window, kind a
 	}
 }
 
-// tests returns the columns whose lesser value is the room of a host without a
+// roomBlocks returns the columns whose lesser value is the room of a host without a
 // timeline, for a window that has not passed.
-func (c *column) tests(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
+func (c *column) roomBlocks(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
 	switch {
 	case kind == api.Preemptible:
 		return c.now, c.now
@@ -312,10 +312,10 @@ func (c *column) tests(w api.Window, kind api.Class, now api.Instant) (first, se
 	return c.free, c.free
 }
 
-// fitting returns a word with a bit for each of 64 hosts where both a and b are
+// fittingBits returns a word with a bit for each of 64 hosts where both a and b are
 // at least want. It does not branch: the sign of a difference is the answer, and
 // it is shifted in from the top.
-func fitting(a, b *[wordBits]int64, want int64) uint64 {
+func fittingBits(a, b *[wordBits]int64, want int64) uint64 {
 	var out uint64
 	for i := range a {
 		out = out>>1 | uint64(^((a[i]-want)|(b[i]-want)))&(1<<(wordBits-1))
@@ -330,7 +330,7 @@ func fitting(a, b *[wordBits]int64, want int64) uint64 {
 func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) []int64 {
 	d := v.data()
 	out := make([]int64, v.Rows())
-	number := d.classes.of(class)
+	number := d.classes.numberOf(class)
 	if w.End <= d.now {
 		return out
 	}
@@ -340,7 +340,7 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 			continue
 		}
 		part := out[n*ChunkHosts:][:ChunkHosts]
-		first, second := col.tests(w, kind, d.now)
+		first, second := col.roomBlocks(w, kind, d.now)
 		for i := range part {
 			part[i] = min(first.at[i], second.at[i])
 		}
@@ -363,8 +363,8 @@ func (v View) addReached(column []int64) {
 	var sharers []int32
 	var shared int64
 	for row := range v.Compounds().All() {
-		r := v.data().reaches(row)
-		if !alike(sharers, r.sharers) {
+		r := v.data().reachFor(row)
+		if !sameSlice(sharers, r.sharers) {
 			sharers, shared = r.sharers, sumOf(own, r.sharers)
 		}
 		column[row] = addCapped(sumOf(own, r.tree), shared)
@@ -381,7 +381,7 @@ func sumOf(column []int64, rows []int32) int64 {
 	return sum
 }
 
-// alike reports whether a and b are one slice.
-func alike(a, b []int32) bool {
+// sameSlice reports whether a and b are one slice.
+func sameSlice(a, b []int32) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -19,7 +19,7 @@ import (
 // old one, though its rows may differ.
 type Table struct {
 	data
-	kin
+	sharers
 	epoch uint64 // blocks of an older epoch may be seen by a view
 	holes []int  // rows to use again
 }
@@ -30,7 +30,7 @@ func NewTable() *Table { return &Table{epoch: 1} }
 // View returns an immutable snapshot. It costs a copy of the chunk pointers;
 // later writes copy what they touch, once for each view taken.
 func (t *Table) View() View {
-	t.settle()
+	t.refreshReaches()
 	t.epoch++
 	d := t.data
 	d.chunks = slices.Clone(t.chunks)
@@ -45,27 +45,27 @@ func (t *Table) View() View {
 // A child may be put before its parent: until then it is a root. The caller
 // allows no loops; a parent that is below the provider itself does not count.
 func (t *Table) Put(s Spec) {
-	row, known := t.row(s.ID)
+	row, known := t.rowOf(s.ID)
 	var old Spec
 	if known {
-		old = *t.spec(row)
+		old = *t.specOf(row)
 		s.Gap = old.Gap
 	} else {
 		row = t.newRow(s.ID)
 	}
-	s = s.copied(&old)
-	c, i := t.own(row)
-	own(&c.specs, t.epoch)[i] = &s
+	s = s.copyFrom(&old)
+	c, i := t.ownChunk(row)
+	ownBlock(&c.specs, t.epoch)[i] = &s
 	t.setInventory(c, i, old.Inventory, s.Inventory)
-	t.describe(row, &old, &s)
-	t.relate(row, &old, &s)
+	t.applySpec(row, &old, &s)
+	t.updateRelations(row, &old, &s)
 	c.live.set(i, true)
 	t.setHosting(row, !s.Passive)
 }
 
 // setHosting notes whether row is a host.
 func (t *Table) setHosting(row int, on bool) {
-	c, i := t.own(row)
+	c, i := t.ownChunk(row)
 	if c.hosting.has(i) == on {
 		return
 	}
@@ -77,9 +77,9 @@ func (t *Table) setHosting(row int, on bool) {
 	}
 }
 
-// copied returns s with maps and slices of its own; what equals those of old is
+// copyFrom returns s with maps and slices of its own; what equals those of old is
 // shared with it.
-func (s Spec) copied(old *Spec) Spec {
+func (s Spec) copyFrom(old *Spec) Spec {
 	s.Inventory, s.Traits = maps.Clone(s.Inventory), slices.Clone(s.Traits)
 	if !s.Passive {
 		s.Parent = ""
@@ -96,13 +96,13 @@ func (s Spec) copied(old *Spec) Spec {
 	return s
 }
 
-// describe brings masks, attributes and the name of row from one description to
+// applySpec brings masks, attributes and the name of row from one description to
 // another. It writes only what differs.
-func (t *Table) describe(row int, old, s *Spec) {
-	c, i := t.own(row)
+func (t *Table) applySpec(row int, old, s *Spec) {
+	c, i := t.ownChunk(row)
 	setAll(&c.traits, &t.traits, i, old.Traits, s.Traits)
 	setAll(&c.groups, &t.groups, i, old.Aggregates, s.Aggregates)
-	setAll(&c.azs, &t.azs, i, some(old.AZ), some(s.AZ))
+	setAll(&c.azs, &t.azs, i, listOf(old.AZ), listOf(s.AZ))
 	for p, name := range pools {
 		c.pools[p].set(i, s.Pool == name && !s.Passive)
 	}
@@ -111,13 +111,13 @@ func (t *Table) describe(row int, old, s *Spec) {
 	c.needs.set(i, s.NeedsCommand && !s.Passive)
 	c.maintenance.set(i, s.Maintenance && !s.Passive)
 	if old.Failures != s.Failures {
-		own(&c.failures, t.epoch)[i] = int32(s.Failures)
+		ownBlock(&c.failures, t.epoch)[i] = int32(s.Failures)
 	}
 	t.setAttributes(c, i, old.Attributes, s.Attributes)
 	if old.Name == s.Name {
 		return
 	}
-	if was, ok := t.named.find(old.Name); ok && was == row {
+	if was, ok := t.named.findRow(old.Name); ok && was == row {
 		delete(ownPart(&t.named, old.Name, t.epoch), old.Name)
 	}
 	if s.Name != "" {
@@ -125,8 +125,8 @@ func (t *Table) describe(row int, old, s *Spec) {
 	}
 }
 
-// some returns a list of name, empty for "".
-func some(name string) []string {
+// listOf returns a list of name, empty for "".
+func listOf(name string) []string {
 	if name == "" {
 		return nil
 	}
@@ -136,8 +136,8 @@ func some(name string) []string {
 // setAttributes moves the attribute columns of host i from one set to another.
 func (t *Table) setAttributes(c *chunk, i int, from, to map[string]string) {
 	for name := range from {
-		if _, stays := to[name]; !stays && t.columns.of(name) >= 0 {
-			own(c.attribute(t.columns.of(name)), t.epoch)[i] = Value{}
+		if _, stays := to[name]; !stays && t.columns.numberOf(name) >= 0 {
+			ownBlock(c.attributeBlock(t.columns.numberOf(name)), t.epoch)[i] = Value{}
 		}
 	}
 	var changed []string
@@ -148,10 +148,10 @@ func (t *Table) setAttributes(c *chunk, i int, from, to map[string]string) {
 	}
 	slices.Sort(changed) // equal calls number names alike
 	for _, name := range changed {
-		if t.columns.of(name) < 0 && len(t.columns.list) == AttributeColumnsMax {
+		if t.columns.numberOf(name) < 0 && len(t.columns.list) == AttributeColumnsMax {
 			continue // it is read from the description
 		}
-		own(c.attribute(t.columns.intern(name)), t.epoch)[i] = ParseValue(to[name])
+		ownBlock(c.attributeBlock(t.columns.intern(name)), t.epoch)[i] = ParseValue(to[name])
 	}
 }
 
@@ -177,9 +177,9 @@ func (t *Table) setCapacity(c *chunk, i, class int, delta int64, odd bool) {
 	if delta == 0 {
 		return
 	}
-	own(&col.capacity, t.epoch)[i] += delta
-	own(&col.free, t.epoch)[i] += delta
-	own(&col.now, t.epoch)[i] += delta
+	ownBlock(&col.capacity, t.epoch)[i] += delta
+	ownBlock(&col.free, t.epoch)[i] += delta
+	ownBlock(&col.now, t.epoch)[i] += delta
 }
 
 // newRow gives id a row: a hole, or one more at the end.
@@ -192,8 +192,8 @@ func (t *Table) newRow(id api.HostID) int {
 	}
 	t.live++
 	ownPart(&t.rows, id, t.epoch)[id] = row
-	c, i := t.own(row)
-	own(&c.prefixes, t.epoch)[i] = prefixOf(id)
+	c, i := t.ownChunk(row)
+	ownBlock(&c.prefixes, t.epoch)[i] = prefixOf(id)
 	return row
 }
 
@@ -204,9 +204,9 @@ func prefixOf(id api.HostID) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// own returns the chunk of row for writing, and the place of row in it.
-func (t *Table) own(row int) (*chunk, int) {
-	c, i := t.at(row)
+// ownChunk returns the chunk of row for writing, and the place of row in it.
+func (t *Table) ownChunk(row int) (*chunk, int) {
+	c, i := t.chunkOf(row)
 	if c.epoch != t.epoch {
 		c = c.clone(t.epoch)
 		t.chunks[row/ChunkHosts] = c
@@ -217,33 +217,33 @@ func (t *Table) own(row int) (*chunk, int) {
 // Remove forgets a provider with all its claims; an unknown one is no error. Its
 // children become roots.
 func (t *Table) Remove(id api.HostID) {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if !known {
 		return
 	}
-	c, i := t.own(row)
+	c, i := t.ownChunk(row)
 	for k := range c.columns {
 		if col := c.column(k); col != nil {
 			col.odd.set(i, false)
-			own(&col.capacity, t.epoch)[i] = 0
-			own(&col.firm, t.epoch)[i] = 0
-			own(&col.free, t.epoch)[i] = 0
-			own(&col.now, t.epoch)[i] = 0
+			ownBlock(&col.capacity, t.epoch)[i] = 0
+			ownBlock(&col.firm, t.epoch)[i] = 0
+			ownBlock(&col.free, t.epoch)[i] = 0
+			ownBlock(&col.now, t.epoch)[i] = 0
 		}
 	}
 	old := c.specs.at[i]
-	t.describe(row, old, &Spec{})
-	t.relate(row, old, &Spec{})
+	t.applySpec(row, old, &Spec{})
+	t.updateRelations(row, old, &Spec{})
 	c.live.set(i, false)
 	t.setHosting(row, false)
 	c.timed.set(i, false)
 	if c.claims != nil {
-		own(&c.claims, t.epoch)[i] = 0
+		ownBlock(&c.claims, t.epoch)[i] = 0
 	}
-	own(&c.specs, t.epoch)[i] = nil
-	own(&c.timelines, t.epoch)[i] = nil
-	own(&c.generations, t.epoch)[i] = 0
-	own(&c.prefixes, t.epoch)[i] = 0
+	ownBlock(&c.specs, t.epoch)[i] = nil
+	ownBlock(&c.timelines, t.epoch)[i] = nil
+	ownBlock(&c.generations, t.epoch)[i] = 0
+	ownBlock(&c.prefixes, t.epoch)[i] = 0
 	delete(ownPart(&t.rows, id, t.epoch), id)
 	t.holes = append(t.holes, row)
 	t.live--
@@ -252,11 +252,11 @@ func (t *Table) Remove(id api.HostID) {
 // Generation returns the generation of a provider, 0 for one that is unknown or
 // was never changed since it was put.
 func (t *Table) Generation(id api.HostID) uint64 {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if !known {
 		return 0
 	}
-	c, i := t.at(row)
+	c, i := t.chunkOf(row)
 	return c.generations.at[i]
 }
 
@@ -273,10 +273,10 @@ func (t *Table) Bump(id api.HostID) uint64 {
 // SetGeneration sets the generation of a provider and reports whether it is known.
 // It is for restoring a table; everything else bumps.
 func (t *Table) SetGeneration(id api.HostID, generation uint64) bool {
-	row, known := t.row(id)
+	row, known := t.rowOf(id)
 	if known {
-		c, i := t.own(row)
-		own(&c.generations, t.epoch)[i] = generation
+		c, i := t.ownChunk(row)
+		ownBlock(&c.generations, t.epoch)[i] = generation
 	}
 	return known
 }

@@ -20,8 +20,8 @@ type edge struct {
 // shared by views: they are replaced, never written in place.
 type timeline []edge
 
-// with returns a copy of t with e added to it.
-func (t timeline) with(e edge) timeline {
+// withEdge returns a copy of t with e added to it.
+func (t timeline) withEdge(e edge) timeline {
 	i, found := slices.BinarySearchFunc(t, e, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.class, b.class))
 	})
@@ -38,9 +38,9 @@ func (t timeline) with(e edge) timeline {
 	return out
 }
 
-// peak returns the highest firm use of class over [start, end), given the use
+// peakUse returns the highest firm use of class over [start, end), given the use
 // now. Edges at end and later do not count; start is now or later.
-func (t timeline) peak(class int, use int64, start, end api.Instant) int64 {
+func (t timeline) peakUse(class int, use int64, start, end api.Instant) int64 {
 	high, begun := use, false
 	for _, e := range t {
 		if e.at >= end {
@@ -63,8 +63,8 @@ func (t timeline) peak(class int, use int64, start, end api.Instant) int64 {
 	return high
 }
 
-// next returns the instant of the first edge, Forever if there is none.
-func (t timeline) next() api.Instant {
+// nextEdge returns the instant of the first edge, Forever if there is none.
+func (t timeline) nextEdge() api.Instant {
 	if len(t) == 0 {
 		return api.Forever
 	}

@@ -15,8 +15,8 @@ type reach struct {
 	sharers []int32 // by id; none of the tree
 }
 
-// kin is what only the writer needs of how providers hang together.
-type kin struct {
+// sharers is what only the writer needs of how providers hang together.
+type sharers struct {
 	children map[api.HostID][]int32 // rows by the parent that they name, known or not, in order of ids
 	sharing  map[string][]int32     // rows of sharing providers by aggregate
 	moved    []int                  // rows whose reach, or that of their root, may be out of date
@@ -31,30 +31,30 @@ func (s *Spec) sharedIn() []string {
 	return nil
 }
 
-// parent returns the row of the parent, -1 for a root.
-func (d *data) parent(row int) int {
-	c, i := d.at(row)
+// parentOf returns the row of the parent, -1 for a root.
+func (d *data) parentOf(row int) int {
+	c, i := d.chunkOf(row)
 	return int(c.parents.value(i)) - 1
 }
 
-// root returns the row of the root. Links never make a loop.
-func (d *data) root(row int) int {
-	for up := d.parent(row); up >= 0; up = d.parent(row) {
+// rootOf returns the row of the root. Links never make a loop.
+func (d *data) rootOf(row int) int {
+	for up := d.parentOf(row); up >= 0; up = d.parentOf(row) {
 		row = up
 	}
 	return row
 }
 
-// reaches returns what a root has beside itself, nil for nothing.
-func (d *data) reaches(row int) *reach {
-	c, i := d.at(row)
+// reachFor returns what a root has beside itself, nil for nothing.
+func (d *data) reachFor(row int) *reach {
+	c, i := d.chunkOf(row)
 	return c.reaches.value(i)
 }
 
-// drawn returns what slots on row may draw from beside row itself: nil unless
+// sourcesOf returns what slots on row may draw from beside row itself: nil unless
 // row is a compound host.
-func (d *data) drawn(row int) *reach {
-	if c, i := d.at(row); c.compound.has(i) {
+func (d *data) sourcesOf(row int) *reach {
+	if c, i := d.chunkOf(row); c.compound.has(i) {
 		return c.reaches.at[i]
 	}
 	return nil
@@ -62,35 +62,35 @@ func (d *data) drawn(row int) *reach {
 
 // byID orders rows by the ids of what is there.
 func (d *data) byID(a, b int32) int {
-	return cmp.Compare(d.spec(int(a)).ID, d.spec(int(b)).ID)
+	return cmp.Compare(d.specOf(int(a)).ID, d.specOf(int(b)).ID)
 }
 
-// relate brings parents and children of row, and lists of what is to be settled,
+// updateRelations brings parents and children of row, and lists of what is to be settled,
 // from one description to another; the zero Spec is none. The chunk has the new
 // one already.
-func (t *Table) relate(row int, old, s *Spec) {
+func (t *Table) updateRelations(row int, old, s *Spec) {
 	was, is := old.sharedIn(), s.sharedIn()
 	moved := old.ID != s.ID || old.Parent != s.Parent
 	same := slices.Equal(old.Aggregates, s.Aggregates)
 	if !moved && same && len(was) == len(is) && old.Passive == s.Passive {
 		return
 	}
-	t.moved = append(t.moved, row, t.root(row))
+	t.moved = append(t.moved, row, t.rootOf(row))
 	if moved {
-		t.reparent(row, old, s)
+		t.updateParent(row, old, s)
 	}
 	if len(was)+len(is) > 0 {
 		t.reshared = append(append(t.reshared, was...), is...)
-		t.reshare(row, was, is)
+		t.moveBetweenAggregates(row, was, is)
 	}
 }
 
-// reparent links row with its parent and its children.
-func (t *Table) reparent(row int, old, s *Spec) {
+// updateParent links row with its parent and its children.
+func (t *Table) updateParent(row int, old, s *Spec) {
 	at := int32(row)
 	if old.Parent != "" {
 		t.children[old.Parent] = slices.DeleteFunc(t.children[old.Parent], func(o int32) bool { return o == at })
-		t.link(row, -1)
+		t.setParent(row, -1)
 		if len(t.children[old.Parent]) == 0 {
 			delete(t.children, old.Parent)
 		}
@@ -102,37 +102,37 @@ func (t *Table) reparent(row int, old, s *Spec) {
 			t.children = map[api.HostID][]int32{}
 		}
 		t.children[s.Parent] = slices.Insert(list, i, at)
-		if up, known := t.row(s.Parent); known {
-			t.link(row, up)
+		if up, known := t.rowOf(s.Parent); known {
+			t.setParent(row, up)
 		}
 	}
 	if old.ID == s.ID {
 		return
 	}
 	for _, child := range t.children[old.ID] {
-		t.link(int(child), -1)
+		t.setParent(int(child), -1)
 	}
 	for _, child := range t.children[s.ID] {
-		t.link(int(child), row)
+		t.setParent(int(child), row)
 	}
 }
 
-// link makes up the parent of row; -1, or one that is below row, makes it a root.
-func (t *Table) link(row, up int) {
-	if up >= 0 && t.root(up) == row {
+// setParent makes up the parent of row; -1, or one that is below row, makes it a root.
+func (t *Table) setParent(row, up int) {
+	if up >= 0 && t.rootOf(up) == row {
 		up = -1
 	}
 	t.moved = append(t.moved, row)
-	if t.parent(row) == up {
+	if t.parentOf(row) == up {
 		return
 	}
-	c, i := t.own(row)
-	own(&c.parents, t.epoch)[i] = int32(up + 1)
+	c, i := t.ownChunk(row)
+	ownBlock(&c.parents, t.epoch)[i] = int32(up + 1)
 	c.nested.set(i, up >= 0)
 }
 
-// reshare moves row from the lists of some aggregates to those of others.
-func (t *Table) reshare(row int, was, is []string) {
+// moveBetweenAggregates moves row from the lists of some aggregates to those of others.
+func (t *Table) moveBetweenAggregates(row int, was, is []string) {
 	for _, id := range was {
 		t.sharing[id] = slices.DeleteFunc(t.sharing[id], func(o int32) bool { return o == int32(row) })
 		if len(t.sharing[id]) == 0 {
@@ -147,21 +147,21 @@ func (t *Table) reshare(row int, was, is []string) {
 	}
 }
 
-// settle brings every reach up to date that a change may have touched. It is put
+// refreshReaches brings every reach up to date that a change may have touched. It is put
 // off until somebody looks, so that building a table costs one look at each tree.
-func (t *Table) settle() {
+func (t *Table) refreshReaches() {
 	if len(t.moved)+len(t.reshared) == 0 {
 		return
 	}
 	todo := NewSet(len(t.chunks) * ChunkHosts)
 	for _, row := range t.moved {
 		todo.Add(row)
-		todo.Add(t.root(row))
+		todo.Add(t.rootOf(row))
 	}
 	slices.Sort(t.reshared)
 	for _, id := range slices.Compact(t.reshared) {
 		for row := range (View{&t.data}).Aggregate(id).All() {
-			todo.Add(t.root(row))
+			todo.Add(t.rootOf(row))
 		}
 	}
 	t.moved, t.reshared = nil, nil
@@ -174,18 +174,18 @@ func (t *Table) settle() {
 // reachOf works out the reach of row: nil unless it is a root with descendants
 // or sharers. See sharersIn for lists.
 func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
-	s := t.spec(row)
-	if s == nil || t.parent(row) >= 0 || len(s.Aggregates)+len(t.children[s.ID]) == 0 {
+	s := t.specOf(row)
+	if s == nil || t.parentOf(row) >= 0 || len(s.Aggregates)+len(t.children[s.ID]) == 0 {
 		return nil
 	}
-	r := reach{tree: t.below(nil, row)}
+	r := reach{tree: t.appendSubtree(nil, row)}
 	var groups []int // those in which somebody shares
 	within := false
 	for _, at := range r.tree {
-		member := t.spec(int(at))
+		member := t.specOf(int(at))
 		for _, id := range member.Aggregates {
 			if len(t.sharing[id]) > 0 {
-				groups = append(groups, t.groups.of(id))
+				groups = append(groups, t.groups.numberOf(id))
 			}
 		}
 		within = within || len(member.sharedIn()) > 0
@@ -194,7 +194,7 @@ func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
 		r.sharers = t.sharersIn(groups, lists)
 	}
 	if within {
-		r.sharers = slices.DeleteFunc(slices.Clone(r.sharers), func(at int32) bool { return t.root(int(at)) == row })
+		r.sharers = slices.DeleteFunc(slices.Clone(r.sharers), func(at int32) bool { return t.rootOf(int(at)) == row })
 	}
 	if len(r.tree)+len(r.sharers) == 1 {
 		return nil
@@ -225,12 +225,12 @@ func (t *Table) sharersIn(groups []int, lists map[string][]int32) []int32 {
 	return list
 }
 
-// below adds row and what is below it to list.
-func (t *Table) below(list []int32, row int) []int32 {
+// appendSubtree adds row and what is below it to list.
+func (t *Table) appendSubtree(list []int32, row int) []int32 {
 	list = append(list, int32(row))
-	for _, child := range t.children[t.spec(row).ID] {
-		if t.parent(int(child)) == row {
-			list = t.below(list, int(child))
+	for _, child := range t.children[t.specOf(row).ID] {
+		if t.parentOf(int(child)) == row {
+			list = t.appendSubtree(list, int(child))
 		}
 	}
 	return list
@@ -238,12 +238,12 @@ func (t *Table) below(list []int32, row int) []int32 {
 
 // setReach keeps r as the reach of row.
 func (t *Table) setReach(row int, r *reach) {
-	was := t.reaches(row)
-	s := t.spec(row)
+	was := t.reachFor(row)
+	s := t.specOf(row)
 	compound := r != nil && !s.Passive
-	c, i := t.at(row)
+	c, i := t.chunkOf(row)
 	if c.compound.has(i) != compound {
-		c, i = t.own(row)
+		c, i = t.ownChunk(row)
 		c.compound.set(i, compound)
 		if compound {
 			t.compounds++
@@ -254,34 +254,34 @@ func (t *Table) setReach(row int, r *reach) {
 	if was == nil && r == nil || was != nil && r != nil && slices.Equal(was.tree, r.tree) && slices.Equal(was.sharers, r.sharers) {
 		return
 	}
-	c, i = t.own(row)
-	own(&c.reaches, t.epoch)[i] = r
+	c, i = t.ownChunk(row)
+	ownBlock(&c.reaches, t.epoch)[i] = r
 }
 
 // Compounds returns the hosts whose slots may draw from others: from providers
 // of their tree, or from sharing ones.
-func (v View) Compounds() Set { return v.gather(func(c *chunk) *mask { return &c.compound }) }
+func (v View) Compounds() Set { return v.gatherMask(func(c *chunk) *mask { return &c.compound }) }
 
 // Compound reports whether the host in row is one of Compounds.
 func (v View) Compound(row int) bool {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	return c.compound.has(i)
 }
 
 // Parent returns the row of the parent of the provider in row; -1 for a root, if
 // the parent is unknown, and for a hole.
-func (v View) Parent(row int) int { return v.data().parent(row) }
+func (v View) Parent(row int) int { return v.data().parentOf(row) }
 
 // Root returns the row of the root of the tree that the provider in row is in:
 // row itself if it has no parent.
-func (v View) Root(row int) int { return v.data().root(row) }
+func (v View) Root(row int) int { return v.data().rootOf(row) }
 
 // Tree returns the rows of the provider in row and of all below it: itself first,
 // then depth first, those with one parent in order of ids. The slice belongs to
 // the view and must not be written.
 func (v View) Tree(row int) []int32 {
 	d := v.data()
-	r := d.reaches(d.root(row))
+	r := d.reachFor(d.rootOf(row))
 	if r == nil {
 		return []int32{int32(row)}
 	}
@@ -290,16 +290,16 @@ func (v View) Tree(row int) []int32 {
 		return []int32{int32(row)}
 	}
 	end := start + 1
-	for end < len(r.tree) && d.under(int(r.tree[end]), row) {
+	for end < len(r.tree) && d.isBelow(int(r.tree[end]), row) {
 		end++
 	}
 	return r.tree[start:end:end]
 }
 
-// under reports whether row is below top.
-func (d *data) under(row, top int) bool {
-	for row = d.parent(row); row >= 0 && row != top; {
-		row = d.parent(row)
+// isBelow reports whether row is below top.
+func (d *data) isBelow(row, top int) bool {
+	for row = d.parentOf(row); row >= 0 && row != top; {
+		row = d.parentOf(row)
 	}
 	return row >= 0
 }
@@ -309,7 +309,7 @@ func (d *data) under(row, top int) bool {
 // common with a provider of the tree, and are not in the tree themselves. The
 // slice belongs to the view and must not be written.
 func (v View) Sharers(row int) []int32 {
-	if r := v.data().reaches(v.data().root(row)); r != nil {
+	if r := v.data().reachFor(v.data().rootOf(row)); r != nil {
 		return r.sharers
 	}
 	return nil
@@ -318,7 +318,7 @@ func (v View) Sharers(row int) []int32 {
 // TreeTrait returns the roots in whose tree a provider has the trait.
 func (v View) TreeTrait(name string) Set {
 	s := v.Trait(name)
-	nested := v.gather(func(c *chunk) *mask { return &c.nested })
+	nested := v.gatherMask(func(c *chunk) *mask { return &c.nested })
 	nested.And(s)
 	s.AndNot(nested)
 	for row := range nested.All() {
@@ -327,8 +327,8 @@ func (v View) TreeTrait(name string) Set {
 	return s
 }
 
-// reached returns rows and all that slots on them may draw from.
-func (v View) reached(rows Set) Set {
+// withSources returns rows and all that slots on them may draw from.
+func (v View) withSources(rows Set) Set {
 	d := v.data()
 	if d.compounds == 0 {
 		return rows
@@ -336,7 +336,7 @@ func (v View) reached(rows Set) Set {
 	compound := v.Compounds()
 	compound.And(rows)
 	for row := range compound.All() {
-		r := d.reaches(row)
+		r := d.reachFor(row)
 		for _, at := range r.tree {
 			rows.Add(int(at))
 		}

@@ -90,14 +90,14 @@ type Column struct {
 // has.
 func (v View) Attribute(name string) Column {
 	d := v.data()
-	return Column{name: name, number: d.columns.of(name), chunks: d.chunks}
+	return Column{name: name, number: d.columns.numberOf(name), chunks: d.chunks}
 }
 
 // At returns the value of the host in row, of KindNone for a hole.
 func (c Column) At(row int) Value {
 	k, i := c.chunks[row/ChunkHosts], row%ChunkHosts
 	if c.number < 0 {
-		return k.described(c.name, i)
+		return k.plainAttribute(c.name, i)
 	}
 	if c.number >= len(k.attributes) || k.attributes[c.number] == nil {
 		return Value{}
@@ -114,7 +114,7 @@ func (c Column) Keep(pass *Set, match func(v *Value) bool) {
 		switch {
 		case c.number < 0:
 			part.Keep(func(i int) bool {
-				v := k.described(c.name, i)
+				v := k.plainAttribute(c.name, i)
 				return match(&v)
 			})
 		case c.number < len(k.attributes) && k.attributes[c.number] != nil:
@@ -126,8 +126,8 @@ func (c Column) Keep(pass *Set, match func(v *Value) bool) {
 	}
 }
 
-// described returns an attribute of host i that has no column.
-func (c *chunk) described(name string, i int) Value {
+// plainAttribute returns an attribute of host i that has no column.
+func (c *chunk) plainAttribute(name string, i int) Value {
 	s := c.specs.at[i]
 	if s == nil {
 		return Value{}

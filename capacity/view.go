@@ -34,11 +34,11 @@ func (v View) Rows() int { return len(v.data().chunks) * ChunkHosts }
 func (v View) Now() api.Instant { return v.data().now }
 
 // Row returns the row of a provider.
-func (v View) Row(id api.HostID) (row int, known bool) { return v.data().row(id) }
+func (v View) Row(id api.HostID) (row int, known bool) { return v.data().rowOf(id) }
 
 // ID returns the provider in row, "" for a hole.
 func (v View) ID(row int) api.HostID {
-	if s := v.data().spec(row); s != nil {
+	if s := v.data().specOf(row); s != nil {
 		return s.ID
 	}
 	return ""
@@ -47,14 +47,14 @@ func (v View) ID(row int) api.HostID {
 // IDPrefix returns the first eight bytes of the id in row as a number:
 // where two differ, they order as the ids do.
 func (v View) IDPrefix(row int) uint64 {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	return c.prefixes.at[i]
 }
 
 // Spec returns the description of the provider in row, zero for a hole. Its maps
 // and slices belong to the view and must not be written.
 func (v View) Spec(row int) Spec {
-	if s := v.data().spec(row); s != nil {
+	if s := v.data().specOf(row); s != nil {
 		return *s
 	}
 	return Spec{}
@@ -62,7 +62,7 @@ func (v View) Spec(row int) Spec {
 
 // Generation returns the generation of the provider in row.
 func (v View) Generation(row int) uint64 {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	return c.generations.at[i]
 }
 
@@ -73,24 +73,24 @@ func (v View) Classes() []api.ResourceClass {
 
 // Capacity returns the capacity of the provider in row; 0 for a class it lacks.
 func (v View) Capacity(row int, class api.ResourceClass) int64 {
-	return v.read(row, class, func(c *column) *block[int64] { return c.capacity })
+	return v.readCell(row, class, func(c *column) *block[int64] { return c.capacity })
 }
 
 // FreeFromNow returns the capacity less the peak of firm use from now on. It is
 // below 0 on an over-full host.
 func (v View) FreeFromNow(row int, class api.ResourceClass) int64 {
-	return v.read(row, class, func(c *column) *block[int64] { return c.free })
+	return v.readCell(row, class, func(c *column) *block[int64] { return c.free })
 }
 
 // FreeNow returns the capacity less firm and preemptible use at this instant.
 // It is below 0 on an over-full host.
 func (v View) FreeNow(row int, class api.ResourceClass) int64 {
-	return v.read(row, class, func(c *column) *block[int64] { return c.now })
+	return v.readCell(row, class, func(c *column) *block[int64] { return c.now })
 }
 
-func (v View) read(row int, class api.ResourceClass, pick func(*column) *block[int64]) int64 {
-	c, i := v.data().at(row)
-	if col := c.column(v.data().classes.of(class)); col != nil {
+func (v View) readCell(row int, class api.ResourceClass, pick func(*column) *block[int64]) int64 {
+	c, i := v.data().chunkOf(row)
+	if col := c.column(v.data().classes.numberOf(class)); col != nil {
 		return pick(col).at[i]
 	}
 	return 0
@@ -102,11 +102,11 @@ func (v View) read(row int, class api.ResourceClass, pick func(*column) *block[i
 // window has begun; a preemptible needs room at this instant only. It is below 0
 // on an over-full host, and 0 for a window that has passed.
 func (v View) FreeOver(row int, class api.ResourceClass, w api.Window, kind api.Class) int64 {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	if c.specs.at[i] == nil {
 		return 0
 	}
-	return c.freeOver(i, v.data().classes.of(class), w, kind, v.data().now)
+	return c.freeOver(i, v.data().classes.numberOf(class), w, kind, v.data().now)
 }
 
 // Fits is Table.Fits on the view.
@@ -115,7 +115,7 @@ func (v View) Fits(id api.HostID, c api.Claim) error {
 	if !known {
 		return api.Errorf(api.CodeNotFound, "no such host")
 	}
-	return v.data().fits(row, c)
+	return v.data().checkFit(row, c)
 }
 
 // Usage returns what is in use on a provider at this instant, firm and
@@ -137,25 +137,25 @@ func (v View) Usage(id api.HostID) api.Resources {
 
 // Name returns the name of the provider in row, "" for a hole or one without.
 func (v View) Name(row int) string {
-	if s := v.data().spec(row); s != nil {
+	if s := v.data().specOf(row); s != nil {
 		return s.Name
 	}
 	return ""
 }
 
 // Named returns the row of the provider of that name.
-func (v View) Named(name string) (row int, known bool) { return v.data().named.find(name) }
+func (v View) Named(name string) (row int, known bool) { return v.data().named.findRow(name) }
 
 // Instances returns how many claims were made on the host in row and not
 // released, whether their windows have begun, have passed or not.
 func (v View) Instances(row int) int {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	return int(c.claims.value(i))
 }
 
 // Failures returns Spec.Failures of the host in row; 0 for a hole.
 func (v View) Failures(row int) int {
-	c, i := v.data().at(row)
+	c, i := v.data().chunkOf(row)
 	return int(c.failures.value(i))
 }
 
@@ -164,7 +164,7 @@ func (v View) Failures(row int) int {
 // largest int64.
 func (v View) CapacityColumn(class api.ResourceClass) []int64 {
 	out := make([]int64, v.Rows())
-	number := v.data().classes.of(class)
+	number := v.data().classes.numberOf(class)
 	for n, c := range v.data().chunks {
 		if col := c.column(number); col != nil {
 			copy(out[n*ChunkHosts:], col.capacity.at[:])
@@ -176,16 +176,16 @@ func (v View) CapacityColumn(class api.ResourceClass) []int64 {
 
 // InstanceColumn returns Instances for every row; holes are 0.
 func (v View) InstanceColumn() []int64 {
-	return v.spread(func(c *chunk) *block[int32] { return c.claims })
+	return v.spreadBlocks(func(c *chunk) *block[int32] { return c.claims })
 }
 
 // FailureColumn returns Failures for every row; holes are 0.
 func (v View) FailureColumn() []int64 {
-	return v.spread(func(c *chunk) *block[int32] { return c.failures })
+	return v.spreadBlocks(func(c *chunk) *block[int32] { return c.failures })
 }
 
-// spread copies one block of each chunk into a column; nil is all 0.
-func (v View) spread(pick func(*chunk) *block[int32]) []int64 {
+// spreadBlocks copies one block of each chunk into a column; nil is all 0.
+func (v View) spreadBlocks(pick func(*chunk) *block[int32]) []int64 {
 	out := make([]int64, v.Rows())
 	for n, c := range v.data().chunks {
 		b := pick(c)

@@ -144,7 +144,7 @@ func New(weights []api.CostWeight) (Set, error) {
 			wrong = append(wrong, fmt.Sprintf("%q is unknown", w.Name))
 			continue
 		}
-		o, faults := all[i].read(w.Options)
+		o, faults := all[i].readOptions(w.Options)
 		for _, f := range faults {
 			wrong = append(wrong, fmt.Sprintf("%q %s", w.Name, f))
 		}
@@ -167,8 +167,8 @@ func New(weights []api.CostWeight) (Set, error) {
 	return s, nil
 }
 
-// read reads the options of c and says what is wrong with them, in order.
-func (c *cost) read(given map[string]string) (options, []string) {
+// readOptions reads the options of c and says what is wrong with them, in order.
+func (c *cost) readOptions(given map[string]string) (options, []string) {
 	o := defaultOptions()
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -176,7 +176,7 @@ func (c *cost) read(given map[string]string) (options, []string) {
 			wrong = append(wrong, fmt.Sprintf("has no option %q", name))
 			continue
 		}
-		if fault := o.set(name, given[name]); fault != "" {
+		if fault := o.setOption(name, given[name]); fault != "" {
 			wrong = append(wrong, fault)
 		}
 	}

@@ -46,7 +46,7 @@ func specialLine(l *Look, o options, _ int64) line {
 		}
 	}
 	for _, name := range o.traits {
-		if asks(g.Traits, name) {
+		if asksForTrait(g.Traits, name) {
 			continue
 		}
 		for row := range l.View.TreeTrait(name).All() {
@@ -56,8 +56,8 @@ func specialLine(l *Look, o options, _ int64) line {
 	return line{column: column, unit: SpecialPoints, top: ScaleMax / SpecialPoints}
 }
 
-// asks reports whether a host is wanted for a trait.
-func asks(t api.Traits, name string) bool {
+// asksForTrait reports whether a host is wanted for a trait.
+func asksForTrait(t api.Traits, name string) bool {
 	return slices.Contains(t.Required, name) ||
 		slices.ContainsFunc(t.AnyOf, func(list []string) bool { return slices.Contains(list, name) })
 }

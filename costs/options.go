@@ -25,17 +25,17 @@ func (o options) String() string {
 	return fmt.Sprintf("%s %q %q %q %d", o.class, o.classes, o.traits, o.attribute, o.scale)
 }
 
-// set sets one option that the cost takes, and returns what is wrong with it.
-func (o *options) set(name, value string) string {
+// setOption sets one option that the cost takes, and returns what is wrong with it.
+func (o *options) setOption(name, value string) string {
 	ok := true
 	switch name {
 	case "class":
 		o.class = api.ResourceClass(value)
 		ok = o.class.Valid()
 	case "classes":
-		o.classes, ok = list(value, api.ClassesMax, api.ResourceClass.Valid)
+		o.classes, ok = parseList(value, api.ClassesMax, api.ResourceClass.Valid)
 	case "traits":
-		o.traits, ok = list(value, api.TraitsMax, api.ValidTrait)
+		o.traits, ok = parseList(value, api.TraitsMax, api.ValidTrait)
 	case "attribute":
 		o.attribute = value
 		ok = value != "" && len(value) <= api.ExtraSpecMaxBytes
@@ -49,8 +49,8 @@ func (o *options) set(name, value string) string {
 	return ""
 }
 
-// list reads 1 to most names between commas, sorted and each once.
-func list[T ~string](value string, most int, valid func(T) bool) ([]T, bool) {
+// parseList reads 1 to most names between commas, sorted and each once.
+func parseList[T ~string](value string, most int, valid func(T) bool) ([]T, bool) {
 	var out []T
 	for _, s := range strings.Split(value, ",") {
 		n := T(strings.TrimSpace(s))

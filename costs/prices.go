@@ -67,7 +67,7 @@ type line struct {
 	unit      int64
 }
 
-func (n *line) at(row int, slots int64) int64 {
+func (n *line) priceAt(row int, slots int64) int64 {
 	return n.unit * min(max(n.column[row]+slots*n.step, 0), n.top)
 }
 
@@ -97,7 +97,7 @@ func (s Set) For(l *Look) Prices {
 func (p *Prices) Of(row int, slots int64) int64 {
 	sum := p.flat
 	for i := range p.lines {
-		sum += p.lines[i].at(row, slots)
+		sum += p.lines[i].priceAt(row, slots)
 	}
 	return sum
 }

@@ -85,7 +85,7 @@ func (r *running) case56(t *testing.T) {
 		Peer:   func(*http.Request) (api.ZoneID, bool) { return west.Nodes[0].Node.Store().View().Zone, true },
 		Leader: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 	})
-	req := (&intake.BootOrder{Caller: api.Caller{Project: "p"}, Wanted: "r", Groups: []intake.OrderGroup{{Max: 3, Flavor: &Flavors()[1]}}}).Request()
+	req := (&intake.BootOrder{Caller: api.Caller{Project: "p"}, Wanted: "r", Groups: []intake.OrderGroup{{Max: 3, Flavor: &flavors()[1]}}}).Request()
 	b, err := codec.Marshal(req)
 	require.NoError(t, err)
 	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/zones/select", bytes.NewReader(b))

@@ -71,8 +71,8 @@ func (z *Zone) API() string { return "http://" + z.Nodes[0].Node.Addresses().API
 // Gateway returns the address of the zone's gateway, at its first node.
 func (z *Zone) Gateway() string { return z.Nodes[0].Node.Addresses().Gateway }
 
-// Flavors are what every zone of a federation offers from the start.
-func Flavors() []api.Flavor {
+// flavors are what every zone of a federation offers from the start.
+func flavors() []api.Flavor {
 	return []api.Flavor{
 		flavor("tiny", 1, 256, 1), flavor("small", 1, 1024, 10), flavor("medium", 2, 4096, 20), flavor("large", 8, 16384, 80),
 	}
@@ -262,7 +262,7 @@ func (f *Federation) Restart(ctx context.Context, p *Process) error {
 // furnish gives a zone flavors and hosts.
 func (f *Federation) furnish(ctx context.Context, z *Zone) error {
 	n := z.leader()
-	for _, fl := range Flavors() {
+	for _, fl := range flavors() {
 		c := command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: fl}
 		if _, err := n.Zone().Propose(ctx, c); err != nil && api.CodeOf(err) != api.CodeConflict {
 			return err

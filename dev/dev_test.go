@@ -257,12 +257,12 @@ func TestSpecLimits(t *testing.T) {
 		spec Spec
 		ok   bool
 	}{
-		{"zones", broad(ZonesMax), true},
-		{"a zone too many", broad(ZonesMax + 1), false},
+		{"zones", broad(zonesMax), true},
+		{"a zone too many", broad(zonesMax + 1), false},
 		{"depth", chain(api.DepthMax), true},
 		{"a level too many", chain(api.DepthMax + 1), false},
-		{"hosts", Spec{Name: "a", Hosts: count(HostsMax)}, true},
-		{"a host too many", Spec{Name: "a", Hosts: count(HostsMax + 1)}, false},
+		{"hosts", Spec{Name: "a", Hosts: count(hostsMax)}, true},
+		{"a host too many", Spec{Name: "a", Hosts: count(hostsMax + 1)}, false},
 		{"no hosts", Spec{Name: "a", Hosts: count(0)}, true},
 		{"fewer than no hosts", Spec{Name: "a", Hosts: count(-1)}, false},
 		{"special hosts", Spec{Name: "a", Hosts: count(2), Special: []HostSpec{{Number: 1}, {Number: 2}}}, true},
@@ -276,8 +276,8 @@ func TestSpecLimits(t *testing.T) {
 		{"one node", Spec{Name: "a", Nodes: 1}, true},
 		{"two nodes", Spec{Name: "a", Nodes: 2}, false},
 		{"three nodes", Spec{Name: "a", Nodes: 3}, true},
-		{"most nodes", Spec{Name: "a", Nodes: NodesMax}, true},
-		{"a node too many", Spec{Name: "a", Nodes: NodesMax + 1}, false},
+		{"most nodes", Spec{Name: "a", Nodes: nodesMax}, true},
+		{"a node too many", Spec{Name: "a", Nodes: nodesMax + 1}, false},
 		{"name", Spec{Name: strings.Repeat("a", api.NameMaxBytes)}, true},
 		{"a byte too many", Spec{Name: strings.Repeat("a", api.NameMaxBytes+1)}, false},
 		{"no name", Spec{}, false},

@@ -9,9 +9,9 @@ import (
 
 // Limits of a tree that one process runs.
 const (
-	ZonesMax     = 32
-	NodesMax     = 5
-	HostsMax     = 10_000
+	zonesMax     = 32
+	nodesMax     = 5
+	hostsMax     = 10_000
 	HostsDefault = 10
 )
 
@@ -38,7 +38,7 @@ func (s *Spec) validateHosts() error {
 	if err := api.CheckPairs("attributes of zone "+s.Name, s.Attributes, api.AttributesMax); err != nil {
 		return err
 	}
-	last := HostsMax
+	last := hostsMax
 	if s.Hosts != nil {
 		last = *s.Hosts
 	}
@@ -85,8 +85,8 @@ func (s *Spec) Validate() error {
 	if err := s.validate(seen, 1); err != nil {
 		return err
 	}
-	if len(seen) > ZonesMax {
-		return api.Errorf(api.CodeInvalid, "a tree may have at most %d zones, got %d", ZonesMax, len(seen))
+	if len(seen) > zonesMax {
+		return api.Errorf(api.CodeInvalid, "a tree may have at most %d zones, got %d", zonesMax, len(seen))
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func (s *Spec) validate(seen map[string]bool, depth int) error {
 		return api.Errorf(api.CodeInvalid, "two zones are called %q", s.Name)
 	case !slices.Contains([]int{0, 1, 3, 5}, s.Nodes):
 		return api.Errorf(api.CodeInvalid, "zone %q must have 1, 3 or 5 nodes, got %d", s.Name, s.Nodes)
-	case s.Hosts != nil && (*s.Hosts < 0 || *s.Hosts > HostsMax):
-		return api.Errorf(api.CodeInvalid, "zone %q may have 0 to %d hosts, got %d", s.Name, HostsMax, *s.Hosts)
+	case s.Hosts != nil && (*s.Hosts < 0 || *s.Hosts > hostsMax):
+		return api.Errorf(api.CodeInvalid, "zone %q may have 0 to %d hosts, got %d", s.Name, hostsMax, *s.Hosts)
 	case depth > api.DepthMax:
 		return api.Errorf(api.CodeInvalid, "a tree may be at most %d zones deep", api.DepthMax)
 	}

@@ -28,7 +28,7 @@ func Advise(fs []Filter, l *Look) []api.Advice {
 		fs[i].Keep(l, &pass)
 	}
 	if pass.Empty() {
-		out = amounts(fs, l, before)
+		out = adviseAmounts(fs, l, before)
 	}
 	offering := pass.Len()
 	for i := range fs {
@@ -55,8 +55,8 @@ func droppedBy(before []capacity.Set, pass capacity.Set, i int) bool {
 	return after.Len() < before[i].Len()
 }
 
-// amounts returns the advice to ask for another amount of one class.
-func amounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
+// adviseAmounts returns the advice to ask for another amount of one class.
+func adviseAmounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
 	at := slices.IndexFunc(fs, func(f Filter) bool { return f.Name == NameCapacity })
 	if at < 0 {
 		return nil
@@ -76,33 +76,33 @@ func amounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
 		}
 		hosts := rest.Clone()
 		l.View.KeepFitting(&hosts, others, l.Window, l.Req.Class)
-		if n := nearest(l, hosts, class, r[class]); n > 0 {
+		if n := nearestAmount(l, hosts, class, r[class]); n > 0 {
 			out = append(out, api.Advice{Change: api.AdviceAmount, Class: class, Value: n})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b api.Advice) int {
-		return cmp.Compare(change(r[a.Class], a.Value), change(r[b.Class], b.Value))
+		return cmp.Compare(relativeChange(r[a.Class], a.Value), relativeChange(r[b.Class], b.Value))
 	})
 	return out
 }
 
-// change returns how large a change is, in millionths of what was asked for.
+// relativeChange returns how large a change is, in millionths of what was asked for.
 // Amounts are at most api.AmountMax, so nothing overflows.
-func change(from, to int64) int64 { return max(from-to, to-from) * 1_000_000 / from }
+func relativeChange(from, to int64) int64 { return max(from-to, to-from) * 1_000_000 / from }
 
-// nearest returns the largest amount of class up to want that one of hosts could
+// nearestAmount returns the largest amount of class up to want that one of hosts could
 // give one slot, or else the smallest above want; 0 if there is none. A slot has
 // all of a class from one provider, so each that a host draws from is looked at
 // alone.
-func nearest(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) int64 {
+func nearestAmount(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) int64 {
 	var below, above int64 // where something above want is allowed but nothing below, it is the least unit
-	for row := range sources(l.View, hosts).All() {
+	for row := range sourcesOf(l.View, hosts).All() {
 		v, ok := l.View.Spec(row).Inventory[class]
 		free := l.View.FreeOver(row, class, l.Window, l.Req.Class)
 		if !ok || free < 1 {
 			continue
 		}
-		below = max(below, admitted(v, min(want, free)))
+		below = max(below, largestAdmitted(v, min(want, free)))
 		if n := v.Normal().MinUnit; n > want && n <= min(free, v.Normal().MaxUnit) && (above == 0 || n < above) {
 			above = n
 		}
@@ -110,8 +110,8 @@ func nearest(l *Look, hosts capacity.Set, class api.ResourceClass, want int64) i
 	return cmp.Or(below, above)
 }
 
-// sources returns the providers that slots on some hosts can draw from.
-func sources(v capacity.View, hosts capacity.Set) capacity.Set {
+// sourcesOf returns the providers that slots on some hosts can draw from.
+func sourcesOf(v capacity.View, hosts capacity.Set) capacity.Set {
 	out := hosts.Clone()
 	for host := range hosts.All() {
 		if !v.Compound(host) {
@@ -127,8 +127,8 @@ func sources(v capacity.View, hosts capacity.Set) capacity.Set {
 	return out
 }
 
-// admitted returns the largest amount up to most that v allows, 0 for none.
-func admitted(v api.Inventory, most int64) int64 {
+// largestAdmitted returns the largest amount up to most that v allows, 0 for none.
+func largestAdmitted(v api.Inventory, most int64) int64 {
 	n := v.Normal()
 	most = min(most, n.MaxUnit)
 	if step := most - most%n.StepSize; step >= n.MinUnit {

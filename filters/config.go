@@ -71,8 +71,8 @@ type kind struct {
 	name  string
 }
 
-// plain makes a filter without options.
-func plain(f func() Filter) func(map[string]string) (Filter, []string) {
+// withoutOptions makes a filter without options.
+func withoutOptions(f func() Filter) func(map[string]string) (Filter, []string) {
 	return func(map[string]string) (Filter, []string) { return f(), nil }
 }
 
@@ -83,32 +83,32 @@ func plain(f func() Filter) func(map[string]string) (Filter, []string) {
 // the cheapest: most do nothing unless they are asked, and the rest are a few
 // operations on bitsets.
 var kinds = []kind{
-	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: plain(newAllHosts)},
+	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: withoutOptions(newAllHosts)},
 	{
 		name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names",
-		advice: "naming no hosts that it must be on would work", build: plain(newForcedHosts),
+		advice: "naming no hosts that it must be on would work", build: withoutOptions(newForcedHosts),
 	},
 	{
 		name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names",
-		advice: "leaving out the hosts to stay away from would work", build: plain(newIgnoredHosts),
+		advice: "leaving out the hosts to stay away from would work", build: withoutOptions(newIgnoredHosts),
 	},
 	{
 		name: NameSameHost, help: "passes hosts of the instances in the hint same_host",
-		advice: "leaving out the servers to share a host with would work", build: plain(newSameHost),
+		advice: "leaving out the servers to share a host with would work", build: withoutOptions(newSameHost),
 	},
 	{
 		name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host",
-		advice: "leaving out the servers to stay apart from would work", build: plain(newDifferentHost),
+		advice: "leaving out the servers to stay apart from would work", build: withoutOptions(newDifferentHost),
 	},
 	{
 		name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near",
-		advice: "leaving out the address to be near would work", build: plain(newNear),
+		advice: "leaving out the address to be near would work", build: withoutOptions(newNear),
 	},
 	{
 		name: NameQuery, help: "passes hosts for which the hint query is true",
-		advice: "leaving out the query would work", build: plain(newQuery),
+		advice: "leaving out the query would work", build: withoutOptions(newQuery),
 	},
-	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: plain(newPool)},
+	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: withoutOptions(newPool)},
 	{
 		name: NameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
 		options: []Option{{Name: optionStrict, Help: "true: a project that is named takes no other host; default false"}},
@@ -123,38 +123,38 @@ var kinds = []kind{
 		},
 		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
 	},
-	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: plain(newDriver)},
+	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: withoutOptions(newDriver)},
 	{
 		name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for",
-		advice: "asking for no availability zone, or another one, would work", build: plain(newAvailabilityZone),
+		advice: "asking for no availability zone, or another one, would work", build: withoutOptions(newAvailabilityZone),
 	},
 	{
 		name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden",
-		advice: "asking for no traits would work; some may come from the flavor", build: plain(newTraits),
+		advice: "asking for no traits would work; some may come from the flavor", build: withoutOptions(newTraits),
 	},
 	{
 		name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates",
-		advice: "a flavor without extra specs about aggregates would work", build: plain(newAggregateExtraSpecs),
+		advice: "a flavor without extra specs about aggregates would work", build: withoutOptions(newAggregateExtraSpecs),
 	},
 	{
 		name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes",
-		advice: "leaving out the image properties would work", build: plain(newImageProperties),
+		advice: "leaving out the image properties would work", build: withoutOptions(newImageProperties),
 	},
 	{
 		name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes",
-		advice: "a flavor without extra specs about the host would work", build: plain(newExtraSpecs),
+		advice: "a flavor without extra specs about the host would work", build: withoutOptions(newExtraSpecs),
 	},
-	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: plain(newHostState)},
+	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: withoutOptions(newHostState)},
 	{
 		name: NameServerGroup, help: "holds affinity and anti-affinity",
-		advice: "without the rule or server group it would work", build: plain(newServerGroup),
+		advice: "without the rule or server group it would work", build: withoutOptions(newServerGroup),
 	},
 	{
 		name: NameInstances, help: "limits the instances on one host", optional: true,
-		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(InstancesMax), Required: true}},
+		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},
-	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: plain(newCapacity)},
+	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: withoutOptions(newCapacity)},
 }
 
 // The options.
@@ -166,8 +166,8 @@ const (
 	optionMax      = "max"
 )
 
-// InstancesMax bounds the option max of the filter instances.
-const InstancesMax = 1_000_000
+// instancesMax bounds the option max of the filter instances.
+const instancesMax = 1_000_000
 
 func buildProjectIsolation(o map[string]string) (Filter, []string) {
 	strict, wrong := readBool(o, optionStrict, false)
@@ -176,13 +176,13 @@ func buildProjectIsolation(o map[string]string) (Filter, []string) {
 
 func buildIsolated(o map[string]string) (Filter, []string) {
 	restrict, wrong := readBool(o, optionRestrict, true)
-	return newIsolated(words(o[optionImages]), words(o[optionHosts]), restrict), wrong
+	return newIsolated(splitWords(o[optionImages]), splitWords(o[optionHosts]), restrict), wrong
 }
 
 func buildInstances(o map[string]string) (Filter, []string) {
 	most, err := strconv.Atoi(o[optionMax])
-	if err != nil || most < 1 || most > InstancesMax {
-		return Filter{}, []string{fmt.Sprintf("option %s must be 1 to %d, got %q", optionMax, InstancesMax, o[optionMax])}
+	if err != nil || most < 1 || most > instancesMax {
+		return Filter{}, []string{fmt.Sprintf("option %s must be 1 to %d, got %q", optionMax, instancesMax, o[optionMax])}
 	}
 	return newInstances(most), nil
 }
@@ -198,8 +198,8 @@ func readBool(o map[string]string, name string, otherwise bool) (bool, []string)
 	}
 }
 
-// make builds the filter, or says all that is wrong with its options.
-func (k *kind) make(o map[string]string) (Filter, []string) {
+// makeFilter builds the filter, or says all that is wrong with its options.
+func (k *kind) makeFilter(o map[string]string) (Filter, []string) {
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if !slices.ContainsFunc(k.options, func(x Option) bool { return x.Name == name }) {
@@ -208,7 +208,7 @@ func (k *kind) make(o map[string]string) (Filter, []string) {
 	}
 	complete := true
 	for _, x := range k.options {
-		if x.Required && len(words(o[x.Name])) == 0 {
+		if x.Required && len(splitWords(o[x.Name])) == 0 {
 			complete = false
 			wrong = append(wrong, "needs the option "+x.Name)
 		}
@@ -243,7 +243,7 @@ func New(specs []api.FilterSpec) ([]Filter, error) {
 			unknown = append(unknown, strconv.Quote(s.Name))
 			continue
 		}
-		f, bad := kinds[i].make(s.Options)
+		f, bad := kinds[i].makeFilter(s.Options)
 		for _, text := range bad {
 			wrong = append(wrong, s.Name+" "+text)
 		}

@@ -16,7 +16,7 @@ func show(f filters.Filter, set func(*api.Group), specs ...capacity.Spec) {
 func showIn(w *filters.World, f filters.Filter, set func(*api.Group), specs ...capacity.Spec) {
 	l := want(view(specs...), w, set)
 	pass, why := filters.Explain([]filters.Filter{f}, l, 10)
-	fmt.Println(names(l.View, pass), why.Filters)
+	fmt.Println(hostNames(l.View, pass), why.Filters)
 }
 
 func Example_allHosts() {
@@ -142,7 +142,7 @@ func Example_serverGroup() {
 	l.Req.Rules = []api.Rule{{ID: "sg1", Policy: api.AntiAffinity, Max: 2, Groups: []int{0}}}
 	f := filter(filters.NameServerGroup)
 	pass, why := filters.Run([]filters.Filter{f}, l)
-	fmt.Println(names(l.View, pass), why.Filters)
+	fmt.Println(hostNames(l.View, pass), why.Filters)
 	for row := range pass.All() {
 		fmt.Println(l.View.ID(row), f.Room(l, row))
 	}

@@ -62,8 +62,8 @@ func NewLook(v capacity.View, w *World, req *api.Request, group int) *Look {
 // Group returns the group that hosts are wanted for.
 func (l *Look) Group() *api.Group { return &l.Req.Groups[l.Index] }
 
-// placed is Placed, 0 without one.
-func (l *Look) placed(row, rule int) int {
+// placedMembers is Placed, 0 without one.
+func (l *Look) placedMembers(row, rule int) int {
 	if l.Placed == nil {
 		return 0
 	}
@@ -101,15 +101,15 @@ type Part struct {
 // passed all and the count of each reason that some were taken out for. Always
 // Considered == Offering + the sum of Filters, because a host is counted by the
 // first filter that drops it.
-func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) { return run(fs, l, 0) }
+func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) { return runFilters(fs, l, 0) }
 
 // Explain is Run that also names, for each reason, up to most of its hosts, at
 // most api.ExplainNamesMax: those with the lowest names.
 func Explain(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
-	return run(fs, l, min(max(most, 0), api.ExplainNamesMax))
+	return runFilters(fs, l, min(max(most, 0), api.ExplainNamesMax))
 }
 
-func run(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
+func runFilters(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
 	pass := l.View.Hosts()
 	left := pass.Len()
 	out := api.Refusals{Considered: left}
@@ -135,7 +135,7 @@ func run(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
 				n = p.Rows.Len()
 			}
 			if n > 0 {
-				out.Filters = append(out.Filters, api.FilterCount{Filter: p.Name, Hosts: n, Tier: p.Tier, Names: names(l.View, p.Rows, most)})
+				out.Filters = append(out.Filters, api.FilterCount{Filter: p.Name, Hosts: n, Tier: p.Tier, Names: hostNames(l.View, p.Rows, most)})
 			}
 		}
 		left = now
@@ -144,9 +144,9 @@ func run(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
 	return pass, out
 }
 
-// names returns the lowest names of some rows, at most most of them; the id
+// hostNames returns the lowest names of some rows, at most most of them; the id
 // stands for a host that has no name.
-func names(v capacity.View, rows capacity.Set, most int) []string {
+func hostNames(v capacity.View, rows capacity.Set, most int) []string {
 	if most == 0 {
 		return nil
 	}
@@ -168,5 +168,5 @@ func names(v capacity.View, rows capacity.Set, most int) []string {
 	return out
 }
 
-// none takes every row out of pass.
-func none(pass *capacity.Set) { pass.And(capacity.NewSet(0)) }
+// clearSet takes every row out of pass.
+func clearSet(pass *capacity.Set) { pass.And(capacity.NewSet(0)) }

@@ -48,7 +48,7 @@ func request(class api.Class, end api.Instant, r api.Resources) *api.Request {
 	}
 }
 
-func names(v capacity.View, s capacity.Set) []string {
+func hostNames(v capacity.View, s capacity.Set) []string {
 	var out []string
 	for row := range s.All() {
 		out = append(out, string(v.ID(row)))
@@ -57,18 +57,18 @@ func names(v capacity.View, s capacity.Set) []string {
 	return out
 }
 
-func run(v capacity.View, req *api.Request, fs ...filters.Filter) ([]string, api.Refusals) {
+func runFilters(v capacity.View, req *api.Request, fs ...filters.Filter) ([]string, api.Refusals) {
 	return look(filters.NewLook(v, nil, req, 0), fs...)
 }
 
 func look(l *filters.Look, fs ...filters.Filter) ([]string, api.Refusals) {
 	pass, why := filters.Run(fs, l)
-	return names(l.View, pass), why
+	return hostNames(l.View, pass), why
 }
 
 // Acceptance case 17: without a filter all hosts pass.
 func TestCase17AllHosts(t *testing.T) {
-	got, why := run(host10(), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50}))
+	got, why := runFilters(host10(), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50}))
 	assert.Len(t, got, 10)
 	assert.Equal(t, api.Refusals{Considered: 10, Offering: 10}, why)
 }
@@ -76,7 +76,7 @@ func TestCase17AllHosts(t *testing.T) {
 // Acceptance case 18: a flavor of 50 MB and 500 GB passes host05 to host10.
 func TestCase18FlavorFilter(t *testing.T) {
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 50, api.DiskGB: 500})
-	got, why := run(host10(), req, filters.Default()...)
+	got, why := runFilters(host10(), req, filters.Default()...)
 	assert.Equal(t, []string{"host05", "host06", "host07", "host08", "host09", "host10"}, got)
 	assert.Equal(t, api.Refusals{
 		Considered: 10, Offering: 6,
@@ -87,18 +87,18 @@ func TestCase18FlavorFilter(t *testing.T) {
 // Acceptance case 20: a host with 512 MB takes 512 MB and not 513.
 func TestCase20Units(t *testing.T) {
 	v := view(spec("h", 512, 1))
-	got, _ := run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 512}), filter(filters.NameCapacity))
+	got, _ := runFilters(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 512}), filter(filters.NameCapacity))
 	assert.Len(t, got, 1)
-	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 513}), filter(filters.NameCapacity))
+	got, _ = runFilters(v, request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 513}), filter(filters.NameCapacity))
 	assert.Empty(t, got)
-	got, _ = run(v, request(api.Firm, api.Forever, api.Resources{"CUSTOM_GPU": 1}), filter(filters.NameCapacity))
+	got, _ = runFilters(v, request(api.Firm, api.Forever, api.Resources{"CUSTOM_GPU": 1}), filter(filters.NameCapacity))
 	assert.Empty(t, got, "a class that the host does not name")
 }
 
 func TestHostState(t *testing.T) {
 	up, down, disabled := spec("up", 1, 1), spec("down", 1, 1), spec("disabled", 1, 1)
 	down.Up, disabled.Enabled = false, false
-	got, why := run(view(up, down, disabled), request(api.Firm, api.Forever, nil), filter(filters.NameHostState))
+	got, why := runFilters(view(up, down, disabled), request(api.Firm, api.Forever, nil), filter(filters.NameHostState))
 	assert.Equal(t, []string{"up"}, got)
 	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2, Tier: api.TierNotNow}}, why.Filters)
 }
@@ -115,7 +115,7 @@ func TestPool(t *testing.T) {
 		{request(api.Firm, 100, nil), []string{"d", "s"}},
 		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
 	} {
-		got, _ := run(v, c.req, filter(filters.NamePool))
+		got, _ := runFilters(v, c.req, filter(filters.NamePool))
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -133,7 +133,7 @@ func TestDriver(t *testing.T) {
 		assert.Len(t, got, want, "flavor %q", flavor)
 	}
 	req.Groups[0].Flavor = "web"
-	got, _ := run(v, req, filter(filters.NameDriver))
+	got, _ := runFilters(v, req, filter(filters.NameDriver))
 	assert.Equal(t, []string{"fake"}, got)
 }
 
@@ -149,7 +149,7 @@ func TestRunAddsUp(t *testing.T) {
 			s.Pool = rapid.SampledFrom([]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}).Draw(t, "pool")
 			specs = append(specs, s)
 		}
-		got, why := run(view(specs...), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 2}), filters.Default()...)
+		got, why := runFilters(view(specs...), request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 2}), filters.Default()...)
 		sum := why.Offering
 		for _, f := range why.Filters {
 			require.Positive(t, f.Hosts)
@@ -167,6 +167,6 @@ func ExampleRun() {
 	v := view(spec("a", 512, 1), down, spec("c", 4096, 1))
 	req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 1024})
 	pass, why := filters.Run(filters.Default(), filters.NewLook(v, nil, req, 0))
-	fmt.Println(names(v, pass), why.Considered, why.Filters)
+	fmt.Println(hostNames(v, pass), why.Considered, why.Filters)
 	// Output: [c] 3 [{host_state 1 not_now []} {size 1 never_fits []}]
 }

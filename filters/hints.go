@@ -19,7 +19,7 @@ func newAllHosts() Filter {
 func newForcedHosts() Filter {
 	return Filter{Name: NameForcedHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.ForceHosts; len(list) > 0 {
-			pass.And(named(l.View, list))
+			pass.And(rowsByName(l.View, list))
 		}
 	}}
 }
@@ -28,13 +28,13 @@ func newForcedHosts() Filter {
 func newIgnoredHosts() Filter {
 	return Filter{Name: NameIgnoredHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		if list := l.Group().Hints.IgnoreHosts; len(list) > 0 {
-			pass.AndNot(named(l.View, list))
+			pass.AndNot(rowsByName(l.View, list))
 		}
 	}}
 }
 
-// named returns the rows of hosts by name.
-func named(v capacity.View, list []string) capacity.Set {
+// rowsByName returns the rows of hosts by name.
+func rowsByName(v capacity.View, list []string) capacity.Set {
 	s := capacity.NewSet(v.Rows())
 	for _, name := range list {
 		if row, ok := v.Named(name); ok {
@@ -95,7 +95,7 @@ func newNear() Filter {
 		}
 		network, err := netip.ParsePrefix(near)
 		if err != nil {
-			none(pass) // nothing is near what is nowhere; the request was not validated
+			clearSet(pass) // nothing is near what is nowhere; the request was not validated
 			return
 		}
 		l.View.Attribute(AttributeIP).Keep(pass, func(v *capacity.Value) bool {
@@ -116,7 +116,7 @@ func newQuery() Filter {
 		}
 		q, err := query.Compile(text)
 		if err != nil {
-			none(pass)
+			clearSet(pass)
 			return
 		}
 		q.Keep(&columns{l, pass.Clone()}, pass)
@@ -134,13 +134,13 @@ var _ query.Columns = (*columns)(nil)
 // Free returns what claims of the request could have, over its window; like Total
 // the sum over everything that slots on the host may draw from.
 func (c *columns) Free(class api.ResourceClass) *query.Column {
-	return c.numbers(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.Class), c.l.View.CapacityColumn(class))
+	return c.numberColumn(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.Class), c.l.View.CapacityColumn(class))
 }
 
 // Total returns the capacity of a class.
 func (c *columns) Total(class api.ResourceClass) *query.Column {
 	total := c.l.View.CapacityColumn(class)
-	return c.numbers(total, total)
+	return c.numberColumn(total, total)
 }
 
 // Instances returns how many instances hosts have.
@@ -152,8 +152,8 @@ func (c *columns) Instances() *query.Column {
 	return out
 }
 
-// numbers returns the values of the rows that have something of a class.
-func (c *columns) numbers(values, total []int64) *query.Column {
+// numberColumn returns the values of the rows that have something of a class.
+func (c *columns) numberColumn(values, total []int64) *query.Column {
 	out := query.NewColumn(len(values))
 	for row := range c.pass.All() {
 		if total[row] > 0 {

@@ -22,9 +22,9 @@ type members struct {
 	elsewhere int
 }
 
-// hard returns the hard rules that bind the group and their members, read once
+// hardRules returns the hard rules that bind the group and their members, read once
 // for each look.
-func (l *Look) hard() []members {
+func (l *Look) hardRules() []members {
 	if l.rules != nil || len(l.Req.Rules) == 0 {
 		return l.rules
 	}
@@ -36,15 +36,15 @@ func (l *Look) hard() []members {
 		}
 		m := members{rule: n, most: rule.Max, here: map[int]int{}}
 		if c := l.World.Census; c != nil {
-			m.count(l, c)
+			m.countFrom(l, c)
 		}
 		l.rules = append(l.rules, m)
 	}
 	return l.rules
 }
 
-// count fills m from a census.
-func (m *members) count(l *Look, c Census) {
+// countFrom fills m from a census.
+func (m *members) countFrom(l *Look, c Census) {
 	here, elsewhere := c.Members(l.Req.Tenant(), l.Req.RuleKey(m.rule))
 	for id, n := range here { // in any order: sums
 		if row, ok := l.View.Row(id); ok {
@@ -67,19 +67,19 @@ func newServerGroup() Filter {
 	return Filter{
 		Name: NameServerGroup, Tier: api.TierNotNow, Demand: true,
 		Keep: func(l *Look, pass *capacity.Set) {
-			for _, m := range l.hard() {
+			for _, m := range l.hardRules() {
 				if m.most == 0 {
-					m.together(l, pass)
+					m.keepTogether(l, pass)
 				} else {
-					m.apart(l, pass)
+					m.keepApart(l, pass)
 				}
 			}
 		},
 		Room: func(l *Look, row int) int64 {
 			room := int64(api.CountMax)
-			for _, m := range l.hard() {
+			for _, m := range l.hardRules() {
 				if m.most > 0 {
-					room = min(room, int64(m.most-m.here[row]-l.placed(row, m.rule)))
+					room = min(room, int64(m.most-m.here[row]-l.placedMembers(row, m.rule)))
 				}
 			}
 			return max(room, 0)
@@ -87,10 +87,10 @@ func newServerGroup() Filter {
 	}
 }
 
-// together keeps the rows that carry all members.
-func (m *members) together(l *Look, pass *capacity.Set) {
+// keepTogether keeps the rows that carry all members.
+func (m *members) keepTogether(l *Look, pass *capacity.Set) {
 	if m.elsewhere+m.lost > 0 {
-		none(pass)
+		clearSet(pass)
 		return
 	}
 	on := capacity.NewSet(l.View.Rows())
@@ -111,12 +111,12 @@ func (m *members) together(l *Look, pass *capacity.Set) {
 	case 1:
 		pass.And(on)
 	default:
-		none(pass)
+		clearSet(pass)
 	}
 }
 
-// apart keeps the rows with fewer members than the maximum.
-func (m *members) apart(l *Look, pass *capacity.Set) {
+// keepApart keeps the rows with fewer members than the maximum.
+func (m *members) keepApart(l *Look, pass *capacity.Set) {
 	for row, n := range m.here { // in any order: each is looked at alone
 		if n >= m.most {
 			pass.Remove(row)
@@ -130,7 +130,7 @@ func (m *members) apart(l *Look, pass *capacity.Set) {
 // newInstances returns the filter that passes hosts with fewer than most instances, held slots and slots of
 // earlier groups included, and gives them room for the rest. Most is 1 or more.
 func newInstances(most int) Filter {
-	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placed(row, -1) }
+	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placedMembers(row, -1) }
 	return Filter{
 		Name: NameInstances, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) { pass.Keep(func(row int) bool { return left(l, row) > 0 }) },

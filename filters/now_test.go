@@ -132,7 +132,7 @@ func TestCapacitySaysWhy(t *testing.T) {
 	}
 	l := want(table.View(), nil, func(g *api.Group) { g.Resources = api.Resources{api.VCPU: 8} })
 	pass, why := filters.Explain([]filters.Filter{filter(filters.NameCapacity)}, l, 10)
-	assert.Equal(t, []string{"open"}, names(l.View, pass))
+	assert.Equal(t, []string{"open"}, hostNames(l.View, pass))
 	assert.Equal(t, api.Refusals{Considered: 9, Offering: 1, Filters: []api.FilterCount{
 		{Filter: "units", Hosts: 4, Tier: api.TierInvalid, Names: []string{"fullodd", "large", "odd", "thin"}},
 		{Filter: "size", Hosts: 3, Tier: api.TierNeverFits, Names: []string{"other", "small", "smallodd"}},

@@ -39,7 +39,7 @@ func Guard(fs []Filter) []Filter {
 		}
 		out = append(out, Filter{Name: k.name, Tier: api.TierNotAllowed, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 			if wished(l) {
-				none(pass)
+				clearSet(pass)
 			}
 		}})
 	}

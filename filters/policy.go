@@ -32,7 +32,7 @@ func newProjectIsolation(strict bool) Filter {
 	return Filter{Name: NameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		var isolated, mine []string
 		for _, a := range l.World.Aggregates {
-			is, names := isolates(a, string(l.Req.Project))
+			is, names := isIsolated(a, string(l.Req.Project))
 			if is {
 				isolated = append(isolated, string(a.ID))
 			}
@@ -54,21 +54,21 @@ func newProjectIsolation(strict bool) Filter {
 	}}
 }
 
-// isolates reports whether an aggregate is for some projects alone, and whether
+// isIsolated reports whether an aggregate is for some projects alone, and whether
 // project is one of them.
-func isolates(a *api.Aggregate, project string) (is, names bool) {
+func isIsolated(a *api.Aggregate, project string) (is, names bool) {
 	for key, list := range a.Metadata { // in any order: each is looked at alone
 		if strings.HasPrefix(key, api.MetaProjects) {
 			is = true
-			names = names || slices.Contains(words(list), project)
+			names = names || slices.Contains(splitWords(list), project)
 		}
 	}
 	return is, names
 }
 
-// words returns the parts of a comma separated list, without blanks around them
+// splitWords returns the parts of a comma separated list, without blanks around them
 // and without empty ones.
-func words(list string) []string {
+func splitWords(list string) []string {
 	var out []string
 	for w := range strings.SplitSeq(list, ",") {
 		if w = strings.TrimSpace(w); w != "" {
@@ -84,9 +84,9 @@ func newIsolated(images, hosts []string, restrict bool) Filter {
 	return Filter{Name: NameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		switch ref := l.Group().Image.Ref; {
 		case slices.Contains(images, ref):
-			pass.And(named(l.View, hosts))
+			pass.And(rowsByName(l.View, hosts))
 		case restrict:
-			pass.AndNot(named(l.View, hosts))
+			pass.AndNot(rowsByName(l.View, hosts))
 		}
 	}}
 }

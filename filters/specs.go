@@ -42,10 +42,10 @@ func newExtraSpecs() Filter {
 				continue
 			}
 			if name == AttributeIP {
-				none(pass)
+				clearSet(pass)
 				continue
 			}
-			match := compile(want)
+			match := compileMatcher(want)
 			l.View.Attribute(name).Keep(pass, func(v *capacity.Value) bool { return v.Kind != capacity.KindNone && match(v) })
 		}
 	}}
@@ -62,10 +62,10 @@ func newAggregateExtraSpecs() Filter {
 			if !scoped {
 				continue
 			}
-			match := compile(want)
+			match := compileMatcher(want)
 			var ids []string
 			for _, a := range l.World.Aggregates {
-				if slices.ContainsFunc(words(a.Metadata[name]), func(w string) bool { return matches(match, w) }) {
+				if slices.ContainsFunc(splitWords(a.Metadata[name]), func(w string) bool { return matchesText(match, w) }) {
 					ids = append(ids, string(a.ID))
 				}
 			}
@@ -77,8 +77,8 @@ func newAggregateExtraSpecs() Filter {
 // matcher says whether a value is as an extra spec wants it.
 type matcher func(v *capacity.Value) bool
 
-// matches reports whether a text, read as an attribute, is as match wants it.
-func matches(match matcher, text string) bool {
+// matchesText reports whether a text, read as an attribute, is as match wants it.
+func matchesText(match matcher, text string) bool {
 	v := capacity.ParseValue(text)
 	return match(&v)
 }
@@ -99,8 +99,8 @@ var compare = map[string]func(order int) bool{
 var operators = slices.Concat(slices.Sorted(maps.Keys(compare)),
 	[]string{"s==", "s!=", "s<=", "s>=", "s<", "s>", "<in>", "<all-in>", "<or>"})
 
-// compile reads the value of an extra spec.
-func compile(want string) matcher {
+// compileMatcher reads the value of an extra spec.
+func compileMatcher(want string) matcher {
 	list := strings.Fields(want)
 	if len(list) == 0 || !slices.Contains(operators, list[0]) {
 		return func(v *capacity.Value) bool { return v.Text == want }
@@ -117,7 +117,7 @@ func compile(want string) matcher {
 			return !slices.ContainsFunc(args, func(a string) bool { return !strings.Contains(v.Text, a) })
 		}
 	case "<or>":
-		return either(args)
+		return matchEither(args)
 	}
 	if textual, ok := strings.CutPrefix(op, "s"); ok {
 		holds := compare[textual]
@@ -132,8 +132,8 @@ func compile(want string) matcher {
 	}
 }
 
-// either matches every other one of args: "a <or> b <or> c".
-func either(args []string) matcher {
+// matchEither matches every other one of args: "a <or> b <or> c".
+func matchEither(args []string) matcher {
 	var list []string
 	for i := 0; i < len(args); i += 2 {
 		list = append(list, args[i])

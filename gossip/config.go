@@ -84,8 +84,8 @@ func LinkTuning() Tuning {
 	return t
 }
 
-// normal returns the tuning with its defaults filled in.
-func (t Tuning) normal() Tuning {
+// withDefaults returns the tuning with its defaults filled in.
+func (t Tuning) withDefaults() Tuning {
 	def := ZoneTuning()
 	for _, f := range []struct{ v, def *time.Duration }{
 		{&t.ProbeInterval, &def.ProbeInterval},
@@ -121,9 +121,9 @@ func (t Tuning) validate() error {
 	return nil
 }
 
-// normal returns the configuration with its defaults filled in, or an
+// withDefaults returns the configuration with its defaults filled in, or an
 // invalid-input error.
-func (c Config) normal() (Config, error) {
+func (c Config) withDefaults() (Config, error) {
 	if err := api.CheckName("pool", c.Name); err != nil {
 		return c, err
 	}
@@ -139,7 +139,7 @@ func (c Config) normal() (Config, error) {
 	if c.Peers == nil {
 		c.Peers = noPeers{}
 	}
-	c.Tuning = c.Tuning.normal()
+	c.Tuning = c.Tuning.withDefaults()
 	return c, c.Tuning.validate()
 }
 

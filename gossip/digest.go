@@ -36,12 +36,12 @@ type carried struct {
 	Digest []byte `cbor:"2,keyasint"` // an encoded api.Digest
 }
 
-// trimmed returns d within the limits that whoever hears it checks. Labels that are
+// trimDigest returns d within the limits that whoever hears it checks. Labels that are
 // too many or cannot be shown are left out, and all that is not a total if the rest
 // is still too large. Then d is partial: it rules nothing out.
-func trimmed(d api.Digest) api.Digest {
+func trimDigest(d api.Digest) api.Digest {
 	for _, labels := range []*[]string{&d.Tags, &d.Traits, &d.AZs} {
-		kept := slices.DeleteFunc(slices.Clone(*labels), func(s string) bool { return !printable(s) })
+		kept := slices.DeleteFunc(slices.Clone(*labels), func(s string) bool { return !isPrintable(s) })
 		kept = kept[:min(len(kept), labelsMax)]
 		d.Partial = d.Partial || len(kept) < len(*labels)
 		*labels = kept
@@ -81,18 +81,18 @@ func decodeDigest(raw []byte) (api.Digest, error) {
 // checkDigest returns errMalformed unless d can be shown and counted with: names
 // are printable and in bounds, amounts are not negative, gateways can be dialled.
 func checkDigest(d api.Digest) error {
-	ok := api.ValidName(string(d.Zone)) && printable(d.Health) && d.At >= 0 && d.At < api.Forever &&
+	ok := api.ValidName(string(d.Zone)) && isPrintable(d.Health) && d.At >= 0 && d.At < api.Forever &&
 		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax &&
 		max(len(d.Tags), len(d.Traits), len(d.AZs)) <= labelsMax
 	ok = ok && (len(d.Gateways) == 0 || api.CheckGateways(d.Gateways) == nil)
 	for _, s := range slices.Concat(d.Tags, d.Traits, d.AZs) {
-		ok = ok && printable(s)
+		ok = ok && isPrintable(s)
 	}
 	for c, t := range d.Classes {
 		ok = ok && c.Valid() && min(t.Total, t.Free, t.SlotMin, t.SlotMax) >= 0
 	}
 	for _, s := range d.Sketches {
-		ok = ok && printable(string(s.Flavor)) && s.Resources.Validate() == nil && s.StartIn >= 0 && s.Fits >= 0
+		ok = ok && isPrintable(string(s.Flavor)) && s.Resources.Validate() == nil && s.StartIn >= 0 && s.Fits >= 0
 	}
 	if !ok {
 		return errMalformed
@@ -103,7 +103,7 @@ func checkDigest(d api.Digest) error {
 // sketchesPerFlavorMax is how many start times a digest may sketch per flavor.
 const sketchesPerFlavorMax = 16
 
-func printable(s string) bool {
+func isPrintable(s string) bool {
 	return s != "" && len(s) <= labelMaxBytes && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
@@ -137,11 +137,11 @@ const (
 	verdictExpired                // nobody has stood for it for the table's ttl
 )
 
-// offer keeps h if it is newer than what is held: a higher sequence, or the same
+// offerDigest keeps h if it is newer than what is held: a higher sequence, or the same
 // sequence and a later time of its zone's clock. Where that is what is held, h
 // can show that it was said again. What has expired gives way to anything, so a
 // zone that was restored from a backup and counts from lower is heard again.
-func (t *table) offer(h held, now time.Time) verdict {
+func (t *table) offerDigest(h held, now time.Time) verdict {
 	zone := h.Digest.Zone
 	old, known := t.held[zone]
 	switch {
@@ -152,8 +152,8 @@ func (t *table) offer(h held, now time.Time) verdict {
 	case now.Sub(h.At) > t.ttl:
 		return verdictExpired
 	}
-	if known && now.Sub(old.At) <= t.ttl && !newer(h.Digest, old.Digest) {
-		if !newer(old.Digest, h.Digest) && h.At.After(old.At) {
+	if known && now.Sub(old.At) <= t.ttl && !isNewer(h.Digest, old.Digest) {
+		if !isNewer(old.Digest, h.Digest) && h.At.After(old.At) {
 			old.At = h.At
 			t.held[zone] = old
 		}
@@ -163,13 +163,13 @@ func (t *table) offer(h held, now time.Time) verdict {
 	return verdictNewer
 }
 
-// newer reports whether a was said after b by their zone.
-func newer(a, b api.Digest) bool {
+// isNewer reports whether a was said after b by their zone.
+func isNewer(a, b api.Digest) bool {
 	return a.Sequence > b.Sequence || a.Sequence == b.Sequence && a.At > b.At
 }
 
-// carry returns what may be passed on, in the order of zones.
-func (t *table) carry(now time.Time) []carried {
+// carriedDigests returns what may be passed on, in the order of zones.
+func (t *table) carriedDigests(now time.Time) []carried {
 	var list []carried
 	for _, zone := range slices.Sorted(maps.Keys(t.held)) {
 		h := t.held[zone]
@@ -180,8 +180,8 @@ func (t *table) carry(now time.Time) []carried {
 	return list
 }
 
-// open decodes what a peer carried; now is when it arrived.
-func (c carried) open(ttl time.Duration, now time.Time) (held, error) {
+// openDigest decodes what a peer carried; now is when it arrived.
+func (c carried) openDigest(ttl time.Duration, now time.Time) (held, error) {
 	d, err := decodeDigest(c.Digest)
 	if err != nil {
 		return held{}, err
@@ -195,17 +195,17 @@ func (c carried) open(ttl time.Duration, now time.Time) (held, error) {
 
 // encodeState and decodeState carry the digests of a push/pull, encodeMessage
 // and decodeMessage one that is broadcast: a byte of version and CBOR.
-func encodeState(list []carried) ([]byte, error)  { return versioned(list) }
-func encodeMessage(one carried) ([]byte, error)   { return versioned(one) }
-func decodeState(b []byte) (l []carried, e error) { return unversioned[[]carried](b) }
-func decodeMessage(b []byte) (carried, error)     { return unversioned[carried](b) }
+func encodeState(list []carried) ([]byte, error)  { return encodeVersioned(list) }
+func encodeMessage(one carried) ([]byte, error)   { return encodeVersioned(one) }
+func decodeState(b []byte) (l []carried, e error) { return decodeVersioned[[]carried](b) }
+func decodeMessage(b []byte) (carried, error)     { return decodeVersioned[carried](b) }
 
-func versioned(v any) ([]byte, error) {
+func encodeVersioned(v any) ([]byte, error) {
 	body, err := codec.Marshal(v)
 	return append([]byte{wireVersion}, body...), err
 }
 
-func unversioned[T any](b []byte) (v T, err error) {
+func decodeVersioned[T any](b []byte) (v T, err error) {
 	if len(b) == 0 || b[0] != wireVersion || codec.Unmarshal(b[1:], &v) != nil {
 		return v, errMalformed
 	}

@@ -136,7 +136,7 @@ func TestWhatIsSaidIsTrimmed(t *testing.T) {
 			d := full()
 			c.change(&d)
 			p := atRest(t, &d)
-			p.voice.say()
+			p.voice.sayOwn()
 			list, err := decodeState(p.voice.LocalState(false))
 			require.NoError(t, err)
 			require.Len(t, list, 1, "it is said")
@@ -144,7 +144,7 @@ func TestWhatIsSaidIsTrimmed(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.partial, heard.Partial)
 			assert.True(t, c.is(heard), "%+v", heard)
-			assert.Equal(t, p.voice.digests()["z1"].Digest.Partial, heard.Partial)
+			assert.Equal(t, p.voice.heldDigests()["z1"].Digest.Partial, heard.Partial)
 		})
 	}
 }
@@ -155,22 +155,22 @@ func TestTableKeepsTheNewest(t *testing.T) {
 	said := func(zone api.ZoneID, seq uint64, at api.Instant, age time.Duration) held {
 		return held{Heard: Heard{Digest: api.Digest{Zone: zone, Sequence: seq, At: at}, At: now.Add(-age)}}
 	}
-	assert.Equal(t, verdictNewer, tb.offer(said("a", 5, 1, 0), now))
-	assert.Equal(t, verdictKnown, tb.offer(said("a", 5, 1, 0), now))
-	assert.Equal(t, verdictKnown, tb.offer(said("a", 4, 9, 0), now), "lower sequence")
-	assert.Equal(t, verdictNewer, tb.offer(said("a", 5, 2, 0), now), "later, and nothing was applied in between")
-	assert.Equal(t, verdictForeign, tb.offer(said("c", 1, 1, 0), now))
-	assert.Equal(t, verdictNewer, tb.offer(said("b", 1, 1, time.Minute), now), "at the limit")
-	assert.Equal(t, verdictExpired, tb.offer(said("b", 2, 1, time.Minute+1), now))
-	assert.Len(t, tb.carry(now), 2)
+	assert.Equal(t, verdictNewer, tb.offerDigest(said("a", 5, 1, 0), now))
+	assert.Equal(t, verdictKnown, tb.offerDigest(said("a", 5, 1, 0), now))
+	assert.Equal(t, verdictKnown, tb.offerDigest(said("a", 4, 9, 0), now), "lower sequence")
+	assert.Equal(t, verdictNewer, tb.offerDigest(said("a", 5, 2, 0), now), "later, and nothing was applied in between")
+	assert.Equal(t, verdictForeign, tb.offerDigest(said("c", 1, 1, 0), now))
+	assert.Equal(t, verdictNewer, tb.offerDigest(said("b", 1, 1, time.Minute), now), "at the limit")
+	assert.Equal(t, verdictExpired, tb.offerDigest(said("b", 2, 1, time.Minute+1), now))
+	assert.Len(t, tb.carriedDigests(now), 2)
 
 	now = now.Add(30 * time.Second)
-	assert.Len(t, tb.carry(now), 1, "b has expired")
-	assert.Equal(t, uint64(30_000), tb.carry(now)[0].AgeMS)
-	assert.Equal(t, verdictKnown, tb.offer(said("a", 5, 2, 10*time.Second), now))
+	assert.Len(t, tb.carriedDigests(now), 1, "b has expired")
+	assert.Equal(t, uint64(30_000), tb.carriedDigests(now)[0].AgeMS)
+	assert.Equal(t, verdictKnown, tb.offerDigest(said("a", 5, 2, 10*time.Second), now))
 	assert.Equal(t, now.Add(-10*time.Second), tb.held["a"].At, "said again since")
 	now = now.Add(time.Minute)
-	assert.Equal(t, verdictNewer, tb.offer(said("a", 1, 1, 0), now), "a zone that counts anew is heard after a while")
+	assert.Equal(t, verdictNewer, tb.offerDigest(said("a", 1, 1, 0), now), "a zone that counts anew is heard after a while")
 }
 
 func TestTableOfAnyZonesIsLimited(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTableOfAnyZonesIsLimited(t *testing.T) {
 		if i >= DigestsMax {
 			want = verdictForeign
 		}
-		assert.Equal(t, want, tb.offer(held{Heard: Heard{Digest: api.Digest{Zone: zone}, At: now}}, now))
+		assert.Equal(t, want, tb.offerDigest(held{Heard: Heard{Digest: api.Digest{Zone: zone}, At: now}}, now))
 	}
 }
 
@@ -198,8 +198,8 @@ func TestTableAgreesWithMaximum(t *testing.T) {
 				At: api.Instant(rapid.Int64Range(0, 5).Draw(t, "at")),
 			}
 			age := time.Duration(rapid.IntRange(0, 3000).Draw(t, "age")) * time.Second
-			tb.offer(held{Heard: Heard{Digest: d, At: now.Add(-age)}}, now)
-			if best.Zone == "" || newer(d, best) {
+			tb.offerDigest(held{Heard: Heard{Digest: d, At: now.Add(-age)}}, now)
+			if best.Zone == "" || isNewer(d, best) {
 				best = d
 			}
 			assert.Equal(t, best, tb.held["a"].Digest)
@@ -211,13 +211,13 @@ func TestCarriedAges(t *testing.T) {
 	now := time.Now()
 	raw, err := encodeDigest(*digestOf("z1", 1))
 	require.NoError(t, err)
-	h, err := carried{AgeMS: 1500, Digest: raw}.open(time.Minute, now)
+	h, err := carried{AgeMS: 1500, Digest: raw}.openDigest(time.Minute, now)
 	require.NoError(t, err)
 	assert.Equal(t, now.Add(-1500*time.Millisecond), h.At)
-	h, err = carried{AgeMS: 1<<64 - 1, Digest: raw}.open(time.Minute, now)
+	h, err = carried{AgeMS: 1<<64 - 1, Digest: raw}.openDigest(time.Minute, now)
 	require.NoError(t, err)
 	assert.Greater(t, now.Sub(h.At), time.Minute, "an absurd age is an old one")
-	_, err = carried{Digest: []byte{0xff}}.open(time.Minute, now)
+	_, err = carried{Digest: []byte{0xff}}.openDigest(time.Minute, now)
 	assert.ErrorIs(t, err, errMalformed)
 }
 
@@ -239,11 +239,11 @@ func FuzzDigest(f *testing.F) {
 		}
 		if list, err := decodeState(b); err == nil {
 			for _, c := range list {
-				_, _ = c.open(time.Minute, time.Unix(1, 0)) // must not panic
+				_, _ = c.openDigest(time.Minute, time.Unix(1, 0)) // must not panic
 			}
 		}
 		if c, err := decodeMessage(b); err == nil {
-			_, _ = c.open(time.Minute, time.Unix(1, 0)) // must not panic
+			_, _ = c.openDigest(time.Minute, time.Unix(1, 0)) // must not panic
 		}
 	})
 }

@@ -104,7 +104,7 @@ func checkPushPull(b []byte) error {
 			return errRefused
 		}
 		delete(limits, key)
-		n, rest, ok := number(rest)
+		n, rest, ok := readNumber(rest)
 		if !ok || n > limit {
 			return errRefused
 		}
@@ -122,8 +122,8 @@ func shortString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[1:end]), b[end:], true
 }
 
-// number reads a MessagePack integer that is not negative, or a boolean as 0 or 1.
-func number(b []byte) (n uint64, rest []byte, ok bool) {
+// readNumber reads a MessagePack integer that is not negative, or a boolean as 0 or 1.
+func readNumber(b []byte) (n uint64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false
 	}

@@ -24,7 +24,7 @@ type Kind uint8
 // The kinds.
 const (
 	KindPacket Kind = 1 // datagrams of memberlist, both ways, until one end closes
-	KindStream Kind = 2 // one message of memberlist each way
+	kindStream Kind = 2 // one message of memberlist each way
 )
 
 // Hello is the first message each way on a gossip connection: the dialer says
@@ -87,7 +87,7 @@ func (h Hello) validate() error {
 	if err := api.CheckName("pool", h.Pool); err != nil {
 		return err
 	}
-	if h.Kind != KindPacket && h.Kind != KindStream {
+	if h.Kind != KindPacket && h.Kind != kindStream {
 		return api.Errorf(api.CodeInvalid, "there is no connection of kind %d", h.Kind)
 	}
 	return checkName(h.Name)

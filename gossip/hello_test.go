@@ -28,7 +28,7 @@ func readBack(t *testing.T, b []byte) (h Hello, err error) {
 }
 
 func TestHelloRoundTrip(t *testing.T) {
-	want := Hello{Version: 1, Pool: strings.Repeat("p", api.NameMaxBytes), Name: SyntheticName("p"), Kind: KindStream}
+	want := Hello{Version: 1, Pool: strings.Repeat("p", api.NameMaxBytes), Name: SyntheticName("p"), Kind: kindStream}
 	near, far := net.Pipe()
 	go func() { _ = writeHello(near, want, time.Now().Add(time.Minute)) }()
 	got, err := ReadHello(far, time.Now().Add(time.Minute))

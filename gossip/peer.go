@@ -33,8 +33,8 @@ type peer struct {
 	retry   time.Time // no new attempt before
 }
 
-// offer queues a packet; false if the queue is full.
-func (p *peer) offer(b []byte) bool {
+// queuePacket queues a packet; false if the queue is full.
+func (p *peer) queuePacket(b []byte) bool {
 	select {
 	case p.queue <- b:
 		return true
@@ -43,8 +43,8 @@ func (p *peer) offer(b []byte) bool {
 	}
 }
 
-// drain empties the queue of a peer that cannot be reached.
-func (p *peer) drain() (lost uint64) {
+// drainQueue empties the queue of a peer that cannot be reached.
+func (p *peer) drainQueue() (lost uint64) {
 	for {
 		select {
 		case <-p.queue:
@@ -55,10 +55,10 @@ func (p *peer) drain() (lost uint64) {
 	}
 }
 
-// peer returns where to put packets for name, and starts an attempt to reach it
+// peerNamed returns where to put packets for name, and starts an attempt to reach it
 // if there is no connection. It returns nil if packets cannot go there just now:
 // the name may come from a peer's message, and only members are worth dialling.
-func (t *transport) peer(name string) (*peer, error) {
+func (t *transport) peerNamed(name string) (*peer, error) {
 	member := t.known(name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *transport) peer(name string) (*peer, error) {
 	}
 	p := t.peers[name]
 	if p == nil && member {
-		p = t.entry(name)
+		p = t.entryOf(name)
 	}
 	if p == nil || len(p.conns) > 0 || p.dialing {
 		return p, nil
@@ -76,13 +76,13 @@ func (t *transport) peer(name string) (*peer, error) {
 		return nil, nil // no peer and no error: the packet is lost, as with UDP
 	}
 	p.dialing = true
-	t.work.Go(func() { t.connect(p) })
+	t.work.Go(func() { t.connectTo(p) })
 	return p, nil
 }
 
-// entry returns the peer's entry, made if there is room or an idle one to give
+// entryOf returns the peer's entry, made if there is room or an idle one to give
 // up for it; nil otherwise. The caller holds mu.
-func (t *transport) entry(name string) *peer {
+func (t *transport) entryOf(name string) *peer {
 	if p := t.peers[name]; p != nil {
 		return p
 	}
@@ -101,11 +101,11 @@ func (t *transport) entry(name string) *peer {
 	return p
 }
 
-// connect tries once to reach p.
-func (t *transport) connect(p *peer) {
+// connectTo tries once to reach p.
+func (t *transport) connectTo(p *peer) {
 	ctx, cancel := t.begin(dialTimeout)
 	defer cancel()
-	conn, err := t.reach(ctx, p.name, KindPacket)
+	conn, err := t.reachMember(ctx, p.name, KindPacket)
 	t.mu.Lock()
 	p.dialing = false
 	failed := err != nil && len(p.conns) == 0 // it may have dialled us meanwhile
@@ -114,21 +114,21 @@ func (t *transport) connect(p *peer) {
 	}
 	t.mu.Unlock()
 	if err == nil {
-		t.adopt(p.name, conn)
+		t.adoptConn(p.name, conn)
 	} else if failed {
-		t.count.dropped.Add(p.drain())
+		t.count.dropped.Add(p.drainQueue())
 	}
 }
 
-// adopt puts a registered packet connection to use. The oldest gives way if
+// adoptConn puts a registered packet connection to use. The oldest gives way if
 // there are more than packetConns.
-func (t *transport) adopt(name string, conn net.Conn) {
+func (t *transport) adoptConn(name string, conn net.Conn) {
 	t.mu.Lock()
-	p := t.entry(name)
+	p := t.entryOf(name)
 	if t.closed || p == nil {
 		t.mu.Unlock()
 		t.count.refused.Add(1)
-		t.drop(conn)
+		t.dropConn(conn)
 		return
 	}
 	p.cut = false
@@ -138,32 +138,32 @@ func (t *transport) adopt(name string, conn net.Conn) {
 		old = p.conns[0]
 		p.conns = slices.Delete(p.conns, 0, 1)
 	}
-	t.work.Go(func() { t.carry(p, conn) })
+	t.work.Go(func() { t.carryPackets(p, conn) })
 	t.mu.Unlock()
 	if old != nil {
-		t.drop(old)
+		t.dropConn(old)
 	}
 }
 
-// carry moves packets both ways until the connection breaks or is closed.
-func (t *transport) carry(p *peer, conn net.Conn) {
+// carryPackets moves packets both ways until the connection breaks or is closed.
+func (t *transport) carryPackets(p *peer, conn net.Conn) {
 	broken := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		t.write(p, conn, broken)
+		t.writePackets(p, conn, broken)
 		_ = conn.Close() // wakes the reader
 	})
-	t.read(p.name, conn)
+	t.readPackets(p.name, conn)
 	close(broken)
-	t.drop(conn)
+	t.dropConn(conn)
 	writer.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.conns = slices.DeleteFunc(p.conns, func(c net.Conn) bool { return c == conn })
 }
 
-// write sends what is queued for p.
-func (t *transport) write(p *peer, conn net.Conn, broken <-chan struct{}) {
+// writePackets sends what is queued for p.
+func (t *transport) writePackets(p *peer, conn net.Conn, broken <-chan struct{}) {
 	for {
 		var b []byte
 		select {
@@ -182,9 +182,9 @@ func (t *transport) write(p *peer, conn net.Conn, broken <-chan struct{}) {
 	}
 }
 
-// read hands what the peer sends to memberlist. A packet that no member sends is
+// readPackets hands what the peer sends to memberlist. A packet that no member sends is
 // skipped; a frame out of bounds ends the connection.
-func (t *transport) read(name string, conn net.Conn) {
+func (t *transport) readPackets(name string, conn net.Conn) {
 	for {
 		err := conn.SetReadDeadline(t.now().Add(idleTimeout))
 		var b []byte
@@ -209,9 +209,9 @@ func (t *transport) read(name string, conn net.Conn) {
 	}
 }
 
-// part closes the packet connections with a member that went: one that hangs
+// closePacketConns closes the packet connections with a member that went: one that hangs
 // would swallow what is sent to it after it has come back. It does not block.
-func (t *transport) part(name string) {
+func (t *transport) closePacketConns(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[name]
@@ -226,16 +226,16 @@ func (t *transport) part(name string) {
 	})
 }
 
-// linked reports whether there is a packet connection with a member.
-func (t *transport) linked(name string) bool {
+// isLinked reports whether there is a packet connection with a member.
+func (t *transport) isLinked(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[name]
 	return p != nil && len(p.conns) > 0
 }
 
-// cut reports whether the last attempt to reach a member failed.
-func (t *transport) cut(name string) bool {
+// isCutOff reports whether the last attempt to reach a member failed.
+func (t *transport) isCutOff(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[name]

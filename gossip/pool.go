@@ -29,9 +29,9 @@ const (
 // safe for concurrent use.
 type Pool struct {
 	cfg    Config
-	book   *book
-	roster *roster
-	voice  *voice
+	book   *addressBook
+	roster *memberTable
+	voice  *digestSpreader
 	count  *counters
 
 	started   atomic.Bool
@@ -41,15 +41,15 @@ type Pool struct {
 // New returns a pool that is at rest. It fails with api.CodeInvalid if the
 // configuration is not usable.
 func New(cfg Config) (*Pool, error) {
-	cfg, err := cfg.normal()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	p := &Pool{cfg: cfg, count: &counters{}, book: newBook(cfg.Self, cfg.Now, cfg.Tuning)}
-	p.roster = &roster{self: cfg.Self, now: cfg.Now, gone: p.gone, rows: map[string]row{}}
-	p.voice = &voice{
+	p.roster = &memberTable{self: cfg.Self, now: cfg.Now, gone: p.closeMember, rows: map[string]row{}}
+	p.voice = &digestSpreader{
 		own: cfg.Digest, tell: cfg.OnDigest, now: cfg.Now, log: cfg.Logger, count: p.count,
-		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.roster.count, RetransmitMult: retransmits},
+		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.roster.countLive, RetransmitMult: retransmits},
 		wake:  make(chan struct{}, 1),
 		table: table{zones: cfg.Zones, ttl: cfg.Tuning.DigestTTL, held: map[api.ZoneID]held{}},
 		fresh: map[api.ZoneID]api.Digest{},
@@ -71,8 +71,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	if err != nil {
 		p.cfg.Logger.Warn("loading gossip peers failed", "pool", p.cfg.Name, "err", err)
 	}
-	p.book.restore(kept)
-	t := newTransport(ctx, &p.cfg, p.book, p.roster.known, p.count)
+	p.book.restoreEndpoints(kept)
+	t := newTransport(ctx, &p.cfg, p.book, p.roster.isKnown, p.count)
 	defer func() { _ = t.Shutdown() }() // it always returns nil
 	ml, err := memberlist.Create(p.memberlistConfig(t))
 	if err != nil {
@@ -81,9 +81,9 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.transport.Store(t)
 
 	var loops sync.WaitGroup
-	loops.Go(func() { p.rejoin(ctx, t, ml) })
-	loops.Go(func() { p.voice.repeat(ctx, p.cfg.Tuning.DigestInterval) })
-	loops.Go(func() { p.voice.report(ctx) })
+	loops.Go(func() { p.rejoinMembers(ctx, t, ml) })
+	loops.Go(func() { p.voice.repeatOwn(ctx, p.cfg.Tuning.DigestInterval) })
+	loops.Go(func() { p.voice.reportHeard(ctx) })
 	<-ctx.Done()
 	if err := ml.Leave(leaveTimeout); err != nil {
 		p.cfg.Logger.Debug("leaving a gossip pool was cut short", "pool", p.cfg.Name, "err", err)
@@ -136,7 +136,7 @@ func (p *Pool) Accept(h Hello, conn net.Conn) {
 		_ = conn.Close() // refused
 		return
 	}
-	t.accept(h, conn)
+	t.acceptHello(h, conn)
 }
 
 // Members returns the members that this pool knows, by name; none before Run.
@@ -145,40 +145,40 @@ func (p *Pool) Members() []Member {
 	if t == nil {
 		return nil
 	}
-	return p.roster.members(t.cut)
+	return p.roster.members(t.isCutOff)
 }
 
 // Digests returns the newest digest heard of each zone, this one's own included,
 // and when it was last said. Old ones stay; the caller judges their age.
-func (p *Pool) Digests() map[api.ZoneID]Heard { return p.voice.digests() }
+func (p *Pool) Digests() map[api.ZoneID]Heard { return p.voice.heldDigests() }
 
 // Stats returns what was counted since New.
 func (p *Pool) Stats() Stats { return p.count.stats() }
 
-// gone closes what leads to a member that went.
-func (p *Pool) gone(name string) {
+// closeMember closes what leads to a member that went.
+func (p *Pool) closeMember(name string) {
 	if t := p.transport.Load(); t != nil {
-		t.part(name)
+		t.closePacketConns(name)
 	}
 }
 
-// rejoin tries, until ctx ends, every endpoint at which no live member is known.
-func (p *Pool) rejoin(ctx context.Context, t *transport, ml *memberlist.Memberlist) {
+// rejoinMembers tries, until ctx ends, every endpoint at which no live member is known.
+func (p *Pool) rejoinMembers(ctx context.Context, t *transport, ml *memberlist.Memberlist) {
 	tick := time.NewTicker(p.cfg.Tuning.RejoinMin)
 	defer tick.Stop()
 	for {
-		p.book.refresh(p.cfg.Endpoints())
+		p.book.refreshEndpoints(p.cfg.Endpoints())
 		slots := make(chan struct{}, rejoinsMax)
 		var tries sync.WaitGroup
-		for _, endpoint := range p.book.due(p.roster.live) {
+		for _, endpoint := range p.book.dueEndpoints(p.roster.isLive) {
 			slots <- struct{}{}
 			tries.Go(func() {
-				p.join(ctx, t, ml, endpoint)
+				p.joinEndpoint(ctx, t, ml, endpoint)
 				<-slots
 			})
 		}
 		tries.Wait()
-		p.save()
+		p.saveEndpoints()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -187,20 +187,20 @@ func (p *Pool) rejoin(ctx context.Context, t *transport, ml *memberlist.Memberli
 	}
 }
 
-// join greets an endpoint and joins with the member that answers, unless it is
+// joinEndpoint greets an endpoint and joins with the member that answers, unless it is
 // this one or one that is in the pool already.
-func (p *Pool) join(ctx context.Context, t *transport, ml *memberlist.Memberlist, endpoint string) {
-	conn, name, err := t.greet(ctx, endpoint, KindPacket)
+func (p *Pool) joinEndpoint(ctx context.Context, t *transport, ml *memberlist.Memberlist, endpoint string) {
+	conn, name, err := t.greetEndpoint(ctx, endpoint, KindPacket)
 	if err != nil {
 		p.cfg.Logger.Debug("gossip peer does not answer", "pool", p.cfg.Name, "endpoint", endpoint, "err", err)
 		return
 	}
-	live := p.roster.live(name)
-	if name == p.cfg.Self || live && t.linked(name) {
-		t.drop(conn)
+	live := p.roster.isLive(name)
+	if name == p.cfg.Self || live && t.isLinked(name) {
+		t.dropConn(conn)
 		return
 	}
-	t.adopt(name, conn)
+	t.adoptConn(name, conn)
 	if live {
 		return
 	}
@@ -209,14 +209,14 @@ func (p *Pool) join(ctx context.Context, t *transport, ml *memberlist.Memberlist
 	}
 }
 
-// save persists the endpoints that were found good, if they have changed.
-func (p *Pool) save() {
-	endpoints, changed := p.book.changed()
+// saveEndpoints persists the endpoints that were found good, if they have changed.
+func (p *Pool) saveEndpoints() {
+	endpoints, changed := p.book.changedEndpoints()
 	if !changed {
 		return
 	}
 	if err := p.cfg.Peers.Save(endpoints); err != nil {
-		p.book.redo()
+		p.book.markChanged()
 		p.cfg.Logger.Warn("saving gossip peers failed", "pool", p.cfg.Name, "err", err)
 	}
 }

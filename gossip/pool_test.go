@@ -330,7 +330,7 @@ func TestGarbageIsSurvived(t *testing.T) {
 		assert.Equal(t, uint64(4), a.Stats().FramesRefused)
 
 		for _, b := range [][]byte{{msgUser, 1}, {9, 9}, {msgPushPull}, {msgPushPull, 0x83, 0xa5}, {msgAck}} {
-			stream := rogue(t, a, KindStream)
+			stream := rogue(t, a, kindStream)
 			require.NoError(t, writeFrame(stream, b, streamMaxBytes))
 			pass(15 * time.Second)
 			_ = stream.Close()
@@ -347,11 +347,11 @@ func TestStreamsInAreLimited(t *testing.T) {
 		pass(time.Second)
 		open := make([]net.Conn, streamsInMax)
 		for i := range open {
-			open[i] = rogue(t, n, KindStream)
+			open[i] = rogue(t, n, kindStream)
 		}
 		pass(time.Millisecond)
 		assert.Zero(t, n.Stats().ConnsRefused, "at the limit")
-		one := rogue(t, n, KindStream)
+		one := rogue(t, n, kindStream)
 		_, err := one.Read(make([]byte, 1))
 		require.Error(t, err)
 		assert.Equal(t, uint64(1), n.Stats().ConnsRefused)
@@ -359,7 +359,7 @@ func TestStreamsInAreLimited(t *testing.T) {
 			_ = c.Close()
 		}
 		pass(time.Second)
-		one = rogue(t, n, KindStream)
+		one = rogue(t, n, kindStream)
 		pass(time.Millisecond)
 		assert.Equal(t, uint64(1), n.Stats().ConnsRefused, "there is room again")
 		_ = one.Close()
@@ -383,7 +383,7 @@ func TestNothingInternalIsWritten(t *testing.T) {
 		w.set(at[0], at[1], 0)
 		pass(time.Minute)
 		for range 3 { // streams that time out: memberlist tells the peer why
-			quiet := rogue(t, nodes[0], KindStream)
+			quiet := rogue(t, nodes[0], kindStream)
 			require.NoError(t, quiet.SetReadDeadline(time.Now().Add(time.Minute)))
 			_, _ = quiet.Read(make([]byte, 1)) // closed by then
 			_ = quiet.Close()

@@ -37,7 +37,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			err = checkStream(msg)
 		}
 		if err != nil {
-			return 0, tame(err)
+			return 0, hideAddress(err)
 		}
 		s.in = bytes.NewReader(msg)
 	}
@@ -47,7 +47,7 @@ func (s *stream) Read(p []byte) (int, error) {
 // Write sends p as one message of at most streamMaxBytes.
 func (s *stream) Write(p []byte) (int, error) {
 	if err := writeFrame(s.conn, p, streamMaxBytes); err != nil {
-		return 0, tame(err)
+		return 0, hideAddress(err)
 	}
 	return len(p), nil
 }
@@ -56,7 +56,7 @@ func (s *stream) Write(p []byte) (int, error) {
 func (s *stream) Close() error {
 	var err error
 	s.once.Do(func() {
-		err = tame(s.conn.Close())
+		err = hideAddress(s.conn.Close())
 		s.release()
 	})
 	return err
@@ -69,16 +69,16 @@ func (s *stream) LocalAddr() net.Addr { return s.local }
 func (s *stream) RemoteAddr() net.Addr { return s.remote }
 
 // SetDeadline sets when reads and writes give up.
-func (s *stream) SetDeadline(t time.Time) error { return tame(s.conn.SetDeadline(t)) }
+func (s *stream) SetDeadline(t time.Time) error { return hideAddress(s.conn.SetDeadline(t)) }
 
 // SetReadDeadline sets when reads give up.
-func (s *stream) SetReadDeadline(t time.Time) error { return tame(s.conn.SetReadDeadline(t)) }
+func (s *stream) SetReadDeadline(t time.Time) error { return hideAddress(s.conn.SetReadDeadline(t)) }
 
 // SetWriteDeadline sets when writes give up.
-func (s *stream) SetWriteDeadline(t time.Time) error { return tame(s.conn.SetWriteDeadline(t)) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return hideAddress(s.conn.SetWriteDeadline(t)) }
 
-// tame returns an error that says as much as err but names no address.
-func tame(err error) error {
+// hideAddress returns an error that says as much as err but names no address.
+func hideAddress(err error) error {
 	var timeout net.Error
 	switch {
 	case err == nil:

@@ -33,7 +33,7 @@ var (
 type transport struct {
 	pool, self string
 	dial       Dialer
-	book       *book
+	book       *addressBook
 	known      func(name string) bool // whether it is a member
 	now        func() time.Time
 	count      *counters
@@ -54,7 +54,7 @@ type transport struct {
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(ctx context.Context, cfg *Config, b *book, known func(string) bool, count *counters) *transport {
+func newTransport(ctx context.Context, cfg *Config, b *addressBook, known func(string) bool, count *counters) *transport {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &transport{
 		pool: cfg.Name, self: cfg.Self, dial: cfg.Dial, book: b, known: known, now: cfg.Now, count: count,
@@ -94,11 +94,11 @@ func (t *transport) WriteToAddress(b []byte, to memberlist.Address) (time.Time, 
 	if err := checkName(to.Name); err != nil {
 		return time.Time{}, errNoName
 	}
-	p, err := t.peer(to.Name)
+	p, err := t.peerNamed(to.Name)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p == nil || !p.offer(slices.Clone(b)) { // memberlist may reuse b
+	if p == nil || !p.queuePacket(slices.Clone(b)) { // memberlist may reuse b
 		t.count.dropped.Add(1)
 	}
 	return t.now(), nil
@@ -111,13 +111,13 @@ func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Durat
 	}
 	ctx, cancel := t.begin(timeout)
 	defer cancel()
-	conn, err := t.reach(ctx, to.Name, KindStream)
+	conn, err := t.reachMember(ctx, to.Name, kindStream)
 	if err != nil {
 		return nil, err
 	}
 	return &stream{
 		conn: conn, local: address(t.self), remote: address(to.Name),
-		release: func() { t.forget(conn) },
+		release: func() { t.unregisterConn(conn) },
 	}, nil
 }
 
@@ -142,9 +142,9 @@ func (t *transport) Shutdown() error {
 	return nil
 }
 
-// keep registers an open connection, so that Shutdown closes it; if there is no
+// registerConn registers an open connection, so that Shutdown closes it; if there is no
 // room it closes it at once and returns false.
-func (t *transport) keep(conn net.Conn) bool {
+func (t *transport) registerConn(conn net.Conn) bool {
 	t.mu.Lock()
 	ok := !t.closed && len(t.conns) < connsMax
 	if ok {
@@ -158,48 +158,48 @@ func (t *transport) keep(conn net.Conn) bool {
 	return ok
 }
 
-// forget takes back keep.
-func (t *transport) forget(conn net.Conn) {
+// unregisterConn takes back registerConn.
+func (t *transport) unregisterConn(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.conns, conn)
 }
 
-// drop closes a connection that keep has registered.
-func (t *transport) drop(conn net.Conn) {
+// dropConn closes a connection that registerConn has registered.
+func (t *transport) dropConn(conn net.Conn) {
 	_ = conn.Close() // nothing more is expected of it
-	t.forget(conn)
+	t.unregisterConn(conn)
 }
 
-// greet dials an endpoint and exchanges hellos. The connection that it returns
+// greetEndpoint dials an endpoint and exchanges hellos. The connection that it returns
 // is registered; name is who answered. The book learns of the outcome.
-func (t *transport) greet(ctx context.Context, endpoint string, kind Kind) (_ net.Conn, name string, _ error) {
+func (t *transport) greetEndpoint(ctx context.Context, endpoint string, kind Kind) (_ net.Conn, name string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	conn, err := t.dial(ctx, endpoint)
 	if err != nil {
-		t.book.failed(endpoint)
+		t.book.noteFailure(endpoint)
 		return nil, "", fmt.Errorf("dialling: %w", err)
 	}
-	if !t.keep(conn) {
+	if !t.registerConn(conn) {
 		return nil, "", errClosed
 	}
 	unbind := context.AfterFunc(ctx, func() { _ = conn.Close() }) // wakes reads and writes
-	answer, err := t.exchange(conn, kind)
+	answer, err := t.exchangeHellos(conn, kind)
 	if !unbind() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		t.drop(conn)
-		t.book.failed(endpoint)
+		t.dropConn(conn)
+		t.book.noteFailure(endpoint)
 		return nil, "", err
 	}
-	t.book.answered(endpoint, answer.Name)
+	t.book.noteAnswer(endpoint, answer.Name)
 	return conn, answer.Name, nil
 }
 
-// exchange says hello first and reads the answer.
-func (t *transport) exchange(conn net.Conn, kind Kind) (Hello, error) {
+// exchangeHellos says hello first and reads the answer.
+func (t *transport) exchangeHellos(conn net.Conn, kind Kind) (Hello, error) {
 	deadline := t.now().Add(greetTimeout)
 	mine := Hello{Version: helloVersion, Pool: t.pool, Name: t.self, Kind: kind}
 	if err := writeHello(conn, mine, deadline); err != nil {
@@ -212,16 +212,16 @@ func (t *transport) exchange(conn net.Conn, kind Kind) (Hello, error) {
 	return answer, err
 }
 
-// reach returns a registered connection to the member called name, trying each
+// reachMember returns a registered connection to the member called name, trying each
 // endpoint that may lead to it. Members that answer elsewhere are remembered.
-func (t *transport) reach(ctx context.Context, name string, kind Kind) (net.Conn, error) {
-	for _, endpoint := range t.book.leading(name) {
-		conn, got, err := t.greet(ctx, endpoint, kind)
+func (t *transport) reachMember(ctx context.Context, name string, kind Kind) (net.Conn, error) {
+	for _, endpoint := range t.book.endpointsOf(name) {
+		conn, got, err := t.greetEndpoint(ctx, endpoint, kind)
 		switch {
 		case err == nil && got == name:
 			return conn, nil
 		case err == nil:
-			t.drop(conn)
+			t.dropConn(conn)
 		case ctx.Err() != nil:
 			return nil, errUnreachable
 		}
@@ -229,25 +229,25 @@ func (t *transport) reach(ctx context.Context, name string, kind Kind) (net.Conn
 	return nil, errUnreachable
 }
 
-// accept answers the hello of an accepted connection and takes it over.
-func (t *transport) accept(h Hello, conn net.Conn) {
-	if !t.keep(conn) {
+// acceptHello answers the hello of an accepted connection and takes it over.
+func (t *transport) acceptHello(h Hello, conn net.Conn) {
+	if !t.registerConn(conn) {
 		return
 	}
 	mine := Hello{Version: helloVersion, Pool: t.pool, Name: t.self, Kind: h.Kind}
 	err := writeHello(conn, mine, t.now().Add(HelloTimeout))
 	switch {
 	case err != nil || h.Name == t.self: // gone, or this node itself, which now knows
-		t.drop(conn)
+		t.dropConn(conn)
 	case h.Kind == KindPacket:
-		t.adopt(h.Name, conn)
+		t.adoptConn(h.Name, conn)
 	default:
-		t.deliver(h.Name, conn)
+		t.deliverStream(h.Name, conn)
 	}
 }
 
-// deliver hands an accepted stream to memberlist.
-func (t *transport) deliver(name string, conn net.Conn) {
+// deliverStream hands an accepted stream to memberlist.
+func (t *transport) deliverStream(name string, conn net.Conn) {
 	t.mu.Lock()
 	ok := t.streamsIn < streamsInMax
 	if ok {
@@ -256,7 +256,7 @@ func (t *transport) deliver(name string, conn net.Conn) {
 	t.mu.Unlock()
 	if !ok {
 		t.count.refused.Add(1)
-		t.drop(conn)
+		t.dropConn(conn)
 		return
 	}
 	s := &stream{conn: conn, local: address(t.self), remote: address(name), release: func() {

@@ -167,7 +167,7 @@ func TestTame(t *testing.T) {
 		{errors.Join(errFrameSize, errDisk), errFrameSize},
 		{errRefused, errRefused},
 	} {
-		assert.Equal(t, c.want, tame(c.in))
+		assert.Equal(t, c.want, hideAddress(c.in))
 	}
 }
 
@@ -198,14 +198,14 @@ func TestConnsAreLimited(t *testing.T) {
 	var last net.Conn
 	for range connsMax {
 		last, _ = net.Pipe()
-		require.True(t, tr.keep(last))
+		require.True(t, tr.registerConn(last))
 	}
 	extra, _ := net.Pipe()
-	assert.False(t, tr.keep(extra))
+	assert.False(t, tr.registerConn(extra))
 	require.ErrorIs(t, extra.SetDeadline(time.Now()), io.ErrClosedPipe)
-	tr.drop(last)
+	tr.dropConn(last)
 	extra, _ = net.Pipe()
-	assert.True(t, tr.keep(extra))
+	assert.True(t, tr.registerConn(extra))
 }
 
 func TestPeersAndQueuesAreLimited(t *testing.T) {
@@ -214,20 +214,20 @@ func TestPeersAndQueuesAreLimited(t *testing.T) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	for i := range peersMax {
-		p := tr.entry(SyntheticName("p", string(rune(i))))
+		p := tr.entryOf(SyntheticName("p", string(rune(i))))
 		require.NotNil(t, p)
 		p.dialing = true
 	}
-	assert.Nil(t, tr.entry("one more"))
+	assert.Nil(t, tr.entryOf("one more"))
 	first := tr.peers[SyntheticName("p", string(rune(0)))]
 	first.dialing = false
-	assert.NotNil(t, tr.entry("one more"), "an idle one gives way")
-	p := tr.entry("one more")
+	assert.NotNil(t, tr.entryOf("one more"), "an idle one gives way")
+	p := tr.entryOf("one more")
 	for range queueMax {
-		assert.True(t, p.offer([]byte{1}))
+		assert.True(t, p.queuePacket([]byte{1}))
 	}
-	assert.False(t, p.offer([]byte{1}))
-	assert.Equal(t, uint64(queueMax), p.drain())
+	assert.False(t, p.queuePacket([]byte{1}))
+	assert.Equal(t, uint64(queueMax), p.drainQueue())
 }
 
 func TestPacketConnsAreLimited(t *testing.T) {
@@ -237,16 +237,16 @@ func TestPacketConnsAreLimited(t *testing.T) {
 	for i := range far {
 		var near net.Conn
 		near, far[i] = net.Pipe()
-		require.True(t, tr.keep(near))
-		tr.adopt("n-peer", near)
+		require.True(t, tr.registerConn(near))
+		tr.adoptConn("n-peer", near)
 	}
 	_, err := far[0].Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the oldest gave way")
-	assert.True(t, tr.linked("n-peer"))
-	p, err := tr.peer("n-peer")
+	assert.True(t, tr.isLinked("n-peer"))
+	p, err := tr.peerNamed("n-peer")
 	require.NoError(t, err)
-	require.True(t, p.offer([]byte{msgPing}))
-	tr.part("n-peer")
+	require.True(t, p.queuePacket([]byte{msgPing}))
+	tr.closePacketConns("n-peer")
 	for _, c := range far[1:] {
 		_, _ = io.Copy(io.Discard, c) // ends when the member's connections are closed
 	}

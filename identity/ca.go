@@ -21,15 +21,15 @@ import (
 const (
 	CATTL    = 10 * 365 * 24 * time.Hour // of an authority
 	LeafTTL  = 365 * 24 * time.Hour      // of a leaf, unless asked otherwise
-	Backdate = 5 * time.Minute           // valid from this long before the issuer's now, for clocks that lag
+	backdate = 5 * time.Minute           // valid from this long before the issuer's now, for clocks that lag
 )
 
 // APIHostsMax bounds the DNS names and addresses of one API certificate.
 const APIHostsMax = 64
 
-// CAName is the common name of every authority. It is the same in all zones and
+// caName is the common name of every authority. It is the same in all zones and
 // so tells nothing.
-const CAName = "Berth zone CA"
+const caName = "Berth zone CA"
 
 // CA is the certificate authority of one zone. Its certificate carries the zone
 // id as the URI berth://<zone id>; it signs for that zone only.
@@ -50,9 +50,9 @@ func NewCA(zone api.ZoneID, now time.Time) (*CA, error) {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: CAName},
+		Subject:               pkix.Name{CommonName: caName},
 		URIs:                  []*url.URL{{Scheme: "berth", Host: string(zone)}},
-		NotBefore:             now.Add(-Backdate),
+		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(CATTL),
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
@@ -113,7 +113,7 @@ func (c *CA) Issue(s Subject, pub crypto.PublicKey, now time.Time, ttl time.Dura
 		usage = usage[:1] // agents dial out and never listen
 	case RoleNode, RoleGateway:
 	}
-	return c.sign(s, &x509.Certificate{ExtKeyUsage: usage}, pub, now, ttl)
+	return c.signCertificate(s, &x509.Certificate{ExtKeyUsage: usage}, pub, now, ttl)
 }
 
 // IssueAPI signs a certificate for a listener of the public API, which any TLS
@@ -136,11 +136,11 @@ func (c *CA) IssueAPI(id string, hosts []string, pub crypto.PublicKey, now time.
 			template.DNSNames = append(template.DNSNames, h)
 		}
 	}
-	return c.sign(Subject{Zone: c.zone, Role: RoleAPI, ID: id}, template, pub, now, ttl)
+	return c.signCertificate(Subject{Zone: c.zone, Role: RoleAPI, ID: id}, template, pub, now, ttl)
 }
 
-// sign completes template and signs it. What it returns, SubjectOf accepts.
-func (c *CA) sign(s Subject, template *x509.Certificate, pub crypto.PublicKey, now time.Time, ttl time.Duration) ([]byte, error) {
+// signCertificate completes template and signs it. What it returns, SubjectOf accepts.
+func (c *CA) signCertificate(s Subject, template *x509.Certificate, pub crypto.PublicKey, now time.Time, ttl time.Duration) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (c *CA) sign(s Subject, template *x509.Certificate, pub crypto.PublicKey, n
 		return nil, fmt.Errorf("the authority of zone %s is valid from %s to %s, and now is %s", c.zone, c.cert.NotBefore, c.cert.NotAfter, now.UTC())
 	}
 	template.URIs = []*url.URL{{Scheme: "berth", Host: string(s.Zone), Path: "/" + string(s.Role) + "/" + s.ID}}
-	template.NotBefore = now.Add(-min(Backdate, now.Sub(c.cert.NotBefore)))
+	template.NotBefore = now.Add(-min(backdate, now.Sub(c.cert.NotBefore)))
 	template.NotAfter = now.Add(min(ttl, c.cert.NotAfter.Sub(now)))
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true

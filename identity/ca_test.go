@@ -27,11 +27,11 @@ func TestIssuedCertificateTellsNothingElse(t *testing.T) {
 		assert.Equal(t, Subject{"zone-a", role, "n1"}, c.Subject)
 		assert.Equal(t, "berth://zone-a/"+string(role)+"/n1", leaf.URIs[0].String())
 		assert.Equal(t, emptyName, leaf.RawSubject)
-		assert.Equal(t, "CN="+CAName, leaf.Issuer.String())
+		assert.Equal(t, "CN="+caName, leaf.Issuer.String())
 		assert.Empty(t, leaf.DNSNames)
 		assert.Empty(t, leaf.IPAddresses)
 		assert.False(t, leaf.IsCA)
-		assert.Equal(t, testNow.Add(-min(Backdate, testNow.Sub(a.cert.NotBefore))), leaf.NotBefore)
+		assert.Equal(t, testNow.Add(-min(backdate, testNow.Sub(a.cert.NotBefore))), leaf.NotBefore)
 		assert.Equal(t, testNow.Add(LeafTTL), leaf.NotAfter)
 	}
 	assert.Equal(t, testNow.Add(CATTL), a.cert.NotAfter)

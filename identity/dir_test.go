@@ -97,7 +97,7 @@ func TestLoadDirRefuses(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const text = "correct horse battery staple"
 	c := credentials(t, newTestCA(t, "zone-a"), RoleNode, "n1")
-	s := NewSecret(text)
+	s := newSecret(text)
 	var out bytes.Buffer
 	for _, v := range []any{c, *c, s, &s, []Secret{s}, struct{ S Secret }{s}, struct{ s Secret }{s}, JoinToken{secret: s}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -14,7 +14,7 @@ func FuzzParseSubject(f *testing.F) {
 	f.Add("berth://zone-a/node/%6e1")
 	f.Add("berth:///node/n1")
 	f.Fuzz(func(t *testing.T, uri string) {
-		s, err := ParseSubject(uri)
+		s, err := parseSubject(uri)
 		if err != nil {
 			require.Zero(t, s)
 			return

@@ -13,7 +13,7 @@ import (
 
 // Limits of join tokens.
 const (
-	JoinTextMaxBytes    = 8 << 10 // the whole text
+	joinTextMaxBytes    = 8 << 10 // the whole text
 	JoinAddressesMax    = 16      // addresses in one token
 	JoinAddressMaxBytes = 261     // one address: a DNS name, a colon and a port
 )
@@ -47,7 +47,7 @@ type joinBody struct {
 func NewJoinToken(kind api.JoinKind, zone api.ZoneID, addresses []string, ca Pin) (JoinToken, error) {
 	t := JoinToken{
 		Kind: kind, Zone: zone, Addresses: slices.Clone(addresses), CA: ca,
-		ID: newTokenID(), secret: NewSecret(string(newTokenSecret())),
+		ID: newTokenID(), secret: newSecret(string(newTokenSecret())),
 	}
 	if err := t.validate(); err != nil {
 		return JoinToken{}, err
@@ -70,7 +70,7 @@ func (t JoinToken) Text() (Secret, error) {
 	if err != nil {
 		return Secret{}, err
 	}
-	return NewSecret(joinPrefix + base64.RawURLEncoding.EncodeToString(body)), nil
+	return newSecret(joinPrefix + base64.RawURLEncoding.EncodeToString(body)), nil
 }
 
 // ParseJoinToken reads what Text returns. A token has one spelling; anything else
@@ -80,7 +80,7 @@ func ParseJoinToken(text string) (JoinToken, error) {
 		return JoinToken{}, api.Wrap(api.CodeInvalid, "identity.ParseJoinToken", "the join token is malformed; copy all of it", cause)
 	}
 	encoded, ok := strings.CutPrefix(text, joinPrefix)
-	if !ok || len(text) > JoinTextMaxBytes {
+	if !ok || len(text) > joinTextMaxBytes {
 		return malformed(nil)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
@@ -94,7 +94,7 @@ func ParseJoinToken(text string) (JoinToken, error) {
 	if len(b.CA) != len(Pin{}) {
 		return malformed(nil)
 	}
-	t := JoinToken{b.Kind, b.Zone, b.Addresses, Pin(b.CA), b.ID, NewSecret(string(b.Secret))}
+	t := JoinToken{b.Kind, b.Zone, b.Addresses, Pin(b.CA), b.ID, newSecret(string(b.Secret))}
 	again, err := t.Text()
 	if err != nil {
 		return malformed(err)

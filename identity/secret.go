@@ -14,8 +14,8 @@ type Secret struct{ text *string }
 
 const hidden = "[secret]"
 
-// NewSecret returns text as a Secret.
-func NewSecret(text string) Secret { return Secret{&text} }
+// newSecret returns text as a Secret.
+func newSecret(text string) Secret { return Secret{&text} }
 
 // Reveal returns the text, "" for the zero Secret.
 func (s Secret) Reveal() string {

@@ -71,9 +71,9 @@ func validZone(z api.ZoneID) bool {
 	return true
 }
 
-// ParseSubject reads what String returns, and nothing else: the URI of a subject
+// parseSubject reads what String returns, and nothing else: the URI of a subject
 // has one spelling.
-func ParseSubject(uri string) (Subject, error) {
+func parseSubject(uri string) (Subject, error) {
 	rest, ok := strings.CutPrefix(uri, scheme)
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 3 {
@@ -111,7 +111,7 @@ func SubjectOf(cert *x509.Certificate) (Subject, error) {
 	if len(names[nameURI]) != 1 {
 		return Subject{}, fmt.Errorf("the certificate has %d URIs; it must have one", len(names[nameURI]))
 	}
-	s, err := ParseSubject(names[nameURI][0])
+	s, err := parseSubject(names[nameURI][0])
 	if err != nil {
 		return Subject{}, fmt.Errorf("reading the certificate's URI: %w", err)
 	}

@@ -67,7 +67,7 @@ var errNoCredentials = errors.New("no certificate yet")
 // now is the clock by which certificates are valid.
 func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() time.Time) *tls.Config {
 	alpn = slices.Clone(alpn)
-	c := serving(get, alpn, now)
+	c := serverConfig(get, alpn, now)
 	// Any certificate, because chains are verified by VerifyConnection: crypto/tls
 	// knows one pool of roots, and we need the one root of the peer's own zone.
 	c.ClientAuth = tls.RequireAnyClientCert
@@ -87,22 +87,22 @@ func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() 
 // APITLS returns the configuration of a listener of the public API: it presents
 // what get returns, of RoleAPI, and asks callers for no certificate.
 func APITLS(get func() *Credentials, now func() time.Time) *tls.Config {
-	return serving(get, []string{"h2", api.ALPNHTTP}, now)
+	return serverConfig(get, []string{"h2", api.ALPNHTTP}, now)
 }
 
-func serving(get func() *Credentials, alpn []string, now func() time.Time) *tls.Config {
+func serverConfig(get func() *Credentials, alpn []string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             alpn,
 		SessionTicketsDisabled: true,
 		Time:                   now,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return present(get)
+			return presentCertificate(get)
 		},
 	}
 }
 
-func present(get func() *Credentials) (*tls.Certificate, error) {
+func presentCertificate(get func() *Credentials) (*tls.Certificate, error) {
 	if c := get(); c != nil {
 		return &c.Cert, nil
 	}
@@ -147,7 +147,7 @@ func PinTLS(get func() *Credentials, alpn string, pin Pin, want Subject, now fun
 		},
 	}
 	if get != nil {
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return present(get) }
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return presentCertificate(get) }
 	}
 	return c
 }

@@ -24,7 +24,7 @@ const tokenPrefix = "berth_"
 // 256-bit secret, which is all that the zone keeps.
 func NewToken() (text Secret, id api.TokenID, hash []byte) {
 	id, secret := newTokenID(), newTokenSecret()
-	return NewSecret(tokenPrefix + string(id) + "_" + hex.EncodeToString(secret)), id, hashOf(secret)
+	return newSecret(tokenPrefix + string(id) + "_" + hex.EncodeToString(secret)), id, hashOf(secret)
 }
 
 // ParseToken returns the id of a bearer token and the hash to compare with the

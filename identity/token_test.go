@@ -80,7 +80,7 @@ func TestJoinTokenLimits(t *testing.T) {
 		addresses[i] = longest
 	}
 	_, text := newTestJoinToken(t, api.JoinLink, addresses[:JoinAddressesMax]...)
-	assert.LessOrEqual(t, len(text), JoinTextMaxBytes, "the longest valid token fits")
+	assert.LessOrEqual(t, len(text), joinTextMaxBytes, "the longest valid token fits")
 	_, err := ParseJoinToken(text)
 	require.NoError(t, err)
 
@@ -136,7 +136,7 @@ func TestParseJoinTokenRefuses(t *testing.T) {
 		"line break inside":    text[:40] + "\n" + text[40:],
 		"padding":              text + "=",
 		"cut":                  text[:len(text)-4],
-		"too long":             text + strings.Repeat("A", JoinTextMaxBytes),
+		"too long":             text + strings.Repeat("A", joinTextMaxBytes),
 		"more bytes":           encode(append(raw[:len(raw):len(raw)], 0)),
 		"not shortest CBOR":    encode(append([]byte{0xb8, 6}, raw[1:]...)),
 		"unknown field":        encode(append(append([]byte{raw[0] + 1}, raw[1:]...), 7, 0)),

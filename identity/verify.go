@@ -60,8 +60,8 @@ func checkAuthority(cert *x509.Certificate) (api.ZoneID, error) {
 	if !cert.IsCA || !cert.BasicConstraintsValid || cert.KeyUsage&x509.KeyUsageCertSign == 0 || !isP256(cert.PublicKey) {
 		return "", errors.New("the second certificate is not an authority's")
 	}
-	if len(cert.Subject.Names) != 1 || cert.Subject.CommonName != CAName {
-		return "", fmt.Errorf("the authority is not called %q", CAName)
+	if len(cert.Subject.Names) != 1 || cert.Subject.CommonName != caName {
+		return "", fmt.Errorf("the authority is not called %q", caName)
 	}
 	names, err := alternativeNames(cert)
 	if err != nil {

@@ -82,7 +82,7 @@ func forgedCA(tb testing.TB, zone api.ZoneID, edit func(*x509.Certificate)) *CA 
 	tb.Helper()
 	key := newTestKey(tb)
 	c := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: CAName},
+		Subject:   pkix.Name{CommonName: caName},
 		URIs:      []*url.URL{{Scheme: "berth", Host: string(zone)}},
 		NotBefore: testNow.Add(-time.Hour), NotAfter: testNow.Add(time.Hour),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,

@@ -18,9 +18,9 @@ type Turns struct {
 // one, which must be called once. When ctx ends first it returns ctx's cause.
 func (t *Turns) Take(ctx context.Context, id api.InstanceID) (leave func(), err error) {
 	for ctx.Err() == nil {
-		over, mine := t.try(id)
+		over, mine := t.tryTake(id)
 		if mine {
-			return func() { t.leave(id, over) }, nil
+			return func() { t.leaveTurn(id, over) }, nil
 		}
 		select {
 		case <-over:
@@ -30,8 +30,8 @@ func (t *Turns) Take(ctx context.Context, id api.InstanceID) (leave func(), err 
 	return nil, context.Cause(ctx)
 }
 
-// try takes the turn if it is free, and returns what is closed at its end.
-func (t *Turns) try(id api.InstanceID) (over chan struct{}, mine bool) {
+// tryTake takes the turn if it is free, and returns what is closed at its end.
+func (t *Turns) tryTake(id api.InstanceID) (over chan struct{}, mine bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over, taken := t.busy[id]
@@ -46,7 +46,7 @@ func (t *Turns) try(id api.InstanceID) (over chan struct{}, mine bool) {
 	return over, true
 }
 
-func (t *Turns) leave(id api.InstanceID, over chan struct{}) {
+func (t *Turns) leaveTurn(id api.InstanceID, over chan struct{}) {
 	t.mu.Lock()
 	delete(t.busy, id)
 	t.mu.Unlock()

@@ -20,19 +20,19 @@ func TestBlobOfTwoKeys(t *testing.T) {
 	one, two := testKey("one"), testKey("two")
 	two.Epoch = one.Epoch
 	blob := mustSeal(t, one, ctx, make([]byte, 900), salt)
-	aad := ctx.associated(one.Epoch)
+	aad := ctx.associatedData(one.Epoch)
 
 	collide(t, blob[headerBytes:], aad, messageKeys(t, one, ctx, salt), messageKeys(t, two, ctx, salt))
 
 	for _, k := range []Key{one, two} {
-		aead, _ := k.derive(ctx.Zone, salt[:])
+		aead, _ := k.deriveCipher(ctx.Zone, salt[:])
 		requireAccepts(t, aead, salt, blob[headerBytes:], aad)
 	}
 	_, err := Keyring{one}.Open(ctx, blob)
 	require.NoError(t, err)
 	assertRefused(t, ReasonCommit, Keyring{two}, ctx, blob)
 
-	_, commit := two.derive(ctx.Zone, salt[:])
+	_, commit := two.deriveCipher(ctx.Zone, salt[:])
 	copy(blob[commitAt:], commit)
 	assertRefused(t, ReasonCommit, Keyring{one}, ctx, blob)
 }
@@ -56,7 +56,7 @@ func little(b []byte) *big.Int {
 
 func messageKeys(t *testing.T, k Key, ctx Context, salt [24]byte) poly {
 	t.Helper()
-	okm := expand(k.Secret[:], salt[:], labelPlan+string(ctx.Zone), 64)
+	okm := expandKey(k.Secret[:], salt[:], labelPlan+string(ctx.Zone), 64)
 	stream, err := chacha20.NewUnauthenticatedCipher(okm[:32], salt[:])
 	require.NoError(t, err)
 	var block [32]byte

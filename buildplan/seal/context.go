@@ -18,9 +18,9 @@ type Context struct {
 	Digest      [32]byte          // SHA-256 of the canonical request
 }
 
-// associated returns the associated data of a blob: suite, epoch and the fields
+// associatedData returns the associated data of a blob: suite, epoch and the fields
 // of c, each with its length before it. No two different inputs give one output.
-func (c Context) associated(epoch [EpochBytes]byte) []byte {
+func (c Context) associatedData(epoch [EpochBytes]byte) []byte {
 	if mutant.On(mutant.BlobUnbound) {
 		c.Project = ""
 	}

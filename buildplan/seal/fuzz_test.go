@@ -97,7 +97,7 @@ func FuzzAssociated(f *testing.F) {
 		c := Context{Zone: api.ZoneID(zone), Peer: peer, Project: api.ProjectID(project), Reservation: api.ReservationID(reservation)}
 		copy(c.Digest[:], digest)
 		epoch := [4]byte{1, 2, 3, 4}
-		rest := c.associated(epoch)
+		rest := c.associatedData(epoch)
 		for _, want := range []string{"\x01", string(epoch[:]), zone, peer, project, reservation, string(c.Digest[:])} {
 			n := binary.BigEndian.Uint64(rest)
 			require.Equal(t, want, string(rest[8:8+n]))
@@ -120,6 +120,6 @@ func TestAssociatedIsInjective(t *testing.T) {
 			}
 		}
 		a, b := draw(), draw()
-		require.Equal(t, a == b, bytes.Equal(a.associated([4]byte{}), b.associated([4]byte{})))
+		require.Equal(t, a == b, bytes.Equal(a.associatedData([4]byte{}), b.associatedData([4]byte{})))
 	})
 }

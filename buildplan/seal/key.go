@@ -13,7 +13,7 @@ import (
 // Sizes of key material in bytes.
 const (
 	EpochBytes          = 4
-	SecretBytes         = 32
+	secretBytes         = 32
 	OperatorKeyMinBytes = 32 // an operator-given key below this is refused
 )
 
@@ -34,7 +34,7 @@ const (
 // that is printed whole: there fmt calls no method, so hold it behind a pointer.
 type Key struct {
 	Epoch  [EpochBytes]byte
-	Secret [SecretBytes]byte
+	Secret [secretBytes]byte
 }
 
 // String returns the epoch and never the secret.
@@ -65,7 +65,7 @@ func DeriveKey(operatorKey []byte, zone api.ZoneID, epoch [EpochBytes]byte) (Key
 		return Key{}, err
 	}
 	k := Key{Epoch: epoch}
-	copy(k.Secret[:], expand(operatorKey, epoch[:], labelEpoch+string(zone), SecretBytes))
+	copy(k.Secret[:], expandKey(operatorKey, epoch[:], labelEpoch+string(zone), secretBytes))
 	return k, nil
 }
 
@@ -77,7 +77,7 @@ func OperatorKey(operatorKey []byte) (Key, error) {
 		return Key{}, err
 	}
 	var k Key
-	copy(k.Secret[:], expand(operatorKey, nil, labelOperator, SecretBytes))
+	copy(k.Secret[:], expandKey(operatorKey, nil, labelOperator, secretBytes))
 	return k, nil
 }
 
@@ -95,13 +95,13 @@ func checkOperatorKey(operatorKey []byte) error {
 // differs for every pair of zones, and does not depend on k's epoch. Zones with
 // an operator-given key check OperatorKey; others check the key they seal with.
 func KeyCheck(k Key, a, b api.ZoneID) []byte {
-	mac := hmac.New(sha256.New, expand(k.Secret[:], nil, labelCheck, sha256.Size))
+	mac := hmac.New(sha256.New, expandKey(k.Secret[:], nil, labelCheck, sha256.Size))
 	mac.Write(appendField(appendField(nil, min(a, b)), max(a, b)))
 	return mac.Sum(nil)
 }
 
-// expand is HKDF-SHA256 (RFC 5869).
-func expand(secret, salt []byte, info string, n int) []byte {
+// expandKey is HKDF-SHA256 (RFC 5869).
+func expandKey(secret, salt []byte, info string, n int) []byte {
 	out, err := hkdf.Key(sha256.New, secret, salt, info, n)
 	if err != nil {
 		panic("seal: hkdf: " + err.Error()) // only for n > 255*32

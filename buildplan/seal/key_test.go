@@ -75,7 +75,7 @@ func TestKeyCheck(t *testing.T) {
 func TestUnwrap(t *testing.T) {
 	kek, secret := testKey("kek").Secret, []byte("the key of the CA")
 	wrapped := Wrap(kek, "ca", secret, testSalt(1))
-	assert.Len(t, wrapped, len(secret)+WrapOverhead)
+	assert.Len(t, wrapped, len(secret)+wrapOverhead)
 	got, err := Unwrap(kek, "ca", wrapped)
 	require.NoError(t, err)
 	assert.Equal(t, secret, got)

@@ -60,7 +60,7 @@ func Seal(k Key, ctx Context, plaintext []byte, salt [SaltBytes]byte) ([]byte, e
 		return nil, api.Errorf(api.CodeTooLarge, "a plan may have at most %d bytes, got %d; ask for fewer instances",
 			PlaintextMaxBytes, len(plaintext))
 	}
-	aead, commit := k.derive(ctx.Zone, salt[:])
+	aead, commit := k.deriveCipher(ctx.Zone, salt[:])
 	blob := make([]byte, sizeFor(Overhead+len(plaintext)))
 	blob[0] = suite1
 	copy(blob[epochAt:], k.Epoch[:])
@@ -69,20 +69,20 @@ func Seal(k Key, ctx Context, plaintext []byte, salt [SaltBytes]byte) ([]byte, e
 	padded := blob[headerBytes : len(blob)-tagBytes]
 	binary.BigEndian.PutUint32(padded, uint32(len(plaintext)))
 	copy(padded[lengthBytes:], plaintext)
-	return aead.Seal(blob[:headerBytes], salt[:], padded, ctx.associated(k.Epoch)), nil // in place
+	return aead.Seal(blob[:headerBytes], salt[:], padded, ctx.associatedData(k.Epoch)), nil // in place
 }
 
 // Open returns what was sealed for ctx under a key of r, as a slice of its own.
 // Any other blob, of any length and content, gets the same refusal: see Refuse.
 func (r Keyring) Open(ctx Context, blob []byte) ([]byte, error) {
-	plaintext, reason := r.open(ctx, blob)
+	plaintext, reason := r.openBlob(ctx, blob)
 	if reason != "" {
 		return nil, Refuse(reason)
 	}
 	return plaintext, nil
 }
 
-func (r Keyring) open(ctx Context, blob []byte) ([]byte, Reason) {
+func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 	if !isSize(len(blob)) {
 		return nil, ReasonLength
 	}
@@ -94,32 +94,32 @@ func (r Keyring) open(ctx Context, blob []byte) ([]byte, Reason) {
 		if r[i].Epoch != [EpochBytes]byte(blob[epochAt:saltAt]) {
 			continue
 		}
-		aead, commit := r[i].derive(ctx.Zone, blob[saltAt:commitAt])
+		aead, commit := r[i].deriveCipher(ctx.Zone, blob[saltAt:commitAt])
 		if subtle.ConstantTimeCompare(commit, blob[commitAt:headerBytes]) == 1 || mutant.On(mutant.CommitmentUnchecked) {
-			return unseal(aead, ctx.associated(r[i].Epoch), blob)
+			return openWith(aead, ctx.associatedData(r[i].Epoch), blob)
 		}
 		reason = ReasonCommit
 	}
 	return nil, reason
 }
 
-// unseal opens a blob whose commitment is that of aead's key.
-func unseal(aead cipher.AEAD, associated, blob []byte) ([]byte, Reason) {
+// openWith opens a blob whose commitment is that of aead's key.
+func openWith(aead cipher.AEAD, associated, blob []byte) ([]byte, Reason) {
 	padded, err := aead.Open(nil, blob[saltAt:commitAt], blob[headerBytes:], associated)
 	if err != nil {
 		return nil, ReasonTag // err says no more than that
 	}
 	n := uint64(binary.BigEndian.Uint32(padded))
 	body := padded[lengthBytes:]
-	if n > uint64(len(body)) || len(blob) != sizeFor(Overhead+int(n)) || !zero(body[n:]) {
+	if n > uint64(len(body)) || len(blob) != sizeFor(Overhead+int(n)) || !isZero(body[n:]) {
 		return nil, ReasonPadding
 	}
 	return body[:n:n], ""
 }
 
-// derive returns the cipher and the commitment of one blob.
-func (k Key) derive(zone api.ZoneID, salt []byte) (cipher.AEAD, []byte) {
-	okm := expand(k.Secret[:], salt, labelPlan+string(zone), chacha20poly1305.KeySize+commitBytes)
+// deriveCipher returns the cipher and the commitment of one blob.
+func (k Key) deriveCipher(zone api.ZoneID, salt []byte) (cipher.AEAD, []byte) {
+	okm := expandKey(k.Secret[:], salt, labelPlan+string(zone), chacha20poly1305.KeySize+commitBytes)
 	return newCipher(okm[:chacha20poly1305.KeySize]), okm[chacha20poly1305.KeySize:]
 }
 
@@ -131,7 +131,7 @@ func newCipher(key []byte) cipher.AEAD {
 	return aead
 }
 
-func zero(b []byte) bool {
+func isZero(b []byte) bool {
 	var or byte
 	for _, c := range b {
 		or |= c

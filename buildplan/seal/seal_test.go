@@ -132,21 +132,21 @@ func TestKeysOfOneEpochAreAllTried(t *testing.T) {
 func TestMalformedInside(t *testing.T) {
 	k, ctx, salt := testKey("new"), testContext(), testSalt(1)
 	forge := func(size int, edit func(padded []byte)) []byte {
-		aead, commit := k.derive(ctx.Zone, salt[:])
+		aead, commit := k.deriveCipher(ctx.Zone, salt[:])
 		blob := append([]byte{suite1}, k.Epoch[:]...)
 		blob = append(append(blob, salt[:]...), commit...)
 		padded := make([]byte, size-headerBytes-tagBytes)
 		edit(padded)
-		return aead.Seal(blob, salt[:], padded, ctx.associated(k.Epoch))
+		return aead.Seal(blob, salt[:], padded, ctx.associatedData(k.Epoch))
 	}
-	well := forge(SizeMinBytes, func([]byte) {})
+	well := forge(sizeMinBytes, func([]byte) {})
 	_, err := Keyring{k}.Open(ctx, well)
 	require.NoError(t, err)
 	for name, blob := range map[string][]byte{
-		"length beyond the body": forge(SizeMinBytes, func(p []byte) { binary.BigEndian.PutUint32(p, uint32(len(p)-lengthBytes+1)) }),
-		"length of all ones":     forge(SizeMinBytes, func(p []byte) { copy(p, "\xff\xff\xff\xff") }),
-		"padding not zero":       forge(SizeMinBytes, func(p []byte) { p[len(p)-1] = 1 }),
-		"padded too much":        forge(SizeMinBytes+SizeMinBytes/sizeSteps, func([]byte) {}),
+		"length beyond the body": forge(sizeMinBytes, func(p []byte) { binary.BigEndian.PutUint32(p, uint32(len(p)-lengthBytes+1)) }),
+		"length of all ones":     forge(sizeMinBytes, func(p []byte) { copy(p, "\xff\xff\xff\xff") }),
+		"padding not zero":       forge(sizeMinBytes, func(p []byte) { p[len(p)-1] = 1 }),
+		"padded too much":        forge(sizeMinBytes+sizeMinBytes/sizeSteps, func([]byte) {}),
 	} {
 		t.Run(name, func(t *testing.T) { assertRefused(t, ReasonPadding, Keyring{k}, ctx, blob) })
 	}
@@ -205,7 +205,7 @@ func TestBlobsLookRandom(t *testing.T) {
 			histogram[b]++
 		}
 	}
-	mean := float64(blobs*(SizeMinBytes-headerBytes)) / 256
+	mean := float64(blobs*(sizeMinBytes-headerBytes)) / 256
 	for b, n := range histogram {
 		assert.InEpsilon(t, mean, float64(n), 0.05, "byte %#x", b) // over six standard deviations
 	}

@@ -10,7 +10,7 @@ import (
 // 2 KiB, 2.5 KiB, ..., api.BlobMaxBytes. So padding costs at most a quarter, each
 // layer of a nested plan adds one step, and a length says little.
 const (
-	SizeMinBytes = 1 << 10 // the smallest blob
+	sizeMinBytes = 1 << 10 // the smallest blob
 	sizeSteps    = 4       // sizes for each doubling
 )
 
@@ -24,7 +24,7 @@ const (
 // Sizes returns every length that a blob can have, in bytes, ascending.
 func Sizes() []int {
 	var out []int
-	for base := SizeMinBytes; base < api.BlobMaxBytes; base *= 2 {
+	for base := sizeMinBytes; base < api.BlobMaxBytes; base *= 2 {
 		for i := range sizeSteps {
 			out = append(out, base+i*base/sizeSteps)
 		}
@@ -35,7 +35,7 @@ func Sizes() []int {
 // sizeFor returns the smallest size that is at least n, which must not exceed
 // api.BlobMaxBytes.
 func sizeFor(n int) int {
-	base := SizeMinBytes
+	base := sizeMinBytes
 	if n <= base {
 		return base
 	}
@@ -51,5 +51,5 @@ func sizeFor(n int) int {
 
 // isSize reports whether n is one of Sizes.
 func isSize(n int) bool {
-	return n >= SizeMinBytes && n <= api.BlobMaxBytes && sizeFor(n) == n
+	return n >= sizeMinBytes && n <= api.BlobMaxBytes && sizeFor(n) == n
 }

@@ -11,8 +11,8 @@ import (
 const (
 	wrap1           = 0x01
 	wrapHeaderBytes = 1 + SaltBytes
-	// WrapOverhead is by how many bytes a wrapped secret is longer than the secret.
-	WrapOverhead = wrapHeaderBytes + chacha20poly1305.Overhead
+	// wrapOverhead is by how many bytes a wrapped secret is longer than the secret.
+	wrapOverhead = wrapHeaderBytes + chacha20poly1305.Overhead
 )
 
 // ErrUnwrap says that a wrapped secret cannot be opened.
@@ -23,16 +23,16 @@ var ErrUnwrap = errors.New("seal: wrong key-encryption key or label, or the wrap
 // says what the secret is, such as "epoch/0a1b2c3d", and must be given again to
 // Unwrap, so that one wrapped secret cannot stand in for another. The nonce must
 // be random and never used before.
-func Wrap(kek [SecretBytes]byte, label string, plaintext []byte, nonce [SaltBytes]byte) []byte {
-	out := make([]byte, 0, WrapOverhead+len(plaintext))
+func Wrap(kek [secretBytes]byte, label string, plaintext []byte, nonce [SaltBytes]byte) []byte {
+	out := make([]byte, 0, wrapOverhead+len(plaintext))
 	out = append(out, wrap1)
 	out = append(out, nonce[:]...)
 	return wrapCipher(kek).Seal(out, nonce[:], plaintext, wrapAssociated(label))
 }
 
 // Unwrap returns what Wrap was given, or ErrUnwrap.
-func Unwrap(kek [SecretBytes]byte, label string, wrapped []byte) ([]byte, error) {
-	if len(wrapped) < WrapOverhead || wrapped[0] != wrap1 {
+func Unwrap(kek [secretBytes]byte, label string, wrapped []byte) ([]byte, error) {
+	if len(wrapped) < wrapOverhead || wrapped[0] != wrap1 {
 		return nil, ErrUnwrap
 	}
 	nonce, sealed := wrapped[1:wrapHeaderBytes], wrapped[wrapHeaderBytes:]
@@ -43,8 +43,8 @@ func Unwrap(kek [SecretBytes]byte, label string, wrapped []byte) ([]byte, error)
 	return plaintext, nil
 }
 
-func wrapCipher(kek [SecretBytes]byte) cipher.AEAD {
-	return newCipher(expand(kek[:], nil, labelWrap, chacha20poly1305.KeySize))
+func wrapCipher(kek [secretBytes]byte) cipher.AEAD {
+	return newCipher(expandKey(kek[:], nil, labelWrap, chacha20poly1305.KeySize))
 }
 
 func wrapAssociated(label string) []byte {

@@ -30,7 +30,7 @@ func (q *Queue) Add(row int, cost int64, mark int32) {
 // Sort makes a heap of what was added.
 func (q *Queue) Sort() {
 	for i := len(q.items)/2 - 1; i >= 0; i-- {
-		q.sink(i)
+		q.sinkItem(i)
 	}
 }
 
@@ -47,11 +47,11 @@ func (q *Queue) Pop() {
 	last := len(q.items) - 1
 	q.items[0] = q.items[last]
 	q.items = q.items[:last]
-	q.sink(0)
+	q.sinkItem(0)
 }
 
 // Fix moves the first row to its place after its cost has changed.
-func (q *Queue) Fix() { q.sink(0) }
+func (q *Queue) Fix() { q.sinkItem(0) }
 
 // before is the total order of rows: cost, then host id to break ties.
 func (q *Queue) before(a, b *Item) bool {
@@ -61,17 +61,17 @@ func (q *Queue) before(a, b *Item) bool {
 	if a.prefix != b.prefix {
 		return a.prefix < b.prefix
 	}
-	return q.lower(a, b)
+	return q.lowerID(a, b)
 }
 
-// lower reports whether a's host id is below b's, for ids that begin alike. It
+// lowerID reports whether a's host id is below b's, for ids that begin alike. It
 // stands apart so that before is inlined.
-func (q *Queue) lower(a, b *Item) bool {
+func (q *Queue) lowerID(a, b *Item) bool {
 	return q.view.ID(int(a.Row)) < q.view.ID(int(b.Row))
 }
 
-// sink moves the row at i to its place among those below it.
-func (q *Queue) sink(i int) {
+// sinkItem moves the row at i to its place among those below it.
+func (q *Queue) sinkItem(i int) {
 	items := q.items
 	if i >= len(items) {
 		return

@@ -62,12 +62,12 @@ type pattern struct {
 	exact  []byte // with fold: what is not called Folded
 }
 
-// patterns returns every form of the canary with a number.
-func (c Canary) patterns(n int) []pattern {
+// patternsOf returns every form of the canary with a number.
+func (c Canary) patternsOf(n int) []pattern {
 	if c.Text == "" {
 		out := []pattern{{canary: n, enc: Raw, want: c.Bytes}}
 		if !c.Wire {
-			out = append(out, encoded(n, c.Bytes)...)
+			out = append(out, encodedForms(n, c.Bytes)...)
 		}
 		return out
 	}
@@ -80,22 +80,22 @@ func (c Canary) patterns(n int) []pattern {
 		}
 		out = append(out, pattern{canary: n, enc: enc, want: b, fold: true})
 	}
-	for _, s := range distinct(c.Text, strings.ToLower(c.Text), strings.ToUpper(c.Text)) {
-		out = append(out, encoded(n, []byte(s))...)
+	for _, s := range distinctOf(c.Text, strings.ToLower(c.Text), strings.ToUpper(c.Text)) {
+		out = append(out, encodedForms(n, []byte(s))...)
 	}
 	return out
 }
 
-func distinct(in ...string) []string {
+func distinctOf(in ...string) []string {
 	slices.Sort(in)
 	return slices.Compact(in)
 }
 
-// encoded returns the forms of b in hexadecimal and in base64.
-func encoded(n int, b []byte) []pattern {
+// encodedForms returns the forms of b in hexadecimal and in base64.
+func encodedForms(n int, b []byte) []pattern {
 	out := []pattern{{canary: n, enc: Hex, want: []byte(hex.EncodeToString(b)), fold: true}}
 	for at := range 3 {
-		std, url := inner(base64.RawStdEncoding, b, at), inner(base64.RawURLEncoding, b, at)
+		std, url := innerBase64(base64.RawStdEncoding, b, at), innerBase64(base64.RawURLEncoding, b, at)
 		out = append(out, pattern{canary: n, enc: Base64, want: std})
 		if string(url) != string(std) {
 			out = append(out, pattern{canary: n, enc: Base64, want: url})
@@ -104,9 +104,9 @@ func encoded(n int, b []byte) []pattern {
 	return out
 }
 
-// inner returns the characters of the base64 of some text that b alone decides
+// innerBase64 returns the characters of the base64 of some text that b alone decides
 // when b stands in it after at bytes, at modulo 3.
-func inner(e *base64.Encoding, b []byte, at int) []byte {
+func innerBase64(e *base64.Encoding, b []byte, at int) []byte {
 	all := e.EncodeToString(append(make([]byte, at), b...))
 	first := (8*at + 5) / 6
 	last := 8 * (at + len(b)) / 6
@@ -183,7 +183,7 @@ func Addresses(kind string, inner, public []string) ([]Canary, error) {
 		out = append(out, withPort(kind, ip.AsSlice(), a.Port())...)
 		if !known[ip] {
 			known[ip] = true // once is enough
-			out = append(out, alone(kind, ip)...)
+			out = append(out, addressForms(kind, ip)...)
 		}
 	}
 	return out, nil
@@ -201,10 +201,10 @@ func withPort(kind string, ip []byte, port uint16) []Canary {
 // smallKeys is how many integer keys of CBOR take one byte.
 const smallKeys = 24
 
-// alone returns the forms of an IP address. Four bytes are too few to look for,
+// addressForms returns the forms of an IP address. Four bytes are too few to look for,
 // so they are looked for as CBOR, gossip and certificates write them: after a key
 // and a length.
-func alone(kind string, ip netip.Addr) []Canary {
+func addressForms(kind string, ip netip.Addr) []Canary {
 	wide := ip.As16()
 	out := []Canary{{Kind: kind, Bytes: wide[:]}}
 	if text := ip.String(); len(text) >= CanaryMinBytes {

@@ -52,15 +52,15 @@ func (o *output) end() {
 // body hides is found when the body or its connection ends. sh may be nil.
 func Tap(name string, s *Scanner, sh *Shapes) node.Tap {
 	return func(at node.Crossing, c net.Conn) net.Conn {
-		who := fmt.Sprintf("%s-%s", name, label(at))
+		who := fmt.Sprintf("%s-%s", name, labelOf(at))
 		if err := s.Certificates(who, at.Chain...); err != nil {
-			s.hit(Hit{Canary: Canary{Kind: "certificate that cannot be read"}, Stream: who, Context: err.Error()})
+			s.noteHit(Hit{Canary: Canary{Kind: "certificate that cannot be read"}, Stream: who, Context: err.Error()})
 		}
 		return &tapped{Conn: c, out: newOutput(who, s, sh)}
 	}
 }
 
-func label(at node.Crossing) string {
+func labelOf(at node.Crossing) string {
 	if at.Dialled {
 		return "dial-" + at.ALPN
 	}

@@ -12,7 +12,7 @@ type unescaper struct {
 func (u *unescaper) write(p []byte) {
 	for len(u.held) > 0 && len(p) > 0 {
 		u.held, p = append(u.held, p[0]), p[1:]
-		if b, n := unescape(u.held); n != 0 {
+		if b, n := unescapeByte(u.held); n != 0 {
 			held := u.held
 			u.held = nil
 			u.settle(held, b, n)
@@ -26,7 +26,7 @@ func (u *unescaper) write(p []byte) {
 		}
 		u.put(p[:at])
 		p = p[at:]
-		b, n := unescape(p)
+		b, n := unescapeByte(p)
 		switch {
 		case n == 0:
 			u.held = append(u.held, p...) // less than an escape
@@ -65,7 +65,7 @@ func (u *unescaper) put(p []byte) {
 		near = max(0, min(len(p), m.s.longest-int(min(m.total-m.mark, int64(m.s.longest)))))
 	}
 	u.to.write(p[:near])
-	u.to.pass(p[near:])
+	u.to.passBytes(p[near:])
 }
 
 func (u *unescaper) decoded(b byte) {
@@ -73,9 +73,9 @@ func (u *unescaper) decoded(b byte) {
 	u.to.write([]byte{b})
 }
 
-// unescape returns the byte that p starts with in escaped form, and the length of
+// unescapeByte returns the byte that p starts with in escaped form, and the length of
 // that form: 0 if p is too short to tell, below 0 if it is none.
-func unescape(p []byte) (b byte, n int) {
+func unescapeByte(p []byte) (b byte, n int) {
 	if p[0] == '%' {
 		return hexByte(p, 1)
 	}

@@ -32,7 +32,7 @@ func (f *inflater) write(p []byte) {
 		n := min(len(p), windowBytes-len(f.buf))
 		f.buf, p = append(f.buf, p[:n]...), p[n:]
 		if len(f.buf) == windowBytes {
-			f.search(windowBytes / 2)
+			f.searchStarts(windowBytes / 2)
 			f.buf = append(f.buf[:0], f.buf[windowBytes/2:]...)
 			f.later = true
 		}
@@ -41,14 +41,14 @@ func (f *inflater) write(p []byte) {
 
 // end inflates what is pending, and makes ready for the next body.
 func (f *inflater) end() {
-	f.search(len(f.buf))
+	f.searchStarts(len(f.buf))
 	f.buf, f.later, f.deflate = f.buf[:0], false, false
 }
 
-// search inflates from every start before a place of buf.
-func (f *inflater) search(before int) {
+// searchStarts inflates from every start before a place of buf.
+func (f *inflater) searchStarts(before int) {
 	if f.deflate && !f.later {
-		f.drain(flate.NewReader(bytes.NewReader(f.buf)))
+		f.drainReader(flate.NewReader(bytes.NewReader(f.buf)))
 	}
 	for at := 0; at+2 < before; at++ {
 		if c := f.buf[at]; c != 0x1f && c != 0x78 {
@@ -59,7 +59,7 @@ func (f *inflater) search(before int) {
 		case p[0] == 0x1f && p[1] == 0x8b && p[2] == 8:
 			if f.gzip.Reset(bytes.NewReader(p)) == nil {
 				f.gzip.Multistream(false) // the next member is found as well
-				f.drain(&f.gzip)
+				f.drainReader(&f.gzip)
 			}
 		case p[0] == 0x78 && (uint(p[0])<<8|uint(p[1]))%31 == 0 && p[1]&0x20 == 0:
 			f.unzlib(p)
@@ -78,11 +78,11 @@ func (f *inflater) unzlib(p []byte) {
 	} else if f.zlib.(zlib.Resetter).Reset(r, nil) != nil { //nolint:forcetypeassert // documented
 		return // as above
 	}
-	f.drain(f.zlib)
+	f.drainReader(f.zlib)
 }
 
-// drain looks at what r gives until it ends, breaks or has given enough.
-func (f *inflater) drain(r io.Reader) {
+// drainReader looks at what r gives until it ends, breaks or has given enough.
+func (f *inflater) drainReader(r io.Reader) {
 	if f.chunk == nil {
 		f.chunk = make([]byte, 32<<10)
 	}

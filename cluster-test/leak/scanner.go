@@ -63,7 +63,7 @@ func NewScanner(canaries []Canary) (*Scanner, error) {
 		}
 		if name := c.String() + strconv.FormatBool(c.Wire); !seen[name] {
 			seen[name] = true
-			s.patterns = append(s.patterns, c.patterns(len(s.canaries))...)
+			s.patterns = append(s.patterns, c.patternsOf(len(s.canaries))...)
 			s.canaries = append(s.canaries, c)
 		}
 	}
@@ -76,7 +76,7 @@ func NewScanner(canaries []Canary) (*Scanner, error) {
 		}
 		var last [8]byte
 		copy(last[8-CanaryMinBytes:], p.want[len(p.want)-CanaryMinBytes:])
-		k := end(last[:])
+		k := endOf(last[:])
 		h := k * spread >> s.shift
 		s.filter[h>>6] |= 1 << (h & 63)
 		s.ends[k] = append(s.ends[k], int32(i))
@@ -92,8 +92,8 @@ const spread = 0x9e3779b97f4a7c15
 // bytes, which are told apart later.
 const foldBits = 0x202020202020
 
-// end returns the last CanaryMinBytes of the first 8 bytes of b, folded.
-func end(b []byte) uint64 { return binary.LittleEndian.Uint64(b)>>16 | foldBits }
+// endOf returns the last CanaryMinBytes of the first 8 bytes of b, folded.
+func endOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b)>>16 | foldBits }
 
 // Bytes returns how many bytes were looked at, before any step.
 func (s *Scanner) Bytes() int64 { return s.bytes.Load() }
@@ -116,7 +116,7 @@ func (s *Scanner) Found() int {
 	return s.found
 }
 
-func (s *Scanner) hit(h Hit) {
+func (s *Scanner) noteHit(h Hit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.found++
@@ -160,7 +160,7 @@ type matcher struct {
 // matcherBytes is how much a matcher takes in before it moves what it keeps.
 const matcherBytes = 16 << 10
 
-func (s *Scanner) matcher(stream, step string) *matcher {
+func (s *Scanner) newMatcher(stream, step string) *matcher {
 	m := &matcher{s: s, stream: stream, step: step, keep: max(s.longest+contextBytes, 8)}
 	m.buf = make([]byte, m.keep+matcherBytes)
 	m.fill = m.keep // the zeros before the start match nothing: see check
@@ -175,13 +175,13 @@ func (m *matcher) write(p []byte) {
 			m.fill = m.keep
 		}
 		n := copy(m.buf[m.fill:], p)
-		m.scan(m.fill, m.fill+n)
+		m.scanRange(m.fill, m.fill+n)
 		p = p[n:]
 	}
 }
 
-// pass takes bytes in without looking at them.
-func (m *matcher) pass(p []byte) {
+// passBytes takes bytes in without looking at them.
+func (m *matcher) passBytes(p []byte) {
 	m.total += int64(len(p))
 	if len(p) > m.keep {
 		p = p[len(p)-m.keep:]
@@ -193,25 +193,25 @@ func (m *matcher) pass(p []byte) {
 	m.fill += copy(m.buf[m.fill:], p)
 }
 
-// scan looks at buf[from:to], with what stands before it.
-func (m *matcher) scan(from, to int) {
+// scanRange looks at buf[from:to], with what stands before it.
+func (m *matcher) scanRange(from, to int) {
 	filter, shift := m.s.filter, m.s.shift
 	window := m.buf[from-7 : to]
 	m.limit = to
 	for i := 0; i+8 <= len(window); i++ {
-		h := end(window[i:]) * spread >> (shift & 63)
+		h := endOf(window[i:]) * spread >> (shift & 63)
 		if filter[h>>6]&(1<<(h&63)) != 0 {
-			m.check(from + i)
+			m.checkAt(from + i)
 		}
 	}
 	m.total += int64(to - from)
 	m.fill = to
 }
 
-// check looks for the patterns that may end at buf[at].
-func (m *matcher) check(at int) {
+// checkAt looks for the patterns that may end at buf[at].
+func (m *matcher) checkAt(at int) {
 	seen := m.total + int64(at+1-m.fill)
-	for _, i := range m.s.ends[end(m.buf[at-7:])] {
+	for _, i := range m.s.ends[endOf(m.buf[at-7:])] {
 		p := &m.s.patterns[i]
 		n := len(p.want)
 		if int64(n) > seen || m.mark > 0 && seen-m.mark >= int64(n) {
@@ -222,19 +222,19 @@ func (m *matcher) check(at int) {
 		case !p.fold && !bytes.Equal(got, p.want), p.fold && !equalFold(got, p.want):
 			continue
 		case p.exact != nil && !bytes.Equal(got, p.exact):
-			m.report(p, Folded, seen, at)
+			m.reportHit(p, Folded, seen, at)
 		default:
-			m.report(p, p.enc, seen, at)
+			m.reportHit(p, p.enc, seen, at)
 		}
 	}
 }
 
-func (m *matcher) report(p *pattern, enc Encoding, seen int64, at int) {
+func (m *matcher) reportHit(p *pattern, enc Encoding, seen int64, at int) {
 	first := at + 1 - len(p.want) - contextBytes
 	if before := int64(at + 1 - first); before > seen {
 		first = at + 1 - int(seen)
 	}
-	m.s.hit(Hit{
+	m.s.noteHit(Hit{
 		Canary: m.s.canaries[p.canary], Encoding: Encoding(m.step) + enc, Stream: m.stream, Offset: seen,
 		Context: strconv.Quote(string(m.buf[first:min(at+1+contextBytes, m.limit)])),
 	})

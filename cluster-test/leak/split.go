@@ -37,7 +37,7 @@ const headMaxBytes = 64 << 10
 
 func newSplitter(to sink) *splitter {
 	s := &splitter{to: to}
-	s.step = s.head
+	s.step = s.gatherHead
 	return s
 }
 
@@ -50,10 +50,10 @@ func (s *splitter) write(p []byte) {
 // end ends what is open. A head that was cut off is taken for a body.
 func (s *splitter) end() {
 	if len(s.line) > 0 && !s.open {
-		s.opaque()
+		s.takeOpaque()
 	}
 	s.close()
-	s.step = s.head
+	s.step = s.gatherHead
 }
 
 func (s *splitter) close() {
@@ -63,16 +63,16 @@ func (s *splitter) close() {
 	s.open, s.line = false, nil
 }
 
-func (s *splitter) start(m message) {
+func (s *splitter) startMessage(m message) {
 	s.open = true
 	s.to.begin(m)
 }
 
-// opaque takes what was read and all that follows for one body.
-func (s *splitter) opaque() {
+// takeOpaque takes what was read and all that follows for one body.
+func (s *splitter) takeOpaque() {
 	held := s.line
 	s.line = nil
-	s.start(message{})
+	s.startMessage(message{})
 	s.step = func(p []byte) []byte {
 		s.to.write(p)
 		return nil
@@ -82,15 +82,15 @@ func (s *splitter) opaque() {
 
 var headEnd = []byte("\r\n\r\n")
 
-// head gathers the head of a message.
-func (s *splitter) head(p []byte) []byte {
+// gatherHead gathers the head of a message.
+func (s *splitter) gatherHead(p []byte) []byte {
 	before := len(s.line)
 	s.line = append(s.line, p[:min(len(p), headMaxBytes-before)]...)
 	at := bytes.Index(s.line[max(0, before-len(headEnd)):], headEnd)
 	if at < 0 {
 		if !startsHTTP(s.line) || len(s.line) == headMaxBytes {
 			taken := len(s.line) - before
-			s.opaque()
+			s.takeOpaque()
 			return p[taken:]
 		}
 		return p[len(s.line)-before:]
@@ -100,11 +100,11 @@ func (s *splitter) head(p []byte) []byte {
 	text := string(s.line[:size-len(headEnd)])
 	if !startsHTTP(s.line) {
 		s.line = s.line[:size]
-		s.opaque()
+		s.takeOpaque()
 		return rest
 	}
 	s.line = nil
-	s.framed(text)
+	s.readFraming(text)
 	return rest
 }
 
@@ -119,8 +119,8 @@ func startsHTTP(b []byte) bool {
 	return false
 }
 
-// framed reads a head and goes on with its body, if there is one.
-func (s *splitter) framed(head string) {
+// readFraming reads a head and goes on with its body, if there is one.
+func (s *splitter) readFraming(head string) {
 	first, fields, _ := strings.Cut(head, "\r\n")
 	var m message
 	length := int64(-1)
@@ -140,50 +140,50 @@ func (s *splitter) framed(head string) {
 			}
 		}
 	}
-	answer, bare := strings.HasPrefix(first, "HTTP/"), bodiless(first)
+	answer, bare := strings.HasPrefix(first, "HTTP/"), isBodiless(first)
 	switch {
 	case bare || length == 0 || length < 0 && !m.chunked && !answer:
-		s.step = s.head
+		s.step = s.gatherHead
 	case m.chunked:
-		s.start(m)
-		s.step = s.size
+		s.startMessage(m)
+		s.step = s.readSize
 	case length > 0:
-		s.start(m)
+		s.startMessage(m)
 		s.left = length
-		s.step = s.body
+		s.step = s.takeBody
 	default: // until the connection ends
-		s.start(m)
+		s.startMessage(m)
 		s.step = func(p []byte) []byte { s.to.write(p); return nil }
 	}
 }
 
-// bodiless reports whether an answer has no body, by its status.
-func bodiless(first string) bool {
+// isBodiless reports whether an answer has no body, by its status.
+func isBodiless(first string) bool {
 	parts := strings.Fields(first)
 	return len(parts) > 1 && strings.HasPrefix(first, "HTTP/") &&
 		(parts[1] == "204" || parts[1] == "304" || strings.HasPrefix(parts[1], "1"))
 }
 
-// take passes on as much of p as is left of a body or a chunk.
-func (s *splitter) take(p []byte) []byte {
+// takeBytes passes on as much of p as is left of a body or a chunk.
+func (s *splitter) takeBytes(p []byte) []byte {
 	n := min(int64(len(p)), s.left)
 	s.to.write(p[:n])
 	s.left -= n
 	return p[n:]
 }
 
-// body takes a body of a known length.
-func (s *splitter) body(p []byte) []byte {
-	rest := s.take(p)
+// takeBody takes a body of a known length.
+func (s *splitter) takeBody(p []byte) []byte {
+	rest := s.takeBytes(p)
 	if s.left == 0 {
 		s.close()
-		s.step = s.head
+		s.step = s.gatherHead
 	}
 	return rest
 }
 
-// whole returns a line once it is whole.
-func (s *splitter) whole(p []byte) (line string, rest []byte, ok bool) {
+// wholeLine returns a line once it is whole.
+func (s *splitter) wholeLine(p []byte) (line string, rest []byte, ok bool) {
 	at := bytes.IndexByte(p, '\n')
 	if at < 0 {
 		s.line = append(s.line, p...)
@@ -194,9 +194,9 @@ func (s *splitter) whole(p []byte) (line string, rest []byte, ok bool) {
 	return line, p[at+1:], true
 }
 
-// size reads the line before a chunk.
-func (s *splitter) size(p []byte) []byte {
-	line, rest, ok := s.whole(p)
+// readSize reads the line before a chunk.
+func (s *splitter) readSize(p []byte) []byte {
+	line, rest, ok := s.wholeLine(p)
 	if !ok {
 		return nil
 	}
@@ -205,40 +205,40 @@ func (s *splitter) size(p []byte) []byte {
 	switch {
 	case err != nil: // not HTTP after all
 		s.close()
-		s.opaque()
+		s.takeOpaque()
 	case n == 0:
-		s.step = s.trailer
+		s.step = s.readTrailer
 	default:
 		s.left = n
-		s.step = s.chunk
+		s.step = s.takeChunk
 	}
 	return rest
 }
 
-// chunk takes a chunk.
-func (s *splitter) chunk(p []byte) []byte {
-	rest := s.take(p)
+// takeChunk takes a chunk.
+func (s *splitter) takeChunk(p []byte) []byte {
+	rest := s.takeBytes(p)
 	if s.left == 0 {
-		s.step = s.gap
+		s.step = s.readGap
 	}
 	return rest
 }
 
-// gap reads the end of line behind a chunk.
-func (s *splitter) gap(p []byte) []byte {
-	_, rest, ok := s.whole(p)
+// readGap reads the end of line behind a chunk.
+func (s *splitter) readGap(p []byte) []byte {
+	_, rest, ok := s.wholeLine(p)
 	if ok {
-		s.step = s.size
+		s.step = s.readSize
 	}
 	return rest
 }
 
-// trailer reads fields up to an empty line.
-func (s *splitter) trailer(p []byte) []byte {
-	line, rest, ok := s.whole(p)
+// readTrailer reads fields up to an empty line.
+func (s *splitter) readTrailer(p []byte) []byte {
+	line, rest, ok := s.wholeLine(p)
 	if ok && line == "" {
 		s.close()
-		s.step = s.head
+		s.step = s.gatherHead
 	}
 	return rest
 }

@@ -11,7 +11,7 @@ type Stream struct {
 
 // Stream returns a stream by a name, which hits then bear.
 func (s *Scanner) Stream(name string) *Stream {
-	return &Stream{s: s, lane: s.lane(name, "", inflateDepth), http: newSplitter(&bodies{s: s, stream: name})}
+	return &Stream{s: s, lane: s.newLane(name, "", inflateDepth), http: newSplitter(&bodies{s: s, stream: name})}
 }
 
 // Write looks at the bytes that follow those before. It never fails.
@@ -45,11 +45,11 @@ type lane struct {
 	inflated *inflater // nil where nothing more is inflated
 }
 
-// lane returns a lane for the output of the steps that step names.
-func (s *Scanner) lane(stream, step string, depth int) *lane {
-	l := &lane{plain: s.matcher(stream, step), escaped: &unescaper{to: s.matcher(stream, step+string(Escaped)+"/")}}
+// newLane returns a lane for the output of the steps that step names.
+func (s *Scanner) newLane(stream, step string, depth int) *lane {
+	l := &lane{plain: s.newMatcher(stream, step), escaped: &unescaper{to: s.newMatcher(stream, step+string(Escaped)+"/")}}
 	if depth > 0 {
-		l.inflated = &inflater{open: func() *lane { return s.lane(stream, step+string(Inflated)+"/", depth-1) }}
+		l.inflated = &inflater{open: func() *lane { return s.newLane(stream, step+string(Inflated)+"/", depth-1) }}
 	}
 	return l
 }
@@ -85,7 +85,7 @@ func (b *bodies) begin(m message) {
 		if m.chunked {
 			step = string(Unchunked) + "/"
 		}
-		b.lane, b.whole = b.s.lane(b.stream, step, inflateDepth), !m.chunked
+		b.lane, b.whole = b.s.newLane(b.stream, step, inflateDepth), !m.chunked
 	}
 	b.lane.inflated.deflate = m.deflate
 }

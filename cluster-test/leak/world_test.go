@@ -227,7 +227,7 @@ type recorder struct {
 
 func (r *recorder) tap(at node.Crossing, c net.Conn) net.Conn {
 	n := r.next.Add(1)
-	f, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%04d-out-%s.bin", n, strings.ReplaceAll(label(at), "/", "_"))))
+	f, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%04d-out-%s.bin", n, strings.ReplaceAll(labelOf(at), "/", "_"))))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%04d-cert.der", n)), join(at.Chain), 0o600)
 	}

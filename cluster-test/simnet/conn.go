@@ -33,8 +33,8 @@ type segment struct {
 	at    time.Time // when they arrive; zero while the host that wrote them is frozen
 }
 
-// left reports whether the bytes are on their way.
-func (s *segment) left() bool { return !s.at.IsZero() }
+// hasLeft reports whether the bytes are on their way.
+func (s *segment) hasLeft() bool { return !s.at.IsZero() }
 
 // deadline is when waiting ends.
 type deadline struct {
@@ -42,7 +42,7 @@ type deadline struct {
 	timer *time.Timer
 }
 
-func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+func (d *deadline) hasPassed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 // set arms the deadline. Needs the network's mu.
 func (d *deadline) set(p *pipe, at time.Time) {
@@ -52,13 +52,13 @@ func (d *deadline) set(p *pipe, at time.Time) {
 	}
 	d.at = at
 	if !at.IsZero() {
-		d.timer = time.AfterFunc(max(time.Until(at), 0), p.rouse)
+		d.timer = time.AfterFunc(max(time.Until(at), 0), p.wakeWaiters)
 	}
 	p.wake.Broadcast()
 }
 
-// rouse wakes who waits on the pipe.
-func (p *pipe) rouse() {
+// wakeWaiters wakes who waits on the pipe.
+func (p *pipe) wakeWaiters() {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	p.wake.Broadcast()
@@ -75,9 +75,9 @@ type conn struct {
 
 var _ net.Conn = (*conn)(nil)
 
-// connect makes both ends of a connection. Needs mu.
-func (n *Network) connect(a, b *Host, at, bt net.Addr) (near, far *conn) {
-	there, back := n.pipe(a, b), n.pipe(b, a)
+// connectHosts makes both ends of a connection. Needs mu.
+func (n *Network) connectHosts(a, b *Host, at, bt net.Addr) (near, far *conn) {
+	there, back := n.newPipe(a, b), n.newPipe(b, a)
 	near = &conn{host: a, local: at, remote: bt, in: back, out: there}
 	far = &conn{host: b, local: bt, remote: at, in: there, out: back}
 	near.peer, far.peer = far, near
@@ -85,8 +85,8 @@ func (n *Network) connect(a, b *Host, at, bt net.Addr) (near, far *conn) {
 	return near, far
 }
 
-func (n *Network) pipe(from, to *Host) *pipe {
-	p := &pipe{net: n, from: from, to: to, path: n.path(from.name, to.name), wake: sync.NewCond(&n.mu)}
+func (n *Network) newPipe(from, to *Host) *pipe {
+	p := &pipe{net: n, from: from, to: to, path: n.pathOf(from.name, to.name), wake: sync.NewCond(&n.mu)}
 	p.path.pipes[p] = struct{}{}
 	return p
 }
@@ -100,26 +100,26 @@ func (c *conn) Read(b []byte) (int, error) {
 		switch {
 		case c.closed != nil:
 			return 0, opError("read", c.closed)
-		case p.reads.passed():
+		case p.reads.hasPassed():
 			return 0, opError("read", os.ErrDeadlineExceeded)
 		case len(b) == 0:
 			return 0, nil
 		}
-		if n, err, ok := p.take(b); ok {
+		if n, err, ok := p.takeArrived(b); ok {
 			return n, err
 		}
 		p.wake.Wait()
 	}
 }
 
-// take moves what has arrived to b, and reports whether that was anything: bytes
+// takeArrived moves what has arrived to b, and reports whether that was anything: bytes
 // or the end. Needs the network's mu.
-func (p *pipe) take(b []byte) (n int, err error, ok bool) {
-	if p.path.cut || p.to.away() || p.from.vanished {
+func (p *pipe) takeArrived(b []byte) (n int, err error, ok bool) {
+	if p.path.cut || p.to.isAway() || p.from.vanished {
 		return 0, nil, false
 	}
 	now := time.Now()
-	for len(p.queue) > 0 && n < len(b) && p.queue[0].left() && !p.queue[0].at.After(now) {
+	for len(p.queue) > 0 && n < len(b) && p.queue[0].hasLeft() && !p.queue[0].at.After(now) {
 		k := copy(b[n:], p.queue[0].bytes)
 		n += k
 		if p.queue[0].bytes = p.queue[0].bytes[k:]; len(p.queue[0].bytes) == 0 {
@@ -133,13 +133,13 @@ func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 	}
 	due := p.endAt
 	switch {
-	case len(p.queue) > 0 && p.queue[0].left():
+	case len(p.queue) > 0 && p.queue[0].hasLeft():
 		due = p.queue[0].at
 	case len(p.queue) > 0 || p.end == nil || p.from.frozen:
 		return 0, nil, false
 	}
 	if due.After(now) {
-		p.awaken(due.Sub(now))
+		p.wakeReaderIn(due.Sub(now))
 		return 0, nil, false
 	}
 	if p.end == io.EOF { //nolint:errorlint // set by close and never wrapped
@@ -148,10 +148,10 @@ func (p *pipe) take(b []byte) (n int, err error, ok bool) {
 	return 0, opError("read", p.end), true
 }
 
-// awaken rouses the reader when the next bytes have arrived.
-func (p *pipe) awaken(in time.Duration) {
+// wakeReaderIn rouses the reader when the next bytes have arrived.
+func (p *pipe) wakeReaderIn(in time.Duration) {
 	if p.alarm == nil {
-		p.alarm = time.AfterFunc(in, p.rouse)
+		p.alarm = time.AfterFunc(in, p.wakeWaiters)
 		return
 	}
 	p.alarm.Reset(in)
@@ -166,9 +166,9 @@ func (c *conn) Write(b []byte) (written int, err error) {
 		switch {
 		case c.closed != nil:
 			return written, opError("write", c.closed)
-		case p.writes.passed():
+		case p.writes.hasPassed():
 			return written, opError("write", os.ErrDeadlineExceeded)
-		case p.gone && !p.path.cut && !c.in.path.cut && !p.from.away() && !p.to.away():
+		case p.gone && !p.path.cut && !c.in.path.cut && !p.from.isAway() && !p.to.isAway():
 			return written, opError("write", ErrReset)
 		case len(b) == 0:
 			return written, nil
@@ -178,18 +178,18 @@ func (c *conn) Write(b []byte) (written int, err error) {
 			p.wake.Wait()
 			continue
 		}
-		p.send(b[:room])
+		p.sendBytes(b[:room])
 		written, b = written+room, b[room:]
 	}
 }
 
-// send puts a copy of b on its way. Needs the network's mu.
-func (p *pipe) send(b []byte) {
+// sendBytes puts a copy of b on its way. Needs the network's mu.
+func (p *pipe) sendBytes(b []byte) {
 	p.net.bytes += uint64(len(b))
 	p.size += len(b)
 	s := segment{bytes: append([]byte(nil), b...)}
 	if !p.from.frozen {
-		s.at = p.arrival()
+		s.at = p.drawArrival()
 	}
 	p.queue = append(p.queue, s)
 	p.wake.Broadcast()
@@ -199,21 +199,21 @@ func (p *pipe) send(b []byte) {
 // the network's mu.
 func (p *pipe) goOn() {
 	for i := range p.queue {
-		if s := &p.queue[i]; !s.left() {
-			s.at = p.next(time.Now())
+		if s := &p.queue[i]; !s.hasLeft() {
+			s.at = p.notBefore(time.Now())
 		}
 	}
-	p.endAt = p.next(p.endAt)
+	p.endAt = p.notBefore(p.endAt)
 	p.wake.Broadcast()
 }
 
-// arrival draws when something that is sent now arrives. Needs the network's mu.
-func (p *pipe) arrival() time.Time {
-	return p.next(time.Now().Add(p.net.travel(p.path)))
+// drawArrival draws when something that is sent now arrives. Needs the network's mu.
+func (p *pipe) drawArrival() time.Time {
+	return p.notBefore(time.Now().Add(p.net.drawTravel(p.path)))
 }
 
-// next returns a time of arrival that is not before an earlier one.
-func (p *pipe) next(at time.Time) time.Time {
+// notBefore returns a time of arrival that is not before an earlier one.
+func (p *pipe) notBefore(at time.Time) time.Time {
 	if at.Before(p.last) {
 		at = p.last
 	}
@@ -229,13 +229,13 @@ func (c *conn) Close() error {
 	if c.closed != nil {
 		return opError("close", net.ErrClosed)
 	}
-	c.close(io.EOF)
+	c.closeEnd(io.EOF)
 	return nil
 }
 
-// close ends this end of the connection; the other one reads what is on its way
+// closeEnd ends this end of the connection; the other one reads what is on its way
 // and then end. Needs the network's mu.
-func (c *conn) close(end error) {
+func (c *conn) closeEnd(end error) {
 	if c.closed != nil {
 		return
 	}
@@ -243,7 +243,7 @@ func (c *conn) close(end error) {
 	if end == ErrReset { //nolint:errorlint // a value of ours, never wrapped
 		c.closed = ErrReset
 	}
-	c.out.end, c.out.endAt = end, c.out.arrival()
+	c.out.end, c.out.endAt = end, c.out.drawArrival()
 	c.in.gone, c.in.queue, c.in.size = true, nil, 0
 	for _, d := range []*deadline{&c.out.writes, &c.in.reads} {
 		if d.timer != nil {
@@ -254,12 +254,12 @@ func (c *conn) close(end error) {
 	c.out.wake.Broadcast()
 	delete(c.host.conns, c)
 	if c.peer.closed != nil {
-		c.retire()
+		c.retireConn()
 	}
 }
 
-// retire forgets a connection whose ends are both closed. Needs the network's mu.
-func (c *conn) retire() {
+// retireConn forgets a connection whose ends are both closed. Needs the network's mu.
+func (c *conn) retireConn() {
 	for _, p := range []*pipe{c.in, c.out} {
 		delete(p.path.pipes, p)
 		if p.alarm != nil {
@@ -283,12 +283,12 @@ func (c *conn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.set(c.in, &c.in.reads, t) }
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(c.in, &c.in.reads, t) }
 
 // SetWriteDeadline implements net.Conn.
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.set(c.out, &c.out.writes, t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(c.out, &c.out.writes, t) }
 
-func (c *conn) set(p *pipe, d *deadline, t time.Time) error {
+func (c *conn) setDeadline(p *pipe, d *deadline, t time.Time) error {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	if c.closed != nil {

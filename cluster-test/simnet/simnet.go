@@ -95,14 +95,14 @@ func (n *Network) Cut(a, b string) {
 func (n *Network) CutOneWay(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.path(from, to).cut = true
+	n.pathOf(from, to).cut = true
 }
 
 // Refuse breaks every connection between two hosts and lets each dial be refused at
 // once, as a firewall does that says so.
 func (n *Network) Refuse(a, b string) {
 	n.mu.Lock()
-	n.path(a, b).shut, n.path(b, a).shut = true, true
+	n.pathOf(a, b).shut, n.pathOf(b, a).shut = true, true
 	n.mu.Unlock()
 	n.Host(a).Reset(b)
 }
@@ -133,15 +133,15 @@ func (n *Network) Ring(hosts ...string) {
 func (n *Network) Slow(a, b string, delay time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.path(a, b).delay, n.path(b, a).delay = delay, delay
+	n.pathOf(a, b).delay, n.pathOf(b, a).delay = delay, delay
 }
 
 // Mend takes back cuts, refusals and delays between two hosts.
 func (n *Network) Mend(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mend(n.path(a, b))
-	n.mend(n.path(b, a))
+	n.mendPath(n.pathOf(a, b))
+	n.mendPath(n.pathOf(b, a))
 }
 
 // Heal takes back all cuts, refusals and delays, and lets hosts that are frozen or
@@ -150,15 +150,15 @@ func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.paths {
-		n.mend(p)
+		n.mendPath(p)
 	}
 	for _, h := range n.hosts {
-		h.resume()
+		h.resumeHost()
 	}
 }
 
-// mend makes one direction whole, and lets what was held back go. Needs mu.
-func (n *Network) mend(p *path) {
+// mendPath makes one direction whole, and lets what was held back go. Needs mu.
+func (n *Network) mendPath(p *path) {
 	p.cut, p.shut, p.delay = false, false, 0
 	for pipe := range p.pipes {
 		pipe.wake.Broadcast()
@@ -166,8 +166,8 @@ func (n *Network) mend(p *path) {
 	n.wake.Broadcast()
 }
 
-// path returns the state of one direction. Needs mu.
-func (n *Network) path(from, to string) *path {
+// pathOf returns the state of one direction. Needs mu.
+func (n *Network) pathOf(from, to string) *path {
 	p := n.paths[way{from, to}]
 	if p == nil {
 		p = &path{pipes: map[*pipe]struct{}{}}
@@ -176,8 +176,8 @@ func (n *Network) path(from, to string) *path {
 	return p
 }
 
-// travel draws how long one message takes. Needs mu.
-func (n *Network) travel(p *path) time.Duration {
+// drawTravel draws how long one message takes. Needs mu.
+func (n *Network) drawTravel(p *path) time.Duration {
 	if p.delay == 0 {
 		return 0
 	}
@@ -209,10 +209,10 @@ func (h *Host) Crash() {
 	defer h.net.mu.Unlock()
 	h.up = false
 	for _, l := range h.listeners {
-		l.close()
+		l.closeListener()
 	}
 	for c := range h.conns {
-		c.close(ErrReset)
+		c.closeEnd(ErrReset)
 	}
 	h.net.wake.Broadcast()
 }
@@ -245,23 +245,23 @@ func (h *Host) Vanish() {
 func (h *Host) Resume() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	h.resume()
+	h.resumeHost()
 }
 
-// away reports whether nobody can reach the host, nor it anybody.
-func (h *Host) away() bool { return h.frozen || h.vanished }
+// isAway reports whether nobody can reach the host, nor it anybody.
+func (h *Host) isAway() bool { return h.frozen || h.vanished }
 
-// resume is Resume. Needs the network's mu.
-func (h *Host) resume() {
-	if !h.away() {
+// resumeHost is Resume. Needs the network's mu.
+func (h *Host) resumeHost() {
+	if !h.isAway() {
 		return
 	}
 	lost := h.vanished
 	h.frozen, h.vanished = false, false
 	for c := range h.conns {
 		if lost {
-			c.peer.close(ErrReset)
-			c.close(ErrReset)
+			c.peer.closeEnd(ErrReset)
+			c.closeEnd(ErrReset)
 			continue
 		}
 		c.in.wake.Broadcast()
@@ -282,8 +282,8 @@ func (h *Host) Reset(other string) {
 	defer h.net.mu.Unlock()
 	for c := range h.conns {
 		if c.peer.host.name == other {
-			c.close(ErrReset)
-			c.peer.close(ErrReset)
+			c.closeEnd(ErrReset)
+			c.peer.closeEnd(ErrReset)
 		}
 	}
 }
@@ -334,8 +334,8 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	})
 	defer stop()
 	n.mu.Lock()
-	there, back := n.path(h.name, host), n.path(host, h.name)
-	trip := n.travel(there) + n.travel(back)
+	there, back := n.pathOf(h.name, host), n.pathOf(host, h.name)
+	trip := n.drawTravel(there) + n.drawTravel(back)
 	n.mu.Unlock()
 	if !pause(ctx, trip) {
 		return nil, opError("dial", context.Cause(ctx))
@@ -350,22 +350,22 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 			return nil, opError("dial", ErrDown)
 		case there.shut || back.shut:
 			return nil, opError("dial", ErrRefused)
-		case !there.cut && !back.cut && !h.away() && !n.away(host):
-			return h.connect(host, port)
+		case !there.cut && !back.cut && !h.isAway() && !n.isAway(host):
+			return h.connectTo(host, port)
 		}
 		n.wake.Wait()
 	}
 }
 
-// away is Host.away of the host called name. Needs mu.
-func (n *Network) away(name string) bool {
+// isAway is Host.isAway of the host called name. Needs mu.
+func (n *Network) isAway(name string) bool {
 	h := n.hosts[name]
-	return h != nil && h.away()
+	return h != nil && h.isAway()
 }
 
-// connect makes a connection to a listener that can be reached. Needs the
+// connectTo makes a connection to a listener that can be reached. Needs the
 // network's mu.
-func (h *Host) connect(host, port string) (net.Conn, error) {
+func (h *Host) connectTo(host, port string) (net.Conn, error) {
 	to := h.net.hosts[host]
 	if to == nil || !to.up || to.listeners[port] == nil {
 		return nil, opError("dial", ErrRefused)
@@ -374,7 +374,7 @@ func (h *Host) connect(host, port string) (net.Conn, error) {
 	if len(l.backlog) >= backlogMax {
 		return nil, opError("dial", ErrRefused)
 	}
-	near, far := h.net.connect(h, to, address(h.name, h.freePort()), l.Addr())
+	near, far := h.net.connectHosts(h, to, addressOf(h.name, h.freePort()), l.Addr())
 	l.backlog = append(l.backlog, far)
 	l.wake.Signal()
 	return near, nil
@@ -430,27 +430,27 @@ func (l *listener) Close() error {
 	if l.closed {
 		return opError("close", net.ErrClosed)
 	}
-	l.close()
+	l.closeListener()
 	return nil
 }
 
-// close ends the listener and resets who waits to be accepted. Needs the
+// closeListener ends the listener and resets who waits to be accepted. Needs the
 // network's mu.
-func (l *listener) close() {
+func (l *listener) closeListener() {
 	if l.closed {
 		return
 	}
 	l.closed = true
 	delete(l.host.listeners, l.port)
 	for _, c := range l.backlog {
-		c.close(ErrReset)
+		c.closeEnd(ErrReset)
 	}
 	l.backlog = nil
 	l.wake.Broadcast()
 }
 
 // Addr implements net.Listener.
-func (l *listener) Addr() net.Addr { return address(l.host.name, l.port) }
+func (l *listener) Addr() net.Addr { return addressOf(l.host.name, l.port) }
 
 // name is the address of a host whose name is not an IP address.
 type name string
@@ -461,7 +461,7 @@ func (name) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a name) String() string { return string(a) }
 
-func address(host, port string) net.Addr {
+func addressOf(host, port string) net.Addr {
 	ip := net.ParseIP(host)
 	p, err := strconv.Atoi(port)
 	if ip == nil || err != nil {

@@ -79,7 +79,7 @@ func (c *Column) SetMicros(row int, n int64) {
 	if c.numbers == nil {
 		c.numbers = make([]int64, len(c.isNumber)*wordBits)
 	}
-	c.mark(row, c.isNumber)
+	c.markKind(row, c.isNumber)
 	c.numbers[row] = n
 }
 
@@ -88,16 +88,16 @@ func (c *Column) SetText(row int, s string) {
 	if c.texts == nil {
 		c.texts = make([]string, len(c.isText)*wordBits)
 	}
-	c.mark(row, c.isText)
+	c.markKind(row, c.isText)
 	c.texts[row] = s
 }
 
 // SetBool gives row true or false.
 func (c *Column) SetBool(row int, b bool) {
 	if b {
-		c.mark(row, c.ok)
+		c.markKind(row, c.ok)
 	} else {
-		c.mark(row, c.no)
+		c.markKind(row, c.no)
 	}
 }
 
@@ -115,8 +115,8 @@ func (c *Column) SetAttribute(row int, text string) {
 	c.SetText(row, text)
 }
 
-// mark says of what kind the value of row is: the one that has the bits of to.
-func (c *Column) mark(row int, to []uint64) {
+// markKind says of what kind the value of row is: the one that has the bits of to.
+func (c *Column) markKind(row int, to []uint64) {
 	w, bit := row/wordBits, uint64(1)<<(row%wordBits)
 	for _, of := range [][]uint64{c.isNumber, c.isText, c.no, c.ok} {
 		of[w] &^= bit
@@ -124,8 +124,8 @@ func (c *Column) mark(row int, to []uint64) {
 	to[w] |= bit
 }
 
-// block returns the values of one kind in 64 rows.
-func (c *Column) block(k Kind, w int) operand {
+// operandBlock returns the values of one kind in 64 rows.
+func (c *Column) operandBlock(k Kind, w int) operand {
 	if c == nil || w >= len(c.ok) {
 		return operand{}
 	}
@@ -144,17 +144,17 @@ func (c *Column) block(k Kind, w int) operand {
 	return operand{}
 }
 
-// truth says which of 64 rows have a value that counts as true (not false, 0 or
+// truthOf says which of 64 rows have a value that counts as true (not false, 0 or
 // the empty text), and which have one that does not.
-func (c *Column) truth(w int) (t, f uint64) {
-	b, n, s := c.block(Bool, w), c.block(Number, w), c.block(Text, w)
+func (c *Column) truthOf(w int) (t, f uint64) {
+	b, n, s := c.operandBlock(Bool, w), c.operandBlock(Number, w), c.operandBlock(Text, w)
 	t, f = b.yes, b.known&^b.yes
 	if n.known != 0 {
-		zero := equal(n.numbers, []int64{0})
+		zero := equalBits(n.numbers, []int64{0})
 		t, f = t|n.known&^zero, f|n.known&zero
 	}
 	if s.known != 0 {
-		empty := equal(s.texts, []string{""})
+		empty := equalBits(s.texts, []string{""})
 		t, f = t|s.known&^empty, f|s.known&empty
 	}
 	return t, f

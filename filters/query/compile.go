@@ -50,8 +50,8 @@ var operators = map[string]op{
 // said tells people of the operators.
 const said = "=, <, >, <=, >=, in, and, or, not"
 
-func (o op) compares() bool { return o >= opEqual }
-func (o op) orders() bool   { return o >= opLess }
+func (o op) isComparison() bool { return o >= opEqual }
+func (o op) isOrdering() bool   { return o >= opLess }
 
 // node is a literal, a variable or an expression.
 type node struct {
@@ -66,7 +66,7 @@ type node struct {
 	variable int       // its place in Query.variables
 }
 
-func (n *node) truthy() bool {
+func (n *node) isTruthy() bool {
 	return n.yes || n.numbers[0] != 0 || n.texts[0] != ""
 }
 
@@ -76,22 +76,22 @@ func (n *node) truthy() bool {
 // argument of the first argument. No more is read than the limits admit.
 func Compile(text string) (*Query, error) {
 	if len(text) > BytesMax {
-		return nil, refuse("", "it may have at most %d bytes, got %d", BytesMax, len(text))
+		return nil, refuseQuery("", "it may have at most %d bytes, got %d", BytesMax, len(text))
 	}
 	if !utf8.ValidString(text) {
-		return nil, refuse("", "it is not valid UTF-8")
+		return nil, refuseQuery("", "it is not valid UTF-8")
 	}
 	if strings.Trim(text, " \t\r\n") == "" {
 		return &Query{}, nil
 	}
 	p := &parser{json: json.NewDecoder(strings.NewReader(text)), numberOf: map[string]int{}}
 	p.json.UseNumber()
-	root, err := p.query()
+	root, err := p.parseQuery()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := p.json.Token(); !errors.Is(err, io.EOF) {
-		return nil, refuse("", "there is something after its end")
+		return nil, refuseQuery("", "there is something after its end")
 	}
 	return &Query{root, p.variables}, nil
 }
@@ -147,7 +147,7 @@ func appendText(to []byte, s string) []byte {
 	return append(to, '"')
 }
 
-func refuse(place, format string, args ...any) error {
+func refuseQuery(place, format string, args ...any) error {
 	at := "query: "
 	if place != "" {
 		at += "at " + place + ": "
@@ -163,20 +163,20 @@ type parser struct {
 	numberOf  map[string]int // of a variable
 }
 
-func (p *parser) token(place string) (json.Token, error) {
+func (p *parser) nextToken(place string) (json.Token, error) {
 	t, err := p.json.Token()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, refuse(place, "it ends too early")
+		return nil, refuseQuery(place, "it ends too early")
 	}
 	if err != nil {
-		return nil, refuse(place, "it is not valid JSON: %s", err.Error())
+		return nil, refuseQuery(place, "it is not valid JSON: %s", err.Error())
 	}
 	return t, nil
 }
 
-// query reads what stands at the top; nil passes every host.
-func (p *parser) query() (*node, error) {
-	t, err := p.token("")
+// parseQuery reads what stands at the top; nil passes every host.
+func (p *parser) parseQuery() (*node, error) {
+	t, err := p.nextToken("")
 	if err != nil {
 		return nil, err
 	}
@@ -185,78 +185,78 @@ func (p *parser) query() (*node, error) {
 		return nil, nil //nolint:nilnil // nothing is said, and that is right
 	case json.Delim('['), json.Delim('{'):
 		if !p.json.More() { // [] or {}
-			_, err = p.token("")
+			_, err = p.nextToken("")
 			return nil, err
 		}
 	}
 	if t != json.Delim('[') {
-		return nil, refuse("", `it must be a list such as ["=", "$name", 1], not %s`, show(t))
+		return nil, refuseQuery("", `it must be a list such as ["=", "$name", 1], not %s`, showToken(t))
 	}
-	n, err := p.expression("", 1)
+	n, err := p.parseExpression("", 1)
 	return &n, err
 }
 
-// expression reads a list whose bracket has been read.
-func (p *parser) expression(place string, depth int) (node, error) {
+// parseExpression reads a list whose bracket has been read.
+func (p *parser) parseExpression(place string, depth int) (node, error) {
 	if depth > DepthMax {
-		return node{}, refuse(place, "lists may be nested at most %d deep", DepthMax)
+		return node{}, refuseQuery(place, "lists may be nested at most %d deep", DepthMax)
 	}
-	if err := p.count(place); err != nil {
+	if err := p.countNode(place); err != nil {
 		return node{}, err
 	}
-	n, err := p.operator(place)
+	n, err := p.parseOperator(place)
 	if err != nil {
 		return node{}, err
 	}
 	for i := 1; p.json.More(); i++ {
 		at := place + "[" + strconv.Itoa(i) + "]"
-		arg, err := p.argument(at, depth)
+		arg, err := p.parseArgument(at, depth)
 		if err != nil {
 			return node{}, err
 		}
 		n.args = append(n.args, arg)
 	}
-	if _, err := p.token(place); err != nil { // the bracket
+	if _, err := p.nextToken(place); err != nil { // the bracket
 		return node{}, err
 	}
-	return n, n.settle(place)
+	return n, n.resolveKinds(place)
 }
 
-func (p *parser) count(place string) error {
+func (p *parser) countNode(place string) error {
 	if p.nodes++; p.nodes > NodesMax {
-		return refuse(place, "a query may have at most %d lists, values and variables", NodesMax)
+		return refuseQuery(place, "a query may have at most %d lists, values and variables", NodesMax)
 	}
 	return nil
 }
 
-func (p *parser) operator(place string) (node, error) {
-	t, err := p.token(place)
+func (p *parser) parseOperator(place string) (node, error) {
+	t, err := p.nextToken(place)
 	if err != nil {
 		return node{}, err
 	}
 	name, isText := t.(string)
 	if !isText && t == json.Delim(']') {
-		return node{}, refuse(place, "an empty list is no expression; begin with one of %s", said)
+		return node{}, refuseQuery(place, "an empty list is no expression; begin with one of %s", said)
 	}
 	if !isText {
-		return node{}, refuse(place, "a list begins with an operator, not with %s; after in, write the values themselves: [\"in\", \"$name\", 20, 30]", show(t))
+		return node{}, refuseQuery(place, "a list begins with an operator, not with %s; after in, write the values themselves: [\"in\", \"$name\", 20, 30]", showToken(t))
 	}
 	o, known := operators[name]
 	if !known {
-		return node{}, refuse(place, "there is no operator %s; the operators are %s", show(t), said)
+		return node{}, refuseQuery(place, "there is no operator %s; the operators are %s", showToken(t), said)
 	}
 	return node{op: o, name: name, kind: Bool}, nil
 }
 
-func (p *parser) argument(place string, depth int) (node, error) {
-	t, err := p.token(place)
+func (p *parser) parseArgument(place string, depth int) (node, error) {
+	t, err := p.nextToken(place)
 	if err != nil {
 		return node{}, err
 	}
 	if t == json.Delim('[') {
-		return p.expression(place, depth+1)
+		return p.parseExpression(place, depth+1)
 	}
-	if err := p.count(place); err != nil {
+	if err := p.countNode(place); err != nil {
 		return node{}, err
 	}
 	switch v := t.(type) {
@@ -264,8 +264,8 @@ func (p *parser) argument(place string, depth int) (node, error) {
 		return node{op: opLiteral, kind: Bool, yes: v}, nil
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok {
-			n := node{op: opVariable, variable: p.variable(name)}
-			if counts(name) {
+			n := node{op: opVariable, variable: p.variableIndex(name)}
+			if isAmount(name) {
 				n.kind = Number
 			}
 			return n, nil
@@ -274,14 +274,14 @@ func (p *parser) argument(place string, depth int) (node, error) {
 	case json.Number:
 		n, err := parseNumber(v.String())
 		if err != nil {
-			return node{}, refuse(place, "the number %s %s", show(v), err.Error())
+			return node{}, refuseQuery(place, "the number %s %s", showToken(v), err.Error())
 		}
 		return node{op: opLiteral, kind: Number, numbers: [1]int64{n}}, nil
 	}
-	return node{}, refuse(place, "%s is no value; there are numbers, texts, true and false", show(t))
+	return node{}, refuseQuery(place, "%s is no value; there are numbers, texts, true and false", showToken(t))
 }
 
-func (p *parser) variable(name string) int {
+func (p *parser) variableIndex(name string) int {
 	i, known := p.numberOf[name]
 	if !known {
 		i = len(p.variables)
@@ -290,19 +290,19 @@ func (p *parser) variable(name string) int {
 	return i
 }
 
-// settle finds what a comparison compares, as far as its arguments tell, and
+// resolveKinds finds what a comparison compares, as far as its arguments tell, and
 // refuses arguments of which no host could make sense.
-func (n *node) settle(place string) error {
-	if !n.op.compares() || len(n.args) < 2 {
+func (n *node) resolveKinds(place string) error {
+	if !n.op.isComparison() || len(n.args) < 2 {
 		return nil
 	}
 	for i, arg := range n.args {
 		at := place + "[" + strconv.Itoa(i+1) + "]"
-		if arg.kind == Bool && n.op.orders() {
-			return refuse(at, "%s puts in order; true and false have none", n.name)
+		if arg.kind == Bool && n.op.isOrdering() {
+			return refuseQuery(at, "%s puts in order; true and false have none", n.name)
 		}
 		if arg.kind != 0 && n.over != 0 && arg.kind != n.over {
-			return refuse(at, "%s compares values of one type; %s and %s never match", n.name, n.over, arg.kind)
+			return refuseQuery(at, "%s compares values of one type; %s and %s never match", n.name, n.over, arg.kind)
 		}
 		n.over = max(n.over, arg.kind)
 	}
@@ -312,7 +312,7 @@ func (n *node) settle(place string) error {
 // showMaxBytes is how much of a wrong value a refusal repeats.
 const showMaxBytes = 64
 
-func show(t json.Token) string {
+func showToken(t json.Token) string {
 	switch v := t.(type) {
 	case nil:
 		return "null"
@@ -322,14 +322,14 @@ func show(t json.Token) string {
 		}
 		return "a list"
 	case json.Number:
-		return cut(v.String())
+		return shorten(v.String())
 	case string:
-		return string(appendText(nil, cut(v)))
+		return string(appendText(nil, shorten(v)))
 	}
 	return fmt.Sprint(t)
 }
 
-func cut(s string) string {
+func shorten(s string) string {
 	if len(s) <= showMaxBytes {
 		return s
 	}

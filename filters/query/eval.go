@@ -16,13 +16,13 @@ func (q *Query) Keep(c Columns, pass *capacity.Set) {
 	}
 	cols := make(columns, len(q.variables))
 	for i, name := range q.variables {
-		cols[i] = resolve(name, c)
+		cols[i] = resolveColumn(name, c)
 	}
 	word, passing := -1, uint64(0)
 	for row := range pass.All() {
 		if w := row / wordBits; w != word {
 			word = w
-			passing, _ = cols.truth(q.root, w)
+			passing, _ = cols.evaluate(q.root, w)
 		}
 		if passing>>(row%wordBits)&1 == 0 {
 			pass.Remove(row)
@@ -30,9 +30,9 @@ func (q *Query) Keep(c Columns, pass *capacity.Set) {
 	}
 }
 
-// resolve finds the column of a variable. This is the whole list of what a query
+// resolveColumn finds the column of a variable. This is the whole list of what a query
 // may name.
-func resolve(name string, c Columns) *Column {
+func resolveColumn(name string, c Columns) *Column {
 	switch name {
 	case "free_ram_mb":
 		return c.Free(api.MemoryMB)
@@ -63,9 +63,9 @@ func resolve(name string, c Columns) *Column {
 	return c.Attribute(strings.TrimPrefix(name, "capabilities."))
 }
 
-// counts reports whether a variable is a number on every host that has it: an
+// isAmount reports whether a variable is a number on every host that has it: an
 // amount or a count, not an attribute.
-func counts(name string) bool {
+func isAmount(name string) bool {
 	switch name {
 	case "free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total", "instances":
 		return true
@@ -87,72 +87,72 @@ type operand struct {
 	yes     uint64 // of Bool: where it is true
 }
 
-// truth says for which of 64 rows n is true and for which false; for the rest it
+// evaluate says for which of 64 rows n is true and for which false; for the rest it
 // has no answer.
-func (c columns) truth(n *node, w int) (t, f uint64) {
+func (c columns) evaluate(n *node, w int) (t, f uint64) {
 	switch n.op {
 	case opLiteral:
-		if n.truthy() {
+		if n.isTruthy() {
 			return all, 0
 		}
 		return 0, all
 	case opVariable:
-		return c[n.variable].truth(w)
+		return c[n.variable].truthOf(w)
 	case opAnd:
-		return c.every(n.args, w)
+		return c.evaluateAll(n.args, w)
 	case opNot:
-		f, t = c.every(n.args, w)
+		f, t = c.evaluateAll(n.args, w)
 		return t, f
 	case opOr:
 		t, f = 0, all
 		for i := range n.args {
-			at, af := c.truth(&n.args[i], w)
+			at, af := c.evaluate(&n.args[i], w)
 			t, f = t|at, f&af
 		}
 		return t, f
 	case opEqual, opIn, opLess, opGreater, opAtMost, opAtLeast:
-		return c.comparison(n, w)
+		return c.evaluateComparison(n, w)
 	}
 	panic("query: operator without a meaning")
 }
 
-func (c columns) every(args []node, w int) (t, f uint64) {
+func (c columns) evaluateAll(args []node, w int) (t, f uint64) {
 	t, f = all, 0
 	for i := range args {
-		at, af := c.truth(&args[i], w)
+		at, af := c.evaluate(&args[i], w)
 		t, f = t&at, f|af
 	}
 	return t, f
 }
 
-// comparison compares the first argument with all others. When no argument says
+// evaluateComparison compares the first argument with all others. When no argument says
 // of what kind the values are, each row is compared by the kind it has.
-func (c columns) comparison(n *node, w int) (t, f uint64) {
+func (c columns) evaluateComparison(n *node, w int) (t, f uint64) {
 	if len(n.args) < 2 {
 		return 0, all
 	}
 	if n.over != 0 {
-		return c.compare(n, n.over, w)
+		return c.compareKind(n, n.over, w)
 	}
-	t, f = c.compare(n, Number, w)
-	xt, xf := c.compare(n, Text, w)
+	t, f = c.compareKind(n, Number, w)
+	xt, xf := c.compareKind(n, Text, w)
 	t, f = t|xt, f|xf
-	if !n.op.orders() {
-		bt, bf := c.compare(n, Bool, w)
+	if !n.op.isOrdering() {
+		bt, bf := c.compareKind(n, Bool, w)
 		t, f = t|bt, f|bf
 	}
 	return t, f
 }
 
-func (c columns) compare(n *node, k Kind, w int) (t, f uint64) {
-	first := c.operand(&n.args[0], k, w)
+func (c columns) compareKind(n *node, k Kind, w int) (t, f uint64) {
+	first := c.operandOf(&n.args[0], k, w)
 	known, some, every := first.known, uint64(0), all
 	for i := 1; i < len(n.args) && known != 0; i++ {
-		other := c.operand(&n.args[i], k, w)
+		other := c.operandOf(&n.args[i], k, w)
 		if known &= other.known; known == 0 {
 			break
 		}
-		is := n.op.between(k, first, other)
+		is := n.op.compareBlocks(k, first, other)
 		some, every = some|is, every&is
 	}
 	if n.op == opIn {
@@ -161,70 +161,70 @@ func (c columns) compare(n *node, k Kind, w int) (t, f uint64) {
 	return known & every, known &^ every
 }
 
-func (c columns) operand(n *node, k Kind, w int) operand {
+func (c columns) operandOf(n *node, k Kind, w int) operand {
 	switch {
 	case n.op == opVariable:
-		return c[n.variable].block(k, w)
+		return c[n.variable].operandBlock(k, w)
 	case n.op == opLiteral && k == Number:
 		return operand{known: all, numbers: n.numbers[:]}
 	case n.op == opLiteral && k == Text:
 		return operand{known: all, texts: n.texts[:]}
 	}
-	t, f := c.truth(n, w)
+	t, f := c.evaluate(n, w)
 	return operand{known: t | f, yes: t}
 }
 
-// between says in which of 64 rows a compares with b as o wants. Rows that are
+// compareBlocks says in which of 64 rows a compares with b as o wants. Rows that are
 // not known in both say nothing.
-func (o op) between(k Kind, a, b operand) uint64 {
+func (o op) compareBlocks(k Kind, a, b operand) uint64 {
 	switch k {
 	case Number:
-		return ordered(o, a.numbers, b.numbers)
+		return orderedBits(o, a.numbers, b.numbers)
 	case Text:
-		return ordered(o, a.texts, b.texts)
+		return orderedBits(o, a.texts, b.texts)
 	case Bool: // is never ordered
 		return ^(a.yes ^ b.yes)
 	}
 	panic("query: comparison of no kind")
 }
 
-func ordered[T int64 | string](o op, a, b []T) uint64 {
+func orderedBits[T int64 | string](o op, a, b []T) uint64 {
 	switch o {
 	case opLess:
-		return less(a, b)
+		return lessBits(a, b)
 	case opGreater:
-		return less(b, a)
+		return lessBits(b, a)
 	case opAtMost:
-		return ^less(b, a)
+		return ^lessBits(b, a)
 	case opAtLeast:
-		return ^less(a, b)
+		return ^lessBits(a, b)
 	case opEqual, opIn:
-		return equal(a, b)
+		return equalBits(a, b)
 	case opLiteral, opVariable, opAnd, opOr, opNot:
 	}
 	panic("query: comparison without an order")
 }
 
-// equal and less compare 64 values with 64 others, or with one; the last value
+// equalBits and less compare 64 values with 64 others, or with one; the last value
 // comes first, so that no shift depends on a counter.
-func equal[T int64 | string](a, b []T) (out uint64) {
+func equalBits[T int64 | string](a, b []T) (out uint64) {
 	am, bm := len(a)-1, len(b)-1 // 63, or 0 for one value
 	for i := wordBits - 1; i >= 0; i-- {
-		out = out<<1 | one(a[i&am] == b[i&bm])
+		out = out<<1 | boolBit(a[i&am] == b[i&bm])
 	}
 	return out
 }
 
-func less[T int64 | string](a, b []T) (out uint64) {
+func lessBits[T int64 | string](a, b []T) (out uint64) {
 	am, bm := len(a)-1, len(b)-1
 	for i := wordBits - 1; i >= 0; i-- {
-		out = out<<1 | one(a[i&am] < b[i&bm])
+		out = out<<1 | boolBit(a[i&am] < b[i&bm])
 	}
 	return out
 }
 
-// one is 1 for true; the compiler makes no branch of it.
-func one(b bool) uint64 {
+// boolBit is 1 for true; the compiler makes no branch of it.
+func boolBit(b bool) uint64 {
 	if b {
 		return 1
 	}

@@ -56,7 +56,7 @@ func parseNumber(text string) (int64, error) {
 	if exponent != "" {
 		e, err := strconv.Atoi(exponent)
 		if err != nil || e > 1<<20 || e < -1<<20 { // no text is long enough to make up for it
-			return 0, outside(exponent)
+			return 0, checkExponent(exponent)
 		}
 		scale += e
 	}
@@ -78,7 +78,7 @@ func parseNumber(text string) (int64, error) {
 	return n, nil
 }
 
-func outside(exponent string) error {
+func checkExponent(exponent string) error {
 	if exponent[0] == '-' {
 		return errPrecise
 	}

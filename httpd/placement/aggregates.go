@@ -26,10 +26,10 @@ func (d *dialect) sendAggregates(w http.ResponseWriter, r *http.Request, p *api.
 		Aggregates []string `json:"aggregates"`
 		Generation *uint64  `json:"resource_provider_generation,omitempty"`
 	}{Aggregates: append([]string{}, ids...)}
-	if at(r) >= guarded {
+	if versionOf(r) >= guarded {
 		out.Generation = &p.Generation
 	}
-	fresh(w, r, d.Now())
+	setModified(w, r, d.Now())
 	return openstack.Answer(w, http.StatusOK, out)
 }
 
@@ -50,7 +50,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	}
 	var list any
 	var generation *uint64
-	if at(r) >= guarded {
+	if versionOf(r) >= guarded {
 		list, generation, err = readGuarded(r, p)
 	} else {
 		list, err = openstack.ReadBody(r, uuidsSchema)
@@ -58,7 +58,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ids := texts(list)
+	ids := readTexts(list)
 	for i := range ids {
 		ids[i], _ = openstack.ParseUUID(ids[i])
 	}
@@ -78,6 +78,6 @@ func readGuarded(r *http.Request, p *api.Provider) (list any, generation *uint64
 	if err != nil {
 		return nil, nil, err
 	}
-	want, err := expected(p, body["resource_provider_generation"])
+	want, err := checkGeneration(p, body["resource_provider_generation"])
 	return body["aggregates"], &want, err
 }

@@ -128,11 +128,11 @@ func (d *dialect) showAllocations(w http.ResponseWriter, r *http.Request) error 
 	s := d.View(w)
 	c, ok := s.Consumer(consumerOf(r))
 	if !ok {
-		fresh(w, r, d.Now())
+		setModified(w, r, d.Now())
 		return openstack.Answer(w, http.StatusOK, shownConsumer{Allocations: map[api.ProviderID]shownShare{}})
 	}
-	fresh(w, r, c.Updated.Time())
-	return openstack.Answer(w, http.StatusOK, showConsumer(s, c, at(r)))
+	setModified(w, r, c.Updated.Time())
+	return openstack.Answer(w, http.StatusOK, showConsumer(s, c, versionOf(r)))
 }
 
 func showConsumer(s *state.State, c *api.Consumer, v version) shownConsumer {
@@ -163,10 +163,10 @@ func typeOf(t string) string {
 }
 
 func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
-	v := at(r)
+	v := versionOf(r)
 	id, ok := openstack.ParseUUID(r.PathValue("consumer_uuid"))
 	if !ok {
-		return invalid("Malformed consumer_uuid: it must be a UUID, got %q", r.PathValue("consumer_uuid"))
+		return invalidError("Malformed consumer_uuid: it must be a UUID, got %q", r.PathValue("consumer_uuid"))
 	}
 	body, err := openstack.ReadObject(r, consumerSchema(v, v >= claimGenerations))
 	if err != nil {
@@ -175,41 +175,41 @@ func (d *dialect) putAllocations(w http.ResponseWriter, r *http.Request) error {
 	if err = mayDraw(body); err != nil {
 		return err
 	}
-	e, err := d.entry(v, api.ConsumerID(id), body)
+	e, err := d.readConsumer(v, api.ConsumerID(id), body)
 	if err != nil {
 		return err
 	}
-	return d.put(w, r, []resources.Consumer{e})
+	return d.putConsumers(w, r, []resources.Consumer{e})
 }
 
 func (d *dialect) postAllocations(w http.ResponseWriter, r *http.Request) error {
-	body, err := openstack.ReadObject(r, consumersSchema(at(r), 1))
+	body, err := openstack.ReadObject(r, consumersSchema(versionOf(r), 1))
 	if err != nil {
 		return err
 	}
 	if err = wellFormed(body); err != nil {
 		return err
 	}
-	entries, err := d.entries(at(r), body)
+	entries, err := d.readConsumers(versionOf(r), body)
 	if err != nil {
 		return err
 	}
-	return d.put(w, r, entries)
+	return d.putConsumers(w, r, entries)
 }
 
-// put replaces the allocations of some consumers.
-func (d *dialect) put(w http.ResponseWriter, r *http.Request, consumers []resources.Consumer) error {
+// putConsumers replaces the allocations of some consumers.
+func (d *dialect) putConsumers(w http.ResponseWriter, r *http.Request, consumers []resources.Consumer) error {
 	if err := resources.PutConsumers(r.Context(), d.Zone, consumers, nil); err != nil {
-		return claimRefused(d.moved(consumers, d.unknown(consumers, err)))
+		return claimRefused(d.nameConflict(consumers, d.unknownIn(consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// unknown returns a refusal for a provider or class that is not there, in words that
+// unknownIn returns a refusal for a provider or class that is not there, in words that
 // clients look for, if a claim names one, also if it was refused for what is there:
 // 400 comes before 409.
-func (d *dialect) unknown(consumers []resources.Consumer, err error) error {
+func (d *dialect) unknownIn(consumers []resources.Consumer, err error) error {
 	switch api.CodeOf(err) { //nolint:exhaustive // no other code leaves open what is unknown
 	case api.CodeNoCapacity, api.CodeInUse, api.CodeInvalid:
 	default:
@@ -219,11 +219,11 @@ func (d *dialect) unknown(consumers []resources.Consumer, err error) error {
 	for _, e := range consumers {
 		for _, sh := range e.Shares {
 			if _, ok := s.Provider(sh.Provider); !ok {
-				return invalid("Allocation for resource provider '%s' that does not exist", sh.Provider)
+				return invalidError("Allocation for resource provider '%s' that does not exist", sh.Provider)
 			}
 			for _, class := range sh.Resources.Classes() {
 				if _, ok := s.ResourceClass(class); !ok {
-					return invalid("No such resource class %s", class)
+					return invalidError("No such resource class %s", class)
 				}
 			}
 		}
@@ -239,11 +239,11 @@ const (
 
 // claimRefused says in words that clients look for why a claim was refused.
 func claimRefused(err error) error {
-	return saying(err, map[api.Code]string{api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom})
+	return prefixRefusal(err, map[api.Code]string{api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom})
 }
 
-// saying puts words before the sentence of a refusal, by its code.
-func saying(err error, words map[api.Code]string) error {
+// prefixRefusal puts words before the sentence of a refusal, by its code.
+func prefixRefusal(err error, words map[api.Code]string) error {
 	code := api.CodeOf(err)
 	if first, ok := words[code]; ok {
 		return api.Errorf(code, "%s%s", first, api.MessageOf(err))
@@ -273,11 +273,11 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 // whatever the zone has and whichever generations they are for.
 func wellFormed(body map[string]any) error {
 	if len(body) > api.ConsumersCallMax {
-		return invalid("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
+		return invalidError("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
 	}
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		if _, ok := openstack.ParseUUID(name); !ok {
-			return invalid("Malformed consumer_uuid: it must be a UUID, got %q", name)
+			return invalidError("Malformed consumer_uuid: it must be a UUID, got %q", name)
 		}
 		one, _ := body[name].(map[string]any)
 		if err := mayDraw(one); err != nil {
@@ -290,18 +290,18 @@ func wellFormed(body map[string]any) error {
 // mayDraw refuses allocations of one consumer from too many providers.
 func mayDraw(body map[string]any) error {
 	if n := len(sharesOf(body)); n > api.SharesMax {
-		return invalid("a consumer draws from at most %d providers, got %d", api.SharesMax, n)
+		return invalidError("a consumer draws from at most %d providers, got %d", api.SharesMax, n)
 	}
 	return nil
 }
 
-// entries reads the allocations of several consumers, which are well formed.
-func (d *dialect) entries(v version, body map[string]any) ([]resources.Consumer, error) {
+// readConsumers reads the allocations of several consumers, which are well formed.
+func (d *dialect) readConsumers(v version, body map[string]any) ([]resources.Consumer, error) {
 	out := make([]resources.Consumer, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		id, _ := openstack.ParseUUID(name)
 		one, _ := body[name].(map[string]any)
-		e, err := d.entry(v, api.ConsumerID(id), one)
+		e, err := d.readConsumer(v, api.ConsumerID(id), one)
 		if err != nil {
 			return nil, err
 		}
@@ -310,8 +310,8 @@ func (d *dialect) entries(v version, body map[string]any) ([]resources.Consumer,
 	return out, nil
 }
 
-// entry reads all allocations of one consumer.
-func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (resources.Consumer, error) {
+// readConsumer reads all allocations of one consumer.
+func (d *dialect) readConsumer(v version, id api.ConsumerID, body map[string]any) (resources.Consumer, error) {
 	e := resources.Consumer{ID: id, Project: incomplete, User: incomplete}
 	if v >= claimOwners {
 		project, _ := body["project_id"].(string)
@@ -322,7 +322,7 @@ func (d *dialect) entry(v version, id api.ConsumerID, body map[string]any) (reso
 		e.Type = &name
 	}
 	if v >= claimGenerations {
-		n, possible := generation(body["consumer_generation"])
+		n, possible := readGeneration(body["consumer_generation"])
 		if body["consumer_generation"] != nil && (n == 0 || !possible) {
 			return e, d.staleAt(id, fmt.Sprint(body["consumer_generation"]))
 		}
@@ -345,12 +345,12 @@ func sharesOf(body map[string]any) map[api.ProviderID]api.Resources {
 			one, _ := item.(map[string]any)
 			provider, _ := one["resource_provider"].(map[string]any)
 			name, _ := provider["uuid"].(string)
-			out[providerID(name)] = amounts(one["resources"])
+			out[providerID(name)] = readAmounts(one["resources"])
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			one, _ := all[name].(map[string]any)
-			out[providerID(name)] = amounts(one["resources"])
+			out[providerID(name)] = readAmounts(one["resources"])
 		}
 	}
 	return out
@@ -366,12 +366,12 @@ func (d *dialect) staleAt(id api.ConsumerID, got string) error {
 	if c, ok := d.Zone.View().Consumer(id); ok {
 		want = strconv.FormatUint(c.Generation, 10)
 	}
-	return stale(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, openstack.Cut(got))
+	return conflictError(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, openstack.Cut(got))
 }
 
-// moved says of which consumer a claim had another generation, if that is why it
+// nameConflict says of which consumer a claim had another generation, if that is why it
 // was refused; otherwise it returns err.
-func (d *dialect) moved(consumers []resources.Consumer, err error) error {
+func (d *dialect) nameConflict(consumers []resources.Consumer, err error) error {
 	if api.CodeOf(err) != api.CodeStale {
 		return err
 	}
@@ -411,8 +411,8 @@ func providerID(text string) api.ProviderID {
 	return api.ProviderID(text)
 }
 
-// amounts reads what resourcesSchema has passed.
-func amounts(v any) api.Resources {
+// readAmounts reads what resourcesSchema has passed.
+func readAmounts(v any) api.Resources {
 	out := api.Resources{}
 	all, _ := v.(map[string]any)
 	for class, n := range all {

@@ -13,15 +13,15 @@ var (
 	anyName    = regexp.MustCompile(``)
 )
 
-// generation is the one that a body names. It is never that of anything if it is
+// readGeneration is the one that a body names. It is never that of anything if it is
 // below 0.
-func generation(v any) (n uint64, possible bool) {
+func readGeneration(v any) (n uint64, possible bool) {
 	i, ok := v.(int64)
 	return uint64(max(i, 0)), ok && i >= 0 //nolint:gosec // it is not below 0
 }
 
-// texts returns the items of an array of strings.
-func texts(v any) []string {
+// readTexts returns the items of an array of strings.
+func readTexts(v any) []string {
 	items, _ := v.([]any)
 	out := make([]string, len(items))
 	for i, item := range items {

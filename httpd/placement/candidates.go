@@ -69,7 +69,7 @@ type level struct {
 
 // listCandidates is GET /allocation_candidates.
 func (d *dialect) listCandidates(w http.ResponseWriter, r *http.Request) error {
-	q, limit, asked, err := parseCandidates(r.URL.RawQuery, at(r))
+	q, limit, asked, err := parseCandidates(r.URL.RawQuery, versionOf(r))
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func (d *dialect) listCandidates(w http.ResponseWriter, r *http.Request) error {
 	if err := knownNames(s, q); err != nil {
 		return err
 	}
-	found, more := search(s.Hosts(), q, limit)
+	found, more := searchCandidates(s.Hosts(), q, limit)
 	if more == cutWork || more == cutCount && !asked {
 		w.Header().Set(headerCut, more)
 	}
-	fresh(w, r, d.Now())
-	return openstack.Answer(w, http.StatusOK, showCandidates(s, q, found, at(r)))
+	setModified(w, r, d.Now())
+	return openstack.Answer(w, http.StatusOK, showCandidates(s, q, found, versionOf(r)))
 }
 
 // knownNames refuses classes and traits that the zone does not know.
@@ -91,7 +91,7 @@ func knownNames(s *state.State, q *candidates.Query) error {
 	for _, g := range q.Groups {
 		for _, class := range g.Resources.Classes() {
 			if _, ok := s.ResourceClass(class); !ok {
-				return invalid("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
+				return invalidError("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
 			}
 		}
 		traits = append(traits, slices.Concat(append(g.Traits.AnyOf, g.Traits.Required, g.Traits.Forbidden)...)...)
@@ -108,14 +108,14 @@ func knownTraits(s *state.State, names []string) error {
 		}
 	}
 	if len(strange) > 0 {
-		return invalid("No such trait(s): %s", strings.Join(strange, ", "))
+		return invalidError("No such trait(s): %s", strings.Join(strange, ", "))
 	}
 	return nil
 }
 
-// search returns up to limit candidates, and what ended the search if there may be
+// searchCandidates returns up to limit candidates, and what ended the search if there may be
 // more.
-func search(v capacity.View, q *candidates.Query, limit int) (found []candidates.Candidate, more string) {
+func searchCandidates(v capacity.View, q *candidates.Query, limit int) (found []candidates.Candidate, more string) {
 	q.Work = &candidates.Work{}
 	for c := range candidates.Each(v, q) {
 		if len(found) == limit {
@@ -143,16 +143,16 @@ func showCandidates(s *state.State, q *candidates.Query, found []candidates.Cand
 			asked[class] = true
 		}
 	}
-	for row := range summarised(rows, found, v).All() {
+	for row := range summarisedRows(rows, found, v).All() {
 		if p, ok := s.Provider(rows.ID(row)); ok {
-			out.Summaries[p.ID] = summarise(p, asked, v)
+			out.Summaries[p.ID] = summariseProvider(p, asked, v)
 		}
 	}
 	return out
 }
 
-// summarised returns the providers that an answer says more of.
-func summarised(rows capacity.View, found []candidates.Candidate, v version) capacity.Set {
+// summarisedRows returns the providers that an answer says more of.
+func summarisedRows(rows capacity.View, found []candidates.Candidate, v version) capacity.Set {
 	out, roots := capacity.NewSet(rows.Rows()), capacity.NewSet(rows.Rows())
 	for _, c := range found {
 		for _, p := range c.Parts {
@@ -213,9 +213,9 @@ func showRequest(rows capacity.View, q *candidates.Query, c candidates.Candidate
 	return out
 }
 
-// summarise says what a provider of a candidate has: before 1.27 of the classes
+// summariseProvider says what a provider of a candidate has: before 1.27 of the classes
 // that were asked for.
-func summarise(p *api.Provider, asked map[api.ResourceClass]bool, v version) summary {
+func summariseProvider(p *api.Provider, asked map[api.ResourceClass]bool, v version) summary {
 	out := summary{Resources: map[api.ResourceClass]level{}}
 	for class, inv := range p.Inventory {
 		if v >= summarisedAll || asked[class] {

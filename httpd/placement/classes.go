@@ -38,7 +38,7 @@ func (d *dialect) listClasses(w http.ResponseWriter, r *http.Request) error {
 	for i, n := range list {
 		out[i] = showOneClass(n.Name)
 	}
-	fresh(w, r, latest(list, d.Now()))
+	setModified(w, r, latestOf(list, d.Now()))
 	return openstack.Answer(w, http.StatusOK, map[string][]class{"resource_classes": out})
 }
 
@@ -49,7 +49,7 @@ func (d *dialect) showClass(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return noClass(name)
 	}
-	fresh(w, r, latest([]state.Named{n}, d.Now()))
+	setModified(w, r, latestOf([]state.Named{n}, d.Now()))
 	return openstack.Answer(w, http.StatusOK, showOneClass(name))
 }
 
@@ -83,10 +83,10 @@ func (d *dialect) renameClass(w http.ResponseWriter, r *http.Request) error {
 		return noClass(was)
 	}
 	if !api.ValidCustom(was) {
-		return invalid("Cannot update standard resource class %s", was)
+		return invalidError("Cannot update standard resource class %s", was)
 	}
 	if err := resources.RenameClass(r.Context(), d.Zone, api.ResourceClass(was), api.ResourceClass(name)); err != nil {
-		return instead(err, map[api.Code]error{
+		return replaceError(err, map[api.Code]error{
 			api.CodeNotFound: noClass(was),
 			api.CodeExists:   openstack.WithCode(codeUndefined, api.Errorf(api.CodeExists, "Resource class already exists: %s", name)),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Cannot update resource class %s: %s", was, api.MessageOf(err))),
@@ -122,10 +122,10 @@ func (d *dialect) deleteClass(w http.ResponseWriter, r *http.Request) error {
 		return noClass(name)
 	}
 	if !api.ValidCustom(name) {
-		return invalid("Error in delete resource class: Cannot delete standard resource class %s", name)
+		return invalidError("Error in delete resource class: Cannot delete standard resource class %s", name)
 	}
 	if err := resources.DeleteClass(r.Context(), d.Zone, api.ResourceClass(name)); err != nil {
-		return instead(err, map[api.Code]error{
+		return replaceError(err, map[api.Code]error{
 			api.CodeNotFound: noClass(name),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "Error in delete resource class: Cannot delete resource class %s: it is in use, for an inventory has it", name)),
 		})

@@ -22,8 +22,8 @@ const (
 // errorCodes is the microversion from which refusals have a code.
 const errorCodes version = 23
 
-// invalid is a refusal with status 400.
-func invalid(format string, args ...any) error {
+// invalidError is a refusal with status 400.
+func invalidError(format string, args ...any) error {
 	return api.Errorf(api.CodeInvalid, format, args...)
 }
 
@@ -32,22 +32,22 @@ func notFound(format string, args ...any) error {
 	return api.Errorf(api.CodeNotFound, format, args...)
 }
 
-// stale is a refusal of a write whose generation is not the current one.
-func stale(format string, args ...any) error {
+// conflictError is a refusal of a write whose generation is not the current one.
+func conflictError(format string, args ...any) error {
 	return api.Errorf(api.CodeStale, format, args...)
 }
 
-// when gives err a code of its own if that is what it is.
-func when(is api.Code, code string, err error) error {
+// withCode gives err a code of its own if that is what it is.
+func withCode(is api.Code, code string, err error) error {
 	if api.CodeOf(err) == is {
 		return openstack.WithCode(code, err)
 	}
 	return err
 }
 
-// instead returns the refusal that stands for err in a call, or err if the call has
+// replaceError returns the refusal that stands for err in a call, or err if the call has
 // none for its code.
-func instead(err error, of map[api.Code]error) error {
+func replaceError(err error, of map[api.Code]error) error {
 	if other, ok := of[api.CodeOf(err)]; ok {
 		return other
 	}
@@ -60,8 +60,8 @@ var codes = map[api.Code]string{
 	api.CodeHasChildren: codeParent,
 }
 
-// shape is what a refusal looks like as JSON: until errorCodes, it has no code.
-func shape(p openstack.Problem, minor int) any {
+// problemBody is what a refusal looks like as JSON: until errorCodes, it has no code.
+func problemBody(p openstack.Problem, minor int) any {
 	if version(minor) < errorCodes {
 		p.Code = ""
 	}

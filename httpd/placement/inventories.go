@@ -104,9 +104,9 @@ func inventoryOf(id api.ProviderID, class string, body map[string]any, at versio
 	const refused = "Invalid inventory for '%s' on resource provider '%s': "
 	switch {
 	case v.Reserved > v.Total:
-		return v, invalid(refused+"more is reserved than there is", openstack.Cut(class), id)
+		return v, invalidError(refused+"more is reserved than there is", openstack.Cut(class), id)
 	case at < reservable && v.Capacity() < 1:
-		return v, invalid(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", openstack.Cut(class), id, reservable)
+		return v, invalidError(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", openstack.Cut(class), id, reservable)
 	}
 	return v, nil
 }
@@ -138,11 +138,11 @@ func isRounded(body any) bool {
 	return r.rounded
 }
 
-// holds reports whether a provider has these inventories already at a generation, by
+// hasInventories reports whether a provider has these inventories already at a generation, by
 // all that was acknowledged before. It is asked where a ratio was rounded: whoever
 // compares what is stored with what he sent writes the same again and again, and such
 // a write changes nothing and takes no generation.
-func (d *dialect) holds(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory) (bool, error) {
+func (d *dialect) hasInventories(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory) (bool, error) {
 	v, err := d.Zone.Latest(ctx)
 	if err != nil {
 		return false, err
@@ -151,22 +151,22 @@ func (d *dialect) holds(ctx context.Context, id api.ProviderID, generation uint6
 	return ok && p.Generation == generation && maps.EqualFunc(p.Inventory, set, func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }), nil
 }
 
-// replace sets all inventories of a provider at a generation. Rounded says that a
+// replaceInventories sets all inventories of a provider at a generation. Rounded says that a
 // ratio among them was.
-func (d *dialect) replace(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory, rounded bool) error {
+func (d *dialect) replaceInventories(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory, rounded bool) error {
 	if rounded {
-		if same, err := d.holds(ctx, id, generation, set); same || err != nil {
+		if same, err := d.hasInventories(ctx, id, generation, set); same || err != nil {
 			return err
 		}
 	}
 	return resources.SetInventories(ctx, d.Zone, id, generation, set)
 }
 
-// expected refuses a write for another generation than the current one.
-func expected(p *api.Provider, v any) (uint64, error) {
-	n, possible := generation(v)
+// checkGeneration refuses a write for another generation than the current one.
+func checkGeneration(p *api.Provider, v any) (uint64, error) {
+	n, possible := readGeneration(v)
 	if !possible || n != p.Generation {
-		return n, stale("resource provider generation conflict: its generation already changed, for provider %s has another (actual: %d, given: %v). Please update the generation and try again.", p.ID, p.Generation, v)
+		return n, conflictError("resource provider generation conflict: its generation already changed, for provider %s has another (actual: %d, given: %v). Please update the generation and try again.", p.ID, p.Generation, v)
 	}
 	return n, nil
 }
@@ -180,7 +180,7 @@ func (d *dialect) sendInventories(w http.ResponseWriter, r *http.Request, p *api
 	for class, v := range p.Inventory {
 		out.Inventories[class] = showInventory(v, nil)
 	}
-	fresh(w, r, p.Updated.Time())
+	setModified(w, r, p.Updated.Time())
 	if len(out.Inventories) == 0 {
 		w.Header().Del("Last-Modified") // nothing is there that could have been
 	}
@@ -211,7 +211,7 @@ func (d *dialect) sendInventory(w http.ResponseWriter, r *http.Request, p *api.P
 	if !ok {
 		return notFound("No inventory of class %s for %s", openstack.Cut(class), p.ID)
 	}
-	fresh(w, r, p.Updated.Time())
+	setModified(w, r, p.Updated.Time())
 	return openstack.Answer(w, status, showInventory(v, &p.Generation))
 }
 
@@ -226,7 +226,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class, _ := body["resource_class"].(string)
-	inv, err := inventoryOf(p.ID, class, body, at(r))
+	inv, err := inventoryOf(p.ID, class, body, versionOf(r))
 	if err != nil {
 		return err
 	}
@@ -243,11 +243,11 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return d.made(w, r, p.ID, class, http.StatusCreated)
+	return d.writeInventory(w, r, p.ID, class, http.StatusCreated)
 }
 
-// made answers with an inventory that was written.
-func (d *dialect) made(w http.ResponseWriter, r *http.Request, id api.ProviderID, class string, status int) error {
+// writeInventory answers with an inventory that was written.
+func (d *dialect) writeInventory(w http.ResponseWriter, r *http.Request, id api.ProviderID, class string, status int) error {
 	p, ok := d.View(w).Provider(id)
 	if !ok {
 		return notFound("No resource provider with uuid %s found", id)
@@ -261,7 +261,7 @@ func (d *dialect) made(w http.ResponseWriter, r *http.Request, id api.ProviderID
 // knownClass refuses a class that the zone does not know.
 func knownClass(v *state.State, name string) error {
 	if _, ok := v.ResourceClass(api.ResourceClass(name)); !ok {
-		return invalid("Unknown resource class in inventory: No such resource class %s", openstack.Cut(name))
+		return invalidError("Unknown resource class in inventory: No such resource class %s", openstack.Cut(name))
 	}
 	return nil
 }
@@ -277,17 +277,17 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	want, err := expected(p, body["resource_provider_generation"])
+	want, err := checkGeneration(p, body["resource_provider_generation"])
 	if err != nil {
 		return err
 	}
 	all, _ := body["inventories"].(map[string]any)
-	set, err := inventoriesOf(view, p.ID, all, at(r))
+	set, err := inventoriesOf(view, p.ID, all, versionOf(r))
 	if err != nil {
 		return err
 	}
 	rounded := slices.ContainsFunc(slices.Collect(maps.Values(all)), isRounded)
-	if err = d.replace(r.Context(), p.ID, want, set, rounded); err != nil {
+	if err = d.replaceInventories(r.Context(), p.ID, want, set, rounded); err != nil {
 		return d.inUse("update conflict: ", p.ID, set, err)
 	}
 	if p, err = providerOf(d.View(w), r); err != nil {
@@ -340,12 +340,12 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	want, err := expected(p, body["resource_provider_generation"])
+	want, err := checkGeneration(p, body["resource_provider_generation"])
 	if err != nil {
 		return err
 	}
 	class := r.PathValue("resource_class")
-	inv, err := inventoryOf(p.ID, class, body, at(r))
+	inv, err := inventoryOf(p.ID, class, body, versionOf(r))
 	if err != nil {
 		return err
 	}
@@ -353,14 +353,14 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 		return notFound("No such resource class %s", openstack.Cut(class))
 	}
 	if _, there := p.Inventory[api.ResourceClass(class)]; !there {
-		return invalid("No inventory of class %s found on resource provider %s", class, p.ID)
+		return invalidError("No inventory of class %s found on resource provider %s", class, p.ID)
 	}
 	set := maps.Clone(p.Inventory)
 	set[api.ResourceClass(class)] = inv
-	if err = d.replace(r.Context(), p.ID, want, set, isRounded(body)); err != nil {
+	if err = d.replaceInventories(r.Context(), p.ID, want, set, isRounded(body)); err != nil {
 		return err
 	}
-	return d.made(w, r, p.ID, class, http.StatusOK)
+	return d.writeInventory(w, r, p.ID, class, http.StatusOK)
 }
 
 // deleteInventory is DELETE /resource_providers/{uuid}/inventories/{resource_class}.
@@ -380,7 +380,7 @@ func (d *dialect) deleteInventory(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		stays := maps.Clone(p.Inventory)
 		delete(stays, api.ResourceClass(class))
-		return when(api.CodeInUse, codeConcurrent, d.inUse("Unable to delete inventory of class "+class+": ", p.ID, stays, err))
+		return withCode(api.CodeInUse, codeConcurrent, d.inUse("Unable to delete inventory of class "+class+": ", p.ID, stays, err))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -25,13 +25,13 @@ const (
 
 func (v version) String() string { return "1." + strconv.Itoa(int(v)) }
 
-// at returns the microversion of a call.
-func at(r *http.Request) version { return version(openstack.Minor(r)) }
+// versionOf returns the microversion of a call.
+func versionOf(r *http.Request) version { return version(openstack.Minor(r)) }
 
 // service describes the placement API.
 var service = openstack.Service{
 	Name: "placement", Mount: Mount, Major: 1, Oldest: int(versionMin), Newest: int(versionMax),
-	Codes: codes, Code: codeUndefined, Shape: shape,
+	Codes: codes, Code: codeUndefined, Shape: problemBody,
 }
 
 // Config is what the dialect is made of.
@@ -46,27 +46,27 @@ type dialect struct{ *openstack.Dialect }
 // begins with it and a slash. It may be called concurrently.
 func New(c Config) http.Handler {
 	d := &dialect{openstack.New(service, c.Door)}
-	return d.Handler(d.calls())
+	return d.Handler(d.listCalls())
 }
 
 // Routes returns every call of the dialect, with the kind of read it makes.
-func Routes() []door.Route { return openstack.Routes(Mount, new(dialect).calls()) }
+func Routes() []door.Route { return openstack.Routes(Mount, new(dialect).listCalls()) }
 
 // cached is the microversion from which answers say when they were last modified.
 const cached version = 15
 
-// fresh says when what is answered was last modified, if the microversion of the
+// setModified says when what is answered was last modified, if the microversion of the
 // call has that.
-func fresh(w http.ResponseWriter, r *http.Request, modified time.Time) {
-	if at(r) >= cached {
+func setModified(w http.ResponseWriter, r *http.Request, modified time.Time) {
+	if versionOf(r) >= cached {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("Last-Modified", modified.UTC().Format(http.TimeFormat))
 	}
 }
 
-// calls returns the calls of the dialect. Of one path they stand in the order
+// listCalls returns the calls of the dialect. Of one path they stand in the order
 // in which Allow names their methods.
-func (d *dialect) calls() []openstack.Call {
+func (d *dialect) listCalls() []openstack.Call {
 	const (
 		get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 
@@ -86,7 +86,7 @@ func (d *dialect) calls() []openstack.Call {
 		admin       = api.RoleAdmin
 	)
 	return []openstack.Call{
-		{Method: get, Path: "/", Until: end, Do: d.root},
+		{Method: get, Path: "/", Until: end, Do: d.showVersions},
 
 		{Method: get, Path: classes, Since: 2, Until: end, Gives: true, Role: admin, Do: d.listClasses},
 		{Method: post, Path: classes, Since: 2, Until: end, Takes: true, Role: admin, Do: d.createClass},
@@ -128,7 +128,7 @@ func (d *dialect) calls() []openstack.Call {
 		{Method: put, Path: trait, Since: 6, Until: end, Role: admin, Do: d.putTrait},
 		{Method: del, Path: trait, Since: 6, Until: end, Role: admin, Do: d.deleteTrait},
 		{Method: get, Path: "/usages", Since: 9, Until: end, Gives: true, Do: d.projectUsages},
-		{Method: post, Path: "/reshaper", Since: 30, Until: end, Takes: true, Role: admin, Do: d.reshape},
+		{Method: post, Path: "/reshaper", Since: 30, Until: end, Takes: true, Role: admin, Do: d.postReshape},
 	}
 }
 
@@ -138,9 +138,9 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// root says which microversions there are.
-func (d *dialect) root(w http.ResponseWriter, r *http.Request) error {
-	fresh(w, r, d.Now())
+// showVersions says which microversions there are.
+func (d *dialect) showVersions(w http.ResponseWriter, r *http.Request) error {
+	setModified(w, r, d.Now())
 	type entry struct {
 		ID     string `json:"id"`
 		Max    string `json:"max_version"`

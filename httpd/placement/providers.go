@@ -93,7 +93,7 @@ var (
 // createProvider is POST /resource_providers.
 func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	form := createSchema
-	if at(r) >= nested {
+	if versionOf(r) >= nested {
 		form = createChildSchema
 	}
 	body, err := openstack.ReadObject(r, form)
@@ -114,25 +114,25 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	v := d.Zone.View()
 	switch _, known := v.Provider(parent); {
 	case name == "":
-		return invalid(refused+"a name must have 1 to %d characters", name, provider, api.ProviderNameMax)
+		return invalidError(refused+"a name must have 1 to %d characters", name, provider, api.ProviderNameMax)
 	case parent == provider:
-		return invalid(refused+"parent provider UUID cannot be same as UUID; leave it out if there is no parent", name, provider)
+		return invalidError(refused+"parent provider UUID cannot be same as UUID; leave it out if there is no parent", name, provider)
 	case parent != "" && !known:
-		return invalid(refused+"parent provider UUID does not exist", name, provider)
+		return invalidError(refused+"parent provider UUID does not exist", name, provider)
 	}
 	if err := resources.CreateProvider(r.Context(), d.Zone, provider, name, parent); err != nil {
-		return taken(d.Zone.View(), provider, name, err)
+		return nameTaken(d.Zone.View(), provider, name, err)
 	}
 	d.Locate(w, r, providerPath(provider))
-	if at(r) < shownWhenMade {
+	if versionOf(r) < shownWhenMade {
 		w.WriteHeader(http.StatusCreated)
 		return nil
 	}
 	return d.sendProvider(w, r, provider)
 }
 
-// taken names what of a new provider is taken, if err says that something is.
-func taken(v *state.State, id api.ProviderID, name string, err error) error {
+// nameTaken names what of a new provider is taken, if err says that something is.
+func nameTaken(v *state.State, id api.ProviderID, name string, err error) error {
 	if api.CodeOf(err) != api.CodeExists {
 		return err
 	}
@@ -148,8 +148,8 @@ func (d *dialect) sendProvider(w http.ResponseWriter, r *http.Request, id api.Pr
 	if !ok { // it was deleted meanwhile
 		return notFound("No resource provider with uuid %s found", id)
 	}
-	fresh(w, r, p.Updated.Time())
-	return openstack.Answer(w, http.StatusOK, showOne(p, at(r)))
+	setModified(w, r, p.Updated.Time())
+	return openstack.Answer(w, http.StatusOK, showOne(p, versionOf(r)))
 }
 
 // showProvider is GET /resource_providers/{uuid}.
@@ -158,8 +158,8 @@ func (d *dialect) showProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	fresh(w, r, p.Updated.Time())
-	return openstack.Answer(w, http.StatusOK, showOne(p, at(r)))
+	setModified(w, r, p.Updated.Time())
+	return openstack.Answer(w, http.StatusOK, showOne(p, versionOf(r)))
 }
 
 // updateProvider is PUT /resource_providers/{uuid}.
@@ -170,7 +170,7 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	form := updateSchema
-	if at(r) >= nested {
+	if versionOf(r) >= nested {
 		form = updateChildSchema
 	}
 	body, err := openstack.ReadObject(r, form)
@@ -179,14 +179,14 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 	}
 	name, _ := body["name"].(string)
 	if name == "" {
-		return invalid("Unable to save resource provider %s: a name must have 1 to %d characters", p.ID, api.ProviderNameMax)
+		return invalidError("Unable to save resource provider %s: a name must have 1 to %d characters", p.ID, api.ProviderNameMax)
 	}
 	var parent *api.ProviderID
 	if given, there := body["parent_provider_uuid"]; there {
 		text, _ := given.(string)
 		id, _ := openstack.ParseUUID(text)
 		parent = new(api.ProviderID(id))
-		if err := mayMove(v, p, *parent, at(r)); err != nil {
+		if err := mayMove(v, p, *parent, versionOf(r)); err != nil {
 			return err
 		}
 	}
@@ -205,15 +205,15 @@ func mayMove(v *state.State, p *api.Provider, parent api.ProviderID, at version)
 	_, known := v.Provider(parent)
 	switch {
 	case parent != "" && !known:
-		return invalid("%sparent provider UUID does not exist", refused)
+		return invalidError("%sparent provider UUID does not exist", refused)
 	case at < reparented && p.Parent != "" && parent == "":
-		return invalid("%sun-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
+		return invalidError("%sun-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
 	case at < reparented && p.Parent != "" && parent != p.Parent:
-		return invalid("%sre-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
+		return invalidError("%sre-parenting a provider is not currently allowed; it needs microversion %s", refused, reparented)
 	}
 	for id, n := parent, 0; id != "" && n <= api.TreeDepthMax; n++ {
 		if id == p.ID {
-			return invalid("%screating loop in the provider tree is not allowed.", refused)
+			return invalidError("%screating loop in the provider tree is not allowed.", refused)
 		}
 		up, ok := v.Provider(id)
 		if !ok {
@@ -231,7 +231,7 @@ func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 		return notFound("No resource provider with uuid %s found for delete", openstack.Cut(string(id)))
 	}
 	if err := resources.DeleteProvider(r.Context(), d.Zone, id); err != nil {
-		return instead(err, map[api.Code]error{
+		return replaceError(err, map[api.Code]error{
 			api.CodeNotFound:    notFound("No resource provider with uuid %s found for delete", id),
 			api.CodeHasChildren: api.Errorf(api.CodeHasChildren, "Unable to delete parent resource provider %s: It has child resource providers.", id),
 			api.CodeInUse:       openstack.WithCode(codeProviderInUse, api.Errorf(api.CodeInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id)),
@@ -262,12 +262,12 @@ func (d *dialect) listProviders(w http.ResponseWriter, r *http.Request) error {
 	out := make([]provider, len(list))
 	modified := d.Now()
 	for i, p := range list {
-		out[i] = showOne(p, at(r))
+		out[i] = showOne(p, versionOf(r))
 		if t := p.Updated.Time(); i == 0 || t.After(modified) {
 			modified = t
 		}
 	}
-	fresh(w, r, modified)
+	setModified(w, r, modified)
 	return openstack.Answer(w, http.StatusOK, map[string][]provider{"resource_providers": out})
 }
 
@@ -288,17 +288,17 @@ func compareAge(a, b *api.Provider) int {
 func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
 	q, err := openstack.Params(r, func(name string) bool {
 		since, known := listSince[name]
-		return known && at(r) >= since
+		return known && versionOf(r) >= since
 	})
 	if err != nil {
 		return nil, err
 	}
 	f := &candidates.Filter{}
-	if name, _ := last(q, "name"); name != "" {
+	if name, _ := lastValue(q, "name"); name != "" {
 		f.Name = &name
 	}
 	for _, key := range []string{"uuid", "in_tree"} {
-		text, given := last(q, key)
+		text, given := lastValue(q, key)
 		id, ok := openstack.ParseUUID(text)
 		switch {
 		case !given:
@@ -310,24 +310,24 @@ func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
 			f.InTree = api.ProviderID(id)
 		}
 	}
-	if f.MemberOf, f.NotMemberOf, err = parseMembers(q["member_of"], "", at(r)); err != nil {
+	if f.MemberOf, f.NotMemberOf, err = parseMembers(q["member_of"], "", versionOf(r)); err != nil {
 		return nil, err
 	}
 	required := q["required"]
-	if at(r) < 39 && len(required) > 1 {
+	if versionOf(r) < 39 && len(required) > 1 {
 		required = required[len(required)-1:]
 	}
-	if f.Traits, err = parseTraits(required, at(r) >= 39, at(r) >= 22); err != nil {
+	if f.Traits, err = parseTraits(required, versionOf(r) >= 39, versionOf(r) >= 22); err != nil {
 		return nil, err
 	}
-	if text, given := last(q, "resources"); given {
+	if text, given := lastValue(q, "resources"); given {
 		if f.Resources, err = parseResources(text); err != nil {
 			return nil, err
 		}
 	}
 	for _, class := range f.Resources.Classes() {
 		if _, ok := v.ResourceClass(class); !ok {
-			return nil, invalid("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
+			return nil, invalidError("Invalid resource class in resources parameter: No such resource class %s", openstack.Cut(string(class)))
 		}
 	}
 	return f, knownTraits(v, slices.Concat(append(f.Traits.AnyOf, f.Traits.Required, f.Traits.Forbidden)...))

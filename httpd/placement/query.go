@@ -37,9 +37,9 @@ func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	return q, nil
 }
 
-// last returns the last value of a parameter: of those that come twice and may
+// lastValue returns the last value of a parameter: of those that come twice and may
 // not, that is the one that counts.
-func last(q url.Values, name string) (string, bool) {
+func lastValue(q url.Values, name string) (string, bool) {
 	values := q[name]
 	if len(values) == 0 {
 		return "", false
@@ -146,15 +146,15 @@ func parseWide(values url.Values, q *candidates.Query) error {
 	q.Isolate = values.Get("group_policy") == policyIsolate
 	root := values["root_required"]
 	if len(root) > 1 {
-		return openstack.WithCode(codeDuplicateKey, invalid("the query parameter root_required may be given once only"))
+		return openstack.WithCode(codeDuplicateKey, invalidError("the query parameter root_required may be given once only"))
 	}
 	if len(root) == 1 {
 		t, err := parseTraits(root, false, true)
 		if err != nil {
 			return err
 		}
-		if both := conflicts(t); len(both) > 0 {
-			return openstack.WithCode(codeBadValue, invalid("root_required both demands and forbids %s", strings.Join(both, ", ")))
+		if both := conflictingTraits(t); len(both) > 0 {
+			return openstack.WithCode(codeBadValue, invalidError("root_required both demands and forbids %s", strings.Join(both, ", ")))
 		}
 		q.RootRequired, q.RootForbidden = t.Required, t.Forbidden
 	}
@@ -162,9 +162,9 @@ func parseWide(values url.Values, q *candidates.Query) error {
 		return openstack.BadQuery("same_subtree may be given at most %d times, got %d", candidates.GroupsMax, n)
 	}
 	for _, s := range values["same_subtree"] {
-		list := sortedSet(fields(s))
+		list := sortedSet(splitList(s))
 		if list[0] == "" {
-			return openstack.WithCode(codeBadValue, invalid("same_subtree names groups that have a suffix, got %q", s))
+			return openstack.WithCode(codeBadValue, invalidError("same_subtree names groups that have a suffix, got %q", s))
 		}
 		q.Subtrees = append(q.Subtrees, list)
 	}
@@ -188,7 +188,7 @@ func parseGroups(values url.Values, v version) ([]candidates.Group, error) {
 		if err != nil {
 			return nil, err
 		}
-		if both := conflicts(g.Traits); len(both) > 0 {
+		if both := conflictingTraits(g.Traits); len(both) > 0 {
 			return nil, openstack.BadQuery("required%s both demands and forbids %s", suffix, strings.Join(both, ", "))
 		}
 		out = append(out, g)
@@ -232,17 +232,17 @@ func parseGroup(values url.Values, suffix string, v version) (candidates.Group, 
 func parseResources(text string) (api.Resources, error) {
 	const form = "must look like VCPU:2,MEMORY_MB:1024"
 	if strings.TrimSpace(text) == "" {
-		return nil, invalid("Badly formed resources parameter: it %s, and is empty", form)
+		return nil, invalidError("Badly formed resources parameter: it %s, and is empty", form)
 	}
 	out := api.Resources{}
 	for one := range strings.SplitSeq(text, ",") {
 		class, amount, found := strings.Cut(one, ":")
 		if !found || strings.Contains(amount, ":") {
-			return nil, invalid("Badly formed resources parameter: it %s, got %q", form, one)
+			return nil, invalidError("Badly formed resources parameter: it %s, got %q", form, one)
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(amount), 10, 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
-			return nil, invalid("the amount of %q must be a whole number from 1, got %q", class, amount)
+			return nil, invalidError("the amount of %q must be a whole number from 1, got %q", class, amount)
 		}
 		out[api.ResourceClass(class)] = min(n, api.AmountMax+1)
 		if len(out) > api.ClassesMax {
@@ -258,7 +258,7 @@ func parseTraits(values []string, mayAny, mayForbid bool) (api.Traits, error) {
 	var t api.Traits
 	for _, s := range values {
 		list, anyOf := strings.CutPrefix(s, "in:")
-		names := fields(list)
+		names := splitList(list)
 		if len(names) > api.TraitsMax {
 			return t, openstack.BadQuery("at most %d traits are allowed in one group", api.TraitsMax)
 		}
@@ -310,8 +310,8 @@ func addTraits(t *api.Traits, s string, names []string, anyOf, mayAny, mayForbid
 	return nil
 }
 
-// conflicts returns what t demands and forbids at once.
-func conflicts(t api.Traits) []string {
+// conflictingTraits returns what t demands and forbids at once.
+func conflictingTraits(t api.Traits) []string {
 	forbidden := func(name string) bool { return slices.Contains(t.Forbidden, name) }
 	var out []string
 	for _, name := range t.Required {
@@ -394,16 +394,16 @@ func checkSubtrees(q *candidates.Query) error {
 		}
 	}
 	if empty == len(q.Groups) {
-		return openstack.WithCode(codeMissingValue, invalid("at least one request group must ask for resources"))
+		return openstack.WithCode(codeMissingValue, invalidError("at least one request group must ask for resources"))
 	}
 	for _, g := range q.Groups {
 		if len(g.Resources) == 0 && !named[g.Suffix] {
-			return openstack.WithCode(codeBadValue, invalid("the request group %q asks for no resources, and no same_subtree names it", g.Suffix))
+			return openstack.WithCode(codeBadValue, invalidError("the request group %q asks for no resources, and no same_subtree names it", g.Suffix))
 		}
 		delete(named, g.Suffix)
 	}
 	if len(named) > 0 {
-		return openstack.WithCode(codeBadValue, invalid("same_subtree names %q, which no request group has for a suffix", slices.Sorted(maps.Keys(named))))
+		return openstack.WithCode(codeBadValue, invalidError("same_subtree names %q, which no request group has for a suffix", slices.Sorted(maps.Keys(named))))
 	}
 	return nil
 }
@@ -416,13 +416,13 @@ func checkPolicy(values url.Values, groups []candidates.Group) error {
 		n--
 	}
 	if n > 1 && !values.Has("group_policy") {
-		return invalid("group_policy must be given when several request groups have a suffix")
+		return invalidError("group_policy must be given when several request groups have a suffix")
 	}
 	return nil
 }
 
-// fields splits a list at its commas and cuts blanks around each item.
-func fields(s string) []string {
+// splitList splits a list at its commas and cuts blanks around each item.
+func splitList(s string) []string {
 	out := strings.Split(s, ",")
 	for i := range out {
 		out[i] = strings.TrimSpace(out[i])

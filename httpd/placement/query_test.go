@@ -217,7 +217,7 @@ func FuzzParseCandidates(f *testing.F) {
 			for _, n := range g.Resources {
 				require.True(t, n >= 1 && n <= api.AmountMax+1)
 			}
-			require.Empty(t, conflicts(g.Traits))
+			require.Empty(t, conflictingTraits(g.Traits))
 		}
 		require.True(t, asks)
 		values, err := url.ParseQuery(query)

@@ -23,9 +23,9 @@ func reshaperSchema(v version) *openstack.Schema {
 	}
 }
 
-// reshape is POST /reshaper.
-func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
-	body, err := openstack.ReadObject(r, reshaperSchema(at(r)))
+// postReshape is POST /reshaper.
+func (d *dialect) postReshape(w http.ResponseWriter, r *http.Request) error {
+	body, err := openstack.ReadObject(r, reshaperSchema(versionOf(r)))
 	if err != nil {
 		return err
 	}
@@ -34,31 +34,31 @@ func (d *dialect) reshape(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	inventories, _ := body["inventories"].(map[string]any)
-	reshape, err := reshapes(d.Zone.View(), inventories, at(r))
+	reshape, err := readReshapes(d.Zone.View(), inventories, versionOf(r))
 	if err != nil {
 		return err
 	}
-	consumers, err := d.entries(at(r), allocations)
+	consumers, err := d.readConsumers(versionOf(r), allocations)
 	if err != nil {
 		return err
 	}
 	if err = resources.PutConsumers(r.Context(), d.Zone, consumers, reshape); err != nil {
-		return reshapeRefused(d.moved(consumers, d.unknown(consumers, err)))
+		return reshapeRefused(d.nameConflict(consumers, d.unknownIn(consumers, err)))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// reshapes reads the new inventories of some providers.
-func reshapes(s *state.State, body map[string]any, v version) ([]resources.Reshape, error) {
+// readReshapes reads the new inventories of some providers.
+func readReshapes(s *state.State, body map[string]any, v version) ([]resources.Reshape, error) {
 	out := make([]resources.Reshape, 0, len(body))
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		p, ok := s.Provider(providerID(name))
 		if !ok {
-			return nil, openstack.WithCode(codeProviderNotFound, invalid("Resource provider %s in inventories not found", name))
+			return nil, openstack.WithCode(codeProviderNotFound, invalidError("Resource provider %s in inventories not found", name))
 		}
 		one, _ := body[name].(map[string]any)
-		generation, err := expected(p, one["resource_provider_generation"])
+		generation, err := checkGeneration(p, one["resource_provider_generation"])
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func reshapes(s *state.State, body map[string]any, v version) ([]resources.Resha
 // reshapeRefused says in words that clients look for why a reshaping was refused.
 func reshapeRefused(err error) error {
 	const conflict = "update conflict: "
-	return saying(err, map[api.Code]string{
+	return prefixRefusal(err, map[api.Code]string{
 		api.CodeStale: conflict, api.CodeInUse: conflict, api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: "malformed reshaper data: ",
 	})
 }

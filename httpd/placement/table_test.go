@@ -113,7 +113,7 @@ func minorOf(tb testing.TB, text string) version {
 func TestTheTableSaysWhatThereIs(t *testing.T) {
 	table := rows(t)
 	want := map[string]version{}
-	for _, c := range new(dialect).calls() {
+	for _, c := range new(dialect).listCalls() {
 		name := c.Method + " " + c.Path
 		if since, ok := want[name]; !ok || version(c.Since) < since {
 			want[name] = version(c.Since)
@@ -133,7 +133,7 @@ func TestTheTableSaysWhatThereIs(t *testing.T) {
 // Every call is made at each microversion that changes it, at the one before, and
 // where it is refused.
 func TestEachRowIsHeldByItsConversations(t *testing.T) {
-	routes := new(dialect).calls()
+	routes := new(dialect).listCalls()
 	for name, r := range rows(t) {
 		t.Run(name, func(t *testing.T) {
 			var calls []heard

@@ -27,8 +27,8 @@ var (
 	}
 )
 
-// latest returns when the latest of some names was made, and now if none was.
-func latest(names []state.Named, now time.Time) time.Time {
+// latestOf returns when the latest of some names was made, and now if none was.
+func latestOf(names []state.Named, now time.Time) time.Time {
 	var at api.Instant
 	for _, n := range names {
 		at = max(at, n.Created)
@@ -56,12 +56,12 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 	}
 	v := d.View(w)
 	list := v.Traits()
-	if text, given := last(q, "name"); given {
+	if text, given := lastValue(q, "name"); given {
 		if list, err = namedSo(list, text); err != nil {
 			return err
 		}
 	}
-	if text, given := last(q, "associated"); given {
+	if text, given := lastValue(q, "associated"); given {
 		want := strings.ToLower(text)
 		if want != "true" && want != "false" {
 			return openstack.BadQuery("associated must be true or false, got %q", openstack.Cut(text))
@@ -74,7 +74,7 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 		}
 		list = slices.DeleteFunc(list, func(n state.Named) bool { return used[n.Name] != (want == "true") })
 	}
-	fresh(w, r, latest(list, d.Now()))
+	setModified(w, r, latestOf(list, d.Now()))
 	return openstack.Answer(w, http.StatusOK, map[string][]string{"traits": namesOf(list)})
 }
 
@@ -83,13 +83,13 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 func namedSo(list []state.Named, filter string) ([]state.Named, error) {
 	how, text, ok := strings.Cut(filter, ":")
 	if !ok {
-		return nil, invalid("Badly formatted name parameter: it must be in:NAME,NAME or startswith:PREFIX, got %q", openstack.Cut(filter))
+		return nil, invalidError("Badly formatted name parameter: it must be in:NAME,NAME or startswith:PREFIX, got %q", openstack.Cut(filter))
 	}
 	switch how {
 	case "in":
 		names := strings.Split(text, ",")
 		if len(names) > traitsQueryMax {
-			return nil, invalid("name=in: takes at most %d names, got %d", traitsQueryMax, len(names))
+			return nil, invalidError("name=in: takes at most %d names, got %d", traitsQueryMax, len(names))
 		}
 		slices.Sort(names)
 		return slices.DeleteFunc(list, func(n state.Named) bool {
@@ -108,7 +108,7 @@ func (d *dialect) showTrait(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return noTrait(r)
 	}
-	fresh(w, r, latest([]state.Named{t}, d.Now()))
+	setModified(w, r, latestOf([]state.Named{t}, d.Now()))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -121,7 +121,7 @@ func noTrait(r *http.Request) error {
 func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if !api.ValidCustom(name) {
-		return invalid("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
+		return invalidError("The trait is invalid: its name must be %s and upper case letters, digits and _, at most %d characters in all", api.CustomPrefix, api.CustomMaxBytes)
 	}
 	status := http.StatusNoContent
 	made, err := resources.PutTrait(r.Context(), d.Zone, name)
@@ -133,7 +133,7 @@ func (d *dialect) putTrait(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, _ := d.View(w).Trait(name)
 	d.Locate(w, r, "/traits/"+name)
-	fresh(w, r, latest([]state.Named{t}, d.Now()))
+	setModified(w, r, latestOf([]state.Named{t}, d.Now()))
 	w.WriteHeader(status)
 	return nil
 }
@@ -145,10 +145,10 @@ func (d *dialect) deleteTrait(w http.ResponseWriter, r *http.Request) error {
 		return noTrait(r)
 	}
 	if !strings.HasPrefix(name, api.CustomPrefix) {
-		return invalid("Cannot delete standard trait %s.", name)
+		return invalidError("Cannot delete standard trait %s.", name)
 	}
 	if err := resources.DeleteTrait(r.Context(), d.Zone, name); err != nil {
-		return instead(err, map[api.Code]error{
+		return replaceError(err, map[api.Code]error{
 			api.CodeNotFound: noTrait(r),
 			api.CodeInUse:    openstack.WithCode(codeUndefined, api.Errorf(api.CodeInUse, "The trait %s is in use by a resource provider.", name)),
 		})
@@ -165,7 +165,7 @@ func (d *dialect) sendTraits(w http.ResponseWriter, r *http.Request, v *state.St
 			list = append(list, t)
 		}
 	}
-	fresh(w, r, latest(list, d.Now()))
+	setModified(w, r, latestOf(list, d.Now()))
 	return openstack.Answer(w, http.StatusOK, struct {
 		Traits     []string `json:"traits"`
 		Generation uint64   `json:"resource_provider_generation"`
@@ -193,11 +193,11 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	want, err := expected(p, body["resource_provider_generation"])
+	want, err := checkGeneration(p, body["resource_provider_generation"])
 	if err != nil {
 		return err
 	}
-	list := setOf(texts(body["traits"]))
+	list := setOf(readTexts(body["traits"]))
 	var strange []string
 	for _, name := range list {
 		if _, known := v.Trait(name); !known {
@@ -205,7 +205,7 @@ func (d *dialect) setProviderTraits(w http.ResponseWriter, r *http.Request) erro
 		}
 	}
 	if len(strange) > 0 {
-		return invalid("No such trait %s", openstack.Cut(strings.Join(strange, ", ")))
+		return invalidError("No such trait %s", openstack.Cut(strings.Join(strange, ", ")))
 	}
 	if err = resources.SetTraits(r.Context(), d.Zone, p.ID, &want, list); err != nil {
 		return err

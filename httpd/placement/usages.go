@@ -33,7 +33,7 @@ func (d *dialect) providerUsages(w http.ResponseWriter, r *http.Request) error {
 	for class := range p.Inventory {
 		used[class] = p.Used[class]
 	}
-	fresh(w, r, d.Now())
+	setModified(w, r, d.Now())
 	return openstack.Answer(w, http.StatusOK, struct {
 		Generation uint64                      `json:"resource_provider_generation"`
 		Usages     map[api.ResourceClass]int64 `json:"usages"`
@@ -54,7 +54,7 @@ func (d *dialect) providerAllocations(w http.ResponseWriter, r *http.Request) er
 	out, modified := map[api.ConsumerID]share{}, api.Instant(0)
 	for _, a := range v.AllocationsOn(p.ID) {
 		one := share{Resources: a.Resources}
-		if at(r) >= claimGenerations {
+		if versionOf(r) >= claimGenerations {
 			one.Generation = &a.Generation
 		}
 		out[a.Consumer] = one
@@ -65,7 +65,7 @@ func (d *dialect) providerAllocations(w http.ResponseWriter, r *http.Request) er
 	if modified == 0 {
 		modified = api.InstantOf(d.Now())
 	}
-	fresh(w, r, modified.Time())
+	setModified(w, r, modified.Time())
 	return openstack.Answer(w, http.StatusOK, struct {
 		Allocations map[api.ConsumerID]share `json:"allocations"`
 		Generation  uint64                   `json:"resource_provider_generation"`
@@ -78,9 +78,9 @@ const claimGenerations version = 28
 // projectUsages is GET /usages.
 func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	q, err := openstack.Params(r, func(name string) bool {
-		return name == "project_id" || name == "user_id" || name == "consumer_type" && at(r) >= consumerTypes
+		return name == "project_id" || name == "user_id" || name == "consumer_type" && versionOf(r) >= consumerTypes
 	})
-	project, named := last(q, "project_id")
+	project, named := lastValue(q, "project_id")
 	who := door.Caller(r)
 	if !who.Allows(api.RoleAdmin) && (!who.Allows(api.RoleReader) || string(who.Project) != project) {
 		return api.Errorf(api.CodeForbidden, "Policy does not allow this: only the role %s reads the usage of another project", api.RoleAdmin)
@@ -92,7 +92,7 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 		return openstack.BadQuery("'project_id' is a required property")
 	}
 	var user *api.UserID
-	if text, given := last(q, "user_id"); given {
+	if text, given := lastValue(q, "user_id"); given {
 		u := api.UserID(text)
 		user = &u
 		if err := checkOwner("user_id", text); err != nil {
@@ -102,13 +102,13 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	if err := checkOwner("project_id", project); err != nil {
 		return err
 	}
-	asked, _ := last(q, "consumer_type")
+	asked, _ := lastValue(q, "consumer_type")
 	if q.Has("consumer_type") && !typeAsked.MatchString(asked) || utf8.RuneCountInString(asked) > ownerMax {
 		return openstack.BadQuery("%s does not match '%s'  Failed validating 'pattern' at ['consumer_type']", openstack.Show(asked), typeAsked)
 	}
 	used := d.View(w).Usages(api.ProjectID(project), user)
-	fresh(w, r, d.Now())
-	if at(r) < consumerTypes {
+	setModified(w, r, d.Now())
+	if versionOf(r) < consumerTypes {
 		sum, _ := sumOf(used, func(string) bool { return true })
 		return openstack.Answer(w, http.StatusOK, map[string]api.Resources{"usages": sum})
 	}

@@ -16,7 +16,7 @@ import (
 // Limits of what Unmarshal accepts.
 const (
 	NestedMax = 16        // levels of arrays and maps
-	ItemsMax  = 1_000_000 // elements of one array, pairs of one map
+	itemsMax  = 1_000_000 // elements of one array, pairs of one map
 )
 
 var (
@@ -27,8 +27,8 @@ var (
 		TagsMd:            cbor.TagsForbidden,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
 		MaxNestedLevels:   NestedMax,
-		MaxArrayElements:  ItemsMax,
-		MaxMapPairs:       ItemsMax,
+		MaxArrayElements:  itemsMax,
+		MaxMapPairs:       itemsMax,
 		UTF8:              cbor.UTF8RejectInvalid,
 	}.DecMode())
 )
@@ -49,7 +49,7 @@ func Marshal(v any) ([]byte, error) {
 	if err == nil {
 		err = dec.Wellformed(b)
 	}
-	if err == nil && !texts(b) {
+	if err == nil && !areTexts(b) {
 		err = errText
 	}
 	if err != nil {
@@ -60,10 +60,10 @@ func Marshal(v any) ([]byte, error) {
 
 var errText = errors.New("a text is not UTF-8")
 
-// texts reports whether every text of well-formed items of definite length is
+// areTexts reports whether every text of well-formed items of definite length is
 // UTF-8. What an array or a map holds follows its head, so items are looked at one
 // after the other, whatever they are part of (RFC 8949, section 3).
-func texts(b []byte) bool {
+func areTexts(b []byte) bool {
 	for len(b) > 0 {
 		major, n, head := b[0]>>5, uint64(b[0]&31), 1
 		if n >= 24 { // the head goes on for 1, 2, 4 or 8 bytes

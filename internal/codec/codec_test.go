@@ -75,18 +75,18 @@ func TestItemsLimit(t *testing.T) {
 		return append(head, make([]byte, n)...)
 	}
 	var v []int8
-	require.NoError(t, Unmarshal(array(ItemsMax), &v))
-	assert.Len(t, v, ItemsMax)
+	require.NoError(t, Unmarshal(array(itemsMax), &v))
+	assert.Len(t, v, itemsMax)
 	var elements *cbor.MaxArrayElementsError
-	require.ErrorAs(t, Unmarshal(array(ItemsMax+1), &v), &elements)
+	require.ErrorAs(t, Unmarshal(array(itemsMax+1), &v), &elements)
 
 	pairs := func(n uint32) []byte { // the head alone: pairs are counted before they are read
 		return []byte{0xba, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 	}
 	var m map[int]int
 	var limit *cbor.MaxMapPairsError
-	require.ErrorIs(t, Unmarshal(pairs(ItemsMax), &m), io.ErrUnexpectedEOF)
-	assert.ErrorAs(t, Unmarshal(pairs(ItemsMax+1), &m), &limit)
+	require.ErrorIs(t, Unmarshal(pairs(itemsMax), &m), io.ErrUnexpectedEOF)
+	assert.ErrorAs(t, Unmarshal(pairs(itemsMax+1), &m), &limit)
 }
 
 func TestEqualMapsGiveEqualBytes(t *testing.T) {

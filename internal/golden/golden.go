@@ -39,11 +39,11 @@ func Check(tb testing.TB, path string, got []byte) {
 	if bytes.Equal(want, got) {
 		return
 	}
-	assert.Equal(tb, show(want), show(got), "%s differs; if the change is right, run with -update and say why", path)
+	assert.Equal(tb, readableText(want), readableText(got), "%s differs; if the change is right, run with -update and say why", path)
 }
 
-// show returns b as text that people can compare.
-func show(b []byte) string {
+// readableText returns b as text that people can compare.
+func readableText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}

@@ -44,7 +44,7 @@ func (p *Past) Asked() bool {
 
 // Linearizable asks the others.
 func (p *Past) Linearizable(context.Context) (*state.State, error) {
-	if err := p.ask(); err != nil {
+	if err := p.askPast(); err != nil {
 		return nil, err
 	}
 	return p.Store.View(), nil
@@ -77,13 +77,13 @@ func (p *Past) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.St
 
 // Propose writes to the log, if the node leads.
 func (p *Past) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	if err := p.ask(); err != nil {
+	if err := p.askPast(); err != nil {
 		return nil, err
 	}
 	return p.Store.Propose(ctx, cmds...)
 }
 
-func (p *Past) ask() error {
+func (p *Past) askPast() error {
 	if p.Deposed {
 		return api.Errorf(api.CodeUnavailable, "another node leads")
 	}

@@ -42,11 +42,11 @@ func Run(tb testing.TB, path string, do func(c Command) (string, error)) {
 	tb.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(tb, err, "reading a conversation")
-	golden.Check(tb, path, []byte(play(path, string(text), do)))
+	golden.Check(tb, path, []byte(playScript(path, string(text), do)))
 }
 
-// play returns text with every answer replaced by the one that do gives now.
-func play(path, text string, do func(c Command) (string, error)) string {
+// playScript returns text with every answer replaced by the one that do gives now.
+func playScript(path, text string, do func(c Command) (string, error)) string {
 	var out strings.Builder
 	inAnswer := false
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -64,13 +64,13 @@ func play(path, text string, do func(c Command) (string, error)) string {
 		if err != nil {
 			answer += "error: " + err.Error()
 		}
-		write(&out, answer)
+		writeAnswer(&out, answer)
 	}
 	return out.String()
 }
 
-// write writes an answer so that reading it back finds the same lines.
-func write(out *strings.Builder, answer string) {
+// writeAnswer writes an answer so that reading it back finds the same lines.
+func writeAnswer(out *strings.Builder, answer string) {
 	answer = strings.TrimSuffix(answer, "\n")
 	if answer == "" {
 		return

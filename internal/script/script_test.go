@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 func TestPlayReplacesOnlyAnswers(t *testing.T) {
 	text := "# kept\n\n> a\nold\nolder\n# kept too\nstray text stays\n> b\n>\n> a\n\n"
 	var seen []string
-	got := play("f", text, func(c Command) (string, error) {
+	got := playScript("f", text, func(c Command) (string, error) {
 		seen = append(seen, c.Pos+" "+c.Name+c.Arg(0))
 		return "new " + c.Name, nil
 	})
@@ -48,8 +48,8 @@ func TestPlayIsStable(t *testing.T) {
 	answers := []string{"", "\n", "x", "x\n", "\n\nx\n\n", "|", "> y\n# z"}
 	for _, answer := range answers {
 		do := func(Command) (string, error) { return answer, nil }
-		once := play("f", "> a\n> b\n", do)
-		assert.Equal(t, once, play("f", once, do), "answer %q", answer)
+		once := playScript("f", "> a\n> b\n", do)
+		assert.Equal(t, once, playScript("f", once, do), "answer %q", answer)
 		assert.Equal(t, 2, strings.Count(once, "\n> ")+1, "answer %q", answer)
 	}
 }

@@ -28,10 +28,10 @@ func (l *List[K]) Add(k K) (woken <-chan struct{}, remove func()) {
 		l.waiting[k] = map[chan struct{}]struct{}{}
 	}
 	l.waiting[k][c] = struct{}{}
-	return c, func() { l.remove(k, c) }
+	return c, func() { l.removeWaiter(k, c) }
 }
 
-func (l *List[K]) remove(k K, c chan struct{}) {
+func (l *List[K]) removeWaiter(k K, c chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.waiting[k], c)
@@ -47,16 +47,16 @@ func (l *List[K]) Wake(keys ...K) {
 	defer l.mu.Unlock()
 	if slices.Contains(keys, everything) {
 		for _, all := range l.waiting {
-			signal(all)
+			signalAll(all)
 		}
 		return
 	}
 	for _, k := range keys {
-		signal(l.waiting[k])
+		signalAll(l.waiting[k])
 	}
 }
 
-func signal(all map[chan struct{}]struct{}) {
+func signalAll(all map[chan struct{}]struct{}) {
 	for c := range all {
 		select {
 		case c <- struct{}{}:

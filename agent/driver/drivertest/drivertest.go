@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Rig) {
 				t.Skip("the driver remembers nothing")
 			}
 			c.conduct(s)
-			s.clear()
+			s.stopAll()
 		})
 	}
 }
@@ -57,51 +57,51 @@ var cases = []struct {
 	restarts bool
 	conduct  func(s *subject)
 }{
-	{"it says what it is", false, describes},
-	{"a start", false, starts},
+	{"it says what it is", false, testDescribe},
+	{"a start", false, testStart},
 	{"a start twice", false, startsTwice},
 	{"starts at once", false, startsAtOnce},
 	{"a start on another host", false, startsElsewhere},
-	{"a start that fails", false, fails},
-	{"a start without what it needs", false, needs},
+	{"a start that fails", false, testFailure},
+	{"a start without what it needs", false, testNeeds},
 	{"a start whose context has ended", false, startsTooLate},
-	{"a stop", false, stops},
+	{"a stop", false, testStop},
 	{"a stop whose context has ended", false, stopsTooLate},
-	{"a kill", false, kills},
-	{"what is not known", false, unknown},
-	{"several instances", false, several},
+	{"a kill", false, testKill},
+	{"what is not known", false, testUnknown},
+	{"several instances", false, testSeveral},
 	{"calls at once", false, atOnce},
-	{"an end by itself", false, ends},
+	{"an end by itself", false, testEnd},
 	{"a failure by itself", false, endsBadly},
 	{"a start after a stop", false, startsAnew},
-	{"a fence", false, fences},
-	{"a restart", true, restarts},
-	{"a restart after an end", true, remembers},
-	{"a restart with a fence", true, severs},
+	{"a fence", false, testFence},
+	{"a restart", true, testRestart},
+	{"a restart after an end", true, testRemember},
+	{"a restart with a fence", true, testSever},
 }
 
-func describes(s *subject) {
+func testDescribe(s *subject) {
 	assert.NotEmpty(s.t, s.Driver.Describe())
 	changed := s.Driver.Changed()
 	assert.Empty(s.t, changed)
 	assert.Equal(s.t, changed, s.Driver.Changed(), "it is the same in each call")
 	assert.Empty(s.t, s.Driver.Severed())
-	assert.Empty(s.t, s.list())
+	assert.Empty(s.t, s.listStates())
 }
 
-func starts(s *subject) {
+func testStart(s *subject) {
 	w := s.Work()
-	s.start(w)
-	assert.Equal(s.t, []driver.State{{Host: host, Instance: w.Instance, Status: api.StatusActive}}, s.list())
-	s.copies(w, 1)
+	s.startWorkload(w)
+	assert.Equal(s.t, []driver.State{{Host: host, Instance: w.Instance, Status: api.StatusActive}}, s.listStates())
+	s.checkCopies(w, 1)
 }
 
 func startsTwice(s *subject) {
 	w := s.Work()
-	s.start(w)
-	s.start(w)
-	assert.Len(s.t, s.list(), 1)
-	s.copies(w, 1)
+	s.startWorkload(w)
+	s.startWorkload(w)
+	assert.Len(s.t, s.listStates(), 1)
+	s.checkCopies(w, 1)
 }
 
 func startsAtOnce(s *subject) {
@@ -114,35 +114,35 @@ func startsAtOnce(s *subject) {
 	for range calls {
 		require.NoError(s.t, <-failures, "calls for one instance wait for each other")
 	}
-	s.copies(w, 1)
+	s.checkCopies(w, 1)
 }
 
 func startsElsewhere(s *subject) {
 	w := s.Work()
-	s.start(w)
+	s.startWorkload(w)
 	require.Error(s.t, s.Driver.Start(s.t.Context(), "host-2", w), "an instance has one host")
-	assert.Equal(s.t, api.HostID(host), s.state(w).Host)
-	s.copies(w, 1)
+	assert.Equal(s.t, api.HostID(host), s.stateOf(w).Host)
+	s.checkCopies(w, 1)
 }
 
-func fails(s *subject) {
+func testFailure(s *subject) {
 	w := s.Broken()
 	require.Error(s.t, s.Driver.Start(s.t.Context(), host, w))
-	state := s.state(w)
+	state := s.stateOf(w)
 	assert.Equal(s.t, api.StatusError, state.Status)
 	assert.NotEmpty(s.t, state.Fault)
 	assert.Equal(s.t, driver.Clip(state.Fault), state.Fault, "a fault is one line of bounded length")
-	s.copies(w, 0)
+	s.checkCopies(w, 0)
 
 	good := s.Work()
 	good.Instance = w.Instance
 	require.Error(s.t, s.Driver.Start(s.t.Context(), host, good), "it is not tried again by itself")
-	s.stop(w)
-	s.start(good)
-	s.copies(good, 1)
+	s.stopWorkload(w)
+	s.startWorkload(good)
+	s.checkCopies(good, 1)
 }
 
-func needs(s *subject) {
+func testNeeds(s *subject) {
 	needs := s.Driver.Needs()
 	assert.Equal(s.t, needs, s.Driver.Needs(), "they are the same in each call")
 	w := s.Work()
@@ -159,62 +159,62 @@ func startsTooLate(s *subject) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
 	require.ErrorIs(s.t, s.Driver.Start(ctx, host, w), context.Canceled)
-	assert.Empty(s.t, s.list())
-	s.copies(w, 0)
-	s.start(w)
+	assert.Empty(s.t, s.listStates())
+	s.checkCopies(w, 0)
+	s.startWorkload(w)
 }
 
-func stops(s *subject) {
+func testStop(s *subject) {
 	w := s.Work()
-	s.start(w)
-	s.stop(w)
-	s.gone(w)
-	assert.Empty(s.t, s.list())
-	s.stop(w)
+	s.startWorkload(w)
+	s.stopWorkload(w)
+	s.checkGone(w)
+	assert.Empty(s.t, s.listStates())
+	s.stopWorkload(w)
 }
 
 func stopsTooLate(s *subject) {
 	w := s.Work()
-	s.start(w)
+	s.startWorkload(w)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
 	require.Error(s.t, s.Driver.Stop(ctx, w.Instance), "it is not known to have ended")
 	require.Error(s.t, s.Driver.Kill(ctx, w.Instance))
-	assert.Len(s.t, s.list(), 1, "it is not forgotten")
-	s.stop(w)
-	s.copies(w, 0)
+	assert.Len(s.t, s.listStates(), 1, "it is not forgotten")
+	s.stopWorkload(w)
+	s.checkCopies(w, 0)
 }
 
-func kills(s *subject) {
+func testKill(s *subject) {
 	w := s.Work()
-	s.start(w)
+	s.startWorkload(w)
 	require.NoError(s.t, s.Driver.Kill(s.t.Context(), w.Instance))
-	s.gone(w)
-	assert.Empty(s.t, s.list())
+	s.checkGone(w)
+	assert.Empty(s.t, s.listStates())
 	require.NoError(s.t, s.Driver.Kill(s.t.Context(), w.Instance), "what is already so is a success")
 }
 
-func unknown(s *subject) {
+func testUnknown(s *subject) {
 	w := s.Work()
-	s.stop(w)
+	s.stopWorkload(w)
 	require.NoError(s.t, s.Driver.Kill(s.t.Context(), w.Instance))
-	assert.Empty(s.t, s.list())
+	assert.Empty(s.t, s.listStates())
 }
 
-func several(s *subject) {
+func testSeveral(s *subject) {
 	all := []api.Workload{s.Work(), s.Work(), s.Work()}
 	all[1].Instance = all[0].Instance + "0" // its id begins alike
 	for _, w := range all {
-		s.start(w)
+		s.startWorkload(w)
 	}
-	list := s.list()
+	list := s.listStates()
 	require.Len(s.t, list, 3)
 	assert.True(s.t, slices.IsSortedFunc(list, byInstance), "by id")
-	s.stop(all[0])
-	s.copies(all[0], 0)
-	s.copies(all[1], 1)
-	s.copies(all[2], 1)
-	assert.Len(s.t, s.list(), 2)
+	s.stopWorkload(all[0])
+	s.checkCopies(all[0], 0)
+	s.checkCopies(all[1], 1)
+	s.checkCopies(all[2], 1)
+	assert.Len(s.t, s.listStates(), 2)
 }
 
 func atOnce(s *subject) {
@@ -232,108 +232,108 @@ func atOnce(s *subject) {
 		require.NoError(s.t, <-failures)
 	}
 	for _, w := range all {
-		s.stop(w)
-		s.copies(w, 0)
+		s.stopWorkload(w)
+		s.checkCopies(w, 0)
 	}
-	assert.Empty(s.t, s.list())
+	assert.Empty(s.t, s.listStates())
 }
 
-func ends(s *subject) {
+func testEnd(s *subject) {
 	w, other := s.Work(), s.Work()
-	s.start(w)
-	s.start(other)
+	s.startWorkload(w)
+	s.startWorkload(other)
 	s.End(s.t, w.Instance, 0)
-	state := s.ended(w)
+	state := s.awaitEnd(w)
 	assert.Equal(s.t, driver.State{Host: host, Instance: w.Instance, Status: api.StatusShutoff}, state)
-	assert.Equal(s.t, api.StatusActive, s.state(other).Status)
+	assert.Equal(s.t, api.StatusActive, s.stateOf(other).Status)
 	require.ErrorIs(s.t, s.Driver.Start(s.t.Context(), host, w), driver.ErrEnded)
-	s.copies(w, 0)
-	s.stop(w)
-	assert.Len(s.t, s.list(), 1, "it is forgotten")
+	s.checkCopies(w, 0)
+	s.stopWorkload(w)
+	assert.Len(s.t, s.listStates(), 1, "it is forgotten")
 }
 
 func endsBadly(s *subject) {
 	w := s.Work()
-	s.start(w)
+	s.startWorkload(w)
 	s.End(s.t, w.Instance, 3)
-	state := s.ended(w)
+	state := s.awaitEnd(w)
 	assert.Equal(s.t, api.StatusError, state.Status)
 	assert.Contains(s.t, state.Fault, "3")
 	err := s.Driver.Start(s.t.Context(), host, w)
 	require.Error(s.t, err)
 	require.NotErrorIs(s.t, err, driver.ErrEnded)
-	s.copies(w, 0)
-	s.stop(w)
-	assert.Empty(s.t, s.list())
+	s.checkCopies(w, 0)
+	s.stopWorkload(w)
+	assert.Empty(s.t, s.listStates())
 }
 
 func startsAnew(s *subject) {
 	w := s.Work()
-	s.start(w)
-	s.stop(w)
-	s.start(w)
-	assert.Equal(s.t, api.StatusActive, s.state(w).Status, "what was stopped is forgotten")
-	s.copies(w, 1)
+	s.startWorkload(w)
+	s.stopWorkload(w)
+	s.startWorkload(w)
+	assert.Equal(s.t, api.StatusActive, s.stateOf(w).Status, "what was stopped is forgotten")
+	s.checkCopies(w, 1)
 }
 
-func fences(s *subject) {
+func testFence(s *subject) {
 	w := s.Work()
 	w.Fence = time.Minute
-	s.start(w)
-	s.start(w)
-	assert.True(s.t, s.state(w).Fenced)
-	assert.Len(s.t, s.list(), 1)
-	s.stop(w)
-	assert.Empty(s.t, s.list())
-	s.copies(w, 0)
+	s.startWorkload(w)
+	s.startWorkload(w)
+	assert.True(s.t, s.stateOf(w).Fenced)
+	assert.Len(s.t, s.listStates(), 1)
+	s.stopWorkload(w)
+	assert.Empty(s.t, s.listStates())
+	s.checkCopies(w, 0)
 }
 
-func restarts(s *subject) {
+func testRestart(s *subject) {
 	stays, goes := s.Work(), s.Work()
-	s.start(stays)
-	s.start(goes)
-	before := s.list()
-	s.restart()
-	assert.Equal(s.t, before, s.list())
+	s.startWorkload(stays)
+	s.startWorkload(goes)
+	before := s.listStates()
+	s.restartDriver()
+	assert.Equal(s.t, before, s.listStates())
 	assert.Empty(s.t, s.Driver.Severed())
-	s.start(stays)
-	s.copies(stays, 1)
-	s.stop(goes)
-	s.copies(goes, 0)
+	s.startWorkload(stays)
+	s.checkCopies(stays, 1)
+	s.stopWorkload(goes)
+	s.checkCopies(goes, 0)
 	s.End(s.t, stays.Instance, 7)
-	assert.Equal(s.t, api.StatusError, s.ended(stays).Status, "the end of what was taken over is seen")
+	assert.Equal(s.t, api.StatusError, s.awaitEnd(stays).Status, "the end of what was taken over is seen")
 }
 
-func remembers(s *subject) {
+func testRemember(s *subject) {
 	good, bad, broken := s.Work(), s.Work(), s.Broken()
-	s.start(good)
-	s.start(bad)
+	s.startWorkload(good)
+	s.startWorkload(bad)
 	require.Error(s.t, s.Driver.Start(s.t.Context(), host, broken))
 	s.End(s.t, good.Instance, 0)
 	s.End(s.t, bad.Instance, 3)
-	s.ended(good)
-	s.ended(bad)
-	before := s.list()
-	s.restart()
-	assert.Equal(s.t, before, s.list(), "how each ended is remembered")
+	s.awaitEnd(good)
+	s.awaitEnd(bad)
+	before := s.listStates()
+	s.restartDriver()
+	assert.Equal(s.t, before, s.listStates(), "how each ended is remembered")
 	require.ErrorIs(s.t, s.Driver.Start(s.t.Context(), host, good), driver.ErrEnded)
-	require.EqualError(s.t, s.Driver.Start(s.t.Context(), host, bad), s.state(bad).Fault)
+	require.EqualError(s.t, s.Driver.Start(s.t.Context(), host, bad), s.stateOf(bad).Fault)
 	require.Error(s.t, s.Driver.Start(s.t.Context(), host, broken))
 }
 
-func severs(s *subject) {
+func testSever(s *subject) {
 	fenced, free := s.Work(), s.Work()
 	fenced.Fence = time.Minute
-	s.start(fenced)
-	s.start(free)
-	s.restart()
-	s.copies(fenced, 0)
-	s.copies(free, 1)
+	s.startWorkload(fenced)
+	s.startWorkload(free)
+	s.restartDriver()
+	s.checkCopies(fenced, 0)
+	s.checkCopies(free, 1)
 	severed := s.Driver.Severed()
 	require.Len(s.t, severed, 1, "it has ended with its driver")
 	assert.Equal(s.t, fenced.Instance, severed[0].Instance)
 	assert.Equal(s.t, severed, s.Driver.Severed(), "it is the same in each call")
-	assert.Len(s.t, s.list(), 1, "and is forgotten")
-	s.start(fenced)
-	s.copies(fenced, 1)
+	assert.Len(s.t, s.listStates(), 1, "and is forgotten")
+	s.startWorkload(fenced)
+	s.checkCopies(fenced, 1)
 }

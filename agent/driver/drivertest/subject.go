@@ -21,32 +21,32 @@ type subject struct {
 	t *testing.T
 }
 
-func (s *subject) start(w api.Workload) {
+func (s *subject) startWorkload(w api.Workload) {
 	s.t.Helper()
 	require.NoError(s.t, s.Driver.Start(s.t.Context(), host, w))
 }
 
-func (s *subject) stop(w api.Workload) {
+func (s *subject) stopWorkload(w api.Workload) {
 	s.t.Helper()
 	require.NoError(s.t, s.Driver.Stop(s.t.Context(), w.Instance))
 }
 
-func (s *subject) restart() {
+func (s *subject) restartDriver() {
 	s.t.Helper()
 	s.Driver = s.Restart(s.t)
 }
 
-func (s *subject) list() []driver.State {
+func (s *subject) listStates() []driver.State {
 	s.t.Helper()
 	list, err := s.Driver.List(s.t.Context())
 	require.NoError(s.t, err)
 	return list
 }
 
-// state returns what is listed of an instance; nothing for one that is not.
-func (s *subject) state(w api.Workload) driver.State {
+// stateOf returns what is listed of an instance; nothing for one that is not.
+func (s *subject) stateOf(w api.Workload) driver.State {
 	s.t.Helper()
-	for _, state := range s.list() {
+	for _, state := range s.listStates() {
 		if state.Instance == w.Instance {
 			return state
 		}
@@ -54,13 +54,13 @@ func (s *subject) state(w api.Workload) driver.State {
 	return driver.State{}
 }
 
-// ended waits until an instance has ended by itself and returns what is listed of it.
-func (s *subject) ended(w api.Workload) driver.State {
+// awaitEnd waits until an instance has ended by itself and returns what is listed of it.
+func (s *subject) awaitEnd(w api.Workload) driver.State {
 	s.t.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
-		if state := s.state(w); state.Status != api.StatusActive {
+		if state := s.stateOf(w); state.Status != api.StatusActive {
 			return state
 		}
 		select {
@@ -71,8 +71,8 @@ func (s *subject) ended(w api.Workload) driver.State {
 	}
 }
 
-// copies checks how often an instance runs.
-func (s *subject) copies(w api.Workload, want int) {
+// checkCopies checks how often an instance runs.
+func (s *subject) checkCopies(w api.Workload, want int) {
 	s.t.Helper()
 	if s.Copies == nil {
 		return
@@ -80,21 +80,21 @@ func (s *subject) copies(w api.Workload, want int) {
 	require.Eventually(s.t, func() bool { return s.Copies(s.t, w.Instance) == want }, patience, 2*time.Millisecond, "copies: %d", want)
 }
 
-// gone checks that nothing of an instance runs at this moment: it was stopped.
-func (s *subject) gone(w api.Workload) {
+// checkGone checks that nothing of an instance runs at this moment: it was stopped.
+func (s *subject) checkGone(w api.Workload) {
 	s.t.Helper()
 	if s.Copies != nil {
 		assert.Zero(s.t, s.Copies(s.t, w.Instance), "copies")
 	}
 }
 
-// clear stops all that is left.
-func (s *subject) clear() {
+// stopAll stops all that is left.
+func (s *subject) stopAll() {
 	s.t.Helper()
-	for _, state := range s.list() {
+	for _, state := range s.listStates() {
 		require.NoError(s.t, s.Driver.Kill(s.t.Context(), state.Instance))
 	}
-	assert.Empty(s.t, s.list())
+	assert.Empty(s.t, s.listStates())
 }
 
 func byInstance(a, b driver.State) int {

@@ -59,7 +59,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		return err
 	}
 	defer leave()
-	if known, outcome := d.known(host, w.Instance); known {
+	if known, outcome := d.isKnown(host, w.Instance); known {
 		return outcome
 	}
 	if err = pause(ctx, d.opts.StartDelay); err != nil {
@@ -82,8 +82,8 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	return err
 }
 
-// known reports whether the instance has a state, and what Start makes of it.
-func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
+// isKnown reports whether the instance has a state, and what Start makes of it.
+func (d *Driver) isKnown(host api.HostID, id api.InstanceID) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, ok := d.states[id]
@@ -102,16 +102,16 @@ func (d *Driver) known(host api.HostID, id api.InstanceID) (bool, error) {
 
 // Stop forgets the instance. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
-	return d.end(ctx, id, d.opts.StopDelay)
+	return d.endInstance(ctx, id, d.opts.StopDelay)
 }
 
 // Kill is Stop without StopDelay. See driver.Driver.
-func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error { return d.end(ctx, id, 0) }
+func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error { return d.endInstance(ctx, id, 0) }
 
 // Severed is empty: what a fake remembers ends with it. See driver.Driver.
 func (d *Driver) Severed() []driver.State { return nil }
 
-func (d *Driver) end(ctx context.Context, id api.InstanceID, delay time.Duration) error {
+func (d *Driver) endInstance(ctx context.Context, id api.InstanceID, delay time.Duration) error {
 	leave, err := d.turns.Take(ctx, id)
 	if err != nil {
 		return err

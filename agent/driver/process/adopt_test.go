@@ -66,8 +66,8 @@ func TestCrashAtEachStep(t *testing.T) {
 func TestAdoptWhatIsAboutToRun(t *testing.T) {
 	dir := t.TempDir()
 	d, w := open(t, dir, ""), sleeper()
-	require.NoError(t, d.folder(w.Instance))
-	cmd, word, _, err := d.child(w)
+	require.NoError(t, d.makeFolder(w.Instance))
+	cmd, word, _, err := d.startGate(w)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	t.Cleanup(func() { sweep(t, dir) })
@@ -75,7 +75,7 @@ func TestAdoptWhatIsAboutToRun(t *testing.T) {
 	stand(t, pid)
 	s, err := readStat(pid)
 	require.NoError(t, err)
-	require.NoError(t, save(d.root, record{Instance: w.Instance, Host: "h", PID: pid, Start: s.start, Boot: d.boot, Status: api.StatusActive}))
+	require.NoError(t, saveRecord(d.root, record{Instance: w.Instance, Host: "h", PID: pid, Start: s.start, Boot: d.boot, Status: api.StatusActive}))
 	_, err = word.WriteString("go\n")
 	require.NoError(t, errors.Join(err, word.Close(), d.Close()))
 
@@ -83,7 +83,7 @@ func TestAdoptWhatIsAboutToRun(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, next.Close()) })
 	assert.Equal(t, pid, next.pid(w.Instance), "the same process goes on")
-	assert.True(t, next.released(w.Instance))
+	assert.True(t, next.isReleased(w.Instance))
 	require.NoError(t, next.Start(t.Context(), "h", w))
 	assert.Equal(t, 1, living(t, w.Instance))
 }
@@ -98,7 +98,7 @@ func TestStartReturnsWhenItRuns(t *testing.T) {
 			let := make(chan bool, 1)
 			go func() {
 				assert.NoError(t, d.Start(t.Context(), "h", w))
-				let <- d.released(w.Instance)
+				let <- d.isReleased(w.Instance)
 			}()
 			pid := d.standing(t, w.Instance)
 			select {
@@ -131,13 +131,13 @@ func TestStartThatIsCutAfterItsWord(t *testing.T) {
 		if w.Instance == goes.Instance {
 			goOn(pid)
 			require.NoError(t, <-done)
-			assert.True(t, d.released(w.Instance))
+			assert.True(t, d.isReleased(w.Instance))
 			continue
 		}
 		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 		require.Error(t, <-done)
 		assert.Equal(t, api.StatusError, untilEnded(t, d, w.Instance).Status)
-		assert.False(t, d.released(w.Instance))
+		assert.False(t, d.isReleased(w.Instance))
 	}
 }
 
@@ -191,11 +191,11 @@ func (h heard) Handle(_ context.Context, r slog.Record) error {
 func breakOff(t *testing.T, d *Driver, w api.Workload, reached int) {
 	t.Helper()
 	i := &instance{record: record{Instance: w.Instance, Host: "h", Boot: d.boot, Status: api.StatusActive}}
-	require.NoError(t, d.folder(w.Instance))
+	require.NoError(t, d.makeFolder(w.Instance))
 	if reached < 1 {
 		return
 	}
-	cmd, word, _, err := d.child(w)
+	cmd, word, _, err := d.startGate(w)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	defer word.Close()
@@ -209,13 +209,13 @@ func breakOff(t *testing.T, d *Driver, w api.Workload, reached int) {
 	if reached < 3 {
 		return
 	}
-	require.NoError(t, save(d.root, i.record))
+	require.NoError(t, saveRecord(d.root, i.record))
 	if reached < 4 {
 		return
 	}
 	_, err = word.WriteString("go\n")
 	require.NoError(t, err)
-	until(t, "it is released", func() bool { return d.released(w.Instance) })
+	until(t, "it is released", func() bool { return d.isReleased(w.Instance) })
 }
 
 func TestAdoptWhatIsGone(t *testing.T) {
@@ -225,17 +225,17 @@ func TestAdoptWhatIsGone(t *testing.T) {
 	w, booted, other := sleeper(), sleeper(), sleeper()
 	for _, w := range []api.Workload{w, booted, other} {
 		require.NoError(t, d.Start(t.Context(), "h", w))
-		until(t, "it is released", func() bool { return d.released(w.Instance) })
+		until(t, "it is released", func() bool { return d.isReleased(w.Instance) })
 		require.NoError(t, d.Stop(t.Context(), w.Instance))
-		require.NoError(t, d.folder(w.Instance))
+		require.NoError(t, d.makeFolder(w.Instance))
 		require.NoError(t, d.root.WriteFile(string(w.Instance)+"/"+releasedFile, nil, 0o600))
 	}
 	self, err := readStat(os.Getpid())
 	require.NoError(t, err)
 	// It died with nobody there; it ran before a reboot; its number is somebody else's now.
-	require.NoError(t, save(d.root, record{Instance: w.Instance, Host: "h", PID: 1 << 22, Boot: d.boot, Status: api.StatusActive}))
-	require.NoError(t, save(d.root, record{Instance: booted.Instance, Host: "h", PID: os.Getpid(), Start: self.start, Boot: "x", Status: api.StatusActive}))
-	require.NoError(t, save(d.root, record{Instance: other.Instance, Host: "h", PID: os.Getpid(), Start: self.start - 1, Boot: d.boot, Status: api.StatusActive}))
+	require.NoError(t, saveRecord(d.root, record{Instance: w.Instance, Host: "h", PID: 1 << 22, Boot: d.boot, Status: api.StatusActive}))
+	require.NoError(t, saveRecord(d.root, record{Instance: booted.Instance, Host: "h", PID: os.Getpid(), Start: self.start, Boot: "x", Status: api.StatusActive}))
+	require.NoError(t, saveRecord(d.root, record{Instance: other.Instance, Host: "h", PID: os.Getpid(), Start: self.start - 1, Boot: d.boot, Status: api.StatusActive}))
 	damaged := sleeper()
 	require.NoError(t, d.Start(t.Context(), "h", damaged))
 	require.NoError(t, d.root.WriteFile(string(damaged.Instance)+"/"+recordFile, []byte("{"), 0o600))
@@ -302,7 +302,7 @@ func TestKilledAgent(t *testing.T) {
 				w := sleeper()
 				w.Instance = api.InstanceID(fmt.Sprintf("%s-%d", filepath.Base(dir), n))
 				require.NoError(t, d.Start(t.Context(), "h", w))
-				until(t, "it runs once", func() bool { return d.released(w.Instance) && living(t, w.Instance) == 1 })
+				until(t, "it runs once", func() bool { return d.isReleased(w.Instance) && living(t, w.Instance) == 1 })
 			}
 		})
 	}

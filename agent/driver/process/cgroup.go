@@ -18,7 +18,7 @@ const CgroupDefault = "berth"
 
 // Limits that instances are held to beside their resources.
 const (
-	PidsMax     = 4096    // processes and threads of one instance
+	pidsMax     = 4096    // processes and threads of one instance
 	cpuPeriodUs = 100_000 // over which processor time is shared out
 )
 
@@ -35,9 +35,9 @@ type groups struct {
 	owner string            // the driver's, which ends the name of each group
 }
 
-// leaf returns the name of an instance's groups. Another driver on this machine may
+// leafName returns the name of an instance's groups. Another driver on this machine may
 // have had the same instance, or have it now.
-func (g groups) leaf(id api.InstanceID) string {
+func (g groups) leafName(id api.InstanceID) string {
 	if g.owner == "" {
 		return string(id)
 	}
@@ -50,11 +50,11 @@ func findGroups(mountinfo, parent string) groups {
 	if parent == "" {
 		return g
 	}
-	v2, v1 := mounts(mountinfo)
+	v2, v1 := findMounts(mountinfo)
 	if v2 != "" {
 		folder := filepath.Join(v2, parent)
 		if err := os.MkdirAll(folder, 0o755); err == nil {
-			g.v2, g.v2has = folder, enable(v2, folder)
+			g.v2, g.v2has = folder, enableControllers(v2, folder)
 		}
 	}
 	for _, c := range controllers {
@@ -69,9 +69,9 @@ func findGroups(mountinfo, parent string) groups {
 	return g
 }
 
-// mounts finds where control groups are mounted, by the text of
+// findMounts finds where control groups are mounted, by the text of
 // /proc/self/mountinfo: "... <root> <mount point> ... - <type> <source> <options>".
-func mounts(mountinfo string) (v2 string, v1 map[string]string) {
+func findMounts(mountinfo string) (v2 string, v1 map[string]string) {
 	v1 = map[string]string{}
 	for l := range strings.Lines(mountinfo) {
 		left, right, ok := strings.Cut(l, " - ")
@@ -91,9 +91,9 @@ func mounts(mountinfo string) (v2 string, v1 map[string]string) {
 	return v2, v1
 }
 
-// enable hands the controllers of the tree at root down to the children of
+// enableControllers hands the controllers of the tree at root down to the children of
 // folder and returns those that it got there.
-func enable(root, folder string) (has []string) {
+func enableControllers(root, folder string) (has []string) {
 	text, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
 		return nil
@@ -104,8 +104,8 @@ func enable(root, folder string) (has []string) {
 			continue
 		}
 		ok := true
-		for at := root; ok; at = filepath.Join(at, next(at, folder)) {
-			ok = write(at, "cgroup.subtree_control", "+"+c) == nil
+		for at := root; ok; at = filepath.Join(at, nextFolder(at, folder)) {
+			ok = writeFile(at, "cgroup.subtree_control", "+"+c) == nil
 			if at == folder {
 				break
 			}
@@ -117,13 +117,13 @@ func enable(root, folder string) (has []string) {
 	return has
 }
 
-// next returns the first element of the way from at to folder below it.
-func next(at, folder string) string {
+// nextFolder returns the first element of the way from at to folder below it.
+func nextFolder(at, folder string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(folder, at+"/"), "/")
 	return first
 }
 
-func write(folder, name, text string) error {
+func writeFile(folder, name, text string) error {
 	return os.WriteFile(filepath.Join(folder, name), []byte(text), 0)
 }
 
@@ -151,23 +151,23 @@ func (g groups) String() string {
 	return strings.Join(says, "; ")
 }
 
-// folders returns the groups of one instance, the version 2 one first.
-func (g groups) folders(id api.InstanceID) []string {
+// foldersOf returns the groups of one instance, the version 2 one first.
+func (g groups) foldersOf(id api.InstanceID) []string {
 	var all []string
 	if g.v2 != "" {
-		all = append(all, filepath.Join(g.v2, g.leaf(id)))
+		all = append(all, filepath.Join(g.v2, g.leafName(id)))
 	}
 	for _, c := range controllers {
 		if g.v1[c] != "" {
-			all = append(all, filepath.Join(g.v1[c], g.leaf(id)))
+			all = append(all, filepath.Join(g.v1[c], g.leafName(id)))
 		}
 	}
 	return all
 }
 
-// create makes the groups of an instance and sets what it may use.
-func (g groups) create(id api.InstanceID, may api.Resources) error {
-	for _, folder := range g.folders(id) {
+// createGroups makes the groups of an instance and sets what it may use.
+func (g groups) createGroups(id api.InstanceID, may api.Resources) error {
+	for _, folder := range g.foldersOf(id) {
 		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("making a control group: %w", err)
 		}
@@ -189,8 +189,8 @@ func (g groups) create(id api.InstanceID, may api.Resources) error {
 		{"memory", memory > 0, true, "memory.swap.max", "0", true},
 		{"memory", memory > 0, false, "memory.limit_in_bytes", bytes, false},
 		{"memory", memory > 0, false, "memory.memsw.limit_in_bytes", bytes, true},
-		{"pids", true, true, "pids.max", strconv.Itoa(PidsMax), false},
-		{"pids", true, false, "pids.max", strconv.Itoa(PidsMax), false},
+		{"pids", true, true, "pids.max", strconv.Itoa(pidsMax), false},
+		{"pids", true, false, "pids.max", strconv.Itoa(pidsMax), false},
 	}
 	for _, l := range limits {
 		folder := g.v1[l.controller]
@@ -202,27 +202,27 @@ func (g groups) create(id api.InstanceID, may api.Resources) error {
 		if !l.set || folder == "" {
 			continue
 		}
-		if err := write(filepath.Join(folder, g.leaf(id)), l.file, l.amount); err != nil && !l.optional {
+		if err := writeFile(filepath.Join(folder, g.leafName(id)), l.file, l.amount); err != nil && !l.optional {
 			return fmt.Errorf("limiting %s to %s: %w", l.file, l.amount, err)
 		}
 	}
 	return nil
 }
 
-// join puts a process into the groups of an instance.
-func (g groups) join(id api.InstanceID, pid int) error {
-	for _, folder := range g.folders(id) {
-		if err := write(folder, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+// joinGroups puts a process into the groups of an instance.
+func (g groups) joinGroups(id api.InstanceID, pid int) error {
+	for _, folder := range g.foldersOf(id) {
+		if err := writeFile(folder, "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("joining a control group: %w", err)
 		}
 	}
 	return nil
 }
 
-// procs returns the processes in any group of an instance.
-func (g groups) procs(id api.InstanceID) []int {
+// processesIn returns the processes in any group of an instance.
+func (g groups) processesIn(id api.InstanceID) []int {
 	var all []int
-	for _, folder := range g.folders(id) {
+	for _, folder := range g.foldersOf(id) {
 		text, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 		if err != nil {
 			continue // no such group, so nobody is in it
@@ -237,21 +237,21 @@ func (g groups) procs(id api.InstanceID) []int {
 	return slices.Compact(all)
 }
 
-// kill ends everything in the version 2 group of an instance, if there is one.
-func (g groups) kill(id api.InstanceID) {
+// killGroup ends everything in the version 2 group of an instance, if there is one.
+func (g groups) killGroup(id api.InstanceID) {
 	if g.v2 != "" {
-		_ = write(filepath.Join(g.v2, g.leaf(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
+		_ = writeFile(filepath.Join(g.v2, g.leafName(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
 	}
 }
 
-// starved reports whether the kernel killed a process of the instance because
+// ranOutOfMemory reports whether the kernel killed a process of the instance because
 // it needed more memory than it may have.
-func (g groups) starved(id api.InstanceID) bool {
+func (g groups) ranOutOfMemory(id api.InstanceID) bool {
 	for folder, file := range map[string]string{g.v2: "memory.events", g.v1["memory"]: "memory.oom_control"} {
 		if folder == "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(folder, g.leaf(id), file))
+		text, err := os.ReadFile(filepath.Join(folder, g.leafName(id), file))
 		if err != nil {
 			continue
 		}
@@ -264,10 +264,10 @@ func (g groups) starved(id api.InstanceID) bool {
 	return false
 }
 
-// remove removes the groups of an instance, which must be empty.
-func (g groups) remove(id api.InstanceID) error {
+// removeGroups removes the groups of an instance, which must be empty.
+func (g groups) removeGroups(id api.InstanceID) error {
 	var errs []error
-	for _, folder := range g.folders(id) {
+	for _, folder := range g.foldersOf(id) {
 		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("removing a control group: %w", err))
 		}

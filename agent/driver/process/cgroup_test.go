@@ -23,13 +23,13 @@ func limited(t *testing.T) *Driver {
 	dir := t.TempDir()
 	d := open(t, dir, parent)
 	t.Cleanup(func() {
-		for _, folder := range d.groups.folders("x") {
+		for _, folder := range d.groups.foldersOf("x") {
 			if err := os.Remove(filepath.Dir(folder)); err != nil && !os.IsNotExist(err) {
 				t.Error(err)
 			}
 		}
 	})
-	if len(d.groups.folders("x")) == 0 {
+	if len(d.groups.foldersOf("x")) == 0 {
 		t.Skip("no control group can be made here")
 	}
 	return d
@@ -38,7 +38,7 @@ func limited(t *testing.T) *Driver {
 // amount reads one file of the groups of an instance.
 func amount(t *testing.T, d *Driver, id api.InstanceID, names ...string) string {
 	t.Helper()
-	for _, folder := range d.groups.folders(id) {
+	for _, folder := range d.groups.foldersOf(id) {
 		for _, name := range names {
 			if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
 				return strings.TrimSpace(string(text))
@@ -61,11 +61,11 @@ func TestLimits(t *testing.T) {
 		assert.Equal(t, "67108864", amount(t, d, w.Instance, "memory.max"))
 	}
 	if strings.Contains(d.Describe(), "pids") {
-		assert.Equal(t, strconv.Itoa(PidsMax), amount(t, d, w.Instance, "pids.max"))
+		assert.Equal(t, strconv.Itoa(pidsMax), amount(t, d, w.Instance, "pids.max"))
 	}
-	assert.Contains(t, d.groups.procs(w.Instance), d.pid(w.Instance))
+	assert.Contains(t, d.groups.processesIn(w.Instance), d.pid(w.Instance))
 	require.NoError(t, d.Stop(t.Context(), w.Instance))
-	for _, folder := range d.groups.folders(w.Instance) {
+	for _, folder := range d.groups.foldersOf(w.Instance) {
 		assert.NoDirExists(t, folder)
 	}
 	assert.Contains(t, d.Describe(), "cgroup")
@@ -89,17 +89,17 @@ func TestGroupFindsWhatHides(t *testing.T) {
 	w := shellWork(`(setsid env -i /bin/sleep 1007 &) ; (setsid env -i /bin/sleep 1008 &) ; sleep 0.1; echo up; exec /bin/sleep 1009`)
 	require.NoError(t, d.Start(t.Context(), "h", w))
 	until(t, "it runs", func() bool { return read(t, d, w.Instance, stdoutFile) != "" })
-	hidden := d.groups.procs(w.Instance)
+	hidden := d.groups.processesIn(w.Instance)
 	assert.Len(t, hidden, 3)
 	require.NoError(t, d.Stop(t.Context(), w.Instance))
 	for _, pid := range hidden {
 		s, err := readStat(pid)
-		assert.True(t, err != nil || s.over(), "process %d", pid)
+		assert.True(t, err != nil || s.isOver(), "process %d", pid)
 	}
 }
 
 func TestMounts(t *testing.T) {
-	v2, v1 := mounts(`31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+	v2, v1 := findMounts(`31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
@@ -129,8 +129,8 @@ func TestGroupsOfVersion2(t *testing.T) {
 	for _, name := range []string{"cpu.max", "memory.max", "pids.max", "cgroup.procs"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
 	}
-	require.NoError(t, g.create("i", api.Resources{api.VCPU: 3, api.MemoryMB: 1}))
-	require.NoError(t, g.join("i", 42))
+	require.NoError(t, g.createGroups("i", api.Resources{api.VCPU: 3, api.MemoryMB: 1}))
+	require.NoError(t, g.joinGroups("i", 42))
 	for name, want := range map[string]string{
 		"cpu.max": "300000 100000", "memory.max": "1048576", "pids.max": "4096", "cgroup.procs": "42",
 	} {
@@ -138,10 +138,10 @@ func TestGroupsOfVersion2(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(text), name)
 	}
-	assert.Equal(t, []int{42}, g.procs("i"))
-	assert.False(t, g.starved("i"))
+	assert.Equal(t, []int{42}, g.processesIn("i"))
+	assert.False(t, g.ranOutOfMemory("i"))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "memory.events"), []byte("oom 1\noom_kill 1\n"), 0o600))
-	assert.True(t, g.starved("i"))
+	assert.True(t, g.ranOutOfMemory("i"))
 }
 
 func TestParseStat(t *testing.T) {
@@ -150,7 +150,7 @@ func TestParseStat(t *testing.T) {
 	s, err := parseStat(text)
 	require.NoError(t, err)
 	assert.Positive(t, s.start)
-	assert.False(t, s.over())
+	assert.False(t, s.isOver())
 	assert.Positive(t, s.memory)
 	assert.Positive(t, s.code)
 	assert.Less(t, s.envStart, s.envEnd)
@@ -174,9 +174,9 @@ func TestMarkedWhileItBecomesAnother(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for range 20_000 {
-		yes, sure := marked(cmd.Process.Pid, "A=b")
+		yes, sure := hasMark(cmd.Process.Pid, "A=b")
 		require.True(t, yes || !sure)
-		yes, _ = marked(cmd.Process.Pid, "A=c")
+		yes, _ = hasMark(cmd.Process.Pid, "A=c")
 		require.False(t, yes)
 	}
 }
@@ -190,7 +190,7 @@ func TestNotMarked(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for _, pid := range []int{cmd.Process.Pid, 2} {
 		until(t, "it is known", func() bool {
-			yes, sure := marked(pid, "A=b")
+			yes, sure := hasMark(pid, "A=b")
 			require.False(t, yes)
 			return sure
 		})

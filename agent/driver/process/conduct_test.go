@@ -51,11 +51,11 @@ func TestConduct(t *testing.T) {
 // for each time that its command runs, whatever that starts.
 func sessions(t *testing.T, id api.InstanceID) int {
 	t.Helper()
-	all, err := pids()
+	all, err := listPIDs()
 	require.NoError(t, err)
 	found := map[int]bool{}
 	for _, pid := range all {
-		if s, err := readStat(pid); err == nil && !s.over() && carries(t, pid, id) {
+		if s, err := readStat(pid); err == nil && !s.isOver() && carries(t, pid, id) {
 			found[s.session] = true
 		}
 	}

@@ -111,13 +111,13 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 		conf: conf, shell: shell, changed: make(chan struct{}, 1), closed: make(chan struct{}),
 		forks: make(chan func()), all: map[api.InstanceID]*instance{},
 	}
-	if err := d.open(ctx); err != nil {
+	if err := d.openFolder(ctx); err != nil {
 		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // ctx may be what made it fail
 	}
 	return d, nil
 }
 
-func (d *Driver) open(ctx context.Context) error {
+func (d *Driver) openFolder(ctx context.Context) error {
 	dir, err := filepath.Abs(d.conf.Dir)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (d *Driver) open(ctx context.Context) error {
 	if d.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
-	if err = d.seize(ctx); err != nil {
+	if err = d.lockFolder(ctx); err != nil {
 		return err
 	}
 	// What the agent itself was started with must not reach instances. Kernels
@@ -153,14 +153,14 @@ func (d *Driver) open(ctx context.Context) error {
 	}
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
 	d.groups.owner = ownerOf(folder)
-	d.watches.Go(d.tether)
+	d.watches.Go(d.runTether)
 	return d.adoptAll(ctx)
 }
 
-// seize locks the folder. A child that an agent was starting when it was killed
+// lockFolder locks the folder. A child that an agent was starting when it was killed
 // has the lock until it has become the gate, which takes a moment; until then it
 // is not known to be harmless.
-func (d *Driver) seize(ctx context.Context) (err error) {
+func (d *Driver) lockFolder(ctx context.Context) (err error) {
 	if d.lock, err = d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
@@ -194,11 +194,11 @@ func (d *Driver) Close() error {
 		}
 		if i.Fenced && i.Status == api.StatusActive {
 			held = append(held, i.record)
-			i.slip()
+			i.closeLeash()
 		}
 	}
 	d.mu.Unlock()
-	err := d.sever(held)
+	err := d.killFenced(held)
 	for _, f := range files {
 		_ = f.Close() // wakes its watch, which may have closed it already
 	}
@@ -223,22 +223,22 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		return err
 	}
 	defer leave()
-	i, outcome := d.known(host, w.Instance)
+	i, outcome := d.findKnown(host, w.Instance)
 	switch {
 	case outcome != nil:
 		return outcome
 	case i != nil:
 		return d.awaitCommand(ctx, i) // an earlier call may have ended before that
 	}
-	i, err = d.launch(ctx, host, w)
+	i, err = d.launchInstance(ctx, host, w)
 	if err == nil {
-		d.keep(i)
+		d.addInstance(i)
 		return d.awaitCommand(ctx, i)
 	}
 	if ctx.Err() != nil {
 		return errors.Join(err, d.root.RemoveAll(string(w.Instance)))
 	}
-	return d.failed(i.record, err)
+	return d.noteFailure(i.record, err)
 }
 
 // awaitCommand waits until the gate of i, which has its word and is kept, has become the
@@ -247,11 +247,11 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 func (d *Driver) awaitCommand(ctx context.Context, i *instance) error {
 	t := time.NewTicker(releaseEvery)
 	defer t.Stop()
-	for !d.released(i.Instance) {
+	for !d.isReleased(i.Instance) {
 		select {
 		case <-t.C:
 		case <-i.gone:
-			if d.released(i.Instance) {
+			if d.isReleased(i.Instance) {
 				return nil
 			}
 			d.mu.Lock()
@@ -266,9 +266,9 @@ func (d *Driver) awaitCommand(ctx context.Context, i *instance) error {
 	return nil
 }
 
-// known returns the instance if it runs already, nil if it is not known, and
+// findKnown returns the instance if it runs already, nil if it is not known, and
 // otherwise why it cannot be started.
-func (d *Driver) known(host api.HostID, id api.InstanceID) (*instance, error) {
+func (d *Driver) findKnown(host api.HostID, id api.InstanceID) (*instance, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.all[id]
@@ -285,28 +285,28 @@ func (d *Driver) known(host api.HostID, id api.InstanceID) (*instance, error) {
 	return nil, driver.ErrEnded
 }
 
-// failed remembers an instance that could not be started, and returns why.
-func (d *Driver) failed(r record, why error) error {
+// noteFailure remembers an instance that could not be started, and returns why.
+func (d *Driver) noteFailure(r record, why error) error {
 	r.Status, r.Fault, r.PID, r.Start = api.StatusError, driver.Reason(why), 0, 0
 	if _, err := d.root.Stat(string(r.Instance)); errors.Is(err, fs.ErrNotExist) {
 		_ = d.root.Mkdir(string(r.Instance), 0o700) // if it cannot be made, saving fails
 	}
-	if err := save(d.root, r); err != nil {
+	if err := saveRecord(d.root, r); err != nil {
 		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
 	}
-	d.keep(ended(r))
+	d.addInstance(endedInstance(r))
 	return why
 }
 
-// ended returns an instance without a process.
-func ended(r record) *instance {
+// endedInstance returns an instance without a process.
+func endedInstance(r record) *instance {
 	i := &instance{record: r, gone: make(chan struct{})}
 	close(i.gone)
 	return i
 }
 
-// keep adds an instance, and watches it if it has a process.
-func (d *Driver) keep(i *instance) {
+// addInstance adds an instance, and watches it if it has a process.
+func (d *Driver) addInstance(i *instance) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all[i.Instance] = i
@@ -317,7 +317,7 @@ func (d *Driver) keep(i *instance) {
 		_ = i.pidfd.Close() // nothing was written through it
 		return
 	}
-	d.watches.Go(func() { d.watch(i) })
+	d.watches.Go(func() { d.watchProcess(i) })
 }
 
 // List returns every instance that has a folder, by id. See driver.Driver.
@@ -329,7 +329,7 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 	}
 	states := make([]driver.State, 0, len(d.all))
 	for _, i := range d.all {
-		states = append(states, i.state())
+		states = append(states, i.stateOf())
 	}
 	slices.SortFunc(states, func(a, b driver.State) int {
 		return strings.Compare(string(a.Instance), string(b.Instance))
@@ -337,8 +337,8 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 	return states, nil
 }
 
-// state returns what List says of a record.
-func (r record) state() driver.State {
+// stateOf returns what List says of a record.
+func (r record) stateOf() driver.State {
 	return driver.State{Host: r.Host, Instance: r.Instance, Status: r.Status, Fault: r.Fault, Fenced: r.Fenced}
 }
 

@@ -40,16 +40,16 @@ const severTime = 5 * time.Second
 // rope is a pipe between the driver and a warden.
 type rope struct{ held, leash *os.File }
 
-// tie makes cmd the gate of an instance with a fence. The caller closes both
+// tieFence makes cmd the gate of an instance with a fence. The caller closes both
 // ends: what the child holds when it has started, the leash when it may end.
-func (d *Driver) tie(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
+func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
 	held, leash, err := os.Pipe()
 	if err != nil {
 		return rope{}, fmt.Errorf("opening the instance's leash: %w", err)
 	}
 	end := ""
 	if d.groups.v2 != "" {
-		end = filepath.Join(d.groups.v2, d.groups.leaf(id), "cgroup.kill")
+		end = filepath.Join(d.groups.v2, d.groups.leafName(id), "cgroup.kill")
 	}
 	command := cmd.Args[4:] // after: sh -c gate berth-gate
 	cmd.Args = append([]string{"sh", "-c", fencedGate, "berth-gate", end}, command...)
@@ -58,9 +58,9 @@ func (d *Driver) tie(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
 	return rope{held: held, leash: leash}, nil
 }
 
-// tether runs what it is sent on one thread, until the driver is closed. The
+// runTether runs what it is sent on one thread, until the driver is closed. The
 // thread ends with it, and with its end the kernel kills what was forked there.
-func (d *Driver) tether() {
+func (d *Driver) runTether() {
 	runtime.LockOSThread() // for ever: a thread that Go may use for others may also end
 	for {
 		select {
@@ -72,8 +72,8 @@ func (d *Driver) tether() {
 	}
 }
 
-// fork starts cmd from the tether.
-func (d *Driver) fork(cmd *exec.Cmd) error {
+// startFromTether starts cmd from the tether.
+func (d *Driver) startFromTether(cmd *exec.Cmd) error {
 	done := make(chan error, 1)
 	select {
 	case d.forks <- func() { done <- cmd.Start() }:
@@ -83,46 +83,46 @@ func (d *Driver) fork(cmd *exec.Cmd) error {
 	}
 }
 
-// slip closes the leash, if there is one.
-func (i *instance) slip() {
+// closeLeash closes the leash, if there is one.
+func (i *instance) closeLeash() {
 	if i.leash != nil {
 		_ = i.leash.Close() // nothing was written through it; a driver that closes may have done so already
 	}
 }
 
-// closing reports whether Close has begun.
-func (d *Driver) closing() bool {
+// isClosing reports whether Close has begun.
+func (d *Driver) isClosing() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.shut
 }
 
-// sever kills what must not outlive the driver.
-func (d *Driver) sever(held []record) error {
+// killFenced kills what must not outlive the driver.
+func (d *Driver) killFenced(held []record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), severTime)
 	defer cancel()
 	var errs []error
 	for _, r := range held {
-		if err := d.clear(ctx, r); err != nil {
+		if err := d.killAll(ctx, r); err != nil {
 			errs = append(errs, fmt.Errorf("ending instance %s with its agent: %w", r.Instance, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// bury kills and forgets an instance with a fence that ran under an earlier
+// buryFenced kills and forgets an instance with a fence that ran under an earlier
 // driver. How it ended does not matter: it may run again if the zone says so.
-func (d *Driver) bury(ctx context.Context, r record) error {
-	if err := d.clear(ctx, r); err != nil {
+func (d *Driver) buryFenced(ctx context.Context, r record) error {
+	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	ran := d.released(r.Instance) // looked at after its gate is gone
-	if err := d.forget(r.Instance); err != nil {
+	ran := d.isReleased(r.Instance) // looked at after its gate is gone
+	if err := d.forgetInstance(r.Instance); err != nil {
 		return err
 	}
 	if ran {
 		d.conf.Log.Info("process did not outlive its agent", "instance", r.Instance, "pid", r.PID)
-		d.severed = append(d.severed, r.state())
+		d.severed = append(d.severed, r.stateOf())
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func upInstances(t *testing.T, dir string, all []api.Workload) {
 // command line.
 func sleeps(t *testing.T, id api.InstanceID, seconds string) (n int) {
 	t.Helper()
-	all, err := pids()
+	all, err := listPIDs()
 	require.NoError(t, err)
 	for _, pid := range all {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -115,7 +115,7 @@ func sleeps(t *testing.T, id api.InstanceID, seconds string) (n int) {
 // strikeWarden kills the warden of an instance, so that the kernel alone knows.
 func strikeWarden(t *testing.T, id api.InstanceID) {
 	t.Helper()
-	all, err := pids()
+	all, err := listPIDs()
 	require.NoError(t, err)
 	for _, pid := range all {
 		line, failure := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -295,10 +295,10 @@ func TestStartThatIsTooLate(t *testing.T) {
 	d := fresh(t)
 	w := fenced(shellWork("touch ran; exec /bin/sleep 1000"))
 	i := &instance{gone: make(chan struct{}), record: record{Instance: w.Instance, Host: "h", Boot: d.boot, Status: api.StatusActive}}
-	require.NoError(t, d.folder(w.Instance))
+	require.NoError(t, d.makeFolder(w.Instance))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, d.begin(ctx, i, w), context.Canceled)
+	require.ErrorIs(t, d.beginProcess(ctx, i, w), context.Canceled)
 	until(t, "its gate has ended", func() bool { return living(t, w.Instance) == 0 })
-	assert.False(t, d.released(w.Instance))
+	assert.False(t, d.isReleased(w.Instance))
 }

@@ -36,11 +36,11 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // Names of the variables that an instance finds in its environment, which has
 // nothing else but PATH.
 const (
-	EnvInstance = "BERTH_INSTANCE_ID"
-	EnvName     = "BERTH_INSTANCE_NAME"
-	EnvFlavor   = "BERTH_FLAVOR"
-	EnvMetadata = "BERTH_METADATA_" // and a key of letters, digits and _
-	EnvMark     = "BERTH_MARK"      // by which the driver finds what is left of the instance
+	envInstance = "BERTH_INSTANCE_ID"
+	envName     = "BERTH_INSTANCE_NAME"
+	envFlavor   = "BERTH_FLAVOR"
+	envMetadata = "BERTH_METADATA_" // and a key of letters, digits and _
+	envMark     = "BERTH_MARK"      // by which the driver finds what is left of the instance
 )
 
 // ownerOf returns a short name for the driver that has a folder, which is an
@@ -50,34 +50,34 @@ func ownerOf(folder string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// environment returns what an instance gets. Metadata whose key cannot be part
+// environmentOf returns what an instance gets. Metadata whose key cannot be part
 // of a name, or whose value has a zero byte, is left out.
-func environment(w api.Workload, mark string) []string {
+func environmentOf(w api.Workload, mark string) []string {
 	env := []string{
 		"PATH=" + Path,
 		mark,
-		EnvInstance + "=" + string(w.Instance),
-		EnvName + "=" + plain(w.Name),
-		EnvFlavor + "=" + plain(string(w.Flavor)),
+		envInstance + "=" + string(w.Instance),
+		envName + "=" + withoutZeroBytes(w.Name),
+		envFlavor + "=" + withoutZeroBytes(string(w.Flavor)),
 	}
 	var extra []string
 	for k, v := range w.Metadata {
-		if nameable(k) && !strings.Contains(v, "\x00") {
-			extra = append(extra, EnvMetadata+k+"="+v)
+		if isNameable(k) && !strings.Contains(v, "\x00") {
+			extra = append(extra, envMetadata+k+"="+v)
 		}
 	}
 	slices.Sort(extra)
 	return append(env, extra...)
 }
 
-// mark returns the variable that everything of an instance was started with.
-func (d *Driver) mark(id api.InstanceID) string {
-	return EnvMark + "=" + d.groups.owner + "." + string(id)
+// markOf returns the variable that everything of an instance was started with.
+func (d *Driver) markOf(id api.InstanceID) string {
+	return envMark + "=" + d.groups.owner + "." + string(id)
 }
 
-func plain(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+func withoutZeroBytes(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
-func nameable(key string) bool {
+func isNameable(key string) bool {
 	for i := range len(key) {
 		c := key[i]
 		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' {
@@ -107,10 +107,10 @@ func checkCommand(command []string) error {
 	return nil
 }
 
-// launch starts w's command and returns the instance with its process. On an
+// launchInstance starts w's command and returns the instance with its process. On an
 // error no command has run, nothing is left but perhaps a folder, and the
 // instance says only whose start it was.
-func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
+func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
 		Fenced: w.Fence > 0,
@@ -118,31 +118,31 @@ func (d *Driver) launch(ctx context.Context, host api.HostID, w api.Workload) (*
 	if err := checkCommand(w.Command); err != nil {
 		return i, err
 	}
-	if err := d.folder(w.Instance); err != nil {
+	if err := d.makeFolder(w.Instance); err != nil {
 		return i, err
 	}
-	err := d.groups.create(w.Instance, w.Resources)
+	err := d.groups.createGroups(w.Instance, w.Resources)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = d.begin(ctx, i, w)
+		err = d.beginProcess(ctx, i, w)
 	}
 	if err != nil {
-		return i, errors.Join(err, d.groups.remove(w.Instance))
+		return i, errors.Join(err, d.groups.removeGroups(w.Instance))
 	}
 	return i, nil
 }
 
-// begin starts i's process and lets it become the command.
-func (d *Driver) begin(ctx context.Context, i *instance, w api.Workload) error {
-	cmd, word, leash, err := d.child(w)
+// beginProcess starts i's process and lets it become the command.
+func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) error {
+	cmd, word, leash, err := d.startGate(w)
 	if err != nil {
 		return err
 	}
 	i.leash, i.cmd, i.PID = leash, cmd, cmd.Process.Pid
 	if i.pidfd, err = openPidfd(i.PID); err == nil { // it was not waited for, so the number is its own
-		err = d.enlist(i)
+		err = d.recordProcess(i)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // whoever asked may have said so to others: it must not run
@@ -158,26 +158,26 @@ func (d *Driver) begin(ctx context.Context, i *instance, w api.Workload) error {
 	if i.pidfd != nil {
 		_ = i.pidfd.Close() // nothing was written through it
 	}
-	i.slip()
+	i.closeLeash()
 	return err
 }
 
-// enlist puts i's process behind its limits and writes the record.
-func (d *Driver) enlist(i *instance) error {
+// recordProcess puts i's process behind its limits and writes the record.
+func (d *Driver) recordProcess(i *instance) error {
 	s, err := readStat(i.PID)
 	if err != nil {
 		return err
 	}
 	i.Start = s.start
-	if err := d.groups.join(i.Instance, i.PID); err != nil {
+	if err := d.groups.joinGroups(i.Instance, i.PID); err != nil {
 		return err
 	}
-	return save(d.root, i.record)
+	return saveRecord(d.root, i.record)
 }
 
-// folder makes a fresh folder for an instance. What was in it, if anything, is
+// makeFolder makes a fresh folder for an instance. What was in it, if anything, is
 // of a start that was broken off before the command ran.
-func (d *Driver) folder(id api.InstanceID) error {
+func (d *Driver) makeFolder(id api.InstanceID) error {
 	if err := d.root.RemoveAll(string(id)); err != nil {
 		return fmt.Errorf("making the instance's folder: %w", err)
 	}
@@ -191,9 +191,9 @@ func (d *Driver) folder(id api.InstanceID) error {
 	return nil
 }
 
-// child starts the gate in a session of its own. Its word is awaited on the
+// startGate starts the gate in a session of its own. Its word is awaited on the
 // returned file, which the caller must close. The leash is nil without a fence.
-func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err error) {
+func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -215,18 +215,18 @@ func (d *Driver) child(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
 		Path: d.shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
-		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environment(w, d.mark(w.Instance)),
+		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environmentOf(w, d.markOf(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	launch := cmd.Start
 	if w.Fence > 0 {
-		end, failure := d.tie(cmd, w.Instance)
+		end, failure := d.tieFence(cmd, w.Instance)
 		if failure != nil {
 			return nil, nil, nil, errors.Join(failure, word.Close())
 		}
 		files, leash = append(files, end.held), end.leash
-		launch = func() error { return d.fork(cmd) }
+		launch = func() error { return d.startFromTether(cmd) }
 	}
 	if err := launch(); err != nil {
 		err = errors.Join(fmt.Errorf("starting a process: %w", err), word.Close())

@@ -127,13 +127,13 @@ func until(t *testing.T, what string, ok func() bool) {
 
 // marker returns what every process of an instance finds in its environment,
 // whichever driver has started it.
-func marker(id api.InstanceID) string { return EnvInstance + "=" + string(id) }
+func marker(id api.InstanceID) string { return envInstance + "=" + string(id) }
 
 // carries reports whether a process has the mark of an instance.
 func carries(t *testing.T, pid int, id api.InstanceID) (yes bool) {
 	t.Helper()
 	until(t, "its environment can be seen", func() (sure bool) {
-		yes, sure = marked(pid, marker(id))
+		yes, sure = hasMark(pid, marker(id))
 		return sure
 	})
 	return yes
@@ -142,10 +142,10 @@ func carries(t *testing.T, pid int, id api.InstanceID) (yes bool) {
 // living returns the processes that carry the mark of an instance.
 func living(t *testing.T, id api.InstanceID) (n int) {
 	t.Helper()
-	all, err := pids()
+	all, err := listPIDs()
 	require.NoError(t, err)
 	for _, pid := range all {
-		if s, err := readStat(pid); err == nil && !s.over() && carries(t, pid, id) {
+		if s, err := readStat(pid); err == nil && !s.isOver() && carries(t, pid, id) {
 			n++
 		}
 	}
@@ -207,8 +207,8 @@ func TestWhatItSees(t *testing.T) {
 	untilEnded(t, d, w.Instance)
 	out := read(t, d, w.Instance, stdoutFile)
 	for _, want := range []string{
-		"PATH=" + Path, EnvInstance + "=" + string(w.Instance), EnvName + "=web", EnvFlavor + "=tiny",
-		EnvMetadata + "role=web", EnvMetadata + "Zone_2=b", `arg "; echo injected`,
+		"PATH=" + Path, envInstance + "=" + string(w.Instance), envName + "=web", envFlavor + "=tiny",
+		envMetadata + "role=web", envMetadata + "Zone_2=b", `arg "; echo injected`,
 		filepath.Join(d.conf.Dir, string(w.Instance), workFolder),
 	} {
 		assert.Contains(t, out, want+"\n")
@@ -225,9 +225,9 @@ func TestWhatItSees(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
-	assert.ElementsMatch(t, environment(w, "BERTH_MARK=a.b"), []string{
-		"PATH=" + Path, "BERTH_MARK=a.b", marker(w.Instance), EnvName + "=web", EnvFlavor + "=tiny",
-		EnvMetadata + "role=web", EnvMetadata + "Zone_2=b",
+	assert.ElementsMatch(t, environmentOf(w, "BERTH_MARK=a.b"), []string{
+		"PATH=" + Path, "BERTH_MARK=a.b", marker(w.Instance), envName + "=web", envFlavor + "=tiny",
+		envMetadata + "role=web", envMetadata + "Zone_2=b",
 	})
 }
 
@@ -314,7 +314,7 @@ echo up; wait; while :; do sleep 1; done`
 // but a control group.
 func sweepStray(t *testing.T) {
 	t.Helper()
-	all, err := pids()
+	all, err := listPIDs()
 	require.NoError(t, err)
 	for _, pid := range all {
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && string(line) == "/bin/sleep\x001003\x00" {

@@ -23,8 +23,8 @@ type stat struct {
 	code, envStart, envEnd uint64
 }
 
-// over reports whether the process has ended, though its number is still taken.
-func (s stat) over() bool { return s.state == 'Z' || s.state == 'X' }
+// isOver reports whether the process has ended, though its number is still taken.
+func (s stat) isOver() bool { return s.state == 'Z' || s.state == 'X' }
 
 // readStat returns an error when there is no such process.
 func readStat(pid int) (stat, error) {
@@ -62,8 +62,8 @@ func parseStat(text []byte) (stat, error) {
 	return s, err
 }
 
-// pids returns the number of every process there is, in order.
-func pids() ([]int, error) {
+// listPIDs returns the number of every process there is, in order.
+func listPIDs() ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
@@ -77,10 +77,10 @@ func pids() ([]int, error) {
 	return all, nil
 }
 
-// marked reports whether the environment that the process was started with has
+// hasMark reports whether the environment that the process was started with has
 // this variable. It is false for a process that we may not look at, and not sure
 // for one that is becoming another program: for that time the kernel shows none.
-func marked(pid int, variable string) (yes, sure bool) {
+func hasMark(pid int, variable string) (yes, sure bool) {
 	for {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err != nil {
@@ -96,7 +96,7 @@ func marked(pid int, variable string) (yes, sure bool) {
 		}
 		s, err := readStat(pid)
 		switch {
-		case err != nil, s.over(), s.memory == 0:
+		case err != nil, s.isOver(), s.memory == 0:
 			return false, true
 		case s.code == 0:
 			return false, false
@@ -124,11 +124,11 @@ func awaitExit(pidfd *os.File) error {
 	if err != nil {
 		return err
 	}
-	return conn.Read(func(fd uintptr) bool { return polled(int(fd), 0) })
+	return conn.Read(func(fd uintptr) bool { return hasEnded(int(fd), 0) })
 }
 
-// polled reports whether the process of fd ends within a time in milliseconds.
-func polled(fd, wait int) bool {
+// hasEnded reports whether the process of fd ends within a time in milliseconds.
+func hasEnded(fd, wait int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
 		if err != unix.EINTR {
@@ -165,7 +165,7 @@ func exitOf(pidfd *os.File, pid int) (unix.WaitStatus, bool) {
 	if asked == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
 		return unix.WaitStatus(info.Exit_code), true
 	}
-	if s, err := readStat(pid); err == nil && s.over() {
+	if s, err := readStat(pid); err == nil && s.isOver() {
 		return unix.WaitStatus(s.exit), true
 	}
 	return 0, false

@@ -33,8 +33,8 @@ type record struct {
 	Fenced   bool           `json:"fenced,omitempty"` // it must not outlive its driver
 }
 
-// load reads the record of an instance; fs.ErrNotExist if it has none.
-func load(root *os.Root, id api.InstanceID) (record, error) {
+// loadRecord reads the record of an instance; fs.ErrNotExist if it has none.
+func loadRecord(root *os.Root, id api.InstanceID) (record, error) {
 	text, err := root.ReadFile(string(id) + "/" + recordFile)
 	if err != nil {
 		return record{}, err
@@ -49,8 +49,8 @@ func load(root *os.Root, id api.InstanceID) (record, error) {
 	return r, nil
 }
 
-// save replaces the record in one step that outlives a power cut.
-func save(root *os.Root, r record) error {
+// saveRecord replaces the record in one step that outlives a power cut.
+func saveRecord(root *os.Root, r record) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err

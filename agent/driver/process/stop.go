@@ -22,15 +22,15 @@ const (
 // group, SIGKILL to all of it after the grace, and then its folder. It returns
 // nil when nothing is left. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
-	return d.stop(ctx, id, unix.SIGTERM, d.conf.Grace)
+	return d.stopInstance(ctx, id, unix.SIGTERM, d.conf.Grace)
 }
 
 // Kill ends an instance as Stop does, with SIGKILL at once. See driver.Driver.
 func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error {
-	return d.stop(ctx, id, unix.SIGKILL, 0)
+	return d.stopInstance(ctx, id, unix.SIGKILL, 0)
 }
 
-func (d *Driver) stop(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
+func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
 	if !api.ValidName(string(id)) {
 		return nil // no such thing was ever started
 	}
@@ -52,10 +52,10 @@ func (d *Driver) stop(ctx context.Context, id api.InstanceID, first unix.Signal,
 	if i == nil {
 		return nil
 	}
-	if err := d.end(ctx, i, r, first, grace); err != nil {
+	if err := d.endInstance(ctx, i, r, first, grace); err != nil {
 		return err
 	}
-	if err := d.forget(id); err != nil {
+	if err := d.forgetInstance(id); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -64,27 +64,27 @@ func (d *Driver) stop(ctx context.Context, id api.InstanceID, first unix.Signal,
 	return nil
 }
 
-// end ends the process of i, whose record is r, and everything it started. Its
+// endInstance ends the process of i, whose record is r, and everything it started. Its
 // group gets the first signal; what is left of it after the grace gets SIGKILL.
-func (d *Driver) end(ctx context.Context, i *instance, r record, first unix.Signal, grace time.Duration) error {
+func (d *Driver) endInstance(ctx context.Context, i *instance, r record, first unix.Signal, grace time.Duration) error {
 	// While the leader has not ended its number, and its group's, is its own.
-	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.over() && r.Boot == d.boot {
+	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.isOver() && r.Boot == d.boot {
 		_ = unix.Kill(-r.PID, first) // who is not there any more needs no signal
 		if first != unix.SIGKILL {
-			if err := d.await(ctx, i, grace); err != nil {
+			if err := d.awaitEnd(ctx, i, grace); err != nil {
 				return err
 			}
 		}
 	}
-	if err := d.clear(ctx, r); err != nil {
+	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	return d.await(ctx, i, 0)
+	return d.awaitEnd(ctx, i, 0)
 }
 
-// await waits until i's process has ended and its record says so; with a limit,
+// awaitEnd waits until i's process has ended and its record says so; with a limit,
 // no longer than that.
-func (d *Driver) await(ctx context.Context, i *instance, limit time.Duration) error {
+func (d *Driver) awaitEnd(ctx context.Context, i *instance, limit time.Duration) error {
 	var late <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)
@@ -102,15 +102,15 @@ func (d *Driver) await(ctx context.Context, i *instance, limit time.Duration) er
 	return nil
 }
 
-// clear kills whatever is left of an instance, again and again until nothing is,
+// killAll kills whatever is left of an instance, again and again until nothing is,
 // and removes its control groups. Its folder stays. It looks again while a process
 // cannot be told, but not for ever: that may be anybody's.
-func (d *Driver) clear(ctx context.Context, r record) error {
+func (d *Driver) killAll(ctx context.Context, r record) error {
 	t := time.NewTicker(strikeEvery)
 	defer t.Stop()
 	for unsure := 0; ; {
-		d.groups.kill(r.Instance)
-		left, sure := d.strike(r)
+		d.groups.killGroup(r.Instance)
+		left, sure := d.killOnce(r)
 		if left > 0 || sure {
 			unsure = 0
 		} else {
@@ -118,7 +118,7 @@ func (d *Driver) clear(ctx context.Context, r record) error {
 		}
 		var err error
 		if left == 0 && (sure || unsure > unsureMax) {
-			if err = d.groups.remove(r.Instance); err == nil {
+			if err = d.groups.removeGroups(r.Instance); err == nil {
 				return nil
 			}
 		}
@@ -130,17 +130,17 @@ func (d *Driver) clear(ctx context.Context, r record) error {
 	}
 }
 
-// strike sends SIGKILL to every process of an instance, each by a descriptor
+// killOnce sends SIGKILL to every process of an instance, each by a descriptor
 // that cannot come to mean another one, and returns how many there were, and
 // whether it is sure that there were no more.
-func (d *Driver) strike(r record) (n int, sure bool) {
-	all, err := pids()
+func (d *Driver) killOnce(r record) (n int, sure bool) {
+	all, err := listPIDs()
 	if err != nil {
 		d.conf.Log.Warn("processes cannot be listed", "instance", r.Instance, "err", err)
 		return 1, false // perhaps
 	}
 	in := map[int]bool{}
-	for _, pid := range d.groups.procs(r.Instance) {
+	for _, pid := range d.groups.processesIn(r.Instance) {
 		in[pid] = true
 	}
 	ours := d.sessionIsOurs(r)
@@ -171,19 +171,19 @@ func (d *Driver) strike(r record) (n int, sure bool) {
 // belongs reports whether a process is part of an instance and has not ended: it
 // is in its control group, or in its session or group, or was started with its
 // mark by something that was. It is not sure while the mark cannot be read: see
-// marked.
+// hasMark.
 func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool) {
 	if pid == os.Getpid() {
 		return false, true
 	}
 	s, err := readStat(pid)
-	if err != nil || s.over() {
+	if err != nil || s.isOver() {
 		return false, true
 	}
 	if grouped || ours && (s.session == r.PID || s.group == r.PID) {
 		return true, true
 	}
-	return marked(pid, d.mark(r.Instance))
+	return hasMark(pid, d.markOf(r.Instance))
 }
 
 // sessionIsOurs reports whether the number of r's process still names its
@@ -196,10 +196,10 @@ func (d *Driver) sessionIsOurs(r record) bool {
 	return err != nil || s.start == r.Start
 }
 
-// forget removes an instance's folder and groups. Nothing of it runs. The
+// forgetInstance removes an instance's folder and groups. Nothing of it runs. The
 // record goes first, so that a crash half way leaves no instance behind.
-func (d *Driver) forget(id api.InstanceID) error {
-	if err := d.groups.remove(id); err != nil {
+func (d *Driver) forgetInstance(id api.InstanceID) error {
+	if err := d.groups.removeGroups(id); err != nil {
 		return err
 	}
 	if err := d.root.Remove(string(id) + "/" + recordFile); err != nil && !isNotExist(err) {

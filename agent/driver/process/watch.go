@@ -13,24 +13,24 @@ import (
 	"berth/internal/backoff"
 )
 
-// watch waits for the end of i's process, notes how it ended and ends what it
+// watchProcess waits for the end of i's process, notes how it ended and ends what it
 // left behind. It returns early when the driver is closed.
-func (d *Driver) watch(i *instance) {
+func (d *Driver) watchProcess(i *instance) {
 	if err := awaitExit(i.pidfd); err != nil {
 		return
 	}
 	d.mu.Lock()
 	r := i.record
 	d.mu.Unlock()
-	r.Status, r.Fault = d.outcome(i, r)
+	r.Status, r.Fault = d.outcomeOf(i, r)
 	_ = i.pidfd.Close() // a driver that closes may have done so already
-	i.slip()
-	if r.Fenced && d.closing() {
+	i.closeLeash()
+	if r.Fenced && d.isClosing() {
 		return // it was killed with its driver, which is no end to be remembered
 	}
-	d.groups.kill(r.Instance)
-	d.strike(r)
-	if err := save(d.root, r); err != nil {
+	d.groups.killGroup(r.Instance)
+	d.killOnce(r)
+	if err := saveRecord(d.root, r); err != nil {
 		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
 	}
 	d.mu.Lock()
@@ -44,29 +44,29 @@ func (d *Driver) watch(i *instance) {
 	}
 }
 
-// outcome says how an ended process ended. If it is our child, this is where it
+// outcomeOf says how an ended process ended. If it is our child, this is where it
 // is waited for.
-func (d *Driver) outcome(i *instance, r record) (api.Status, string) {
+func (d *Driver) outcomeOf(i *instance, r record) (api.Status, string) {
 	if i.cmd == nil {
 		status, known := exitOf(i.pidfd, r.PID)
-		return d.verdict(r, status, known)
+		return d.statusOf(r, status, known)
 	}
 	_ = i.cmd.Wait() // its state says more than the error
 	if i.cmd.ProcessState == nil {
-		return d.verdict(r, 0, false)
+		return d.statusOf(r, 0, false)
 	}
 	status, known := i.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return d.verdict(r, unix.WaitStatus(status), known)
+	return d.statusOf(r, unix.WaitStatus(status), known)
 }
 
-// verdict makes a status and a fault of a wait status.
-func (d *Driver) verdict(r record, status unix.WaitStatus, known bool) (api.Status, string) {
+// statusOf makes a status and a fault of a wait status.
+func (d *Driver) statusOf(r record, status unix.WaitStatus, known bool) (api.Status, string) {
 	switch {
 	case !known:
 		return api.StatusError, "the process ended while no agent could see how"
 	case status.Exited() && status.ExitStatus() == 0:
 		return api.StatusShutoff, ""
-	case d.groups.starved(r.Instance):
+	case d.groups.ranOutOfMemory(r.Instance):
 		return api.StatusError, "the process was killed: it needed more memory than the instance has"
 	case status.Signaled():
 		return api.StatusError, "the process was killed by " + unix.SignalName(status.Signal())
@@ -89,68 +89,68 @@ func (d *Driver) adoptAll(ctx context.Context) error {
 		if !e.IsDir() || !api.ValidName(e.Name()) {
 			continue // not ours
 		}
-		if err := d.adopt(ctx, id); err != nil {
+		if err := d.adoptInstance(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// adopt takes over one instance.
-func (d *Driver) adopt(ctx context.Context, id api.InstanceID) error {
-	r, err := load(d.root, id)
+// adoptInstance takes over one instance.
+func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
+	r, err := loadRecord(d.root, id)
 	switch {
 	case isNotExist(err): // it was never let go
-		return d.discard(ctx, record{Instance: id})
+		return d.discardStart(ctx, record{Instance: id})
 	case err != nil:
 		d.conf.Log.Warn("record is damaged", "instance", id, "err", err)
-		d.keep(ended(record{Instance: id, Status: api.StatusError, Fault: driver.Reason(err)}))
+		d.addInstance(endedInstance(record{Instance: id, Status: api.StatusError, Fault: driver.Reason(err)}))
 		return nil
 	case r.Status != api.StatusActive:
-		d.keep(ended(r))
+		d.addInstance(endedInstance(r))
 		return nil
 	case r.Fenced:
-		return d.bury(ctx, r)
+		return d.buryFenced(ctx, r)
 	}
-	i, err := d.find(r)
+	i, err := d.findProcess(r)
 	if err != nil {
 		return err
 	}
 	if i != nil && d.awaitRelease(ctx, i) {
 		d.conf.Log.Info("process found again", "instance", id, "pid", r.PID)
-		d.keep(i)
+		d.addInstance(i)
 		return nil
 	}
 	if i != nil { // its gate has ended without a word, or stands still
 		_ = i.pidfd.Close() // nothing was written through it
 	}
-	status, fault := d.lost(r)
-	if err := d.clear(ctx, r); err != nil {
+	status, fault := d.statusOfLost(r)
+	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	if !d.released(id) { // looked at after its gate is gone
-		return d.forget(id)
+	if !d.isReleased(id) { // looked at after its gate is gone
+		return d.forgetInstance(id)
 	}
 	r.Status, r.Fault = status, fault
-	if err := save(d.root, r); err != nil {
+	if err := saveRecord(d.root, r); err != nil {
 		return err
 	}
-	d.keep(ended(r))
+	d.addInstance(endedInstance(r))
 	return nil
 }
 
-// discard removes what a broken-off start has left.
-func (d *Driver) discard(ctx context.Context, r record) error {
-	if err := d.clear(ctx, r); err != nil {
+// discardStart removes what a broken-off start has left.
+func (d *Driver) discardStart(ctx context.Context, r record) error {
+	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	return d.forget(r.Instance)
+	return d.forgetInstance(r.Instance)
 }
 
-// find returns the instance of r if its process runs, and nil if it does not.
+// findProcess returns the instance of r if its process runs, and nil if it does not.
 // The descriptor is opened before the process is looked at, so that what was
 // looked at is what it stays with.
-func (d *Driver) find(r record) (*instance, error) {
+func (d *Driver) findProcess(r record) (*instance, error) {
 	if r.Boot != d.boot || r.PID <= 0 {
 		return nil, nil
 	}
@@ -162,28 +162,28 @@ func (d *Driver) find(r record) (*instance, error) {
 		return nil, err
 	}
 	s, err := readStat(r.PID)
-	if err != nil || s.start != r.Start || s.over() {
+	if err != nil || s.start != r.Start || s.isOver() {
 		return nil, pidfd.Close()
 	}
 	return &instance{record: r, pidfd: pidfd, gone: make(chan struct{})}, nil
 }
 
-// lost says how a process ended that ended while nobody watched.
-func (d *Driver) lost(r record) (api.Status, string) {
+// statusOfLost says how a process ended that ended while nobody watched.
+func (d *Driver) statusOfLost(r record) (api.Status, string) {
 	if r.Boot != d.boot {
 		return api.StatusError, "the machine was restarted"
 	}
-	if s, err := readStat(r.PID); err == nil && s.start == r.Start && s.over() {
-		return d.verdict(r, unix.WaitStatus(s.exit), true)
+	if s, err := readStat(r.PID); err == nil && s.start == r.Start && s.isOver() {
+		return d.statusOf(r, unix.WaitStatus(s.exit), true)
 	}
-	return d.verdict(r, 0, false)
+	return d.statusOf(r, 0, false)
 }
 
 // awaitRelease waits until the gate of i, which an earlier driver has left, is the
 // command, and reports whether it is. It has its word or never gets it: that driver's
 // end of the pipe is closed. Without the word it ends at once.
 func (d *Driver) awaitRelease(ctx context.Context, i *instance) bool {
-	if d.released(i.Instance) {
+	if d.isReleased(i.Instance) {
 		return true
 	}
 	d.conf.Log.Info("process was about to begin; waiting for it", "instance", i.Instance, "pid", i.PID)
@@ -191,9 +191,9 @@ func (d *Driver) awaitRelease(ctx context.Context, i *instance) bool {
 	defer cancel()
 	for {
 		s, err := readStat(i.PID)
-		over := err != nil || s.start != i.Start || s.over()
+		over := err != nil || s.start != i.Start || s.isOver()
 		switch { // in this order: it may have been let go before it ended
-		case d.released(i.Instance):
+		case d.isReleased(i.Instance):
 			return true
 		case over, !backoff.Sleep(ctx, releaseEvery):
 			return false
@@ -201,8 +201,8 @@ func (d *Driver) awaitRelease(ctx context.Context, i *instance) bool {
 	}
 }
 
-// released reports whether the gate of an instance has let its command go.
-func (d *Driver) released(id api.InstanceID) bool {
+// isReleased reports whether the gate of an instance has let its command go.
+func (d *Driver) isReleased(id api.InstanceID) bool {
 	_, err := d.root.Lstat(string(id) + "/" + releasedFile)
 	return err == nil
 }

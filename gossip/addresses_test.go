@@ -16,81 +16,81 @@ import (
 var nobody = func(string) bool { return false }
 
 // clocked returns a book and the clock that it reads.
-func clocked() (*book, *time.Time) {
+func clocked() (*addressBook, *time.Time) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return newBook("n-self", func() time.Time { return now }, ZoneTuning()), &now
 }
 
 func TestBookBacksOff(t *testing.T) {
 	b, now := clocked()
-	b.refresh([]string{"y", "x"})
-	assert.Equal(t, []string{"x", "y"}, b.due(nobody))
+	b.refreshEndpoints([]string{"y", "x"})
+	assert.Equal(t, []string{"x", "y"}, b.dueEndpoints(nobody))
 	began := *now
 	var waits []time.Duration
 	for last := began; len(waits) < 8; *now = now.Add(time.Second) {
-		if len(b.due(nobody)) > 0 {
+		if len(b.dueEndpoints(nobody)) > 0 {
 			waits = append(waits, now.Sub(last))
 			last = *now
 		}
 	}
 	assert.Equal(t, "[1s 2s 4s 8s 16s 30s 30s 30s]", fmt.Sprint(waits))
 
-	b.answered("x", "n-x")
+	b.noteAnswer("x", "n-x")
 	*now = now.Add(time.Minute)
-	assert.Equal(t, []string{"y"}, b.due(func(name string) bool { return name == "n-x" }))
-	assert.Equal(t, []string{"x"}, b.due(nobody), "a member that went is tried at once")
+	assert.Equal(t, []string{"y"}, b.dueEndpoints(func(name string) bool { return name == "n-x" }))
+	assert.Equal(t, []string{"x"}, b.dueEndpoints(nobody), "a member that went is tried at once")
 }
 
 func TestBookKnowsItself(t *testing.T) {
 	b, now := clocked()
-	b.refresh([]string{"x"})
-	b.due(nobody)
-	b.answered("x", "n-self")
+	b.refreshEndpoints([]string{"x"})
+	b.dueEndpoints(nobody)
+	b.noteAnswer("x", "n-self")
 	*now = now.Add(selfRecheck - 1)
-	assert.Empty(t, b.due(nobody))
+	assert.Empty(t, b.dueEndpoints(nobody))
 	*now = now.Add(1)
-	assert.Equal(t, []string{"x"}, b.due(nobody))
-	_, changed := b.changed()
+	assert.Equal(t, []string{"x"}, b.dueEndpoints(nobody))
+	_, changed := b.changedEndpoints()
 	assert.False(t, changed, "its own endpoint is not worth keeping")
 }
 
 func TestBookLeads(t *testing.T) {
 	b, _ := clocked()
-	b.refresh([]string{"a", "b", "c", "d"})
-	b.answered("a", "n-1")
-	b.answered("c", "n-2")
-	assert.Equal(t, []string{"c", "b", "d"}, b.leading("n-2"))
-	assert.Equal(t, []string{"b", "d"}, b.leading("n-3"))
-	b.failed("a")
-	assert.Equal(t, []string{"a", "b", "d"}, b.leading("n-3"))
-	b.answered("gone", "n-9") // dialled before it was unlisted
-	b.failed("gone")
+	b.refreshEndpoints([]string{"a", "b", "c", "d"})
+	b.noteAnswer("a", "n-1")
+	b.noteAnswer("c", "n-2")
+	assert.Equal(t, []string{"c", "b", "d"}, b.endpointsOf("n-2"))
+	assert.Equal(t, []string{"b", "d"}, b.endpointsOf("n-3"))
+	b.noteFailure("a")
+	assert.Equal(t, []string{"a", "b", "d"}, b.endpointsOf("n-3"))
+	b.noteAnswer("gone", "n-9") // dialled before it was unlisted
+	b.noteFailure("gone")
 	assert.Empty(t, b.places["gone"])
 }
 
 func TestBookKeepsWhatWasGood(t *testing.T) {
 	b, now := clocked()
-	b.restore([]string{"old"})
-	b.refresh([]string{"a", "b"})
-	_, changed := b.changed()
+	b.restoreEndpoints([]string{"old"})
+	b.refreshEndpoints([]string{"a", "b"})
+	_, changed := b.changedEndpoints()
 	assert.False(t, changed)
-	b.answered("a", "n-1")
-	got, changed := b.changed()
+	b.noteAnswer("a", "n-1")
+	got, changed := b.changedEndpoints()
 	assert.True(t, changed)
 	assert.Equal(t, []string{"a", "old"}, got)
-	b.redo()
-	_, changed = b.changed()
+	b.markChanged()
+	_, changed = b.changedEndpoints()
 	assert.True(t, changed, "a save that failed is repeated")
-	b.refresh(nil)
-	assert.Equal(t, []string{"a", "old"}, b.due(nobody), "b never answered and is not listed")
+	b.refreshEndpoints(nil)
+	assert.Equal(t, []string{"a", "old"}, b.dueEndpoints(nobody), "b never answered and is not listed")
 
 	for i := range PeersKeptMax {
 		*now = now.Add(time.Second)
 		e := fmt.Sprintf("e%02d", i)
-		b.refresh([]string{e})
-		b.answered(e, "n-1")
+		b.refreshEndpoints([]string{e})
+		b.noteAnswer(e, "n-1")
 	}
-	got, _ = b.changed()
+	got, _ = b.changedEndpoints()
 	assert.Len(t, got, PeersKeptMax)
 	assert.NotContains(t, got, "old", "the oldest gave way")
 	assert.NotContains(t, got, "a")
@@ -103,12 +103,12 @@ func TestBookIsLimited(t *testing.T) {
 	for i := range EndpointsMax {
 		list = append(list, strconv.Itoa(i))
 	}
-	b.refresh(list)
+	b.refreshEndpoints(list)
 	assert.Len(t, b.places, EndpointsMax)
 	assert.Contains(t, b.places, long)
 	assert.NotContains(t, b.places, long+"x")
 	c, _ := clocked()
-	c.restore(list[3:])
+	c.restoreEndpoints(list[3:])
 	assert.Len(t, c.places, PeersKeptMax)
 }
 
@@ -119,7 +119,7 @@ func knownNode(name string) *memberlist.Node {
 
 func TestRosterAdmits(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := &roster{now: func() time.Time { return now }, gone: func(string) {}, rows: map[string]row{}}
+	r := &memberTable{now: func() time.Time { return now }, gone: func(string) {}, rows: map[string]row{}}
 	name := SyntheticName("zone", "a")
 	cases := map[string]func(*memberlist.Node){
 		"name":    func(n *memberlist.Node) { n.Name = "host-7.internal" },
@@ -154,5 +154,5 @@ func TestRosterAdmits(t *testing.T) {
 	require.ErrorIs(t, r.NotifyAlive(extra), errFull)
 	now = now.Add(1)
 	require.NoError(t, r.NotifyAlive(extra), "the dead give way")
-	assert.Equal(t, MembersMax-1, r.count())
+	assert.Equal(t, MembersMax-1, r.countLive())
 }

@@ -18,9 +18,9 @@ const (
 	selfRecheck      = 5 * time.Minute // an endpoint that led back here may lead elsewhere later
 )
 
-// book maps endpoints to the synthetic names that answered there, and says which
+// addressBook maps endpoints to the synthetic names that answered there, and says which
 // endpoints to try next. A name comes from an answer, never from gossip.
-type book struct {
+type addressBook struct {
 	self     string
 	now      func() time.Time
 	min, max time.Duration // bounds of the backoff
@@ -40,40 +40,40 @@ type place struct {
 	next   time.Time // not to be tried before
 }
 
-func newBook(self string, now func() time.Time, tune Tuning) *book {
-	return &book{self: self, now: now, min: tune.RejoinMin, max: tune.RejoinMax, places: map[string]*place{}}
+func newBook(self string, now func() time.Time, tune Tuning) *addressBook {
+	return &addressBook{self: self, now: now, min: tune.RejoinMin, max: tune.RejoinMax, places: map[string]*place{}}
 }
 
-// restore adds endpoints that were known good in an earlier run.
-func (b *book) restore(endpoints []string) {
+// restoreEndpoints adds endpoints that were known good in an earlier run.
+func (b *addressBook) restoreEndpoints(endpoints []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range endpoints[:min(len(endpoints), PeersKeptMax)] {
-		if p := b.place(e); p != nil {
+		if p := b.placeOf(e); p != nil {
 			p.kept = true
 		}
 	}
 }
 
-// refresh takes note of the endpoints of the moment. One that is no longer
+// refreshEndpoints takes note of the endpoints of the moment. One that is no longer
 // listed stays only if another member once answered there.
-func (b *book) refresh(endpoints []string) {
+func (b *addressBook) refreshEndpoints(endpoints []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.places {
 		p.listed = false
 	}
 	for _, e := range endpoints {
-		if p := b.place(e); p != nil {
+		if p := b.placeOf(e); p != nil {
 			p.listed = true
 		}
 	}
 	maps.DeleteFunc(b.places, func(_ string, p *place) bool { return !p.listed && !p.kept })
 }
 
-// place returns the entry of an endpoint, made if there is room; nil otherwise.
+// placeOf returns the entry of an endpoint, made if there is room; nil otherwise.
 // The caller holds mu.
-func (b *book) place(endpoint string) *place {
+func (b *addressBook) placeOf(endpoint string) *place {
 	p := b.places[endpoint]
 	if p == nil && endpoint != "" && len(endpoint) <= endpointMaxBytes && len(b.places) < EndpointsMax {
 		p = &place{}
@@ -82,9 +82,9 @@ func (b *book) place(endpoint string) *place {
 	return p
 }
 
-// due returns the endpoints to try now, in order, and counts an attempt at each:
+// dueEndpoints returns the endpoints to try now, in order, and counts an attempt at each:
 // all where no member that is alive is known to answer, each after its backoff.
-func (b *book) due(live func(name string) bool) []string {
+func (b *addressBook) dueEndpoints(live func(name string) bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []string
@@ -105,8 +105,8 @@ func (b *book) due(live func(name string) bool) []string {
 	return list
 }
 
-// answered records who answered at an endpoint.
-func (b *book) answered(endpoint, name string) {
+// noteAnswer records who answered at an endpoint.
+func (b *addressBook) noteAnswer(endpoint, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.places[endpoint]
@@ -122,8 +122,8 @@ func (b *book) answered(endpoint, name string) {
 	p.kept, p.good = true, b.now()
 }
 
-// failed records that nobody answered at an endpoint.
-func (b *book) failed(endpoint string) {
+// noteFailure records that nobody answered at an endpoint.
+func (b *addressBook) noteFailure(endpoint string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.places[endpoint]; p != nil {
@@ -131,9 +131,9 @@ func (b *book) failed(endpoint string) {
 	}
 }
 
-// leading returns the endpoints that may lead to a member: where it answered,
+// endpointsOf returns the endpoints that may lead to a member: where it answered,
 // then those where nobody is known to answer, each in order.
-func (b *book) leading(name string) []string {
+func (b *addressBook) endpointsOf(name string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var sure, open []string
@@ -148,10 +148,10 @@ func (b *book) leading(name string) []string {
 	return append(sure, open...)
 }
 
-// changed returns, in order, the endpoints worth persisting, latest answer
+// changedEndpoints returns, in order, the endpoints worth persisting, latest answer
 // first where there are more than PeersKeptMax; ok is false if they are those
 // of the last call.
-func (b *book) changed() (endpoints []string, ok bool) {
+func (b *addressBook) changedEndpoints() (endpoints []string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.dirty {
@@ -174,8 +174,8 @@ func (b *book) changed() (endpoints []string, ok bool) {
 	return endpoints, true
 }
 
-// redo makes changed answer again, after a save that failed.
-func (b *book) redo() {
+// markChanged makes changed answer again, after a save that failed.
+func (b *addressBook) markChanged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dirty = true

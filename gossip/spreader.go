@@ -14,9 +14,9 @@ import (
 	"berth/api"
 )
 
-// voice is what the pool says and hears beside membership: it is memberlist's
+// digestSpreader is what the pool says and hears beside membership: it is memberlist's
 // delegate. memberlist calls it from many goroutines.
-type voice struct {
+type digestSpreader struct {
 	own   func() *api.Digest
 	tell  func(api.Digest) // may be nil
 	now   func() time.Time
@@ -31,21 +31,21 @@ type voice struct {
 	mute  bool                      // the last own digest could not be sent, and that was logged
 }
 
-var _ memberlist.Delegate = (*voice)(nil)
+var _ memberlist.Delegate = (*digestSpreader)(nil)
 
 // NodeMeta returns the version and nothing else.
-func (v *voice) NodeMeta(int) []byte { return []byte{wireVersion} }
+func (v *digestSpreader) NodeMeta(int) []byte { return []byte{wireVersion} }
 
 // GetBroadcasts returns digests that still have to be spread.
-func (v *voice) GetBroadcasts(overhead, limit int) [][]byte {
+func (v *digestSpreader) GetBroadcasts(overhead, limit int) [][]byte {
 	return v.queue.GetBroadcasts(overhead, limit)
 }
 
 // LocalState returns the digests that a push/pull carries.
-func (v *voice) LocalState(bool) []byte {
-	v.say()
+func (v *digestSpreader) LocalState(bool) []byte {
+	v.sayOwn()
 	v.mu.Lock()
-	list := v.table.carry(v.now())
+	list := v.table.carriedDigests(v.now())
 	v.mu.Unlock()
 	b, err := encodeState(list)
 	if err != nil {
@@ -56,34 +56,34 @@ func (v *voice) LocalState(bool) []byte {
 }
 
 // MergeRemoteState hears the digests that a push/pull brought.
-func (v *voice) MergeRemoteState(b []byte, _ bool) {
+func (v *digestSpreader) MergeRemoteState(b []byte, _ bool) {
 	list, err := decodeState(b)
 	if err != nil || len(list) > DigestsMax {
 		v.count.malformed.Add(1)
 		return
 	}
 	for _, c := range list {
-		v.hear(c)
+		v.hearDigest(c)
 	}
 }
 
 // NotifyMsg hears a digest that was broadcast.
-func (v *voice) NotifyMsg(b []byte) {
+func (v *digestSpreader) NotifyMsg(b []byte) {
 	c, err := decodeMessage(slices.Clone(b)) // memberlist may reuse b
 	if err != nil {
 		v.count.malformed.Add(1)
 		return
 	}
-	v.hear(c)
+	v.hearDigest(c)
 }
 
-// say takes note of this zone's own digest and spreads it if it is new.
-func (v *voice) say() {
+// sayOwn takes note of this zone's own digest and spreads it if it is new.
+func (v *digestSpreader) sayOwn() {
 	own := v.own()
 	if own == nil {
 		return
 	}
-	d := trimmed(*own)
+	d := trimDigest(*own)
 	raw, err := encodeDigest(d)
 	v.mu.Lock()
 	logged := v.mute
@@ -99,18 +99,18 @@ func (v *voice) say() {
 	now := v.now()
 	h := held{Heard: Heard{Digest: d, At: now}, raw: raw}
 	v.mu.Lock()
-	got := v.table.offer(h, now)
+	got := v.table.offerDigest(h, now)
 	v.mu.Unlock()
 	if got == verdictNewer {
-		v.spread(h, now)
+		v.spreadDigest(h, now)
 	}
 }
 
-// hear takes note of a digest from a peer, tells of it and passes it on if it
+// hearDigest takes note of a digest from a peer, tells of it and passes it on if it
 // is newer than what was known.
-func (v *voice) hear(c carried) {
+func (v *digestSpreader) hearDigest(c carried) {
 	now := v.now()
-	h, err := c.open(v.table.ttl, now)
+	h, err := c.openDigest(v.table.ttl, now)
 	switch {
 	case errors.Is(err, errTooLarge):
 		v.count.tooLarge.Add(1)
@@ -120,7 +120,7 @@ func (v *voice) hear(c carried) {
 		return
 	}
 	v.mu.Lock()
-	got := v.table.offer(h, now)
+	got := v.table.offerDigest(h, now)
 	if got == verdictNewer {
 		v.fresh[h.Digest.Zone] = h.Digest
 	}
@@ -128,7 +128,7 @@ func (v *voice) hear(c carried) {
 	switch got {
 	case verdictNewer:
 		v.count.heard.Add(1)
-		v.spread(h, now)
+		v.spreadDigest(h, now)
 		select {
 		case v.wake <- struct{}{}:
 		default: // a wake-up is waiting already
@@ -141,9 +141,9 @@ func (v *voice) hear(c carried) {
 	}
 }
 
-// spread queues a digest for broadcast unless it is too large for that. The
+// spreadDigest queues a digest for broadcast unless it is too large for that. The
 // queue holds one message per zone: a newer one takes the place of an older.
-func (v *voice) spread(h held, now time.Time) {
+func (v *digestSpreader) spreadDigest(h held, now time.Time) {
 	if len(h.raw) > broadcastMaxBytes {
 		return
 	}
@@ -156,12 +156,12 @@ func (v *voice) spread(h held, now time.Time) {
 	v.queue.QueueBroadcast(broadcast{zone: h.Digest.Zone, msg: msg})
 }
 
-// repeat says the own digest every period until ctx ends.
-func (v *voice) repeat(ctx context.Context, period time.Duration) {
+// repeatOwn says the own digest every period until ctx ends.
+func (v *digestSpreader) repeatOwn(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		v.say()
+		v.sayOwn()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -170,9 +170,9 @@ func (v *voice) repeat(ctx context.Context, period time.Duration) {
 	}
 }
 
-// report tells of digests as they are heard until ctx ends. Where they come
+// reportHeard tells of digests as they are heard until ctx ends. Where they come
 // faster than they are taken, only the newest of each zone is told.
-func (v *voice) report(ctx context.Context) {
+func (v *digestSpreader) reportHeard(ctx context.Context) {
 	for {
 		select {
 		case <-v.wake:
@@ -191,8 +191,8 @@ func (v *voice) report(ctx context.Context) {
 	}
 }
 
-// digests returns what is held.
-func (v *voice) digests() map[api.ZoneID]Heard {
+// heldDigests returns what is held.
+func (v *digestSpreader) heldDigests() map[api.ZoneID]Heard {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	all := make(map[api.ZoneID]Heard, len(v.table.held))

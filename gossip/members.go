@@ -37,8 +37,8 @@ type Member struct {
 	Since time.Time // when it came or went
 }
 
-// roster keeps who is in the pool, as memberlist tells it, and who may come in.
-type roster struct {
+// memberTable keeps who is in the pool, as memberlist tells it, and who may come in.
+type memberTable struct {
 	self string
 	now  func() time.Time
 	gone func(name string) // called when a member went; must not block
@@ -53,8 +53,8 @@ type row struct {
 }
 
 var (
-	_ memberlist.EventDelegate = (*roster)(nil)
-	_ memberlist.AliveDelegate = (*roster)(nil)
+	_ memberlist.EventDelegate = (*memberTable)(nil)
+	_ memberlist.AliveDelegate = (*memberTable)(nil)
 )
 
 var (
@@ -65,7 +65,7 @@ var (
 
 // NotifyAlive refuses a member whose name, address or meta data no pool of ours
 // would make, and any above MembersMax.
-func (r *roster) NotifyAlive(n *memberlist.Node) error {
+func (r *memberTable) NotifyAlive(n *memberlist.Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *roster) NotifyAlive(n *memberlist.Node) error {
 		return nil
 	}
 	if len(r.rows) >= MembersMax {
-		r.forget(deadLocked)
+		r.forgetDead(deadLocked)
 	}
 	if len(r.rows) >= MembersMax {
 		return errFull
@@ -90,26 +90,26 @@ func (r *roster) NotifyAlive(n *memberlist.Node) error {
 }
 
 // NotifyJoin records that a member came or came back.
-func (r *roster) NotifyJoin(n *memberlist.Node) { r.set(n.Name, true) }
+func (r *memberTable) NotifyJoin(n *memberlist.Node) { r.setMember(n.Name, true) }
 
 // NotifyLeave records that a member went.
-func (r *roster) NotifyLeave(n *memberlist.Node) {
-	r.set(n.Name, false)
+func (r *memberTable) NotifyLeave(n *memberlist.Node) {
+	r.setMember(n.Name, false)
 	r.gone(n.Name)
 }
 
 // NotifyUpdate does nothing: meta data is the version alone.
-func (r *roster) NotifyUpdate(*memberlist.Node) {}
+func (r *memberTable) NotifyUpdate(*memberlist.Node) {}
 
-func (r *roster) set(name string, live bool) {
+func (r *memberTable) setMember(name string, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows[name] = row{live: live, since: r.now()}
 }
 
-// forget drops the rows of members that have been dead for longer than age.
+// forgetDead drops the rows of members that have been dead for longer than age.
 // The caller holds mu.
-func (r *roster) forget(age time.Duration) {
+func (r *memberTable) forgetDead(age time.Duration) {
 	for name, w := range r.rows {
 		if !w.live && r.now().Sub(w.since) > age {
 			delete(r.rows, name)
@@ -117,23 +117,23 @@ func (r *roster) forget(age time.Duration) {
 	}
 }
 
-// live reports whether name is a member that counts as alive.
-func (r *roster) live(name string) bool {
+// isLive reports whether name is a member that counts as alive.
+func (r *memberTable) isLive(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.rows[name].live
 }
 
-// known reports whether name is a member, alive or not.
-func (r *roster) known(name string) bool {
+// isKnown reports whether name is a member, alive or not.
+func (r *memberTable) isKnown(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.rows[name]
 	return known
 }
 
-// count returns the number of members that count as alive, this one included.
-func (r *roster) count() int {
+// countLive returns the number of members that count as alive, this one included.
+func (r *memberTable) countLive() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
@@ -147,9 +147,9 @@ func (r *roster) count() int {
 
 // members returns all rows by name. cut reports whether the last attempt to
 // reach a member failed; it is called without the lock.
-func (r *roster) members(cut func(name string) bool) []Member {
+func (r *memberTable) members(cut func(name string) bool) []Member {
 	r.mu.Lock()
-	r.forget(deadKept)
+	r.forgetDead(deadKept)
 	all := make([]Member, 0, len(r.rows))
 	for name, w := range r.rows {
 		m := Member{Name: name, State: MemberDead, Self: name == r.self, Since: w.since}

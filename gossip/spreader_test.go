@@ -60,7 +60,7 @@ func TestPushedDigestsAreLimited(t *testing.T) {
 func TestLargeDigestIsNotBroadcast(t *testing.T) {
 	for size, want := range map[int]int{broadcastMaxBytes: 1, broadcastMaxBytes + 1: 0} {
 		p := atRest(t, sized(t, size))
-		p.voice.say()
+		p.voice.sayOwn()
 		assert.Len(t, p.voice.GetBroadcasts(3, packetMaxBytes), want)
 	}
 }
