@@ -71,24 +71,3 @@ type JoinToken struct {
 	Offset  int64    `json:"weight_offset,omitempty" cbor:"7,keyasint,omitempty"` // JoinLink only
 	Scale   int64    `json:"weight_scale,omitempty" cbor:"8,keyasint,omitempty"`
 }
-
-// JoinBody is what a new node or agent sends to POST /operator/join, over TLS
-// whose CA the token pins.
-type JoinBody struct {
-	Token string `json:"token"`
-	CSR   []byte `json:"csr"` // DER of a certificate request; its names are ignored
-	// Names are what the certificate of a node's public API shall stand for.
-	Names []string `json:"names,omitempty"`
-}
-
-// JoinAnswer is what it gets: certificates by role, all for the key of its
-// request, the CA, where to dial, and for a node what it needs to take part.
-type JoinAnswer struct {
-	Zone         ZoneID            `json:"zone_id"`
-	ZoneName     string            `json:"zone_name"`
-	ID           string            `json:"id"`
-	Certificates map[string][]byte `json:"certificates"`  // role -> DER
-	CA           []byte            `json:"ca"`            // DER
-	KEK          []byte            `json:"kek,omitempty"` // node only
-	Addresses    []string          `json:"addresses"`     // agent listeners, or node listeners
-}

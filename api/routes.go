@@ -28,3 +28,18 @@ const (
 	ALPNEnrol  = "berth-enrol/1"  // gateway: the one call of a zone that is not linked yet
 	ALPNHTTP   = "http/1.1"       // node listener and gateway
 )
+
+// Read is the kind of read that a route makes.
+type Read string
+
+// The kinds of read.
+const (
+	// ReadLocal is answered from the replica of the node that was asked.
+	ReadLocal Read = "local"
+	// ReadLinearizable holds all that was acknowledged before the call: a majority
+	// has confirmed the state that it is answered from.
+	ReadLinearizable Read = "linearizable"
+	// ReadLog is decided by an entry of the log. What is refused without one is
+	// confirmed by a majority.
+	ReadLog Read = "log"
+)

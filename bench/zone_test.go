@@ -12,6 +12,7 @@ import (
 	"berth/agent"
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/dev"
 )
 
@@ -47,8 +48,8 @@ func start(b *testing.B, tree dev.Spec, nodes int) (*dev.Zone, *client.Client) {
 }
 
 // order asks for n instances, all or none.
-func order(n int) api.ServerCreate {
-	return api.ServerCreate{Name: "bench", FlavorRef: "tiny", MaxCount: &n}
+func order(n int) rest.ServerCreate {
+	return rest.ServerCreate{Name: "bench", FlavorRef: "tiny", MaxCount: &n}
 }
 
 // BenchmarkBoot measures a boot from POST /zones/boot until all its instances

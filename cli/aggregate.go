@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func aggregateCommand(e *env) *cobra.Command {
@@ -18,7 +19,7 @@ func aggregateCommand(e *env) *cobra.Command {
 			Example: "  berth aggregate list",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "aggregates", c.Aggregates, tableOf("NAME|HOSTS|METADATA|UPDATED", func(a client.Aggregate) []any {
+				return list(ctx, e, "aggregates", c.Aggregates, tableOf("NAME|HOSTS|METADATA|UPDATED", func(a rest.Aggregate) []any {
 					return []any{a.Name, len(a.Hosts), sortedPairs(a.Metadata), when(a.Updated)}
 				}))
 			}),
@@ -30,7 +31,7 @@ func aggregateCommand(e *env) *cobra.Command {
 			Args:              takes("an AGGREGATE"),
 			ValidArgsFunction: e.first(aggregateNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return c.Aggregate(ctx, args[0]) }, aggregateTables)
+				return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return c.Aggregate(ctx, args[0]) }, aggregateTables)
 			}),
 		},
 		aggregateCreate(e), aggregateSet(e), aggregateDelete(e),
@@ -45,7 +46,7 @@ func aggregateCommand(e *env) *cobra.Command {
 	return c
 }
 
-func aggregateTables(a client.Aggregate) []table {
+func aggregateTables(a rest.Aggregate) []table {
 	var t table
 	t.row("NAME", a.Name)
 	t.row("ID", a.ID)
@@ -75,11 +76,11 @@ so, keeps them for the projects that it lists, with commas between them.`,
 		if err != nil {
 			return err
 		}
-		s := client.AggregateSpec{Name: &args[0], Metadata: m}
+		s := rest.AggregateSpec{Name: &args[0], Metadata: m}
 		if len(hosts) > 0 {
 			s.Hosts = &hosts
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return cl.CreateAggregate(ctx, s) }, aggregateTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.CreateAggregate(ctx, s) }, aggregateTables)
 	})
 	return c
 }
@@ -107,7 +108,7 @@ time the later one counts.`,
 		if name == "" && len(m) == 0 {
 			return usage(c, "%q needs something to set", c.CommandPath())
 		}
-		var s client.AggregateSpec
+		var s rest.AggregateSpec
 		if name != "" {
 			s.Name = &name
 		}
@@ -123,7 +124,7 @@ time the later one counts.`,
 				set(s.Metadata, k, v)
 			}
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) { return cl.UpdateAggregate(ctx, args[0], s) }, aggregateTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.UpdateAggregate(ctx, args[0], s) }, aggregateTables)
 	})
 	return c
 }
@@ -166,8 +167,8 @@ changes at one time the later one counts.`,
 			return err
 		}
 		hosts := append([]string{}, change(old.Hosts, args[1:])...)
-		return show(ctx, e, func(ctx context.Context) (client.Aggregate, error) {
-			return cl.UpdateAggregate(ctx, args[0], client.AggregateSpec{Hosts: &hosts})
+		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) {
+			return cl.UpdateAggregate(ctx, args[0], rest.AggregateSpec{Hosts: &hosts})
 		}, aggregateTables)
 	})
 	return c
@@ -180,7 +181,7 @@ func azCommand(e *env) *cobra.Command {
 		Example: "  berth availability-zone list",
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "availability_zones", c.AvailabilityZones, tableOf("NAME|AVAILABLE|ZONES", func(a client.AvailabilityZone) []any {
+			return list(ctx, e, "availability_zones", c.AvailabilityZones, tableOf("NAME|AVAILABLE|ZONES", func(a rest.AvailabilityZone) []any {
 				return []any{a.Name, yes(a.Available), strings.Join(a.Zones, ", ")}
 			}))
 		}),

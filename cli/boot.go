@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 const bootHelp = `Boot asks for instances and waits until they run. They are all started, or none
@@ -124,7 +125,7 @@ func (e *env) ask(ctx context.Context, cl *client.Client, c *cobra.Command, w *w
 }
 
 // bootTables shows a boot, and what of it landed where.
-func bootTables(b api.Boot) []table {
+func bootTables(b rest.Boot) []table {
 	var t table
 	t.row("RESERVATION", b.Reservation)
 	t.row("NAME", b.Name)

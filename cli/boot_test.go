@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/filters"
 )
 
@@ -122,10 +123,10 @@ func TestBootSaysWhatIsWanted(t *testing.T) {
 	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "10", "--min", "4",
 		"--reservation-id", "mine", "--metadata", "a=1", "--metadata", "b=x=y", "--no-wait")
 	require.Zero(t, r.exit, r.errOut)
-	var body api.BootBody
+	var body rest.BootBody
 	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
 	ten, four := 10, 4
-	assert.Equal(t, api.ServerCreate{
+	assert.Equal(t, rest.ServerCreate{
 		Name: "web", FlavorRef: "small", MinCount: &four, MaxCount: &ten, Reservation: "mine", Metadata: map[string]string{"a": "1", "b": "x=y"},
 	}, body.Server)
 }
@@ -144,12 +145,12 @@ func TestPlanIsTakenUpAsItWasMade(t *testing.T) {
 
 	r = z.berth(t.Context(), "boot", "--apply", path)
 	require.Zero(t, r.exit, r.errOut)
-	var body api.BootBody
+	var body rest.BootBody
 	require.NoError(t, json.Unmarshal([]byte(z.asked("POST /servers")[0].body), &body))
 	ten := 10
-	assert.Equal(t, api.ServerCreate{
+	assert.Equal(t, rest.ServerCreate{
 		Name: "web", FlavorRef: "small", MaxCount: &ten, Reservation: "r-1", Blob: []byte("sealed"), ReturnRes: true,
-		GroupWish: api.GroupWish{Traits: &api.Traits{Required: []string{"A"}}}, Lifetime: "2h0m0s",
+		GroupWish: rest.GroupWish{Traits: &rest.Traits{Required: []string{"A"}}}, Lifetime: "2h0m0s",
 	}, body.Server)
 	assert.Equal(t, exitUsage, z.berth(t.Context(), "boot", "--apply", path, "--count", "3").exit)
 
@@ -207,20 +208,20 @@ zones: {min_zones: 2}
 	environ := map[string]string{"BERTH_ADDR": z.URL}
 	r := berth(t.Context(), environ, yaml, "boot", "--name", "shop", "--groups", "-", "--no-wait")
 	require.Zero(t, r.exit, r.errOut)
-	var body api.BootBody
+	var body rest.BootBody
 	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
 	three, two := 3, 2
-	assert.Equal(t, api.ServerCreate{
+	assert.Equal(t, rest.ServerCreate{
 		Name: "shop",
-		Groups: []api.GroupCreate{
+		Groups: []rest.GroupCreate{
 			{Name: "web", FlavorRef: "small", MaxCount: &three, MinCount: &two},
-			{Name: "db", FlavorRef: "big", GroupWish: api.GroupWish{
-				Traits: &api.Traits{Required: []string{"CUSTOM_SSD"}},
-				Hints:  &api.SchedulerHints{Query: json.RawMessage(`["=","$host","h"]`), DifferentHost: []api.InstanceID{"i-1"}},
+			{Name: "db", FlavorRef: "big", GroupWish: rest.GroupWish{
+				Traits: &rest.Traits{Required: []string{"CUSTOM_SSD"}},
+				Hints:  &rest.SchedulerHints{Query: json.RawMessage(`["=","$host","h"]`), DifferentHost: []api.InstanceID{"i-1"}},
 			}},
 		},
-		Rules: []api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"web"}}},
-		Zones: &api.ZoneRule{MinZones: 2},
+		Rules: []rest.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"web"}}},
+		Zones: &rest.ZoneRule{MinZones: 2},
 	}, body.Server)
 	for text, says := range map[string]string{
 		"rules: []":                        "holds no groups",
@@ -271,13 +272,13 @@ func TestAdvice(t *testing.T) {
 		filters.NameForcedHosts, filters.NameIgnoredHosts, filters.NameSameHost, filters.NameDifferentHost, filters.NameNear, filters.NameQuery, filters.NameAvailabilityZone,
 		filters.NameTraits, filters.NameAggregateExtraSpecs, filters.NameImageProperties, filters.NameExtraSpecs, filters.NameServerGroup, "min_zones",
 	} {
-		said := adviceOf(api.Advice{Change: api.AdviceDrop, Name: name})
+		said := adviceOf(rest.Advice{Change: api.AdviceDrop, Name: name})
 		assert.Contains(t, said, "would work", name)
 		assert.NotContains(t, said, "turned hosts away", name)
 	}
-	assert.Equal(t, "leaving out the query would work", adviceOf(api.Advice{Change: api.AdviceDrop, Name: "query"}))
-	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(api.Advice{Change: api.AdviceDrop, Name: "new"}))
-	assert.Equal(t, "allowing zone east would work", adviceOf(api.Advice{Change: api.AdviceZone, Name: "east"}))
+	assert.Equal(t, "leaving out the query would work", adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "query"}))
+	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "new"}))
+	assert.Equal(t, "allowing zone east would work", adviceOf(rest.Advice{Change: api.AdviceZone, Name: "east"}))
 	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", several(1, "byte")+", "+several(0, "byte")+", "+several(2, "byte"))
 }
 

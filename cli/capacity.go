@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func capacityCommand(e *env) *cobra.Command {
@@ -39,20 +40,20 @@ FREE of hosts that serve, rounded. Below the table stands how old that is.`,
 				return usage(c, "--at must be a time such as 2030-01-31T12:00:00Z, got %q", at)
 			}
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Capacity, error) { return cl.Capacity(ctx, when, zone) },
-			func(v client.Capacity) []table { return capacityTables(v, at != "") })
+		return show(ctx, e, func(ctx context.Context) (rest.Capacity, error) { return cl.Capacity(ctx, when, zone) },
+			func(v rest.Capacity) []table { return capacityTables(v, at != "") })
 	})
 	return c
 }
 
 // capacityTables shows capacities, and how good the figures are.
-func capacityTables(v client.Capacity, later bool) []table {
+func capacityTables(v rest.Capacity, later bool) []table {
 	t := table{header: []string{"ZONE", "CLASS", "TOTAL", "RESERVED", "CAPACITY", "USED", "FREE"}}
 	if later {
 		t.header = append(t.header, "FREE AT "+when(v.At))
 	}
 	about := table{header: []string{"ZONE", "FIGURES"}}
-	add := func(zone string, classes map[api.ResourceClass]client.ClassCapacity) {
+	add := func(zone string, classes map[api.ResourceClass]rest.ClassCapacity) {
 		for _, class := range slices.Sorted(maps.Keys(classes)) {
 			n := classes[class]
 			cells := []any{zone, class, said(n.Total), said(n.Reserved), n.Capacity, said(n.Used), n.Free}
@@ -89,7 +90,7 @@ func said(n *int64) string {
 }
 
 // figures says how good the figures of a zone are.
-func figures(z client.ZoneCapacity) string {
+func figures(z rest.ZoneCapacity) string {
 	if z.Exact {
 		return "exact, as of now"
 	}

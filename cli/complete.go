@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // completeTimeout is how long a shell waits for names.
@@ -75,16 +75,16 @@ func named[T any](
 
 // What names can be completed.
 var (
-	flavorNames      = named((*client.Client).Flavors, func(f api.Flavor) string { return f.Name })
-	zoneNames        = named((*client.Client).Zones, func(l api.Link) string { return l.Name })
-	hostNames        = named((*client.Client).Hosts, func(h api.Host) string { return h.Name })
-	reservationNames = named((*client.Client).Reservations, func(b api.Boot) string { return string(b.Reservation) + "\t" + b.Name })
+	flavorNames      = named((*client.Client).Flavors, func(f rest.Flavor) string { return f.Name })
+	zoneNames        = named((*client.Client).Zones, func(l rest.Zone) string { return l.Name })
+	hostNames        = named((*client.Client).Hosts, func(h rest.Host) string { return h.Name })
+	reservationNames = named((*client.Client).Reservations, func(b rest.Boot) string { return string(b.Reservation) + "\t" + b.Name })
 	serverNames      = named(
-		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
-		func(s client.Server) string { return string(s.ID) + "\t" + s.Name })
-	aggregateNames   = named((*client.Client).Aggregates, func(a client.Aggregate) string { return a.Name })
-	azNames          = named((*client.Client).AvailabilityZones, func(a client.AvailabilityZone) string { return a.Name })
-	serverGroupNames = named((*client.Client).ServerGroups, func(g api.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
+		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name })
+	aggregateNames   = named((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
+	azNames          = named((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
+	serverGroupNames = named((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
 )

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func configShow(e *env) *cobra.Command {
@@ -22,7 +23,7 @@ func configShow(e *env) *cobra.Command {
 	}
 }
 
-func configTables(z client.ZoneConfig) []table {
+func configTables(z rest.ZoneConfig) []table {
 	var t table
 	t.row("PLAN TTL", time.Duration(z.PlanTTL))
 	t.row("HOST GRACE", time.Duration(z.HostGrace))
@@ -63,10 +64,10 @@ filters and costs the zone runs is changed by "berth scheduler set".`,
 			return err
 		}
 		if planTTL != 0 {
-			z.PlanTTL = client.Duration(planTTL)
+			z.PlanTTL = rest.Duration(planTTL)
 		}
 		if hostGrace != 0 {
-			z.HostGrace = client.Duration(hostGrace)
+			z.HostGrace = rest.Duration(hostGrace)
 		}
 		if len(tags) > 0 || noTags {
 			z.Tags = append([]string{}, tags...)
@@ -74,7 +75,7 @@ filters and costs the zone runs is changed by "berth scheduler set".`,
 		if c.Flags().Changed("default-az") {
 			z.DefaultAZ = az
 		}
-		return show(ctx, e, func(ctx context.Context) (client.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
+		return show(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
 	})
 	return c
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func explainCommand(e *env) *cobra.Command {
@@ -27,14 +27,14 @@ Of an estimate only the node knows that made it, for a quarter of an hour.`,
 		Args:              takes("an ID"),
 		ValidArgsFunction: e.first(reservationNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.Explanation, error) { return w.of(c).Explain(ctx, args[0]) }, explainTables)
+			return show(ctx, e, func(ctx context.Context) (rest.Explanation, error) { return w.of(c).Explain(ctx, args[0]) }, explainTables)
 		}),
 	}
 	w.flag(cmd)
 	return cmd
 }
 
-func explainTables(x api.Explanation) []table {
+func explainTables(x rest.Explanation) []table {
 	var t table
 	t.row("RESERVATION", x.Reservation)
 	t.row("REQUEST", x.Request)

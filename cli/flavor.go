@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func flavorCommand(e *env) *cobra.Command {
@@ -21,7 +22,7 @@ func flavorCommand(e *env) *cobra.Command {
 			Example: "  berth flavor list",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "flavors", c.Flavors, tableOf("NAME|RESOURCES|PROPERTIES", func(f api.Flavor) []any {
+				return list(ctx, e, "flavors", c.Flavors, tableOf("NAME|RESOURCES|PROPERTIES", func(f rest.Flavor) []any {
 					return []any{f.Name, f.Resources, sortedPairs(f.ExtraSpecs)}
 				}))
 			}),
@@ -33,7 +34,7 @@ func flavorCommand(e *env) *cobra.Command {
 			Args:              takes("a FLAVOR"),
 			ValidArgsFunction: e.first(flavorNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (api.Flavor, error) {
+				return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) {
 					return c.Flavor(ctx, api.FlavorID(args[0]))
 				}, flavorTables)
 			}),
@@ -44,7 +45,7 @@ func flavorCommand(e *env) *cobra.Command {
 	return c
 }
 
-func flavorTables(f api.Flavor) []table {
+func flavorTables(f rest.Flavor) []table {
 	var t table
 	t.row("NAME", f.Name)
 	t.row("RESOURCES", f.Resources)
@@ -75,7 +76,7 @@ func (s *shape) flags(c *cobra.Command) {
 }
 
 // apply changes spec by what the flags say.
-func (s *shape) apply(c *cobra.Command, spec *client.FlavorSpec, rest []string) error {
+func (s *shape) apply(c *cobra.Command, spec *rest.FlavorSpec, rest []string) error {
 	spec.Resources = maps.Clone(spec.Resources)
 	if spec.Resources == nil {
 		spec.Resources = api.Resources{}
@@ -169,11 +170,11 @@ func flavorCreate(e *env) *cobra.Command {
 	}
 	s.flags(c)
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		spec := client.FlavorSpec{Name: args[0]}
+		spec := rest.FlavorSpec{Name: args[0]}
 		if err := s.apply(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
 	})
 	return c
 }
@@ -196,11 +197,11 @@ writes it back as a whole, so of two updates at one time the later one counts.`,
 		if err != nil {
 			return err
 		}
-		spec := client.FlavorSpec{Name: old.Name, Resources: old.Resources, ExtraSpecs: old.ExtraSpecs, Command: old.Command}
+		spec := rest.FlavorSpec{Name: old.Name, Resources: old.Resources, ExtraSpecs: old.ExtraSpecs, Command: old.Command}
 		if err := s.apply(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
 	})
 	return c
 }

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func holdCommand(e *env) *cobra.Command {
@@ -23,7 +24,7 @@ func holdList(e *env, name, example string) *cobra.Command {
 		Example: "  " + example,
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "holds", once(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h client.Hold) []any {
+			return list(ctx, e, "holds", once(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h rest.Hold) []any {
 				return []any{h.ID, h.Parent, h.Reservation, h.Project, h.State, h.Held, when(h.Created)}
 			}))
 		}),

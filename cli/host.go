@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func hostCommand(e *env) *cobra.Command {
@@ -21,7 +22,7 @@ func hostCommand(e *env) *cobra.Command {
 			Args:              takes("a HOST"),
 			ValidArgsFunction: e.first(hostNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) { return c.HostDetail(ctx, args[0]) }, detailTables)
+				return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.Host(ctx, args[0]) }, detailTables)
 			}),
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
@@ -33,7 +34,7 @@ func hostCommand(e *env) *cobra.Command {
 }
 
 // classesOf returns the classes of an inventory in order.
-func classesOf(inventory map[api.ResourceClass]api.Inventory) []api.ResourceClass {
+func classesOf(inventory map[api.ResourceClass]rest.Inventory) []api.ResourceClass {
 	r := api.Resources{}
 	for c := range inventory {
 		r[c] = 1
@@ -42,15 +43,15 @@ func classesOf(inventory map[api.ResourceClass]api.Inventory) []api.ResourceClas
 }
 
 // used returns "VCPU 4/16, MEMORY_MB 512/2048".
-func used(h api.Host) string {
+func used(h rest.Host) string {
 	var parts []string
 	for _, c := range classesOf(h.Inventory) {
-		parts = append(parts, fmt.Sprintf("%s %d/%d", c, h.Used[c], h.Inventory[c].Capacity()))
+		parts = append(parts, fmt.Sprintf("%s %d/%d", c, h.Used[c], api.Inventory(h.Inventory[c]).Capacity()))
 	}
 	return strings.Join(parts, ", ")
 }
 
-func hostTables(h api.Host) []table {
+func hostTables(h rest.Host) []table {
 	var t table
 	t.row("NAME", h.Name)
 	t.row("ID", h.ID)
@@ -84,7 +85,7 @@ func hostTables(h api.Host) []table {
 	t.row("UPDATED", when(h.Updated))
 	classes := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
 	for _, c := range classesOf(h.Inventory) {
-		v := h.Inventory[c].Normal()
+		v := api.Inventory(h.Inventory[c]).Normal()
 		classes.row(c, h.Used[c], v.Capacity(), v.Total, v.Reserved,
 			float64(v.AllocationRatio)/float64(api.RatioOne), v.MinUnit, v.MaxUnit, v.StepSize)
 	}
@@ -99,8 +100,8 @@ func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {
 		Args:              takes("a HOST"),
 		ValidArgsFunction: e.first(hostNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.Host, error) {
-				return c.UpdateHost(ctx, args[0], client.HostSpec{Enabled: &enabled})
+			return show(ctx, e, func(ctx context.Context) (rest.Host, error) {
+				return c.UpdateHost(ctx, args[0], rest.HostSpec{Enabled: &enabled})
 			}, hostTables)
 		}),
 	}
@@ -132,7 +133,7 @@ takes nothing new; what is there goes on. An empty reason ends it.`,
 	f.Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
 	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		s := client.HostSpec{Generation: generation}
+		s := rest.HostSpec{Generation: generation}
 		var err error
 		if s.Attributes, err = pairs(c, "attribute", attributes); err != nil {
 			return err
@@ -149,7 +150,7 @@ takes nothing new; what is there goes on. An empty reason ends it.`,
 		if s.Pool == nil && s.Maintenance == nil && s.Attributes == nil {
 			return usage(c, "%q needs something to set", c.CommandPath())
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
 	})
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/backoff"
 )
 
@@ -42,9 +43,9 @@ func hostList(e *env) *cobra.Command {
 	e.flagNames(c, "aggregate", aggregateNames)
 	c.RunE = e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
 		q.State, q.Pool = api.HostState(state), api.Pool(pool)
-		return list(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[api.Host], error) {
+		return list(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Host], error) {
 			return c.HostsWhere(ctx, q, o)
-		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|USED|GENERATION", func(h api.Host) []any {
+		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|USED|GENERATION", func(h rest.Host) []any {
 			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances, used(h), h.Generation}
 		}))
 	})
@@ -52,7 +53,7 @@ func hostList(e *env) *cobra.Command {
 }
 
 // takesWork says whether a host may get new instances, and why not.
-func takesWork(h api.Host) string {
+func takesWork(h rest.Host) string {
 	switch {
 	case h.Drain != "":
 		return "no: draining, " + string(h.Drain)
@@ -67,15 +68,15 @@ func takesWork(h api.Host) string {
 }
 
 // detailTables shows a host, and what is left of it to drain.
-func detailTables(d client.HostDetail) []table {
-	tables := hostTables(d.Host)
+func detailTables(d rest.Host) []table {
+	tables := hostTables(d)
 	if d.Leaving != nil {
 		tables[0].row("LEFT TO LEAVE", leavingText(d.Leaving))
 	}
 	return tables
 }
 
-func leavingText(l *client.Leaving) string {
+func leavingText(l *rest.Leaving) string {
 	return fmt.Sprintf("%d left, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
 }
 
@@ -117,7 +118,7 @@ With --wait it returns when nothing is left, and tells how far it is. Without
 			return err
 		}
 		if !wait {
-			return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) {
+			return show(ctx, e, func(ctx context.Context) (rest.Host, error) {
 				return cl.DrainHost(ctx, args[0], p, reason)
 			}, detailTables)
 		}
@@ -134,7 +135,7 @@ func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref s
 	if p != api.DrainEnd || s.yes {
 		return nil
 	}
-	d, err := cl.HostDetail(ctx, ref)
+	d, err := cl.Host(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 	var body []byte
 	told := ""
 	for {
-		d, err := cl.HostDetail(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
+		d, err := cl.Host(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return fail(exitTimeout, "it goes on; look again with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
@@ -177,7 +178,7 @@ func hostUndrain(e *env) *cobra.Command {
 		Args:              takes("a HOST"),
 		ValidArgsFunction: e.first(hostNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (client.HostDetail, error) { return c.UndrainHost(ctx, args[0]) }, detailTables)
+			return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.UndrainHost(ctx, args[0]) }, detailTables)
 		}),
 	}
 }
@@ -205,12 +206,12 @@ returns when none is left to move, and tells how far it is.`,
 		if wait {
 			return e.followEvacuation(ctx, cl, args[0], timeout)
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
 	})
 	return c
 }
 
-func evacuationTables(v client.Evacuation) []table {
+func evacuationTables(v rest.Evacuation) []table {
 	var t table
 	t.row("LEFT TO MOVE", v.Movable)
 	t.row("MOVABLE ONES STOPPED", stopped(v))
@@ -224,7 +225,7 @@ func evacuationTables(v client.Evacuation) []table {
 
 // stopped says when the agent of a lost host has stopped for sure the instances
 // that may be moved; the others it lets run.
-func stopped(v client.Evacuation) string {
+func stopped(v rest.Evacuation) string {
 	if v.WaitMS == 0 {
 		return "yes"
 	}

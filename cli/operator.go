@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func operatorCommand(e *env) *cobra.Command {
@@ -21,7 +22,7 @@ func operatorCommand(e *env) *cobra.Command {
 			Example: "  berth operator members",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "members", once(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n api.Node) []any {
+				return list(ctx, e, "members", once(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n rest.Member) []any {
 					return []any{n.ID, yes(n.Voter), yes(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joined(n)}
 				}))
 			}),
@@ -61,7 +62,7 @@ func operatorCommand(e *env) *cobra.Command {
 }
 
 // joined returns when a node joined; one that has no record of its own yet has not.
-func joined(n api.Node) string {
+func joined(n rest.Member) string {
 	if n.Joined == 0 {
 		return ""
 	}

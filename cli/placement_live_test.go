@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/native"
 	"berth/httpd/placement"
@@ -185,7 +186,7 @@ func claimAll(t *testing.T, providers int) {
 	t.Cleanup(c.Close)
 	ctx := t.Context()
 	require.NoError(t, c.CreateResourceClass(ctx, "CUSTOM_SEAT"))
-	stock := map[api.ResourceClass]api.Inventory{"CUSTOM_SEAT": {Total: int64(room / providers)}}
+	stock := map[api.ResourceClass]rest.Inventory{"CUSTOM_SEAT": {Total: int64(room / providers)}}
 	var ids []api.ProviderID
 	for i := range providers {
 		p, err := c.CreateProvider(ctx, client.ProviderSpec{Name: fmt.Sprint("hall", i)})
@@ -243,10 +244,10 @@ func TestTypedErrorsOfAZone(t *testing.T) {
 	is(api.CodeExists, second(c.CreateProvider(ctx, client.ProviderSpec{ID: uuidGPU, Name: "gpu2"})))
 	is(api.CodeHasChildren, c.DeleteProvider(ctx, uuidHost))
 	is(api.CodeStale, second(c.SetInventories(ctx, uuidGPU, client.Inventories{Generation: 9})))
-	is(api.CodeInvalid, second(c.SetInventories(ctx, uuidGPU, client.Inventories{Inventories: map[api.ResourceClass]api.Inventory{"CUSTOM_NONE": {Total: 1}}})))
-	_, err = c.SetInventories(ctx, uuidGPU, client.Inventories{Inventories: map[api.ResourceClass]api.Inventory{"PGPU": {Total: 2}}})
+	is(api.CodeInvalid, second(c.SetInventories(ctx, uuidGPU, client.Inventories{Inventories: map[api.ResourceClass]rest.Inventory{"CUSTOM_NONE": {Total: 1}}})))
+	_, err = c.SetInventories(ctx, uuidGPU, client.Inventories{Inventories: map[api.ResourceClass]rest.Inventory{"PGPU": {Total: 2}}})
 	require.NoError(t, err)
-	generation, err := c.SetInventory(ctx, uuidGPU, 1, "PGPU", api.Inventory{Total: 3})
+	generation, err := c.SetInventory(ctx, uuidGPU, 1, "PGPU", rest.Inventory{Total: 3})
 	require.NoError(t, err)
 	assert.Equal(t, uint64(2), generation)
 	claim := func(n int64, generation *uint64) client.Allocations {
@@ -268,7 +269,7 @@ func TestTypedErrorsOfAZone(t *testing.T) {
 		Inventories: map[api.ProviderID]client.Inventories{uuidZ: {}}, Allocations: map[api.ConsumerID]client.Allocations{uuidC: claim(1, &one)},
 	}))
 	require.NoError(t, c.Reshape(ctx, client.Reshape{
-		Inventories: map[api.ProviderID]client.Inventories{uuidGPU: {Generation: 3, Inventories: map[api.ResourceClass]api.Inventory{"PGPU": {Total: 1}}}},
+		Inventories: map[api.ProviderID]client.Inventories{uuidGPU: {Generation: 3, Inventories: map[api.ResourceClass]rest.Inventory{"PGPU": {Total: 1}}}},
 		Allocations: map[api.ConsumerID]client.Allocations{uuidC: claim(1, &one)},
 	}))
 	held, err := c.Allocations(ctx, uuidC)

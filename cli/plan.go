@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/filters"
 )
 
@@ -27,14 +28,14 @@ const makePlan = "make one with: berth boot --plan --out FILE"
 // planFile is what a file with a plan holds, beside the rest of the answer to a
 // select: what was asked for, and what takes it up.
 type planFile struct {
-	Server      api.ServerCreate  `json:"server"`
+	Server      rest.ServerCreate `json:"server"`
 	Reservation api.ReservationID `json:"reservation_id"`
 	Blob        []byte            `json:"blob"`
 }
 
 // dryRun shows what a boot of s would get, and saves it in the file out unless
 // that is "".
-func (e *env) dryRun(ctx context.Context, cl *client.Client, s api.ServerCreate, out string) error {
+func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate, out string) error {
 	var body []byte
 	answered := e.waiting()
 	a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
@@ -66,10 +67,10 @@ type kind struct {
 }
 
 // kindsOf returns what a boot wants, group by group.
-func kindsOf(s api.ServerCreate) []kind {
+func kindsOf(s rest.ServerCreate) []kind {
 	groups := s.Groups
 	if len(groups) == 0 {
-		groups = []api.GroupCreate{{MinCount: s.MinCount, MaxCount: s.MaxCount}}
+		groups = []rest.GroupCreate{{MinCount: s.MinCount, MaxCount: s.MaxCount}}
 	}
 	var out []kind
 	for _, g := range groups {
@@ -89,7 +90,7 @@ func kindsOf(s api.ServerCreate) []kind {
 }
 
 // enough returns the error of an offer that a boot of s could not be made from.
-func enough(a client.SelectAnswer, s api.ServerCreate) error {
+func enough(a rest.SelectAnswer, s rest.ServerCreate) error {
 	for i, k := range kindsOf(s) {
 		n := 0
 		if i < len(a.Weights) {
@@ -110,7 +111,7 @@ func enough(a client.SelectAnswer, s api.ServerCreate) error {
 
 // planTables show where the instances of a plan would be and at what cost, zone by
 // zone, and why there are not more.
-func planTables(a client.SelectAnswer, s api.ServerCreate) []table {
+func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	var t table
 	t.row("RESERVATION", a.Reservation)
 	if a.Request != "" {
@@ -143,10 +144,10 @@ func planTables(a client.SelectAnswer, s api.ServerCreate) []table {
 }
 
 // talesOf joins refusals with the names of the groups that they are of.
-func talesOf(refusals []api.Refusals, kinds []kind) []api.GroupTale {
-	var out []api.GroupTale
+func talesOf(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanation {
+	var out []rest.GroupExplanation
 	for i, r := range refusals {
-		t := api.GroupTale{Refusals: r}
+		t := rest.GroupExplanation{Refusals: r}
 		if i < len(kinds) {
 			t.Name = kinds[i].name
 		}
@@ -157,7 +158,7 @@ func talesOf(refusals []api.Refusals, kinds []kind) []api.GroupTale {
 
 // savePlan writes the answer to a select, with what was asked for, to a file
 // that only its owner can read: whoever has the plan can use up its room.
-func savePlan(path string, s api.ServerCreate, answer []byte) error {
+func savePlan(path string, s rest.ServerCreate, answer []byte) error {
 	var all map[string]json.RawMessage
 	err := json.Unmarshal(answer, &all)
 	if err == nil {
@@ -177,8 +178,8 @@ func savePlan(path string, s api.ServerCreate, answer []byte) error {
 }
 
 // readPlan returns what takes up the plan in the file at path.
-func readPlan(e *env, path string) (api.ServerCreate, error) {
-	var none api.ServerCreate
+func readPlan(e *env, path string) (rest.ServerCreate, error) {
+	var none rest.ServerCreate
 	b, err := readAll(e.in, path, planFileMaxBytes)
 	if os.IsNotExist(err) {
 		return none, fail(exitUsage, makePlan, "reading the plan: %w", err)
@@ -239,7 +240,7 @@ var zoneAdvice = map[string]string{
 }
 
 // adviceOf returns what would have worked, in a sentence.
-func adviceOf(a api.Advice) string {
+func adviceOf(a rest.Advice) string {
 	switch a.Change {
 	case api.AdviceCount:
 		return fmt.Sprintf("asking for %d would work", a.Value)
@@ -255,7 +256,7 @@ func adviceOf(a api.Advice) string {
 
 // whyTables show which zones took part, and of this zone's own hosts how many each
 // filter turned away, the most final ones first.
-func whyTables(zones []api.ZoneOutcome, groups []api.GroupTale) []table {
+func whyTables(zones []rest.ZoneOutcome, groups []rest.GroupExplanation) []table {
 	var tables []table
 	if len(zones) > 0 {
 		t := table{header: []string{"ZONE", "OUTCOME", "WANTED", "OFFERED", "SHORT", "REASON"}}
@@ -281,7 +282,7 @@ func whyTables(zones []api.ZoneOutcome, groups []api.GroupTale) []table {
 }
 
 // ofGroup names a group where there are several.
-func ofGroup(groups []api.GroupTale, i int) string {
+func ofGroup(groups []rest.GroupExplanation, i int) string {
 	if len(groups) < 2 || i >= len(groups) {
 		return ""
 	}
@@ -292,7 +293,7 @@ func ofGroup(groups []api.GroupTale, i int) string {
 }
 
 // refusalTables show how many hosts were turned away, and what would have worked.
-func refusalTables(title, worked string, r api.Refusals) []table {
+func refusalTables(title, worked string, r rest.Refusals) []table {
 	t := table{title: title, header: []string{"HOSTS", "COUNT", "NAMES"}}
 	for _, tier := range tiers {
 		sum := 0

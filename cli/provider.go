@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func providerCommand(e *env) *cobra.Command {
@@ -318,15 +319,15 @@ func (d providerDetail) MarshalJSON() ([]byte, error) {
 		above = nil
 	}
 	b, err := json.Marshal(struct {
-		ID         api.ProviderID                      `json:"uuid"`
-		Name       string                              `json:"name"`
-		Generation uint64                              `json:"generation"`
-		Parent     *api.ProviderID                     `json:"parent_provider_uuid"`
-		Root       api.ProviderID                      `json:"root_provider_uuid"`
-		Stock      map[api.ResourceClass]api.Inventory `json:"inventories"`
-		Used       api.Resources                       `json:"usages"`
-		Traits     []string                            `json:"traits"`
-		Aggregates []string                            `json:"aggregates"`
+		ID         api.ProviderID                       `json:"uuid"`
+		Name       string                               `json:"name"`
+		Generation uint64                               `json:"generation"`
+		Parent     *api.ProviderID                      `json:"parent_provider_uuid"`
+		Root       api.ProviderID                       `json:"root_provider_uuid"`
+		Stock      map[api.ResourceClass]rest.Inventory `json:"inventories"`
+		Used       api.Resources                        `json:"usages"`
+		Traits     []string                             `json:"traits"`
+		Aggregates []string                             `json:"aggregates"`
 	}{
 		d.provider.ID, d.provider.Name, d.provider.Generation, above, d.provider.Root,
 		d.stock.Inventories, d.used.Usages, d.traits.Traits, d.aggregates.Aggregates,

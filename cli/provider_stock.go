@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // parseWhole reads a whole number, 0 to api.AmountMax, in decimal digits.
@@ -50,7 +51,7 @@ func readAgain(err error, with string) error {
 func stockTable(v client.Inventories, used api.Resources) table {
 	t := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
 	for _, c := range classesOf(v.Inventories) {
-		i := v.Inventories[c].Normal()
+		i := api.Inventory(v.Inventories[c]).Normal()
 		t.row(c, used[c], i.Capacity(), i.Total, i.Reserved, float64(i.AllocationRatio)/float64(api.RatioOne), i.MinUnit, i.MaxUnit, i.StepSize)
 	}
 	return t
@@ -94,21 +95,21 @@ func providerInventory(e *env) *cobra.Command {
 
 // stockOption is what may follow the total of a class.
 type stockOption struct {
-	least int64                       // the most is api.UnitMax
-	field func(*api.Inventory) *int64 // where it goes
+	least int64                        // the most is api.UnitMax
+	field func(*rest.Inventory) *int64 // where it goes
 }
 
 var stockOptions = map[string]stockOption{
-	"reserved":  {0, func(v *api.Inventory) *int64 { return &v.Reserved }},
-	"min_unit":  {1, func(v *api.Inventory) *int64 { return &v.MinUnit }},
-	"max_unit":  {1, func(v *api.Inventory) *int64 { return &v.MaxUnit }},
-	"step_size": {1, func(v *api.Inventory) *int64 { return &v.StepSize }},
+	"reserved":  {0, func(v *rest.Inventory) *int64 { return &v.Reserved }},
+	"min_unit":  {1, func(v *rest.Inventory) *int64 { return &v.MinUnit }},
+	"max_unit":  {1, func(v *rest.Inventory) *int64 { return &v.MaxUnit }},
+	"step_size": {1, func(v *rest.Inventory) *int64 { return &v.StepSize }},
 }
 
 // stockChange is what one argument says of a class: its total, and the options given.
 type stockChange struct {
 	class api.ResourceClass
-	apply []func(*api.Inventory)
+	apply []func(*rest.Inventory)
 }
 
 // parseStock reads one of "DISK_GB=1000:reserved=10,allocation_ratio=1.5".
@@ -119,7 +120,7 @@ func parseStock(c *cobra.Command, text string) (stockChange, error) {
 	if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
 		return stockChange{}, usage(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
 	}
-	out := stockChange{class: api.ResourceClass(class), apply: []func(*api.Inventory){func(v *api.Inventory) { v.Total = n }}}
+	out := stockChange{class: api.ResourceClass(class), apply: []func(*rest.Inventory){func(v *rest.Inventory) { v.Total = n }}}
 	if !more {
 		return out, nil
 	}
@@ -140,13 +141,13 @@ func parseStock(c *cobra.Command, text string) (stockChange, error) {
 }
 
 // parseStockOption reads the value of one option of a class.
-func parseStockOption(c *cobra.Command, class, name, value string) (func(*api.Inventory), error) {
+func parseStockOption(c *cobra.Command, class, name, value string) (func(*rest.Inventory), error) {
 	if name == "allocation_ratio" {
 		var ratio api.Ratio
 		if ratio.UnmarshalJSON([]byte(value)) != nil || ratio <= 0 {
 			return nil, usage(c, "%s of %s must be a number from 0.0001 to %d, got %q", name, class, api.RatioMax/api.RatioOne, value)
 		}
-		return func(v *api.Inventory) { v.AllocationRatio = ratio }, nil
+		return func(v *rest.Inventory) { v.AllocationRatio = ratio }, nil
 	}
 	o, known := stockOptions[name]
 	if !known {
@@ -156,7 +157,7 @@ func parseStockOption(c *cobra.Command, class, name, value string) (func(*api.In
 	if !whole || n < o.least || n > api.UnitMax {
 		return nil, usage(c, "%s of %s must be a whole number from %d to %d, got %q", name, class, o.least, api.UnitMax, value)
 	}
-	return func(v *api.Inventory) { *o.field(v) = n }, nil
+	return func(v *rest.Inventory) { *o.field(v) = n }, nil
 }
 
 // parseStocks reads all of args, each of another class.
@@ -211,7 +212,7 @@ read: if somebody else was quicker, nothing is changed.`,
 		if err != nil {
 			return err
 		}
-		err = e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
+		err = e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
 			if only {
 				clear(v)
 			}
@@ -248,7 +249,7 @@ cannot be taken away.`,
 	x.flag(c)
 	c.Flags().BoolVar(&all, "all", false, "take away all of them")
 	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		err := e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]api.Inventory) error {
+		err := e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
 			if all {
 				clear(v)
 			}
@@ -295,7 +296,7 @@ const (
 
 // stock changes what a provider has, at the generation that is read or expected.
 func (e *env) stock(
-	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]api.Inventory) error,
+	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]rest.Inventory) error,
 ) error {
 	id, err := providerID(ctx, cl, ref)
 	if err != nil {
@@ -306,7 +307,7 @@ func (e *env) stock(
 		return err
 	}
 	if v.Inventories == nil {
-		v.Inventories = map[api.ResourceClass]api.Inventory{}
+		v.Inventories = map[api.ResourceClass]rest.Inventory{}
 	}
 	if err = change(v.Inventories); err != nil {
 		return err
@@ -338,7 +339,7 @@ func providerUsage(e *env) *cobra.Command {
 			}, func(u client.ProviderUsages) []table {
 				t := table{header: []string{"CLASS", "USED", "CAPACITY", "FREE", "FULL"}}
 				for _, class := range u.Usages.Classes() {
-					used, all := u.Usages[class], stock.Inventories[class].Capacity()
+					used, all := u.Usages[class], api.Inventory(stock.Inventories[class]).Capacity()
 					t.row(class, used, all, all-used, share(used, all))
 				}
 				return []table{t}

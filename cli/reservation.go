@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func reservationCommand(e *env) *cobra.Command {
@@ -24,7 +25,7 @@ func reservationList(e *env) *cobra.Command {
 		Example: "  berth reservation list\n  berth reservation list -o json\n  berth reservation list --project web",
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b api.Boot) []any {
+			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b rest.Boot) []any {
 				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, when(b.Created)}
 			}))
 		}),
@@ -42,7 +43,7 @@ func reservationShow(e *env) *cobra.Command {
 		Args:              takes("a RESERVATION"),
 		ValidArgsFunction: e.first(reservationNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.Boot, error) {
+			return show(ctx, e, func(ctx context.Context) (rest.Boot, error) {
 				return w.of(c).Reservation(ctx, api.ReservationID(args[0]), 0)
 			}, bootTables)
 		}),

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func schedulerCommand(e *env) *cobra.Command {
@@ -32,7 +32,7 @@ options of filters.`,
 	)
 }
 
-func schedulerTables(s client.Scheduler) []table {
+func schedulerTables(s rest.SchedulerAnswer) []table {
 	help := map[string]string{}
 	runs := map[string]bool{}
 	for _, f := range s.Known.Filters {
@@ -42,12 +42,12 @@ func schedulerTables(s client.Scheduler) []table {
 		help["cost "+c.Name] = c.Help
 	}
 	filters := table{header: []string{"FILTER", "OPTIONS", "WHAT IT DOES"}}
-	for _, f := range s.Filters {
+	for _, f := range s.Scheduler.Filters {
 		filters.row(f.Name, sortedPairs(f.Options), help["filter "+f.Name])
 		runs["filter "+f.Name] = true
 	}
 	costs := table{header: []string{"COST", "WEIGHT", "OPTIONS", "WHAT IT COUNTS"}}
-	for _, c := range s.Costs {
+	for _, c := range s.Scheduler.Costs {
 		costs.row(c.Name, c.Weight, sortedPairs(c.Options), help["cost "+c.Name])
 		runs["cost "+c.Name] = true
 	}
@@ -72,7 +72,7 @@ func schedulerTables(s client.Scheduler) []table {
 }
 
 // optionTable shows the options that filters take.
-func optionTable(known []client.FilterInfo) table {
+func optionTable(known []rest.FilterInfo) table {
 	t := table{title: "Options of filters", header: []string{"FILTER", "OPTION", "NEEDED", "WHAT IT SAYS", "EXAMPLE"}}
 	for _, f := range known {
 		for _, o := range f.Options {
@@ -83,7 +83,7 @@ func optionTable(known []client.FilterInfo) table {
 }
 
 // exampleOf returns a filter as --filter takes it.
-func exampleOf(f api.FilterSpec) string {
+func exampleOf(f rest.FilterSpec) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
 		parts = append(parts, name+"="+f.Options[name])
@@ -125,7 +125,7 @@ all its hosts away under the name of that filter, as not allowed.`,
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Scheduler, error) { return cl.SetScheduler(ctx, s) }, schedulerTables)
+		return show(ctx, e, func(ctx context.Context) (rest.SchedulerAnswer, error) { return cl.SetScheduler(ctx, s) }, schedulerTables)
 	})
 	return c
 }
@@ -133,8 +133,8 @@ all its hosts away under the name of that filter, as not allowed.`,
 // wantedScheduler returns what the flags say that the zone shall run.
 func wantedScheduler(
 	ctx context.Context, e *env, cl *client.Client, c *cobra.Command, filters, costs []string, file string, reset bool,
-) (api.Scheduler, error) {
-	var s api.Scheduler
+) (rest.Scheduler, error) {
+	var s rest.Scheduler
 	ways := 0
 	for _, given := range []bool{len(filters)+len(costs) > 0, file != "", reset} {
 		if given {
@@ -145,7 +145,7 @@ func wantedScheduler(
 	case ways != 1:
 		return s, usage(c, "%q needs --filter or --cost, or --file, or --reset", c.CommandPath())
 	case reset:
-		return api.Scheduler{Filters: []api.FilterSpec{}, Costs: []api.CostWeight{}}, nil
+		return rest.Scheduler{Filters: []rest.FilterSpec{}, Costs: []rest.CostWeight{}}, nil
 	case file != "":
 		return schedulerFile(e, file)
 	}
@@ -173,20 +173,20 @@ func wantedScheduler(
 
 // schedulerFile reads a file as berth scheduler show prints it. What is known need
 // not be in it.
-func schedulerFile(e *env, path string) (api.Scheduler, error) {
+func schedulerFile(e *env, path string) (rest.Scheduler, error) {
 	b, err := ReadYAML(e.in, path)
 	if err != nil {
-		return api.Scheduler{}, fail(exitUsage, "", "reading the scheduler: %w", err)
+		return rest.Scheduler{}, fail(exitUsage, "", "reading the scheduler: %w", err)
 	}
 	var file struct {
-		Scheduler *api.Scheduler `json:"scheduler"`
-		Known     any            `json:"known"`
+		Scheduler *rest.Scheduler `json:"scheduler"`
+		Known     any             `json:"known"`
 	}
 	if err := strictYAML(b, &file); err != nil {
-		return api.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s: %w", path, err)
+		return rest.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s: %w", path, err)
 	}
 	if file.Scheduler == nil {
-		return api.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
+		return rest.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
 	}
 	return *file.Scheduler, nil
 }
@@ -209,25 +209,25 @@ func options(c *cobra.Command, flag, text string) (map[string]string, error) {
 }
 
 // filterSpecs reads flags of the form NAME[:OPTION=VALUE,...], in their order.
-func filterSpecs(c *cobra.Command, given []string) ([]api.FilterSpec, error) {
-	var out []api.FilterSpec
+func filterSpecs(c *cobra.Command, given []string) ([]rest.FilterSpec, error) {
+	var out []rest.FilterSpec
 	for _, g := range given {
 		name, text, _ := strings.Cut(g, ":")
 		o, err := options(c, "filter", text)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, api.FilterSpec{Name: name, Options: o})
+		out = append(out, rest.FilterSpec{Name: name, Options: o})
 	}
 	return out, nil
 }
 
 // costWeights reads flags of the form NAME=WEIGHT[:OPTION=VALUE,...], in their order.
-func costWeights(c *cobra.Command, given []string) ([]api.CostWeight, error) {
-	var out []api.CostWeight
+func costWeights(c *cobra.Command, given []string) ([]rest.CostWeight, error) {
+	var out []rest.CostWeight
 	for _, g := range given {
-		name, rest, _ := strings.Cut(g, "=")
-		number, text, _ := strings.Cut(rest, ":")
+		name, value, _ := strings.Cut(g, "=")
+		number, text, _ := strings.Cut(value, ":")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if name == "" || err != nil {
 			return nil, usage(c, "--cost must look like spread=2, got %q", g)
@@ -236,7 +236,7 @@ func costWeights(c *cobra.Command, given []string) ([]api.CostWeight, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, api.CostWeight{Name: name, Weight: n, Options: o})
+		out = append(out, rest.CostWeight{Name: name, Weight: n, Options: o})
 	}
 	return out, nil
 }

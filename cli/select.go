@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // weightsShown is how many weights a table shows of each group.
@@ -34,11 +34,11 @@ is 5.`,
 		if err != nil {
 			return err
 		}
-		var a client.SelectAnswer
-		err = show(ctx, e, func(ctx context.Context) (client.SelectAnswer, error) {
+		var a rest.SelectAnswer
+		err = show(ctx, e, func(ctx context.Context) (rest.SelectAnswer, error) {
 			a, err = cl.Select(ctx, s)
 			return a, err
-		}, func(a client.SelectAnswer) []table { return selectTables(a, s) })
+		}, func(a rest.SelectAnswer) []table { return selectTables(a, s) })
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ is 5.`,
 	return c
 }
 
-func selectTables(a client.SelectAnswer, s api.ServerCreate) []table {
+func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	var t table
 	kinds := kindsOf(s)
 	wanted, offered := 0, 0

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func serverCommand(e *env) *cobra.Command {
@@ -36,15 +37,15 @@ func serverList(e *env) *cobra.Command {
 		}
 		q.Flavor = api.FlavorID(flavor)
 		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
-		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
 			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
 		})
 		if q.Status == api.StatusError {
-			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s client.Server) []any {
+			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
 				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
 			})
 		}
-		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[client.Server], error) {
+		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return cl.Servers(ctx, q, o)
 		}, rows)
 	})
@@ -72,14 +73,14 @@ func serverShow(e *env) *cobra.Command {
 		Args:              takes("a SERVER"),
 		ValidArgsFunction: e.first(serverNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (client.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
+			return show(ctx, e, func(ctx context.Context) (rest.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
 		}),
 	}
 }
 
 // findServer returns the server that ref names: its id, or a name that only one
 // server has.
-func findServer(ctx context.Context, c *client.Client, ref string) (client.Server, error) {
+func findServer(ctx context.Context, c *client.Client, ref string) (rest.Server, error) {
 	found, err := c.Server(ctx, api.InstanceID(ref))
 	if api.CodeOf(err) != api.CodeNotFound {
 		return found, err
@@ -105,20 +106,20 @@ func findServer(ctx context.Context, c *client.Client, ref string) (client.Serve
 
 // shownStatus returns the status of a server for a table: what was last known, if its
 // host or zone is silent.
-func shownStatus(s client.Server) string {
+func shownStatus(s rest.Server) string {
 	if s.Reachable != nil && !*s.Reachable {
 		return string(s.Status) + " (unreachable)"
 	}
 	return string(s.Status)
 }
 
-func serverTables(s client.Server) []table {
+func serverTables(s rest.Server) []table {
 	var t table
 	t.row("ID", s.ID)
 	t.row("NAME", s.Name)
 	t.row("STATUS", shownStatus(s))
-	if s.UnreachableSince != 0 {
-		t.row("UNREACHABLE SINCE", when(s.UnreachableSince))
+	if s.Since != 0 {
+		t.row("UNREACHABLE SINCE", when(s.Since))
 	}
 	if s.Fault != "" {
 		t.row("FAULT", s.Fault)
@@ -169,9 +170,9 @@ its status says how it goes on. For several at once, use berth boot.`,
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (client.CreatedServer, error) {
-			return cl.CreateServer(ctx, api.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
-		}, func(s client.CreatedServer) []table {
+		return show(ctx, e, func(ctx context.Context) (rest.ServerCreated, error) {
+			return cl.CreateServer(ctx, rest.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
+		}, func(s rest.ServerCreated) []table {
 			if s.Server == nil {
 				return nil
 			}

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // policies are what --policy of a server group may be.
@@ -28,7 +29,7 @@ func serverGroupList(e *env) *cobra.Command {
 		Example: "  berth server-group list\n  berth server-group list --project web",
 		Args:    takes(),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "server_groups", w.of(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g api.ServerGroup) []any {
+			return list(ctx, e, "server_groups", w.of(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g rest.ServerGroup) []any {
 				return []any{g.Name, g.Policy, most(g), len(g.Members), g.ID, when(g.Created)}
 			}))
 		}),
@@ -38,14 +39,14 @@ func serverGroupList(e *env) *cobra.Command {
 }
 
 // most returns how many members a host may have, "" for any number.
-func most(g api.ServerGroup) string {
+func most(g rest.ServerGroup) string {
 	if g.Max == 0 {
 		return ""
 	}
 	return strconv.Itoa(g.Max)
 }
 
-func serverGroupTables(g api.ServerGroup) []table {
+func serverGroupTables(g rest.ServerGroup) []table {
 	var t table
 	t.row("NAME", g.Name)
 	t.row("ID", g.ID)
@@ -72,7 +73,7 @@ func serverGroupShow(e *env) *cobra.Command {
 		Args:              takes("a GROUP"),
 		ValidArgsFunction: e.first(serverGroupNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.ServerGroup, error) { return w.of(c).ServerGroup(ctx, args[0]) }, serverGroupTables)
+			return show(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) { return w.of(c).ServerGroup(ctx, args[0]) }, serverGroupTables)
 		}),
 	}
 	w.flag(c)
@@ -102,8 +103,8 @@ soft-affinity and soft-anti-affinity are preferences.`,
 		case c.Flags().Changed("max-per-host") && (p != api.AntiAffinity || maxPerHost < 1):
 			return usage(c, "--max-per-host is for anti-affinity and must be at least 1")
 		}
-		return show(ctx, e, func(ctx context.Context) (api.ServerGroup, error) {
-			return cl.CreateServerGroup(ctx, client.ServerGroupSpec{Name: args[0], Policy: p, Max: maxPerHost})
+		return show(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) {
+			return cl.CreateServerGroup(ctx, rest.ServerGroupSpec{Name: args[0], Policy: p, Max: maxPerHost})
 		}, serverGroupTables)
 	})
 	return c

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // pagesMax bounds how many pages of one list are read.
@@ -167,7 +168,7 @@ func several(n int64, thing string) string {
 }
 
 // counts returns "ACTIVE 3, ERROR 1", in the order of a life.
-func counts(c api.BootCounts) (text string, sum int) {
+func counts(c rest.BootCounts) (text string, sum int) {
 	var parts []string
 	for _, s := range []api.Status{
 		api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted,

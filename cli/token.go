@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func tokenCommand(e *env) *cobra.Command {
@@ -19,7 +20,7 @@ func tokenCommand(e *env) *cobra.Command {
 			Example: "  berth token list",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "tokens", once(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t api.Token) []any {
+				return list(ctx, e, "tokens", once(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t rest.Token) []any {
 					return []any{t.ID, t.User, t.Project, roles(t.Roles), when(t.Created), when(t.Expires)}
 				}))
 			}),
@@ -59,12 +60,12 @@ func tokenCreate(e *env) *cobra.Command {
 		if user == "" || project == "" {
 			return usage(c, "%q needs --user and --project", c.CommandPath())
 		}
-		s := client.TokenSpec{User: api.UserID(user), Project: api.ProjectID(project), TTL: client.Duration(ttl)}
+		s := rest.TokenSpec{User: api.UserID(user), Project: api.ProjectID(project), TTL: rest.Duration(ttl)}
 		for _, r := range given {
 			s.Roles = append(s.Roles, api.UserRole(r))
 		}
-		return show(ctx, e, func(ctx context.Context) (client.NewToken, error) { return cl.CreateToken(ctx, s) },
-			func(t client.NewToken) []table {
+		return show(ctx, e, func(ctx context.Context) (rest.TokenCreated, error) { return cl.CreateToken(ctx, s) },
+			func(t rest.TokenCreated) []table {
 				out := table{header: []string{"ID", "TOKEN"}}
 				out.row(t.ID, t.Token)
 				return []table{out}
@@ -116,7 +117,7 @@ func joinTokenCommand(e *env) *cobra.Command {
 			return usage(create, "%q needs --name", create.CommandPath())
 		}
 		return show(ctx, e, func(ctx context.Context) (string, error) {
-			return c.CreateJoinToken(ctx, client.JoinTokenSpec{Kind: k, Name: name, TTL: client.Duration(ttl)})
+			return c.CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: k, Name: name, TTL: rest.Duration(ttl)})
 		}, bareToken)
 	})
 	return noun("join-token", "Admit nodes and agents to the zone (admins)", create)

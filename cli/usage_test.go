@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/internal/golden"
 	"berth/raftstore"
 )
@@ -176,15 +177,15 @@ func TestWhoWaitsLongIsTold(t *testing.T) {
 			var out, errOut bytes.Buffer
 			e := newEnv(os.Getenv, nil, &out, &errOut)
 			e.calling = "https://zone:7600"
-			slow := func(context.Context) (api.Node, error) {
+			slow := func(context.Context) (rest.Member, error) {
 				<-time.After(took)
-				return api.Node{}, errors.New("gone")
+				return rest.Member{}, errors.New("gone")
 			}
-			require.Error(t, show(t.Context(), e, slow, func(api.Node) []table { return nil }))
+			require.Error(t, show(t.Context(), e, slow, func(rest.Member) []table { return nil }))
 			assert.Equal(t, says, errOut.String(), took)
 			errOut.Reset()
-			slowList := func(ctx context.Context) ([]api.Node, error) { n, err := slow(ctx); return []api.Node{n}, err }
-			require.Error(t, list(t.Context(), e, "nodes", once(slowList), func([]api.Node) []table { return nil }))
+			slowList := func(ctx context.Context) ([]rest.Member, error) { n, err := slow(ctx); return []rest.Member{n}, err }
+			require.Error(t, list(t.Context(), e, "nodes", once(slowList), func([]rest.Member) []table { return nil }))
 			assert.Equal(t, says, errOut.String(), took)
 			assert.Empty(t, out.String(), "it is no data")
 		})

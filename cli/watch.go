@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/backoff"
 )
 
@@ -67,7 +68,7 @@ func (w *whose) again(id api.ReservationID) string {
 // with the body of the last answer.
 func (e *env) follow(
 	ctx context.Context, c *client.Client, w whose, id api.ReservationID, p patience, done func(api.BootState) bool,
-) (api.Boot, []byte, error) {
+) (rest.Boot, []byte, error) {
 	var body []byte
 	c = w.of(c)
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
@@ -111,7 +112,7 @@ type progress struct {
 }
 
 // see tells b.
-func (p *progress) see(b api.Boot) {
+func (p *progress) see(b rest.Boot) {
 	_, decided := counts(b.Instances)
 	line := fmt.Sprintf("%s %s", b.Reservation, b.State)
 	if decided > 0 {
@@ -136,7 +137,7 @@ func (p *progress) clear() {
 }
 
 // outcome returns what the end of a boot means for its caller.
-func outcome(b api.Boot) error {
+func outcome(b rest.Boot) error {
 	switch b.State {
 	case api.BootDegraded:
 		_, decided := counts(b.Instances)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // wish is what the flags say about instances that are wanted.
@@ -20,7 +21,7 @@ type wish struct {
 	groupsFile                string
 	lifetime, decideWithin    time.Duration
 	hosts                     hostWish
-	zones                     api.ZoneRule
+	zones                     rest.ZoneRule
 }
 
 // hostWish is what the flags say about the hosts of the instances.
@@ -86,8 +87,8 @@ var groupFlags = []string{
 }
 
 // server returns the wish as the API takes it.
-func (w *wish) server(e *env, c *cobra.Command) (api.ServerCreate, error) {
-	var none api.ServerCreate
+func (w *wish) server(e *env, c *cobra.Command) (rest.ServerCreate, error) {
+	var none rest.ServerCreate
 	if w.name == "" {
 		return none, usage(c, "%q needs --name", c.CommandPath())
 	}
@@ -95,7 +96,7 @@ func (w *wish) server(e *env, c *cobra.Command) (api.ServerCreate, error) {
 	if err != nil {
 		return none, err
 	}
-	s := api.ServerCreate{Name: w.name, Reservation: w.reservation, Metadata: metadata}
+	s := rest.ServerCreate{Name: w.name, Reservation: w.reservation, Metadata: metadata}
 	for _, d := range []struct {
 		flag string
 		v    time.Duration
@@ -119,7 +120,7 @@ func (w *wish) server(e *env, c *cobra.Command) (api.ServerCreate, error) {
 }
 
 // alone says one kind of instances, from the flags.
-func (w *wish) alone(c *cobra.Command, s *api.ServerCreate) error {
+func (w *wish) alone(c *cobra.Command, s *rest.ServerCreate) error {
 	if w.flavor == "" {
 		return usage(c, "%q needs --flavor", c.CommandPath())
 	}
@@ -144,7 +145,7 @@ func (w *wish) alone(c *cobra.Command, s *api.ServerCreate) error {
 }
 
 // sayZones says in which zones the instances may be.
-func (w *wish) sayZones(c *cobra.Command, s *api.ServerCreate) error {
+func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, f := range []struct {
 		flag string
 		n    int
@@ -153,7 +154,7 @@ func (w *wish) sayZones(c *cobra.Command, s *api.ServerCreate) error {
 			return usage(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
 		}
 	}
-	if !w.zones.IsZero() {
+	if !api.ZoneRule(w.zones).IsZero() {
 		s.Zones = &w.zones
 	}
 	return nil
@@ -161,7 +162,7 @@ func (w *wish) sayZones(c *cobra.Command, s *api.ServerCreate) error {
 
 // fromGroups says several kinds of instances; what other flags say of hosts is
 // said of each of them.
-func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
+func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range []string{"flavor", "count", "min"} {
 		if c.Flags().Changed(flag) {
 			return usage(c, "--group-of says it all; leave out --%s", flag)
@@ -176,7 +177,7 @@ func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
 		if len(parts) < 2 || len(parts) > 4 {
 			return usage(c, "--group-of must look like web:small:3:2, got %q", text)
 		}
-		g := api.GroupCreate{Name: parts[0], FlavorRef: parts[1], ImageRef: w.hosts.image, GroupWish: hosts}
+		g := rest.GroupCreate{Name: parts[0], FlavorRef: parts[1], ImageRef: w.hosts.image, GroupWish: hosts}
 		for i, to := range []**int{&g.MaxCount, &g.MinCount} {
 			if len(parts) <= 2+i {
 				break
@@ -193,7 +194,7 @@ func (w *wish) fromGroups(c *cobra.Command, s *api.ServerCreate) error {
 }
 
 // fromFile says what a file with groups, rules and zones says.
-func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
+func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range groupFlags {
 		if c.Flags().Changed(flag) {
 			return usage(c, "--groups says it in its file; leave out --%s", flag)
@@ -204,9 +205,9 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
 		return fail(exitUsage, "", "reading the groups: %w", err)
 	}
 	var file struct {
-		Groups []api.GroupCreate `json:"groups"`
-		Rules  []api.RuleCreate  `json:"rules"`
-		Zones  *api.ZoneRule     `json:"zones"`
+		Groups []rest.GroupCreate `json:"groups"`
+		Rules  []rest.RuleCreate  `json:"rules"`
+		Zones  *rest.ZoneRule     `json:"zones"`
 	}
 	if err := strictYAML(b, &file); err != nil {
 		return fail(exitUsage, "it must hold groups, and may hold rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
@@ -219,8 +220,8 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *api.ServerCreate) error {
 }
 
 // read returns what the flags say about hosts as the API takes it.
-func (h *hostWish) read(c *cobra.Command) (api.GroupWish, error) {
-	w := api.GroupWish{AvailabilityZone: h.az}
+func (h *hostWish) read(c *cobra.Command) (rest.GroupWish, error) {
+	w := rest.GroupWish{AvailabilityZone: h.az}
 	var err error
 	if w.ImageProperties, err = pairs(c, "image-property", h.properties); err != nil {
 		return w, err
@@ -228,7 +229,7 @@ func (h *hostWish) read(c *cobra.Command) (api.GroupWish, error) {
 	if len(h.traits) > 0 {
 		w.Traits = traitsOf(h.traits)
 	}
-	hints := api.SchedulerHints{
+	hints := rest.SchedulerHints{
 		Group: h.group, SameHost: ids(h.sameHost), DifferentHost: ids(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
 	}
 	if h.query != "" {
@@ -252,8 +253,8 @@ func (h *hostWish) read(c *cobra.Command) (api.GroupWish, error) {
 }
 
 // traitsOf reads traits as the flag has them.
-func traitsOf(given []string) *api.Traits {
-	t := &api.Traits{}
+func traitsOf(given []string) *rest.Traits {
+	t := &rest.Traits{}
 	for _, g := range given {
 		not, is := strings.CutPrefix(g, "!")
 		switch {

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 func zoneCommand(e *env) *cobra.Command {
@@ -19,7 +20,7 @@ func zoneCommand(e *env) *cobra.Command {
 			Example: "  berth zone list\n  berth zone list -o json",
 			Args:    takes(),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l api.Link) []any {
+				return list(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l rest.Zone) []any {
 					return []any{l.Name, l.Role, l.State, l.Health, l.Offset, l.Scale}
 				}))
 			}),
@@ -31,7 +32,7 @@ func zoneCommand(e *env) *cobra.Command {
 			Args:              takes("a ZONE"),
 			ValidArgsFunction: e.first(zoneNames),
 			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (api.Link, error) { return c.Zone(ctx, args[0]) }, zoneTables)
+				return show(ctx, e, func(ctx context.Context) (rest.Zone, error) { return c.Zone(ctx, args[0]) }, zoneTables)
 			}),
 		},
 		&cobra.Command{
@@ -52,7 +53,7 @@ func zoneCommand(e *env) *cobra.Command {
 	return c
 }
 
-func zoneTables(l api.Link) []table {
+func zoneTables(l rest.Zone) []table {
 	var t table
 	t.row("NAME", l.Name)
 	t.row("LINK", l.ID)
@@ -68,7 +69,7 @@ func zoneTables(l api.Link) []table {
 	return append([]table{t}, digestTables(l.Digest)...)
 }
 
-func infoTables(z api.ZoneInfo) []table {
+func infoTables(z rest.ZoneInfo) []table {
 	var t table
 	t.row("NAME", z.Name)
 	t.row("ID", z.ID)
@@ -77,7 +78,7 @@ func infoTables(z api.ZoneInfo) []table {
 }
 
 // digestTables show what a zone says of itself by gossip.
-func digestTables(d *api.Digest) []table {
+func digestTables(d *rest.Digest) []table {
 	if d == nil {
 		return nil
 	}
@@ -107,8 +108,8 @@ func (w *weighing) flags(c *cobra.Command) {
 }
 
 // spec returns what was given.
-func (w *weighing) spec(c *cobra.Command) client.ZoneSpec {
-	var s client.ZoneSpec
+func (w *weighing) spec(c *cobra.Command) rest.ZoneSpec {
+	var s rest.ZoneSpec
 	if c.Flags().Changed("weight-offset") {
 		s.Offset = &w.offset
 	}
@@ -159,7 +160,7 @@ and is called NAME here, "parent" if none is given.`,
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Link, error) {
+		return show(ctx, e, func(ctx context.Context) (rest.Zone, error) {
 			return cl.LinkZone(ctx, token, optional(args))
 		}, zoneTables)
 	})
@@ -193,7 +194,7 @@ replaced while they could not reach each other.`,
 		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil {
 			return usage(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
 		}
-		return show(ctx, e, func(ctx context.Context) (api.Link, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
+		return show(ctx, e, func(ctx context.Context) (rest.Zone, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
 	})
 	return c
 }
@@ -206,8 +207,8 @@ func zoneState(e *env, name, short string, state api.LinkState) *cobra.Command {
 		Args:              takes("a ZONE"),
 		ValidArgsFunction: e.first(zoneNames),
 		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (api.Link, error) {
-				return c.UpdateZone(ctx, args[0], client.ZoneSpec{State: &state})
+			return show(ctx, e, func(ctx context.Context) (rest.Zone, error) {
+				return c.UpdateZone(ctx, args[0], rest.ZoneSpec{State: &state})
 			}, zoneTables)
 		}),
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
 )
@@ -27,7 +28,7 @@ func TestAgentRestart(t *testing.T) {
 	a := z.ProcessAgent("machine", memory-(first+more)*unitMB)
 	active := func(id string, n int) {
 		t.Helper()
-		_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &n, Reservation: id}, "")
+		_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &n, Reservation: id}, "")
 		require.NoError(t, err)
 		b := z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout)
 		require.Equal(t, api.BootActive, b.State, b.Reason)

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -65,7 +66,7 @@ func testOneBadGateway(t *testing.T, bootFirst bool, hurt, mend func(w *lab.Worl
 		if leads {
 			extra = electWithin
 		}
-		var fresh client.Server
+		var fresh rest.Server
 		boot := func() { fresh = g.boot(measureTimeout) }
 		remove := func() { g.delete(old) }
 		if bootFirst {
@@ -114,14 +115,14 @@ func (g *gateways) prefer(leads bool) *lab.NodeProc {
 }
 
 // boot boots one instance through the root and waits until it runs.
-func (g *gateways) boot(d time.Duration) client.Server {
+func (g *gateways) boot(d time.Duration) rest.Server {
 	g.Helper()
 	g.boots++
 	id, one := fmt.Sprintf("r-%d", g.boots), 1
 	c := g.root.Nodes[0].Client(g.token)
-	_, err := c.Boot(g.Context(), api.ServerCreate{Name: "web", FlavorRef: "unit", MinCount: &one, MaxCount: &one, Reservation: id}, "")
+	_, err := c.Boot(g.Context(), rest.ServerCreate{Name: "web", FlavorRef: "unit", MinCount: &one, MaxCount: &one, Reservation: id}, "")
 	require.NoError(g, err)
-	var s client.Server
+	var s rest.Server
 	lab.Within(g.T, d, "the instance runs", func(ctx context.Context) error {
 		b, err := c.Reservation(ctx, api.ReservationID(id), time.Second)
 		if err != nil || b.State == api.BootFailed {
@@ -138,7 +139,7 @@ func (g *gateways) boot(d time.Duration) client.Server {
 }
 
 // delete deletes an instance through the root and waits until it is gone.
-func (g *gateways) delete(s client.Server) {
+func (g *gateways) delete(s rest.Server) {
 	g.Helper()
 	c := g.root.Nodes[0].Client(g.token)
 	require.NoError(g, c.DeleteServer(g.Context(), s.ID))

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -113,7 +114,7 @@ func (k *killer) round(id string, choose func() []*lab.NodeProc) {
 func (k *killer) boot(id string) error {
 	count := killCount
 	return k.root.Do(k.t.Context(), k.token, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, api.ServerCreate{
+		_, err := c.Boot(ctx, rest.ServerCreate{
 			Name: id, FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id,
 		}, "")
 		return err

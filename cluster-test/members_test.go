@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -70,11 +71,11 @@ func TestMembers(t *testing.T) {
 	t.Log("a follower takes writes and reads them back")
 	for i, n := range followers(t, z) {
 		c := n.Client(z.Token)
-		f, err := c.CreateFlavor(t.Context(), client.FlavorSpec{Name: []string{"one", "two"}[i], RAM: 1})
+		f, err := c.CreateFlavor(t.Context(), rest.FlavorSpec{Name: []string{"one", "two"}[i], RAM: new(int64(1))})
 		require.NoError(t, err)
 		_, err = c.Flavor(t.Context(), f.ID)
 		require.NoError(t, err, "what was written through a node is seen there")
-		tok, err := c.CreateToken(t.Context(), client.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{api.RoleReader}})
+		tok, err := c.CreateToken(t.Context(), rest.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{api.RoleReader}})
 		require.NoError(t, err)
 		for _, other := range z.Nodes { // also where the news may not have come yet
 			_, err = other.Client(tok.Token).Flavors(t.Context(), client.ListOptions{})
@@ -96,7 +97,7 @@ func TestMembers(t *testing.T) {
 	file := filepath.Join(w.Dir, "zone.snapshot")
 	count := 2
 	boot := func(id string) {
-		_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
+		_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
 		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout).State)
 	}
@@ -167,7 +168,7 @@ func seeAddresses(t *testing.T, z *lab.Zone) {
 	}
 	slices.Sort(want)
 	lab.Within(t, lab.SettleTimeout, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
-		token, err := z.Admin().CreateJoinToken(ctx, client.JoinTokenSpec{Kind: api.JoinAgent, Name: "x"})
+		token, err := z.Admin().CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: api.JoinAgent, Name: "x"})
 		if err != nil {
 			return err
 		}

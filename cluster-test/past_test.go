@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/identity"
 )
@@ -104,7 +105,7 @@ func (s *stood) succeed(old *lab.NodeProc) {
 
 // hear reads the answers to the deletes of servers. It returns those that were
 // confirmed, and how many answers there were.
-func (s *stood) hear(warm []*tls.Conn, servers []client.Server) (ended []api.InstanceID, answers int) {
+func (s *stood) hear(warm []*tls.Conn, servers []rest.Server) (ended []api.InstanceID, answers int) {
 	for i, c := range warm {
 		switch status := s.answer(c); status {
 		case 0, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests: // nothing is said of the server
@@ -120,11 +121,11 @@ func (s *stood) hear(warm []*tls.Conn, servers []client.Server) (ended []api.Ins
 }
 
 // boot boots servers in west through the root, and waits until they run.
-func (s *stood) boot(id string) []client.Server {
+func (s *stood) boot(id string) []rest.Server {
 	count := stoodServers
-	_, err := s.user.Boot(s.Context(), api.ServerCreate{Name: id, FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id}, "")
+	_, err := s.user.Boot(s.Context(), rest.ServerCreate{Name: id, FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id}, "")
 	require.NoError(s, err)
-	var p client.Page[client.Server]
+	var p client.Page[rest.Server]
 	lab.Within(s.T, measureTimeout, id+" runs", func(ctx context.Context) error {
 		b, err := s.user.Reservation(ctx, api.ReservationID(id), time.Second)
 		if err != nil || b.Instances[api.StatusActive] != count {

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -107,7 +108,7 @@ func (o *outage) boot(ctx context.Context, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		id := fmt.Sprintf("%s-%d", prefix, i)
 		err := o.zone.Do(ctx, o.zone.Token, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Boot(ctx, api.ServerCreate{Name: id, FlavorRef: "unit", MaxCount: &one, Reservation: id}, "")
+			_, err := c.Boot(ctx, rest.ServerCreate{Name: id, FlavorRef: "unit", MaxCount: &one, Reservation: id}, "")
 			return err
 		})
 		if err == nil {

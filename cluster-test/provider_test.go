@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 )
@@ -239,7 +240,7 @@ func (w *writer) read(ctx context.Context, id api.ProviderID) (client.ProviderUs
 func (w *writer) resize(ctx context.Context, id api.ProviderID, generation uint64, total int64) error {
 	p := w.begin(check.ProviderSet, check.Input{Provider: id, Generation: generation, Amount: total})
 	_, err := w.c.SetInventories(ctx, id, client.Inventories{
-		Generation: generation, Inventories: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: total}},
+		Generation: generation, Inventories: map[api.ResourceClass]rest.Inventory{api.VCPU: {Total: total}},
 	})
 	return told(p, err, check.Output{}, api.CodeStale)
 }

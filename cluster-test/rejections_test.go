@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/identity"
 )
@@ -44,7 +45,7 @@ func TestRejections(t *testing.T) {
 
 	// After all that the zone works, and its agent was not lost.
 	count := 4
-	_, err := z.Admin().Boot(t.Context(), api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: "r-x"}, "")
+	_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: "r-x"}, "")
 	require.NoError(t, err)
 	require.Equal(t, api.BootActive, z.Outcome(z.Token, "r-x", lab.SettleTimeout).State)
 	w.Audit()
@@ -62,27 +63,27 @@ func rejectTokens(t *testing.T, z, stranger *lab.Zone) {
 		assert.Equal(t, http.StatusUnauthorized, statusOf(err), name)
 	}
 	count := 1
-	order := api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count}
+	order := rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count}
 	reader, member := n.Client(z.MemberToken("web", api.RoleReader)), n.Client(z.MemberToken("web", api.RoleMember))
 	_, err := reader.Boot(ctx, order, "")
 	assert.Equal(t, http.StatusForbidden, statusOf(err), "a reader boots: %v", err)
 	for what, err := range map[string]error{
 		"hosts":     second(member.Hosts(ctx, client.ListOptions{})),
 		"members":   second(member.Members(ctx)),
-		"flavor":    second(member.CreateFlavor(ctx, client.FlavorSpec{Name: "mine", RAM: 1})),
-		"token":     second(member.CreateToken(ctx, client.TokenSpec{User: "x", Project: "x", Roles: []api.UserRole{api.RoleAdmin}})),
-		"join":      second(member.CreateJoinToken(ctx, client.JoinTokenSpec{Kind: api.JoinNode, Name: "x"})),
+		"flavor":    second(member.CreateFlavor(ctx, rest.FlavorSpec{Name: "mine", RAM: new(int64(1))})),
+		"token":     second(member.CreateToken(ctx, rest.TokenSpec{User: "x", Project: "x", Roles: []api.UserRole{api.RoleAdmin}})),
+		"join":      second(member.CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: api.JoinNode, Name: "x"})),
 		"snapshot":  second(member.Snapshot(ctx, io.Discard)),
 		"all":       second(member.Servers(ctx, client.ServerQuery{AllProjects: true}, client.ListOptions{})),
 		"transfer":  member.Transfer(ctx, ""),
-		"link":      second(member.CreateLinkToken(ctx, client.ZoneSpec{})),
+		"link":      second(member.CreateLinkToken(ctx, rest.ZoneSpec{})),
 		"restoring": member.Restore(ctx, strings.NewReader("state")),
 	} {
 		assert.Equal(t, http.StatusForbidden, statusOf(err), "a member: %s: %v", what, err)
 	}
 
 	// A join token is good once, and for nothing else.
-	join, err := z.Admin().CreateJoinToken(ctx, client.JoinTokenSpec{Kind: api.JoinAgent, Name: "late"})
+	join, err := z.Admin().CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: api.JoinAgent, Name: "late"})
 	require.NoError(t, err)
 	_, err = n.Client(join).Flavors(ctx, client.ListOptions{})
 	assert.Equal(t, http.StatusUnauthorized, statusOf(err), "a join token is no bearer token")
@@ -90,9 +91,9 @@ func rejectTokens(t *testing.T, z, stranger *lab.Zone) {
 	require.NoError(t, err)
 	csr, err := identity.CSR(key)
 	require.NoError(t, err)
-	_, err = n.Client("").Join(ctx, api.JoinBody{Token: join, CSR: csr})
+	_, err = n.Client("").Join(ctx, rest.JoinBody{Token: join, CSR: csr})
 	require.NoError(t, err)
-	_, err = n.Client("").Join(ctx, api.JoinBody{Token: join, CSR: csr})
+	_, err = n.Client("").Join(ctx, rest.JoinBody{Token: join, CSR: csr})
 	assert.Equal(t, http.StatusUnauthorized, statusOf(err), "used twice: %v", err)
 }
 
@@ -203,7 +204,7 @@ func admitted(t *testing.T, addr, alpn string, show *identity.Credentials) error
 func enrolWithoutToken(t *testing.T, n *lab.NodeProc, show *identity.Credentials) {
 	t.Helper()
 	z := n.Zone
-	link, err := z.Admin().CreateLinkToken(t.Context(), client.ZoneSpec{Name: ptr("child")})
+	link, err := z.Admin().CreateLinkToken(t.Context(), rest.ZoneSpec{Name: ptr("child")})
 	require.NoError(t, err)
 	good, err := identity.ParseJoinToken(link)
 	require.NoError(t, err)
@@ -257,7 +258,7 @@ func shrugOff(t *testing.T, n *lab.NodeProc) {
 		}
 	}
 	lab.Within(t, lab.StartTimeout, "the zone goes on", func(ctx context.Context) error {
-		_, err := n.Client(n.Zone.Token).CreateFlavor(ctx, client.FlavorSpec{Name: "beside-garbage", RAM: 1})
+		_, err := n.Client(n.Zone.Token).CreateFlavor(ctx, rest.FlavorSpec{Name: "beside-garbage", RAM: new(int64(1))})
 		return err
 	})
 	require.NoError(t, n.AskReady(t.Context()))

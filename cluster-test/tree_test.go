@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
 )
@@ -99,10 +100,10 @@ func TestTreeOfRealProcesses(t *testing.T) {
 }
 
 // boot asks the root for all or none of so many instances, and waits.
-func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootState) api.Boot {
+func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootState) rest.Boot {
 	t.Helper()
 	err := tr.root.Do(t.Context(), token, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, api.ServerCreate{
+		_, err := c.Boot(ctx, rest.ServerCreate{
 			Name: "web", FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: id,
 		}, "")
 		return err
@@ -114,7 +115,7 @@ func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootStat
 }
 
 // list returns the servers of a reservation as a caller at the root sees them.
-func (tr tree) list(t *testing.T, token, id string) []client.Server {
+func (tr tree) list(t *testing.T, token, id string) []rest.Server {
 	t.Helper()
 	p, err := tr.root.Nodes[0].Client(token).Servers(t.Context(), client.ServerQuery{Reservation: api.ReservationID(id)}, client.ListOptions{})
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
-	"berth/api/client"
+	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/gateway"
 	"berth/internal/codec"
@@ -108,7 +108,7 @@ func (r *running) case66(t *testing.T) {
 	status, said := r.raw(r.zone("root"), http.MethodPost, "/servers", `{"server": {"name": "a", "flavorRef": "tiny"}}`)
 	require.Equal(t, http.StatusAccepted, status, said)
 	var one struct {
-		Server client.Server `json:"server"`
+		Server rest.Server `json:"server"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(said), &one))
 	assert.NotEmpty(t, one.Server.ID)
@@ -128,12 +128,12 @@ func (r *running) case66(t *testing.T) {
 func (r *running) case67(t *testing.T) {
 	root := r.client("root")
 	for i, role := range []api.UserRole{api.RoleAdmin, api.RoleMember} {
-		tok, err := root.CreateToken(t.Context(), client.TokenSpec{
+		tok, err := root.CreateToken(t.Context(), rest.TokenSpec{
 			User: "u", Project: api.ProjectID(fmt.Sprint("p", i)), Roles: []api.UserRole{role},
 		})
 		require.NoError(t, err)
 		c := r.as(r.zone("root"), tok.Token)
-		s := api.ServerCreate{Name: "a", FlavorRef: "tiny", Reservation: "mine"}
+		s := rest.ServerCreate{Name: "a", FlavorRef: "tiny", Reservation: "mine"}
 		for range 2 { // and a repeat is the same
 			id, err := c.Boot(t.Context(), s, "")
 			require.NoError(t, err)
@@ -165,7 +165,7 @@ func (r *running) case69(t *testing.T) {
 // and nothing is selected again; a plan that is missing or damaged is refused.
 func (r *running) case70(t *testing.T) {
 	root := r.client("root")
-	s := api.ServerCreate{Name: "planned", FlavorRef: "small", MaxCount: count(10)}
+	s := rest.ServerCreate{Name: "planned", FlavorRef: "small", MaxCount: count(10)}
 	a, err := root.Select(t.Context(), s)
 	require.NoError(t, err)
 	s.Reservation, s.Blob = string(a.Reservation), a.Blob
@@ -255,7 +255,7 @@ func (r *running) case73And74(t *testing.T) {
 	root := r.client("root")
 	b := r.boot(root, "spread", 10, 24)
 	require.Equal(t, api.BootActive, b.State, b.Reason)
-	in := map[string]client.Server{}
+	in := map[string]rest.Server{}
 	for _, s := range r.servers(root, "spread") {
 		in[s.Zone] = s
 	}

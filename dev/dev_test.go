@@ -22,6 +22,7 @@ import (
 	"berth/agent"
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // leakPatience is how long goroutines may take to end on a busy machine: that of a
@@ -164,9 +165,9 @@ func (r *running) raw(z *Zone, method, path, body string) (int, string) {
 func count(n int) *int { return &n }
 
 // boot boots and waits for the outcome.
-func (r *running) boot(c *client.Client, name string, least, most int) api.Boot {
+func (r *running) boot(c *client.Client, name string, least, most int) rest.Boot {
 	r.t.Helper()
-	id, err := c.Boot(r.t.Context(), api.ServerCreate{
+	id, err := c.Boot(r.t.Context(), rest.ServerCreate{
 		Name: name, FlavorRef: "small", Reservation: name, MinCount: count(least), MaxCount: count(most),
 	}, "")
 	require.NoError(r.t, err)
@@ -175,7 +176,7 @@ func (r *running) boot(c *client.Client, name string, least, most int) api.Boot 
 	return b
 }
 
-func (r *running) servers(c *client.Client, res string) []client.Server {
+func (r *running) servers(c *client.Client, res string) []rest.Server {
 	r.t.Helper()
 	p, err := c.Servers(r.t.Context(), client.ServerQuery{Reservation: api.ReservationID(res)}, client.ListOptions{})
 	require.NoError(r.t, err)

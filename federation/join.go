@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/identity"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
 // Join admits a node or an agent that has a join token, and issues its certificates.
-func (f *Federation) Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer, error) {
+func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error) {
 	t, err := identity.ParseJoinToken(b.Token)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (f *Federation) Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
 	}
-	a := &api.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
+	a := &rest.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
 	if t.Kind == api.JoinAgent {
 		a.Addresses = addresses(v, func(m *api.Node) string { return m.AgentAddr })
 		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.now())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/identity"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -15,8 +16,8 @@ import (
 )
 
 // joins asks to be admitted with a token.
-func (p *place) admits(token string, csr []byte) (*api.JoinAnswer, error) {
-	return p.Join(p.w.t.Context(), &api.JoinBody{Token: token, CSR: csr, Names: []string{"berth.example"}})
+func (p *place) admits(token string, csr []byte) (*rest.JoinAnswer, error) {
+	return p.Join(p.w.t.Context(), &rest.JoinBody{Token: token, CSR: csr, Names: []string{"berth.example"}})
 }
 
 func TestJoinGivesWhatANewcomerNeeds(t *testing.T) {
@@ -36,7 +37,7 @@ func TestJoinGivesWhatANewcomerNeeds(t *testing.T) {
 	assert.Equal(t, []string{"node-1.zone:7602", "node-2.zone:7602"}, node.Addresses)
 	assert.Equal(t, p.kek[:], node.KEK)
 	assert.Len(t, node.Certificates, 3)
-	for _, a := range []*api.JoinAnswer{agent, node} {
+	for _, a := range []*rest.JoinAnswer{agent, node} {
 		assert.Equal(t, []any{p.id, "a", p.ca.CertDER()}, []any{a.Zone, a.ZoneName, a.CA})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/costs"
 	"berth/federation"
 	"berth/identity"
@@ -203,7 +204,7 @@ func loadHome(dir string) (*AgentHome, error) {
 const fileAgent = "agent.json"
 
 // join sends a certificate request with the token and saves what comes back.
-func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []string) (*api.JoinAnswer, error) {
+func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []string) (*rest.JoinAnswer, error) {
 	key, err := identity.NewKey()
 	if err != nil {
 		return nil, err
@@ -212,8 +213,8 @@ func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []stri
 	if err != nil {
 		return nil, err
 	}
-	body := &api.JoinBody{Token: o.Token, CSR: csr, Names: names}
-	var a *api.JoinAnswer
+	body := &rest.JoinBody{Token: o.Token, CSR: csr, Names: names}
+	var a *rest.JoinAnswer
 	for _, addr := range t.Addresses {
 		want := identity.Subject{Zone: t.Zone, Role: identity.RoleAPI}
 		if o.Plain {
@@ -240,7 +241,7 @@ func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []stri
 	return a, nil
 }
 
-func joinAt(ctx context.Context, network Network, addr string, body *api.JoinBody, t *tls.Config) (*api.JoinAnswer, error) {
+func joinAt(ctx context.Context, network Network, addr string, body *rest.JoinBody, t *tls.Config) (*rest.JoinAnswer, error) {
 	transport := &http.Transport{
 		TLSClientConfig: t,
 		DialContext:     func(ctx context.Context, _, addr string) (net.Conn, error) { return networkOr(network).Dial(ctx, addr) },

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
+
+	"berth/api/rest"
 )
 
 // ListOptions say which page of a list is wanted. The zero value means the first
@@ -44,9 +48,58 @@ func query(params map[string]string) url.Values {
 	return q
 }
 
+// to returns a call of a route of the native API, with ids for the names in its path.
+// A read may be repeated.
+func to(op, route string, ids ...string) call {
+	r := rest.Find(route)
+	return call{op: op, route: r, method: r.Method, path: r.Fill(ids...), repeats: r.Method == http.MethodGet}
+}
+
 // get returns a call that reads; reading repeats.
 func get(op string, path ...string) call {
 	return call{op: op, method: http.MethodGet, path: path, repeats: true}
+}
+
+// with returns the call with a body.
+func (q call) with(body any) call {
+	q.in = body
+	return q
+}
+
+// repeating returns the call as one that may be repeated if yes is true.
+func (q call) repeating(yes bool) call {
+	q.repeats = yes
+	return q
+}
+
+// checkAnswer panics unless the table of routes says that a call is answered with want.
+func checkAnswer(q call, want reflect.Type) {
+	if is := reflect.TypeOf(q.route.Answer.Body); is != want {
+		panic(fmt.Sprintf("client: %s is answered with %s, not %s", q.route.Name(), is, want))
+	}
+}
+
+// answer makes a call of the native API and returns the one value that it is answered
+// with.
+func answer[T any](ctx context.Context, c *Client, q call) (T, error) {
+	checkAnswer(q, reflect.TypeFor[T]())
+	if q.route.Answer.Key == "" {
+		return whole[T](ctx, c, q)
+	}
+	return one[T](ctx, c, q, q.route.Answer.Key)
+}
+
+// all makes a call of the native API and returns the list that it is answered with,
+// which has no pages.
+func all[T any](ctx context.Context, c *Client, q call) ([]T, error) {
+	checkAnswer(q, reflect.TypeFor[T]())
+	return one[[]T](ctx, c, q, q.route.Answer.Key)
+}
+
+// list makes a call of the native API and returns the page that it is answered with.
+func list[T any](ctx context.Context, c *Client, q call, o ListOptions) (Page[T], error) {
+	checkAnswer(q, reflect.TypeFor[T]())
+	return page[T](ctx, c, q, q.route.Answer.Key, o)
 }
 
 // one makes q and returns the value that the answer has under key.
@@ -117,6 +170,8 @@ func (c *Client) none(ctx context.Context, q call) error {
 
 // remove returns a call that deletes; when a repeat finds nothing left, the call
 // before it did the work.
-func remove(op string, path ...string) call {
-	return call{op: op, method: http.MethodDelete, path: path, repeats: true, ends: true}
+func remove(op, route string, ids ...string) call {
+	q := to(op, route, ids...)
+	q.repeats, q.ends = true, true
+	return q
 }

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // Limits of a Client.
@@ -137,7 +138,8 @@ func parseAddr(addr string) (string, error) {
 
 // call is one call of the API.
 type call struct {
-	op      string // for errors, such as "client.Boot"
+	op      string      // for errors, such as "client.Boot"
+	route   *rest.Route // nil for one of the placement API
 	method  string
 	path    []string // segments, not escaped
 	query   url.Values

@@ -20,6 +20,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/golden"
 )
 
@@ -70,7 +71,7 @@ func TestNewRefuses(t *testing.T) {
 // everyCall makes each call once; what it returns is checked elsewhere.
 func everyCall(ctx context.Context, c *client.Client) []func() error {
 	count := 3
-	wish := api.ServerCreate{Name: "web", FlavorRef: "small", MaxCount: &count}
+	wish := rest.ServerCreate{Name: "web", FlavorRef: "small", MaxCount: &count}
 	plan := wish
 	plan.Reservation, plan.Blob, plan.ReturnRes = "r-1", []byte("sealed"), true
 	name, offset, scale, paused, enabled, pool := "west", int64(-5), int64(2), api.LinkPaused, false, api.PoolShared
@@ -102,33 +103,33 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Flavors(ctx, o)) },
 		func() error { return do(c.Flavor(ctx, "small")) },
 		func() error {
-			return do(c.CreateFlavor(ctx, client.FlavorSpec{Name: "small", VCPUs: 1, RAM: 512, Disk: 10, Command: []string{"/bin/true"}}))
+			return do(c.CreateFlavor(ctx, rest.FlavorSpec{Name: "small", VCPUs: new(int64(1)), RAM: new(int64(512)), Disk: new(int64(10)), Command: []string{"/bin/true"}}))
 		},
 		func() error {
-			return do(c.UpdateFlavor(ctx, "small", client.FlavorSpec{Name: "small", Resources: api.Resources{"VCPU": 2}}))
+			return do(c.UpdateFlavor(ctx, "small", rest.FlavorSpec{Name: "small", Resources: api.Resources{"VCPU": 2}}))
 		},
 		func() error { return c.DeleteFlavor(ctx, "small") },
 		func() error { return do(c.Zones(ctx, o)) },
 		func() error { return do(c.Zone(ctx, "west")) },
 		func() error { return do(c.ZoneInfo(ctx)) },
 		func() error {
-			return do(c.CreateLinkToken(ctx, client.ZoneSpec{Name: &name, Offset: &offset, Scale: &scale}))
+			return do(c.CreateLinkToken(ctx, rest.ZoneSpec{Name: &name, Offset: &offset, Scale: &scale}))
 		},
 		func() error { return do(c.LinkZone(ctx, "token", "east")) },
-		func() error { return do(c.UpdateZone(ctx, "west", client.ZoneSpec{State: &paused})) },
+		func() error { return do(c.UpdateZone(ctx, "west", rest.ZoneSpec{State: &paused})) },
 		func() error { return c.DeleteZone(ctx, "west") },
 		func() error { return do(c.Hosts(ctx, o)) },
 		func() error { return do(c.Host(ctx, "h1")) },
 		func() error {
-			return do(c.UpdateHost(ctx, "h1", client.HostSpec{Enabled: &enabled, Pool: &pool, Generation: 7}))
+			return do(c.UpdateHost(ctx, "h1", rest.HostSpec{Enabled: &enabled, Pool: &pool, Generation: 7}))
 		},
 		func() error {
-			return do(c.UpdateHost(ctx, "h2", client.HostSpec{Attributes: map[string]string{"price": "3"}, Maintenance: &name}))
+			return do(c.UpdateHost(ctx, "h2", rest.HostSpec{Attributes: map[string]string{"price": "3"}, Maintenance: &name}))
 		},
 		func() error {
 			return do(c.HostsWhere(ctx, client.HostQuery{State: api.HostUp, Pool: pool, AZ: "az1", Aggregate: "rack1"}, o))
 		},
-		func() error { return do(c.HostDetail(ctx, "h1")) },
+		func() error { return do(c.Host(ctx, "h1")) },
 		func() error { return do(c.DrainHost(ctx, "h1", api.DrainMove, "disk")) },
 		func() error { return do(c.UndrainHost(ctx, "h1")) },
 		func() error { return do(c.EvacuateHost(ctx, "h1")) },
@@ -136,17 +137,17 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Aggregates(ctx, o)) },
 		func() error { return do(c.Aggregate(ctx, "rack1")) },
 		func() error {
-			return do(c.CreateAggregate(ctx, client.AggregateSpec{Name: &name, Metadata: map[string]string{"k": "v"}}))
+			return do(c.CreateAggregate(ctx, rest.AggregateSpec{Name: &name, Metadata: map[string]string{"k": "v"}}))
 		},
 		func() error {
-			return do(c.UpdateAggregate(ctx, "rack1", client.AggregateSpec{Metadata: map[string]string{}, Hosts: &[]string{}}))
+			return do(c.UpdateAggregate(ctx, "rack1", rest.AggregateSpec{Metadata: map[string]string{}, Hosts: &[]string{}}))
 		},
 		func() error { return c.DeleteAggregate(ctx, "rack1") },
 		func() error { return do(c.AvailabilityZones(ctx, o)) },
 		func() error { return do(c.ServerGroups(ctx, o)) },
 		func() error { return do(c.InProject("shop").ServerGroup(ctx, "apart")) },
 		func() error {
-			return do(c.CreateServerGroup(ctx, client.ServerGroupSpec{Name: "apart", Policy: api.AntiAffinity, Max: 2}))
+			return do(c.CreateServerGroup(ctx, rest.ServerGroupSpec{Name: "apart", Policy: api.AntiAffinity, Max: 2}))
 		},
 		func() error { return c.DeleteServerGroup(ctx, "apart") },
 		func() error { return do(c.Explain(ctx, "req-7")) },
@@ -157,18 +158,18 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.Restore(ctx, strings.NewReader("state")) },
 		func() error { return do(c.Tokens(ctx)) },
 		func() error {
-			return do(c.CreateToken(ctx, client.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{"member"}, TTL: client.Duration(time.Hour)}))
+			return do(c.CreateToken(ctx, rest.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{"member"}, TTL: rest.Duration(time.Hour)}))
 		},
 		func() error { return c.DeleteToken(ctx, "t1") },
-		func() error { return do(c.CreateJoinToken(ctx, client.JoinTokenSpec{Kind: "agent", Name: "a1"})) },
-		func() error { return do(c.Join(ctx, api.JoinBody{Token: "token", CSR: []byte("csr")})) },
+		func() error { return do(c.CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: "agent", Name: "a1"})) },
+		func() error { return do(c.Join(ctx, rest.JoinBody{Token: "token", CSR: []byte("csr")})) },
 		func() error { return do(c.Config(ctx)) },
 		func() error {
-			return do(c.SetConfig(ctx, client.ZoneConfig{DefaultAZ: "az1", PlanTTL: client.Duration(time.Minute)}))
+			return do(c.SetConfig(ctx, rest.ZoneConfig{DefaultAZ: "az1", PlanTTL: rest.Duration(time.Minute)}))
 		},
 		func() error { return do(c.Scheduler(ctx)) },
 		func() error {
-			return do(c.SetScheduler(ctx, api.Scheduler{Costs: []api.CostWeight{{Name: "spread", Weight: 2}}}))
+			return do(c.SetScheduler(ctx, rest.Scheduler{Costs: []rest.CostWeight{{Name: "spread", Weight: 2}}}))
 		},
 		func() error { return c.RotateKeyring(ctx) },
 		func() error { return do(c.Holds(ctx)) },
@@ -305,7 +306,7 @@ func TestNamesCannotLeaveTheirPlace(t *testing.T) {
 func TestSelectAnswerCarriesThePlan(t *testing.T) {
 	c := at(t, answers(http.StatusOK, `{"reservation_id": "r-1", "weights": [[1, 2]], "blob": "c2VhbGVk", "expires_in_ms": 60000,
 		"zones": [{"zone": "west", "outcome": "answered", "wanted": 2, "offered": 2, "short": 0}], "refusals": []}`))
-	a, err := c.Select(t.Context(), api.ServerCreate{})
+	a, err := c.Select(t.Context(), rest.ServerCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, []byte("sealed"), a.Blob)
 	assert.Equal(t, int64(60000), a.ExpiresInMS)
@@ -314,10 +315,10 @@ func TestSelectAnswerCarriesThePlan(t *testing.T) {
 }
 
 // bootOf returns a wish whose body has so many bytes.
-func bootOf(t *testing.T, size int) api.ServerCreate {
+func bootOf(t *testing.T, size int) rest.ServerCreate {
 	t.Helper()
-	s := api.ServerCreate{ImageRef: "x"}
-	b, err := json.Marshal(api.BootBody{Server: s})
+	s := rest.ServerCreate{ImageRef: "x"}
+	b, err := json.Marshal(rest.BootBody{Server: s})
 	require.NoError(t, err)
 	s.ImageRef = strings.Repeat("x", 1+size-len(b))
 	return s
@@ -394,7 +395,7 @@ func TestSnapshotThatEndsEarlyIsAnError(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	var d client.Duration
+	var d rest.Duration
 	require.NoError(t, json.Unmarshal([]byte(`"90s"`), &d))
 	b, err := json.Marshal(d)
 	require.NoError(t, err)

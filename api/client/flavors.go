@@ -2,55 +2,36 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
-// FlavorSpec is what a flavor is made of. VCPUs, RAM and Disk are short for the
-// resources VCPU, MEMORY_MB and DISK_GB; of each, only one spelling may be given.
-type FlavorSpec struct {
-	Name       string            `json:"name"`
-	VCPUs      int64             `json:"vcpus,omitempty"`
-	RAM        int64             `json:"ram,omitempty"`  // MiB
-	Disk       int64             `json:"disk,omitempty"` // GiB
-	Resources  api.Resources     `json:"resources,omitempty"`
-	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
-	Command    []string          `json:"command,omitempty"` // what the process driver runs
-}
-
-type flavorBody struct {
-	Flavor FlavorSpec `json:"flavor"`
-}
-
 // Flavors returns one page of the flavors. It may be repeated.
-func (c *Client) Flavors(ctx context.Context, o ListOptions) (Page[api.Flavor], error) {
-	return page[api.Flavor](ctx, c, get("client.Flavors", "flavors"), "flavors", o)
+func (c *Client) Flavors(ctx context.Context, o ListOptions) (Page[rest.Flavor], error) {
+	return list[rest.Flavor](ctx, c, to("client.Flavors", "GET /flavors"), o)
 }
 
 // Flavor returns one flavor. It may be repeated.
-func (c *Client) Flavor(ctx context.Context, id api.FlavorID) (api.Flavor, error) {
-	return one[api.Flavor](ctx, c, get("client.Flavor", "flavors", string(id)), "flavor")
+func (c *Client) Flavor(ctx context.Context, id api.FlavorID) (rest.Flavor, error) {
+	return answer[rest.Flavor](ctx, c, to("client.Flavor", "GET /flavors/{id}", string(id)))
 }
 
 // CreateFlavor makes a flavor. It is not repeated: a second one with that name is
 // a conflict. Admins only.
-func (c *Client) CreateFlavor(ctx context.Context, s FlavorSpec) (api.Flavor, error) {
-	return one[api.Flavor](ctx, c, call{
-		op: "client.CreateFlavor", method: http.MethodPost, path: []string{"flavors"}, in: flavorBody{s},
-	}, "flavor")
+func (c *Client) CreateFlavor(ctx context.Context, s rest.FlavorSpec) (rest.Flavor, error) {
+	return answer[rest.Flavor](ctx, c, to("client.CreateFlavor", "POST /flavors").with(rest.FlavorBody{Flavor: s}))
 }
 
 // UpdateFlavor replaces a flavor as a whole; s.Name is its name or "". It may be
 // repeated. Admins only.
-func (c *Client) UpdateFlavor(ctx context.Context, id api.FlavorID, s FlavorSpec) (api.Flavor, error) {
-	return one[api.Flavor](ctx, c, call{
-		op: "client.UpdateFlavor", method: http.MethodPut, path: []string{"flavors", string(id)}, in: flavorBody{s}, repeats: true,
-	}, "flavor")
+func (c *Client) UpdateFlavor(ctx context.Context, id api.FlavorID, s rest.FlavorSpec) (rest.Flavor, error) {
+	q := to("client.UpdateFlavor", "PUT /flavors/{id}", string(id)).with(rest.FlavorBody{Flavor: s}).repeating(true)
+	return answer[rest.Flavor](ctx, c, q)
 }
 
 // DeleteFlavor removes a flavor; what runs is not touched. It may be repeated.
 // Admins only.
 func (c *Client) DeleteFlavor(ctx context.Context, id api.FlavorID) error {
-	return c.none(ctx, remove("client.DeleteFlavor", "flavors", string(id)))
+	return c.none(ctx, remove("client.DeleteFlavor", "DELETE /flavors/{id}", string(id)))
 }

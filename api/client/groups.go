@@ -2,52 +2,43 @@ package client
 
 import (
 	"context"
-	"net/http"
 
-	"berth/api"
+	"berth/api/rest"
 )
-
-// ServerGroupSpec is what a server group is made of.
-type ServerGroupSpec = api.ServerGroupSpec
 
 // ServerGroups returns one page of the server groups of the caller's project, or of
 // that of InProject. It may be repeated.
-func (c *Client) ServerGroups(ctx context.Context, o ListOptions) (Page[api.ServerGroup], error) {
-	q := get("client.ServerGroups", "server-groups")
+func (c *Client) ServerGroups(ctx context.Context, o ListOptions) (Page[rest.ServerGroup], error) {
+	q := to("client.ServerGroups", "GET /server-groups")
 	q.query = c.whose()
-	return page[api.ServerGroup](ctx, c, q, "server_groups", o)
+	return list[rest.ServerGroup](ctx, c, q, o)
 }
 
 // ServerGroup returns one server group by name or id. It may be repeated.
-func (c *Client) ServerGroup(ctx context.Context, ref string) (api.ServerGroup, error) {
-	q := get("client.ServerGroup", "server-groups", ref)
+func (c *Client) ServerGroup(ctx context.Context, ref string) (rest.ServerGroup, error) {
+	q := to("client.ServerGroup", "GET /server-groups/{id}", ref)
 	q.query = c.whose()
-	return one[api.ServerGroup](ctx, c, q, "server_group")
+	return answer[rest.ServerGroup](ctx, c, q)
 }
 
 // CreateServerGroup makes a server group of the caller's project. It is not
 // repeated: a second one with that name is a conflict.
-func (c *Client) CreateServerGroup(ctx context.Context, s ServerGroupSpec) (api.ServerGroup, error) {
-	in := struct {
-		Group ServerGroupSpec `json:"server_group"`
-	}{s}
-	return one[api.ServerGroup](ctx, c, call{
-		op: "client.CreateServerGroup", method: http.MethodPost, path: []string{"server-groups"}, in: in,
-	}, "server_group")
+func (c *Client) CreateServerGroup(ctx context.Context, s rest.ServerGroupSpec) (rest.ServerGroup, error) {
+	return answer[rest.ServerGroup](ctx, c, to("client.CreateServerGroup", "POST /server-groups").with(rest.ServerGroupBody{Group: s}))
 }
 
 // DeleteServerGroup forgets a server group; its members stay where they are. It
 // may be repeated.
 func (c *Client) DeleteServerGroup(ctx context.Context, ref string) error {
-	q := remove("client.DeleteServerGroup", "server-groups", ref)
+	q := remove("client.DeleteServerGroup", "DELETE /server-groups/{id}", ref)
 	q.query = c.whose()
 	return c.none(ctx, q)
 }
 
 // Explain tells why the request with an id, or the reservation, got what it got.
 // Names of hosts are in it for admins alone. It may be repeated.
-func (c *Client) Explain(ctx context.Context, id string) (api.Explanation, error) {
-	q := get("client.Explain", "explain", id)
+func (c *Client) Explain(ctx context.Context, id string) (rest.Explanation, error) {
+	q := to("client.Explain", "GET /explain/{id}", id)
 	q.query = c.whose()
-	return one[api.Explanation](ctx, c, q, "explanation")
+	return answer[rest.Explanation](ctx, c, q)
 }

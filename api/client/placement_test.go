@@ -15,13 +15,14 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // placementCalls makes each call of the placement API once.
 func placementCalls(ctx context.Context, c *client.Client) []func() error {
 	do := func(_ any, err error) error { return err }
 	parent, none, three, yes, no := api.ProviderID("p-0"), api.ProviderID(""), uint64(3), true, false
-	stock := map[api.ResourceClass]api.Inventory{"DISK_GB": {Total: 100, Reserved: 1, MinUnit: 2, MaxUnit: 50, StepSize: 2, AllocationRatio: 15_000}, "VCPU": {Total: 8}}
+	stock := map[api.ResourceClass]rest.Inventory{"DISK_GB": {Total: 100, Reserved: 1, MinUnit: 2, MaxUnit: 50, StepSize: 2, AllocationRatio: 15_000}, "VCPU": {Total: 8}}
 	held := client.Allocations{
 		Allocations: map[api.ProviderID]client.Allocated{"p-1": {Resources: api.Resources{"VCPU": 1}, Generation: 9}},
 		Project:     "p", User: "u", Type: "INSTANCE", Generation: &three,
@@ -49,7 +50,7 @@ func placementCalls(ctx context.Context, c *client.Client) []func() error {
 			return do(c.SetInventories(ctx, "p-1", client.Inventories{Generation: 3, Inventories: stock}))
 		},
 		func() error { return do(c.SetInventories(ctx, "p-1", client.Inventories{})) },
-		func() error { return do(c.SetInventory(ctx, "p-1", 0, "VCPU", api.Inventory{Total: 8})) },
+		func() error { return do(c.SetInventory(ctx, "p-1", 0, "VCPU", rest.Inventory{Total: 8})) },
 		func() error { return c.DeleteInventory(ctx, "p-1", "VCPU") },
 		func() error { return c.DeleteInventories(ctx, "p-1") },
 		func() error { return do(c.ProviderTraits(ctx, "p-1")) },
@@ -222,7 +223,7 @@ func TestPlacementAnswersAreRead(t *testing.T) {
 	assert.Equal(t, []client.Provider{{ID: "p-1", Name: "pool", Generation: 4, Root: "p-1"}}, providers)
 	stock, err := c.Inventories(ctx, "p-1")
 	require.NoError(t, err)
-	assert.Equal(t, client.Inventories{Generation: 4, Inventories: map[api.ResourceClass]api.Inventory{
+	assert.Equal(t, client.Inventories{Generation: 4, Inventories: map[api.ResourceClass]rest.Inventory{
 		"DISK_GB": {Total: 100, MinUnit: 1, MaxUnit: api.UnitMax, StepSize: 1, AllocationRatio: 15_000},
 	}}, stock)
 	users, err := c.ProviderAllocations(ctx, "p-1")

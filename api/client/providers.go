@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // Provider is a resource provider as the placement API tells it.
@@ -132,8 +133,8 @@ func (c *Client) DeleteProvider(ctx context.Context, id api.ProviderID) error {
 
 // Inventories are what a provider has, at a generation of the provider.
 type Inventories struct {
-	Generation  uint64                              `json:"resource_provider_generation"`
-	Inventories map[api.ResourceClass]api.Inventory `json:"inventories"`
+	Generation  uint64                               `json:"resource_provider_generation"`
+	Inventories map[api.ResourceClass]rest.Inventory `json:"inventories"`
 }
 
 // stock is an inventory as the placement API takes it: what is absent has its
@@ -148,7 +149,7 @@ type stock struct {
 	Ratio      api.Ratio `json:"allocation_ratio,omitempty"`
 }
 
-func stockOf(v api.Inventory) stock {
+func stockOf(v rest.Inventory) stock {
 	return stock{
 		Total: v.Total, Reserved: v.Reserved, MinUnit: v.MinUnit, MaxUnit: v.MaxUnit, StepSize: v.StepSize, Ratio: v.AllocationRatio,
 	}
@@ -186,7 +187,7 @@ func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Invent
 // SetInventory replaces one class that a provider has already; see SetInventories.
 // It returns the provider's new generation.
 func (c *Client) SetInventory(
-	ctx context.Context, id api.ProviderID, generation uint64, class api.ResourceClass, v api.Inventory,
+	ctx context.Context, id api.ProviderID, generation uint64, class api.ResourceClass, v rest.Inventory,
 ) (uint64, error) {
 	k := placement("client.SetInventory", http.MethodPut, "resource_providers", string(id), "inventories", string(class))
 	in := stockOf(v)

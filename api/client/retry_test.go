@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // zone is a zone in memory, so that time can be virtual.
@@ -123,7 +124,7 @@ func TestBootsRepeatWithOneKey(t *testing.T) {
 				}
 				return reply(http.StatusAccepted, `{"reservation_id": "r-1"}`)
 			})
-			id, err := c.Boot(t.Context(), api.ServerCreate{Name: "web"}, given)
+			id, err := c.Boot(t.Context(), rest.ServerCreate{Name: "web"}, given)
 			require.NoError(t, err)
 			assert.Equal(t, api.ReservationID("r-1"), id)
 			require.Len(t, *asked, 3)
@@ -133,7 +134,7 @@ func TestBootsRepeatWithOneKey(t *testing.T) {
 			for _, r := range *asked {
 				assert.Equal(t, key, r.Header.Get(api.HeaderIdempotencyKey))
 			}
-			_, err = c.Boot(t.Context(), api.ServerCreate{Name: "web"}, given)
+			_, err = c.Boot(t.Context(), rest.ServerCreate{Name: "web"}, given)
 			require.NoError(t, err)
 			again := (*asked)[3].Header.Get(api.HeaderIdempotencyKey)
 			assert.Equal(t, given != "", again == key, "another boot has another key, unless the caller says so")

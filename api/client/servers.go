@@ -5,25 +5,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 )
-
-// Server is an instance as the public API tells it.
-type Server struct {
-	api.Instance
-	Host   string `json:"host,omitempty"`   // name of its host; for admins of the owning zone alone
-	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made in this zone
-
-	// Reachable is false while its host is down, or the zone that it lies in is
-	// silent: then Status is what was last known. It is nil if that is not known.
-	Reachable        *bool       `json:"reachable,omitempty"`
-	UnreachableSince api.Instant `json:"unreachable_since,omitzero"`
-}
-
-// CreatedServer is the answer to CreateServer.
-type CreatedServer struct {
-	Server      *Server           `json:"server"` // the first; nil if only the reservation id was wanted
-	Reservation api.ReservationID `json:"reservation_id"`
-}
 
 // ServerQuery says which servers are wanted; the zero value means all of the
 // caller's project.
@@ -47,15 +30,15 @@ const createWait = 60 * time.Second
 // returned; s must then be what was selected with, and name its reservation id.
 // With s.ReturnRes it does not wait for the decision. It may be repeated with the
 // same key, as Boot may.
-func (c *Client) CreateServer(ctx context.Context, s api.ServerCreate, key string) (CreatedServer, error) {
-	q := boot("client.CreateServer", s, key, "servers")
+func (c *Client) CreateServer(ctx context.Context, s rest.ServerCreate, key string) (rest.ServerCreated, error) {
+	q := boot("client.CreateServer", "POST /servers", s, key)
 	q.limit, q.patience = planBodyMaxBytes, createWait
-	return whole[CreatedServer](ctx, c, q)
+	return answer[rest.ServerCreated](ctx, c, q)
 }
 
 // Servers returns one page of the servers that match q. It may be repeated.
-func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Page[Server], error) {
-	k := get("client.Servers", "servers", "detail")
+func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Page[rest.Server], error) {
+	k := to("client.Servers", "GET /servers/detail")
 	k.query = query(map[string]string{
 		"reservation_id": string(q.Reservation), "name": q.Name, "status": string(q.Status),
 		"host": q.Host, "flavor": string(q.Flavor), "group": q.Group, "zone": q.Zone,
@@ -66,16 +49,16 @@ func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Pag
 	if q.AllProjects {
 		k.query.Set("all_projects", "true")
 	}
-	return page[Server](ctx, c, k, "servers", o)
+	return list[rest.Server](ctx, c, k, o)
 }
 
 // Server returns one server. It may be repeated.
-func (c *Client) Server(ctx context.Context, id api.InstanceID) (Server, error) {
-	return one[Server](ctx, c, get("client.Server", "servers", string(id)), "server")
+func (c *Client) Server(ctx context.Context, id api.InstanceID) (rest.Server, error) {
+	return answer[rest.Server](ctx, c, to("client.Server", "GET /servers/{id}", string(id)))
 }
 
 // DeleteServer asks for the end of one server; it is DELETING until its host has
 // ended it. It may be repeated.
 func (c *Client) DeleteServer(ctx context.Context, id api.InstanceID) error {
-	return c.none(ctx, remove("client.DeleteServer", "servers", string(id)))
+	return c.none(ctx, remove("client.DeleteServer", "DELETE /servers/{id}", string(id)))
 }

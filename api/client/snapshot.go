@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // Snapshot writes the zone's whole state to w and returns how many bytes that
@@ -15,7 +16,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	const op = "client.Snapshot"
 	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
 	defer cancel()
-	res, err := c.stream(ctx, op, http.MethodGet, nil)
+	res, err := c.stream(ctx, op, "GET /operator/snapshot", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -32,7 +33,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
 	defer cancel()
-	res, err := c.stream(ctx, "client.Restore", http.MethodPut, r)
+	res, err := c.stream(ctx, "client.Restore", "PUT /operator/snapshot", r)
 	if err != nil {
 		return err
 	}
@@ -41,8 +42,9 @@ func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 }
 
 // stream makes a call whose body, in one direction, is a snapshot.
-func (c *Client) stream(ctx context.Context, op, method string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+"/operator/snapshot", body)
+func (c *Client) stream(ctx context.Context, op, route string, body io.Reader) (*http.Response, error) {
+	to := rest.Find(route)
+	req, err := http.NewRequestWithContext(ctx, to.Method, c.base+to.Path, body)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
 	}

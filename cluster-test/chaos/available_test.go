@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -71,7 +72,7 @@ func (p *prober) write(ctx context.Context, o *lab.NodeProc) error {
 		return err
 	}
 	_, err = c.SetInventories(ctx, p.on, client.Inventories{
-		Generation: now.Generation, Inventories: map[api.ResourceClass]api.Inventory{seat: {Total: 1 + int64(now.Generation%2)}},
+		Generation: now.Generation, Inventories: map[api.ResourceClass]rest.Inventory{seat: {Total: 1 + int64(now.Generation%2)}},
 	})
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -80,7 +81,7 @@ func (z *one) remembers(t *testing.T) int {
 		clear(states)
 		var o client.ListOptions
 		for {
-			var p client.Page[api.Boot]
+			var p client.Page[rest.Boot]
 			err := z.root.Do(ctx, z.token, func(ctx context.Context, c *client.Client) error {
 				var err error
 				p, err = c.Linearizable().Reservations(ctx, o)

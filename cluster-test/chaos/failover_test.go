@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -63,7 +64,7 @@ func (z *one) claim(ctx context.Context, n *lab.NodeProc, id string) error {
 		return err
 	}
 	least := 1
-	_, err = c.CreateServer(ctx, api.ServerCreate{Name: id, FlavorRef: "unit", MinCount: &least, MaxCount: &least, Reservation: id}, id)
+	_, err = c.CreateServer(ctx, rest.ServerCreate{Name: id, FlavorRef: "unit", MinCount: &least, MaxCount: &least, Reservation: id}, id)
 	if err == nil {
 		z.mu.Lock()
 		z.acked = append(z.acked, api.ReservationID(id))

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 )
@@ -219,7 +220,7 @@ func (f *fleet) enableAll(ctx context.Context, t *testing.T) {
 	for _, z := range f.zones() {
 		for _, h := range z.Hosts() {
 			require.NoError(t, z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error {
-				_, err := c.UpdateHost(ctx, string(h.ID), client.HostSpec{Enabled: &yes})
+				_, err := c.UpdateHost(ctx, string(h.ID), rest.HostSpec{Enabled: &yes})
 				return err
 			}))
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
 )
@@ -83,7 +84,7 @@ func (f *fleet) supervise() {
 // boot sends one boot until some node has recorded it.
 func (f *fleet) boot(ctx context.Context, id api.ReservationID, count int) error {
 	return f.root.Do(ctx, f.token, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, api.ServerCreate{
+		_, err := c.Boot(ctx, rest.ServerCreate{
 			Name: string(id), FlavorRef: "unit", MinCount: &count, MaxCount: &count, Reservation: string(id),
 		}, "")
 		return err
@@ -104,7 +105,7 @@ func (f *fleet) release(ctx context.Context, id api.ReservationID) error {
 
 // ends waits until a reservation is in a state that will do, and returns it. That there
 // is none it returns at once: the zone has confirmed it.
-func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.BootState) bool) (b api.Boot, err error) {
+func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.BootState) bool) (b rest.Boot, err error) {
 	var missing error
 	err = lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
 		err := f.root.Do(ctx, f.token, func(ctx context.Context, c *client.Client) error {
@@ -127,7 +128,7 @@ func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.Bo
 func gone(s api.BootState) bool { return s == api.BootReleased || s == api.BootFailed }
 
 // whole returns an error unless a boot that has come to an outcome is all or nothing.
-func whole(b *api.Boot) error {
+func whole(b *rest.Boot) error {
 	live := 0
 	for _, n := range b.Instances {
 		live += n

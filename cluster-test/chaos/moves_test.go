@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 	"berth/internal/sysinfo"
@@ -65,8 +66,8 @@ func TestMoves(t *testing.T) {
 	m := &movers{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, events: map[string]int{}}
 	m.root = w.Zone("root", 3)
 	m.root.Flavor("fixed", unitMB, "/bin/sleep", "36000")
-	m.root.CreateFlavor(client.FlavorSpec{
-		Name: "roaming", RAM: unitMB, Command: []string{"/bin/sleep", "36000"}, ExtraSpecs: map[string]string{"berth:evacuate": "true"},
+	m.root.CreateFlavor(rest.FlavorSpec{
+		Name: "roaming", RAM: new(int64(unitMB)), Command: []string{"/bin/sleep", "36000"}, ExtraSpecs: map[string]string{"berth:evacuate": "true"},
 	})
 	memory, err := sysinfo.MemoryMB()
 	require.NoError(t, err)
@@ -117,7 +118,7 @@ func (m *movers) start(t *testing.T) {
 
 func (m *movers) order(ctx context.Context, id api.ReservationID, flavor string, count int) error {
 	err := m.root.Do(ctx, m.token, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, api.ServerCreate{
+		_, err := c.Boot(ctx, rest.ServerCreate{
 			Name: string(id), FlavorRef: flavor, MinCount: &count, MaxCount: &count, Reservation: string(id),
 		}, string(id))
 		return err
@@ -185,7 +186,7 @@ func (m *movers) drain(t *testing.T) {
 	t.Helper()
 	from := m.hosts[m.dice.IntN(2)]
 	began, ops := time.Now(), m.count()
-	var left client.HostDetail
+	var left rest.Host
 	require.NoError(t, m.admin(t.Context(), func(ctx context.Context, c *client.Client) (err error) {
 		left, err = c.DrainHost(ctx, from.Name, api.DrainMove, "its turn")
 		return err
@@ -200,9 +201,9 @@ func (m *movers) drain(t *testing.T) {
 		m.hosts[m.dice.IntN(2)].Crash()
 	}
 	lab.Within(t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
-		var now client.HostDetail
+		var now rest.Host
 		err := m.admin(ctx, func(ctx context.Context, c *client.Client) (err error) {
-			now, err = c.HostDetail(ctx, from.Name)
+			now, err = c.Host(ctx, from.Name)
 			return err
 		})
 		if err == nil && now.Leaving != nil && now.Leaving.Left == 0 {
@@ -336,7 +337,7 @@ func (m *movers) judge(t *testing.T) {
 		for n := range keptBoots {
 			b, err := m.ends(ctx, api.ReservationID(fmt.Sprint(flavor, n)), func(s api.BootState) bool { return s == api.BootActive })
 			require.NoError(t, err)
-			assert.Equal(t, api.BootCounts{api.StatusActive: keptCount}, b.Instances)
+			assert.Equal(t, rest.BootCounts{api.StatusActive: keptCount}, b.Instances)
 		}
 	}
 	m.Audit()

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 )
 
@@ -345,7 +346,7 @@ func (n *nemesis) rotate(ctx context.Context, _ *hit) error {
 func (n *nemesis) pauseLink(ctx context.Context, _ *hit) error {
 	set := func(state api.LinkState) error {
 		return n.root.Do(ctx, n.root.Token, func(ctx context.Context, c *client.Client) error {
-			_, err := c.UpdateZone(ctx, "west", client.ZoneSpec{State: &state})
+			_, err := c.UpdateZone(ctx, "west", rest.ZoneSpec{State: &state})
 			return err
 		})
 	}

@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/internal/crash"
 	"berth/raftstore"
@@ -331,7 +332,7 @@ func (p *points) one(ctx context.Context, a act, id api.ReservationID) error {
 func (p *points) drain(ctx context.Context, z *lab.Zone) {
 	p.t.Helper()
 	hosts := z.Hosts()
-	from := slices.MaxFunc(hosts, func(a, b api.Host) int { return cmp.Compare(a.Used[api.MemoryMB], b.Used[api.MemoryMB]) })
+	from := slices.MaxFunc(hosts, func(a, b rest.Host) int { return cmp.Compare(a.Used[api.MemoryMB], b.Used[api.MemoryMB]) })
 	p.MayMove()
 	require.NoError(p.t, z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error {
 		_, err := c.DrainHost(ctx, string(from.ID), api.DrainMove, "its turn")
@@ -339,9 +340,9 @@ func (p *points) drain(ctx context.Context, z *lab.Zone) {
 	}))
 	before := int(from.Used[api.MemoryMB] / unitMB)
 	lab.Within(p.t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
-		var now client.HostDetail
+		var now rest.Host
 		err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {
-			now, err = c.HostDetail(ctx, string(from.ID))
+			now, err = c.Host(ctx, string(from.ID))
 			return err
 		})
 		if err == nil && now.Leaving != nil && now.Leaving.Left == 0 {
@@ -358,7 +359,7 @@ func (p *points) drain(ctx context.Context, z *lab.Zone) {
 
 // deleteAll deletes the servers of a reservation one by one.
 func (p *points) deleteAll(ctx context.Context, id api.ReservationID) error {
-	var servers client.Page[client.Server]
+	var servers client.Page[rest.Server]
 	err := p.root.Do(ctx, p.token, func(ctx context.Context, c *client.Client) error {
 		var err error
 		servers, err = c.Servers(ctx, client.ServerQuery{Reservation: id}, client.ListOptions{})

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 )
@@ -80,7 +81,7 @@ func (f *fleet) share(t *testing.T) {
 				return err
 			})
 		}
-		s := client.FlavorSpec{Name: licensed, RAM: unitMB, Resources: api.Resources{licence: 1}}
+		s := rest.FlavorSpec{Name: licensed, RAM: new(int64(unitMB)), Resources: api.Resources{licence: 1}}
 		if z == f.west {
 			s.Command = []string{"/bin/sleep", "36000"}
 		}
@@ -119,7 +120,7 @@ func newStock(t *testing.T, z *lab.Zone, name string, class api.ResourceClass, t
 			return err
 		}
 		_, err = c.SetInventories(ctx, id, client.Inventories{
-			Generation: old.Generation, Inventories: map[api.ResourceClass]api.Inventory{class: {Total: total}},
+			Generation: old.Generation, Inventories: map[api.ResourceClass]rest.Inventory{class: {Total: total}},
 		})
 		return err
 	})
@@ -320,7 +321,7 @@ func (k *keeper) resize(ctx context.Context) {
 	p := k.begin(check.ProviderSet, check.Input{Generation: generation, Amount: total})
 	err := k.once(ctx, func(ctx context.Context, c *client.Client) error {
 		_, err := c.SetInventories(ctx, k.on, client.Inventories{
-			Generation: generation, Inventories: map[api.ResourceClass]api.Inventory{seat: {Total: total}},
+			Generation: generation, Inventories: map[api.ResourceClass]rest.Inventory{seat: {Total: total}},
 		})
 		return err
 	})

@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 )
@@ -40,7 +41,7 @@ const (
 type traffic struct {
 	f     *fleet
 	rec   *check.Recorder
-	hosts map[*lab.Zone][]api.Host
+	hosts map[*lab.Zone][]rest.Host
 
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
@@ -59,7 +60,7 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 	file, err := os.Create(filepath.Join(f.Dir, "history.json"))
 	require.NoError(t, err)
 	began := time.Now()
-	tr := &traffic{f: f, file: file, hosts: map[*lab.Zone][]api.Host{}}
+	tr := &traffic{f: f, file: file, hosts: map[*lab.Zone][]rest.Host{}}
 	tr.rec = check.NewRecorder(func() int64 { return int64(time.Since(began)) }, file)
 	for _, z := range f.zones() {
 		tr.hosts[z] = z.Hosts()
@@ -219,7 +220,7 @@ func (c *caller) ask(ctx context.Context, id api.ReservationID, count int) {
 	var got api.ReservationID
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
 		var err error
-		got, err = cl.Boot(ctx, api.ServerCreate{
+		got, err = cl.Boot(ctx, rest.ServerCreate{
 			Name: string(id), FlavorRef: flavor, MinCount: &count, MaxCount: &count, Reservation: string(id),
 		}, string(id))
 		return err
@@ -244,7 +245,7 @@ func (c *caller) release(ctx context.Context, id api.ReservationID) {
 
 func (c *caller) readBoot(ctx context.Context, id api.ReservationID) {
 	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.BootRead, Zone: "root", In: check.Input{Project: "web", Reservation: id}})
-	var b api.Boot
+	var b rest.Boot
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
 		var err error
 		b, err = cl.Linearizable().Reservation(ctx, id, 0)
@@ -275,7 +276,7 @@ func (c *caller) peekBoot(ctx context.Context, id api.ReservationID) {
 }
 
 // place returns a zone and a host of it.
-func (c *caller) place() (*lab.Zone, api.Host) {
+func (c *caller) place() (*lab.Zone, rest.Host) {
 	zs := c.tr.f.zones()
 	z := zs[c.dice.IntN(len(zs))]
 	hs := c.tr.hosts[z]
@@ -285,7 +286,7 @@ func (c *caller) place() (*lab.Zone, api.Host) {
 func (c *caller) readHost(ctx context.Context) {
 	z, h := c.place()
 	p := c.tr.rec.Begin(check.Op{Client: c.n, Kind: check.HostRead, Zone: z.Name, In: check.Input{Host: h.ID}})
-	var got api.Host
+	var got rest.Host
 	err := c.call(ctx, z, z.Token, func(ctx context.Context, cl *client.Client) error {
 		var err error
 		got, err = cl.Linearizable().Host(ctx, string(h.ID))
@@ -309,10 +310,10 @@ func (c *caller) setHost(ctx context.Context) {
 	p := c.tr.rec.Begin(check.Op{
 		Client: c.n, Kind: check.HostSet, Zone: z.Name, In: check.Input{Host: h.ID, Generation: gen, Enabled: enabled},
 	})
-	var got api.Host
+	var got rest.Host
 	err := error(errUnsent)
 	_ = c.call(ctx, z, z.Token, func(ctx context.Context, cl *client.Client) error {
-		got, err = cl.UpdateHost(ctx, string(h.ID), client.HostSpec{Enabled: &enabled, Generation: gen})
+		got, err = cl.UpdateHost(ctx, string(h.ID), rest.HostSpec{Enabled: &enabled, Generation: gen})
 		return nil // whatever came of it
 	})
 	out := check.OutcomeOf(err)
@@ -330,7 +331,7 @@ func (tr *traffic) selects(ctx context.Context) {
 	least := 1
 	for ctx.Err() == nil {
 		_ = tr.f.root.Do(ctx, tr.f.token, func(ctx context.Context, c *client.Client) error { // an estimate binds nobody
-			_, err := c.Select(ctx, api.ServerCreate{Name: "estimate", FlavorRef: "unit", MinCount: &least, MaxCount: &count})
+			_, err := c.Select(ctx, rest.ServerCreate{Name: "estimate", FlavorRef: "unit", MinCount: &least, MaxCount: &count})
 			return err
 		})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // Usage is the amounts that are taken on a zone's hosts, by host name.
@@ -39,7 +40,7 @@ func (z *Zone) Free() int64 {
 	z.T.Helper()
 	var sum int64
 	for _, h := range z.Hosts() {
-		inv := h.Inventory[api.MemoryMB]
+		inv := api.Inventory(h.Inventory[api.MemoryMB])
 		sum += inv.Capacity() - h.Used[api.MemoryMB]
 	}
 	return sum
@@ -89,7 +90,7 @@ func (z *Zone) Pooled() (api.Resources, error) {
 // have of classes that their hosts have not.
 func (z *Zone) books() error {
 	want, drawn := Usage{}, api.Resources{}
-	has := map[string]map[api.ResourceClass]api.Inventory{}
+	has := map[string]map[api.ResourceClass]rest.Inventory{}
 	for _, h := range z.Hosts() {
 		has[h.Name] = h.Inventory
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/crash"
 )
 
@@ -28,7 +28,7 @@ func TestCrashPoints(t *testing.T) {
 		t.Helper()
 		one := 1
 		require.NoError(t, z.Do(t.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Boot(ctx, api.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &one, Reservation: id}, "")
+			_, err := c.Boot(ctx, rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &one, Reservation: id}, "")
 			return err
 		}))
 	}

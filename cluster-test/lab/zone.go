@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // callTimeout is how long Do waits for one node.
@@ -206,7 +207,7 @@ func (z *Zone) Link(child *Zone) {
 		token := z.CLI("zone", "link-token", child.Name)
 		_, err := child.TryCLI(child.Running()[0], "zone", "link", "--link-token-file", z.File(child.Name+".link", token))
 		page, e := child.Admin().Zones(ctx, client.ListOptions{})
-		if e == nil && slices.ContainsFunc(page.Items, func(l api.Link) bool { return l.Role == api.LinkParent }) {
+		if e == nil && slices.ContainsFunc(page.Items, func(l rest.Zone) bool { return l.Role == api.LinkParent }) {
 			return nil // also if the answer was lost
 		}
 		return OrElse(err, "%s has no parent", child.Name)
@@ -216,11 +217,11 @@ func (z *Zone) Link(child *Zone) {
 // Flavor defines a flavor of so much memory, in MiB. command may be nil.
 func (z *Zone) Flavor(name string, ram int64, command ...string) {
 	z.T.Helper()
-	z.CreateFlavor(client.FlavorSpec{Name: name, RAM: ram, Command: command})
+	z.CreateFlavor(rest.FlavorSpec{Name: name, RAM: new(int64(ram)), Command: command})
 }
 
 // CreateFlavor defines a flavor, whatever becomes of the zone's leader meanwhile.
-func (z *Zone) CreateFlavor(s client.FlavorSpec) {
+func (z *Zone) CreateFlavor(s rest.FlavorSpec) {
 	z.T.Helper()
 	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
 		_, err := c.CreateFlavor(ctx, s)
@@ -243,7 +244,7 @@ func (z *Zone) MemberToken(project string, role api.UserRole) string {
 	z.T.Helper()
 	var token string
 	require.NoError(z.T, z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
-		made, err := c.CreateToken(ctx, client.TokenSpec{User: "ada", Project: api.ProjectID(project), Roles: []api.UserRole{role}})
+		made, err := c.CreateToken(ctx, rest.TokenSpec{User: "ada", Project: api.ProjectID(project), Roles: []api.UserRole{role}})
 		token = made.Token
 		return err
 	}))
@@ -251,17 +252,17 @@ func (z *Zone) MemberToken(project string, role api.UserRole) string {
 }
 
 // Hosts returns all hosts of the zone as its operator sees them.
-func (z *Zone) Hosts() []api.Host {
+func (z *Zone) Hosts() []rest.Host {
 	z.T.Helper()
-	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[api.Host], error) {
+	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
 		return c.Hosts(ctx, o)
 	})
 }
 
 // Servers returns all servers that the zone's operator sees.
-func (z *Zone) Servers() []client.Server {
+func (z *Zone) Servers() []rest.Server {
 	z.T.Helper()
-	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[client.Server], error) {
+	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Server], error) {
 		return c.Servers(ctx, client.ServerQuery{AllProjects: true}, o)
 	})
 }
@@ -365,7 +366,7 @@ func (z *Zone) past(turn uint64, failed *NodeProc) uint64 {
 }
 
 // Outcome waits at any node until a boot has come to an outcome.
-func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) api.Boot {
+func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) rest.Boot {
 	z.T.Helper()
 	return z.await(token, id, d, "has an outcome", api.BootState.Outcome)
 }
@@ -381,9 +382,9 @@ func (z *Zone) ReleaseAll(token string, id api.ReservationID) {
 }
 
 // await waits until a reservation is as it should be.
-func (z *Zone) await(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) api.Boot {
+func (z *Zone) await(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) rest.Boot {
 	z.T.Helper()
-	var b api.Boot
+	var b rest.Boot
 	Within(z.T, d, "reservation "+string(id)+" "+what, func(ctx context.Context) error {
 		err := z.Do(ctx, token, func(ctx context.Context, c *client.Client) error {
 			var err error

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"berth/api/client"
+	"berth/api/rest"
 )
 
 func TestSupervisor(t *testing.T) {
@@ -105,7 +105,7 @@ func TestZoneWithoutItsLeader(t *testing.T) {
 // powerCut cuts the power of a node just after it has acknowledged something.
 func (z *Zone) powerCut(t *testing.T, n *NodeProc) {
 	t.Helper()
-	_, err := n.Client(z.Token).CreateFlavor(t.Context(), client.FlavorSpec{Name: "durable", RAM: 1})
+	_, err := n.Client(z.Token).CreateFlavor(t.Context(), rest.FlavorSpec{Name: "durable", RAM: new(int64(1))})
 	require.NoError(t, err)
 	began := time.Now()
 	require.NoError(t, n.Machine.PowerCut())

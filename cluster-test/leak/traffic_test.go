@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/internal/codec"
 	"berth/zone/estimate"
@@ -61,14 +62,14 @@ func request(n int, r api.ReservationID) api.Request {
 func count(n int) *int { return &n }
 
 // boot boots at a zone and waits for the outcome.
-func boot(t *testing.T, c *client.Client, name string, n int) api.Boot {
+func boot(t *testing.T, c *client.Client, name string, n int) rest.Boot {
 	t.Helper()
 	return bootOf(t, c, "small", name, n)
 }
 
-func bootOf(t *testing.T, c *client.Client, flavor, name string, n int) api.Boot {
+func bootOf(t *testing.T, c *client.Client, flavor, name string, n int) rest.Boot {
 	t.Helper()
-	id, err := c.Boot(t.Context(), api.ServerCreate{
+	id, err := c.Boot(t.Context(), rest.ServerCreate{
 		Name: name, FlavorRef: flavor, Reservation: name, MinCount: count(n), MaxCount: count(n),
 	}, "")
 	require.NoError(t, err)
@@ -109,13 +110,13 @@ func draw(t *testing.T, root, owner *place) {
 	p, err := c.CreateProvider(t.Context(), client.ProviderSpec{Name: "secret-cards", Parent: &host})
 	require.NoError(t, err)
 	_, err = c.SetInventories(t.Context(), p.ID, client.Inventories{
-		Generation: p.Generation, Inventories: map[api.ResourceClass]api.Inventory{card: {Total: 2}},
+		Generation: p.Generation, Inventories: map[api.ResourceClass]rest.Inventory{card: {Total: 2}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, c.PutAllocations(t.Context(), api.ConsumerID(api.NewUUID()), client.Allocations{
 		Project: "p", User: "u", Type: "SECRET", Allocations: map[api.ProviderID]client.Allocated{p.ID: {Resources: api.Resources{card: 1}}},
 	}))
-	_, err = root.client().CreateFlavor(t.Context(), client.FlavorSpec{Name: "carded", VCPUs: 1, RAM: 512, Resources: api.Resources{card: 1}})
+	_, err = root.client().CreateFlavor(t.Context(), rest.FlavorSpec{Name: "carded", VCPUs: new(int64(1)), RAM: new(int64(512)), Resources: api.Resources{card: 1}})
 	require.NoError(t, err)
 	tries := 0
 	require.Eventually(t, func() bool { // the zones above have to hear of cards first

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 )
 
 // callTimeout bounds one call of a client, with all its repeats.
@@ -61,7 +62,7 @@ func (z *zone) call(what string, p *process, f func(ctx context.Context, c *clie
 
 // boot asks for instances. If nobody knows what became of that, it asks again, at
 // another node.
-func (z *zone) boot(p, again *process, o api.ServerCreate) {
+func (z *zone) boot(p, again *process, o rest.ServerCreate) {
 	z.call("boot", p, func(ctx context.Context, c *client.Client) error {
 		r, err := c.Boot(ctx, o, "")
 		if err != nil && again != p {
@@ -86,8 +87,8 @@ func (z *zone) release(p *process, r api.ReservationID, after time.Duration) {
 	})
 }
 
-func order(res string, least, most int) api.ServerCreate {
-	return api.ServerCreate{Name: "i", FlavorRef: string(fixed), MinCount: &least, MaxCount: &most, Reservation: res}
+func order(res string, least, most int) rest.ServerCreate {
+	return rest.ServerCreate{Name: "i", FlavorRef: string(fixed), MinCount: &least, MaxCount: &most, Reservation: res}
 }
 
 // act lets a client do something that the seed chooses.
@@ -110,7 +111,7 @@ func (w *world) act(step int) {
 	case 6, 7, 8, 9, 10:
 		z.call("release", p, func(ctx context.Context, c *client.Client) error {
 			b, err := c.Reservations(ctx, client.ListOptions{})
-			open := slices.DeleteFunc(b.Items, func(b api.Boot) bool {
+			open := slices.DeleteFunc(b.Items, func(b rest.Boot) bool {
 				return b.State != api.BootActive && b.State != api.BootDegraded && b.State != api.BootError
 			})
 			if err != nil || len(open) == 0 {
@@ -154,7 +155,7 @@ func (w *world) act(step int) {
 }
 
 // run boots and waits for the outcome.
-func (z *zone) run(res string, least, most int) api.Boot {
+func (z *zone) run(res string, least, most int) rest.Boot {
 	z.w.t.Helper()
 	ctx, cancel := context.WithTimeout(z.w.ctx, patience)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -75,7 +76,7 @@ func parentLost(t *testing.T, d api.Decision) {
 	}
 	assert.Zero(t, w.books.count())
 
-	var held []client.Hold
+	var held []rest.Hold
 	west.insist("holds", func(ctx context.Context, c *client.Client) (err error) {
 		held, err = c.Holds(ctx)
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/crash"
 )
 
@@ -72,7 +73,7 @@ func (w *world) burst(z *zone) {
 		w.bursts++
 		o := order(fmt.Sprintf("burst%d", w.bursts), 1+w.dice.IntN(3), 5+w.dice.IntN(8))
 		if group != "" {
-			o.Hints = &api.SchedulerHints{Group: string(group)}
+			o.Hints = &rest.SchedulerHints{Group: string(group)}
 		}
 		if group == api.Affinity {
 			o.MinCount = nil
@@ -134,7 +135,7 @@ func (z *zone) past() bool {
 	})
 	place := slices.Index(z.nodes, old)
 	z.call("flavor", old, func(ctx context.Context, c *client.Client) error { // it is what the leader stalls at
-		_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: "stall-" + string(victim), VCPUs: 1, RAM: 64, Disk: 1})
+		_, err := c.CreateFlavor(ctx, rest.FlavorSpec{Name: "stall-" + string(victim), VCPUs: new(int64(1)), RAM: new(int64(64)), Disk: new(int64(1))})
 		return err
 	})
 	w.after(successor, func() {

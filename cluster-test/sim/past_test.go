@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -41,7 +42,7 @@ func (z *zone) stand() (old, next *process, thaw func()) {
 		<-goOn
 	})
 	z.call("flavor", old, func(ctx context.Context, c *client.Client) error { // it is what the leader stalls at
-		_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: "stall", VCPUs: 1, RAM: 64, Disk: 1})
+		_, err := c.CreateFlavor(ctx, rest.FlavorSpec{Name: "stall", VCPUs: new(int64(1)), RAM: new(int64(64)), Disk: new(int64(1))})
 		return err
 	})
 	<-stands

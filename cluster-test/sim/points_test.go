@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/internal/crash"
 )
 
@@ -175,7 +176,7 @@ func (w *world) disk(p crash.Point, round int) {
 	case strings.HasPrefix(string(p), "snapshot."), strings.HasPrefix(string(p), "truncate."):
 		for i := range 40 {
 			root.insist("flavor", func(ctx context.Context, c *client.Client) error {
-				_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: fmt.Sprintf("f%d-%d", round, i), VCPUs: 1, RAM: 64, Disk: 1})
+				_, err := c.CreateFlavor(ctx, rest.FlavorSpec{Name: fmt.Sprintf("f%d-%d", round, i), VCPUs: new(int64(1)), RAM: new(int64(64)), Disk: new(int64(1))})
 				if api.CodeOf(err) == api.CodeConflict {
 					return nil // an answer was lost
 				}
@@ -210,7 +211,7 @@ func TestLeaderCutOffInARestore(t *testing.T) {
 		_ = root.client(root.nodes[0]).Restore(w.ctx, b) // it cannot know
 		require.LessOrEqual(t, s.remains(), 0)
 		root.insist("flavor", func(ctx context.Context, c *client.Client) error {
-			_, err := c.CreateFlavor(ctx, client.FlavorSpec{Name: "meanwhile", VCPUs: 1, RAM: 64, Disk: 1})
+			_, err := c.CreateFlavor(ctx, rest.FlavorSpec{Name: "meanwhile", VCPUs: new(int64(1)), RAM: new(int64(64)), Disk: new(int64(1))})
 			if api.CodeOf(err) == api.CodeConflict {
 				return nil // an answer was lost
 			}

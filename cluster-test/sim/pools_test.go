@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/raftstore/state"
 )
 
@@ -64,7 +65,7 @@ func (z *zone) provide(ctx context.Context, c *client.Client, name string, paren
 	if err != nil {
 		return err
 	}
-	stock := map[api.ResourceClass]api.Inventory{scarce: {Total: total}}
+	stock := map[api.ResourceClass]rest.Inventory{scarce: {Total: total}}
 	v, err := c.SetInventories(ctx, p.ID, client.Inventories{Generation: p.Generation, Inventories: stock})
 	if err != nil || parent != nil {
 		return err

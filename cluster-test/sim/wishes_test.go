@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/raftstore/command"
 )
 
@@ -30,7 +31,7 @@ func (w *world) furnish() {
 
 // wish adds to an order at a zone what the seed chooses: more groups, rules, a
 // server group, zones, a lifetime.
-func (w *world) wish(z *zone, o api.ServerCreate) api.ServerCreate {
+func (w *world) wish(z *zone, o rest.ServerCreate) rest.ServerCreate {
 	switch w.dice.IntN(6) {
 	case 0, 1:
 		o.FlavorRef = string(roaming)
@@ -44,10 +45,10 @@ func (w *world) wish(z *zone, o api.ServerCreate) api.ServerCreate {
 	case 0, 1:
 		w.split(&o)
 	case 2:
-		o.Hints = &api.SchedulerHints{Group: string(api.AntiAffinity)}
+		o.Hints = &rest.SchedulerHints{Group: string(api.AntiAffinity)}
 	case 3:
 		least, most := 1, 1+w.dice.IntN(2)
-		o.MinCount, o.MaxCount, o.Hints = &least, &most, &api.SchedulerHints{Group: string(api.Affinity)}
+		o.MinCount, o.MaxCount, o.Hints = &least, &most, &rest.SchedulerHints{Group: string(api.Affinity)}
 	case 4:
 		o.Zones = w.where(z)
 	}
@@ -55,40 +56,40 @@ func (w *world) wish(z *zone, o api.ServerCreate) api.ServerCreate {
 }
 
 // split makes two groups of one, which rules bind.
-func (w *world) split(o *api.ServerCreate) {
+func (w *world) split(o *rest.ServerCreate) {
 	least, most, one := *o.MinCount, *o.MaxCount, 1
-	o.Groups = []api.GroupCreate{
+	o.Groups = []rest.GroupCreate{
 		{Name: "many", FlavorRef: o.FlavorRef, MinCount: &least, MaxCount: &most},
 		{Name: "one", FlavorRef: string(fixed), MinCount: &one, MaxCount: &one},
 	}
 	o.FlavorRef, o.MinCount, o.MaxCount = "", nil, nil
 	switch w.dice.IntN(4) {
 	case 0:
-		o.Rules = []api.RuleCreate{{Policy: api.AntiAffinity, Max: 1 + w.dice.IntN(2)}}
+		o.Rules = []rest.RuleCreate{{Policy: api.AntiAffinity, Max: 1 + w.dice.IntN(2)}}
 	case 1:
-		o.Rules = []api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"many"}}, {Policy: api.SoftAffinity}}
+		o.Rules = []rest.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"many"}}, {Policy: api.SoftAffinity}}
 	case 2:
 		few := min(most, 3)
 		o.Groups[0].MinCount, o.Groups[0].MaxCount = &one, &few
-		o.Rules = []api.RuleCreate{{Policy: api.Affinity}}
+		o.Rules = []rest.RuleCreate{{Policy: api.Affinity}}
 	}
 }
 
 // where draws a rule for zones, as seen from one.
-func (w *world) where(z *zone) *api.ZoneRule {
+func (w *world) where(z *zone) *rest.ZoneRule {
 	names := []string{z.name}
 	for _, c := range z.children() {
 		names = append(names, c.name)
 	}
 	switch w.dice.IntN(4) {
 	case 0:
-		return &api.ZoneRule{Excluded: []string{names[w.dice.IntN(len(names))]}}
+		return &rest.ZoneRule{Excluded: []string{names[w.dice.IntN(len(names))]}}
 	case 1:
-		return &api.ZoneRule{Pack: true}
+		return &rest.ZoneRule{Pack: true}
 	case 2:
-		return &api.ZoneRule{MaxSkew: 1 + w.dice.IntN(2)}
+		return &rest.ZoneRule{MaxSkew: 1 + w.dice.IntN(2)}
 	}
-	return &api.ZoneRule{MinZones: 1 + w.dice.IntN(len(names))}
+	return &rest.ZoneRule{MinZones: 1 + w.dice.IntN(len(names))}
 }
 
 // late reports whether the window of an instance is over where it runs. It may be

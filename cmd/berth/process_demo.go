@@ -13,6 +13,7 @@ import (
 	"berth/agent"
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/cli"
 	"berth/dev"
 )
@@ -111,8 +112,8 @@ func (d *demo) client(z *dev.Zone, n int) (*client.Client, error) {
 }
 
 // boot asks for count instances, all or nothing, and follows them to an outcome.
-func (d *demo) boot(ctx context.Context, c *client.Client, name, flavor string, count int) (*api.Boot, error) {
-	id, err := c.Boot(ctx, api.ServerCreate{Name: name, FlavorRef: flavor, MaxCount: &count}, name)
+func (d *demo) boot(ctx context.Context, c *client.Client, name, flavor string, count int) (*rest.Boot, error) {
+	id, err := c.Boot(ctx, rest.ServerCreate{Name: name, FlavorRef: flavor, MaxCount: &count}, name)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (d *demo) boot(ctx context.Context, c *client.Client, name, flavor string, 
 }
 
 // follow tells each change of a boot until its outcome.
-func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationID) (*api.Boot, error) {
+func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationID) (*rest.Boot, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
 	told := ""
@@ -167,7 +168,7 @@ func (d *demo) crash(ctx context.Context) error {
 	defer c.Close()
 	d.step("booting 60 more, and stopping the root's leader (%s) in the middle", nodeName(zone.Nodes[leader]))
 	count := 60
-	id, err := c.Boot(ctx, api.ServerCreate{Name: "batch", FlavorRef: "tiny", MaxCount: &count}, "batch")
+	id, err := c.Boot(ctx, rest.ServerCreate{Name: "batch", FlavorRef: "tiny", MaxCount: &count}, "batch")
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func nodeName(p *dev.Process) string {
 }
 
 // result shows what landed where, from above and from within.
-func (d *demo) result(ctx context.Context, b *api.Boot) error {
+func (d *demo) result(ctx context.Context, b *rest.Boot) error {
 	d.say("")
 	d.say("What landed where:")
 	d.say("  %-14s %9s %8s", "zone", "instances", "hosts")

@@ -30,7 +30,7 @@ type Config struct {
 func Routes() []door.Route {
 	var out []door.Route
 	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics"} {
-		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: door.ReadLocal})
+		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: api.ReadLocal})
 	}
 	return out
 }

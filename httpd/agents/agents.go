@@ -50,14 +50,14 @@ type route struct {
 }
 
 func (d *agentDoor) routes() []route {
-	post := func(path string, read door.Read) door.Route {
+	post := func(path string, read api.Read) door.Route {
 		return door.Route{Method: http.MethodPost, Path: path, Read: read}
 	}
 	return []route{
-		{post(api.PathAgentRegister, door.ReadLog), serve(d, registerMax, d.Fleet.RegisterHosts)},
+		{post(api.PathAgentRegister, api.ReadLog), serve(d, registerMax, d.Fleet.RegisterHosts)},
 		// The agent does nothing that a leader of an older term tells it.
-		{post(api.PathAgentWork, door.ReadLocal), serve(d, api.BodyMaxBytes, d.Fleet.Work)},
-		{post(api.PathAgentReport, door.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
+		{post(api.PathAgentWork, api.ReadLocal), serve(d, api.BodyMaxBytes, d.Fleet.Work)},
+		{post(api.PathAgentReport, api.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 	}
 }
 

@@ -142,26 +142,11 @@ func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	d.refuse(w, r, err)
 }
 
-// Read is the kind of read that a route makes.
-type Read string
-
-// The kinds of read.
-const (
-	// ReadLocal is answered from the replica of the node that was asked.
-	ReadLocal Read = "local"
-	// ReadLinearizable holds all that was acknowledged before the call: a majority
-	// has confirmed the state that it is answered from.
-	ReadLinearizable Read = "linearizable"
-	// ReadLog is decided by an entry of the log. What is refused without one is
-	// confirmed by a majority.
-	ReadLog Read = "log"
-)
-
 // Route is a call of a door, and the kind of read that it makes. A GET with one of
 // the first two kinds takes the other one by ?read= on the public API.
 type Route struct {
 	Method, Path string
-	Read         Read
+	Read         api.Read
 }
 
 // Fresh makes the reads of a dialect of the kind that their callers ask for with
@@ -169,7 +154,7 @@ type Route struct {
 // waits, on the leader, until the replica holds all that this zone had acknowledged
 // when the call came in. What writes is answered by the leader after its entry, and
 // needs no such thing.
-func (d *Door) Fresh(usual Read) func(http.Handler) http.Handler {
+func (d *Door) Fresh(usual api.Read) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if d.freshen(w, r, usual) {
@@ -181,19 +166,19 @@ func (d *Door) Fresh(usual Read) func(http.Handler) http.Handler {
 
 // freshen reports whether this node may go on and answer a call; otherwise it has
 // been answered.
-func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual Read) bool {
-	get, kind := r.Method == http.MethodGet, Read(r.URL.Query().Get("read"))
+func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual api.Read) bool {
+	get, kind := r.Method == http.MethodGet, api.Read(r.URL.Query().Get("read"))
 	switch {
 	case kind == "" && get:
 		kind = usual
 	case kind == "":
 		return true
-	case kind != ReadLocal && (kind != ReadLinearizable || !get):
-		d.Refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", ReadLocal, ReadLinearizable))
+	case kind != api.ReadLocal && (kind != api.ReadLinearizable || !get):
+		d.Refuse(w, r, api.Errorf(api.CodeInvalid, "read must be %s or %s, and goes with GET alone", api.ReadLocal, api.ReadLinearizable))
 		return false
 	}
 	switch {
-	case kind == ReadLocal || mutant.On(mutant.FreshLocal):
+	case kind == api.ReadLocal || mutant.On(mutant.FreshLocal):
 		return true
 	case !d.Leader():
 		d.pass(w, r)

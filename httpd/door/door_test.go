@@ -189,18 +189,18 @@ func TestReads(t *testing.T) {
 	w.token(t, "new", api.Forever, api.RoleReader)
 	now := w.store.View()
 	for _, c := range []struct {
-		usual    Read
+		usual    api.Read
 		query    string
 		follower bool
 		want     *state.State // nil if it is passed on
 	}{
-		{ReadLocal, "", false, past},
-		{ReadLocal, "?read=linearizable", false, now},
-		{ReadLinearizable, "", false, now},
-		{ReadLinearizable, "?read=local", false, past},
-		{ReadLocal, "", true, past},
-		{ReadLinearizable, "", true, nil},
-		{ReadLocal, "?read=linearizable", true, nil},
+		{api.ReadLocal, "", false, past},
+		{api.ReadLocal, "?read=linearizable", false, now},
+		{api.ReadLinearizable, "", false, now},
+		{api.ReadLinearizable, "?read=local", false, past},
+		{api.ReadLocal, "", true, past},
+		{api.ReadLinearizable, "", true, nil},
+		{api.ReadLocal, "?read=linearizable", true, nil},
 	} {
 		w.serve(memstore.NewPast(w.store, past, false))
 		w.follower = c.follower
@@ -216,9 +216,9 @@ func TestReads(t *testing.T) {
 		assert.Equal(t, c.want.Index(), index(t, rec), "%+v", c)
 	}
 	w.follower = false
-	h := w.Fresh(ReadLocal)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := w.Fresh(api.ReadLocal)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	assert.Equal(t, http.StatusBadRequest, ask(h, get("/?read=log")).Code)
 	assert.Equal(t, http.StatusBadRequest, ask(h, httptest.NewRequest(http.MethodPost, "/?read=linearizable", nil)).Code)
 	w.serve(memstore.NewPast(w.store, past, true))
-	assert.Equal(t, http.StatusServiceUnavailable, ask(w.Fresh(ReadLinearizable)(h), get("/")).Code)
+	assert.Equal(t, http.StatusServiceUnavailable, ask(w.Fresh(api.ReadLinearizable)(h), get("/")).Code)
 }

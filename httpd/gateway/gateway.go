@@ -80,18 +80,18 @@ type route struct {
 
 func (d *peerDoor) routes() []route {
 	return []route{
-		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: door.ReadLocal}, false, d.info},
-		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: door.ReadLocal}, true, d.hello},
-		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: door.ReadLinearizable}, true, d.above},
-		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: door.ReadLocal}, false, d.below},
-		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: door.ReadLocal}, false, d.selectPlan},
-		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: door.ReadLog}, true, d.hold},
-		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: door.ReadLog}, true, d.commit},
-		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: door.ReadLog}, true, d.abort},
-		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: door.ReadLinearizable}, true, d.decision},
-		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: door.ReadLocal}, true, d.changes},
-		{door.Route{Method: http.MethodPost, Path: "/servers", Read: door.ReadLog}, true, d.hold},
-		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: door.ReadLog}, true, d.endServer},
+		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: api.ReadLocal}, false, d.info},
+		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: api.ReadLocal}, true, d.hello},
+		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: api.ReadLinearizable}, true, d.above},
+		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: api.ReadLocal}, false, d.below},
+		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: api.ReadLocal}, false, d.selectPlan},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.hold},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.commit},
+		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.abort},
+		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: api.ReadLinearizable}, true, d.decision},
+		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.changes},
+		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.hold},
+		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: api.ReadLog}, true, d.endServer},
 	}
 }
 
@@ -100,7 +100,7 @@ const enrolPath = "/links/enrol"
 
 // Routes returns every call between zones, with the kind of read it makes.
 func Routes() []door.Route {
-	out := []door.Route{{Method: http.MethodPost, Path: enrolPath, Read: door.ReadLog}}
+	out := []door.Route{{Method: http.MethodPost, Path: enrolPath, Read: api.ReadLog}}
 	for _, r := range new(peerDoor).routes() {
 		out = append(out, r.Route)
 	}

@@ -6,44 +6,27 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 	"berth/zone/intake"
 )
 
-// aggregateBody is the JSON of an aggregate that is made or changed.
-type aggregateBody struct {
-	Aggregate api.AggregateSpec `json:"aggregate"`
-}
-
 // readAggregate reads the body of an aggregate that is made or changed.
-func readAggregate(r *http.Request) (api.AggregateSpec, error) {
-	var b aggregateBody
+func readAggregate(r *http.Request) (rest.AggregateSpec, error) {
+	var b rest.AggregateBody
 	err := wire.ReadJSON(r, api.BodyMaxBytes, &b)
 	return b.Aggregate, err
 }
 
-// aggregate is the JSON of one aggregate: hosts by their names.
-type aggregate struct {
-	ID       api.AggregateID   `json:"id"`
-	Name     string            `json:"name"`
-	Metadata map[string]string `json:"metadata"`
-	Hosts    []string          `json:"hosts"`
-	Created  api.Instant       `json:"created"`
-	Updated  api.Instant       `json:"updated"`
-}
-
-func aggregateView(v *state.State, a *api.Aggregate) aggregate {
-	out := aggregate{a.ID, a.Name, a.Metadata, []string{}, a.Created, a.Updated}
-	if out.Metadata == nil {
-		out.Metadata = map[string]string{}
-	}
+func aggregateView(v *state.State, a *api.Aggregate) rest.Aggregate {
+	names := []string{}
 	for _, id := range a.Hosts {
 		if h, ok := v.Host(id); ok {
-			out.Hosts = append(out.Hosts, h.Name)
+			names = append(names, h.Name)
 		}
 	}
-	return out
+	return rest.AggregateOf(a, names)
 }
 
 func (d *dialect) listAggregates(w http.ResponseWriter, r *http.Request) error {
@@ -52,7 +35,7 @@ func (d *dialect) listAggregates(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []aggregate{}
+	out := []rest.Aggregate{}
 	for _, a := range page {
 		out = append(out, aggregateView(v, a))
 	}

@@ -6,33 +6,27 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/state"
 	"berth/zone"
 )
 
-// availabilityZone is the JSON of one availability zone.
-type availabilityZone struct {
-	Name      string   `json:"name"`
-	Available bool     `json:"available"` // some host there takes work
-	Zones     []string `json:"zones"`     // this zone, and the direct children that lead there
-}
-
 // listAZs lists what boots may ask for: the availability zones of this zone's own
 // hosts, and what the zones below have told by gossip.
 func (d *dialect) listAZs(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.azs(d.View(w)), func(a *availabilityZone) string { return a.Name })
+	page, next, err := pageOf(r, d.azs(d.View(w)), func(a *rest.AvailabilityZone) string { return a.Name })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "availability_zones", page, next)
 }
 
-func (d *dialect) azs(v *state.State) []*availabilityZone {
-	all := map[string]*availabilityZone{}
+func (d *dialect) azs(v *state.State) []*rest.AvailabilityZone {
+	all := map[string]*rest.AvailabilityZone{}
 	add := func(name, zone string, available bool) {
 		a := all[name]
 		if a == nil {
-			a = &availabilityZone{Name: name}
+			a = &rest.AvailabilityZone{Name: name}
 			all[name] = a
 		}
 		a.Available = a.Available || available
@@ -57,7 +51,7 @@ func (d *dialect) azs(v *state.State) []*availabilityZone {
 			add(name, l.Name, age <= zone.LinkFresh && l.State == api.LinkActive && !dg.Paused)
 		}
 	}
-	out := []*availabilityZone{}
+	out := []*rest.AvailabilityZone{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		out = append(out, all[name])
 	}

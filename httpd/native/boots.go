@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/internal/requestid"
@@ -17,18 +18,12 @@ import (
 	"berth/zone/intake"
 )
 
-// selectAnswer is the JSON of an estimate.
-type selectAnswer struct {
-	api.SelectAnswer
-	ExpiresInMS int64 `json:"expires_in_ms"`
-}
-
 // bootBodyMax bounds a body that may carry a sealed plan, in base64.
 const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
 
 // readOrder reads and checks a body that asks for instances.
-func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *api.ServerCreate, error) {
-	var body api.BootBody
+func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *rest.ServerCreate, error) {
+	var body rest.BootBody
 	if err := wire.ReadJSON(r, limit, &body); err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +51,7 @@ func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.Request = o.Call
-	wire.JSON(w, http.StatusOK, selectAnswer{*a, a.Expires.Milliseconds()})
+	wire.JSON(w, http.StatusOK, rest.SelectAnswerOf(a))
 	return nil
 }
 
@@ -77,14 +72,15 @@ func (d *dialect) boot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wait == 0 {
-		wire.JSON(w, http.StatusAccepted, api.BootAccept{Reservation: b.Request.Reservation})
+		wire.JSON(w, http.StatusAccepted, rest.BootAnswer{Reservation: b.Request.Reservation})
 		return nil
 	}
 	b, v, err := d.waitBoot(w, r, b.Request.Project, b.Request.Reservation, wait)
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusAccepted, bootWaited{b.Request.Reservation, bootBody{bootView(v, b)}})
+	seen := bootView(v, b)
+	wire.JSON(w, http.StatusAccepted, rest.BootAnswer{Reservation: b.Request.Reservation, Boot: &seen})
 	return nil
 }
 
@@ -97,12 +93,6 @@ func (d *dialect) bootOrder(r *http.Request, o *intake.BootOrder) (*state.Boot, 
 	return d.Saga.Boot(r.Context(), c, o.Blob)
 }
 
-// bootWaited is the JSON of a boot that was waited for.
-type bootWaited struct {
-	Reservation api.ReservationID `json:"reservation_id"`
-	bootBody
-}
-
 // waitBoot returns a boot when it has come to an outcome or wait has passed, and
 // the view it was read from, which is that of the answer.
 func (d *dialect) waitBoot(
@@ -113,11 +103,6 @@ func (d *dialect) waitBoot(
 	b, v, err := d.Saga.WaitBoot(ctx, p, id)
 	door.AnswerAt(w, v)
 	return b, v, err
-}
-
-// bootBody is the JSON of one boot.
-type bootBody struct {
-	Boot api.Boot `json:"boot"`
 }
 
 func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
@@ -134,7 +119,7 @@ func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, bootBody{bootView(v, b)})
+	wire.JSON(w, http.StatusOK, map[string]any{"boot": bootView(v, b)})
 	return nil
 }
 
@@ -160,23 +145,19 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := d.View(w)
-	out := struct {
-		Boots []api.Boot `json:"boots"`
-		Next  string     `json:"next_marker,omitempty"`
-	}{Boots: []api.Boot{}}
+	out, next := []rest.Boot{}, ""
 	project, err := projectOf(r)
 	if err != nil {
 		return err
 	}
 	for _, b := range v.BootsPage(project, state.Page{Marker: marker, Limit: limit + 1}) {
-		if len(out.Boots) == limit {
-			out.Next = string(out.Boots[limit-1].Reservation)
+		if len(out) == limit {
+			next = string(out[limit-1].Reservation)
 			break
 		}
-		out.Boots = append(out.Boots, bootView(v, b))
+		out = append(out, bootView(v, b))
 	}
-	wire.JSON(w, http.StatusOK, out)
-	return nil
+	return answerList(w, "boots", out, next)
 }
 
 func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
@@ -196,27 +177,19 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusAccepted, bootBody{bootView(v, b)})
+	wire.JSON(w, http.StatusAccepted, map[string]any{"boot": bootView(v, b)})
 	return nil
 }
 
 // bootView tells the saga of a boot as its owner may see it.
-func bootView(v *state.State, b *state.Boot) api.Boot {
-	out := api.Boot{
+func bootView(v *state.State, b *state.Boot) rest.Boot {
+	out := rest.Boot{
 		Reservation: b.Request.Reservation, Name: b.Name, Project: b.Request.Project, User: b.Request.User,
 		Flavor: b.Request.Groups[0].Flavor, MinCount: b.Min, MaxCount: b.Request.Count(), State: b.State(),
-		Attempts: slices.Clone(b.Attempts), Instances: api.BootCounts{}, Zones: []api.ZoneCounts{},
+		Attempts: bootAttempts(b), Instances: rest.BootCounts{}, Zones: []rest.ZoneCounts{},
 		Created: b.Created, Updated: b.Updated, Index: v.Index(), Request: b.Call,
 	}
 	out.Code, out.Reason = b.Cause()
-	if out.Attempts == nil {
-		out.Attempts = []api.BootAttempt{}
-	}
-	for i := range out.Attempts {
-		if a := &out.Attempts[i]; a.Refusals == nil { // a plan that was taken up looked at hosts when it was selected
-			a.Refusals = []api.Refusals{}
-		}
-	}
 	for _, c := range []struct {
 		st api.Status
 		n  int
@@ -239,10 +212,24 @@ func bootView(v *state.State, b *state.Boot) api.Boot {
 	return out
 }
 
+// bootAttempts returns the attempts of a boot. One that took up a plan looked at no
+// hosts: they were looked at when the plan was selected.
+func bootAttempts(b *state.Boot) []rest.BootAttempt {
+	out := []rest.BootAttempt{}
+	for _, a := range b.Attempts {
+		attempt := rest.BootAttemptOf(a)
+		if attempt.Refusals == nil {
+			attempt.Refusals = []rest.Refusals{}
+		}
+		out = append(out, attempt)
+	}
+	return out
+}
+
 // addInstances tells where the instances of a boot are, by zone and by group, and
 // when the last of them ends.
-func addInstances(v *state.State, b *state.Boot, out *api.Boot) {
-	zones := map[string]api.BootCounts{}
+func addInstances(v *state.State, b *state.Boot, out *rest.Boot) {
+	zones := map[string]rest.BootCounts{}
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
 		if i.Origin != "" {
 			continue
@@ -250,27 +237,27 @@ func addInstances(v *state.State, b *state.Boot, out *api.Boot) {
 		if end := i.Window.End; end != api.Forever && end > out.Ends {
 			out.Ends = end
 		}
-		if g := slices.IndexFunc(out.Groups, func(g api.BootGroup) bool { return g.Name == i.Group }); g >= 0 {
+		if g := slices.IndexFunc(out.Groups, func(g rest.BootGroup) bool { return g.Name == i.Group }); g >= 0 {
 			out.Groups[g].Counts[i.Status]++
 		}
 		name := zoneName(v, i)
 		if zones[name] == nil {
-			zones[name] = api.BootCounts{}
-			out.Zones = append(out.Zones, api.ZoneCounts{Zone: name, Counts: zones[name]})
+			zones[name] = rest.BootCounts{}
+			out.Zones = append(out.Zones, rest.ZoneCounts{Zone: name, Counts: zones[name]})
 		}
 		zones[name][i.Status]++
 	}
-	slices.SortFunc(out.Zones, func(a, b api.ZoneCounts) int { return cmp.Compare(a.Zone, b.Zone) })
+	slices.SortFunc(out.Zones, func(a, b rest.ZoneCounts) int { return cmp.Compare(a.Zone, b.Zone) })
 }
 
 // bootGroups returns the groups of a boot that has several, without their counts.
-func bootGroups(b *state.Boot) []api.BootGroup {
+func bootGroups(b *state.Boot) []rest.BootGroup {
 	if len(b.Request.Groups) == 1 {
 		return nil
 	}
-	var out []api.BootGroup
+	var out []rest.BootGroup
 	for _, g := range b.Request.Groups {
-		out = append(out, api.BootGroup{Name: g.Name, Flavor: g.Flavor, MinCount: g.Min, MaxCount: g.Count, Counts: api.BootCounts{}})
+		out = append(out, rest.BootGroup{Name: g.Name, Flavor: g.Flavor, MinCount: g.Min, MaxCount: g.Count, Counts: rest.BootCounts{}})
 	}
 	return out
 }

@@ -2,11 +2,11 @@ package native
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 )
@@ -29,24 +29,6 @@ func (d *dialect) explain(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.CodeNotFound,
 			"nothing is known of a request or reservation %q; an estimate is told for %s, by the node that made it", id, api.ExplainKept)
 	}
-	out := *e
-	if !whole {
-		out.Groups = nameless(out.Groups)
-	}
-	wire.JSON(w, http.StatusOK, map[string]any{"explanation": out})
+	wire.JSON(w, http.StatusOK, map[string]any{"explanation": rest.ExplanationOf(e, whole)})
 	return nil
-}
-
-// nameless returns tales without names of hosts; what it was given is shared and
-// stays as it is.
-func nameless(groups []api.GroupTale) []api.GroupTale {
-	out := slices.Clone(groups)
-	for i := range out {
-		counts := slices.Clone(out[i].Refusals.Filters)
-		for n := range counts {
-			counts[n].Names = nil
-		}
-		out[i].Refusals.Filters = counts
-	}
-	return out
 }

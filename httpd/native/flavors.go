@@ -6,21 +6,21 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/wire"
 	"berth/zone/intake"
 )
-
-// flavorBody is the JSON of a flavor that is made or replaced.
-type flavorBody struct {
-	Flavor api.FlavorSpec `json:"flavor"`
-}
 
 func (d *dialect) listFlavors(w http.ResponseWriter, r *http.Request) error {
 	page, next, err := pageOf(r, d.View(w).Flavors(), func(f *api.Flavor) string { return string(f.ID) })
 	if err != nil {
 		return err
 	}
-	return answerList(w, "flavors", page, next)
+	out := []rest.Flavor{}
+	for _, f := range page {
+		out = append(out, rest.FlavorOf(f))
+	}
+	return answerList(w, "flavors", out, next)
 }
 
 func (d *dialect) showFlavor(w http.ResponseWriter, r *http.Request) error {
@@ -32,12 +32,12 @@ func (d *dialect) answerFlavor(w http.ResponseWriter, status int, id api.FlavorI
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, status, map[string]any{"flavor": f})
+	wire.JSON(w, status, map[string]any{"flavor": rest.FlavorOf(f)})
 	return nil
 }
 
 func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
-	var b flavorBody
+	var b rest.FlavorBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) updateFlavor(w http.ResponseWriter, r *http.Request) error {
-	var b flavorBody
+	var b rest.FlavorBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}

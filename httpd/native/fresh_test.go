@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -177,7 +178,7 @@ func TestAReleaseShowsOneView(t *testing.T) {
 	s := &restless{Store: w.store, t: t, views: map[uint64]*state.State{}}
 	w.serve(s)
 	type body struct {
-		Boot api.Boot `json:"boot"`
+		Boot rest.Boot `json:"boot"`
 	}
 	var got, want body
 	rec := w.answered(t, call{method: http.MethodDelete, target: "/zones/boot/r-web", token: member}, http.StatusAccepted, &got)

@@ -6,16 +6,12 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 	"berth/zone/intake"
 )
-
-// groupBody is the JSON of a server group that is made.
-type groupBody struct {
-	Group api.ServerGroupSpec `json:"server_group"`
-}
 
 func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
@@ -30,7 +26,11 @@ func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
 	if len(groups) > limit {
 		groups, next = groups[:limit], string(groups[limit-1].ID)
 	}
-	return answerList(w, "server_groups", groups, next)
+	out := []rest.ServerGroup{}
+	for _, g := range groups {
+		out = append(out, rest.ServerGroupOf(g))
+	}
+	return answerList(w, "server_groups", out, next)
 }
 
 // findGroup finds the server group that a call names.
@@ -47,12 +47,12 @@ func (d *dialect) showGroup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"server_group": g})
+	wire.JSON(w, http.StatusOK, map[string]any{"server_group": rest.ServerGroupOf(g)})
 	return nil
 }
 
 func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
-	var b groupBody
+	var b rest.ServerGroupBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return api.Errorf(api.CodeNotFound, "server group %q is gone again", b.Group.Name)
 	}
-	wire.JSON(w, http.StatusCreated, map[string]any{"server_group": made})
+	wire.JSON(w, http.StatusCreated, map[string]any{"server_group": rest.ServerGroupOf(made)})
 	return nil
 }
 

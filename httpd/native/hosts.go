@@ -7,37 +7,19 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
-	"berth/zone/fleet"
 	"berth/zone/intake"
 )
 
-// hostBody is the JSON of a change of a host.
-type hostBody struct {
-	Host api.HostSpec `json:"host"`
-}
-
-// hostJSON is the JSON of one host.
-type hostJSON struct {
-	api.Host
-	Leaving *leaving `json:"leaving,omitempty"` // of a host that is being drained
-}
-
-// leaving tells how far a drain has come.
-type leaving struct {
-	Left   int `json:"left"`   // instances that are there still
-	Ending int `json:"ending"` // of those, being ended
-	Moving int `json:"moving"` // of those, with room on another host already
-}
-
-func hostView(v *state.State, h *state.Host) hostJSON {
-	out := hostJSON{Host: h.Host}
+func hostView(v *state.State, h *state.Host) rest.Host {
+	out := rest.HostOf(&h.Host)
 	if h.Drain == "" {
 		return out
 	}
-	out.Leaving = &leaving{}
+	out.Leaving = &rest.Leaving{}
 	for _, i := range v.OnHost(h.ID) {
 		if !i.Live() {
 			continue
@@ -53,9 +35,6 @@ func hostView(v *state.State, h *state.Host) hostJSON {
 	return out
 }
 
-// hostParams are what a list of hosts takes.
-var hostParams = []string{"aggregate", "availability_zone", "limit", "marker", "pool", "state"}
-
 func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
@@ -66,7 +45,7 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, next := []hostJSON{}, ""
+	out, next := []rest.Host{}, ""
 	for more := true; more && next == ""; {
 		page := v.HostsPage(state.Page{Marker: marker, Limit: api.PageMax})
 		more = len(page) == api.PageMax
@@ -132,7 +111,7 @@ func (d *dialect) answerHost(w http.ResponseWriter, r *http.Request, status int)
 }
 
 func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
-	var b hostBody
+	var b rest.HostBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -144,10 +123,7 @@ func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 
 // drainHost takes a host out of use and says what becomes of its instances.
 func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
-	var b struct {
-		Policy api.DrainPolicy `json:"policy"`
-		Reason string          `json:"reason"`
-	}
+	var b rest.DrainBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -180,14 +156,8 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"evacuation": evacuation{*e, e.Wait.Milliseconds()}})
+	wire.JSON(w, http.StatusOK, map[string]any{"evacuation": rest.Evacuation{Movable: e.Movable, Staying: e.Staying, WaitMS: e.Wait.Milliseconds()}})
 	return nil
-}
-
-// evacuation is the JSON of what becomes of the instances of a host that is lost.
-type evacuation struct {
-	fleet.Evacuation
-	WaitMS int64 `json:"wait_ms"` // until its agent has stopped them for sure
 }
 
 func (d *dialect) deleteHost(w http.ResponseWriter, r *http.Request) error {

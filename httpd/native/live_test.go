@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 )
 
@@ -74,7 +75,7 @@ func TestABootThatRunsIntoItsTimeoutSaysSo(t *testing.T) {
 		w.answered(t, call{method: "POST", target: "/zones/boot", token: member, body: order(`"reservation_id":"r-late"`, `"timeout":"5s"`)}, 202, nil)
 		decide.Stamp, decide.Project, decide.Reservation, decide.Decision = w.zone.Stamp(), "p1", "r-late", api.DecisionAbort
 		w.store.Must(t, decide)
-		var got struct{ Boot api.Boot }
+		var got struct{ Boot rest.Boot }
 		w.answered(t, call{method: "GET", target: "/zones/boot/r-late", token: member}, 200, &got)
 		assert.Equal(t, api.BootFailed, got.Boot.State, name)
 		assert.Equal(t, api.CodeTimeout, got.Boot.Code, name)
@@ -93,16 +94,16 @@ func TestABootThatRunsIntoItsTimeoutSaysSo(t *testing.T) {
 func TestABootCanBeWaitedFor(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
 		t.Helper()
-		var got api.Boot
-		waited := struct{ Boot *api.Boot }{&got}
+		var got rest.Boot
+		waited := struct{ Boot *rest.Boot }{&got}
 		begun := time.Now()
 		w.answered(t, call{method: "POST", target: "/zones/boot?wait=30s", token: member, body: order(`"reservation_id":"r-mine"`, `"max_count":3`)}, 202, &waited)
 		assert.Equal(t, api.BootBuilding, got.State, "no agent has reported it")
 		assert.Equal(t, 30*time.Second, time.Since(begun))
-		assert.Equal(t, api.BootCounts{api.StatusBuild: 3}, got.Instances)
+		assert.Equal(t, rest.BootCounts{api.StatusBuild: 3}, got.Instances)
 
 		var wg sync.WaitGroup
-		var shown struct{ Boot api.Boot }
+		var shown struct{ Boot rest.Boot }
 		var body []byte
 		wg.Go(func() {
 			body = w.do(call{method: "GET", target: "/zones/boot/r-mine?wait=5m", token: reader}).Body.Bytes()
@@ -114,7 +115,7 @@ func TestABootCanBeWaitedFor(t *testing.T) {
 		assert.Zero(t, time.Since(begun))
 		require.NoError(t, json.Unmarshal(body, &shown))
 		assert.Equal(t, api.BootActive, shown.Boot.State)
-		assert.Equal(t, []api.ZoneCounts{{Zone: "root", Counts: api.BootCounts{api.StatusActive: 3}}}, shown.Boot.Zones)
+		assert.Equal(t, []rest.ZoneCounts{{Zone: "root", Counts: rest.BootCounts{api.StatusActive: 3}}}, shown.Boot.Zones)
 		for _, a := range shown.Boot.Attempts {
 			assert.Equal(t, a.Wanted, a.Held+a.Refused+a.Short)
 			for _, z := range a.Zones {
@@ -127,8 +128,8 @@ func TestABootCanBeWaitedFor(t *testing.T) {
 func TestABootThatCannotBeHadSaysWhy(t *testing.T) {
 	live(t, func(t *testing.T, w *world) {
 		t.Helper()
-		var got api.Boot
-		waited := struct{ Boot *api.Boot }{&got}
+		var got rest.Boot
+		waited := struct{ Boot *rest.Boot }{&got}
 		before := w.store.View().Hosts().Totals()
 		w.answered(t, call{method: "POST", target: "/zones/boot?wait=30s", token: member, body: order(`"max_count":100`)}, 202, &waited)
 		assert.Equal(t, api.BootFailed, got.State)
@@ -169,7 +170,7 @@ func TestABootIsGivenBack(t *testing.T) {
 		t.Helper()
 		w.answered(t, call{method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-mine"`)}, 202, nil)
 		w.run(t, "p1", "r-mine")
-		var got struct{ Boot api.Boot }
+		var got struct{ Boot rest.Boot }
 		w.answered(t, call{method: "DELETE", target: "/zones/boot/r-mine?wait=10s", token: member}, 202, &got)
 		assert.Equal(t, api.BootReleasing, got.Boot.State, "its host has not ended it")
 		i := w.store.View().OfReservation("p1", "r-mine")[0]

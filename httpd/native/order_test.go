@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 )
 
@@ -132,7 +133,7 @@ func TestWhatABootMaySayOfHostsIsChecked(t *testing.T) {
 // booted returns the request that a body makes.
 func (w *world) booted(t *testing.T, token, body string) api.Request {
 	t.Helper()
-	var got api.BootAccept
+	var got rest.BootAnswer
 	w.answered(t, call{method: "POST", target: "/zones/boot", token: token, body: body}, 202, &got)
 	b, ok := w.store.View().Boot("p1", got.Reservation)
 	require.True(t, ok)
@@ -200,7 +201,7 @@ func TestARepeatIsKnownWhenWhatItNamedIsGone(t *testing.T) {
 		method: "POST", target: "/zones/boot", token: admin, body: order(hints(`"ignore_hosts":["host-3"]`, `"group":"apart"`), `"zones":{"allowed":["east"]}`),
 		head: map[string]string{api.HeaderIdempotencyKey: "k"},
 	}
-	var first, again api.BootAccept
+	var first, again rest.BootAnswer
 	w.answered(t, c, 202, &first)
 	w.store.Must(
 		t, command.HostDelete{Stamp: w.zone.Stamp(), ID: "host-id-3"},

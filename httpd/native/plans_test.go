@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // offered is what a caller reads of a select.
@@ -52,12 +53,12 @@ func TestAPlanIsTakenUp(t *testing.T) {
 	assert.Equal(t, api.PlanTTLDefault.Milliseconds(), e.ExpiresInMS)
 	c := take(e, `"max_count":2`)
 	c.head = map[string]string{api.HeaderRequestID: "req-1", api.HeaderIdempotencyKey: "once"}
-	var got api.BootAccept
+	var got rest.BootAnswer
 	w.answered(t, c, 202, &got)
 	assert.Equal(t, e.Reservation, string(got.Reservation))
 
 	before := w.saved(t)
-	var again api.BootAccept
+	var again rest.BootAnswer
 	w.answered(t, c, 202, &again)
 	assert.Equal(t, got, again, "a repeat of the call gives the first answer")
 	w.refused(t, take(e, `"max_count":2`), api.CodePlanRefused, api.PlanRefusedMessage) // the same plan in another call
@@ -135,7 +136,7 @@ func TestARepeatedBootIsOneBoot(t *testing.T) {
 			byKey := call{method: "POST", target: target, token: member, body: async(`"max_count":2`), head: key}
 			byID := call{method: "POST", target: target, token: member, body: async(`"reservation_id":"r-mine"`)}
 			for _, c := range []call{byKey, byID} {
-				var first, again api.BootAccept
+				var first, again rest.BootAnswer
 				w.answered(t, c, 202, &first)
 				before := w.saved(t)
 				w.answered(t, c, 202, &again)

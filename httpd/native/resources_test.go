@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/costs"
 	"berth/raftstore/command"
 )
@@ -76,11 +77,11 @@ func TestAggregates(t *testing.T) {
 	w.refused(t, call{method: "PUT", target: "/aggregates/none", token: admin, body: k(``)}, api.CodeNotFound, `no aggregate "none"`)
 	accepts(t, "POST", "/aggregates", 201, k(`"name":`+text(api.NameMaxBytes)+`,"metadata":`+pairs(api.MetadataMax, 3)))
 
-	var got struct{ Aggregate aggregate }
+	var got struct{ Aggregate rest.Aggregate }
 	w.answered(t, call{method: "PUT", target: "/aggregates/rack1", token: admin, body: k(`"name":"rack2","hosts":["host-3","host-id-2"]`)}, 200, &got)
 	assert.Equal(t, []string{"host-2", "host-3"}, got.Aggregate.Hosts)
 	assert.Equal(t, map[string]string{"availability_zone": "az1"}, got.Aggregate.Metadata, "what is absent stays")
-	var bare struct{ Aggregate aggregate }
+	var bare struct{ Aggregate rest.Aggregate }
 	w.answered(t, call{method: "PUT", target: "/aggregates/rack2", token: admin, body: k(`"metadata":{}`)}, 200, &bare)
 	assert.Empty(t, bare.Aggregate.Metadata)
 	w.answered(t, call{method: "DELETE", target: "/aggregates/aggregate-rack1", token: admin}, 204, nil)
@@ -91,7 +92,7 @@ func TestAvailabilityZones(t *testing.T) {
 	w := newWorld(t)
 	azs := func() map[string]string {
 		var got struct {
-			AZs []availabilityZone `json:"availability_zones"`
+			AZs []rest.AvailabilityZone `json:"availability_zones"`
 		}
 		w.answered(t, call{method: "GET", target: "/availability-zones", token: reader}, 200, &got)
 		out := map[string]string{}
@@ -122,9 +123,9 @@ func TestHostsAreDrained(t *testing.T) {
 	} {
 		w.refused(t, drain(body), api.CodeInvalid, says)
 	}
-	var got struct{ Host hostJSON }
+	var got struct{ Host rest.Host }
 	w.answered(t, drain(`{"policy":"wait"}`), 202, &got)
-	assert.Equal(t, &leaving{Left: 1}, got.Host.Leaving)
+	assert.Equal(t, &rest.Leaving{Left: 1}, got.Host.Leaving)
 	assert.Equal(t, "drained", got.Host.Maintenance)
 	for _, body := range []string{`{"policy":"wait","reason":"new disk"}`, `{"policy":"wait"}`} {
 		w.answered(t, drain(body), 202, &got)
@@ -133,8 +134,8 @@ func TestHostsAreDrained(t *testing.T) {
 	w.refused(t, call{method: "POST", target: "/hosts/none/drain", token: admin, body: `{"policy":"wait"}`}, api.CodeNotFound, `no host "none"`)
 	w.answered(t, call{method: "DELETE", target: "/servers/id-web", token: member}, 204, nil)
 	w.answered(t, call{method: "GET", target: "/hosts/host-1", token: admin}, 200, &got)
-	assert.Equal(t, &leaving{Left: 1, Ending: 1}, got.Host.Leaving)
-	var after struct{ Host hostJSON }
+	assert.Equal(t, &rest.Leaving{Left: 1, Ending: 1}, got.Host.Leaving)
+	var after struct{ Host rest.Host }
 	w.answered(t, call{method: "DELETE", target: "/hosts/host-1/drain", token: admin}, 200, &after)
 	assert.Nil(t, after.Host.Leaving)
 	assert.Empty(t, after.Host.Maintenance)

@@ -20,6 +20,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone"
@@ -34,7 +35,7 @@ type Authority interface {
 	LinkToken(ctx context.Context, name string, offset, scale int64) (token string, err error)
 	Link(ctx context.Context, token, name string) (*api.Link, error)
 	JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (token string, err error)
-	Join(ctx context.Context, b *api.JoinBody) (*api.JoinAnswer, error)
+	Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error)
 	NewToken(ctx context.Context, t api.Token) (text string, id api.TokenID, err error)
 	RotateKeyring(ctx context.Context) error
 	Members() []api.Node
@@ -73,12 +74,12 @@ func New(c Config) http.Handler {
 		w.Header().Set("Allow", allowed(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
-	for _, one := range d.routes() {
+	for _, route := range rest.Routes() {
 		to := chi.Router(r)
-		if one.role != "" {
-			to = r.With(d.Authenticate, d.Fresh(door.ReadLocal), d.Allow(one.role))
+		if route.Role != "" {
+			to = r.With(d.Authenticate, d.Fresh(api.ReadLocal), d.Allow(route.Role))
 		}
-		to.Method(one.route.Method, one.route.Path, d.handler(one))
+		to.Method(route.Method, route.Path, d.handler(&route))
 	}
 	return r
 }
@@ -94,102 +95,104 @@ func allowed(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-// route is one call of the public API.
-type route struct {
-	route  door.Route
-	role   api.UserRole // the least that may make it; "" for everybody
-	do     door.Handler
-	params []string // in the query; it takes no other
-	stream bool     // its body is of any length, or its answer is; the leader alone has it
-}
-
 // Routes returns every call of the public API, with the kind of read it makes.
 func Routes() []door.Route {
 	var out []door.Route
-	for _, r := range (&dialect{Door: &door.Door{}}).routes() {
-		out = append(out, r.route)
+	for _, r := range rest.Routes() {
+		out = append(out, door.Route{Method: r.Method, Path: r.Path, Read: r.Read})
 	}
 	return out
 }
 
-func (d *dialect) routes() []route {
-	return slices.Concat([]route{
-		{route: door.Route{Method: http.MethodGet, Path: "/", Read: door.ReadLocal}, do: d.root},
-		{route: door.Route{Method: http.MethodPost, Path: "/operator/join", Read: door.ReadLog}, do: d.join},
-	}, d.workRoutes(), d.zoneRoutes(), d.operatorRoutes())
-}
-
 // handler returns what answers a call: the leader, unless it is a local read or an
 // estimate.
-func (d *dialect) handler(r route) http.HandlerFunc {
-	switch h := checked(r.do, r.params); {
-	case r.stream:
+func (d *dialect) handler(r *rest.Route) http.HandlerFunc {
+	do := handlers[r.Name()]
+	h := checked(func(w http.ResponseWriter, r *http.Request) error { return do(d, w, r) }, r.Params())
+	switch {
+	case r.Stream:
 		return d.LeadStream(h)
-	case r.route.Read == door.ReadLocal:
+	case r.Read == api.ReadLocal:
 		return d.Handle(h)
 	default:
 		return d.Lead(h)
 	}
 }
 
-// workRoutes are those of callers who want something to run.
-func (d *dialect) workRoutes() []route {
-	return []route{
-		{route: door.Route{Method: http.MethodPost, Path: "/zones/select", Read: door.ReadLocal}, role: api.RoleMember, do: d.selectPlan},
-		{route: door.Route{Method: http.MethodPost, Path: "/zones/boot", Read: door.ReadLog}, role: api.RoleMember, do: d.boot, params: []string{"wait"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/zones/boot", Read: door.ReadLocal}, role: api.RoleReader, do: d.listBoots, params: []string{"limit", "marker", "project_id"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/zones/boot/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showBoot, params: []string{"wait", "project_id"}},
-		{route: door.Route{Method: http.MethodDelete, Path: "/zones/boot/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.releaseBoot, params: []string{"wait", "project_id"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/explain/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.explain, params: []string{"project_id"}},
+// handlers has the handler of every route of the table.
+var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Request) error{
+	"GET /": (*dialect).root,
 
-		{route: door.Route{Method: http.MethodPost, Path: "/servers", Read: door.ReadLog}, role: api.RoleMember, do: d.createServer},
-		{route: door.Route{Method: http.MethodGet, Path: "/servers", Read: door.ReadLocal}, role: api.RoleReader, do: d.listServers, params: serverParams},
-		{route: door.Route{Method: http.MethodGet, Path: "/servers/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listServersDetail, params: serverParams},
-		{route: door.Route{Method: http.MethodGet, Path: "/servers/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showServer},
-		{route: door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.deleteServer},
+	"POST /zones/select":      (*dialect).selectPlan,
+	"POST /zones/boot":        (*dialect).boot,
+	"GET /zones/boot":         (*dialect).listBoots,
+	"GET /zones/boot/{id}":    (*dialect).showBoot,
+	"DELETE /zones/boot/{id}": (*dialect).releaseBoot,
 
-		{route: door.Route{Method: http.MethodGet, Path: "/server-groups", Read: door.ReadLocal}, role: api.RoleReader, do: d.listGroups, params: []string{"limit", "marker", "project_id"}},
-		{route: door.Route{Method: http.MethodPost, Path: "/server-groups", Read: door.ReadLog}, role: api.RoleMember, do: d.createGroup},
-		{route: door.Route{Method: http.MethodGet, Path: "/server-groups/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showGroup, params: []string{"project_id"}},
-		{route: door.Route{Method: http.MethodDelete, Path: "/server-groups/{id}", Read: door.ReadLog}, role: api.RoleMember, do: d.deleteGroup, params: []string{"project_id"}},
+	"GET /explain/{id}": (*dialect).explain,
 
-		{route: door.Route{Method: http.MethodGet, Path: "/flavors", Read: door.ReadLocal}, role: api.RoleReader, do: d.listFlavors, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/flavors/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listFlavors, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodPost, Path: "/flavors", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createFlavor},
-		{route: door.Route{Method: http.MethodGet, Path: "/flavors/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showFlavor},
-		{route: door.Route{Method: http.MethodPut, Path: "/flavors/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateFlavor},
-		{route: door.Route{Method: http.MethodDelete, Path: "/flavors/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteFlavor},
-	}
-}
+	"POST /servers":        (*dialect).createServer,
+	"GET /servers":         (*dialect).listServers,
+	"GET /servers/detail":  (*dialect).listServersDetail,
+	"GET /servers/{id}":    (*dialect).showServer,
+	"DELETE /servers/{id}": (*dialect).deleteServer,
 
-// zoneRoutes are those of zones and of what they have.
-func (d *dialect) zoneRoutes() []route {
-	return []route{
-		{route: door.Route{Method: http.MethodGet, Path: "/zones", Read: door.ReadLocal}, role: api.RoleReader, do: d.listZones, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/zones/detail", Read: door.ReadLocal}, role: api.RoleReader, do: d.listZones, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/zones/info", Read: door.ReadLocal}, role: api.RoleReader, do: d.zoneInfo},
-		{route: door.Route{Method: http.MethodPost, Path: "/zones", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createZone},
-		{route: door.Route{Method: http.MethodPost, Path: "/zones/link", Read: door.ReadLog}, role: api.RoleAdmin, do: d.linkZone},
-		{route: door.Route{Method: http.MethodGet, Path: "/zones/{id}", Read: door.ReadLocal}, role: api.RoleReader, do: d.showZone},
-		{route: door.Route{Method: http.MethodPut, Path: "/zones/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateZone},
-		{route: door.Route{Method: http.MethodDelete, Path: "/zones/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteZone},
-		{route: door.Route{Method: http.MethodGet, Path: "/availability-zones", Read: door.ReadLocal}, role: api.RoleReader, do: d.listAZs, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodGet, Path: "/capacity", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showCapacity, params: []string{"at", "zone"}},
+	"GET /server-groups":         (*dialect).listGroups,
+	"POST /server-groups":        (*dialect).createGroup,
+	"GET /server-groups/{id}":    (*dialect).showGroup,
+	"DELETE /server-groups/{id}": (*dialect).deleteGroup,
 
-		{route: door.Route{Method: http.MethodGet, Path: "/hosts", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listHosts, params: hostParams},
-		{route: door.Route{Method: http.MethodGet, Path: "/hosts/{id}", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showHost},
-		{route: door.Route{Method: http.MethodPut, Path: "/hosts/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateHost},
-		{route: door.Route{Method: http.MethodDelete, Path: "/hosts/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteHost},
-		{route: door.Route{Method: http.MethodPost, Path: "/hosts/{id}/drain", Read: door.ReadLog}, role: api.RoleAdmin, do: d.drainHost},
-		{route: door.Route{Method: http.MethodDelete, Path: "/hosts/{id}/drain", Read: door.ReadLog}, role: api.RoleAdmin, do: d.undrainHost},
-		{route: door.Route{Method: http.MethodPost, Path: "/hosts/{id}/evacuate", Read: door.ReadLinearizable}, role: api.RoleAdmin, do: d.evacuateHost},
+	"GET /availability-zones": (*dialect).listAZs,
 
-		{route: door.Route{Method: http.MethodGet, Path: "/aggregates", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.listAggregates, params: []string{"limit", "marker"}},
-		{route: door.Route{Method: http.MethodPost, Path: "/aggregates", Read: door.ReadLog}, role: api.RoleAdmin, do: d.createAggregate},
-		{route: door.Route{Method: http.MethodGet, Path: "/aggregates/{id}", Read: door.ReadLocal}, role: api.RoleAdmin, do: d.showAggregate},
-		{route: door.Route{Method: http.MethodPut, Path: "/aggregates/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.updateAggregate},
-		{route: door.Route{Method: http.MethodDelete, Path: "/aggregates/{id}", Read: door.ReadLog}, role: api.RoleAdmin, do: d.deleteAggregate},
-	}
+	"GET /flavors":         (*dialect).listFlavors,
+	"GET /flavors/detail":  (*dialect).listFlavors,
+	"POST /flavors":        (*dialect).createFlavor,
+	"GET /flavors/{id}":    (*dialect).showFlavor,
+	"PUT /flavors/{id}":    (*dialect).updateFlavor,
+	"DELETE /flavors/{id}": (*dialect).deleteFlavor,
+
+	"GET /zones":         (*dialect).listZones,
+	"GET /zones/detail":  (*dialect).listZones,
+	"GET /zones/info":    (*dialect).zoneInfo,
+	"POST /zones":        (*dialect).createZone,
+	"POST /zones/link":   (*dialect).linkZone,
+	"GET /zones/{id}":    (*dialect).showZone,
+	"PUT /zones/{id}":    (*dialect).updateZone,
+	"DELETE /zones/{id}": (*dialect).deleteZone,
+
+	"GET /capacity": (*dialect).showCapacity,
+
+	"GET /hosts":                (*dialect).listHosts,
+	"GET /hosts/{id}":           (*dialect).showHost,
+	"PUT /hosts/{id}":           (*dialect).updateHost,
+	"DELETE /hosts/{id}":        (*dialect).deleteHost,
+	"POST /hosts/{id}/drain":    (*dialect).drainHost,
+	"DELETE /hosts/{id}/drain":  (*dialect).undrainHost,
+	"POST /hosts/{id}/evacuate": (*dialect).evacuateHost,
+
+	"GET /aggregates":         (*dialect).listAggregates,
+	"POST /aggregates":        (*dialect).createAggregate,
+	"GET /aggregates/{id}":    (*dialect).showAggregate,
+	"PUT /aggregates/{id}":    (*dialect).updateAggregate,
+	"DELETE /aggregates/{id}": (*dialect).deleteAggregate,
+
+	"GET /operator/members":         (*dialect).listMembers,
+	"DELETE /operator/members/{id}": (*dialect).removeMember,
+	"POST /operator/transfer":       (*dialect).transfer,
+	"GET /operator/snapshot":        (*dialect).saveSnapshot,
+	"PUT /operator/snapshot":        (*dialect).restoreSnapshot,
+	"GET /operator/tokens":          (*dialect).listTokens,
+	"POST /operator/tokens":         (*dialect).createToken,
+	"DELETE /operator/tokens/{id}":  (*dialect).deleteToken,
+	"POST /operator/join-tokens":    (*dialect).createJoinToken,
+	"POST /operator/join":           (*dialect).join,
+	"GET /operator/config":          (*dialect).showConfig,
+	"PUT /operator/config":          (*dialect).setConfig,
+	"GET /operator/scheduler":       (*dialect).showScheduler,
+	"PUT /operator/scheduler":       (*dialect).setScheduler,
+	"POST /operator/keyring/rotate": (*dialect).rotateKeyring,
+	"GET /operator/holds":           (*dialect).listHolds,
+	"POST /operator/holds/{id}":     (*dialect).resolveHold,
 }
 
 // checked refuses query parameters that a call does not take.
@@ -222,6 +225,6 @@ func checkQuery(r *http.Request, params []string) error {
 
 func (d *dialect) root(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
-	wire.JSON(w, http.StatusOK, map[string]any{"name": "berth", "version": d.Version, "zone": v.Name})
+	wire.JSON(w, http.StatusOK, rest.Root{Name: "berth", Version: d.Version, Zone: v.Name})
 	return nil
 }

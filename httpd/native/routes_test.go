@@ -3,6 +3,7 @@ package native
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/raftstore/command"
 )
@@ -149,6 +151,16 @@ func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 	for name := range rows {
 		assert.True(t, seen[name], "%s is not a route any more", name)
 	}
+}
+
+// TestEveryRouteHasAHandler: the table of routes and the handlers have the same names.
+func TestEveryRouteHasAHandler(t *testing.T) {
+	left := maps.Clone(handlers)
+	for _, r := range rest.Routes() {
+		assert.NotNil(t, handlers[r.Name()], "%s has no handler", r.Name())
+		delete(left, r.Name())
+	}
+	assert.Empty(t, left, "handlers of no route")
 }
 
 // rank orders the roles; everybody is 0.

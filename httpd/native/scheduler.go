@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/costs"
 	"berth/filters"
 	"berth/httpd/wire"
@@ -24,22 +25,28 @@ var costHelp = map[string]string{
 	costs.Spread:        "what is taken: emptier hosts are cheaper (option class)",
 }
 
-// costInfo is the JSON of a cost that there is.
-type costInfo struct {
-	Name    string `json:"name"`
-	Help    string `json:"help"`
-	Default bool   `json:"default"`
-}
-
 // knownCosts returns every cost that there is, by name.
-func knownCosts() []costInfo {
+func knownCosts() []rest.CostInfo {
 	byDefault := map[string]bool{}
 	for _, w := range costs.DefaultWeights() {
 		byDefault[w.Name] = true
 	}
-	var out []costInfo
+	var out []rest.CostInfo
 	for _, name := range costs.Names() {
-		out = append(out, costInfo{name, costHelp[name], byDefault[name]})
+		out = append(out, rest.CostInfo{Name: name, Help: costHelp[name], Default: byDefault[name]})
+	}
+	return out
+}
+
+// knownFilters returns every filter that there is.
+func knownFilters() []rest.FilterInfo {
+	var out []rest.FilterInfo
+	for _, f := range filters.Known() {
+		info := rest.FilterInfo{Name: f.Name, Help: f.Help, Tier: f.Tier, Default: f.Default, Example: rest.FilterSpec(f.Example)}
+		for _, o := range f.Options {
+			info.Options = append(info.Options, rest.FilterOption(o))
+		}
+		out = append(out, info)
 	}
 	return out
 }
@@ -58,24 +65,22 @@ func scheduler(v *state.State) api.Scheduler {
 }
 
 func (d *dialect) showScheduler(w http.ResponseWriter, _ *http.Request) error {
-	wire.JSON(w, http.StatusOK, map[string]any{
-		"scheduler": scheduler(d.View(w)),
-		"known":     map[string]any{"filters": filters.Known(), "costs": knownCosts()},
+	wire.JSON(w, http.StatusOK, rest.SchedulerAnswer{
+		Known:     rest.KnownRules{Costs: knownCosts(), Filters: knownFilters()},
+		Scheduler: rest.SchedulerOf(scheduler(d.View(w))),
 	})
 	return nil
 }
 
 func (d *dialect) setScheduler(w http.ResponseWriter, r *http.Request) error {
-	var b struct {
-		Scheduler *api.Scheduler `json:"scheduler"`
-	}
+	var b rest.SchedulerBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
 	if b.Scheduler == nil {
 		return api.Errorf(api.CodeInvalid, "scheduler is missing; empty lists stand for the default")
 	}
-	if err := intake.SetScheduler(r.Context(), d.Zone, *b.Scheduler); err != nil {
+	if err := intake.SetScheduler(r.Context(), d.Zone, b.Scheduler.Record()); err != nil {
 		return err
 	}
 	return d.showScheduler(w, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/internal/mutant"
@@ -21,59 +22,36 @@ import (
 // createWait is how long POST /servers waits for the decision.
 const createWait = 60 * time.Second
 
-// server is the JSON of one instance.
-type server struct {
-	api.Instance
-	Host   string `json:"host,omitempty"`   // its name; for admins of the owning zone alone
-	Origin string `json:"origin,omitempty"` // name of the parent zone that it was made for; "" if made here
-	reach
-}
-
-// reach says whether what an instance does could be learned just now.
-type reach struct {
-	Reachable *bool       `json:"reachable,omitempty"`        // absent if this node does not know yet, and of what is DELETED
-	Since     api.Instant `json:"unreachable_since,omitzero"` // since when it is not
-}
-
 // reachOf says whether the host of an instance is up: its own zone tells those above.
 // Of one that lies below it also says whether the direct child that leads to it was
 // heard lately, which is a hint of this node's.
-func (d *dialect) reachOf(v *state.State, i *api.Instance) reach {
+func (d *dialect) reachOf(v *state.State, i *api.Instance) rest.Reach {
 	yes, no := true, false
 	if !i.Live() {
-		return reach{}
+		return rest.Reach{}
 	}
 	if since := v.UnreachableSince(i); since != 0 {
-		return reach{&no, since}
+		return rest.Reach{Reachable: &no, Since: since}
 	}
 	if i.Host != "" {
-		return reach{&yes, 0}
+		return rest.Reach{Reachable: &yes}
 	}
 	l, ok := v.Link(i.Link)
 	if !ok {
-		return reach{}
+		return rest.Reach{}
 	}
 	switch _, age, heard := d.Digests.Digest(l.Zone); {
 	case !heard:
-		return reach{}
+		return rest.Reach{}
 	case age > zone.LinkFresh:
-		return reach{&no, api.InstantOf(d.Now().Add(-age))}
+		return rest.Reach{Reachable: &no, Since: api.InstantOf(d.Now().Add(-age))}
 	}
-	return reach{&yes, 0}
+	return rest.Reach{Reachable: &yes}
 }
 
-// summary is the JSON of one instance in a short list.
-type summary struct {
-	ID     api.InstanceID `json:"id"`
-	Name   string         `json:"name"`
-	Status api.Status     `json:"status"`
-	Zone   string         `json:"zone"`
-	reach
-}
-
-func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) server {
-	out := server{Instance: *i, reach: d.reachOf(v, i)}
-	out.Zone = zoneName(v, i)
+func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) rest.Server {
+	out := rest.ServerOf(i)
+	out.Zone, out.Reach = zoneName(v, i), d.reachOf(v, i)
 	if l, ok := v.Link(i.Origin); ok {
 		out.Origin = l.Name
 	}
@@ -98,7 +76,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.ReturnRes {
-		wire.JSON(w, http.StatusAccepted, api.BootAccept{Reservation: b.Request.Reservation})
+		wire.JSON(w, http.StatusAccepted, rest.ServerCreated{Reservation: b.Request.Reservation})
 		return nil
 	}
 	b, v, err := d.Saga.WaitDecision(r.Context(), b, createWait)
@@ -107,9 +85,8 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if i := first(v, b); i != nil {
-		wire.JSON(w, http.StatusAccepted, map[string]any{
-			"server": d.serverView(v, i, door.Caller(r)), "reservation_id": b.Request.Reservation,
-		})
+		server := d.serverView(v, i, door.Caller(r))
+		wire.JSON(w, http.StatusAccepted, rest.ServerCreated{Reservation: b.Request.Reservation, Server: &server})
 		return nil
 	}
 	if b.Decision == api.DecisionPending {
@@ -141,9 +118,9 @@ func (d *dialect) listServers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := make([]summary, len(page))
+	out := make([]rest.ServerSummary, len(page))
 	for n, i := range page {
-		out[n] = summary{i.ID, i.Name, i.Status, zoneName(v, i), d.reachOf(v, i)}
+		out[n] = rest.ServerSummary{ID: i.ID, Name: i.Name, Status: i.Status, Zone: zoneName(v, i), Reach: d.reachOf(v, i)}
 	}
 	return answerList(w, "servers", out, next)
 }
@@ -154,7 +131,7 @@ func (d *dialect) listServersDetail(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	out := make([]server, len(page))
+	out := make([]rest.Server, len(page))
 	for n, i := range page {
 		out[n] = d.serverView(v, i, c)
 	}
@@ -187,11 +164,6 @@ func answerList[T any](w http.ResponseWriter, name string, items []T, next strin
 	}
 	wire.JSON(w, http.StatusOK, body)
 	return nil
-}
-
-// serverParams are what a list of servers takes.
-var serverParams = []string{
-	"all_projects", "changes_since", "flavor", "group", "host", "limit", "marker", "name", "reservation_id", "status", "zone",
 }
 
 // serversPage returns one page of the caller's instances, and where the next

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -68,7 +69,7 @@ func TestListsShowOnesOwnAlone(t *testing.T) {
 		}
 	}
 	for token, want := range map[string][]api.ReservationID{reader: {"r-far", "r-web"}, other: {"r-hidden"}} {
-		var got struct{ Boots []api.Boot }
+		var got struct{ Boots []rest.Boot }
 		w.answered(t, call{method: "GET", target: "/zones/boot", token: token}, 200, &got)
 		ids := []api.ReservationID{}
 		for _, b := range got.Boots {
@@ -227,7 +228,7 @@ func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
 		}
 		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusDeleted}).Reachable)
 		below := d.reachOf(w.zone.View(), &api.Instance{Link: l.ID, Status: api.StatusActive, Unreachable: 7})
-		assert.Equal(t, reach{&no, 7}, below, "its zone has said so, whether that is heard now or not")
+		assert.Equal(t, rest.Reach{Reachable: &no, Since: 7}, below, "its zone has said so, whether that is heard now or not")
 	}
 }
 

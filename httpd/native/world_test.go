@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/door"
 	"berth/internal/codec"
@@ -101,8 +102,8 @@ func (a *authority) JoinToken(_ context.Context, kind api.JoinKind, name string,
 	return "berth-join-" + string(kind), a.note("join token " + name + " " + ttl.String())
 }
 
-func (a *authority) Join(_ context.Context, b *api.JoinBody) (*api.JoinAnswer, error) {
-	return &api.JoinAnswer{
+func (a *authority) Join(_ context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error) {
+	return &rest.JoinAnswer{
 		Zone: "zone-root", ZoneName: "root", ID: "node-2", Certificates: map[string][]byte{"node": {1}}, CA: []byte{2},
 		Addresses: []string{"127.0.0.1:1"},
 	}, a.note("join " + b.Token)

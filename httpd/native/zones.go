@@ -6,28 +6,24 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone"
 	"berth/zone/intake"
 )
 
-// zoneBody is the JSON of a link that is made or changed.
-type zoneBody struct {
-	Zone api.ZoneSpec `json:"zone"`
-}
-
-// zoneView adds what is known of the zone by gossip, and takes away what only
-// operators may see.
-func (d *dialect) zoneView(l *api.Link, c api.Caller) api.Link {
-	out := *l
-	out.Health = "unknown"
+// zoneView returns the body of a link with what is known of the zone by gossip, and
+// without what only operators may see.
+func (d *dialect) zoneView(l *api.Link, c api.Caller) rest.Zone {
+	health, digest := "unknown", (*api.Digest)(nil)
 	if dg, age, ok := d.Digests.Digest(l.Zone); ok {
-		out.Health, out.Digest = "up", &dg
+		health, digest = "up", &dg
 		if age > zone.LinkFresh {
-			out.Health = "down"
+			health = "down"
 		}
 	}
+	out := rest.LinkOf(l, health, digest)
 	if !c.Allows(api.RoleAdmin) {
 		out.Endpoints, out.Digest = nil, nil
 	}
@@ -39,7 +35,7 @@ func (d *dialect) listZones(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []api.Link{}
+	out := []rest.Zone{}
 	for _, l := range page {
 		out = append(out, d.zoneView(l, door.Caller(r)))
 	}
@@ -62,13 +58,13 @@ func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
 	wire.JSON(w, http.StatusOK, map[string]any{
-		"zone": api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: d.Estimator.DigestOf(v)},
+		"zone": rest.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: rest.DigestOf(d.Estimator.DigestOf(v))},
 	})
 	return nil
 }
 
 func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
-	var b zoneBody
+	var b rest.ZoneBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -97,10 +93,7 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
-	var b struct {
-		Token string `json:"token"`
-		Name  string `json:"name"`
-	}
+	var b rest.LinkBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
@@ -118,7 +111,7 @@ func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
-	var b zoneBody
+	var b rest.ZoneBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}

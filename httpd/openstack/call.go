@@ -25,14 +25,14 @@ type Call struct {
 }
 
 // read returns the kind of read that a call makes: a GET that says nothing is fresh.
-func (c *Call) read() door.Read {
+func (c *Call) read() api.Read {
 	switch {
 	case c.Path == "/":
-		return door.ReadLocal
+		return api.ReadLocal
 	case c.Method == http.MethodGet:
-		return door.ReadLinearizable
+		return api.ReadLinearizable
 	}
-	return door.ReadLog
+	return api.ReadLog
 }
 
 // Routes returns the calls of a service that is mounted at a path, each once, with the

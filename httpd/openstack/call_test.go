@@ -130,11 +130,11 @@ func samePath(pattern, path string) bool {
 
 func TestRoutesNameEachCallOnce(t *testing.T) {
 	assert.Equal(t, []door.Route{
-		{Method: "GET", Path: "/reservation/", Read: door.ReadLocal},
-		{Method: "GET", Path: "/reservation/leases", Read: door.ReadLinearizable},
-		{Method: "PUT", Path: "/reservation/leases/{id}", Read: door.ReadLog},
-		{Method: "GET", Path: "/reservation/leases/{id}", Read: door.ReadLinearizable},
-		{Method: "DELETE", Path: "/reservation/leases/{id}", Read: door.ReadLog},
-		{Method: "GET", Path: "/reservation/hosts/{id}/leases/{lease}", Read: door.ReadLinearizable},
+		{Method: "GET", Path: "/reservation/", Read: api.ReadLocal},
+		{Method: "GET", Path: "/reservation/leases", Read: api.ReadLinearizable},
+		{Method: "PUT", Path: "/reservation/leases/{id}", Read: api.ReadLog},
+		{Method: "GET", Path: "/reservation/leases/{id}", Read: api.ReadLinearizable},
+		{Method: "DELETE", Path: "/reservation/leases/{id}", Read: api.ReadLog},
+		{Method: "GET", Path: "/reservation/hosts/{id}/leases/{lease}", Read: api.ReadLinearizable},
 	}, Routes(leases.Mount, someCalls(nil)))
 }

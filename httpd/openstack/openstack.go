@@ -65,7 +65,7 @@ func New(s Service, c door.Config) *Dialect {
 // "/", which lists the versions, needs no token.
 func (d *Dialect) Handler(calls []Call) http.Handler {
 	inner := d.negotiate(wire.Text(d.Refuse)(d.requireType(d.router(calls))))
-	closed := d.Authenticate(d.Fresh(door.ReadLinearizable)(inner))
+	closed := d.Authenticate(d.Fresh(api.ReadLinearizable)(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.path(r) == "/" {
 			inner.ServeHTTP(w, r)

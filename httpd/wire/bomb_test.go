@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // bombs are bodies of n bytes that would take many times their size once decoded.
@@ -56,7 +57,7 @@ func TestWhatABodyMayCost(t *testing.T) {
 	anyOf := `{"server":{"traits":{"any_of":[` + strings.Repeat(`[],`, JSONValuesMax-5) + `[]]}}}`
 	most := `{"server":{"groups":[` + strings.Repeat("{},", JSONItemsMax-1) + `{}]}}`
 	for name, body := range map[string]string{"objects": groups("{}"), "nulls": groups("null"), "texts": rules, "lists": anyOf, "most": most} {
-		var v api.BootBody
+		var v rest.BootBody
 		var err error
 		cost := allocated(func() { err = ReadJSON(post(body), api.BodyMaxBytes, &v) })
 		t.Logf("%s: %d bytes cost %d, %d for each: %v", name, len(body), cost, cost/uint64(len(body)), err)
@@ -65,7 +66,7 @@ func TestWhatABodyMayCost(t *testing.T) {
 }
 
 // fullest is a boot that says as much as the limits of package api admit.
-func fullest() api.BootBody {
+func fullest() rest.BootBody {
 	pairs := func(n int) map[string]string {
 		out := map[string]string{}
 		for i := range n {
@@ -82,19 +83,19 @@ func fullest() api.BootBody {
 	}
 	query := strings.Repeat(`["and",`, 6) + `["and"` + strings.Repeat(`,["or"]`, 249) + strings.Repeat("]", 7) // 8 deep, 256 lists
 	one := 1
-	wish := api.GroupWish{
-		ImageProperties: pairs(api.ExtraSpecsMax), Traits: &api.Traits{AnyOf: traits}, AvailabilityZone: "az",
-		Hints: &api.SchedulerHints{
+	wish := rest.GroupWish{
+		ImageProperties: pairs(api.ExtraSpecsMax), Traits: &rest.Traits{AnyOf: traits}, AvailabilityZone: "az",
+		Hints: &rest.SchedulerHints{
 			Group: "g", SameHost: ids, DifferentHost: ids, ForceHosts: hosts, IgnoreHosts: hosts, NearHostIP: "10.0.0.1", CIDR: "/24", Query: []byte(query),
 		},
 	}
-	group := api.GroupCreate{Name: "web", FlavorRef: "f", ImageRef: "i", MinCount: &one, MaxCount: &one, GroupWish: wish}
-	rule := api.RuleCreate{Policy: api.AntiAffinity, Max: 1, Groups: slices.Repeat([]string{"web"}, api.GroupsMax)}
-	return api.BootBody{Server: api.ServerCreate{
+	group := rest.GroupCreate{Name: "web", FlavorRef: "f", ImageRef: "i", MinCount: &one, MaxCount: &one, GroupWish: wish}
+	rule := rest.RuleCreate{Policy: api.AntiAffinity, Max: 1, Groups: slices.Repeat([]string{"web"}, api.GroupsMax)}
+	return rest.BootBody{Server: rest.ServerCreate{
 		Name: "n", FlavorRef: "f", ImageRef: "i", MinCount: &one, MaxCount: &one, NumInstances: &one, Reservation: "r", Metadata: pairs(api.MetadataMax),
-		Blob: make([]byte, api.BlobMaxBytes), Groups: slices.Repeat([]api.GroupCreate{group}, api.GroupsMax), GroupWish: wish,
-		Rules: slices.Repeat([]api.RuleCreate{rule}, api.RulesMax), Lifetime: "1h", Timeout: "1m",
-		Zones: &api.ZoneRule{Allowed: zones, Excluded: zones, AllowedTags: zones, ExcludedTags: zones, MaxSkew: 1, MinZones: 1, Pack: true},
+		Blob: make([]byte, api.BlobMaxBytes), Groups: slices.Repeat([]rest.GroupCreate{group}, api.GroupsMax), GroupWish: wish,
+		Rules: slices.Repeat([]rest.RuleCreate{rule}, api.RulesMax), Lifetime: "1h", Timeout: "1m",
+		Zones: &rest.ZoneRule{Allowed: zones, Excluded: zones, AllowedTags: zones, ExcludedTags: zones, MaxSkew: 1, MinZones: 1, Pack: true},
 	}, Hints: wish.Hints}
 }
 
@@ -102,7 +103,7 @@ func TestTheFullestBootIsWithinTheLimits(t *testing.T) {
 	want := fullest()
 	body, err := json.Marshal(want)
 	require.NoError(t, err)
-	var got api.BootBody
+	var got rest.BootBody
 	require.NoError(t, ReadJSON(post(string(body)), api.ZoneBodyMaxBytes, &got))
 	require.Equal(t, want, got)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/httpd/admin"
 	"berth/httpd/agents"
 	httpdoor "berth/httpd/door"
@@ -38,9 +39,9 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 		"agents": agents.Routes(), "admin": admin.Routes(),
 	} {
 		require.NotEmpty(t, routes, name)
-		byKind := map[httpdoor.Read][]string{}
+		byKind := map[api.Read][]string{}
 		for _, r := range routes {
-			assert.Contains(t, []httpdoor.Read{httpdoor.ReadLocal, httpdoor.ReadLinearizable, httpdoor.ReadLog}, r.Read, "%s: %s %s does not say which read it makes", name, r.Method, r.Path)
+			assert.Contains(t, []api.Read{api.ReadLocal, api.ReadLinearizable, api.ReadLog}, r.Read, "%s: %s %s does not say which read it makes", name, r.Method, r.Path)
 			byKind[r.Read] = append(byKind[r.Read], "`"+r.Method+" "+r.Path+"`")
 		}
 		for kind, list := range byKind {

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/zone"
 )
 
 // CreateAggregate makes an aggregate and returns its id.
-func CreateAggregate(ctx context.Context, z *zone.Zone, c api.AggregateSpec) (api.AggregateID, error) {
+func CreateAggregate(ctx context.Context, z *zone.Zone, c rest.AggregateSpec) (api.AggregateID, error) {
 	a, err := applyAggregate(z, api.Aggregate{ID: api.AggregateID(api.NewUUID())}, &c)
 	if err != nil {
 		return "", err
@@ -19,7 +20,7 @@ func CreateAggregate(ctx context.Context, z *zone.Zone, c api.AggregateSpec) (ap
 }
 
 // ChangeAggregate changes an aggregate.
-func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c api.AggregateSpec) error {
+func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c rest.AggregateSpec) error {
 	a, err := applyAggregate(z, *old, &c)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func DeleteAggregate(ctx context.Context, z *zone.Zone, ref string) error {
 }
 
 // applyAggregate returns a as c changes it.
-func applyAggregate(z *zone.Zone, a api.Aggregate, c *api.AggregateSpec) (api.Aggregate, error) {
+func applyAggregate(z *zone.Zone, a api.Aggregate, c *rest.AggregateSpec) (api.Aggregate, error) {
 	if c.Name != nil {
 		a.Name = *c.Name
 	}

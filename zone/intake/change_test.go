@@ -9,54 +9,55 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/internal/memstore"
 )
 
 func TestFlavors(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		spec api.FlavorSpec
+		spec rest.FlavorSpec
 		part string
 	}{
-		{api.FlavorSpec{Name: "detail", VCPUs: new(int64(1))}, `a flavor cannot be called "detail"`},
-		{api.FlavorSpec{Name: "a", ID: "detail", VCPUs: new(int64(1))}, "flavor id: "},
-		{api.FlavorSpec{Name: "a b"}, "flavor name must be"},
-		{api.FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
-		{api.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
-		{api.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
+		{rest.FlavorSpec{Name: "detail", VCPUs: new(int64(1))}, `a flavor cannot be called "detail"`},
+		{rest.FlavorSpec{Name: "a", ID: "detail", VCPUs: new(int64(1))}, "flavor id: "},
+		{rest.FlavorSpec{Name: "a b"}, "flavor name must be"},
+		{rest.FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
+		{rest.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
+		{rest.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
 	} {
 		before := w.index()
 		_, err := CreateFlavor(ctx, w.zone, c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 		assert.Equal(t, before, w.index())
 	}
-	id, err := CreateFlavor(ctx, w.zone, api.FlavorSpec{Name: "big", VCPUs: new(int64(4)), RAM: new(int64(8)), Disk: new(int64(16))})
+	id, err := CreateFlavor(ctx, w.zone, rest.FlavorSpec{Name: "big", VCPUs: new(int64(4)), RAM: new(int64(8)), Disk: new(int64(16))})
 	require.NoError(t, err)
-	require.NoError(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{VCPUs: new(int64(5))}))
+	require.NoError(t, ReplaceFlavor(ctx, w.zone, id, rest.FlavorSpec{VCPUs: new(int64(5))}))
 	f, err := Flavor(w.store.View(), id)
 	require.NoError(t, err)
 	assert.Equal(t, api.Resources{api.VCPU: 5}, f.Resources)
-	refused(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{ID: "other", VCPUs: new(int64(5))}), api.CodeInvalid, "cannot be changed")
+	refused(t, ReplaceFlavor(ctx, w.zone, id, rest.FlavorSpec{ID: "other", VCPUs: new(int64(5))}), api.CodeInvalid, "cannot be changed")
 	require.NoError(t, DeleteFlavor(ctx, w.zone, id))
 	refused(t, DeleteFlavor(ctx, w.zone, id), api.CodeNotFound, `no flavor "big"`)
-	refused(t, ReplaceFlavor(ctx, w.zone, id, api.FlavorSpec{VCPUs: new(int64(5))}), api.CodeNotFound, `no flavor "big"`)
+	refused(t, ReplaceFlavor(ctx, w.zone, id, rest.FlavorSpec{VCPUs: new(int64(5))}), api.CodeNotFound, `no flavor "big"`)
 }
 
 func TestServerGroups(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		spec api.ServerGroupSpec
+		spec rest.ServerGroupSpec
 		part string
 	}{
-		{api.ServerGroupSpec{Name: "a b", Policy: api.Affinity}, "server group name must be"},
-		{api.ServerGroupSpec{Name: "a", Policy: "near"}, "policy must be"},
-		{api.ServerGroupSpec{Name: "a", Policy: api.Affinity, Max: 1}, "max_per_host is for anti-affinity alone"},
-		{api.ServerGroupSpec{Name: "a", Policy: api.AntiAffinity, Max: api.CountMax + 1}, "max_per_host must be 1 to 10000"},
+		{rest.ServerGroupSpec{Name: "a b", Policy: api.Affinity}, "server group name must be"},
+		{rest.ServerGroupSpec{Name: "a", Policy: "near"}, "policy must be"},
+		{rest.ServerGroupSpec{Name: "a", Policy: api.Affinity, Max: 1}, "max_per_host is for anti-affinity alone"},
+		{rest.ServerGroupSpec{Name: "a", Policy: api.AntiAffinity, Max: api.CountMax + 1}, "max_per_host must be 1 to 10000"},
 	} {
 		_, err := CreateServerGroup(ctx, w.zone, "p1", c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	id, err := CreateServerGroup(ctx, w.zone, "p1", api.ServerGroupSpec{Name: "near", Policy: api.AntiAffinity})
+	id, err := CreateServerGroup(ctx, w.zone, "p1", rest.ServerGroupSpec{Name: "near", Policy: api.AntiAffinity})
 	require.NoError(t, err)
 	g, err := ServerGroup(w.store.View(), "p1", "near")
 	require.NoError(t, err)
@@ -68,22 +69,22 @@ func TestServerGroups(t *testing.T) {
 func TestAggregates(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		change api.AggregateSpec
+		change rest.AggregateSpec
 		part   string
 	}{
-		{api.AggregateSpec{}, "aggregate name must be"},
-		{api.AggregateSpec{Name: new("a"), Metadata: map[string]string{api.MetaAZ: "a b"}}, "metadata.availability_zone must be"},
-		{api.AggregateSpec{Name: new("a"), Hosts: &[]string{"host-9"}}, `hosts: there is no host "host-9" in this zone`},
+		{rest.AggregateSpec{}, "aggregate name must be"},
+		{rest.AggregateSpec{Name: new("a"), Metadata: map[string]string{api.MetaAZ: "a b"}}, "metadata.availability_zone must be"},
+		{rest.AggregateSpec{Name: new("a"), Hosts: &[]string{"host-9"}}, `hosts: there is no host "host-9" in this zone`},
 	} {
 		_, err := CreateAggregate(ctx, w.zone, c.change)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	id, err := CreateAggregate(ctx, w.zone, api.AggregateSpec{Name: new("rack2"), Hosts: &[]string{"host-2", "host-id-3"}})
+	id, err := CreateAggregate(ctx, w.zone, rest.AggregateSpec{Name: new("rack2"), Hosts: &[]string{"host-2", "host-id-3"}})
 	require.NoError(t, err)
 	a, err := Aggregate(w.store.View(), "rack2")
 	require.NoError(t, err)
 	assert.Equal(t, []api.HostID{"host-id-2", "host-id-3"}, a.Hosts)
-	require.NoError(t, ChangeAggregate(ctx, w.zone, a, api.AggregateSpec{Name: new("rack3")}))
+	require.NoError(t, ChangeAggregate(ctx, w.zone, a, rest.AggregateSpec{Name: new("rack3")}))
 	a, err = Aggregate(w.store.View(), string(id))
 	require.NoError(t, err)
 	assert.Equal(t, []any{"rack3", 2}, []any{a.Name, len(a.Hosts)}, "what is absent stays")
@@ -94,10 +95,10 @@ func TestAggregates(t *testing.T) {
 func TestHosts(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	long := strings.Repeat("x", api.ExtraSpecMaxBytes+1)
-	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Pool: new(api.Pool("none"))}), api.CodeInvalid, "pool must be")
-	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Maintenance: &long}), api.CodeInvalid, "maintenance may have at most 255 bytes, got 256")
-	refused(t, ChangeHost(ctx, w.zone, "host-9", api.HostSpec{}), api.CodeNotFound, `no host "host-9"`)
-	refused(t, ChangeHost(ctx, w.zone, "host-1", api.HostSpec{Generation: 99, Enabled: new(false)}), api.CodeStale, "")
+	refused(t, ChangeHost(ctx, w.zone, "host-1", rest.HostSpec{Pool: new(api.Pool("none"))}), api.CodeInvalid, "pool must be")
+	refused(t, ChangeHost(ctx, w.zone, "host-1", rest.HostSpec{Maintenance: &long}), api.CodeInvalid, "maintenance may have at most 255 bytes, got 256")
+	refused(t, ChangeHost(ctx, w.zone, "host-9", rest.HostSpec{}), api.CodeNotFound, `no host "host-9"`)
+	refused(t, ChangeHost(ctx, w.zone, "host-1", rest.HostSpec{Generation: 99, Enabled: new(false)}), api.CodeStale, "")
 	refused(t, DrainHost(ctx, w.zone, "host-1", "soon", ""), api.CodeInvalid, "policy must be")
 	refused(t, DrainHost(ctx, w.zone, "host-1", api.DrainWait, long), api.CodeInvalid, "reason may have at most 255 bytes")
 
@@ -120,22 +121,22 @@ func TestHosts(t *testing.T) {
 func TestLinks(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, c := range []struct {
-		change api.ZoneSpec
+		change rest.ZoneSpec
 		part   string
 	}{
-		{api.ZoneSpec{Name: new("info")}, `a zone cannot be called "info"`},
-		{api.ZoneSpec{Offset: new(int64(offsetMax + 1))}, "weight_offset must be"},
-		{api.ZoneSpec{Scale: new(int64(0))}, "weight_scale must be 1 to 1000000"},
-		{api.ZoneSpec{State: new(api.LinkState("gone"))}, "state must be"},
-		{api.ZoneSpec{Gateways: []string{}}, "gateways"},
+		{rest.ZoneSpec{Name: new("info")}, `a zone cannot be called "info"`},
+		{rest.ZoneSpec{Offset: new(int64(offsetMax + 1))}, "weight_offset must be"},
+		{rest.ZoneSpec{Scale: new(int64(0))}, "weight_scale must be 1 to 1000000"},
+		{rest.ZoneSpec{State: new(api.LinkState("gone"))}, "state must be"},
+		{rest.ZoneSpec{Gateways: []string{}}, "gateways"},
 	} {
 		_, err := ChangeLink(ctx, w.zone, "east", c.change)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	l, err := ChangeLink(ctx, w.zone, "east", api.ZoneSpec{Name: new("far-east"), Scale: new(int64(2))})
+	l, err := ChangeLink(ctx, w.zone, "east", rest.ZoneSpec{Name: new("far-east"), Scale: new(int64(2))})
 	require.NoError(t, err)
 	assert.Equal(t, []any{"far-east", int64(2)}, []any{l.Name, l.Scale})
-	_, err = ChangeLink(ctx, w.zone, "east", api.ZoneSpec{})
+	_, err = ChangeLink(ctx, w.zone, "east", rest.ZoneSpec{})
 	refused(t, err, api.CodeNotFound, `no zone "east" is linked to this one`)
 	require.NoError(t, DeleteLink(ctx, w.zone, "link-west"))
 }
@@ -168,20 +169,20 @@ func TestTokens(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	roles := []api.UserRole{api.RoleReader}
 	for _, c := range []struct {
-		spec TokenSpec
+		spec rest.TokenSpec
 		part string
 	}{
-		{TokenSpec{Project: "p", Roles: roles}, "user_id must be"},
-		{TokenSpec{User: "u", Project: "a b", Roles: roles}, "project_id must be"},
-		{TokenSpec{User: "u", Project: "p"}, "roles must name at least one"},
-		{TokenSpec{User: "u", Project: "p", Roles: []api.UserRole{"owner"}}, `role "owner" must be`},
-		{TokenSpec{User: "u", Project: "p", Roles: roles, TTL: -1}, "ttl must not be negative"},
+		{rest.TokenSpec{Project: "p", Roles: roles}, "user_id must be"},
+		{rest.TokenSpec{User: "u", Project: "a b", Roles: roles}, "project_id must be"},
+		{rest.TokenSpec{User: "u", Project: "p"}, "roles must name at least one"},
+		{rest.TokenSpec{User: "u", Project: "p", Roles: []api.UserRole{"owner"}}, `role "owner" must be`},
+		{rest.TokenSpec{User: "u", Project: "p", Roles: roles, TTL: -1}, "ttl must not be negative"},
 	} {
 		_, err := Token(epoch, c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
 	for ttl, want := range map[time.Duration]api.Instant{0: api.Forever, time.Hour: api.InstantOf(epoch.Add(time.Hour))} {
-		one, err := Token(epoch, TokenSpec{User: "u", Project: "p", Roles: roles, TTL: ttl})
+		one, err := Token(epoch, rest.TokenSpec{User: "u", Project: "p", Roles: roles, TTL: rest.Duration(ttl)})
 		require.NoError(t, err)
 		assert.Equal(t, []api.Instant{api.InstantOf(epoch), want}, []api.Instant{one.Created, one.Expires})
 	}
@@ -219,7 +220,7 @@ func TestBootsAndServersEnd(t *testing.T) {
 func TestWhatNamesNothingIsNotRefusedFromThePast(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	past := w.store.View()
-	_, err := CreateFlavor(ctx, w.zone, api.FlavorSpec{Name: "new", VCPUs: new(int64(1))})
+	_, err := CreateFlavor(ctx, w.zone, rest.FlavorSpec{Name: "new", VCPUs: new(int64(1))})
 	require.NoError(t, err)
 	w.serve(memstore.NewPast(w.store, past, false))
 	before := w.index()

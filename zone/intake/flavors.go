@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
 
 // flavorOf returns the flavor that s asks for.
-func flavorOf(s api.FlavorSpec) (api.Flavor, error) {
+func flavorOf(s rest.FlavorSpec) (api.Flavor, error) {
 	f := api.Flavor{
 		ID: api.FlavorID(cmp.Or(s.ID, s.Name)), Name: s.Name, Resources: maps.Clone(s.Resources),
 		ExtraSpecs: s.ExtraSpecs, Command: s.Command,
@@ -66,7 +67,7 @@ func checkTraitSpecs(specs map[string]string) error {
 }
 
 // CreateFlavor makes a flavor and returns its id.
-func CreateFlavor(ctx context.Context, z *zone.Zone, s api.FlavorSpec) (api.FlavorID, error) {
+func CreateFlavor(ctx context.Context, z *zone.Zone, s rest.FlavorSpec) (api.FlavorID, error) {
 	f, err := flavorOf(s)
 	if err != nil {
 		return "", err
@@ -76,7 +77,7 @@ func CreateFlavor(ctx context.Context, z *zone.Zone, s api.FlavorSpec) (api.Flav
 }
 
 // ReplaceFlavor replaces a flavor by another one with its id.
-func ReplaceFlavor(ctx context.Context, z *zone.Zone, id api.FlavorID, s api.FlavorSpec) error {
+func ReplaceFlavor(ctx context.Context, z *zone.Zone, id api.FlavorID, s rest.FlavorSpec) error {
 	s.Name, s.ID = cmp.Or(s.Name, string(id)), cmp.Or(s.ID, string(id))
 	f, err := flavorOf(s)
 	if err != nil {

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/zone"
 )
 
 // CreateServerGroup makes a server group of a project and returns its id.
-func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, s api.ServerGroupSpec) (api.ServerGroupID, error) {
+func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID, s rest.ServerGroupSpec) (api.ServerGroupID, error) {
 	g := api.ServerGroup{ID: api.ServerGroupID(api.NewUUID()), Name: s.Name, Project: project, Policy: s.Policy}
 	if err := api.CheckName("server group name", g.Name); err != nil {
 		return "", err

@@ -5,12 +5,13 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/zone"
 )
 
 // ChangeHost changes a host, by its name or id.
-func ChangeHost(ctx context.Context, z *zone.Zone, ref string, c api.HostSpec) error {
+func ChangeHost(ctx context.Context, z *zone.Zone, ref string, c rest.HostSpec) error {
 	if c.Pool != nil {
 		if err := CheckPool(*c.Pool); err != nil {
 			return err

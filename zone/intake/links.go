@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/zone"
 )
@@ -15,7 +16,7 @@ const (
 )
 
 // CheckLink refuses what a link cannot be.
-func CheckLink(c *api.ZoneSpec) error {
+func CheckLink(c *rest.ZoneSpec) error {
 	if c.Name != nil {
 		if err := CheckZoneName(*c.Name); err != nil {
 			return err
@@ -42,7 +43,7 @@ func CheckZoneName(name string) error {
 }
 
 // ChangeLink changes a link, by the name or id of either, and returns what it is then.
-func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c api.ZoneSpec) (*api.Link, error) {
+func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) (*api.Link, error) {
 	if err := CheckLink(&c); err != nil {
 		return nil, err
 	}

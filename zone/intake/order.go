@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/filters/query"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -44,7 +45,7 @@ type Source struct {
 // Order reads and checks what asks for instances, and looks up the names in it. What
 // it names and is not there is refused, unless the zone has the answer to the same
 // order already.
-func Order(z *zone.Zone, from Source, body *api.BootBody) (*BootOrder, error) {
+func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	s := &body.Server
 	if body.Hints != nil {
 		if s.Hints != nil {
@@ -79,7 +80,7 @@ func in(part string, err error) error {
 	return api.Errorf(api.CodeOf(err), "%s%s", part, api.MessageOf(err))
 }
 
-func (rd *reading) read(s *api.ServerCreate) error {
+func (rd *reading) read(s *rest.ServerCreate) error {
 	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, rd.order.Key}} {
 		if f.v != "" && !api.ValidName(f.v) {
 			return api.CheckName(f.name, f.v)
@@ -113,11 +114,11 @@ const knownMax = 10
 
 // readZones reads in which zones a boot may lie. What it allows must be there; what
 // it excludes need not be.
-func (rd *reading) readZones(r *api.ZoneRule) error {
+func (rd *reading) readZones(r *rest.ZoneRule) error {
 	if r == nil {
 		return nil
 	}
-	rd.order.Zones = *r
+	rd.order.Zones = api.ZoneRule(*r)
 	for _, l := range []struct {
 		name string
 		list []string
@@ -179,9 +180,9 @@ func span(field, text string, most time.Duration) (time.Duration, error) {
 }
 
 // readGroups reads the groups of a boot, or the one that it says without any.
-func (rd *reading) readGroups(s *api.ServerCreate) error {
+func (rd *reading) readGroups(s *rest.ServerCreate) error {
 	if s.Groups == nil {
-		return rd.readGroup("", &api.GroupCreate{
+		return rd.readGroup("", &rest.GroupCreate{
 			FlavorRef: s.FlavorRef, ImageRef: s.ImageRef, MinCount: s.MinCount, MaxCount: s.MaxCount, GroupWish: s.GroupWish,
 		}, s.NumInstances)
 	}
@@ -224,7 +225,7 @@ func (rd *reading) readGroups(s *api.ServerCreate) error {
 }
 
 // readGroup reads one group, which the body has at part.
-func (rd *reading) readGroup(part string, g *api.GroupCreate, num *int) error {
+func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	out := OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
 	if err := counts(g, num, &out); err != nil {
 		return in(part, err)
@@ -287,7 +288,7 @@ func (rd *reading) missing(format string, args ...any) {
 	}
 }
 
-func sortTraits(t api.Traits) api.Traits {
+func sortTraits(t rest.Traits) api.Traits {
 	out := api.Traits{Required: slices.Sorted(slices.Values(t.Required)), Forbidden: slices.Sorted(slices.Values(t.Forbidden))}
 	for _, list := range t.AnyOf {
 		out.AnyOf = append(out.AnyOf, slices.Sorted(slices.Values(list)))
@@ -296,7 +297,7 @@ func sortTraits(t api.Traits) api.Traits {
 }
 
 // counts reads how many instances are wanted and how many are needed.
-func counts(g *api.GroupCreate, num *int, out *OrderGroup) error {
+func counts(g *rest.GroupCreate, num *int, out *OrderGroup) error {
 	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
 	}
@@ -329,7 +330,7 @@ func counts(g *api.GroupCreate, num *int, out *OrderGroup) error {
 }
 
 // readHints reads the hints of one group, which the body has at part.
-func (rd *reading) readHints(part string, h *api.SchedulerHints, out *api.Hints) error {
+func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints) error {
 	if len(h.ForceHosts)+len(h.IgnoreHosts) > 0 && !rd.caller.Allows(api.RoleAdmin) {
 		return api.Errorf(api.CodeForbidden, "%sforce_hosts and ignore_hosts need the role admin", part)
 	}
@@ -371,7 +372,7 @@ func queryText(raw json.RawMessage) (string, error) {
 }
 
 // near returns the network that hosts must lie in, "" for any.
-func near(h *api.SchedulerHints) (string, error) {
+func near(h *rest.SchedulerHints) (string, error) {
 	if h.NearHostIP == "" {
 		if h.CIDR != "" {
 			return "", api.Errorf(api.CodeInvalid, "cidr needs build_near_host_ip")
@@ -421,7 +422,7 @@ func (rd *reading) checkHosts(part string, h *api.Hints) {
 
 // readRules reads the rules of the body, and adds those of the server groups that
 // its hints name.
-func (rd *reading) readRules(rules []api.RuleCreate) error {
+func (rd *reading) readRules(rules []rest.RuleCreate) error {
 	if n := len(rules) + len(rd.named); n > api.RulesMax {
 		return api.Errorf(api.CodeInvalid, "rules may have at most %d entries, server groups in hints among them, got %d", api.RulesMax, n)
 	}
@@ -454,7 +455,7 @@ func (rd *reading) addRule(rule api.Rule) {
 	rd.order.Rules = append(rd.order.Rules, rule)
 }
 
-func (rd *reading) readRule(part string, r *api.RuleCreate) error {
+func (rd *reading) readRule(part string, r *rest.RuleCreate) error {
 	most, err := checkPolicy(part, r.Policy, r.Max)
 	if err != nil {
 		return err

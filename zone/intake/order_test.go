@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 )
 
@@ -19,92 +20,92 @@ var (
 )
 
 // order reads what s asks for.
-func (w *world) order(c api.Caller, s *api.ServerCreate) (*BootOrder, error) {
-	return Order(w.zone, Source{Caller: c, Call: "req-1"}, &api.BootBody{Server: *s})
+func (w *world) order(c api.Caller, s *rest.ServerCreate) (*BootOrder, error) {
+	return Order(w.zone, Source{Caller: c, Call: "req-1"}, &rest.BootBody{Server: *s})
 }
 
 // web returns what asks for one small instance, as change has it.
-func web(change func(s *api.ServerCreate)) *api.ServerCreate {
-	s := &api.ServerCreate{Name: "web", FlavorRef: "small"}
+func web(change func(s *rest.ServerCreate)) *rest.ServerCreate {
+	s := &rest.ServerCreate{Name: "web", FlavorRef: "small"}
 	change(s)
 	return s
 }
 
 // hinted returns what asks for one small instance with hints.
-func hinted(h api.SchedulerHints) *api.ServerCreate {
-	return web(func(s *api.ServerCreate) { s.Hints = &h })
+func hinted(h rest.SchedulerHints) *rest.ServerCreate {
+	return web(func(s *rest.ServerCreate) { s.Hints = &h })
 }
 
 // grouped returns what asks for groups, with rules between them.
-func grouped(rules []api.RuleCreate, groups ...api.GroupCreate) *api.ServerCreate {
-	return &api.ServerCreate{Name: "shop", Groups: groups, Rules: rules}
+func grouped(rules []rest.RuleCreate, groups ...rest.GroupCreate) *rest.ServerCreate {
+	return &rest.ServerCreate{Name: "shop", Groups: groups, Rules: rules}
 }
 
 func TestAnOrderIsChecked(t *testing.T) {
 	w := newWorld(t)
-	one, two := api.GroupCreate{Name: "web", FlavorRef: "small"}, api.GroupCreate{Name: "db", FlavorRef: "small"}
+	one, two := rest.GroupCreate{Name: "web", FlavorRef: "small"}, rest.GroupCreate{Name: "db", FlavorRef: "small"}
 	for _, c := range []struct {
-		server *api.ServerCreate
+		server *rest.ServerCreate
 		part   string
 	}{
-		{web(func(s *api.ServerCreate) { s.Name = "" }), "name must be"},
-		{web(func(s *api.ServerCreate) { s.FlavorRef = "none" }), `flavorRef: there is no flavor "none" in this zone`},
-		{web(func(s *api.ServerCreate) { s.Reservation = "a b" }), "reservation_id must be"},
-		{web(func(s *api.ServerCreate) { s.MaxCount = new(0) }), "max_count must be 1 to 10000, got 0"},
-		{web(func(s *api.ServerCreate) { s.NumInstances = new(0) }), "num_instances must be 1 to 10000"},
-		{web(func(s *api.ServerCreate) { s.MinCount, s.MaxCount = new(3), new(2) }), "min_count 3 must not exceed max_count 2"},
-		{web(func(s *api.ServerCreate) { s.NumInstances, s.MaxCount = new(3), new(2) }), "two names of one number"},
-		{web(func(s *api.ServerCreate) { s.Lifetime = "1500us" }), "lifetime must be a duration"},
-		{web(func(s *api.ServerCreate) { s.Timeout = "61m" }), "timeout must be a duration from 1ms to 1h0m0s"},
-		{web(func(s *api.ServerCreate) { s.AvailabilityZone = "a b" }), "availability_zone must be"},
-		{web(func(s *api.ServerCreate) { s.Traits = &api.Traits{Required: []string{"lower"}} }), `trait "lower" must be`},
-		{web(func(s *api.ServerCreate) { s.Zones = &api.ZoneRule{Allowed: []string{"nope"}} }), "this is zone root, and its direct children are east, west"},
-		{web(func(s *api.ServerCreate) { s.Zones = &api.ZoneRule{Excluded: []string{"west/edge"}} }), `a path such as "west/edge" names no zone`},
+		{web(func(s *rest.ServerCreate) { s.Name = "" }), "name must be"},
+		{web(func(s *rest.ServerCreate) { s.FlavorRef = "none" }), `flavorRef: there is no flavor "none" in this zone`},
+		{web(func(s *rest.ServerCreate) { s.Reservation = "a b" }), "reservation_id must be"},
+		{web(func(s *rest.ServerCreate) { s.MaxCount = new(0) }), "max_count must be 1 to 10000, got 0"},
+		{web(func(s *rest.ServerCreate) { s.NumInstances = new(0) }), "num_instances must be 1 to 10000"},
+		{web(func(s *rest.ServerCreate) { s.MinCount, s.MaxCount = new(3), new(2) }), "min_count 3 must not exceed max_count 2"},
+		{web(func(s *rest.ServerCreate) { s.NumInstances, s.MaxCount = new(3), new(2) }), "two names of one number"},
+		{web(func(s *rest.ServerCreate) { s.Lifetime = "1500us" }), "lifetime must be a duration"},
+		{web(func(s *rest.ServerCreate) { s.Timeout = "61m" }), "timeout must be a duration from 1ms to 1h0m0s"},
+		{web(func(s *rest.ServerCreate) { s.AvailabilityZone = "a b" }), "availability_zone must be"},
+		{web(func(s *rest.ServerCreate) { s.Traits = &rest.Traits{Required: []string{"lower"}} }), `trait "lower" must be`},
+		{web(func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{Allowed: []string{"nope"}} }), "this is zone root, and its direct children are east, west"},
+		{web(func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{Excluded: []string{"west/edge"}} }), `a path such as "west/edge" names no zone`},
 		{grouped(nil, one, one), `groups[1].name: each group needs a name of its own, "web" is there twice`},
-		{grouped(nil, api.GroupCreate{FlavorRef: "small"}), "groups[0].name must be"},
-		{grouped(nil, make([]api.GroupCreate, api.GroupsMax+1)...), "groups must have 1 to 16 entries, got 17"},
-		{&api.ServerCreate{Name: "shop", Groups: []api.GroupCreate{one}, FlavorRef: "small"}, "flavorRef goes into each of the groups"},
-		{grouped([]api.RuleCreate{{Policy: "near"}}, one, two), "rules[0].policy must be affinity"},
-		{grouped([]api.RuleCreate{{Policy: api.Affinity, Groups: []string{"app"}}}, one), `rules[0].groups: this boot has no group "app"`},
-		{grouped([]api.RuleCreate{{Policy: api.Affinity, Groups: []string{"db", "db"}}}, one, two), `rules[0].groups: "db" is there twice`},
-		{grouped([]api.RuleCreate{{Policy: api.Affinity, Max: 1}}, one), "rules[0].max_per_host is for anti-affinity alone"},
-		{grouped(make([]api.RuleCreate, api.RulesMax+1), one), "rules may have at most 16"},
-		{hinted(api.SchedulerHints{SameHost: []api.InstanceID{"id-hidden"}}), `scheduler_hints.same_host: there is no server "id-hidden" in this project`},
-		{hinted(api.SchedulerHints{DifferentHost: []api.InstanceID{"id-none"}}), `scheduler_hints.different_host: there is no server "id-none"`},
-		{hinted(api.SchedulerHints{Group: "none"}), `there is no server group "none" in this project`},
-		{hinted(api.SchedulerHints{Query: json.RawMessage(`["nope","$free",1]`)}), "query: "},
-		{hinted(api.SchedulerHints{NearHostIP: "x"}), "build_near_host_ip must be an address"},
-		{hinted(api.SchedulerHints{NearHostIP: "2001:db8::1"}), "cidr must be given with an IPv6 address"},
-		{hinted(api.SchedulerHints{CIDR: "/24"}), "cidr needs build_near_host_ip"},
-		{hinted(api.SchedulerHints{NearHostIP: "10.0.0.1", CIDR: "/33"}), "cidr must be a length"},
+		{grouped(nil, rest.GroupCreate{FlavorRef: "small"}), "groups[0].name must be"},
+		{grouped(nil, make([]rest.GroupCreate, api.GroupsMax+1)...), "groups must have 1 to 16 entries, got 17"},
+		{&rest.ServerCreate{Name: "shop", Groups: []rest.GroupCreate{one}, FlavorRef: "small"}, "flavorRef goes into each of the groups"},
+		{grouped([]rest.RuleCreate{{Policy: "near"}}, one, two), "rules[0].policy must be affinity"},
+		{grouped([]rest.RuleCreate{{Policy: api.Affinity, Groups: []string{"app"}}}, one), `rules[0].groups: this boot has no group "app"`},
+		{grouped([]rest.RuleCreate{{Policy: api.Affinity, Groups: []string{"db", "db"}}}, one, two), `rules[0].groups: "db" is there twice`},
+		{grouped([]rest.RuleCreate{{Policy: api.Affinity, Max: 1}}, one), "rules[0].max_per_host is for anti-affinity alone"},
+		{grouped(make([]rest.RuleCreate, api.RulesMax+1), one), "rules may have at most 16"},
+		{hinted(rest.SchedulerHints{SameHost: []api.InstanceID{"id-hidden"}}), `scheduler_hints.same_host: there is no server "id-hidden" in this project`},
+		{hinted(rest.SchedulerHints{DifferentHost: []api.InstanceID{"id-none"}}), `scheduler_hints.different_host: there is no server "id-none"`},
+		{hinted(rest.SchedulerHints{Group: "none"}), `there is no server group "none" in this project`},
+		{hinted(rest.SchedulerHints{Query: json.RawMessage(`["nope","$free",1]`)}), "query: "},
+		{hinted(rest.SchedulerHints{NearHostIP: "x"}), "build_near_host_ip must be an address"},
+		{hinted(rest.SchedulerHints{NearHostIP: "2001:db8::1"}), "cidr must be given with an IPv6 address"},
+		{hinted(rest.SchedulerHints{CIDR: "/24"}), "cidr needs build_near_host_ip"},
+		{hinted(rest.SchedulerHints{NearHostIP: "10.0.0.1", CIDR: "/33"}), "cidr must be a length"},
 	} {
 		_, err := w.order(member, c.server)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	_, err := w.order(admin, hinted(api.SchedulerHints{ForceHosts: []string{"none"}}))
+	_, err := w.order(admin, hinted(rest.SchedulerHints{ForceHosts: []string{"none"}}))
 	refused(t, err, api.CodeInvalid, `force_hosts: there is no host "none" in this zone`)
-	_, err = w.order(member, hinted(api.SchedulerHints{ForceHosts: []string{"host-1"}}))
+	_, err = w.order(member, hinted(rest.SchedulerHints{ForceHosts: []string{"host-1"}}))
 	refused(t, err, api.CodeForbidden, "need the role admin")
-	_, err = w.order(member, web(func(s *api.ServerCreate) { s.AvailabilityZone = "az:host-1" }))
+	_, err = w.order(member, web(func(s *rest.ServerCreate) { s.AvailabilityZone = "az:host-1" }))
 	refused(t, err, api.CodeForbidden, "availability_zone with a host needs the role admin")
-	_, err = Order(w.zone, Source{Caller: member, Key: "a b"}, &api.BootBody{Server: *web(func(*api.ServerCreate) {})})
+	_, err = Order(w.zone, Source{Caller: member, Key: "a b"}, &rest.BootBody{Server: *web(func(*rest.ServerCreate) {})})
 	refused(t, err, api.CodeInvalid, api.HeaderIdempotencyKey)
-	_, err = Order(w.zone, Source{Caller: member}, &api.BootBody{Hints: &api.SchedulerHints{}, Server: *hinted(api.SchedulerHints{})})
+	_, err = Order(w.zone, Source{Caller: member}, &rest.BootBody{Hints: &rest.SchedulerHints{}, Server: *hinted(rest.SchedulerHints{})})
 	refused(t, err, api.CodeInvalid, "two names of one thing")
 }
 
 func TestAnOrderHasWhatItsNamesStandFor(t *testing.T) {
 	w := newWorld(t)
-	s := grouped([]api.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"db", "web"}}}, api.GroupCreate{
-		Name: "web", FlavorRef: "small", MinCount: new(2), MaxCount: new(3), GroupWish: api.GroupWish{
-			Traits: &api.Traits{Required: []string{"B", "A"}}, AvailabilityZone: "az:host-2",
-			Hints: &api.SchedulerHints{
+	s := grouped([]rest.RuleCreate{{Policy: api.AntiAffinity, Groups: []string{"db", "web"}}}, rest.GroupCreate{
+		Name: "web", FlavorRef: "small", MinCount: new(2), MaxCount: new(3), GroupWish: rest.GroupWish{
+			Traits: &rest.Traits{Required: []string{"B", "A"}}, AvailabilityZone: "az:host-2",
+			Hints: &rest.SchedulerHints{
 				SameHost: []api.InstanceID{"id-web"}, ForceHosts: []string{"host-1"}, Group: "apart", NearHostIP: "10.1.2.3",
 				Query: json.RawMessage(`"[ \"=\", \"$host\", \"h\" ]"`),
 			},
 		},
-	}, api.GroupCreate{Name: "db", FlavorRef: "small"})
-	s.Lifetime, s.Timeout, s.Zones = "90m", "30s", &api.ZoneRule{Allowed: []string{"east", "root"}}
+	}, rest.GroupCreate{Name: "db", FlavorRef: "small"})
+	s.Lifetime, s.Timeout, s.Zones = "90m", "30s", &rest.ZoneRule{Allowed: []string{"east", "root"}}
 	o, err := w.order(admin, s)
 	require.NoError(t, err)
 	assert.Equal(t, []any{admin, "shop", 90 * time.Minute, 30 * time.Second, api.RequestID("req-1")}, []any{o.Caller, o.Name, o.Lifetime, o.Timeout, o.Call})
@@ -125,7 +126,7 @@ func TestAnOrderHasWhatItsNamesStandFor(t *testing.T) {
 // TestARepeatedOrderNeedsNothingThatItNamed: who repeats a call gets the first answer.
 func TestARepeatedOrderNeedsNothingThatItNamed(t *testing.T) {
 	w := newWorld(t)
-	from, body := Source{Caller: member, Key: "k"}, &api.BootBody{Server: *hinted(api.SchedulerHints{Group: "apart"})}
+	from, body := Source{Caller: member, Key: "k"}, &rest.BootBody{Server: *hinted(rest.SchedulerHints{Group: "apart"})}
 	o, err := Order(w.zone, from, body)
 	require.NoError(t, err)
 	c, err := o.Command(w.zone.Stamp())

@@ -5,21 +5,15 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
 
-// TokenSpec is a token that is wanted.
-type TokenSpec struct {
-	User, Project string
-	Roles         []api.UserRole // 1 to 3
-	TTL           time.Duration  // 0 for a token that does not expire
-}
-
 // Token returns the token that a caller wants, made at now, without id and hash.
-func Token(now time.Time, s TokenSpec) (api.Token, error) {
-	for _, f := range []struct{ name, v string }{{"user_id", s.User}, {"project_id", s.Project}} {
+func Token(now time.Time, s rest.TokenSpec) (api.Token, error) {
+	for _, f := range []struct{ name, v string }{{"user_id", string(s.User)}, {"project_id", string(s.Project)}} {
 		if err := api.CheckName(f.name, f.v); err != nil {
 			return api.Token{}, err
 		}
@@ -36,10 +30,10 @@ func Token(now time.Time, s TokenSpec) (api.Token, error) {
 		return api.Token{}, api.Errorf(api.CodeInvalid, "ttl must not be negative; leave it out for a token that does not expire")
 	}
 	t := api.Token{
-		User: api.UserID(s.User), Project: api.ProjectID(s.Project), Roles: s.Roles, Created: api.InstantOf(now), Expires: api.Forever,
+		User: s.User, Project: s.Project, Roles: s.Roles, Created: api.InstantOf(now), Expires: api.Forever,
 	}
 	if s.TTL > 0 {
-		t.Expires = t.Created.Add(s.TTL)
+		t.Expires = t.Created.Add(time.Duration(s.TTL))
 	}
 	return t, nil
 }

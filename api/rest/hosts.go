@@ -1,0 +1,101 @@
+package rest
+
+import "berth/api"
+
+// Host is a machine of this zone that runs instances.
+type Host struct {
+	ID          api.HostID                      `json:"id"`
+	Name        string                          `json:"name"`
+	Agent       api.AgentID                     `json:"agent"`
+	Driver      string                          `json:"driver"`
+	Inventory   map[api.ResourceClass]Inventory `json:"inventory"`
+	Traits      []string                        `json:"traits,omitempty"`
+	Pool        api.Pool                        `json:"pool"`
+	State       api.HostState                   `json:"state"` // up or down
+	Enabled     bool                            `json:"enabled"`
+	Generation  uint64                          `json:"generation"` // rises by one per change
+	Used        api.Resources                   `json:"used"`       // now
+	Instances   int                             `json:"instances"`
+	Created     api.Instant                     `json:"created"`
+	Updated     api.Instant                     `json:"updated"`
+	Attributes  map[string]string               `json:"attributes,omitempty"`  // that the agent reports
+	Overrides   map[string]string               `json:"overrides,omitempty"`   // that operators set, and that win
+	Maintenance string                          `json:"maintenance,omitempty"` // why it takes nothing new
+	Drain       api.DrainPolicy                 `json:"drain,omitempty"`       // what becomes of its instances
+	Failures    int                             `json:"failures,omitempty"`    // instances that could not be started since one could
+	AZ          string                          `json:"availability_zone"`
+
+	// OwnInventory, OwnTraits and OwnAggregates are what operators add through the
+	// placement API to what the agent reports.
+	OwnInventory  map[api.ResourceClass]Inventory `json:"own_inventory,omitempty"`
+	OwnTraits     []string                        `json:"own_traits,omitempty"`
+	OwnAggregates []string                        `json:"own_aggregates,omitempty"` // UUIDs
+	DownSince     api.Instant                     `json:"down_since,omitzero"`
+	Unserved      bool                            `json:"unserved,omitempty"` // its agent has registered without it
+	Leaving       *Leaving                        `json:"leaving,omitempty"`  // of a host that is being drained
+}
+
+// Inventory is how much of one resource class a host has.
+type Inventory struct {
+	Total           int64     `json:"total"`
+	Reserved        int64     `json:"reserved"`
+	MinUnit         int64     `json:"min_unit"`
+	MaxUnit         int64     `json:"max_unit"`
+	StepSize        int64     `json:"step_size"`
+	AllocationRatio api.Ratio `json:"allocation_ratio"`
+}
+
+// Leaving is the progress of a drain.
+type Leaving struct {
+	Left   int `json:"left"`   // instances that are still there
+	Ending int `json:"ending"` // of those, being ended
+	Moving int `json:"moving"` // of those, with room on another host already
+}
+
+// Evacuation is what becomes of the instances of a lost host.
+type Evacuation struct {
+	Movable int   `json:"movable"` // still to be moved
+	Staying int   `json:"staying"` // their flavor does not allow it
+	WaitMS  int64 `json:"wait_ms"` // until the agent of the host has stopped them for sure; 0 if it has
+}
+
+// Aggregate is a named set of hosts of one zone.
+type Aggregate struct {
+	ID       api.AggregateID   `json:"id"`
+	Name     string            `json:"name"`
+	Metadata map[string]string `json:"metadata"`
+	Hosts    []string          `json:"hosts"` // names
+	Created  api.Instant       `json:"created"`
+	Updated  api.Instant       `json:"updated"`
+}
+
+// HostOf returns the body of a host, without the progress of a drain.
+func HostOf(h *api.Host) Host {
+	return Host{
+		ID: h.ID, Name: h.Name, Agent: h.Agent, Driver: h.Driver, Inventory: inventories(h.Inventory), Traits: h.Traits,
+		Pool: h.Pool, State: h.State, Enabled: h.Enabled, Generation: h.Generation, Used: h.Used, Instances: h.Instances,
+		Created: h.Created, Updated: h.Updated, Attributes: h.Attributes, Overrides: h.Overrides, Maintenance: h.Maintenance,
+		Drain: h.Drain, Failures: h.Failures, AZ: h.AZ, OwnInventory: inventories(h.OwnInventory), OwnTraits: h.OwnTraits,
+		OwnAggregates: h.OwnAggregates, DownSince: h.DownSince, Unserved: h.Unserved,
+	}
+}
+
+func inventories(m map[api.ResourceClass]api.Inventory) map[api.ResourceClass]Inventory {
+	if m == nil {
+		return nil
+	}
+	out := make(map[api.ResourceClass]Inventory, len(m))
+	for class, i := range m {
+		out[class] = Inventory(i)
+	}
+	return out
+}
+
+// AggregateOf returns the body of an aggregate whose hosts have these names.
+func AggregateOf(a *api.Aggregate, hosts []string) Aggregate {
+	metadata := a.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return Aggregate{a.ID, a.Name, metadata, hosts, a.Created, a.Updated}
+}

@@ -1,0 +1,172 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+
+	"berth/api"
+)
+
+// Member is one control-plane process of the zone. Addresses are host:port.
+type Member struct {
+	ID          api.NodeID  `json:"id"`
+	NodeAddr    string      `json:"node_addr"` // Raft and requests between nodes
+	APIAddr     string      `json:"api_addr"`
+	GatewayAddr string      `json:"gateway_addr"`
+	AgentAddr   string      `json:"agent_addr"`
+	Version     string      `json:"version"`
+	Joined      api.Instant `json:"joined,omitzero"` // absent while it is joining
+	Voter       bool        `json:"voter"`
+	Leader      bool        `json:"leader"`
+	Alive       string      `json:"alive,omitempty"` // alive, suspect or dead; from the zone's own gossip
+}
+
+// MemberOf returns the body of a node.
+func MemberOf(n api.Node) Member { return Member(n) }
+
+// Token is a bearer token, without its secret.
+type Token struct {
+	ID      api.TokenID    `json:"id"`
+	User    api.UserID     `json:"user_id"`
+	Project api.ProjectID  `json:"project_id"`
+	Roles   []api.UserRole `json:"roles"`
+	Created api.Instant    `json:"created"`
+	Expires api.Instant    `json:"expires"` // null if it does not expire
+}
+
+// TokenOf returns the body of a bearer token.
+func TokenOf(t *api.Token) Token {
+	return Token{t.ID, t.User, t.Project, t.Roles, t.Created, t.Expires}
+}
+
+// TokenCreated is a new bearer token. Its text is shown only here.
+type TokenCreated struct {
+	ID    api.TokenID `json:"id"`
+	Token string      `json:"token"`
+}
+
+// JoinAnswer is what a new node or agent gets: certificates by role, all for the
+// key of its request, the CA, addresses to dial, and for a node what it needs to
+// take part.
+type JoinAnswer struct {
+	Zone         api.ZoneID        `json:"zone_id"`
+	ZoneName     string            `json:"zone_name"`
+	ID           string            `json:"id"`
+	Certificates map[string][]byte `json:"certificates"`  // DER, by role
+	CA           []byte            `json:"ca"`            // DER
+	KEK          []byte            `json:"kek,omitempty"` // of a node: the key that wraps the zone's keys
+	Addresses    []string          `json:"addresses"`     // agent listeners, or node listeners
+}
+
+// Hold is what a parent holds in this zone and has not decided.
+type Hold struct {
+	ID          api.HoldID        `json:"id"`
+	Parent      string            `json:"parent"` // name of the link
+	Reservation api.ReservationID `json:"reservation_id"`
+	Project     api.ProjectID     `json:"project_id"`
+	State       api.HoldState     `json:"state"`
+	Held        int               `json:"held"` // instances
+	Created     api.Instant       `json:"created"`
+}
+
+// ZoneConfig is the configuration of a zone.
+type ZoneConfig struct {
+	PlanTTL   Duration `json:"plan_ttl"`                  // how long a sealed plan may be taken up
+	HostGrace Duration `json:"host_grace"`                // silence after which a host is down
+	Tags      []string `json:"tags"`                      // of the zone, for zones in a boot
+	DefaultAZ string   `json:"default_availability_zone"` // of hosts that no aggregate gives one; "" for the zone's name
+}
+
+// SchedulerAnswer is which filters and costs a zone runs, and which there are.
+type SchedulerAnswer struct {
+	Known     KnownRules `json:"known"`
+	Scheduler Scheduler  `json:"scheduler"` // as it was set, or the default
+}
+
+// Scheduler is how a zone chooses hosts.
+type Scheduler struct {
+	Filters []FilterSpec `json:"filters"` // in order; empty for the default
+	Costs   []CostWeight `json:"costs"`   // empty for the default
+}
+
+// FilterSpec names a filter and sets its options.
+type FilterSpec struct {
+	Name    string            `json:"name"`
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// CostWeight names a cost and its weight, -1000 to 1000. A negative weight reverses
+// the preference; 0 switches the cost off.
+type CostWeight struct {
+	Name    string            `json:"name"`
+	Weight  int64             `json:"weight"`
+	Options map[string]string `json:"options,omitempty"` // what the cost looks at, such as class or attribute
+}
+
+// KnownRules are all filters and costs that a zone could run.
+type KnownRules struct {
+	Costs   []CostInfo   `json:"costs"`
+	Filters []FilterInfo `json:"filters"`
+}
+
+// FilterInfo describes a filter.
+type FilterInfo struct {
+	Name    string         `json:"name"`
+	Help    string         `json:"help"` // one line
+	Tier    api.Tier       `json:"tier"`
+	Default bool           `json:"default"` // it runs by default
+	Options []FilterOption `json:"options,omitempty"`
+	Example FilterSpec     `json:"example"`
+}
+
+// FilterOption describes an option of a filter.
+type FilterOption struct {
+	Name     string `json:"name"`
+	Help     string `json:"help"`
+	Required bool   `json:"required,omitempty"`
+}
+
+// CostInfo describes a cost.
+type CostInfo struct {
+	Name    string `json:"name"`
+	Help    string `json:"help"` // one line
+	Default bool   `json:"default"`
+}
+
+// SchedulerOf returns the body of a scheduler.
+func SchedulerOf(s api.Scheduler) Scheduler {
+	return Scheduler{
+		each(s.Filters, FilterSpecOf), each(s.Costs, func(c api.CostWeight) CostWeight { return CostWeight(c) }),
+	}
+}
+
+// Record returns the scheduler as the log keeps it.
+func (s Scheduler) Record() api.Scheduler {
+	return api.Scheduler{
+		Filters: each(s.Filters, func(f FilterSpec) api.FilterSpec { return api.FilterSpec(f) }),
+		Costs:   each(s.Costs, func(c CostWeight) api.CostWeight { return api.CostWeight(c) }),
+	}
+}
+
+// FilterSpecOf returns the body of a filter and its options.
+func FilterSpecOf(f api.FilterSpec) FilterSpec { return FilterSpec(f) }
+
+// Duration is a time.Duration that JSON spells as a text such as "60s".
+type Duration time.Duration
+
+// MarshalJSON writes a text such as "1m0s".
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads a text such as "60s" or "1h30m", and nothing else.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return api.Errorf(api.CodeInvalid, "a duration must be a text such as \"60s\"")
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "%q is not a duration such as \"60s\"", s)
+	}
+	*d = Duration(v)
+	return nil
+}

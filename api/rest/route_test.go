@@ -1,0 +1,45 @@
+package rest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/api/rest"
+)
+
+// TestEveryRouteIsDescribed: a row of the table that lacks something would be a hole in
+// every document that is made of it.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rest.Routes() {
+		name := r.Name()
+		assert.False(t, seen[name], "%s is there twice", name)
+		seen[name] = true
+		assert.NotEmpty(t, r.Help, "%s: no help", name)
+		assert.NotEmpty(t, r.Since, "%s: no version", name)
+		assert.NotEmpty(t, r.Group, "%s: no section", name)
+		assert.Contains(t, []api.Read{api.ReadLocal, api.ReadLinearizable, api.ReadLog}, r.Read, "%s: no kind of read", name)
+		assert.Contains(t, []api.UserRole{"", api.RoleReader, api.RoleMember, api.RoleAdmin}, r.Role, "%s: no such role", name)
+		assert.Equal(t, strings.Contains(r.Path, "{"), r.ID != "", "%s: what does its path name?", name)
+		assert.Equal(t, http.StatusOK, r.Status/100*100, "%s: status %d", name, r.Status)
+		assert.Equal(t, r.Status == http.StatusNoContent || r.Stream, r.Answer.Body == nil, "%s: what does it answer?", name)
+		if r.Role == "" {
+			assert.Contains(t, []string{"GET /", "POST /operator/join"}, name, "for everybody")
+		}
+		for _, p := range r.Query {
+			assert.NotEmpty(t, p.Help, "%s: no help for %s", name, p.Name)
+		}
+	}
+}
+
+func TestPathsAreFilled(t *testing.T) {
+	drain := rest.Find("POST /hosts/{id}/drain")
+	assert.Equal(t, []string{"hosts", "a/b", "drain"}, drain.Fill("a/b"))
+	assert.Panics(t, func() { drain.Fill() })
+	assert.Panics(t, func() { drain.Fill("a", "b") })
+	assert.Panics(t, func() { rest.Find("GET /nothing") })
+}

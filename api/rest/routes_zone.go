@@ -1,0 +1,218 @@
+package rest
+
+import (
+	"net/http"
+
+	"berth/api"
+)
+
+var zones = []Route{
+	{
+		Method: http.MethodGet, Path: "/zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("zones", Zone{}), Since: since,
+		Help: "the parent and the direct children, nothing further",
+	},
+	{
+		Method: http.MethodGet, Path: "/zones/detail", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("zones", Zone{}), Since: since,
+		Help: "the same as `GET /zones`",
+	},
+	{
+		Method: http.MethodGet, Path: "/zones/info", Role: api.RoleReader, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("zone", ZoneInfo{}), Since: since,
+		Help: "what this zone says of itself",
+	},
+	{
+		Method: http.MethodPost, Path: "/zones", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: ZoneBody{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
+		Help: "creates a link token for a child to be, valid for 15 minutes, once",
+	},
+	{
+		Method: http.MethodPost, Path: "/zones/link", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: LinkBody{}, Status: http.StatusCreated, Answer: one("zone", Zone{}), Since: since,
+		Help: "on the child: enrols with the parent that made the token",
+	},
+	{
+		Method: http.MethodGet, Path: "/zones/{id}", ID: "name or id", Role: api.RoleReader, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("zone", Zone{}), Since: since,
+		Help: "one linked zone",
+	},
+	{
+		Method: http.MethodPut, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: ZoneBody{}, Status: http.StatusOK, Answer: one("zone", Zone{}), Since: since,
+		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace those that are known, until the zone itself reports others",
+	},
+	{
+		Method: http.MethodDelete, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "ends a link; 409 while instances depend on it",
+	},
+	{
+		Method: http.MethodGet, Path: "/capacity", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Query: []Param{
+			{"at", "time that `free_at` is about, RFC 3339, up to 3650 days ahead (default: now)"},
+			{"zone", "name of the one zone that is meant: this one, or a direct child"},
+		},
+		Status: http.StatusOK, Answer: one("capacity", Capacity{}), Since: since,
+		Help: "how much there is of each resource class, see below",
+	},
+}
+
+var hosts = []Route{
+	{
+		Method: http.MethodGet, Path: "/hosts", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Query: []Param{
+			{"aggregate", "hosts of this aggregate, by name or id"},
+			{"availability_zone", "hosts of this availability zone"},
+			limit, marker,
+			{"pool", "hosts of this pool"},
+			{"state", "up or down"},
+		},
+		Status: http.StatusOK, Answer: list("hosts", Host{}), Since: since,
+		Help: "the hosts of this zone",
+	},
+	{
+		Method: http.MethodGet, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
+		Help: "one host; a host that is drained has `leaving`, numbers of instances",
+	},
+	{
+		Method: http.MethodPut, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: HostBody{}, Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
+		Help: "changes a host; 409 `stale_generation`. `attributes` override those of the agent, one by one, `\"\"` removes one; " +
+			"`maintenance` is the reason why it takes nothing new, `\"\"` ends it and any drain",
+	},
+	{
+		Method: http.MethodDelete, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "deletes a host; 409 while it runs anything",
+	},
+	{
+		Method: http.MethodPost, Path: "/hosts/{id}/drain", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: DrainBody{}, Status: http.StatusAccepted, Answer: one("host", Host{}), Since: since,
+		Help: "takes a host out of use: with `policy` `wait` its instances stay until they end, with `end` they are ended, with `move` they are started on another host",
+	},
+	{
+		Method: http.MethodDelete, Path: "/hosts/{id}/drain", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
+		Help: "puts a host back into use",
+	},
+	{
+		Method: http.MethodPost, Path: "/hosts/{id}/evacuate", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Status: http.StatusOK, Answer: one("evacuation", Evacuation{}), Since: since,
+		Help: "what becomes of the instances of a host that is down; the zone moves them by itself. 409 while it is up",
+	},
+	{
+		Method: http.MethodGet, Path: "/aggregates", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("aggregates", Aggregate{}), Since: since,
+		Help: "the aggregates of the zone",
+	},
+	{
+		Method: http.MethodPost, Path: "/aggregates", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: AggregateBody{}, Status: http.StatusCreated, Answer: one("aggregate", Aggregate{}), Since: since,
+		Help: "creates an aggregate",
+	},
+	{
+		Method: http.MethodGet, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("aggregate", Aggregate{}), Since: since,
+		Help: "one aggregate",
+	},
+	{
+		Method: http.MethodPut, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: AggregateBody{}, Status: http.StatusOK, Answer: one("aggregate", Aggregate{}), Since: since,
+		Help: "changes an aggregate; what is absent stays, what is given is replaced as a whole",
+	},
+	{
+		Method: http.MethodDelete, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "deletes an aggregate; its hosts stay",
+	},
+}
+
+var operators = []Route{
+	{
+		Method: http.MethodGet, Path: "/operator/members", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: list("members", Member{}), Since: since,
+		Help: "the nodes of the zone",
+	},
+	{
+		Method: http.MethodDelete, Path: "/operator/members/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "removes a node from the zone",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/transfer", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: TransferBody{}, Status: http.StatusNoContent, Since: since,
+		Help: "makes another node the leader, by default the one that is best prepared",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLinearizable, Stream: true,
+		Status: http.StatusOK, Since: since,
+		Help: "the whole state of the zone, as a checksummed file",
+	},
+	{
+		Method: http.MethodPut, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLog, Stream: true,
+		Status: http.StatusNoContent, Since: since,
+		Help: "replaces the whole state of the zone by that of such a file",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: list("tokens", Token{}), Since: since,
+		Help: "the bearer tokens of the zone, without their secrets",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: TokenSpec{}, Status: http.StatusCreated, Answer: whole(TokenCreated{}), Since: since,
+		Help: "creates a bearer token, which is shown once",
+	},
+	{
+		Method: http.MethodDelete, Path: "/operator/tokens/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "revokes a bearer token",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/join-tokens", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: JoinTokenSpec{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
+		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/join", Read: api.ReadLog,
+		Body: JoinBody{}, Status: http.StatusOK, Answer: whole(JoinAnswer{}), Since: since,
+		Help: "for new nodes and agents: needs a join token and no other. Calls with tokens that the zone has never seen are 429 beyond 16 in a second; none of them is logged",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/config", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("config", ZoneConfig{}), Since: since,
+		Help: "the configuration of the zone; durations are texts such as `\"60s\"`",
+	},
+	{
+		Method: http.MethodPut, Path: "/operator/config", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: ConfigBody{}, Status: http.StatusOK, Answer: one("config", ZoneConfig{}), Since: since,
+		Help: "replaces the configuration of the zone as a whole",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/scheduler", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: whole(SchedulerAnswer{}), Since: since,
+		Help: "which filters and costs run, and all that there are",
+	},
+	{
+		Method: http.MethodPut, Path: "/operator/scheduler", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: SchedulerBody{}, Status: http.StatusOK, Answer: whole(SchedulerAnswer{}), Since: since,
+		Help: "replaces filters and costs as a whole; an empty list stands for the default",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/keyring/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "makes a new key for plans; the old one still opens what it has sealed",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/holds", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: list("holds", Hold{}), Since: since,
+		Help: "what parents hold in this zone and have not decided",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/holds/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: DecisionBody{}, Status: http.StatusNoContent, Since: since,
+		Help: "decides a hold by force, in place of a parent that will not return",
+	},
+}

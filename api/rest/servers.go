@@ -1,0 +1,65 @@
+package rest
+
+import "berth/api"
+
+// Server is one instance.
+type Server struct {
+	ID          api.InstanceID    `json:"id"`
+	Name        string            `json:"name"`
+	Reservation api.ReservationID `json:"reservation_id"`
+	Project     api.ProjectID     `json:"project_id"`
+	User        api.UserID        `json:"user_id"`
+	Flavor      api.FlavorID      `json:"flavor"`
+	Resources   api.Resources     `json:"resources"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	Status      api.Status        `json:"status"`
+	Fault       string            `json:"fault,omitempty"`
+	Window      Window            `json:"window"`
+	Class       api.Class         `json:"class"`
+	Created     api.Instant       `json:"created"`
+	Updated     api.Instant       `json:"updated"`
+	Group       string            `json:"group,omitempty"`  // of a boot of several groups
+	Zone        string            `json:"zone"`             // the direct child that leads to it, or this zone
+	Host        string            `json:"host,omitempty"`   // name of its host; for admins of the owning zone only
+	Origin      string            `json:"origin,omitempty"` // name of the parent zone that it was made for; absent if it was made here
+	Reach
+}
+
+// Reach says whether the state of an instance could be read just now.
+type Reach struct {
+	// Reachable is false while the host of the instance is down or its zone is silent:
+	// status is then the last known one. It is absent if that is not known, and of what
+	// is DELETED.
+	Reachable *bool       `json:"reachable,omitempty"`
+	Since     api.Instant `json:"unreachable_since,omitzero"` // since when it is not
+}
+
+// ServerSummary is one instance in a short list.
+type ServerSummary struct {
+	ID     api.InstanceID `json:"id"`
+	Name   string         `json:"name"`
+	Status api.Status     `json:"status"`
+	Zone   string         `json:"zone"`
+	Reach
+}
+
+// ServerCreated is the answer to a call that creates servers.
+type ServerCreated struct {
+	Reservation api.ReservationID `json:"reservation_id"`
+	Server      *Server           `json:"server,omitempty"` // the first one; absent if only the reservation id was wanted
+}
+
+// Window is a half-open span of time, from start up to end.
+type Window struct {
+	Start api.Instant `json:"start"`
+	End   api.Instant `json:"end"` // null for a window without an end
+}
+
+// ServerOf returns the body of an instance, without its zone, host and origin.
+func ServerOf(i *api.Instance) Server {
+	return Server{
+		ID: i.ID, Name: i.Name, Reservation: i.Reservation, Project: i.Project, User: i.User, Flavor: i.Flavor,
+		Resources: i.Resources, Metadata: i.Metadata, Status: i.Status, Fault: i.Fault, Window: Window(i.Window),
+		Class: i.Class, Created: i.Created, Updated: i.Updated, Group: i.Group,
+	}
+}

@@ -1,0 +1,136 @@
+package rest
+
+import "berth/api"
+
+// AggregateBody is the body of a call that creates or changes an aggregate.
+type AggregateBody struct {
+	Aggregate AggregateSpec `json:"aggregate"`
+}
+
+// AggregateSpec is an aggregate to create or change; what is nil stays.
+type AggregateSpec struct {
+	Name     *string           `json:"name,omitempty"`
+	Metadata map[string]string `json:"metadata,omitzero"`
+	Hosts    *[]string         `json:"hosts,omitempty"` // names or ids; all of them
+}
+
+// FlavorBody is the body of a call that creates or replaces a flavor.
+type FlavorBody struct {
+	Flavor FlavorSpec `json:"flavor"`
+}
+
+// FlavorSpec is a flavor to create or replace. It may have short names for the
+// standard classes.
+type FlavorSpec struct {
+	ID         string            `json:"id,omitempty"` // default: the name
+	Name       string            `json:"name"`
+	VCPUs      *int64            `json:"vcpus,omitempty"`
+	RAM        *int64            `json:"ram,omitempty"`  // MiB
+	Disk       *int64            `json:"disk,omitempty"` // GiB
+	Resources  api.Resources     `json:"resources,omitempty"`
+	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
+	Command    []string          `json:"command,omitempty"` // what the process driver runs
+}
+
+// HostBody is the body of a call that changes a host.
+type HostBody struct {
+	Host HostSpec `json:"host"`
+}
+
+// HostSpec is a change of a host; what is nil or absent stays.
+type HostSpec struct {
+	Enabled    *bool     `json:"enabled,omitempty"`
+	Pool       *api.Pool `json:"pool,omitempty"`
+	Generation uint64    `json:"generation,omitempty"` // the one that the caller read; 0 for any
+
+	// Attributes override those of the agent, one by one; an empty value removes an
+	// override. Maintenance is the reason why the host takes nothing new; "" ends it, and
+	// a drain.
+	Attributes  map[string]string `json:"attributes,omitempty"`
+	Maintenance *string           `json:"maintenance,omitempty"`
+}
+
+// DrainBody is the body of a call that drains a host.
+type DrainBody struct {
+	Policy api.DrainPolicy `json:"policy"`           // what becomes of its instances: wait, end or move
+	Reason string          `json:"reason,omitempty"` // default: the reason that the host has
+}
+
+// ServerGroupBody is the body of a call that creates a server group.
+type ServerGroupBody struct {
+	Group ServerGroupSpec `json:"server_group"`
+}
+
+// ServerGroupSpec is a server group to create.
+type ServerGroupSpec struct {
+	Name   string     `json:"name"`
+	Policy api.Policy `json:"policy"`
+	Max    int        `json:"max_per_host,omitempty"` // members on one host, of anti-affinity only; 0 for 1
+}
+
+// ZoneBody is the body of a call that creates a link token or changes a link.
+type ZoneBody struct {
+	Zone ZoneSpec `json:"zone"`
+}
+
+// ZoneSpec is a link to a child or the parent to create or change; what is nil
+// stays.
+type ZoneSpec struct {
+	Name   *string        `json:"name,omitempty"`
+	Offset *int64         `json:"weight_offset,omitempty"` // added to each weight of the child
+	Scale  *int64         `json:"weight_scale,omitempty"`  // times each weight, before the offset
+	State  *api.LinkState `json:"state,omitempty"`
+
+	// Gateways are the addresses of the zone, 1 to 16 of host:port, of a zone that is
+	// linked. Addresses that the zone reports later replace them.
+	Gateways []string `json:"gateways,omitempty"`
+}
+
+// LinkBody is the body of a call that makes this zone a child of another one.
+type LinkBody struct {
+	Token string `json:"token"`          // link token of the parent
+	Name  string `json:"name,omitempty"` // of the parent, in this zone; default: parent
+}
+
+// TransferBody is the body of a call that moves leadership.
+type TransferBody struct {
+	To api.NodeID `json:"to,omitempty"` // default: the node that is best prepared
+}
+
+// TokenSpec is a bearer token to create.
+type TokenSpec struct {
+	User    api.UserID     `json:"user_id"`
+	Project api.ProjectID  `json:"project_id"`
+	Roles   []api.UserRole `json:"roles"`         // 1 to 3
+	TTL     Duration       `json:"ttl,omitempty"` // 0 for a token that does not expire
+}
+
+// JoinTokenSpec is a join token to create.
+type JoinTokenSpec struct {
+	Kind api.JoinKind `json:"kind"` // node or agent
+	Name string       `json:"name"` // of the node or agent
+	TTL  Duration     `json:"ttl,omitempty"`
+}
+
+// JoinBody is what a new node or agent sends, over TLS whose CA the token pins.
+type JoinBody struct {
+	Token string `json:"token"`
+	CSR   []byte `json:"csr"` // DER of a certificate request; its names are ignored
+	// Names are names for the certificate of a node's public API.
+	Names []string `json:"names,omitempty"`
+}
+
+// ConfigBody is the body of a call that replaces the configuration of the zone.
+type ConfigBody struct {
+	Config ZoneConfig `json:"config"`
+}
+
+// SchedulerBody is the body of a call that replaces filters and costs.
+type SchedulerBody struct {
+	Scheduler *Scheduler `json:"scheduler"`
+}
+
+// DecisionBody is the body of a call that decides a hold by force.
+type DecisionBody struct {
+	Decision api.Decision `json:"decision"` // commit or abort
+}
