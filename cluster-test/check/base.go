@@ -105,6 +105,12 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 				b.Faded = true
 			}
 		}
+		b.Gone = record.Counts.Deleted
+		for _, i := range m.Instances {
+			if i.Hold.Boot == b && !i.Live() {
+				b.Gone--
+			}
+		}
 	}
 	return m
 }
@@ -131,7 +137,7 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 // forgotten after its hold, so all of them are found here.
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
-		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision,
+		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
 		Request: from.Request, Groups: map[api.InstanceID]int{},
 	}
 	if len(from.Request.Groups) == 0 {

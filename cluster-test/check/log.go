@@ -61,6 +61,7 @@ type LogSummary struct {
 	Ruled                      int // slots and parts that were granted under a rule
 	Drawn                      int // parts of slots that were granted on others than hosts
 	Allocated                  int // consumers that were granted allocations by the placement API
+	Outcomes                   Outcomes
 	// Moved are the instances that came to another host; Evacuated are those of them
 	// for which nobody waited until they had stopped. Returned is how often each came
 	// to a host where it had been before. All are for JournalOptions.

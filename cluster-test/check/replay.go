@@ -29,13 +29,14 @@ type replay struct {
 	owns   map[api.ProjectID]bool // whose boots may be in a snapshot or a backup
 	backup []byte                 // what has come of one
 	sum    LogSummary
+	last   state.Result // of the last command
 	apply  func(*state.State, uint64, command.Command) state.Result
 	load   func([]byte) (*state.State, error)
 }
 
 func newReplay(l *list) *replay {
 	return &replay{
-		list: l, m: model.New(), s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
+		list: l, m: model.New(), sum: LogSummary{Outcomes: Outcomes{}}, s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
 		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b)) },
 	}
 }
@@ -101,9 +102,12 @@ func (r *replay) entry(e known) bool {
 func (r *replay) command(index uint64, c command.Command) bool {
 	before, found := r.s.Now(), len(r.all)
 	result := r.apply(r.s, index, c)
-	if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
-		r.add(promise.Agree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
+	if r.last = result; r.twin != nil {
+		if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
+			r.add(promise.Agree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
+		}
 	}
+	r.sum.Outcomes.count(c, result)
 	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
 		r.learn(c)
 	}
@@ -278,14 +282,28 @@ func (r *replay) hold(index uint64, want *model.Hold) {
 		r.misplaced(index, want, got)
 	case !slices.Equal(got.Held(), want.HeldIDs()):
 		r.misplaced(index, want, got)
+	case !slices.EqualFunc(got.Parts, want.Parts, samePart):
+		r.add(promise.Saga, index, "hold %s has the parts %+v", want.ID.ID, got.Parts)
 	default:
 		for i, sl := range got.Slots {
 			if sl.Host != want.Slots[i].Host {
 				r.misplaced(index, want, got)
 				return
 			}
+			var shares []api.Share
+			if got.Shares != nil {
+				shares = got.Shares[i]
+			}
+			if !sharesEqual(shares, want.Slots[i].Shares()) {
+				r.add(promise.Model, index, "the slot of %s draws %v beside its host, not %v", sl.Instance.ID, shares, want.Slots[i].Shares())
+			}
 		}
 	}
+}
+
+func samePart(got state.Part, want *model.Part) bool {
+	return got.Link == want.Link && got.Answered == want.Answered && got.Acked == want.Acked &&
+		slices.EqualFunc(got.Instances, want.IDs, func(i state.PartInstance, id api.InstanceID) bool { return i.Spec.ID == id })
 }
 
 // misplaced says which slot is where it should not be, and why.

@@ -21,11 +21,8 @@ func (r *replay) whole(index uint64) bool {
 			r.add(promise.Model, index, "host %s should be gone", h.ID)
 		}
 	}
-	for id, h := range r.m.Hosts {
+	for _, h := range r.m.Hosts {
 		r.host(index, h)
-		if n := len(r.s.OnHost(id)); !h.Passive && n != r.m.LiveOn(h) {
-			r.add(promise.Model, index, "host %s lists %d instances, not %d", id, n, r.m.LiveOn(h))
-		}
 	}
 	r.placement(index)
 	live := 0
@@ -40,6 +37,7 @@ func (r *replay) whole(index uint64) bool {
 		r.add(promise.Model, index, "%d instances are listed, not %d", len(all), live)
 	}
 	r.wishes(index)
+	r.readers(index)
 	undecided := 0
 	for _, b := range r.m.Boots {
 		r.boot(index, b)
@@ -80,9 +78,6 @@ func (r *replay) wishes(index uint64) {
 			r.add(promise.Model, index, "server group %s is missing", id.ID)
 		}
 	}
-	if n := len(r.s.Expired(r.m.Now)); n != r.m.Over() {
-		r.add(promise.Model, index, "%d instances are listed whose window is over, not %d", n, r.m.Over())
-	}
 }
 
 func union(a, b map[api.InstanceID]bool) map[api.InstanceID]bool {
@@ -100,18 +95,45 @@ func most(a, b map[api.InstanceID]int) map[api.InstanceID]int {
 	return out
 }
 
-// counts compares how many instances of a boot are live.
+// counts compares how many instances of a boot have each status.
 func (r *replay) counts(index uint64, b *model.Boot) {
-	live := 0
+	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
+	if !ok {
+		return
+	}
+	want := state.Counts{Deleted: b.Gone}
 	for _, h := range b.Holds {
 		for _, id := range h.IDs() {
-			if i := r.m.MadeBy(h, id); i != nil && i.Live() {
-				live++
+			if i := r.m.MadeBy(h, id); i != nil {
+				*countOf(&want, i.Status)++
 			}
 		}
 	}
-	if got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation); ok && got.Counts.Live() != live {
-		r.add(promise.Saga, index, "boot %s counts %d live instances, not %d", b.ID.Reservation, got.Counts.Live(), live)
+	if b.Faded { // instances of pruned holds are not found
+		want.Deleted = got.Counts.Deleted
+	}
+	if got.Counts != want {
+		r.add(promise.Saga, index, "boot %s counts %+v, not %+v", b.ID.Reservation, got.Counts, want)
+	}
+	if n := b.Unacked(); got.Unacked != n {
+		r.add(promise.Saga, index, "boot %s counts %d holds that a child has not confirmed, not %d", b.ID.Reservation, got.Unacked, n)
+	}
+}
+
+func countOf(c *state.Counts, st api.Status) *int {
+	switch st {
+	case api.StatusBuild:
+		return &c.Build
+	case api.StatusActive:
+		return &c.Active
+	case api.StatusShutoff:
+		return &c.Shutoff
+	case api.StatusError:
+		return &c.Error
+	case api.StatusDeleting:
+		return &c.Deleting
+	default:
+		return &c.Deleted
 	}
 }
 
@@ -125,6 +147,9 @@ func (r *replay) prune(index uint64, c command.Prune) {
 			r.add(promise.Durable, index, "instance %s was forgotten while it was %s", id, i.Status)
 		}
 		delete(r.m.Instances, id)
+		if b := i.Hold.Boot; b != nil {
+			b.Gone++
+		}
 	}
 	for id, h := range r.m.Holds {
 		if _, ok := r.s.Hold(id.Origin, id.ID); ok {

@@ -185,24 +185,3 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 	l.Next = next
 	return nil
 }
-
-// Over counts the own instances whose window is over and that nobody has asked to end.
-func (m *Model) Over() (n int) {
-	for id, i := range m.Instances {
-		if i.Live() && i.Host != "" && i.Status != api.StatusDeleting && m.Claims[id].End <= m.Now {
-			n++
-		}
-	}
-	return n
-}
-
-// LiveOn counts the instances on a host: claims that are no longer only held, and
-// not those of instances that are still elsewhere.
-func (m *Model) LiveOn(h *Host) (n int) {
-	for _, c := range h.Claims {
-		if _, held := m.Held[c.Consumer]; !held && m.Claims[c.Consumer] == c {
-			n++
-		}
-	}
-	return n
-}

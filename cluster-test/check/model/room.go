@@ -126,13 +126,43 @@ func (h *Host) Overfull(now api.Instant) bool {
 // Used returns what is in use on h now.
 func (h *Host) Used(now api.Instant) api.Resources {
 	out := api.Resources{}
-	for _, c := range h.Claims {
-		if c.End <= now || c.Class != api.Preemptible && c.Start > now {
-			continue
-		}
-		for class, n := range c.Amounts {
+	for _, amounts := range h.UsedBy(now) {
+		for class, n := range amounts {
 			out[class] += n
 		}
 	}
 	return out
+}
+
+// UsedBy returns what is in use on h now, by consumer.
+func (h *Host) UsedBy(now api.Instant) map[api.ConsumerID]api.Resources {
+	out := map[api.ConsumerID]api.Resources{}
+	for _, c := range h.Claims {
+		if c.End <= now || c.Class != api.Preemptible && c.Start > now || len(c.Amounts) == 0 {
+			continue
+		}
+		if out[c.Consumer] == nil {
+			out[c.Consumer] = api.Resources{}
+		}
+		for class, n := range c.Amounts {
+			out[c.Consumer][class] += n
+		}
+	}
+	return out
+}
+
+// UserOf returns the project of this zone that a consumer is of, and its type; "" for
+// one of a parent.
+func (m *Model) UserOf(id api.ConsumerID) (p api.ProjectID, kind string) {
+	if c := m.Consumers[id]; c != nil {
+		return c.Project, c.Kind
+	}
+	h := m.Held[id]
+	if i := m.Instances[id]; h == nil && i != nil {
+		h = i.Hold
+	}
+	if h == nil || h.ID.Origin != "" {
+		return "", ""
+	}
+	return h.Request.Project, api.ConsumerInstance
 }

@@ -145,8 +145,8 @@ func (m *Model) ask(h *Hold, p command.Part) {
 	}
 }
 
-// has counts what a commit of b would make: for each group, by zone; "" is this one.
-func (b *Boot) has() []map[api.LinkID]int {
+// Has counts what a commit of b would make: for each group, by zone; "" is this one.
+func (b *Boot) Has() []map[api.LinkID]int {
 	out := make([]map[api.LinkID]int, len(b.Request.Groups))
 	for g := range out {
 		out[g] = map[api.LinkID]int{}
@@ -167,11 +167,11 @@ func (b *Boot) has() []map[api.LinkID]int {
 	return out
 }
 
-// lacks says what keeps a boot from being committed with what it holds, "" if
+// Lacks says what keeps a boot from being committed with what it holds, "" if
 // nothing does.
-func (b *Boot) lacks() string {
+func (b *Boot) Lacks() string {
 	total, zones := 0, map[api.LinkID]bool{}
-	groups := b.has()
+	groups := b.Has()
 	for _, at := range groups {
 		for zone, n := range at {
 			zones[zone] = true

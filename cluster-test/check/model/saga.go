@@ -19,6 +19,7 @@ type Boot struct {
 	Code     api.Code // why it failed
 	Ended    bool
 	Faded    bool // holds of it were pruned
+	Gone     int  // instances of it that were pruned
 	Holds    []*Hold
 }
 
@@ -34,6 +35,7 @@ type Hold struct {
 	Refused  int
 	AtOnce   bool // it decides for itself once it is complete
 	Decision api.Decision
+	Made     bool        // it was decided commit, whatever came later
 	Dead     api.Instant // when it was aborted, if it never came
 }
 
@@ -256,7 +258,7 @@ func (m *Model) advance(h *Hold) {
 		m.decide(h, api.DecisionAbort)
 	case h.Boot == nil:
 		m.decide(h, api.DecisionCommit)
-	case h.Refused == 0 && h.Boot.lacks() == "":
+	case h.Refused == 0 && h.Boot.Lacks() == "":
 		m.decideBoot(h.Boot, api.DecisionCommit)
 	}
 }
@@ -305,7 +307,7 @@ func (m *Model) bootDecide(c command.BootDecide) *Refusal {
 	case b.Decision != api.DecisionPending:
 		return &Refusal{promise.Saga, "the reservation was decided before"}
 	}
-	if text := b.lacks(); c.Decision == api.DecisionCommit && text != "" {
+	if text := b.Lacks(); c.Decision == api.DecisionCommit && text != "" {
 		return &Refusal{promise.Saga, text}
 	}
 	b.Code = c.Code
@@ -364,6 +366,7 @@ func (m *Model) decide(h *Hold, d api.Decision) {
 	}
 	switch {
 	case d == api.DecisionCommit:
+		h.Made = true
 		m.makeAll(h)
 	case before == api.DecisionCommit:
 		m.endAll(h)
@@ -425,6 +428,23 @@ func (m *Model) lose(h *Hold, p *Part) {
 			m.set(id, api.StatusError)
 		}
 	}
+}
+
+// Untold reports whether a child must still be told what was decided.
+func (h *Hold) Untold() bool {
+	return h.Decision != api.DecisionPending && slices.ContainsFunc(h.Parts, func(p *Part) bool { return !p.Acked })
+}
+
+// Unacked counts the holds of a boot that may live in a child which has not confirmed
+// their end or their start. An abort of what was never decided commit is final when it
+// is logged.
+func (b *Boot) Unacked() (n int) {
+	for _, h := range b.Holds {
+		if (h.Made || h.AtOnce) && h.Untold() {
+			n++
+		}
+	}
+	return n
 }
 
 // HeldIDs returns what h holds for certain: own slots and answered parts.
