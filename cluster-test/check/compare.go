@@ -48,6 +48,9 @@ func (o Outcomes) count(c command.Command, r state.Result) {
 		code = "ok"
 	}
 	o[kind+" "+string(code)]++
+	if m, is := c.(command.InstanceMove); is && m.Evacuate && r.Err == nil {
+		o["instance evacuated"]++
+	}
 	h, isHold := c.(command.Hold)
 	if !isHold || r.Err != nil {
 		return

@@ -20,7 +20,7 @@ import (
 )
 
 func TestCleanLogs(t *testing.T) {
-	var sum LogSummary
+	sum := LogSummary{Outcomes: Outcomes{}}
 	moved, evacuated, returned := 0, 0, 0
 	for seed := range uint64(30) {
 		w := newWorld(seed)
@@ -41,6 +41,7 @@ func TestCleanLogs(t *testing.T) {
 		sum.Ruled += s.Ruled
 		sum.Drawn += s.Drawn
 		sum.Allocated += s.Allocated
+		sum.Outcomes.Add(s.Outcomes)
 		moved, evacuated = moved+len(s.Moved), evacuated+len(s.Evacuated)
 		returned += len(s.Returned)
 	}
@@ -48,6 +49,22 @@ func TestCleanLogs(t *testing.T) {
 	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled, sum.Allocated, 5 * sum.Drawn} {
 		require.Greater(t, n, 300, "the histories are too thin: %+v", sum)
 	}
+	const least = 8
+	floor := Outcomes{}
+	for _, what := range []string{
+		"AggregateDelete ok", "AggregatePut conflict", "AggregatePut ok", "BootCreate conflict", "BootCreate ok", "BootDecide conflict",
+		"BootDecide ok", "BootRelease ok", "ClassDelete in_use", "ClassDelete ok", "ClassPut in_use", "ConfigSet ok", "ConsumerDelete conflict",
+		"ConsumerDelete ok", "ConsumersPut conflict", "ConsumersPut no_capacity", "ConsumersPut ok", "ConsumersPut stale_generation",
+		"GroupDelete ok", "GroupPut conflict", "GroupPut ok", "Hold conflict", "Hold ok", "Hold plan_refused", "HoldDecide conflict",
+		"HoldDecide ok", "HoldParts ok", "HostDelete conflict", "HostDelete has_children", "HostDelete ok", "HostSet invalid", "HostSet ok",
+		"HostSet stale_generation", "HostsPut ok", "HostsState ok", "InstanceChanges conflict", "InstanceChanges ok", "InstanceDelete ok",
+		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
+		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",
+		"Prune ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
+	} {
+		floor[what] = least
+	}
+	require.Empty(t, sum.Outcomes.Below(floor), "the generator draws too little")
 	require.Greater(t, moved-evacuated, 5, "too few moves")
 	require.Greater(t, evacuated, 5, "too few evacuations")
 	require.Positive(t, returned, "nothing came back to where it was")

@@ -311,3 +311,11 @@ func checkIndexes(tb require.TestingT, s *State) {
 	all := s.InstancesPage(InstanceQuery{Page: Page{Limit: s.instances.Len() + 1}})
 	assert.Equal(tb, scan, all, "the listing of all")
 }
+
+func idsOf(is []*api.Instance) []api.InstanceID {
+	out := []api.InstanceID{}
+	for _, i := range is {
+		out = append(out, i.ID)
+	}
+	return out
+}

@@ -24,6 +24,7 @@ func firstProviders(w *world) []command.Command {
 		out = append(out, hostPut(w.stamp(), "a1", h, 4))
 	}
 	return append(out,
+		command.ClassPut{Stamp: w.stamp(), Name: "CUSTOM_X"}, command.TraitPut{Stamp: w.stamp(), Name: "CUSTOM_T"},
 		w.aggregate(aggregate(uuid(1), "", "h1", "h2"), false),
 		providerCreate(w.stamp(), "p1", ""), w.have("p1", inventory{api.DiskGB: {Total: 6}}),
 		w.traits("p1", api.TraitShares), w.aggregates("p1", uuid(1)),
@@ -46,7 +47,7 @@ func firstBoot(w *world) []command.Command {
 // placement draws what the placement API is asked for.
 func (d dice) placement(at command.Stamp) command.Command {
 	id := api.ProviderID(one(d, someDrawers))
-	switch d.n(19) {
+	switch d.n(21) {
 	case 0, 1:
 		c := providerCreate(at, one(d, someProviders), one(d, append(someDrawers, "", "")))
 		if d.chance(4) {
@@ -60,9 +61,9 @@ func (d dice) placement(at command.Stamp) command.Command {
 		return command.ProviderDelete{Stamp: at, ID: id}
 	case 3, 4, 5, 6:
 		return d.providerSet(at, api.ProviderID(d.provider()))
-	case 7:
-		return command.ConsumerDelete{Stamp: at, ID: api.ConsumerID(one(d, someConsumers))}
-	case 8:
+	case 7, 13:
+		return command.ConsumerDelete{Stamp: at, ID: api.ConsumerID(one(d, append(someConsumers, "i-00028", "i-00029")))}
+	case 8, 11, 12:
 		return d.name(at)
 	case 9, 10:
 		return d.reshape(at)
@@ -76,20 +77,28 @@ func (d dice) placement(at command.Stamp) command.Command {
 
 // provider draws a provider, most often one that there is.
 func (d dice) provider() string {
-	if all := slices.Concat(d.w.s.hosts.Keys(), d.w.s.providers.Keys()); len(all) > 0 && !d.chance(12) {
-		return one(d, all)
+	if all := d.w.s.Providers(); len(all) > 0 && !d.chance(12) {
+		return string(one(d, all).ID)
 	}
 	return one(d, someDrawers)
 }
 
 // class draws a class, most often one that a provider has.
 func (d dice) class(id string) api.ResourceClass {
-	if w, ok := d.w.s.worded(api.ProviderID(id)); ok && !d.chance(12) {
-		if all := slices.Sorted(maps.Keys(w.seen().inventory)); len(all) > 0 {
+	if p, ok := d.w.s.Provider(api.ProviderID(id)); ok && !d.chance(12) {
+		if all := slices.Sorted(maps.Keys(p.Inventory)); len(all) > 0 {
 			return one(d, all)
 		}
 	}
 	return one(d, someClasses)
+}
+
+// generation returns that of a provider, 0 for nobody.
+func (d dice) generation(id api.ProviderID) uint64 {
+	if p, ok := d.w.s.Provider(id); ok {
+		return p.Generation
+	}
+	return 0
 }
 
 func (d dice) entry() command.ConsumerEntry {
@@ -109,7 +118,7 @@ func (d dice) entry() command.ConsumerEntry {
 	}
 	if d.chance(3) {
 		var g uint64
-		if c, ok := d.w.s.consumers.Get(string(e.ID)); ok && !d.chance(4) {
+		if c, ok := d.w.s.Consumer(e.ID); ok && !c.Instance && !d.chance(4) {
 			g = c.Generation
 		}
 		e = generation(e, g)
@@ -132,8 +141,8 @@ func (d dice) name(at command.Stamp) command.Command {
 // inventory draws a whole inventory of a provider, most often with what its agent says.
 func (d dice) inventory(id api.ProviderID) inventory {
 	out := inventory{}
-	if h, ok := d.w.s.hosts.Get(string(id)); ok && !d.chance(6) {
-		maps.Copy(out, h.Inventory)
+	if p, ok := d.w.s.Provider(id); ok && p.CanHost && !d.chance(6) {
+		maps.Copy(out, p.Inventory)
 	}
 	for range d.n(3) {
 		v := api.Inventory{Total: int64(1 + d.n(7))}
@@ -152,7 +161,7 @@ func (d dice) inventory(id api.ProviderID) inventory {
 func (d dice) providerSet(at command.Stamp, id api.ProviderID) command.ProviderSet {
 	c := command.ProviderSet{Stamp: at, ID: id, Bump: !d.chance(4)}
 	if d.chance(2) {
-		g := d.w.s.generation(id) + uint64(d.n(4)/4)
+		g := d.generation(id) + uint64(d.n(4)/4)
 		c.Generation = &g
 	}
 	if d.chance(2) {
@@ -162,7 +171,10 @@ func (d dice) providerSet(at command.Stamp, id api.ProviderID) command.ProviderS
 		c.Traits = new(one(d, [][]string{nil, {api.TraitShares}, {api.TraitShares}, {"CUSTOM_T"}, {api.TraitShares, "CUSTOM_T"}}))
 	}
 	if d.chance(3) {
-		list := d.w.s.aggregateIDs(id)
+		var list []string
+		if p, ok := d.w.s.Provider(id); ok {
+			list = slices.Clone(p.Aggregates)
+		}
 		for range d.n(2) {
 			list = append(list, one(d, someAggregates))
 		}
@@ -183,21 +195,21 @@ func (d dice) reshape(at command.Stamp) command.ConsumersPut {
 	class := d.class(string(from))
 	c := command.ConsumersPut{Stamp: at}
 	less, more := d.inventory(from), d.inventory(to)
-	if w, ok := d.w.s.worded(from); ok {
-		less = maps.Clone(w.seen().inventory)
+	if p, ok := d.w.s.Provider(from); ok {
+		less = maps.Clone(p.Inventory)
 		delete(less, class)
 	}
-	if w, ok := d.w.s.worded(to); ok {
-		maps.Copy(more, w.seen().inventory)
+	if p, ok := d.w.s.Provider(to); ok {
+		maps.Copy(more, p.Inventory)
 		more[class] = api.Inventory{Total: int64(1 + d.n(12))}
 	}
-	c.Reshape = []command.Reshape{{ID: from, Generation: d.w.s.generation(from), Inventory: less}}
+	c.Reshape = []command.Reshape{{ID: from, Generation: d.generation(from), Inventory: less}}
 	if from != to {
-		c.Reshape = append(c.Reshape, command.Reshape{ID: to, Generation: d.w.s.generation(to), Inventory: more})
+		c.Reshape = append(c.Reshape, command.Reshape{ID: to, Generation: d.generation(to), Inventory: more})
 	}
 	for _, a := range d.w.s.AllocationsOn(from) {
-		old, ok := d.w.s.consumers.Get(string(a.Consumer))
-		if !ok || d.chance(8) {
+		old, ok := d.w.s.Consumer(a.Consumer)
+		if !ok || old.Instance || d.chance(8) {
 			continue
 		}
 		e := command.ConsumerEntry{ID: old.ID, Project: old.Project, User: old.User}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -24,29 +25,26 @@ var (
 
 // dice draws commands for a world.
 type dice struct {
-	rt   *rapid.T
-	w    *world
-	made []made // at the beginning: hosts, providers and a boot
+	rt *rapid.T
+	w  *world
 }
 
-// made is a command with what became of it.
-type made struct {
-	command.Command
-	Result
-}
-
+// newDice returns dice for a zone that has what first makes.
 func newDice(rt *rapid.T) dice {
-	w := &world{tb: rt, s: New(), now: start}
-	w.ok(initial())
-	w.link("up", api.LinkParent)
-	for _, l := range someChildren {
-		w.link(l, api.LinkChild)
-	}
-	d := dice{rt: rt, w: w}
-	for _, c := range append(firstProviders(w), firstBoot(w)...) {
-		d.made = append(d.made, made{c, w.ok(c)})
+	d := dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}
+	for _, c := range d.first() {
+		d.w.ok(c)
 	}
 	return d
+}
+
+// first returns what random histories begin with: links, hosts, providers and a boot.
+func (d dice) first() []command.Command {
+	out := []command.Command{initial()}
+	for _, l := range []api.Link{linkOf("up", api.LinkParent), linkOf("c1", api.LinkChild), linkOf("c2", api.LinkChild)} {
+		out = append(out, command.LinkPut{Stamp: d.w.stamp(), Link: l})
+	}
+	return slices.Concat(out, firstProviders(d.w), firstBoot(d.w))
 }
 
 // n draws a number from 0 to most. Rapid prefers small numbers, which is right
@@ -127,7 +125,9 @@ func (d dice) command() command.Command {
 	case 12:
 		return command.BootRelease{Stamp: at, Project: project, Reservation: api.ReservationID(one(d, someBoots))}
 	case 13:
-		h, p := d.part(func(h *Hold) bool { return h.Decision != api.DecisionPending && !h.settled() })
+		h, p := d.part(func(h *Hold) bool {
+			return h.Decision != api.DecisionPending && slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
+		})
 		c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(4)}
 		if d.chance(4) {
 			c.Decision = one(d, someDecisions)
@@ -139,6 +139,9 @@ func (d dice) command() command.Command {
 		}
 		return command.InstanceDelete{Stamp: at, ID: api.InstanceID(one(d, someInstances))}
 	case 15:
+		if i, ok := d.moving(); ok && d.chance(2) {
+			return reports(at, "a1", string(i.Host), api.StatusDeleted, string(i.ID))
+		}
 		agent, host, ids := one(d, []string{"a1", "a1", "a1", "a2"}), one(d, someHosts), d.ids(2)
 		for _, i := range d.w.s.OnHost(api.HostID(host)) {
 			ids = append(ids, string(i.ID))
@@ -204,8 +207,9 @@ func (d dice) hold(at command.Stamp) command.Hold {
 		c.Spares = [][]api.HostID{{api.HostID(one(d, someHosts)), api.HostID(one(d, someHosts))}, {api.HostID(one(d, someHosts))}}
 	}
 	if d.chance(3) {
-		c.Plan = api.PlanID(fmt.Sprintf("plan%d", d.n(9)))
-		c.Expires = at.At + api.Instant(d.n(60))
+		const life = 60
+		end := (at.At-start)/life + api.Instant(d.n(2)) // a plan has one expiry, which may have passed
+		c.Plan, c.Expires = api.PlanID(fmt.Sprintf("plan%d-%d", end, d.n(3))), start+end*life
 	}
 	if d.chance(3) {
 		c.Request.Window.End = at.At + api.Instant(d.n(60))
@@ -260,21 +264,41 @@ func (d dice) request(res string) api.Request {
 	return r
 }
 
-// move draws a move of an instance that is here, or of any.
-func (d dice) move(at command.Stamp) command.InstanceMove {
+// move draws a move of an instance that is here, or of any. Before an evacuation, a
+// host is lost.
+func (d dice) move(at command.Stamp) command.Command {
 	c := command.InstanceMove{
 		Stamp: at, ID: api.InstanceID(one(d, someInstances)), From: api.HostID(one(d, someHosts)), To: api.HostID(one(d, someHosts)),
 		Evacuate: d.chance(2),
 	}
 	var here []*api.Instance
-	for _, h := range someHosts {
-		here = append(here, d.w.s.OnHost(api.HostID(h))...)
+	for _, id := range someHosts {
+		h, ok := d.w.s.Host(api.HostID(id))
+		if on := d.w.s.OnHost(api.HostID(id)); ok && len(on) > 0 {
+			if here = append(here, on...); c.Evacuate && h.State == api.HostDown {
+				here = on
+				break
+			}
+		}
 	}
-	if len(here) > 0 && !d.chance(8) {
-		i := one(d, here)
-		c.ID, c.From = i.ID, i.Host
+	if len(here) == 0 || d.chance(8) {
+		return c
 	}
+	i := one(d, here)
+	if h, _ := d.w.s.Host(i.Host); c.Evacuate && h.State == api.HostUp && d.chance(2) {
+		return command.HostsState{Stamp: at, State: api.HostDown, Hosts: []api.HostID{i.Host}}
+	}
+	c.ID, c.From = i.ID, i.Host
 	return c
+}
+
+// moving draws one of the instances that are on their way to another host.
+func (d dice) moving() (*api.Instance, bool) {
+	all := d.w.s.InstancesPage(InstanceQuery{Page: Page{Limit: 99}, Match: func(i *api.Instance) bool { return i.Target != "" }})
+	if len(all) == 0 {
+		return nil, false
+	}
+	return one(d, all), true
 }
 
 // operator draws what an operator says of hosts, aggregates and server groups.
@@ -320,4 +344,39 @@ func (d dice) changes(at command.Stamp) command.InstanceChanges {
 	}
 	c.Next = index + 1
 	return c
+}
+
+// ruled draws from the commands that rules are about.
+func (d dice) ruled() command.Command {
+	at := d.stamp()
+	if d.chance(12) {
+		return command.HostsState{Stamp: at, State: api.HostUp, Hosts: []api.HostID{api.HostID(one(d, someHosts))}}
+	}
+	switch d.n(9) {
+	case 0:
+		c := create(at, one(d, someBoots), 4, d.n(2))
+		c.Instances, c.Request = nil, d.request(c.Name)
+		return c
+	case 1, 2, 3, 4:
+		return d.hold(at)
+	case 5:
+		return d.move(at)
+	case 6:
+		return bootDecide(at, one(d, someBoots), one(d, someDecisions))
+	case 7:
+		return command.InstanceDelete{Stamp: at, ID: api.InstanceID(one(d, someInstances))}
+	case 8:
+		h, p := d.part(func(h *Hold) bool { return h.State == api.HoldAsking })
+		a := answer(string(p.Link))
+		for _, i := range p.Instances {
+			a.Held = append(a.Held, i.Spec.ID)
+		}
+		return command.HoldParts{Stamp: at, ID: h.ID, Origin: h.Origin, Answers: []command.PartAnswer{a}}
+	}
+	host := one(d, someHosts)
+	var ids []string
+	for _, i := range d.w.s.OnHost(api.HostID(host)) {
+		ids = append(ids, string(i.ID))
+	}
+	return reports(at, "a1", host, one(d, []api.Status{api.StatusActive, api.StatusDeleted}), ids...)
 }

@@ -26,7 +26,12 @@ func (m *Model) consumersPut(c command.ConsumersPut) *Refusal {
 		stock[r.ID] = r.Inventory
 	}
 	after := map[api.ProviderID]api.Resources{} // what the consumers of the call will hold
+	named := map[api.ConsumerID]bool{"": true}
 	for _, e := range c.Consumers {
+		if named[e.ID] {
+			return &Refusal{promise.Model, "consumer " + string(e.ID) + " is named twice, or not at all"}
+		}
+		named[e.ID] = true
 		if not := m.mayPut(e); not != nil {
 			return not
 		}
@@ -58,10 +63,12 @@ func (m *Model) mayPut(e command.ConsumerEntry) *Refusal {
 	case e.Generation != nil && *e.Generation != generation:
 		return &Refusal{promise.Generation, "the writer's generation of consumer " + string(e.ID) + " is stale"}
 	}
+	from := map[api.ProviderID]bool{}
 	for _, sh := range e.Shares {
-		if m.Hosts[sh.Provider] == nil {
-			return &Refusal{promise.Model, "there is no provider " + string(sh.Provider)}
+		if m.Hosts[sh.Provider] == nil || from[sh.Provider] {
+			return &Refusal{promise.Model, "there is no provider " + string(sh.Provider) + ", or it is named twice"}
 		}
+		from[sh.Provider] = true
 	}
 	return nil
 }

@@ -1,0 +1,43 @@
+package state
+
+import (
+	"pgregory.net/rapid"
+
+	"berth/raftstore/command"
+)
+
+// History gives tests outside the package the commands that random tests inside draw,
+// and applies them with the checks that hold for every command.
+type History struct{ d dice }
+
+// NewHistory returns a zone before its first command.
+func NewHistory(rt *rapid.T) *History {
+	return &History{dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}}
+}
+
+// First returns the commands that every history begins with.
+func (h *History) First() []command.Command { return h.d.first() }
+
+// Draw draws any command.
+func (h *History) Draw() command.Command { return h.d.command() }
+
+// DrawRuled draws from the commands that rules are about.
+func (h *History) DrawRuled() command.Command { return h.d.ruled() }
+
+// Length draws how many commands there are to be.
+func (h *History) Length(most int) int { return 1 + h.d.n(most) }
+
+// State returns the state of the zone.
+func (h *History) State() *State { return h.d.w.s }
+
+// Next returns the index of the next command.
+func (h *History) Next() uint64 { return h.d.w.index + 1 }
+
+// Apply applies a command at the next index.
+func (h *History) Apply(_ uint64, c command.Command) Result { return h.d.w.do(c) }
+
+// CheckIndexes compares every index with a full scan.
+func (h *History) CheckIndexes() {
+	checkIndexes(h.d.rt, h.d.w.s)
+	checkWork(h.d.rt, h.d.w.s, uint64(h.d.n(int(h.d.w.index))))
+}

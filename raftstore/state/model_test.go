@@ -1,0 +1,87 @@
+package state_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/cluster-test/check"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// play applies random histories to a state and to the model, and compares all there is
+// after each command. What became of the commands of 100 histories must reach a floor:
+// what is never drawn is not tested.
+func play(t *testing.T, most int, draw func(*state.History) command.Command, floor check.Outcomes) {
+	t.Helper()
+	const per = 100
+	got, histories := check.Outcomes{}, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		h := state.NewHistory(rt)
+		both := check.Compare(h.State(), h.Apply)
+		step := func(c command.Command) {
+			index := h.Next()
+			_, bad := both.Apply(index, c)
+			require.Empty(rt, bad, "%#v", c)
+			require.Empty(rt, both.All(index), "%#v", c)
+		}
+		for _, c := range h.First() {
+			step(c)
+		}
+		for range h.Length(most) {
+			step(draw(h))
+			h.CheckIndexes()
+		}
+		did := both.Summary()
+		histories++
+		got.Add(did.Outcomes)
+		got.Add(check.Outcomes{
+			"slot": did.Claims, "part of a slot elsewhere": did.Drawn, "slot under a rule": did.Ruled,
+			"instance on another host": len(did.Moved), "consumer with shares": did.Allocated,
+		})
+	})
+	t.Log(got)
+	for k, n := range floor {
+		floor[k] = n * histories / per
+	}
+	assert.Empty(t, got.Below(floor), "the generator draws too little")
+}
+
+// TestOracle plays random histories of commands of every kind.
+func TestOracle(t *testing.T) {
+	play(t, 150, (*state.History).Draw, check.Outcomes{
+		"AggregateDelete not_found": 15, "AggregateDelete ok": 6, "AggregatePut conflict": 2, "AggregatePut not_found": 5, "AggregatePut ok": 120,
+		"BootCreate conflict": 5, "BootCreate ok": 200, "BootDecide conflict": 12, "BootDecide not_found": 15, "BootDecide ok": 15,
+		"BootRelease not_found": 10, "BootRelease ok": 20,
+		"ClassDelete ok": 5, "ClassPut exists": 8, "ClassPut ok": 100,
+		"ConfigSet ok": 25, "ConsumerDelete conflict": 15, "ConsumerDelete not_found": 30, "ConsumerDelete ok": 2,
+		"ConsumersPut conflict": 30, "ConsumersPut in_use": 8, "ConsumersPut invalid": 50, "ConsumersPut no_capacity": 50, "ConsumersPut ok": 40,
+		"GroupDelete not_found": 15, "GroupDelete ok": 2, "GroupPut conflict": 2, "GroupPut ok": 15,
+		"Hold conflict": 120, "Hold ok": 120, "Hold plan_refused": 30, "HoldDecide conflict": 5, "HoldDecide not_found": 8, "HoldDecide ok": 30,
+		"HoldParts not_found": 20, "HoldParts ok": 12,
+		"HostDelete conflict": 15, "HostDelete has_children": 15, "HostDelete not_found": 2, "HostDelete ok": 5,
+		"HostSet invalid": 20, "HostSet not_found": 8, "HostSet ok": 80, "HostSet stale_generation": 40, "HostsPut ok": 330, "HostsState ok": 50,
+		"InstanceChanges conflict": 4, "InstanceChanges ok": 40, "InstanceDelete not_found": 6, "InstanceDelete ok": 25,
+		"InstanceMove conflict": 20, "InstanceMove invalid": 20, "InstanceMove no_capacity": 6, "InstanceMove not_found": 8, "InstanceMove ok": 10,
+		"InstanceReport ok": 80, "InstanceTold ok": 15, "PartAck ok": 60, "Prune ok": 15,
+		"ProviderCreate exists": 12, "ProviderCreate invalid": 2, "ProviderCreate ok": 205, "ProviderDelete has_children": 2,
+		"ProviderDelete in_use": 6, "ProviderDelete not_found": 1, "ProviderDelete ok": 2,
+		"ProviderSet conflict": 8, "ProviderSet in_use": 1, "ProviderSet invalid": 2, "ProviderSet ok": 430,
+		"ProviderSet stale_generation": 6, "TraitDelete not_found": 2, "TraitDelete ok": 8, "TraitPut ok": 110,
+		"slot": 90, "slot refused": 50, "slot on a spare": 3, "slot under a rule": 50, "part of a slot elsewhere": 210,
+		"instance on another host": 4, "consumer with shares": 20,
+	})
+}
+
+// TestRules plays random histories in which holds under rules meet.
+func TestRules(t *testing.T) {
+	play(t, 100, (*state.History).DrawRuled, check.Outcomes{
+		"BootCreate ok": 200, "BootDecide conflict": 20, "BootDecide ok": 20, "Hold conflict": 150, "Hold ok": 200, "Hold plan_refused": 40,
+		"HoldParts ok": 25, "HostsState ok": 40, "InstanceDelete ok": 10, "InstanceMove conflict": 15, "InstanceMove no_capacity": 1, "InstanceMove ok": 20,
+		"InstanceReport ok": 80, "slot": 200, "slot refused": 40, "slot on a spare": 4, "slot under a rule": 100, "part of a slot elsewhere": 220,
+		"instance on another host": 8, "instance evacuated": 3,
+	})
+}
