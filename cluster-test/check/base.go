@@ -96,8 +96,15 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	for _, h := range s.Holds() {
 		addHold(m, s, h)
 	}
+	joinBoots(m, s)
+	return m
+}
+
+// joinBoots gives the boots their holds, and counts what was pruned of them.
+func joinBoots(m *model.Model, s *state.State) {
 	for id, b := range m.Boots {
 		record, _ := s.Boot(id.Project, id.Reservation)
+		b.Gone = record.Counts.Deleted
 		for _, k := range record.Holds {
 			if h, ok := m.Holds[model.HoldID{Origin: "", ID: k}]; ok {
 				h.Boot, b.Holds = b, append(b.Holds, h)
@@ -105,14 +112,12 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 				b.Faded = true
 			}
 		}
-		b.Gone = record.Counts.Deleted
-		for _, i := range m.Instances {
-			if i.Hold.Boot == b && !i.Live() {
-				b.Gone--
-			}
+	}
+	for _, i := range m.Instances {
+		if b := i.Hold.Boot; b != nil && !i.Live() {
+			b.Gone--
 		}
 	}
-	return m
 }
 
 func addBoots(m *model.Model, s *state.State, p api.ProjectID) {

@@ -184,30 +184,10 @@ func (r *replay) allocations(index uint64) {
 	usage := map[api.ProjectID]map[string]api.Resources{}
 	for id, h := range r.m.Hosts {
 		want := h.UsedBy(r.m.Now)
-		got := map[api.ConsumerID]api.Resources{}
-		for _, a := range r.s.AllocationsOn(id) {
-			got[a.Consumer] = a.Resources
-			c, ok := r.s.Consumer(a.Consumer)
-			if !ok || c.Generation != a.Generation || c.Instance != (r.m.Consumers[a.Consumer] == nil) {
-				r.add(promise.Model, index, "provider %s has an allocation of %s at generation %d, and that is %+v", id, a.Consumer, a.Generation, c)
-			}
-		}
-		if !maps.EqualFunc(got, want, api.Resources.Equal) {
-			r.add(promise.Model, index, "provider %s has the allocations %v, not %v", id, got, want)
-		}
+		r.allocationsOn(index, id, want)
 		for who, amounts := range want {
-			p, kind := r.m.UserOf(who)
-			if p == "" {
-				continue
-			}
-			if usage[p] == nil {
-				usage[p] = map[string]api.Resources{}
-			}
-			if usage[p][kind] == nil {
-				usage[p][kind] = api.Resources{}
-			}
-			for class, n := range amounts {
-				usage[p][kind][class] += n
+			if p, kind := r.m.UserOf(who); p != "" {
+				addUsage(usage, p, kind, amounts)
 			}
 		}
 	}
@@ -219,5 +199,31 @@ func (r *replay) allocations(index uint64) {
 		if !maps.EqualFunc(got, want, api.Resources.Equal) {
 			r.add(promise.Model, index, "project %s uses %v, not %v", p, got, want)
 		}
+	}
+}
+
+func addUsage(to map[api.ProjectID]map[string]api.Resources, p api.ProjectID, kind string, amounts api.Resources) {
+	if to[p] == nil {
+		to[p] = map[string]api.Resources{}
+	}
+	if to[p][kind] == nil {
+		to[p][kind] = api.Resources{}
+	}
+	for class, n := range amounts {
+		to[p][kind][class] += n
+	}
+}
+
+func (r *replay) allocationsOn(index uint64, id api.ProviderID, want map[api.ConsumerID]api.Resources) {
+	got := map[api.ConsumerID]api.Resources{}
+	for _, a := range r.s.AllocationsOn(id) {
+		got[a.Consumer] = a.Resources
+		c, ok := r.s.Consumer(a.Consumer)
+		if !ok || c.Generation != a.Generation || c.Instance != (r.m.Consumers[a.Consumer] == nil) {
+			r.add(promise.Model, index, "provider %s has an allocation of %s at generation %d, and that is %+v", id, a.Consumer, a.Generation, c)
+		}
+	}
+	if !maps.EqualFunc(got, want, api.Resources.Equal) {
+		r.add(promise.Model, index, "provider %s has the allocations %v, not %v", id, got, want)
 	}
 }

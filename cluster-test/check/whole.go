@@ -132,9 +132,9 @@ func countOf(c *state.Counts, st api.Status) *int {
 		return &c.Error
 	case api.StatusDeleting:
 		return &c.Deleting
-	default:
-		return &c.Deleted
+	case api.StatusDeleted:
 	}
+	return &c.Deleted
 }
 
 // prune forgets what the state has forgotten, which must have ended.
@@ -151,6 +151,20 @@ func (r *replay) prune(index uint64, c command.Prune) {
 			b.Gone++
 		}
 	}
+	r.pruneHolds(index, c)
+	for id, b := range r.m.Boots {
+		if _, ok := r.s.Boot(id.Project, id.Reservation); ok {
+			continue
+		}
+		if b.Decision == api.DecisionPending {
+			r.add(promise.Durable, index, "boot %s was forgotten before it was decided", id.Reservation)
+		}
+		delete(r.m.Boots, id)
+		delete(r.m.Keys, model.BootKey{Project: id.Project, Key: b.Key})
+	}
+}
+
+func (r *replay) pruneHolds(index uint64, c command.Prune) {
 	for id, h := range r.m.Holds {
 		if _, ok := r.s.Hold(id.Origin, id.ID); ok {
 			continue
@@ -166,16 +180,6 @@ func (r *replay) prune(index uint64, c command.Prune) {
 			h.Boot.Faded = true
 			h.Boot.Holds = slices.DeleteFunc(h.Boot.Holds, func(o *model.Hold) bool { return o == h })
 		}
-	}
-	for id, b := range r.m.Boots {
-		if _, ok := r.s.Boot(id.Project, id.Reservation); ok {
-			continue
-		}
-		if b.Decision == api.DecisionPending {
-			r.add(promise.Durable, index, "boot %s was forgotten before it was decided", id.Reservation)
-		}
-		delete(r.m.Boots, id)
-		delete(r.m.Keys, model.BootKey{Project: id.Project, Key: b.Key})
 	}
 }
 
