@@ -206,7 +206,7 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 	defer stop()
 	res, err := s.zone.Propose(rec, c)
 	if err == nil && ctx.Err() != nil && len(c.Answers) < asked {
-		err = api.Wrap(api.CodeTimeout, "zone.Hold", "not every zone below has answered yet; ask again", ctx.Err())
+		err = api.Wrap(api.CodeTimeout, "saga.Hold", "not every zone below has answered yet; ask again", ctx.Err())
 	}
 	return res.Hold, err
 }
