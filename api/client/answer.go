@@ -55,11 +55,6 @@ func to(op, route string, ids ...string) call {
 	return call{op: op, route: r, method: r.Method, path: r.Fill(ids...), repeats: r.Method == http.MethodGet}
 }
 
-// get returns a call that reads; reading repeats.
-func get(op string, path ...string) call {
-	return call{op: op, method: http.MethodGet, path: path, repeats: true}
-}
-
 // with returns the call with a body.
 func (q call) with(body any) call {
 	q.in = body

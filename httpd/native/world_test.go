@@ -175,6 +175,7 @@ const (
 //   - p1 has the server group apart, which is empty; the aggregate rack1 has host-1.
 type world struct {
 	http.Handler
+	tb        testing.TB
 	store     *memstore.Store
 	zone      *zone.Zone
 	saga      *saga.Saga
@@ -192,7 +193,7 @@ func newWorld(tb testing.TB) *world {
 
 func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 	tb.Helper()
-	w := &world{store: memstore.New(), auth: &authority{}, now: now}
+	w := &world{tb: tb, store: memstore.New(), auth: &authority{}, now: now}
 	w.serve(w.store)
 	w.furnish(tb, id)
 	return w
@@ -339,6 +340,7 @@ func (w *world) do(c call) *httptest.ResponseRecorder {
 	}
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
+	w.checkDescribed(c, rec)
 	return rec
 }
 

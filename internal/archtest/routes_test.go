@@ -16,7 +16,6 @@ import (
 	"berth/httpd/agents"
 	httpdoor "berth/httpd/door"
 	"berth/httpd/gateway"
-	"berth/httpd/native"
 	"berth/httpd/placement"
 )
 
@@ -24,7 +23,8 @@ import (
 var routeRow = regexp.MustCompile("(?m)^\\| ([a-z ]+) \\| ([a-z]+) \\| (`.*`) \\|$")
 
 // TestTheTableOfReadsIsThatOfTheRoutes: every route of every door says which kind of
-// read it makes, and docs/http.md says the same.
+// read it makes, and docs/http.md says the same. The native API has a table of its own:
+// see api/rest.
 func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "http.md"))
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 		said[m[1]+" "+m[2]] = m[3]
 	}
 	for name, routes := range map[string][]httpdoor.Route{
-		"native": native.Routes(), "placement": placement.Routes(), "gateway": gateway.Routes(),
+		"placement": placement.Routes(), "gateway": gateway.Routes(),
 		"agents": agents.Routes(), "admin": admin.Routes(),
 	} {
 		require.NotEmpty(t, routes, name)

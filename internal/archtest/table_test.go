@@ -60,6 +60,7 @@ var independent = map[string][]string{
 // path. A library without a door here may not be imported at all.
 var doors = map[string][]string{
 	"github.com/fxamacker/cbor":          {"internal/codec"},
+	"github.com/getkin/kin-openapi":      tools,
 	"github.com/go-chi/chi":              {"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	"github.com/goccy/go-yaml":           {"cli", "cmd/berth"},
 	"github.com/hashicorp/go-hclog":      {"raftstore"},
