@@ -9,7 +9,7 @@ var layers = [][]string{
 	{"api"},
 	{"api/rest", "internal/backoff", "internal/codec", "internal/crash", "internal/golden", "internal/mutant", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
-	{"capacity", "lease", "binding"},
+	{"capacity"},
 	{"filters/query", "capacity/queue"},
 	{"filters", "costs", "candidates"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
@@ -21,7 +21,7 @@ var layers = [][]string{
 	},
 	{"zone/estimate", "zone/intake", "zone/resources", "federation"},
 	{"zone/fleet", "zone/saga"},
-	{"httpd/wire", "agent", "ui"},
+	{"httpd/wire", "agent"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"httpd/placement"},
@@ -43,7 +43,7 @@ var free = []string{
 
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{
-	"api", "api/rest", "capacity", "capacity/queue", "lease", "binding", "filters/query", "filters", "costs", "candidates",
+	"api", "api/rest", "capacity", "capacity/queue", "filters/query", "filters", "costs", "candidates",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
 }
 
