@@ -66,7 +66,7 @@ func TestOracle(t *testing.T) {
 		"HostSet invalid": 20, "HostSet not_found": 8, "HostSet ok": 80, "HostSet stale_generation": 40, "HostsPut ok": 330, "HostsState ok": 50,
 		"InstanceChanges conflict": 4, "InstanceChanges ok": 40, "InstanceDelete not_found": 6, "InstanceDelete ok": 25,
 		"InstanceMove conflict": 20, "InstanceMove invalid": 20, "InstanceMove no_capacity": 6, "InstanceMove not_found": 8, "InstanceMove ok": 10,
-		"InstanceReport ok": 80, "InstanceTold ok": 15, "PartAck ok": 60, "Prune ok": 15,
+		"InstanceReport ok": 80, "InstanceTold ok": 15, "LinkSet ok": 60, "PartAck ok": 60, "Prune ok": 15,
 		"ProviderCreate exists": 12, "ProviderCreate invalid": 2, "ProviderCreate ok": 205, "ProviderDelete has_children": 2,
 		"ProviderDelete in_use": 6, "ProviderDelete not_found": 1, "ProviderDelete ok": 2,
 		"ProviderSet conflict": 8, "ProviderSet in_use": 1, "ProviderSet invalid": 2, "ProviderSet ok": 430,

@@ -78,6 +78,9 @@ func (d dice) instances(most int) []api.InstanceID { return answer("", d.ids(mos
 // command draws the next command; most of them make sense.
 func (d dice) command() command.Command {
 	at := d.stamp()
+	if d.chance(20) {
+		return d.linkSet(at)
+	}
 	project := api.ProjectID("p")
 	switch d.n(28) {
 	case 23, 24, 25, 26, 27, 28:
@@ -146,7 +149,11 @@ func (d dice) command() command.Command {
 		for _, i := range d.w.s.OnHost(api.HostID(host)) {
 			ids = append(ids, string(i.ID))
 		}
-		return reports(at, agent, host, one(d, someStatuses), ids...)
+		c := reports(at, agent, host, one(d, someStatuses), ids...)
+		for n := range c.Items {
+			c.Items[n].Stay = uint64(d.n(2)) // 0 names none
+		}
+		return c
 	case 16:
 		return d.changes(at)
 	default:
@@ -198,7 +205,9 @@ func (d dice) hold(at command.Stamp) command.Hold {
 	c := hold(at, string(d.holdID()), "", sl, parts...)
 	c.Request = d.request(one(d, someBoots))
 	if c.Origin = d.origin(); c.Origin != "" {
-		c.Request = d.request("abroad")
+		if c.Request = d.request("abroad"); d.chance(8) { // which a parent may not ask for
+			c.Request.Window.Start = at.At + 10
+		}
 	} else {
 		c.ID = api.HoldID(c.Request.Reservation) + c.ID // an own hold's id follows from its boot
 	}
@@ -299,6 +308,17 @@ func (d dice) moving() (*api.Instance, bool) {
 		return nil, false
 	}
 	return one(d, all), true
+}
+
+// linkSet draws a pause of a link, its end, or that a child is silent or heard again.
+func (d dice) linkSet(at command.Stamp) command.LinkSet {
+	c := command.LinkSet{Stamp: at, ID: api.LinkID(one(d, append(someChildren, "up")))}
+	if d.chance(2) {
+		c.State = new(one(d, []api.LinkState{api.LinkActive, api.LinkActive, api.LinkPaused}))
+	} else {
+		c.ID, c.Silent = api.LinkID(one(d, someChildren)), new(one(d, []api.Instant{0, at.At - 5, at.At}))
+	}
+	return c
 }
 
 // operator draws what an operator says of hosts, aggregates and server groups.
