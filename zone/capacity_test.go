@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/raftstore/command"
-	"berth/zone/estimate"
 )
 
 // capacityOf asks m at its latest view.
-func (m *member) capacityOf(at api.Instant, name string) (*estimate.Capacity, error) {
+func (m *member) capacityOf(at api.Instant, name string) (*rest.Capacity, error) {
 	return m.lead().CapacityOf(m.view(), at, name)
 }
 
@@ -37,25 +37,25 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 		require.Len(t, c.Zones, 4)
 		n := func(i int64) *int64 { return &i }
 		assert.Equal(t, "root", c.Zones[0].Name)
-		assert.Equal(t, estimate.ClassCapacity{Total: n(12), Reserved: n(0), Capacity: 12, Used: n(3), Free: 9, FreeAt: n(9)}, c.Zones[0].Classes[api.VCPU])
-		byName := map[string]estimate.ZoneCapacity{}
+		assert.Equal(t, rest.ClassCapacity{Total: n(12), Reserved: n(0), Capacity: 12, Used: n(3), Free: 9, FreeAt: n(9)}, c.Zones[0].Classes[api.VCPU])
+		byName := map[string]rest.ZoneCapacity{}
 		for _, one := range c.Zones {
 			byName[one.Name] = one
 		}
 		assert.True(t, byName["root"].Exact)
-		assert.Equal(t, estimate.ZoneCapacity{
-			Name: "east", Heard: true, AgeMS: 1000, Classes: map[api.ResourceClass]estimate.ClassCapacity{api.VCPU: {Capacity: 64, Free: 32}},
+		assert.Equal(t, rest.ZoneCapacity{
+			Name: "east", Heard: true, AgeMS: 1000, Classes: map[api.ResourceClass]rest.ClassCapacity{api.VCPU: {Capacity: 64, Free: 32}},
 		}, byName["east"], "reserved and later are not made up")
 		assert.True(t, byName["west"].Partial, "too old")
-		assert.Equal(t, estimate.ZoneCapacity{Name: "north", Partial: true, Classes: map[api.ResourceClass]estimate.ClassCapacity{}}, byName["north"])
-		assert.Equal(t, estimate.ClassCapacity{Capacity: 92, Free: 57}, c.Sum.Classes[api.VCPU])
+		assert.Equal(t, rest.ZoneCapacity{Name: "north", Partial: true, Classes: map[api.ResourceClass]rest.ClassCapacity{}}, byName["north"])
+		assert.Equal(t, rest.ClassCapacity{Capacity: 92, Free: 57}, c.Sum.Classes[api.VCPU])
 		assert.True(t, c.Sum.Rounded && c.Sum.Partial)
 
 		paused := api.LinkPaused
 		root.do(command.LinkSet{ID: "link-east", State: &paused})
 		c, err = root.capacityOf(0, "")
 		require.NoError(t, err)
-		assert.Equal(t, estimate.ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
+		assert.Equal(t, rest.ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
 	})
 }
 
@@ -67,7 +67,7 @@ func TestCapacityOfALeafIsWhole(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, c.Zones, 1)
 		assert.False(t, c.Sum.Rounded || c.Sum.Partial)
-		assert.Equal(t, estimate.ClassCapacity{Capacity: 4, Free: 4}, c.Sum.Classes[api.VCPU])
+		assert.Equal(t, rest.ClassCapacity{Capacity: 4, Free: 4}, c.Sum.Classes[api.VCPU])
 	})
 }
 
@@ -114,7 +114,7 @@ func TestCapacityCountsEveryProviderOnce(t *testing.T) {
 		c, err := m.capacityOf(0, "")
 		require.NoError(t, err)
 		n := func(i int64) *int64 { return &i }
-		assert.Equal(t, estimate.ClassCapacity{Total: n(100), Reserved: n(10), Capacity: 90, Used: n(0), Free: 90, FreeAt: n(90)}, c.Zones[0].Classes[api.DiskGB])
+		assert.Equal(t, rest.ClassCapacity{Total: n(100), Reserved: n(10), Capacity: 90, Used: n(0), Free: 90, FreeAt: n(90)}, c.Zones[0].Classes[api.DiskGB])
 		assert.Equal(t, int64(4+4+6), c.Zones[0].Classes[api.VCPU].Capacity)
 	})
 }

@@ -216,9 +216,9 @@ func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api
 
 // Evacuation says how the instances of a lost host fare.
 type Evacuation struct {
-	Movable int           `json:"movable"` // still to be moved
-	Staying int           `json:"staying"` // their flavor does not allow it
-	Wait    time.Duration `json:"-"`       // until the host's agent has stopped them for sure; 0 if it has
+	Movable int           // still to be moved
+	Staying int           // their flavor does not allow it
+	Wait    time.Duration // until the host's agent has stopped them for sure; 0 if it has
 }
 
 // Evacuate says what becomes of the instances of a host that is down. Those whose
