@@ -19,7 +19,7 @@ type AgentHost struct {
 	Attributes map[string]string `cbor:"6,keyasint,omitempty"`
 	// Needs is what the driver needs of a flavor; nil where UnreportedNeeds has it right,
 	// as from every agent of a build before it was reported.
-	Needs *Needs `cbor:"7,keyasint,omitempty"`
+	Needs *Needs `cbor:"7,keyasint,omitempty" form:"2"`
 }
 
 // Needs says what a flavor must have so that a driver can run it.

@@ -13,6 +13,7 @@ type Node struct {
 	Voter       bool    `json:"voter" cbor:"-"`                    // filled on read
 	Leader      bool    `json:"leader" cbor:"-"`                   // filled on read
 	Alive       string  `json:"alive,omitempty" cbor:"-"`          // "alive", "suspect", "dead"; from the zone's own gossip
+	Form        Form    `json:"-" cbor:"8,keyasint,omitempty"`     // the newest that it reads; 0 for FormFirst
 }
 
 // UserRole is what a bearer token allows.

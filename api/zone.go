@@ -35,9 +35,9 @@ type Link struct {
 	ChangesNext uint64    `json:"-" cbor:"10,keyasint,omitempty"` // where to go on following the child
 	Created     Instant   `json:"created" cbor:"11,keyasint"`
 	Updated     Instant   `json:"updated" cbor:"12,keyasint"`
-	SilentSince Instant   `json:"-" cbor:"13,keyasint,omitempty"` // since when a child is not heard, as the log has it; 0 while it is
-	Health      string    `json:"health,omitempty" cbor:"-"`      // "up", "down", "unknown"; filled on read
-	Digest      *Digest   `json:"digest,omitempty" cbor:"-"`      // last digest heard; filled on read
+	SilentSince Instant   `json:"-" cbor:"13,keyasint,omitempty" form:"2"` // since when a child is not heard, as the log has it; 0 while it is
+	Health      string    `json:"health,omitempty" cbor:"-"`               // "up", "down", "unknown"; filled on read
+	Digest      *Digest   `json:"digest,omitempty" cbor:"-"`               // last digest heard; filled on read
 }
 
 // ClassTotals is what a zone says of one resource class: rounded sums over its

@@ -22,7 +22,9 @@ type Member struct {
 }
 
 // MemberOf returns the body of a node.
-func MemberOf(n api.Node) Member { return Member(n) }
+func MemberOf(n api.Node) Member {
+	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive}
+}
 
 // Token is a bearer token, without its secret.
 type Token struct {
