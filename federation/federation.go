@@ -21,6 +21,8 @@ import (
 // concurrently; *raftstore.Store has them.
 type Members interface {
 	Members() []raftstore.Member
+	// Form returns the newest form that all of them read.
+	Form() api.Form
 	// AddVoter makes a node a voter that others dial at an address.
 	AddVoter(ctx context.Context, id api.NodeID, addr string) error
 	Remove(ctx context.Context, id api.NodeID) error

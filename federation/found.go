@@ -33,7 +33,7 @@ func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, now ti
 			Created: at, Expires: api.Forever,
 		},
 		Epoch: epoch, CA: ca.CertDER(), CAKey: seal.Wrap(k.kek, labelCAKey, caKey, newNonce()),
-	})
+	}, api.FormFirst)
 	return first, text.Reveal(), err
 }
 
@@ -44,7 +44,7 @@ func CheckFirst(first []byte) error {
 }
 
 func readFirst(first []byte) (*command.Init, error) {
-	c, err := command.Decode(first)
+	c, err := command.Decode(first, api.FormNewest)
 	if err != nil {
 		return nil, err
 	}

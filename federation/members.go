@@ -85,6 +85,10 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	votes := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool {
 		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
 	})
+	if reads, form := max(m.Form, api.FormFirst), f.members.Form(); !votes && reads < form {
+		return api.Errorf(api.CodeConflict, "node %q reads forms up to %d, and the zone writes form %d: start it with a newer release",
+			string(m.ID), reads, form)
+	}
 	if !votes {
 		if err := f.members.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
 			return err

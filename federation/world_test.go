@@ -236,6 +236,9 @@ var _ Members = (*fakeMembers)(nil)
 // Members implements Members.
 func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list) }
 
+// Form implements Members.
+func (*fakeMembers) Form() api.Form { return api.FormFirst }
+
 // AddVoter implements Members.
 func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {
 	m.told = append(m.told, "add "+string(id))

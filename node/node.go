@@ -6,6 +6,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -57,6 +58,7 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Fatal    func(error) // ends the process; see raftstore.Config
+	Form     api.Form    // newest that the node reads and writes; 0 for api.FormNewest
 
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
@@ -133,6 +135,7 @@ func Open(o Options) (n *Node, err error) {
 		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
 		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.write(o.Dir) },
 		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
+		Form: o.Form,
 	}
 	if o.Memory != nil {
 		conf.Dir = ""
@@ -444,7 +447,7 @@ func (n *Node) found(ctx context.Context) error {
 func (n *Node) record() api.Node {
 	a := n.rec.Advertise
 	return api.Node{
-		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version,
+		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
 	}
 }
 

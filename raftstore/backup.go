@@ -78,7 +78,7 @@ func (s *Store) Restore(ctx context.Context, from io.Reader, stamp func() comman
 	}
 	a, err := receive(ctx, from, f, BackupMaxBytes)
 	if err == nil {
-		err = tryLoad(a, s.View().Zone)
+		err = tryLoad(a, s.View().Zone, s.Form())
 	}
 	if err == nil {
 		err = s.proposeParts(ctx, a.payload, stamp)
@@ -133,10 +133,10 @@ func receive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*
 	return a, err
 }
 
-// tryLoad loads a verified backup once, into nothing. A node that cannot load it
-// from the log must stop.
-func tryLoad(a *archive, zone api.ZoneID) error {
-	st, err := loadAll(io.NewSectionReader(a.payload, 0, a.payload.Size()))
+// tryLoad loads a verified backup once, in forms up to that of the zone, into nothing. A
+// node that cannot load it from the log must stop.
+func tryLoad(a *archive, zone api.ZoneID, form api.Form) error {
+	st, err := loadAll(io.NewSectionReader(a.payload, 0, a.payload.Size()), form)
 	if err == nil && st.Index() != a.Index {
 		err = fmt.Errorf("its state is at index %d, its header at %d", st.Index(), a.Index)
 	}

@@ -91,6 +91,10 @@ type Config struct {
 	Ran  bool
 	Made func() error
 
+	// Form is the newest form that this node reads and writes; api.FormNewest when
+	// zero. An older one lets a zone go back to an older release.
+	Form api.Form
+
 	Log *slog.Logger
 	// HungLeading and HungOtherwise are how long one write to the log may take
 	// while this node leads, and while it does not; HungLeadingDefault and
@@ -131,6 +135,9 @@ func (c Config) withDefaults() Config {
 	if c.HungOtherwise == 0 {
 		c.HungOtherwise = HungOtherwiseDefault
 	}
+	if c.Form == 0 {
+		c.Form = api.FormNewest
+	}
 	if c.Fatal == nil {
 		c.Fatal = func(error) {}
 	}
@@ -145,6 +152,8 @@ func (c Config) check() error {
 		return err
 	}
 	switch {
+	case c.Form > api.FormNewest:
+		return api.Errorf(api.CodeInvalid, "form %d is unknown; this release reads forms from %d to %d", c.Form, api.FormFirst, api.FormNewest)
 	case c.Stream == nil, c.Log == nil:
 		return api.Errorf(api.CodeInvalid, "a stream and a log are required")
 	case (c.Dir == "") == (c.Memory == nil):

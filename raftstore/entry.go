@@ -15,15 +15,18 @@ import (
 // errEntry is wrapped by every error about an entry that cannot be read.
 var errEntry = errors.New("unreadable log entry")
 
-// encodeCommands returns the part of an entry that holds cmds, in order.
-func encodeCommands(cmds []command.Command) ([]byte, error) {
+// encodeCommands returns the part of an entry that holds cmds, in order and in a form.
+func encodeCommands(cmds []command.Command, form api.Form) ([]byte, error) {
 	if len(cmds) == 0 || len(cmds) > CommandsMax {
 		return nil, api.Errorf(api.CodeInvalid, "a proposal holds 1 to %d commands, not %d", CommandsMax, len(cmds))
 	}
 	var body []byte
 	for _, c := range cmds {
-		b, err := encodeCommand(c)
-		if err != nil {
+		b, err := encodeCommand(c, form)
+		switch {
+		case api.CodeOf(err) == api.CodeUnavailable:
+			return nil, err
+		case err != nil:
 			return nil, api.Wrap(api.CodeInternal, "raftstore.Propose", "", err)
 		}
 		body = binary.AppendUvarint(body, uint64(len(b)))
@@ -35,16 +38,16 @@ func encodeCommands(cmds []command.Command) ([]byte, error) {
 	return body, nil
 }
 
-// decodeEntry returns the commands of an entry. It decodes all of them before
-// anything is applied.
-func decodeEntry(entry []byte) ([]command.Command, error) {
+// decodeEntry returns the commands of an entry, of forms up to newest. It decodes all of
+// them before anything is applied.
+func decodeEntry(entry []byte, newest api.Form) ([]command.Command, error) {
 	var cmds []command.Command
 	for len(entry) > 0 {
 		size, n := binary.Uvarint(entry)
 		if n <= 0 || size > uint64(len(entry)-n) {
 			return nil, fmt.Errorf("%w: command %d is cut short", errEntry, len(cmds))
 		}
-		c, err := decodeCommand(entry[n : n+int(size)])
+		c, err := decodeCommand(entry[n:n+int(size)], newest)
 		if err != nil {
 			return nil, fmt.Errorf("%w: command %d: %w", errEntry, len(cmds), err)
 		}

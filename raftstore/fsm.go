@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/api"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -22,6 +23,7 @@ var errBroken = errors.New("the state machine has stopped")
 type fsm struct {
 	live   *state.State
 	board  *board
+	newest api.Form // that it reads
 	broken error
 	fail   func(error) // told once, why the node must stop
 	crash  crash.Hook
@@ -31,9 +33,9 @@ type fsm struct {
 
 var _ raft.BatchingFSM = (*fsm)(nil)
 
-func newFSM(fail func(error)) *fsm {
+func newFSM(newest api.Form, fail func(error)) *fsm {
 	live := emptyState()
-	return &fsm{live: live, board: newBoard(freeze(live)), fail: fail}
+	return &fsm{live: live, newest: newest, board: newBoard(freeze(live)), fail: fail}
 }
 
 // Apply implements raft.FSM.
@@ -70,7 +72,7 @@ func (f *fsm) applyEntry(l *raft.Log) (results []state.Result, err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	cmds, err := decodeEntry(l.Data)
+	cmds, err := decodeEntry(l.Data, f.newest)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		return f.broken
 	}
 	f.crash.At(crash.RestoreLoading)
-	st, err := loadAll(r)
+	st, err := loadAll(r, f.newest)
 	if err != nil {
 		return err
 	}
@@ -118,14 +120,14 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// loadAll reads a state that must end where the stream ends.
-func loadAll(r io.Reader) (st *state.State, err error) {
+// loadAll reads a state, in forms up to newest, that must end where the stream ends.
+func loadAll(r io.Reader, newest api.Form) (st *state.State, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("loading the state: panic: %v", p)
 		}
 	}()
-	if st, err = loadState(r); err != nil {
+	if st, err = loadState(r, newest); err != nil {
 		return nil, fmt.Errorf("loading the state: %w", err)
 	}
 	// Load may have read ahead, so only bytes that it has left behind show here.

@@ -3,6 +3,7 @@ package raftstore
 import (
 	"io"
 
+	"berth/api"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -11,9 +12,11 @@ import (
 // This file is all that the rest of the package knows of the state machine, but for
 // the parts of a backup, which Restore proposes.
 
-func encodeCommand(c command.Command) ([]byte, error) { return command.Encode(c) }
+func encodeCommand(c command.Command, form api.Form) ([]byte, error) { return command.Encode(c, form) }
 
-func decodeCommand(b []byte) (command.Command, error) { return command.Decode(b) }
+func decodeCommand(b []byte, newest api.Form) (command.Command, error) {
+	return command.Decode(b, newest)
+}
 
 func emptyState() *state.State { return state.New() }
 
@@ -39,5 +42,5 @@ func freeze(s *state.State) *state.State {
 // saveState writes a frozen state; it may run beside applyCommand.
 func saveState(s *state.State, w io.Writer) error { return s.Save(w) }
 
-// loadState reads what saveState wrote into a state of its own.
-func loadState(r io.Reader) (*state.State, error) { return state.Load(r) }
+// loadState reads what saveState wrote, in forms up to newest, into a state of its own.
+func loadState(r io.Reader, newest api.Form) (*state.State, error) { return state.Load(r, newest) }

@@ -157,7 +157,7 @@ func entryOfLog(index uint64, stored *raft.Log) (Entry, error) {
 	switch l.Type { //nolint:exhaustive // the deprecated ones are never written
 	case raft.LogCommand:
 		e.Kind = EntryCommand
-		if e.Commands, err = decodeEntry(l.Data); err != nil {
+		if e.Commands, err = decodeEntry(l.Data, api.FormNewest); err != nil {
 			return e, fmt.Errorf("the entry at index %d: %w", index, err)
 		}
 	case raft.LogConfiguration:
@@ -194,5 +194,5 @@ func (d *Disk) State(id string) (st *state.State, err error) {
 		return nil, refuse(d.node, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return loadAll(io.Reader(r))
+	return loadAll(io.Reader(r), api.FormNewest)
 }

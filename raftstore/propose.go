@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -32,7 +33,8 @@ func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 
 func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
 	const op = "raftstore.Propose"
-	body, err := encodeCommands(cmds)
+	form := s.Form()
+	body, err := encodeCommands(cmds, form)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []comm
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p := &proposal{body: body, count: len(cmds), done: make(chan outcome, 1)}
+	p := &proposal{body: body, form: form, count: len(cmds), done: make(chan outcome, 1)}
 	if err := s.queue.put(p); err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		batch := s.queue.take()
+		batch := s.readable(s.queue.take())
 		if len(batch) == 0 {
 			continue
 		}
@@ -96,6 +98,19 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		}
 		handing.saw(settle(batch, s.raft.Apply(entry, s.cfg.Timeout)))
 	}
+}
+
+// readable refuses the proposals of a batch that a node which has just become a member
+// does not read, and returns the others.
+func (s *Store) readable(batch []*proposal) []*proposal {
+	form := s.Form()
+	return slices.DeleteFunc(batch, func(p *proposal) bool {
+		if p.form <= form {
+			return false
+		}
+		p.done <- outcome{err: api.Errorf(api.CodeUnavailable, "a node that reads forms up to %d has joined; try again", form)}
+		return true
+	})
 }
 
 // handoverMax is how long Raft may refuse entries because it hands the lead over:

@@ -26,13 +26,13 @@ func TestEntryRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(1, 20).Draw(t, "count") {
 			cmds = append(cmds, put(fmt.Sprint("n", i), rapid.String().Draw(t, "addr")))
 		}
-		body, err := encodeCommands(cmds)
+		body, err := encodeCommands(cmds, api.FormFirst)
 		require.NoError(t, err)
-		got, err := decodeEntry(body)
+		got, err := decodeEntry(body, api.FormNewest)
 		require.NoError(t, err)
 		require.Equal(t, cmds, got)
 		short := rapid.IntRange(0, len(body)-1).Draw(t, "cut")
-		if got, err := decodeEntry(body[:short]); err == nil {
+		if got, err := decodeEntry(body[:short], api.FormNewest); err == nil {
 			require.Less(t, len(got), len(cmds), "a whole number of commands was left")
 		}
 	})
@@ -62,7 +62,7 @@ func TestProposeLimits(t *testing.T) {
 		_, err := n.Propose(within(t), c.cmds...)
 		assert.Equal(t, c.code, api.CodeOf(err), name)
 	}
-	_, err := encodeCommands(sized(ProposeMaxBytes - over))
+	_, err := encodeCommands(sized(ProposeMaxBytes-over), api.FormNewest)
 	assert.NoError(t, err, "at the limit")
 }
 

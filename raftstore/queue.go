@@ -19,7 +19,8 @@ const (
 // proposal is one call of Propose on its way into the log.
 type proposal struct {
 	body  []byte // its commands, as an entry holds them
-	count int    // how many they are
+	form  api.Form
+	count int // how many they are
 	done  chan outcome
 
 	// Guarded by the queue's mutex.

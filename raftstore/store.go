@@ -69,7 +69,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.stores = st
 	s.reign.Store(&reign{changed: make(chan struct{})})
-	machine := newFSM(s.fail)
+	machine := newFSM(cfg.Form, s.fail)
 	machine.crash = cfg.Crash
 	s.board = machine.board
 	if s.raft, err = s.startRaft(machine); err != nil {
@@ -226,6 +226,20 @@ func (s *Store) fail(err error) {
 // behind the leader's. It takes no lock. After Propose has returned on this node,
 // View holds what was proposed.
 func (s *Store) View() *state.State { return s.board.cur.Load().state }
+
+// Form returns the newest form that all members of the zone read, as far as this node
+// knows. A member whose record is missing reads api.FormFirst and no other.
+func (s *Store) Form() api.Form {
+	form, v := s.cfg.Form, s.View()
+	for _, m := range s.Members() {
+		n, known := v.Node(m.ID)
+		if !known {
+			return api.FormFirst
+		}
+		form = min(form, max(n.Form, api.FormFirst))
+	}
+	return form
+}
 
 // ID returns the id of this node.
 func (s *Store) ID() api.NodeID { return s.cfg.ID }

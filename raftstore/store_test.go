@@ -328,14 +328,14 @@ func TestRunReportsTheStop(t *testing.T) {
 
 func entryOf(tb testing.TB, cmds ...command.Command) []byte {
 	tb.Helper()
-	b, err := encodeCommands(cmds)
+	b, err := encodeCommands(cmds, api.FormFirst)
 	require.NoError(tb, err)
 	return b
 }
 
 func TestPanicInApplyStopsTheNode(t *testing.T) {
 	var told error
-	f := newFSM(func(err error) { told = err })
+	f := newFSM(api.FormNewest, func(err error) { told = err })
 	f.live = nil // applying to nothing panics
 	answer := f.Apply(logEntry(1, entryOf(t, put("a", "1"))))
 	require.ErrorIs(t, answer.(error), errBroken)
@@ -344,7 +344,7 @@ func TestPanicInApplyStopsTheNode(t *testing.T) {
 }
 
 func TestOneViewPerBatch(t *testing.T) {
-	f := newFSM(nil)
+	f := newFSM(api.FormNewest, nil)
 	first := f.board.cur.Load()
 	f.ApplyBatch(logEntries(entryOf(t, initZone()), entryOf(t, put("a", "1")), entryOf(t, put("a", "2"))))
 	p := f.board.cur.Load()
@@ -361,7 +361,7 @@ func TestOneViewPerBatch(t *testing.T) {
 // TestASnapshotWakesEverybody installs the snapshot of another node: whatever somebody
 // waits for may have changed.
 func TestASnapshotWakesEverybody(t *testing.T) {
-	f := newFSM(nil)
+	f := newFSM(api.FormNewest, nil)
 	woken, remove := f.board.watchers.Add(state.WorkTopic("a1"))
 	defer remove()
 	f.Apply(logEntry(1, entryOf(t, initZone())))
@@ -377,11 +377,11 @@ func TestLoadAllWantsAllOfIt(t *testing.T) {
 	st.Apply(1, initZone())
 	m := &scratchMemory{}
 	require.NoError(t, st.Save(m))
-	_, err := loadAll(&chunked{m.b})
+	_, err := loadAll(&chunked{m.b}, api.FormNewest)
 	require.NoError(t, err)
-	_, err = loadAll(&chunked{m.b[:len(m.b)-1]})
+	_, err = loadAll(&chunked{m.b[:len(m.b)-1]}, api.FormNewest)
 	require.Error(t, err)
-	_, err = loadAll(&chunked{append(m.b, make([]byte, 1<<20)...)})
+	_, err = loadAll(&chunked{append(m.b, make([]byte, 1<<20)...)}, api.FormNewest)
 	assert.Error(t, err)
 }
 

@@ -475,11 +475,11 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 	var out []state.Result
 	var touched []state.Topic
 	for _, c := range cs {
-		b, err := command.Encode(c)
+		b, err := command.Encode(c, api.FormNewest)
 		if err != nil {
 			return nil, err
 		}
-		if c, err = command.Decode(b); err != nil {
+		if c, err = command.Decode(b, api.FormNewest); err != nil {
 			return nil, err
 		}
 		out = append(out, l.state.Apply(index, c))
@@ -534,6 +534,8 @@ func (s *seat) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.St
 }
 
 func (s *seat) Term() uint64 { return s.term }
+
+func (*seat) Form() api.Form { return api.FormNewest }
 
 func (s *seat) Linearizable(context.Context) (*state.State, error) {
 	s.log.mu.Lock()

@@ -36,6 +36,9 @@ type Store interface {
 	Linearizable(ctx context.Context) (*state.State, error)
 	// Term returns the current leadership term.
 	Term() uint64
+	// Form returns the newest form that all nodes of the zone read. Propose refuses
+	// what needs a newer one with CodeUnavailable.
+	Form() api.Form
 }
 
 // Digests tells what was last heard of a zone by gossip, and how long ago.

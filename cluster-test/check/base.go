@@ -19,7 +19,7 @@ import (
 // in it. What led to it is taken on trust.
 func (r *replay) from(z *ZoneLog) error {
 	for _, s := range []**state.State{&r.s, &r.twin} {
-		loaded, err := state.Load(bytes.NewReader(z.Base.Bytes))
+		loaded, err := state.Load(bytes.NewReader(z.Base.Bytes), api.FormNewest)
 		if err != nil {
 			return fmt.Errorf("loading the snapshot of %s: %w", z.Base.Node, err)
 		}
@@ -40,7 +40,7 @@ func (r *replay) restore(index uint64, c command.Restore) {
 	if !c.Last() {
 		return
 	}
-	want, err := state.Load(bytes.NewReader(r.backup))
+	want, err := state.Load(bytes.NewReader(r.backup), api.FormNewest)
 	if sum := sha256.Sum256(r.backup); err != nil || !bytes.Equal(sum[:], c.Sum) {
 		r.add(promise.Agree, index, "a backup was taken up that is not whole: %v", err)
 		return

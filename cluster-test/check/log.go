@@ -78,7 +78,7 @@ func DecodeEntry(data []byte) ([]command.Command, error) {
 		if n <= 0 || size > uint64(len(data)-n) {
 			return nil, fmt.Errorf("command %d is cut short", len(out))
 		}
-		c, err := command.Decode(data[n : n+int(size)])
+		c, err := command.Decode(data[n:n+int(size)], api.FormNewest)
 		if err != nil {
 			return nil, fmt.Errorf("command %d: %w", len(out), err)
 		}
@@ -97,7 +97,7 @@ func (e *Entry) raw() ([]byte, error) {
 	}
 	var out []byte
 	for _, c := range e.Commands {
-		b, err := command.Encode(c)
+		b, err := command.Encode(c, max(c.Form(), command.NeededForm(c)))
 		if err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ type replay struct {
 func newReplay(l *list) *replay {
 	return &replay{
 		list: l, m: model.New(), sum: LogSummary{Outcomes: Outcomes{}}, s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
-		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b)) },
+		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b), api.FormNewest) },
 	}
 }
 

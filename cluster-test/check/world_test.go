@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -59,18 +60,22 @@ func (w *world) roll(n int) int { return w.dice.IntN(n) }
 
 func pick[T any](w *world, of ...T) T { return of[w.roll(len(of))] }
 
-// add applies commands as one entry.
+// add applies commands as one entry, as they are read from it.
 func (w *world) add(cmds ...command.Command) state.Result {
 	index := uint64(len(w.entries) + 1)
+	var raw []byte
 	var r state.Result
 	for _, c := range cmds {
+		b, err := command.Encode(c, api.FormNewest)
+		if err == nil {
+			c, err = command.Decode(b, api.FormNewest)
+		}
+		if err != nil {
+			panic(err)
+		}
+		raw = append(binary.AppendUvarint(raw, uint64(len(b))), b...)
 		w.n++
 		r = w.s.Apply(index, c)
-	}
-	e := Entry{Index: index, Term: 1, Commands: cmds}
-	raw, err := e.raw()
-	if err != nil {
-		panic(err)
 	}
 	w.entries = append(w.entries, Entry{Index: index, Term: 1, Data: raw})
 	return r

@@ -89,9 +89,9 @@ type logged struct {
 
 func (s logged) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
 	for i, c := range cmds {
-		b, err := command.Encode(c)
+		b, err := command.Encode(c, api.FormNewest)
 		require.NoError(s.tb, err)
-		cmds[i], err = command.Decode(b)
+		cmds[i], err = command.Decode(b, api.FormNewest)
 		require.NoError(s.tb, err)
 	}
 	return s.Store.Propose(ctx, cmds...)

@@ -13,6 +13,7 @@ var layers = [][]string{
 	{"filters/query", "capacity/queue"},
 	{"filters", "costs", "candidates"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
+	{"raftstore/state/table"},
 	{"raftstore/state"},
 	{"agent/driver", "internal/memstore"},
 	{
@@ -44,7 +45,7 @@ var free = []string{
 // pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
 var pure = []string{
 	"api", "api/rest", "capacity", "capacity/queue", "filters/query", "filters", "costs", "candidates",
-	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state",
+	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state/table", "raftstore/state",
 }
 
 // tools serve tests alone: they may use test libraries, and no package that is
@@ -68,7 +69,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/raft":          {"raftstore"}, // and raft-boltdb
 	"github.com/prometheus":              {"httpd/admin"},
 	"github.com/spf13/cobra":             {"cli", "cmd/berth"},
-	"github.com/tidwall/btree":           {"raftstore/state"},
+	"github.com/tidwall/btree":           {"raftstore/state/table"},
 	"go.etcd.io/bbolt":                   {"raftstore"},
 	"golang.org/x/crypto":                {"buildplan/seal", "identity"},
 	"golang.org/x/net":                   {"node"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -100,6 +101,9 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	s.watchers.Wake(touched...)
 	return out, nil
 }
+
+// Form returns the newest form that there is.
+func (*Store) Form() api.Form { return api.FormNewest }
 
 // Linearizable returns the latest state and no error.
 func (s *Store) Linearizable(context.Context) (*state.State, error) { return s.View(), nil }

@@ -1,5 +1,7 @@
 // Package command is the language of the replicated log: what a zone may agree
-// on. An entry is a kind byte, a version byte and a CBOR body with integer keys.
+// on. An entry is a kind byte, a form byte and a CBOR body with integer keys. The form
+// is that of the zone when the entry was proposed: no entry is written in a form that
+// a node of the zone does not read.
 //
 // The proposer fills in time, identifiers and randomness; the state machine asks
 // for none. Kinds are numbered by hand, appended and never reused: golden bytes
@@ -68,8 +70,8 @@ const (
 	KindTraitDelete     Kind = 47
 )
 
-// version is the version of every body so far.
-const version = 1
+// since has the forms that kinds came with, but for those of api.FormFirst.
+var since = map[Kind]api.Form{}
 
 // Command is one thing that a zone may agree on. The set is closed.
 //
@@ -79,12 +81,17 @@ type Command interface {
 	Kind() Kind
 	// Time is when the proposer made it, by its own clock.
 	Time() api.Instant
+	// Form is the form of the entry that it was read from; api.FormFirst for a command
+	// that was not read from one. Limits that decide what becomes of it are those of its
+	// form.
+	Form() api.Form
 	sealed()
 }
 
 // Stamp is the part that all commands share.
 type Stamp struct {
-	At api.Instant `cbor:"1,keyasint"`
+	At   api.Instant `cbor:"1,keyasint"`
+	form api.Form    // 0 for api.FormFirst
 }
 
 // Time returns At.
@@ -92,8 +99,29 @@ func (s Stamp) Time() api.Instant { return s.At }
 
 func (Stamp) sealed() {}
 
-// Encode returns the bytes of one entry.
-func Encode(c Command) ([]byte, error) {
+// Form implements Command.
+func (s Stamp) Form() api.Form { return max(s.form, api.FormFirst) }
+
+// setForm notes the form of the entry. The first is noted as none, so that a command of
+// it equals what was encoded.
+func (s *Stamp) setForm(f api.Form) {
+	if f > api.FormFirst {
+		s.form = f
+	}
+}
+
+// NeededForm returns the lowest form in which c can be written.
+func NeededForm(c Command) api.Form {
+	return max(api.FormFirst, since[c.Kind()], api.Form(codec.NeededForm(c)))
+}
+
+// Encode returns the bytes of one entry of a form. A command that needs a newer one is
+// CodeUnavailable: some node of the zone could not read it.
+func Encode(c Command, form api.Form) ([]byte, error) {
+	if need := NeededForm(c); need > form {
+		return nil, api.Errorf(api.CodeUnavailable,
+			"this needs form %d, and a node of the zone reads forms up to %d; start all nodes with the newer release first", need, form)
+	}
 	if p, ok := c.(ProviderSet); ok {
 		c = p.whole()
 	}
@@ -101,36 +129,43 @@ func Encode(c Command) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding command kind %d: %w", c.Kind(), err)
 	}
-	return append([]byte{byte(c.Kind()), version}, body...), nil
+	return append([]byte{byte(c.Kind()), byte(form)}, body...), nil
 }
 
-// Decode reads what Encode wrote. An unknown kind or version, or a body that
-// does not fit, is an error on which the node must stop: an entry is never
+// Decode reads what Encode wrote, in forms up to newest. A form or kind beyond, or a
+// body that does not fit, is an error on which the node must stop: an entry is never
 // skipped.
-func Decode(b []byte) (Command, error) {
+func Decode(b []byte, newest api.Form) (Command, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("command of %d bytes is cut short", len(b))
 	}
-	read, known := readers[Kind(b[0])]
-	if !known || b[1] != version {
-		return nil, fmt.Errorf("command kind %d version %d is unknown; this node is older than the log", b[0], b[1])
+	kind, form := Kind(b[0]), api.Form(b[1])
+	read, known := readers[kind]
+	if !known || form < api.FormFirst || form > newest {
+		return nil, fmt.Errorf("command kind %d of form %d is unknown; this node reads forms up to %d and is older than the log", kind, form, newest)
 	}
-	c, err := read(b[2:])
+	c, err := read(b[2:], form)
+	if err == nil && NeededForm(c) > form {
+		err = fmt.Errorf("it has what came with form %d", NeededForm(c))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("command kind %d: %w", b[0], err)
+		return nil, fmt.Errorf("command kind %d of form %d: %w", kind, form, err)
 	}
 	return c, nil
 }
 
-func reader[T Command](b []byte) (Command, error) {
+func reader[T Command](b []byte, form api.Form) (Command, error) {
 	var c T
 	if err := codec.Unmarshal(b, &c); err != nil {
 		return nil, err
 	}
+	if s, ok := any(&c).(interface{ setForm(form api.Form) }); ok {
+		s.setForm(form)
+	}
 	return c, nil
 }
 
-var readers = map[Kind]func([]byte) (Command, error){
+var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindInit:            reader[Init],
 	KindNodePut:         reader[NodePut],
 	KindNodeRemove:      reader[NodeRemove],

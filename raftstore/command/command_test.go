@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/codec"
 	"berth/internal/golden"
 	"berth/raftstore/command"
 )
@@ -74,14 +76,14 @@ const kindMax = int(command.KindTraitDelete)
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,
 // without a change of bytes.
-func filled(c command.Command) command.Command {
+func filled(c command.Command, form api.Form) command.Command {
 	v := reflect.New(reflect.TypeOf(c)).Elem()
 	n := 0
-	fill(v, "x", &n)
+	fill(v, "x", form, &n)
 	return v.Interface().(command.Command)
 }
 
-func fill(v reflect.Value, name string, n *int) {
+func fill(v reflect.Value, name string, form api.Form, n *int) {
 	*n++
 	switch v.Kind() {
 	case reflect.String:
@@ -96,24 +98,26 @@ func fill(v reflect.Value, name string, n *int) {
 		v.SetBool(true)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), name, n)
+		fill(v.Elem(), name, form, n)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			fill(v.Index(i), name, n)
+			fill(v.Index(i), name, form, n)
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		for range 2 {
 			k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(k, name, n)
-			fill(e, name, n)
+			fill(k, name, form, n)
+			fill(e, name, form, n)
 			v.SetMapIndex(k, e)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.Tag.Get("cbor") != "-" {
-				fill(v.Field(i), f.Name, n)
+			f := v.Type().Field(i)
+			since, _ := strconv.Atoi(f.Tag.Get(codec.FormTag)) // 0 without one
+			if f.IsExported() && f.Tag.Get("cbor") != "-" && api.Form(since) <= form {
+				fill(v.Field(i), f.Name, form, n)
 			}
 		}
 	default:
@@ -121,13 +125,20 @@ func fill(v reflect.Value, name string, n *int) {
 	}
 }
 
-func goldenPath(c command.Command) string {
-	return fmt.Sprintf("testdata/%02d-%s-v1%s.hex", c.Kind(), reflect.TypeOf(c).Name(), grown[c.Kind()])
+// forms returns what a kind has held since its first form: each as in the form that
+// something came with.
+func forms(c command.Command) (all []command.Command) {
+	for form := api.FormFirst; form <= api.FormNewest; form++ {
+		if v := filled(c, form); command.NeededForm(v) == form {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
-// grown names what kinds have got since their first form, whose bytes stay in a file of
-// their own.
-var grown = map[command.Kind]string{command.KindHostsPut: "-needs", command.KindBootDecide: "-code"}
+func goldenPath(c command.Command) string {
+	return fmt.Sprintf("testdata/%02d-%s-v%d.hex", c.Kind(), reflect.TypeOf(c).Name(), command.NeededForm(c))
+}
 
 // lines returns b as hex, 32 bytes a line.
 func lines(b []byte) []byte {
@@ -153,87 +164,104 @@ func TestEveryKindHasItsPlace(t *testing.T) {
 	require.Len(t, kinds, kindMax)
 	for i, c := range kinds {
 		assert.Equal(t, command.Kind(i+1), c.Kind(), "%T", c)
-		b, err := command.Encode(c)
+		b, err := command.Encode(c, api.FormFirst)
 		require.NoError(t, err)
-		got, err := command.Decode(b)
+		got, err := command.Decode(b, api.FormFirst)
 		require.NoError(t, err, "%T has no reader", c)
 		assert.Equal(t, c, got, "an empty command comes back empty")
 	}
 }
 
 func TestGoldenBytes(t *testing.T) {
+	count := 0
 	for _, c := range kinds {
-		want := filled(c)
-		b, err := command.Encode(want)
-		require.NoError(t, err)
-		golden.Check(t, goldenPath(c), lines(b))
-		got, err := command.Decode(unlines(t, goldenPath(c)))
-		require.NoError(t, err)
-		assert.Equal(t, want, got, "the log of today must stay readable")
-		assert.Equal(t, want.Time(), got.Time())
-		assert.NotZero(t, got.Time(), "%T carries its time", c)
+		for _, want := range forms(c) {
+			count++
+			form := command.NeededForm(want)
+			b, err := command.Encode(want, form)
+			require.NoError(t, err)
+			golden.Check(t, goldenPath(want), lines(b))
+			got, err := command.Decode(unlines(t, goldenPath(want)), form)
+			require.NoError(t, err)
+			assert.Equal(t, form, got.Form())
+			again, err := command.Encode(got, form)
+			require.NoError(t, err)
+			assert.Equal(t, b, again, "the log of today must stay readable")
+			assert.Equal(t, want.Time(), got.Time())
+			assert.NotZero(t, got.Time(), "%T carries its time", c)
+		}
 	}
 	files, err := filepath.Glob("testdata/*.hex")
 	require.NoError(t, err)
-	assert.Len(t, files, kindMax+len(grown), "one file for each kind and form")
+	assert.Len(t, files, count, "one file for each kind and form")
 }
 
-// TestFirstForms reads what earlier builds have written, and writes it again.
-func TestFirstForms(t *testing.T) {
-	for path, check := range map[string]func(command.Command){
-		"testdata/15-HostsPut-v1.hex": func(c command.Command) {
-			for _, h := range c.(command.HostsPut).Hosts {
-				assert.Nil(t, h.Host.Needs)
-			}
-		},
-		"testdata/23-BootDecide-v1.hex": func(c command.Command) { assert.Empty(t, c.(command.BootDecide).Code) },
-	} {
-		old := unlines(t, path)
-		c, err := command.Decode(old)
+// TestForms: nothing is written in a form that cannot hold it, or read that says to be
+// of an older form than it is.
+func TestForms(t *testing.T) {
+	since := api.Instant(7)
+	c := command.LinkSet{ID: "l", Silent: &since}
+	assert.Equal(t, api.FormSecond, command.NeededForm(c))
+	_, err := command.Encode(c, api.FormFirst)
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	assert.ErrorContains(t, err, "this needs form 2, and a node of the zone reads forms up to 1")
+	b, err := command.Encode(c, api.FormSecond)
+	require.NoError(t, err)
+	_, err = command.Decode(b, api.FormFirst)
+	assert.ErrorContains(t, err, "this node reads forms up to 1")
+	got, err := command.Decode(b, api.FormNewest)
+	require.NoError(t, err)
+	assert.Equal(t, api.FormSecond, got.Form())
+	b[1] = byte(api.FormFirst)
+	_, err = command.Decode(b, api.FormNewest)
+	assert.ErrorContains(t, err, "came with form 2")
+
+	c.Silent = nil
+	for form := api.FormFirst; form <= api.FormNewest; form++ {
+		b, err = command.Encode(c, form)
+		require.NoError(t, err, "what is old can be said in any form")
+		got, err = command.Decode(b, api.FormNewest)
 		require.NoError(t, err)
-		check(c)
-		b, err := command.Encode(c)
-		require.NoError(t, err)
-		assert.Equal(t, old, b, "%s: a field that is not set is not written", path)
+		assert.Equal(t, form, got.Form())
 	}
 }
 
 func TestDamagedEntriesAreRefused(t *testing.T) {
 	for _, c := range kinds {
-		b := unlines(t, goldenPath(c))
+		b := unlines(t, goldenPath(filled(c, api.FormFirst)))
 		for n := range b {
-			_, err := command.Decode(b[:n])
+			_, err := command.Decode(b[:n], api.FormNewest)
 			require.Error(t, err, "%T cut to %d of %d bytes", c, n, len(b))
 		}
-		_, err := command.Decode(append(b[:len(b):len(b)], 0xf6))
+		_, err := command.Decode(append(b[:len(b):len(b)], 0xf6), api.FormNewest)
 		require.Error(t, err, "%T with one item more", c)
 	}
 }
 
 func TestUnknownEntriesAreRefused(t *testing.T) {
-	b, err := command.Encode(command.InstanceDelete{ID: "i"})
+	b, err := command.Encode(command.InstanceDelete{ID: "i"}, api.FormFirst)
 	require.NoError(t, err)
 	for kind := range 256 {
 		b[0] = byte(kind)
-		if _, err := command.Decode(b); kind == 0 || kind > kindMax {
+		if _, err := command.Decode(b, api.FormNewest); kind == 0 || kind > kindMax {
 			assert.ErrorContains(t, err, "unknown", "kind %d", kind)
 		}
 	}
 	b[0] = byte(command.KindInstanceDelete)
-	for version := range 256 {
-		b[1] = byte(version)
-		_, err := command.Decode(b)
-		assert.Equal(t, version == 1, err == nil, "version %d", version)
+	for form := range 256 {
+		b[1] = byte(form)
+		_, err := command.Decode(b, api.FormNewest)
+		assert.Equal(t, form >= 1 && form <= int(api.FormNewest), err == nil, "form %d", form)
 	}
 	b[1] = 1
 	b[3] = 0x18 // the key 1 becomes a field that nobody knows
-	_, err = command.Decode(b)
+	_, err = command.Decode(b, api.FormNewest)
 	assert.Error(t, err)
 }
 
 func TestHoldCount(t *testing.T) {
 	assert.Zero(t, (&command.Hold{}).Count())
-	h := filled(command.Hold{}).(command.Hold)
+	h := filled(command.Hold{}, api.FormNewest).(command.Hold)
 	assert.Equal(t, 2+2*2*2, h.Count(), "slots, and parts by groups by instances")
 }
 
@@ -242,9 +270,9 @@ func TestNothingIsNotUnset(t *testing.T) {
 	var have map[api.ResourceClass]api.Inventory
 	var none []string
 	for _, c := range []command.ProviderSet{{Inventory: &have, Traits: &none, Aggregates: &none}, {}} {
-		b, err := command.Encode(c)
+		b, err := command.Encode(c, api.FormFirst)
 		require.NoError(t, err)
-		got, err := command.Decode(b)
+		got, err := command.Decode(b, api.FormFirst)
 		require.NoError(t, err)
 		set := got.(command.ProviderSet)
 		assert.Equal(t, c.Inventory != nil, set.Inventory != nil)
@@ -255,19 +283,21 @@ func TestNothingIsNotUnset(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, c := range kinds {
-		f.Add(unlines(f, goldenPath(c)))
+		for _, v := range forms(c) {
+			f.Add(unlines(f, goldenPath(v)))
+		}
 	}
 	f.Add([]byte{})
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := command.Decode(b)
+		c, err := command.Decode(b, api.FormNewest)
 		if err != nil {
 			return
 		}
 		require.Equal(t, command.Kind(b[0]), c.Kind())
-		again, err := command.Encode(c)
+		again, err := command.Encode(c, c.Form())
 		require.NoError(t, err)
-		got, err := command.Decode(again)
+		got, err := command.Decode(again, api.FormNewest)
 		require.NoError(t, err, "what was read can be written and read")
 		require.Equal(t, c, got)
 	})

@@ -108,7 +108,7 @@ type LinkSet struct {
 	Scale     *int64         `cbor:"5,keyasint,omitempty"`
 	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
 	Endpoints []string       `cbor:"7,keyasint,omitempty"`
-	Silent    *api.Instant   `cbor:"8,keyasint,omitempty"` // since when a child was not heard; 0 when it is
+	Silent    *api.Instant   `cbor:"8,keyasint,omitempty" form:"2"` // since when a child was not heard; 0 when it is
 }
 
 // LinkDelete ends a link that nothing depends on any more.

@@ -18,8 +18,8 @@ func (s *State) checkAbroad(c command.Hold) Result {
 	if err := c.Request.ValidateAbroad(s.now); err != nil && !mutant.On(mutant.WindowAbroad) {
 		return Result{Err: err}
 	}
-	if n := s.heldFor(c.Origin); n+c.Count() > api.HoldsPerLinkMax {
-		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, api.HoldsPerLinkMax)
+	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {
+		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, s.limits.holdsPerLink)
 	}
 	return Result{}
 }

@@ -20,8 +20,8 @@ func (s *State) aggregatePut(c command.AggregatePut) Result {
 		return refuse(api.CodeConflict, "aggregate %s exists, as %q", string(a.ID), old.Name)
 	case !exists && c.Replace:
 		return refuse(api.CodeNotFound, "no such aggregate")
-	case !exists && s.aggregates.Len() >= api.AggregatesMax:
-		return refuse(api.CodeOverloaded, "the zone has %d aggregates, which is the limit", api.AggregatesMax)
+	case !exists && s.aggregates.Len() >= s.limits.aggregates:
+		return refuse(api.CodeOverloaded, "the zone has %d aggregates, which is the limit", s.limits.aggregates)
 	}
 	if o, taken := s.AggregateByName(a.Name); taken && o.ID != a.ID {
 		return refuse(api.CodeConflict, "an aggregate named %q exists", a.Name)

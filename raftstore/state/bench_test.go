@@ -24,7 +24,7 @@ func benchmarkEncode(b *testing.B, c command.Command) {
 	b.ReportAllocs()
 	size := 0
 	for b.Loop() {
-		e, err := command.Encode(c)
+		e, err := command.Encode(c, api.FormFirst)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -32,7 +32,7 @@ type Boot struct {
 	ModIndex  uint64             `cbor:"18,keyasint"`
 	Call      api.RequestID      `cbor:"19,keyasint,omitempty"` // the call that asked for it
 	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"` // how long after Created it is aborted if it is not decided; 0 for never
-	Code      api.Code           `cbor:"21,keyasint,omitempty"` // why it failed; "" in a record of an entry without it, see Cause
+	Code      api.Code           `cbor:"21,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
 }
 
 // Counts is the number of a boot's instances by status.

@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // A consumer is whoever has claims: one that the placement API made, which has a record
@@ -111,7 +112,7 @@ func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
 // placement API made for it, its instances, and the slots of its undecided holds.
 func (s *State) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
-	add := func(index *keySet, prefix string) {
+	add := func(index *table.Set, prefix string) {
 		index.Ascend(prefix, func(k string) bool {
 			if !strings.HasPrefix(k, prefix) {
 				return false
@@ -175,16 +176,16 @@ func (s *State) reshape(c command.ConsumersPut) {
 
 // checkEntries refuses a call that is malformed in itself.
 func (s *State) checkEntries(a *allotment, c command.ConsumersPut) Result {
-	if len(c.Consumers) > api.ConsumersCallMax {
-		return refuse(api.CodeInvalid, "one call has at most %d consumers, got %d", api.ConsumersCallMax, len(c.Consumers))
+	if len(c.Consumers) > s.limits.consumersCall {
+		return refuse(api.CodeInvalid, "one call has at most %d consumers, got %d", s.limits.consumersCall, len(c.Consumers))
 	}
 	for _, e := range c.Consumers {
 		if a.names[e.ID] || e.ID == "" {
 			return refuse(api.CodeInvalid, "each consumer must have an id and be named once, got %q again", string(e.ID))
 		}
 		a.names[e.ID] = true
-		if len(e.Shares) > api.SharesMax {
-			return refuse(api.CodeInvalid, "a consumer draws from at most %d providers, got %d", api.SharesMax, len(e.Shares))
+		if len(e.Shares) > s.limits.shares {
+			return refuse(api.CodeInvalid, "a consumer draws from at most %d providers, got %d", s.limits.shares, len(e.Shares))
 		}
 		from := map[api.ProviderID]bool{}
 		for _, sh := range e.Shares {
@@ -244,8 +245,8 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 			count++
 		}
 	}
-	if count > api.ConsumersMax && count > s.consumers.Len() {
-		return refuse(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, api.ConsumersMax)
+	if count > s.limits.consumers && count > s.consumers.Len() {
+		return refuse(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, s.limits.consumers)
 	}
 	return Result{}
 }

@@ -25,8 +25,8 @@ func (s *State) groupPut(c command.GroupPut) Result {
 		n++
 		return true
 	})
-	if n >= api.ServerGroupsMax {
-		return refuse(api.CodeOverloaded, "the project has %d server groups, which is the limit", api.ServerGroupsMax)
+	if n >= s.limits.serverGroups {
+		return refuse(api.CodeOverloaded, "the project has %d server groups, which is the limit", s.limits.serverGroups)
 	}
 	g.Created = c.At
 	s.groups.Set(key(g.Project, g.ID), &g)

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/capacity"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // start is the time of the first command.
@@ -121,7 +122,7 @@ func saved(tb require.TestingT, s *State) string {
 }
 
 func loaded(tb require.TestingT, from string) *State {
-	s, err := Load(bytes.NewReader([]byte(from)))
+	s, err := Load(bytes.NewReader([]byte(from)), api.FormNewest)
 	require.NoError(tb, err)
 	return s
 }
@@ -270,7 +271,7 @@ func claimsOn(s *State, id api.ProviderID) int {
 // its records, and so with a full scan.
 func checkIndexes(tb require.TestingT, s *State) {
 	fresh := loaded(tb, saved(tb, s))
-	for name, pair := range map[string][2]*keySet{
+	for name, pair := range map[string][2]*table.Set{
 		"byTenant": {&s.byTenant, &fresh.byTenant}, "byRes": {&s.byRes, &fresh.byRes},
 		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
 		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold},
@@ -288,7 +289,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
-	for name, pair := range map[string][2]*table[int]{
+	for name, pair := range map[string][2]*table.Map[int]{
 		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
 		"tombstones": {&s.tombstones, &fresh.tombstones},
 	} {

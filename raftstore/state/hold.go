@@ -383,8 +383,8 @@ func (s *State) holdDecide(c command.HoldDecide) Result {
 
 // bury remembers the abort of a hold that is not known: it may still be on its way.
 func (s *State) bury(c command.HoldDecide) Result {
-	if n, _ := s.tombstones.Get(string(c.Origin)); n >= api.TombstonesPerLinkMax {
-		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, api.TombstonesPerLinkMax)
+	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
+		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
 	}
 	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
 	s.putHold(h)

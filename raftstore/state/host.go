@@ -183,7 +183,7 @@ func (s *State) hostSet(c command.HostSet) Result {
 		h.Drain = ""
 	}
 	h.Overrides = merge(h.Overrides, c.Overrides)
-	if r := checkHost(&h); r.Err != nil {
+	if r := s.checkHost(&h); r.Err != nil {
 		return r
 	}
 	if h.Enabled == old.Enabled && h.Pool == old.Pool && h.Maintenance == old.Maintenance && h.Drain == old.Drain &&
@@ -210,16 +210,16 @@ func merge(old, set map[string]string) map[string]string {
 }
 
 // checkHost refuses what an operator may not say of a host.
-func checkHost(h *Host) Result {
+func (s *State) checkHost(h *Host) Result {
 	switch {
-	case len(h.Maintenance) > api.FaultMaxBytes:
-		return refuse(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", api.FaultMaxBytes)
+	case len(h.Maintenance) > s.limits.faultBytes:
+		return refuse(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", s.limits.faultBytes)
 	case h.Drain != "" && !h.Drain.Valid():
 		return refuse(api.CodeInvalid, "drain must be %s, %s or %s", api.DrainWait, api.DrainEnd, api.DrainMove)
 	case h.Drain != "" && h.Maintenance == "":
 		return refuse(api.CodeInvalid, "only a host in maintenance is drained")
 	}
-	return Result{Err: api.CheckPairs("overrides", h.Overrides, api.AttributesMax)}
+	return Result{Err: api.CheckPairs("overrides", h.Overrides, s.limits.attributes)}
 }
 
 func (s *State) hostDelete(c command.HostDelete) Result {

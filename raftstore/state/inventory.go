@@ -100,8 +100,8 @@ func (s *State) runOn(id api.ProviderID) bool {
 // checkInventory refuses a whole inventory for a provider: one that is malformed, or
 // lacks what an agent says.
 func (s *State) checkInventory(w *worded, want map[api.ResourceClass]api.Inventory) Result {
-	if len(want) > api.ClassesMax {
-		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", api.ClassesMax, len(want))
+	if len(want) > s.limits.classes {
+		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", s.limits.classes, len(want))
 	}
 	for _, class := range slices.Sorted(maps.Keys(want)) {
 		if r := s.checkClass(class); r.Err != nil {
@@ -171,8 +171,8 @@ func (s *State) checkTraits(w *worded, want []string) Result {
 
 // checkAggregates refuses all the aggregates that a provider shall have.
 func (s *State) checkAggregates(w *worded, want []string) Result {
-	if len(want) > api.ProviderAggsMax {
-		return refuse(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", api.ProviderAggsMax, len(want))
+	if len(want) > s.limits.providerAggs {
+		return refuse(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
 	}
 	if lost := less(w.said.aggregates, want); len(lost) > 0 {
 		return refuse(api.CodeConflict, "host %q is a member of aggregate %s; take it out of that", w.host.Name, lost[0])

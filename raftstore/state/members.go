@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // A member of a rule is an instance that is not DELETED, or the slot of one in an
@@ -22,7 +23,7 @@ func linkPlace(id api.LinkID) place { return place("l" + string(id)) }
 func (p place) host() (api.HostID, bool) { return api.HostID(p[1:]), p[0] == 'h' }
 
 // tally adds n to a count. A count of 0 is not kept.
-func tally(t *table[int], k string, n int) {
+func tally(t *table.Map[int], k string, n int) {
 	old, _ := t.Get(k)
 	if old+n == 0 {
 		t.Delete(k)

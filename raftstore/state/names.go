@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // Named is a resource class or a trait that the zone knows.
@@ -53,7 +54,7 @@ func (s *State) Trait(name string) (Named, bool) {
 	return Named{Name: name, Created: created}, ok
 }
 
-func named(t *table[api.Instant]) []Named {
+func named(t *table.Map[api.Instant]) []Named {
 	out := make([]Named, 0, t.Len())
 	t.Scan(func(name string, created api.Instant) bool {
 		out = append(out, Named{Name: name, Created: created})
@@ -81,8 +82,8 @@ func (s *State) classPut(c command.ClassPut) Result {
 		return refuse(api.CodeExists, "resource class %s exists", c.Name)
 	}
 	if c.Was == "" {
-		if s.classes.Len() >= api.CustomClassesMax {
-			return refuse(api.CodeOverloaded, "the zone has %d resource classes of its own, which is the limit", api.CustomClassesMax)
+		if s.classes.Len() >= s.limits.customClasses {
+			return refuse(api.CodeOverloaded, "the zone has %d resource classes of its own, which is the limit", s.limits.customClasses)
 		}
 		s.classes.Set(string(c.Name), c.At)
 		return Result{}
@@ -130,8 +131,8 @@ func (s *State) traitPut(c command.TraitPut) Result {
 	if _, exists := s.traits.Get(c.Name); exists {
 		return Result{} // a repeat, or an agent was first
 	}
-	if s.traits.Len() >= api.CustomTraitsMax {
-		return refuse(api.CodeOverloaded, "the zone has %d traits of its own, which is the limit", api.CustomTraitsMax)
+	if s.traits.Len() >= s.limits.customTraits {
+		return refuse(api.CodeOverloaded, "the zone has %d traits of its own, which is the limit", s.limits.customTraits)
 	}
 	s.traits.Set(c.Name, c.At)
 	return Result{}
@@ -184,10 +185,10 @@ func (s *State) mayLearn(hosts []command.HostEntry) Result {
 		}
 	}
 	switch {
-	case len(classes) > 0 && s.classes.Len()+len(classes) > api.CustomClassesMax:
-		return refuse(api.CodeOverloaded, "a zone has at most %d resource classes of its own", api.CustomClassesMax)
-	case len(traits) > 0 && s.traits.Len()+len(traits) > api.CustomTraitsMax:
-		return refuse(api.CodeOverloaded, "a zone has at most %d traits of its own", api.CustomTraitsMax)
+	case len(classes) > 0 && s.classes.Len()+len(classes) > s.limits.customClasses:
+		return refuse(api.CodeOverloaded, "a zone has at most %d resource classes of its own", s.limits.customClasses)
+	case len(traits) > 0 && s.traits.Len()+len(traits) > s.limits.customTraits:
+		return refuse(api.CodeOverloaded, "a zone has at most %d traits of its own", s.limits.customTraits)
 	}
 	return Result{}
 }

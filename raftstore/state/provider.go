@@ -191,8 +191,8 @@ func (s *State) providerCreate(c command.ProviderCreate) Result {
 		return refuse(api.CodeInvalid, "a provider needs an id")
 	case s.isProvider(c.ID):
 		return refuse(api.CodeExists, "provider %s exists", string(c.ID))
-	case s.providers.Len() >= api.ProvidersMax:
-		return refuse(api.CodeOverloaded, "the zone has %d providers that are no hosts, which is the limit", api.ProvidersMax)
+	case s.providers.Len() >= s.limits.providers:
+		return refuse(api.CodeOverloaded, "the zone has %d providers that are no hosts, which is the limit", s.limits.providers)
 	}
 	if r := s.checkName(c.ID, c.Name); r.Err != nil {
 		return r
@@ -206,8 +206,8 @@ func (s *State) providerCreate(c command.ProviderCreate) Result {
 
 // checkName refuses a name for a provider.
 func (s *State) checkName(id api.ProviderID, name string) Result {
-	if n := utf8.RuneCountInString(name); n < 1 || n > api.ProviderNameMax {
-		return refuse(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", api.ProviderNameMax, n)
+	if n := utf8.RuneCountInString(name); n < 1 || n > s.limits.providerName {
+		return refuse(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", s.limits.providerName, n)
 	}
 	if other, taken := s.byName.Get(name); taken && other != id {
 		return refuse(api.CodeExists, "a provider named %q exists", name)
@@ -236,14 +236,14 @@ func (s *State) checkParent(id, parent api.ProviderID) Result {
 	}
 	size, height := s.extent(id)
 	root, depth := s.climb(parent)
-	if depth+height > api.TreeDepthMax {
-		return refuse(api.CodeOverloaded, "a tree of providers is at most %d deep", api.TreeDepthMax)
+	if depth+height > s.limits.treeDepth {
+		return refuse(api.CodeOverloaded, "a tree of providers is at most %d deep", s.limits.treeDepth)
 	}
 	if from, _ := s.climb(id); from == root {
 		return Result{}
 	}
-	if all, _ := s.extent(root); all+size > api.TreeMax {
-		return refuse(api.CodeOverloaded, "a tree has at most %d providers", api.TreeMax)
+	if all, _ := s.extent(root); all+size > s.limits.tree {
+		return refuse(api.CodeOverloaded, "a tree has at most %d providers", s.limits.tree)
 	}
 	return Result{}
 }

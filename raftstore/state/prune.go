@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // What may be pruned is listed in indexes by when it ended, so that a prune costs
@@ -58,7 +59,7 @@ type cutoff struct {
 
 // prunable returns what an index lists before some cutoffs: the first keys of
 // records, at most limit, in order.
-func prunable(index *keySet, limit int, cutoffs ...cutoff) []string {
+func prunable(index *table.Set, limit int, cutoffs ...cutoff) []string {
 	if limit <= 0 {
 		return nil
 	}
@@ -172,7 +173,7 @@ func (s *State) prune(c command.Prune) {
 		u, _ := s.plans.Delete(k)
 		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
 	}
-	// Of join tokens and tokens there are at most api.TokensMax each.
+	// Of join tokens and tokens there are at most limits.tokens each.
 	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
 		s.joins.Delete(k)
 	}
@@ -241,7 +242,7 @@ func (s *State) anyHold(b *Boot) bool {
 	return false
 }
 
-func firstKeys[V any](t *table[V], limit int, ok func(V) bool) []string {
+func firstKeys[V any](t *table.Map[V], limit int, ok func(V) bool) []string {
 	var out []string
 	t.Scan(func(k string, v V) bool {
 		if ok(v) && len(out) < limit {

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // checkPruned compares what a prune has deleted with what a scan of all records
@@ -44,7 +45,7 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 }
 
 // deleteFirst deletes the first records, by key and at most limit, that ok picks.
-func deleteFirst[V any](t *table[V], limit int, ok func(V) bool) {
+func deleteFirst[V any](t *table.Map[V], limit int, ok func(V) bool) {
 	for _, k := range firstKeys(t, limit, ok) {
 		t.Delete(k)
 	}
@@ -52,7 +53,7 @@ func deleteFirst[V any](t *table[V], limit int, ok func(V) bool) {
 
 // TestPrunable compares it with a sort of all keys, at each limit.
 func TestPrunable(t *testing.T) {
-	var index keySet
+	var index table.Set
 	for n := range 200 {
 		index.Insert(prunableKey(endClass(n%3), api.Instant(n*7919%50-20), fmt.Sprintf("k%03d", n*37%200)))
 	}

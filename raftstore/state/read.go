@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/internal/mutant"
+	"berth/raftstore/state/table"
 )
 
 // Page bounds a listing: at most Limit items after the key Marker.
@@ -120,7 +121,7 @@ func (s *State) fill(old *Host) *Host {
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
 	h.AZ = s.AZOf(h.ID)
-	for _, index := range []*keySet{&s.byHost, &s.byTarget} {
+	for _, index := range []*table.Set{&s.byHost, &s.byTarget} {
 		eachOn(index, h.ID, func(api.InstanceID) { h.Instances++ })
 	}
 	return &h
@@ -155,7 +156,7 @@ func (s *State) HostsPage(p Page) []*Host {
 // AllHosts returns every host record by id, without its use.
 func (s *State) AllHosts() []*Host { return s.hosts.Values() }
 
-func eachOn(index *keySet, id api.HostID, visit func(api.InstanceID)) {
+func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
 	prefix := string(id) + "\x00"
 	index.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
@@ -322,7 +323,7 @@ func (s *State) PreparedHolds() []*Hold { return pick(&s.prepared, &s.holds) }
 // they end, by id.
 func (s *State) UnendedInstances() []*api.Instance { return pick(&s.unended, &s.instances) }
 
-func pick[V any](index *keySet, from *table[V]) []V {
+func pick[V any](index *table.Set, from *table.Map[V]) []V {
 	out := make([]V, 0, index.Len())
 	index.Scan(func(k string) bool {
 		if v, ok := from.Get(k); ok {

@@ -77,7 +77,7 @@ func (s *State) restore(c command.Restore) Result {
 	next.add(c.Data)
 	next.Parts, next.Last = len(next.parts), s.now
 	if c.Last() {
-		return s.takeUp(&next)
+		return s.takeUp(&next, c.Form())
 	}
 	s.upload = &next
 	return Result{}
@@ -88,7 +88,7 @@ func (s *State) restore(c command.Restore) Result {
 //
 // It panics if the backup is whole and cannot be loaded: whoever proposed it could
 // load it, so this node is older than that one and must not go on without it.
-func (s *State) takeUp(u *upload) Result {
+func (s *State) takeUp(u *upload, form api.Form) Result {
 	sum, readers := sha256.New(), make([]io.Reader, len(u.parts))
 	for i, p := range u.parts {
 		sum.Write(p) // a hash never fails
@@ -97,14 +97,14 @@ func (s *State) takeUp(u *upload) Result {
 	if !bytes.Equal(sum.Sum(nil), u.Sum) {
 		return refuse(api.CodeInvalid, "the parts of the backup do not add up to its checksum; nothing was changed")
 	}
-	from, err := Load(io.MultiReader(readers...))
+	from, err := Load(io.MultiReader(readers...), form)
 	if err != nil {
 		panic(fmt.Errorf("this node cannot load a backup that another one could: %w", err))
 	}
 	if from.Zone != s.Zone {
 		return refuse(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", from.Name, string(from.Zone))
 	}
-	from.index, from.now, from.upload = s.index, max(s.now, from.now), nil
+	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
 	from.hostTable.Advance(from.now)
 	*s = *from
 	s.touch(Everything)

@@ -143,7 +143,7 @@ func TestUploadInASnapshot(t *testing.T) {
 	}
 	damaged := bytes[1]
 	for n := len(damaged) - len(parts[0].Data); n < len(damaged); n++ {
-		_, err := Load(strings.NewReader(damaged[:n]))
+		_, err := Load(strings.NewReader(damaged[:n]), api.FormNewest)
 		require.Error(t, err, "cut to %d of %d bytes", n, len(damaged))
 	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"berth/api"
@@ -157,7 +158,7 @@ func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
 
 // skewOf returns how many more a group has in its fullest zone than in its emptiest.
 func skewOf(group map[api.LinkID]int, zones map[api.LinkID]bool) int {
-	most, least := 0, api.CountMax
+	most, least := 0, math.MaxInt
 	for at := range zones {
 		most, least = max(most, group[at]), min(least, group[at])
 	}

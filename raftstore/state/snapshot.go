@@ -11,34 +11,41 @@ import (
 	"berth/raftstore/command"
 )
 
-// snapshotVersion is the version of the stream that Save writes.
-const snapshotVersion = 1
+// Versions of the stream that Save writes.
+const (
+	snapshotCounted  = 1 // the header counts the records of each table; nobody writes it any more
+	snapshotSections = 2 // a section for each table
+)
 
-// header opens a snapshot. The counts say how many records of each table
-// follow, in this order, so that a stream that is cut short is noticed.
+// header opens a snapshot. The sections follow in its order, so that a stream that is
+// cut short is noticed.
 type header struct {
-	Version   int             `cbor:"1,keyasint"`
-	Index     uint64          `cbor:"2,keyasint"`
-	Now       api.Instant     `cbor:"3,keyasint"`
-	Zone      api.ZoneID      `cbor:"4,keyasint"`
-	Name      string          `cbor:"5,keyasint"`
-	Config    api.ZoneConfig  `cbor:"6,keyasint"`
-	CA        []byte          `cbor:"7,keyasint"`
-	CAKey     []byte          `cbor:"8,keyasint"`
-	Epochs    []command.Epoch `cbor:"9,keyasint"`
-	Nodes     int             `cbor:"10,keyasint"`
-	Tokens    int             `cbor:"11,keyasint"`
-	Joins     int             `cbor:"12,keyasint"`
-	Flavors   int             `cbor:"13,keyasint"`
-	Links     int             `cbor:"14,keyasint"`
-	Hosts     int             `cbor:"15,keyasint"`
-	Instances int             `cbor:"16,keyasint"`
-	Boots     int             `cbor:"17,keyasint"`
-	Holds     int             `cbor:"18,keyasint"`
-	Plans     int             `cbor:"19,keyasint"`
-	Unended   int             `cbor:"20,keyasint"`
-	Upload    *upload         `cbor:"21,keyasint,omitempty"`
+	Version int             `cbor:"1,keyasint"`
+	Index   uint64          `cbor:"2,keyasint"`
+	Now     api.Instant     `cbor:"3,keyasint"`
+	Zone    api.ZoneID      `cbor:"4,keyasint"`
+	Name    string          `cbor:"5,keyasint"`
+	Config  api.ZoneConfig  `cbor:"6,keyasint"`
+	CA      []byte          `cbor:"7,keyasint"`
+	CAKey   []byte          `cbor:"8,keyasint"`
+	Epochs  []command.Epoch `cbor:"9,keyasint"`
+	Upload  *upload         `cbor:"21,keyasint,omitempty"`
 
+	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest of all entries that are in the state
+	Sections []sectionHeader `cbor:"29,keyasint,omitempty"`
+
+	// Counts of snapshotCounted.
+	Nodes      int `cbor:"10,keyasint,omitempty"`
+	Tokens     int `cbor:"11,keyasint,omitempty"`
+	Joins      int `cbor:"12,keyasint,omitempty"`
+	Flavors    int `cbor:"13,keyasint,omitempty"`
+	Links      int `cbor:"14,keyasint,omitempty"`
+	Hosts      int `cbor:"15,keyasint,omitempty"`
+	Instances  int `cbor:"16,keyasint,omitempty"`
+	Boots      int `cbor:"17,keyasint,omitempty"`
+	Holds      int `cbor:"18,keyasint,omitempty"`
+	Plans      int `cbor:"19,keyasint,omitempty"`
+	Unended    int `cbor:"20,keyasint,omitempty"`
 	Aggregates int `cbor:"22,keyasint,omitempty"`
 	Groups     int `cbor:"23,keyasint,omitempty"`
 	Classes    int `cbor:"24,keyasint,omitempty"`
@@ -47,10 +54,129 @@ type header struct {
 	Consumers  int `cbor:"27,keyasint,omitempty"`
 }
 
+// sectionHeader says how many records a section has, and in which form they are.
+type sectionHeader struct {
+	Name  string   `cbor:"1,keyasint"`
+	Form  api.Form `cbor:"2,keyasint"`
+	Count int      `cbor:"3,keyasint"`
+}
+
+// counted returns the sections of a header of snapshotCounted.
+func (h *header) counted() []sectionHeader {
+	counts := []int{
+		h.Nodes, h.Tokens, h.Joins, h.Flavors, h.Links, h.Aggregates, h.Classes, h.Traits, h.Hosts, h.Providers,
+		h.Consumers, h.Instances, h.Groups, h.Boots, h.Holds, h.Plans, h.Unended, h.Upload.count(),
+	}
+	names := []string{
+		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
+		"consumers", "instances", "groups", "boots", "holds", "plans", "unended", "upload",
+	}
+	out := make([]sectionHeader, len(names))
+	for i, name := range names {
+		out[i] = sectionHeader{Name: name, Form: api.FormFirst, Count: counts[i]}
+	}
+	return out
+}
+
+// section is how the records of one table are saved and loaded.
+type section struct {
+	name  string
+	form  api.Form // that its layout came with
+	begin func() (count int, save func(e codec.Encoder) error)
+	load  func(d codec.Decoder, count int) error
+}
+
+// sectionOf returns a section of what all returns; store takes each up again.
+func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
+	return section{
+		name: name, form: api.FormFirst,
+		begin: func() (int, func(codec.Encoder) error) {
+			records := all()
+			return len(records), func(e codec.Encoder) error {
+				for _, r := range records {
+					if err := e.Encode(r); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		},
+		load: func(d codec.Decoder, count int) error {
+			for range count {
+				var r L
+				if err := d.Decode(&r); err != nil {
+					return fmt.Errorf("reading %s of a snapshot: %w", name, err)
+				}
+				store(&r)
+			}
+			return nil
+		},
+	}
+}
+
+// sections lists what a snapshot holds, in the order in which it is loaded: a record
+// comes after those that it refers to. Indexes and the host table are built anew.
+func (s *State) sections() []section {
+	return []section{
+		sectionOf("nodes", s.nodes.Values, func(n *api.Node) { s.nodes.Set(string(n.ID), n) }),
+		sectionOf("tokens", s.tokens.Values, func(t *api.Token) { s.tokens.Set(string(t.ID), t) }),
+		sectionOf("joins", s.joins.Values, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
+		sectionOf("flavors", s.flavors.Values, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
+		sectionOf("links", s.links.Values, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
+		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
+		sectionOf("classes", func() []Named { return named(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
+		sectionOf("traits", func() []Named { return named(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
+		sectionOf("hosts", s.savedHosts, s.loadHost),
+		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
+		sectionOf("consumers", s.consumers.Values, s.loadConsumer),
+		sectionOf("instances", s.instances.Values, s.loadInstance),
+		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
+		sectionOf("boots", s.boots.Values, s.loadBoot),
+		sectionOf("holds", s.holds.Values, s.loadHold),
+		sectionOf("plans", s.savedPlans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }),
+		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }),
+		sectionOf("upload", s.upload.arrived, func(part *[]byte) { s.upload.add(*part) }),
+	}
+}
+
 // planRecord is one row of the table of consumed plans.
 type planRecord struct {
 	Plan string  `cbor:"1,keyasint"`
 	Use  planUse `cbor:"2,keyasint"`
+}
+
+func (s *State) savedPlans() []planRecord {
+	if mutant.On(mutant.PlansForgotten) {
+		return nil
+	}
+	plans := make([]planRecord, 0, s.plans.Len())
+	s.plans.Scan(func(k string, u planUse) bool {
+		plans = append(plans, planRecord{Plan: k, Use: u})
+		return true
+	})
+	return plans
+}
+
+// savedHosts returns the hosts with their generations, which the host table has.
+func (s *State) savedHosts() []*Host {
+	hosts := s.hosts.Values()
+	for i, old := range hosts {
+		cp := *old
+		cp.Generation = s.generation(cp.ID)
+		hosts[i] = &cp
+	}
+	return hosts
+}
+
+// savedProviders is savedHosts for other providers.
+func (s *State) savedProviders() []*api.Provider {
+	providers := s.providers.Values()
+	for i, old := range providers {
+		cp := *old
+		cp.Generation = s.generation(cp.ID)
+		providers[i] = &cp
+	}
+	return providers
 }
 
 // Save writes the whole state as a stream of items. Equal states give equal
@@ -58,98 +184,58 @@ type planRecord struct {
 func (s *State) Save(w io.Writer) error {
 	e := codec.NewEncoder(w)
 	h := header{
-		Version: snapshotVersion, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
-		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Nodes: s.nodes.Len(), Tokens: s.tokens.Len(),
-		Joins: s.joins.Len(), Flavors: s.flavors.Len(), Links: s.links.Len(), Hosts: s.hosts.Len(),
-		Instances: s.instances.Len(), Boots: s.boots.Len(), Holds: s.holds.Len(), Plans: s.plans.Len(),
-		Unended: s.unended.Len(), Upload: s.upload, Aggregates: s.aggregates.Len(), Groups: s.groups.Len(),
-		Classes: s.classes.Len(), Traits: s.traits.Len(), Providers: s.providers.Len(), Consumers: s.consumers.Len(),
+		Version: snapshotSections, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
+		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, Form: s.form,
 	}
-	plans := make([]planRecord, 0, s.plans.Len())
-	s.plans.Scan(func(k string, u planUse) bool {
-		plans = append(plans, planRecord{Plan: k, Use: u})
-		return true
-	})
-	if mutant.On(mutant.PlansForgotten) {
-		plans, h.Plans = nil, 0
+	var saves []func(codec.Encoder) error
+	for _, one := range s.sections() {
+		count, save := one.begin()
+		h.Sections = append(h.Sections, sectionHeader{Name: one.name, Form: one.form, Count: count})
+		saves = append(saves, save)
 	}
 	if err := e.Encode(h); err != nil {
 		return err
 	}
-	hosts := s.hosts.Values()
-	for i, old := range hosts {
-		cp := *old
-		cp.Generation = s.generation(cp.ID)
-		hosts[i] = &cp
-	}
-	providers := s.providers.Values()
-	for i, old := range providers {
-		cp := *old
-		cp.Generation = s.generation(cp.ID)
-		providers[i] = &cp
-	}
-	for _, write := range []func() error{
-		all(e, s.nodes.Values()), all(e, s.tokens.Values()), all(e, s.joins.Values()), all(e, s.flavors.Values()),
-		all(e, s.links.Values()), all(e, s.aggregates.Values()), all(e, named(&s.classes)), all(e, named(&s.traits)),
-		all(e, hosts), all(e, providers), all(e, s.consumers.Values()), all(e, s.instances.Values()),
-		all(e, s.groups.Values()), all(e, s.boots.Values()), all(e, s.holds.Values()), all(e, plans), all(e, s.unended.Keys()),
-		all(e, s.upload.arrived()),
-	} {
-		if err := write(); err != nil {
+	for _, save := range saves {
+		if err := save(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func all[V any](e codec.Encoder, vs []V) func() error {
-	return func() error {
-		for _, v := range vs {
-			if err := e.Encode(v); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// Load reads what Save wrote into a fresh state. A stream that is cut short,
-// malformed or of another version is an error.
-func Load(r io.Reader) (*State, error) {
+// Load reads what Save wrote, in forms up to newest, into a fresh state. A stream that
+// is cut short, malformed, or of another version or form is an error.
+func Load(r io.Reader, newest api.Form) (*State, error) {
 	d := codec.NewDecoder(r)
 	var h header
 	if err := d.Decode(&h); err != nil {
 		return nil, fmt.Errorf("reading the snapshot's header: %w", err)
 	}
-	if h.Version != snapshotVersion {
+	switch {
+	case h.Version == snapshotCounted:
+		h.Sections = h.counted()
+	case h.Version != snapshotSections:
 		return nil, fmt.Errorf("snapshot version %d is unknown; this node is older than the snapshot", h.Version)
+	case h.Form > newest:
+		return nil, fmt.Errorf("the snapshot is of form %d, and this node reads forms up to %d", h.Form, newest)
 	}
 	s := &State{
-		index: h.Index, now: h.Now, Zone: h.Zone, Name: h.Name, Config: h.Config,
+		index: h.Index, now: h.Now, form: max(h.Form, api.FormFirst), limits: limitsAt(h.Form), Zone: h.Zone, Name: h.Name, Config: h.Config,
 		CA: h.CA, CAKey: h.CAKey, Epochs: h.Epochs, upload: h.Upload, hostTable: capacity.NewTable(),
 	}
 	s.hostTable.Advance(h.Now)
-	for _, read := range []func() error{
-		each(d, h.Nodes, func(n *api.Node) { s.nodes.Set(string(n.ID), n) }),
-		each(d, h.Tokens, func(t *api.Token) { s.tokens.Set(string(t.ID), t) }),
-		each(d, h.Joins, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
-		each(d, h.Flavors, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
-		each(d, h.Links, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
-		each(d, h.Aggregates, s.loadAggregate),
-		each(d, h.Classes, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
-		each(d, h.Traits, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
-		each(d, h.Hosts, s.loadHost),
-		each(d, h.Providers, func(p *api.Provider) { s.storeProvider(nil, p) }),
-		each(d, h.Consumers, s.loadConsumer),
-		each(d, h.Instances, s.loadInstance),
-		each(d, h.Groups, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
-		each(d, h.Boots, s.loadBoot),
-		each(d, h.Holds, s.loadHold),
-		each(d, h.Plans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }),
-		each(d, h.Unended, func(id *string) { s.unended.Insert(*id) }),
-		each(d, s.upload.count(), func(part *[]byte) { s.upload.add(*part) }),
-	} {
-		if err := read(); err != nil {
+	known := map[string]section{}
+	for _, one := range s.sections() {
+		known[one.name] = one
+	}
+	for _, h := range h.Sections {
+		one, ok := known[h.Name]
+		if !ok || h.Form > newest {
+			return nil, fmt.Errorf("section %q of form %d is unknown; this node is older than the snapshot", h.Name, h.Form)
+		}
+		delete(known, h.Name)
+		if err := one.load(d, h.Count); err != nil {
 			return nil, err
 		}
 	}
@@ -163,19 +249,6 @@ func Load(r io.Reader) (*State, error) {
 		return true
 	})
 	return s, nil
-}
-
-func each[V any](d codec.Decoder, n int, store func(*V)) func() error {
-	return func() error {
-		for range n {
-			var v V
-			if err := d.Decode(&v); err != nil {
-				return fmt.Errorf("reading a snapshot's %T: %w", v, err)
-			}
-			store(&v)
-		}
-		return nil
-	}
 }
 
 func (s *State) loadHost(h *Host) {

@@ -2,8 +2,10 @@ package state
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/golden"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // busy returns a state with a record in every table.
@@ -56,19 +59,25 @@ func TestSnapshotGolden(t *testing.T) {
 	} {
 		require.NotZero(t, n, "%s: the golden snapshot should have one", name)
 	}
-	checkGolden(t, w.s, "testdata/snapshot-v1.hex")
+	checkGolden(t, w.s, "")
 }
 
+// checkGolden holds the bytes of a snapshot, and that one of the version before is read.
 func checkGolden(t *testing.T, s *State, name string) {
 	t.Helper()
-	var hex strings.Builder
+	var text strings.Builder
 	for b := []byte(saved(t, s)); len(b) > 0; {
 		n := min(len(b), 32)
-		fmt.Fprintf(&hex, "%x\n", b[:n])
+		fmt.Fprintf(&text, "%x\n", b[:n])
 		b = b[n:]
 	}
-	golden.Check(t, name, []byte(hex.String()))
+	golden.Check(t, "testdata/snapshot-v2"+name+".hex", []byte(text.String()))
 	checkIndexes(t, s)
+	old, err := os.ReadFile("testdata/snapshot-v1" + name + ".hex")
+	require.NoError(t, err)
+	b, err := hex.DecodeString(strings.Join(strings.Fields(string(old)), ""))
+	require.NoError(t, err)
+	require.Equal(t, saved(t, s), saved(t, loaded(t, string(b))), "a snapshot of version 1 is read")
 }
 
 // busier returns busy with what came later: a zone that uses none of it writes the
@@ -105,7 +114,7 @@ func TestSnapshotGoldenOfTheScheduler(t *testing.T) {
 	} {
 		require.NotZero(t, n, "%s: the golden snapshot should have one", name)
 	}
-	checkGolden(t, w.s, "testdata/snapshot-v1-scheduler.hex")
+	checkGolden(t, w.s, "-scheduler")
 }
 
 // placed returns busier with what the placement API has made of it.
@@ -151,7 +160,7 @@ func TestSnapshotGoldenOfPlacement(t *testing.T) {
 	require.NotEmpty(t, i.TargetShares)
 	h, _ := w.s.Hold("", "k-r6")
 	require.NotEmpty(t, h.Shares)
-	checkGolden(t, w.s, "testdata/snapshot-v1-placement.hex")
+	checkGolden(t, w.s, "-placement")
 	twin := loaded(t, saved(t, w.s))
 	for _, id := range []api.ProviderID{"pool", "card", "card3", "h1", "h2", "h3"} {
 		want, _ := w.s.Provider(id)
@@ -167,7 +176,7 @@ func TestSnapshotOfBeforePlacement(t *testing.T) {
 	w := newWorld(t)
 	w.ok(saying(w, "h1", []string{"CUSTOM_GPU"}, []string{"SSD"}))
 	old := w.s.Clone()
-	old.classes, old.traits = table[api.Instant]{}, table[api.Instant]{}
+	old.classes, old.traits = table.Map[api.Instant]{}, table.Map[api.Instant]{}
 	twin := loaded(t, saved(t, old))
 	assert.Equal(t, saved(t, w.s), saved(t, twin))
 }
@@ -175,14 +184,25 @@ func TestSnapshotOfBeforePlacement(t *testing.T) {
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	whole := saved(t, placed(t).s)
 	for n := range whole {
-		_, err := Load(strings.NewReader(whole[:n]))
+		_, err := Load(strings.NewReader(whole[:n]), api.FormNewest)
 		require.Error(t, err, "cut to %d of %d bytes", n, len(whole))
 	}
 	var other bytes.Buffer
-	require.NoError(t, codec.NewEncoder(&other).Encode(header{Version: snapshotVersion + 1}))
-	_, err := Load(&other)
-	require.ErrorContains(t, err, "version 2 is unknown")
-	_, err = Load(strings.NewReader("\xa1\x18\x63\x01"))
+	require.NoError(t, codec.NewEncoder(&other).Encode(header{Version: snapshotSections + 1}))
+	_, err := Load(&other, api.FormNewest)
+	require.ErrorContains(t, err, "version 3 is unknown")
+	for name, h := range map[string]header{
+		"the snapshot is of form 2":          {Version: snapshotSections, Form: 2},
+		`section "leases" of form 1 is unk`:  {Version: snapshotSections, Sections: []sectionHeader{{Name: "leases", Form: 1}}},
+		`section "nodes" of form 2 is unkno`: {Version: snapshotSections, Sections: []sectionHeader{{Name: "nodes", Form: 2}}},
+		`section "joins" of form 1 is unkno`: {Version: snapshotSections, Sections: []sectionHeader{{Name: "joins", Form: 1}, {Name: "joins", Form: 1}}},
+	} {
+		other.Reset()
+		require.NoError(t, codec.NewEncoder(&other).Encode(h))
+		_, err = Load(&other, api.FormFirst)
+		require.ErrorContains(t, err, name)
+	}
+	_, err = Load(strings.NewReader("\xa1\x18\x63\x01"), api.FormNewest)
 	assert.Error(t, err, "a field that nobody knows")
 }
 
@@ -232,9 +252,9 @@ func TestReplay(t *testing.T) {
 		twin := loaded(rt, saved(rt, d.w.s))
 		for range d.n(60) {
 			c := d.command()
-			b, err := command.Encode(c)
+			b, err := command.Encode(c, api.FormFirst)
 			require.NoError(rt, err)
-			read, err := command.Decode(b)
+			read, err := command.Decode(b, api.FormFirst)
 			require.NoError(rt, err)
 			d.w.do(c)
 			twin.Apply(d.w.index, read)

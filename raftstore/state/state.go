@@ -13,17 +13,11 @@ package state
 import (
 	"encoding/binary"
 
-	"github.com/tidwall/btree"
-
 	"berth/api"
 	"berth/capacity"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
-)
-
-type (
-	table[V any] = btree.Map[string, V]
-	keySet       = btree.Set[string]
+	"berth/raftstore/state/table"
 )
 
 // State is the replicated state of one zone. One goroutine may Apply; clones may
@@ -31,6 +25,9 @@ type (
 type State struct {
 	index uint64
 	now   api.Instant
+	form  api.Form // the newest of all entries so far
+
+	limits *limits // of the command that is applied
 
 	Zone   api.ZoneID
 	Name   string
@@ -39,55 +36,55 @@ type State struct {
 	CAKey  []byte          // DER, wrapped
 	Epochs []command.Epoch // newest first; the first one seals
 
-	nodes   table[*api.Node]
-	tokens  table[*api.Token]
-	joins   table[*api.JoinToken]
-	flavors table[*api.Flavor]
-	links   table[*api.Link]
-	hosts   table[*Host]
-	work    keySet            // agent, log index of the last change of its work, host
-	byName  table[api.HostID] // name of a provider -> id
+	nodes   table.Map[*api.Node]
+	tokens  table.Map[*api.Token]
+	joins   table.Map[*api.JoinToken]
+	flavors table.Map[*api.Flavor]
+	links   table.Map[*api.Link]
+	hosts   table.Map[*Host]
+	work    table.Set             // agent, log index of the last change of its work, host
+	byName  table.Map[api.HostID] // name of a provider -> id
 
-	providers table[*api.Provider] // those that are no hosts
-	children  keySet               // parent, provider
-	classes   table[api.Instant]   // resource classes that are not standard -> since when they are known
-	traits    table[api.Instant]   // traits that are not standard -> since when they are known
-	consumers table[*api.Consumer] // those that are no instances
-	byOwner   keySet               // project, consumer
-	draws     table[int]           // provider, consumer -> claims; see draw.go
+	providers table.Map[*api.Provider] // those that are no hosts
+	children  table.Set                // parent, provider
+	classes   table.Map[api.Instant]   // resource classes that are not standard -> since when they are known
+	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
+	consumers table.Map[*api.Consumer] // those that are no instances
+	byOwner   table.Set                // project, consumer
+	draws     table.Map[int]           // provider, consumer -> claims; see draw.go
 
-	aggregates  table[*api.Aggregate]
-	inAggregate keySet                  // host, aggregate
-	groups      table[*api.ServerGroup] // project, server group
+	aggregates  table.Map[*api.Aggregate]
+	inAggregate table.Set                   // host, aggregate
+	groups      table.Map[*api.ServerGroup] // project, server group
 
-	instances table[*api.Instance]
-	byTenant  keySet        // tenant, instance
-	byRes     keySet        // tenant, reservation, instance
-	byHost    keySet        // host, instance; instances that are not DELETED
-	changes   keySet        // origin link, ModIndex, instance
-	held      table[string] // instance -> hold key, for undecided holds
-	byTarget  keySet        // host, instance; instances that will move there
-	ends      keySet        // end of the window, own instance that nobody has asked to end
-	members   table[int]    // project, rule, place -> members; see members.go
-	tenants   table[int]    // project, host -> instances and held slots
+	instances table.Map[*api.Instance]
+	byTenant  table.Set         // tenant, instance
+	byRes     table.Set         // tenant, reservation, instance
+	byHost    table.Set         // host, instance; instances that are not DELETED
+	changes   table.Set         // origin link, ModIndex, instance
+	held      table.Map[string] // instance -> hold key, for undecided holds
+	byTarget  table.Set         // host, instance; instances that will move there
+	ends      table.Set         // end of the window, own instance that nobody has asked to end
+	members   table.Map[int]    // project, rule, place -> members; see members.go
+	tenants   table.Map[int]    // project, host -> instances and held slots
 
-	boots table[*Boot]
-	keys  table[api.ReservationID] // project, idempotency key
-	holds table[*Hold]
-	plans table[planUse] // consumed plan -> hold key
+	boots table.Map[*Boot]
+	keys  table.Map[api.ReservationID] // project, idempotency key
+	holds table.Map[*Hold]
+	plans table.Map[planUse] // consumed plan -> hold key
 
-	tombstones table[int] // origin link -> aborts of holds that never came
+	tombstones table.Map[int] // origin link -> aborts of holds that never came
 
-	undecided keySet // keys of boots without a decision
-	untold    keySet // keys of decided holds that a child has not confirmed
-	prepared  keySet // keys of undecided holds that a parent asked for
-	unended   keySet // remote instances whose zone does not know yet that they must end
+	undecided table.Set // keys of boots without a decision
+	untold    table.Set // keys of decided holds that a child has not confirmed
+	prepared  table.Set // keys of undecided holds that a parent asked for
+	unended   table.Set // remote instances whose zone does not know yet that they must end
 
 	// What may be pruned, by when it ended; see prune.go.
-	endedInstances keySet // those that are DELETED
-	endedHolds     keySet // those that are decided and have nothing left
-	endedBoots     keySet // those that are final and have no hold left
-	expiringPlans  keySet // consumed plans, by when they expire
+	endedInstances table.Set // those that are DELETED
+	endedHolds     table.Set // those that are decided and have nothing left
+	endedBoots     table.Set // those that are final and have no hold left
+	expiringPlans  table.Set // consumed plans, by when they expire
 
 	hostTable *capacity.Table // nil in a clone
 	view      capacity.View   // of a clone
@@ -111,7 +108,7 @@ type Host struct {
 	// Work is the log index of the last change of what should run here.
 	Work uint64 `cbor:"20,keyasint"`
 	// Needs is what its driver needs of a flavor, as its agent reports it; nil if it does not.
-	Needs *api.Needs `cbor:"25,keyasint,omitempty"`
+	Needs *api.Needs `cbor:"25,keyasint,omitempty" form:"2"`
 }
 
 // Result is what became of one command: an error (an *api.Error, and nothing
@@ -127,7 +124,7 @@ type Result struct {
 
 // New returns the state of a zone before its first command.
 func New() *State {
-	return &State{hostTable: capacity.NewTable()}
+	return &State{form: api.FormFirst, limits: limitsAt(api.FormFirst), hostTable: capacity.NewTable()}
 }
 
 // Index returns the log index of the last command that was applied.
@@ -135,6 +132,10 @@ func (s *State) Index() uint64 { return s.index }
 
 // Now returns the zone's time: the latest time of any command. It never falls.
 func (s *State) Now() api.Instant { return s.now }
+
+// Form returns the newest form of all entries so far: who does not read it cannot be a
+// node of the zone.
+func (s *State) Form() api.Form { return s.form }
 
 // Hosts returns the host table as of this state; an immutable view.
 func (s *State) Hosts() capacity.View {
@@ -144,51 +145,28 @@ func (s *State) Hosts() capacity.View {
 	return s.view
 }
 
+// tables returns every table of the state, in one order. One that is missing here would
+// be changed under the readers of a clone.
+func (s *State) tables() []table.Table {
+	return []table.Table{
+		&s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links, &s.hosts, &s.work,
+		&s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers,
+		&s.byOwner, &s.draws, &s.aggregates, &s.inAggregate, &s.groups, &s.instances,
+		&s.byTenant, &s.byRes, &s.byHost, &s.changes, &s.held, &s.byTarget,
+		&s.ends, &s.members, &s.tenants, &s.boots, &s.keys, &s.holds,
+		&s.plans, &s.undecided, &s.untold, &s.prepared, &s.tombstones, &s.unended,
+		&s.endedInstances, &s.endedHolds, &s.endedBoots, &s.expiringPlans,
+	}
+}
+
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
 // not tables. The receiver may be changed afterwards, the clone must not be.
 func (s *State) Clone() *State {
 	c := *s
-	c.nodes = *s.nodes.Copy()
-	c.tokens = *s.tokens.Copy()
-	c.joins = *s.joins.Copy()
-	c.flavors = *s.flavors.Copy()
-	c.links = *s.links.Copy()
-	c.hosts = *s.hosts.Copy()
-	c.work = *s.work.Copy()
-	c.byName = *s.byName.Copy()
-	c.providers = *s.providers.Copy()
-	c.children = *s.children.Copy()
-	c.classes = *s.classes.Copy()
-	c.traits = *s.traits.Copy()
-	c.consumers = *s.consumers.Copy()
-	c.byOwner = *s.byOwner.Copy()
-	c.draws = *s.draws.Copy()
-	c.aggregates = *s.aggregates.Copy()
-	c.inAggregate = *s.inAggregate.Copy()
-	c.groups = *s.groups.Copy()
-	c.instances = *s.instances.Copy()
-	c.byTenant = *s.byTenant.Copy()
-	c.byRes = *s.byRes.Copy()
-	c.byHost = *s.byHost.Copy()
-	c.changes = *s.changes.Copy()
-	c.held = *s.held.Copy()
-	c.byTarget = *s.byTarget.Copy()
-	c.ends = *s.ends.Copy()
-	c.members = *s.members.Copy()
-	c.tenants = *s.tenants.Copy()
-	c.boots = *s.boots.Copy()
-	c.keys = *s.keys.Copy()
-	c.holds = *s.holds.Copy()
-	c.plans = *s.plans.Copy()
-	c.undecided = *s.undecided.Copy()
-	c.untold = *s.untold.Copy()
-	c.prepared = *s.prepared.Copy()
-	c.tombstones = *s.tombstones.Copy()
-	c.unended = *s.unended.Copy()
-	c.endedInstances = *s.endedInstances.Copy()
-	c.endedHolds = *s.endedHolds.Copy()
-	c.endedBoots = *s.endedBoots.Copy()
-	c.expiringPlans = *s.expiringPlans.Copy()
+	from := s.tables()
+	for i, t := range c.tables() {
+		t.CopyFrom(from[i])
+	}
 	c.hostTable, c.bumped, c.touched = nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c
@@ -198,7 +176,7 @@ func (s *State) Clone() *State {
 // share an index. A command that is refused changes nothing but the index and
 // the zone's time.
 func (s *State) Apply(index uint64, c command.Command) Result {
-	s.index = index
+	s.index, s.form, s.limits = index, max(s.form, c.Form()), limitsAt(c.Form())
 	clear(s.bumped)
 	s.touched = s.touched[:0]
 	at := c.Time()
@@ -274,7 +252,7 @@ func (s *State) foldZone(c command.Command) Result {
 	case command.Init:
 		return s.init(c)
 	case command.NodePut:
-		s.nodePut(c)
+		return s.nodePut(c)
 	case command.NodeRemove:
 		s.nodeRemove(c)
 	case command.ConfigSet:

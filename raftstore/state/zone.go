@@ -40,21 +40,26 @@ func (s *State) configSet(c command.ConfigSet) {
 }
 
 func (s *State) schedulerSet(c command.SchedulerSet) Result {
-	if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
-		return refuse(api.CodeInvalid, "a zone has at most %d filters and as many costs", api.FiltersMax)
+	if len(c.Scheduler.Filters) > s.limits.filters || len(c.Scheduler.Costs) > s.limits.filters {
+		return refuse(api.CodeInvalid, "a zone has at most %d filters and as many costs", s.limits.filters)
 	}
 	s.Config.Filters, s.Config.Costs = c.Scheduler.Filters, c.Scheduler.Costs
 	return Result{}
 }
 
-func (s *State) nodePut(c command.NodePut) {
+func (s *State) nodePut(c command.NodePut) Result {
 	n := c.Node
+	if reads := max(n.Form, api.FormFirst); reads < s.Form() {
+		return refuse(api.CodeConflict, "node %q reads forms up to %d, and the log of the zone has form %d: start the node with a newer release",
+			string(n.ID), reads, s.Form())
+	}
 	if old, ok := s.nodes.Get(string(n.ID)); ok {
 		n.Joined = old.Joined
 	} else {
 		n.Joined = c.At
 	}
 	s.nodes.Set(string(n.ID), &n)
+	return Result{}
 }
 
 // nodeRemove forgets a node, and that it was ever admitted.
@@ -76,7 +81,7 @@ func (s *State) epochAdd(c command.EpochAdd) Result {
 	for c.Sealed > 0 && n < len(all) && all[n-1].Created > c.Sealed { // when the one after it came
 		n++
 	}
-	if n > api.EpochsMax {
+	if n > s.limits.epochs {
 		return refuse(api.CodeOverloaded, "%d keys may still be needed for plans that have not expired, which is the limit; rotate again later", n-1)
 	}
 	s.Epochs = all[:n]
@@ -84,8 +89,8 @@ func (s *State) epochAdd(c command.EpochAdd) Result {
 }
 
 func (s *State) tokenPut(c command.TokenPut) Result {
-	if s.tokens.Len() >= api.TokensMax {
-		return refuse(api.CodeOverloaded, "the zone has %d tokens, which is the limit", api.TokensMax)
+	if s.tokens.Len() >= s.limits.tokens {
+		return refuse(api.CodeOverloaded, "the zone has %d tokens, which is the limit", s.limits.tokens)
 	}
 	s.tokens.Set(string(c.Token.ID), &c.Token)
 	return Result{}
@@ -102,8 +107,8 @@ func (s *State) joinPut(c command.JoinPut) Result {
 	if t, ok := s.joins.Get(string(c.Token.ID)); ok {
 		return Result{Join: t} // a repeat; the token may be used by now
 	}
-	if s.joins.Len() >= api.TokensMax {
-		return refuse(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", api.TokensMax)
+	if s.joins.Len() >= s.limits.tokens {
+		return refuse(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", s.limits.tokens)
 	}
 	s.joins.Set(string(c.Token.ID), &c.Token)
 	return Result{Join: &c.Token}
@@ -129,8 +134,8 @@ func (s *State) flavorPut(c command.FlavorPut) Result {
 		return refuse(api.CodeConflict, "flavor %q exists", string(f.ID))
 	case !exists && c.Replace:
 		return refuse(api.CodeNotFound, "no flavor %q", string(f.ID))
-	case !exists && s.flavors.Len() >= api.FlavorsMax:
-		return refuse(api.CodeOverloaded, "the zone has %d flavors, which is the limit", api.FlavorsMax)
+	case !exists && s.flavors.Len() >= s.limits.flavors:
+		return refuse(api.CodeOverloaded, "the zone has %d flavors, which is the limit", s.limits.flavors)
 	case exists:
 		f.Created = old.Created
 	default:
@@ -167,8 +172,8 @@ func (s *State) linkPut(c command.LinkPut) Result {
 			children++
 		}
 	}
-	if l.Role == api.LinkChild && children >= api.LinksMax {
-		return refuse(api.CodeOverloaded, "this zone has %d children, which is the limit", api.LinksMax)
+	if l.Role == api.LinkChild && children >= s.limits.links {
+		return refuse(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
 	}
 	if c.Token != "" {
 		if r := s.joinUse(c.Token, c.Hash, api.JoinLink); r.Err != nil {

@@ -75,6 +75,9 @@ func (s *Saga) follow(ctx context.Context, id api.LinkID) error {
 // nothing new of it.
 func (s *Saga) watchChildren(ctx context.Context) {
 	s.zone.Every(ctx, zone.LinkFresh/4, func(ctx context.Context) error {
+		if s.zone.Store().Form() < api.FormSecond {
+			return nil // some node of the zone could not read it
+		}
 		now := s.zone.Instant()
 		for _, l := range s.zone.View().Links() {
 			if l.Role != api.LinkChild {

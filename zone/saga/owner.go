@@ -96,11 +96,20 @@ func (s *Saga) decide(ctx context.Context, o owner, d api.Decision, why cause, l
 	if mutant.On(mutant.DecisionUnlogged) {
 		s.tellEarly(ctx, o, d)
 	}
-	_, err := s.zone.Propose(ctx, o.decision(s.zone.Stamp(), d, why, last))
+	_, err := s.zone.Propose(ctx, o.decision(s.zone.Stamp(), d, s.spell(why), last))
 	if api.CodeOf(err) == api.CodeConflict { // whoever asked for it was faster
 		return nil
 	}
 	return err
+}
+
+// spell returns the cause of a decision as an entry has it: before api.FormSecond the
+// code stands in the sentence.
+func (s *Saga) spell(why cause) cause {
+	if why.code == "" || s.zone.Store().Form() >= api.FormSecond {
+		return why
+	}
+	return cause{text: string(why.code) + ": " + why.text}
 }
 
 // abandon aborts the holds of an owner's attempts that are not decided.

@@ -1,0 +1,59 @@
+package state
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestACloneSharesNoTable: a table that tables does not list would be changed under the
+// readers of a clone.
+func TestACloneSharesNoTable(t *testing.T) {
+	s := New()
+	was, is := reflect.ValueOf(s).Elem(), reflect.ValueOf(s.Clone()).Elem()
+	count := 0
+	for i := range was.NumField() {
+		mine, theirs := treeOf(was.Field(i)), treeOf(is.Field(i))
+		if !mine.IsValid() {
+			continue
+		}
+		count++
+		assert.NotEqual(t, mine.FieldByName("isoid").Uint(), theirs.FieldByName("isoid").Uint(),
+			"tables does not list %s", was.Type().Field(i).Name)
+	}
+	require.Len(t, s.tables(), count, "each table is listed once")
+}
+
+// treeOf returns the tree in a table, the zero Value if v is none.
+func treeOf(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Struct && !v.FieldByName("isoid").IsValid() {
+		if v.NumField() == 0 {
+			return reflect.Value{}
+		}
+		next := v.Field(0)
+		if name := v.Type().Field(0).Name; name != "Map" && name != "Set" && name != "base" {
+			return reflect.Value{}
+		}
+		v = next
+	}
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return v
+}
+
+// TestSectionsComeInOneOrder: a section refers to those before it alone, and each has a
+// name of its own.
+func TestSectionsComeInOneOrder(t *testing.T) {
+	var names []string
+	for _, one := range New().sections() {
+		assert.NotContains(t, names, one.name)
+		names = append(names, one.name)
+	}
+	assert.Equal(t, []string{
+		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
+		"consumers", "instances", "groups", "boots", "holds", "plans", "unended", "upload",
+	}, names, "a new section comes behind those that it refers to; none is renamed")
+}

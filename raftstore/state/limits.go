@@ -1,0 +1,37 @@
+package state
+
+import "berth/api"
+
+// limits are the bounds that decide what becomes of a command. They are those of the
+// form of its entry and not of the release that applies it: an entry that was refused
+// once is refused for ever, on every node. They are counts; faultBytes is bytes,
+// and providerName characters.
+type limits struct {
+	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
+	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
+}
+
+// limitsOf lists the limits by the form that they came with, ascending. A release that
+// changes one adds a row, and a form to package api; rows stay as they are.
+var limitsOf = []struct {
+	since  api.Form
+	limits limits
+}{
+	{api.FormFirst, limits{
+		aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
+		customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
+		providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
+		tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
+	}},
+}
+
+// limitsAt returns the limits of a form.
+func limitsAt(form api.Form) *limits {
+	row := 0
+	for i := range limitsOf {
+		if limitsOf[i].since <= form {
+			row = i
+		}
+	}
+	return &limitsOf[row].limits
+}
