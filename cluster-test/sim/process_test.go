@@ -83,6 +83,7 @@ type process struct {
 	mem   *raftstore.Memory
 	clock *clock
 	bomb  *bomb
+	form  api.Form    // the newest that its release reads
 	past  atomic.Bool // it was deposed and cannot know
 
 	mu   sync.Mutex // guards what follows
@@ -102,8 +103,8 @@ func (p *process) start() {
 	p.mu.Unlock()
 	n, err := node.Open(node.Options{
 		Dir: p.dir, Version: "sim", Plain: true, Log: w.log, Now: p.clock.now, Timing: timing, Compact: compact,
-		Fatal: p.fatal,
-		Net:   nic{p.host, p.clock}, Memory: p.mem, Crash: p.bomb.at,
+		Fatal: p.fatal, Form: p.form,
+		Net: nic{p.host, p.clock}, Memory: p.mem, Crash: p.bomb.at,
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.ctx)

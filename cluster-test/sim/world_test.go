@@ -71,6 +71,7 @@ type world struct {
 	tasks sync.WaitGroup // faults that are under way
 	tally tally
 	began time.Time
+	form  api.Form // of nodes that are made
 
 	bursts  int  // boots that were made for a moment
 	resting bool // clients may ask for nothing
@@ -104,10 +105,16 @@ type zone struct {
 // newWorld builds a federation and waits until it is ready. Call it in a bubble.
 func newWorld(t *testing.T, seed uint64, p plot) *world {
 	t.Helper()
+	return newWorldOf(t, seed, p, api.FormNewest)
+}
+
+// newWorldOf is newWorld with nodes of a release whose newest form is form.
+func newWorldOf(t *testing.T, seed uint64, p plot, form api.Form) *world {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
 		t: t, dir: t.TempDir(), ctx: ctx, log: slog.New(slog.DiscardHandler), net: simnet.New(seed),
-		dice: rand.New(rand.NewPCG(seed, 7)), tally: newTally(), began: time.Now(),
+		dice: rand.New(rand.NewPCG(seed, 7)), tally: newTally(), began: time.Now(), form: form,
 	}
 	if *logFlag {
 		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -223,7 +230,7 @@ func (z *zone) addNodeAt(place, number int) {
 	z.joined++
 	p := &process{
 		z: z, id: api.NodeID(fmt.Sprintf("node-%d", z.joined)), host: w.net.Host(fmt.Sprintf("127.%d.0.%d", z.number, number+1)),
-		mem: raftstore.NewMemory(), clock: newClock(), bomb: newBomb(),
+		mem: raftstore.NewMemory(), clock: newClock(), bomb: newBomb(), form: w.form,
 	}
 	p.dir = filepath.Join(w.dir, z.name, string(p.id))
 	p.host.Up()
