@@ -42,6 +42,7 @@ type link struct {
 	hinted  []string   // from the node that sent calls elsewhere last, whose view may be old
 	current string
 	left    chan struct{} // closed when current is left
+	form    api.Form      // newest that the zone reads, as its last answer says
 }
 
 func newLink(addresses []string, transport http.RoundTripper) *link {
@@ -78,6 +79,44 @@ func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 // help, and so do those that still wait for the same node. It returns errMoved when it was told to, and an api.Error when it was
 // refused.
 func (l *link) call(ctx context.Context, path string, in, out any) error {
+	if err := l.checkForm(ctx, in); err != nil {
+		return err
+	}
+	return l.post(ctx, path, in, out)
+}
+
+// checkForm refuses a message that the zone does not read. Each answer says which forms the
+// zone reads; if the last one says too few, the zone is asked again, by an empty report.
+func (l *link) checkForm(ctx context.Context, in any) error {
+	need := api.Form(codec.NeededForm(in))
+	if need <= l.formOfZone() {
+		return nil
+	}
+	err := l.post(ctx, api.PathAgentReport, api.AgentReport{}, new(api.AgentAck))
+	form := l.formOfZone()
+	switch {
+	case need <= form:
+		return nil
+	case err != nil:
+		return err
+	}
+	return api.Errorf(api.CodeUnavailable, "this needs form %d, and the zone reads forms up to %d; upgrade its nodes first", need, form)
+}
+
+// formOfZone returns the newest form that the zone reads, as its last answer says.
+func (l *link) formOfZone() api.Form {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.form, api.FormFirst)
+}
+
+func (l *link) noteForm(form api.Form) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.form = form
+}
+
+func (l *link) post(ctx context.Context, path string, in, out any) error {
 	body, err := codec.Marshal(in)
 	if err != nil {
 		return err
@@ -98,11 +137,13 @@ func (l *link) call(ctx context.Context, path string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	req.Header.Set("Accept", api.MediaCBOR)
+	req.Header.Set(api.HeaderForm, api.FormNewest.String())
 	resp, err := l.client.Do(req)
 	if err != nil {
 		l.leave(addr)
 		return fmt.Errorf("calling %s: %w", addr, err)
 	}
+	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
 	defer func() { _ = resp.Body.Close() }() // all that mattered has been read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, AnswerMaxBytes+1))
 	if err == nil && len(answer) > AnswerMaxBytes {

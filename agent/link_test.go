@@ -93,3 +93,34 @@ func TestARedirectReplacesNoAddress(t *testing.T) {
 	}
 	assert.Equal(t, map[string]bool{"a:1": true, "x:1": true, "y:1": true, "c:1": true}, tried)
 }
+
+// formedNode is a transport to a zone that reads forms up to a number.
+type formedNode struct {
+	form  api.Form
+	paths []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *formedNode) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.paths = append(f.paths, r.URL.Path)
+	b, err := codec.Marshal(api.AgentAck{})
+	head := http.Header{api.HeaderForm: {f.form.String()}}
+	return &http.Response{StatusCode: http.StatusOK, Header: head, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
+}
+
+// TestTheZoneGetsNoMessageThatItDoesNotRead: hosts whose needs an older zone cannot know
+// are registered once all its nodes read them.
+func TestTheZoneGetsNoMessageThatItDoesNotRead(t *testing.T) {
+	zone := &formedNode{form: api.FormFirst}
+	l := newLink([]string{"a:1"}, zone)
+	register := func(needs *api.Needs) error {
+		return l.call(t.Context(), api.PathAgentRegister, api.AgentRegister{Hosts: []api.AgentHost{{Needs: needs}}}, new(api.AgentAck))
+	}
+	require.NoError(t, register(nil))
+	err := register(&api.Needs{Image: true})
+	require.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	require.ErrorContains(t, err, "reads forms up to 1")
+	zone.form = api.FormSecond
+	require.NoError(t, register(&api.Needs{Image: true}))
+	assert.Equal(t, []string{api.PathAgentRegister, api.PathAgentReport, api.PathAgentReport, api.PathAgentRegister}, zone.paths)
+}

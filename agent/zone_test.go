@@ -202,7 +202,7 @@ func answer(status int, body any) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": {api.MediaCBOR}},
+		StatusCode: status, Header: http.Header{"Content-Type": {api.MediaCBOR}, api.HeaderForm: {api.FormNewest.String()}},
 		Body: io.NopCloser(bytes.NewReader(b)),
 	}, nil
 }

@@ -1,5 +1,7 @@
 package api
 
+import "strconv"
+
 // Form numbers what Berth writes for others to read: log entries, snapshots, and bodies
 // between zones. Forms count up from FormFirst over all releases. A release reads every
 // form up to the newest that it knows; a node records that in the members table, and
@@ -13,3 +15,15 @@ const (
 	FormSecond Form = 2 // silence of links, needs of hosts, codes of decisions
 	FormNewest      = FormSecond
 )
+
+// String returns the number, as HeaderForm has it.
+func (f Form) String() string { return strconv.Itoa(int(f)) }
+
+// ParseForm reads HeaderForm. One that is absent or malformed is FormFirst.
+func ParseForm(s string) Form {
+	n, err := strconv.ParseUint(s, 10, 8)
+	if err != nil {
+		return FormFirst
+	}
+	return max(Form(n), FormFirst)
+}

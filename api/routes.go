@@ -15,6 +15,7 @@ const (
 	HeaderIndex          = "Berth-Index"       // log index an answer was read at
 	HeaderDeadline       = "Berth-Deadline-Ms" // what is left of the caller's budget
 	HeaderDepth          = "Berth-Depth"       // links crossed so far
+	HeaderForm           = "Berth-Form"        // newest Form that the sender reads, between zones and from and to agents
 )
 
 // MediaCBOR is the content type of bodies between zones and to agents.

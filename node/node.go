@@ -168,7 +168,7 @@ func (n *Node) assemble() error {
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
 			}
 		},
-		Depth: zone.Depth, Request: requestid.Of, Now: n.now,
+		Depth: zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form,
 	})
 	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
@@ -359,7 +359,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
-		View: n.view, Leader: n.leaderID, Term: n.store.Term, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)

@@ -228,15 +228,16 @@ func (s *Store) fail(err error) {
 func (s *Store) View() *state.State { return s.board.cur.Load().state }
 
 // Form returns the newest form that all members of the zone read, as far as this node
-// knows. A member whose record is missing reads api.FormFirst and no other.
+// knows. Of a member without a record it is only known that it reads the log so far: it
+// would not have been let in.
 func (s *Store) Form() api.Form {
 	form, v := s.cfg.Form, s.View()
 	for _, m := range s.Members() {
-		n, known := v.Node(m.ID)
-		if !known {
-			return api.FormFirst
+		reads := v.Form()
+		if n, known := v.Node(m.ID); known {
+			reads = max(n.Form, api.FormFirst)
 		}
-		form = min(form, max(n.Form, api.FormFirst))
+		form = min(form, reads)
 	}
 	return form
 }

@@ -76,6 +76,9 @@ func New(c Config) *Zone {
 // View returns the latest state applied on this node.
 func (z *Zone) View() *state.State { return z.store.View() }
 
+// Form returns the newest form that all nodes of the zone read.
+func (z *Zone) Form() api.Form { return z.store.Form() }
+
 // Store returns the replicated state.
 func (z *Zone) Store() Store { return z.store }
 

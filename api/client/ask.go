@@ -133,7 +133,7 @@ func (c *linkCall) askNext(ctx context.Context) {
 	c.working = append(c.working, t)
 	c.p.losers.Go(func() {
 		defer cancel()
-		a, replied, err := c.p.once(ctx, t, c.question)
+		a, replied, err := c.p.once(ctx, c.link, t, c.question)
 		c.replies <- reply{t, a, err, replied}
 	})
 	if c.hedged {
@@ -254,7 +254,7 @@ func telling(a, b error) error {
 
 // once asks one endpoint, and reports whether that has answered, if only with a
 // refusal.
-func (p *Peers) once(ctx context.Context, t *try, q *question) (answer any, replied bool, err error) {
+func (p *Peers) once(ctx context.Context, l *api.Link, t *try, q *question) (answer any, replied bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { t.reached.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) { t.reached.Store(true) },
@@ -269,6 +269,7 @@ func (p *Peers) once(ctx context.Context, t *try, q *question) (answer any, repl
 		return nil, false, unanswered(err, t.reached.Load())
 	}
 	defer func() { _ = res.Body.Close() }() // read to the end or given up: nothing to learn
+	p.noteForm(l, api.ParseForm(res.Header.Get(api.HeaderForm)))
 	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
 	switch {
 	case err != nil:
@@ -305,6 +306,7 @@ func (p *Peers) head(ctx context.Context, h http.Header) {
 	h.Set("Content-Type", api.MediaCBOR)
 	h.Set("Accept", api.MediaCBOR)
 	h.Set("User-Agent", "") // says nothing of what runs here
+	h.Set(api.HeaderForm, p.conf.Form.String())
 	h.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
 	if id := p.conf.Request(ctx); id != "" {
 		h.Set(api.HeaderRequestID, string(id))

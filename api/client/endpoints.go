@@ -43,6 +43,7 @@ type peerLink struct {
 	good      *endpoint     // that answered last; nil at first
 	moved     chan struct{} // closed when another one becomes good, or one fails
 	hedges    hedges
+	form      api.Form // newest that the zone reads, as its last answer says; 0 before the first
 }
 
 // signal tells calls under way that an endpoint has failed, or another one is good.

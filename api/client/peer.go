@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -24,6 +25,8 @@ type PeerConfig struct {
 	// other zone logs what it is asked under the same id.
 	Request func(ctx context.Context) api.RequestID
 	Now     func() time.Time
+	// Form is the newest form that this node reads; api.FormNewest when zero.
+	Form api.Form
 }
 
 // Peers calls the gateways of linked zones. Each call tries the link's endpoints,
@@ -43,6 +46,7 @@ type Peers struct {
 
 // NewPeers returns a caller of linked zones.
 func NewPeers(c PeerConfig) *Peers {
+	c.Form = cmp.Or(c.Form, api.FormNewest)
 	return &Peers{conf: c, links: map[api.LinkID]*peerLink{}}
 }
 
@@ -141,7 +145,10 @@ func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endp
 // peerCall makes one call over a link and decodes its answer.
 func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, body any) (*A, error) {
 	if body != nil {
-		var err error
+		err := p.checkForm(ctx, l, body)
+		if err != nil {
+			return nil, err
+		}
 		if q.body, err = codec.Marshal(body); err != nil {
 			return nil, api.Wrap(api.CodeInternal, "client.call", "", err)
 		}
@@ -152,6 +159,36 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 		return nil, err
 	}
 	return a.(*A), nil
+}
+
+// checkForm refuses a body that the zone at the other end of a link does not read. Each of
+// that zone's answers says which forms it reads; if the last one says too few, it is asked
+// again.
+func (p *Peers) checkForm(ctx context.Context, l *api.Link, body any) error {
+	need := api.Form(codec.NeededForm(body))
+	if need <= max(p.form(l), api.FormFirst) {
+		return nil
+	}
+	if _, err := p.Info(ctx, l); err != nil {
+		return err
+	}
+	if form := p.form(l); need > form {
+		return api.Errorf(api.CodeUnavailable, "this needs form %d, and zone %q reads forms up to %d; upgrade that zone first", need, l.Name, form)
+	}
+	return nil
+}
+
+// form returns the newest form that a linked zone reads, 0 if it has not answered yet.
+func (p *Peers) form(l *api.Link) api.Form {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link(l).form
+}
+
+func (p *Peers) noteForm(l *api.Link, form api.Form) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link(l).form = form
 }
 
 // CloseIdle waits for calls that others have made superfluous, and closes the

@@ -72,8 +72,8 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 		"a host in an error": {Raw, func(w http.ResponseWriter, r *http.Request) {
 			wire.Refuse(w, r, api.Errorf(api.CodeConflict, "host %s is full", host))
 		}},
-		"in CBOR": {Raw, func(w http.ResponseWriter, _ *http.Request) {
-			wire.CBOR(w, http.StatusOK, api.SelectAnswer{Blob: []byte("slots on " + host)})
+		"in CBOR": {Raw, func(w http.ResponseWriter, r *http.Request) {
+			wire.CBOR(w, r, http.StatusOK, api.SelectAnswer{Blob: []byte("slots on " + host)})
 		}},
 		"in a header": {"escaped/raw", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/hosts/"+each(host, "%%%02X"))

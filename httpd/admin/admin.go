@@ -23,6 +23,7 @@ type Config struct {
 	Leader func() (id api.NodeID, self bool)
 	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
+	Form   func() api.Form // newest that all nodes of the zone read
 }
 
 // Routes returns every call of the listener, with the kind of read it makes: each
@@ -74,6 +75,8 @@ type collector struct{ Config }
 var (
 	index     = prometheus.NewDesc("berth_applied_index", "Log index of the last entry applied here.", nil, nil)
 	term      = prometheus.NewDesc("berth_raft_term", "Current leadership term.", nil, nil)
+	written   = prometheus.NewDesc("berth_form_written", "Newest form of an entry applied here: a release that reads less cannot come back.", nil, nil)
+	readable  = prometheus.NewDesc("berth_form_readable", "Newest form that all nodes of the zone read.", nil, nil)
 	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
 	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
 	instances = prometheus.NewDesc("berth_instances", "Instances known here by status.", []string{"status"}, nil)
@@ -86,7 +89,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, leads, hosts, instances, undecided, untold, prepared, free, total} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total} {
 		ch <- d
 	}
 }
@@ -100,6 +103,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	_, self := c.Leader()
 	gauge(index, float64(v.Index()))
 	gauge(term, float64(c.Term()))
+	gauge(written, float64(v.Form()))
+	gauge(readable, float64(c.Form()))
 	gauge(leads, map[bool]float64{true: 1}[self])
 	states := map[api.HostState]int{api.HostUp: 0, api.HostDown: 0}
 	for _, h := range v.AllHosts() {

@@ -60,6 +60,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
+		Form: func() api.Form { return api.FormNewest },
 	})
 }
 
@@ -86,7 +87,7 @@ func TestMetrics(t *testing.T) {
 		got[strings.TrimSpace(m[1]+" "+m[2])] = n
 	}
 	assert.Equal(t, map[string]float64{
-		"berth_applied_index": 6, "berth_raft_term": 7, "berth_leader": 1,
+		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
 		"berth_boots_undecided": 1, "berth_holds_untold": 0, "berth_holds_prepared": 0,
 		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,

@@ -36,7 +36,7 @@ type agentDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &agentDoor{c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log))
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
 	for _, one := range d.routes() {
 		r.Method(one.Method, one.Path, one.do)
 	}
@@ -79,7 +79,7 @@ func serve[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerF
 			return
 		}
 		if leader, self := d.Leader(); !self {
-			wire.CBOR(w, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.addresses()})
+			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.addresses()})
 			return
 		}
 		a, err := call(r, id, limit, use)
@@ -87,7 +87,7 @@ func serve[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerF
 			d.refuse(w, r, err)
 			return
 		}
-		wire.CBOR(w, http.StatusOK, a)
+		wire.CBOR(w, r, http.StatusOK, a)
 	}
 }
 

@@ -53,7 +53,7 @@ type peerDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &peerDoor{c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log))
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
 	})
@@ -122,7 +122,7 @@ func allowed(routes chi.Routes, at *url.URL) string {
 // linked. Its right is the link token in the body.
 func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log))
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
 	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
 		if !c.Leader() {
 			c.Forward.ServeHTTP(w, r)
@@ -143,7 +143,7 @@ func Enrol(c Config) http.Handler {
 			wire.Refuse(w, r, err)
 			return
 		}
-		wire.CBOR(w, http.StatusOK, back)
+		wire.CBOR(w, r, http.StatusOK, back)
 	})
 	return r
 }
@@ -229,13 +229,13 @@ func withBudget(ctx context.Context, budget string) (context.Context, context.Ca
 
 // info tells who this zone is, and a parent what it has. A child is told nothing of
 // what is here, for that would be of its siblings too.
-func (d *peerDoor) info(w http.ResponseWriter, _ *http.Request, l *api.Link) error {
+func (d *peerDoor) info(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	v := d.Zone.View()
 	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
 	if l.Role == api.LinkParent {
 		z.Digest = d.Estimator.Digest()
 	}
-	wire.CBOR(w, http.StatusOK, z)
+	wire.CBOR(w, r, http.StatusOK, z)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (d *peerDoor) above(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, a)
+	wire.CBOR(w, r, http.StatusOK, a)
 	return nil
 }
 
@@ -286,7 +286,7 @@ func (d *peerDoor) below(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, api.BelowAnswer{Levels: d.Below(ctx)})
+	wire.CBOR(w, r, http.StatusOK, api.BelowAnswer{Levels: d.Below(ctx)})
 	return nil
 }
 
@@ -325,7 +325,7 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, a) // what is told of single zones and hosts is not encoded
+	wire.CBOR(w, r, http.StatusOK, a) // what is told of single zones and hosts is not encoded
 	return nil
 }
 
@@ -349,7 +349,7 @@ func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) err
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, a)
+	wire.CBOR(w, r, http.StatusOK, a)
 	return nil
 }
 
@@ -373,7 +373,7 @@ func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, d
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, a)
+	wire.CBOR(w, r, http.StatusOK, a)
 	return nil
 }
 
@@ -383,7 +383,7 @@ func (d *peerDoor) decision(w http.ResponseWriter, r *http.Request, l *api.Link)
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, http.StatusOK, api.DecisionAnswer{Decision: dec})
+	wire.CBOR(w, r, http.StatusOK, api.DecisionAnswer{Decision: dec})
 	return nil
 }
 
@@ -399,7 +399,7 @@ func (d *peerDoor) changes(w http.ResponseWriter, r *http.Request, l *api.Link) 
 	if err != nil {
 		return api.Errorf(api.CodeInvalid, "after must be a log index")
 	}
-	wire.CBOR(w, http.StatusOK, d.Saga.Changes(r.Context(), l, after, wait))
+	wire.CBOR(w, r, http.StatusOK, d.Saga.Changes(r.Context(), l, after, wait))
 	return nil
 }
 

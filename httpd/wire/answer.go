@@ -51,8 +51,25 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	_ = e.Encode(v) // the caller is gone; nobody is left to tell
 }
 
-// CBOR writes v with a status.
-func CBOR(w http.ResponseWriter, status int, v any) {
+// WithForm tells each caller in a header the newest form that all nodes of this zone
+// read, and the caller's requests may have.
+func WithForm(newest func() api.Form) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(api.HeaderForm, newest().String())
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// CBOR writes v with a status. An answer in a newer form than the caller reads is
+// refused with CodeUnavailable instead.
+func CBOR(w http.ResponseWriter, r *http.Request, status int, v any) {
+	reads, need := api.ParseForm(r.Header.Get(api.HeaderForm)), api.Form(codec.NeededForm(v))
+	if need > reads {
+		Refuse(w, r, api.Errorf(api.CodeUnavailable, "the answer needs form %d, and the caller reads forms up to %d: it needs a newer release", need, reads))
+		return
+	}
 	b, err := codec.Marshal(v)
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -75,7 +92,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if strings.HasPrefix(r.Header.Get("Accept"), api.MediaCBOR) || r.Header.Get("Content-Type") == api.MediaCBOR {
-		CBOR(w, code.HTTPStatus(), body)
+		CBOR(w, r, code.HTTPStatus(), body)
 		return
 	}
 	JSON(w, code.HTTPStatus(), body)

@@ -92,6 +92,36 @@ func TestReadCBORLimits(t *testing.T) {
 	}
 }
 
+// TestNobodyGetsAnAnswerThatHeDoesNotRead: each answer says what the zone reads, and has
+// no newer form than the caller reads.
+func TestNobodyGetsAnAnswerThatHeDoesNotRead(t *testing.T) {
+	type answer struct {
+		Old int `cbor:"1,keyasint"`
+		New int `cbor:"2,keyasint,omitempty" form:"2"`
+	}
+	for _, c := range []struct {
+		head   string
+		answer answer
+		status int
+	}{
+		{"", answer{Old: 1}, 200},
+		{"", answer{New: 1}, 503},
+		{"1", answer{New: 1}, 503},
+		{"x", answer{New: 1}, 503},
+		{"2", answer{New: 1}, 200},
+		{"3", answer{New: 1}, 200},
+	} {
+		h := WithForm(func() api.Form { return api.FormSecond })(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			CBOR(w, r, http.StatusOK, c.answer)
+		}))
+		r, w := postCBOR(nil), httptest.NewRecorder()
+		r.Header.Set(api.HeaderForm, c.head)
+		h.ServeHTTP(w, r)
+		assert.Equal(t, c.status, w.Code, "%+v", c)
+		assert.Equal(t, "2", w.Header().Get(api.HeaderForm))
+	}
+}
+
 func FuzzReadCBOR(f *testing.F) {
 	f.Add([]byte("\xa1\x01\x61a"))
 	f.Add([]byte("\xa2\x01\x61a\x02\xa1\x61k\x61v"))

@@ -14,11 +14,16 @@ const FormTag = "form"
 // NeededForm returns the lowest form that has all that v holds: the greatest tag of a
 // field that is not zero, and 1 without one.
 func NeededForm(v any) uint8 {
-	r := reflect.ValueOf(v)
-	if !r.IsValid() || !hasForms(r.Type()) {
+	if !HasForms(v) {
 		return 1
 	}
-	return neededForm(r)
+	return neededForm(reflect.ValueOf(v))
+}
+
+// HasForms reports whether a field of v's type, at any depth, came after the first form.
+func HasForms(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.IsValid() && hasForms(r.Type())
 }
 
 func neededForm(v reflect.Value) uint8 {

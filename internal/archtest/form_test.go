@@ -1,0 +1,21 @@
+package archtest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/buildplan"
+	"berth/gossip"
+	"berth/internal/codec"
+)
+
+// TestNewFieldsAreGated: these are sent or kept without asking which forms the reader
+// reads. Before one of them gets a field with a form, whoever writes it must ask.
+func TestNewFieldsAreGated(t *testing.T) {
+	for _, v := range []any{api.Digest{}, api.Enrolment{}, api.Node{}, gossip.Hello{}, buildplan.Layer{}} {
+		assert.False(t, codec.HasForms(v), "%T", v)
+	}
+	assert.True(t, codec.HasForms(api.Link{}), "a type that is gated, so that the test can fail")
+}
