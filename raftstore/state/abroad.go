@@ -8,7 +8,7 @@ import (
 
 // checkAbroad refuses a hold for another zone that is no parent, holds too much, or asks
 // for what no zone does for another.
-func (s *State) checkAbroad(c command.Hold) Result {
+func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
 		return refuse(api.CodeForbidden, "only a parent may hold slots here")
 	}

@@ -9,7 +9,7 @@ import (
 	"berth/raftstore/command"
 )
 
-func (s *State) aggregatePut(c command.AggregatePut) Result {
+func (s *stockBook) aggregatePut(c command.AggregatePut) Result {
 	a := c.Aggregate
 	a.Hosts = slices.Compact(slices.Sorted(slices.Values(a.Hosts)))
 	old, exists := s.aggregates.Get(string(a.ID))
@@ -44,7 +44,7 @@ func alike(a, b *api.Aggregate) bool {
 
 // checkAggregate refuses hosts that are unknown, or that another aggregate puts
 // into another availability zone.
-func (s *State) checkAggregate(a *api.Aggregate) Result {
+func (s *stockBook) checkAggregate(a *api.Aggregate) Result {
 	az := a.Metadata[api.MetaAZ]
 	for _, id := range a.Hosts {
 		h, ok := s.hosts.Get(string(id))
@@ -61,7 +61,7 @@ func (s *State) checkAggregate(a *api.Aggregate) Result {
 	return Result{}
 }
 
-func (s *State) aggregateDelete(c command.AggregateDelete) Result {
+func (s *stockBook) aggregateDelete(c command.AggregateDelete) Result {
 	old, ok := s.aggregates.Get(string(c.ID))
 	if !ok {
 		return refuse(api.CodeNotFound, "no such aggregate")
@@ -72,7 +72,7 @@ func (s *State) aggregateDelete(c command.AggregateDelete) Result {
 
 // replaceAggregate stores a in place of old, either of which may be nil. The hosts
 // that it changes for go one generation on.
-func (s *State) replaceAggregate(old, a *api.Aggregate) {
+func (s *stockBook) replaceAggregate(old, a *api.Aggregate) {
 	var all []api.HostID
 	for _, one := range []*api.Aggregate{old, a} {
 		if one != nil {
@@ -101,7 +101,7 @@ func (s *State) replaceAggregate(old, a *api.Aggregate) {
 	}
 }
 
-func (s *State) loadAggregate(a *api.Aggregate) {
+func (s *stockBook) loadAggregate(a *api.Aggregate) {
 	s.aggregates.Set(string(a.ID), a)
 	for _, id := range a.Hosts {
 		s.inAggregate.Insert(key(id, a.ID))
@@ -109,12 +109,12 @@ func (s *State) loadAggregate(a *api.Aggregate) {
 }
 
 // standing tells everything that aggregates make of a host.
-func (s *State) standing(id api.HostID) string {
+func (s *stockBook) standing(id api.HostID) string {
 	return strings.Join(append(s.aggregateIDs(id), s.AZOf(id)), "\x00")
 }
 
 // leaveAggregates takes a host that is being deleted out of all aggregates.
-func (s *State) leaveAggregates(id api.HostID) {
+func (s *stockBook) leaveAggregates(id api.HostID) {
 	for _, old := range s.aggregatesOf(id) {
 		a := *old
 		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), func(h api.HostID) bool { return h == id })
@@ -125,7 +125,7 @@ func (s *State) leaveAggregates(id api.HostID) {
 }
 
 // aggregateIDs returns the aggregates that a host is in, by id.
-func (s *State) aggregateIDs(id api.HostID) []string {
+func (s *stockBook) aggregateIDs(id api.HostID) []string {
 	var out []string
 	prefix := string(id) + "\x00"
 	s.inAggregate.Ascend(prefix, func(k string) bool {
@@ -138,7 +138,7 @@ func (s *State) aggregateIDs(id api.HostID) []string {
 	return out
 }
 
-func (s *State) aggregatesOf(id api.HostID) []*api.Aggregate {
+func (s *stockBook) aggregatesOf(id api.HostID) []*api.Aggregate {
 	var out []*api.Aggregate
 	for _, a := range s.aggregateIDs(id) {
 		if got, ok := s.aggregates.Get(a); ok {
@@ -149,15 +149,15 @@ func (s *State) aggregatesOf(id api.HostID) []*api.Aggregate {
 }
 
 // Aggregates returns all aggregates by id.
-func (s *State) Aggregates() []*api.Aggregate { return s.aggregates.Values() }
+func (s *stockBook) Aggregates() []*api.Aggregate { return s.aggregates.Values() }
 
 // Aggregate returns one aggregate.
-func (s *State) Aggregate(id api.AggregateID) (*api.Aggregate, bool) {
+func (s *stockBook) Aggregate(id api.AggregateID) (*api.Aggregate, bool) {
 	return s.aggregates.Get(string(id))
 }
 
 // AggregateByName returns the aggregate with a name.
-func (s *State) AggregateByName(name string) (*api.Aggregate, bool) {
+func (s *stockBook) AggregateByName(name string) (*api.Aggregate, bool) {
 	var found *api.Aggregate
 	s.aggregates.Scan(func(_ string, a *api.Aggregate) bool {
 		if a.Name == name {
@@ -170,7 +170,7 @@ func (s *State) AggregateByName(name string) (*api.Aggregate, bool) {
 
 // AZOf returns the availability zone of a host: that of an aggregate it is in, else
 // the zone's default, else the zone's name.
-func (s *State) AZOf(id api.HostID) string {
+func (s *stockBook) AZOf(id api.HostID) string {
 	for _, a := range s.aggregatesOf(id) {
 		if az := a.Metadata[api.MetaAZ]; az != "" {
 			return az
@@ -183,7 +183,7 @@ func (s *State) AZOf(id api.HostID) string {
 }
 
 // AZs returns, in order, the availability zones of the hosts that take work.
-func (s *State) AZs() []string {
+func (s *stockBook) AZs() []string {
 	all := map[string]bool{}
 	s.hosts.Scan(func(_ string, h *Host) bool {
 		if h.takesWork() {
@@ -192,4 +192,20 @@ func (s *State) AZs() []string {
 		return true
 	})
 	return slices.Sorted(maps.Keys(all))
+}
+
+// configSet replaces the configuration but for what schedulerSet does. Hosts that it
+// puts into another availability zone go one generation on.
+func (s *stockBook) configSet(c command.ConfigSet) {
+	hosts := s.hosts.Values()
+	before := make([]string, len(hosts))
+	for i, h := range hosts {
+		before[i] = s.AZOf(h.ID)
+	}
+	s.setConfig(c.Config)
+	for i, h := range hosts {
+		if s.AZOf(h.ID) != before[i] {
+			s.reput(h.ID)
+		}
+	}
 }

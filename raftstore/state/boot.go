@@ -30,8 +30,8 @@ type Boot struct {
 	Created   api.Instant        `cbor:"16,keyasint"`
 	Updated   api.Instant        `cbor:"17,keyasint"`
 	ModIndex  uint64             `cbor:"18,keyasint"`
-	Call      api.RequestID      `cbor:"19,keyasint,omitempty"` // the call that asked for it
-	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"` // how long after Created it is aborted if it is not decided; 0 for never
+	Call      api.RequestID      `cbor:"19,keyasint,omitempty"`          // the call that asked for it
+	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"`          // how long after Created it is aborted if it is not decided; 0 for never
 	Code      api.Code           `cbor:"21,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
 }
 
@@ -68,6 +68,8 @@ func (c Counts) Live() int { return c.Build + c.Active + c.Shutoff + c.Error + c
 
 // ID returns the boot's key in the tables.
 func (b *Boot) ID() string { return key(b.Request.Project, b.Request.Reservation) }
+
+func (b *Boot) owner() Owner { return Owner{OwnerBoot, b.ID()} }
 
 // State derives what the caller sees.
 func (b *Boot) State() api.BootState {
@@ -118,11 +120,11 @@ func (b *Boot) Final() bool {
 
 // BootFor finds a boot by its reservation id, or by the idempotency key that it
 // was asked for with.
-func (s *State) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
+func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
 	return s.bootFor(command.BootCreate{Key: idempotency, Request: api.Request{Project: p, Reservation: r}})
 }
 
-func (s *State) bootCreate(c command.BootCreate) Result {
+func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	project := c.Request.Project
 	if b, ok := s.bootFor(c); ok {
 		if c.Fixed && (c.Key == "" || b.Key != c.Key) {
@@ -146,13 +148,80 @@ func (s *State) bootCreate(c command.BootCreate) Result {
 	if c.Key != "" {
 		s.keys.Set(key(project, c.Key), c.Request.Reservation)
 	}
-	s.undecided.Insert(b.ID())
+	s.openOwner(b.owner())
 	s.storeBoot(b)
 	return Result{Boot: b}
 }
 
+// checkOwn refuses a hold for a boot of this zone that does not wait for it.
+func (s *bootsBook) checkOwn(c command.Hold) Result {
+	if c.Origin != "" {
+		return Result{}
+	}
+	b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
+	switch {
+	case !ok || b.Decision != api.DecisionPending:
+		return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
+	case len(c.Request.Groups) != len(b.Request.Groups):
+		return refuse(api.CodeInvalid, "the hold has other groups than reservation %q", string(c.Request.Reservation))
+	}
+	return Result{}
+}
+
+// noteHold ties a hold to its boot, and tells the boot's tale.
+func (s *bootsBook) noteHold(f slotsTaken) {
+	if f.owner.Kind != OwnerBoot {
+		return
+	}
+	s.editBoot(f.owner.ID, func(b *Boot) {
+		b.Holds = append(slices.Clone(b.Holds), f.hold.ID)
+		tale := api.BootAttempt{Attempt: f.hold.Attempt, Wanted: f.wanted}
+		if f.tale != nil {
+			tale = *f.tale
+		}
+		tale.Held, tale.Refused = len(f.hold.Slots), len(f.hold.Refused)
+		tale.Contended = tale.Contended || f.hold.Why == api.CodeContended
+		b.keep(tale)
+	})
+}
+
+// noteAnswers adds to the tale of an attempt what children have said.
+func (s *bootsBook) noteAnswers(f partsAnswered) {
+	if f.owner.Kind != OwnerBoot {
+		return
+	}
+	s.editBoot(f.owner.ID, func(b *Boot) {
+		b.tale(f.hold.Attempt, func(t *api.BootAttempt) {
+			t.Held += f.held
+			t.Refused += f.refused
+			t.Contended = t.Contended || f.hold.Why == api.CodeContended
+			tellAnswers(t, f.answers)
+		})
+	})
+}
+
+// noteInstance counts the instances of a boot by status.
+func (s *bootsBook) noteInstance(f instanceChanged) {
+	if f.instance.Origin != "" {
+		return
+	}
+	s.editBoot(key(f.instance.Project, f.instance.Reservation), func(b *Boot) {
+		if f.was != "" {
+			b.Counts.add(f.was, -1)
+		}
+		b.Counts.add(f.is, +1)
+	})
+}
+
+// decideComplete commits a boot that wanted to be decided as soon as it has enough.
+func (s *bootsBook) decideComplete(o Owner) {
+	if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
+		s.decideBoot(b, api.DecisionCommit, "", "")
+	}
+}
+
 // bootFor finds the boot that c repeats, by reservation id or idempotency key.
-func (s *State) bootFor(c command.BootCreate) (*Boot, bool) {
+func (s *bootsBook) bootFor(c command.BootCreate) (*Boot, bool) {
 	if b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation)); ok {
 		return b, true
 	}
@@ -166,13 +235,13 @@ func (s *State) bootFor(c command.BootCreate) (*Boot, bool) {
 	return s.boots.Get(key(c.Request.Project, r))
 }
 
-func (s *State) storeBoot(b *Boot) {
+func (s *bootsBook) storeBoot(b *Boot) {
 	b.Updated, b.ModIndex = s.now, s.index
 	s.putBoot(b)
 }
 
 // editBoot stores a changed copy of the boot that an own hold belongs to.
-func (s *State) editBoot(id string, edit func(*Boot)) *Boot {
+func (s *bootsBook) editBoot(id string, edit func(*Boot)) *Boot {
 	old, ok := s.boots.Get(id)
 	if !ok {
 		return nil
@@ -183,7 +252,7 @@ func (s *State) editBoot(id string, edit func(*Boot)) *Boot {
 	return &b
 }
 
-func (s *State) bootDecide(c command.BootDecide) Result {
+func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 	b, ok := s.boots.Get(key(c.Project, c.Reservation))
 	switch {
 	case !ok:
@@ -208,8 +277,8 @@ func (s *State) bootDecide(c command.BootDecide) Result {
 
 // decideBoot writes the decision of a boot and of each of its holds. A hold that
 // is not complete is given back, whatever becomes of the others.
-func (s *State) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
-	s.undecided.Delete(b.ID())
+func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
+	s.closeOwner(b.owner())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
 	for _, id := range b.Holds {
 		h, ok := s.holds.Get(key(api.LinkID(""), id))
@@ -227,7 +296,7 @@ func (s *State) decideBoot(b *Boot, d api.Decision, code api.Code, reason string
 	return b
 }
 
-func (s *State) bootRelease(c command.BootRelease) Result {
+func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 	b, ok := s.boots.Get(key(c.Project, c.Reservation))
 	if !ok {
 		return refuse(api.CodeNotFound, "no reservation %q", string(c.Reservation))

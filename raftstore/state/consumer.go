@@ -37,7 +37,7 @@ func consumerClaim(c *api.Consumer) api.Claim {
 // Consumer returns one consumer with what it draws at the zone's time; false if that
 // is nothing. The generation of an instance is the log index of its last change, that
 // of a slot is 1.
-func (s *State) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
+func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 	if c, ok := s.consumers.Get(string(id)); ok {
 		return c, true
 	}
@@ -57,13 +57,13 @@ func (s *State) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 
 // Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
 // that of an instance, or of a slot that is held for one.
-func (s *State) Knows(id api.ConsumerID) bool { return s.knows(id) }
+func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knows(id) }
 
 // Consumers returns, by id, the consumers that the placement API made.
-func (s *State) Consumers() []*api.Consumer { return s.consumers.Values() }
+func (s *stockBook) Consumers() []*api.Consumer { return s.consumers.Values() }
 
 // AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
-func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
+func (s *sagaBook) AllocationsOn(id api.ProviderID) []Allocation {
 	var out []Allocation
 	s.consumersOf(id, func(who api.ConsumerID) bool {
 		c, ok := s.Consumer(who)
@@ -82,7 +82,7 @@ func (s *State) AllocationsOn(id api.ProviderID) []Allocation {
 
 // Usages returns what a project of this zone uses at the zone's time, by type of
 // consumer; with u only what that user does. Projects of a parent are others.
-func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
+func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	byType := map[string]*Usage{}
 	for _, id := range s.consumersFor(p) {
 		c, ok := s.Consumer(id)
@@ -110,7 +110,7 @@ func (s *State) Usages(p api.ProjectID, u *api.UserID) []Usage {
 
 // consumersFor returns everybody who draws for a project of this zone: what the
 // placement API made for it, its instances, and the slots of its undecided holds.
-func (s *State) consumersFor(p api.ProjectID) []api.ConsumerID {
+func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
 	add := func(index *table.Set, prefix string) {
 		index.Ascend(prefix, func(k string) bool {
@@ -164,7 +164,7 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 }
 
 // reshape replaces inventories.
-func (s *State) reshape(c command.ConsumersPut) {
+func (s *stockBook) reshape(c command.ConsumersPut) {
 	for _, r := range c.Reshape {
 		w, _ := s.worded(r.ID)
 		own := w.own
@@ -175,7 +175,7 @@ func (s *State) reshape(c command.ConsumersPut) {
 }
 
 // checkEntries refuses a call that is malformed in itself.
-func (s *State) checkEntries(a *allotment, c command.ConsumersPut) Result {
+func (s *stockBook) checkEntries(a *allotment, c command.ConsumersPut) Result {
 	if len(c.Consumers) > s.limits.consumersCall {
 		return refuse(api.CodeInvalid, "one call has at most %d consumers, got %d", s.limits.consumersCall, len(c.Consumers))
 	}
@@ -202,7 +202,7 @@ func (s *State) checkEntries(a *allotment, c command.ConsumersPut) Result {
 }
 
 // checkReshape refuses new inventories, seen together with the new allocations.
-func (s *State) checkReshape(a *allotment, c command.ConsumersPut) Result {
+func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 	for _, r := range c.Reshape {
 		if _, twice := a.seen[r.ID]; twice {
 			return refuse(api.CodeInvalid, "provider %s is named twice", string(r.ID))
@@ -253,7 +253,7 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 
 // checkShares refuses what no provider has, or hands out in other units, and sums up
 // what the call frees and wants.
-func (s *State) checkShares(a *allotment, c command.ConsumersPut) Result {
+func (s *stockBook) checkShares(a *allotment, c command.ConsumersPut) Result {
 	for _, e := range c.Consumers {
 		if old, ok := s.consumers.Get(string(e.ID)); ok {
 			addShares(a.had, old.Shares)
@@ -268,7 +268,7 @@ func (s *State) checkShares(a *allotment, c command.ConsumersPut) Result {
 	return Result{}
 }
 
-func (s *State) checkShare(a *allotment, sh api.Share) Result {
+func (s *stockBook) checkShare(a *allotment, sh api.Share) Result {
 	seen, ok := a.seen[sh.Provider]
 	if !ok {
 		w, known := s.worded(sh.Provider)
@@ -310,7 +310,7 @@ func addShares(sums map[api.ProviderID]api.Resources, shares []api.Share) {
 
 // checkRoom refuses a call after which more would be drawn from a provider than there
 // is room for, from now on. What makes no provider fuller is allowed.
-func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
+func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 	if len(a.wanted) == 0 || mutant.On(mutant.ClaimUnchecked) {
 		return Result{}
 	}
@@ -333,7 +333,7 @@ func (s *State) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 }
 
 // closed returns the host whose tree a provider is in if it takes no work, else nil.
-func (s *State) closed(id api.ProviderID) *Host {
+func (s *stockBook) closed(id api.ProviderID) *Host {
 	root, _ := s.climb(id)
 	if h, ok := s.hosts.Get(string(root)); ok && !h.takesWork() {
 		return h
@@ -355,7 +355,7 @@ func (s *State) checkLeft(a *allotment, c command.ConsumersPut) Result {
 
 // consumerPut replaces the allocations of one consumer. A provider that it merely
 // leaves for others keeps its generation.
-func (s *State) consumerPut(e command.ConsumerEntry) {
+func (s *stockBook) consumerPut(e command.ConsumerEntry) {
 	next := api.Consumer{ID: e.ID, Created: s.now}
 	if old, ok := s.consumers.Get(string(e.ID)); ok {
 		next = *old
@@ -376,13 +376,13 @@ func (s *State) consumerPut(e command.ConsumerEntry) {
 	s.bumpDrawn("", next.Shares)
 }
 
-func (s *State) loadConsumer(c *api.Consumer) {
+func (s *stockBook) loadConsumer(c *api.Consumer) {
 	s.consumers.Set(string(c.ID), c)
 	s.byOwner.Insert(key(c.Project, c.ID))
 	s.draw("", consumerClaim(c), c.Shares)
 }
 
-func (s *State) forgetConsumer(c *api.Consumer) {
+func (s *stockBook) forgetConsumer(c *api.Consumer) {
 	s.consumers.Delete(string(c.ID))
 	s.byOwner.Delete(key(c.Project, c.ID))
 	s.undraw("", consumerClaim(c), c.Shares)

@@ -11,21 +11,9 @@ import (
 
 // OpenHolds returns the holds that are not decided and have slots on own hosts: what
 // others may be waiting for. Those of parents come first, each by key.
-func (s *State) OpenHolds() []*Hold {
-	var out []*Hold
-	for _, h := range pick(&s.prepared, &s.holds) {
-		if len(h.Slots) > 0 {
-			out = append(out, h)
-		}
-	}
-	for _, b := range pick(&s.undecided, &s.boots) {
-		for _, id := range b.Holds {
-			if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok && h.Decision == api.DecisionPending && len(h.Slots) > 0 {
-				out = append(out, h)
-			}
-		}
-	}
-	return out
+func (s *sagaBook) OpenHolds() []*Hold {
+	all := append(pick(&s.prepared, &s.holds), pick(&s.open, &s.holds)...)
+	return slices.DeleteFunc(all, func(h *Hold) bool { return len(h.Slots) == 0 })
 }
 
 // Without returns a view of the zone as its hosts would be if some undecided holds
@@ -64,7 +52,7 @@ func (h *Hold) giveBack(t *capacity.Table) {
 
 // whyFull says why there is no room for a slot of a hold: others that are not decided
 // hold some, or there is none.
-func (s *State) whyFull(h *Hold) api.Code {
+func (s *sagaBook) whyFull(h *Hold) api.Code {
 	if slices.ContainsFunc(s.OpenHolds(), func(o *Hold) bool { return !o.For(h.Origin, &h.Request) || o.Attempt < h.Request.Attempt }) {
 		return api.CodeContended
 	}
@@ -78,7 +66,7 @@ func (h *Hold) For(origin api.LinkID, r *api.Request) bool {
 }
 
 // paused reports whether a link takes nothing new.
-func (s *State) paused(id api.LinkID) bool {
+func (s *membersBook) paused(id api.LinkID) bool {
 	l, ok := s.links.Get(string(id))
 	return ok && l.State == api.LinkPaused && !mutant.On(mutant.PauseIgnored)
 }

@@ -48,7 +48,7 @@ func without(c api.Claim, shares []api.Share) api.Claim {
 
 // draw makes a claim of a slot, or of a consumer if host is "", which is there or was
 // found to fit.
-func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+func (s *stockBook) draw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
 	for id, part := range drawn(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Restore(id, part)
@@ -60,7 +60,7 @@ func (s *State) draw(host api.HostID, c api.Claim, shares []api.Share, kept ...a
 }
 
 // undraw releases what draw or take has claimed.
-func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+func (s *stockBook) undraw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
 	for id, part := range drawn(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Release(id, part)
@@ -71,21 +71,21 @@ func (s *State) undraw(host api.HostID, c api.Claim, shares []api.Share, kept ..
 	s.noteDrawn(host, c, shares, -1, kept...)
 }
 
-func (s *State) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
+func (s *stockBook) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
 	for id := range drawn(host, c, shares, kept...) {
 		tally(&s.draws, key(id, c.Consumer), n)
 	}
 }
 
 // bumpDrawn moves every provider that a slot or consumer draws from one generation on.
-func (s *State) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.Share) {
+func (s *stockBook) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.Share) {
 	for id := range drawn(host, api.Claim{}, shares, kept...) {
 		s.bump(id)
 	}
 }
 
 // consumersOf visits, by id, who has claims on a provider, whatever their windows.
-func (s *State) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) {
+func (s *stockBook) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) {
 	prefix := string(id) + "\x00"
 	s.draws.Ascend(prefix, func(k string, _ int) bool {
 		return strings.HasPrefix(k, prefix) && visit(api.ConsumerID(k[len(prefix):]))
@@ -93,7 +93,7 @@ func (s *State) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) 
 }
 
 // claimed reports whether anybody has a claim on a provider.
-func (s *State) claimed(id api.ProviderID) bool {
+func (s *stockBook) claimed(id api.ProviderID) bool {
 	found := false
 	s.consumersOf(id, func(api.ConsumerID) bool {
 		found = true
@@ -103,7 +103,7 @@ func (s *State) claimed(id api.ProviderID) bool {
 }
 
 // claimedClass reports whether anybody but leave has a claim on a class of a provider.
-func (s *State) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
+func (s *sagaBook) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
 	found := false
 	s.consumersOf(id, func(who api.ConsumerID) bool {
 		if leave[who] {
@@ -119,7 +119,7 @@ func (s *State) claimedClass(id api.ProviderID, class api.ResourceClass, leave m
 
 // claimsOf yields every claim of a consumer that was made and not released, with the
 // provider that it is on.
-func (s *State) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
+func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
 	if c, ok := s.consumers.Get(string(id)); ok {
 		return drawn("", consumerClaim(c), c.Shares)
 	}
@@ -155,7 +155,7 @@ func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
 
 // heldSlot returns the undecided hold that has a slot on an own host for an instance,
 // and the number of the slot.
-func (s *State) heldSlot(id api.InstanceID) (*Hold, int, bool) {
+func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
 	k, held := s.held.Get(string(id))
 	if !held {
 		return nil, 0, false
@@ -170,7 +170,7 @@ func (s *State) heldSlot(id api.InstanceID) (*Hold, int, bool) {
 }
 
 // sharesNow returns what a consumer draws at the zone's time, by provider.
-func (s *State) sharesNow(id api.ConsumerID) []api.Share {
+func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
 	sums := map[api.ProviderID]api.Resources{}
 	for at, c := range s.claimsOf(id) {
 		if len(c.Resources) == 0 || !c.Window.Contains(s.now) {

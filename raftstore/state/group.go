@@ -8,7 +8,7 @@ import (
 	"berth/raftstore/command"
 )
 
-func (s *State) groupPut(c command.GroupPut) Result {
+func (s *workBook) groupPut(c command.GroupPut) Result {
 	g := c.Group
 	g.Members = nil
 	if old, ok := s.groups.Get(key(g.Project, g.ID)); ok {
@@ -33,7 +33,7 @@ func (s *State) groupPut(c command.GroupPut) Result {
 	return Result{}
 }
 
-func (s *State) groupDelete(c command.GroupDelete) Result {
+func (s *workBook) groupDelete(c command.GroupDelete) Result {
 	if _, ok := s.groups.Delete(key(c.Project, c.ID)); !ok {
 		return refuse(api.CodeNotFound, "no such server group")
 	}
@@ -41,7 +41,7 @@ func (s *State) groupDelete(c command.GroupDelete) Result {
 }
 
 // eachGroup visits the server groups of a project by id, from marker on.
-func (s *State) eachGroup(p api.ProjectID, marker string, visit func(*api.ServerGroup) bool) {
+func (s *workBook) eachGroup(p api.ProjectID, marker string, visit func(*api.ServerGroup) bool) {
 	prefix := string(p) + "\x00"
 	s.groups.Ascend(prefix+marker, func(k string, g *api.ServerGroup) bool {
 		return strings.HasPrefix(k, prefix) && visit(g)
@@ -50,7 +50,7 @@ func (s *State) eachGroup(p api.ProjectID, marker string, visit func(*api.Server
 
 // ServerGroup returns one server group of a project with its members: instances
 // that are not DELETED, by id.
-func (s *State) ServerGroup(p api.ProjectID, id api.ServerGroupID) (*api.ServerGroup, bool) {
+func (s *workBook) ServerGroup(p api.ProjectID, id api.ServerGroupID) (*api.ServerGroup, bool) {
 	g, ok := s.groups.Get(key(p, id))
 	if !ok {
 		return nil, false
@@ -59,7 +59,7 @@ func (s *State) ServerGroup(p api.ProjectID, id api.ServerGroupID) (*api.ServerG
 }
 
 // ServerGroupByName returns the server group of a project with a name.
-func (s *State) ServerGroupByName(p api.ProjectID, name string) (*api.ServerGroup, bool) {
+func (s *workBook) ServerGroupByName(p api.ProjectID, name string) (*api.ServerGroup, bool) {
 	var found *api.ServerGroup
 	s.eachGroup(p, "", func(g *api.ServerGroup) bool {
 		if g.Name == name {
@@ -74,7 +74,7 @@ func (s *State) ServerGroupByName(p api.ProjectID, name string) (*api.ServerGrou
 }
 
 // ServerGroups returns server groups of a project by id, with their members.
-func (s *State) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
+func (s *workBook) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
 	var out []*api.ServerGroup
 	s.eachGroup(p, page.Marker, func(g *api.ServerGroup) bool {
 		if string(g.ID) != page.Marker && len(out) < page.Limit {
@@ -87,7 +87,7 @@ func (s *State) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
 
 // fillGroups returns copies of server groups with their members, which takes one
 // look at every instance of the project.
-func (s *State) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.ServerGroup {
+func (s *workBook) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.ServerGroup {
 	byRule := make(map[string]*api.ServerGroup, len(groups))
 	out := make([]*api.ServerGroup, len(groups))
 	for i, g := range groups {

@@ -274,7 +274,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	for name, pair := range map[string][2]*table.Set{
 		"byTenant": {&s.byTenant, &fresh.byTenant}, "byRes": {&s.byRes, &fresh.byRes},
 		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
-		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold},
+		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold}, "open": {&s.open, &fresh.open},
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
 		"children": {&s.children, &fresh.children}, "byOwner": {&s.byOwner, &fresh.byOwner},
 		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},

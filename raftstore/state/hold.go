@@ -117,7 +117,9 @@ func (h *Hold) claim(sl command.Slot) api.Claim {
 	}
 }
 
-func (s *State) hold(c command.Hold) Result {
+// hold makes a hold, or returns the one that it repeats. owner is why the owner does not
+// want it, of a hold of this zone.
+func (s *sagaBook) hold(c command.Hold, owner Result) Result {
 	k := key(c.Origin, c.ID)
 	if h, ok := s.holds.Get(k); ok {
 		if h.Plan != c.Plan && h.Plan != "" {
@@ -125,7 +127,7 @@ func (s *State) hold(c command.Hold) Result {
 		}
 		return Result{Hold: h} // a repeat, or one that was aborted before it came
 	}
-	if r := s.checkHold(c); r.Err != nil {
+	if r := s.checkHold(c, owner); r.Err != nil {
 		return r
 	}
 	if c.Plan != "" {
@@ -139,47 +141,35 @@ func (s *State) hold(c command.Hold) Result {
 	s.takeParts(h, c)
 	s.indexHeld(h)
 	if h.Origin == "" {
-		s.bootHeld(h, c)
+		s.open.Insert(k)
 	} else {
 		s.prepared.Insert(k)
 	}
+	s.tell(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
 	s.advanceHold(h)
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}
 }
 
 // checkHold refuses what must change nothing.
-func (s *State) checkHold(c command.Hold) Result {
+func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	if c.Plan != "" {
 		_, used := s.plans.Get(string(c.Plan))
 		if used && !mutant.On(mutant.PlanReused) || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
 			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 	}
-	if c.Origin == "" {
-		if r := s.checkOwn(c); r.Err != nil {
-			return r
-		}
-	} else if r := s.checkAbroad(c); r.Err != nil {
-		return r
+	if c.Origin != "" {
+		owner = s.checkAbroad(c)
+	}
+	if owner.Err != nil {
+		return owner
 	}
 	return s.checkAsked(c)
 }
 
-// checkOwn refuses a hold for a boot of this zone that does not wait for it.
-func (s *State) checkOwn(c command.Hold) Result {
-	b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
-	switch {
-	case !ok || b.Decision != api.DecisionPending:
-		return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
-	case len(c.Request.Groups) != len(b.Request.Groups):
-		return refuse(api.CodeInvalid, "the hold has other groups than reservation %q", string(c.Request.Reservation))
-	}
-	return Result{}
-}
-
 // checkAsked refuses a hold that names what is not there, or an instance twice.
-func (s *State) checkAsked(c command.Hold) Result {
+func (s *sagaBook) checkAsked(c command.Hold) Result {
 	seen := make(map[api.InstanceID]bool, c.Count())
 	free := func(id api.InstanceID) bool {
 		ok := !seen[id] && !s.knows(id)
@@ -215,7 +205,7 @@ func (s *State) checkAsked(c command.Hold) Result {
 }
 
 // heldFor counts the instances that a parent holds without a decision.
-func (s *State) heldFor(origin api.LinkID) int {
+func (s *sagaBook) heldFor(origin api.LinkID) int {
 	n := 0
 	s.prepared.Ascend(string(origin)+"\x00", func(k string) bool {
 		h, _ := s.holds.Get(k)
@@ -233,7 +223,7 @@ func (s *State) heldFor(origin api.LinkID) int {
 
 // takeSlots claims each slot on its host, or on the first alternate that takes it
 // and that its rules allow, or refuses it.
-func (s *State) takeSlots(h *Hold, c command.Hold) {
+func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	if mutant.On(mutant.MapOrder) {
 		c.Slots = mutant.Shuffled(c.Slots)
 	}
@@ -270,30 +260,9 @@ func (s *State) takeSlots(h *Hold, c command.Hold) {
 	}
 }
 
-// take claims a slot on a host, and what the host cannot give where that reaches. It
-// returns what others than the host give.
-func (s *State) take(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
-	host, known := s.hosts.Get(string(id))
-	switch {
-	case !known:
-		return nil, false
-	case mutant.On(mutant.CapacityUnchecked):
-		s.hostTable.Restore(id, c)
-	case !host.takesWork():
-		return nil, false
-	default:
-		var err error
-		if shares, err = s.hostTable.Place(id, c); err != nil {
-			return nil, false
-		}
-	}
-	s.noteDrawn(id, c, shares, +1)
-	return shares, true
-}
-
 // indexHeld notes every instance of an undecided hold, so that no other hold can
 // use the same id.
-func (s *State) indexHeld(h *Hold) {
+func (s *sagaBook) indexHeld(h *Hold) {
 	for _, sl := range h.Slots {
 		s.held.Set(string(sl.Instance.ID), h.Key())
 	}
@@ -306,14 +275,14 @@ func (s *State) indexHeld(h *Hold) {
 
 // knows reports whether an instance id is in use, or was until it is pruned, or is that
 // of another consumer.
-func (s *State) knows(id api.InstanceID) bool {
+func (s *sagaBook) knows(id api.InstanceID) bool {
 	_, consumer := s.consumers.Get(string(id))
 	return consumer || s.isInstance(id)
 }
 
 // isInstance reports whether an id is, or was until it is pruned, that of an instance,
 // or of a slot that is held for one, here or in a child.
-func (s *State) isInstance(id api.InstanceID) bool {
+func (s *sagaBook) isInstance(id api.InstanceID) bool {
 	if _, ok := s.instances.Get(string(id)); ok {
 		return true
 	}
@@ -321,23 +290,9 @@ func (s *State) isInstance(id api.InstanceID) bool {
 	return ok
 }
 
-// bootHeld ties an own hold to its boot, and tells the boot's tale.
-func (s *State) bootHeld(h *Hold, c command.Hold) {
-	s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
-		b.Holds = append(slices.Clone(b.Holds), h.ID)
-		tale := api.BootAttempt{Attempt: c.Attempt, Wanted: c.Request.Count()}
-		if c.Tale != nil {
-			tale = *c.Tale
-		}
-		tale.Held, tale.Refused = len(h.Slots), len(h.Refused)
-		tale.Contended = tale.Contended || h.Why == api.CodeContended
-		b.keep(tale)
-	})
-}
-
 // advanceHold stores h, which is not in the table yet as it is now, and moves it
 // on as far as what is known allows.
-func (s *State) advanceHold(h *Hold) {
+func (s *sagaBook) advanceHold(h *Hold) {
 	if h.State == api.HoldAsking && !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Answered }) {
 		h.State = api.HoldHeld
 	}
@@ -354,14 +309,11 @@ func (s *State) advanceHold(h *Hold) {
 	case h.Origin != "":
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
-		b, _ := s.boots.Get(key(h.Request.Project, h.Request.Reservation))
-		if s.Lacks(b) == "" {
-			s.decideBoot(b, d, "", "")
-		}
+		s.tell(holdComplete{h.Owner()})
 	}
 }
 
-func (s *State) holdDecide(c command.HoldDecide) Result {
+func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
 	k := key(c.Origin, c.ID)
 	h, ok := s.holds.Get(k)
 	switch {
@@ -382,7 +334,7 @@ func (s *State) holdDecide(c command.HoldDecide) Result {
 }
 
 // bury remembers the abort of a hold that is not known: it may still be on its way.
-func (s *State) bury(c command.HoldDecide) Result {
+func (s *sagaBook) bury(c command.HoldDecide) Result {
 	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
 		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
 	}
@@ -398,7 +350,7 @@ func (h *Hold) neverCame() bool { return len(h.Request.Groups) == 0 }
 // decideHold carries a decision out on own hosts and leaves the children to be
 // told. A commit may be followed by an abort, which gives everything back; a
 // repeat changes nothing.
-func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
+func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	if old.Decision == d {
 		return
 	}
@@ -406,6 +358,7 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 	h.Decision, h.Forced, h.Updated = d, forced, s.now
 	h.Parts = slices.Clone(h.Parts)
 	s.prepared.Delete(h.Key())
+	s.open.Delete(h.Key())
 	if old.Decision == api.DecisionPending {
 		s.unhold(old)
 	}
@@ -420,8 +373,34 @@ func (s *State) decideHold(old *Hold, d api.Decision, forced bool) {
 	s.noteUntold(&h, +1)
 }
 
+// makeInstances records every instance of a committed hold.
+func (s *sagaBook) makeInstances(h *Hold) {
+	for n, sl := range h.Slots {
+		i := s.newInstance(h, sl.Instance, sl.Group)
+		i.Host, i.Shares = sl.Host, h.sharesOf(n)
+		s.addInstance(i)
+	}
+	for _, p := range h.Parts {
+		for _, pi := range p.Instances {
+			i := s.newInstance(h, pi.Spec, pi.Group)
+			i.Link = p.Link
+			s.addInstance(i)
+		}
+	}
+}
+
+func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
+	g := h.Request.Groups[group]
+	return &api.Instance{
+		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
+		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
+		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
+		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
+	}
+}
+
 // unhold forgets what an undecided hold holds: it is about to be decided.
-func (s *State) unhold(h *Hold) {
+func (s *sagaBook) unhold(h *Hold) {
 	for _, sl := range h.Slots {
 		s.held.Delete(string(sl.Instance.ID))
 		s.countSlot(h, sl, -1)
@@ -436,7 +415,7 @@ func (s *State) unhold(h *Hold) {
 
 // releaseHold gives back what a hold took: claims if it was not committed,
 // instances if it was. A child that had committed must be told again.
-func (s *State) releaseHold(h *Hold, committed bool) {
+func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 	for i := range h.Parts {
 		h.Parts[i].Acked = false
 	}
@@ -459,10 +438,10 @@ func (s *State) releaseHold(h *Hold, committed bool) {
 // abort is final the moment it is logged, whenever the child hears of it.
 func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
 
-// noteUntold keeps the list of holds whose children must be told, and the boot's
-// count of those that may live. by is +1 after a decision, -1 after an
+// noteUntold keeps the list of holds whose children must be told, and tells the owner of
+// those that may live. by is +1 after a decision, -1 after an
 // acknowledgement.
-func (s *State) noteUntold(h *Hold, by int) {
+func (s *sagaBook) noteUntold(h *Hold, by int) {
 	was := s.untold.Contains(h.Key())
 	if h.settled() {
 		s.untold.Delete(h.Key())
@@ -470,11 +449,11 @@ func (s *State) noteUntold(h *Hold, by int) {
 		s.untold.Insert(h.Key())
 	}
 	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
-		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) { b.Unacked += by })
+		s.tell(partsOwed{h.Owner(), by})
 	}
 }
 
-func (s *State) partAck(c command.PartAck) Result {
+func (s *sagaBook) partAck(c command.PartAck) Result {
 	old, ok := s.holds.Get(key(c.Origin, c.ID))
 	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
 		return Result{} // decided anew meanwhile, or forgotten: the loop will see
@@ -504,7 +483,7 @@ func (s *State) partAck(c command.PartAck) Result {
 
 // madeBy returns an instance if h made it: after an abort another hold may have
 // used the id.
-func (s *State) madeBy(h *Hold, id api.InstanceID) *api.Instance {
+func (s *sagaBook) madeBy(h *Hold, id api.InstanceID) *api.Instance {
 	if i, ok := s.instances.Get(string(id)); ok && i.Hold == h.ID && i.Origin == h.Origin {
 		return i
 	}
@@ -513,7 +492,7 @@ func (s *State) madeBy(h *Hold, id api.InstanceID) *api.Instance {
 
 // losePart marks the instances of a child that gave them up against its word:
 // its operator had released the hold by force. Those that should end are gone.
-func (s *State) losePart(h *Hold, p *Part) {
+func (s *sagaBook) losePart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
 		switch i := s.madeBy(h, pi.Spec.ID); {
 		case i == nil || !i.Live():
@@ -528,10 +507,24 @@ func (s *State) losePart(h *Hold, p *Part) {
 // endPart has the child told, one by one, of the instances that must end. They
 // were given up before it confirmed the commit: it has them and was not asked to
 // end them, or never made them and has nothing to say of them.
-func (s *State) endPart(h *Hold, p *Part) {
+func (s *sagaBook) endPart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
 		if i := s.madeBy(h, pi.Spec.ID); i != nil && i.Status == api.StatusDeleting {
-			s.unended.Insert(string(i.ID))
+			s.mustEnd(i)
 		}
 	}
+}
+
+func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
+	i, ok := s.instances.Get(string(c.ID))
+	if !ok || !i.Live() {
+		return refuse(api.CodeNotFound, "no such server")
+	}
+	if i.Status != api.StatusDeleting {
+		s.endInstance(i)
+		if h, ok := s.holds.Get(key(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
+			s.mustEnd(i) // else its zone does not have it yet: see partAck
+		}
+	}
+	return Result{}
 }

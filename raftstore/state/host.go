@@ -31,7 +31,7 @@ func (h *Host) why() string {
 	return string(h.State)
 }
 
-func (s *State) hostsPut(c command.HostsPut) Result {
+func (s *stockBook) hostsPut(c command.HostsPut) Result {
 	ids := make([]api.HostID, 0, len(c.Hosts))
 	for _, e := range c.Hosts {
 		if id, known := s.byName.Get(e.Host.Name); known {
@@ -59,7 +59,7 @@ func (s *State) hostsPut(c command.HostsPut) Result {
 }
 
 // unserve takes down the hosts of an agent that it does not serve any more.
-func (s *State) unserve(c command.HostsPut, served []api.HostID) {
+func (s *stockBook) unserve(c command.HostsPut, served []api.HostID) {
 	for _, old := range s.hostsOf(c.Agent, 0) {
 		if slices.Contains(served, old.ID) || old.Unserved {
 			continue
@@ -70,7 +70,7 @@ func (s *State) unserve(c command.HostsPut, served []api.HostID) {
 	}
 }
 
-func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
+func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 	h := Host{Host: api.Host{ID: e.ID, Name: e.Host.Name, Enabled: true, Created: c.At}, Work: s.index}
 	if id, known := s.byName.Get(e.Host.Name); known {
 		old, _ := s.hosts.Get(string(id))
@@ -88,7 +88,7 @@ func (s *State) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 }
 
 // storeHost keeps the record and the host table in step, one generation on.
-func (s *State) storeHost(h *Host) {
+func (s *stockBook) storeHost(h *Host) {
 	switch {
 	case h.State != api.HostDown:
 		h.DownSince = 0
@@ -100,7 +100,7 @@ func (s *State) storeHost(h *Host) {
 	s.bump(h.ID)
 	s.putHost(h)
 	if known && old.DownSince != h.DownSince {
-		s.tellReach(h.ID)
+		s.tell(hostReached{h.ID})
 	}
 }
 
@@ -112,7 +112,7 @@ func (h *Host) needs() api.Needs {
 	return api.UnreportedNeeds(h.Driver)
 }
 
-func (s *State) specOf(h *Host) capacity.Spec {
+func (s *stockBook) specOf(h *Host) capacity.Spec {
 	attributes := h.Attributes
 	if len(h.Overrides) > 0 {
 		attributes = merge(h.Attributes, h.Overrides)
@@ -128,7 +128,7 @@ func (s *State) specOf(h *Host) capacity.Spec {
 
 // reput brings the host table up to date with what is said of a host elsewhere than
 // in its record.
-func (s *State) reput(id api.HostID) {
+func (s *stockBook) reput(id api.HostID) {
 	if h, ok := s.hosts.Get(string(id)); ok {
 		s.hostTable.Put(s.specOf(h))
 		s.bump(id)
@@ -137,7 +137,7 @@ func (s *State) reput(id api.HostID) {
 
 // noteFailures counts the instances that could not be started on a host since one
 // could. The report of i has not been folded in yet.
-func (s *State) noteFailures(i *api.Instance, reported api.Status) {
+func (s *stockBook) noteFailures(i *api.Instance, reported api.Status) {
 	old, ok := s.hosts.Get(string(i.Host))
 	if !ok {
 		return
@@ -158,7 +158,7 @@ func (s *State) noteFailures(i *api.Instance, reported api.Status) {
 }
 
 // hostsState marks hosts up or down. What its agent does not serve stays down.
-func (s *State) hostsState(c command.HostsState) Result {
+func (s *stockBook) hostsState(c command.HostsState) Result {
 	for _, id := range c.Hosts {
 		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State && !old.Unserved {
 			h := *old
@@ -169,7 +169,7 @@ func (s *State) hostsState(c command.HostsState) Result {
 	return Result{}
 }
 
-func (s *State) hostSet(c command.HostSet) Result {
+func (s *stockBook) hostSet(c command.HostSet) Result {
 	old, r := s.hostAt(c.ID, c.Generation)
 	if old == nil {
 		return r
@@ -210,7 +210,7 @@ func merge(old, set map[string]string) map[string]string {
 }
 
 // checkHost refuses what an operator may not say of a host.
-func (s *State) checkHost(h *Host) Result {
+func (s *stockBook) checkHost(h *Host) Result {
 	switch {
 	case len(h.Maintenance) > s.limits.faultBytes:
 		return refuse(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", s.limits.faultBytes)
@@ -222,7 +222,7 @@ func (s *State) checkHost(h *Host) Result {
 	return Result{Err: api.CheckPairs("overrides", h.Overrides, s.limits.attributes)}
 }
 
-func (s *State) hostDelete(c command.HostDelete) Result {
+func (s *stockBook) hostDelete(c command.HostDelete) Result {
 	h, r := s.hostAt(c.ID, c.Generation)
 	if h == nil {
 		return r
@@ -231,7 +231,7 @@ func (s *State) hostDelete(c command.HostDelete) Result {
 }
 
 // forgetHost deletes a host, or refuses with the code inUse if it is in use.
-func (s *State) forgetHost(h *Host, inUse api.Code) Result {
+func (s *stockBook) forgetHost(h *Host, inUse api.Code) Result {
 	if r := s.mayForget(h.ID, inUse); r.Err != nil {
 		return r
 	}
@@ -244,7 +244,7 @@ func (s *State) forgetHost(h *Host, inUse api.Code) Result {
 }
 
 // hostAt returns the host if generation is 0 or current, else nil and why.
-func (s *State) hostAt(id api.HostID, generation uint64) (*Host, Result) {
+func (s *stockBook) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
 		return nil, refuse(api.CodeNotFound, "no such host")
@@ -256,7 +256,7 @@ func (s *State) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 }
 
 // Draining returns the hosts that are being drained, by id.
-func (s *State) Draining() []*Host {
+func (s *stockBook) Draining() []*Host {
 	var out []*Host
 	s.hosts.Scan(func(_ string, h *Host) bool {
 		if h.Drain != "" {
@@ -265,4 +265,25 @@ func (s *State) Draining() []*Host {
 		return true
 	})
 	return out
+}
+
+// take claims a slot on a host, and what the host cannot give where that reaches. It
+// returns what others than the host give.
+func (s *stockBook) take(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
+	host, known := s.hosts.Get(string(id))
+	switch {
+	case !known:
+		return nil, false
+	case mutant.On(mutant.CapacityUnchecked):
+		s.hostTable.Restore(id, c)
+	case !host.takesWork():
+		return nil, false
+	default:
+		var err error
+		if shares, err = s.hostTable.Place(id, c); err != nil {
+			return nil, false
+		}
+	}
+	s.noteDrawn(id, c, shares, +1)
+	return shares, true
 }

@@ -12,37 +12,17 @@ import (
 // driver's own words may name a host and stay here.
 const FaultAbroad = "the instance failed in its zone; its operator can see why"
 
-// makeInstances records every instance of a committed hold.
-func (s *State) makeInstances(h *Hold) {
-	for n, sl := range h.Slots {
-		i := s.newInstance(h, sl.Instance, sl.Group)
-		i.Host, i.Shares = sl.Host, h.sharesOf(n)
-		s.putInstance(nil, i)
+// addInstance records a new instance.
+func (s *workBook) addInstance(i *api.Instance) {
+	s.putInstance(nil, i)
+	if i.Host != "" {
 		s.byHost.Insert(key(i.Host, i.ID))
 		s.touchHost(i.Host)
 	}
-	for _, p := range h.Parts {
-		for _, pi := range p.Instances {
-			i := s.newInstance(h, pi.Spec, pi.Group)
-			i.Link = p.Link
-			s.putInstance(nil, i)
-		}
-	}
 }
 
-func (s *State) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
-	g := h.Request.Groups[group]
-	return &api.Instance{
-		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
-		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
-		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
-		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
-	}
-}
-
-// putInstance stores i in place of old (nil for a new one) and keeps the indexes
-// and the boot's counts in step.
-func (s *State) putInstance(old, i *api.Instance) {
+// putInstance stores i in place of old (nil for a new one) and keeps the indexes in step.
+func (s *workBook) putInstance(old, i *api.Instance) {
 	if old == nil {
 		s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
 		s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
@@ -57,20 +37,18 @@ func (s *State) putInstance(old, i *api.Instance) {
 		s.touch(ChangesTopic(i.Origin))
 	}
 	s.instances.Set(string(i.ID), i)
-	if i.Origin != "" || old != nil && old.Status == i.Status {
-		return
+	f := instanceChanged{instance: i, is: i.Status}
+	if old != nil {
+		f.was = old.Status
 	}
-	s.editBoot(key(i.Project, i.Reservation), func(b *Boot) {
-		if old != nil {
-			b.Counts.add(old.Status, -1)
-		}
-		b.Counts.add(i.Status, +1)
-	})
+	if f.was != f.is {
+		s.tell(f)
+	}
 }
 
 // reindex keeps step with where an instance is and whether it lives: what counts
 // members, who moves where, and what ends by itself.
-func (s *State) reindex(old, i *api.Instance) {
+func (s *workBook) reindex(old, i *api.Instance) {
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status {
 			return
@@ -91,7 +69,7 @@ func (s *State) reindex(old, i *api.Instance) {
 func resKey(t api.Tenant, r api.ReservationID) string { return key(tenantKey(t), r) + "\x00" }
 
 // setStatus moves an instance on. When it is DELETED its claim ends.
-func (s *State) setStatus(old *api.Instance, st api.Status, fault string) {
+func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	if old.Status == st && old.Fault == fault {
 		return
 	}
@@ -135,27 +113,16 @@ func claimOf(i *api.Instance) api.Claim {
 }
 
 // endInstance asks for the end of an instance; a repeat changes nothing.
-func (s *State) endInstance(i *api.Instance) {
+func (s *workBook) endInstance(i *api.Instance) {
 	if i.Status != api.StatusDeleting && i.Live() {
 		s.setStatus(i, api.StatusDeleting, "")
 	}
 }
 
-func (s *State) instanceDelete(c command.InstanceDelete) Result {
-	i, ok := s.instances.Get(string(c.ID))
-	if !ok || !i.Live() {
-		return refuse(api.CodeNotFound, "no such server")
-	}
-	if i.Status != api.StatusDeleting {
-		s.endInstance(i)
-		if h, ok := s.holds.Get(key(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
-			s.unended.Insert(string(i.ID)) // else its zone does not have it yet: see partAck
-		}
-	}
-	return Result{}
-}
+// mustEnd notes that the zone of a remote instance must be told that it ends.
+func (s *workBook) mustEnd(i *api.Instance) { s.unended.Insert(string(i.ID)) }
 
-func (s *State) instanceTold(c command.InstanceTold) {
+func (s *workBook) instanceTold(c command.InstanceTold) {
 	for _, id := range c.IDs {
 		s.unended.Delete(string(id))
 	}
@@ -170,7 +137,7 @@ func (s *State) instanceTold(c command.InstanceTold) {
 // instanceReport folds in reports of hosts that belong to the agent; others are
 // ignored, for a host may have moved to another agent, and an instance to another
 // host, or there and back.
-func (s *State) instanceReport(c command.InstanceReport) Result {
+func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
 		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() && !mutant.On(mutant.StayIgnored) {
@@ -203,7 +170,7 @@ func Clip(fault string) string {
 
 // restored makes everything news: hosts for their agents, and instances that were
 // made for a parent for that parent, whatever either has read before.
-func (s *State) restored() {
+func (s *workBook) restored() {
 	for _, h := range s.hosts.Values() {
 		s.touchHost(h.ID)
 	}

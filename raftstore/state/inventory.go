@@ -53,7 +53,7 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 }
 
 // checkPlace refuses another name or parent.
-func (s *State) checkPlace(w *worded, c command.ProviderSet) Result {
+func (s *stockBook) checkPlace(w *worded, c command.ProviderSet) Result {
 	if w.host != nil {
 		switch {
 		case c.Name != nil && *c.Name != w.host.Name:
@@ -87,10 +87,11 @@ func (s *State) checkPlace(w *worded, c command.ProviderSet) Result {
 
 // runOn reports whether an instance or a held slot draws from a provider or from what
 // is below it.
-func (s *State) runOn(id api.ProviderID) bool {
+func (s *stockBook) runOn(id api.ProviderID) bool {
 	found := false
 	s.consumersOf(id, func(who api.ConsumerID) bool {
-		found = s.isInstance(who)
+		_, other := s.consumers.Get(string(who))
+		found = !other
 		return !found
 	})
 	eachOn(&s.children, id, func(child api.InstanceID) { found = found || s.runOn(api.ProviderID(child)) })
@@ -99,7 +100,7 @@ func (s *State) runOn(id api.ProviderID) bool {
 
 // checkInventory refuses a whole inventory for a provider: one that is malformed, or
 // lacks what an agent says.
-func (s *State) checkInventory(w *worded, want map[api.ResourceClass]api.Inventory) Result {
+func (s *stockBook) checkInventory(w *worded, want map[api.ResourceClass]api.Inventory) Result {
 	if len(want) > s.limits.classes {
 		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", s.limits.classes, len(want))
 	}
@@ -130,7 +131,7 @@ func (s *State) checkUnused(id api.ProviderID, w *worded, want map[api.ResourceC
 	return Result{}
 }
 
-func (s *State) checkClass(name api.ResourceClass) Result {
+func (s *stockBook) checkClass(name api.ResourceClass) Result {
 	if _, known := s.ResourceClass(name); !known {
 		return refuse(api.CodeInvalid, "no resource class %q", string(name))
 	}
@@ -157,7 +158,7 @@ func (w *worded) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.
 }
 
 // checkTraits refuses all the traits that a provider shall have.
-func (s *State) checkTraits(w *worded, want []string) Result {
+func (s *stockBook) checkTraits(w *worded, want []string) Result {
 	for _, name := range want {
 		if _, known := s.Trait(name); !known {
 			return refuse(api.CodeInvalid, "no trait %q", name)
@@ -170,7 +171,7 @@ func (s *State) checkTraits(w *worded, want []string) Result {
 }
 
 // checkAggregates refuses all the aggregates that a provider shall have.
-func (s *State) checkAggregates(w *worded, want []string) Result {
+func (s *stockBook) checkAggregates(w *worded, want []string) Result {
 	if len(want) > s.limits.providerAggs {
 		return refuse(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
 	}
@@ -201,7 +202,7 @@ func less(list, other []string) []string {
 
 // setOwn stores what the placement API says of a provider. A provider that is no host
 // is edited beside that. The generation stays.
-func (s *State) setOwn(id api.ProviderID, own words, edit func(*api.Provider)) {
+func (s *stockBook) setOwn(id api.ProviderID, own words, edit func(*api.Provider)) {
 	if old, ok := s.hosts.Get(string(id)); ok {
 		h := *old
 		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.Updated = own.inventory, own.traits, own.aggregates, s.now

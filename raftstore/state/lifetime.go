@@ -18,7 +18,7 @@ func ends(i *api.Instance) bool {
 
 // Expired returns the own instances whose window is over and that nobody has asked
 // to end, the oldest end first.
-func (s *State) Expired(now api.Instant) []*api.Instance {
+func (s *workBook) Expired(now api.Instant) []*api.Instance {
 	var out []*api.Instance
 	s.ends.Scan(func(k string) bool {
 		i, ok := s.instances.Get(k[8:])
@@ -33,7 +33,7 @@ func (s *State) Expired(now api.Instant) []*api.Instance {
 
 // NextExpiry returns when the next own instance must end, or should have been asked
 // to; api.Forever if none must.
-func (s *State) NextExpiry() api.Instant {
+func (s *workBook) NextExpiry() api.Instant {
 	next := api.Forever
 	s.ends.Scan(func(k string) bool {
 		if i, ok := s.instances.Get(k[8:]); ok {

@@ -44,7 +44,7 @@ func memberKey(t api.Tenant, rule string, at place) string {
 }
 
 // count adds n to the members of some rules at a place, and to those of the tenant.
-func (s *State) count(t api.Tenant, rules []string, at place, n int) {
+func (s *workBook) count(t api.Tenant, rules []string, at place, n int) {
 	for _, rule := range rules {
 		tally(&s.members, memberKey(t, rule, at), n)
 	}
@@ -62,15 +62,15 @@ func rulesOf(r *api.Request, group int) []string {
 	return out
 }
 
-func (s *State) countSlot(h *Hold, sl command.Slot, n int) {
+func (s *sagaBook) countSlot(h *Hold, sl command.Slot, n int) {
 	s.count(h.Tenant(), rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
 }
 
-func (s *State) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
+func (s *sagaBook) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
 	s.count(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
 }
 
-func (s *State) countInstance(i *api.Instance, n int) {
+func (s *workBook) countInstance(i *api.Instance, n int) {
 	if !i.Live() {
 		return
 	}
@@ -85,7 +85,7 @@ func (s *State) countInstance(i *api.Instance, n int) {
 }
 
 // eachPlace visits the places where a rule has members, in order, with how many.
-func (s *State) eachPlace(t api.Tenant, rule string, visit func(at place, n int)) {
+func (s *workBook) eachPlace(t api.Tenant, rule string, visit func(at place, n int)) {
 	prefix := memberKey(t, rule, "")
 	s.members.Ascend(prefix, func(k string, n int) bool {
 		if !strings.HasPrefix(k, prefix) {
@@ -100,7 +100,7 @@ func (s *State) eachPlace(t api.Tenant, rule string, visit func(at place, n int)
 
 // Members returns how many members a rule of a tenant has: on each own host,
 // and in each child. The rule is named as by api.Request.RuleKey.
-func (s *State) Members(t api.Tenant, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
+func (s *workBook) Members(t api.Tenant, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
 	hosts, elsewhere = map[api.HostID]int{}, map[api.LinkID]int{}
 	s.eachPlace(t, rule, func(at place, n int) {
 		if id, own := at.host(); own {
@@ -114,7 +114,7 @@ func (s *State) Members(t api.Tenant, rule string) (hosts map[api.HostID]int, el
 
 // Tenancy yields, by id, the own hosts that a tenant has instances or held slots
 // on, and how many.
-func (s *State) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
+func (s *workBook) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
 	return func(yield func(api.HostID, int) bool) {
 		prefix := tenantKey(t) + "\x00"
 		s.tenants.Ascend(prefix, func(k string, n int) bool {
@@ -126,7 +126,7 @@ func (s *State) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
 
 // HostOf returns the own host of a live instance of a tenant; false for one that
 // is in another zone, of another tenant, or unknown.
-func (s *State) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
+func (s *workBook) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
 	i, ok := s.instances.Get(string(id))
 	if !ok || i.Tenant() != t || i.Host == "" || !i.Live() {
 		return "", false
@@ -136,7 +136,7 @@ func (s *State) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
 
 // PlaceOf says where a live instance of a tenant is: here, or in the child at the
 // other end of link. One that is unknown, or of another tenant, is not known.
-func (s *State) PlaceOf(t api.Tenant, id api.InstanceID) (link api.LinkID, here, known bool) {
+func (s *workBook) PlaceOf(t api.Tenant, id api.InstanceID) (link api.LinkID, here, known bool) {
 	i, ok := s.instances.Get(string(id))
 	if !ok || i.Tenant() != t || !i.Live() {
 		return "", false, false

@@ -10,7 +10,7 @@ import (
 
 // instanceMove takes an instance to another host: at once if its own is lost, else
 // when the agent there says that it is gone. See arrive.
-func (s *State) instanceMove(c command.InstanceMove) Result {
+func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 	i, ok := s.instances.Get(string(c.ID))
 	switch {
 	case !ok || !i.Live() || i.Host == "":
@@ -43,7 +43,7 @@ func (s *State) instanceMove(c command.InstanceMove) Result {
 
 // mayEvacuate refuses to start an instance elsewhere without waiting, unless its
 // host is down and it was booted to be so moved.
-func (s *State) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
+func (s *workBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 	if !c.Evacuate {
 		return Result{}
 	}
@@ -57,7 +57,7 @@ func (s *State) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 }
 
 // target claims room for an instance on the host that it will move to.
-func (s *State) target(old *api.Instance, to api.HostID) Result {
+func (s *sagaBook) target(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuse(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
 	}
@@ -75,7 +75,7 @@ func (s *State) target(old *api.Instance, to api.HostID) Result {
 // takeTarget claims room for an instance on its target. What sharing providers give it
 // they need not give twice: if they can give the same there, it keeps that. What the
 // target itself gives it from afar is not the same as what it gives as its host.
-func (s *State) takeTarget(i *api.Instance) bool {
+func (s *stockBook) takeTarget(i *api.Instance) bool {
 	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		root, _ := s.climb(sh.Provider)
 		return root == i.Host || sh.Provider == i.Target
@@ -93,7 +93,7 @@ func (s *State) takeTarget(i *api.Instance) bool {
 
 // takeBeside claims room for an instance on its target as if it did not draw pooled
 // where it is. It is right only if none of pooled changes.
-func (s *State) takeBeside(i *api.Instance, pooled []api.Share) bool {
+func (s *stockBook) takeBeside(i *api.Instance, pooled []api.Share) bool {
 	c := claimOf(i)
 	for id, part := range drawn("", c, pooled) {
 		s.hostTable.Return(id, part)
@@ -120,7 +120,7 @@ func changes(old api.Share, shares []api.Share) bool {
 
 // mayMove reports whether the rules that an instance was booted under let it be on
 // another host. Its hold, which is kept as long as it is, knows them.
-func (s *State) mayMove(i *api.Instance, to api.HostID) bool {
+func (s *sagaBook) mayMove(i *api.Instance, to api.HostID) bool {
 	h, ok := s.holds.Get(key(i.Origin, i.Hold))
 	if !ok {
 		return true
@@ -135,7 +135,7 @@ func (s *State) mayMove(i *api.Instance, to api.HostID) bool {
 
 // arrive ends the stay of an instance on the host that it leaves: it is to be
 // started on the other one.
-func (s *State) arrive(old *api.Instance) {
+func (s *workBook) arrive(old *api.Instance) {
 	i := *old
 	i.Host, i.Shares = old.Target, old.TargetShares
 	i.Target, i.TargetShares = "", nil
@@ -152,7 +152,7 @@ func (s *State) arrive(old *api.Instance) {
 
 // stay gives back the room that an instance has on the host that it was to move to.
 // The caller has stored the instance without its target.
-func (s *State) stay(old *api.Instance) {
+func (s *workBook) stay(old *api.Instance) {
 	if old.Target != "" {
 		s.undraw(old.Target, claimOf(old), old.TargetShares, old.Kept()...)
 		s.bumpDrawn(old.Target, old.TargetShares, old.Kept()...)

@@ -18,7 +18,7 @@ type Named struct {
 
 // ResourceClasses returns the classes that the zone knows: those that are the same
 // everywhere in their customary order, then the others by name.
-func (s *State) ResourceClasses() []Named {
+func (s *stockBook) ResourceClasses() []Named {
 	var out []Named
 	for _, c := range api.StandardClasses() {
 		out = append(out, Named{Name: string(c)})
@@ -27,7 +27,7 @@ func (s *State) ResourceClasses() []Named {
 }
 
 // ResourceClass returns one class that the zone knows.
-func (s *State) ResourceClass(name api.ResourceClass) (Named, bool) {
+func (s *stockBook) ResourceClass(name api.ResourceClass) (Named, bool) {
 	if standardClass(name) {
 		return Named{Name: string(name)}, true
 	}
@@ -36,7 +36,7 @@ func (s *State) ResourceClass(name api.ResourceClass) (Named, bool) {
 }
 
 // Traits returns the traits that the zone knows, by name.
-func (s *State) Traits() []Named {
+func (s *stockBook) Traits() []Named {
 	out := named(&s.traits)
 	for _, t := range api.StandardTraits() {
 		out = append(out, Named{Name: t})
@@ -46,7 +46,7 @@ func (s *State) Traits() []Named {
 }
 
 // Trait returns one trait that the zone knows.
-func (s *State) Trait(name string) (Named, bool) {
+func (s *stockBook) Trait(name string) (Named, bool) {
 	if api.StandardTrait(name) {
 		return Named{Name: name}, true
 	}
@@ -65,7 +65,7 @@ func named(t *table.Map[api.Instant]) []Named {
 
 func standardClass(c api.ResourceClass) bool { return c.Valid() && !api.ValidCustom(string(c)) }
 
-func (s *State) classPut(c command.ClassPut) Result {
+func (s *stockBook) classPut(c command.ClassPut) Result {
 	was, known := s.classes.Get(string(c.Was))
 	switch {
 	case !api.ValidCustom(string(c.Name)):
@@ -96,7 +96,7 @@ func (s *State) classPut(c command.ClassPut) Result {
 	return Result{}
 }
 
-func (s *State) classDelete(c command.ClassDelete) Result {
+func (s *stockBook) classDelete(c command.ClassDelete) Result {
 	if standardClass(c.Name) {
 		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
 	}
@@ -111,7 +111,7 @@ func (s *State) classDelete(c command.ClassDelete) Result {
 }
 
 // classUnused refuses if an inventory has the class. It looks at every provider.
-func (s *State) classUnused(name api.ResourceClass) Result {
+func (s *stockBook) classUnused(name api.ResourceClass) Result {
 	who := s.findProvider(func(w *worded) bool {
 		_, own := w.own.inventory[name]
 		_, said := w.said.inventory[name]
@@ -123,7 +123,7 @@ func (s *State) classUnused(name api.ResourceClass) Result {
 	return Result{}
 }
 
-func (s *State) traitPut(c command.TraitPut) Result {
+func (s *stockBook) traitPut(c command.TraitPut) Result {
 	if !api.ValidCustom(c.Name) {
 		return refuse(api.CodeInvalid, "the name of a trait must be %s and upper case letters, digits and _, at most %d bytes",
 			api.CustomPrefix, api.CustomMaxBytes)
@@ -138,7 +138,7 @@ func (s *State) traitPut(c command.TraitPut) Result {
 	return Result{}
 }
 
-func (s *State) traitDelete(c command.TraitDelete) Result {
+func (s *stockBook) traitDelete(c command.TraitDelete) Result {
 	if api.StandardTrait(c.Name) {
 		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
 	}
@@ -156,7 +156,7 @@ func (s *State) traitDelete(c command.TraitDelete) Result {
 }
 
 // learn makes known what an agent says of a host.
-func (s *State) learn(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
+func (s *stockBook) learn(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
 	for _, name := range slices.Sorted(maps.Keys(inventory)) {
 		if _, known := s.ResourceClass(name); !known {
 			s.classes.Set(string(name), at)
@@ -170,7 +170,7 @@ func (s *State) learn(inventory map[api.ResourceClass]api.Inventory, traits []st
 }
 
 // mayLearn refuses hosts with more new classes or traits than the zone has room for.
-func (s *State) mayLearn(hosts []command.HostEntry) Result {
+func (s *stockBook) mayLearn(hosts []command.HostEntry) Result {
 	classes, traits := map[api.ResourceClass]bool{}, map[string]bool{}
 	for _, e := range hosts {
 		for name := range e.Host.Inventory {

@@ -20,7 +20,7 @@ const (
 
 // NewsOf says what an item of the changes of the child at the other end of a link
 // means.
-func (s *State) NewsOf(link api.LinkID, ch api.InstanceChange) News {
+func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	if _, pending := s.held.Get(string(ch.ID)); pending {
 		return NewsPending
 	}
@@ -42,7 +42,7 @@ type word struct {
 }
 
 // wordOf returns what is kept of an instance after a child's change of it.
-func (s *State) wordOf(i *api.Instance, ch api.InstanceChange) word {
+func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
 	switch ch.Status {
 	case api.StatusDeleted:
 		return word{status: ch.Status}
@@ -57,7 +57,7 @@ func (s *State) wordOf(i *api.Instance, ch api.InstanceChange) word {
 
 // sinceOf returns since when an instance is out of reach, as a child says. The clock
 // of a child may be ahead: nothing is so since a time that has not come here.
-func (s *State) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
+func (s *workBook) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 	switch {
 	case ch.Unreachable <= 0:
 		return 0
@@ -70,7 +70,7 @@ func (s *State) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 }
 
 // setWord takes what a child says of an instance into its record.
-func (s *State) setWord(old *api.Instance, w word) {
+func (s *workBook) setWord(old *api.Instance, w word) {
 	s.setStatus(old, w.status, w.fault)
 	if now, ok := s.instances.Get(string(old.ID)); ok && now.Unreachable != w.since {
 		i := *now
@@ -81,7 +81,7 @@ func (s *State) setWord(old *api.Instance, w word) {
 
 // tellReach makes it news for parents that a host went down or is back, of each
 // instance on it that was made for one.
-func (s *State) tellReach(host api.HostID) {
+func (s *workBook) tellReach(host api.HostID) {
 	if mutant.On(mutant.ReachUntold) {
 		return
 	}
@@ -95,7 +95,7 @@ func (s *State) tellReach(host api.HostID) {
 
 // tellReachBelow makes it news for parents that a child fell silent or is heard again,
 // of each live instance below it that was made for one.
-func (s *State) tellReachBelow(child api.LinkID) {
+func (s *workBook) tellReachBelow(child api.LinkID) {
 	if mutant.On(mutant.SilenceUntold) {
 		return
 	}
@@ -123,7 +123,7 @@ func (s *State) tellReachBelow(child api.LinkID) {
 // UnreachableSince returns since when an instance is out of reach as far as the log
 // tells: because its host is down, because a zone below said so, or because the child
 // that leads to it is silent. 0 while it is not.
-func (s *State) UnreachableSince(i *api.Instance) api.Instant {
+func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 	if !i.Live() {
 		return i.Unreachable
 	}
@@ -139,7 +139,7 @@ func (s *State) UnreachableSince(i *api.Instance) api.Instant {
 // instanceChanges folds in what a child says, in the child's order. It stops
 // before an instance whose hold is not decided here yet: the follower comes back
 // to it, so that no status is lost.
-func (s *State) instanceChanges(c command.InstanceChanges) Result {
+func (s *sagaBook) instanceChanges(c command.InstanceChanges) Result {
 	old, ok := s.links.Get(string(c.Link))
 	if !ok || old.ChangesNext != c.After {
 		return refuse(api.CodeConflict, "the changes of the zone were followed from elsewhere")
@@ -158,9 +158,7 @@ items:
 		}
 	}
 	if next != old.ChangesNext {
-		l := *old
-		l.ChangesNext = next
-		s.links.Set(string(l.ID), &l)
+		s.followed(old, next)
 	}
 	return Result{}
 }

@@ -18,7 +18,7 @@ func partOf(p command.Part) Part {
 	return out
 }
 
-func (s *State) holdParts(c command.HoldParts) Result {
+func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	old, ok := s.holds.Get(key(c.Origin, c.ID))
 	if !ok {
 		return refuse(api.CodeNotFound, "no such hold")
@@ -40,16 +40,7 @@ func (s *State) holdParts(c command.HoldParts) Result {
 	if !news {
 		return Result{Hold: old} // a repeat
 	}
-	if h.Origin == "" {
-		s.editBoot(key(h.Request.Project, h.Request.Reservation), func(b *Boot) {
-			b.tale(h.Attempt, func(t *api.BootAttempt) {
-				t.Held += held
-				t.Refused += refused
-				t.Contended = t.Contended || h.Why == api.CodeContended
-				tellAnswers(t, c.Answers)
-			})
-		})
-	}
+	s.tell(partsAnswered{owner: h.Owner(), hold: &h, held: held, refused: refused, answers: c.Answers})
 	if h.Decision == api.DecisionPending {
 		s.advanceHold(&h)
 	} else {
@@ -60,7 +51,7 @@ func (s *State) holdParts(c command.HoldParts) Result {
 }
 
 // answerPart splits what a child was asked for into held and refused.
-func (s *State) answerPart(h *Hold, p *Part, a command.PartAnswer) {
+func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 	var keep []PartInstance
 	held := make(map[api.InstanceID]bool, len(a.Held))
 	for _, id := range a.Held {

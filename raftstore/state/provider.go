@@ -28,7 +28,7 @@ type worded struct {
 }
 
 // worded returns a provider, which may be a host.
-func (s *State) worded(id api.ProviderID) (*worded, bool) {
+func (s *stockBook) worded(id api.ProviderID) (*worded, bool) {
 	if h, ok := s.hosts.Get(string(id)); ok {
 		return s.wordedHost(h), true
 	}
@@ -39,7 +39,7 @@ func (s *State) worded(id api.ProviderID) (*worded, bool) {
 	return wordedProvider(p), true
 }
 
-func (s *State) wordedHost(h *Host) *worded {
+func (s *stockBook) wordedHost(h *Host) *worded {
 	return &worded{
 		said: words{h.Inventory, sorted(h.Traits), s.aggregateIDs(h.ID)},
 		own:  words{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
@@ -79,7 +79,7 @@ func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices
 
 // findProvider returns the name of a provider that ok picks, "" for none. It looks at
 // all of them.
-func (s *State) findProvider(ok func(*worded) bool) string {
+func (s *stockBook) findProvider(ok func(*worded) bool) string {
 	found := ""
 	s.hosts.Scan(func(_ string, h *Host) bool {
 		if ok(s.wordedHost(h)) {
@@ -101,7 +101,7 @@ func (s *State) findProvider(ok func(*worded) bool) string {
 
 // Provider returns one provider, which may be a host, with its use at the zone's time
 // and with what the zone goes by: of a host what its agent and what operators say.
-func (s *State) Provider(id api.ProviderID) (*api.Provider, bool) {
+func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
 	w, ok := s.worded(id)
 	if !ok {
 		return nil, false
@@ -125,7 +125,7 @@ func (s *State) Provider(id api.ProviderID) (*api.Provider, bool) {
 }
 
 // Providers returns all providers by id, hosts too.
-func (s *State) Providers() []*api.Provider {
+func (s *stockBook) Providers() []*api.Provider {
 	ids := make([]string, 0, s.hosts.Len()+s.providers.Len())
 	ids = append(append(ids, s.hosts.Keys()...), s.providers.Keys()...)
 	slices.Sort(ids)
@@ -137,7 +137,7 @@ func (s *State) Providers() []*api.Provider {
 }
 
 // ProviderByName returns one provider by name; see Provider.
-func (s *State) ProviderByName(name string) (*api.Provider, bool) {
+func (s *stockBook) ProviderByName(name string) (*api.Provider, bool) {
 	id, ok := s.byName.Get(name)
 	if !ok {
 		return nil, false
@@ -145,7 +145,7 @@ func (s *State) ProviderByName(name string) (*api.Provider, bool) {
 	return s.Provider(id)
 }
 
-func (s *State) isProvider(id api.ProviderID) bool {
+func (s *stockBook) isProvider(id api.ProviderID) bool {
 	_, host := s.hosts.Get(string(id))
 	_, other := s.providers.Get(string(id))
 	return host || other
@@ -153,7 +153,7 @@ func (s *State) isProvider(id api.ProviderID) bool {
 
 // climb returns the root of a provider's tree, and how many providers there are from
 // it to the provider, both counted.
-func (s *State) climb(id api.ProviderID) (root api.ProviderID, depth int) {
+func (s *stockBook) climb(id api.ProviderID) (root api.ProviderID, depth int) {
 	for {
 		depth++
 		p, ok := s.providers.Get(string(id))
@@ -166,7 +166,7 @@ func (s *State) climb(id api.ProviderID) (root api.ProviderID, depth int) {
 
 // extent returns how many providers there are in the tree below and with id, and from
 // id to the deepest of them.
-func (s *State) extent(id api.ProviderID) (size, height int) {
+func (s *stockBook) extent(id api.ProviderID) (size, height int) {
 	size = 1
 	eachOn(&s.children, id, func(child api.InstanceID) {
 		n, h := s.extent(api.ProviderID(child))
@@ -175,7 +175,7 @@ func (s *State) extent(id api.ProviderID) (size, height int) {
 	return size, height + 1
 }
 
-func (s *State) hasChildren(id api.ProviderID) bool {
+func (s *stockBook) hasChildren(id api.ProviderID) bool {
 	found := false
 	prefix := string(id) + "\x00"
 	s.children.Ascend(prefix, func(k string) bool {
@@ -185,7 +185,7 @@ func (s *State) hasChildren(id api.ProviderID) bool {
 	return found
 }
 
-func (s *State) providerCreate(c command.ProviderCreate) Result {
+func (s *stockBook) providerCreate(c command.ProviderCreate) Result {
 	switch {
 	case c.ID == "":
 		return refuse(api.CodeInvalid, "a provider needs an id")
@@ -205,7 +205,7 @@ func (s *State) providerCreate(c command.ProviderCreate) Result {
 }
 
 // checkName refuses a name for a provider.
-func (s *State) checkName(id api.ProviderID, name string) Result {
+func (s *stockBook) checkName(id api.ProviderID, name string) Result {
 	if n := utf8.RuneCountInString(name); n < 1 || n > s.limits.providerName {
 		return refuse(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", s.limits.providerName, n)
 	}
@@ -217,7 +217,7 @@ func (s *State) checkName(id api.ProviderID, name string) Result {
 
 // checkParent refuses a parent for a provider, which may be a new one. What is below
 // the provider goes with it.
-func (s *State) checkParent(id, parent api.ProviderID) Result {
+func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 	if parent == "" {
 		return Result{}
 	}
@@ -250,7 +250,7 @@ func (s *State) checkParent(id, parent api.ProviderID) Result {
 
 // storeProvider keeps the record in place of old (nil for a new one), and indexes and
 // table in step. Unlike storeHost it leaves the generation.
-func (s *State) storeProvider(old, p *api.Provider) {
+func (s *stockBook) storeProvider(old, p *api.Provider) {
 	if old != nil {
 		s.byName.Delete(old.Name)
 		s.children.Delete(key(old.Parent, old.ID))
@@ -269,7 +269,7 @@ func specOfProvider(p *api.Provider) capacity.Spec {
 	}
 }
 
-func (s *State) providerDelete(c command.ProviderDelete) Result {
+func (s *stockBook) providerDelete(c command.ProviderDelete) Result {
 	if h, ok := s.hosts.Get(string(c.ID)); ok {
 		return s.forgetHost(h, api.CodeInUse)
 	}
@@ -289,7 +289,7 @@ func (s *State) providerDelete(c command.ProviderDelete) Result {
 
 // mayForget refuses, with the code inUse, to forget a provider that anything is claimed
 // of, and one that has children.
-func (s *State) mayForget(id api.ProviderID, inUse api.Code) Result {
+func (s *stockBook) mayForget(id api.ProviderID, inUse api.Code) Result {
 	switch {
 	case s.hasChildren(id):
 		return refuse(api.CodeHasChildren, "other providers are part of it; delete or move them first")
@@ -301,7 +301,7 @@ func (s *State) mayForget(id api.ProviderID, inUse api.Code) Result {
 
 // checkGeneration refuses a provider that is not there, and a generation that has
 // passed.
-func (s *State) checkGeneration(id api.ProviderID, generation *uint64) Result {
+func (s *stockBook) checkGeneration(id api.ProviderID, generation *uint64) Result {
 	if !s.isProvider(id) {
 		return refuse(api.CodeNotFound, "no such provider")
 	}

@@ -88,7 +88,7 @@ func prunable(index *table.Set, limit int, cutoffs ...cutoff) []string {
 
 // indexEndedInstance keeps the index of DELETED instances in step: i replaces old,
 // and either may be nil.
-func (s *State) indexEndedInstance(old, i *api.Instance) {
+func (s *workBook) indexEndedInstance(old, i *api.Instance) {
 	if old != nil && !old.Live() {
 		s.endedInstances.Delete(prunableKey(classOf(old.Origin), old.Updated, string(old.ID)))
 	}
@@ -98,7 +98,7 @@ func (s *State) indexEndedInstance(old, i *api.Instance) {
 }
 
 // putHold stores the record of a hold.
-func (s *State) putHold(h *Hold) {
+func (s *sagaBook) putHold(h *Hold) {
 	if old, ok := s.holds.Set(h.Key(), h); ok && old.Decision != api.DecisionPending {
 		s.endedHolds.Delete(prunableKey(old.endClass(), old.Updated, old.Key()))
 	}
@@ -108,7 +108,7 @@ func (s *State) putHold(h *Hold) {
 // indexEndedHold lists a hold if it has ended: it is decided, its boot too, every child
 // has confirmed, and no instance of it is left. What has ended stays so until the hold
 // is stored again.
-func (s *State) indexEndedHold(h *Hold) {
+func (s *sagaBook) indexEndedHold(h *Hold) {
 	if h.Decision == api.DecisionPending || !h.settled() {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *State) indexEndedHold(h *Hold) {
 }
 
 // putBoot stores the record of a boot.
-func (s *State) putBoot(b *Boot) {
+func (s *bootsBook) putBoot(b *Boot) {
 	if old, ok := s.boots.Set(b.ID(), b); ok && old.Final() {
 		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
 	}
@@ -129,14 +129,14 @@ func (s *State) putBoot(b *Boot) {
 
 // indexEndedBoot lists a boot if it has ended: nothing of it is left to be done, and no
 // hold of it is left. What has ended stays so until the boot is stored again.
-func (s *State) indexEndedBoot(b *Boot) {
+func (s *bootsBook) indexEndedBoot(b *Boot) {
 	if b.Final() && !s.anyHold(b) {
 		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
 	}
 }
 
 // putPlan notes that a plan is used up.
-func (s *State) putPlan(id string, u planUse) {
+func (s *sagaBook) putPlan(id string, u planUse) {
 	if old, ok := s.plans.Set(id, u); ok {
 		s.expiringPlans.Delete(prunableKey(endOwn, old.Expires, id))
 	}
@@ -158,35 +158,30 @@ func (s *State) indexEnded() {
 
 // prune deletes what ended before a time, at most c.Limit of each table.
 func (s *State) prune(c command.Prune) {
-	s.pruneInstances(c)
-	s.pruneHolds(c)
-	own := cutoff{endOwn, c.Before}
-	for _, k := range prunable(&s.endedBoots, c.Limit, own) {
-		b, _ := s.boots.Delete(k)
-		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
-		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
-		if b.Key != "" {
-			s.keys.Delete(key(b.Request.Project, b.Key))
-		}
+	s.indexHolds(s.pruneInstances(c))
+	s.indexBoots(s.pruneHolds(c))
+	s.pruneBoots(c)
+	s.prunePlans(c)
+	s.pruneTokens(c)
+	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
+		s.upload = nil
 	}
-	for _, k := range prunable(&s.expiringPlans, c.Limit, own) {
-		u, _ := s.plans.Delete(k)
-		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
-	}
-	// Of join tokens and tokens there are at most limits.tokens each.
+}
+
+// pruneTokens deletes join tokens and tokens that have expired. There are at most
+// limits.tokens of each.
+func (s *membersBook) pruneTokens(c command.Prune) {
 	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
 		s.joins.Delete(k)
 	}
 	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
 	}
-	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
-		s.upload = nil
-	}
 }
 
-func (s *State) pruneInstances(c command.Prune) {
-	bereft := map[string]bool{} // holds that have lost an instance
+// pruneInstances deletes instances, and returns the keys of the holds that made them.
+func (s *workBook) pruneInstances(c command.Prune) map[string]bool {
+	bereft := map[string]bool{}
 	for _, id := range prunable(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {
 		i, _ := s.instances.Delete(id)
 		s.indexEndedInstance(i, nil)
@@ -198,14 +193,20 @@ func (s *State) pruneInstances(c command.Prune) {
 		}
 		bereft[key(i.Origin, i.Hold)] = true
 	}
-	for k := range bereft {
+	return bereft
+}
+
+// indexHolds lists those of some holds that have ended.
+func (s *sagaBook) indexHolds(keys map[string]bool) {
+	for k := range keys {
 		if h, ok := s.holds.Get(k); ok {
 			s.indexEndedHold(h)
 		}
 	}
 }
 
-func (s *State) pruneHolds(c command.Prune) {
+// pruneHolds deletes holds, and returns whose they were.
+func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
 	cutoffs := []cutoff{
 		{endOwn, c.Before},
 		{endAbroad, c.BeforeAbroad},
@@ -218,13 +219,39 @@ func (s *State) pruneHolds(c command.Prune) {
 		if h.neverCame() {
 			tally(&s.tombstones, string(h.Origin), -1)
 		}
-		if b, ok := s.boots.Get(key(h.Request.Project, h.Request.Reservation)); ok && h.Origin == "" {
+		owners = append(owners, h.Owner())
+	}
+	return owners
+}
+
+func (s *sagaBook) prunePlans(c command.Prune) {
+	for _, k := range prunable(&s.expiringPlans, c.Limit, cutoff{endOwn, c.Before}) {
+		u, _ := s.plans.Delete(k)
+		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
+	}
+}
+
+// indexBoots lists those of some owners that are boots which have ended.
+func (s *bootsBook) indexBoots(owners []Owner) {
+	for _, o := range owners {
+		if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot {
 			s.indexEndedBoot(b)
 		}
 	}
 }
 
-func (s *State) anyLeft(h *Hold) bool {
+func (s *bootsBook) pruneBoots(c command.Prune) {
+	for _, k := range prunable(&s.endedBoots, c.Limit, cutoff{endOwn, c.Before}) {
+		b, _ := s.boots.Delete(k)
+		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
+		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+		if b.Key != "" {
+			s.keys.Delete(key(b.Request.Project, b.Key))
+		}
+	}
+}
+
+func (s *sagaBook) anyLeft(h *Hold) bool {
 	for _, id := range h.Held() {
 		if s.madeBy(h, id) != nil {
 			return true
@@ -233,7 +260,7 @@ func (s *State) anyLeft(h *Hold) bool {
 	return false
 }
 
-func (s *State) anyHold(b *Boot) bool {
+func (s *bootsBook) anyHold(b *Boot) bool {
 	for _, id := range b.Holds {
 		if _, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
 			return true

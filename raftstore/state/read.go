@@ -17,20 +17,20 @@ type Page struct {
 
 // Nodes returns the zone's nodes by id. Records must not be changed by readers;
 // that holds for every method of this file.
-func (s *State) Nodes() []*api.Node { return s.nodes.Values() }
+func (s *membersBook) Nodes() []*api.Node { return s.nodes.Values() }
 
 // Node returns one node.
-func (s *State) Node(id api.NodeID) (*api.Node, bool) { return s.nodes.Get(string(id)) }
+func (s *membersBook) Node(id api.NodeID) (*api.Node, bool) { return s.nodes.Get(string(id)) }
 
 // Token returns one bearer token.
-func (s *State) Token(id api.TokenID) (*api.Token, bool) { return s.tokens.Get(string(id)) }
+func (s *membersBook) Token(id api.TokenID) (*api.Token, bool) { return s.tokens.Get(string(id)) }
 
 // Tokens returns all bearer tokens by id.
-func (s *State) Tokens() []*api.Token { return s.tokens.Values() }
+func (s *membersBook) Tokens() []*api.Token { return s.tokens.Values() }
 
 // Admitted reports whether a node has joined with a token lately, and was not
 // removed since.
-func (s *State) Admitted(id api.NodeID) bool {
+func (s *membersBook) Admitted(id api.NodeID) bool {
 	found := false
 	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
 		found = t.Used && t.Kind == api.JoinNode && t.Name == string(id)
@@ -40,33 +40,33 @@ func (s *State) Admitted(id api.NodeID) bool {
 }
 
 // Join returns one join token.
-func (s *State) Join(id api.TokenID) (*api.JoinToken, bool) { return s.joins.Get(string(id)) }
+func (s *membersBook) Join(id api.TokenID) (*api.JoinToken, bool) { return s.joins.Get(string(id)) }
 
 // Flavor returns one flavor.
-func (s *State) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.flavors.Get(string(id)) }
+func (s *membersBook) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.flavors.Get(string(id)) }
 
 // Flavors returns all flavors by id.
-func (s *State) Flavors() []*api.Flavor { return s.flavors.Values() }
+func (s *membersBook) Flavors() []*api.Flavor { return s.flavors.Values() }
 
 // Link returns one link.
-func (s *State) Link(id api.LinkID) (*api.Link, bool) { return s.links.Get(string(id)) }
+func (s *membersBook) Link(id api.LinkID) (*api.Link, bool) { return s.links.Get(string(id)) }
 
 // LinkByName returns the link with a name.
-func (s *State) LinkByName(name string) (*api.Link, bool) {
+func (s *membersBook) LinkByName(name string) (*api.Link, bool) {
 	return s.findLink(func(l *api.Link) bool { return l.Name == name })
 }
 
 // LinkByZone returns the link to a zone.
-func (s *State) LinkByZone(id api.ZoneID) (*api.Link, bool) {
+func (s *membersBook) LinkByZone(id api.ZoneID) (*api.Link, bool) {
 	return s.findLink(func(l *api.Link) bool { return l.Zone == id })
 }
 
 // Parent returns the link to the parent zone.
-func (s *State) Parent() (*api.Link, bool) {
+func (s *membersBook) Parent() (*api.Link, bool) {
 	return s.findLink(func(l *api.Link) bool { return l.Role == api.LinkParent })
 }
 
-func (s *State) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
+func (s *membersBook) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
 	for _, l := range s.links.Values() {
 		if ok(l) {
 			return l, true
@@ -76,10 +76,10 @@ func (s *State) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
 }
 
 // Links returns all links by id.
-func (s *State) Links() []*api.Link { return s.links.Values() }
+func (s *membersBook) Links() []*api.Link { return s.links.Values() }
 
 // Children returns the links to children by id.
-func (s *State) Children() []*api.Link {
+func (s *membersBook) Children() []*api.Link {
 	var out []*api.Link
 	for _, l := range s.links.Values() {
 		if l.Role == api.LinkChild {
@@ -92,7 +92,7 @@ func (s *State) Children() []*api.Link {
 // Host returns one host with its use at the zone's time, and with the inventory and
 // traits that the zone goes by: what its agent says and what operators add to it. Its
 // instances are those on it and those that will move there.
-func (s *State) Host(id api.HostID) (*Host, bool) {
+func (s *workBook) Host(id api.HostID) (*Host, bool) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
 		return nil, false
@@ -101,7 +101,7 @@ func (s *State) Host(id api.HostID) (*Host, bool) {
 }
 
 // HostByName returns one host by name.
-func (s *State) HostByName(name string) (*Host, bool) {
+func (s *workBook) HostByName(name string) (*Host, bool) {
 	id, ok := s.byName.Get(name)
 	if !ok {
 		return nil, false
@@ -109,7 +109,7 @@ func (s *State) HostByName(name string) (*Host, bool) {
 	return s.Host(id)
 }
 
-func (s *State) fill(old *Host) *Host {
+func (s *workBook) fill(old *Host) *Host {
 	h := *old
 	h.Generation = s.generation(h.ID)
 	seen := s.wordedHost(old).seen()
@@ -127,7 +127,7 @@ func (s *State) fill(old *Host) *Host {
 	return &h
 }
 
-func (s *State) generation(id api.HostID) uint64 {
+func (s *stockBook) generation(id api.HostID) uint64 {
 	if s.hostTable != nil {
 		return s.hostTable.Generation(id)
 	}
@@ -139,7 +139,7 @@ func (s *State) generation(id api.HostID) uint64 {
 }
 
 // HostsPage returns hosts by name, with their use.
-func (s *State) HostsPage(p Page) []*Host {
+func (s *workBook) HostsPage(p Page) []*Host {
 	var out []*Host
 	s.byName.Ascend(p.Marker, func(name string, id api.HostID) bool {
 		if name == p.Marker {
@@ -154,7 +154,7 @@ func (s *State) HostsPage(p Page) []*Host {
 }
 
 // AllHosts returns every host record by id, without its use.
-func (s *State) AllHosts() []*Host { return s.hosts.Values() }
+func (s *stockBook) AllHosts() []*Host { return s.hosts.Values() }
 
 func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
 	prefix := string(id) + "\x00"
@@ -168,7 +168,7 @@ func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
 }
 
 // OnHost returns the instances on a host that are not DELETED, by id.
-func (s *State) OnHost(id api.HostID) []*api.Instance {
+func (s *workBook) OnHost(id api.HostID) []*api.Instance {
 	var out []*api.Instance
 	eachOn(&s.byHost, id, func(i api.InstanceID) {
 		if in, ok := s.instances.Get(string(i)); ok {
@@ -179,7 +179,7 @@ func (s *State) OnHost(id api.HostID) []*api.Instance {
 }
 
 // Instance returns one instance, own or abroad, also a DELETED one.
-func (s *State) Instance(id api.InstanceID) (*api.Instance, bool) {
+func (s *workBook) Instance(id api.InstanceID) (*api.Instance, bool) {
 	return s.instances.Get(string(id))
 }
 
@@ -195,7 +195,7 @@ type InstanceQuery struct {
 
 // InstancesPage returns instances by id: live ones, and if the query says so those
 // that are DELETED.
-func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
+func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	var out []*api.Instance
 	visit := func(id string) bool {
 		i, ok := s.instances.Get(id)
@@ -220,13 +220,13 @@ func (s *State) InstancesPage(q InstanceQuery) []*api.Instance {
 }
 
 // Boot returns the record of one boot of this zone.
-func (s *State) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
+func (s *bootsBook) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
 	return s.boots.Get(key(p, r))
 }
 
 // FindBoot returns the first boot, by project and reservation, for which ok is
 // true; nil for none. It looks at every boot.
-func (s *State) FindBoot(ok func(*Boot) bool) *Boot {
+func (s *bootsBook) FindBoot(ok func(*Boot) bool) *Boot {
 	var out *Boot
 	s.boots.Scan(func(_ string, b *Boot) bool {
 		if ok(b) {
@@ -238,7 +238,7 @@ func (s *State) FindBoot(ok func(*Boot) bool) *Boot {
 }
 
 // CountByStatus counts the instances that are known here by status.
-func (s *State) CountByStatus() map[api.Status]int {
+func (s *workBook) CountByStatus() map[api.Status]int {
 	out := map[api.Status]int{}
 	s.instances.Scan(func(_ string, i *api.Instance) bool {
 		out[i.Status]++
@@ -248,7 +248,7 @@ func (s *State) CountByStatus() map[api.Status]int {
 }
 
 // BootsPage returns boots of a project by reservation id.
-func (s *State) BootsPage(p api.ProjectID, page Page) []*Boot {
+func (s *bootsBook) BootsPage(p api.ProjectID, page Page) []*Boot {
 	var out []*Boot
 	prefix := string(p) + "\x00"
 	s.boots.Ascend(prefix+page.Marker, func(k string, b *Boot) bool {
@@ -265,7 +265,7 @@ func (s *State) BootsPage(p api.ProjectID, page Page) []*Boot {
 
 // OfReservation returns every instance of a reservation of this zone by id, DELETED
 // ones too.
-func (s *State) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
+func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
 	var out []*api.Instance
 	prefix := resKey(api.Tenant{Project: p}, r)
 	s.byRes.Ascend(prefix, func(k string) bool {
@@ -281,20 +281,20 @@ func (s *State) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Insta
 }
 
 // Hold returns one hold; origin is "" for one of this zone's own boots.
-func (s *State) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
+func (s *sagaBook) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
 	return s.holds.Get(key(origin, id))
 }
 
 // PlanUsed reports whether a plan has been used up by a hold. It forgets plans
 // that have expired.
-func (s *State) PlanUsed(id api.PlanID) bool {
+func (s *sagaBook) PlanUsed(id api.PlanID) bool {
 	_, used := s.plans.Get(string(id))
 	return used && !mutant.On(mutant.PlanReused)
 }
 
 // HoldsFor returns the holds with an id, whoever asked for them: at most one of
 // this zone's own boots and one of a parent.
-func (s *State) HoldsFor(id api.HoldID) []*Hold {
+func (s *sagaBook) HoldsFor(id api.HoldID) []*Hold {
 	var out []*Hold
 	if h, ok := s.Hold("", id); ok {
 		out = append(out, h)
@@ -308,20 +308,20 @@ func (s *State) HoldsFor(id api.HoldID) []*Hold {
 }
 
 // Holds returns every hold by key; for operators and tests.
-func (s *State) Holds() []*Hold { return s.holds.Values() }
+func (s *sagaBook) Holds() []*Hold { return s.holds.Values() }
 
 // UndecidedBoots returns the boots without a decision, by key.
-func (s *State) UndecidedBoots() []*Boot { return pick(&s.undecided, &s.boots) }
+func (s *bootsBook) UndecidedBoots() []*Boot { return pick(&s.undecided, &s.boots) }
 
 // UntoldHolds returns decided holds that some child has not confirmed, by key.
-func (s *State) UntoldHolds() []*Hold { return pick(&s.untold, &s.holds) }
+func (s *sagaBook) UntoldHolds() []*Hold { return pick(&s.untold, &s.holds) }
 
 // PreparedHolds returns holds that a parent has not decided, by key.
-func (s *State) PreparedHolds() []*Hold { return pick(&s.prepared, &s.holds) }
+func (s *sagaBook) PreparedHolds() []*Hold { return pick(&s.prepared, &s.holds) }
 
 // UnendedInstances returns instances abroad whose zone must still be told that
 // they end, by id.
-func (s *State) UnendedInstances() []*api.Instance { return pick(&s.unended, &s.instances) }
+func (s *workBook) UnendedInstances() []*api.Instance { return pick(&s.unended, &s.instances) }
 
 func pick[V any](index *table.Set, from *table.Map[V]) []V {
 	out := make([]V, 0, index.Len())
@@ -337,7 +337,7 @@ func pick[V any](index *table.Set, from *table.Map[V]) []V {
 // Changes returns what changed of the instances made for a parent after an
 // index, in order. It stops at the first index at which it has limit items or
 // more, so that no index is ever cut in two.
-func (s *State) Changes(origin api.LinkID, after uint64, limit int) api.Changes {
+func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Changes {
 	out := api.Changes{Next: after}
 	prefix := string(origin) + "\x00"
 	start := prefix + string(binary.BigEndian.AppendUint64(nil, after+1))
@@ -360,7 +360,7 @@ func (s *State) Changes(origin api.LinkID, after uint64, limit int) api.Changes 
 	return out
 }
 
-func (s *State) changeOf(i *api.Instance) api.InstanceChange {
+func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
 	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i)}
 	if i.Fault != "" {
 		ch.Fault = FaultAbroad

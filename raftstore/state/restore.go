@@ -105,7 +105,7 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 		return refuse(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", from.Name, string(from.Zone))
 	}
 	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
-	from.hostTable.Advance(from.now)
+	from.advance(from.now)
 	*s = *from
 	s.touch(Everything)
 	s.restored()

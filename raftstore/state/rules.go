@@ -13,7 +13,7 @@ import (
 // allowed reports whether the rules of a group of a hold let one more member be at a
 // place. The member that moves there from another place does not count where it is; leaves
 // is "" for a new one.
-func (s *State) allowed(h *Hold, group int, at, leaves place) bool {
+func (s *sagaBook) allowed(h *Hold, group int, at, leaves place) bool {
 	for _, n := range h.Request.RulesOf(group) {
 		if !s.ruleAllows(h, n, at, leaves) {
 			return false
@@ -24,7 +24,7 @@ func (s *State) allowed(h *Hold, group int, at, leaves place) bool {
 
 // ruleAllows is allowed for one rule. How many members a child may have on each of
 // its hosts is the child's to say. The soft policies refuse nothing.
-func (s *State) ruleAllows(h *Hold, n int, at, leaves place) bool {
+func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
 	if mutant.On(mutant.RuleUnchecked) {
 		return true
 	}
@@ -49,7 +49,7 @@ func (s *State) ruleAllows(h *Hold, n int, at, leaves place) bool {
 // takeParts notes what children will be asked for. What a rule keeps out of the
 // child, and all behind a link that is paused, is refused at once, and a part of which
 // nothing is left is not asked for.
-func (s *State) takeParts(h *Hold, c command.Hold) {
+func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 	for _, p := range c.Parts {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
 		paused := s.paused(p.Link)
@@ -75,7 +75,7 @@ func (s *State) takeParts(h *Hold, c command.Hold) {
 
 // HeldSlots counts the instances that a commit of b would make: for each group of
 // its request, by place. A place is the link to a child, or "" for own hosts.
-func (s *State) HeldSlots(b *Boot) []map[api.LinkID]int {
+func (s *bootsBook) HeldSlots(b *Boot) []map[api.LinkID]int {
 	out := make([]map[api.LinkID]int, len(b.Request.Groups))
 	for g := range out {
 		out[g] = map[api.LinkID]int{}
@@ -99,7 +99,7 @@ func (s *State) HeldSlots(b *Boot) []map[api.LinkID]int {
 
 // Lacks says what keeps b from being committed with what it holds; "" if nothing
 // does: min_count of the boot, that of each group, and the rule for zones.
-func (s *State) Lacks(b *Boot) string {
+func (s *bootsBook) Lacks(b *Boot) string {
 	held, total := s.HeldSlots(b), 0
 	counts := make([]int, len(held))
 	for g := range held {

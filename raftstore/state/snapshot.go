@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"berth/api"
-	"berth/capacity"
 	"berth/internal/codec"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
@@ -117,26 +116,45 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 // sections lists what a snapshot holds, in the order in which it is loaded: a record
 // comes after those that it refers to. Indexes and the host table are built anew.
 func (s *State) sections() []section {
+	return append(s.bootsBook.sections(),
+		sectionOf("upload", s.upload.arrived, func(part *[]byte) { s.upload.add(*part) }))
+}
+
+func (s *membersBook) sections() []section {
 	return []section{
 		sectionOf("nodes", s.nodes.Values, func(n *api.Node) { s.nodes.Set(string(n.ID), n) }),
 		sectionOf("tokens", s.tokens.Values, func(t *api.Token) { s.tokens.Set(string(t.ID), t) }),
 		sectionOf("joins", s.joins.Values, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
 		sectionOf("flavors", s.flavors.Values, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
 		sectionOf("links", s.links.Values, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
+	}
+}
+
+func (s *stockBook) sections() []section {
+	return append(s.membersBook.sections(),
 		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
 		sectionOf("classes", func() []Named { return named(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
 		sectionOf("traits", func() []Named { return named(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
 		sectionOf("hosts", s.savedHosts, s.loadHost),
 		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
-		sectionOf("consumers", s.consumers.Values, s.loadConsumer),
+		sectionOf("consumers", s.consumers.Values, s.loadConsumer))
+}
+
+func (s *workBook) sections() []section {
+	return append(s.stockBook.sections(),
 		sectionOf("instances", s.instances.Values, s.loadInstance),
 		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
-		sectionOf("boots", s.boots.Values, s.loadBoot),
+		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
+}
+
+func (s *sagaBook) sections() []section {
+	return append(s.workBook.sections(),
 		sectionOf("holds", s.holds.Values, s.loadHold),
-		sectionOf("plans", s.savedPlans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }),
-		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }),
-		sectionOf("upload", s.upload.arrived, func(part *[]byte) { s.upload.add(*part) }),
-	}
+		sectionOf("plans", s.savedPlans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }))
+}
+
+func (s *bootsBook) sections() []section {
+	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot))
 }
 
 // planRecord is one row of the table of consumed plans.
@@ -145,7 +163,7 @@ type planRecord struct {
 	Use  planUse `cbor:"2,keyasint"`
 }
 
-func (s *State) savedPlans() []planRecord {
+func (s *sagaBook) savedPlans() []planRecord {
 	if mutant.On(mutant.PlansForgotten) {
 		return nil
 	}
@@ -158,7 +176,7 @@ func (s *State) savedPlans() []planRecord {
 }
 
 // savedHosts returns the hosts with their generations, which the host table has.
-func (s *State) savedHosts() []*Host {
+func (s *stockBook) savedHosts() []*Host {
 	hosts := s.hosts.Values()
 	for i, old := range hosts {
 		cp := *old
@@ -169,7 +187,7 @@ func (s *State) savedHosts() []*Host {
 }
 
 // savedProviders is savedHosts for other providers.
-func (s *State) savedProviders() []*api.Provider {
+func (s *stockBook) savedProviders() []*api.Provider {
 	providers := s.providers.Values()
 	for i, old := range providers {
 		cp := *old
@@ -220,10 +238,9 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 	case h.Form > newest:
 		return nil, fmt.Errorf("the snapshot is of form %d, and this node reads forms up to %d", h.Form, newest)
 	}
-	s := &State{
-		index: h.Index, now: h.Now, form: max(h.Form, api.FormFirst), limits: limitsAt(h.Form), Zone: h.Zone, Name: h.Name, Config: h.Config,
-		CA: h.CA, CAKey: h.CAKey, Epochs: h.Epochs, upload: h.Upload, hostTable: capacity.NewTable(),
-	}
+	s := New()
+	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
+	s.Zone, s.Name, s.Config, s.CA, s.CAKey, s.Epochs, s.upload = h.Zone, h.Name, h.Config, h.CA, h.CAKey, h.Epochs, h.Upload
 	s.hostTable.Advance(h.Now)
 	known := map[string]section{}
 	for _, one := range s.sections() {
@@ -240,7 +257,14 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 		}
 	}
 	s.indexEnded()
-	s.hosts.Scan(func(_ string, h *Host) bool { // claims were added anew: set the generations last
+	s.setGenerations()
+	return s, nil
+}
+
+// setGenerations gives hosts and providers the generations of their records. It comes
+// last: every claim that is added moves one on.
+func (s *stockBook) setGenerations() {
+	s.hosts.Scan(func(_ string, h *Host) bool {
 		s.hostTable.SetGeneration(h.ID, h.Generation)
 		return true
 	})
@@ -248,10 +272,9 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 		s.hostTable.SetGeneration(p.ID, p.Generation)
 		return true
 	})
-	return s, nil
 }
 
-func (s *State) loadHost(h *Host) {
+func (s *stockBook) loadHost(h *Host) {
 	s.hosts.Set(string(h.ID), h)
 	s.work.Insert(workKey(h))
 	s.byName.Set(h.Name, h.ID)
@@ -259,7 +282,7 @@ func (s *State) loadHost(h *Host) {
 	s.hostTable.Put(s.specOf(h))
 }
 
-func (s *State) loadInstance(i *api.Instance) {
+func (s *workBook) loadInstance(i *api.Instance) {
 	s.instances.Set(string(i.ID), i)
 	s.indexEndedInstance(nil, i)
 	s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
@@ -277,17 +300,17 @@ func (s *State) loadInstance(i *api.Instance) {
 	}
 }
 
-func (s *State) loadBoot(b *Boot) {
+func (s *bootsBook) loadBoot(b *Boot) {
 	s.boots.Set(b.ID(), b)
 	if b.Key != "" {
 		s.keys.Set(key(b.Request.Project, b.Key), b.Request.Reservation)
 	}
 	if b.Decision == api.DecisionPending {
-		s.undecided.Insert(b.ID())
+		s.openOwner(b.owner())
 	}
 }
 
-func (s *State) loadHold(h *Hold) {
+func (s *sagaBook) loadHold(h *Hold) {
 	s.holds.Set(h.Key(), h)
 	if h.neverCame() {
 		tally(&s.tombstones, string(h.Origin), +1)
@@ -299,7 +322,9 @@ func (s *State) loadHold(h *Hold) {
 		return
 	}
 	s.indexHeld(h)
-	if h.Origin != "" {
+	if h.Origin == "" {
+		s.open.Insert(h.Key())
+	} else {
 		s.prepared.Insert(h.Key())
 	}
 	for n, sl := range h.Slots {

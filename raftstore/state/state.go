@@ -17,84 +17,7 @@ import (
 	"berth/capacity"
 	"berth/internal/mutant"
 	"berth/raftstore/command"
-	"berth/raftstore/state/table"
 )
-
-// State is the replicated state of one zone. One goroutine may Apply; clones may
-// be read by any number.
-type State struct {
-	index uint64
-	now   api.Instant
-	form  api.Form // the newest of all entries so far
-
-	limits *limits // of the command that is applied
-
-	Zone   api.ZoneID
-	Name   string
-	Config api.ZoneConfig
-	CA     []byte          // DER
-	CAKey  []byte          // DER, wrapped
-	Epochs []command.Epoch // newest first; the first one seals
-
-	nodes   table.Map[*api.Node]
-	tokens  table.Map[*api.Token]
-	joins   table.Map[*api.JoinToken]
-	flavors table.Map[*api.Flavor]
-	links   table.Map[*api.Link]
-	hosts   table.Map[*Host]
-	work    table.Set             // agent, log index of the last change of its work, host
-	byName  table.Map[api.HostID] // name of a provider -> id
-
-	providers table.Map[*api.Provider] // those that are no hosts
-	children  table.Set                // parent, provider
-	classes   table.Map[api.Instant]   // resource classes that are not standard -> since when they are known
-	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
-	consumers table.Map[*api.Consumer] // those that are no instances
-	byOwner   table.Set                // project, consumer
-	draws     table.Map[int]           // provider, consumer -> claims; see draw.go
-
-	aggregates  table.Map[*api.Aggregate]
-	inAggregate table.Set                   // host, aggregate
-	groups      table.Map[*api.ServerGroup] // project, server group
-
-	instances table.Map[*api.Instance]
-	byTenant  table.Set         // tenant, instance
-	byRes     table.Set         // tenant, reservation, instance
-	byHost    table.Set         // host, instance; instances that are not DELETED
-	changes   table.Set         // origin link, ModIndex, instance
-	held      table.Map[string] // instance -> hold key, for undecided holds
-	byTarget  table.Set         // host, instance; instances that will move there
-	ends      table.Set         // end of the window, own instance that nobody has asked to end
-	members   table.Map[int]    // project, rule, place -> members; see members.go
-	tenants   table.Map[int]    // project, host -> instances and held slots
-
-	boots table.Map[*Boot]
-	keys  table.Map[api.ReservationID] // project, idempotency key
-	holds table.Map[*Hold]
-	plans table.Map[planUse] // consumed plan -> hold key
-
-	tombstones table.Map[int] // origin link -> aborts of holds that never came
-
-	undecided table.Set // keys of boots without a decision
-	untold    table.Set // keys of decided holds that a child has not confirmed
-	prepared  table.Set // keys of undecided holds that a parent asked for
-	unended   table.Set // remote instances whose zone does not know yet that they must end
-
-	// What may be pruned, by when it ended; see prune.go.
-	endedInstances table.Set // those that are DELETED
-	endedHolds     table.Set // those that are decided and have nothing left
-	endedBoots     table.Set // those that are final and have no hold left
-	expiringPlans  table.Set // consumed plans, by when they expire
-
-	hostTable *capacity.Table // nil in a clone
-	view      capacity.View   // of a clone
-	gone      map[string]int  // of what Without returned: what members and tenants count too much
-
-	upload *upload // a backup that has not come to its end
-
-	bumped  map[api.ProviderID]bool // providers that this command has moved one generation on
-	touched []Topic                 // by this command
-}
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
 type planUse struct {
@@ -124,39 +47,27 @@ type Result struct {
 
 // New returns the state of a zone before its first command.
 func New() *State {
-	return &State{form: api.FormFirst, limits: limitsAt(api.FormFirst), hostTable: capacity.NewTable()}
+	s := &State{}
+	s.form, s.limits, s.hostTable = api.FormFirst, limitsAt(api.FormFirst), capacity.NewTable()
+	return s
 }
 
 // Index returns the log index of the last command that was applied.
-func (s *State) Index() uint64 { return s.index }
+func (s *entry) Index() uint64 { return s.index }
 
 // Now returns the zone's time: the latest time of any command. It never falls.
-func (s *State) Now() api.Instant { return s.now }
+func (s *entry) Now() api.Instant { return s.now }
 
 // Form returns the newest form of all entries so far: who does not read it cannot be a
 // node of the zone.
-func (s *State) Form() api.Form { return s.form }
+func (s *entry) Form() api.Form { return s.form }
 
 // Hosts returns the host table as of this state; an immutable view.
-func (s *State) Hosts() capacity.View {
+func (s *stockBook) Hosts() capacity.View {
 	if s.hostTable != nil {
 		return s.hostTable.View()
 	}
 	return s.view
-}
-
-// tables returns every table of the state, in one order. One that is missing here would
-// be changed under the readers of a clone.
-func (s *State) tables() []table.Table {
-	return []table.Table{
-		&s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links, &s.hosts, &s.work,
-		&s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers,
-		&s.byOwner, &s.draws, &s.aggregates, &s.inAggregate, &s.groups, &s.instances,
-		&s.byTenant, &s.byRes, &s.byHost, &s.changes, &s.held, &s.byTarget,
-		&s.ends, &s.members, &s.tenants, &s.boots, &s.keys, &s.holds,
-		&s.plans, &s.undecided, &s.untold, &s.prepared, &s.tombstones, &s.unended,
-		&s.endedInstances, &s.endedHolds, &s.endedBoots, &s.expiringPlans,
-	}
 }
 
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
@@ -167,7 +78,7 @@ func (s *State) Clone() *State {
 	for i, t := range c.tables() {
 		t.CopyFrom(from[i])
 	}
-	c.hostTable, c.bumped, c.touched = nil, nil, nil // a clone is for reading
+	c.hostTable, c.bumped, c.touched, c.facts = nil, nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c
 }
@@ -178,19 +89,27 @@ func (s *State) Clone() *State {
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index, s.form, s.limits = index, max(s.form, c.Form()), limitsAt(c.Form())
 	clear(s.bumped)
-	s.touched = s.touched[:0]
+	s.touched, s.facts = s.touched[:0], s.facts[:0]
 	at := c.Time()
 	if mutant.On(mutant.ClockInApply) {
 		at = max(at, api.Instant(mutant.Clock()))
 	}
 	if at > s.now {
 		s.now = at
-		s.hostTable.Advance(at)
+		s.advance(at)
 	}
 	if _, first := c.(command.Init); !first && s.Zone == "" {
 		return refuse(api.CodeUnavailable, "the zone has not been initialised")
 	}
-	return s.fold(c)
+	r := s.fold(c)
+	s.settle()
+	if r.Hold != nil { // as it has become of that
+		r.Hold, _ = s.holds.Get(r.Hold.Key())
+	}
+	if r.Boot != nil {
+		r.Boot, _ = s.boots.Get(r.Boot.ID())
+	}
+	return r
 }
 
 // fold does what one command asks. Every kind has its case: the lint holds it.
@@ -215,7 +134,7 @@ func (s *State) fold(c command.Command) Result {
 	case command.BootCreate:
 		return s.bootCreate(c)
 	case command.Hold:
-		return s.hold(c)
+		return s.hold(c, s.checkOwn(c))
 	case command.HoldParts:
 		return s.holdParts(c)
 	case command.HoldDecide:
@@ -316,8 +235,11 @@ func (s *State) foldProvider(c command.Command) Result {
 	return Result{}
 }
 
+// advance moves the host table to a later time.
+func (s *stockBook) advance(now api.Instant) { s.hostTable.Advance(now) }
+
 // bump moves a provider one generation on, once for each command.
-func (s *State) bump(id api.ProviderID) {
+func (s *stockBook) bump(id api.ProviderID) {
 	if s.bumped[id] {
 		return
 	}
@@ -338,4 +260,24 @@ func key[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) 
 
 func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
 	return string(origin) + "\x00" + string(binary.BigEndian.AppendUint64(nil, index)) + string(id)
+}
+
+// linkDelete forgets a link that nothing depends on any more.
+func (s *State) linkDelete(c command.LinkDelete) Result {
+	l, ok := s.links.Get(string(c.ID))
+	if !ok {
+		return refuse(api.CodeNotFound, "no such zone")
+	}
+	for _, i := range s.instances.Values() {
+		if i.Live() && (i.Link == c.ID || i.Origin == c.ID) {
+			return refuse(api.CodeConflict, "instances still depend on zone %q; delete them first", l.Name)
+		}
+	}
+	for _, h := range s.holds.Values() {
+		if h.dependsOn(c.ID) {
+			return refuse(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
+		}
+	}
+	s.deleteLink(c.ID)
+	return Result{Link: l}
 }

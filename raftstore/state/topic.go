@@ -38,10 +38,10 @@ func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 
 // Touched returns the topics that the last command has touched, in order; some
 // may be there twice. The slice is valid until the next Apply.
-func (s *State) Touched() []Topic { return s.touched }
+func (s *entry) Touched() []Topic { return s.touched }
 
 // touch adds a topic to those that the command has touched.
-func (s *State) touch(t Topic) {
+func (s *entry) touch(t Topic) {
 	if n := len(s.touched); n == 0 || s.touched[n-1] != t {
 		s.touched = append(s.touched, t)
 	}

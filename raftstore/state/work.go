@@ -22,7 +22,7 @@ func workKey(h *Host) string {
 func workPrefix(a api.AgentID) string { return string(a) + "\x00" }
 
 // putHost stores the record of a host, and keeps the index of agents' work in step.
-func (s *State) putHost(h *Host) {
+func (s *stockBook) putHost(h *Host) {
 	old, replaced := s.hosts.Set(string(h.ID), h)
 	if replaced {
 		s.removeWork(old)
@@ -32,13 +32,13 @@ func (s *State) putHost(h *Host) {
 }
 
 // removeWork takes a host out of the index of agents' work.
-func (s *State) removeWork(h *Host) {
+func (s *stockBook) removeWork(h *Host) {
 	s.work.Delete(workKey(h))
 	s.touch(WorkTopic(h.Agent))
 }
 
 // touchHost notes that the list of what should run on a host has changed.
-func (s *State) touchHost(id api.HostID) {
+func (s *stockBook) touchHost(id api.HostID) {
 	old, ok := s.hosts.Get(string(id))
 	switch {
 	case !ok:
@@ -53,7 +53,7 @@ func (s *State) touchHost(id api.HostID) {
 
 // hostsOf returns, by id, the hosts of an agent whose list of work changed at a log
 // index or after it.
-func (s *State) hostsOf(agent api.AgentID, from uint64) []*Host {
+func (s *stockBook) hostsOf(agent api.AgentID, from uint64) []*Host {
 	var out []*Host
 	prefix := workPrefix(agent)
 	s.work.Ascend(prefix+string(binary.BigEndian.AppendUint64(nil, from)), func(k string) bool {
@@ -69,7 +69,7 @@ func (s *State) hostsOf(agent api.AgentID, from uint64) []*Host {
 }
 
 // Serves reports whether an agent has any host here.
-func (s *State) Serves(agent api.AgentID) bool {
+func (s *stockBook) Serves(agent api.AgentID) bool {
 	found, prefix := false, workPrefix(agent)
 	s.work.Ascend(prefix, func(k string) bool {
 		found = strings.HasPrefix(k, prefix)
@@ -80,7 +80,7 @@ func (s *State) Serves(agent api.AgentID) bool {
 
 // WorkAfter returns, by id, the hosts that an agent serves whose list of work changed
 // after a log index.
-func (s *State) WorkAfter(agent api.AgentID, after uint64) []*Host {
+func (s *stockBook) WorkAfter(agent api.AgentID, after uint64) []*Host {
 	if after == math.MaxUint64 {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"berth/raftstore/command"
 )
 
-func (s *State) init(c command.Init) Result {
+func (s *membersBook) init(c command.Init) Result {
 	if s.Zone != "" {
 		return refuse(api.CodeConflict, "the zone is initialised already")
 	}
@@ -22,24 +22,13 @@ func (s *State) init(c command.Init) Result {
 	return Result{}
 }
 
-// configSet replaces the configuration but for what schedulerSet does. Hosts that it
-// puts into another availability zone go one generation on.
-func (s *State) configSet(c command.ConfigSet) {
-	hosts := s.hosts.Values()
-	before := make([]string, len(hosts))
-	for i, h := range hosts {
-		before[i] = s.AZOf(h.ID)
-	}
-	c.Config.Filters, c.Config.Costs = s.Config.Filters, s.Config.Costs
-	s.Config = c.Config
-	for i, h := range hosts {
-		if s.AZOf(h.ID) != before[i] {
-			s.reput(h.ID)
-		}
-	}
+// setConfig replaces the configuration but for what schedulerSet does.
+func (s *membersBook) setConfig(c api.ZoneConfig) {
+	c.Filters, c.Costs = s.Config.Filters, s.Config.Costs
+	s.Config = c
 }
 
-func (s *State) schedulerSet(c command.SchedulerSet) Result {
+func (s *membersBook) schedulerSet(c command.SchedulerSet) Result {
 	if len(c.Scheduler.Filters) > s.limits.filters || len(c.Scheduler.Costs) > s.limits.filters {
 		return refuse(api.CodeInvalid, "a zone has at most %d filters and as many costs", s.limits.filters)
 	}
@@ -47,7 +36,7 @@ func (s *State) schedulerSet(c command.SchedulerSet) Result {
 	return Result{}
 }
 
-func (s *State) nodePut(c command.NodePut) Result {
+func (s *membersBook) nodePut(c command.NodePut) Result {
 	n := c.Node
 	if reads := max(n.Form, api.FormFirst); reads < s.Form() {
 		return refuse(api.CodeConflict, "node %q reads forms up to %d, and the log of the zone has form %d: start the node with a newer release",
@@ -63,7 +52,7 @@ func (s *State) nodePut(c command.NodePut) Result {
 }
 
 // nodeRemove forgets a node, and that it was ever admitted.
-func (s *State) nodeRemove(c command.NodeRemove) {
+func (s *membersBook) nodeRemove(c command.NodeRemove) {
 	s.nodes.Delete(string(c.ID))
 	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
 		return t.Kind == api.JoinNode && t.Name == string(c.ID)
@@ -72,7 +61,7 @@ func (s *State) nodeRemove(c command.NodeRemove) {
 	}
 }
 
-func (s *State) epochAdd(c command.EpochAdd) Result {
+func (s *membersBook) epochAdd(c command.EpochAdd) Result {
 	if slices.ContainsFunc(s.Epochs, func(e command.Epoch) bool { return bytes.Equal(e.ID, c.Epoch.ID) }) {
 		return Result{} // a repeat
 	}
@@ -88,7 +77,7 @@ func (s *State) epochAdd(c command.EpochAdd) Result {
 	return Result{}
 }
 
-func (s *State) tokenPut(c command.TokenPut) Result {
+func (s *membersBook) tokenPut(c command.TokenPut) Result {
 	if s.tokens.Len() >= s.limits.tokens {
 		return refuse(api.CodeOverloaded, "the zone has %d tokens, which is the limit", s.limits.tokens)
 	}
@@ -96,14 +85,14 @@ func (s *State) tokenPut(c command.TokenPut) Result {
 	return Result{}
 }
 
-func (s *State) tokenDelete(c command.TokenDelete) Result {
+func (s *membersBook) tokenDelete(c command.TokenDelete) Result {
 	if _, ok := s.tokens.Delete(string(c.ID)); !ok {
 		return refuse(api.CodeNotFound, "no token %q", string(c.ID))
 	}
 	return Result{}
 }
 
-func (s *State) joinPut(c command.JoinPut) Result {
+func (s *membersBook) joinPut(c command.JoinPut) Result {
 	if t, ok := s.joins.Get(string(c.Token.ID)); ok {
 		return Result{Join: t} // a repeat; the token may be used by now
 	}
@@ -115,7 +104,7 @@ func (s *State) joinPut(c command.JoinPut) Result {
 }
 
 // joinUse consumes a token. Every way to fail looks the same to the joiner.
-func (s *State) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
+func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
 	t, ok := s.joins.Get(string(id))
 	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
 		return refuse(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
@@ -126,7 +115,7 @@ func (s *State) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
 	return Result{Join: &used}
 }
 
-func (s *State) flavorPut(c command.FlavorPut) Result {
+func (s *membersBook) flavorPut(c command.FlavorPut) Result {
 	f := c.Flavor
 	old, exists := s.flavors.Get(string(f.ID))
 	switch {
@@ -145,14 +134,14 @@ func (s *State) flavorPut(c command.FlavorPut) Result {
 	return Result{}
 }
 
-func (s *State) flavorDelete(c command.FlavorDelete) Result {
+func (s *membersBook) flavorDelete(c command.FlavorDelete) Result {
 	if _, ok := s.flavors.Delete(string(c.ID)); !ok {
 		return refuse(api.CodeNotFound, "no flavor %q", string(c.ID))
 	}
 	return Result{}
 }
 
-func (s *State) linkPut(c command.LinkPut) Result {
+func (s *membersBook) linkPut(c command.LinkPut) Result {
 	l := c.Link
 	if l.Zone == s.Zone {
 		return refuse(api.CodeInvalid, "a zone cannot be linked to itself")
@@ -185,7 +174,7 @@ func (s *State) linkPut(c command.LinkPut) Result {
 	return Result{Link: &l}
 }
 
-func (s *State) linkSet(c command.LinkSet) Result {
+func (s *membersBook) linkSet(c command.LinkSet) Result {
 	old, ok := s.links.Get(string(c.ID))
 	if !ok {
 		return refuse(api.CodeNotFound, "no such zone")
@@ -212,28 +201,18 @@ func (s *State) linkSet(c command.LinkSet) Result {
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
 	if l.SilentSince != old.SilentSince {
-		s.tellReachBelow(l.ID)
+		s.tell(childReached{l.ID})
 	}
 	return Result{Link: &l}
 }
 
-func (s *State) linkDelete(c command.LinkDelete) Result {
-	l, ok := s.links.Get(string(c.ID))
-	if !ok {
-		return refuse(api.CodeNotFound, "no such zone")
-	}
-	for _, i := range s.instances.Values() {
-		if i.Live() && (i.Link == c.ID || i.Origin == c.ID) {
-			return refuse(api.CodeConflict, "instances still depend on zone %q; delete them first", l.Name)
-		}
-	}
-	for _, h := range s.holds.Values() {
-		if h.dependsOn(c.ID) {
-			return refuse(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
-		}
-	}
-	s.links.Delete(string(c.ID))
-	return Result{Link: l}
+func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
+
+// followed notes how far the changes of a child have been followed.
+func (s *membersBook) followed(l *api.Link, next uint64) {
+	cp := *l
+	cp.ChangesNext = next
+	s.links.Set(string(l.ID), &cp)
 }
 
 // assign stores *from in *to unless from is nil.

@@ -1,0 +1,132 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// A fact is what a book has done that books above it may have to know. Facts are taken up
+// in order when the command is done.
+type fact interface{ fact() }
+
+// Owner is whom a hold is for: it decides.
+type Owner struct {
+	Kind OwnerKind
+	ID   string // Boot.ID, or the id of a link
+}
+
+// OwnerKind is a kind of owner.
+type OwnerKind uint8
+
+// The kinds.
+const (
+	OwnerBoot OwnerKind = iota + 1 // a boot of this zone
+	OwnerLink                      // a parent, for something of its own
+)
+
+// The facts.
+type (
+	// hostReached: a host went down, or is back.
+	hostReached struct{ host api.HostID }
+
+	// childReached: a child fell silent, or is heard again.
+	childReached struct{ link api.LinkID }
+
+	// instanceChanged: an instance of this zone's own has another status; was is "" for
+	// a new one.
+	instanceChanged struct {
+		instance *api.Instance
+		was, is  api.Status
+	}
+
+	// slotsTaken: a hold was made for an owner. tale is what the proposer knows of the
+	// attempt.
+	slotsTaken struct {
+		owner  Owner
+		hold   *Hold
+		wanted int
+		tale   *api.BootAttempt
+	}
+
+	// partsAnswered: children have said what they hold for a hold.
+	partsAnswered struct {
+		owner         Owner
+		hold          *Hold
+		held, refused int
+		answers       []command.PartAnswer
+	}
+
+	// holdComplete: all that a hold asked for is held, and its owner wanted to decide at once.
+	holdComplete struct{ owner Owner }
+
+	// partsOwed: by holds more of an owner, or fewer, may live in a child that has not
+	// confirmed the decision.
+	partsOwed struct {
+		owner Owner
+		by    int
+	}
+)
+
+func (hostReached) fact()     {}
+func (childReached) fact()    {}
+func (instanceChanged) fact() {}
+func (slotsTaken) fact()      {}
+func (partsAnswered) fact()   {}
+func (holdComplete) fact()    {}
+func (partsOwed) fact()       {}
+
+// Owner returns whom a hold is for.
+func (h *Hold) Owner() Owner {
+	if h.Origin != "" {
+		return Owner{OwnerLink, string(h.Origin)}
+	}
+	return Owner{OwnerBoot, key(h.Request.Project, h.Request.Reservation)}
+}
+
+// openOwner notes that an owner of this zone has not decided: it may make holds, and they
+// are kept.
+func (s *sagaBook) openOwner(o Owner) { s.undecided.Insert(o.ID) }
+
+// closeOwner notes that an owner of this zone has decided. It decides its holds next.
+func (s *sagaBook) closeOwner(o Owner) { s.undecided.Delete(o.ID) }
+
+// tell leaves a fact for the books above.
+func (s *entry) tell(f fact) { s.facts = append(s.facts, f) }
+
+// note takes up what the books below have done.
+func (s *workBook) note(f fact) {
+	switch f := f.(type) {
+	case hostReached:
+		s.tellReach(f.host)
+	case childReached:
+		s.tellReachBelow(f.link)
+	}
+}
+
+// note takes up what the books below have done for boots.
+func (s *bootsBook) note(f fact) {
+	switch f := f.(type) {
+	case instanceChanged:
+		s.noteInstance(f)
+	case slotsTaken:
+		s.noteHold(f)
+	case partsAnswered:
+		s.noteAnswers(f)
+	case holdComplete:
+		s.decideComplete(f.owner)
+	case partsOwed:
+		if f.owner.Kind == OwnerBoot {
+			s.editBoot(f.owner.ID, func(b *Boot) { b.Unacked += f.by })
+		}
+	}
+}
+
+// settle has every book take up the facts of the books below it, and those that come of that.
+func (s *State) settle() {
+	for n := 0; n < len(s.facts); n++ {
+		f := s.facts[n]
+		s.workBook.note(f)
+		s.bootsBook.note(f)
+	}
+	s.facts = s.facts[:0]
+}
