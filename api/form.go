@@ -13,7 +13,8 @@ type Form uint8
 const (
 	FormFirst  Form = 1
 	FormSecond Form = 2 // silence of links, needs of hosts, codes of decisions
-	FormNewest      = FormSecond
+	FormThird  Form = 3 // events of a zone
+	FormNewest      = FormThird
 )
 
 // String returns the number, as HeaderForm has it.

@@ -141,10 +141,20 @@ func (s *bootsBook) tables() []table.Table {
 	return append(s.sagaBook.tables(), &s.boots, &s.keys, &s.endedBoots)
 }
 
+// eventsBook is what entries have done of late: the facts of all other books, for whoever
+// watches.
+type eventsBook struct {
+	bootsBook
+
+	events table.Map[*Event] // log index, number within the entry
+}
+
+func (s *eventsBook) tables() []table.Table { return append(s.bootsBook.tables(), &s.events) }
+
 // State is the replicated state of one zone: its books, and what concerns several of them.
 // One goroutine may Apply; clones may be read by any number.
 type State struct {
-	bootsBook
+	eventsBook
 
 	upload *upload // a backup that has not come to its end
 }

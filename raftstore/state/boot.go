@@ -150,6 +150,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	}
 	s.openOwner(b.owner())
 	s.storeBoot(b)
+	s.tell(bootChanged{EventBootCreated, b})
 	return Result{Boot: b}
 }
 
@@ -280,6 +281,7 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.closeOwner(b.owner())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
+	s.tell(bootChanged{EventBootDecided, b})
 	for _, id := range b.Holds {
 		h, ok := s.holds.Get(key(api.LinkID(""), id))
 		switch {
@@ -305,6 +307,7 @@ func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 		return Result{Boot: b}
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
+	s.tell(bootChanged{EventBootReleased, b})
 	if b.Decision == api.DecisionPending {
 		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")}
 	}

@@ -26,11 +26,17 @@ const (
 
 // The facts.
 type (
-	// hostReached: a host went down, or is back.
-	hostReached struct{ host api.HostID }
+	// hostReached: a host went down, or is new or back: then since is 0.
+	hostReached struct {
+		host  api.HostID
+		since api.Instant
+	}
 
-	// childReached: a child fell silent, or is heard again.
-	childReached struct{ link api.LinkID }
+	// childReached: a child fell silent, or is heard again: then since is 0.
+	childReached struct {
+		link  api.LinkID
+		since api.Instant
+	}
 
 	// instanceChanged: an instance of this zone's own has another status; was is "" for
 	// a new one.
@@ -56,6 +62,15 @@ type (
 		answers       []command.PartAnswer
 	}
 
+	// holdDecided: a hold was decided, at first or anew.
+	holdDecided struct{ hold *Hold }
+
+	// bootChanged: a boot was made, decided, or released by its owner.
+	bootChanged struct {
+		kind EventKind
+		boot *Boot
+	}
+
 	// holdComplete: all that a hold asked for is held, and its owner wanted to decide at once.
 	holdComplete struct{ owner Owner }
 
@@ -72,6 +87,8 @@ func (childReached) fact()    {}
 func (instanceChanged) fact() {}
 func (slotsTaken) fact()      {}
 func (partsAnswered) fact()   {}
+func (holdDecided) fact()     {}
+func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
 func (partsOwed) fact()       {}
 
@@ -127,6 +144,7 @@ func (s *State) settle() {
 		f := s.facts[n]
 		s.workBook.note(f)
 		s.bootsBook.note(f)
+		s.eventsBook.note(f)
 	}
 	s.facts = s.facts[:0]
 }

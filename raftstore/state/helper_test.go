@@ -29,6 +29,7 @@ type world struct {
 	s     *State
 	index uint64
 	now   api.Instant
+	form  api.Form // of entries; 0 for commands that were not read from one
 }
 
 // newWorld returns an initialised zone without hosts.
@@ -59,6 +60,9 @@ func (w *world) stamp() command.Stamp {
 // generation must rise by one at the most.
 func (w *world) do(c command.Command) Result {
 	w.tb.Helper()
+	if w.form > 0 {
+		c = w.reread(c)
+	}
 	w.index++
 	before := w.s.Clone()
 	r := w.s.Apply(w.index, c)
@@ -83,6 +87,16 @@ func (w *world) do(c command.Command) Result {
 		}
 	}
 	return r
+}
+
+// reread returns a command as it is read from an entry.
+func (w *world) reread(c command.Command) command.Command {
+	w.tb.Helper()
+	b, err := command.Encode(c, w.form)
+	require.NoError(w.tb, err)
+	c, err = command.Decode(b, w.form)
+	require.NoError(w.tb, err)
+	return c
 }
 
 // ok applies a command that must not be refused.

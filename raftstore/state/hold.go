@@ -371,6 +371,7 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	}
 	s.putHold(&h)
 	s.noteUntold(&h, +1)
+	s.tell(holdDecided{&h})
 }
 
 // makeInstances records every instance of a committed hold.

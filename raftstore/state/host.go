@@ -99,8 +99,8 @@ func (s *stockBook) storeHost(h *Host) {
 	s.hostTable.Put(s.specOf(h))
 	s.bump(h.ID)
 	s.putHost(h)
-	if known && old.DownSince != h.DownSince {
-		s.tell(hostReached{h.ID})
+	if !known || old.DownSince != h.DownSince {
+		s.tell(hostReached{h.ID, h.DownSince})
 	}
 }
 

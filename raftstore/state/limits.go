@@ -1,12 +1,19 @@
 package state
 
-import "berth/api"
+import (
+	"time"
+
+	"berth/api"
+)
 
 // limits are the bounds that decide what becomes of a command. They are those of the
 // form of its entry and not of the release that applies it: an entry that was refused
 // once is refused for ever, on every node. They are counts; faultBytes is bytes,
-// and providerName characters.
+// and providerName characters. Of events there are none before api.FormThird.
 type limits struct {
+	events   int           // that are kept
+	eventAge time.Duration // how long they are kept
+
 	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
 }
@@ -18,6 +25,13 @@ var limitsOf = []struct {
 	limits limits
 }{
 	{api.FormFirst, limits{
+		aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
+		customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
+		providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
+		tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
+	}},
+	{api.FormThird, limits{
+		events: 20_000, eventAge: 24 * time.Hour,
 		aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
 		customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
 		providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,

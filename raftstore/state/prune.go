@@ -163,6 +163,7 @@ func (s *State) prune(c command.Prune) {
 	s.pruneBoots(c)
 	s.prunePlans(c)
 	s.pruneTokens(c)
+	s.dropEvents()
 	if s.upload != nil && s.upload.Last.Add(uploadIdleMax) < s.now {
 		s.upload = nil
 	}

@@ -31,7 +31,7 @@ type dice struct {
 
 // newDice returns dice for a zone that has what first makes.
 func newDice(rt *rapid.T) dice {
-	d := dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}
+	d := dice{rt: rt, w: &world{tb: rt, s: New(), now: start, form: api.FormNewest}}
 	for _, c := range d.first() {
 		d.w.ok(c)
 	}

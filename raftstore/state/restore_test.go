@@ -159,6 +159,7 @@ func TestRestoreInAHistory(t *testing.T) {
 		parts := d.w.parts(saved(rt, d.w.s), 1+d.n(3))
 		twin := loaded(rt, saved(rt, d.w.s))
 		step := func(c command.Command) {
+			c = d.w.reread(c)
 			r := d.w.s.Apply(d.w.index+1, c)
 			d.w.index++
 			require.Equal(rt, r, twin.Apply(d.w.index, c), "%#v", c)

@@ -116,7 +116,7 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 // sections lists what a snapshot holds, in the order in which it is loaded: a record
 // comes after those that it refers to. Indexes and the host table are built anew.
 func (s *State) sections() []section {
-	return append(s.bootsBook.sections(),
+	return append(s.eventsBook.sections(),
 		sectionOf("upload", s.upload.arrived, func(part *[]byte) { s.upload.add(*part) }))
 }
 
@@ -155,6 +155,12 @@ func (s *sagaBook) sections() []section {
 
 func (s *bootsBook) sections() []section {
 	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot))
+}
+
+func (s *eventsBook) sections() []section {
+	events := sectionOf("events", s.events.Values, s.loadEvent)
+	events.form = api.FormThird
+	return append(s.bootsBook.sections(), events)
 }
 
 // planRecord is one row of the table of consumed plans.
@@ -207,6 +213,9 @@ func (s *State) Save(w io.Writer) error {
 	}
 	var saves []func(codec.Encoder) error
 	for _, one := range s.sections() {
+		if one.form > s.form { // it is empty, and not every node would know it
+			continue
+		}
 		count, save := one.begin()
 		h.Sections = append(h.Sections, sectionHeader{Name: one.name, Form: one.form, Count: count})
 		saves = append(saves, save)

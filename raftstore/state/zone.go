@@ -201,7 +201,7 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
 	if l.SilentSince != old.SilentSince {
-		s.tell(childReached{l.ID})
+		s.tell(childReached{l.ID, l.SilentSince})
 	}
 	return Result{Link: &l}
 }

@@ -1,0 +1,156 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// history is what events tell of a zone.
+type history struct {
+	instances map[api.InstanceID]string
+	holds     map[string]string
+	boots     map[string]string
+	hosts     map[api.HostID]string
+	links     map[api.LinkID]string
+	kinds     map[EventKind]int
+}
+
+func (h *history) read(t require.TestingT, e *Event) {
+	h.kinds[e.Kind]++
+	switch e.Kind {
+	case EventInstance:
+		require.Equal(t, h.instances[e.Instance], e.Was, "%+v", e)
+		h.instances[e.Instance] = e.Is
+		if e.Is == string(api.StatusDeleted) {
+			delete(h.instances, e.Instance) // it may be pruned, and the id used again
+		}
+	case EventHoldMade, EventHoldDecided:
+		h.holds[key(e.Origin, e.Hold)] = e.Is
+	case EventBootCreated, EventBootDecided, EventBootReleased:
+		h.boots[key(e.Project, e.Reservation)] = e.Is
+	case EventHost:
+		h.hosts[e.Host] = e.Is
+	case EventLink:
+		h.links[e.Link] = e.Is
+	}
+}
+
+// compare holds that records are as events have told.
+func (h *history) compare(t require.TestingT, s *State) {
+	live := 0
+	for _, i := range s.instances.Values() {
+		if i.Live() {
+			live++
+			require.Equal(t, string(i.Status), h.instances[i.ID], "instance %s", i.ID)
+		}
+	}
+	require.Len(t, h.instances, live)
+	for _, one := range s.holds.Values() {
+		if !one.neverCame() {
+			require.Equal(t, string(one.Decision), h.holds[one.Key()], "hold %s", one.ID)
+		}
+	}
+	for _, b := range s.boots.Values() {
+		require.Equal(t, string(b.Decision), h.boots[b.ID()], "boot %s", b.ID())
+	}
+	for _, one := range s.hosts.Values() {
+		require.Equal(t, one.DownSince != 0, h.hosts[one.ID] == "down", "host %s", one.Name)
+	}
+	for _, l := range s.links.Values() {
+		require.Equal(t, l.SilentSince != 0, h.links[l.ID] == "down", "link %s", l.Name)
+	}
+}
+
+// TestEventsAreTheHistory: whoever reads all events of a random history knows the status
+// of everything.
+func TestEventsAreTheHistory(t *testing.T) {
+	kinds := map[EventKind]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDice(rt)
+		h := history{
+			instances: map[api.InstanceID]string{}, holds: map[string]string{}, boots: map[string]string{},
+			hosts: map[api.HostID]string{}, links: map[api.LinkID]string{}, kinds: kinds,
+		}
+		read := uint64(0)
+		for range 60 {
+			list, _ := d.w.s.Events(read, 1_000)
+			for _, e := range list {
+				h.read(rt, e)
+				read = e.Index
+			}
+			h.compare(rt, d.w.s)
+			d.w.do(d.command())
+		}
+	})
+	for kind := EventInstance; kind <= EventHost; kind++ {
+		assert.Positive(t, kinds[kind], "kind %d was drawn", kind)
+	}
+}
+
+// TestEventsAreBounded: beyond a number or an age the oldest go, and readers are told.
+func TestEventsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormThird
+	most := limitsAt(api.FormThird)
+	boot := func(n int) command.BootCreate {
+		return command.BootCreate{Stamp: w.stamp(), Request: api.Request{Project: "p", Reservation: api.ReservationID(fmt.Sprint("r", n)), Groups: []api.Group{{Count: 1}}}}
+	}
+	apply := func(c command.Command) { w.index++; w.s.Apply(w.index, w.reread(c)) }
+	for n := range most.events {
+		apply(boot(n))
+	}
+	require.Equal(t, most.events, w.s.events.Len())
+	list, whole := w.s.Events(1, most.events)
+	require.True(t, whole)
+	require.Equal(t, Event{Index: 2, At: start + 1, Kind: EventBootCreated, Project: "p", Reservation: "r0", Is: string(api.DecisionPending)}, *list[0])
+	apply(boot(most.events))
+	require.Equal(t, most.events, w.s.events.Len())
+	_, whole = w.s.Events(1, 1)
+	require.False(t, whole)
+	list, whole = w.s.Events(2, 3)
+	require.True(t, whole)
+	require.Len(t, list, 3)
+
+	w.now = list[1].At.Add(most.eventAge)
+	apply(command.Prune{Stamp: at(w.now)})
+	list, _ = w.s.Events(0, 1)
+	require.Equal(t, uint64(5), list[0].Index, "those before are as old as may be, or older")
+	apply(command.Prune{Stamp: at(w.now.Add(2 * most.eventAge))})
+	require.Equal(t, 1, w.s.events.Len(), "the newest stays: it tells how far events go")
+	_, whole = w.s.Events(3, 1)
+	require.False(t, whole)
+}
+
+// TestNoEventsForOlderNodes: before all nodes of a zone read events nothing is kept, and a
+// snapshot has no section that they do not know.
+func TestNoEventsForOlderNodes(t *testing.T) {
+	w := newWorld(t)
+	create := command.BootCreate{Stamp: w.stamp(), Request: api.Request{Project: "p", Reservation: "r", Groups: []api.Group{{Count: 1}}}}
+	w.form = api.FormSecond
+	w.ok(create)
+	require.Zero(t, w.s.events.Len())
+	_, err := Load(bytes.NewReader([]byte(saved(t, w.s))), api.FormSecond)
+	require.NoError(t, err)
+
+	w.form = api.FormThird
+	create.Request.Reservation, create.At = "r2", w.now+api.Instant(time.Second.Milliseconds())
+	w.ok(create)
+	require.Equal(t, 1, w.s.events.Len())
+	text := saved(t, w.s)
+	_, err = Load(bytes.NewReader([]byte(text)), api.FormSecond)
+	require.ErrorContains(t, err, "of form 3")
+	require.Equal(t, text, saved(t, loaded(t, text)), "a snapshot has the events")
+
+	w.form = api.FormSecond
+	w.ok(command.Prune{Stamp: w.stamp(), Limit: 10})
+	require.Equal(t, 1, w.s.events.Len(), "an older entry drops none")
+}
