@@ -89,7 +89,7 @@ func TestANodeThatReadsLess(t *testing.T) {
 	w.index++
 	r := w.s.Apply(w.index, node)
 	assert.Equal(t, api.CodeConflict, api.CodeOf(r.Err))
-	assert.ErrorContains(t, r.Err, `node "old" reads forms up to 1, and the log of the zone has form 2`)
+	require.ErrorContains(t, r.Err, `node "old" reads forms up to 1, and the log of the zone has form 2`)
 	node.Node.Form = 2
 	w.ok(node)
 	twin := loaded(t, saved(t, w.s))
