@@ -12,7 +12,6 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/intake"
-	"berth/zone/saga"
 )
 
 // used returns how many processors of a zone are claimed.
@@ -142,7 +141,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	root.depose()
 	root.kill(true)
 
-	time.Sleep(saga.HoldAskAfter + 3*time.Second)
+	time.Sleep(holdAskAfter + 3*time.Second)
 	asked := w.made("decision", "kid", "root")
 	assert.Positive(t, asked)
 	time.Sleep(15 * time.Minute)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
-	"berth/zone/saga"
 )
 
 // TestChildAsksForTheDecision keeps every word of a decision from a child. It asks,
@@ -26,7 +25,7 @@ func TestChildAsksForTheDecision(t *testing.T) {
 		})
 		root.boot(order("b", 4, 4))
 		assert.Equal(t, api.DecisionCommit, root.decided("b").Decision)
-		time.Sleep(saga.HoldAskAfter + time.Minute)
+		time.Sleep(holdAskAfter + time.Minute)
 		assert.Equal(t, int64(2), kid.used(), "it did not give up by itself")
 		assert.Positive(t, w.made("decision", "kid", "root"))
 		w.when(nil)

@@ -10,9 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
-	"berth/zone/estimate"
 	"berth/zone/intake"
-	"berth/zone/saga"
 )
 
 // pause sets the state of the link to a zone, or in it that to its parent.
@@ -154,8 +152,8 @@ func TestOfferedAndNotHeld(t *testing.T) {
 					b := root.run(order(res, 1, 2))
 					assert.Equal(t, api.BootActive, b.State(), b.Reason)
 					assert.Equal(t, 2, b.Counts.Live(), "the parent has room for all")
-					if took := time.Since(began); i < estimate.FailuresToPause {
-						assert.Less(t, took, saga.HoldTimeout+3*time.Second)
+					if took := time.Since(began); i < failuresToPause {
+						assert.Less(t, took, holdTimeout+3*time.Second)
 					} else {
 						assert.Less(t, took, time.Second, "it is known not to hold what it offers")
 					}

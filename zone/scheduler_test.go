@@ -18,7 +18,6 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
-	"berth/zone/estimate"
 	"berth/zone/intake"
 )
 
@@ -431,7 +430,7 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 			got, _ := told(root.pick(3, time.Second))
 			return got["kid"]
 		}
-		for range estimate.FailuresToPause {
+		for range failuresToPause {
 			assert.Equal(t, api.OutcomeFailed, outcome())
 		}
 		for range 5 { // selects that were under way

@@ -106,6 +106,9 @@ func specs(name string, n int) []api.InstanceSpec {
 
 // Limits of the zone's parts that these tests wait for.
 const (
+	holdTimeout     = 10 * time.Second // for all children of one hold to answer
+	holdAskAfter    = 15 * time.Second // after which an undecided hold asks upward
+	failuresToPause = 3                // selects or holds in a row
 	digestAgeMax    = 30 * time.Second // how old a digest may be and still rule a child out
 	probeEvery      = 2 * time.Second  // how long a failing child is left alone at first,
 	probeEveryMax   = time.Minute      // and at the most

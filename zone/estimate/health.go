@@ -9,9 +9,9 @@ import (
 
 // When a failing child is left alone.
 const (
-	// FailuresToPause is how many selects in a row must fail, or be late, or holds not
+	// failuresToPause is how many selects in a row must fail, or be late, or holds not
 	// be held, before a child is not asked any more.
-	FailuresToPause = 3
+	failuresToPause = 3
 	// probeEvery is how long such a child is left alone before one select tries it
 	// again; the time doubles with each try that fails, up to probeEveryMax.
 	probeEvery    = 2 * time.Second
@@ -40,7 +40,7 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
-	if p == nil || p.failures < FailuresToPause {
+	if p == nil || p.failures < failuresToPause {
 		return true
 	}
 	if now.Before(p.until) {
@@ -82,7 +82,7 @@ func (h *health) failed(l api.LinkID, now time.Time) *pulse {
 		p = &pulse{}
 		h.of[l] = p
 	}
-	if p.failures++; p.failures == FailuresToPause || p.trying {
+	if p.failures++; p.failures == failuresToPause || p.trying {
 		p.trying = false
 		p.wait = min(max(2*p.wait, probeEvery), probeEveryMax)
 		p.until = now.Add(p.wait)

@@ -9,7 +9,6 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/zone"
-	"berth/zone/estimate"
 )
 
 // TestUnusableChangesCountAgainstAChild: a child that gives lists of changes which cannot
@@ -18,7 +17,7 @@ func TestUnusableChangesCountAgainstAChild(t *testing.T) {
 	s, store := newSaga(t, func(s zone.Store) zone.Store { return s })
 	store.Must(t, command.LinkPut{Link: api.Link{ID: "l", Name: "kid", Role: api.LinkChild, Zone: "k", State: api.LinkActive, Scale: 1}})
 	f := &follower{s: s, id: "l", next: 5}
-	for range estimate.FailuresToPause {
+	for range 3 { // so many are too many
 		_, err := f.take(t.Context(), &api.Changes{Next: 4})
 		assert.Equal(t, api.CodeInternal, api.CodeOf(err))
 	}

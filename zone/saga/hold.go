@@ -19,8 +19,8 @@ import (
 
 // Budgets of the hold protocol.
 const (
-	HoldTimeout   = 10 * time.Second       // for all children of one hold to answer
-	HoldAskAfter  = 15 * time.Second       // after which an undecided hold asks upward
+	holdTimeout   = 10 * time.Second       // for all children of one hold to answer
+	holdAskAfter  = 15 * time.Second       // after which an undecided hold asks upward
 	peerTimeout   = 5 * time.Second        // one call to another zone
 	retryPause    = 200 * time.Millisecond // between tries of one call
 	retryPauseMax = 5 * time.Second
@@ -178,13 +178,13 @@ func spares(g *buildplan.LayerGroup) []api.HostID {
 
 // askParts asks the children of a hold that have not answered yet, all at once,
 // and records their answers in one entry. A child that gives no answer within
-// HoldTimeout is recorded as holding nothing; it is told to release later. If
+// holdTimeout is recorded as holding nothing; it is told to release later. If
 // the asker gives up first, what is not known yet stays open for its next try.
 func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
 	if h.State != api.HoldAsking {
 		return h, nil
 	}
-	budget, cancel := context.WithTimeout(ctx, HoldTimeout)
+	budget, cancel := context.WithTimeout(ctx, holdTimeout)
 	defer cancel()
 	answers := make(chan partAnswer, len(h.Parts))
 	asked := 0

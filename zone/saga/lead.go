@@ -125,7 +125,7 @@ func (s *Saga) end(ctx context.Context, i *api.Instance) error {
 func (s *Saga) dueQuestions(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, h := range v.PreparedHolds() {
-		if h.Created.Add(HoldAskAfter) > s.zone.Instant() {
+		if h.Created.Add(holdAskAfter) > s.zone.Instant() {
 			continue
 		}
 		out = append(out, zone.Job{Key: h.Key(), Run: func(ctx context.Context) error { return s.question(ctx, h) }})
