@@ -95,4 +95,7 @@ type Claim struct {
 	Resources Resources  `json:"resources" cbor:"2,keyasint"`
 	Window    Window     `json:"window" cbor:"3,keyasint"`
 	Class     Class      `json:"class" cbor:"4,keyasint"`
+	// Within is the claim on the same provider in whose room this one is; nil for none. That
+	// one is not within another. Whoever keeps both fills it in: it is not written.
+	Within *Claim `json:"-" cbor:"-"`
 }

@@ -71,6 +71,7 @@ type chunk struct {
 	prefixes    *block[uint64] // see View.IDPrefix
 	generations *block[uint64]
 	timelines   *block[timeline]
+	rooms       *block[[]room] // claims that others are within; nil is all nil
 	columns     []column       // by interned class; may be shorter than the classes
 	parents     *block[int32]  // rows of parents, plus 1; nil is all 0
 	reaches     *block[*reach] // of roots; nil is all nil

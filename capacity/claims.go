@@ -72,6 +72,10 @@ func (t *Table) addClaim(row int, c api.Claim, sign int64) {
 
 // sumClaim adds sign times c to the sums of row, from now on.
 func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
+	if c.Within != nil {
+		t.sumWithin(row, c, int(sign))
+		return
+	}
 	k, i := t.ownChunk(row)
 	end := c.Window.End.Add(t.specOf(row).Gap) // the conflict rule: see the package comment
 	if end <= t.now || len(c.Resources) == 0 {

@@ -146,6 +146,9 @@ func (d *data) checkFit(row int, c api.Claim) error {
 	if err := d.checkClaim(c); err != nil {
 		return err
 	}
+	if c.Within != nil {
+		return d.checkFitWithin(row, c)
+	}
 	k, i := d.chunkOf(row)
 	for _, name := range c.Resources.Classes() {
 		want := c.Resources[name]

@@ -27,6 +27,10 @@
 // preemptible counts from the moment it is claimed until its end; whatever its
 // window says of the future is not reserved.
 //
+// A claim within another, on the same provider, takes nothing more of that: at every
+// instant of its window, which is within that of the outer claim, all claims within fit
+// what the outer one has. The outer claim must be made before and released after them.
+//
 // Beside amounts the table keeps what filters and costs read of a host: masks of
 // traits, aggregates and availability zones, columns of attributes, and how many
 // claims are made and not released, whether their windows have passed or not.

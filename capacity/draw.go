@@ -108,7 +108,7 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 	if !known || t.specOf(row).Passive {
 		return nil, api.Errorf(api.CodeNotFound, "no such host")
 	}
-	if t.sourcesOf(row) == nil {
+	if t.sourcesOf(row) == nil || c.Within != nil {
 		return nil, t.Claim(id, c)
 	}
 	if err := t.checkClaim(c); err != nil {

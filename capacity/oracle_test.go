@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ type model struct {
 	now   api.Instant
 	specs map[api.HostID]Spec
 	held  map[api.HostID][]api.Claim
+	inner map[api.HostID][]api.Claim // those within others
+	outer int                        // claims so far that others may be within
 	gens  map[api.HostID]uint64
 }
 
@@ -91,6 +94,90 @@ func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 	return ""
 }
 
+// fitsWithin is fits for a claim within another: it looks at every instant at which one of
+// those within begins.
+func (m *model) fitsWithin(id api.HostID, c api.Claim) api.Code {
+	s, outer := m.specs[id], c.Within
+	if c.Window.End <= m.now || c.Window.Start < outer.Window.Start || c.Window.End > outer.Window.End {
+		return api.CodeInvalid
+	}
+	for _, class := range c.Resources.Classes() {
+		instants := []api.Instant{c.Window.Start}
+		for _, o := range m.inner[id] {
+			if at := o.Window.Start; m.span(id, c).Contains(at) {
+				instants = append(instants, at)
+			}
+		}
+		for _, at := range instants {
+			used := c.Resources[class]
+			for _, o := range m.inner[id] {
+				if o.Within.Consumer == outer.Consumer && m.span(id, o).Contains(at) {
+					used += o.Resources[class]
+				}
+			}
+			if used > outer.Resources[class] {
+				return api.CodeNoCapacity
+			}
+		}
+		if !s.Inventory[class].Admits(c.Resources[class]) {
+			return api.CodeInvalid
+		}
+	}
+	return ""
+}
+
+// stepWithin makes a claim that others may be within, or claims within one, or releases that.
+func (m *model) stepWithin(t *rapid.T, table *Table, id api.HostID) {
+	outers := slices.DeleteFunc(slices.Clone(m.held[id]), func(c api.Claim) bool { return !strings.HasPrefix(string(c.Consumer), "outer") })
+	inner := m.inner[id]
+	switch op := rapid.IntRange(0, 3).Draw(t, "within"); {
+	case len(outers) == 0 || op == 0:
+		m.outer++
+		c := drawClaim(t)
+		c.Consumer = api.InstanceID(fmt.Sprint("outer", m.outer))
+		if table.Claim(id, c) == nil {
+			m.held[id] = append(m.held[id], c)
+		}
+	case op == 1 && len(inner) > 0:
+		i := rapid.IntRange(0, len(inner)-1).Draw(t, "which")
+		table.Release(id, inner[i])
+		m.inner[id] = slices.Delete(slices.Clone(inner), i, i+1)
+	default:
+		c := drawClaim(t)
+		c.Within = &outers[rapid.IntRange(0, len(outers)-1).Draw(t, "outer")]
+		if rapid.IntRange(0, 2).Draw(t, "all its time") > 0 {
+			c.Window = c.Within.Window
+		}
+		for class, n := range c.Resources {
+			c.Resources[class] = min(n, c.Within.Resources[class]/2+1)
+		}
+		want := m.fitsWithin(id, c)
+		require.Equal(t, want, api.CodeOf(table.Fits(id, c)), "%+v within %+v", c, c.Within)
+		require.Equal(t, want, api.CodeOf(table.View().Fits(id, c)))
+		_, err := table.Place(id, c)
+		if m.specs[id].Passive {
+			require.Equal(t, api.CodeNotFound, api.CodeOf(err))
+			return
+		}
+		require.Equal(t, want, api.CodeOf(err))
+		if err == nil {
+			m.inner[id] = append(slices.Clip(inner), c)
+			twice := c
+			twice.Within = &c
+			require.Equal(t, api.CodeInvalid, api.CodeOf(table.Fits(id, twice)))
+			within++
+		}
+	}
+}
+
+// within counts the claims within others that were granted.
+var within int
+
+// hasInner reports whether a claim has others within it.
+func (m *model) hasInner(id api.HostID, c api.Claim) bool {
+	return slices.ContainsFunc(m.inner[id], func(o api.Claim) bool { return o.Within.Consumer == c.Consumer })
+}
+
 var (
 	testIDs     = []api.HostID{"c", "d", "a", "b", "aaaaaaaa1", "aaaaaaaa2", "e"}
 	testClasses = []api.ResourceClass{api.VCPU, api.MemoryMB, "CUSTOM_X"}
@@ -157,7 +244,7 @@ func drawClaim(t *rapid.T) api.Claim {
 // step makes one random change in both, and checks that they answer alike.
 func step(t *rapid.T, table *Table, m *model) {
 	id := rapid.SampledFrom(testIDs).Draw(t, "host")
-	switch rapid.IntRange(0, 13).Draw(t, "op") {
+	switch rapid.IntRange(0, 16).Draw(t, "op") {
 	case 0, 1:
 		s := drawSpec(t)
 		if m.loops(s.ID, s.Parent) {
@@ -176,6 +263,7 @@ func step(t *rapid.T, table *Table, m *model) {
 			table.Remove(id)
 			delete(m.specs, id)
 			delete(m.held, id)
+			delete(m.inner, id)
 			delete(m.gens, id)
 		}
 	case 3:
@@ -185,9 +273,12 @@ func step(t *rapid.T, table *Table, m *model) {
 	case 4, 5:
 		if held := m.held[id]; len(held) > 0 {
 			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
-			if held[i].Consumer == lent {
+			switch {
+			case m.hasInner(id, held[i]):
+				return
+			case held[i].Consumer == lent:
 				table.Return(id, held[i])
-			} else {
+			default:
 				table.Release(id, held[i])
 			}
 			m.held[id] = slices.Delete(slices.Clone(held), i, i+1)
@@ -206,6 +297,11 @@ func step(t *rapid.T, table *Table, m *model) {
 		}
 		if restore(table, id, c) {
 			m.held[id] = append(m.held[id], c)
+		}
+	case 11, 12, 13:
+		known := slices.DeleteFunc(slices.Clone(testIDs), func(id api.HostID) bool { _, ok := m.specs[id]; return !ok })
+		for range min(len(known), 1) * 20 {
+			m.stepWithin(t, table, known[0])
 		}
 	case 8, 9, 10:
 		m.place(t, table, id, drawClaim(t))
@@ -359,7 +455,7 @@ func fingerprint(v View) string {
 func TestTableAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			step(t, table, m)
 			if rapid.IntRange(0, 2).Draw(t, "look") == 0 {
@@ -368,12 +464,13 @@ func TestTableAgreesWithModel(t *testing.T) {
 		}
 		m.check(t, table.View())
 	})
+	require.Greater(t, within, 10, "claims were granted within others")
 }
 
 func TestViewsNeverChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
 		var views []View
 		var said []string
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -408,14 +505,14 @@ func (m *model) instances(id api.HostID) int {
 			n++
 		}
 	}
-	return n
+	return n + len(m.inner[id])
 }
 
 // A table that is built anew from what is left answers like the one that lived.
 func TestRestoreAnswersAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			step(t, table, m)
 		}
@@ -425,7 +522,7 @@ func TestRestoreAnswersAlike(t *testing.T) {
 			if s, ok := m.specs[id]; ok {
 				anew.Put(s)
 				require.True(t, anew.SetGeneration(id, m.gens[id]))
-				for _, c := range m.held[id] {
+				for _, c := range slices.Concat(m.held[id], m.inner[id]) {
 					require.True(t, restore(anew, id, c))
 				}
 			}

@@ -240,6 +240,9 @@ func (t *Table) Remove(id api.HostID) {
 	if c.claims != nil {
 		ownBlock(&c.claims, t.epoch)[i] = 0
 	}
+	if c.rooms != nil {
+		ownBlock(&c.rooms, t.epoch)[i] = nil
+	}
 	ownBlock(&c.specs, t.epoch)[i] = nil
 	ownBlock(&c.timelines, t.epoch)[i] = nil
 	ownBlock(&c.generations, t.epoch)[i] = 0

@@ -1,0 +1,81 @@
+package capacity
+
+import (
+	"slices"
+
+	"berth/api"
+)
+
+// room is what is claimed within one claim, known by that one's consumer, as long as there is
+// a claim within. Its timeline begins before any claim in it, and
+// is replaced, never written in place.
+type room struct {
+	outer  api.InstanceID
+	claims int
+	line   timeline
+}
+
+// roomOf returns what is claimed of row i within a claim, and where that is in the list.
+func (c *chunk) roomOf(i int, outer *api.Claim) (r room, at int, found bool) {
+	rooms := c.rooms.value(i)
+	at = slices.IndexFunc(rooms, func(r room) bool { return r.outer == outer.Consumer })
+	if at < 0 {
+		return room{outer: outer.Consumer}, len(rooms), false
+	}
+	return rooms[at], at, true
+}
+
+// checkFitWithin is checkFit for a claim within another, which was made and not released.
+func (d *data) checkFitWithin(row int, c api.Claim) error {
+	outer := c.Within
+	switch {
+	case outer.Within != nil:
+		return api.Errorf(api.CodeInvalid, "a claim is within one that is not within another")
+	case c.Window.Start < outer.Window.Start || c.Window.End > outer.Window.End:
+		return api.Errorf(api.CodeInvalid, "window is not within that of the claim around it")
+	}
+	k, i := d.chunkOf(row)
+	r, _, _ := k.roomOf(i, outer)
+	spec := k.specs.at[i]
+	for _, name := range c.Resources.Classes() {
+		want, used := c.Resources[name], int64(0)
+		if class := d.classes.numberOf(name); class >= 0 {
+			used = r.line.peakUse(class, 0, c.Window.Start, c.Window.End.Add(spec.Gap))
+		}
+		if free := outer.Resources[name] - used; want > free {
+			return api.Errorf(api.CodeNoCapacity, "the claim around it has %d of %s left over the window, %d wanted", max(free, 0), name, want)
+		}
+		if !spec.Inventory[name].Admits(want) {
+			return api.Errorf(api.CodeInvalid, "the host does not hand out %d of %s", want, name)
+		}
+	}
+	return nil
+}
+
+// sumWithin adds sign times a claim within another to that one's room.
+func (t *Table) sumWithin(row int, c api.Claim, sign int) {
+	k, i := t.ownChunk(row)
+	end := c.Window.End.Add(t.specOf(row).Gap)
+	r, at, found := k.roomOf(i, c.Within)
+	r.claims += sign
+	for _, name := range c.Resources.Classes() {
+		class, amount := t.classes.intern(name), int64(sign)*c.Resources[name]
+		r.line = r.line.withEdge(edge{at: c.Window.Start, class: class, firm: amount})
+		if end != api.Forever {
+			r.line = r.line.withEdge(edge{at: end, class: class, firm: -amount})
+		}
+	}
+	rooms := slices.Clone(k.rooms.value(i))
+	switch {
+	case r.claims == 0:
+		rooms = slices.Delete(rooms, at, at+1)
+	case found:
+		rooms[at] = r
+	default:
+		rooms = append(rooms, r)
+	}
+	if len(rooms) == 0 {
+		rooms = nil
+	}
+	ownBlock(&k.rooms, t.epoch)[i] = rooms
+}
