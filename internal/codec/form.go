@@ -28,7 +28,7 @@ func HasForms(v any) bool {
 
 func neededForm(v reflect.Value) uint8 {
 	form := uint8(1)
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others hold nothing that has a form
 	case reflect.Pointer:
 		if !v.IsNil() {
 			form = neededForm(v.Elem())
@@ -88,7 +88,7 @@ func findForms(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return false
 	}
 	seen[t] = true
-	switch t.Kind() {
+	switch t.Kind() { //nolint:exhaustive // the others hold nothing that has a form
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return findForms(t.Elem(), seen)
 	case reflect.Struct:

@@ -86,7 +86,7 @@ type BootDecide struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 	Decision    api.Decision      `cbor:"4,keyasint"`
 	Reason      string            `cbor:"5,keyasint,omitempty"`
-	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"` // the attempt that found too little, if that is why
+	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is why
 	Code        api.Code          `cbor:"7,keyasint,omitempty" form:"2"` // why it failed; an entry without it has the code in front of Reason, or none
 }
 

@@ -204,17 +204,17 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, api.FormSecond, command.NeededForm(c))
 	_, err := command.Encode(c, api.FormFirst)
 	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
-	assert.ErrorContains(t, err, "this needs form 2, and a node of the zone reads forms up to 1")
+	require.ErrorContains(t, err, "this needs form 2, and a node of the zone reads forms up to 1")
 	b, err := command.Encode(c, api.FormSecond)
 	require.NoError(t, err)
 	_, err = command.Decode(b, api.FormFirst)
-	assert.ErrorContains(t, err, "this node reads forms up to 1")
+	require.ErrorContains(t, err, "this node reads forms up to 1")
 	got, err := command.Decode(b, api.FormNewest)
 	require.NoError(t, err)
 	assert.Equal(t, api.FormSecond, got.Form())
 	b[1] = byte(api.FormFirst)
 	_, err = command.Decode(b, api.FormNewest)
-	assert.ErrorContains(t, err, "came with form 2")
+	require.ErrorContains(t, err, "came with form 2")
 
 	c.Silent = nil
 	for form := api.FormFirst; form <= api.FormNewest; form++ {

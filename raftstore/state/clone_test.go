@@ -18,6 +18,7 @@ func TestACloneSharesNoTable(t *testing.T) {
 
 // shared fails for each table that two states share, and counts tables.
 func shared(t *testing.T, was, is reflect.Value) (count int) {
+	t.Helper()
 	for i := range was.NumField() {
 		if was.Type().Field(i).Anonymous { // the book below
 			count += shared(t, was.Field(i), is.Field(i))

@@ -144,7 +144,7 @@ func (s *State) settle() {
 		f := s.facts[n]
 		s.workBook.note(f)
 		s.bootsBook.note(f)
-		s.eventsBook.note(f)
+		s.note(f) // the events
 	}
 	s.facts = s.facts[:0]
 }
