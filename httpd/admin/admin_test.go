@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -160,4 +161,23 @@ func TestStateTellsDifferentStatesApart(t *testing.T) {
 	other := state.New()
 	require.NoError(t, other.Apply(1, command.Init{Zone: "zone-1", Name: "root"}).Err)
 	assert.NotEqual(t, one.SHA256, read(other.Clone()).SHA256)
+}
+
+// TestMetricsAreDocumented: docs/operate.md has a row for each metric, with its help.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operate.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(text), "### Metrics\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]* \\| (.+) \\|$").FindAllStringSubmatch(table, -1)
+	documented := map[string]string{}
+	for _, m := range rows {
+		documented[m[1]] = m[2]
+	}
+	help := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllStringSubmatch(get(t, listener(busy(t), "n-1", true), "/metrics").Body.String(), -1) {
+		help[m[1]] = m[2]
+	}
+	assert.NotEmpty(t, help)
+	assert.Equal(t, help, documented, "docs/operate.md, table of metrics")
 }
