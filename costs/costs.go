@@ -92,19 +92,30 @@ const (
 type cost struct {
 	name    string
 	options []string
+	help    string // what it makes dear
 	line    func(l *Look, o options, weight int64) line
 }
 
 var all = []cost{
-	{Attribute, []string{"attribute", "scale"}, attributeLine},
-	{BuildFailures, nil, failureLine},
-	{Constant, nil, constantLine},
-	{FillFirst, []string{"class"}, fillLine},
-	{Instances, nil, instanceLine},
-	{OwnerSpread, nil, ownerLine},
-	{ServerGroup, nil, ruleLine},
-	{Special, []string{"classes", "traits"}, specialLine},
-	{Spread, []string{"class"}, spreadLine},
+	{Attribute, []string{"attribute", "scale"}, "the number that an attribute of the host has, such as a price (options attribute, scale)", attributeLine},
+	{BuildFailures, nil, "instances that could not be started there since one could", failureLine},
+	{Constant, nil, "1 for every host", constantLine},
+	{FillFirst, []string{"class"}, "what is free: fuller hosts are cheaper (option class)", fillLine},
+	{Instances, nil, "instances that are there", instanceLine},
+	{OwnerSpread, nil, "instances of the same project that are there", ownerLine},
+	{ServerGroup, nil, "what soft rules and server groups ask for", ruleLine},
+	{Special, []string{"classes", "traits"}, "special things, such as accelerators, that are not asked for (options classes, traits)", specialLine},
+	{Spread, []string{"class"}, "what is taken: emptier hosts are cheaper (option class)", spreadLine},
+}
+
+// Help says in one line what a cost makes dear; "" for one that is unknown.
+func Help(name string) string {
+	for _, c := range all {
+		if c.name == name {
+			return c.help
+		}
+	}
+	return ""
 }
 
 // Names returns the names of all costs, in order.

@@ -56,7 +56,7 @@ func drawHost(t *rapid.T, i int) capacity.Spec {
 		ID: api.HostID(fmt.Sprint("h", i)), Name: fmt.Sprint("name-h", i),
 		Up: rapid.IntRange(0, 5).Draw(t, "up") > 0, Enabled: rapid.IntRange(0, 5).Draw(t, "enabled") > 0,
 		Maintenance: rapid.IntRange(0, 5).Draw(t, "maintenance") == 0, NeedsCommand: rapid.IntRange(0, 3).Draw(t, "needs") == 0,
-		Pool: one(t, "pool", api.PoolShared, api.PoolShared, api.PoolOnDemand, api.PoolReservable), AZ: one(t, "az", "", "east", "west"),
+		Failures: rapid.IntRange(0, 3).Draw(t, "failures"), Pool: one(t, "pool", api.PoolShared, api.PoolShared, api.PoolOnDemand, api.PoolReservable), AZ: one(t, "az", "", "east", "west"),
 		Traits: pick(t, "trait", "SSD", "GPU"), Aggregates: pick(t, "aggregate", "g0", "g1", "g2"),
 		Inventory: map[api.ResourceClass]api.Inventory{}, Attributes: map[string]string{},
 	}
@@ -412,17 +412,28 @@ func oracled(t *rapid.T) ([]string, []filters.Filter) {
 	return append(names, "strict"), append(fs, filter(filters.NameProjectIsolation, "strict", "true"))
 }
 
-// Each filter keeps just the hosts that it keeps when each is looked at alone.
+// Each filter keeps just the hosts that it keeps when each is looked at alone, and the
+// scenes are such that it keeps some and drops some.
 func TestFiltersAgreeHostByHost(t *testing.T) {
 	assert.Len(t, slow, len(filters.Known())+1)
+	const least = 10
+	passed, dropped := map[string]int{}, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawScene(t)
 		names, fs := oracled(t)
 		for i, f := range fs {
 			want := ids(w.specs, func(s *capacity.Spec) bool { return slow[names[i]](w, s) })
 			require.Equal(t, want, kept(w.l, f), "filter %s", names[i])
+			passed[names[i]] += len(want)
+			dropped[names[i]] += len(w.specs) - len(want)
 		}
 	})
+	for name := range slow {
+		assert.GreaterOrEqual(t, passed[name], least, "the scenes let hardly a host pass filter %s", name)
+		if name != "all_hosts" {
+			assert.GreaterOrEqual(t, dropped[name], least, "the scenes have hardly a host for filter %s to drop", name)
+		}
+	}
 }
 
 // Run counts each host once, by the first filter of whatever order that drops it,

@@ -198,7 +198,7 @@ func TestScheduler(t *testing.T) {
 	w.answered(t, set(k(``)), 200, &got)
 	assert.Equal(t, costs.DefaultWeights(), got.Scheduler.Costs, "none stands for the default")
 	for _, name := range costs.Names() {
-		assert.NotEmpty(t, costHelp[name], name)
+		assert.NotEmpty(t, costs.Help(name), name)
 	}
 }
 

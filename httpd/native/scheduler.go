@@ -12,19 +12,6 @@ import (
 	"berth/zone/intake"
 )
 
-// costHelp says of each cost in one line what it makes dear.
-var costHelp = map[string]string{
-	costs.Attribute:     "the number that an attribute of the host has, such as a price (options attribute, scale)",
-	costs.BuildFailures: "instances that could not be started there since one could",
-	costs.Constant:      "1 for every host",
-	costs.FillFirst:     "what is free: fuller hosts are cheaper (option class)",
-	costs.Instances:     "instances that are there",
-	costs.OwnerSpread:   "instances of the same project that are there",
-	costs.ServerGroup:   "what soft rules and server groups ask for",
-	costs.Special:       "special things, such as accelerators, that are not asked for (options classes, traits)",
-	costs.Spread:        "what is taken: emptier hosts are cheaper (option class)",
-}
-
 // knownCosts returns every cost that there is, by name.
 func knownCosts() []rest.CostInfo {
 	byDefault := map[string]bool{}
@@ -33,7 +20,7 @@ func knownCosts() []rest.CostInfo {
 	}
 	var out []rest.CostInfo
 	for _, name := range costs.Names() {
-		out = append(out, rest.CostInfo{Name: name, Help: costHelp[name], Default: byDefault[name]})
+		out = append(out, rest.CostInfo{Name: name, Help: costs.Help(name), Default: byDefault[name]})
 	}
 	return out
 }
