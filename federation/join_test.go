@@ -202,6 +202,12 @@ func TestAdmitNode(t *testing.T) {
 			func(p *place) { p.joinToken(api.JoinNode, "node-9") }, at("node-9"), api.CodeForbidden, nil, false,
 		},
 		"who has joined": {func(p *place) { p.joined("node-9") }, at("node-9"), "", []string{"add node-9"}, true},
+		"who reads older forms than the zone writes": {
+			func(p *place) {
+				p.joined("node-9")
+				p.members.form = api.FormFirst + 1
+			}, at("node-9"), api.CodeConflict, nil, false,
+		},
 		"a member that is known": {
 			func(p *place) { p.joins("node-2") }, api.Node{
 				ID: "node-2", NodeAddr: "node-2.zone:7602", APIAddr: "node-2.api:7600", AgentAddr: "node-2.agent:7603",

@@ -229,6 +229,7 @@ func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
 type fakeMembers struct {
 	list []raftstore.Member
 	told []string
+	form api.Form // that all of them read
 }
 
 var _ Members = (*fakeMembers)(nil)
@@ -237,7 +238,7 @@ var _ Members = (*fakeMembers)(nil)
 func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list) }
 
 // Form implements Members.
-func (*fakeMembers) Form() api.Form { return api.FormFirst }
+func (m *fakeMembers) Form() api.Form { return max(m.form, api.FormFirst) }
 
 // AddVoter implements Members.
 func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {

@@ -69,3 +69,23 @@ func TestTheLinterNamesFoldersThatExist(t *testing.T) {
 		assert.DirExists(t, filepath.Join(root, filepath.FromSlash(m[1])), ".golangci.yml")
 	}
 }
+
+// listedFile finds a file of the repository in a checklist. Words in capitals stand for a
+// name.
+var listedFile = regexp.MustCompile("`((?:[a-z][a-z0-9_.-]*/)+[a-z0-9_.-]+\\.(?:go|txt|json|md|yaml))`")
+
+// TestChecklistsNameFilesThatExist: the next person looks there first.
+func TestChecklistsNameFilesThatExist(t *testing.T) {
+	lists, err := filepath.Glob(filepath.Join(root, "docs", "checklists", "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, lists)
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		require.NoError(t, err)
+		_, first, _ := strings.Cut(string(text), "\n")
+		assert.Contains(t, first, "ouch these, in this order", "%s begins with the files to touch", filepath.Base(list))
+		for _, m := range listedFile.FindAllStringSubmatch(string(text), -1) {
+			assert.FileExists(t, filepath.Join(root, filepath.FromSlash(m[1])), filepath.Base(list))
+		}
+	}
+}
