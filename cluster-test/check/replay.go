@@ -123,6 +123,9 @@ func (r *replay) command(index uint64, c command.Command) bool {
 	case !model.Judged(c):
 		r.m.Adopt(c)
 	}
+	if ack, is := c.(command.PartAck); is && ack.Lost && len(r.m.Hit) > 0 {
+		r.sum.Outcomes["part lost with instances"]++
+	}
 	if p, ok := c.(command.Prune); ok {
 		r.prune(index, p)
 	}

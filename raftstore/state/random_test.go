@@ -128,14 +128,7 @@ func (d dice) command() command.Command {
 	case 12:
 		return command.BootRelease{Stamp: at, Project: project, Reservation: api.ReservationID(one(d, someBoots))}
 	case 13:
-		h, p := d.part(func(h *Hold) bool {
-			return h.Decision != api.DecisionPending && slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
-		})
-		c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(4)}
-		if d.chance(4) {
-			c.Decision = one(d, someDecisions)
-		}
-		return c
+		return d.ack(at, one(d, someDecisions))
 	case 14:
 		if live := d.w.s.InstancesPage(InstanceQuery{Page: Page{Limit: 99}}); len(live) > 0 && !d.chance(4) {
 			return command.InstanceDelete{Stamp: at, ID: one(d, live).ID}
@@ -301,6 +294,18 @@ func (d dice) move(at command.Stamp) command.Command {
 	return c
 }
 
+// ack draws that a child has carried a decision out, or lost what it held.
+func (d dice) ack(at command.Stamp, decided api.Decision) command.PartAck {
+	h, p := d.part(func(h *Hold) bool {
+		return h.Decision == decided && slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
+	})
+	c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(3)}
+	if d.chance(4) {
+		c.Decision = one(d, someDecisions)
+	}
+	return c
+}
+
 // moving draws one of the instances that are on their way to another host.
 func (d dice) moving() (*api.Instance, bool) {
 	all := d.w.s.InstancesPage(InstanceQuery{Page: Page{Limit: 99}, Match: func(i *api.Instance) bool { return i.Target != "" }})
@@ -369,6 +374,9 @@ func (d dice) changes(at command.Stamp) command.InstanceChanges {
 // ruled draws from the commands that rules are about.
 func (d dice) ruled() command.Command {
 	at := d.stamp()
+	if d.chance(8) {
+		return d.ack(at, api.DecisionCommit)
+	}
 	if d.chance(12) {
 		return command.HostsState{Stamp: at, State: api.HostUp, Hosts: []api.HostID{api.HostID(one(d, someHosts))}}
 	}
