@@ -32,23 +32,23 @@ func (s BootState) Outcome() bool {
 // BootAttempt tells one attempt to hold slots. Wanted == Held + Refused + Short:
 // refused by zones that had offered, or short because nobody offered.
 type BootAttempt struct {
-	Attempt  int           `json:"attempt" cbor:"1,keyasint"`
-	Wanted   int           `json:"wanted" cbor:"2,keyasint"`
-	Held     int           `json:"held" cbor:"3,keyasint"`
-	Refused  int           `json:"refused" cbor:"4,keyasint"`
-	Short    int           `json:"short" cbor:"5,keyasint"`
-	Zones    []ZoneOutcome `json:"zones" cbor:"6,keyasint"`
-	Refusals []Refusals    `json:"refusals" cbor:"7,keyasint"`
-	Offered  []Offer       `json:"offered,omitempty" cbor:"8,keyasint,omitempty"` // per group
+	Attempt  int           `cbor:"1,keyasint"`
+	Wanted   int           `cbor:"2,keyasint"`
+	Held     int           `cbor:"3,keyasint"`
+	Refused  int           `cbor:"4,keyasint"`
+	Short    int           `cbor:"5,keyasint"`
+	Zones    []ZoneOutcome `cbor:"6,keyasint"`
+	Refusals []Refusals    `cbor:"7,keyasint"`
+	Offered  []Offer       `cbor:"8,keyasint,omitempty"` // per group
 	// Contended says that others, not decided yet, held room that was wanted.
-	Contended bool `json:"contended,omitempty" cbor:"9,keyasint,omitempty"`
+	Contended bool `cbor:"9,keyasint,omitempty"`
 }
 
 // Offer is how many slots one group was looked for in an attempt, and how many
 // the plan had.
 type Offer struct {
-	Wanted  int `json:"wanted" cbor:"1,keyasint"`
-	Offered int `json:"offered" cbor:"2,keyasint"`
+	Wanted  int `cbor:"1,keyasint"`
+	Offered int `cbor:"2,keyasint"`
 }
 
 // Defaults of waiting calls.

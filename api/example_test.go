@@ -55,9 +55,9 @@ func ExampleWindow_Overlaps() {
 }
 
 func ExampleInstant() {
-	b, _ := json.Marshal(api.Window{Start: api.InstantOf(time.Date(2030, 6, 1, 8, 0, 0, 0, time.UTC)), End: api.Forever}) // always can be
+	b, _ := json.Marshal([]api.Instant{api.InstantOf(time.Date(2030, 6, 1, 8, 0, 0, 0, time.UTC)), api.Forever}) // always can be
 	fmt.Println(string(b))
-	// Output: {"start":"2030-06-01T08:00:00.000Z","end":null}
+	// Output: ["2030-06-01T08:00:00.000Z",null]
 }
 
 func ExampleCheckName() {

@@ -10,12 +10,12 @@ import (
 // only names one. Driver is a hint for no driver in particular: Command is what
 // the process driver runs and no caller can set it.
 type Flavor struct {
-	ID         FlavorID          `json:"id" cbor:"1,keyasint"` // what flavorRef names
-	Name       string            `json:"name" cbor:"2,keyasint"`
-	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
-	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`
-	Command    []string          `json:"command,omitempty" cbor:"5,keyasint,omitempty"` // words; [0] is the program's path
-	Created    Instant           `json:"created" cbor:"6,keyasint,omitempty"`
+	ID         FlavorID          `cbor:"1,keyasint"` // what flavorRef names
+	Name       string            `cbor:"2,keyasint"`
+	Resources  Resources         `cbor:"3,keyasint"`
+	ExtraSpecs map[string]string `cbor:"4,keyasint,omitempty"`
+	Command    []string          `cbor:"5,keyasint,omitempty"` // words; [0] is the program's path
+	Created    Instant           `cbor:"6,keyasint,omitempty"`
 }
 
 // Validate returns an invalid-input error for the first thing that is wrong.

@@ -12,39 +12,39 @@ const (
 // Host is a machine that runs instances, as its own zone's operator sees it. It
 // never leaves the zone's public API, and no other zone ever sees one.
 type Host struct {
-	ID         HostID                      `json:"id" cbor:"1,keyasint"`
-	Name       string                      `json:"name" cbor:"2,keyasint"`
-	Agent      AgentID                     `json:"agent" cbor:"3,keyasint"`
-	Driver     string                      `json:"driver" cbor:"4,keyasint"`
-	Inventory  map[ResourceClass]Inventory `json:"inventory" cbor:"5,keyasint"`
-	Traits     []string                    `json:"traits,omitempty" cbor:"6,keyasint,omitempty"` // sorted
-	Pool       Pool                        `json:"pool" cbor:"7,keyasint"`
-	State      HostState                   `json:"state" cbor:"8,keyasint"`
-	Enabled    bool                        `json:"enabled" cbor:"9,keyasint"`
-	Generation uint64                      `json:"generation" cbor:"10,keyasint"` // rises by one per change
-	Used       Resources                   `json:"used" cbor:"-"`                 // at this instant; filled on read
-	Instances  int                         `json:"instances" cbor:"-"`            // filled on read
-	Created    Instant                     `json:"created" cbor:"11,keyasint"`
-	Updated    Instant                     `json:"updated" cbor:"12,keyasint"`
+	ID         HostID                      `cbor:"1,keyasint"`
+	Name       string                      `cbor:"2,keyasint"`
+	Agent      AgentID                     `cbor:"3,keyasint"`
+	Driver     string                      `cbor:"4,keyasint"`
+	Inventory  map[ResourceClass]Inventory `cbor:"5,keyasint"`
+	Traits     []string                    `cbor:"6,keyasint,omitempty"` // sorted
+	Pool       Pool                        `cbor:"7,keyasint"`
+	State      HostState                   `cbor:"8,keyasint"`
+	Enabled    bool                        `cbor:"9,keyasint"`
+	Generation uint64                      `cbor:"10,keyasint"` // rises by one per change
+	Used       Resources                   `cbor:"-"`           // at this instant; filled on read
+	Instances  int                         `cbor:"-"`           // filled on read
+	Created    Instant                     `cbor:"11,keyasint"`
+	Updated    Instant                     `cbor:"12,keyasint"`
 	// Attributes are what the agent says of the host; Overrides are what an operator
 	// says, and win. A value that is a decimal number counts as one, true and false
 	// as truth, anything else as text.
-	Attributes  map[string]string `json:"attributes,omitempty" cbor:"13,keyasint,omitempty"`
-	Overrides   map[string]string `json:"overrides,omitempty" cbor:"14,keyasint,omitempty"`
-	Maintenance string            `json:"maintenance,omitempty" cbor:"15,keyasint,omitempty"` // why it takes nothing new; "" when it does
-	Drain       DrainPolicy       `json:"drain,omitempty" cbor:"16,keyasint,omitempty"`       // what becomes of what is there; "" when nothing
-	Failures    int               `json:"failures,omitempty" cbor:"17,keyasint,omitempty"`    // instances that could not be started since one could
-	AZ          string            `json:"availability_zone" cbor:"-"`                         // filled on read
+	Attributes  map[string]string `cbor:"13,keyasint,omitempty"`
+	Overrides   map[string]string `cbor:"14,keyasint,omitempty"`
+	Maintenance string            `cbor:"15,keyasint,omitempty"`     // why it takes nothing new; "" when it does
+	Drain       DrainPolicy       `cbor:"16,keyasint,omitempty"`     // what becomes of what is there; "" when nothing
+	Failures    int               `cbor:"17,keyasint,omitempty"`     // instances that could not be started since one could
+	AZ          string            `cbor:"-" log:"availability_zone"` // filled on read
 	// What operators add through the placement API to what the agent says: classes
 	// that replace the agent's or are more, further traits, and UUIDs of aggregates
 	// beside those that the host is a member of.
-	OwnInventory  map[ResourceClass]Inventory `json:"own_inventory,omitempty" cbor:"18,keyasint,omitempty"`
-	OwnTraits     []string                    `json:"own_traits,omitempty" cbor:"19,keyasint,omitempty"`     // sorted
-	OwnAggregates []string                    `json:"own_aggregates,omitempty" cbor:"22,keyasint,omitempty"` // sorted
-	DownSince     Instant                     `json:"down_since,omitzero" cbor:"24,keyasint,omitempty"`      // when it came to be down; 0 while it is up
+	OwnInventory  map[ResourceClass]Inventory `cbor:"18,keyasint,omitempty"`
+	OwnTraits     []string                    `cbor:"19,keyasint,omitempty"` // sorted
+	OwnAggregates []string                    `cbor:"22,keyasint,omitempty"` // sorted
+	DownSince     Instant                     `cbor:"24,keyasint,omitempty"` // when it came to be down; 0 while it is up
 	// Unserved says why a host is down whose agent may well be heard: the agent has
 	// registered without it, and serves it no more until it registers it again.
-	Unserved bool `json:"unserved,omitempty" cbor:"23,keyasint,omitempty"`
+	Unserved bool `cbor:"23,keyasint,omitempty"`
 }
 
 // DrainPolicy says what a drain does with instances of a host.
@@ -62,12 +62,12 @@ func (p DrainPolicy) Valid() bool { return p == DrainWait || p == DrainEnd || p 
 
 // Aggregate is a named set of hosts of one zone, with metadata that filters read.
 type Aggregate struct {
-	ID       AggregateID       `json:"id" cbor:"1,keyasint"`
-	Name     string            `json:"name" cbor:"2,keyasint"` // unique in the zone
-	Metadata map[string]string `json:"metadata,omitempty" cbor:"3,keyasint,omitempty"`
-	Hosts    []HostID          `json:"hosts,omitempty" cbor:"4,keyasint,omitempty"` // sorted
-	Created  Instant           `json:"created" cbor:"5,keyasint,omitempty"`
-	Updated  Instant           `json:"updated" cbor:"6,keyasint,omitempty"`
+	ID       AggregateID       `cbor:"1,keyasint"`
+	Name     string            `cbor:"2,keyasint"` // unique in the zone
+	Metadata map[string]string `cbor:"3,keyasint,omitempty"`
+	Hosts    []HostID          `cbor:"4,keyasint,omitempty"` // sorted
+	Created  Instant           `cbor:"5,keyasint,omitempty"`
+	Updated  Instant           `cbor:"6,keyasint,omitempty"`
 }
 
 // Keys of aggregate metadata that mean something.
@@ -79,23 +79,23 @@ const (
 // ServerGroup binds the hosts of instances that are booted into it, at any time
 // and in any zone below the one that it was made in.
 type ServerGroup struct {
-	ID      ServerGroupID `json:"id" cbor:"1,keyasint"`
-	Name    string        `json:"name" cbor:"2,keyasint"` // unique in the project
-	Project ProjectID     `json:"project_id" cbor:"3,keyasint"`
-	Policy  Policy        `json:"policy" cbor:"4,keyasint"`
-	Max     int           `json:"max_per_host,omitempty" cbor:"5,keyasint,omitempty"` // of AntiAffinity
-	Created Instant       `json:"created" cbor:"6,keyasint,omitempty"`
-	Members []InstanceID  `json:"members" cbor:"-"` // filled on read
+	ID      ServerGroupID `cbor:"1,keyasint"`
+	Name    string        `cbor:"2,keyasint"` // unique in the project
+	Project ProjectID     `cbor:"3,keyasint" log:"project_id"`
+	Policy  Policy        `cbor:"4,keyasint"`
+	Max     int           `cbor:"5,keyasint,omitempty" log:"max_per_host"` // of AntiAffinity
+	Created Instant       `cbor:"6,keyasint,omitempty"`
+	Members []InstanceID  `cbor:"-"` // filled on read
 }
 
 // Claim is amounts of resource classes on one host over one window for one
 // consumer. Allocations are claims whose window covers now.
 type Claim struct {
-	Consumer  InstanceID `json:"consumer" cbor:"1,keyasint"`
-	Resources Resources  `json:"resources" cbor:"2,keyasint"`
-	Window    Window     `json:"window" cbor:"3,keyasint"`
-	Class     Class      `json:"class" cbor:"4,keyasint"`
+	Consumer  InstanceID `cbor:"1,keyasint"`
+	Resources Resources  `cbor:"2,keyasint"`
+	Window    Window     `cbor:"3,keyasint"`
+	Class     Class      `cbor:"4,keyasint"`
 	// Within is the claim on the same provider in whose room this one is; nil for none. That
 	// one is not within another. Whoever keeps both fills it in: it is not written.
-	Within *Claim `json:"-" cbor:"-"`
+	Within *Claim `cbor:"-"`
 }

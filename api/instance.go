@@ -18,36 +18,36 @@ const (
 // Instance is what runs on a host. The owning zone keeps the record with Host
 // set; zones above keep a directory entry with Link set instead.
 type Instance struct {
-	ID          InstanceID        `json:"id" cbor:"1,keyasint"`
-	Name        string            `json:"name" cbor:"2,keyasint"`
-	Reservation ReservationID     `json:"reservation_id" cbor:"3,keyasint"`
-	Project     ProjectID         `json:"project_id" cbor:"4,keyasint"`
-	User        UserID            `json:"user_id" cbor:"5,keyasint,omitempty"`
-	Flavor      FlavorID          `json:"flavor" cbor:"6,keyasint"`
-	Resources   Resources         `json:"resources" cbor:"7,keyasint"`
-	Metadata    map[string]string `json:"metadata,omitempty" cbor:"8,keyasint,omitempty"`
-	Status      Status            `json:"status" cbor:"9,keyasint"`
-	Fault       string            `json:"fault,omitempty" cbor:"10,keyasint,omitempty"`
-	Host        HostID            `json:"-" cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
-	Link        LinkID            `json:"-" cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
-	Origin      LinkID            `json:"-" cbor:"13,keyasint,omitempty"` // the parent it was made for; "" if made here
-	Hold        HoldID            `json:"-" cbor:"14,keyasint,omitempty"`
-	Window      Window            `json:"window" cbor:"15,keyasint"`
-	Class       Class             `json:"class" cbor:"16,keyasint"`
-	Created     Instant           `json:"created" cbor:"17,keyasint"`
-	Updated     Instant           `json:"updated" cbor:"18,keyasint"`
-	ModIndex    uint64            `json:"-" cbor:"19,keyasint"`                         // log index of the last change
-	Rules       []string          `json:"-" cbor:"20,keyasint,omitempty"`               // keys of the rules it was booted under; see Request.RuleKey
-	Group       string            `json:"group,omitempty" cbor:"21,keyasint,omitempty"` // name of its group in the request
-	Movable     bool              `json:"-" cbor:"22,keyasint,omitempty"`               // it may be started elsewhere when its host is lost
-	Target      HostID            `json:"-" cbor:"23,keyasint,omitempty"`               // where it goes once it has stopped here; its claim is there already
+	ID          InstanceID        `cbor:"1,keyasint"`
+	Name        string            `cbor:"2,keyasint"`
+	Reservation ReservationID     `cbor:"3,keyasint" log:"reservation_id"`
+	Project     ProjectID         `cbor:"4,keyasint" log:"project_id"`
+	User        UserID            `cbor:"5,keyasint,omitempty" log:"user_id"`
+	Flavor      FlavorID          `cbor:"6,keyasint"`
+	Resources   Resources         `cbor:"7,keyasint"`
+	Metadata    map[string]string `cbor:"8,keyasint,omitempty"`
+	Status      Status            `cbor:"9,keyasint"`
+	Fault       string            `cbor:"10,keyasint,omitempty"`
+	Host        HostID            `cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
+	Link        LinkID            `cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
+	Origin      LinkID            `cbor:"13,keyasint,omitempty"` // the parent it was made for; "" if made here
+	Hold        HoldID            `cbor:"14,keyasint,omitempty"`
+	Window      Window            `cbor:"15,keyasint"`
+	Class       Class             `cbor:"16,keyasint"`
+	Created     Instant           `cbor:"17,keyasint"`
+	Updated     Instant           `cbor:"18,keyasint"`
+	ModIndex    uint64            `cbor:"19,keyasint"`           // log index of the last change
+	Rules       []string          `cbor:"20,keyasint,omitempty"` // keys of the rules it was booted under; see Request.RuleKey
+	Group       string            `cbor:"21,keyasint,omitempty"` // name of its group in the request
+	Movable     bool              `cbor:"22,keyasint,omitempty"` // it may be started elsewhere when its host is lost
+	Target      HostID            `cbor:"23,keyasint,omitempty"` // where it goes once it has stopped here; its claim is there already
 	// Shares are what of its resources other providers than the host give it, and
 	// TargetShares what others than the target do; see capacity.Table.Place.
-	Shares       []Share `json:"-" cbor:"24,keyasint,omitempty"`
-	TargetShares []Share `json:"-" cbor:"25,keyasint,omitempty"`
-	Zone         string  `json:"zone" cbor:"-"`                  // "" at rest; the direct child it is in, or this zone
-	Moves        uint64  `json:"-" cbor:"26,keyasint,omitempty"` // how often it came to another host
-	Unreachable  Instant `json:"-" cbor:"27,keyasint,omitempty"` // since when it is out of reach, as its zone says; 0 while it is not, and of what is on a host here
+	Shares       []Share `cbor:"24,keyasint,omitempty"`
+	TargetShares []Share `cbor:"25,keyasint,omitempty"`
+	Zone         string  `cbor:"-"`                     // "" at rest; the direct child it is in, or this zone
+	Moves        uint64  `cbor:"26,keyasint,omitempty"` // how often it came to another host
+	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // since when it is out of reach, as its zone says; 0 while it is not, and of what is on a host here
 }
 
 // Stay numbers the stays of an instance on hosts, from 1 on: an agent's word on an

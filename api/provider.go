@@ -18,24 +18,24 @@ type ConsumerID = InstanceID
 // something without an agent that hosts or others draw from, such as a part of a
 // host, a shared pool or a range of addresses. It never leaves the zone.
 type Provider struct {
-	ID         ProviderID                  `json:"uuid" cbor:"1,keyasint"`
-	Name       string                      `json:"name" cbor:"2,keyasint"` // unique among all providers of the zone; 1 to ProviderNameMax characters
-	Parent     ProviderID                  `json:"parent_provider_uuid,omitempty" cbor:"3,keyasint,omitempty"`
-	Inventory  map[ResourceClass]Inventory `json:"inventories" cbor:"4,keyasint,omitempty"`
-	Traits     []string                    `json:"traits" cbor:"5,keyasint,omitempty"`     // sorted
-	Aggregates []string                    `json:"aggregates" cbor:"6,keyasint,omitempty"` // UUIDs, sorted; none needs to exist
-	Generation uint64                      `json:"generation" cbor:"7,keyasint"`           // rises by one per change, from 0
-	Created    Instant                     `json:"created" cbor:"8,keyasint"`
-	Updated    Instant                     `json:"updated" cbor:"9,keyasint"`
-	Root       ProviderID                  `json:"root_provider_uuid" cbor:"-"` // of its tree, itself if it has no parent; filled on read
-	Used       Resources                   `json:"used" cbor:"-"`               // at this instant; filled on read
-	CanHost    bool                        `json:"can_host" cbor:"-"`           // it is a host; filled on read
+	ID         ProviderID                  `cbor:"1,keyasint" log:"uuid"`
+	Name       string                      `cbor:"2,keyasint"` // unique among all providers of the zone; 1 to ProviderNameMax characters
+	Parent     ProviderID                  `cbor:"3,keyasint,omitempty" log:"parent_provider_uuid"`
+	Inventory  map[ResourceClass]Inventory `cbor:"4,keyasint,omitempty" log:"inventories"`
+	Traits     []string                    `cbor:"5,keyasint,omitempty"` // sorted
+	Aggregates []string                    `cbor:"6,keyasint,omitempty"` // UUIDs, sorted; none needs to exist
+	Generation uint64                      `cbor:"7,keyasint"`           // rises by one per change, from 0
+	Created    Instant                     `cbor:"8,keyasint"`
+	Updated    Instant                     `cbor:"9,keyasint"`
+	Root       ProviderID                  `cbor:"-" log:"root_provider_uuid"` // of its tree, itself if it has no parent; filled on read
+	Used       Resources                   `cbor:"-"`                          // at this instant; filled on read
+	CanHost    bool                        `cbor:"-"`                          // it is a host; filled on read
 }
 
 // Share is what one provider gives a consumer.
 type Share struct {
-	Provider  ProviderID `json:"resource_provider" cbor:"1,keyasint"`
-	Resources Resources  `json:"resources" cbor:"2,keyasint"`
+	Provider  ProviderID `cbor:"1,keyasint" log:"resource_provider"`
+	Resources Resources  `cbor:"2,keyasint"`
 }
 
 // Equal reports whether both are the same amounts of the same provider.
@@ -44,15 +44,15 @@ func (s Share) Equal(o Share) bool { return s.Provider == o.Provider && s.Resour
 // Consumer is who holds allocations at this instant, with all of them: somebody who
 // claimed them through the placement API, or an instance.
 type Consumer struct {
-	ID         ConsumerID `json:"consumer_uuid" cbor:"1,keyasint"`
-	Project    ProjectID  `json:"project_id" cbor:"2,keyasint"`
-	User       UserID     `json:"user_id" cbor:"3,keyasint"`
-	Type       string     `json:"consumer_type,omitempty" cbor:"4,keyasint,omitempty"` // "" if nobody said
-	Generation uint64     `json:"consumer_generation" cbor:"5,keyasint"`               // 1 for its first allocations, then one more per change
-	Shares     []Share    `json:"allocations" cbor:"6,keyasint"`                       // by provider, each once, none empty
-	Created    Instant    `json:"created" cbor:"7,keyasint"`
-	Updated    Instant    `json:"updated" cbor:"8,keyasint"`
-	Instance   bool       `json:"instance,omitempty" cbor:"-"` // it is an instance: the zone alone changes its allocations
+	ID         ConsumerID `cbor:"1,keyasint" log:"consumer_uuid"`
+	Project    ProjectID  `cbor:"2,keyasint" log:"project_id"`
+	User       UserID     `cbor:"3,keyasint" log:"user_id"`
+	Type       string     `cbor:"4,keyasint,omitempty" log:"consumer_type"` // "" if nobody said
+	Generation uint64     `cbor:"5,keyasint" log:"consumer_generation"`     // 1 for its first allocations, then one more per change
+	Shares     []Share    `cbor:"6,keyasint" log:"allocations"`             // by provider, each once, none empty
+	Created    Instant    `cbor:"7,keyasint"`
+	Updated    Instant    `cbor:"8,keyasint"`
+	Instance   bool       `cbor:"-"` // it is an instance: the zone alone changes its allocations
 }
 
 // ConsumerInstance is the type of consumers that are instances.

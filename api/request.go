@@ -10,41 +10,41 @@ import (
 
 // Group is Count alike slots.
 type Group struct {
-	Count      int               `json:"count" cbor:"1,keyasint"` // 0 to CountMax; 0 where a zone is not asked for this group
-	Flavor     FlavorID          `json:"flavor,omitempty" cbor:"2,keyasint,omitempty"`
-	Resources  Resources         `json:"resources" cbor:"3,keyasint"`
-	ExtraSpecs map[string]string `json:"extra_specs,omitempty" cbor:"4,keyasint,omitempty"`
-	Min        int               `json:"min_count,omitempty" cbor:"5,keyasint,omitempty"` // fewest slots of this group alone, 0 to Count
-	Name       string            `json:"name,omitempty" cbor:"6,keyasint,omitempty"`      // unique in the request
-	Traits     Traits            `json:"traits,omitzero" cbor:"7,keyasint,omitzero"`
-	Image      Image             `json:"image,omitzero" cbor:"8,keyasint,omitzero"`
-	Hints      Hints             `json:"hints,omitzero" cbor:"9,keyasint,omitzero"`
-	AZ         string            `json:"availability_zone,omitempty" cbor:"10,keyasint,omitempty"` // "" for any
+	Count      int               `cbor:"1,keyasint"` // 0 to CountMax; 0 where a zone is not asked for this group
+	Flavor     FlavorID          `cbor:"2,keyasint,omitempty"`
+	Resources  Resources         `cbor:"3,keyasint"`
+	ExtraSpecs map[string]string `cbor:"4,keyasint,omitempty"`
+	Min        int               `cbor:"5,keyasint,omitempty" log:"min_count"` // fewest slots of this group alone, 0 to Count
+	Name       string            `cbor:"6,keyasint,omitempty"`                 // unique in the request
+	Traits     Traits            `cbor:"7,keyasint,omitzero"`
+	Image      Image             `cbor:"8,keyasint,omitzero"`
+	Hints      Hints             `cbor:"9,keyasint,omitzero"`
+	AZ         string            `cbor:"10,keyasint,omitempty" log:"availability_zone"` // "" for any
 }
 
 // Request is what select, boot and lease all carry. It is canonical: its
 // deterministic encoding is what a sealed plan is bound to.
 type Request struct {
-	Reservation ReservationID `json:"reservation_id" cbor:"1,keyasint"`
-	Project     ProjectID     `json:"project_id" cbor:"2,keyasint"`
-	User        UserID        `json:"user_id" cbor:"3,keyasint,omitempty"`
-	Groups      []Group       `json:"groups" cbor:"4,keyasint"` // 1 to GroupsMax
-	Window      Window        `json:"window" cbor:"5,keyasint"` // Start 0: from when it is held
-	Class       Class         `json:"class" cbor:"6,keyasint"`
-	Rules       []Rule        `json:"rules,omitempty" cbor:"7,keyasint,omitempty"` // at most RulesMax
-	Zones       ZoneRule      `json:"zones,omitzero" cbor:"8,keyasint,omitzero"`
-	Lifetime    time.Duration `json:"lifetime,omitempty" cbor:"9,keyasint,omitempty"` // from Window.Start to its end, if Window.End is Forever; 0 for no end
+	Reservation ReservationID `cbor:"1,keyasint" log:"reservation_id"`
+	Project     ProjectID     `cbor:"2,keyasint" log:"project_id"`
+	User        UserID        `cbor:"3,keyasint,omitempty" log:"user_id"`
+	Groups      []Group       `cbor:"4,keyasint"` // 1 to GroupsMax
+	Window      Window        `cbor:"5,keyasint"` // Start 0: from when it is held
+	Class       Class         `cbor:"6,keyasint"`
+	Rules       []Rule        `cbor:"7,keyasint,omitempty"` // at most RulesMax
+	Zones       ZoneRule      `cbor:"8,keyasint,omitzero"`
+	Lifetime    time.Duration `cbor:"9,keyasint,omitempty"` // from Window.Start to its end, if Window.End is Forever; 0 for no end
 
 	// Since and Attempt say whose turn it is when several want the same room; they
 	// are no part of what a plan is bound to. Since is when the reservation was asked
 	// for, by the clock of the zone that was asked: see Older. Attempt is its first
 	// attempt that still counts: what earlier ones hold is being given back.
-	Since   Instant `json:"-" cbor:"10,keyasint,omitempty"`
-	Attempt int     `json:"-" cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
+	Since   Instant `cbor:"10,keyasint,omitempty"`
+	Attempt int     `cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
 
 	// Origin is the link to the parent that asks, "" for a caller of this zone; see Tenant.
 	// It is never sent or stored: each zone knows who asks it.
-	Origin LinkID `json:"-" cbor:"-"`
+	Origin LinkID `cbor:"-"`
 }
 
 // Tenant is a project of this zone, or one of a parent of it. A parent's projects
@@ -87,9 +87,9 @@ func (r *Request) WindowAt(now Instant) Window {
 
 // Traits say which traits the host of a slot must have and must not have.
 type Traits struct {
-	Required  []string   `json:"required,omitempty" cbor:"1,keyasint,omitempty"`  // all of them; sorted
-	Forbidden []string   `json:"forbidden,omitempty" cbor:"2,keyasint,omitempty"` // none of them; sorted
-	AnyOf     [][]string `json:"any_of,omitempty" cbor:"3,keyasint,omitempty"`    // of each list at least one; each sorted
+	Required  []string   `cbor:"1,keyasint,omitempty"` // all of them; sorted
+	Forbidden []string   `cbor:"2,keyasint,omitempty"` // none of them; sorted
+	AnyOf     [][]string `cbor:"3,keyasint,omitempty"` // of each list at least one; each sorted
 }
 
 // IsZero reports whether t demands nothing.
@@ -97,8 +97,8 @@ func (t Traits) IsZero() bool { return len(t.Required)+len(t.Forbidden)+len(t.An
 
 // Image is what a slot will run, as far as placement cares.
 type Image struct {
-	Ref        string            `json:"ref,omitempty" cbor:"1,keyasint,omitempty"`
-	Properties map[string]string `json:"properties,omitempty" cbor:"2,keyasint,omitempty"` // such as architecture, hypervisor_type
+	Ref        string            `cbor:"1,keyasint,omitempty"`
+	Properties map[string]string `cbor:"2,keyasint,omitempty"` // such as architecture, hypervisor_type
 }
 
 // IsZero reports whether nothing is said of the image.
@@ -106,12 +106,12 @@ func (i Image) IsZero() bool { return i.Ref == "" && len(i.Properties) == 0 }
 
 // Hints are a caller's wishes about single hosts. Every one of them must be met.
 type Hints struct {
-	SameHost      []InstanceID `json:"same_host,omitempty" cbor:"1,keyasint,omitempty"`      // on a host of one of these, which are of the same project
-	DifferentHost []InstanceID `json:"different_host,omitempty" cbor:"2,keyasint,omitempty"` // on a host of none of these
-	Query         string       `json:"query,omitempty" cbor:"3,keyasint,omitempty"`          // JSON text; see package filters/query
-	Near          string       `json:"near,omitempty" cbor:"4,keyasint,omitempty"`           // network in CIDR form that the host's address lies in; never sent to another zone
-	ForceHosts    []string     `json:"force_hosts,omitempty" cbor:"5,keyasint,omitempty"`    // names of hosts of this very zone; never sent to another
-	IgnoreHosts   []string     `json:"ignore_hosts,omitempty" cbor:"6,keyasint,omitempty"`   // names of hosts of this very zone; never sent to another
+	SameHost      []InstanceID `cbor:"1,keyasint,omitempty"` // on a host of one of these, which are of the same project
+	DifferentHost []InstanceID `cbor:"2,keyasint,omitempty"` // on a host of none of these
+	Query         string       `cbor:"3,keyasint,omitempty"` // JSON text; see package filters/query
+	Near          string       `cbor:"4,keyasint,omitempty"` // network in CIDR form that the host's address lies in; never sent to another zone
+	ForceHosts    []string     `cbor:"5,keyasint,omitempty"` // names of hosts of this very zone; never sent to another
+	IgnoreHosts   []string     `cbor:"6,keyasint,omitempty"` // names of hosts of this very zone; never sent to another
 }
 
 // IsZero reports whether h wishes nothing.
@@ -143,10 +143,10 @@ func (p Policy) Valid() bool {
 // Rule binds the hosts of all slots of some groups of a request, together with
 // all instances that were booted under the same rule before.
 type Rule struct {
-	ID     ServerGroupID `json:"id,omitempty" cbor:"1,keyasint,omitempty"` // a server group; "" for a rule of this request alone
-	Policy Policy        `json:"policy" cbor:"2,keyasint"`
-	Max    int           `json:"max_per_host,omitempty" cbor:"3,keyasint,omitempty"` // of AntiAffinity, 1 to CountMax; else 0
-	Groups []int         `json:"groups" cbor:"4,keyasint"`                           // indices, ascending
+	ID     ServerGroupID `cbor:"1,keyasint,omitempty"` // a server group; "" for a rule of this request alone
+	Policy Policy        `cbor:"2,keyasint"`
+	Max    int           `cbor:"3,keyasint,omitempty" log:"max_per_host"` // of AntiAffinity, 1 to CountMax; else 0
+	Groups []int         `cbor:"4,keyasint"`                              // indices, ascending
 }
 
 // RuleKey returns the name under which a zone counts the members of Rules[n]
@@ -178,13 +178,13 @@ func (r *Request) Together(group int) bool {
 // request was made: that zone's own hosts are one, and each direct child with
 // everything below it is one.
 type ZoneRule struct {
-	Allowed      []string `json:"allowed,omitempty" cbor:"1,keyasint,omitempty"`       // names; one of them, or below one of them
-	Excluded     []string `json:"excluded,omitempty" cbor:"2,keyasint,omitempty"`      // names; none of them, nor below
-	AllowedTags  []string `json:"allowed_tags,omitempty" cbor:"3,keyasint,omitempty"`  // at least one of these tags
-	ExcludedTags []string `json:"excluded_tags,omitempty" cbor:"4,keyasint,omitempty"` // none of these tags
-	MaxSkew      int      `json:"max_skew,omitempty" cbor:"5,keyasint,omitempty"`      // per group: slots of the fullest less those of the emptiest zone that offers; 0 for any
-	MinZones     int      `json:"min_zones,omitempty" cbor:"6,keyasint,omitempty"`     // zones with a slot of the request at the least
-	Pack         bool     `json:"pack,omitempty" cbor:"7,keyasint,omitempty"`          // all slots in one zone
+	Allowed      []string `cbor:"1,keyasint,omitempty"` // names; one of them, or below one of them
+	Excluded     []string `cbor:"2,keyasint,omitempty"` // names; none of them, nor below
+	AllowedTags  []string `cbor:"3,keyasint,omitempty"` // at least one of these tags
+	ExcludedTags []string `cbor:"4,keyasint,omitempty"` // none of these tags
+	MaxSkew      int      `cbor:"5,keyasint,omitempty"` // per group: slots of the fullest less those of the emptiest zone that offers; 0 for any
+	MinZones     int      `cbor:"6,keyasint,omitempty"` // zones with a slot of the request at the least
+	Pack         bool     `cbor:"7,keyasint,omitempty"` // all slots in one zone
 }
 
 // IsZero reports whether z demands nothing.
@@ -431,20 +431,20 @@ func (z ZoneRule) validate() error {
 // ZoneOutcome says how one zone took part in a select, seen from the zone that
 // asked it. Wanted == Offered + Short always.
 type ZoneOutcome struct {
-	Zone    string `json:"zone" cbor:"1,keyasint"` // link name, or this zone's own name
-	Link    LinkID `json:"-" cbor:"2,keyasint,omitempty"`
-	Outcome string `json:"outcome" cbor:"3,keyasint"` // answered, late, failed, paused, skipped
-	Reason  string `json:"reason,omitempty" cbor:"4,keyasint,omitempty"`
-	Wanted  int    `json:"wanted" cbor:"5,keyasint"`
-	Offered int    `json:"offered" cbor:"6,keyasint"`
-	Short   int    `json:"short" cbor:"7,keyasint"`
+	Zone    string `cbor:"1,keyasint"` // link name, or this zone's own name
+	Link    LinkID `cbor:"2,keyasint,omitempty"`
+	Outcome string `cbor:"3,keyasint"` // answered, late, failed, paused, skipped
+	Reason  string `cbor:"4,keyasint,omitempty"`
+	Wanted  int    `cbor:"5,keyasint"`
+	Offered int    `cbor:"6,keyasint"`
+	Short   int    `cbor:"7,keyasint"`
 	// Taken and Cost say how many slots of the plan lie there and the sum of their
 	// weights, as this zone sees them.
-	Taken int   `json:"taken" cbor:"8,keyasint,omitempty"`
-	Cost  int64 `json:"cost" cbor:"9,keyasint,omitempty"`
+	Taken int   `cbor:"8,keyasint,omitempty"`
+	Cost  int64 `cbor:"9,keyasint,omitempty"`
 	// Refusals are, per group, those of that zone and all below it together. They
 	// count hosts and name none. Nil for this zone itself, whose own stand apart.
-	Refusals []Refusals `json:"refusals,omitempty" cbor:"10,keyasint,omitempty"`
+	Refusals []Refusals `cbor:"10,keyasint,omitempty"`
 }
 
 // The outcomes of asking a zone.
@@ -459,23 +459,23 @@ const (
 // Refusals say why hosts of the answering zone took no (further) slot of a
 // group. Considered == Offering + the sum of Filters.
 type Refusals struct {
-	Considered int           `json:"considered" cbor:"1,keyasint"` // hosts looked at
-	Offering   int           `json:"offering" cbor:"2,keyasint"`   // hosts that passed every filter
-	Filters    []FilterCount `json:"filters,omitempty" cbor:"3,keyasint,omitempty"`
-	Advice     []Advice      `json:"advice,omitempty" cbor:"4,keyasint,omitempty"` // what would have worked, smallest change first; at most AdviceMax
+	Considered int           `cbor:"1,keyasint"` // hosts looked at
+	Offering   int           `cbor:"2,keyasint"` // hosts that passed every filter
+	Filters    []FilterCount `cbor:"3,keyasint,omitempty"`
+	Advice     []Advice      `cbor:"4,keyasint,omitempty"` // what would have worked, smallest change first; at most AdviceMax
 	// Limits say, where slots are missing, what keeps hosts that offered some from
 	// offering more. They add up to Offering at the most.
-	Limits []FilterCount `json:"limits,omitempty" cbor:"5,keyasint,omitempty"`
+	Limits []FilterCount `cbor:"5,keyasint,omitempty"`
 }
 
 // FilterCount is how many hosts one filter turned away, in filter order.
 type FilterCount struct {
-	Filter string `json:"filter" cbor:"1,keyasint"`
-	Hosts  int    `json:"hosts" cbor:"2,keyasint"`
-	Tier   Tier   `json:"tier,omitempty" cbor:"3,keyasint,omitempty"`
+	Filter string `cbor:"1,keyasint"`
+	Hosts  int    `cbor:"2,keyasint"`
+	Tier   Tier   `cbor:"3,keyasint,omitempty"`
 	// Names are some of those hosts, for operators of the owning zone alone. They
 	// are never encoded for another zone or for the log.
-	Names []string `json:"hosts_by_name,omitempty" cbor:"-"`
+	Names []string `cbor:"-" log:"hosts_by_name"`
 }
 
 // Tier says how final it is that a host was turned away.
@@ -493,10 +493,10 @@ const (
 // Advice is one change to the request after which the group would have had all that it
 // then asks for, and no other group less than it had.
 type Advice struct {
-	Change string        `json:"change" cbor:"1,keyasint"`                             // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
-	Class  ResourceClass `json:"resource_class,omitempty" cbor:"2,keyasint,omitempty"` // of AdviceAmount
-	Value  int64         `json:"value,omitempty" cbor:"3,keyasint,omitempty"`          // the count, or the amount
-	Name   string        `json:"name,omitempty" cbor:"4,keyasint,omitempty"`           // the zone, or the filter whose demand to drop
+	Change string        `cbor:"1,keyasint"`                                // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
+	Class  ResourceClass `cbor:"2,keyasint,omitempty" log:"resource_class"` // of AdviceAmount
+	Value  int64         `cbor:"3,keyasint,omitempty"`                      // the count, or the amount
+	Name   string        `cbor:"4,keyasint,omitempty"`                      // the zone, or the filter whose demand to drop
 }
 
 // The kinds of advice.
@@ -511,20 +511,20 @@ const (
 // of the offered slots (lower is better; the i-th supposes that slots 0..i-1 are
 // taken), and one sealed plan for all of them.
 type SelectAnswer struct {
-	Reservation ReservationID `json:"reservation_id" cbor:"1,keyasint"`
-	Weights     [][]int64     `json:"weights" cbor:"2,keyasint"` // per group, non-decreasing is not promised
-	Blob        []byte        `json:"blob" cbor:"3,keyasint"`
-	Expires     time.Duration `json:"-" cbor:"4,keyasint"` // how long from now the blob may be taken up
-	Zones       []ZoneOutcome `json:"zones" cbor:"-"`      // what this zone's own caller is told; never sent to a parent
+	Reservation ReservationID `cbor:"1,keyasint"`
+	Weights     [][]int64     `cbor:"2,keyasint"` // per group, non-decreasing is not promised
+	Blob        []byte        `cbor:"3,keyasint"`
+	Expires     time.Duration `cbor:"4,keyasint"` // how long from now the blob may be taken up
+	Zones       []ZoneOutcome `cbor:"-"`          // what this zone's own caller is told; never sent to a parent
 	// Refusals are, per group, those of this zone's own hosts. A parent is sent
 	// those of all zones below added up, as if they were one zone.
-	Refusals []Refusals `json:"refusals" cbor:"5,keyasint,omitempty"`
-	Request  RequestID  `json:"request_id,omitempty" cbor:"-"` // what GET /explain/{id} takes
+	Refusals []Refusals `cbor:"5,keyasint,omitempty"`
+	Request  RequestID  `cbor:"-"` // what GET /explain/{id} takes
 	// Contended is, per group, how many slots more there would be if others gave way
 	// that hold room and are not decided yet. Nil if that is none.
-	Contended []Contended `json:"-" cbor:"6,keyasint,omitempty"`
+	Contended []Contended `cbor:"6,keyasint,omitempty"`
 	// Silent says that zones below, which may have room, did not answer.
-	Silent bool `json:"-" cbor:"7,keyasint,omitempty"`
+	Silent bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Contended is how many slots more of a group there would be, beside those offered,
@@ -536,19 +536,19 @@ type Contended struct {
 
 // HoldRequest asks a zone to take slots that it offered: a prefix of each group.
 type HoldRequest struct {
-	ID        HoldID            `json:"id" cbor:"1,keyasint"`
-	Attempt   int               `json:"attempt" cbor:"2,keyasint"`
-	Request   Request           `json:"request" cbor:"3,keyasint"` // the very request that was selected with
-	Blob      []byte            `json:"blob" cbor:"4,keyasint"`
-	Instances [][]InstanceSpec  `json:"instances" cbor:"5,keyasint"` // per group; its length is the prefix
-	Metadata  map[string]string `json:"metadata,omitempty" cbor:"6,keyasint,omitempty"`
-	Commit    bool              `json:"commit,omitempty" cbor:"7,keyasint,omitempty"` // one zone alone takes part: hold and decide at once
+	ID        HoldID            `cbor:"1,keyasint"`
+	Attempt   int               `cbor:"2,keyasint"`
+	Request   Request           `cbor:"3,keyasint"` // the very request that was selected with
+	Blob      []byte            `cbor:"4,keyasint"`
+	Instances [][]InstanceSpec  `cbor:"5,keyasint"` // per group; its length is the prefix
+	Metadata  map[string]string `cbor:"6,keyasint,omitempty"`
+	Commit    bool              `cbor:"7,keyasint,omitempty"` // one zone alone takes part: hold and decide at once
 }
 
 // InstanceSpec is the identity of an instance before it has a host.
 type InstanceSpec struct {
-	ID   InstanceID `json:"id" cbor:"1,keyasint"`
-	Name string     `json:"name" cbor:"2,keyasint"`
+	ID   InstanceID `cbor:"1,keyasint"`
+	Name string     `cbor:"2,keyasint"`
 }
 
 // HoldState is the life of a hold.
@@ -565,11 +565,11 @@ const (
 // HoldAnswer is what became of a hold. Held and refused instances add up to
 // those asked for.
 type HoldAnswer struct {
-	ID      HoldID       `json:"id" cbor:"1,keyasint"`
-	State   HoldState    `json:"state" cbor:"2,keyasint"`
-	Held    []InstanceID `json:"held" cbor:"3,keyasint"`
-	Refused []InstanceID `json:"refused" cbor:"4,keyasint"`
-	Why     Code         `json:"why,omitempty" cbor:"5,keyasint,omitempty"` // some were refused
+	ID      HoldID       `cbor:"1,keyasint"`
+	State   HoldState    `cbor:"2,keyasint"`
+	Held    []InstanceID `cbor:"3,keyasint"`
+	Refused []InstanceID `cbor:"4,keyasint"`
+	Why     Code         `cbor:"5,keyasint,omitempty"` // some were refused
 }
 
 // Decision is what the coordinator of a hold has decided.

@@ -125,12 +125,12 @@ func (r *Ratio) UnmarshalJSON(b []byte) error {
 // handed out. Zero MaxUnit means the capacity; zero MinUnit, StepSize mean 1;
 // zero AllocationRatio means 1.0.
 type Inventory struct {
-	Total           int64 `json:"total" cbor:"1,keyasint"`
-	Reserved        int64 `json:"reserved" cbor:"2,keyasint,omitempty"`
-	MinUnit         int64 `json:"min_unit" cbor:"3,keyasint,omitempty"`
-	MaxUnit         int64 `json:"max_unit" cbor:"4,keyasint,omitempty"`
-	StepSize        int64 `json:"step_size" cbor:"5,keyasint,omitempty"`
-	AllocationRatio Ratio `json:"allocation_ratio" cbor:"6,keyasint,omitempty"`
+	Total           int64 `cbor:"1,keyasint"`
+	Reserved        int64 `cbor:"2,keyasint,omitempty"`
+	MinUnit         int64 `cbor:"3,keyasint,omitempty"`
+	MaxUnit         int64 `cbor:"4,keyasint,omitempty"`
+	StepSize        int64 `cbor:"5,keyasint,omitempty"`
+	AllocationRatio Ratio `cbor:"6,keyasint,omitempty"`
 }
 
 // Normal returns the inventory with its defaults filled in.

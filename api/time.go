@@ -63,8 +63,8 @@ func (i *Instant) UnmarshalJSON(b []byte) error {
 
 // Window is a half-open span of time, [Start, End). Invariant: Start < End.
 type Window struct {
-	Start Instant `json:"start" cbor:"1,keyasint"`
-	End   Instant `json:"end" cbor:"2,keyasint"`
+	Start Instant `cbor:"1,keyasint"`
+	End   Instant `cbor:"2,keyasint"`
 }
 
 // Valid reports whether Start < End.

@@ -289,10 +289,10 @@ func shownFields(v reflect.Value) map[string]any {
 	return out
 }
 
-// fieldName returns the name of a field in the API, or its own in the same style.
+// fieldName returns the name that a record gives its field for this output, or its own
+// in the same style.
 func fieldName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if name != "" && name != "-" {
+	if name := f.Tag.Get("log"); name != "" {
 		return name
 	}
 	letters := []rune(f.Name)

@@ -43,19 +43,19 @@ const (
 
 // Info says what a filter does and how it is configured.
 type Info struct {
-	Name    string         `json:"name"`
-	Help    string         `json:"help"` // one line
-	Tier    api.Tier       `json:"tier"`
-	Default bool           `json:"default"` // is in DefaultSpecs
-	Options []Option       `json:"options,omitempty"`
-	Example api.FilterSpec `json:"example"` // New takes it
+	Name    string
+	Help    string // one line
+	Tier    api.Tier
+	Default bool // is in DefaultSpecs
+	Options []Option
+	Example api.FilterSpec // New takes it
 }
 
 // Option is one option of a filter.
 type Option struct {
-	Name     string `json:"name"`
-	Help     string `json:"help"`
-	Required bool   `json:"required,omitempty"`
+	Name     string
+	Help     string
+	Required bool
 }
 
 // kind is one filter that can be configured.

@@ -291,6 +291,9 @@ func (w *writer) properties(t reflect.Type) (props object, required []string) {
 			props, required = append(props, more...), append(required, needed...)
 			continue
 		}
+		if name == "" {
+			panic(t.String() + "." + f.Name + " has no name in JSON: is it a record?")
+		}
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}

@@ -80,7 +80,7 @@ func TestABootThatRunsIntoItsTimeoutSaysSo(t *testing.T) {
 		assert.Equal(t, api.BootFailed, got.Boot.State, name)
 		assert.Equal(t, api.CodeTimeout, got.Boot.Code, name)
 		assert.Equal(t, "timeout: it was not decided within 5s", got.Boot.Reason, name)
-		var told struct{ Explanation api.Explanation }
+		var told struct{ Explanation rest.Explanation }
 		w.answered(t, call{method: "GET", target: "/explain/r-late", token: member}, 200, &told)
 		assert.Equal(t, api.CodeTimeout, told.Explanation.Code, name)
 		assert.Equal(t, got.Boot.Reason, told.Explanation.Reason, name)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // text returns n letters as a JSON string.
@@ -294,7 +295,7 @@ func TestHosts(t *testing.T) {
 		h(`"name":"x"`):        `unknown field "host.name"`,
 	})
 	w := newWorld(t)
-	var got struct{ Host api.Host }
+	var got struct{ Host rest.Host }
 	put := func(fields string) call {
 		return call{method: "PUT", target: "/hosts/host-3", token: admin, body: h(fields)}
 	}

@@ -39,7 +39,7 @@ func TestServerGroups(t *testing.T) {
 	w.answered(t, call{method: "POST", target: "/server-groups", token: other, body: k(`"name":"apart","policy":"affinity"`)}, 201, nil)
 	w.refused(t, call{method: "GET", target: "/server-groups?project_id=p2", token: member}, api.CodeForbidden, "admin")
 	var got struct {
-		Groups []api.ServerGroup `json:"server_groups"`
+		Groups []rest.ServerGroup `json:"server_groups"`
 	}
 	w.answered(t, call{method: "GET", target: "/server-groups?project_id=p2", token: admin}, 200, &got)
 	require.Len(t, got.Groups, 1)
@@ -154,7 +154,7 @@ func TestHostsAreSetAndFound(t *testing.T) {
 	w := newWorld(t)
 	w.answered(t, call{method: "PUT", target: "/hosts/host-2", token: admin, body: k(`"pool":"reservable"`)}, 200, nil)
 	names := func(query string) []string {
-		var got struct{ Hosts []api.Host }
+		var got struct{ Hosts []rest.Host }
 		w.answered(t, call{method: "GET", target: "/hosts" + query, token: admin}, 200, &got)
 		out := []string{}
 		for _, h := range got.Hosts {
@@ -190,13 +190,13 @@ func TestScheduler(t *testing.T) {
 			w.refused(t, set(body), api.CodeInvalid, s)
 		}
 	}
-	var got struct{ Scheduler api.Scheduler }
+	var got struct{ Scheduler rest.Scheduler }
 	w.answered(t, set(k(`"filters":[{"name":"pool"}],"costs":[{"name":"spread","weight":-1000}]`)), 200, &got)
-	assert.Equal(t, []api.FilterSpec{{Name: "pool"}}, got.Scheduler.Filters)
+	assert.Equal(t, []rest.FilterSpec{{Name: "pool"}}, got.Scheduler.Filters)
 	w.answered(t, call{method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"tags":["ssd"]}}`}, 200, nil)
 	assert.Len(t, w.store.View().Config.Filters, 1, "other settings leave the scheduler alone")
 	w.answered(t, set(k(``)), 200, &got)
-	assert.Equal(t, costs.DefaultWeights(), got.Scheduler.Costs, "none stands for the default")
+	assert.Equal(t, costs.DefaultWeights(), got.Scheduler.Record().Costs, "none stands for the default")
 	for _, name := range costs.Names() {
 		assert.NotEmpty(t, costs.Help(name), name)
 	}
@@ -207,7 +207,7 @@ func TestExplanations(t *testing.T) {
 	explain := func(token, id string) call { return call{method: "GET", target: "/explain/" + id, token: token} }
 	w.refused(t, explain(reader, "r-hidden"), api.CodeNotFound, "nothing is known of")
 	w.refused(t, explain(reader, "r-absent"), api.CodeNotFound, "nothing is known of")
-	var got struct{ Explanation api.Explanation }
+	var got struct{ Explanation rest.Explanation }
 	w.answered(t, explain(admin, "r-hidden"), 200, &got)
 	assert.Equal(t, api.ProjectID("p2"), got.Explanation.Project)
 	w.refused(t, call{method: "GET", target: "/explain/r-hidden?project_id=p1", token: admin}, api.CodeNotFound, "")
@@ -216,7 +216,7 @@ func TestExplanations(t *testing.T) {
 		method: "POST", target: "/zones/select", token: member, body: order(`"max_count":50`, `"min_count":1`, `"traits":{"required":["SSD"]}`),
 		head: map[string]string{api.HeaderRequestID: "req-7"},
 	}
-	var a api.SelectAnswer
+	var a rest.SelectAnswer
 	w.answered(t, c, 200, &a)
 	assert.Equal(t, api.RequestID("req-7"), a.Request)
 	for token, named := range map[string]bool{member: false, admin: true} {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
 	"berth/internal/memstore"
@@ -140,20 +141,24 @@ func (w *claims) host(tb testing.TB, c script.Command) {
 func (w *claims) set(tb testing.TB, c script.Command) {
 	tb.Helper()
 	set := command.ProviderSet{Stamp: w.zone.Stamp(), ID: api.ProviderID(lengthen(c.Arg(0)))}
-	rest := strings.Fields(lengthen(strings.Join(c.Args[1:], " ")))
+	words := strings.Fields(lengthen(strings.Join(c.Args[1:], " ")))
 	switch c.Name {
 	case "inventory":
+		var stock map[api.ResourceClass]rest.Inventory
+		require.NoError(tb, json.Unmarshal([]byte(strings.Join(words, "")), &stock), c.Pos)
 		set.Inventory = &map[api.ResourceClass]api.Inventory{}
-		require.NoError(tb, json.Unmarshal([]byte(strings.Join(rest, "")), set.Inventory), c.Pos)
+		for class, i := range stock {
+			(*set.Inventory)[class] = api.Inventory(i)
+		}
 	case "traits":
-		for _, name := range rest {
+		for _, name := range words {
 			if api.ValidCustom(name) {
 				w.store.Must(tb, command.TraitPut{Stamp: w.zone.Stamp(), Name: name})
 			}
 		}
-		set.Traits = &rest
+		set.Traits = &words
 	case "aggregates":
-		set.Aggregates = &rest
+		set.Aggregates = &words
 	}
 	w.store.Must(tb, set)
 }
