@@ -131,7 +131,7 @@ func TestLinkedZonesAreAskedForTheirKey(t *testing.T) {
 				return err
 			}
 			err := p.CheckKeys(ctx)
-			assert.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, err, c.want)
 			assert.Equal(t, c.asked, asked)
 		})
 	}
