@@ -79,7 +79,7 @@ type Agent struct {
 	strange []api.HostID // sorted: the zone was told of them that they are not served here; only poll uses it
 
 	mu      sync.Mutex // guards what follows
-	book    *book
+	book    *ledger
 	beat    time.Duration
 	contact time.Time // when the newest call was sent that the zone has answered
 }
@@ -87,7 +87,7 @@ type Agent struct {
 // New checks conf and opens its Dir, which it creates if need be. It returns an
 // invalid-input error for a Config that cannot work. Close what it returns.
 func New(conf Config) (*Agent, error) {
-	if err := check(&conf); err != nil {
+	if err := checkConfig(&conf); err != nil {
 		return nil, err
 	}
 	transport := conf.Transport
@@ -128,7 +128,7 @@ func New(conf Config) (*Agent, error) {
 func (a *Agent) Close() error {
 	var errs []error
 	if a.journal != nil {
-		errs = append(errs, a.journal.close())
+		errs = append(errs, a.journal.closeFile())
 	}
 	if a.root != nil {
 		errs = append(errs, a.root.Close())
@@ -136,8 +136,8 @@ func (a *Agent) Close() error {
 	return errors.Join(errs...)
 }
 
-// check fills in defaults and returns an invalid-input error for what is wrong.
-func check(c *Config) error {
+// checkConfig fills in defaults and returns an invalid-input error for what is wrong.
+func checkConfig(c *Config) error {
 	if c.Log == nil || c.Now == nil || c.Rand == nil {
 		return api.Errorf(api.CodeInvalid, "an agent needs a log, a clock and a source of chance")
 	}
@@ -148,7 +148,7 @@ func check(c *Config) error {
 		return api.Errorf(api.CodeInvalid, "an agent needs 1 to %d addresses of its zone, got %d", AddressesMax, len(c.Addresses))
 	}
 	for _, addr := range c.Addresses {
-		if !dialable(addr) {
+		if !isDialable(addr) {
 			return api.Errorf(api.CodeInvalid, "address %q of the zone must be host:port", addr)
 		}
 	}
@@ -197,8 +197,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	for _, d := range a.drivers {
 		a.conf.Log.Info("driver ready", "driver", d.Describe())
 		for _, s := range d.Severed() {
-			a.note(eventFenced, s.Host, s.Instance, "its agent ended")
-			a.note(eventGone, s.Host, s.Instance, "")
+			a.writeJournal(eventFenced, s.Host, s.Instance, "its agent ended")
+			a.writeJournal(eventGone, s.Host, s.Instance, "")
 		}
 	}
 	a.warnOfOthers()
@@ -208,20 +208,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.keepNames()
 	var g errgroup.Group
 	for _, d := range a.drivers {
-		g.Go(func() error { a.watch(ctx, d); return nil })
+		g.Go(func() error { a.watchDriver(ctx, d); return nil })
 	}
-	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.start); return nil })
-	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stop); return nil })
+	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.startInstance); return nil })
+	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stopInstance); return nil })
 	// Nothing that must not run waits for the confirmation that other things do not.
-	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.kill); return nil })
+	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.killInstance); return nil })
 	g.Go(func() error { a.holdLeash(ctx); return nil })
-	g.Go(func() error { a.report(ctx); return nil })
-	g.Go(func() error { a.poll(ctx); return nil })
+	g.Go(func() error { a.reportStates(ctx); return nil })
+	g.Go(func() error { a.pollWork(ctx); return nil })
 	return g.Wait()
 }
 
-// with runs f on the book and wakes whoever has something to do after it.
-func (a *Agent) with(f func(b *book)) {
+// editBook runs f on the book and wakes whoever has something to do after it.
+func (a *Agent) editBook(f func(b *ledger)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f(a.book)

@@ -50,9 +50,9 @@ func openFence(root *os.Root) (*fence, error) {
 	return f, nil
 }
 
-// admit returns a staleTermError for a term below the highest seen, and reports
+// admitTerm returns a staleTermError for a term below the highest seen, and reports
 // whether term is higher than any before.
-func (f *fence) admit(term uint64) (raised bool, err error) {
+func (f *fence) admitTerm(term uint64) (raised bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term < f.term && mutant.On(mutant.TermIgnored) {
@@ -65,7 +65,7 @@ func (f *fence) admit(term uint64) (raised bool, err error) {
 		return false, nil
 	}
 	if f.root != nil {
-		if err := replace(f.root, termFile, strconv.FormatUint(term, 10)+"\n"); err != nil {
+		if err := replaceFile(f.root, termFile, strconv.FormatUint(term, 10)+"\n"); err != nil {
 			return false, fmt.Errorf("keeping term %d: %w", term, err)
 		}
 	}
@@ -73,15 +73,15 @@ func (f *fence) admit(term uint64) (raised bool, err error) {
 	return true, nil
 }
 
-// highest returns the highest term seen.
-func (f *fence) highest() uint64 {
+// highestTerm returns the highest term seen.
+func (f *fence) highestTerm() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.term
 }
 
-// replace makes text the content of name in one step that outlives a power cut.
-func replace(root *os.Root, name, text string) error {
+// replaceFile makes text the content of name in one step that outlives a power cut.
+func replaceFile(root *os.Root, name, text string) error {
 	next := name + ".next"
 	file, err := root.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

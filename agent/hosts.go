@@ -50,7 +50,7 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 		}
 	}
 	return api.AgentHost{
-		Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared, Attributes: detected(DriverProcess),
+		Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared, Attributes: detectHost(DriverProcess),
 	}, nil
 }
 
@@ -67,8 +67,8 @@ var arches = map[string]string{
 	"mips64le": "mips64el", "mipsle": "mipsel",
 }
 
-// detected returns what this machine and a driver say of a host by themselves.
-func detected(driver string) map[string]string {
+// detectHost returns what this machine and a driver say of a host by themselves.
+func detectHost(driver string) map[string]string {
 	arch := arches[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
@@ -176,7 +176,7 @@ func FakeHosts(prefix string, n int, shape Inventory) []api.AgentHost {
 			Driver:    DriverFake,
 			Pool:      api.PoolShared,
 
-			Attributes: detected(DriverFake),
+			Attributes: detectHost(DriverFake),
 		}
 	}
 	return hosts

@@ -64,13 +64,13 @@ func openJournal(root *os.Root, now func() time.Time, log *slog.Logger) (*journa
 	if root == nil {
 		return j, nil
 	}
-	if err := j.open(); err != nil {
+	if err := j.openFile(); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	return j, nil
 }
 
-func (j *journal) open() error {
+func (j *journal) openFile() error {
 	file, err := j.root.OpenFile(journalFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -83,30 +83,30 @@ func (j *journal) open() error {
 	return nil
 }
 
-// write adds one line. A journal that cannot be written is a warning, and no
+// writeLine adds one line. A journal that cannot be written is a warning, and no
 // reason to stop serving instances.
-func (j *journal) write(l line) {
+func (j *journal) writeLine(l line) {
 	if j.root == nil {
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l.At = j.now().UTC()
-	err := j.append(l)
+	err := j.appendLine(l)
 	if err != nil && !j.bad {
 		j.log.Warn("journal cannot be written", "err", err)
 	}
 	j.bad = err != nil
 }
 
-func (j *journal) append(l line) error {
+func (j *journal) appendLine(l line) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
 	text = append(text, '\n')
 	if j.file == nil || j.size+int64(len(text)) > j.max {
-		if err = j.turn(); err != nil {
+		if err = j.turnFile(); err != nil {
 			return err
 		}
 	}
@@ -115,19 +115,19 @@ func (j *journal) append(l line) error {
 	return err
 }
 
-// turn puts the file aside and opens an empty one.
-func (j *journal) turn() error {
-	if err := j.close(); err != nil {
+// turnFile puts the file aside and opens an empty one.
+func (j *journal) turnFile() error {
+	if err := j.closeFile(); err != nil {
 		return err
 	}
 	if err := j.root.Rename(journalFile, journalOldFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return j.open()
+	return j.openFile()
 }
 
-// close closes the file; a later line opens it again.
-func (j *journal) close() error {
+// closeFile closes the file; a later line opens it again.
+func (j *journal) closeFile() error {
 	if j.file == nil {
 		return nil
 	}

@@ -74,11 +74,11 @@ func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 	}
 }
 
-// call posts in to path at the node that is thought to lead and decodes its
+// postTo posts in to path at the node that is thought to lead and decodes its
 // answer into out. After an error the next call goes elsewhere, where that could
 // help, and so do those that still wait for the same node. It returns errMoved when it was told to, and an api.Error when it was
 // refused.
-func (l *link) call(ctx context.Context, path string, in, out any) error {
+func (l *link) postTo(ctx context.Context, path string, in, out any) error {
 	if err := l.checkForm(ctx, in); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	addr, left := l.place()
+	addr, left := l.nextPlace()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -140,7 +140,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set(api.HeaderForm, api.FormNewest.String())
 	resp, err := l.client.Do(req)
 	if err != nil {
-		l.leave(addr)
+		l.leaveAddress(addr)
 		return fmt.Errorf("calling %s: %w", addr, err)
 	}
 	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
@@ -150,9 +150,9 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 		err = fmt.Errorf("the answer has more than %d bytes", AnswerMaxBytes)
 	}
 	if err == nil {
-		err = l.read(addr, resp, answer, out)
+		err = l.readAnswer(addr, resp, answer, out)
 	} else {
-		l.leave(addr)
+		l.leaveAddress(addr)
 	}
 	if err != nil {
 		return fmt.Errorf("calling %s: %w", addr, err)
@@ -160,33 +160,33 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	return nil
 }
 
-// read makes of an answer what its status says.
-func (l *link) read(addr string, resp *http.Response, answer []byte, out any) error {
+// readAnswer makes of an answer what its status says.
+func (l *link) readAnswer(addr string, resp *http.Response, answer []byte, out any) error {
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		if err := codec.Unmarshal(answer, out); err != nil {
-			l.leave(addr)
+			l.leaveAddress(addr)
 			return err
 		}
 		return nil
 	case resp.StatusCode == http.StatusMisdirectedRequest:
-		return l.follow(addr, answer)
+		return l.followLeader(addr, answer)
 	case resp.StatusCode >= http.StatusInternalServerError:
-		l.leave(addr)
+		l.leaveAddress(addr)
 	}
-	return refusal(resp, answer)
+	return readRefusal(resp, answer)
 }
 
-// follow takes a node's word on who leads.
-func (l *link) follow(addr string, answer []byte) error {
+// followLeader takes a node's word on who leads.
+func (l *link) followLeader(addr string, answer []byte) error {
 	var to api.AgentRedirect
 	if err := codec.Unmarshal(answer, &to); err != nil {
-		l.leave(addr)
+		l.leaveAddress(addr)
 		return err
 	}
-	l.hint(to.Addresses)
-	if !dialable(to.Leader) || to.Leader == addr {
-		l.leave(addr)
+	l.hintAddresses(to.Addresses)
+	if !isDialable(to.Leader) || to.Leader == addr {
+		l.leaveAddress(addr)
 		return api.Errorf(api.CodeUnavailable, "the zone has no leader just now")
 	}
 	l.mu.Lock()
@@ -195,8 +195,8 @@ func (l *link) follow(addr string, answer []byte) error {
 	return errMoved
 }
 
-// refusal reads the body of an error answer.
-func refusal(resp *http.Response, answer []byte) error {
+// readRefusal reads the body of an error answer.
+func readRefusal(resp *http.Response, answer []byte) error {
 	var body api.ErrorBody
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -211,22 +211,22 @@ func refusal(resp *http.Response, answer []byte) error {
 	return api.Errorf(body.Error.Code, "%s", body.Error.Message)
 }
 
-// address returns where the next call goes.
-func (l *link) address() string {
-	addr, _ := l.place()
+// nextAddress returns where the next call goes.
+func (l *link) nextAddress() string {
+	addr, _ := l.nextPlace()
 	return addr
 }
 
-// place returns where the next call goes, and what is closed when the calls that are
+// nextPlace returns where the next call goes, and what is closed when the calls that are
 // there should end.
-func (l *link) place() (addr string, left <-chan struct{}) {
+func (l *link) nextPlace() (addr string, left <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current, l.left
 }
 
-// leave goes on to the next address, unless somebody else has left addr already.
-func (l *link) leave(addr string) {
+// leaveAddress goes on to the next address, unless somebody else has left addr already.
+func (l *link) leaveAddress(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.current != addr {
@@ -243,10 +243,10 @@ func (l *link) leave(addr string) {
 	l.left = make(chan struct{})
 }
 
-// learn replaces the addresses learned from the leader and returns what it makes of
+// learnAddresses replaces the addresses learned from the leader and returns what it makes of
 // them. If none of them is any good, nothing changes.
-func (l *link) learn(addresses []string) []string {
-	good := usable(addresses)
+func (l *link) learnAddresses(addresses []string) []string {
+	good := usableAddresses(addresses)
 	if len(good) == 0 {
 		return nil
 	}
@@ -256,28 +256,28 @@ func (l *link) learn(addresses []string) []string {
 	return good
 }
 
-// hint replaces the addresses that other nodes than the leader name. They are tried
+// hintAddresses replaces the addresses that other nodes than the leader name. They are tried
 // after the leader's, and never take their place: a node that has just started may name
 // members of long ago.
-func (l *link) hint(addresses []string) {
-	good := usable(addresses)
+func (l *link) hintAddresses(addresses []string) {
+	good := usableAddresses(addresses)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hinted = good
 }
 
-// usable returns the addresses that can be dialled, once each, at most AddressesMax.
-func usable(addresses []string) (good []string) {
+// usableAddresses returns the addresses that can be dialled, once each, at most AddressesMax.
+func usableAddresses(addresses []string) (good []string) {
 	for _, a := range addresses {
-		if dialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
+		if isDialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
 			good = append(good, a)
 		}
 	}
 	return good
 }
 
-// dialable reports whether addr is host:port, and not more than that.
-func dialable(addr string) bool {
+// isDialable reports whether addr is host:port, and not more than that.
+func isDialable(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || port == "" {
 		return false

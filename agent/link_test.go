@@ -38,16 +38,16 @@ func TestAFrozenNodeIsLeft(t *testing.T) {
 		began := time.Now()
 		polled := make(chan time.Duration)
 		go func() {
-			assert.Error(t, l.call(t.Context(), api.PathAgentWork, api.AgentWork{}, new(api.AgentWorkload)))
+			assert.Error(t, l.postTo(t.Context(), api.PathAgentWork, api.AgentWork{}, new(api.AgentWorkload)))
 			polled <- time.Since(began)
 		}()
 		r := retry{rand: func() float64 { return 0 }}
-		ctx, cancel := context.WithTimeout(t.Context(), r.timeout())
+		ctx, cancel := context.WithTimeout(t.Context(), r.nextTimeout())
 		defer cancel()
-		require.Error(t, l.call(ctx, api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+		require.Error(t, l.postTo(ctx, api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
 		assert.Equal(t, callFirst, <-polled)
-		require.NoError(t, l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
-		assert.Equal(t, "b:1", l.address())
+		require.NoError(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+		assert.Equal(t, "b:1", l.nextAddress())
 	})
 }
 
@@ -55,12 +55,12 @@ func TestCallsHaveMoreTimeAfterFailures(t *testing.T) {
 	r := retry{rand: func() float64 { return 0 }}
 	var got []time.Duration
 	for range 5 {
-		got = append(got, r.timeout())
-		r.delay()
+		got = append(got, r.nextTimeout())
+		r.nextDelay()
 	}
 	assert.Equal(t, []time.Duration{callFirst, 2 * callFirst, 4 * callFirst, callTimeout, callTimeout}, got)
-	r.good()
-	assert.Equal(t, callFirst, r.timeout())
+	r.endFailures()
+	assert.Equal(t, callFirst, r.nextTimeout())
 }
 
 // TestARedirectIsFollowedAtOnce: the node that leads is the next to be called, without a
@@ -70,9 +70,9 @@ func TestARedirectIsFollowedAtOnce(t *testing.T) {
 		l := newLink([]string{"a:1", "b:1", "c:1"}, nil)
 		answer, err := codec.Marshal(api.AgentRedirect{Leader: leader})
 		require.NoError(t, err)
-		err = l.follow("a:1", answer)
+		err = l.followLeader("a:1", answer)
 		assert.Equal(t, want == leader, errors.Is(err, errMoved), "%q", leader)
-		assert.Equal(t, want, l.address(), "%q", leader)
+		assert.Equal(t, want, l.nextAddress(), "%q", leader)
 	}
 }
 
@@ -80,16 +80,16 @@ func TestARedirectIsFollowedAtOnce(t *testing.T) {
 // long gone; the agent still finds those that the leader named last.
 func TestARedirectReplacesNoAddress(t *testing.T) {
 	l := newLink([]string{"a:1"}, nil)
-	l.learn([]string{"x:1", "y:1"})
+	l.learnAddresses([]string{"x:1", "y:1"})
 	for _, of := range [][]string{{"a:1", "b:1"}, {"c:1"}, {}, {"nonsense"}, {"c:1"}} {
 		answer, err := codec.Marshal(api.AgentRedirect{Addresses: of})
 		require.NoError(t, err)
-		require.Error(t, l.follow(l.address(), answer))
+		require.Error(t, l.followLeader(l.nextAddress(), answer))
 	}
 	tried := map[string]bool{}
 	for range 8 {
-		tried[l.address()] = true
-		l.leave(l.address())
+		tried[l.nextAddress()] = true
+		l.leaveAddress(l.nextAddress())
 	}
 	assert.Equal(t, map[string]bool{"a:1": true, "x:1": true, "y:1": true, "c:1": true}, tried)
 }
@@ -114,7 +114,7 @@ func TestTheZoneGetsNoMessageThatItDoesNotRead(t *testing.T) {
 	zone := &formedNode{form: api.FormFirst}
 	l := newLink([]string{"a:1"}, zone)
 	register := func(needs *api.Needs) error {
-		return l.call(t.Context(), api.PathAgentRegister, api.AgentRegister{Hosts: []api.AgentHost{{Needs: needs}}}, new(api.AgentAck))
+		return l.postTo(t.Context(), api.PathAgentRegister, api.AgentRegister{Hosts: []api.AgentHost{{Needs: needs}}}, new(api.AgentAck))
 	}
 	require.NoError(t, register(nil))
 	err := register(&api.Needs{Image: true})

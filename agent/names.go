@@ -10,8 +10,8 @@ import (
 // namesFile keeps the names of the hosts that were served last, one a line.
 const namesFile = "hosts"
 
-// names returns the names of the hosts that are served, sorted.
-func (a *Agent) names() []string {
+// hostNames returns the names of the hosts that are served, sorted.
+func (a *Agent) hostNames() []string {
 	all := make([]string, len(a.conf.Hosts))
 	for i, h := range a.conf.Hosts {
 		all[i] = h.Name
@@ -33,7 +33,7 @@ func (a *Agent) warnOfOthers() {
 		}
 		return
 	}
-	now := a.names()
+	now := a.hostNames()
 	before := strings.Fields(string(text))
 	left := slices.DeleteFunc(before, func(n string) bool { return slices.Contains(now, n) })
 	if len(left) > 0 {
@@ -47,7 +47,7 @@ func (a *Agent) keepNames() {
 	if a.root == nil {
 		return
 	}
-	if err := replace(a.root, namesFile, strings.Join(a.names(), "\n")+"\n"); err != nil {
+	if err := replaceFile(a.root, namesFile, strings.Join(a.hostNames(), "\n")+"\n"); err != nil {
 		a.conf.Log.Warn("names of the hosts cannot be kept", "err", err)
 	}
 }

@@ -227,45 +227,45 @@ func TestRefusals(t *testing.T) {
 		l := newLink([]string{addr, "other:1"}, transport)
 		status, media, body = c.status, c.media, c.body
 		var ack api.AgentAck
-		err := l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, &ack)
+		err := l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, &ack)
 		require.ErrorContains(t, err, c.want, c.status)
-		assert.Equal(t, c.stays, l.address() == addr, "%d", c.status)
+		assert.Equal(t, c.stays, l.nextAddress() == addr, "%d", c.status)
 	}
 	l := newLink([]string{addr, "other:1"}, transport)
 	status, media, body = 200, api.MediaCBOR, strings.Repeat("x", AnswerMaxBytes+1)
-	require.ErrorContains(t, l.call(t.Context(), api.PathAgentReport, api.AgentReport{}, nil), "more than")
+	require.ErrorContains(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, nil), "more than")
 }
 
 func TestAddresses(t *testing.T) {
 	l := newLink([]string{"a:1", "b:1"}, nil)
-	l.learn([]string{"b:1", "c:1", "nonsense", "x:1/path", "user@x:1"})
-	l.leave("a:1")
-	assert.Equal(t, "b:1", l.address())
-	l.leave("a:1")
-	assert.Equal(t, "b:1", l.address(), "somebody has left it already")
-	l.leave("b:1")
-	assert.Equal(t, "c:1", l.address())
-	l.leave("c:1")
-	assert.Equal(t, "a:1", l.address())
+	l.learnAddresses([]string{"b:1", "c:1", "nonsense", "x:1/path", "user@x:1"})
+	l.leaveAddress("a:1")
+	assert.Equal(t, "b:1", l.nextAddress())
+	l.leaveAddress("a:1")
+	assert.Equal(t, "b:1", l.nextAddress(), "somebody has left it already")
+	l.leaveAddress("b:1")
+	assert.Equal(t, "c:1", l.nextAddress())
+	l.leaveAddress("c:1")
+	assert.Equal(t, "a:1", l.nextAddress())
 	var many []string
 	for i := range AddressesMax + 1 {
 		many = append(many, fmt.Sprintf("n:%d", i+1))
 	}
-	l.learn(many)
+	l.learnAddresses(many)
 	assert.Len(t, l.learned, AddressesMax)
-	l.learn(nil)
+	l.learnAddresses(nil)
 	assert.Len(t, l.learned, AddressesMax, "nothing is no news")
 }
 
 func TestDelay(t *testing.T) {
 	r := retry{rand: func() float64 { return 0 }}
-	assert.Equal(t, retryFirst/2, r.delay())
-	assert.Equal(t, retryFirst, r.delay())
+	assert.Equal(t, retryFirst/2, r.nextDelay())
+	assert.Equal(t, retryFirst, r.nextDelay())
 	r.rand = func() float64 { return 0.999999 }
 	for range 100 {
-		assert.LessOrEqual(t, r.delay(), retryLast)
+		assert.LessOrEqual(t, r.nextDelay(), retryLast)
 	}
-	assert.Greater(t, r.delay(), retryLast*9/10)
+	assert.Greater(t, r.nextDelay(), retryLast*9/10)
 }
 
 func TestFence(t *testing.T) {
@@ -278,13 +278,13 @@ func TestFence(t *testing.T) {
 		term       uint64
 		raised, ok bool
 	}{{3, true, true}, {3, false, true}, {2, false, false}, {9, true, true}, {8, false, false}} {
-		raised, refused := f.admit(c.term)
+		raised, refused := f.admitTerm(c.term)
 		assert.Equal(t, c.raised, raised)
 		assert.Equal(t, c.ok, refused == nil)
 	}
 	f, err = openFence(root)
 	require.NoError(t, err)
-	assert.Equal(t, uint64(9), f.highest())
+	assert.Equal(t, uint64(9), f.highestTerm())
 	require.NoError(t, root.WriteFile(termFile, []byte("nine"), 0o600))
 	_, err = openFence(root)
 	require.Error(t, err, "a damaged term is not term 0")
@@ -297,9 +297,9 @@ func TestFenceThatCannotBeKept(t *testing.T) {
 	f, err := openFence(root)
 	require.NoError(t, err)
 	require.NoError(t, root.Close())
-	_, err = f.admit(5)
+	_, err = f.admitTerm(5)
 	require.Error(t, err)
-	assert.Zero(t, f.highest(), "a term that is not on disk was not seen")
+	assert.Zero(t, f.highestTerm(), "a term that is not on disk was not seen")
 }
 
 func TestJournalTurns(t *testing.T) {
@@ -309,19 +309,19 @@ func TestJournalTurns(t *testing.T) {
 	defer root.Close()
 	j, err := openJournal(root, func() time.Time { return time.Unix(0, 0) }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	j.write(line{Event: eventTerm})
+	j.writeLine(line{Event: eventTerm})
 	j.max = 2 * j.size
 	one := j.size
-	j.write(line{Event: eventTerm}) // at the limit
+	j.writeLine(line{Event: eventTerm}) // at the limit
 	assert.NoFileExists(t, filepath.Join(dir, journalOldFile))
-	j.write(line{Event: eventTerm}) // one past it
+	j.writeLine(line{Event: eventTerm}) // one past it
 	for name, size := range map[string]int64{journalOldFile: 2 * one, journalFile: one} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.Equal(t, size, info.Size(), name)
 	}
-	require.NoError(t, j.close())
-	require.NoError(t, j.close())
+	require.NoError(t, j.closeFile())
+	require.NoError(t, j.closeFile())
 }
 
 // TestLostAcknowledgementLeavesDoubt: the zone may have heard what it did not
@@ -329,19 +329,19 @@ func TestJournalTurns(t *testing.T) {
 func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 	d := fake.New(fake.Options{})
 	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
-	b.observe(d, 0, nil)
+	b.applyStates(d, 0, nil)
 	list := func(generation uint64, w api.Workload) {
-		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.question())
+		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion())
 	}
 	list(1, work("a"))
-	b.done(b.next(start), api.StatusActive, "")
-	b.acked(b.pending(1))
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	b.noteAcked(b.pendingReports(1))
 	list(2, stopping("a"))
-	b.done(b.next(stop), api.StatusDeleted, "")
-	require.Len(t, b.pending(1), 1) // it arrives, and its acknowledgement is lost
+	b.endCall(b.nextEntry(stop), api.StatusDeleted, "")
+	require.Len(t, b.pendingReports(1), 1) // it arrives, and its acknowledgement is lost
 	list(3, work("a"))
-	b.done(b.next(start), api.StatusActive, "")
-	require.Equal(t, []api.InstanceReport{{Host: "h", Instance: "a", Status: api.StatusActive}}, b.pending(1))
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	require.Equal(t, []api.InstanceReport{{Host: "h", Instance: "a", Status: api.StatusActive}}, b.pendingReports(1))
 }
 
 // TestReportsNameTheirStay: what is said answers the list that was seen, and what was
@@ -349,29 +349,29 @@ func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 func TestReportsNameTheirStay(t *testing.T) {
 	d := fake.New(fake.Options{})
 	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
-	b.observe(d, 0, nil)
+	b.applyStates(d, 0, nil)
 	list := func(generation, stay uint64, w api.Workload) {
 		w.Stay = stay
-		b.obey(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.question())
+		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion())
 	}
 	says := func(st api.Status, stay uint64) []api.InstanceReport {
 		return []api.InstanceReport{{Host: "h", Instance: "a", Status: st, Stay: stay}}
 	}
 	list(1, 1, work("a"))
-	b.done(b.next(start), api.StatusActive, "")
-	require.Equal(t, says(api.StatusActive, 1), b.pending(1))
-	b.acked(says(api.StatusActive, 1))
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	require.Equal(t, says(api.StatusActive, 1), b.pendingReports(1))
+	b.noteAcked(says(api.StatusActive, 1))
 	list(2, 1, stopping("a"))
-	b.done(b.next(stop), api.StatusDeleted, "")
-	require.Equal(t, says(api.StatusDeleted, 1), b.pending(1)) // under way for long
-	list(3, 3, stopping("a"))                                  // it was sent here again, and away again
-	b.acked(says(api.StatusDeleted, 1))
-	require.Equal(t, says(api.StatusDeleted, 3), b.pending(1))
-	b.acked(says(api.StatusDeleted, 3))
-	require.Empty(t, b.pending(1))
+	b.endCall(b.nextEntry(stop), api.StatusDeleted, "")
+	require.Equal(t, says(api.StatusDeleted, 1), b.pendingReports(1)) // under way for long
+	list(3, 3, stopping("a"))                                         // it was sent here again, and away again
+	b.noteAcked(says(api.StatusDeleted, 1))
+	require.Equal(t, says(api.StatusDeleted, 3), b.pendingReports(1))
+	b.noteAcked(says(api.StatusDeleted, 3))
+	require.Empty(t, b.pendingReports(1))
 	list(4, 5, work("a"))
-	b.done(b.next(start), api.StatusActive, "")
-	require.Equal(t, says(api.StatusActive, 5), b.pending(1))
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	require.Equal(t, says(api.StatusActive, 5), b.pendingReports(1))
 }
 
 // TestBook plays random lists, driver calls that succeed, fail or go wrong,
@@ -391,15 +391,15 @@ func TestBook(t *testing.T) {
 			for _, s := range there {
 				all = append(all, s)
 			}
-			b.observe(d, b.seq, all)
+			b.applyStates(d, b.seq, all)
 		}
 		obey := func(h api.HostID, l []api.Workload) {
 			gen++
 			lists[h] = api.HostWorkload{Host: h, Generation: gen, Instances: l}
-			b.obey(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.question())
+			b.applyLists(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.nextQuestion())
 		}
 		carry := func(a action, outcome int) bool {
-			e := b.next(a)
+			e := b.nextEntry(a)
 			if e == nil {
 				return false
 			}
@@ -408,22 +408,22 @@ func TestBook(t *testing.T) {
 			require.Equal(t, a == stop, holds || e.have == api.StatusError, "no second start, no idle stop")
 			switch {
 			case outcome == 2: // nothing came of it
-				b.done(e, there[k].Status, there[k].Fault)
+				b.endCall(e, there[k].Status, there[k].Fault)
 			case a == stop:
 				delete(there, k)
-				b.done(e, api.StatusDeleted, "")
+				b.endCall(e, api.StatusDeleted, "")
 			case outcome == 1:
 				s.Status, s.Fault = api.StatusError, "no"
 				there[k] = s
-				b.done(e, s.Status, s.Fault)
+				b.endCall(e, s.Status, s.Fault)
 			default:
 				there[k] = s
-				b.done(e, s.Status, "")
+				b.endCall(e, s.Status, "")
 			}
 			return true
 		}
 		tell := func(lost bool, limit int) bool {
-			items := b.pending(limit)
+			items := b.pendingReports(limit)
 			require.LessOrEqual(t, len(items), limit)
 			for _, r := range items {
 				if r.Status == api.StatusDeleted {
@@ -432,7 +432,7 @@ func TestBook(t *testing.T) {
 				told[key(r.Host, r.Instance)] = r.Status
 			}
 			if !lost {
-				b.acked(items)
+				b.noteAcked(items)
 			}
 			return len(items) > 0
 		}
@@ -507,8 +507,8 @@ func TestBook(t *testing.T) {
 // any more changes nothing.
 func TestAckOfAHostThatIsGone(t *testing.T) {
 	b := newBook(nil, nil)
-	b.acked([]api.InstanceReport{{Host: "gone", Instance: "a", Status: api.StatusActive}})
-	assert.Empty(t, b.pending(api.ReportsMax))
+	b.noteAcked([]api.InstanceReport{{Host: "gone", Instance: "a", Status: api.StatusActive}})
+	assert.Empty(t, b.pendingReports(api.ReportsMax))
 }
 
 // TestALaneHasEachOnce: what is to be done is in its lane once, however often the zone
@@ -516,9 +516,9 @@ func TestAckOfAHostThatIsGone(t *testing.T) {
 func TestALaneHasEachOnce(t *testing.T) {
 	d := fake.New(fake.Options{})
 	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
-	b.observe(d, 0, nil)
+	b.applyStates(d, 0, nil)
 	for n := range uint64(3) {
-		b.obey(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.question())
+		b.applyLists(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.nextQuestion())
 	}
 	assert.Len(t, b.lanes[start], 1)
 }

@@ -20,22 +20,22 @@ type retry struct {
 	moves int
 }
 
-// good ends a row of failures.
-func (r *retry) good() { r.fails, r.moves = 0, 0 }
+// endFailures ends a row of failures.
+func (r *retry) endFailures() { r.fails, r.moves = 0, 0 }
 
-// moved reports whether one more redirect may be followed without a pause.
-func (r *retry) moved() bool {
+// mayRedirect reports whether one more redirect may be followed without a pause.
+func (r *retry) mayRedirect() bool {
 	r.moves++
 	return r.moves <= movesMax
 }
 
-// timeout returns how long the next call may take: a node that stands still is soon
+// nextTimeout returns how long the next call may take: a node that stands still is soon
 // left, and one that is slow is given more time after each failure.
-func (r *retry) timeout() time.Duration { return min(callFirst<<min(r.fails, 3), callTimeout) }
+func (r *retry) nextTimeout() time.Duration { return min(callFirst<<min(r.fails, 3), callTimeout) }
 
-// delay returns the next pause: between one half and the whole of a span that
+// nextDelay returns the next pause: between one half and the whole of a span that
 // doubles with each failure, so that many agents do not come back as one.
-func (r *retry) delay() time.Duration {
+func (r *retry) nextDelay() time.Duration {
 	span := backoff.Double(retryFirst, retryLast, r.fails)
 	r.fails++
 	return backoff.Jitter(span, r.rand())

@@ -20,20 +20,20 @@ const (
 	stopTimeout  = 2 * time.Minute
 )
 
-// watch takes over what d says is there, first of all and after every change,
+// watchDriver takes over what d says is there, first of all and after every change,
 // until ctx ends.
-func (a *Agent) watch(ctx context.Context, d driver.Driver) {
+func (a *Agent) watchDriver(ctx context.Context, d driver.Driver) {
 	r := retry{rand: a.conf.Rand}
 	for {
-		if err := a.look(ctx, d); err != nil {
-			delay := r.delay()
+		if err := a.askDriver(ctx, d); err != nil {
+			delay := r.nextDelay()
 			a.conf.Log.Warn("driver cannot list its instances", "err", err, "retry_in", delay)
 			if !backoff.Sleep(ctx, delay) {
 				return
 			}
 			continue
 		}
-		r.good()
+		r.endFailures()
 		select {
 		case <-ctx.Done():
 			return
@@ -43,43 +43,43 @@ func (a *Agent) watch(ctx context.Context, d driver.Driver) {
 	}
 }
 
-// look asks d once and takes its answer over.
-func (a *Agent) look(ctx context.Context, d driver.Driver) error {
+// askDriver asks d once and takes its answer over.
+func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	var mark uint64
-	var asked *book
-	a.with(func(b *book) { mark, asked = b.seq, b })
+	var asked *ledger
+	a.editBook(func(b *ledger) { mark, asked = b.seq, b })
 	states, err := d.List(ctx)
 	if err != nil {
 		return err
 	}
 	var ended, strange []driver.State
-	a.with(func(b *book) {
+	a.editBook(func(b *ledger) {
 		if b != asked {
 			signal(a.relist[d]) // the hosts have changed meanwhile
 			return
 		}
-		ended, strange = b.observe(d, mark, states)
+		ended, strange = b.applyStates(d, mark, states)
 	})
 	for _, s := range ended {
-		a.note(eventEnded, s.Host, s.Instance, s.Fault)
+		a.writeJournal(eventEnded, s.Host, s.Instance, s.Fault)
 	}
-	return a.meet(ctx, d, strange)
+	return a.meetStrange(ctx, d, strange)
 }
 
-// meet deals with instances of hosts that are not served here. They are left
+// meetStrange deals with instances of hosts that are not served here. They are left
 // alone, but for those with a fence: nobody asks after them here any more.
-func (a *Agent) meet(ctx context.Context, d driver.Driver, strange []driver.State) error {
+func (a *Agent) meetStrange(ctx context.Context, d driver.Driver, strange []driver.State) error {
 	alone := 0
 	for _, s := range strange {
 		if !s.Fenced || s.Status != api.StatusActive {
 			alone++
 			continue
 		}
-		a.note(eventFenced, s.Host, s.Instance, "its host is not served here any more")
+		a.writeJournal(eventFenced, s.Host, s.Instance, "its host is not served here any more")
 		if err := d.Kill(ctx, s.Instance); err != nil {
 			return fmt.Errorf("killing instance %s: %w", s.Instance, err)
 		}
-		a.note(eventGone, s.Host, s.Instance, "")
+		a.writeJournal(eventGone, s.Host, s.Instance, "")
 	}
 	if alone > 0 {
 		a.conf.Log.Warn("instances of hosts that are not served here are left alone", "instances", alone)
@@ -100,7 +100,7 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 			return
 		}
 		call, end := context.WithCancelCause(ctx)
-		e, t := a.take(ctx, lane, func() { end(errFenced) })
+		e, t := a.takeEntry(ctx, lane, func() { end(errFenced) })
 		if e == nil {
 			end(nil)
 			return
@@ -121,12 +121,12 @@ type task struct {
 	fails  int
 }
 
-// take waits for the next entry of a lane, whose driver call cut ends early; nil
+// takeEntry waits for the next entry of a lane, whose driver call cut ends early; nil
 // when ctx has ended.
-func (a *Agent) take(ctx context.Context, lane action, cut func()) (e *entry, t task) {
+func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entry, t task) {
 	for ctx.Err() == nil {
-		a.with(func(b *book) {
-			if e = b.next(lane); e != nil {
+		a.editBook(func(b *ledger) {
+			if e = b.nextEntry(lane); e != nil {
 				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails}
 				e.cut = cut
 			}
@@ -142,14 +142,14 @@ func (a *Agent) take(ctx context.Context, lane action, cut func()) (e *entry, t 
 	return nil, t
 }
 
-// start starts one instance. What cannot be started is an ERROR and stays one;
+// startInstance starts one instance. What cannot be started is an ERROR and stays one;
 // when the outcome is not known, the driver is asked what is there.
-func (a *Agent) start(ctx context.Context, e *entry, t task) {
+func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	detail := ""
 	if t.work.Fence > 0 {
 		detail = "fence " + t.work.Fence.String()
 	}
-	a.note(eventStart, t.host, t.work.Instance, detail)
+	a.writeJournal(eventStart, t.host, t.work.Instance, detail)
 	a.conf.Crash.At(crash.AgentStarting)
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	err := t.driver.Start(limited, t.host, t.work)
@@ -158,64 +158,64 @@ func (a *Agent) start(ctx context.Context, e *entry, t task) {
 	switch {
 	case err == nil:
 		a.conf.Crash.At(crash.AgentStarted)
-		a.note(eventRunning, t.host, t.work.Instance, "")
-		a.done(e, api.StatusActive, "")
+		a.writeJournal(eventRunning, t.host, t.work.Instance, "")
+		a.endCall(e, api.StatusActive, "")
 	case late || errors.Is(err, driver.ErrEnded):
-		a.lookup(ctx, e, t, err)
+		a.resolveCall(ctx, e, t, err)
 	default:
 		fault := driver.Reason(err)
 		a.conf.Log.Warn("instance cannot be started", "host", t.host, "instance", t.work.Instance, "err", err)
-		a.note(eventFailed, t.host, t.work.Instance, fault)
-		a.done(e, api.StatusError, fault)
+		a.writeJournal(eventFailed, t.host, t.work.Instance, fault)
+		a.endCall(e, api.StatusError, fault)
 	}
 }
 
-// stop stops one instance, and is called again until the driver confirms that
+// stopInstance stops one instance, and is called again until the driver confirms that
 // nothing of it is left.
-func (a *Agent) stop(ctx context.Context, e *entry, t task) {
-	a.note(eventStop, t.host, t.work.Instance, "")
+func (a *Agent) stopInstance(ctx context.Context, e *entry, t task) {
+	a.writeJournal(eventStop, t.host, t.work.Instance, "")
 	a.conf.Crash.At(crash.AgentStopping)
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	err := t.driver.Stop(limited, t.work.Instance)
 	cancel()
 	if err != nil {
-		a.lookup(ctx, e, t, err)
+		a.resolveCall(ctx, e, t, err)
 		return
 	}
 	a.conf.Crash.At(crash.AgentStopped)
-	a.note(eventGone, t.host, t.work.Instance, "")
-	a.done(e, api.StatusDeleted, "")
+	a.writeJournal(eventGone, t.host, t.work.Instance, "")
+	a.endCall(e, api.StatusDeleted, "")
 }
 
-// kill stops one instance whose fence has struck, and is called again until the
+// killInstance stops one instance whose fence has struck, and is called again until the
 // driver confirms that nothing of it is left. It was not told to end, so nothing
 // is reported: the next list says what is to become of it.
-func (a *Agent) kill(ctx context.Context, e *entry, t task) {
-	a.note(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
+func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
+	a.writeJournal(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
 	a.conf.Crash.At(crash.AgentStopping)
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	err := t.driver.Kill(limited, t.work.Instance)
 	cancel()
 	if err != nil {
-		a.lookup(ctx, e, t, err)
+		a.resolveCall(ctx, e, t, err)
 		return
 	}
 	a.conf.Crash.At(crash.AgentStopped)
-	a.note(eventGone, t.host, t.work.Instance, "")
-	a.with(func(b *book) {
+	a.writeJournal(eventGone, t.host, t.work.Instance, "")
+	a.editBook(func(b *ledger) {
 		e.fails, e.lapsed = 0, false
-		b.done(e, "", "")
+		b.endCall(e, "", "")
 	})
 }
 
-// lookup ends a call of unknown outcome with what the driver says is there. It
+// resolveCall ends a call of unknown outcome with what the driver says is there. It
 // pauses first, longer with each failure in a row, and returns without an answer
 // only when the agent ends, or when the instance's fence strikes: then it is
 // killed, whatever is there.
-func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
+func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 	r := retry{rand: a.conf.Rand, fails: t.fails}
 	for ctx.Err() == nil {
-		d := r.delay()
+		d := r.nextDelay()
 		a.conf.Log.Warn("driver call without an outcome", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
 		if !backoff.Sleep(ctx, d) {
 			break
@@ -228,26 +228,26 @@ func (a *Agent) lookup(ctx context.Context, e *entry, t task, err error) {
 		if i := slices.IndexFunc(states, func(s driver.State) bool { return s.Instance == t.work.Instance }); i >= 0 {
 			s = states[i]
 		}
-		a.with(func(b *book) {
-			b.done(e, s.Status, s.Fault)
+		a.editBook(func(b *ledger) {
+			b.endCall(e, s.Status, s.Fault)
 			e.fails = r.fails
 		})
 		return
 	}
 	if errors.Is(context.Cause(ctx), errFenced) {
-		a.with(func(b *book) { b.done(e, e.have, e.fault) })
+		a.editBook(func(b *ledger) { b.endCall(e, e.have, e.fault) })
 	}
 }
 
-// done ends the call for e with what is there now.
-func (a *Agent) done(e *entry, have api.Status, fault string) {
-	a.with(func(b *book) {
+// endCall ends the call for e with what is there now.
+func (a *Agent) endCall(e *entry, have api.Status, fault string) {
+	a.editBook(func(b *ledger) {
 		e.fails = 0
-		b.done(e, have, fault)
+		b.endCall(e, have, fault)
 	})
 }
 
-// note adds a line to the journal.
-func (a *Agent) note(event string, host api.HostID, id api.InstanceID, detail string) {
-	a.journal.write(line{Term: a.fence.highest(), Event: event, Host: host, Instance: id, Detail: detail})
+// writeJournal adds a line to the journal.
+func (a *Agent) writeJournal(event string, host api.HostID, id api.InstanceID, detail string) {
+	a.journal.writeLine(line{Term: a.fence.highestTerm(), Event: event, Host: host, Instance: id, Detail: detail})
 }

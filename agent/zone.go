@@ -21,41 +21,41 @@ const (
 	beatMin     = 100 * time.Millisecond // no zone can ask for more than this
 )
 
-// call makes one call and checks the term of its answer: only an answer of the
+// callZone makes one call and checks the term of its answer: only an answer of the
 // highest term seen is true. term must point into out.
-func (a *Agent) call(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
+func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	addr, sent := a.link.address(), a.conf.Now()
-	if err := a.link.call(ctx, path, in, out); err != nil {
+	addr, sent := a.link.nextAddress(), a.conf.Now()
+	if err := a.link.postTo(ctx, path, in, out); err != nil {
 		return err
 	}
-	raised, err := a.fence.admit(*term)
+	raised, err := a.fence.admitTerm(*term)
 	if stale, ok := errors.AsType[*staleTermError](err); ok {
 		a.conf.Log.Warn("answer of a lower term refused", "address", addr, "path", path, "term", stale.got, "seen", stale.seen)
-		a.journal.write(line{Term: stale.seen, Event: eventRefused, Detail: path + " of a lower term"})
-		a.link.leave(addr)
+		a.journal.writeLine(line{Term: stale.seen, Event: eventRefused, Detail: path + " of a lower term"})
+		a.link.leaveAddress(addr)
 	}
 	if raised {
-		a.journal.write(line{Term: *term, Event: eventTerm})
-		a.with((*book).raise)
+		a.journal.writeLine(line{Term: *term, Event: eventTerm})
+		a.editBook((*ledger).beginTerm)
 	}
 	if err == nil {
-		a.heard(sent)
+		a.noteAnswer(sent)
 	}
 	return err
 }
 
-// failed logs err and waits before the next try. It reports whether ctx goes on.
-func (a *Agent) failed(ctx context.Context, r *retry, what string, err error) bool {
+// waitAfterFailure logs err and waits before the next try. It reports whether ctx goes on.
+func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, errMoved) && r.moved() {
-		a.conf.Log.Debug("zone has another leader", "call", what, "address", a.link.address())
+	if errors.Is(err, errMoved) && r.mayRedirect() {
+		a.conf.Log.Debug("zone has another leader", "call", what, "address", a.link.nextAddress())
 		return true
 	}
-	d := r.delay()
+	d := r.nextDelay()
 	a.conf.Log.Warn("call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
 	return backoff.Sleep(ctx, d)
 }
@@ -65,11 +65,11 @@ func (a *Agent) failed(ctx context.Context, r *retry, what string, err error) bo
 func (a *Agent) registerAtLast(ctx context.Context) bool {
 	r := retry{rand: a.conf.Rand}
 	for {
-		err := a.register(ctx, r.timeout())
+		err := a.register(ctx, r.nextTimeout())
 		if err == nil {
 			return ctx.Err() == nil
 		}
-		if !a.failed(ctx, &r, "register", err) {
+		if !a.waitAfterFailure(ctx, &r, "register", err) {
 			return false
 		}
 	}
@@ -83,7 +83,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 		ask.Hosts[i].Needs = reportedNeeds(h)
 	}
 	var got api.AgentRegistered
-	if err := a.call(ctx, api.PathAgentRegister, timeout, ask, &got, &got.Term); err != nil {
+	if err := a.callZone(ctx, api.PathAgentRegister, timeout, ask, &got, &got.Term); err != nil {
 		return err
 	}
 	if len(got.Hosts) != len(ask.Hosts) {
@@ -92,9 +92,9 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beat = beatOf(a.conf.Beat, got.Beat)
-	if a.book.serves(got.Hosts) {
+	if a.book.servesHosts(got.Hosts) {
 		a.book.after = 0
-		a.book.untold()
+		a.book.markUntold()
 	} else {
 		a.book = newBook(got.Hosts, drivers)
 	}
@@ -130,15 +130,15 @@ func beatOf(mine, theirs time.Duration) time.Duration {
 	return max(beat-beat/4, beatMin)
 }
 
-// poll asks what should run and takes it over, until ctx ends.
-func (a *Agent) poll(ctx context.Context) {
+// pollWork asks what should run and takes it over, until ctx ends.
+func (a *Agent) pollWork(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	for ctx.Err() == nil {
 		var asked question
-		a.with(func(b *book) { asked = b.question() })
+		a.editBook(func(b *ledger) { asked = b.nextQuestion() })
 		var work api.AgentWorkload
 		ask := api.AgentWork{After: asked.after, Wait: a.conf.Wait}
-		err := a.call(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
+		err := a.callZone(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
 		if api.CodeOf(err) == api.CodeNotFound {
 			a.conf.Log.Warn("zone does not know these hosts", "err", err)
 			if e := a.register(ctx, callTimeout); e != nil {
@@ -146,15 +146,15 @@ func (a *Agent) poll(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			if !a.failed(ctx, &r, "work", err) {
+			if !a.waitAfterFailure(ctx, &r, "work", err) {
 				return
 			}
 			continue
 		}
-		r.good()
-		strange := a.obey(work, asked)
+		r.endFailures()
+		strange := a.applyWork(work, asked)
 		a.keepAddresses(work.Addresses)
-		if err := a.tellStrange(ctx, strange); err != nil && !a.failed(ctx, &r, "register", err) {
+		if err := a.tellStrange(ctx, strange); err != nil && !a.waitAfterFailure(ctx, &r, "register", err) {
 			return
 		}
 		if len(work.Hosts) == 0 && work.Generation <= asked.after && !backoff.Sleep(ctx, idlePause) {
@@ -163,10 +163,10 @@ func (a *Agent) poll(ctx context.Context) {
 	}
 }
 
-// obey takes over one answer. It returns the hosts in it that are not served here.
-func (a *Agent) obey(work api.AgentWorkload, asked question) (strange []api.HostID) {
-	a.with(func(b *book) {
-		strange = b.obey(work, asked)
+// applyWork takes over one answer. It returns the hosts in it that are not served here.
+func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api.HostID) {
+	a.editBook(func(b *ledger) {
+		strange = b.applyLists(work, asked)
 		a.strikeIn(b) // an answer may be old already
 	})
 	return strange
@@ -190,7 +190,7 @@ func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 // keepAddresses learns the addresses of the zone's nodes, and has them kept when they
 // have changed.
 func (a *Agent) keepAddresses(addresses []string) {
-	good := slices.Sorted(slices.Values(a.link.learn(addresses)))
+	good := slices.Sorted(slices.Values(a.link.learnAddresses(addresses)))
 	if a.conf.Keep == nil || len(good) == 0 || slices.Equal(good, a.kept) {
 		return
 	}
@@ -202,15 +202,15 @@ func (a *Agent) keepAddresses(addresses []string) {
 	a.conf.Log.Info("addresses of the zone have changed", "addresses", len(good))
 }
 
-// report tells the zone what became of instances, and beats when there is
+// reportStates tells the zone what became of instances, and beats when there is
 // nothing to tell, until ctx ends. What is not acknowledged is told again.
-func (a *Agent) report(ctx context.Context) {
+func (a *Agent) reportStates(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	beat := time.NewTimer(0) // the first beat is due at once
 	defer beat.Stop()
 	for {
 		var items []api.InstanceReport
-		a.with(func(b *book) { items = b.pending(api.ReportsMax) })
+		a.editBook(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
 		if len(items) == 0 {
 			select {
 			case <-ctx.Done():
@@ -225,19 +225,19 @@ func (a *Agent) report(ctx context.Context) {
 			a.conf.Crash.At(crash.AgentReporting)
 		}
 		var ack api.AgentAck
-		err := a.call(ctx, api.PathAgentReport, r.timeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
+		err := a.callZone(ctx, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
-			if !a.failed(ctx, &r, "report", err) {
+			if !a.waitAfterFailure(ctx, &r, "report", err) {
 				return
 			}
 			continue
 		}
-		r.good()
+		r.endFailures()
 		if len(items) > 0 {
 			a.conf.Crash.At(crash.AgentReported)
 		}
-		a.with(func(b *book) { b.acked(items) })
+		a.editBook(func(b *ledger) { b.noteAcked(items) })
 		beat.Reset(a.beatNow())
 		if n := len(items); n > 0 && n < api.ReportsMax {
 			backoff.Sleep(ctx, gatherPause)

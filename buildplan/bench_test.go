@@ -74,7 +74,7 @@ func BenchmarkSelect(b *testing.B) {
 			for _, count := range []int{1, 100, 1000} {
 				b.Run(fmt.Sprintf("%s/hosts=%d/count=%d", shape, hosts, count), func(b *testing.B) {
 					req := order(shape, count)
-					s := &buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					s := &buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
 					require.NotEmpty(b, buildplan.Select(s, req).Groups[0].Slots)
 					b.ReportAllocs()
 					for b.Loop() {
@@ -135,7 +135,7 @@ func BenchmarkDraw(b *testing.B) {
 					if x.devices > 0 {
 						req.Groups[0].Resources["PGPU"] = 1
 					}
-					s := &buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					s := &buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
 					require.NotEmpty(b, buildplan.Select(s, req).Groups[0].Slots)
 					b.ReportAllocs()
 					for b.Loop() {

@@ -51,7 +51,7 @@ func hostsOf(slots []buildplan.Slot) []string {
 }
 
 func place(v capacity.View, req *api.Request, cs costs.Set) []string {
-	return hostsOf(buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: cs}, req).Groups[0].Slots)
+	return hostsOf(buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: cs}, req).Groups[0].Slots)
 }
 
 // Case 35: weight -1 on fill-first turns packing into spreading.
@@ -79,7 +79,7 @@ func TestCase36Ties(t *testing.T) {
 // Case 37: lower is better, and the scheduler does the ordering.
 func TestCase37LowerIsBetter(t *testing.T) {
 	v := memoryHosts(map[string]int64{"a": 30, "b": 10, "c": 20})
-	plan := buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: weigh(t, costs.Spread, 1)}, boot(3, 10))
+	plan := buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: weigh(t, costs.Spread, 1)}, boot(3, 10))
 	assert.True(t, slices.IsSortedFunc(plan.Groups[0].Slots, func(a, b buildplan.Slot) int {
 		return int(a.Weight - b.Weight)
 	}))
@@ -98,7 +98,7 @@ func TestCase40ExactlySix(t *testing.T) {
 	assert.Len(t, place(v, boot(10, 1024), weigh(t, costs.FillFirst, 1)), 6)
 	assert.Len(t, place(v, boot(10, 1024), costs.Default()), 6)
 	req := boot(10, 1024)
-	assert.Equal(t, int64(6), buildplan.Fits(&buildplan.Scene{View: v, Filters: filters.Default()}, req, 0, 100))
+	assert.Equal(t, int64(6), buildplan.Fits(&buildplan.Inputs{View: v, Filters: filters.Default()}, req, 0, 100))
 }
 
 // kids are the offers of the three children of the reference tree, adjusted by
@@ -133,7 +133,7 @@ func TestCase53Kids(t *testing.T) {
 func TestCase54OwnAndKids(t *testing.T) {
 	v := memoryHosts(map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1})
 	var own []int64
-	for _, s := range buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default()}, boot(100, 1)).Groups[0].Slots {
+	for _, s := range buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default()}, boot(100, 1)).Groups[0].Slots {
 		own = append(own, s.Weight)
 	}
 	assert.Len(t, mergeOne(100, append([][]int64{own}, kids()...)...).Order, 16)
@@ -144,7 +144,7 @@ func TestCase54OwnAndKids(t *testing.T) {
 // Case 55: no hosts and no children is an empty plan that says so, not an error.
 func TestCase55Nobody(t *testing.T) {
 	for _, v := range []capacity.View{{}, capacity.NewTable().View()} {
-		plan := buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 3}, boot(1, 1))
+		plan := buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 3}, boot(1, 1))
 		assert.Equal(t, buildplan.Plan{Groups: []buildplan.GroupPlan{{}}}, plan)
 	}
 	assert.Empty(t, mergeOne(1, nil).Order)
@@ -159,7 +159,7 @@ func TestAlternatesStopAtSpareMax(t *testing.T) {
 	for spare, want := range map[int]int{
 		-1: 0, 0: 0, 2: 2, buildplan.SpareMax: buildplan.SpareMax, buildplan.SpareMax + 1: buildplan.SpareMax,
 	} {
-		g := buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: spare}, boot(1, 10)).Groups[0]
+		g := buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: spare}, boot(1, 10)).Groups[0]
 		assert.Len(t, g.Alternates, want, "spare %d", spare)
 		assert.NotContains(t, hostsOf(g.Alternates), "h000")
 	}
@@ -178,7 +178,7 @@ func TestSelectMindsNoCount(t *testing.T) {
 func ExampleSelect() {
 	v := memoryHosts(map[string]int64{"a": 4096, "b": 2048, "c": 512})
 	fillFirst, _ := costs.New([]api.CostWeight{{Name: costs.FillFirst, Weight: 1}}) // a known cost
-	plan := buildplan.Select(&buildplan.Scene{View: v, Filters: filters.Default(), Costs: fillFirst, Spare: 1}, boot(3, 1024))
+	plan := buildplan.Select(&buildplan.Inputs{View: v, Filters: filters.Default(), Costs: fillFirst, Spare: 1}, boot(3, 1024))
 	for _, s := range plan.Groups[0].Slots {
 		fmt.Println(s.Host, s.Weight)
 	}

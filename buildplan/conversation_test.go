@@ -153,8 +153,8 @@ func (k *talk) weigh(c script.Command) error {
 	return err
 }
 
-func (k *talk) scene(c script.Command) *buildplan.Scene {
-	return &buildplan.Scene{View: k.table.View(), World: k.world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}
+func (k *talk) scene(c script.Command) *buildplan.Inputs {
+	return &buildplan.Inputs{View: k.table.View(), World: k.world, Filters: filters.Default(), Costs: k.costs, Spare: int(k.value(c, "spare"))}
 }
 
 func (k *talk) request(c script.Command) *api.Request {

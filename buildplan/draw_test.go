@@ -204,13 +204,13 @@ func (z *zone) build() (*capacity.Table, map[api.HostID]int) {
 }
 
 // scene is the zone as the planner sees it.
-func (z *zone) scene(t require.TestingT) *buildplan.Scene {
+func (z *zone) scene(t require.TestingT) *buildplan.Inputs {
 	fs, err := filters.New(z.filters)
 	require.NoError(t, err)
 	cs, err := costs.New(z.weights)
 	require.NoError(t, err)
 	table, _ := z.build()
-	return &buildplan.Scene{
+	return &buildplan.Inputs{
 		View: table.View(), Filters: fs, Costs: cs, Spare: z.spare,
 		World: &filters.World{HasCommand: hasCommand, Aggregates: z.aggregates, Census: z.census},
 	}

@@ -29,7 +29,7 @@ func (p *Plan) hasSlots(least []int) bool {
 
 // selectLeast plans the least that the groups of req need first, and what they want
 // beyond that beside it. Minima that have no room together are cut to what has.
-func selectLeast(s *Scene, req *api.Request, least []int) Plan {
+func selectLeast(s *Inputs, req *api.Request, least []int) Plan {
 	p := newPlanner(s, req)
 	out, ok := p.planMinima(least)
 	if !ok {

@@ -70,7 +70,7 @@ func TestMinimaFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := &api.Request{Class: api.Firm, Window: api.Window{End: api.Forever}, Groups: c.groups, Rules: c.rules}
-			s := &buildplan.Scene{View: cpuHosts(c.hosts...), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+			s := &buildplan.Inputs{View: cpuHosts(c.hosts...), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
 			plan := buildplan.Select(s, req)
 			assert.Equal(t, c.want, sizes(plan))
 			assert.Equal(t, plan, buildplan.Select(s, req), "again")
@@ -81,7 +81,7 @@ func TestMinimaFirst(t *testing.T) {
 // TestMinimaOfManyHosts finds room for minima that need nearly all of a large fleet,
 // and gives up in good time where there is none.
 func TestMinimaOfManyHosts(t *testing.T) {
-	s := &buildplan.Scene{View: cpuHosts(repeat(2000, 8)...), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+	s := &buildplan.Inputs{View: cpuHosts(repeat(2000, 8)...), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
 	req := &api.Request{Class: api.Firm, Window: api.Window{End: api.Forever}}
 	req.Groups = []api.Group{wants(1, 4000, 1000), wants(3, 2000, 500), wants(8, 1500, 1500)}
 	plan := buildplan.Select(s, req)
@@ -189,7 +189,7 @@ func TestWhatFitsIsHad(t *testing.T) {
 }
 
 // plainly reports whether the minima are had without being placed first.
-func plainly(s *buildplan.Scene, req *api.Request) bool {
+func plainly(s *buildplan.Inputs, req *api.Request) bool {
 	its := *req
 	its.Groups = slices.Clone(req.Groups)
 	for g := range its.Groups {

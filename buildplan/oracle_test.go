@@ -67,7 +67,7 @@ func TestSharedPoolIsPromisedOnce(t *testing.T) {
 	}
 	g := api.Group{Count: 6, Resources: api.Resources{api.MemoryMB: 900, api.DiskGB: 10}}
 	req := &api.Request{Class: api.Firm, Window: api.Window{End: api.Forever}, Groups: []api.Group{g, g, g}}
-	s := &buildplan.Scene{View: table.View(), Filters: filters.Default(), Costs: weigh(t, costs.Spread, 1), Spare: 8}
+	s := &buildplan.Inputs{View: table.View(), Filters: filters.Default(), Costs: weigh(t, costs.Spread, 1), Spare: 8}
 	plan := buildplan.Select(s, req)
 	require.Equal(t, []string{"h00", "h01", "h02", "h03", "h04", "h05"}, hostsOf(plan.Groups[0].Slots))
 	require.Len(t, plan.Groups[0].Alternates, 8, "there still is room beside the first group")

@@ -12,7 +12,7 @@ import (
 
 // planner is the state of one Select.
 type planner struct {
-	scene  *Scene
+	inputs *Inputs
 	view   capacity.View
 	req    *api.Request
 	window api.Window
@@ -34,9 +34,9 @@ type planner struct {
 	again bool // groups are planned more than once
 }
 
-func newPlanner(s *Scene, req *api.Request) *planner {
+func newPlanner(s *Inputs, req *api.Request) *planner {
 	p := &planner{
-		scene: s, view: s.View, req: req, window: req.WindowAt(s.View.Now()),
+		inputs: s, view: s.View, req: req, window: req.WindowAt(s.View.Now()),
 		bundles: bundlesOf(req), chosen: map[int]int{},
 	}
 	for _, f := range s.Filters {
@@ -78,7 +78,7 @@ func amountsOf(g *api.Group) []amount {
 func (p *planner) findHosts(group int) (*task, api.Refusals) {
 	g := &p.req.Groups[group]
 	t := &task{index: group, group: g, look: p.filterView(group), need: amountsOf(g)}
-	pass, why := filters.Run(p.scene.Filters, t.look)
+	pass, why := filters.Run(p.inputs.Filters, t.look)
 	t.pass = pass
 	p.dropFull(t, &why)
 	return t, why
@@ -86,7 +86,7 @@ func (p *planner) findHosts(group int) (*task, api.Refusals) {
 
 // filterView returns what filters look at a group with.
 func (p *planner) filterView(group int) *filters.Look {
-	l := filters.NewLook(p.view, p.scene.World, p.req, group)
+	l := filters.NewLook(p.view, p.inputs.World, p.req, group)
 	if p.which != nil {
 		l.Placed = p.placedMembers
 	}
@@ -184,7 +184,7 @@ func (p *planner) roomFor(t *task, row int) int64 {
 func (p *planner) planGroup(i int) GroupPlan {
 	t, why := p.findHosts(i)
 	prices := p.pricesOf(t)
-	spare := min(max(p.scene.Spare, 0), SpareMax)
+	spare := min(max(p.inputs.Spare, 0), SpareMax)
 	passed := why.Offering
 	if c := p.bundles[i]; c != none {
 		p.chooseBundleHost(c, t, &prices)
@@ -248,7 +248,7 @@ func (p *planner) adviseOn(t *task, n int, alone bool) []api.Advice {
 	if n > 0 {
 		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
 	}
-	out = append(out, filters.Advise(p.scene.Filters, t.look)...)
+	out = append(out, filters.Advise(p.inputs.Filters, t.look)...)
 	drop := api.Advice{Change: api.AdviceDrop, Name: filters.NameServerGroup}
 	if alone && !slices.Contains(out, drop) {
 		out = append(out, drop)
@@ -266,7 +266,7 @@ func (p *planner) pricesOf(t *task) costs.Prices {
 	if t.look.World.Census != nil {
 		l.Census = t.look.World.Census
 	}
-	return p.scene.Costs.For(l)
+	return p.inputs.Costs.For(l)
 }
 
 // placeSlots takes slots of t from its hosts, all of which have room for one at least,

@@ -30,7 +30,7 @@ type search struct {
 }
 
 // newSearch returns a search for slots of the groups of req that want some.
-func newSearch(s *Scene, req *api.Request) *search {
+func newSearch(s *Inputs, req *api.Request) *search {
 	p := newPlanner(s, req)
 	out := &search{p: p, tasks: make([]*task, len(req.Groups)), need: make([]int64, len(req.Groups))}
 	for g := range req.Groups {
@@ -173,7 +173,7 @@ func (s *search) acceptWay() bool {
 			least[g] = int(n)
 		}
 		s.looks += len(s.need) * s.p.view.Len()
-		again := newPlanner(s.p.scene, s.p.req)
+		again := newPlanner(s.p.inputs, s.p.req)
 		again.quota, again.chosen = best, homes
 		if _, ok := again.planMinima(least); !ok {
 			return false

@@ -44,10 +44,10 @@ func (g *GroupPlan) Weights() []int64 {
 // Plan is what a zone's own hosts offer for a request, group by group.
 type Plan struct{ Groups []GroupPlan }
 
-// Scene is what a request is planned on: one view of the hosts, what else is
+// Inputs is what a request is planned on: one view of the hosts, what else is
 // known of them, and how to choose. A scene may serve many requests, also
 // concurrently.
-type Scene struct {
+type Inputs struct {
 	View    capacity.View
 	World   *filters.World // nil when nothing is known
 	Filters []filters.Filter
@@ -74,7 +74,7 @@ type Scene struct {
 // the refusals of each group, Considered == Offering + the sum of Filters; a group of
 // which nothing is wanted is not looked at.
 // It costs a scan of the columns for each group, and a step of a heap for each slot.
-func Select(s *Scene, req *api.Request) Plan {
+func Select(s *Inputs, req *api.Request) Plan {
 	p := newPlanner(s, req)
 	out := Plan{Groups: make([]GroupPlan, len(req.Groups))}
 	for i := range req.Groups {
@@ -95,7 +95,7 @@ func Select(s *Scene, req *api.Request) Plan {
 // digest says of one flavor. The count, the rules of affinity and the other groups of req do not
 // matter; its window and class do. Hosts that draw from providers beside themselves
 // are filled one after another in order of ids, so what several draw from counts once.
-func Fits(s *Scene, req *api.Request, group int, limit int64) int64 {
+func Fits(s *Inputs, req *api.Request, group int, limit int64) int64 {
 	p := newPlanner(s, req)
 	t, _ := p.findHosts(group)
 	var sum int64

@@ -12,15 +12,15 @@ import (
 )
 
 func aggregateCommand(e *env) *cobra.Command {
-	c := noun("aggregate", "See and change named sets of hosts (admins)",
+	c := nounCommand("aggregate", "See and change named sets of hosts (admins)",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List aggregates",
 			Example: "  berth aggregate list",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "aggregates", c.Aggregates, tableOf("NAME|HOSTS|METADATA|UPDATED", func(a rest.Aggregate) []any {
-					return []any{a.Name, len(a.Hosts), sortedPairs(a.Metadata), when(a.Updated)}
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "aggregates", c.Aggregates, tableOf("NAME|HOSTS|METADATA|UPDATED", func(a rest.Aggregate) []any {
+					return []any{a.Name, len(a.Hosts), sortedPairs(a.Metadata), showInstant(a.Updated)}
 				}))
 			}),
 		},
@@ -28,10 +28,10 @@ func aggregateCommand(e *env) *cobra.Command {
 			Use:               "show AGGREGATE",
 			Short:             "Show one aggregate and its hosts",
 			Example:           "  berth aggregate show rack1",
-			Args:              takes("an AGGREGATE"),
-			ValidArgsFunction: e.first(aggregateNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return c.Aggregate(ctx, args[0]) }, aggregateTables)
+			Args:              exactArgs("an AGGREGATE"),
+			ValidArgsFunction: e.completeFirst(aggregateNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+				return showAnswer(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return c.Aggregate(ctx, args[0]) }, aggregateTables)
 			}),
 		},
 		aggregateCreate(e), aggregateSet(e), aggregateDelete(e),
@@ -48,12 +48,12 @@ func aggregateCommand(e *env) *cobra.Command {
 
 func aggregateTables(a rest.Aggregate) []table {
 	var t table
-	t.row("NAME", a.Name)
-	t.row("ID", a.ID)
-	t.row("METADATA", sortedPairs(a.Metadata))
-	t.row("HOSTS", strings.Join(a.Hosts, ", "))
-	t.row("CREATED", when(a.Created))
-	t.row("UPDATED", when(a.Updated))
+	t.addRow("NAME", a.Name)
+	t.addRow("ID", a.ID)
+	t.addRow("METADATA", sortedPairs(a.Metadata))
+	t.addRow("HOSTS", strings.Join(a.Hosts, ", "))
+	t.addRow("CREATED", showInstant(a.Created))
+	t.addRow("UPDATED", showInstant(a.Updated))
 	return []table{t}
 }
 
@@ -66,13 +66,13 @@ func aggregateCreate(e *env) *cobra.Command {
 puts its hosts into an availability zone; filter_project_id, or any key that begins
 so, keeps them for the projects that it lists, with commas between them.`,
 		Example: "  berth aggregate create rack1 --metadata availability_zone=az1 --host h1 --host h2",
-		Args:    takes("a NAME"),
+		Args:    exactArgs("a NAME"),
 	}
 	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated")
 	c.Flags().StringArrayVar(&hosts, "host", nil, "a `HOST` of it; may be repeated")
 	e.flagNames(c, "host", hostNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		m, err := pairs(c, "metadata", metadata)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		m, err := readPairs(c, "metadata", metadata)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ so, keeps them for the projects that it lists, with commas between them.`,
 		if len(hosts) > 0 {
 			s.Hosts = &hosts
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.CreateAggregate(ctx, s) }, aggregateTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.CreateAggregate(ctx, s) }, aggregateTables)
 	})
 	return c
 }
@@ -95,18 +95,18 @@ func aggregateSet(e *env) *cobra.Command {
 away. It reads the metadata and writes them back as a whole, so of two changes at one
 time the later one counts.`,
 		Example:           "  berth aggregate set rack1 --metadata availability_zone=az2 --metadata ssd=",
-		Args:              takes("an AGGREGATE"),
-		ValidArgsFunction: e.first(aggregateNames),
+		Args:              exactArgs("an AGGREGATE"),
+		ValidArgsFunction: e.completeFirst(aggregateNames),
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
 	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated; an empty value takes the key away")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		m, err := pairs(c, "metadata", metadata)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		m, err := readPairs(c, "metadata", metadata)
 		if err != nil {
 			return err
 		}
 		if name == "" && len(m) == 0 {
-			return usage(c, "%q needs something to set", c.CommandPath())
+			return usageError(c, "%q needs something to set", c.CommandPath())
 		}
 		var s rest.AggregateSpec
 		if name != "" {
@@ -121,10 +121,10 @@ time the later one counts.`,
 				s.Metadata = map[string]string{}
 			}
 			for k, v := range m {
-				set(s.Metadata, k, v)
+				setOrRemove(s.Metadata, k, v)
 			}
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.UpdateAggregate(ctx, args[0], s) }, aggregateTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Aggregate, error) { return cl.UpdateAggregate(ctx, args[0], s) }, aggregateTables)
 	})
 	return c
 }
@@ -135,12 +135,12 @@ func aggregateDelete(e *env) *cobra.Command {
 		Use:               "delete AGGREGATE",
 		Short:             "Delete an aggregate; its hosts stay",
 		Example:           "  berth aggregate delete rack1 --yes",
-		Args:              takes("an AGGREGATE"),
-		ValidArgsFunction: e.first(aggregateNames),
+		Args:              exactArgs("an AGGREGATE"),
+		ValidArgsFunction: e.completeFirst(aggregateNames),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "delete aggregate", args[0], func(ctx context.Context) error { return c.DeleteAggregate(ctx, args[0]) })
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "delete aggregate", args[0], func(ctx context.Context) error { return c.DeleteAggregate(ctx, args[0]) })
 	})
 	return c
 }
@@ -157,17 +157,17 @@ changes at one time the later one counts.`,
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) < 2 {
-			return takes("an AGGREGATE", "a HOST")(c, args)
+			return exactArgs("an AGGREGATE", "a HOST")(c, args)
 		}
 		return nil
 	}
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		old, err := cl.Aggregate(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		hosts := append([]string{}, change(old.Hosts, args[1:])...)
-		return show(ctx, e, func(ctx context.Context) (rest.Aggregate, error) {
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Aggregate, error) {
 			return cl.UpdateAggregate(ctx, args[0], rest.AggregateSpec{Hosts: &hosts})
 		}, aggregateTables)
 	})
@@ -175,14 +175,14 @@ changes at one time the later one counts.`,
 }
 
 func azCommand(e *env) *cobra.Command {
-	c := noun("availability-zone", "See which availability zones boots may ask for", &cobra.Command{
+	c := nounCommand("availability-zone", "See which availability zones boots may ask for", &cobra.Command{
 		Use:     "list",
 		Short:   "List availability zones, of this zone and of those below",
 		Example: "  berth availability-zone list",
-		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "availability_zones", c.AvailabilityZones, tableOf("NAME|AVAILABLE|ZONES", func(a rest.AvailabilityZone) []any {
-				return []any{a.Name, yes(a.Available), strings.Join(a.Zones, ", ")}
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return listAll(ctx, e, "availability_zones", c.AvailabilityZones, tableOf("NAME|AVAILABLE|ZONES", func(a rest.AvailabilityZone) []any {
+				return []any{a.Name, showBool(a.Available), strings.Join(a.Zones, ", ")}
 			}))
 		}),
 	})

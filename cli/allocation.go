@@ -23,18 +23,18 @@ func providerAllocations(e *env) *cobra.Command {
 		Long: `Allocations shows the consumers of a provider. Instances are consumers too; berth server
 show tells of one, berth allocation list of any.`,
 		Example:           "  berth provider allocations pool1",
-		Args:              takes("a PROVIDER"),
-		ValidArgsFunction: e.first(providerNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              exactArgs("a PROVIDER"),
+		ValidArgsFunction: e.completeFirst(providerNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := providerID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
-			return show(ctx, e, func(ctx context.Context) (client.ProviderAllocations, error) { return c.ProviderAllocations(ctx, id) },
+			return showAnswer(ctx, e, func(ctx context.Context) (client.ProviderAllocations, error) { return c.ProviderAllocations(ctx, id) },
 				func(a client.ProviderAllocations) []table {
 					t := table{header: []string{"CONSUMER", "RESOURCES", "GENERATION"}}
 					for _, id := range slices.Sorted(maps.Keys(a.Allocations)) {
-						t.row(id, a.Allocations[id].Resources, a.Allocations[id].Generation)
+						t.addRow(id, a.Allocations[id].Resources, a.Allocations[id].Generation)
 					}
 					return []table{t}
 				})
@@ -43,13 +43,13 @@ show tells of one, berth allocation list of any.`,
 }
 
 func allocationCommand(e *env) *cobra.Command {
-	c := noun("allocation", "See and change what consumers draw from providers (admins)",
+	c := nounCommand("allocation", "See and change what consumers draw from providers (admins)",
 		&cobra.Command{
 			Use:     "list CONSUMER",
 			Short:   "Show what one consumer holds",
 			Example: "  berth allocation list 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1",
-			Args:    takes("a CONSUMER"),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			Args:    exactArgs("a CONSUMER"),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 				id, err := consumerID(args[0])
 				if err != nil {
 					return err
@@ -66,7 +66,7 @@ func allocationCommand(e *env) *cobra.Command {
 func consumerID(text string) (api.ConsumerID, error) {
 	id, is := asUUID(text)
 	if !is {
-		return "", fail(exitUsage, "those of a provider are in berth provider allocations; a new one gets any UUID, such as of uuidgen", "CONSUMER must be a UUID, got %q", cut(text))
+		return "", exitError(exitUsage, "those of a provider are in berth provider allocations; a new one gets any UUID, such as of uuidgen", "CONSUMER must be a UUID, got %q", shorten(text))
 	}
 	return api.ConsumerID(id), nil
 }
@@ -77,26 +77,26 @@ const ofInstance = "its zone alone changes that; see it with berth server show, 
 // showAllocations shows what a consumer holds.
 func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.ConsumerID) error {
 	var called map[api.ProviderID]string
-	return show(ctx, e, func(seen context.Context) (client.Allocations, error) {
+	return showAnswer(ctx, e, func(seen context.Context) (client.Allocations, error) {
 		a, err := c.Allocations(seen, id)
 		if err == nil {
-			called, err = e.called(ctx, c, slices.Collect(maps.Keys(a.Allocations))...)
+			called, err = e.providerNames(ctx, c, slices.Collect(maps.Keys(a.Allocations))...)
 		}
 		return a, err
 	}, func(a client.Allocations) []table {
 		var who table
 		if a.Generation != nil {
-			who.row("PROJECT", a.Project)
-			who.row("USER", a.User)
-			who.row("TYPE", a.Type)
-			who.row("GENERATION", *a.Generation)
+			who.addRow("PROJECT", a.Project)
+			who.addRow("USER", a.User)
+			who.addRow("TYPE", a.Type)
+			who.addRow("GENERATION", *a.Generation)
 		}
 		t := table{header: []string{"PROVIDER", "UUID", "RESOURCES"}}
 		for _, id := range slices.Sorted(maps.Keys(a.Allocations)) {
-			t.row(called[id], id, a.Allocations[id].Resources)
+			t.addRow(called[id], id, a.Allocations[id].Resources)
 		}
 		if a.Generation == nil {
-			e.note("consumer %s holds nothing", id)
+			e.printNote("consumer %s holds nothing", id)
 			return []table{t}
 		}
 		return []table{who, t}
@@ -123,7 +123,7 @@ read, or at --generation, where 0 means that the consumer must be new. What inst
 hold, the zone alone changes. What has room, berth candidates tells.`,
 		Example: `  berth allocation set 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --project web --user ada --allocation h1:VCPU=1
   berth allocation set 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --allocation h1:VCPU=1,MEMORY_MB=512 --allocation pool1:DISK_GB=10`,
-		Args: takes("a CONSUMER"),
+		Args: exactArgs("a CONSUMER"),
 	}
 	flags := c.Flags()
 	flags.StringArrayVar(&f.shares, "allocation", nil, "`PROVIDER:CLASS=AMOUNT,...`; may be repeated, once for each provider (needed)")
@@ -131,8 +131,8 @@ hold, the zone alone changes. What has room, berth candidates tells.`,
 	flags.StringVar(&f.user, "user", "", "the consumer's user")
 	flags.StringVar(&f.kind, "type", "", "what the consumer is, such as MIGRATION (default "+consumerOther+" for a new one)")
 	flags.Uint64Var(&f.generation, "generation", 0, "do it only if the consumer has not changed since this generation; 0: only if it is new")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		wanted, err := f.wanted(ctx, c, cl)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		wanted, err := f.readWanted(ctx, c, cl)
 		if err != nil {
 			return err
 		}
@@ -145,28 +145,28 @@ hold, the zone alone changes. What has room, berth candidates tells.`,
 			return err
 		}
 		a.Allocations = wanted
-		f.identify(&a)
+		f.setConsumer(&a)
 		if a.Project == "" || a.User == "" {
-			return usage(c, "a new consumer needs --project and --user")
+			return usageError(c, "a new consumer needs --project and --user")
 		}
 		if c.Flags().Changed("generation") {
 			if a.Generation = &f.generation; f.generation == 0 {
 				a.Generation = nil
 			}
 		}
-		answered := e.waiting()
+		answered := e.tellWaiting()
 		err = cl.PutAllocations(ctx, id, a)
 		answered()
 		if err == nil {
 			return e.showAllocations(ctx, cl.Linearizable(), id) // another node may not know of it yet
 		}
-		return readAgain(f.hinted(err, wanted, args[0]), "berth allocation list "+args[0])
+		return readAgain(f.hintClaim(err, wanted, args[0]), "berth allocation list "+args[0])
 	})
 	return c
 }
 
-// identify sets who the consumer is: as the flags say, or as it was.
-func (f *claiming) identify(a *client.Allocations) {
+// setConsumer sets who the consumer is: as the flags say, or as it was.
+func (f *claiming) setConsumer(a *client.Allocations) {
 	a.Project, a.User = api.ProjectID(cmp.Or(f.project, string(a.Project))), api.UserID(cmp.Or(f.user, string(a.User)))
 	if a.Type == "unknown" { // nobody has said
 		a.Type = ""
@@ -174,12 +174,12 @@ func (f *claiming) identify(a *client.Allocations) {
 	a.Type = cmp.Or(f.kind, a.Type, consumerOther)
 }
 
-// hinted returns err with a hint about a claim of wanted for a consumer.
-func (f *claiming) hinted(err error, wanted map[api.ProviderID]client.Allocated, consumer string) error {
+// hintClaim returns err with a hint about a claim of wanted for a consumer.
+func (f *claiming) hintClaim(err error, wanted map[api.ProviderID]client.Allocated, consumer string) error {
 	if err == nil {
 		return nil
 	}
-	return hinted(err, map[api.Code]string{
+	return addHint(err, map[api.Code]string{
 		api.CodeNoCapacity: f.noRoom(err, wanted),
 		api.CodeConflict:   ofInstance + consumer,
 		api.CodeInvalid:    knownWords,
@@ -198,23 +198,23 @@ func (f *claiming) noRoom(err error, wanted map[api.ProviderID]client.Allocated)
 	return "see who has room with: berth candidates"
 }
 
-// wanted returns what the flags give, by provider.
-func (f *claiming) wanted(ctx context.Context, c *cobra.Command, cl *client.Client) (map[api.ProviderID]client.Allocated, error) {
+// readWanted returns what the flags give, by provider.
+func (f *claiming) readWanted(ctx context.Context, c *cobra.Command, cl *client.Client) (map[api.ProviderID]client.Allocated, error) {
 	if err := noneEmpty(c, "project", "user", "type"); err != nil {
 		return nil, err
 	}
 	if f.kind != "" && !api.ValidTrait(f.kind) {
-		return nil, usage(c, "--type is upper case letters, digits and _, at most %d, got %q", api.CustomMaxBytes, cut(f.kind))
+		return nil, usageError(c, "--type is upper case letters, digits and _, at most %d, got %q", api.CustomMaxBytes, shorten(f.kind))
 	}
 	if len(f.shares) == 0 {
-		return nil, usage(c, "%q needs --allocation; to free all, use: berth allocation delete", c.CommandPath())
+		return nil, usageError(c, "%q needs --allocation; to free all, use: berth allocation delete", c.CommandPath())
 	}
 	out := map[api.ProviderID]client.Allocated{}
 	f.refs = map[api.ProviderID]string{}
 	for _, text := range f.shares {
 		ref, amounts, ok := cutLast(text, ":")
 		if !ok || ref == "" {
-			return nil, usage(c, "--allocation must look like h1:VCPU=1,MEMORY_MB=512, got %q", text)
+			return nil, usageError(c, "--allocation must look like h1:VCPU=1,MEMORY_MB=512, got %q", text)
 		}
 		r, err := parseAmounts(c, "--allocation", amounts)
 		if err != nil {
@@ -225,7 +225,7 @@ func (f *claiming) wanted(ctx context.Context, c *cobra.Command, cl *client.Clie
 			return nil, err
 		}
 		if _, twice := out[id]; twice {
-			return nil, usage(c, "--allocation names %q twice", ref)
+			return nil, usageError(c, "--allocation names %q twice", ref)
 		}
 		out[id], f.refs[id] = client.Allocated{Resources: r}, ref
 	}
@@ -247,16 +247,16 @@ func allocationDelete(e *env) *cobra.Command {
 		Use:     "delete CONSUMER",
 		Short:   "Free what a consumer holds",
 		Example: "  berth allocation delete 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --yes",
-		Args:    takes("a CONSUMER"),
+		Args:    exactArgs("a CONSUMER"),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		id, err := consumerID(args[0])
 		if err != nil {
 			return err
 		}
-		err = e.destroy(ctx, s, "free what is held by", args[0], func(ctx context.Context) error { return c.DeleteAllocations(ctx, id) })
-		return hinted(err, map[api.Code]string{
+		err = e.confirmAndDelete(ctx, s, "free what is held by", args[0], func(ctx context.Context) error { return c.DeleteAllocations(ctx, id) })
+		return addHint(err, map[api.Code]string{
 			api.CodeNotFound: "there is nothing to free; see who draws from a provider with: berth provider allocations PROVIDER",
 			api.CodeConflict: ofInstance + args[0],
 		})

@@ -52,25 +52,25 @@ func bootCommand(e *env) *cobra.Command {
 	var out, apply string
 	c := &cobra.Command{
 		Use: "boot --flavor FLAVOR --name NAME", Short: "Boot instances, in whichever zones have room",
-		Long: bootHelp, Example: bootExamples, Args: takes(),
+		Long: bootHelp, Example: bootExamples, Args: exactArgs(),
 	}
-	w.flags(e, c)
-	p.flags(c)
+	w.addFlags(e, c)
+	p.addFlags(c)
 	c.Flags().BoolVar(&plan, "plan", false, "boot nothing; show what would be where, and at what cost")
 	c.Flags().StringVar(&out, "out", "", "`FILE` to save the plan in; goes with --plan")
 	c.Flags().StringVar(&apply, "apply", "", "`FILE` with the plan to make come true, in place of the flags that say what is wanted")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
 		case plan && apply != "":
-			return usage(c, "give --plan or --apply, not both")
+			return usageError(c, "give --plan or --apply, not both")
 		case out != "" && !plan:
-			return usage(c, "--out goes with --plan")
+			return usageError(c, "--out goes with --plan")
 		}
-		if err := p.check(c); err != nil {
+		if err := p.checkFlags(c); err != nil {
 			return err
 		}
 		if plan {
-			s, err := w.server(e, c)
+			s, err := w.serverCreate(e, c)
 			if err != nil {
 				return err
 			}
@@ -78,45 +78,45 @@ func bootCommand(e *env) *cobra.Command {
 		}
 		ctx, stop := context.WithTimeout(ctx, p.timeout)
 		defer stop()
-		return e.boot(ctx, cl, c, &w, apply, p)
+		return e.bootAndFollow(ctx, cl, c, &w, apply, p)
 	})
 	return c
 }
 
-// boot asks for what the flags or the plan in the file apply say, and follows what
+// bootAndFollow asks for what the flags or the plan in the file apply say, and follows what
 // becomes of it.
-func (e *env) boot(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string, p patience) error {
-	id, body, err := e.ask(ctx, cl, c, w, apply)
+func (e *env) bootAndFollow(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string, p patience) error {
+	id, body, err := e.askForBoot(ctx, cl, c, w, apply)
 	if err != nil {
 		return err
 	}
-	if !p.waits() {
-		return e.print(body, func() []table {
+	if !p.isWaiting() {
+		return e.printAnswer(body, func() []table {
 			t := table{header: []string{"RESERVATION"}}
-			t.row(id)
+			t.addRow(id)
 			return []table{t}
 		})
 	}
-	b, body, err := e.follow(ctx, cl, whose{}, id, p, api.BootState.Outcome)
+	b, body, err := e.followBoot(ctx, cl, whose{}, id, p, api.BootState.Outcome)
 	if err != nil {
 		return err
 	}
-	if err := e.print(body, func() []table { return bootTables(b) }); err != nil {
+	if err := e.printAnswer(body, func() []table { return bootTables(b) }); err != nil {
 		return err
 	}
-	return outcome(b)
+	return outcomeError(b)
 }
 
-// ask asks for what the flags or the plan say, and returns its reservation id
+// askForBoot asks for what the flags or the plan say, and returns its reservation id
 // with the answer.
-func (e *env) ask(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string) (api.ReservationID, []byte, error) {
+func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string) (api.ReservationID, []byte, error) {
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	if apply != "" {
 		id, err := e.applyPlan(ctx, cl, c, apply)
 		return id, body, err
 	}
-	s, err := w.server(e, c)
+	s, err := w.serverCreate(e, c)
 	if err != nil {
 		return "", nil, err
 	}
@@ -127,34 +127,34 @@ func (e *env) ask(ctx context.Context, cl *client.Client, c *cobra.Command, w *w
 // bootTables shows a boot, and what of it landed where.
 func bootTables(b rest.Boot) []table {
 	var t table
-	t.row("RESERVATION", b.Reservation)
-	t.row("NAME", b.Name)
-	t.row("STATE", b.State)
+	t.addRow("RESERVATION", b.Reservation)
+	t.addRow("NAME", b.Name)
+	t.addRow("STATE", b.State)
 	if b.Reason != "" {
-		t.row("REASON", b.Reason)
+		t.addRow("REASON", b.Reason)
 	}
 	if len(b.Groups) == 0 {
-		t.row("FLAVOR", b.Flavor)
+		t.addRow("FLAVOR", b.Flavor)
 	}
-	t.row("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
-	if text, decided := counts(b.Instances); decided > 0 {
-		t.row("STATUS", text)
+	t.addRow("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
+	if text, decided := showCounts(b.Instances); decided > 0 {
+		t.addRow("STATUS", text)
 	}
-	t.row("ATTEMPTS", len(b.Attempts))
+	t.addRow("ATTEMPTS", len(b.Attempts))
 	if b.Request != "" {
-		t.row("REQUEST", b.Request)
+		t.addRow("REQUEST", b.Request)
 	}
 	if b.Ends != 0 {
-		t.row("ENDS", when(b.Ends))
+		t.addRow("ENDS", showInstant(b.Ends))
 	}
-	t.row("CREATED", when(b.Created))
-	t.row("UPDATED", when(b.Updated))
+	t.addRow("CREATED", showInstant(b.Created))
+	t.addRow("UPDATED", showInstant(b.Updated))
 	tables := []table{t}
 	if len(b.Groups) > 0 {
 		groups := table{header: []string{"GROUP", "FLAVOR", "WANTED", "AT LEAST", "ACTIVE", "STATUS"}}
 		for _, g := range b.Groups {
-			text, _ := counts(g.Counts)
-			groups.row(g.Name, g.Flavor, g.MaxCount, g.MinCount, g.Counts[api.StatusActive], text)
+			text, _ := showCounts(g.Counts)
+			groups.addRow(g.Name, g.Flavor, g.MaxCount, g.MinCount, g.Counts[api.StatusActive], text)
 		}
 		tables = append(tables, groups)
 	}
@@ -163,8 +163,8 @@ func bootTables(b rest.Boot) []table {
 	}
 	zones := table{header: []string{"ZONE", "ACTIVE", "STATUS"}}
 	for _, z := range b.Zones {
-		text, _ := counts(z.Counts)
-		zones.row(z.Zone, z.Counts[api.StatusActive], text)
+		text, _ := showCounts(z.Counts)
+		zones.addRow(z.Zone, z.Counts[api.StatusActive], text)
 	}
 	return append(tables, zones)
 }

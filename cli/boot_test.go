@@ -279,7 +279,7 @@ func TestAdvice(t *testing.T) {
 	assert.Equal(t, "leaving out the query would work", adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "query"}))
 	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "new"}))
 	assert.Equal(t, "allowing zone east would work", adviceOf(rest.Advice{Change: api.AdviceZone, Name: "east"}))
-	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", several(1, "byte")+", "+several(0, "byte")+", "+several(2, "byte"))
+	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", countThings(1, "byte")+", "+countThings(0, "byte")+", "+countThings(2, "byte"))
 }
 
 func TestSelectThatFindsTooLittle(t *testing.T) {

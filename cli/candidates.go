@@ -16,8 +16,8 @@ import (
 // candidatesShown is how many candidates are asked for, if nothing else is said.
 const candidatesShown = 20
 
-// asking is what the flags of candidates say.
-type asking struct {
+// candidateFlags is what the flags of candidates say.
+type candidateFlags struct {
 	resources, inTree                           string
 	required, memberOf                          []string
 	groups, groupRequired, groupMember, groupIn []string
@@ -28,7 +28,7 @@ type asking struct {
 }
 
 func candidatesCommand(e *env) *cobra.Command {
-	var a asking
+	var a candidateFlags
 	c := &cobra.Command{
 		Use:   "candidates",
 		Short: "Show which providers together could give an allocation (admins)",
@@ -41,7 +41,7 @@ under which the other flags for groups speak of it.`,
 		Example: `  berth candidates --resources VCPU=1,MEMORY_MB=512 --required 'CUSTOM_SSD,!CUSTOM_OLD'
   berth candidates --resources VCPU=4 --group gpu1:PGPU=1 --group gpu2:PGPU=1 --isolate
   berth candidates --group net:SRIOV_NET_VF=1 --group numa --group-required numa:HW_NUMA_ROOT --same-subtree net,numa`,
-		Args: takes(),
+		Args: exactArgs(),
 	}
 	f := c.Flags()
 	f.StringVar(&a.resources, "resources", "", "`CLASS=AMOUNT,...`")
@@ -58,53 +58,53 @@ under which the other flags for groups speak of it.`,
 	f.IntVar(&a.limit, "limit", candidatesShown, fmt.Sprintf("candidates, 1 to %d", api.CandidatesCallMax))
 	e.flagNames(c, "in-tree", providerNames)
 	e.flagNames(c, "member-of", aggregateNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
-		q, err := a.query(ctx, c, cl)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		q, err := a.readQuery(ctx, c, cl)
 		if err != nil {
 			return err
 		}
 		var called map[api.ProviderID]string
-		err = show(ctx, e, func(seen context.Context) (client.Candidates, error) {
+		err = showAnswer(ctx, e, func(seen context.Context) (client.Candidates, error) {
 			found, unread := cl.Candidates(seen, q)
 			if unread == nil {
-				called, unread = e.called(ctx, cl, providersOf(found)...)
+				called, unread = e.providerNames(ctx, cl, providersOf(found)...)
 			}
 			return found, unread
 		}, func(found client.Candidates) []table {
 			if len(found.Requests) == 0 {
-				e.note("no candidates: nothing has room for this now, or nothing is as asked for")
+				e.printNote("no candidates: nothing has room for this now, or nothing is as asked for")
 			}
 			return candidateTables(found, called)
 		})
-		return hinted(err, map[api.Code]string{api.CodeInvalid: knownWords})
+		return addHint(err, map[api.Code]string{api.CodeInvalid: knownWords})
 	})
 	return c
 }
 
-// query returns the request that the flags make.
-func (a *asking) query(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateQuery, error) {
+// readQuery returns the request that the flags make.
+func (a *candidateFlags) readQuery(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateQuery, error) {
 	if err := noneEmpty(c, "resources", "in-tree", "root-required"); err != nil {
 		return client.CandidateQuery{}, err
 	}
 	q := client.CandidateQuery{Isolate: a.isolate, RootRequired: a.rootRequired, Limit: a.limit}
 	if a.limit < 1 || a.limit > api.CandidatesCallMax {
-		return q, usage(c, "--limit must be 1 to %d, got %d", api.CandidatesCallMax, a.limit)
+		return q, usageError(c, "--limit must be 1 to %d, got %d", api.CandidatesCallMax, a.limit)
 	}
 	if a.resources == "" && len(a.groups) == 0 {
-		return q, usage(c, "%q needs --resources or --group", c.CommandPath())
+		return q, usageError(c, "%q needs --resources or --group", c.CommandPath())
 	}
 	for _, list := range a.subtrees {
 		q.SameSubtree = append(q.SameSubtree, strings.Split(list, ","))
 	}
-	base, err := a.base(ctx, c, cl)
+	base, err := a.readBaseGroup(ctx, c, cl)
 	if err != nil {
 		return q, err
 	}
 	q.Groups = []client.CandidateGroup{base}
 	for _, text := range a.groups {
 		name, amounts, _ := strings.Cut(text, ":")
-		if name == "" || a.group(&q, name) != nil {
-			return q, usage(c, "each --group needs a name of its own, such as gpu:PGPU=1, got %q", text)
+		if name == "" || a.findGroup(&q, name) != nil {
+			return q, usageError(c, "each --group needs a name of its own, such as gpu:PGPU=1, got %q", text)
 		}
 		g := client.CandidateGroup{Suffix: name}
 		if amounts != "" { // one without is there for its traits
@@ -117,8 +117,8 @@ func (a *asking) query(ctx context.Context, c *cobra.Command, cl *client.Client)
 	return q, a.groupFlags(ctx, c, cl, &q)
 }
 
-// base returns the group without a name.
-func (a *asking) base(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateGroup, error) {
+// readBaseGroup returns the group without a name.
+func (a *candidateFlags) readBaseGroup(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateGroup, error) {
 	g := client.CandidateGroup{Required: a.required}
 	var err error
 	if a.resources != "" {
@@ -135,8 +135,8 @@ func (a *asking) base(ctx context.Context, c *cobra.Command, cl *client.Client) 
 	return g, err
 }
 
-// group returns the group of that name, nil if there is none.
-func (a *asking) group(q *client.CandidateQuery, name string) *client.CandidateGroup {
+// findGroup returns the group of that name, nil if there is none.
+func (a *candidateFlags) findGroup(q *client.CandidateQuery, name string) *client.CandidateGroup {
 	for i := range q.Groups {
 		if q.Groups[i].Suffix == name && name != "" {
 			return &q.Groups[i]
@@ -146,7 +146,7 @@ func (a *asking) group(q *client.CandidateQuery, name string) *client.CandidateG
 }
 
 // groupFlags adds to groups what other flags say of them.
-func (a *asking) groupFlags(ctx context.Context, c *cobra.Command, cl *client.Client, q *client.CandidateQuery) error {
+func (a *candidateFlags) groupFlags(ctx context.Context, c *cobra.Command, cl *client.Client, q *client.CandidateQuery) error {
 	for _, flag := range []struct {
 		name  string
 		texts []string
@@ -168,9 +168,9 @@ func (a *asking) groupFlags(ctx context.Context, c *cobra.Command, cl *client.Cl
 	} {
 		for _, text := range flag.texts {
 			name, what, ok := strings.Cut(text, ":")
-			g := a.group(q, name)
+			g := a.findGroup(q, name)
 			if !ok || g == nil || what == "" {
-				return usage(c, "--%s must begin with the name of a --group and a colon, got %q", flag.name, text)
+				return usageError(c, "--%s must begin with the name of a --group and a colon, got %q", flag.name, text)
 			}
 			if err := flag.add(g, what); err != nil {
 				return err
@@ -208,7 +208,7 @@ func candidateTables(found client.Candidates, called map[api.ProviderID]string) 
 				s := found.Summaries[id].Resources[class]
 				used = append(used, fmt.Sprintf("%s %d/%d", class, s.Used, s.Capacity))
 			}
-			t.row(n+1, called[id], id, amounts, strings.Join(serves[id], ", "), strings.Join(used, ", "))
+			t.addRow(n+1, called[id], id, amounts, strings.Join(serves[id], ", "), strings.Join(used, ", "))
 		}
 	}
 	return []table{t}

@@ -27,20 +27,20 @@ RESERVED, the CAPACITY that can be handed out, and what of it is USED and FREE n
 direct child it shows what the child says of itself and of all below it: CAPACITY and
 FREE of hosts that serve, rounded. Below the table stands how old that is.`,
 		Example: "  berth capacity\n  berth capacity --at 2030-01-31T12:00:00Z --zone west",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	c.Flags().StringVar(&at, "at", "", "tell also what is free at this `TIME`, such as 2030-01-31T12:00:00Z")
 	c.Flags().StringVar(&zone, "zone", "", "only this zone: the zone itself or a direct child")
 	e.flagNames(c, "zone", zoneNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		var when time.Time
 		if at != "" {
 			var err error
 			if when, err = time.Parse(time.RFC3339, at); err != nil {
-				return usage(c, "--at must be a time such as 2030-01-31T12:00:00Z, got %q", at)
+				return usageError(c, "--at must be a time such as 2030-01-31T12:00:00Z, got %q", at)
 			}
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Capacity, error) { return cl.Capacity(ctx, when, zone) },
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Capacity, error) { return cl.Capacity(ctx, when, zone) },
 			func(v rest.Capacity) []table { return capacityTables(v, at != "") })
 	})
 	return c
@@ -50,22 +50,22 @@ FREE of hosts that serve, rounded. Below the table stands how old that is.`,
 func capacityTables(v rest.Capacity, later bool) []table {
 	t := table{header: []string{"ZONE", "CLASS", "TOTAL", "RESERVED", "CAPACITY", "USED", "FREE"}}
 	if later {
-		t.header = append(t.header, "FREE AT "+when(v.At))
+		t.header = append(t.header, "FREE AT "+showInstant(v.At))
 	}
 	about := table{header: []string{"ZONE", "FIGURES"}}
 	add := func(zone string, classes map[api.ResourceClass]rest.ClassCapacity) {
 		for _, class := range slices.Sorted(maps.Keys(classes)) {
 			n := classes[class]
-			cells := []any{zone, class, said(n.Total), said(n.Reserved), n.Capacity, said(n.Used), n.Free}
+			cells := []any{zone, class, optionalNumber(n.Total), optionalNumber(n.Reserved), n.Capacity, optionalNumber(n.Used), n.Free}
 			if later {
-				cells = append(cells, said(n.FreeAt))
+				cells = append(cells, optionalNumber(n.FreeAt))
 			}
-			t.row(cells...)
+			t.addRow(cells...)
 		}
 	}
 	for _, z := range v.Zones {
 		add(z.Name, z.Classes)
-		about.row(z.Name, figures(z))
+		about.addRow(z.Name, describeFigures(z))
 	}
 	if v.Sum != nil && len(v.Zones) > 1 {
 		add("all", v.Sum.Classes)
@@ -76,21 +76,21 @@ func capacityTables(v rest.Capacity, later bool) []table {
 		if v.Sum.Partial {
 			quality += "; something is missing or old"
 		}
-		about.row("all", quality)
+		about.addRow("all", quality)
 	}
 	return []table{t, about}
 }
 
-// said returns a number, "" if nobody said it.
-func said(n *int64) string {
+// optionalNumber returns a number, "" if nobody said it.
+func optionalNumber(n *int64) string {
 	if n == nil {
 		return ""
 	}
 	return strconv.FormatInt(*n, 10)
 }
 
-// figures says how good the figures of a zone are.
-func figures(z rest.ZoneCapacity) string {
+// describeFigures says how good the figures of a zone are.
+func describeFigures(z rest.ZoneCapacity) string {
 	if z.Exact {
 		return "exact, as of now"
 	}

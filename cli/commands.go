@@ -4,13 +4,13 @@ import "github.com/spf13/cobra"
 
 // workCommands returns the verbs of callers who want something to run.
 func workCommands(e *env) []*cobra.Command {
-	return callers(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), serverGroupCommand(e),
+	return callerCommands(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), serverGroupCommand(e),
 		selectCommand(e), flavorCommand(e), azCommand(e))
 }
 
 // operateCommands returns the verbs of operators.
 func operateCommands(e *env) []*cobra.Command {
-	return callers(e, zoneCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
+	return callerCommands(e, zoneCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
 		providerCommand(e), resourceClassCommand(e), traitCommand(e), allocationCommand(e), candidatesCommand(e),
 		schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
 }

@@ -16,14 +16,14 @@ const completeTimeout = 2 * time.Second
 // names asks the zone for names.
 type names func(ctx context.Context, c *client.Client) ([]string, error)
 
-// first completes the first argument with names. That the zone does not answer
+// completeFirst completes the first argument with names. That the zone does not answer
 // is no error: the shell then offers nothing.
-func (e *env) first(n names) cobra.CompletionFunc {
+func (e *env) completeFirst(n names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := e.client()
+		c, err := e.newClient()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -43,21 +43,21 @@ func (e *env) first(n names) cobra.CompletionFunc {
 func (e *env) firstThen(n, others names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
-			return e.first(others)(cmd, nil, start)
+			return e.completeFirst(others)(cmd, nil, start)
 		}
-		return e.first(n)(cmd, args, start)
+		return e.completeFirst(n)(cmd, args, start)
 	}
 }
 
 // flagNames completes the value of a flag with names.
 func (e *env) flagNames(c *cobra.Command, flag string, n names) {
-	check(c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-		return e.first(n)(cmd, nil, start)
+	mustFlag(c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+		return e.completeFirst(n)(cmd, nil, start)
 	}))
 }
 
-// named returns the names of the first page of a list.
-func named[T any](
+// namesOf returns the names of the first page of a list.
+func namesOf[T any](
 	fetch func(*client.Client, context.Context, client.ListOptions) (client.Page[T], error), name func(T) string,
 ) names {
 	return func(ctx context.Context, c *client.Client) ([]string, error) {
@@ -75,16 +75,16 @@ func named[T any](
 
 // What names can be completed.
 var (
-	flavorNames      = named((*client.Client).Flavors, func(f rest.Flavor) string { return f.Name })
-	zoneNames        = named((*client.Client).Zones, func(l rest.Zone) string { return l.Name })
-	hostNames        = named((*client.Client).Hosts, func(h rest.Host) string { return h.Name })
-	reservationNames = named((*client.Client).Reservations, func(b rest.Boot) string { return string(b.Reservation) + "\t" + b.Name })
-	serverNames      = named(
+	flavorNames      = namesOf((*client.Client).Flavors, func(f rest.Flavor) string { return f.Name })
+	zoneNames        = namesOf((*client.Client).Zones, func(l rest.Zone) string { return l.Name })
+	hostNames        = namesOf((*client.Client).Hosts, func(h rest.Host) string { return h.Name })
+	reservationNames = namesOf((*client.Client).Reservations, func(b rest.Boot) string { return string(b.Reservation) + "\t" + b.Name })
+	serverNames      = namesOf(
 		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
 		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name })
-	aggregateNames   = named((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
-	azNames          = named((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
-	serverGroupNames = named((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
+	aggregateNames   = namesOf((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
+	azNames          = namesOf((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
+	serverGroupNames = namesOf((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })
 )

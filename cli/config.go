@@ -16,19 +16,19 @@ func configShow(e *env) *cobra.Command {
 		Use:     "show",
 		Short:   "Show the settings of the zone",
 		Example: "  berth operator config show",
-		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return show(ctx, e, c.Config, configTables)
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return showAnswer(ctx, e, c.Config, configTables)
 		}),
 	}
 }
 
 func configTables(z rest.ZoneConfig) []table {
 	var t table
-	t.row("PLAN TTL", time.Duration(z.PlanTTL))
-	t.row("HOST GRACE", time.Duration(z.HostGrace))
-	t.row("TAGS", strings.Join(z.Tags, ", "))
-	t.row("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
+	t.addRow("PLAN TTL", time.Duration(z.PlanTTL))
+	t.addRow("HOST GRACE", time.Duration(z.HostGrace))
+	t.addRow("TAGS", strings.Join(z.Tags, ", "))
+	t.addRow("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
 	return []table{t}
 }
 
@@ -44,7 +44,7 @@ func configSet(e *env) *cobra.Command {
 writes them back as a whole, so of two changes at one time the later one counts. What
 filters and costs the zone runs is changed by "berth scheduler set".`,
 		Example: "  berth operator config set --plan-ttl 90s --default-az az1\n  berth operator config set --tag ssd --tag gpu",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	f := c.Flags()
 	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer may be taken up")
@@ -52,12 +52,12 @@ filters and costs the zone runs is changed by "berth scheduler set".`,
 	f.StringVar(&az, "default-az", "", "availability zone of hosts that no aggregate gives one; an empty text for the zone's name")
 	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, in place of those it has; may be repeated")
 	f.BoolVar(&noTags, "no-tags", false, "the zone has no affinity tags")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
 		case !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
-			return usage(c, "%q needs something to set", c.CommandPath())
+			return usageError(c, "%q needs something to set", c.CommandPath())
 		case len(tags) > 0 && noTags:
-			return usage(c, "give --tag or --no-tags, not both")
+			return usageError(c, "give --tag or --no-tags, not both")
 		}
 		z, err := cl.Config(ctx)
 		if err != nil {
@@ -75,7 +75,7 @@ filters and costs the zone runs is changed by "berth scheduler set".`,
 		if c.Flags().Changed("default-az") {
 			z.DefaultAZ = az
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
 	})
 	return c
 }

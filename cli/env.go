@@ -24,7 +24,7 @@ type Program struct {
 func (p *Program) Run(ctx context.Context, args []string) error {
 	e := newEnv(p.Getenv, p.In, p.Out, p.ErrOut)
 	e.version, e.processes = p.Version, p.Processes
-	return e.execute(ctx, args)
+	return e.executeArgs(ctx, args)
 }
 
 // env is what a command may touch of the world, and what the flags said that all
@@ -54,13 +54,13 @@ func isTerminal(f any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// execute runs the command that args name.
-func (e *env) execute(ctx context.Context, args []string) error {
+// executeArgs runs the command that args name.
+func (e *env) executeArgs(ctx context.Context, args []string) error {
 	root := rootCommand(e)                    //nolint:contextcheck // cobra hands ctx to what it runs
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra would take those of the process
 	for i, arg := range args {
 		if api.CheckText([]byte(arg)) != nil {
-			return usage(root, "argument %d is not valid UTF-8: %q", i+1, arg)
+			return usageError(root, "argument %d is not valid UTF-8: %q", i+1, arg)
 		}
 	}
 	return root.ExecuteContext(ctx)

@@ -106,14 +106,14 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// fail returns an error with an exit code, a sentence and a hint.
-func fail(exit int, hint, format string, args ...any) error {
+// exitError returns an error with an exit code, a sentence and a hint.
+func exitError(exit int, hint, format string, args ...any) error {
 	return &failure{exit: exit, hint: hint, err: fmt.Errorf(format, args...)}
 }
 
-// usage returns the error of a command line that is wrong.
-func usage(c *cobra.Command, format string, args ...any) error {
-	return fail(exitUsage, "see: "+c.CommandPath()+" --help", format, args...)
+// usageError returns the error of a command line that is wrong.
+func usageError(c *cobra.Command, format string, args ...any) error {
+	return exitError(exitUsage, "see: "+c.CommandPath()+" --help", format, args...)
 }
 
 // withHint returns err with a better hint than its code has, and nil for nil.
@@ -124,8 +124,8 @@ func withHint(err error, hint string) error {
 	return &failure{exit: exitCode(err), hint: hint, err: err}
 }
 
-// hinted returns err with the hint for its code, if there is one.
-func hinted(err error, by map[api.Code]string) error {
+// addHint returns err with the hint for its code, if there is one.
+func addHint(err error, by map[api.Code]string) error {
 	if hint := by[api.CodeOf(err)]; hint != "" && err != nil {
 		return withHint(err, hint)
 	}
@@ -151,8 +151,8 @@ func localError(err error) error {
 	return withHint(err, "")
 }
 
-// about returns err with the name of what it is about.
-func about(name string, err error) error {
+// nameSubject returns err with the name of what it is about.
+func nameSubject(name string, err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if _, told := errors.AsType[*failure](err); told || !ok {
 		return fmt.Errorf("%s: %w", name, err)
@@ -187,7 +187,7 @@ func ReportError(w io.Writer, err error) int {
 	}
 	sentence, hint := err.Error(), ""
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		sentence, hint = tell(e), hints[e.Code]
+		sentence, hint = sentenceOf(e), hints[e.Code]
 		if e.Code == api.CodeInternal && client.RequestIDOf(e) == "" {
 			hint = "" // there is no request id to give
 		}
@@ -198,15 +198,15 @@ func ReportError(w io.Writer, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		hint = f.hint
 	}
-	say(w, "berth: %s\n", printable(strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; ")))
+	printText(w, "berth: %s\n", stripControls(strings.ReplaceAll(strings.TrimSpace(sentence), "\n", "; ")))
 	if hint != "" {
-		say(w, "  hint: %s\n", printable(hint))
+		printText(w, "  hint: %s\n", stripControls(hint))
 	}
 	return code
 }
 
-// tell returns the sentence of e with its code and request id.
-func tell(e *api.Error) string {
+// sentenceOf returns the sentence of e with its code and request id.
+func sentenceOf(e *api.Error) string {
 	id := client.RequestIDOf(e)
 	if id == "" {
 		return fmt.Sprintf("%s (%s)", cmp.Or(e.Msg, string(e.Code)), e.Code)

@@ -24,28 +24,28 @@ boot it also shows all attempts, and the faults of instances in ERROR.
 ID is a reservation id, or the request id that an answer or an error came with.
 Of an estimate only the node knows that made it, for a quarter of an hour.`,
 		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
-		Args:              takes("an ID"),
-		ValidArgsFunction: e.first(reservationNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Explanation, error) { return w.of(c).Explain(ctx, args[0]) }, explainTables)
+		Args:              exactArgs("an ID"),
+		ValidArgsFunction: e.completeFirst(reservationNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Explanation, error) { return w.clientFor(c).Explain(ctx, args[0]) }, explainTables)
 		}),
 	}
-	w.flag(cmd)
+	w.addFlag(cmd)
 	return cmd
 }
 
 func explainTables(x rest.Explanation) []table {
 	var t table
-	t.row("RESERVATION", x.Reservation)
-	t.row("REQUEST", x.Request)
-	t.row("TOLD BY", x.Zone)
+	t.addRow("RESERVATION", x.Reservation)
+	t.addRow("REQUEST", x.Request)
+	t.addRow("TOLD BY", x.Zone)
 	if x.State != "" {
-		t.row("STATE", x.State)
+		t.addRow("STATE", x.State)
 	}
 	if x.Reason != "" {
-		t.row("REASON", x.Reason)
+		t.addRow("REASON", x.Reason)
 	}
-	t.row("AT", when(x.At))
+	t.addRow("AT", showInstant(x.At))
 	for i, g := range x.Groups {
 		label := "INSTANCES"
 		if len(x.Groups) > 1 || g.Name != "" {
@@ -54,20 +54,20 @@ func explainTables(x rest.Explanation) []table {
 				label += strconv.Itoa(i + 1)
 			}
 		}
-		t.row(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))
+		t.addRow(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))
 	}
 	tables := []table{t}
 	if len(x.Attempts) > 1 {
 		tries := table{title: "Attempts; what follows is of the last", header: []string{"ATTEMPT", "WANTED", "HELD", "REFUSED", "SHORT"}}
 		for _, a := range x.Attempts {
-			tries.row(a.Attempt, a.Wanted, a.Held, a.Refused, a.Short)
+			tries.addRow(a.Attempt, a.Wanted, a.Held, a.Refused, a.Short)
 		}
 		tables = append(tables, tries)
 	}
 	if len(x.Faults) > 0 {
 		faults := table{title: "Instances in ERROR", header: []string{"FAULT", "INSTANCES", "ONE OF THEM"}}
 		for _, f := range x.Faults {
-			faults.row(f.Fault, f.Instances, f.Example)
+			faults.addRow(f.Fault, f.Instances, f.Example)
 		}
 		tables = append(tables, faults)
 	}

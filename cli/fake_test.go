@@ -140,7 +140,7 @@ func (z *fakeZone) onTerminal(ctx context.Context, in string, args ...string) re
 	environ := map[string]string{"BERTH_ADDR": z.URL}
 	e := newEnv(func(k string) string { return environ[k] }, strings.NewReader(in), &out, &errOut)
 	e.inTTY, e.errTTY = true, true
-	exit := ReportError(&errOut, e.execute(ctx, args))
+	exit := ReportError(&errOut, e.executeArgs(ctx, args))
 	return result{out.String(), errOut.String(), exit}
 }
 

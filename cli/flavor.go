@@ -15,14 +15,14 @@ import (
 )
 
 func flavorCommand(e *env) *cobra.Command {
-	c := noun("flavor", "See and change the shapes that instances can have",
+	c := nounCommand("flavor", "See and change the shapes that instances can have",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List flavors",
 			Example: "  berth flavor list",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "flavors", c.Flavors, tableOf("NAME|RESOURCES|PROPERTIES", func(f rest.Flavor) []any {
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "flavors", c.Flavors, tableOf("NAME|RESOURCES|PROPERTIES", func(f rest.Flavor) []any {
 					return []any{f.Name, f.Resources, sortedPairs(f.ExtraSpecs)}
 				}))
 			}),
@@ -31,10 +31,10 @@ func flavorCommand(e *env) *cobra.Command {
 			Use:               "show FLAVOR",
 			Short:             "Show one flavor",
 			Example:           "  berth flavor show small",
-			Args:              takes("a FLAVOR"),
-			ValidArgsFunction: e.first(flavorNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) {
+			Args:              exactArgs("a FLAVOR"),
+			ValidArgsFunction: e.completeFirst(flavorNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+				return showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) {
 					return c.Flavor(ctx, api.FlavorID(args[0]))
 				}, flavorTables)
 			}),
@@ -47,13 +47,13 @@ func flavorCommand(e *env) *cobra.Command {
 
 func flavorTables(f rest.Flavor) []table {
 	var t table
-	t.row("NAME", f.Name)
-	t.row("RESOURCES", f.Resources)
-	t.row("PROPERTIES", sortedPairs(f.ExtraSpecs))
+	t.addRow("NAME", f.Name)
+	t.addRow("RESOURCES", f.Resources)
+	t.addRow("PROPERTIES", sortedPairs(f.ExtraSpecs))
 	if len(f.Command) > 0 {
-		t.row("COMMAND", fmt.Sprintf("%q", f.Command))
+		t.addRow("COMMAND", fmt.Sprintf("%q", f.Command))
 	}
-	t.row("CREATED", when(f.Created))
+	t.addRow("CREATED", showInstant(f.Created))
 	return []table{t}
 }
 
@@ -65,7 +65,7 @@ type shape struct {
 	command              bool
 }
 
-func (s *shape) flags(c *cobra.Command) {
+func (s *shape) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.Int64Var(&s.vcpus, "vcpus", 0, "virtual processors")
 	f.StringVar(&s.ram, "ram", "", "memory, such as 512M or 0.5G; without a unit MiB")
@@ -75,27 +75,27 @@ func (s *shape) flags(c *cobra.Command) {
 	f.BoolVar(&s.command, "command", false, "what follows -- is the program, and its arguments, that the process driver runs")
 }
 
-// apply changes spec by what the flags say.
-func (s *shape) apply(c *cobra.Command, spec *rest.FlavorSpec, rest []string) error {
+// applyFlags changes spec by what the flags say.
+func (s *shape) applyFlags(c *cobra.Command, spec *rest.FlavorSpec, rest []string) error {
 	spec.Resources = maps.Clone(spec.Resources)
 	if spec.Resources == nil {
 		spec.Resources = api.Resources{}
 	}
-	if err := s.standard(c, spec.Resources); err != nil {
+	if err := s.setStandard(c, spec.Resources); err != nil {
 		return err
 	}
-	amounts, err := pairs(c, "resource", s.resource)
+	amounts, err := readPairs(c, "resource", s.resource)
 	if err != nil {
 		return err
 	}
 	for class, text := range amounts {
 		n, bad := strconv.ParseInt(text, 10, 64)
 		if bad != nil || n < 0 {
-			return usage(c, "--resource %s needs a whole number, got %q", class, text)
+			return usageError(c, "--resource %s needs a whole number, got %q", class, text)
 		}
-		set(spec.Resources, api.ResourceClass(class), n)
+		setOrRemove(spec.Resources, api.ResourceClass(class), n)
 	}
-	properties, err := pairs(c, "property", s.properties)
+	properties, err := readPairs(c, "property", s.properties)
 	if err != nil {
 		return err
 	}
@@ -104,24 +104,24 @@ func (s *shape) apply(c *cobra.Command, spec *rest.FlavorSpec, rest []string) er
 		spec.ExtraSpecs = map[string]string{}
 	}
 	for k, v := range properties {
-		set(spec.ExtraSpecs, k, v)
+		setOrRemove(spec.ExtraSpecs, k, v)
 	}
 	switch {
 	case s.command:
 		spec.Command = rest
 	case len(rest) > 0:
-		return usage(c, "words after -- need --command")
+		return usageError(c, "words after -- need --command")
 	}
 	return nil
 }
 
-// standard sets the amounts that have a flag of their own.
-func (s *shape) standard(c *cobra.Command, r api.Resources) error {
+// setStandard sets the amounts that have a flag of their own.
+func (s *shape) setStandard(c *cobra.Command, r api.Resources) error {
 	if c.Flags().Changed("vcpus") {
 		if s.vcpus < 0 || s.vcpus > api.AmountMax {
-			return usage(c, "--vcpus must be 0 to %d, got %d", int64(api.AmountMax), s.vcpus)
+			return usageError(c, "--vcpus must be 0 to %d, got %d", int64(api.AmountMax), s.vcpus)
 		}
-		set(r, api.VCPU, s.vcpus)
+		setOrRemove(r, api.VCPU, s.vcpus)
 	}
 	for _, size := range []struct {
 		flag, text, unit string
@@ -133,15 +133,15 @@ func (s *shape) standard(c *cobra.Command, r api.Resources) error {
 		}
 		n, ok := parseSize(size.text, size.mib)
 		if !ok && size.text != "0" {
-			return usage(c, "--%s must be a whole number of %s, such as 2G, got %q", size.flag, size.unit, size.text)
+			return usageError(c, "--%s must be a whole number of %s, such as 2G, got %q", size.flag, size.unit, size.text)
 		}
-		set(r, size.class, n)
+		setOrRemove(r, size.class, n)
 	}
 	return nil
 }
 
-// set sets m[k], or removes it for the zero value.
-func set[K, V comparable](m map[K]V, k K, v V) {
+// setOrRemove sets m[k], or removes it for the zero value.
+func setOrRemove[K, V comparable](m map[K]V, k K, v V) {
 	var zero V
 	if v == zero {
 		delete(m, k)
@@ -155,7 +155,7 @@ func oneThenCommand(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args = args[:dash]
 	}
-	return takes("a FLAVOR")(c, args)
+	return exactArgs("a FLAVOR")(c, args)
 }
 
 func flavorCreate(e *env) *cobra.Command {
@@ -168,13 +168,13 @@ func flavorCreate(e *env) *cobra.Command {
   berth flavor create sleeper --vcpus 1 --ram 64M --command -- /bin/sleep 3600`,
 		Args: oneThenCommand,
 	}
-	s.flags(c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	s.addFlags(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		spec := rest.FlavorSpec{Name: args[0]}
-		if err := s.apply(c, &spec, args[1:]); err != nil {
+		if err := s.applyFlags(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
 	})
 	return c
 }
@@ -188,20 +188,20 @@ func flavorUpdate(e *env) *cobra.Command {
 writes it back as a whole, so of two updates at one time the later one counts.`,
 		Example:           "  berth flavor update small --ram 1G --property trait:CUSTOM_NVLINK=",
 		Args:              oneThenCommand,
-		ValidArgsFunction: e.first(flavorNames),
+		ValidArgsFunction: e.completeFirst(flavorNames),
 	}
-	s.flags(c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	s.addFlags(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		id := api.FlavorID(args[0])
 		old, err := cl.Flavor(ctx, id)
 		if err != nil {
 			return err
 		}
 		spec := rest.FlavorSpec{Name: old.Name, Resources: old.Resources, ExtraSpecs: old.ExtraSpecs, Command: old.Command}
-		if err := s.apply(c, &spec, args[1:]); err != nil {
+		if err := s.applyFlags(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
 	})
 	return c
 }
@@ -212,29 +212,29 @@ func flavorDelete(e *env) *cobra.Command {
 		Use:               "delete FLAVOR",
 		Short:             "Delete a flavor; what runs is not touched",
 		Example:           "  berth flavor delete small --yes",
-		Args:              takes("a FLAVOR"),
-		ValidArgsFunction: e.first(flavorNames),
+		Args:              exactArgs("a FLAVOR"),
+		ValidArgsFunction: e.completeFirst(flavorNames),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.destroy(ctx, s, "delete flavor", args[0], func(ctx context.Context) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "delete flavor", args[0], func(ctx context.Context) error {
 			return cl.DeleteFlavor(ctx, api.FlavorID(args[0]))
 		})
 	})
 	return c
 }
 
-// destroy asks, does, and says so. What is such as "delete flavor".
-func (e *env) destroy(ctx context.Context, s sure, what, name string, do func(context.Context) error) error {
-	if err := e.confirm(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
+// confirmAndDelete asks, does, and says so. What is such as "delete flavor".
+func (e *env) confirmAndDelete(ctx context.Context, s sure, what, name string, do func(context.Context) error) error {
+	if err := e.confirmAction(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
 		return err
 	}
-	answered := e.waiting()
+	answered := e.tellWaiting()
 	err := do(ctx)
 	answered()
 	if err != nil {
 		return err
 	}
-	e.note("done: %s %s", what, printable(strings.TrimSpace(name)))
+	e.printNote("done: %s %s", what, stripControls(strings.TrimSpace(name)))
 	return nil
 }

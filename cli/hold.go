@@ -12,7 +12,7 @@ import (
 )
 
 func holdCommand(e *env) *cobra.Command {
-	c := noun("hold", "See and decide what parents hold in the zone (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
+	c := nounCommand("hold", "See and decide what parents hold in the zone (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
 	c.Aliases = []string{"holds"}
 	return c
 }
@@ -22,10 +22,10 @@ func holdList(e *env, name, example string) *cobra.Command {
 		Use:     name,
 		Short:   "List what parents hold here and have not decided",
 		Example: "  " + example,
-		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "holds", once(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h rest.Hold) []any {
-				return []any{h.ID, h.Parent, h.Reservation, h.Project, h.State, h.Held, when(h.Created)}
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return listAll(ctx, e, "holds", onePage(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h rest.Hold) []any {
+				return []any{h.ID, h.Parent, h.Reservation, h.Project, h.State, h.Held, showInstant(h.Created)}
 			}))
 		}),
 	}
@@ -41,19 +41,19 @@ func holdResolve(e *env) *cobra.Command {
 and told to the parent should it return after all; the parent may have decided
 otherwise.`,
 		Example:           "  berth hold resolve 0123456789abcdef0123456789abcdef --decision abort",
-		Args:              takes("a HOLD"),
-		ValidArgsFunction: e.first(holdNames),
+		Args:              exactArgs("a HOLD"),
+		ValidArgsFunction: e.completeFirst(holdNames),
 	}
-	s.flag(c)
+	s.addFlag(c)
 	c.Flags().StringVar(&decision, "decision", "", "commit or abort (needed)")
 	choices := []string{string(api.DecisionCommit), string(api.DecisionAbort)}
-	check(c.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	mustFlag(c.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		d := api.Decision(decision)
 		if d != api.DecisionCommit && d != api.DecisionAbort {
-			return usage(c, "--decision must be commit or abort, got %q", decision)
+			return usageError(c, "--decision must be commit or abort, got %q", decision)
 		}
-		return e.destroy(ctx, s, fmt.Sprintf("by force %s hold", d), args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, fmt.Sprintf("by force %s hold", d), args[0], func(ctx context.Context) error {
 			return cl.ResolveHold(ctx, api.HoldID(args[0]), d)
 		})
 	})

@@ -13,16 +13,16 @@ import (
 )
 
 func hostCommand(e *env) *cobra.Command {
-	c := noun("host", "See and change the hosts of the zone (admins)",
+	c := nounCommand("host", "See and change the hosts of the zone (admins)",
 		hostList(e),
 		&cobra.Command{
 			Use:               "show HOST",
 			Short:             "Show one host",
 			Example:           "  berth host show h1",
-			Args:              takes("a HOST"),
-			ValidArgsFunction: e.first(hostNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.Host(ctx, args[0]) }, detailTables)
+			Args:              exactArgs("a HOST"),
+			ValidArgsFunction: e.completeFirst(hostNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+				return showAnswer(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.Host(ctx, args[0]) }, detailTables)
 			}),
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
@@ -42,8 +42,8 @@ func classesOf(inventory map[api.ResourceClass]rest.Inventory) []api.ResourceCla
 	return r.Classes()
 }
 
-// used returns "VCPU 4/16, MEMORY_MB 512/2048".
-func used(h rest.Host) string {
+// describeUse returns "VCPU 4/16, MEMORY_MB 512/2048".
+func describeUse(h rest.Host) string {
 	var parts []string
 	for _, c := range classesOf(h.Inventory) {
 		parts = append(parts, fmt.Sprintf("%s %d/%d", c, h.Used[c], api.Inventory(h.Inventory[c]).Capacity()))
@@ -53,40 +53,40 @@ func used(h rest.Host) string {
 
 func hostTables(h rest.Host) []table {
 	var t table
-	t.row("NAME", h.Name)
-	t.row("ID", h.ID)
-	t.row("AGENT", h.Agent)
-	t.row("DRIVER", h.Driver)
+	t.addRow("NAME", h.Name)
+	t.addRow("ID", h.ID)
+	t.addRow("AGENT", h.Agent)
+	t.addRow("DRIVER", h.Driver)
 	if h.Unserved {
-		t.row("STATE", string(h.State)+": its agent does not serve it")
+		t.addRow("STATE", string(h.State)+": its agent does not serve it")
 	} else {
-		t.row("STATE", h.State)
+		t.addRow("STATE", h.State)
 	}
-	t.row("ENABLED", yes(h.Enabled))
-	t.row("POOL", h.Pool)
-	t.row("AVAILABILITY ZONE", h.AZ)
+	t.addRow("ENABLED", showBool(h.Enabled))
+	t.addRow("POOL", h.Pool)
+	t.addRow("AVAILABILITY ZONE", h.AZ)
 	if h.Maintenance != "" {
-		t.row("MAINTENANCE", h.Maintenance)
+		t.addRow("MAINTENANCE", h.Maintenance)
 	}
 	if h.Drain != "" {
-		t.row("DRAIN", h.Drain)
+		t.addRow("DRAIN", h.Drain)
 	}
-	t.row("ATTRIBUTES", sortedPairs(h.Attributes))
+	t.addRow("ATTRIBUTES", sortedPairs(h.Attributes))
 	if len(h.Overrides) > 0 {
-		t.row("OVERRIDES", sortedPairs(h.Overrides))
+		t.addRow("OVERRIDES", sortedPairs(h.Overrides))
 	}
 	if h.Failures > 0 {
-		t.row("FAILURES", h.Failures)
+		t.addRow("FAILURES", h.Failures)
 	}
-	t.row("TRAITS", strings.Join(h.Traits, ", "))
-	t.row("INSTANCES", h.Instances)
-	t.row("GENERATION", h.Generation)
-	t.row("CREATED", when(h.Created))
-	t.row("UPDATED", when(h.Updated))
+	t.addRow("TRAITS", strings.Join(h.Traits, ", "))
+	t.addRow("INSTANCES", h.Instances)
+	t.addRow("GENERATION", h.Generation)
+	t.addRow("CREATED", showInstant(h.Created))
+	t.addRow("UPDATED", showInstant(h.Updated))
 	classes := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
 	for _, c := range classesOf(h.Inventory) {
 		v := api.Inventory(h.Inventory[c]).Normal()
-		classes.row(c, h.Used[c], v.Capacity(), v.Total, v.Reserved,
+		classes.addRow(c, h.Used[c], v.Capacity(), v.Total, v.Reserved,
 			float64(v.AllocationRatio)/float64(api.RatioOne), v.MinUnit, v.MaxUnit, v.StepSize)
 	}
 	return []table{t, classes}
@@ -97,10 +97,10 @@ func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {
 		Use:               name + " HOST",
 		Short:             short,
 		Example:           fmt.Sprintf("  berth host %s h1", name),
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Host, error) {
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Host, error) {
 				return c.UpdateHost(ctx, args[0], rest.HostSpec{Enabled: &enabled})
 			}, hostTables)
 		}),
@@ -123,34 +123,34 @@ takes nothing new; what is there goes on. An empty reason ends it.`,
 		Example: `  berth host set h1 --pool shared
   berth host set h1 --attribute price=3 --attribute rack=
   berth host set h1 --maintenance disk --generation 7`,
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	f := c.Flags()
 	f.StringVar(&pool, "pool", "", "on_demand, reservable or shared")
 	f.StringArrayVar(&attributes, "attribute", nil, "`KEY=VALUE` that wins over what the agent says; may be repeated; an empty value takes it away")
 	f.StringVar(&maintenance, "maintenance", "", "why the host takes nothing new; an empty text ends it")
 	f.Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
-	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	mustFlag(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		s := rest.HostSpec{Generation: generation}
 		var err error
-		if s.Attributes, err = pairs(c, "attribute", attributes); err != nil {
+		if s.Attributes, err = readPairs(c, "attribute", attributes); err != nil {
 			return err
 		}
 		if c.Flags().Changed("pool") {
 			p := api.Pool(pool)
 			if s.Pool = &p; !p.Valid() {
-				return usage(c, "--pool must be one of %s, got %q", strings.Join(pools, ", "), pool)
+				return usageError(c, "--pool must be one of %s, got %q", strings.Join(pools, ", "), pool)
 			}
 		}
 		if c.Flags().Changed("maintenance") {
 			s.Maintenance = &maintenance
 		}
 		if s.Pool == nil && s.Maintenance == nil && s.Attributes == nil {
-			return usage(c, "%q needs something to set", c.CommandPath())
+			return usageError(c, "%q needs something to set", c.CommandPath())
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Host, error) { return cl.UpdateHost(ctx, args[0], s) }, hostTables)
 	})
 	return c
 }
@@ -161,12 +161,12 @@ func hostDelete(e *env) *cobra.Command {
 		Use:               "delete HOST",
 		Short:             "Forget a host that runs nothing",
 		Example:           "  berth host delete h1 --yes",
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "forget host", args[0], func(ctx context.Context) error { return c.DeleteHost(ctx, args[0]) })
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "forget host", args[0], func(ctx context.Context) error { return c.DeleteHost(ctx, args[0]) })
 	})
 	return c
 }

@@ -29,7 +29,7 @@ func hostList(e *env) *cobra.Command {
 		Use:     "list",
 		Short:   "List hosts",
 		Example: "  berth host list\n  berth host list --state down\n  berth host list --az az1 --aggregate rack1",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	f := c.Flags()
 	f.StringVar(&state, "state", "", "only those that are up, or down")
@@ -37,16 +37,16 @@ func hostList(e *env) *cobra.Command {
 	f.StringVar(&q.AZ, "az", "", "only those of one availability zone")
 	f.StringVar(&q.Aggregate, "aggregate", "", "only those in one aggregate")
 	states := []string{string(api.HostUp), string(api.HostDown)}
-	check(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
-	check(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
+	mustFlag(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
+	mustFlag(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
 	e.flagNames(c, "az", azNames)
 	e.flagNames(c, "aggregate", aggregateNames)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		q.State, q.Pool = api.HostState(state), api.Pool(pool)
-		return list(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Host], error) {
+		return listAll(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Host], error) {
 			return c.HostsWhere(ctx, q, o)
 		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|USED|GENERATION", func(h rest.Host) []any {
-			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances, used(h), h.Generation}
+			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances, describeUse(h), h.Generation}
 		}))
 	})
 	return c
@@ -64,14 +64,14 @@ func takesWork(h rest.Host) string {
 	case h.State != api.HostUp:
 		return "no: " + string(h.State)
 	}
-	return yes(true)
+	return showBool(true)
 }
 
 // detailTables shows a host, and what is left of it to drain.
 func detailTables(d rest.Host) []table {
 	tables := hostTables(d)
 	if d.Leaving != nil {
-		tables[0].row("LEFT TO LEAVE", leavingText(d.Leaving))
+		tables[0].addRow("LEFT TO LEAVE", leavingText(d.Leaving))
 	}
 	return tables
 }
@@ -96,29 +96,29 @@ With --wait it returns when nothing is left, and tells how far it is. Without
 		Example: `  berth host drain h1 --policy move --wait --timeout 10m
   berth host drain h1 --policy end --yes
   berth host drain h1 --policy wait --reason disk`,
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	f := c.Flags()
 	f.StringVar(&policy, "policy", "", "what becomes of its instances: wait, end or move (needed)")
 	f.StringVar(&reason, "reason", "", "why, for whoever looks at the host")
 	f.BoolVar(&wait, "wait", false, "wait until nothing is left")
 	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain goes on")
-	s.flag(c)
-	check(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	s.addFlag(c)
+	mustFlag(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		p := api.DrainPolicy(policy)
 		switch {
 		case !p.Valid():
-			return usage(c, "--policy must be one of %s, got %q", strings.Join(drains, ", "), policy)
+			return usageError(c, "--policy must be one of %s, got %q", strings.Join(drains, ", "), policy)
 		case timeout <= 0:
-			return usage(c, "--timeout must be more than 0s, got %s", timeout)
+			return usageError(c, "--timeout must be more than 0s, got %s", timeout)
 		}
 		if err := e.confirmDrain(ctx, cl, s, args[0], p); err != nil {
 			return err
 		}
 		if !wait {
-			return show(ctx, e, func(ctx context.Context) (rest.Host, error) {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Host, error) {
 				return cl.DrainHost(ctx, args[0], p, reason)
 			}, detailTables)
 		}
@@ -139,7 +139,7 @@ func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref s
 	if err != nil {
 		return err
 	}
-	return e.confirm(ctx, s, fmt.Sprintf("end %s on host %q", several(int64(d.Instances), "instance"), ref))
+	return e.confirmAction(ctx, s, fmt.Sprintf("end %s on host %q", countThings(int64(d.Instances), "instance"), ref))
 }
 
 // followDrain waits until nothing is left on a host, and tells how far it is each
@@ -153,18 +153,18 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 		d, err := cl.Host(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return fail(exitTimeout, "it goes on; look again with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+			return exitError(exitTimeout, "it goes on; look again with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
 		case err != nil:
 			return err
 		case d.Leaving == nil:
-			return fail(exitConflict, "", "the drain of host %s was ended meanwhile", ref)
+			return exitError(exitConflict, "", "the drain of host %s was ended meanwhile", ref)
 		}
 		if text := leavingText(d.Leaving); text != told {
-			e.note("host %s: %s", ref, text)
+			e.printNote("host %s: %s", ref, text)
 			told = text
 		}
 		if d.Leaving.Left == 0 {
-			return e.print(body, func() []table { return detailTables(d) })
+			return e.printAnswer(body, func() []table { return detailTables(d) })
 		}
 		backoff.Sleep(ctx, drainStep) // the next look says how it ended
 	}
@@ -175,10 +175,10 @@ func hostUndrain(e *env) *cobra.Command {
 		Use:               "undrain HOST",
 		Short:             "Put a host back into use; what has left it stays away",
 		Example:           "  berth host undrain h1",
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.UndrainHost(ctx, args[0]) }, detailTables)
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Host, error) { return c.UndrainHost(ctx, args[0]) }, detailTables)
 		}),
 	}
 }
@@ -194,38 +194,38 @@ allows it are started on other hosts of the zone by themselves, once the host's 
 must have stopped them; the others stay, and may still run there. With --wait it
 returns when none is left to move, and tells how far it is.`,
 		Example:           "  berth host evacuate h1 --wait",
-		Args:              takes("a HOST"),
-		ValidArgsFunction: e.first(hostNames),
+		Args:              exactArgs("a HOST"),
+		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	c.Flags().BoolVar(&wait, "wait", false, "wait until none of them is left to move")
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the zone goes on")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if timeout <= 0 {
-			return usage(c, "--timeout must be more than 0s, got %s", timeout)
+			return usageError(c, "--timeout must be more than 0s, got %s", timeout)
 		}
 		if wait {
 			return e.followEvacuation(ctx, cl, args[0], timeout)
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
 	})
 	return c
 }
 
 func evacuationTables(v rest.Evacuation) []table {
 	var t table
-	t.row("LEFT TO MOVE", v.Movable)
-	t.row("MOVABLE ONES STOPPED", stopped(v))
+	t.addRow("LEFT TO MOVE", v.Movable)
+	t.addRow("MOVABLE ONES STOPPED", describeStop(v))
 	staying := strconv.Itoa(v.Staying)
 	if v.Staying > 0 {
 		staying += ", which may still run there"
 	}
-	t.row("STAYING", staying)
+	t.addRow("STAYING", staying)
 	return []table{t}
 }
 
-// stopped says when the agent of a lost host has stopped for sure the instances
+// describeStop says when the agent of a lost host has stopped for sure the instances
 // that may be moved; the others it lets run.
-func stopped(v rest.Evacuation) string {
+func describeStop(v rest.Evacuation) string {
 	if v.WaitMS == 0 {
 		return "yes"
 	}
@@ -243,16 +243,16 @@ func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref strin
 		v, err := cl.EvacuateHost(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return fail(exitTimeout, "it goes on; look again with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+			return exitError(exitTimeout, "it goes on; look again with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
 		case err != nil:
 			return err
 		}
 		if text := fmt.Sprintf("%d left to move, %d staying", v.Movable, v.Staying); text != told {
-			e.note("host %s: %s", ref, text)
+			e.printNote("host %s: %s", ref, text)
 			told = text
 		}
 		if v.Movable == 0 {
-			return e.print(body, func() []table { return evacuationTables(v) })
+			return e.printAnswer(body, func() []table { return evacuationTables(v) })
 		}
 		backoff.Sleep(ctx, drainStep) // the next look says how it ended
 	}

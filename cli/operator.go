@@ -15,15 +15,15 @@ import (
 )
 
 func operatorCommand(e *env) *cobra.Command {
-	return noun("operator", "Look after the nodes, keys and settings of the zone (admins)",
+	return nounCommand("operator", "Look after the nodes, keys and settings of the zone (admins)",
 		&cobra.Command{
 			Use:     "members",
 			Short:   "List the nodes of the zone",
 			Example: "  berth operator members",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "members", once(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n rest.Member) []any {
-					return []any{n.ID, yes(n.Voter), yes(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joined(n)}
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n rest.Member) []any {
+					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n)}
 				}))
 			}),
 		},
@@ -33,27 +33,27 @@ func operatorCommand(e *env) *cobra.Command {
 			Short:   "Make another node the leader",
 			Example: "  berth operator transfer n2",
 			Args:    atMost(1),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Transfer(ctx, api.NodeID(optional(args))); err != nil {
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Transfer(ctx, api.NodeID(optionalArg(args))); err != nil {
 					return err
 				}
-				e.note("the leader is changing; see: berth operator members")
+				e.printNote("the leader is changing; see: berth operator members")
 				return nil
 			}),
 		},
-		noun("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
+		nounCommand("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
 		operatorLog(e),
-		noun("config", "See and change the settings of the zone", configShow(e), configSet(e)),
-		noun("keyring", "Look after the keys that seal plans", &cobra.Command{
+		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
+		nounCommand("keyring", "Look after the keys that seal plans", &cobra.Command{
 			Use:     "rotate",
 			Short:   "Seal with a new key; plans that are out stay good",
 			Example: "  berth operator keyring rotate",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := c.RotateKeyring(ctx); err != nil {
 					return err
 				}
-				e.note("the zone seals with a new key")
+				e.printNote("the zone seals with a new key")
 				return nil
 			}),
 		}),
@@ -61,12 +61,12 @@ func operatorCommand(e *env) *cobra.Command {
 	)
 }
 
-// joined returns when a node joined; one that has no record of its own yet has not.
-func joined(n rest.Member) string {
+// joinTime returns when a node joined; one that has no record of its own yet has not.
+func joinTime(n rest.Member) string {
 	if n.Joined == 0 {
 		return ""
 	}
-	return when(n.Joined)
+	return showInstant(n.Joined)
 }
 
 func operatorRemove(e *env) *cobra.Command {
@@ -75,11 +75,11 @@ func operatorRemove(e *env) *cobra.Command {
 		Use:     "remove NODE",
 		Short:   "Take a node out of the zone for good",
 		Example: "  berth operator remove n3 --yes",
-		Args:    takes("a NODE"),
+		Args:    exactArgs("a NODE"),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "remove node", args[0], func(ctx context.Context) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "remove node", args[0], func(ctx context.Context) error {
 			return c.RemoveMember(ctx, api.NodeID(args[0]))
 		})
 	})
@@ -93,15 +93,15 @@ func snapshotSave(e *env) *cobra.Command {
 		Long: `Save writes the zone's state to FILE, which must not exist yet, readable by you
 alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
 		Example: "  berth operator snapshot save zone.snapshot",
-		Args:    takes("a FILE"),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			answered := e.waiting()
+		Args:    exactArgs("a FILE"),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			answered := e.tellWaiting()
 			n, err := saveSnapshot(ctx, c, args[0])
 			answered()
 			if err != nil {
 				return err
 			}
-			e.note("%d bytes saved to %s", n, args[0])
+			e.printNote("%d bytes saved to %s", n, args[0])
 			return nil
 		}),
 	}
@@ -111,7 +111,7 @@ alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
 // whole and on disk.
 func saveSnapshot(ctx context.Context, c *client.Client, path string) (int64, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return 0, fail(exitConflict, "choose another name", "%s: %w", path, fs.ErrExist)
+		return 0, exitError(exitConflict, "choose another name", "%s: %w", path, fs.ErrExist)
 	}
 	part := path + ".part"
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -144,16 +144,16 @@ func snapshotRestore(e *env) *cobra.Command {
 was agreed after the snapshot was made is lost: instances started since are
 stopped.`,
 		Example: "  berth operator snapshot restore zone.snapshot --yes",
-		Args:    takes("a FILE"),
+		Args:    exactArgs("a FILE"),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := os.Open(args[0])
 		if err != nil {
-			return fail(exitUsage, "", "reading the snapshot: %w", err)
+			return exitError(exitUsage, "", "reading the snapshot: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		return e.destroy(ctx, s, "replace the whole state of the zone by", args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, "replace the whole state of the zone by", args[0], func(ctx context.Context) error {
 			return restoreError(c.Restore(ctx, f))
 		})
 	})

@@ -43,16 +43,16 @@ their commands with all fields, bytes as their length.`,
 		Example: `  berth operator log --dir /var/lib/berth
   berth operator log --dir /var/lib/berth --from 4100 --limit 20
   berth operator log --dir /var/lib/berth -o json`,
-		Args: takes(),
+		Args: exactArgs(),
 		RunE: RunLocally(func(c *cobra.Command, _ []string) (err error) {
 			if err = refuseCallerFlags(c); err != nil {
 				return err
 			}
 			if e.format != formatTable && e.format != formatJSON {
-				return fail(exitUsage, "use table or json", "a log cannot be printed as %q", e.format)
+				return exitError(exitUsage, "use table or json", "a log cannot be printed as %q", e.format)
 			}
 			if r.limit < 0 || r.to != 0 && r.to < r.from {
-				return fail(exitUsage, "", "--limit must not be negative, and --to not below --from")
+				return exitError(exitUsage, "", "--limit must not be negative, and --to not below --from")
 			}
 			d, err := raftstore.OpenDisk(filepath.Join(dir, raftFolder))
 			switch {
@@ -87,7 +87,7 @@ var callerOnly = []string{"addr", "token", "token-file", "cacert", "linearizable
 func hideCallerFlags(c *cobra.Command) {
 	c.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, name := range callerOnly {
-			check(c.InheritedFlags().MarkHidden(name))
+			mustFlag(c.InheritedFlags().MarkHidden(name))
 		}
 		c.Parent().HelpFunc()(c, args)
 	})
@@ -97,14 +97,14 @@ func hideCallerFlags(c *cobra.Command) {
 func refuseCallerFlags(c *cobra.Command) error {
 	for _, name := range callerOnly {
 		if c.Flags().Changed(name) {
-			return usage(c, "%q reads files and asks no zone: leave out --%s", c.CommandPath(), name)
+			return usageError(c, "%q reads files and asks no zone: leave out --%s", c.CommandPath(), name)
 		}
 	}
 	return nil
 }
 
-// entries calls show with the chosen entries.
-func (r logRange) entries(d *raftstore.Disk, show func(raftstore.Entry) error) error {
+// eachEntry calls show with the chosen entries.
+func (r logRange) eachEntry(d *raftstore.Disk, show func(raftstore.Entry) error) error {
 	shown := 0
 	for entry, err := range d.Entries() {
 		if err != nil {
@@ -136,28 +136,28 @@ func (e *env) aboutDisk(d *raftstore.Disk, r logRange) {
 	if last > 0 {
 		entries = fmt.Sprintf("entries %d to %d", first, last)
 	}
-	e.note("node %s: term %d, %s, %s", d.Node(), d.Term(), vote, entries)
+	e.printNote("node %s: term %d, %s, %s", d.Node(), d.Term(), vote, entries)
 	if r.from > last {
-		e.note("there is no entry from %d on", r.from)
+		e.printNote("there is no entry from %d on", r.from)
 	}
 }
 
 func (e *env) logTables(d *raftstore.Disk, r logRange) error {
 	snaps := table{title: "Snapshots", header: []string{"INDEX", "TERM", "BYTES", "MEMBERS"}}
 	for _, s := range d.Snapshots() {
-		snaps.row(s.Index, s.Term, s.Bytes, membersText(s.Members))
+		snaps.addRow(s.Index, s.Term, s.Bytes, membersText(s.Members))
 	}
 	log := table{title: "Log", header: []string{"INDEX", "TERM", "KIND", "COMMANDS", "BYTES", "TIME"}}
-	err := r.entries(d, func(entry raftstore.Entry) error {
+	err := r.eachEntry(d, func(entry raftstore.Entry) error {
 		what, at := membersText(entry.Members), ""
 		if len(entry.Commands) > 0 {
-			what, at = commandNames(entry.Commands), when(entry.Commands[0].Time())
+			what, at = commandNames(entry.Commands), showInstant(entry.Commands[0].Time())
 		}
-		log.row(entry.Index, entry.Term, entry.Kind, what, entry.Bytes, at)
+		log.addRow(entry.Index, entry.Term, entry.Kind, what, entry.Bytes, at)
 		return nil
 	})
 	e.aboutDisk(d, r)
-	return errors.Join(e.tables(snaps, log), err)
+	return errors.Join(e.printTables(snaps, log), err)
 }
 
 // commandNames returns the names of commands in order; alike ones that follow each
@@ -224,13 +224,13 @@ func (e *env) logLines(d *raftstore.Disk, r logRange) error {
 			return fmt.Errorf("writing the output: %w", err)
 		}
 	}
-	return r.entries(d, func(entry raftstore.Entry) error {
+	return r.eachEntry(d, func(entry raftstore.Entry) error {
 		line := entryLine{
 			Index: entry.Index, Term: entry.Term, Kind: entry.Kind, Bytes: entry.Bytes,
 			Sum: fmt.Sprintf("%08x", entry.Sum), Members: entry.Members,
 		}
 		for _, c := range entry.Commands {
-			fields, _ := shown(reflect.ValueOf(c)).(map[string]any) // a command is a struct
+			fields, _ := jsonValue(reflect.ValueOf(c)).(map[string]any) // a command is a struct
 			line.Commands = append(line.Commands, commandLine{commandName(c), fields})
 		}
 		if err := out.Encode(line); err != nil {
@@ -240,9 +240,9 @@ func (e *env) logLines(d *raftstore.Disk, r logRange) error {
 	})
 }
 
-// shown returns v as JSON may show it. Bytes are keys, hashes, certificates and
+// jsonValue returns v as JSON may show it. Bytes are keys, hashes, certificates and
 // sealed plans: only their length is told.
-func shown(v reflect.Value) any {
+func jsonValue(v reflect.Value) any {
 	if m, ok := v.Interface().(json.Marshaler); ok {
 		return m
 	}
@@ -251,20 +251,20 @@ func shown(v reflect.Value) any {
 		if v.IsNil() {
 			return nil
 		}
-		return shown(v.Elem())
+		return jsonValue(v.Elem())
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return fmt.Sprintf("(%d bytes)", v.Len())
 		}
 		out := make([]any, v.Len())
 		for i := range out {
-			out[i] = shown(v.Index(i))
+			out[i] = jsonValue(v.Index(i))
 		}
 		return out
 	case reflect.Map:
 		out := map[string]any{}
 		for _, k := range v.MapKeys() {
-			out[fmt.Sprint(k.Interface())] = shown(v.MapIndex(k))
+			out[fmt.Sprint(k.Interface())] = jsonValue(v.MapIndex(k))
 		}
 		return out
 	case reflect.Struct:
@@ -283,7 +283,7 @@ func shownFields(v reflect.Value) map[string]any {
 		case f.Anonymous && f.Type == reflect.TypeFor[command.Stamp]():
 			out["at"] = v.Field(i).Interface().(command.Stamp).At
 		default:
-			out[fieldName(f)] = shown(v.Field(i))
+			out[fieldName(f)] = jsonValue(v.Field(i))
 		}
 	}
 	return out

@@ -148,7 +148,7 @@ func damage(t *testing.T, path, what string) {
 
 func TestLogShowsNoBytes(t *testing.T) {
 	secret := []byte("secret-secret")
-	fields := shown(reflect.ValueOf(command.LinkPut{
+	fields := jsonValue(reflect.ValueOf(command.LinkPut{
 		Stamp: command.Stamp{At: 1}, Hash: secret, Link: api.Link{Name: "a", CA: secret, Endpoints: []string{"h:1"}},
 	}))
 	b, err := json.Marshal(fields)

@@ -15,7 +15,7 @@ func versionCommand(e *env) *cobra.Command {
 		Short:   "Print the version of this program",
 		Long:    "Version prints the version of this program; berth zone info shows that of a zone.",
 		Example: "  berth version\n  berth version -o json",
-		Args:    takes(),
+		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			if err := e.checkFormat(); err != nil {
 				return err
@@ -26,7 +26,7 @@ func versionCommand(e *env) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("printing the version: %w", err)
 			}
-			return e.print(body, func() []table {
+			return e.printAnswer(body, func() []table {
 				return []table{{rows: [][]string{{"berth " + e.version}}}}
 			})
 		},
@@ -58,7 +58,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return usage(c.Root(), "there is no help on %q", strings.Join(args, " "))
+				return usageError(c.Root(), "there is no help on %q", strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -75,7 +75,7 @@ func completionCommand(e *env) *cobra.Command {
 asking the zone, names. SHELL is bash, zsh, fish or powershell.`,
 		Example: `  source <(berth completion bash)
   berth completion zsh > "${fpath[1]}/_berth"`,
-		Args:      takes("a SHELL"),
+		Args:      exactArgs("a SHELL"),
 		ValidArgs: shells,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
@@ -88,7 +88,7 @@ asking the zone, names. SHELL is bash, zsh, fish or powershell.`,
 			case "powershell":
 				return c.Root().GenPowerShellCompletionWithDesc(e.out)
 			}
-			return usage(c, "there is no completion for %q; use one of %v", args[0], shells)
+			return usageError(c, "there is no completion for %q; use one of %v", args[0], shells)
 		},
 	}
 }

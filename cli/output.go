@@ -30,17 +30,17 @@ type table struct {
 	rows   [][]string
 }
 
-// row adds one row; each cell is printed by fmt.Sprint.
-func (t *table) row(cells ...any) {
+// addRow adds one row; each cell is printed by fmt.Sprint.
+func (t *table) addRow(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = printable(fmt.Sprint(c))
+		texts[i] = stripControls(fmt.Sprint(c))
 	}
 	t.rows = append(t.rows, texts)
 }
 
-// printable returns s without what could command a terminal or break a table.
-func printable(s string) string {
+// stripControls returns s without what could command a terminal or break a table.
+func stripControls(s string) string {
 	if s == "" {
 		return "-"
 	}
@@ -55,14 +55,14 @@ func printable(s string) string {
 // checkFormat refuses a way to print that there is not.
 func (e *env) checkFormat() error {
 	if !slices.Contains(formats, e.format) {
-		return fail(exitUsage, "use one of: "+strings.Join(formats, ", "), "there is no output %q", e.format)
+		return exitError(exitUsage, "use one of: "+strings.Join(formats, ", "), "there is no output %q", e.format)
 	}
 	return nil
 }
 
-// print writes the body of an answer in the chosen format; show makes the tables
+// printAnswer writes the body of an answer in the chosen format; show makes the tables
 // of it.
-func (e *env) print(body []byte, show func() []table) error {
+func (e *env) printAnswer(body []byte, show func() []table) error {
 	switch e.format {
 	case formatJSON:
 		var b bytes.Buffer
@@ -70,7 +70,7 @@ func (e *env) print(body []byte, show func() []table) error {
 			return fmt.Errorf("printing JSON: %w", err)
 		}
 		b.WriteByte('\n')
-		return e.write(b.Bytes())
+		return e.writeOut(b.Bytes())
 	case formatYAML:
 		if !json.Valid(body) { // YAML is more than JSON, so the conversion would take more
 			return errors.New("printing YAML: the answer is no JSON")
@@ -79,33 +79,33 @@ func (e *env) print(body []byte, show func() []table) error {
 		if err != nil {
 			return fmt.Errorf("printing YAML: %w", err)
 		}
-		return e.write(b)
+		return e.writeOut(b)
 	}
-	return e.tables(show()...)
+	return e.printTables(show()...)
 }
 
-// tables writes tables with an empty line between them.
-func (e *env) tables(ts ...table) error {
+// printTables writes tables with an empty line between them.
+func (e *env) printTables(ts ...table) error {
 	var b bytes.Buffer
 	for i, t := range ts {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
 		if t.title != "" && !e.noHeaders {
-			say(&b, "%s\n", t.title)
+			printText(&b, "%s\n", t.title)
 		}
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		if t.header != nil && !e.noHeaders {
-			say(w, "%s\n", strings.Join(t.header, "\t"))
+			printText(w, "%s\n", strings.Join(t.header, "\t"))
 		}
 		for _, r := range t.rows {
-			say(w, "%s\n", strings.Join(r, "\t"))
+			printText(w, "%s\n", strings.Join(r, "\t"))
 		}
 		if err := w.Flush(); err != nil {
 			return fmt.Errorf("printing a table: %w", err)
 		}
 	}
-	return e.write(trimLines(b.Bytes()))
+	return e.writeOut(trimLines(b.Bytes()))
 }
 
 // trimLines removes spaces at the ends of lines.
@@ -118,18 +118,18 @@ func trimLines(b []byte) []byte {
 	return out.Bytes()
 }
 
-func (e *env) write(b []byte) error {
+func (e *env) writeOut(b []byte) error {
 	if _, err := e.out.Write(b); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil
 }
 
-// note writes one line for people beside the data.
-func (e *env) note(format string, args ...any) {
-	say(e.errOut, format+"\n", args...)
+// printNote writes one line for people beside the data.
+func (e *env) printNote(format string, args ...any) {
+	printText(e.errOut, format+"\n", args...)
 }
 
-// say writes text that nobody waits for: to memory, which never fails, or beside
+// printText writes text that nobody waits for: to memory, which never fails, or beside
 // the data, where nobody is left to tell when it does.
-func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+func printText(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

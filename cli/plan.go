@@ -37,26 +37,26 @@ type planFile struct {
 // that is "".
 func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate, out string) error {
 	var body []byte
-	answered := e.waiting()
+	answered := e.tellWaiting()
 	a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
 	answered()
 	if err != nil {
 		return err
 	}
-	if err := e.print(body, func() []table { return planTables(a, s) }); err != nil {
+	if err := e.printAnswer(body, func() []table { return planTables(a, s) }); err != nil {
 		return err
 	}
-	if err := enough(a, s); err != nil {
+	if err := checkOffer(a, s); err != nil {
 		return err
 	}
 	if out == "" {
-		e.note("nothing was booted")
+		e.printNote("nothing was booted")
 		return nil
 	}
 	if err := savePlan(out, s, body); err != nil {
 		return err
 	}
-	e.note("nothing was booted; for %s this very plan can be had with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
+	e.printNote("nothing was booted; for %s this very plan can be had with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
 	return nil
 }
 
@@ -89,8 +89,8 @@ func kindsOf(s rest.ServerCreate) []kind {
 	return out
 }
 
-// enough returns the error of an offer that a boot of s could not be made from.
-func enough(a rest.SelectAnswer, s rest.ServerCreate) error {
+// checkOffer returns the error of an offer that a boot of s could not be made from.
+func checkOffer(a rest.SelectAnswer, s rest.ServerCreate) error {
 	for i, k := range kindsOf(s) {
 		n := 0
 		if i < len(a.Weights) {
@@ -103,8 +103,8 @@ func enough(a rest.SelectAnswer, s rest.ServerCreate) error {
 		if k.name != "" {
 			of = " of group " + k.name
 		}
-		return fail(exitNoCapacity, "ask for fewer, accept fewer with a lower minimum, or see why with: berth explain "+string(a.Reservation),
-			"%d of at least %s%s would fit", n, several(int64(k.need), "instance"), of)
+		return exitError(exitNoCapacity, "ask for fewer, accept fewer with a lower minimum, or see why with: berth explain "+string(a.Reservation),
+			"%d of at least %s%s would fit", n, countThings(int64(k.need), "instance"), of)
 	}
 	return nil
 }
@@ -113,9 +113,9 @@ func enough(a rest.SelectAnswer, s rest.ServerCreate) error {
 // zone, and why there are not more.
 func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	var t table
-	t.row("RESERVATION", a.Reservation)
+	t.addRow("RESERVATION", a.Reservation)
 	if a.Request != "" {
-		t.row("REQUEST", a.Request)
+		t.addRow("REQUEST", a.Request)
 	}
 	for i, k := range kindsOf(s) {
 		n := 0
@@ -126,20 +126,20 @@ func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 		if k.name != "" {
 			label = "GROUP " + k.name
 		}
-		t.row(label, fmt.Sprintf("%d of %d wanted, at least %d", n, k.wanted, k.need))
+		t.addRow(label, fmt.Sprintf("%d of %d wanted, at least %d", n, k.wanted, k.need))
 	}
-	if enough(a, s) == nil { // a plan that cannot be had is good for nothing
-		t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	if checkOffer(a, s) == nil { // a plan that cannot be had is good for nothing
+		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
 	where := table{header: []string{"ZONE", "INSTANCES", "COST"}}
 	taken, cost := 0, int64(0)
 	for _, z := range a.Zones {
 		if z.Taken > 0 {
-			where.row(z.Zone, z.Taken, z.Cost)
+			where.addRow(z.Zone, z.Taken, z.Cost)
 			taken, cost = taken+z.Taken, cost+z.Cost
 		}
 	}
-	where.row("in all", taken, cost)
+	where.addRow("in all", taken, cost)
 	return append([]table{t, where}, whyTables(a.Zones, talesOf(a.Refusals, kindsOf(s)))...)
 }
 
@@ -182,14 +182,14 @@ func readPlan(e *env, path string) (rest.ServerCreate, error) {
 	var none rest.ServerCreate
 	b, err := readAll(e.in, path, planFileMaxBytes)
 	if os.IsNotExist(err) {
-		return none, fail(exitUsage, makePlan, "reading the plan: %w", err)
+		return none, exitError(exitUsage, makePlan, "reading the plan: %w", err)
 	}
 	var p planFile
 	if err == nil {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil || p.Reservation == "" || len(p.Blob) == 0 || p.Server.FlavorRef == "" && len(p.Server.Groups) == 0 {
-		return none, fail(exitUsage, makePlan, "%s holds no plan", path)
+		return none, exitError(exitUsage, makePlan, "%s holds no plan", path)
 	}
 	s := p.Server
 	s.Reservation, s.Blob, s.ReturnRes = string(p.Reservation), p.Blob, true
@@ -200,7 +200,7 @@ func readPlan(e *env, path string) (rest.ServerCreate, error) {
 func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command, path string) (api.ReservationID, error) {
 	for _, f := range append([]string{"name", "reservation-id", "metadata", "groups", "lifetime", "decide-within"}, groupFlags...) {
 		if c.Flags().Changed(f) {
-			return "", usage(c, "--apply says it all; leave out --%s", f)
+			return "", usageError(c, "--apply says it all; leave out --%s", f)
 		}
 	}
 	s, err := readPlan(e, path)
@@ -262,11 +262,11 @@ func whyTables(zones []rest.ZoneOutcome, groups []rest.GroupExplanation) []table
 		t := table{header: []string{"ZONE", "OUTCOME", "WANTED", "OFFERED", "SHORT", "REASON"}}
 		sum := 0
 		for _, z := range zones {
-			t.row(z.Zone, z.Outcome, z.Wanted, z.Offered, z.Short, z.Reason)
+			t.addRow(z.Zone, z.Outcome, z.Wanted, z.Offered, z.Short, z.Reason)
 			sum += z.Offered
 		}
 		if len(zones) > 1 {
-			t.row("in all", "", "", sum, "", "")
+			t.addRow("in all", "", "", sum, "", "")
 		}
 		tables = append(tables, t)
 	}
@@ -300,27 +300,27 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 		var rows table
 		for _, f := range r.Filters {
 			if f.Tier == tier.tier {
-				rows.row("  by "+f.Filter, f.Hosts, strings.Join(f.Names, " "))
+				rows.addRow("  by "+f.Filter, f.Hosts, strings.Join(f.Names, " "))
 				sum += f.Hosts
 			}
 		}
 		if sum > 0 {
-			t.row(tier.text, sum, "")
+			t.addRow(tier.text, sum, "")
 			t.rows = append(t.rows, rows.rows...)
 		}
 	}
-	t.row("offering", r.Offering, "")
+	t.addRow("offering", r.Offering, "")
 	for _, l := range r.Limits {
-		t.row("  no more of it by "+l.Filter, l.Hosts, "")
+		t.addRow("  no more of it by "+l.Filter, l.Hosts, "")
 	}
-	t.row("considered, in all", r.Considered, "")
+	t.addRow("considered, in all", r.Considered, "")
 	withoutNames(&t)
 	if len(r.Advice) == 0 {
 		return []table{t}
 	}
 	advice := table{title: worked}
 	for _, a := range r.Advice {
-		advice.row(adviceOf(a))
+		advice.addRow(adviceOf(a))
 	}
 	return []table{t, advice}
 }
@@ -329,7 +329,7 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 func withoutNames(t *table) {
 	last := len(t.header) - 1
 	for _, row := range t.rows {
-		if row[last] != printable("") {
+		if row[last] != stripControls("") {
 			return
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func providerCommand(e *env) *cobra.Command {
-	c := noun("provider", "See and change resource providers: hosts, parts of them, shared pools (admins)",
+	c := nounCommand("provider", "See and change resource providers: hosts, parts of them, shared pools (admins)",
 		providerList(e), providerShow(e), providerCreate(e), providerSet(e), providerDelete(e),
 		providerInventory(e), providerUsage(e), providerAllocations(e), providerTrait(e), providerAggregate(e),
 	)
@@ -44,8 +44,8 @@ func asUUID(text string) (string, bool) {
 // cutAt is how many characters of a wrong argument an error repeats.
 const cutAt = 64
 
-// cut returns the beginning of text.
-func cut(text string) string {
+// shorten returns the beginning of text.
+func shorten(text string) string {
 	if r := []rune(text); len(r) > cutAt {
 		return string(r[:cutAt]) + "..."
 	}
@@ -57,7 +57,7 @@ func cut(text string) string {
 func noneEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usage(c, "--%s is empty; leave it out, or give it a value", name)
+			return usageError(c, "--%s is empty; leave it out, or give it a value", name)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func noneEmpty(c *cobra.Command, flags ...string) error {
 // checkName refuses what cannot name a provider.
 func checkName(c *cobra.Command, name string) error {
 	if n := utf8.RuneCountInString(name); n < 1 || n > api.ProviderNameMax {
-		return usage(c, "a provider's name has 1 to %d characters, got %d", api.ProviderNameMax, n)
+		return usageError(c, "a provider's name has 1 to %d characters, got %d", api.ProviderNameMax, n)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func providerID(ctx context.Context, c *client.Client, ref string) (api.Provider
 			return p.ID, nil
 		}
 	}
-	return "", fail(exitNotFound, "see what there is with: berth provider list", "no provider is called %q", ref)
+	return "", exitError(exitNotFound, "see what there is with: berth provider list", "no provider is called %q", ref)
 }
 
 // aggregateID returns the UUID of the aggregate that ref names: a UUID as it is, or
@@ -95,7 +95,7 @@ func aggregateID(ctx context.Context, c *client.Client, ref string) (string, err
 		return id, nil
 	}
 	if ref == "" {
-		return "", fail(exitUsage, "see what there is with: berth aggregate list", "an aggregate is named by its name or UUID, got %q", ref)
+		return "", exitError(exitUsage, "see what there is with: berth aggregate list", "an aggregate is named by its name or UUID, got %q", ref)
 	}
 	a, err := c.Aggregate(ctx, ref)
 	if api.CodeOf(err) == api.CodeNotFound {
@@ -138,10 +138,10 @@ func parseAmounts(c *cobra.Command, flag, text string) (api.Resources, error) {
 		class, amount, ok := strings.Cut(part, "=")
 		n, whole := parseWhole(amount)
 		if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
-			return nil, usage(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1 to %d, got %q", flag, api.UnitMax, text)
+			return nil, usageError(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1 to %d, got %q", flag, api.UnitMax, text)
 		}
 		if _, twice := r[api.ResourceClass(class)]; twice {
-			return nil, usage(c, "%s gives %s twice", flag, class)
+			return nil, usageError(c, "%s gives %s twice", flag, class)
 		}
 		r[api.ResourceClass(class)] = n
 	}
@@ -154,7 +154,7 @@ type filtering struct {
 	memberOf, required      []string
 }
 
-func (f *filtering) flags(e *env, c *cobra.Command) {
+func (f *filtering) addFlags(e *env, c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.name, "name", "", "only the one of that name")
 	flags.StringVar(&f.inTree, "in-tree", "", "only those in the tree of this `PROVIDER`")
@@ -165,7 +165,7 @@ func (f *filtering) flags(e *env, c *cobra.Command) {
 	e.flagNames(c, "member-of", aggregateNames)
 }
 
-func (f *filtering) query(ctx context.Context, c *cobra.Command, cl *client.Client) (client.ProviderQuery, error) {
+func (f *filtering) readQuery(ctx context.Context, c *cobra.Command, cl *client.Client) (client.ProviderQuery, error) {
 	q := client.ProviderQuery{Name: f.name, Required: f.required}
 	err := noneEmpty(c, "name", "in-tree", "resources")
 	if err != nil {
@@ -194,12 +194,12 @@ func providerList(e *env) *cobra.Command {
 		Example: `  berth provider list --tree
   berth provider list --resources VCPU=4,MEMORY_MB=8192 --required CUSTOM_SSD
   berth provider list --member-of rack1 --member-of '!rack2'`,
-		Args: takes(),
+		Args: exactArgs(),
 	}
-	f.flags(e, c)
+	f.addFlags(e, c)
 	c.Flags().BoolVar(&tree, "tree", false, "show each below its parent")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
-		q, err := f.query(ctx, c, cl)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		q, err := f.readQuery(ctx, c, cl)
 		if err != nil {
 			return err
 		}
@@ -207,12 +207,12 @@ func providerList(e *env) *cobra.Command {
 		get := func(seen context.Context) ([]client.Provider, error) {
 			found, unread := cl.Providers(seen, q)
 			if unread == nil {
-				called, unread = e.called(ctx, cl, parentsBeside(found)...)
+				called, unread = e.providerNames(ctx, cl, parentsBeside(found)...)
 			}
 			return found, unread
 		}
-		err = list(ctx, e, "resource_providers", once(get), func(found []client.Provider) []table { return providerTable(found, called, tree) })
-		return hinted(err, map[api.Code]string{api.CodeInvalid: knownWords})
+		err = listAll(ctx, e, "resource_providers", onePage(get), func(found []client.Provider) []table { return providerTable(found, called, tree) })
+		return addHint(err, map[api.Code]string{api.CodeInvalid: knownWords})
 	})
 	return c
 }
@@ -252,7 +252,7 @@ func providerTable(found []client.Provider, called map[api.ProviderID]string, tr
 	var add func(under api.ProviderID, indent string)
 	add = func(under api.ProviderID, indent string) {
 		for _, p := range below[under] {
-			t.row(indent+p.Name, p.ID, cmp.Or(called[p.Parent], string(p.Parent)), p.Generation)
+			t.addRow(indent+p.Name, p.ID, cmp.Or(called[p.Parent], string(p.Parent)), p.Generation)
 			if tree {
 				add(p.ID, indent+"  ")
 			}
@@ -262,8 +262,8 @@ func providerTable(found []client.Provider, called map[api.ProviderID]string, tr
 	return []table{t}
 }
 
-// called learns the names of providers for a table. One that is gone has none.
-func (e *env) called(ctx context.Context, c *client.Client, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
+// providerNames learns the names of providers for a table. One that is gone has none.
+func (e *env) providerNames(ctx context.Context, c *client.Client, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
 	if e.format != formatTable {
 		return map[api.ProviderID]string{}, nil
 	}
@@ -289,12 +289,12 @@ type providerDetail struct {
 	aggregates client.ProviderAggregates
 }
 
-// detail reads all about a provider.
-func (e *env) detail(ctx context.Context, c *client.Client, id api.ProviderID) (d providerDetail, err error) {
+// readProvider reads all about a provider.
+func (e *env) readProvider(ctx context.Context, c *client.Client, id api.ProviderID) (d providerDetail, err error) {
 	if d.provider, err = c.Provider(ctx, id); err != nil {
 		return d, err
 	}
-	if d.called, err = e.called(ctx, c, d.provider.Parent, d.provider.Root); err != nil {
+	if d.called, err = e.providerNames(ctx, c, d.provider.Parent, d.provider.Root); err != nil {
 		return d, err
 	}
 	if d.stock, err = c.Inventories(ctx, id); err != nil {
@@ -338,10 +338,10 @@ func (d providerDetail) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// tables shows a provider for a person.
-func (d providerDetail) tables() []table {
+// tablesOf shows a provider for a person.
+func (d providerDetail) tablesOf() []table {
 	t := providerRows(d.provider, d.called)
-	t.row("TRAITS", inOrder(d.traits.Traits))
+	t.addRow("TRAITS", inOrder(d.traits.Traits))
 	var in []string
 	for _, id := range d.aggregates.Aggregates {
 		if name := d.known[id]; name != "" {
@@ -349,7 +349,7 @@ func (d providerDetail) tables() []table {
 		}
 		in = append(in, id)
 	}
-	t.row("AGGREGATES", inOrder(in))
+	t.addRow("AGGREGATES", inOrder(in))
 	return []table{t, stockTable(d.stock, d.used.Usages)}
 }
 
@@ -359,11 +359,11 @@ func inOrder(list []string) string { return strings.Join(slices.Sorted(slices.Va
 // providerRows shows a provider itself.
 func providerRows(p client.Provider, called map[api.ProviderID]string) table {
 	var t table
-	t.row("NAME", p.Name)
-	t.row("UUID", p.ID)
-	t.row("PARENT", nameAndID(called, p.Parent))
-	t.row("ROOT", nameAndID(called, p.Root))
-	t.row("GENERATION", p.Generation)
+	t.addRow("NAME", p.Name)
+	t.addRow("UUID", p.ID)
+	t.addRow("PARENT", nameAndID(called, p.Parent))
+	t.addRow("ROOT", nameAndID(called, p.Root))
+	t.addRow("GENERATION", p.Generation)
 	return t
 }
 
@@ -372,15 +372,15 @@ func providerShow(e *env) *cobra.Command {
 		Use:               "show PROVIDER",
 		Short:             "Show one provider, what it has and what of it is in use",
 		Example:           "  berth provider show pool1",
-		Args:              takes("a PROVIDER"),
-		ValidArgsFunction: e.first(providerNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              exactArgs("a PROVIDER"),
+		ValidArgsFunction: e.completeFirst(providerNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := providerID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
-			answered := e.waiting()
-			d, err := e.detail(ctx, c, id)
+			answered := e.tellWaiting()
+			d, err := e.readProvider(ctx, c, id)
 			answered()
 			if err != nil {
 				return err
@@ -389,7 +389,7 @@ func providerShow(e *env) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("printing JSON: %w", err)
 			}
-			return e.print(body, d.tables)
+			return e.printAnswer(body, d.tablesOf)
 		}),
 	}
 }
@@ -405,12 +405,12 @@ A pool with the trait ` + api.TraitShares + ` serves every tree of providers tha
 an aggregate in common with it.`,
 		Example: `  berth provider create pool1
   berth provider create h1-gpu0 --parent h1`,
-		Args: takes("a NAME"),
+		Args: exactArgs("a NAME"),
 	}
 	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it is a part of")
 	c.Flags().StringVar(&id, "uuid", "", "its UUID, if the zone shall not draw one")
 	e.flagNames(c, "parent", providerNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := cmp.Or(noneEmpty(c, "parent", "uuid"), checkName(c, args[0])); err != nil {
 			return err
 		}
@@ -418,7 +418,7 @@ an aggregate in common with it.`,
 		if id != "" {
 			full, is := asUUID(id)
 			if !is {
-				return usage(c, "--uuid must look like %s, got %q", "4e8e5957-649f-477b-9e5b-f1f75b21c03c", cut(id))
+				return usageError(c, "--uuid must look like %s, got %q", "4e8e5957-649f-477b-9e5b-f1f75b21c03c", shorten(id))
 			}
 			s.ID = api.ProviderID(full)
 		}
@@ -430,7 +430,7 @@ an aggregate in common with it.`,
 			}
 			s.Parent, called[above] = &above, parent
 		}
-		return show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.CreateProvider(ctx, s) },
+		return showAnswer(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.CreateProvider(ctx, s) },
 			func(p client.Provider) []table {
 				called[p.ID] = p.Name // it may be its own root
 				return []table{providerRows(p, called)}
@@ -443,9 +443,9 @@ an aggregate in common with it.`,
 func checkChange(c *cobra.Command, name, parent string, top bool) error {
 	switch {
 	case name == "" && parent == "" && !top && noneEmpty(c, "name", "parent") == nil:
-		return usage(c, "%q needs --name, --parent or --no-parent", c.CommandPath())
+		return usageError(c, "%q needs --name, --parent or --no-parent", c.CommandPath())
 	case parent != "" && top:
-		return usage(c, "--parent and --no-parent cannot be given together")
+		return usageError(c, "--parent and --no-parent cannot be given together")
 	}
 	return noneEmpty(c, "name", "parent")
 }
@@ -459,14 +459,14 @@ func providerSet(e *env) *cobra.Command {
 		Long: `Set changes the name or the parent of a provider, and what is below it goes with it.
 Hosts are named by their agents and have no parent.`,
 		Example:           "  berth provider set pool1 --name pool2\n  berth provider set h1-gpu0 --parent h2\n  berth provider set h1-gpu0 --no-parent",
-		Args:              takes("a PROVIDER"),
-		ValidArgsFunction: e.first(providerNames),
+		Args:              exactArgs("a PROVIDER"),
+		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
 	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it shall be a part of")
 	c.Flags().BoolVar(&top, "no-parent", false, "make it part of none")
 	e.flagNames(c, "parent", providerNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := checkChange(c, name, parent, top); err != nil {
 			return err
 		}
@@ -494,11 +494,11 @@ Hosts are named by their agents and have no parent.`,
 		if parent != "" || top {
 			s.Parent = &above
 		}
-		err = show(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.UpdateProvider(ctx, id, s) },
+		err = showAnswer(ctx, e, func(ctx context.Context) (client.Provider, error) { return cl.UpdateProvider(ctx, id, s) },
 			func(p client.Provider) []table {
 				return []table{providerRows(p, map[api.ProviderID]string{above: parent, p.ID: p.Name})}
 			})
-		return hinted(err, map[api.Code]string{api.CodeConflict: "a host is named by its agent and has no parent; see what is one with: berth host list"})
+		return addHint(err, map[api.Code]string{api.CodeConflict: "a host is named by its agent and has no parent; see what is one with: berth host list"})
 	})
 	return c
 }
@@ -517,16 +517,16 @@ func providerDelete(e *env) *cobra.Command {
 		Use:               "delete PROVIDER",
 		Short:             "Forget a provider that gives nobody anything",
 		Example:           "  berth provider delete pool1 --yes",
-		Args:              takes("a PROVIDER"),
-		ValidArgsFunction: e.first(providerNames),
+		Args:              exactArgs("a PROVIDER"),
+		ValidArgsFunction: e.completeFirst(providerNames),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		id, err := providerID(ctx, cl, args[0])
 		if err != nil {
 			return err
 		}
-		err = e.destroy(ctx, s, "delete provider", args[0], func(ctx context.Context) error { return cl.DeleteProvider(ctx, id) })
+		err = e.confirmAndDelete(ctx, s, "delete provider", args[0], func(ctx context.Context) error { return cl.DeleteProvider(ctx, id) })
 		if api.CodeOf(err) == api.CodeHasChildren {
 			return withHint(err, "see what is part of it with: berth provider list --tree --in-tree "+args[0])
 		}

@@ -49,7 +49,7 @@ func aggregatesCalled(ctx context.Context, c *client.Client) (map[string]string,
 }
 
 func providerTrait(e *env) *cobra.Command {
-	return e.marking(marking{
+	return e.markCommand(marking{
 		noun: "trait", short: "See and change the traits of a provider", one: "a TRAIT", none: "traits", names: traitNames, of: "h1", example: "CUSTOM_SSD",
 		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
 			t, err := c.ProviderTraits(ctx, id)
@@ -64,7 +64,7 @@ func providerTrait(e *env) *cobra.Command {
 		},
 		resolve: func(_ context.Context, _ *client.Client, ref string) (string, error) {
 			if !api.ValidTrait(ref) {
-				return "", fail(exitUsage, knownTraits, "a trait is upper case letters, digits and _, at most %d, got %q", api.ExtraSpecMaxBytes, cut(ref))
+				return "", exitError(exitUsage, knownTraits, "a trait is upper case letters, digits and _, at most %d, got %q", api.ExtraSpecMaxBytes, shorten(ref))
 			}
 			return ref, nil
 		},
@@ -72,7 +72,7 @@ func providerTrait(e *env) *cobra.Command {
 }
 
 func providerAggregate(e *env) *cobra.Command {
-	return e.marking(marking{
+	return e.markCommand(marking{
 		noun: "aggregate", short: "See and change which aggregates a provider is in", one: "an AGGREGATE", none: "aggregates", names: aggregateNames, of: "pool1", example: "rack1",
 		read: func(ctx context.Context, c *client.Client, id api.ProviderID) (marks, error) {
 			a, err := c.ProviderAggregates(ctx, id)
@@ -87,16 +87,16 @@ func providerAggregate(e *env) *cobra.Command {
 	})
 }
 
-// marking returns the verbs for marks of one kind.
-func (e *env) marking(k marking) *cobra.Command {
-	return noun(k.noun, k.short,
+// markCommand returns the verbs for marks of one kind.
+func (e *env) markCommand(k marking) *cobra.Command {
+	return nounCommand(k.noun, k.short,
 		&cobra.Command{
 			Use:               "list PROVIDER",
 			Short:             "Show the " + k.none + " of a provider, and its generation",
 			Example:           "  berth provider " + k.noun + " list " + k.of,
-			Args:              takes("a PROVIDER"),
-			ValidArgsFunction: e.first(providerNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			Args:              exactArgs("a PROVIDER"),
+			ValidArgsFunction: e.completeFirst(providerNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 				id, err := providerID(ctx, c, args[0])
 				if err != nil {
 					return err
@@ -110,7 +110,7 @@ func (e *env) marking(k marking) *cobra.Command {
 // showMarks makes a call that answers marks, and shows them.
 func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call func(context.Context) (marks, error)) error {
 	var called map[string]string
-	return show(ctx, e, func(seen context.Context) (marks, error) {
+	return showAnswer(ctx, e, func(seen context.Context) (marks, error) {
 		m, err := call(seen)
 		if err == nil && k.called != nil && len(m.list) > 0 && e.format == formatTable {
 			called, err = k.called(ctx, c)
@@ -123,17 +123,17 @@ func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call f
 		}
 		for _, one := range slices.Sorted(slices.Values(m.list)) {
 			if k.called == nil {
-				t.row(one)
+				t.addRow(one)
 			} else {
-				t.row(called[one], one)
+				t.addRow(called[one], one)
 			}
 		}
 		return []table{generationTable(m.generation), t}
 	})
 }
 
-// remark changes the marks of a provider, at the generation that is read or expected.
-func (e *env) remark(
+// changeMarks changes the marks of a provider, at the generation that is read or expected.
+func (e *env) changeMarks(
 	ctx context.Context, c *cobra.Command, cl *client.Client, k marking, args []string, x expected, change func(have, named []string) ([]string, error),
 ) error {
 	id, err := providerID(ctx, cl, args[0])
@@ -156,7 +156,7 @@ func (e *env) remark(
 		return err
 	}
 	m.list = slices.Compact(slices.Sorted(slices.Values(m.list)))
-	m.generation = x.of(c, m.generation)
+	m.generation = x.generationFor(c, m.generation)
 	err = e.showMarks(ctx, cl, k, func(ctx context.Context) (marks, error) { return k.write(ctx, cl, id, m) })
 	if api.CodeOf(err) == api.CodeConflict {
 		return withHint(err, "what its agent or an aggregate of operators says is changed there")
@@ -177,10 +177,10 @@ somebody else was quicker, nothing is changed.`,
 		Args:              takesMore("a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
-	x.flag(c)
+	x.addFlag(c)
 	c.Flags().BoolVar(&only, "only", false, "take away all others")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.changeMarks(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
 			if only {
 				return named, nil
 			}
@@ -202,13 +202,13 @@ of a host or an aggregate of operators says stands, and cannot be taken away her
 		Args:              anyOrAll(&all, "a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
-	x.flag(c)
+	x.addFlag(c)
 	c.Flags().BoolVar(&all, "all", false, "take away all of them")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		return e.remark(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		return e.changeMarks(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
 			for i, one := range named {
 				if !slices.Contains(have, one) {
-					return nil, fail(exitNotFound, "see what it has with: berth provider "+k.noun+" list "+args[0],
+					return nil, exitError(exitNotFound, "see what it has with: berth provider "+k.noun+" list "+args[0],
 						"%s has no %s %s; nothing was changed", args[0], k.noun, args[i+1])
 				}
 			}

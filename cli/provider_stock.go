@@ -27,12 +27,12 @@ func parseWhole(text string) (int64, bool) {
 // expected is --generation of verbs that write what they have read.
 type expected struct{ generation uint64 }
 
-func (x *expected) flag(c *cobra.Command) {
+func (x *expected) addFlag(c *cobra.Command) {
 	c.Flags().Uint64Var(&x.generation, "generation", 0, "do it only if the provider has not changed since this generation")
 }
 
-// of returns the generation to write at, when now is the current one.
-func (x *expected) of(c *cobra.Command, now uint64) uint64 {
+// generationFor returns the generation to write at, when now is the current one.
+func (x *expected) generationFor(c *cobra.Command, now uint64) uint64 {
 	if c.Flags().Changed("generation") {
 		return x.generation
 	}
@@ -52,7 +52,7 @@ func stockTable(v client.Inventories, used api.Resources) table {
 	t := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
 	for _, c := range classesOf(v.Inventories) {
 		i := api.Inventory(v.Inventories[c]).Normal()
-		t.row(c, used[c], i.Capacity(), i.Total, i.Reserved, float64(i.AllocationRatio)/float64(api.RatioOne), i.MinUnit, i.MaxUnit, i.StepSize)
+		t.addRow(c, used[c], i.Capacity(), i.Total, i.Reserved, float64(i.AllocationRatio)/float64(api.RatioOne), i.MinUnit, i.MaxUnit, i.StepSize)
 	}
 	return t
 }
@@ -70,24 +70,24 @@ func inventoryTables(v client.Inventories) []table {
 // generationTable shows at which generation something was read.
 func generationTable(generation uint64) table {
 	var t table
-	t.row("GENERATION", generation)
+	t.addRow("GENERATION", generation)
 	return t
 }
 
 func providerInventory(e *env) *cobra.Command {
-	return noun("inventory", "See and change what a provider has",
+	return nounCommand("inventory", "See and change what a provider has",
 		&cobra.Command{
 			Use:               "list PROVIDER",
 			Short:             "Show what a provider has, and its generation",
 			Example:           "  berth provider inventory list pool1",
-			Args:              takes("a PROVIDER"),
-			ValidArgsFunction: e.first(providerNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+			Args:              exactArgs("a PROVIDER"),
+			ValidArgsFunction: e.completeFirst(providerNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 				id, err := providerID(ctx, c, args[0])
 				if err != nil {
 					return err
 				}
-				return show(ctx, e, func(ctx context.Context) (client.Inventories, error) { return c.Inventories(ctx, id) }, inventoryTables)
+				return showAnswer(ctx, e, func(ctx context.Context) (client.Inventories, error) { return c.Inventories(ctx, id) }, inventoryTables)
 			}),
 		},
 		inventorySet(e), inventoryUnset(e))
@@ -118,7 +118,7 @@ func parseStock(c *cobra.Command, text string) (stockChange, error) {
 	class, total, ok := strings.Cut(head, "=")
 	n, whole := parseWhole(total)
 	if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
-		return stockChange{}, usage(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
+		return stockChange{}, usageError(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
 	}
 	out := stockChange{class: api.ResourceClass(class), apply: []func(*rest.Inventory){func(v *rest.Inventory) { v.Total = n }}}
 	if !more {
@@ -128,7 +128,7 @@ func parseStock(c *cobra.Command, text string) (stockChange, error) {
 	for _, o := range strings.Split(options, ",") {
 		name, value, _ := strings.Cut(o, "=")
 		if given[name] {
-			return out, usage(c, "%s of %s is given twice", name, class)
+			return out, usageError(c, "%s of %s is given twice", name, class)
 		}
 		given[name] = true
 		set, err := parseStockOption(c, class, name, value)
@@ -145,17 +145,17 @@ func parseStockOption(c *cobra.Command, class, name, value string) (func(*rest.I
 	if name == "allocation_ratio" {
 		var ratio api.Ratio
 		if ratio.UnmarshalJSON([]byte(value)) != nil || ratio <= 0 {
-			return nil, usage(c, "%s of %s must be a number from 0.0001 to %d, got %q", name, class, api.RatioMax/api.RatioOne, value)
+			return nil, usageError(c, "%s of %s must be a number from 0.0001 to %d, got %q", name, class, api.RatioMax/api.RatioOne, value)
 		}
 		return func(v *rest.Inventory) { v.AllocationRatio = ratio }, nil
 	}
 	o, known := stockOptions[name]
 	if !known {
-		return nil, usage(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
+		return nil, usageError(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
 	}
 	n, whole := parseWhole(value)
 	if !whole || n < o.least || n > api.UnitMax {
-		return nil, usage(c, "%s of %s must be a whole number from %d to %d, got %q", name, class, o.least, api.UnitMax, value)
+		return nil, usageError(c, "%s of %s must be a whole number from %d to %d, got %q", name, class, o.least, api.UnitMax, value)
 	}
 	return func(v *rest.Inventory) { *o.field(v) = n }, nil
 }
@@ -170,7 +170,7 @@ func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
 			return nil, err
 		}
 		if given[s.class] {
-			return nil, usage(c, "%s is given twice", s.class)
+			return nil, usageError(c, "%s is given twice", s.class)
 		}
 		given[s.class] = true
 		out = append(out, s)
@@ -182,7 +182,7 @@ func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
 func takesMore(first, more string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < 2 {
-			return takes(first, more)(c, args)
+			return exactArgs(first, more)(c, args)
 		}
 		return nil
 	}
@@ -203,16 +203,16 @@ read: if somebody else was quicker, nothing is changed.`,
 		Example: `  berth provider inventory set pool1 DISK_GB=1000:min_unit=5,step_size=10
   berth provider inventory set h1-gpu0 PGPU=1 --only --generation 3`,
 		Args:              takesMore("a PROVIDER", "CLASS=TOTAL"),
-		ValidArgsFunction: e.first(providerNames),
+		ValidArgsFunction: e.completeFirst(providerNames),
 	}
-	x.flag(c)
+	x.addFlag(c)
 	c.Flags().BoolVar(&only, "only", false, "take away every class that is not named, and start from the defaults")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		changes, err := parseStocks(c, args[1:])
 		if err != nil {
 			return err
 		}
-		err = e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
+		err = e.changeInventories(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
 			if only {
 				clear(v)
 			}
@@ -243,19 +243,19 @@ func inventoryUnset(e *env) *cobra.Command {
 somebody draws from stays, and nothing is changed. What the agent of a host says that it has
 cannot be taken away.`,
 		Example:           "  berth provider inventory unset pool1 DISK_GB\n  berth provider inventory unset pool1 --all",
-		ValidArgsFunction: e.first(providerNames),
+		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	c.Args = anyOrAll(&all, "a PROVIDER", "a CLASS")
-	x.flag(c)
+	x.addFlag(c)
 	c.Flags().BoolVar(&all, "all", false, "take away all of them")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		err := e.stock(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		err := e.changeInventories(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
 			if all {
 				clear(v)
 			}
 			for _, class := range args[1:] {
 				if _, has := v[api.ResourceClass(class)]; !has {
-					return fail(exitNotFound, "see what it has with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
+					return exitError(exitNotFound, "see what it has with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
 				}
 			}
 			for _, class := range args[1:] {
@@ -276,11 +276,11 @@ func anyOrAll(all *bool, first, more string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return takes(first)(c, args)
+			return exactArgs(first)(c, args)
 		case *all && len(args) > 1:
-			return usage(c, "%q takes either --all or %q", c.CommandPath(), args[1])
+			return usageError(c, "%q takes either --all or %q", c.CommandPath(), args[1])
 		case !*all && len(args) == 1:
-			return usage(c, "%q needs %s, or --all", c.CommandPath(), more)
+			return usageError(c, "%q needs %s, or --all", c.CommandPath(), more)
 		}
 		return nil
 	}
@@ -294,8 +294,8 @@ const (
 	agentsWord   = "its agent says so: change it there; what inventory set says of a class wins over the agent"
 )
 
-// stock changes what a provider has, at the generation that is read or expected.
-func (e *env) stock(
+// changeInventories changes what a provider has, at the generation that is read or expected.
+func (e *env) changeInventories(
 	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]rest.Inventory) error,
 ) error {
 	id, err := providerID(ctx, cl, ref)
@@ -312,8 +312,8 @@ func (e *env) stock(
 	if err = change(v.Inventories); err != nil {
 		return err
 	}
-	v.Generation = x.of(c, v.Generation)
-	err = show(ctx, e, func(ctx context.Context) (client.Inventories, error) { return cl.SetInventories(ctx, id, v) }, inventoryTables)
+	v.Generation = x.generationFor(c, v.Generation)
+	err = showAnswer(ctx, e, func(ctx context.Context) (client.Inventories, error) { return cl.SetInventories(ctx, id, v) }, inventoryTables)
 	return readAgain(inUse(err, ref), "berth provider inventory list "+ref)
 }
 
@@ -322,15 +322,15 @@ func providerUsage(e *env) *cobra.Command {
 		Use:               "usage PROVIDER",
 		Short:             "Show what of a provider is in use",
 		Example:           "  berth provider usage pool1",
-		Args:              takes("a PROVIDER"),
-		ValidArgsFunction: e.first(providerNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              exactArgs("a PROVIDER"),
+		ValidArgsFunction: e.completeFirst(providerNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := providerID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			var stock client.Inventories
-			return show(ctx, e, func(seen context.Context) (client.ProviderUsages, error) {
+			return showAnswer(ctx, e, func(seen context.Context) (client.ProviderUsages, error) {
 				used, err := c.ProviderUsages(seen, id)
 				if err == nil && e.format == formatTable {
 					stock, err = c.Inventories(ctx, id)
@@ -340,7 +340,7 @@ func providerUsage(e *env) *cobra.Command {
 				t := table{header: []string{"CLASS", "USED", "CAPACITY", "FREE", "FULL"}}
 				for _, class := range u.Usages.Classes() {
 					used, all := u.Usages[class], api.Inventory(stock.Inventories[class]).Capacity()
-					t.row(class, used, all, all-used, share(used, all))
+					t.addRow(class, used, all, all-used, percentOf(used, all))
 				}
 				return []table{t}
 			})
@@ -348,8 +348,8 @@ func providerUsage(e *env) *cobra.Command {
 	}
 }
 
-// share returns how much of all is used, in percent; "" of nothing.
-func share(used, all int64) string {
+// percentOf returns how much of all is used, in percent; "" of nothing.
+func percentOf(used, all int64) string {
 	if all <= 0 {
 		return ""
 	}

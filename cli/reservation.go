@@ -12,7 +12,7 @@ import (
 )
 
 func reservationCommand(e *env) *cobra.Command {
-	c := noun("reservation", "See and give back what boots have made", reservationList(e), reservationShow(e), reservationDelete(e))
+	c := nounCommand("reservation", "See and give back what boots have made", reservationList(e), reservationShow(e), reservationDelete(e))
 	c.Aliases = []string{"reservations"}
 	return c
 }
@@ -23,14 +23,14 @@ func reservationList(e *env) *cobra.Command {
 		Use:     "list",
 		Short:   "List the reservations of your project",
 		Example: "  berth reservation list\n  berth reservation list -o json\n  berth reservation list --project web",
-		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "boots", w.of(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b rest.Boot) []any {
-				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, when(b.Created)}
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return listAll(ctx, e, "boots", w.clientFor(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b rest.Boot) []any {
+				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, showInstant(b.Created)}
 			}))
 		}),
 	}
-	w.flag(cmd)
+	w.addFlag(cmd)
 	return cmd
 }
 
@@ -40,15 +40,15 @@ func reservationShow(e *env) *cobra.Command {
 		Use:               "show RESERVATION",
 		Short:             "Show one reservation and what landed where",
 		Example:           "  berth reservation show r-0123456789ab\n  berth reservation show r-0123456789ab --project web",
-		Args:              takes("a RESERVATION"),
-		ValidArgsFunction: e.first(reservationNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Boot, error) {
-				return w.of(c).Reservation(ctx, api.ReservationID(args[0]), 0)
+		Args:              exactArgs("a RESERVATION"),
+		ValidArgsFunction: e.completeFirst(reservationNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Boot, error) {
+				return w.clientFor(c).Reservation(ctx, api.ReservationID(args[0]), 0)
 			}, bootTables)
 		}),
 	}
-	w.flag(cmd)
+	w.addFlag(cmd)
 	return cmd
 }
 
@@ -62,34 +62,34 @@ func reservationDelete(e *env) *cobra.Command {
 		Long: `Delete ends every instance of a reservation, in every zone, and gives their room
 back. It waits until nothing is left.`,
 		Example:           "  berth reservation delete r-0123456789ab --yes\n  berth reservation delete r-0123456789ab --project web --no-wait",
-		Args:              takes("a RESERVATION"),
-		ValidArgsFunction: e.first(reservationNames),
+		Args:              exactArgs("a RESERVATION"),
+		ValidArgsFunction: e.completeFirst(reservationNames),
 	}
-	s.flag(cmd)
-	p.flags(cmd)
-	w.flag(cmd)
-	cmd.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := p.check(cmd); err != nil {
+	s.addFlag(cmd)
+	p.addFlags(cmd)
+	w.addFlag(cmd)
+	cmd.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := p.checkFlags(cmd); err != nil {
 			return err
 		}
 		id := api.ReservationID(args[0])
-		if err := e.confirm(ctx, s, fmt.Sprintf("end every instance of reservation %q", id)); err != nil {
+		if err := e.confirmAction(ctx, s, fmt.Sprintf("end every instance of reservation %q", id)); err != nil {
 			return err
 		}
 		var body []byte
-		b, err := w.of(c).Release(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), id, 0)
+		b, err := w.clientFor(c).Release(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), id, 0)
 		if err != nil {
 			return err
 		}
-		if p.waits() {
-			if b, body, err = e.follow(ctx, c, w, id, p, released); err != nil {
+		if p.isWaiting() {
+			if b, body, err = e.followBoot(ctx, c, w, id, p, isReleased); err != nil {
 				return err
 			}
 		}
-		return e.print(body, func() []table { return bootTables(b) })
+		return e.printAnswer(body, func() []table { return bootTables(b) })
 	})
 	return cmd
 }
 
-// released reports whether nothing is left to give back.
-func released(s api.BootState) bool { return s == api.BootReleased || s == api.BootFailed }
+// isReleased reports whether nothing is left to give back.
+func isReleased(s api.BootState) bool { return s == api.BootReleased || s == api.BootFailed }

@@ -46,7 +46,7 @@ any zone: what you get is kept, all of it or none of it, whichever zone it lands
 	addGroup(root, groupOperate, operateCommands(e))
 	addGroup(root, groupProcess, e.processes)
 	addGroup(root, groupOther, otherCommands(e))
-	root.AddCommand(topics()...)
+	root.AddCommand(helpTopics()...)
 	root.SetHelpCommand(helpCommand())
 	return root
 }
@@ -58,8 +58,8 @@ func addGroup(root *cobra.Command, id string, cmds []*cobra.Command) {
 	}
 }
 
-// noun returns a command that only has verbs.
-func noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
+// nounCommand returns a command that only has verbs.
+func nounCommand(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:     name,
 		Short:   short,
@@ -83,7 +83,7 @@ func flagError(c *cobra.Command, err error) error {
 		return needVerb(c, c.Flags().Args())
 	}
 	sentence, _, _ := strings.Cut(err.Error(), ": strconv.") // how Go reads numbers helps nobody
-	return usage(c, "%s", sentence)
+	return usageError(c, "%s", sentence)
 }
 
 // suggestDistance is how many letters may differ between a verb and what was
@@ -97,13 +97,13 @@ func needVerb(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	if len(args) == 0 {
-		return usage(c, "%q needs one of: %s", c.CommandPath(), strings.Join(verbsOf(c), ", "))
+		return usageError(c, "%q needs one of: %s", c.CommandPath(), strings.Join(verbsOf(c), ", "))
 	}
 	c.SuggestionsMinimumDistance = suggestDistance
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return usage(c, "%q has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
+		return usageError(c, "%q has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
 	}
-	return usage(c, "%q has no command %q", c.CommandPath(), args[0])
+	return usageError(c, "%q has no command %q", c.CommandPath(), args[0])
 }
 
 func verbsOf(c *cobra.Command) []string {
@@ -117,28 +117,28 @@ func verbsOf(c *cobra.Command) []string {
 	return names
 }
 
-// takes returns a check that a command was given exactly the named arguments.
-func takes(names ...string) cobra.PositionalArgs {
+// exactArgs returns a check that a command was given exactly the named arguments.
+func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usage(c, "%q needs %s", c.CommandPath(), strings.Join(names[len(args):], " and "))
+			return usageError(c, "%q needs %s", c.CommandPath(), strings.Join(names[len(args):], " and "))
 		case len(args) > len(names):
-			return usage(c, "%q does not know what to do with %q", c.CommandPath(), args[len(names)])
+			return usageError(c, "%q does not know what to do with %q", c.CommandPath(), args[len(names)])
 		}
 		return nil
 	}
 }
 
 // TakeNothing checks that a command was given no arguments.
-func TakeNothing(c *cobra.Command, args []string) error { return takes()(c, args) }
+func TakeNothing(c *cobra.Command, args []string) error { return exactArgs()(c, args) }
 
 // RequireFlags makes flags required.
 func RequireFlags(c *cobra.Command, names ...string) {
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		for _, n := range names {
 			if !c.Flags().Changed(n) {
-				return usage(c, "--%s is needed", n)
+				return usageError(c, "--%s is needed", n)
 			}
 		}
 		return nil
@@ -149,31 +149,31 @@ func RequireFlags(c *cobra.Command, names ...string) {
 func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > n {
-			return usage(c, "%q does not know what to do with %q", c.CommandPath(), args[n])
+			return usageError(c, "%q does not know what to do with %q", c.CommandPath(), args[n])
 		}
 		return nil
 	}
 }
 
-// optional returns the first argument, "" if there is none.
-func optional(args []string) string {
+// optionalArg returns the first argument, "" if there is none.
+func optionalArg(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
 	return args[0]
 }
 
-// topics returns the pages of help that belong to no command.
-func topics() []*cobra.Command {
+// helpTopics returns the pages of help that belong to no command.
+func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp()},
 		{Use: "settings", Short: "Where the address and the token come from", Long: settingsHelp},
 	}
 }
 
-// check is cobra's setter of flag options for names that are written in this
+// mustFlag is cobra's setter of flag options for names that are written in this
 // package; that the name is wrong is a bug that every test would find.
-func check(err error) {
+func mustFlag(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("berth: building the commands: %v", err))
 	}

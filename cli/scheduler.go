@@ -15,7 +15,7 @@ import (
 )
 
 func schedulerCommand(e *env) *cobra.Command {
-	return noun("scheduler", "See and change how the zone chooses hosts (admins)",
+	return nounCommand("scheduler", "See and change how the zone chooses hosts (admins)",
 		&cobra.Command{
 			Use:   "show",
 			Short: "Show which filters and costs the zone runs, and which there are",
@@ -23,9 +23,9 @@ func schedulerCommand(e *env) *cobra.Command {
 costs that rank what is left, with their weights; then what else there is, and the
 options of filters.`,
 			Example: "  berth scheduler show\n  berth scheduler show -o yaml > scheduler.yaml",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return show(ctx, e, c.Scheduler, schedulerTables)
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return showAnswer(ctx, e, c.Scheduler, schedulerTables)
 			}),
 		},
 		schedulerSet(e),
@@ -43,23 +43,23 @@ func schedulerTables(s rest.SchedulerAnswer) []table {
 	}
 	filters := table{header: []string{"FILTER", "OPTIONS", "WHAT IT DOES"}}
 	for _, f := range s.Scheduler.Filters {
-		filters.row(f.Name, sortedPairs(f.Options), help["filter "+f.Name])
+		filters.addRow(f.Name, sortedPairs(f.Options), help["filter "+f.Name])
 		runs["filter "+f.Name] = true
 	}
 	costs := table{header: []string{"COST", "WEIGHT", "OPTIONS", "WHAT IT COUNTS"}}
 	for _, c := range s.Scheduler.Costs {
-		costs.row(c.Name, c.Weight, sortedPairs(c.Options), help["cost "+c.Name])
+		costs.addRow(c.Name, c.Weight, sortedPairs(c.Options), help["cost "+c.Name])
 		runs["cost "+c.Name] = true
 	}
 	others := table{title: "What else there is", header: []string{"KIND", "NAME", "WHAT IT DOES"}}
 	for _, f := range s.Known.Filters {
 		if !runs["filter "+f.Name] {
-			others.row("filter", f.Name, f.Help)
+			others.addRow("filter", f.Name, f.Help)
 		}
 	}
 	for _, c := range s.Known.Costs {
 		if !runs["cost "+c.Name] {
-			others.row("cost", c.Name, c.Help)
+			others.addRow("cost", c.Name, c.Help)
 		}
 	}
 	out := []table{filters, costs}
@@ -76,7 +76,7 @@ func optionTable(known []rest.FilterInfo) table {
 	t := table{title: "Options of filters", header: []string{"FILTER", "OPTION", "NEEDED", "WHAT IT SAYS", "EXAMPLE"}}
 	for _, f := range known {
 		for _, o := range f.Options {
-			t.row(f.Name, o.Name, yes(o.Required), o.Help, exampleOf(f.Example))
+			t.addRow(f.Name, o.Name, showBool(o.Required), o.Help, exampleOf(f.Example))
 		}
 	}
 	return t
@@ -111,7 +111,7 @@ all its hosts away under the name of that filter, as not allowed.`,
 		Example: `  berth scheduler show -o yaml > s.yaml && "$EDITOR" s.yaml && berth scheduler set --file s.yaml
   berth scheduler set --cost spread=1 --cost attribute=2:attribute=price
   berth scheduler set --reset`,
-		Args: takes(),
+		Args: exactArgs(),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&filters, "filter", nil, "`NAME[:OPTION=VALUE,...]` of a filter; may be repeated, in the order in which they run; all others are switched off")
@@ -120,12 +120,12 @@ all its hosts away under the name of that filter, as not allowed.`,
 	f.BoolVar(&reset, "reset", false, "run what a zone runs by default")
 	e.flagNames(c, "filter", filterNames)
 	e.flagNames(c, "cost", costNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := wantedScheduler(ctx, e, cl, c, filters, costs, file, reset)
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.SchedulerAnswer, error) { return cl.SetScheduler(ctx, s) }, schedulerTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.SchedulerAnswer, error) { return cl.SetScheduler(ctx, s) }, schedulerTables)
 	})
 	return c
 }
@@ -143,7 +143,7 @@ func wantedScheduler(
 	}
 	switch {
 	case ways != 1:
-		return s, usage(c, "%q needs --filter or --cost, or --file, or --reset", c.CommandPath())
+		return s, usageError(c, "%q needs --filter or --cost, or --file, or --reset", c.CommandPath())
 	case reset:
 		return rest.Scheduler{Filters: []rest.FilterSpec{}, Costs: []rest.CostWeight{}}, nil
 	case file != "":
@@ -176,24 +176,24 @@ func wantedScheduler(
 func schedulerFile(e *env, path string) (rest.Scheduler, error) {
 	b, err := ReadYAML(e.in, path)
 	if err != nil {
-		return rest.Scheduler{}, fail(exitUsage, "", "reading the scheduler: %w", err)
+		return rest.Scheduler{}, exitError(exitUsage, "", "reading the scheduler: %w", err)
 	}
 	var file struct {
 		Scheduler *rest.Scheduler `json:"scheduler"`
 		Known     any             `json:"known"`
 	}
 	if err := strictYAML(b, &file); err != nil {
-		return rest.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s: %w", path, err)
+		return rest.Scheduler{}, exitError(exitUsage, "make one with: berth scheduler show -o yaml", "%s: %w", path, err)
 	}
 	if file.Scheduler == nil {
-		return rest.Scheduler{}, fail(exitUsage, "make one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
+		return rest.Scheduler{}, exitError(exitUsage, "make one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
 	}
 	return *file.Scheduler, nil
 }
 
-// options reads OPTION=VALUE,... and an option's value goes on over commas up to
+// readOptions reads OPTION=VALUE,... and an option's value goes on over commas up to
 // the next that has a name.
-func options(c *cobra.Command, flag, text string) (map[string]string, error) {
+func readOptions(c *cobra.Command, flag, text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -205,7 +205,7 @@ func options(c *cobra.Command, flag, text string) (map[string]string, error) {
 		}
 		given = append(given, part)
 	}
-	return pairs(c, flag, given)
+	return readPairs(c, flag, given)
 }
 
 // filterSpecs reads flags of the form NAME[:OPTION=VALUE,...], in their order.
@@ -213,7 +213,7 @@ func filterSpecs(c *cobra.Command, given []string) ([]rest.FilterSpec, error) {
 	var out []rest.FilterSpec
 	for _, g := range given {
 		name, text, _ := strings.Cut(g, ":")
-		o, err := options(c, "filter", text)
+		o, err := readOptions(c, "filter", text)
 		if err != nil {
 			return nil, err
 		}
@@ -230,9 +230,9 @@ func costWeights(c *cobra.Command, given []string) ([]rest.CostWeight, error) {
 		number, text, _ := strings.Cut(value, ":")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if name == "" || err != nil {
-			return nil, usage(c, "--cost must look like spread=2, got %q", g)
+			return nil, usageError(c, "--cost must look like spread=2, got %q", g)
 		}
-		o, err := options(c, "cost", text)
+		o, err := readOptions(c, "cost", text)
 		if err != nil {
 			return nil, err
 		}

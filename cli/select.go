@@ -26,23 +26,23 @@ changes nothing. It shows the weight of each slot; "berth boot --plan" shows the
 same by zone, and keeps it. If fewer than the minimum are offered, the exit code
 is 5.`,
 		Example: "  berth select --flavor small --name web --count 400",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
-	w.flags(e, c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := w.server(e, c)
+	w.addFlags(e, c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := w.serverCreate(e, c)
 		if err != nil {
 			return err
 		}
 		var a rest.SelectAnswer
-		err = show(ctx, e, func(ctx context.Context) (rest.SelectAnswer, error) {
+		err = showAnswer(ctx, e, func(ctx context.Context) (rest.SelectAnswer, error) {
 			a, err = cl.Select(ctx, s)
 			return a, err
 		}, func(a rest.SelectAnswer) []table { return selectTables(a, s) })
 		if err != nil {
 			return err
 		}
-		return enough(a, s)
+		return checkOffer(a, s)
 	})
 	return c
 }
@@ -57,20 +57,20 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	for _, g := range a.Weights {
 		offered += len(g)
 	}
-	t.row("RESERVATION", a.Reservation)
-	t.row("OFFERED", fmt.Sprintf("%d of %d wanted", offered, wanted))
+	t.addRow("RESERVATION", a.Reservation)
+	t.addRow("OFFERED", fmt.Sprintf("%d of %d wanted", offered, wanted))
 	for _, g := range a.Weights {
-		t.row("WEIGHTS", weights(g))
+		t.addRow("WEIGHTS", showWeights(g))
 	}
-	t.row("SEALED PLAN", several(int64(len(a.Blob)), "byte"))
-	if enough(a, s) == nil { // a plan that cannot be had is good for nothing
-		t.row("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	t.addRow("SEALED PLAN", countThings(int64(len(a.Blob)), "byte"))
+	if checkOffer(a, s) == nil { // a plan that cannot be had is good for nothing
+		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
 	return append([]table{t}, whyTables(a.Zones, talesOf(a.Refusals, kinds))...)
 }
 
-// weights shows the first of them and says how many more there are.
-func weights(g []int64) string {
+// showWeights shows the first of them and says how many more there are.
+func showWeights(g []int64) string {
 	var parts []string
 	for i, w := range g {
 		if i == weightsShown {

@@ -13,7 +13,7 @@ import (
 )
 
 func serverCommand(e *env) *cobra.Command {
-	c := noun("server", "See, make and end single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
+	c := nounCommand("server", "See, make and end single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
 	c.Aliases = []string{"servers"}
 	return c
 }
@@ -25,27 +25,27 @@ func serverList(e *env) *cobra.Command {
 		Use:     "list",
 		Short:   "List servers",
 		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR\n  berth server list --all-projects --host h1",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if since != "" {
 			at, err := time.Parse(time.RFC3339, since)
 			if err != nil {
-				return usage(c, "--changed-since must be a time such as 2030-01-31T12:00:00Z, got %q", since)
+				return usageError(c, "--changed-since must be a time such as 2030-01-31T12:00:00Z, got %q", since)
 			}
 			q.Since = at
 		}
 		q.Flavor = api.FlavorID(flavor)
 		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
 		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
-			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
 		})
 		if q.Status == api.StatusError {
 			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
-				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, when(s.Created)}
+				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
 			})
 		}
-		return list(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
+		return listAll(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return cl.Servers(ctx, q, o)
 		}, rows)
 	})
@@ -70,10 +70,10 @@ func serverShow(e *env) *cobra.Command {
 		Use:               "show SERVER",
 		Short:             "Show one server, by its id or name",
 		Example:           "  berth server show web-1",
-		Args:              takes("a SERVER"),
-		ValidArgsFunction: e.first(serverNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
+		Args:              exactArgs("a SERVER"),
+		ValidArgsFunction: e.completeFirst(serverNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
 		}),
 	}
 }
@@ -97,11 +97,11 @@ func findServer(ctx context.Context, c *client.Client, ref string) (rest.Server,
 	}
 	switch len(ids) {
 	case 0:
-		return found, fail(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
+		return found, exitError(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
 	case 1:
 		return c.Server(ctx, api.InstanceID(ids[0]))
 	}
-	return found, fail(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
+	return found, exitError(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
 }
 
 // shownStatus returns the status of a server for a table: what was last known, if its
@@ -115,36 +115,36 @@ func shownStatus(s rest.Server) string {
 
 func serverTables(s rest.Server) []table {
 	var t table
-	t.row("ID", s.ID)
-	t.row("NAME", s.Name)
-	t.row("STATUS", shownStatus(s))
+	t.addRow("ID", s.ID)
+	t.addRow("NAME", s.Name)
+	t.addRow("STATUS", shownStatus(s))
 	if s.Since != 0 {
-		t.row("UNREACHABLE SINCE", when(s.Since))
+		t.addRow("UNREACHABLE SINCE", showInstant(s.Since))
 	}
 	if s.Fault != "" {
-		t.row("FAULT", s.Fault)
+		t.addRow("FAULT", s.Fault)
 	}
-	t.row("RESERVATION", s.Reservation)
-	t.row("PROJECT", s.Project)
-	t.row("USER", s.User)
-	t.row("FLAVOR", s.Flavor)
-	t.row("RESOURCES", s.Resources)
-	t.row("METADATA", sortedPairs(s.Metadata))
+	t.addRow("RESERVATION", s.Reservation)
+	t.addRow("PROJECT", s.Project)
+	t.addRow("USER", s.User)
+	t.addRow("FLAVOR", s.Flavor)
+	t.addRow("RESOURCES", s.Resources)
+	t.addRow("METADATA", sortedPairs(s.Metadata))
 	if s.Group != "" {
-		t.row("GROUP", s.Group)
+		t.addRow("GROUP", s.Group)
 	}
-	t.row("ZONE", s.Zone)
+	t.addRow("ZONE", s.Zone)
 	if s.Window.End != 0 && s.Window.End != api.Forever {
-		t.row("ENDS", when(s.Window.End))
+		t.addRow("ENDS", showInstant(s.Window.End))
 	}
 	if s.Host != "" {
-		t.row("HOST", s.Host)
+		t.addRow("HOST", s.Host)
 	}
 	if s.Origin != "" {
-		t.row("MADE FOR", s.Origin)
+		t.addRow("MADE FOR", s.Origin)
 	}
-	t.row("CREATED", when(s.Created))
-	t.row("UPDATED", when(s.Updated))
+	t.addRow("CREATED", showInstant(s.Created))
+	t.addRow("UPDATED", showInstant(s.Updated))
 	return []table{t}
 }
 
@@ -157,20 +157,20 @@ func serverCreate(e *env) *cobra.Command {
 		Long: `Create asks for one server and waits until the zone has decided where it runs;
 its status says how it goes on. For several at once, use berth boot.`,
 		Example: "  berth server create web --flavor small",
-		Args:    takes("a NAME"),
+		Args:    exactArgs("a NAME"),
 	}
 	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (needed)")
 	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to keep with the server; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if flavor == "" {
-			return usage(c, "%q needs --flavor", c.CommandPath())
+			return usageError(c, "%q needs --flavor", c.CommandPath())
 		}
-		kept, err := pairs(c, "metadata", metadata)
+		kept, err := readPairs(c, "metadata", metadata)
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.ServerCreated, error) {
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.ServerCreated, error) {
 			return cl.CreateServer(ctx, rest.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
 		}, func(s rest.ServerCreated) []table {
 			if s.Server == nil {
@@ -188,17 +188,17 @@ func serverDelete(e *env) *cobra.Command {
 		Use:               "delete SERVER...",
 		Short:             "End servers, by their ids or names",
 		Example:           "  berth server delete web-1 --yes",
-		ValidArgsFunction: e.first(serverNames),
+		ValidArgsFunction: e.completeFirst(serverNames),
 	}
-	s.flag(c)
+	s.addFlag(c)
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage(c, "%q needs a SERVER", c.CommandPath())
+			return usageError(c, "%q needs a SERVER", c.CommandPath())
 		}
 		return nil
 	}
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := e.confirm(ctx, s, "end "+strings.Join(args, ", ")); err != nil {
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := e.confirmAction(ctx, s, "end "+strings.Join(args, ", ")); err != nil {
 			return err
 		}
 		for _, ref := range args {
@@ -207,9 +207,9 @@ func serverDelete(e *env) *cobra.Command {
 				err = c.DeleteServer(ctx, found.ID)
 			}
 			if err != nil {
-				return about("server "+ref, err)
+				return nameSubject("server "+ref, err)
 			}
-			e.note("server %s is being ended", ref)
+			e.printNote("server %s is being ended", ref)
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 var policies = []string{string(api.Affinity), string(api.AntiAffinity), string(api.SoftAffinity), string(api.SoftAntiAffinity)}
 
 func serverGroupCommand(e *env) *cobra.Command {
-	c := noun("server-group", "See and make groups that bind the hosts of instances", serverGroupList(e), serverGroupShow(e), serverGroupCreate(e), serverGroupDelete(e))
+	c := nounCommand("server-group", "See and make groups that bind the hosts of instances", serverGroupList(e), serverGroupShow(e), serverGroupCreate(e), serverGroupDelete(e))
 	c.Aliases = []string{"server-groups"}
 	return c
 }
@@ -27,19 +27,19 @@ func serverGroupList(e *env) *cobra.Command {
 		Use:     "list",
 		Short:   "List the server groups of your project",
 		Example: "  berth server-group list\n  berth server-group list --project web",
-		Args:    takes(),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-			return list(ctx, e, "server_groups", w.of(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g rest.ServerGroup) []any {
-				return []any{g.Name, g.Policy, most(g), len(g.Members), g.ID, when(g.Created)}
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return listAll(ctx, e, "server_groups", w.clientFor(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g rest.ServerGroup) []any {
+				return []any{g.Name, g.Policy, membersLimit(g), len(g.Members), g.ID, showInstant(g.Created)}
 			}))
 		}),
 	}
-	w.flag(c)
+	w.addFlag(c)
 	return c
 }
 
-// most returns how many members a host may have, "" for any number.
-func most(g rest.ServerGroup) string {
+// membersLimit returns how many members a host may have, "" for any number.
+func membersLimit(g rest.ServerGroup) string {
 	if g.Max == 0 {
 		return ""
 	}
@@ -48,19 +48,19 @@ func most(g rest.ServerGroup) string {
 
 func serverGroupTables(g rest.ServerGroup) []table {
 	var t table
-	t.row("NAME", g.Name)
-	t.row("ID", g.ID)
-	t.row("PROJECT", g.Project)
-	t.row("POLICY", g.Policy)
+	t.addRow("NAME", g.Name)
+	t.addRow("ID", g.ID)
+	t.addRow("PROJECT", g.Project)
+	t.addRow("POLICY", g.Policy)
 	if g.Max > 0 {
-		t.row("MAX PER HOST", g.Max)
+		t.addRow("MAX PER HOST", g.Max)
 	}
 	var members []string
 	for _, id := range g.Members {
 		members = append(members, string(id))
 	}
-	t.row("MEMBERS", strings.Join(members, ", "))
-	t.row("CREATED", when(g.Created))
+	t.addRow("MEMBERS", strings.Join(members, ", "))
+	t.addRow("CREATED", showInstant(g.Created))
 	return []table{t}
 }
 
@@ -70,13 +70,13 @@ func serverGroupShow(e *env) *cobra.Command {
 		Use:               "show GROUP",
 		Short:             "Show one server group and its members",
 		Example:           "  berth server-group show web",
-		Args:              takes("a GROUP"),
-		ValidArgsFunction: e.first(serverGroupNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) { return w.of(c).ServerGroup(ctx, args[0]) }, serverGroupTables)
+		Args:              exactArgs("a GROUP"),
+		ValidArgsFunction: e.completeFirst(serverGroupNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) { return w.clientFor(c).ServerGroup(ctx, args[0]) }, serverGroupTables)
 		}),
 	}
-	w.flag(c)
+	w.addFlag(c)
 	return c
 }
 
@@ -90,20 +90,20 @@ func serverGroupCreate(e *env) *cobra.Command {
 all its instances on one host, anti-affinity at most --max-per-host of them on any;
 soft-affinity and soft-anti-affinity are preferences.`,
 		Example: "  berth server-group create web --policy anti-affinity\n  berth server-group create web --policy anti-affinity --max-per-host 2",
-		Args:    takes("a NAME"),
+		Args:    exactArgs("a NAME"),
 	}
 	c.Flags().StringVar(&policy, "policy", "", strings.Join(policies, ", ")+" (needed)")
 	c.Flags().IntVar(&maxPerHost, "max-per-host", 0, "of anti-affinity: how many on one host (default 1)")
-	check(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp)))
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	mustFlag(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		p := api.Policy(policy)
 		switch {
 		case !p.Valid():
-			return usage(c, "--policy must be one of %s, got %q", strings.Join(policies, ", "), policy)
+			return usageError(c, "--policy must be one of %s, got %q", strings.Join(policies, ", "), policy)
 		case c.Flags().Changed("max-per-host") && (p != api.AntiAffinity || maxPerHost < 1):
-			return usage(c, "--max-per-host is for anti-affinity and must be at least 1")
+			return usageError(c, "--max-per-host is for anti-affinity and must be at least 1")
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) {
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) {
 			return cl.CreateServerGroup(ctx, rest.ServerGroupSpec{Name: args[0], Policy: p, Max: maxPerHost})
 		}, serverGroupTables)
 	})
@@ -117,14 +117,14 @@ func serverGroupDelete(e *env) *cobra.Command {
 		Use:               "delete GROUP",
 		Short:             "Delete a server group; its members stay where they are",
 		Example:           "  berth server-group delete web --yes",
-		Args:              takes("a GROUP"),
-		ValidArgsFunction: e.first(serverGroupNames),
+		Args:              exactArgs("a GROUP"),
+		ValidArgsFunction: e.completeFirst(serverGroupNames),
 	}
-	s.flag(c)
-	w.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "delete server group", args[0], func(ctx context.Context) error {
-			return w.of(c).DeleteServerGroup(ctx, args[0])
+	s.addFlag(c)
+	w.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "delete server group", args[0], func(ctx context.Context) error {
+			return w.clientFor(c).DeleteServerGroup(ctx, args[0])
 		})
 	})
 	return c

@@ -62,18 +62,18 @@ func (e *env) callerFlags(c *cobra.Command) {
 	f.BoolVar(&e.noHeaders, "no-headers", false, "leave out the header line of tables")
 }
 
-// callers adds the flags of commands that call a zone to cmds and returns them.
-func callers(e *env, cmds ...*cobra.Command) []*cobra.Command {
+// callerCommands adds the flags of commands that call a zone to cmds and returns them.
+func callerCommands(e *env, cmds ...*cobra.Command) []*cobra.Command {
 	for _, c := range cmds {
 		e.callerFlags(c)
-		check(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+		mustFlag(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	return cmds
 }
 
-// client returns a client for the zone that the settings name.
-func (e *env) client() (*client.Client, error) {
-	s, err := e.settings()
+// newClient returns a client for the zone that the settings name.
+func (e *env) newClient() (*client.Client, error) {
+	s, err := e.readSettings()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (e *env) client() (*client.Client, error) {
 	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
 	if path := s["cacert"]; path != "" {
 		if cfg.CACert, err = os.ReadFile(path); err != nil {
-			return nil, fail(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
+			return nil, exitError(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
 		}
 	}
 	c, err := client.New(cfg)
@@ -91,9 +91,9 @@ func (e *env) client() (*client.Client, error) {
 	return c, err
 }
 
-// settings returns the settings by key, from the file, the environment and the
+// readSettings returns the settings by key, from the file, the environment and the
 // flags; the later ones win.
-func (e *env) settings() (map[string]string, error) {
+func (e *env) readSettings() (map[string]string, error) {
 	s, err := e.settingsFile()
 	if err != nil {
 		return nil, err
@@ -130,27 +130,27 @@ func (e *env) settingsFile() (map[string]string, error) {
 		err = yaml.Unmarshal(text, &given)
 	}
 	if err != nil { // without the line that is wrong, which may hold the token
-		return nil, fail(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
+		return nil, exitError(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
 	}
-	flatten(s, "", given)
+	flattenSettings(s, "", given)
 	if info, err := os.Stat(path); err == nil && s["token"] != "" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fail(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
+		return nil, exitError(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if !slices.Contains(settingKeys, key) {
-			return nil, fail(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
+			return nil, exitError(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
 		}
 	}
 	return s, nil
 }
 
-// flatten puts values under their keys into s; those of an object in another one
+// flattenSettings puts values under their keys into s; those of an object in another one
 // have both keys with a dot between them.
-func flatten(s map[string]string, prefix string, values map[string]any) {
+func flattenSettings(s map[string]string, prefix string, values map[string]any) {
 	for key, v := range values {
 		switch v := v.(type) {
 		case map[string]any:
-			flatten(s, prefix+key+".", v)
+			flattenSettings(s, prefix+key+".", v)
 		case nil:
 			s[prefix+key] = ""
 		default:
@@ -163,9 +163,9 @@ func flatten(s map[string]string, prefix string, values map[string]any) {
 func (e *env) tokenFlag() (string, error) {
 	switch {
 	case e.conn.token != "" && e.conn.tokenFile != "":
-		return "", fail(exitUsage, "see: berth help settings", "give --token or --token-file, not both")
+		return "", exitError(exitUsage, "see: berth help settings", "give --token or --token-file, not both")
 	case e.conn.tokenFile != "":
-		return e.secret(e.conn.tokenFile)
+		return e.readSecret(e.conn.tokenFile)
 	}
 	return e.conn.token, nil
 }
@@ -173,13 +173,13 @@ func (e *env) tokenFlag() (string, error) {
 // secretMaxBytes bounds a file with one token.
 const secretMaxBytes = 4096
 
-// secret returns the one line of the file at path, or of standard input for "-".
-func (e *env) secret(path string) (string, error) {
+// readSecret returns the one line of the file at path, or of standard input for "-".
+func (e *env) readSecret(path string) (string, error) {
 	in := e.in
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return "", fail(exitUsage, "", "reading a token: %w", err)
+			return "", exitError(exitUsage, "", "reading a token: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in = f
@@ -190,7 +190,7 @@ func (e *env) secret(path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == "" || len(b) > secretMaxBytes || strings.ContainsAny(text, "\r\n") {
-		return "", fail(exitUsage, "", "%s must hold one token and nothing else", path)
+		return "", exitError(exitUsage, "", "%s must hold one token and nothing else", path)
 	}
 	return text, nil
 }

@@ -21,14 +21,14 @@ const pagesMax = 1000
 // verb is what a command does with a client.
 type verb func(ctx context.Context, c *client.Client, args []string) error
 
-// calls returns v as cobra runs it, with a client for the zone that the settings
+// withClient returns v as cobra runs it, with a client for the zone that the settings
 // name.
-func (e *env) calls(v verb) func(*cobra.Command, []string) error {
+func (e *env) withClient(v verb) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := e.checkFormat(); err != nil {
 			return err
 		}
-		c, err := e.client()
+		c, err := e.newClient()
 		if err != nil {
 			return err
 		}
@@ -40,10 +40,10 @@ func (e *env) calls(v verb) func(*cobra.Command, []string) error {
 // slowAfter is how long a verb waits for an answer before it tells that it does.
 const slowAfter = 5 * time.Second
 
-// waiting tells, once, that an answer takes its time, unless the function that it
+// tellWaiting tells, once, that an answer takes its time, unless the function that it
 // returns is called before. A call that is repeated may take six times as long as
 // one attempt.
-func (e *env) waiting() (answered func()) {
+func (e *env) tellWaiting() (answered func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -51,7 +51,7 @@ func (e *env) waiting() (answered func()) {
 		defer slow.Stop()
 		select {
 		case <-slow.C:
-			e.note("still waiting for %s ...", e.calling)
+			e.printNote("still waiting for %s ...", e.calling)
 		case <-stop:
 		}
 	})
@@ -61,20 +61,20 @@ func (e *env) waiting() (answered func()) {
 	}
 }
 
-// show makes a call and prints its answer: as it came, or as tables.
-func show[T any](ctx context.Context, e *env, call func(context.Context) (T, error), tables func(T) []table) error {
+// showAnswer makes a call and prints its answer: as it came, or as tables.
+func showAnswer[T any](ctx context.Context, e *env, call func(context.Context) (T, error), tables func(T) []table) error {
 	var body []byte
-	answered := e.waiting()
+	answered := e.tellWaiting()
 	v, err := call(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
 	answered()
 	if err != nil {
 		return err
 	}
-	return e.print(body, func() []table { return tables(v) })
+	return e.printAnswer(body, func() []table { return tables(v) })
 }
 
-// list prints all pages of a list, whose items the answers have under key.
-func list[T any](
+// listAll prints all pages of a list, whose items the answers have under key.
+func listAll[T any](
 	ctx context.Context, e *env, key string,
 	fetch func(context.Context, client.ListOptions) (client.Page[T], error), tables func([]T) []table,
 ) error {
@@ -83,7 +83,7 @@ func list[T any](
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	for o := (client.ListOptions{}); ; {
-		answered := e.waiting()
+		answered := e.tellWaiting()
 		p, err := fetch(ctx, o)
 		answered()
 		if err != nil {
@@ -106,7 +106,7 @@ func list[T any](
 		}
 		o.Marker = p.Next
 	}
-	return e.print(body, func() []table { return tables(all) })
+	return e.printAnswer(body, func() []table { return tables(all) })
 }
 
 // withoutMarker returns the body of a list without next_marker.
@@ -123,8 +123,8 @@ func withoutMarker(body []byte) []byte {
 	return b
 }
 
-// once adapts a call without pages to list.
-func once[T any](get func(context.Context) ([]T, error)) func(context.Context, client.ListOptions) (client.Page[T], error) {
+// onePage adapts a call without pages to list.
+func onePage[T any](get func(context.Context) ([]T, error)) func(context.Context, client.ListOptions) (client.Page[T], error) {
 	return func(ctx context.Context, _ client.ListOptions) (client.Page[T], error) {
 		items, err := get(ctx)
 		return client.Page[T]{Items: items}, err
@@ -136,39 +136,39 @@ func tableOf[T any](header string, row func(T) []any) func([]T) []table {
 	return func(items []T) []table {
 		t := table{header: strings.Split(header, "|")}
 		for _, i := range items {
-			t.row(row(i)...)
+			t.addRow(row(i)...)
 		}
 		return []table{t}
 	}
 }
 
-// when returns an instant to the second, and "never" for the end of what has
+// showInstant returns an instant to the second, and "never" for the end of what has
 // none.
-func when(i api.Instant) string {
+func showInstant(i api.Instant) string {
 	if i == api.Forever {
 		return "never"
 	}
 	return i.Time().Format("2006-01-02T15:04:05Z")
 }
 
-// yes returns a truth value for a table.
-func yes(b bool) string {
+// showBool returns a truth value for a table.
+func showBool(b bool) string {
 	if b {
 		return "yes"
 	}
 	return "no"
 }
 
-// several returns "1 instance" or "3 instances".
-func several(n int64, thing string) string {
+// countThings returns "1 instance" or "3 instances".
+func countThings(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// counts returns "ACTIVE 3, ERROR 1", in the order of a life.
-func counts(c rest.BootCounts) (text string, sum int) {
+// showCounts returns "ACTIVE 3, ERROR 1", in the order of a life.
+func showCounts(c rest.BootCounts) (text string, sum int) {
 	var parts []string
 	for _, s := range []api.Status{
 		api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted,

@@ -13,15 +13,15 @@ import (
 )
 
 func tokenCommand(e *env) *cobra.Command {
-	c := noun("token", "Make and end the tokens of callers (admins)",
+	c := nounCommand("token", "Make and end the tokens of callers (admins)",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List tokens, without their secrets",
 			Example: "  berth token list",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "tokens", once(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t rest.Token) []any {
-					return []any{t.ID, t.User, t.Project, roles(t.Roles), when(t.Created), when(t.Expires)}
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "tokens", onePage(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t rest.Token) []any {
+					return []any{t.ID, t.User, t.Project, showRoles(t.Roles), showInstant(t.Created), showInstant(t.Expires)}
 				}))
 			}),
 		},
@@ -31,7 +31,7 @@ func tokenCommand(e *env) *cobra.Command {
 	return c
 }
 
-func roles(given []api.UserRole) string {
+func showRoles(given []api.UserRole) string {
 	var parts []string
 	for _, r := range given {
 		parts = append(parts, string(r))
@@ -47,7 +47,7 @@ func tokenCreate(e *env) *cobra.Command {
 		Use:     "create --user USER --project PROJECT",
 		Short:   "Make a token; it is shown this once",
 		Example: "  berth token create --user ada --project web --role member --ttl 720h",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	f := c.Flags()
 	f.StringVar(&user, "user", "", "who uses it (needed)")
@@ -55,19 +55,19 @@ func tokenCreate(e *env) *cobra.Command {
 	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "`ROLE` that it allows: reader, member or admin; may be repeated")
 	f.DurationVar(&ttl, "ttl", 0, "how long it is good for (default: until it is deleted)")
 	choices := []string{string(api.RoleReader), string(api.RoleMember), string(api.RoleAdmin)}
-	check(c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	mustFlag(c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if user == "" || project == "" {
-			return usage(c, "%q needs --user and --project", c.CommandPath())
+			return usageError(c, "%q needs --user and --project", c.CommandPath())
 		}
 		s := rest.TokenSpec{User: api.UserID(user), Project: api.ProjectID(project), TTL: rest.Duration(ttl)}
 		for _, r := range given {
 			s.Roles = append(s.Roles, api.UserRole(r))
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.TokenCreated, error) { return cl.CreateToken(ctx, s) },
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.TokenCreated, error) { return cl.CreateToken(ctx, s) },
 			func(t rest.TokenCreated) []table {
 				out := table{header: []string{"ID", "TOKEN"}}
-				out.row(t.ID, t.Token)
+				out.addRow(t.ID, t.Token)
 				return []table{out}
 			})
 	})
@@ -80,11 +80,11 @@ func tokenDelete(e *env) *cobra.Command {
 		Use:     "delete TOKEN-ID",
 		Short:   "End a token",
 		Example: "  berth token delete 0123456789abcdef --yes",
-		Args:    takes("a TOKEN-ID"),
+		Args:    exactArgs("a TOKEN-ID"),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "end token", args[0], func(ctx context.Context) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "end token", args[0], func(ctx context.Context) error {
 			return c.DeleteToken(ctx, api.TokenID(args[0]))
 		})
 	})
@@ -100,25 +100,25 @@ func joinTokenCommand(e *env) *cobra.Command {
 		Long: `Create prints a token that is good for one use and, unless --ttl says otherwise,
 15 minutes. Hand it to the new node or agent as a file.`,
 		Example: "  berth join-token create --kind agent --name rack1 > rack1.token",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	f := create.Flags()
 	f.StringVar(&kind, "kind", "", "node or agent (needed)")
 	f.StringVar(&name, "name", "", "id of the node or agent (needed)")
 	f.DurationVar(&ttl, "ttl", 0, "how long it is good for, at most "+api.JoinTokenTTLMax.String())
 	choices := []string{string(api.JoinNode), string(api.JoinAgent)}
-	check(create.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
-	create.RunE = e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
+	mustFlag(create.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	create.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		k := api.JoinKind(kind)
 		if k != api.JoinNode && k != api.JoinAgent {
-			return usage(create, "--kind must be node or agent, got %q", kind)
+			return usageError(create, "--kind must be node or agent, got %q", kind)
 		}
 		if name == "" {
-			return usage(create, "%q needs --name", create.CommandPath())
+			return usageError(create, "%q needs --name", create.CommandPath())
 		}
-		return show(ctx, e, func(ctx context.Context) (string, error) {
+		return showAnswer(ctx, e, func(ctx context.Context) (string, error) {
 			return c.CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: k, Name: name, TTL: rest.Duration(ttl)})
 		}, bareToken)
 	})
-	return noun("join-token", "Admit nodes and agents to the zone (admins)", create)
+	return nounCommand("join-token", "Admit nodes and agents to the zone (admins)", create)
 }

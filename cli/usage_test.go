@@ -163,7 +163,7 @@ func TestErrorsAreOneLineAndAHint(t *testing.T) {
 
 func TestLocalErrorsHaveNoHintsOfCalls(t *testing.T) {
 	require.NoError(t, localError(nil))
-	told := fail(exitUsage, "do this", "no")
+	told := exitError(exitUsage, "do this", "no")
 	assert.Equal(t, told, localError(told), "what a command knows better stays")
 	assert.Equal(t, ExitBroken, exitCode(localError(fmt.Errorf("opening: %w", raftstore.ErrDamaged))))
 	assert.Equal(t, exitInterrupted, exitCode(localError(context.Canceled)))
@@ -181,11 +181,11 @@ func TestWhoWaitsLongIsTold(t *testing.T) {
 				<-time.After(took)
 				return rest.Member{}, errors.New("gone")
 			}
-			require.Error(t, show(t.Context(), e, slow, func(rest.Member) []table { return nil }))
+			require.Error(t, showAnswer(t.Context(), e, slow, func(rest.Member) []table { return nil }))
 			assert.Equal(t, says, errOut.String(), took)
 			errOut.Reset()
 			slowList := func(ctx context.Context) ([]rest.Member, error) { n, err := slow(ctx); return []rest.Member{n}, err }
-			require.Error(t, list(t.Context(), e, "nodes", once(slowList), func([]rest.Member) []table { return nil }))
+			require.Error(t, listAll(t.Context(), e, "nodes", onePage(slowList), func([]rest.Member) []table { return nil }))
 			assert.Equal(t, says, errOut.String(), took)
 			assert.Empty(t, out.String(), "it is no data")
 		})
@@ -250,7 +250,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 
 func TestSecretAtItsLimit(t *testing.T) {
 	e := newEnv(os.Getenv, strings.NewReader(strings.Repeat("x", secretMaxBytes)), nil, nil)
-	s, err := e.secret("-")
+	s, err := e.readSecret("-")
 	require.NoError(t, err)
 	assert.Len(t, s, secretMaxBytes)
 }

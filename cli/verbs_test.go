@@ -308,7 +308,7 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	e := newEnv(os.Getenv, nil, nil, nil)
 	var out bytes.Buffer
 	e.out, e.format = &out, formatYAML
-	require.NoError(t, e.print([]byte(body), nil))
+	require.NoError(t, e.printAnswer([]byte(body), nil))
 	assert.True(t, strings.HasPrefix(out.String(), "z: 1\na:\n"), "the order is kept")
 	var got any
 	require.NoError(t, yaml.Unmarshal(out.Bytes(), &got))
@@ -316,7 +316,7 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, body, string(again))
 	for _, bad := range []string{"", "{", "[1", `{"a"`, `{"a":}`} {
-		assert.Error(t, e.print([]byte(bad), nil), bad)
+		assert.Error(t, e.printAnswer([]byte(bad), nil), bad)
 	}
 }
 

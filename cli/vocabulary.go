@@ -27,14 +27,14 @@ var classNames = names(func(ctx context.Context, c *client.Client) ([]string, er
 })
 
 func resourceClassCommand(e *env) *cobra.Command {
-	c := noun("resource-class", "See and make kinds of resource (admins)",
+	c := nounCommand("resource-class", "See and make kinds of resource (admins)",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List resource classes",
 			Example: "  berth resource-class list",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "resource_classes", once(c.ResourceClasses), tableOf("NAME", func(n api.ResourceClass) []any { return []any{n} }))
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "resource_classes", onePage(c.ResourceClasses), tableOf("NAME", func(n api.ResourceClass) []any { return []any{n} }))
 			}),
 		},
 		vocabularyCreate(e, "resource class", "berth resource-class create CUSTOM_LICENSE", func(ctx context.Context, c *client.Client, name string) error {
@@ -50,7 +50,7 @@ func resourceClassCommand(e *env) *cobra.Command {
 }
 
 func traitCommand(e *env) *cobra.Command {
-	c := noun("trait", "See and make traits that providers can have (admins)",
+	c := nounCommand("trait", "See and make traits that providers can have (admins)",
 		traitList(e),
 		vocabularyCreate(e, "trait", "berth trait create CUSTOM_SSD", func(ctx context.Context, c *client.Client, name string) error {
 			return c.CreateTrait(ctx, name)
@@ -71,16 +71,16 @@ func traitList(e *env) *cobra.Command {
 		Use:     "list",
 		Short:   "List traits",
 		Example: "  berth trait list --prefix CUSTOM_\n  berth trait list --used",
-		Args:    takes(),
+		Args:    exactArgs(),
 	}
 	c.Flags().StringVar(&q.Prefix, "prefix", "", "only those that begin so")
 	c.Flags().BoolVar(&used, "used", false, "only those that a provider has; --used=false for those that none has")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if c.Flags().Changed("used") {
 			q.Associated = &used
 		}
 		get := func(ctx context.Context) ([]string, error) { return cl.Traits(ctx, q) }
-		return list(ctx, e, "traits", once(get), tableOf("NAME", func(n string) []any { return []any{n} }))
+		return listAll(ctx, e, "traits", onePage(get), tableOf("NAME", func(n string) []any { return []any{n} }))
 	})
 	return c
 }
@@ -92,17 +92,17 @@ func vocabularyCreate(e *env, what, example string, create func(context.Context,
 		Short:   "Make a " + what + "; one that exists stays as it is",
 		Long:    "Create makes a " + what + ". Its name is CUSTOM_ and upper case letters, digits and _.",
 		Example: "  " + example,
-		Args:    takes("a NAME"),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    exactArgs("a NAME"),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if !api.ValidCustom(args[0]) {
-				return fail(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
-					"the name of a %s is CUSTOM_ and upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, cut(args[0]))
+				return exitError(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
+					"the name of a %s is CUSTOM_ and upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, shorten(args[0]))
 			}
-			answered := e.waiting()
+			answered := e.tellWaiting()
 			err := create(ctx, c, args[0])
 			answered()
 			if err == nil {
-				e.note("done: create %s %q", what, args[0])
+				e.printNote("done: create %s %q", what, args[0])
 			}
 			return err
 		}),
@@ -118,12 +118,12 @@ func vocabularyDelete(
 		Use:               "delete NAME",
 		Short:             "Forget a " + what + " that no provider has",
 		Example:           "  " + example,
-		Args:              takes("a NAME"),
-		ValidArgsFunction: e.first(n),
+		Args:              exactArgs("a NAME"),
+		ValidArgsFunction: e.completeFirst(n),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		err := e.destroy(ctx, s, "delete "+what, args[0], func(ctx context.Context) error { return remove(ctx, c, args[0]) })
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		err := e.confirmAndDelete(ctx, s, "delete "+what, args[0], func(ctx context.Context) error { return remove(ctx, c, args[0]) })
 		if api.CodeOf(err) == api.CodeInUse {
 			return withHint(err, fmt.Sprintf(hint, args[0]))
 		}

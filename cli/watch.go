@@ -27,68 +27,70 @@ type patience struct {
 	timeout      time.Duration
 }
 
-func (p *patience) flags(c *cobra.Command) {
+func (p *patience) addFlags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.wait, "wait", true, "wait for the outcome")
 	c.Flags().BoolVar(&p.noWait, "no-wait", false, "return as soon as the zone has recorded it")
 	c.Flags().DurationVar(&p.timeout, "timeout", time.Minute, "how long to wait; what was asked for goes on")
 }
 
-// check refuses flags that contradict each other.
-func (p *patience) check(c *cobra.Command) error {
+// checkFlags refuses flags that contradict each other.
+func (p *patience) checkFlags(c *cobra.Command) error {
 	if c.Flags().Changed("wait") && p.wait && p.noWait {
-		return usage(c, "give --wait or --no-wait, not both")
+		return usageError(c, "give --wait or --no-wait, not both")
 	}
 	if p.timeout <= 0 {
-		return usage(c, "--timeout must be more than 0s, got %s", p.timeout)
+		return usageError(c, "--timeout must be more than 0s, got %s", p.timeout)
 	}
 	return nil
 }
 
-func (p *patience) waits() bool { return p.wait && !p.noWait }
+func (p *patience) isWaiting() bool { return p.wait && !p.noWait }
 
 // whose is what the flags say about whose reservations are meant.
 type whose struct{ project string }
 
-func (w *whose) flag(c *cobra.Command) {
+func (w *whose) addFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.project, "project", "", "project of the reservations, for admins (default: your own)")
 }
 
-// of returns c for the reservations that are meant.
-func (w *whose) of(c *client.Client) *client.Client { return c.InProject(api.ProjectID(w.project)) }
+// clientFor returns c for the reservations that are meant.
+func (w *whose) clientFor(c *client.Client) *client.Client {
+	return c.InProject(api.ProjectID(w.project))
+}
 
-// again returns id as a verb takes it on a command line.
-func (w *whose) again(id api.ReservationID) string {
+// argumentFor returns id as a verb takes it on a command line.
+func (w *whose) argumentFor(id api.ReservationID) string {
 	if w.project == "" {
 		return string(id)
 	}
 	return string(id) + " --project " + w.project
 }
 
-// follow looks at a boot until done says so, tells its progress, and returns it
+// followBoot looks at a boot until done says so, tells its progress, and returns it
 // with the body of the last answer.
-func (e *env) follow(
+func (e *env) followBoot(
 	ctx context.Context, c *client.Client, w whose, id api.ReservationID, p patience, done func(api.BootState) bool,
 ) (rest.Boot, []byte, error) {
 	var body []byte
-	c = w.of(c)
+	c = w.clientFor(c)
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	told := progress{e: e}
-	defer told.clear()
+	defer told.clearLine()
 	for {
 		b, err := c.Reservation(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), id, watchStep)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-			told.clear()
-			return b, nil, fail(exitTimeout, "it goes on; look again with: berth reservation show "+w.again(id),
+			told.clearLine()
+			return b, nil, exitError(exitTimeout, "it goes on; look again with: berth reservation show "+w.argumentFor(id),
 				"reservation %s is %s after %s", id, orAsked(told.state), p.timeout)
 		case errors.Is(err, context.Canceled):
-			told.clear()
-			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+w.again(id))
+			told.clearLine()
+			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+w.argumentFor(id))
 		case err != nil:
 			return b, nil, err
 		}
-		told.see(b)
+		told.showBoot(b)
 		if done(b.State) {
 			return b, body, nil
 		}
@@ -111,50 +113,50 @@ type progress struct {
 	shown bool
 }
 
-// see tells b.
-func (p *progress) see(b rest.Boot) {
-	_, decided := counts(b.Instances)
+// showBoot tells b.
+func (p *progress) showBoot(b rest.Boot) {
+	_, decided := showCounts(b.Instances)
 	line := fmt.Sprintf("%s %s", b.Reservation, b.State)
 	if decided > 0 {
 		line += fmt.Sprintf(" %d of %d active", b.Instances[api.StatusActive], decided)
 	}
 	switch {
 	case p.e.errTTY:
-		say(p.e.errOut, "\r\x1b[K%s", printable(line))
+		printText(p.e.errOut, "\r\x1b[K%s", stripControls(line))
 		p.shown = true
 	case b.State != p.state:
-		say(p.e.errOut, "%s\n", printable(line))
+		printText(p.e.errOut, "%s\n", stripControls(line))
 	}
 	p.state = b.State
 }
 
-// clear removes the line that is written over.
-func (p *progress) clear() {
+// clearLine removes the line that is written over.
+func (p *progress) clearLine() {
 	if p.shown {
-		say(p.e.errOut, "\r\x1b[K")
+		printText(p.e.errOut, "\r\x1b[K")
 		p.shown = false
 	}
 }
 
-// outcome returns what the end of a boot means for its caller.
-func outcome(b rest.Boot) error {
+// outcomeError returns what the end of a boot means for its caller.
+func outcomeError(b rest.Boot) error {
 	switch b.State {
 	case api.BootDegraded:
-		_, decided := counts(b.Instances)
-		return fail(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
-			"%d of %s of reservation %s failed; %d run", b.Instances[api.StatusError], several(int64(decided), "instance"), b.Reservation, b.Instances[api.StatusActive])
+		_, decided := showCounts(b.Instances)
+		return exitError(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
+			"%d of %s of reservation %s failed; %d run", b.Instances[api.StatusError], countThings(int64(decided), "instance"), b.Reservation, b.Instances[api.StatusActive])
 	case api.BootError:
-		return fail(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
-			"none of %s of reservation %s runs: all failed", several(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
+		return exitError(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
+			"none of %s of reservation %s runs: all failed", countThings(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
 	case api.BootFailed:
 		exit, known := exitOf[cmp.Or(b.Code, api.ReasonCode(b.Reason))]
 		if !known {
 			exit = exitFailed
 		}
-		return fail(exit, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
+		return exitError(exit, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
 			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))
 	case api.BootReleasing, api.BootReleased:
-		return fail(exitConflict, "", "reservation %s was given back meanwhile", b.Reservation)
+		return exitError(exitConflict, "", "reservation %s was given back meanwhile", b.Reservation)
 	case api.BootAccepted, api.BootHolding, api.BootBuilding, api.BootActive:
 	}
 	return nil

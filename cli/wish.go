@@ -32,7 +32,7 @@ type hostWish struct {
 	forceHost, ignoreHost         []string
 }
 
-func (w *wish) flags(e *env, c *cobra.Command) {
+func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.flavor, "flavor", "", "flavor of the instances (needed, unless there are groups)")
 	f.StringVar(&w.name, "name", "", "name of the instances; several are numbered (needed)")
@@ -44,7 +44,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of flags about hosts; - reads standard input")
 	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances are wanted; they end by themselves after it")
 	f.DurationVar(&w.decideWithin, "decide-within", 0, "give it up if it is not decided by then")
-	w.hosts.flags(e, c)
+	w.hosts.addFlags(e, c)
 	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`, which is the own one or a direct child with all below it; may be repeated")
 	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` nor below it; may be repeated")
 	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
@@ -57,7 +57,7 @@ func (w *wish) flags(e *env, c *cobra.Command) {
 	e.flagNames(c, "exclude-zone", zoneNames)
 }
 
-func (h *hostWish) flags(e *env, c *cobra.Command) {
+func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&h.az, "az", "", "availability zone of the hosts")
 	f.StringArrayVar(&h.traits, "trait", nil, "`TRAIT` of the hosts; !TRAIT for none with it, A|B for one of several; may be repeated")
@@ -86,13 +86,13 @@ var groupFlags = []string{
 	"different-host", "near", "force-host", "ignore-host", "zone", "exclude-zone", "zone-tag", "exclude-zone-tag", "spread-zones", "min-zones", "pack",
 }
 
-// server returns the wish as the API takes it.
-func (w *wish) server(e *env, c *cobra.Command) (rest.ServerCreate, error) {
+// serverCreate returns the wish as the API takes it.
+func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error) {
 	var none rest.ServerCreate
 	if w.name == "" {
-		return none, usage(c, "%q needs --name", c.CommandPath())
+		return none, usageError(c, "%q needs --name", c.CommandPath())
 	}
-	metadata, err := pairs(c, "metadata", w.metadata)
+	metadata, err := readPairs(c, "metadata", w.metadata)
 	if err != nil {
 		return none, err
 	}
@@ -106,7 +106,7 @@ func (w *wish) server(e *env, c *cobra.Command) (rest.ServerCreate, error) {
 			continue
 		}
 		if d.v < time.Millisecond {
-			return none, usage(c, "--%s must be at least 1ms, got %s", d.flag, d.v)
+			return none, usageError(c, "--%s must be at least 1ms, got %s", d.flag, d.v)
 		}
 		*d.to = d.v.String()
 	}
@@ -116,29 +116,29 @@ func (w *wish) server(e *env, c *cobra.Command) (rest.ServerCreate, error) {
 	case len(w.groupsOf) > 0:
 		return s, w.fromGroups(c, &s)
 	}
-	return s, w.alone(c, &s)
+	return s, w.setSingleKind(c, &s)
 }
 
-// alone says one kind of instances, from the flags.
-func (w *wish) alone(c *cobra.Command, s *rest.ServerCreate) error {
+// setSingleKind says one kind of instances, from the flags.
+func (w *wish) setSingleKind(c *cobra.Command, s *rest.ServerCreate) error {
 	if w.flavor == "" {
-		return usage(c, "%q needs --flavor", c.CommandPath())
+		return usageError(c, "%q needs --flavor", c.CommandPath())
 	}
 	if w.least > 0 && !c.Flags().Changed("count") {
 		w.count = w.least // as the API has it
 	}
 	if w.count < 1 || w.count > api.CountMax {
-		return usage(c, "--count must be 1 to %d, got %d", api.CountMax, w.count)
+		return usageError(c, "--count must be 1 to %d, got %d", api.CountMax, w.count)
 	}
 	if c.Flags().Changed("min") && (w.least < 1 || w.least > w.count) {
-		return usage(c, "--min must be 1 to --count, which is %d, got %d", w.count, w.least)
+		return usageError(c, "--min must be 1 to --count, which is %d, got %d", w.count, w.least)
 	}
 	s.FlavorRef, s.ImageRef, s.MaxCount = w.flavor, w.hosts.image, &w.count
 	if w.least > 0 {
 		s.MinCount = &w.least
 	}
 	var err error
-	if s.GroupWish, err = w.hosts.read(c); err != nil {
+	if s.GroupWish, err = w.hosts.readWish(c); err != nil {
 		return err
 	}
 	return w.sayZones(c, s)
@@ -151,7 +151,7 @@ func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 		n    int
 	}{{"spread-zones", w.zones.MaxSkew}, {"min-zones", w.zones.MinZones}} {
 		if c.Flags().Changed(f.flag) && f.n < 1 {
-			return usage(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
+			return usageError(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
 		}
 	}
 	if !api.ZoneRule(w.zones).IsZero() {
@@ -165,17 +165,17 @@ func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range []string{"flavor", "count", "min"} {
 		if c.Flags().Changed(flag) {
-			return usage(c, "--group-of says it all; leave out --%s", flag)
+			return usageError(c, "--group-of says it all; leave out --%s", flag)
 		}
 	}
-	hosts, err := w.hosts.read(c)
+	hosts, err := w.hosts.readWish(c)
 	if err != nil {
 		return err
 	}
 	for _, text := range w.groupsOf {
 		parts := strings.Split(text, ":")
 		if len(parts) < 2 || len(parts) > 4 {
-			return usage(c, "--group-of must look like web:small:3:2, got %q", text)
+			return usageError(c, "--group-of must look like web:small:3:2, got %q", text)
 		}
 		g := rest.GroupCreate{Name: parts[0], FlavorRef: parts[1], ImageRef: w.hosts.image, GroupWish: hosts}
 		for i, to := range []**int{&g.MaxCount, &g.MinCount} {
@@ -184,7 +184,7 @@ func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 			}
 			n, err := strconv.Atoi(parts[2+i])
 			if err != nil || n < 1 {
-				return usage(c, "--group-of must look like web:small:3:2, got %q", text)
+				return usageError(c, "--group-of must look like web:small:3:2, got %q", text)
 			}
 			*to = &n
 		}
@@ -197,12 +197,12 @@ func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range groupFlags {
 		if c.Flags().Changed(flag) {
-			return usage(c, "--groups says it in its file; leave out --%s", flag)
+			return usageError(c, "--groups says it in its file; leave out --%s", flag)
 		}
 	}
 	b, err := ReadYAML(e.in, w.groupsFile)
 	if err != nil {
-		return fail(exitUsage, "", "reading the groups: %w", err)
+		return exitError(exitUsage, "", "reading the groups: %w", err)
 	}
 	var file struct {
 		Groups []rest.GroupCreate `json:"groups"`
@@ -210,31 +210,31 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 		Zones  *rest.ZoneRule     `json:"zones"`
 	}
 	if err := strictYAML(b, &file); err != nil {
-		return fail(exitUsage, "it must hold groups, and may hold rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
+		return exitError(exitUsage, "it must hold groups, and may hold rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
 	}
 	if len(file.Groups) == 0 {
-		return fail(exitUsage, "it must hold groups; see: berth boot --help", "%s holds no groups", w.groupsFile)
+		return exitError(exitUsage, "it must hold groups; see: berth boot --help", "%s holds no groups", w.groupsFile)
 	}
 	s.Groups, s.Rules, s.Zones = file.Groups, file.Rules, file.Zones
 	return nil
 }
 
-// read returns what the flags say about hosts as the API takes it.
-func (h *hostWish) read(c *cobra.Command) (rest.GroupWish, error) {
+// readWish returns what the flags say about hosts as the API takes it.
+func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 	w := rest.GroupWish{AvailabilityZone: h.az}
 	var err error
-	if w.ImageProperties, err = pairs(c, "image-property", h.properties); err != nil {
+	if w.ImageProperties, err = readPairs(c, "image-property", h.properties); err != nil {
 		return w, err
 	}
 	if len(h.traits) > 0 {
 		w.Traits = traitsOf(h.traits)
 	}
 	hints := rest.SchedulerHints{
-		Group: h.group, SameHost: ids(h.sameHost), DifferentHost: ids(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
+		Group: h.group, SameHost: instanceIDs(h.sameHost), DifferentHost: instanceIDs(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
 	}
 	if h.query != "" {
 		if !json.Valid([]byte(h.query)) {
-			return w, usage(c, "--query must be JSON, got %q", h.query)
+			return w, usageError(c, "--query must be JSON, got %q", h.query)
 		}
 		hints.Query = json.RawMessage(h.query)
 	}
@@ -269,7 +269,7 @@ func traitsOf(given []string) *rest.Traits {
 	return t
 }
 
-func ids(given []string) []api.InstanceID {
+func instanceIDs(given []string) []api.InstanceID {
 	var out []api.InstanceID
 	for _, g := range given {
 		out = append(out, api.InstanceID(g))
@@ -277,8 +277,8 @@ func ids(given []string) []api.InstanceID {
 	return out
 }
 
-// pairs reads flags of the form key=value.
-func pairs(c *cobra.Command, flag string, given []string) (map[string]string, error) {
+// readPairs reads flags of the form key=value.
+func readPairs(c *cobra.Command, flag string, given []string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
@@ -286,10 +286,10 @@ func pairs(c *cobra.Command, flag string, given []string) (map[string]string, er
 	for _, g := range given {
 		k, v, ok := strings.Cut(g, "=")
 		if !ok || k == "" {
-			return nil, usage(c, "--%s must look like key=value, got %q", flag, g)
+			return nil, usageError(c, "--%s must look like key=value, got %q", flag, g)
 		}
 		if _, twice := m[k]; twice {
-			return nil, usage(c, "--%s gives %q twice", flag, k)
+			return nil, usageError(c, "--%s gives %q twice", flag, k)
 		}
 		m[k] = v
 	}

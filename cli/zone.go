@@ -13,14 +13,14 @@ import (
 )
 
 func zoneCommand(e *env) *cobra.Command {
-	c := noun("zone", "See and link the zones next to this one",
+	c := nounCommand("zone", "See and link the zones next to this one",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List the parent and the children of the zone",
 			Example: "  berth zone list\n  berth zone list -o json",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return list(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l rest.Zone) []any {
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l rest.Zone) []any {
 					return []any{l.Name, l.Role, l.State, l.Health, l.Offset, l.Scale}
 				}))
 			}),
@@ -29,19 +29,19 @@ func zoneCommand(e *env) *cobra.Command {
 			Use:               "show ZONE",
 			Short:             "Show one linked zone and what it says of itself",
 			Example:           "  berth zone show west",
-			Args:              takes("a ZONE"),
-			ValidArgsFunction: e.first(zoneNames),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-				return show(ctx, e, func(ctx context.Context) (rest.Zone, error) { return c.Zone(ctx, args[0]) }, zoneTables)
+			Args:              exactArgs("a ZONE"),
+			ValidArgsFunction: e.completeFirst(zoneNames),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+				return showAnswer(ctx, e, func(ctx context.Context) (rest.Zone, error) { return c.Zone(ctx, args[0]) }, zoneTables)
 			}),
 		},
 		&cobra.Command{
 			Use:     "info",
 			Short:   "Show the zone itself",
 			Example: "  berth zone info",
-			Args:    takes(),
-			RunE: e.calls(func(ctx context.Context, c *client.Client, _ []string) error {
-				return show(ctx, e, c.ZoneInfo, infoTables)
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				return showAnswer(ctx, e, c.ZoneInfo, infoTables)
 			}),
 		},
 		zoneLinkToken(e), zoneLink(e), zoneSet(e),
@@ -55,25 +55,25 @@ func zoneCommand(e *env) *cobra.Command {
 
 func zoneTables(l rest.Zone) []table {
 	var t table
-	t.row("NAME", l.Name)
-	t.row("LINK", l.ID)
-	t.row("ZONE", l.Zone)
-	t.row("ROLE", l.Role)
-	t.row("STATE", l.State)
-	t.row("HEALTH", l.Health)
-	t.row("GATEWAYS", strings.Join(l.Endpoints, ", "))
-	t.row("WEIGHT OFFSET", l.Offset)
-	t.row("WEIGHT SCALE", l.Scale)
-	t.row("CREATED", when(l.Created))
-	t.row("UPDATED", when(l.Updated))
+	t.addRow("NAME", l.Name)
+	t.addRow("LINK", l.ID)
+	t.addRow("ZONE", l.Zone)
+	t.addRow("ROLE", l.Role)
+	t.addRow("STATE", l.State)
+	t.addRow("HEALTH", l.Health)
+	t.addRow("GATEWAYS", strings.Join(l.Endpoints, ", "))
+	t.addRow("WEIGHT OFFSET", l.Offset)
+	t.addRow("WEIGHT SCALE", l.Scale)
+	t.addRow("CREATED", showInstant(l.Created))
+	t.addRow("UPDATED", showInstant(l.Updated))
 	return append([]table{t}, digestTables(l.Digest)...)
 }
 
 func infoTables(z rest.ZoneInfo) []table {
 	var t table
-	t.row("NAME", z.Name)
-	t.row("ID", z.ID)
-	t.row("VERSION", z.Version)
+	t.addRow("NAME", z.Name)
+	t.addRow("ID", z.ID)
+	t.addRow("VERSION", z.Version)
 	return append([]table{t}, digestTables(z.Digest)...)
 }
 
@@ -83,10 +83,10 @@ func digestTables(d *rest.Digest) []table {
 		return nil
 	}
 	about := table{}
-	about.row("SAID AT", when(d.At))
-	about.row("HEALTH", d.Health)
-	about.row("TAGS", strings.Join(d.Tags, ", "))
-	about.row("TRAITS", strings.Join(d.Traits, ", "))
+	about.addRow("SAID AT", showInstant(d.At))
+	about.addRow("HEALTH", d.Health)
+	about.addRow("TAGS", strings.Join(d.Tags, ", "))
+	about.addRow("TRAITS", strings.Join(d.Traits, ", "))
 	t := table{header: []string{"CLASS", "TOTAL", "FREE", "SLOT MIN", "SLOT MAX"}}
 	totals := api.Resources{}
 	for c := range d.Classes {
@@ -94,7 +94,7 @@ func digestTables(d *rest.Digest) []table {
 	}
 	for _, c := range totals.Classes() {
 		n := d.Classes[c]
-		t.row(c, n.Total, n.Free, n.SlotMin, n.SlotMax)
+		t.addRow(c, n.Total, n.Free, n.SlotMin, n.SlotMax)
 	}
 	return []table{about, t}
 }
@@ -102,13 +102,13 @@ func digestTables(d *rest.Digest) []table {
 // weighing is what the flags say about the weights of a child.
 type weighing struct{ offset, scale int64 }
 
-func (w *weighing) flags(c *cobra.Command) {
+func (w *weighing) addFlags(c *cobra.Command) {
 	c.Flags().Int64Var(&w.offset, "weight-offset", 0, "added to each weight of the zone: more makes it dearer")
 	c.Flags().Int64Var(&w.scale, "weight-scale", 1, "times each weight, before the offset; at least 1")
 }
 
-// spec returns what was given.
-func (w *weighing) spec(c *cobra.Command) rest.ZoneSpec {
+// zoneSpec returns what was given.
+func (w *weighing) zoneSpec(c *cobra.Command) rest.ZoneSpec {
 	var s rest.ZoneSpec
 	if c.Flags().Changed("weight-offset") {
 		s.Offset = &w.offset
@@ -127,13 +127,13 @@ func zoneLinkToken(e *env) *cobra.Command {
 		Long: `Link-token prints a token that is good for one use and 15 minutes. Give it to
 the operator of the zone that shall be the child, who runs berth zone link.`,
 		Example: "  berth zone link-token west > west.token",
-		Args:    takes("a NAME"),
+		Args:    exactArgs("a NAME"),
 	}
-	w.flags(c)
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		s := w.spec(c)
+	w.addFlags(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := w.zoneSpec(c)
 		s.Name = &args[0]
-		return show(ctx, e, func(ctx context.Context) (string, error) { return cl.CreateLinkToken(ctx, s) }, bareToken)
+		return showAnswer(ctx, e, func(ctx context.Context) (string, error) { return cl.CreateLinkToken(ctx, s) }, bareToken)
 	})
 	return c
 }
@@ -152,16 +152,16 @@ and is called NAME here, "parent" if none is given.`,
 		Args:    atMost(1),
 	}
 	c.Flags().StringVar(&file, "link-token-file", "", "file with the link token, - for standard input (needed)")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if file == "" {
-			return usage(c, "%q needs --link-token-file", c.CommandPath())
+			return usageError(c, "%q needs --link-token-file", c.CommandPath())
 		}
-		token, err := e.secret(file)
+		token, err := e.readSecret(file)
 		if err != nil {
 			return err
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Zone, error) {
-			return cl.LinkZone(ctx, token, optional(args))
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Zone, error) {
+			return cl.LinkZone(ctx, token, optionalArg(args))
 		}, zoneTables)
 	})
 	return c
@@ -179,22 +179,22 @@ by itself; --gateway is for when that was lost, because all nodes of both zones 
 replaced while they could not reach each other.`,
 		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
 			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601",
-		Args:              takes("a ZONE"),
-		ValidArgsFunction: e.first(zoneNames),
+		Args:              exactArgs("a ZONE"),
+		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
-	w.flags(c)
+	w.addFlags(c)
 	c.Flags().StringVar(&name, "name", "", "what to call it here")
 	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, in place of those that are known; may be repeated")
-	c.RunE = e.calls(func(ctx context.Context, cl *client.Client, args []string) error {
-		s := w.spec(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		s := w.zoneSpec(c)
 		if name != "" {
 			s.Name = &name
 		}
 		s.Gateways = gateways
 		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil {
-			return usage(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
+			return usageError(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
 		}
-		return show(ctx, e, func(ctx context.Context) (rest.Zone, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Zone, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
 	})
 	return c
 }
@@ -204,10 +204,10 @@ func zoneState(e *env, name, short string, state api.LinkState) *cobra.Command {
 		Use:               name + " ZONE",
 		Short:             short,
 		Example:           fmt.Sprintf("  berth zone %s west", name),
-		Args:              takes("a ZONE"),
-		ValidArgsFunction: e.first(zoneNames),
-		RunE: e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-			return show(ctx, e, func(ctx context.Context) (rest.Zone, error) {
+		Args:              exactArgs("a ZONE"),
+		ValidArgsFunction: e.completeFirst(zoneNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Zone, error) {
 				return c.UpdateZone(ctx, args[0], rest.ZoneSpec{State: &state})
 			}, zoneTables)
 		}),
@@ -220,12 +220,12 @@ func zoneUnlink(e *env) *cobra.Command {
 		Use:               "unlink ZONE",
 		Short:             "End the link to a zone in which nothing is left",
 		Example:           "  berth zone unlink west --yes",
-		Args:              takes("a ZONE"),
-		ValidArgsFunction: e.first(zoneNames),
+		Args:              exactArgs("a ZONE"),
+		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
-	s.flag(c)
-	c.RunE = e.calls(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.destroy(ctx, s, "end the link to zone", args[0], func(ctx context.Context) error {
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return e.confirmAndDelete(ctx, s, "end the link to zone", args[0], func(ctx context.Context) error {
 			return c.DeleteZone(ctx, args[0])
 		})
 	})

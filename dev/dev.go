@@ -74,11 +74,11 @@ func (z *Zone) Gateway() string { return z.Nodes[0].Node.Addresses().Gateway }
 // flavors are what every zone of a federation offers from the start.
 func flavors() []api.Flavor {
 	return []api.Flavor{
-		flavor("tiny", 1, 256, 1), flavor("small", 1, 1024, 10), flavor("medium", 2, 4096, 20), flavor("large", 8, 16384, 80),
+		newFlavor("tiny", 1, 256, 1), newFlavor("small", 1, 1024, 10), newFlavor("medium", 2, 4096, 20), newFlavor("large", 8, 16384, 80),
 	}
 }
 
-func flavor(name string, vcpus, ramMB, diskGB int64) api.Flavor {
+func newFlavor(name string, vcpus, ramMB, diskGB int64) api.Flavor {
 	return api.Flavor{
 		ID: api.FlavorID(name), Name: name,
 		Resources: api.Resources{api.VCPU: vcpus, api.MemoryMB: ramMB, api.DiskGB: diskGB},
@@ -97,7 +97,7 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	f := &Federation{opts: o, fail: fail}
-	if err := f.grow(ctx, o.Tree, nil); err != nil {
+	if err := f.growTree(ctx, o.Tree, nil); err != nil {
 		fail(err)
 		return nil, errors.Join(err, f.Wait())
 	}
@@ -112,8 +112,8 @@ func (f *Federation) Wait() error {
 	return nil
 }
 
-// grow starts a zone, links it to its parent, and then those below.
-func (f *Federation) grow(ctx context.Context, s Spec, parent *Zone) error {
+// growTree starts a zone, links it to its parent, and then those below.
+func (f *Federation) growTree(ctx context.Context, s Spec, parent *Zone) error {
 	z := &Zone{Name: s.Name, Path: s.Name, parent: parent, spec: s}
 	if parent != nil {
 		z.Path = parent.Path + "/" + s.Name
@@ -123,12 +123,12 @@ func (f *Federation) grow(ctx context.Context, s Spec, parent *Zone) error {
 		return fmt.Errorf("starting zone %s: %w", z.Path, err)
 	}
 	if parent != nil {
-		if err := link(ctx, parent, z); err != nil {
+		if err := linkZones(ctx, parent, z); err != nil {
 			return fmt.Errorf("linking zone %s: %w", z.Path, err)
 		}
 	}
 	for _, c := range s.Children {
-		if err := f.grow(ctx, c, z); err != nil {
+		if err := f.growTree(ctx, c, z); err != nil {
 			return err
 		}
 	}
@@ -159,30 +159,30 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 			return err
 		}
 		z.Nodes = append(z.Nodes, p)
-		if known(dir) { // the others must run as well before a majority is there
+		if hasState(dir) { // the others must run as well before a majority is there
 			continue
 		}
-		if err := ready(ctx, p); err != nil {
+		if err := awaitReady(ctx, p); err != nil {
 			return err
 		}
 	}
 	for _, p := range z.Nodes {
-		if err := ready(ctx, p); err != nil {
+		if err := awaitReady(ctx, p); err != nil {
 			return err
 		}
 	}
-	return f.furnish(ctx, z)
+	return f.furnishZone(ctx, z)
 }
 
-// known reports whether a node has run before.
-func known(dir string) bool {
+// hasState reports whether a node has run before.
+func hasState(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, startedFile))
 	return err == nil
 }
 
 const startedFile = "started"
 
-func ready(ctx context.Context, p *Process) error {
+func awaitReady(ctx context.Context, p *Process) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := p.Node.Ready(ctx); err != nil {
@@ -204,7 +204,7 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 	}
 	listen := node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}
 	if i > 0 {
-		token, err := z.leader().Federation().JoinToken(ctx, api.JoinNode, fmt.Sprintf("node-%d", i+1), time.Minute)
+		token, err := z.leaderNode().Federation().JoinToken(ctx, api.JoinNode, fmt.Sprintf("node-%d", i+1), time.Minute)
 		if err != nil {
 			return err
 		}
@@ -220,8 +220,8 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 
 const any0 = "127.0.0.1:0"
 
-// leader returns the node that leads, or the first one.
-func (z *Zone) leader() *node.Node {
+// leaderNode returns the node that leads, or the first one.
+func (z *Zone) leaderNode() *node.Node {
 	for _, p := range z.Nodes {
 		if p.Node.Leads() {
 			return p.Node
@@ -256,12 +256,12 @@ func (f *Federation) Restart(ctx context.Context, p *Process) error {
 	if err := f.startNode(ctx, p); err != nil {
 		return err
 	}
-	return ready(ctx, p)
+	return awaitReady(ctx, p)
 }
 
-// furnish gives a zone flavors and hosts.
-func (f *Federation) furnish(ctx context.Context, z *Zone) error {
-	n := z.leader()
+// furnishZone gives a zone flavors and hosts.
+func (f *Federation) furnishZone(ctx context.Context, z *Zone) error {
+	n := z.leaderNode()
 	for _, fl := range flavors() {
 		c := command.FlavorPut{Stamp: n.Zone().Stamp(), Flavor: fl}
 		if _, err := n.Zone().Propose(ctx, c); err != nil && api.CodeOf(err) != api.CodeConflict {
@@ -284,7 +284,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	home, creds, err := node.LoadAgent(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		var token string
-		if token, err = z.leader().Federation().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
+		if token, err = z.leaderNode().Federation().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
 			return err
 		}
 		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
@@ -297,7 +297,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	}
 	drv := fake.New(fake.Options{StartDelay: startDelay, StopDelay: startDelay})
 	described := agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape)
-	if err = z.spec.describe(described); err != nil {
+	if err = z.spec.describeHosts(described); err != nil {
 		return err
 	}
 	var list []agent.Host
@@ -328,7 +328,7 @@ const startDelay = 20 * time.Millisecond
 func hostsUp(ctx context.Context, z *Zone, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	v := z.leader().Store().View()
+	v := z.leaderNode().Store().View()
 	for {
 		up := 0
 		for _, h := range v.AllHosts() {
@@ -339,7 +339,7 @@ func hostsUp(ctx context.Context, z *Zone, want int) error {
 		if up >= want {
 			return nil
 		}
-		next, err := z.leader().Store().Wait(ctx, v.Index())
+		next, err := z.leaderNode().Store().Wait(ctx, v.Index())
 		if err != nil {
 			return fmt.Errorf("%d of %d hosts are up: %w", up, want, err)
 		}
@@ -347,15 +347,15 @@ func hostsUp(ctx context.Context, z *Zone, want int) error {
 	}
 }
 
-// link enrols a child with its parent, unless it is.
-func link(ctx context.Context, parent, child *Zone) error {
-	if _, has := child.leader().Store().View().Parent(); has {
+// linkZones enrols a child with its parent, unless it is.
+func linkZones(ctx context.Context, parent, child *Zone) error {
+	if _, has := child.leaderNode().Store().View().Parent(); has {
 		return nil
 	}
-	token, err := parent.leader().Federation().LinkToken(ctx, child.Name, 0, 1)
+	token, err := parent.leaderNode().Federation().LinkToken(ctx, child.Name, 0, 1)
 	if err != nil {
 		return err
 	}
-	_, err = child.leader().Federation().Link(ctx, token, "parent")
+	_, err = child.leaderNode().Federation().Link(ctx, token, "parent")
 	return err
 }

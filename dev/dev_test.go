@@ -307,12 +307,12 @@ func TestDescribe(t *testing.T) {
 		Special: []HostSpec{{Number: 2, Attributes: map[string]string{"price": "3"}, Traits: []string{"CUSTOM_B", "CUSTOM_A"}}},
 	}
 	hosts := agent.FakeHosts("h", 2, agent.Inventory{api.VCPU: {Total: 1}})
-	require.NoError(t, s.describe(hosts))
+	require.NoError(t, s.describeHosts(hosts))
 	assert.Equal(t, "2", hosts[0].Attributes["price"])
 	assert.Equal(t, "plan9", hosts[0].Attributes["os"], "what is said wins")
 	assert.Equal(t, "fake", hosts[0].Attributes["hypervisor_type"])
 	assert.Equal(t, []string{"CUSTOM_A"}, hosts[0].Traits)
 	assert.Equal(t, "3", hosts[1].Attributes["price"])
 	assert.Equal(t, []string{"CUSTOM_A", "CUSTOM_B"}, hosts[1].Traits)
-	assert.Equal(t, api.CodeInvalid, api.CodeOf(s.describe(hosts[:1])))
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(s.describeHosts(hosts[:1])))
 }

@@ -55,9 +55,9 @@ func (s *Spec) validateHosts() error {
 	return nil
 }
 
-// describe adds to hosts, which are all of the zone's, what s says of them. It
+// describeHosts adds to hosts, which are all of the zone's, what s says of them. It
 // returns an invalid-input error when it says something of a host that is not there.
-func (s *Spec) describe(hosts []api.AgentHost) error {
+func (s *Spec) describeHosts(hosts []api.AgentHost) error {
 	for i := range hosts {
 		agent.Describe(&hosts[i], s.Attributes, s.Traits)
 	}

@@ -28,13 +28,13 @@ const DigestAge = time.Second
 
 // Digest returns what the nodes of this zone are told of it: what it has, and where its
 // gateways are. It is nil before there is a zone.
-func (f *Federation) Digest() *api.Digest { return f.digest.get() }
+func (f *Federation) Digest() *api.Digest { return f.digest.currentDigest() }
 
 // DigestFor returns what the zone at the other end of a link is told of this one. A
 // child learns that the zone is there and where, and nothing that would be of its
 // siblings; a parent need not ask a zone that has paused the link.
 func (f *Federation) DigestFor(l *api.Link) *api.Digest {
-	full := f.digest.get()
+	full := f.digest.currentDigest()
 	if full == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ type digestCache struct {
 	at   time.Time
 }
 
-func (d *digestCache) get() *api.Digest {
+func (d *digestCache) currentDigest() *api.Digest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last == nil || d.now().Sub(d.at) > DigestAge {

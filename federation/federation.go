@@ -103,8 +103,8 @@ func New(c Config) *Federation {
 
 func (f *Federation) view() *state.State { return f.zone.View() }
 
-// addresses returns where one listener of each node of the zone is.
-func addresses(v *state.State, of func(*api.Node) string) []string {
+// addressesOf returns where one listener of each node of the zone is.
+func addressesOf(v *state.State, of func(*api.Node) string) []string {
 	var out []string
 	for _, m := range v.Nodes() {
 		out = append(out, of(m))
@@ -114,5 +114,5 @@ func addresses(v *state.State, of func(*api.Node) string) []string {
 
 // gatewaysOf returns where the gateways of this zone are.
 func gatewaysOf(v *state.State) []string {
-	return addresses(v, func(m *api.Node) string { return m.GatewayAddr })
+	return addressesOf(v, func(m *api.Node) string { return m.GatewayAddr })
 }

@@ -56,7 +56,7 @@ func TestHelloRefusesASharedKey(t *testing.T) {
 	child.isBelow(parent)
 	parent.setForward(gatewaysPause)
 	child.serve(keyA)
-	check, err := child.keys.check(child.view(), parent.id)
+	check, err := child.keys.checkValue(child.view(), parent.id)
 	require.NoError(t, err)
 	before := parent.linkTo(child)
 	err = parent.Hello(t.Context(), before, &api.Hello{KeyCheck: check, Endpoints: []string{"gw:7601"}})

@@ -33,16 +33,16 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 		return nil, err
 	}
 	v := f.view()
-	ca, err := f.keys.authority(v)
+	ca, err := f.keys.zoneAuthority(v)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
 	}
 	a := &rest.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
 	if t.Kind == api.JoinAgent {
-		a.Addresses = addresses(v, func(m *api.Node) string { return m.AgentAddr })
+		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.AgentAddr })
 		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.now())
 	} else {
-		a.Addresses = addresses(v, func(m *api.Node) string { return m.NodeAddr })
+		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.NodeAddr })
 		a.KEK = f.keys.kek[:]
 		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now())
 	}
@@ -70,7 +70,7 @@ func (f *Federation) JoinToken(ctx context.Context, kind api.JoinKind, name stri
 // each node the newcomer must dial.
 func (f *Federation) recordJoin(ctx context.Context, t api.JoinToken, ttl time.Duration, at func(*api.Node) string) (string, error) {
 	v := f.view()
-	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addresses(v, at), identity.PinOf(v.CA))
+	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addressesOf(v, at), identity.PinOf(v.CA))
 	if err != nil {
 		return "", err
 	}
@@ -97,10 +97,10 @@ func (f *Federation) NewToken(ctx context.Context, t api.Token) (string, api.Tok
 func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.JoinToken, error) {
 	v := f.view()
 	if _, known := v.Join(t.ID); !known {
-		if !f.unknown.begin(f.now()) {
+		if !f.unknown.beginLookup(f.now()) {
 			return nil, api.Errorf(api.CodeOverloaded, "too many calls with unknown join tokens; try again")
 		}
-		defer f.unknown.end()
+		defer f.unknown.endLookup()
 		var err error
 		if v, err = f.zone.Latest(ctx); err != nil {
 			return nil, err

@@ -170,20 +170,20 @@ func TestConfirmsAreBounded(t *testing.T) {
 	var c lookupLimit
 	at := time.Unix(1_900_000_000, 0)
 	for range lookupsAtOnce {
-		require.True(t, c.begin(at))
+		require.True(t, c.beginLookup(at))
 	}
-	require.False(t, c.begin(at), "one more at once")
+	require.False(t, c.beginLookup(at), "one more at once")
 	for range lookupsAtOnce {
-		c.end()
+		c.endLookup()
 	}
 	for range lookupsPerSecond - lookupsAtOnce {
-		require.True(t, c.begin(at))
-		c.end()
+		require.True(t, c.beginLookup(at))
+		c.endLookup()
 	}
-	require.False(t, c.begin(at.Add(time.Second-1)), "one more in a second")
-	require.True(t, c.begin(at.Add(time.Second)))
-	c.end()
-	assert.True(t, c.begin(at.Add(-time.Hour)), "a clock that was set back keeps nobody out")
+	require.False(t, c.beginLookup(at.Add(time.Second-1)), "one more in a second")
+	require.True(t, c.beginLookup(at.Add(time.Second)))
+	c.endLookup()
+	assert.True(t, c.beginLookup(at.Add(-time.Hour)), "a clock that was set back keeps nobody out")
 }
 
 // TestAdmitNode: a certificate is no membership.

@@ -50,7 +50,7 @@ func NewKeys(kek [32]byte, operator []byte) *Keys {
 func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
 	var ring seal.Keyring
 	for _, e := range v.Epochs {
-		key, err := k.epoch(e)
+		key, err := k.epochKey(e)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
 	return ring, nil
 }
 
-func (k *Keys) epoch(e command.Epoch) (seal.Key, error) {
+func (k *Keys) epochKey(e command.Epoch) (seal.Key, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if key, ok := k.opened[string(e.ID)]; ok {
@@ -82,9 +82,9 @@ func (k *Keys) epoch(e command.Epoch) (seal.Key, error) {
 	return key, nil
 }
 
-// check returns what two zones compare to see that they do not seal with one
+// checkValue returns what two zones compare to see that they do not seal with one
 // key, and nothing else.
-func (k *Keys) check(v *state.State, other api.ZoneID) ([]byte, error) {
+func (k *Keys) checkValue(v *state.State, other api.ZoneID) ([]byte, error) {
 	if k.operator != nil {
 		key, err := seal.OperatorKey(k.operator)
 		if err != nil {
@@ -99,8 +99,8 @@ func (k *Keys) check(v *state.State, other api.ZoneID) ([]byte, error) {
 	return seal.KeyCheck(ring[0], v.Zone, other), nil
 }
 
-// authority returns the zone's certificate authority.
-func (k *Keys) authority(v *state.State) (*identity.CA, error) {
+// zoneAuthority returns the zone's certificate authority.
+func (k *Keys) zoneAuthority(v *state.State) (*identity.CA, error) {
 	der, err := seal.Unwrap(k.kek, labelCAKey, v.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("opening the authority's key: is kek of another zone? %w", err)
@@ -133,7 +133,7 @@ func newNonce() (n [24]byte) {
 // refuseSharedKey refuses a zone that seals with this zone's key, by what it has made to
 // be compared.
 func (f *Federation) refuseSharedKey(peer api.ZoneID, theirs []byte) error {
-	check, err := f.keys.check(f.view(), peer)
+	check, err := f.keys.checkValue(f.view(), peer)
 	if err != nil {
 		return api.Wrap(api.CodeInternal, "federation.refuseSharedKey", "", err)
 	}
@@ -157,7 +157,7 @@ func (f *Federation) CheckKeys(ctx context.Context) error {
 			if asked[l.ID] {
 				continue
 			}
-			check, err := f.keys.check(v, l.Zone)
+			check, err := f.keys.checkValue(v, l.Zone)
 			if err == nil {
 				err = f.peers.Hello(ctx, l, &api.Hello{KeyCheck: check})
 			}

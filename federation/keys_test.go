@@ -81,7 +81,7 @@ func TestKeysOfAnotherZone(t *testing.T) {
 	wrong := NewKeys([32]byte{7}, nil)
 	_, err := wrong.Ring(p.view())
 	require.ErrorContains(t, err, "kek")
-	_, err = wrong.authority(p.view())
+	_, err = wrong.zoneAuthority(p.view())
 	require.ErrorContains(t, err, "kek")
 	_, err = wrong.Ring(state.New())
 	assert.Error(t, err, "there is none yet")

@@ -21,8 +21,8 @@ type lookupLimit struct {
 	underWay int
 }
 
-// begin reports whether one more may begin at a time.
-func (c *lookupLimit) begin(at time.Time) bool {
+// beginLookup reports whether one more may begin at a time.
+func (c *lookupLimit) beginLookup(at time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at.Sub(c.second) >= time.Second || at.Before(c.second) {
@@ -36,7 +36,7 @@ func (c *lookupLimit) begin(at time.Time) bool {
 	return true
 }
 
-func (c *lookupLimit) end() {
+func (c *lookupLimit) endLookup() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.underWay--

@@ -42,7 +42,7 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	case t.Zone == v.Zone:
 		return nil, api.Errorf(api.CodeInvalid, "a zone cannot be linked to itself")
 	}
-	check, err := f.keys.check(v, t.Zone)
+	check, err := f.keys.checkValue(v, t.Zone)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.Link", "", err)
 	}

@@ -36,5 +36,5 @@ func (a authority) Restore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	a.n.log.Warn("the zone's state was restored from a backup")
-	return errors.Join(a.RecordNode(ctx, a.n.record()), a.ForgetRemoved(ctx)) // the other nodes announce themselves
+	return errors.Join(a.RecordNode(ctx, a.n.nodeRecord()), a.ForgetRemoved(ctx)) // the other nodes announce themselves
 }

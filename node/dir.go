@@ -63,7 +63,7 @@ func readRecord(dir string) (*record, error) {
 	return &r, nil
 }
 
-func (r *record) write(dir string) error {
+func (r *record) writeFile(dir string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing who the node is: %w", err)

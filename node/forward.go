@@ -36,10 +36,10 @@ const (
 	doorEnrol   = "enrol"
 )
 
-// forward passes a request on to the leader, over the node listener, and gives
+// forwardTo passes a request on to the leader, over the node listener, and gives
 // its answer as this node's own once this node has caught up with it: so a
 // caller that writes here and then reads here sees what it wrote.
-func (n *Node) forward(door string) http.Handler { return n.forwardOver(n.toNodes, door) }
+func (n *Node) forwardTo(door string) http.Handler { return n.forwardOver(n.toNodes, door) }
 
 func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 	proxy := &httputil.ReverseProxy{
@@ -77,9 +77,9 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		addr, self := n.leader(r)
+		addr, self := n.leaderAddress(r)
 		if first, ok := r.Context().Value(arrivalKey{}).(*http.Request); self && ok { // elected meanwhile
-			n.door(door).ServeHTTP(w, first)
+			n.doorNamed(door).ServeHTTP(w, first)
 			return
 		}
 		if addr == "" {
@@ -144,11 +144,11 @@ func (n *Node) onLeaderChange(f func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// current passes every request on to the leader until this node has caught up
+// requireCurrent passes every request on to the leader until this node has caught up
 // with what was agreed on before it started: its view of the past knows neither
 // the tokens nor the reservations of today.
-func (n *Node) current(door string, h http.Handler) http.Handler {
-	pass := wire.WithRequestID(n.forward(door))
+func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
+	pass := wire.WithRequestID(n.forwardTo(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
 		if n.leading.Load() || n.store.CaughtUp() || mutant.On(mutant.CurrentSkipped) {
@@ -173,11 +173,11 @@ var (
 	errLeaderLost = api.Errorf(api.CodeTimeout, "the zone's leader was lost while it worked on this; it may have been done: repeat it with the same reservation id or Idempotency-Key")
 )
 
-// leader returns the node listener of the leader, or whether this node leads. It
+// leaderAddress returns the node listener of the leader, or whether this node leads. It
 // is neither if there is no leader, or the request was passed on once already:
 // leadership moved while it travelled. It waits a moment for an election to end,
 // and for this node to lead once it is elected.
-func (n *Node) leader(r *http.Request) (addr string, self bool) {
+func (n *Node) leaderAddress(r *http.Request) (addr string, self bool) {
 	passed := r.Header.Get(headerDoor) != ""
 	for deadline := n.now().Add(electionWait); ; {
 		id, addr := n.store.Leader()
@@ -203,8 +203,8 @@ const (
 	electionPoll = 50 * time.Millisecond
 )
 
-// door returns the handler of a door, nil if there is none of that name.
-func (n *Node) door(name string) http.Handler {
+// doorNamed returns the handler of a door, nil if there is none of that name.
+func (n *Node) doorNamed(name string) http.Handler {
 	switch name {
 	case doorAPI:
 		return n.api
@@ -221,10 +221,10 @@ func (n *Node) door(name string) http.Handler {
 func (n *Node) fromNodes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathAnnounce && r.Header.Get(headerDoor) == "" {
-			n.announced(w, r)
+			n.handleAnnouncement(w, r)
 			return
 		}
-		h := n.door(r.Header.Get(headerDoor))
+		h := n.doorNamed(r.Header.Get(headerDoor))
 		if h == nil {
 			wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call between nodes"))
 			return
@@ -244,8 +244,8 @@ func peerFrom(s string) (p peer) {
 	return p
 }
 
-// outside drops headers that only nodes of the zone may send.
-func outside(h http.Handler) http.Handler {
+// stripNodeHeaders drops headers that only nodes of the zone may send.
+func stripNodeHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(headerDoor)
 		r.Header.Del(headerPeer)

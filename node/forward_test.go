@@ -187,7 +187,7 @@ func TestNodesAloneUseTheHeaders(t *testing.T) {
 
 func TestOutsideDropsTheHeaders(t *testing.T) {
 	t.Parallel()
-	h := outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := stripNodeHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Empty(t, r.Header.Values(headerDoor))
 		assert.Empty(t, r.Header.Values(headerPeer))
 		assert.Equal(t, "x", r.Header.Get("Authorization"))

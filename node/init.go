@@ -72,7 +72,7 @@ func Init(o InitOptions) (adminToken string, err error) {
 	}
 	// Last, because it makes the directory a node's.
 	r := record{Zone: ca.Zone(), ZoneName: o.Name, Node: o.Node, Listen: o.Listen}
-	return token, r.write(o.Dir)
+	return token, r.writeFile(o.Dir)
 }
 
 // ownCertificates issues the first node's certificates.
@@ -132,7 +132,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if t.Kind != api.JoinNode {
 		return api.Errorf(api.CodeInvalid, "the join token is for a %s, not for a node", t.Kind)
 	}
-	a, err := join(ctx, o, t, apiNames(o.Listen.API, o.Names))
+	a, err := sendJoin(ctx, o, t, apiNames(o.Listen.API, o.Names))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 		return err
 	}
 	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}
-	return r.write(o.Dir)
+	return r.writeFile(o.Dir)
 }
 
 // AgentHome is what an agent keeps in its directory to find its zone.
@@ -159,15 +159,15 @@ func JoinAgent(ctx context.Context, o JoinOptions) (*AgentHome, error) {
 	if t.Kind != api.JoinAgent {
 		return nil, api.Errorf(api.CodeInvalid, "the join token is for a %s, not for an agent", t.Kind)
 	}
-	a, err := join(ctx, o, t, nil)
+	a, err := sendJoin(ctx, o, t, nil)
 	if err != nil {
 		return nil, err
 	}
 	h := &AgentHome{Zone: a.Zone, Agent: api.AgentID(a.ID), Addresses: a.Addresses}
-	return h, h.write(o.Dir)
+	return h, h.writeFiles(o.Dir)
 }
 
-func (h *AgentHome) write(dir string) error {
+func (h *AgentHome) writeFiles(dir string) error {
 	b, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("writing where the zone is: %w", err)
@@ -186,7 +186,7 @@ func KeepAddresses(dir string, addresses []string) error {
 		return err
 	}
 	h.Addresses = addresses
-	return h.write(dir)
+	return h.writeFiles(dir)
 }
 
 func loadHome(dir string) (*AgentHome, error) {
@@ -203,8 +203,8 @@ func loadHome(dir string) (*AgentHome, error) {
 
 const fileAgent = "agent.json"
 
-// join sends a certificate request with the token and saves what comes back.
-func join(ctx context.Context, o JoinOptions, t identity.JoinToken, names []string) (*rest.JoinAnswer, error) {
+// sendJoin sends a certificate request with the token and saves what comes back.
+func sendJoin(ctx context.Context, o JoinOptions, t identity.JoinToken, names []string) (*rest.JoinAnswer, error) {
 	key, err := identity.NewKey()
 	if err != nil {
 		return nil, err

@@ -200,9 +200,9 @@ func TestAPINames(t *testing.T) {
 	} {
 		assert.Equal(t, append(always[:2:2], more...), apiNames(listen, nil), listen)
 	}
-	assert.True(t, loopback(&net.TCPAddr{IP: net.IPv6loopback}))
-	assert.False(t, loopback(&net.TCPAddr{IP: net.IPv4zero}))
-	assert.False(t, loopback(&net.UnixAddr{}))
+	assert.True(t, isLoopback(&net.TCPAddr{IP: net.IPv6loopback}))
+	assert.False(t, isLoopback(&net.TCPAddr{IP: net.IPv4zero}))
+	assert.False(t, isLoopback(&net.UnixAddr{}))
 }
 
 func TestAnnouncingWhatIsKnownWritesNothing(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAnnouncingWhatIsKnownWritesNothing(t *testing.T) {
 	leader.until("all are known", func(v *state.State) bool { return len(v.Nodes()) == len(nodes) })
 	before := leader.store.View().Index()
 	members := leader.store.Members()
-	assert.Equal(t, http.StatusNoContent, leader.announces(follower.creds.node, follower.record()))
+	assert.Equal(t, http.StatusNoContent, leader.announces(follower.creds.node, follower.nodeRecord()))
 	assert.Equal(t, before, leader.store.View().Index())
 	assert.Equal(t, members, leader.store.Members())
 }

@@ -226,13 +226,13 @@ func TestPoolsAdmitTheirOwn(t *testing.T) {
 	one.isBelow(parent)
 	two.isBelow(parent)
 	pool := string(parent.linkTo(one).ID)
-	require.Eventually(t, func() bool { return parent.pools.find(pool, gatewayOf(one)) != nil }, patience, 5*time.Millisecond)
-	assert.NotNil(t, parent.pools.find(pool, gatewayOf(parent)))
-	assert.Nil(t, parent.pools.find(pool, gatewayOf(two)), "two children never share a pool")
-	assert.Nil(t, parent.pools.find(federation.OwnPool, gatewayOf(one)))
+	require.Eventually(t, func() bool { return parent.pools.findPool(pool, gatewayOf(one)) != nil }, patience, 5*time.Millisecond)
+	assert.NotNil(t, parent.pools.findPool(pool, gatewayOf(parent)))
+	assert.Nil(t, parent.pools.findPool(pool, gatewayOf(two)), "two children never share a pool")
+	assert.Nil(t, parent.pools.findPool(federation.OwnPool, gatewayOf(one)))
 	node := peer{Subject: identity.Subject{Zone: parent.rec.Zone, Role: identity.RoleNode, ID: "node-1"}}
-	assert.NotNil(t, parent.pools.find(federation.OwnPool, node))
-	assert.Nil(t, parent.pools.find(pool, node))
+	assert.NotNil(t, parent.pools.findPool(federation.OwnPool, node))
+	assert.Nil(t, parent.pools.findPool(pool, node))
 
 	// A child that names another's pool is hung up on.
 	conf := two.toZone(two.linkTo(parent), api.ALPNGossip)

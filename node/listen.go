@@ -66,11 +66,11 @@ func newGate(ln net.Listener, conf *tls.Config, log *slog.Logger) *gate {
 	return g
 }
 
-// room returns the listener of one protocol.
-func (g *gate) room(alpn string) *room { return g.rooms[alpn] }
+// roomFor returns the listener of one protocol.
+func (g *gate) roomFor(alpn string) *room { return g.rooms[alpn] }
 
-// run accepts until ctx ends; then every room is closed.
-func (g *gate) run(ctx context.Context) {
+// acceptConns accepts until ctx ends; then every room is closed.
+func (g *gate) acceptConns(ctx context.Context) {
 	var wg sync.WaitGroup
 	stop := context.AfterFunc(ctx, func() { _ = g.ln.Close() }) // ends Accept; nothing else is to be learnt
 	defer stop()
@@ -86,7 +86,7 @@ func (g *gate) run(ctx context.Context) {
 		}
 		select {
 		case g.sem <- struct{}{}:
-			wg.Go(func() { g.admit(ctx, c) })
+			wg.Go(func() { g.admitConn(ctx, c) })
 		default:
 			_ = c.Close() // too many: the caller will come again
 		}
@@ -97,9 +97,9 @@ func (g *gate) run(ctx context.Context) {
 	}
 }
 
-// admit finishes the handshake, which says who it is and what it speaks, and
+// admitConn finishes the handshake, which says who it is and what it speaks, and
 // hands the connection to its room.
-func (g *gate) admit(ctx context.Context, raw net.Conn) {
+func (g *gate) admitConn(ctx context.Context, raw net.Conn) {
 	release := sync.OnceFunc(func() { <-g.sem })
 	t := tls.Server(raw, g.conf)
 	hs, cancel := context.WithTimeout(ctx, handshakeTimeout)
@@ -124,7 +124,7 @@ func (g *gate) admit(ctx context.Context, raw net.Conn) {
 		plain = g.tap(cs.NegotiatedProtocol, plain)
 	}
 	c := &counted{Conn: plain, release: release}
-	if !r.hand(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw)}}) {
+	if !r.handConn(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw)}}) {
 		_ = c.Close() // the room is closed
 	}
 }
@@ -153,7 +153,7 @@ func newRoom(a net.Addr) *room {
 	return &room{addr: a, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-func (r *room) hand(ctx context.Context, c net.Conn) bool {
+func (r *room) handConn(ctx context.Context, c net.Conn) bool {
 	select {
 	case r.conns <- c:
 		return true
@@ -182,9 +182,9 @@ func (r *room) Close() error {
 // Addr implements net.Listener.
 func (r *room) Addr() net.Addr { return r.addr }
 
-// serve answers HTTP on a listener until ctx ends, and then for as long as the
+// serveHTTP answers HTTP on a listener until ctx ends, and then for as long as the
 // requests in flight take, at most a few seconds.
-func serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -114,14 +114,14 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	g.sem = make(chan struct{}, places)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	go func() { defer close(gone); g.run(ctx) }()
+	go func() { defer close(gone); g.acceptConns(ctx) }()
 
 	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.node.CA.Raw, identity.Subject{Zone: creds.node.Subject.Zone, Role: identity.RoleNode}, time.Now)
 	enters := func() (inside net.Conn) {
 		c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", ln.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		inside, err = g.room(api.ALPNHTTP).Accept()
+		inside, err = g.roomFor(api.ALPNHTTP).Accept()
 		require.NoError(t, err)
 		assert.Equal(t, creds.node.Subject, inside.(*conn).peer.Subject)
 		return inside
@@ -141,6 +141,6 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	assert.Empty(t, g.sem)
 	cancel()
 	<-gone
-	_, err = g.room(api.ALPNHTTP).Accept()
+	_, err = g.roomFor(api.ALPNHTTP).Accept()
 	assert.ErrorIs(t, err, net.ErrClosed)
 }

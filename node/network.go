@@ -75,8 +75,8 @@ type Crossing struct {
 // and returns what is used in its place.
 type Tap func(at Crossing, c net.Conn) net.Conn
 
-// crossing lets the tap, if there is one, see a connection with another zone.
-func (n *Node) crossing(alpn string, dialled bool, c net.Conn) net.Conn {
+// tapConn lets the tap, if there is one, see a connection with another zone.
+func (n *Node) tapConn(alpn string, dialled bool, c net.Conn) net.Conn {
 	if n.opts.Tap == nil {
 		return c
 	}
@@ -87,32 +87,34 @@ func (n *Node) crossing(alpn string, dialled bool, c net.Conn) net.Conn {
 func (n *Node) dialNode(alpn string) dialer { return dialTLS(n.net, n.toNode(alpn)) }
 
 // dialZone returns a dialer to the gateways of a linked zone.
-func (n *Node) dialZone(l *api.Link, alpn string) dialer { return n.outward(n.toZone(l, alpn), alpn) }
+func (n *Node) dialZone(l *api.Link, alpn string) dialer {
+	return n.outwardDialer(n.toZone(l, alpn), alpn)
+}
 
-// outward returns a dialer to gateways of other zones.
-func (n *Node) outward(conf *tls.Config, alpn string) dialer {
+// outwardDialer returns a dialer to gateways of other zones.
+func (n *Node) outwardDialer(conf *tls.Config, alpn string) dialer {
 	dial := dialTLS(n.net, conf)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return n.crossing(alpn, true, c), nil
+		return n.tapConn(alpn, true, c), nil
 	}
 }
 
-// enrol asks the zone that a link token names to be this zone's parent.
-func (n *Node) enrol(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
+// sendEnrolment asks the zone that a link token names to be this zone's parent.
+func (n *Node) sendEnrolment(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
 	want := identity.Subject{Zone: t.Zone, Role: identity.RoleGateway}
 	rt := &http.Transport{
-		DialTLSContext: n.outward(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now), api.ALPNEnrol),
+		DialTLSContext: n.outwardDialer(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now), api.ALPNEnrol),
 	}
 	defer rt.CloseIdleConnections()
 	return client.Enrol(ctx, rt, n.now, t.Addresses, e)
 }
 
-// enrolled hands an enrolment to the rules, with who sends it by its certificate.
-func (n *Node) enrolled(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error) {
+// takeEnrolment hands an enrolment to the rules, with who sends it by its certificate.
+func (n *Node) takeEnrolment(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error) {
 	who, _ := peerOf(ctx) // nobody is no zone, which is refused
 	return n.federation.Enrol(ctx, who.Zone, who.pin, e)
 }

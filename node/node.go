@@ -122,18 +122,18 @@ func Open(o Options) (n *Node, err error) {
 	}
 	n.leaderChanged.Store(newSignal())
 	n.keys = federation.NewKeys(n.kek, o.PlanKey)
-	if err = n.listen(); err != nil {
+	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), n.log)
 	init, err := pendingInit(o.Dir)
 	if err != nil {
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.closeOpened())
 	}
 	conf := raftstore.Config{
 		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
-		Stream: raftStream{n.nodeGate.room(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
-		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.write(o.Dir) },
+		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
+		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.writeFile(o.Dir) },
 		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
 		Form: o.Form,
 	}
@@ -142,16 +142,16 @@ func Open(o Options) (n *Node, err error) {
 	}
 	n.store, err = raftstore.Open(conf)
 	if err != nil {
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.closeOpened())
 	}
-	if err := n.assemble(); err != nil {
-		return nil, errors.Join(err, n.store.Close(), n.close())
+	if err := n.buildZone(); err != nil {
+		return nil, errors.Join(err, n.store.Close(), n.closeOpened())
 	}
 	return n, nil
 }
 
-// assemble builds the zone and its doors around the store.
-func (n *Node) assemble() error {
+// buildZone builds the zone and its doors around the store.
+func (n *Node) buildZone() error {
 	n.toNodes = &http.Transport{
 		DialTLSContext:      n.dialNode(api.ALPNHTTP),
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
@@ -176,14 +176,14 @@ func (n *Node) assemble() error {
 	n.fleet = fleet.New(n.zone, n.estimator)
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
-		Enrol: n.enrol, Alive: p.alive, Now: n.now, Log: n.log,
+		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
 	})
 	leads := n.leading.Load
 	common := door.Config{
-		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forward(doorAPI),
+		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
 	}
-	n.api = n.current(doorAPI, dialects(
+	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
 			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version,
 		}),
@@ -191,20 +191,20 @@ func (n *Node) assemble() error {
 	))
 	gw := gateway.Config{
 		Zone: n.zone, Estimator: n.estimator, Saga: n.saga,
-		Peer: peerZone, Enrol: n.enrolled, Hello: n.federation.Hello,
+		Peer: peerZone, Enrol: n.takeEnrolment, Hello: n.federation.Hello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
 		Led: func() bool { id, _ := n.store.Leader(); return id != "" },
 	}
-	gw.Forward = n.forward(doorGateway)
-	n.gateway = n.current(doorGateway, gateway.New(gw))
-	gw.Forward = n.forward(doorEnrol)
-	n.enrolment = n.current(doorEnrol, gateway.Enrol(gw))
+	gw.Forward = n.forwardTo(doorGateway)
+	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))
+	gw.Forward = n.forwardTo(doorEnrol)
+	n.enrolment = n.requireCurrent(doorEnrol, gateway.Enrol(gw))
 	return nil
 }
 
-// dialects gives the placement API what lies below its path, and Berth's own all else.
-func dialects(own, placed http.Handler) http.Handler {
+// splitDialects gives the placement API what lies below its path, and Berth's own all else.
+func splitDialects(own, placed http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == placement.Mount || strings.HasPrefix(r.URL.Path, placement.Mount+"/") {
 			placed.ServeHTTP(w, r)
@@ -217,14 +217,14 @@ func dialects(own, placed http.Handler) http.Handler {
 // tokens reads bearer tokens for the public API.
 type tokens struct{}
 
-// Parse implements door.Tokens.
+// Parse implements doorNamed.Tokens.
 func (tokens) Parse(text string) (api.TokenID, []byte, error) { return identity.ParseToken(text) }
 
-// Check implements door.Tokens.
+// Check implements doorNamed.Tokens.
 func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(stored, presented) }
 
-// listen opens the five listeners and keeps the ports that they got.
-func (n *Node) listen() error {
+// openListeners opens the five listeners and keeps the ports that they got.
+func (n *Node) openListeners() error {
 	want, before := n.rec.Listen, n.rec.Advertise
 	for _, l := range []struct {
 		name string
@@ -244,29 +244,29 @@ func (n *Node) listen() error {
 		}
 		ln, err := n.net.Listen(context.Background(), addr) // a listener lives as long as the node
 		if err != nil {
-			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.close())
+			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.closeOpened())
 		}
 		*l.to = ln
 		if *l.pub == "" {
 			*l.pub = ln.Addr().String()
 		}
 	}
-	if (n.opts.Plain || n.opts.Insecure) && !loopback(n.listeners.api.Addr()) {
-		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.close())
+	if (n.opts.Plain || n.opts.Insecure) && !isLoopback(n.listeners.api.Addr()) {
+		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.closeOpened())
 	}
 	if n.rec.Advertise == before {
 		return nil // a full disk is no reason not to start
 	}
-	return n.rec.write(n.dir)
+	return n.rec.writeFile(n.dir)
 }
 
-func loopback(a net.Addr) bool {
+func isLoopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()
 }
 
-// close closes what was opened before Run took over.
-func (n *Node) close() error {
+// closeOpened closes what was opened before Run took over.
+func (n *Node) closeOpened() error {
 	var errs []error
 	for _, l := range []net.Listener{n.listeners.api, n.listeners.gateway, n.listeners.node, n.listeners.agent, n.listeners.admin} {
 		if l != nil {
@@ -300,7 +300,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
-	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.crossing(alpn, false, c) }
+	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
 	apiListener := netutil.LimitListener(n.listeners.api, connsMax)
 	if !n.opts.Plain {
@@ -310,7 +310,7 @@ func (n *Node) Run(ctx context.Context) error {
 	core, stopCore := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCore()
 	var base, doors sync.WaitGroup
-	base.Go(func() { n.nodeGate.run(core) })
+	base.Go(func() { n.nodeGate.acceptConns(core) })
 	base.Go(func() {
 		if err := n.store.Run(core); err != nil {
 			cancel(err)
@@ -318,34 +318,34 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	serving := func(ln net.Listener, h http.Handler) {
 		doors.Go(func() {
-			if err := serve(ctx, ln, h, n.log); err != nil {
+			if err := serveHTTP(ctx, ln, h, n.log); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	serving(apiListener, outside(n.api))
-	serving(gatewayGate.room(api.ALPNHTTP), outside(n.gateway))
-	serving(gatewayGate.room(api.ALPNEnrol), outside(n.enrolment))
-	serving(n.nodeGate.room(api.ALPNHTTP), n.fromNodes())
-	serving(agentGate.room(api.ALPNHTTP), agents.New(agents.Config{
+	serving(apiListener, stripNodeHeaders(n.api))
+	serving(gatewayGate.roomFor(api.ALPNHTTP), stripNodeHeaders(n.gateway))
+	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
+	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.fromNodes())
+	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
 		Zone: n.zone, Fleet: n.fleet, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
 	}))
 	serving(n.listeners.admin, n.adminDoor())
-	doors.Go(func() { gatewayGate.run(ctx) })
-	doors.Go(func() { agentGate.run(ctx) })
+	doors.Go(func() { gatewayGate.acceptConns(ctx) })
+	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })
-	doors.Go(func() { n.pools.run(ctx) })
-	doors.Go(func() { n.pools.accept(ctx, gatewayGate.room(api.ALPNGossip)) })
-	base.Go(func() { n.pools.accept(core, n.nodeGate.room(api.ALPNGossip)) })
-	doors.Go(func() { n.store.Leading(ctx, n.lead) })
-	doors.Go(func() { n.join(ctx) })
+	doors.Go(func() { n.pools.runPools(ctx) })
+	doors.Go(func() { n.pools.acceptConns(ctx, gatewayGate.roomFor(api.ALPNGossip)) })
+	base.Go(func() { n.pools.acceptConns(core, n.nodeGate.roomFor(api.ALPNGossip)) })
+	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })
+	doors.Go(func() { n.announceSelf(ctx) })
 	doors.Go(func() {
 		if err := n.federation.CheckKeys(ctx); err != nil {
 			cancel(err)
 		}
 	})
 	doors.Wait()
-	n.abdicate() //nolint:contextcheck // ctx is over
+	n.transferLeadership() //nolint:contextcheck // ctx is over
 	err := n.store.Close()
 	stopCore()
 	base.Wait()
@@ -384,9 +384,9 @@ func (n *Node) Ready(ctx context.Context) error {
 
 const readyPoll = 20 * time.Millisecond
 
-// abdicate hands the leadership over before this node stops, so that the zone
+// transferLeadership hands the leadership over before this node stops, so that the zone
 // need not notice its absence first. If it does not work, it will.
-func (n *Node) abdicate() {
+func (n *Node) transferLeadership() {
 	if !n.store.IsLeader() {
 		return
 	}
@@ -404,10 +404,10 @@ func (n *Node) leaderID() (api.NodeID, bool) {
 	return id, n.leading.Load()
 }
 
-// lead is one reign: the zone's first command if there is none yet, this node's
+// runLeader is one reign: the zone's first command if there is none yet, this node's
 // own record, and then the loops of a leader.
-func (n *Node) lead(ctx context.Context) {
-	if err := n.found(ctx); err != nil {
+func (n *Node) runLeader(ctx context.Context) {
+	if err := n.foundZone(ctx); err != nil {
 		n.log.Error("the zone could not be initialised", "error", err)
 		return
 	}
@@ -426,8 +426,8 @@ func (n *Node) lead(ctx context.Context) {
 	wg.Wait()
 }
 
-// found logs the zone's first command, once in its life.
-func (n *Node) found(ctx context.Context) error {
+// foundZone logs the zone's first command, once in its life.
+func (n *Node) foundZone(ctx context.Context) error {
 	first, err := pendingInit(n.dir)
 	if err != nil {
 		return err
@@ -440,11 +440,11 @@ func (n *Node) found(ctx context.Context) error {
 			return fmt.Errorf("logging the zone's first command: %w", err)
 		}
 	}
-	return n.federation.RecordNode(ctx, n.record())
+	return n.federation.RecordNode(ctx, n.nodeRecord())
 }
 
-// record returns this node as its zone knows it.
-func (n *Node) record() api.Node {
+// nodeRecord returns this node as its zone knows it.
+func (n *Node) nodeRecord() api.Node {
 	a := n.rec.Advertise
 	return api.Node{
 		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
@@ -457,14 +457,14 @@ const (
 	announceEvery = 500 * time.Millisecond
 )
 
-// join tells the zone that this node runs, and where, whenever the zone's record
+// announceSelf tells the zone that this node runs, and where, whenever the zone's record
 // of it is not right: at first, and after a backup was restored. A node that is
 // new is made a member by that.
-func (n *Node) join(ctx context.Context) {
+func (n *Node) announceSelf(ctx context.Context) {
 	for ctx.Err() == nil {
 		v := n.view()
 		if known, ok := v.Node(n.rec.Node); ok {
-			now := n.record()
+			now := n.nodeRecord()
 			now.Joined = known.Joined
 			if *known == now {
 				_, _ = n.store.Wait(ctx, v.Index()) // it is looked at again in any case
@@ -492,7 +492,7 @@ func (n *Node) otherNodes() []string {
 func (n *Node) announceTo(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	b, err := codec.Marshal(n.record())
+	b, err := codec.Marshal(n.nodeRecord())
 	if err != nil {
 		return err
 	}
@@ -513,8 +513,8 @@ func (n *Node) announceTo(ctx context.Context, addr string) error {
 	return nil
 }
 
-// announced is the leader's side of join. The certificate says who it is.
-func (n *Node) announced(w http.ResponseWriter, r *http.Request) {
+// handleAnnouncement is the leader's side of join. The certificate says who it is.
+func (n *Node) handleAnnouncement(w http.ResponseWriter, r *http.Request) {
 	who, ok := peerOf(r.Context())
 	var m api.Node
 	err := wire.ReadCBOR(r, api.BodyMaxBytes, &m)

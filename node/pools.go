@@ -68,8 +68,8 @@ func (n *Node) gossipName(pool string, id api.NodeID) string {
 	return gossip.SyntheticName(pool, hex.EncodeToString(pin[:]), string(n.rec.Zone), string(id))
 }
 
-// run keeps one pool per link until ctx ends.
-func (p *pools) run(ctx context.Context) {
+// runPools keeps one pool per link until ctx ends.
+func (p *pools) runPools(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := p.zone.Run(ctx); err != nil {
@@ -78,7 +78,7 @@ func (p *pools) run(ctx context.Context) {
 	})
 	v := p.n.store.View()
 	for ctx.Err() == nil {
-		p.follow(ctx, &wg, v)
+		p.followLinks(ctx, &wg, v)
 		next, err := p.n.store.Wait(ctx, v.Index())
 		if err != nil {
 			break
@@ -88,15 +88,15 @@ func (p *pools) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// follow starts pools of new links and stops those of links that are gone.
-func (p *pools) follow(ctx context.Context, wg *sync.WaitGroup, v *state.State) {
+// followLinks starts pools of new links and stops those of links that are gone.
+func (p *pools) followLinks(ctx context.Context, wg *sync.WaitGroup, v *state.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range v.Links() {
 		if p.links[l.ID] != nil {
 			continue
 		}
-		pool, err := p.open(l)
+		pool, err := p.openPool(l)
 		if err != nil {
 			p.n.log.Error("gossip over a link cannot start", "link", l.Name, "error", err)
 			continue
@@ -118,7 +118,7 @@ func (p *pools) follow(ctx context.Context, wg *sync.WaitGroup, v *state.State) 
 	}
 }
 
-func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
+func (p *pools) openPool(l *api.Link) (*gossip.Pool, error) {
 	n := p.n
 	return gossip.New(gossip.Config{
 		Name: string(l.ID), Self: n.gossipName(string(l.ID), n.rec.Node),
@@ -137,8 +137,8 @@ func (p *pools) open(l *api.Link) (*gossip.Pool, error) {
 	})
 }
 
-// accept takes gossip connections of one listener until it closes.
-func (p *pools) accept(ctx context.Context, r *room) {
+// acceptConns takes gossip connections of one listener until it closes.
+func (p *pools) acceptConns(ctx context.Context, r *room) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -146,20 +146,20 @@ func (p *pools) accept(ctx context.Context, r *room) {
 		if err != nil {
 			return
 		}
-		wg.Go(func() { p.greet(ctx, c) })
+		wg.Go(func() { p.greetConn(ctx, c) })
 	}
 }
 
-// greet reads which pool a connection is for, and hands it over if the
+// greetConn reads which pool a connection is for, and hands it over if the
 // authenticated peer belongs there.
-func (p *pools) greet(_ context.Context, c net.Conn) {
+func (p *pools) greetConn(_ context.Context, c net.Conn) {
 	h, err := gossip.ReadHello(c, p.n.now().Add(gossip.HelloTimeout))
 	pc, ok := c.(*conn)
 	if err != nil || !ok {
 		_ = c.Close() // not a member
 		return
 	}
-	pool := p.find(h.Pool, pc.peer)
+	pool := p.findPool(h.Pool, pc.peer)
 	if pool == nil {
 		p.n.log.Info("gossip refused", "peer_zone", pc.peer.Zone, "pool", h.Pool)
 		_ = c.Close() // not a member
@@ -168,7 +168,7 @@ func (p *pools) greet(_ context.Context, c net.Conn) {
 	pool.Accept(h, c)
 }
 
-func (p *pools) find(name string, who peer) *gossip.Pool {
+func (p *pools) findPool(name string, who peer) *gossip.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lp := p.links[api.LinkID(name)]
@@ -181,8 +181,8 @@ func (p *pools) find(name string, who peer) *gossip.Pool {
 	return nil
 }
 
-// alive returns what gossip knows of a node of this zone, "" for nothing.
-func (p *pools) alive(id api.NodeID) string {
+// livenessOf returns what gossip knows of a node of this zone, "" for nothing.
+func (p *pools) livenessOf(id api.NodeID) string {
 	name := p.n.gossipName(federation.OwnPool, id)
 	for _, m := range p.zone.Members() {
 		if m.Name == name {

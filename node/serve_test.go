@@ -29,7 +29,7 @@ func TestServeLeavesNoConnection(t *testing.T) {
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() {
-				ended <- serve(ctx, ln, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
+				ended <- serveHTTP(ctx, ln, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
 			}()
 			var d net.Dialer
 			c, err := d.DialContext(t.Context(), "tcp", ln.Addr().String())

@@ -72,7 +72,7 @@ func (w *archiveWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (w *archiveWriter) finish() (sum [sha256.Size]byte, err error) {
+func (w *archiveWriter) finishArchive() (sum [sha256.Size]byte, err error) {
 	w.sum.Sum(sum[:0])
 	_, err = w.to.Write(sum[:])
 	return sum, err

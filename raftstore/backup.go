@@ -33,7 +33,7 @@ type Backup struct {
 // everything that was acknowledged.
 func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
 	st := s.View().WithoutUpload()
-	f, err := s.scratch()
+	f, err := s.openScratch()
 	if err != nil {
 		return nil, Backup{}, fmt.Errorf("writing a backup: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
 		err = saveState(st, w)
 	}
 	if err == nil {
-		about.SHA256, err = w.finish()
+		about.SHA256, err = w.finishArchive()
 	}
 	if err == nil {
 		err = buffer.Flush()
@@ -72,11 +72,11 @@ func (s *Store) Restore(ctx context.Context, from io.Reader, stamp func() comman
 	if !s.IsLeader() {
 		return notLeader("raftstore.Restore")
 	}
-	f, err := s.scratch()
+	f, err := s.openScratch()
 	if err != nil {
 		return fmt.Errorf("receiving a backup: %w", err)
 	}
-	a, err := receive(ctx, from, f, BackupMaxBytes)
+	a, err := receiveArchive(ctx, from, f, BackupMaxBytes)
 	if err == nil {
 		err = tryLoad(a, s.View().Zone, s.Form())
 	}
@@ -103,7 +103,7 @@ func (s *Store) proposeParts(ctx context.Context, payload *io.SectionReader, sta
 		if last {
 			patience = max(patience, takeUpTimeout)
 		}
-		results, err := s.propose(ctx, patience, []command.Command{c})
+		results, err := s.proposeAll(ctx, patience, []command.Command{c})
 		if err == nil {
 			err = results[0].Err
 		}
@@ -117,8 +117,8 @@ func (s *Store) proposeParts(ctx context.Context, payload *io.SectionReader, sta
 	return nil
 }
 
-// receive copies a backup into f and verifies it.
-func receive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*archive, error) {
+// receiveArchive copies a backup into f and verifies it.
+func receiveArchive(ctx context.Context, from io.Reader, f scratchFile, limit int64) (*archive, error) {
 	to := &countingWriter{ctx: ctx.Err, to: f}
 	if _, err := io.Copy(to, io.LimitReader(from, limit+1)); err != nil {
 		return nil, fmt.Errorf("receiving a backup: %w", err)
@@ -157,7 +157,7 @@ type scratchFile interface {
 	io.Closer
 }
 
-func (s *Store) scratch() (scratchFile, error) {
+func (s *Store) openScratch() (scratchFile, error) {
 	if s.cfg.Memory != nil {
 		return &scratchMemory{}, nil
 	}

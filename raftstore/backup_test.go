@@ -111,7 +111,7 @@ func TestDamagedBackupChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.Write([]byte("nonsense"))
 	require.NoError(t, err)
-	_, err = w.finish()
+	_, err = w.finishArchive()
 	require.NoError(t, err)
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(n.restore(whole.Bytes())))
 
@@ -132,9 +132,9 @@ func TestBackupLimit(t *testing.T) {
 	n := solo(t, nil)
 	b, _ := n.backup()
 	size := int64(len(b))
-	_, err := receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
+	_, err := receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
 	require.NoError(t, err)
-	_, err = receive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
+	_, err = receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
 	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
 }
 
@@ -144,7 +144,7 @@ func TestArchiveNoticesEveryBit(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.Write([]byte("the state"))
 	require.NoError(t, err)
-	_, err = w.finish()
+	_, err = w.finishArchive()
 	require.NoError(t, err)
 
 	a, err := openArchive(bytes.NewReader(b.Bytes()), int64(b.Len()))
@@ -233,7 +233,7 @@ func TestSnapshotStore(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, files, snapshotsKept, "nothing is left of the one that was cut off")
 
-	require.NoError(t, os.Rename(s.path(snapshotID(7, 3)), s.path(snapshotID(6, 3))))
+	require.NoError(t, os.Rename(s.pathOf(snapshotID(7, 3)), s.pathOf(snapshotID(6, 3))))
 	_, _, err = s.Open(snapshotID(6, 3))
 	assert.ErrorIs(t, err, ErrDamaged, "a snapshot under another's name")
 }

@@ -67,7 +67,7 @@ func readBolt(from io.ReaderAt, size int64) (*boltFile, error) {
 		if _, err := from.ReadAt(head[:], int64(i*pageSize)); err != nil {
 			return nil, readingFile(err)
 		}
-		if err := b.meta(i, head[:]); err != nil {
+		if err := b.readMeta(i, head[:]); err != nil {
 			return nil, err
 		}
 		txids[i] = native.Uint64(head[boltHeader+48:])
@@ -79,7 +79,7 @@ func readBolt(from io.ReaderAt, size int64) (*boltFile, error) {
 		return nil, damagef("it has %d bytes and should have %d", size, b.pages*pageSize)
 	}
 	prev := []byte(nil)
-	err := b.tree(boltBucketRef{page: b.root}, nil, &prev, func(flags uint32, key, value []byte) error {
+	err := b.walkTree(boltBucketRef{page: b.root}, nil, &prev, func(flags uint32, key, value []byte) error {
 		if flags != boltBucket || len(value) < boltElement {
 			return damagef("%q is no bucket", key)
 		}
@@ -104,8 +104,8 @@ func readingFile(err error) error {
 	return err
 }
 
-// meta checks root i and keeps what it says if it is the newest so far.
-func (b *boltFile) meta(i uint64, page []byte) error {
+// readMeta checks root i and keeps what it says if it is the newest so far.
+func (b *boltFile) readMeta(i uint64, page []byte) error {
 	m := page[boltHeader:]
 	sum := fnv.New64a()
 	sum.Write(m[:56]) // a hash never fails
@@ -127,14 +127,14 @@ func (b *boltFile) meta(i uint64, page []byte) error {
 	return nil
 }
 
-// walk calls f with every key of a bucket, in ascending order.
-func (b *boltFile) walk(bucket string, f func(key, value []byte) error) error {
+// walkBucket calls f with every key of a bucket, in ascending order.
+func (b *boltFile) walkBucket(bucket string, f func(key, value []byte) error) error {
 	ref, ok := b.buckets[bucket]
 	if !ok {
 		return damagef("it has no bucket %q", bucket)
 	}
 	prev := []byte(nil)
-	return b.tree(ref, nil, &prev, func(flags uint32, key, value []byte) error {
+	return b.walkTree(ref, nil, &prev, func(flags uint32, key, value []byte) error {
 		if flags != 0 {
 			return damagef("key %x has the flags %#x", key, flags)
 		}
@@ -142,23 +142,23 @@ func (b *boltFile) walk(bucket string, f func(key, value []byte) error) error {
 	})
 }
 
-// tree visits the leaves below ref. Their keys must rise, and the first one must
+// walkTree visits the leaves below ref. Their keys must rise, and the first one must
 // be the key under which the page is known, if it is known under one.
-func (b *boltFile) tree(ref boltBucketRef, want []byte, prev *[]byte, f func(flags uint32, key, value []byte) error) error {
-	page, err := b.node(ref, want)
+func (b *boltFile) walkTree(ref boltBucketRef, want []byte, prev *[]byte, f func(flags uint32, key, value []byte) error) error {
+	page, err := b.readNode(ref, want)
 	if err != nil {
 		return err
 	}
 	count, leaf := int(native.Uint16(page[10:])), native.Uint16(page[8:]) == boltLeaf
 	for i := range count {
-		e, err := element(page, i, leaf)
+		e, err := readElement(page, i, leaf)
 		switch {
 		case err != nil:
 			return damagef("page %d: element %d is out of bounds", ref.page, i)
 		case i == 0 && want != nil && !bytes.Equal(e.key, want):
 			return damagef("page %d begins with key %x instead of %x", ref.page, e.key, want)
 		case !leaf:
-			err = b.tree(boltBucketRef{page: e.child}, e.key, prev, f)
+			err = b.walkTree(boltBucketRef{page: e.child}, e.key, prev, f)
 		case *prev != nil && bytes.Compare(*prev, e.key) >= 0:
 			return damagef("page %d: key %x is behind %x", ref.page, e.key, *prev)
 		default:
@@ -172,10 +172,10 @@ func (b *boltFile) tree(ref boltBucketRef, want []byte, prev *[]byte, f func(fla
 	return nil
 }
 
-// node returns the bytes of a branch or a leaf.
-func (b *boltFile) node(ref boltBucketRef, want []byte) (page []byte, err error) {
+// readNode returns the bytes of a branch or a leaf.
+func (b *boltFile) readNode(ref boltBucketRef, want []byte) (page []byte, err error) {
 	if page = ref.inline; page == nil {
-		page, err = b.page(ref.page)
+		page, err = b.readPage(ref.page)
 	}
 	if err != nil {
 		return nil, err
@@ -193,8 +193,8 @@ func (b *boltFile) node(ref boltBucketRef, want []byte) (page []byte, err error)
 	return page, nil
 }
 
-// page reads one page with all that overflows from it.
-func (b *boltFile) page(id uint64) ([]byte, error) {
+// readPage reads one page with all that overflows from it.
+func (b *boltFile) readPage(id uint64) ([]byte, error) {
 	if id < 2 || id >= b.pages {
 		return nil, damagef("page %d is out of bounds", id)
 	}
@@ -226,7 +226,7 @@ type boltItem struct {
 	child      uint64
 }
 
-func element(page []byte, i int, leaf bool) (boltItem, error) {
+func readElement(page []byte, i int, leaf bool) (boltItem, error) {
 	at := uint64(boltHeader + i*boltElement)
 	if at+boltElement > uint64(len(page)) {
 		return boltItem{}, ErrDamaged

@@ -55,11 +55,11 @@ var (
 
 // formatChecked makes an empty store of node in u.
 func formatChecked(u under, v votes, b ledger) error {
-	record, err := v.bytes()
+	record, err := v.encodeVotes()
 	if err != nil {
 		return err
 	}
-	page, err := b.page()
+	page, err := b.encodePage()
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func openChecked(u under, g *guard, newest position, open func() bool) (*checked
 	if err := checkSnapshot(c.book, newest.index); err != nil {
 		return nil, err
 	}
-	return c, c.finish(newest)
+	return c, c.finishCutOff(newest)
 }
 
 // checkSnapshot compares the ledger with the newest snapshot: it must not be older
@@ -111,9 +111,9 @@ func checkSnapshot(b ledger, newest uint64) error {
 	return nil
 }
 
-// finish does what a crash cut off: to delete entries, and to drop a log that a
+// finishCutOff does what a crash cut off: to delete entries, and to drop a log that a
 // snapshot from elsewhere has overtaken or contradicts.
-func (c *checked) finish(newest position) error {
+func (c *checked) finishCutOff(newest position) error {
 	c.book.Snap = max(c.book.Snap, newest.index)
 	if c.book.DeadFrom != 0 {
 		if err := c.under.DeleteRange(c.book.DeadFrom, c.book.DeadTo); err != nil {
@@ -121,13 +121,13 @@ func (c *checked) finish(newest position) error {
 		}
 		c.book.DeadFrom, c.book.DeadTo = 0, 0
 	}
-	if c.book.empty() {
+	if c.book.isEmpty() {
 		return nil
 	}
 	drop := c.book.Last < newest.index
 	if !drop {
 		var err error
-		if drop, err = c.contradicts(newest); err != nil {
+		if drop, err = c.contradictsSnapshot(newest); err != nil {
 			return err
 		}
 	}
@@ -137,9 +137,9 @@ func (c *checked) finish(newest position) error {
 	return nil
 }
 
-// contradicts reports whether the log has another entry where a snapshot ends.
-func (c *checked) contradicts(end position) (bool, error) {
-	if !c.ledger().has(end.index) {
+// contradictsSnapshot reports whether the log has another entry where a snapshot ends.
+func (c *checked) contradictsSnapshot(end position) (bool, error) {
+	if !c.currentLedger().hasEntry(end.index) {
 		return false, nil
 	}
 	var l raft.Log
@@ -150,14 +150,14 @@ func (c *checked) contradicts(end position) (bool, error) {
 // IsMonotonic implements raft.MonotonicLogStore: the log has no holes.
 func (c *checked) IsMonotonic() bool { return true }
 
-func (c *checked) ledger() ledger {
+func (c *checked) currentLedger() ledger {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.book
 }
 
-// end returns where the newest snapshot ends.
-func (c *checked) end() position {
+// snapshotEnd returns where the newest snapshot ends.
+func (c *checked) snapshotEnd() position {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.snap
@@ -171,7 +171,7 @@ func (c *checked) setLedger(b ledger) {
 
 // FirstIndex implements raft.LogStore.
 func (c *checked) FirstIndex() (uint64, error) {
-	if b := c.ledger(); !b.empty() {
+	if b := c.currentLedger(); !b.isEmpty() {
 		return b.First, nil
 	}
 	return 0, nil
@@ -179,7 +179,7 @@ func (c *checked) FirstIndex() (uint64, error) {
 
 // LastIndex implements raft.LogStore.
 func (c *checked) LastIndex() (uint64, error) {
-	if b := c.ledger(); !b.empty() {
+	if b := c.currentLedger(); !b.isEmpty() {
 		return b.Last, nil
 	}
 	return 0, nil
@@ -192,31 +192,31 @@ func (c *checked) LastIndex() (uint64, error) {
 // no such entry to others: the one before it is not known. The first of all has none
 // before it, so it is not made up.
 func (c *checked) GetLog(index uint64, l *raft.Log) error {
-	if !c.ledger().has(index) {
-		if end := c.end(); index > 1 && index == end.index {
+	if !c.currentLedger().hasEntry(index) {
+		if end := c.snapshotEnd(); index > 1 && index == end.index {
 			*l = raft.Log{Index: end.index, Term: end.term, Type: raft.LogNoop}
 			return nil
 		}
 		return raft.ErrLogNotFound
 	}
 	var stored raft.Log
-	err := c.fetch(index, &stored)
+	err := c.fetchEntry(index, &stored)
 	if err == nil {
 		*l, _, err = openEntry(index, &stored)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case !c.ledger().has(index): // it was deleted meanwhile
+	case !c.currentLedger().hasEntry(index): // it was deleted meanwhile
 		return raft.ErrLogNotFound
 	case errors.Is(err, raft.ErrLogNotFound):
 		err = damagef("the entry at index %d is missing", index)
 	}
-	return c.guard.broken(fmt.Errorf("reading %s: %w", logFile, err))
+	return c.guard.endProcess(fmt.Errorf("reading %s: %w", logFile, err))
 }
 
-// fetch reads an entry. The libraries panic over some damage.
-func (c *checked) fetch(index uint64, l *raft.Log) (err error) {
+// fetchEntry reads an entry. The libraries panic over some damage.
+func (c *checked) fetchEntry(index uint64, l *raft.Log) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = damagef("reading the entry at index %d: %v", index, p)
@@ -235,10 +235,10 @@ func (c *checked) StoreLogs(logs []*raft.Log) error {
 		return nil
 	}
 	c.guard.crash.At(crash.LogWriting)
-	err := c.guard.write("a write to the log", func() error {
-		b := c.ledger()
+	err := c.guard.writeEntry("a write to the log", func() error {
+		b := c.currentLedger()
 		b.DeadFrom, b.DeadTo = 0, 0
-		if b.empty() && logs[0].Index == b.Snap+1 {
+		if b.isEmpty() && logs[0].Index == b.Snap+1 {
 			b.First = b.Snap + 1
 			b.Last = b.Snap
 		}
@@ -249,7 +249,7 @@ func (c *checked) StoreLogs(logs []*raft.Log) error {
 			}
 			sealed = append(sealed, sealEntry(l))
 		}
-		page, err := b.page()
+		page, err := b.encodePage()
 		if err != nil {
 			return err
 		}
@@ -269,8 +269,8 @@ func (c *checked) StoreLogs(logs []*raft.Log) error {
 // forgets them first; if a crash comes then, the next start deletes them.
 func (c *checked) DeleteRange(low, high uint64) error {
 	c.guard.crash.At(crash.TruncateWriting)
-	err := c.guard.write("a deletion from the log", func() error {
-		b := c.ledger()
+	err := c.guard.writeEntry("a deletion from the log", func() error {
+		b := c.currentLedger()
 		from, to := max(low, b.First), min(high, b.Last)
 		switch {
 		case from > to:
@@ -296,7 +296,7 @@ func (c *checked) DeleteRange(low, high uint64) error {
 
 // putLedger writes the ledger alone.
 func (c *checked) putLedger(b ledger) error {
-	page, err := b.page()
+	page, err := b.encodePage()
 	if err != nil {
 		return err
 	}
@@ -307,11 +307,11 @@ func (c *checked) putLedger(b ledger) error {
 	return nil
 }
 
-// kept notes that there is a snapshot up to end now, which must not be lost. It ends
+// noteSnapshot notes that there is a snapshot up to end now, which must not be lost. It ends
 // the process with ErrDiverged if the log contradicts it.
-func (c *checked) kept(end position) error {
-	return c.guard.write("noting a snapshot in the log", func() error {
-		b := c.ledger()
+func (c *checked) noteSnapshot(end position) error {
+	return c.guard.writeEntry("noting a snapshot in the log", func() error {
+		b := c.currentLedger()
 		if b.Snap < end.index {
 			b.Snap = end.index
 			if err := c.putLedger(b); err != nil {
@@ -321,7 +321,7 @@ func (c *checked) kept(end position) error {
 		c.mu.Lock()
 		c.snap = end
 		c.mu.Unlock()
-		diverged, err := c.contradicts(end)
+		diverged, err := c.contradictsSnapshot(end)
 		if diverged {
 			return ErrDiverged
 		}
@@ -333,7 +333,7 @@ func (c *checked) kept(end position) error {
 // node has stopped, and this returns nevertheless, the goroutine ends here.
 func (c *checked) Set(key, value []byte) error {
 	c.guard.crash.At(crash.VoteWriting)
-	err := c.guard.write("a write of term or vote", func() error {
+	err := c.guard.writeEntry("a write of term or vote", func() error {
 		c.mu.Lock()
 		v := votes{Node: c.votes.Node, Values: map[string][]byte{}}
 		for k, old := range c.votes.Values {
@@ -341,7 +341,7 @@ func (c *checked) Set(key, value []byte) error {
 		}
 		c.mu.Unlock()
 		v.Values[string(key)] = append([]byte{}, value...)
-		record, err := v.bytes()
+		record, err := v.encodeVotes()
 		if err != nil {
 			return err
 		}

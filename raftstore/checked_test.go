@@ -36,7 +36,7 @@ func TestLogAgainstAModel(t *testing.T) {
 				if l := model[dice.IntN(len(model))]; l.Index > snap.index {
 					snap = position{l.Index, l.Term}
 				}
-				require.NoError(t, c.kept(snap))
+				require.NoError(t, c.noteSnapshot(snap))
 				from, to := model[0].Index, model[0].Index+uint64(dice.IntN(int(n)))
 				if to > snap.index {
 					continue
@@ -55,7 +55,7 @@ func TestLogAgainstAModel(t *testing.T) {
 					continue
 				}
 				snap = position{next + uint64(dice.IntN(100)), term + 1}
-				require.NoError(t, c.kept(snap))
+				require.NoError(t, c.noteSnapshot(snap))
 				if n > 0 {
 					require.NoError(t, c.DeleteRange(model[0].Index, next-1))
 				}
@@ -107,7 +107,7 @@ func BenchmarkCheck(b *testing.B) {
 	})
 	b.Run("watch", func(b *testing.B) {
 		for b.Loop() {
-			if err := g.write("nothing", func() error { return nil }); err != nil {
+			if err := g.writeEntry("nothing", func() error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestBucketsBeginWithinTheFile(t *testing.T) {
 		native.PutUint64(bad[value:], page)
 		b, err := readBolt(bytes.NewReader(bad), int64(len(bad)))
 		require.NoError(t, err)
-		err = b.walk(string(bad[value-key:value]), func([]byte, []byte) error { return nil })
+		err = b.walkBucket(string(bad[value-key:value]), func([]byte, []byte) error { return nil })
 		require.ErrorIs(t, err, ErrDamaged, "page %d", page)
 		require.ErrorContains(t, err, "is out of bounds")
 	}

@@ -144,7 +144,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) check() error {
+func (c Config) checkConfig() error {
 	if err := api.CheckName("node id", string(c.ID)); err != nil {
 		return err
 	}

@@ -24,15 +24,15 @@ func startCountdown(d time.Duration, f func()) *countdown {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(slice, func() {
-		if p.count(slice) {
+		if p.countSlice(slice) {
 			f()
 		}
 	})
 	return p
 }
 
-// count notes that a slice has passed, and reports whether it was the last.
-func (p *countdown) count(slice time.Duration) bool {
+// countSlice notes that a slice has passed, and reports whether it was the last.
+func (p *countdown) countSlice(slice time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch p.left--; {
@@ -46,8 +46,8 @@ func (p *countdown) count(slice time.Duration) bool {
 	return false
 }
 
-// stop ends the wait. It reports whether it came in time.
-func (p *countdown) stop() bool {
+// stopWait ends the wait. It reports whether it came in time.
+func (p *countdown) stopWait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer.Stop()

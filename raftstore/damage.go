@@ -16,17 +16,17 @@ func damagef(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// refuse turns damage into the error of a node that must not go on: it names what
+// refuseDamage turns damage into the error of a node that must not go on: it names what
 // is damaged and says what to do. Other errors stay as they are.
-func refuse(node api.NodeID, err error) error {
+func refuseDamage(node api.NodeID, err error) error {
 	if !errors.Is(err, ErrDamaged) {
 		return err
 	}
-	return api.Wrap(api.CodeConflict, "raftstore.Open", fmt.Sprintf("node %s cannot be trusted any more: %v; %s", node, err, rejoin(node)), err)
+	return api.Wrap(api.CodeConflict, "raftstore.Open", fmt.Sprintf("node %s cannot be trusted any more: %v; %s", node, err, rejoinHint(node)), err)
 }
 
-// rejoin says how a node whose memory is gone comes back: as another one. It may
+// rejoinHint says how a node whose memory is gone comes back: as another one. It may
 // have voted, and must not vote again in the same term.
-func rejoin(node api.NodeID) string {
+func rejoinHint(node api.NodeID) string {
 	return fmt.Sprintf("take it out of its zone (berth operator remove %s) and let a new node join under a new id, with an empty directory", node)
 }

@@ -79,7 +79,7 @@ func livePages(t *testing.T, b []byte) []int {
 	f, err := readBolt(bytes.NewReader(b), int64(len(b)))
 	require.NoError(t, err)
 	for name := range f.buckets {
-		require.NoError(t, f.walk(name, func([]byte, []byte) error { return nil }))
+		require.NoError(t, f.walkBucket(name, func([]byte, []byte) error { return nil }))
 	}
 	pages := []int{0, int(f.pageSize)}
 	for _, p := range slices.Sorted(maps.Keys(f.seen)) {
@@ -145,7 +145,7 @@ func pageAt(t *testing.T, b []byte, flags uint16) int {
 	size := os.Getpagesize()
 	f, err := readBolt(bytes.NewReader(b), int64(len(b)))
 	require.NoError(t, err)
-	require.NoError(t, f.walk(bucketLogs, func([]byte, []byte) error { return nil }))
+	require.NoError(t, f.walkBucket(bucketLogs, func([]byte, []byte) error { return nil }))
 	for at := 2 * size; at < len(b); at += size {
 		live := f.seen[uint64(at/size)]
 		if live && native.Uint64(b[at:]) == uint64(at/size) && native.Uint16(b[at+8:]) == flags && native.Uint16(b[at+10:]) > 1 {
@@ -273,7 +273,7 @@ func TestLossIsNoticed(t *testing.T) {
 			c, err := contentOf(filepath.Join(dir, logFile))
 			require.NoError(t, err)
 			c.book.Last--
-			page, err := c.book.page()
+			page, err := c.book.encodePage()
 			require.NoError(t, err)
 			withLog(t, dir, func(u under) { require.NoError(t, u.StoreLog(page)) })
 		}},
@@ -334,7 +334,7 @@ func TestEveryBitOfTheIdentity(t *testing.T) {
 	path := filepath.Join(t.TempDir(), nodeFile)
 	want := identity{Format: diskFormat, Node: "n1"}
 	require.NoError(t, writeIdentity(path, want))
-	want.Sum = want.sum()
+	want.Sum = want.checksum()
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for bit := range 8 * len(good) {

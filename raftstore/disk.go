@@ -55,7 +55,7 @@ type snapshotKeeper interface {
 // returned.
 func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
 	if cfg.Memory != nil {
-		return cfg.Memory.open(g, opened)
+		return cfg.Memory.openStores(g, opened)
 	}
 	st, err := openDir(cfg.Dir, cfg.Ran, g, opened)
 	if err == nil && !cfg.Ran && cfg.Made != nil {
@@ -63,7 +63,7 @@ func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
 			err = errors.Join(fmt.Errorf("noting that the node runs: %w", err), st.close())
 		}
 	}
-	return st, refuse(cfg.ID, err)
+	return st, refuseDamage(cfg.ID, err)
 }
 
 func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err error) {
@@ -71,7 +71,7 @@ func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err
 		return stores{}, err
 	}
 	path := filepath.Join(dir, logFile)
-	if err = scrub(path, g.node); err != nil {
+	if err = scrubLog(path, g.node); err != nil {
 		return stores{}, err
 	}
 	bolt, err := openBolt(path) // and lock out other processes
@@ -83,18 +83,18 @@ func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err
 			err = errors.Join(err, bolt.Close())
 		}
 	}()
-	if err = sweep(dir); err != nil {
+	if err = removeLeftovers(dir); err != nil {
 		return stores{}, err
 	}
 	snaps, err := openSnapshots(filepath.Join(dir, snapshotDir), g)
 	if err != nil {
 		return stores{}, fmt.Errorf("opening the snapshots: %w", err)
 	}
-	return join(bolt, snaps, g, opened, bolt.Close)
+	return joinChecks(bolt, snaps, g, opened, bolt.Close)
 }
 
-// join puts the checks between Raft and what it writes to.
-func join(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing func() error) (stores, error) {
+// joinChecks puts the checks between Raft and what it writes to.
+func joinChecks(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing func() error) (stores, error) {
 	if g.wrap != nil {
 		u = g.wrap(u)
 	}
@@ -102,7 +102,7 @@ func join(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing f
 	if err != nil {
 		return stores{}, err
 	}
-	snaps.tell(log.kept)
+	snaps.tell(log.noteSnapshot)
 	cached, err := raft.NewLogCache(logCacheCount, log)
 	if err != nil {
 		return stores{}, err
@@ -110,8 +110,8 @@ func join(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing f
 	return stores{cached, log, snaps, closing}, nil
 }
 
-// sweep removes what a crash left in dir.
-func sweep(dir string) error {
+// removeLeftovers removes what a crash left in dir.
+func removeLeftovers(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, "*"+tempSuffix))
 	for _, name := range left {
 		err = errors.Join(err, os.Remove(name))
@@ -140,7 +140,7 @@ type identity struct {
 	Sum    uint32     `json:"crc32c"` // of the other two, as sum returns it
 }
 
-func (id identity) sum() uint32 {
+func (id identity) checksum() uint32 {
 	return crc32.Checksum(fmt.Appendf(nil, "%d %s", id.Format, id.Node), castagnoli)
 }
 
@@ -203,7 +203,7 @@ func checkUnused(path string, node api.NodeID) error {
 	if err != nil {
 		return err
 	}
-	used := r.used()
+	used := r.isUsed()
 	if err := r.Close(); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func readIdentity(path string) (identity, error) {
 	if err := json.Unmarshal(b, &id); err != nil {
 		return id, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
-	if first := id.Format == 1 && id.Sum == 0; !first && id.Sum != id.sum() { // the first format had no checksum
+	if first := id.Format == 1 && id.Sum == 0; !first && id.Sum != id.checksum() { // the first format had no checksum
 		return id, fmt.Errorf("%s: %w: its checksum does not match", path, ErrDamaged)
 	}
 	if id.Format != diskFormat {
@@ -243,7 +243,7 @@ func readIdentity(path string) (identity, error) {
 }
 
 func writeIdentity(path string, id identity) error {
-	id.Sum = id.sum()
+	id.Sum = id.checksum()
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err

@@ -56,9 +56,9 @@ const (
 	msgLate      = "the zone did not answer in time"
 )
 
-// failure turns the error of a change into one that crosses doors:
+// failureOf turns the error of a change into one that crosses doors:
 // CodeUnavailable when nothing was changed, CodeTimeout when that is not known.
-func failure(op string, err error, index uint64) error {
+func failureOf(op string, err error, index uint64) error {
 	if fateOf(err, index) == unknown {
 		return api.Wrap(api.CodeTimeout, op, msgUnknown, err)
 	}
@@ -89,6 +89,6 @@ func notLeader(op string) error {
 	return api.Wrap(api.CodeUnavailable, op, msgNotLeader, raft.ErrNotLeader)
 }
 
-func closed(op string) error {
+func closedError(op string) error {
 	return api.Wrap(api.CodeUnavailable, op, msgClosed, raft.ErrRaftShutdown)
 }

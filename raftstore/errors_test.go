@@ -53,16 +53,16 @@ func TestFates(t *testing.T) {
 			assert.Equal(t, c.written, fateOf(err, 7), c.name)
 		}
 		want := map[fate]api.Code{refused: api.CodeUnavailable, unknown: api.CodeTimeout}
-		assert.Equal(t, want[c.unsent], api.CodeOf(failure("op", c.err, 0)), c.name)
-		assert.Equal(t, api.CodeTimeout, api.CodeOf(failure("op", c.err, 7)), c.name)
+		assert.Equal(t, want[c.unsent], api.CodeOf(failureOf("op", c.err, 0)), c.name)
+		assert.Equal(t, api.CodeTimeout, api.CodeOf(failureOf("op", c.err, 7)), c.name)
 	}
 	for _, err := range []error{errors.New("disk full"), errBroken, context.DeadlineExceeded, context.Canceled} {
 		assert.Equal(t, unknown, fateOf(err, 0), err)
 	}
-	assert.Equal(t, msgNotLeader, api.MessageOf(failure("op", raft.ErrNotLeader, 0)))
-	assert.Equal(t, msgClosed, api.MessageOf(failure("op", errClosing, 0)))
-	assert.Equal(t, msgBusy, api.MessageOf(failure("op", raft.ErrEnqueueTimeout, 0)))
-	assert.Equal(t, msgUnknown, api.MessageOf(failure("op", raft.ErrLeadershipLost, 7)))
+	assert.Equal(t, msgNotLeader, api.MessageOf(failureOf("op", raft.ErrNotLeader, 0)))
+	assert.Equal(t, msgClosed, api.MessageOf(failureOf("op", errClosing, 0)))
+	assert.Equal(t, msgBusy, api.MessageOf(failureOf("op", raft.ErrEnqueueTimeout, 0)))
+	assert.Equal(t, msgUnknown, api.MessageOf(failureOf("op", raft.ErrLeadershipLost, 7)))
 }
 
 // TestFatesAreComplete reads the library's source, so that a new version with a new

@@ -22,7 +22,7 @@ var errBroken = errors.New("the state machine has stopped")
 // need no lock.
 type fsm struct {
 	live   *state.State
-	board  *board
+	board  *viewBoard
 	newest api.Form // that it reads
 	broken error
 	fail   func(error) // told once, why the node must stop
@@ -35,7 +35,7 @@ var _ raft.BatchingFSM = (*fsm)(nil)
 
 func newFSM(newest api.Form, fail func(error)) *fsm {
 	live := emptyState()
-	return &fsm{live: live, newest: newest, board: newBoard(freeze(live)), fail: fail}
+	return &fsm{live: live, newest: newest, board: newBoard(freezeState(live)), fail: fail}
 }
 
 // Apply implements raft.FSM.
@@ -61,7 +61,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		answers[i] = results
 	}
 	if f.broken == nil {
-		f.board.post(freeze(f.live), logs[len(logs)-1].Index, f.touched...)
+		f.board.postView(freezeState(f.live), logs[len(logs)-1].Index, f.touched...)
 	}
 	return answers
 }
@@ -116,7 +116,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.crash.At(crash.RestoreLoaded)
 	f.live = st
-	f.board.post(freeze(st), st.Index(), state.Everything)
+	f.board.postView(freezeState(st), st.Index(), state.Everything)
 	return nil
 }
 

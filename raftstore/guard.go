@@ -44,34 +44,34 @@ func newGuard(cfg Config, fail func(error), leads func() bool) *guard {
 	return g
 }
 
-// write makes one write of log, term or vote; there is one at a time.
-func (g *guard) write(what string, f func() error) error {
-	defer g.watch(what, g.leading, g.otherwise)()
+// writeEntry makes one write of log, term or vote; there is one at a time.
+func (g *guard) writeEntry(what string, f func() error) error {
+	defer g.startWatchdog(what, g.leading, g.otherwise)()
 	<-g.one
 	defer func() { g.one <- struct{}{} }()
-	return g.did(what, f)
+	return g.runWatched(what, f)
 }
 
-// step makes one write to a file of its own: of a snapshot.
-func (g *guard) step(what string, f func() error) error {
+// writeSnapshotStep makes one write to a file of its own: of a snapshot.
+func (g *guard) writeSnapshotStep(what string, f func() error) error {
 	long := g.otherwise * snapshotPatience
-	defer g.watch(what, long, long)()
-	return g.did(what, f)
+	defer g.startWatchdog(what, long, long)()
+	return g.runWatched(what, f)
 }
 
-func (g *guard) did(what string, f func() error) error {
-	if err := g.ended(); err != nil {
+func (g *guard) runWatched(what string, f func() error) error {
+	if err := g.endedError(); err != nil {
 		return fmt.Errorf("%s: the node has stopped: %w", what, err)
 	}
 	err := f()
 	if err != nil {
-		return g.broken(fmt.Errorf("%s: %w", what, err))
+		return g.endProcess(fmt.Errorf("%s: %w", what, err))
 	}
 	return nil
 }
 
-// broken ends the process because of err, and returns it.
-func (g *guard) broken(err error) error {
+// endProcess ends the process because of err, and returns it.
+func (g *guard) endProcess(err error) error {
 	g.mu.Lock()
 	first := g.dead == nil
 	if first {
@@ -79,31 +79,31 @@ func (g *guard) broken(err error) error {
 	}
 	g.mu.Unlock()
 	if first && !errors.Is(err, errFrozen) {
-		g.fail(refuse(g.node, err))
+		g.fail(refuseDamage(g.node, err))
 	}
 	return err
 }
 
-// ended returns why nothing is written any more, if so.
-func (g *guard) ended() error {
+// endedError returns why nothing is written any more, if so.
+func (g *guard) endedError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.dead
 }
 
-// watch ends the process when the returned function is not called in time. Raft
+// startWatchdog ends the process when the returned function is not called in time. Raft
 // alone would wait for ever, and go on leading. Time in which the process itself was
 // stopped does not count.
-func (g *guard) watch(what string, leading, otherwise time.Duration) (stop func() bool) {
+func (g *guard) startWatchdog(what string, leading, otherwise time.Duration) (stop func() bool) {
 	if mutant.On(mutant.WatchdogOff) {
 		return func() bool { return true }
 	}
 	hung := func(after time.Duration) {
-		_ = g.broken(fmt.Errorf("%s has hung for %s; the process ends so that another node can lead", what, after)) // it is told by fail
+		_ = g.endProcess(fmt.Errorf("%s has hung for %s; the process ends so that another node can lead", what, after)) // it is told by fail
 	}
 	last := startCountdown(otherwise, func() { hung(otherwise) })
 	if leading >= otherwise {
-		return last.stop
+		return last.stopWait
 	}
 	first := startCountdown(leading, func() {
 		if g.leads() {
@@ -111,7 +111,7 @@ func (g *guard) watch(what string, leading, otherwise time.Duration) (stop func(
 		}
 	})
 	return func() bool {
-		first.stop()
-		return last.stop()
+		first.stopWait()
+		return last.stopWait()
 	}
 }

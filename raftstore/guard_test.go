@@ -75,7 +75,7 @@ func TestEveryFailedWriteEndsTheProcess(t *testing.T) {
 		"entries": func(c *checked) error { return c.StoreLogs(logEntries([]byte("d"), []byte("e"))[1:]) },
 		"delete":  func(c *checked) error { return c.DeleteRange(1, 1) },
 		"vote":    func(c *checked) error { return c.SetUint64([]byte("CurrentTerm"), 7) },
-		"noting":  func(c *checked) error { return c.kept(position{1, 1}) },
+		"noting":  func(c *checked) error { return c.noteSnapshot(position{1, 1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, f, told := checkedOver(t, nil)
@@ -149,13 +149,13 @@ func TestEntriesFollowEachOther(t *testing.T) {
 	}
 	bounds(0, 0)
 	require.NoError(t, c.DeleteRange(0, 99), "nothing is there")
-	require.NoError(t, c.kept(position{1, 1}))
+	require.NoError(t, c.noteSnapshot(position{1, 1}))
 	require.ErrorIs(t, c.GetLog(1, new(raft.Log)), raft.ErrLogNotFound, "the first entry would be sent to others")
 	require.NoError(t, c.StoreLogs(nil))
 	require.NoError(t, c.StoreLogs(entries))
 	bounds(1, 10)
 	require.NoError(t, c.DeleteRange(8, 10))
-	require.NoError(t, c.kept(position{7, 1}))
+	require.NoError(t, c.noteSnapshot(position{7, 1}))
 	require.NoError(t, c.DeleteRange(1, 3))
 	bounds(4, 7)
 	var l raft.Log
@@ -165,7 +165,7 @@ func TestEntriesFollowEachOther(t *testing.T) {
 	bounds(0, 0)
 	require.NoError(t, c.GetLog(7, &l), "of what a snapshot ends with, the term is known")
 	require.Equal(t, raft.Log{Index: 7, Term: 1, Type: raft.LogNoop}, l)
-	require.NoError(t, c.kept(position{20, 1}))
+	require.NoError(t, c.noteSnapshot(position{20, 1}))
 	require.NoError(t, c.StoreLog(logEntry(21, nil)), "behind the snapshot")
 	bounds(21, 21)
 	require.NoError(t, c.DeleteRange(21, 21))
@@ -182,7 +182,7 @@ func TestDeletionMayBeCutOff(t *testing.T) {
 			t.Run(fmt.Sprintf("after %d, tail %v", cut, tail), func(t *testing.T) {
 				c, f, _ := checkedOver(t, nil)
 				require.NoError(t, c.StoreLogs(logEntries(make([][]byte, 10)...)))
-				require.NoError(t, c.kept(position{5, 1}))
+				require.NoError(t, c.noteSnapshot(position{5, 1}))
 				writes := 0
 				f.under = &stopping{under: f.under, after: cut, writes: &writes}
 				from, to := uint64(1), uint64(4)
@@ -194,7 +194,7 @@ func TestDeletionMayBeCutOff(t *testing.T) {
 				f.under.(*stopping).after = 99
 				again, err := openChecked(f, guardOf("n1"), position{5, 1}, func() bool { return false })
 				require.NoError(t, err)
-				b := again.ledger()
+				b := again.currentLedger()
 				want := uint64(6)
 				if cut == 0 {
 					want = 10

@@ -14,21 +14,21 @@ func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed error
 		h := handover{limit: handoverMax, fail: func(err error) { failed = err }}
-		h.saw(raft.ErrLeadershipTransferInProgress)
+		h.noteError(raft.ErrLeadershipTransferInProgress)
 		time.Sleep(handoverMax - time.Second)
-		h.saw(raft.ErrLeadershipTransferInProgress)
-		h.saw(nil) // it was only slow
+		h.noteError(raft.ErrLeadershipTransferInProgress)
+		h.noteError(nil) // it was only slow
 		time.Sleep(handoverMax)
 		synctest.Wait()
 		require.NoError(t, failed)
 
-		h.saw(raft.ErrLeadershipTransferInProgress)
-		h.saw(raft.ErrLeadershipTransferInProgress)
+		h.noteError(raft.ErrLeadershipTransferInProgress)
+		h.noteError(raft.ErrLeadershipTransferInProgress)
 		time.Sleep(handoverMax / 2)
-		h.saw(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
+		h.noteError(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
 		time.Sleep(handoverMax/2 + time.Second)
 		synctest.Wait()
 		require.ErrorContains(t, failed, "handing over its lead")
-		h.saw(nil)
+		h.noteError(nil)
 	})
 }

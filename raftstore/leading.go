@@ -15,8 +15,8 @@ const barrierRetry = 50 * time.Millisecond
 // ErrDeposed is the cause of the end of a leader's context.
 var ErrDeposed error = api.Errorf(api.CodeUnavailable, "this node no longer leads its zone")
 
-// reign is one span of time during which this node leads, or does not.
-type reign struct {
+// term is one span of time during which this node leads, or does not.
+type term struct {
 	leading bool
 	term    uint64
 	changed chan struct{} // closed when the reign ends
@@ -27,19 +27,19 @@ func (s *Store) watchLeadership(ctx context.Context) {
 	for {
 		select {
 		case leading := <-s.raft.LeaderCh():
-			s.crown(leading)
+			s.beginTerm(leading)
 		case <-ctx.Done():
-			s.crown(false)
+			s.beginTerm(false)
 			return
 		}
 	}
 }
 
-// crown begins a new reign, unless the one that runs is like it. Raft may keep a
+// beginTerm begins a new reign, unless the one that runs is like it. Raft may keep a
 // loss that was followed by a win to itself; the term gives it away.
-func (s *Store) crown(leading bool) {
+func (s *Store) beginTerm(leading bool) {
 	old := s.reign.Load()
-	now := &reign{leading: leading, term: s.Term(), changed: make(chan struct{})}
+	now := &term{leading: leading, term: s.Term(), changed: make(chan struct{})}
 	if old.leading == leading && (!leading || old.term == now.term) {
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Store) Leading(ctx context.Context, lead func(ctx context.Context)) {
 	for {
 		r := s.reign.Load()
 		if r.leading {
-			s.lead(ctx, r, lead)
+			s.runLeader(ctx, r, lead)
 		}
 		select {
 		case <-r.changed:
@@ -69,8 +69,8 @@ func (s *Store) Leading(ctx context.Context, lead func(ctx context.Context)) {
 	}
 }
 
-// lead conducts one reign.
-func (s *Store) lead(ctx context.Context, r *reign, lead func(context.Context)) {
+// runLeader conducts one reign.
+func (s *Store) runLeader(ctx context.Context, r *term, lead func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -84,7 +84,7 @@ func (s *Store) lead(ctx context.Context, r *reign, lead func(context.Context)) 
 		case <-ctx.Done():
 		}
 	})
-	for s.barrier(ctx) != nil {
+	for s.awaitBarrier(ctx) != nil {
 		again := time.NewTimer(barrierRetry)
 		select {
 		case <-again.C:

@@ -31,8 +31,8 @@ func takesUp(c command.Command) bool {
 	return ok && part.Last()
 }
 
-// freeze returns an immutable view of s for readers.
-func freeze(s *state.State) *state.State {
+// freezeState returns an immutable view of s for readers.
+func freezeState(s *state.State) *state.State {
 	if mutant.On(mutant.ViewShared) {
 		return s
 	}

@@ -40,7 +40,7 @@ func membersOf(c raft.Configuration, leader api.NodeID) []Member {
 	return members
 }
 
-func (s *Store) member(id api.NodeID) (Member, bool) {
+func (s *Store) findMember(id api.NodeID) (Member, bool) {
 	members := s.Members()
 	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
 	if i < 0 {
@@ -64,18 +64,18 @@ func (s *Store) AddVoter(ctx context.Context, id api.NodeID, addr string) error 
 	if !s.IsLeader() {
 		return notLeader("raftstore.AddVoter")
 	}
-	if m, known := s.member(id); !known || !m.Voter {
-		if err := s.promote(ctx, id, addr); err != nil {
+	if m, known := s.findMember(id); !known || !m.Voter {
+		if err := s.promoteMember(ctx, id, addr); err != nil {
 			return err
 		}
 	}
-	return s.add(ctx, id, addr, s.raft.AddVoter)
+	return s.addMember(ctx, id, addr, s.raft.AddVoter)
 }
 
 // AddNonvoter makes a node receive the log without a vote, or gives a member a new
 // address; a voter stays one. Errors as for AddVoter.
 func (s *Store) AddNonvoter(ctx context.Context, id api.NodeID, addr string) error {
-	return s.add(ctx, id, addr, s.raft.AddNonvoter)
+	return s.addMember(ctx, id, addr, s.raft.AddNonvoter)
 }
 
 type addFunc = func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture
@@ -88,17 +88,17 @@ func (s *Store) checkMember(id api.NodeID, addr string) error {
 	if err := checkAddr(addr); err != nil {
 		return err
 	}
-	if _, known := s.member(id); !known && len(s.Members()) >= MembersMax {
+	if _, known := s.findMember(id); !known && len(s.Members()) >= MembersMax {
 		return api.Errorf(api.CodeConflict, "a zone has at most %d nodes", MembersMax)
 	}
 	return nil
 }
 
-func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
+func (s *Store) addMember(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
 	if err := s.checkMember(id, addr); err != nil {
 		return err
 	}
-	return s.change(ctx, func() raft.IndexFuture {
+	return s.changeMembers(ctx, func() raft.IndexFuture {
 		return add(raft.ServerID(id), raft.ServerAddress(addr), 0, s.cfg.Timeout)
 	})
 }
@@ -107,29 +107,29 @@ func (s *Store) add(ctx context.Context, id api.NodeID, addr string, add addFunc
 // be stopped; its id and its data directory must not be used again. A leader may
 // remove itself. Errors as for AddVoter; CodeNotFound for a node that is no member.
 func (s *Store) Remove(ctx context.Context, id api.NodeID) error {
-	if _, known := s.member(id); !known {
+	if _, known := s.findMember(id); !known {
 		return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
 	}
-	return s.change(ctx, func() raft.IndexFuture {
+	return s.changeMembers(ctx, func() raft.IndexFuture {
 		return s.raft.RemoveServer(raft.ServerID(id), 0, s.cfg.Timeout)
 	})
 }
 
-func (s *Store) change(ctx context.Context, call func() raft.IndexFuture) error {
+func (s *Store) changeMembers(ctx context.Context, call func() raft.IndexFuture) error {
 	const op = "raftstore.Members"
 	if !s.IsLeader() {
 		return notLeader(op)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	err := s.await(ctx, func() error {
+	err := s.awaitCall(ctx, func() error {
 		future := call()
 		return changeFailure(op, future.Error(), future.Index())
 	})
 	if _, told := errors.AsType[*api.Error](err); err == nil || told {
 		return err
 	}
-	return failure(op, err, 0)
+	return failureOf(op, err, 0)
 }
 
 // changeFailure is failure for a change of members, where an error that Raft has no
@@ -141,7 +141,7 @@ func changeFailure(op string, err error, index uint64) error {
 	case index == 0 && fateOf(err, 0) == unknown:
 		return api.Wrap(api.CodeConflict, op, "the zone cannot have these members", err)
 	default:
-		return failure(op, err, index)
+		return failureOf(op, err, index)
 	}
 }
 
@@ -157,7 +157,7 @@ func (s *Store) Transfer(ctx context.Context, to api.NodeID) error {
 	}
 	call := s.raft.LeadershipTransfer
 	if to != "" {
-		m, known := s.member(to)
+		m, known := s.findMember(to)
 		switch {
 		case !known:
 			return api.Errorf(api.CodeNotFound, "the zone has no node %s", to)
@@ -172,7 +172,7 @@ func (s *Store) Transfer(ctx context.Context, to api.NodeID) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	err := s.await(ctx, func() error { return call().Error() })
+	err := s.awaitCall(ctx, func() error { return call().Error() })
 	switch {
 	case err == nil:
 		return nil

@@ -46,7 +46,7 @@ func (m *Memory) Thaw() {
 	m.frozen = false
 }
 
-func (m *Memory) open(g *guard, opened func() bool) (stores, error) {
+func (m *Memory) openStores(g *guard, opened func() bool) (stores, error) {
 	m.mu.Lock()
 	era, frozen := m.era, m.frozen
 	m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *Memory) open(g *guard, opened func() bool) (stores, error) {
 			return stores{}, err
 		}
 	}
-	return join(d, &memorySnapshots{disk: d, guard: g}, g, opened, func() error { return nil })
+	return joinChecks(d, &memorySnapshots{disk: d, guard: g}, g, opened, func() error { return nil })
 }
 
 // memoryDisk is a Memory as one Open sees it.
@@ -184,7 +184,7 @@ func (k *memorySink) Close() error {
 	k.meta.Size = int64(k.Len())
 	disk, g := k.to.disk, k.to.guard
 	g.crash.At(crash.SnapshotWritten)
-	err := g.step("keeping a snapshot", func() error {
+	err := g.writeSnapshotStep("keeping a snapshot", func() error {
 		return disk.write(func() error {
 			disk.meta, disk.body = &k.meta, k.Bytes()
 			return nil

@@ -73,7 +73,7 @@ func OpenDisk(dir string) (*Disk, error) {
 		err = damagef("%s is missing", path)
 	}
 	if err != nil {
-		return nil, refuse(id.Node, err)
+		return nil, refuseDamage(id.Node, err)
 	}
 	d := &Disk{dir: filepath.Join(dir, snapshotDir), node: id.Node, log: log}
 	d.snapshots, err = listSnapshots(d.dir, id.Node)
@@ -88,7 +88,7 @@ func OpenDisk(dir string) (*Disk, error) {
 		err = checkSnapshot(log.book, newest)
 	}
 	if err != nil {
-		return nil, errors.Join(refuse(id.Node, err), log.Close())
+		return nil, errors.Join(refuseDamage(id.Node, err), log.Close())
 	}
 	return d, nil
 }
@@ -101,7 +101,7 @@ func (d *Disk) Node() api.NodeID { return d.node }
 
 // Range returns the first and the last index of the log; both are 0 when it is empty.
 func (d *Disk) Range() (first, last uint64) {
-	if d.log.book.empty() {
+	if d.log.book.isEmpty() {
 		return 0, 0
 	}
 	return d.log.book.First, d.log.book.Last
@@ -133,7 +133,7 @@ func (d *Disk) Entries() iter.Seq2[Entry, error] {
 	stop := errors.New("stop")
 	return func(yield func(Entry, error) bool) {
 		err := d.log.eachStored(func(index uint64, l *raft.Log) error {
-			if !d.log.book.has(index) {
+			if !d.log.book.hasEntry(index) {
 				return nil
 			}
 			e, err := entryOfLog(index, l)
@@ -191,7 +191,7 @@ func (d *Disk) State(id string) (st *state.State, err error) {
 		return nil, api.Wrap(api.CodeNotFound, "raftstore.State", "there is no such snapshot", err)
 	}
 	if err != nil {
-		return nil, refuse(d.node, err)
+		return nil, refuseDamage(d.node, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return loadAll(io.Reader(r), api.FormNewest)

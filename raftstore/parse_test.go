@@ -55,7 +55,7 @@ func TestEmptyPages(t *testing.T) {
 		{boltBranch, 0, nil, false},
 		{boltBranch, 1, nil, false},
 	} {
-		_, err := (&boltFile{}).node(page(c.flags, c.count), c.want)
+		_, err := (&boltFile{}).readNode(page(c.flags, c.count), c.want)
 		assert.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
 	}
 }
@@ -63,9 +63,9 @@ func TestEmptyPages(t *testing.T) {
 // TestOnlyDamageIsRefused: what else goes wrong as a node opens its files is told as it
 // is, so that nobody throws the node away for it.
 func TestOnlyDamageIsRefused(t *testing.T) {
-	require.NoError(t, refuse("n1", nil))
-	assert.Equal(t, io.ErrClosedPipe, refuse("n1", io.ErrClosedPipe))
-	err := refuse("n1", damagef("a page is gone"))
+	require.NoError(t, refuseDamage("n1", nil))
+	assert.Equal(t, io.ErrClosedPipe, refuseDamage("n1", io.ErrClosedPipe))
+	err := refuseDamage("n1", damagef("a page is gone"))
 	require.ErrorIs(t, err, ErrDamaged)
 	assert.ErrorContains(t, err, "berth operator remove n1")
 }

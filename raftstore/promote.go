@@ -25,7 +25,7 @@ func newProgress() *progress {
 	return &progress{last: map[raft.ServerID]uint64{}, changed: make(chan struct{})}
 }
 
-func (p *progress) note(id raft.ServerID, last uint64) {
+func (p *progress) noteIndex(id raft.ServerID, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last[id] = last
@@ -33,16 +33,16 @@ func (p *progress) note(id raft.ServerID, last uint64) {
 	p.changed = make(chan struct{})
 }
 
-// forget makes of returns false until the node has answered again.
-func (p *progress) forget(id raft.ServerID) {
+// forgetNode makes of returns false until the node has answered again.
+func (p *progress) forgetNode(id raft.ServerID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.last, id)
 }
 
-// of returns the last index that a node has, if it has said so, and what is closed
+// indexOf returns the last index that a node has, if it has said so, and what is closed
 // when there is news.
-func (p *progress) of(id raft.ServerID) (last uint64, told bool, changed <-chan struct{}) {
+func (p *progress) indexOf(id raft.ServerID) (last uint64, told bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, told = p.last[id]
@@ -66,33 +66,33 @@ func (t *transport) AppendEntries(
 ) error {
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
 	if err == nil && resp.Success {
-		t.progress.note(id, resp.LastLog)
+		t.progress.noteIndex(id, resp.LastLog)
 	}
 	return err
 }
 
-// promote makes a node receive the log without a vote, and returns when it has
+// promoteMember makes a node receive the log without a vote, and returns when it has
 // caught up with what is in the log of the leader.
-func (s *Store) promote(ctx context.Context, id api.NodeID, addr string) error {
-	if m, known := s.member(id); !known || m.Addr != addr {
+func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string) error {
+	if m, known := s.findMember(id); !known || m.Addr != addr {
 		if err := s.AddNonvoter(ctx, id, addr); err != nil {
 			return err
 		}
 	}
-	s.progress.forget(raft.ServerID(id))
+	s.progress.forgetNode(raft.ServerID(id))
 	target := s.raft.LastIndex()
 	for {
-		last, told, changed := s.progress.of(raft.ServerID(id))
+		last, told, changed := s.progress.indexOf(raft.ServerID(id))
 		if told && last >= target && last+promoteLag >= s.raft.LastIndex() {
 			return nil
 		}
-		if _, known := s.member(id); !known || !s.IsLeader() {
+		if _, known := s.findMember(id); !known || !s.IsLeader() {
 			return notLeader("raftstore.AddVoter")
 		}
 		select {
 		case <-changed:
 		case <-s.closing:
-			return closed("raftstore.AddVoter")
+			return closedError("raftstore.AddVoter")
 		case <-ctx.Done():
 			return api.Wrap(api.CodeTimeout, "raftstore.AddVoter", "the new node has not caught up yet; it stays without a vote until the request is repeated", ctx.Err())
 		}

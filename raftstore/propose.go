@@ -28,10 +28,10 @@ import (
 //
 // It waits for ctx, and no longer than Config.Timeout.
 func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	return s.propose(ctx, s.cfg.Timeout, cmds)
+	return s.proposeAll(ctx, s.cfg.Timeout, cmds)
 }
 
-func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
+func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
 	const op = "raftstore.Propose"
 	form := s.Form()
 	body, err := encodeCommands(cmds, form)
@@ -44,18 +44,18 @@ func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []comm
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := &proposal{body: body, form: form, count: len(cmds), done: make(chan outcome, 1)}
-	if err := s.queue.put(p); err != nil {
+	if err := s.queue.putProposal(p); err != nil {
 		return nil, err
 	}
 	if mutant.On(mutant.AckBeforeApply) {
-		return guess(s.View(), cmds), nil
+		return guessResults(s.View(), cmds), nil
 	}
 	select {
 	case out := <-p.done:
 		return out.results, out.err
 	case <-ctx.Done():
 	}
-	if s.queue.drop(p) {
+	if s.queue.dropProposal(p) {
 		return nil, api.Wrap(api.CodeUnavailable, op, msgBusy, ctx.Err())
 	}
 	select {
@@ -66,9 +66,9 @@ func (s *Store) propose(ctx context.Context, patience time.Duration, cmds []comm
 	}
 }
 
-// guess returns what would become of cmds if they were applied to st and nothing
+// guessResults returns what would become of cmds if they were applied to st and nothing
 // came between. It is what a deliberate fault answers.
-func guess(st *state.State, cmds []command.Command) []state.Result {
+func guessResults(st *state.State, cmds []command.Command) []state.Result {
 	st = st.Clone()
 	var results []state.Result
 	for _, c := range cmds {
@@ -80,15 +80,15 @@ func guess(st *state.State, cmds []command.Command) []state.Result {
 // proposeQueued turns what waits in the queue into entries until ctx ends. One entry
 // is in flight at a time: what arrives meanwhile shares the next.
 func (s *Store) proposeQueued(ctx context.Context) {
-	handing := handover{limit: handoverMax, fail: s.fail}
-	defer handing.saw(nil)
+	handing := handover{limit: handoverMax, fail: s.failNode}
+	defer handing.noteError(nil)
 	for {
 		select {
 		case <-s.queue.ready:
 		case <-ctx.Done():
 			return
 		}
-		batch := s.readable(s.queue.take())
+		batch := s.readable(s.queue.takeBatch())
 		if len(batch) == 0 {
 			continue
 		}
@@ -96,7 +96,7 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		for _, p := range batch[1:] {
 			entry = append(entry, p.body...)
 		}
-		handing.saw(settle(batch, s.raft.Apply(entry, s.cfg.Timeout)))
+		handing.noteError(answerBatch(batch, s.raft.Apply(entry, s.cfg.Timeout)))
 	}
 }
 
@@ -126,12 +126,12 @@ type handover struct {
 	timer *countdown // runs while Raft says so
 }
 
-// saw is told the error of each entry, nil for none.
-func (h *handover) saw(err error) {
+// noteError is told the error of each entry, nil for none.
+func (h *handover) noteError(err error) {
 	switch {
 	case !errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		if h.timer != nil {
-			h.timer.stop()
+			h.timer.stopWait()
 			h.timer = nil
 		}
 	case h.timer == nil:
@@ -141,9 +141,9 @@ func (h *handover) saw(err error) {
 	}
 }
 
-// settle waits for Raft and answers every proposal of a batch. It returns Raft's
+// answerBatch waits for Raft and answers every proposal of a batch. It returns Raft's
 // error.
-func settle(batch []*proposal, future raft.ApplyFuture) error {
+func answerBatch(batch []*proposal, future raft.ApplyFuture) error {
 	results, err := resultsOf(future)
 	if err == nil {
 		want := 0
@@ -156,7 +156,7 @@ func settle(batch []*proposal, future raft.ApplyFuture) error {
 	}
 	for _, p := range batch {
 		if err != nil {
-			p.done <- outcome{err: failure("raftstore.Propose", err, future.Index())}
+			p.done <- outcome{err: failureOf("raftstore.Propose", err, future.Index())}
 			continue
 		}
 		p.done <- outcome{results: results[:p.count:p.count]}

@@ -118,13 +118,13 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 	} {
 		q := newQueue()
 		for _, s := range c.sizes {
-			require.NoError(t, q.put(someProposal(s[0], s[1])), name)
+			require.NoError(t, q.putProposal(someProposal(s[0], s[1])), name)
 		}
 		for _, want := range c.shares {
 			<-q.ready // a token for each entry
-			assert.Len(t, q.take(), want, name)
+			assert.Len(t, q.takeBatch(), want, name)
 		}
-		assert.Empty(t, q.take(), name)
+		assert.Empty(t, q.takeBatch(), name)
 		assert.Zero(t, q.bytes, name)
 	}
 }
@@ -132,15 +132,15 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 func TestQueueLimits(t *testing.T) {
 	q := newQueue()
 	for range QueueMax {
-		require.NoError(t, q.put(someProposal(1, 1)))
+		require.NoError(t, q.putProposal(someProposal(1, 1)))
 	}
-	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.put(someProposal(1, 1))))
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
 
 	q = newQueue()
 	for range QueueMaxBytes / ProposeMaxBytes {
-		require.NoError(t, q.put(someProposal(ProposeMaxBytes, 1)))
+		require.NoError(t, q.putProposal(someProposal(ProposeMaxBytes, 1)))
 	}
-	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.put(someProposal(1, 1))))
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
 
 	a := newAsks()
 	for range QueueMax {
@@ -154,15 +154,15 @@ func TestQueueLimits(t *testing.T) {
 func TestQueueDropAndClose(t *testing.T) {
 	q := newQueue()
 	first, second, third := someProposal(1, 1), someProposal(1, 1), someProposal(1, 1)
-	require.NoError(t, q.put(first))
-	require.NoError(t, q.put(second))
-	assert.True(t, q.drop(second), "it waited")
-	assert.Equal(t, []*proposal{first}, q.take(), "what was dropped is never taken")
-	assert.False(t, q.drop(first), "too late")
-	require.NoError(t, q.put(third))
+	require.NoError(t, q.putProposal(first))
+	require.NoError(t, q.putProposal(second))
+	assert.True(t, q.dropProposal(second), "it waited")
+	assert.Equal(t, []*proposal{first}, q.takeBatch(), "what was dropped is never taken")
+	assert.False(t, q.dropProposal(first), "too late")
+	require.NoError(t, q.putProposal(third))
 	q.close()
 	assert.Equal(t, api.CodeUnavailable, api.CodeOf((<-third.done).err))
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf(q.put(someProposal(1, 1))))
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(q.putProposal(someProposal(1, 1))))
 }
 
 // TestProposeDeadlines tells what was never written from what may have been.
@@ -178,7 +178,7 @@ func TestProposeDeadlines(t *testing.T) {
 	defer cancel()
 	_, err = s.Propose(short, put("a", "1")) // Run has not been called: nobody takes it
 	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
-	assert.Empty(t, s.queue.take(), "and nobody ever will")
+	assert.Empty(t, s.queue.takeBatch(), "and nobody ever will")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -186,7 +186,7 @@ func TestProposeDeadlines(t *testing.T) {
 		_, err := s.Propose(ctx, put("a", "1"))
 		assert.Equal(t, api.CodeTimeout, api.CodeOf(err))
 	})
-	for len(s.queue.take()) == 0 { // then it is on its way
+	for len(s.queue.takeBatch()) == 0 { // then it is on its way
 		<-s.queue.ready
 	}
 	cancel()
@@ -223,7 +223,7 @@ func TestSettle(t *testing.T) {
 		"store error":     {answer{err: errors.New("no space left"), index: 7}, api.CodeTimeout},
 	} {
 		batch := []*proposal{someProposal(1, 1), someProposal(1, 2)}
-		settle(batch, c.future)
+		answerBatch(batch, c.future)
 		for _, p := range batch {
 			out := <-p.done
 			assert.Equal(t, c.code, api.CodeOf(out.err), name)

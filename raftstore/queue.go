@@ -46,32 +46,32 @@ type queue struct {
 
 func newQueue() *queue { return &queue{ready: make(chan struct{}, 1)} }
 
-// put appends p. Errors: CodeOverloaded at the limits, CodeUnavailable once the
+// putProposal appends p. Errors: CodeOverloaded at the limits, CodeUnavailable once the
 // queue is closed.
-func (q *queue) put(p *proposal) error {
+func (q *queue) putProposal(p *proposal) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
-		return closed("raftstore.Propose")
+		return closedError("raftstore.Propose")
 	case len(q.waiting) >= QueueMax, q.bytes+len(p.body) > QueueMaxBytes:
 		return api.Errorf(api.CodeOverloaded, "%s", msgFull)
 	}
 	q.waiting = append(q.waiting, p)
 	q.bytes += len(p.body)
-	q.wake()
+	q.wakeTaker()
 	return nil
 }
 
-func (q *queue) wake() {
+func (q *queue) wakeTaker() {
 	select {
 	case q.ready <- struct{}{}:
 	default: // a token is there already
 	}
 }
 
-// take removes the proposals that share the next entry, in order of arrival.
-func (q *queue) take() []*proposal {
+// takeBatch removes the proposals that share the next entry, in order of arrival.
+func (q *queue) takeBatch() []*proposal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var batch []*proposal
@@ -94,16 +94,16 @@ func (q *queue) take() []*proposal {
 	clear(q.waiting[:next]) // let go of the bodies
 	q.waiting = q.waiting[next:]
 	if len(q.waiting) > 0 {
-		q.wake()
+		q.wakeTaker()
 	} else {
 		q.waiting = nil
 	}
 	return batch
 }
 
-// drop withdraws p. It reports whether p was still waiting, and so will never be
+// dropProposal withdraws p. It reports whether p was still waiting, and so will never be
 // in the log.
-func (q *queue) drop(p *proposal) bool {
+func (q *queue) dropProposal(p *proposal) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p.dropped = !p.taken
@@ -116,7 +116,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, p := range q.waiting {
-		p.done <- outcome{err: closed("raftstore.Propose")}
+		p.done <- outcome{err: closedError("raftstore.Propose")}
 	}
 	q.waiting, q.bytes = nil, 0
 }

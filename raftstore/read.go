@@ -15,14 +15,14 @@ import (
 // Any number may wait. When ctx ends first it returns the view of that moment with
 // CodeTimeout, and when the store closes with CodeUnavailable.
 func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
-	p, ok := s.board.until(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
+	p, ok := s.board.awaitPage(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
 	switch {
 	case ok:
 		return p.state, nil
 	case ctx.Err() != nil:
 		return p.state, readFailure("raftstore.Wait", ctx.Err())
 	default:
-		return p.state, closed("raftstore.Wait")
+		return p.state, closedError("raftstore.Wait")
 	}
 }
 
@@ -31,14 +31,14 @@ func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
 // depend on nothing else. Any number may wait. When ctx ends first it returns the view
 // of that moment with CodeTimeout, and when the store closes with CodeUnavailable.
 func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
-	st, found := s.board.watch(ctx, s.closing, topic, ok)
+	st, found := s.board.awaitView(ctx, s.closing, topic, ok)
 	switch {
 	case found:
 		return st, nil
 	case ctx.Err() != nil:
 		return st, readFailure("raftstore.WaitFor", ctx.Err())
 	default:
-		return st, closed("raftstore.WaitFor")
+		return st, closedError("raftstore.WaitFor")
 	}
 }
 
@@ -66,14 +66,14 @@ func (s *Store) Linearizable(ctx context.Context) (*state.State, error) {
 	if sure.err != nil {
 		return nil, readFailure(op, sure.err)
 	}
-	p, ok := s.board.until(ctx, s.closing, func(p *page) bool { return p.applied >= sure.index })
+	p, ok := s.board.awaitPage(ctx, s.closing, func(p *page) bool { return p.applied >= sure.index })
 	switch {
 	case ok:
 		return p.state, nil
 	case ctx.Err() != nil:
 		return nil, readFailure(op, ctx.Err())
 	default:
-		return nil, closed(op)
+		return nil, closedError(op)
 	}
 }
 
@@ -103,7 +103,7 @@ func (q *asks) put(a ask) error {
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
-		return closed("raftstore.Linearizable")
+		return closedError("raftstore.Linearizable")
 	case len(q.waiting) >= QueueMax:
 		return api.Errorf(api.CodeOverloaded, "too many reads are waiting on this node")
 	}
@@ -144,7 +144,7 @@ func (s *Store) confirmAsks(ctx context.Context) {
 		if len(waiting) == 0 {
 			continue
 		}
-		index, err := s.confirm(ctx)
+		index, err := s.confirmIndex(ctx)
 		if ctx.Err() != nil {
 			err = raft.ErrRaftShutdown
 		}
@@ -154,15 +154,15 @@ func (s *Store) confirmAsks(ctx context.Context) {
 	}
 }
 
-// confirm returns an index that no change acknowledged before the call is above.
+// confirmIndex returns an index that no change acknowledged before the call is above.
 // The order matters: this term has committed something, then the commit index is
 // noted, then a majority confirms the leader, and the term is still the same.
-func (s *Store) confirm(ctx context.Context) (uint64, error) {
+func (s *Store) confirmIndex(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	term := s.Term()
 	if s.ready.Load() != term {
-		if err := s.barrier(ctx); err != nil {
+		if err := s.awaitBarrier(ctx); err != nil {
 			return 0, err
 		}
 		s.ready.Store(term)
@@ -171,7 +171,7 @@ func (s *Store) confirm(ctx context.Context) (uint64, error) {
 	if mutant.On(mutant.ReadUnverified) {
 		return index, nil
 	}
-	if err := s.await(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
+	if err := s.awaitCall(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
 		return 0, err
 	}
 	if s.Term() != term {
@@ -180,17 +180,17 @@ func (s *Store) confirm(ctx context.Context) (uint64, error) {
 	return index, nil
 }
 
-// barrier returns when everything that is in the log has been applied here. Raft
+// awaitBarrier returns when everything that is in the log has been applied here. Raft
 // does not show the state machine its own entries, the barrier among them, so the
 // board is told that nothing is missing up to it.
-func (s *Store) barrier(ctx context.Context) error {
-	return s.await(ctx, func() error {
+func (s *Store) awaitBarrier(ctx context.Context) error {
+	return s.awaitCall(ctx, func() error {
 		future := s.raft.Barrier(s.cfg.Timeout)
 		if err := future.Error(); err != nil {
 			return err
 		}
 		if at, ok := future.(raft.IndexFuture); ok {
-			s.board.post(nil, at.Index())
+			s.board.postView(nil, at.Index())
 		}
 		return nil
 	})

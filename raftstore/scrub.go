@@ -40,7 +40,7 @@ func openLog(path string, node api.NodeID) (r *logReader, err error) {
 	}
 	r = &logReader{file: f}
 	if err = lockShared(f); err == nil {
-		err = r.verify(node)
+		err = r.verifyLog(node)
 	}
 	if errors.Is(err, ErrDamaged) {
 		err = fmt.Errorf("%s: %w", path, err)
@@ -76,7 +76,7 @@ func inUse(err error) error {
 	return api.Wrap(api.CodeConflict, "raftstore.Open", "another process uses the data directory", err)
 }
 
-func (r *logReader) verify(node api.NodeID) error {
+func (r *logReader) verifyLog(node api.NodeID) error {
 	info, err := r.file.Stat()
 	if err != nil {
 		return err
@@ -105,20 +105,20 @@ func (r *logReader) verify(node api.NodeID) error {
 	if err != nil {
 		return err
 	}
-	return r.book.check(found)
+	return r.book.checkEntries(found)
 }
 
-// check compares the entries that were found, in ascending order, with those that
+// checkEntries compares the entries that were found, in ascending order, with those that
 // there should be.
-func (b ledger) check(found []uint64) error {
+func (b ledger) checkEntries(found []uint64) error {
 	next := b.First
 	for _, index := range found {
 		switch {
-		case b.has(index) && index == next:
+		case b.hasEntry(index) && index == next:
 			next++
-		case b.has(index):
+		case b.hasEntry(index):
 			return damagef("the entry at index %d is missing", next)
-		case !b.dead(index):
+		case !b.isDead(index):
 			return damagef("there is an entry at index %d, outside of %d to %d", index, b.First, b.Last)
 		}
 	}
@@ -130,7 +130,7 @@ func (b ledger) check(found []uint64) error {
 
 func (r *logReader) readVotes(node api.NodeID) error {
 	var told bool
-	err := r.bolt.walk(bucketConf, func(key, value []byte) error {
+	err := r.bolt.walkBucket(bucketConf, func(key, value []byte) error {
 		if string(key) != string(votesKey) {
 			return damagef("it holds an unknown key %q", key)
 		}
@@ -148,7 +148,7 @@ func (r *logReader) readVotes(node api.NodeID) error {
 // eachStored calls f with everything in the log as it is stored, the ledger last.
 func (r *logReader) eachStored(f func(index uint64, l *raft.Log) error) error {
 	clear(r.bolt.seen)
-	return r.bolt.walk(bucketLogs, func(key, value []byte) error {
+	return r.bolt.walkBucket(bucketLogs, func(key, value []byte) error {
 		if len(key) != 8 {
 			return damagef("key %x is no index", key)
 		}
@@ -161,8 +161,8 @@ func (r *logReader) eachStored(f func(index uint64, l *raft.Log) error) error {
 	})
 }
 
-// used reports whether the log holds anything of a zone.
-func (r *logReader) used() bool {
+// isUsed reports whether the log holds anything of a zone.
+func (r *logReader) isUsed() bool {
 	for _, v := range r.votes.Values {
 		for _, b := range v {
 			if b != 0 {
@@ -176,8 +176,8 @@ func (r *logReader) used() bool {
 // Close lets go of the log.
 func (r *logReader) Close() error { return r.file.Close() }
 
-// scrub verifies the log at path.
-func scrub(path string, node api.NodeID) error {
+// scrubLog verifies the log at path.
+func scrubLog(path string, node api.NodeID) error {
 	r, err := openLog(path, node)
 	if err != nil {
 		return err

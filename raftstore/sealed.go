@@ -95,16 +95,16 @@ type ledger struct {
 	DeadTo   uint64 `cbor:"6,keyasint"`
 }
 
-func (b ledger) empty() bool { return b.Last < b.First }
+func (b ledger) isEmpty() bool { return b.Last < b.First }
 
-func (b ledger) has(index uint64) bool { return b.First <= index && index <= b.Last }
+func (b ledger) hasEntry(index uint64) bool { return b.First <= index && index <= b.Last }
 
-func (b ledger) dead(index uint64) bool {
+func (b ledger) isDead(index uint64) bool {
 	return b.DeadFrom != 0 && b.DeadFrom <= index && index <= b.DeadTo
 }
 
-// page returns the entry that holds the ledger.
-func (b ledger) page() (*raft.Log, error) {
+// encodePage returns the entry that holds the ledger.
+func (b ledger) encodePage() (*raft.Log, error) {
 	body, err := codec.Marshal(b)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ type votes struct {
 // votesKey is where the record lies.
 var votesKey = []byte("votes")
 
-func (v votes) bytes() ([]byte, error) {
+func (v votes) encodeVotes() ([]byte, error) {
 	b, err := codec.Marshal(v)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func openSnapshots(dir string, g *guard) (*snapshots, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	if err := sweep(dir); err != nil {
+	if err := removeLeftovers(dir); err != nil {
 		return nil, err
 	}
 	known, err := listSnapshots(dir, g.node)
@@ -86,7 +86,7 @@ func newestFirst(a, b *raft.SnapshotMeta) int {
 
 func snapshotID(index, term uint64) string { return fmt.Sprintf("%020d-%020d", term, index) }
 
-func (s *snapshots) path(id string) string { return filepath.Join(s.dir, id+snapshotSuffix) }
+func (s *snapshots) pathOf(id string) string { return filepath.Join(s.dir, id+snapshotSuffix) }
 
 func (s *snapshots) tell(kept func(position) error) { s.kept = kept }
 
@@ -110,7 +110,7 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	meta, r, err := loadSnapshot(s.dir, id, s.guard.node)
 	if err != nil {
-		return nil, nil, s.guard.broken(err)
+		return nil, nil, s.guard.endProcess(err)
 	}
 	return meta, r, nil
 }
@@ -163,7 +163,7 @@ func (s *snapshots) Create(
 	}
 	s.guard.crash.At(crash.SnapshotWriting)
 	var f *os.File
-	err := s.guard.step("making a snapshot", func() (err error) {
+	err := s.guard.writeSnapshotStep("making a snapshot", func() (err error) {
 		f, err = os.CreateTemp(s.dir, "*"+tempSuffix)
 		return err
 	})
@@ -193,15 +193,15 @@ type guardedFile struct {
 
 // Write implements io.Writer.
 func (f guardedFile) Write(p []byte) (n int, err error) {
-	err = f.guard.step("a write of a snapshot", func() (err error) {
+	err = f.guard.writeSnapshotStep("a write of a snapshot", func() (err error) {
 		n, err = f.File.Write(p)
 		return err
 	})
 	return n, err
 }
 
-// keep tells the log of meta, makes it known, and removes what is too old.
-func (s *snapshots) keep(meta *raft.SnapshotMeta) error {
+// keepSnapshot tells the log of meta, makes it known, and removes what is too old.
+func (s *snapshots) keepSnapshot(meta *raft.SnapshotMeta) error {
 	if err := s.kept(endOf(meta)); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *snapshots) keep(meta *raft.SnapshotMeta) error {
 	}
 	s.mu.Unlock()
 	for _, m := range old {
-		err := s.guard.step("removing an old snapshot", func() error { return os.Remove(s.path(m.ID)) })
+		err := s.guard.writeSnapshotStep("removing an old snapshot", func() error { return os.Remove(s.pathOf(m.ID)) })
 		if err != nil {
 			return err
 		}
@@ -243,27 +243,27 @@ func (k *snapshotSink) Close() error {
 		return nil
 	}
 	k.done = true
-	_, err := k.finish()
+	_, err := k.finishArchive()
 	if err == nil {
 		err = k.buffer.Flush()
 	}
 	if err == nil {
-		err = k.store.guard.step("making a snapshot durable", k.file.Sync)
+		err = k.store.guard.writeSnapshotStep("making a snapshot durable", k.file.Sync)
 	}
 	err = errors.Join(err, k.file.Close())
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing a snapshot: %w", err), os.Remove(k.file.Name()))
 	}
 	k.store.guard.crash.At(crash.SnapshotWritten)
-	err = k.store.guard.step("keeping a snapshot", func() error {
-		return renameDurably(k.file.Name(), k.store.path(k.meta.ID))
+	err = k.store.guard.writeSnapshotStep("keeping a snapshot", func() error {
+		return renameDurably(k.file.Name(), k.store.pathOf(k.meta.ID))
 	})
 	if err != nil {
 		return err
 	}
 	k.store.guard.crash.At(crash.SnapshotKept)
 	k.meta.Size = k.payload
-	return k.store.keep(k.meta)
+	return k.store.keepSnapshot(k.meta)
 }
 
 // Cancel implements raft.SnapshotSink.

@@ -24,11 +24,11 @@ type Store struct {
 	cfg      Config
 	raft     *raft.Raft
 	stores   stores
-	board    *board
+	board    *viewBoard
 	queue    *queue
 	asks     *asks
 	progress *progress
-	reign    atomic.Pointer[reign]
+	reign    atomic.Pointer[term]
 	ready    atomic.Uint64 // the term in which a barrier has passed; 0 for none
 	caught   atomic.Bool   // CaughtUp has been true
 	quiet    atomic.Bool   // set by Close: Raft's complaints no longer matter
@@ -55,21 +55,21 @@ type Store struct {
 // CodeInternal, damage on the disk above all.
 func Open(cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.check(); err != nil {
+	if err := cfg.checkConfig(); err != nil {
 		return nil, err
 	}
 	s := &Store{
 		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(),
 		failed: make(chan struct{}), closing: make(chan struct{}),
 	}
-	g := newGuard(cfg, s.fail, func() bool { return s.opened.Load() && s.IsLeader() })
+	g := newGuard(cfg, s.failNode, func() bool { return s.opened.Load() && s.IsLeader() })
 	st, err := openStores(cfg, g, s.opened.Load)
 	if err != nil {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
 	}
 	s.stores = st
-	s.reign.Store(&reign{changed: make(chan struct{})})
-	machine := newFSM(cfg.Form, s.fail)
+	s.reign.Store(&term{changed: make(chan struct{})})
+	machine := newFSM(cfg.Form, s.failNode)
 	machine.crash = cfg.Crash
 	s.board = machine.board
 	if s.raft, err = s.startRaft(machine); err != nil {
@@ -131,8 +131,8 @@ func (s *Store) Run(ctx context.Context) error {
 	if s.started.Swap(true) {
 		return api.Errorf(api.CodeConflict, "the store runs already")
 	}
-	if !s.enter() {
-		return closed("raftstore.Run")
+	if !s.enterCall() {
+		return closedError("raftstore.Run")
 	}
 	defer s.calls.Done()
 	ctx, cancel := context.WithCancel(ctx)
@@ -178,9 +178,9 @@ func (s *Store) Close() error {
 	return errors.Join(s.raft.Shutdown().Error(), s.stores.close())
 }
 
-// enter starts a call that Close waits for, unless Close has begun. The caller
+// enterCall starts a call that Close waits for, unless Close has begun. The caller
 // owes s.calls.Done when it returned true.
-func (s *Store) enter() bool {
+func (s *Store) enterCall() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -193,10 +193,10 @@ func (s *Store) enter() bool {
 // errClosing is what await returns when it has not made the call.
 var errClosing = fmt.Errorf("the store closes: %w", raft.ErrRaftShutdown)
 
-// await makes a call that Raft may answer late or, on a hung disk, never, and
+// awaitCall makes a call that Raft may answer late or, on a hung disk, never, and
 // waits no longer than ctx. The call goes on by itself then; Close waits for it.
-func (s *Store) await(ctx context.Context, call func() error) error {
-	if !s.enter() {
+func (s *Store) awaitCall(ctx context.Context, call func() error) error {
+	if !s.enterCall() {
 		return errClosing
 	}
 	done := make(chan error, 1)
@@ -212,8 +212,8 @@ func (s *Store) await(ctx context.Context, call func() error) error {
 	}
 }
 
-// fail is called when the node must not go on; the first call counts.
-func (s *Store) fail(err error) {
+// failNode is called when the node must not go on; the first call counts.
+func (s *Store) failNode(err error) {
 	s.failing.Do(func() {
 		s.failure = err
 		close(s.failed)

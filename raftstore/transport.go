@@ -69,7 +69,7 @@ func (s *streamLayer) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.track(c)
+	return s.trackConn(c)
 }
 
 // Dial implements raft.StreamLayer.
@@ -78,10 +78,10 @@ func (s *streamLayer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Co
 	if err != nil {
 		return nil, fmt.Errorf("dialling node %s: %w", to, err)
 	}
-	return s.track(c)
+	return s.trackConn(c)
 }
 
-func (s *streamLayer) track(c net.Conn) (net.Conn, error) {
+func (s *streamLayer) trackConn(c net.Conn) (net.Conn, error) {
 	t := &trackedConn{Conn: c, layer: s}
 	s.mu.Lock()
 	closed := s.closed

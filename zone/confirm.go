@@ -30,7 +30,7 @@ func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) erro
 	ctx = context.WithValue(ctx, confirmationKey{}, c)
 	before := z.store.View().Index()
 	err := use(ctx)
-	if !decides(api.CodeOf(err)) || err == nil || c.logged.Load() {
+	if !isDecisive(api.CodeOf(err)) || err == nil || c.logged.Load() {
 		return err
 	}
 	v, unsure := z.Latest(ctx)
@@ -43,10 +43,10 @@ func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) erro
 	return use(ctx)
 }
 
-// decides reports whether a refusal says something of the state, upon which its
+// isDecisive reports whether a refusal says something of the state, upon which its
 // caller acts. Every code does that does not speak of this node or of the form of
 // the call alone.
-func decides(code api.Code) bool {
+func isDecisive(code api.Code) bool {
 	switch code { //nolint:exhaustive // a new code counts as one that decides
 	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal,
 		api.CodeTooLarge, api.CodeMediaType, api.CodeMethod:
@@ -55,8 +55,8 @@ func decides(code api.Code) bool {
 	return true
 }
 
-// logged notes that the log has taken an entry for the call of ctx.
-func logged(ctx context.Context) {
+// noteLogged notes that the log has taken an entry for the call of ctx.
+func noteLogged(ctx context.Context) {
 	if c, ok := ctx.Value(confirmationKey{}).(*confirmation); ok {
 		c.logged.Store(true)
 	}

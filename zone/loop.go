@@ -32,7 +32,7 @@ func (z *Zone) RunDue(ctx context.Context, atOnce int, due func(*state.State) []
 	v := z.store.View()
 	for ctx.Err() == nil {
 		for _, j := range due(v) {
-			r.start(ctx, j)
+			r.startJob(ctx, j)
 		}
 		wait, cancel := context.WithTimeout(ctx, r.nextTry())
 		if next, err := z.store.Wait(wait, v.Index()); err == nil {
@@ -76,7 +76,7 @@ func (r *runner) nextTry() time.Duration {
 	return wait + time.Millisecond
 }
 
-func (r *runner) start(ctx context.Context, j Job) {
+func (r *runner) startJob(ctx context.Context, j Job) {
 	r.mu.Lock()
 	skip := r.busy[j.Key] || r.z.now().Before(r.failed[j.Key].until)
 	if !skip {

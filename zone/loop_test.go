@@ -20,7 +20,7 @@ func TestFailuresAreForgotten(t *testing.T) {
 		r := &runner{
 			z: New(Config{Store: memstore.New(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}), room: make(chan struct{}, 1), busy: map[string]bool{}, failed: map[string]failure{},
 		}
-		r.start(t.Context(), Job{"j", func(context.Context) error { return errors.New("in vain") }})
+		r.startJob(t.Context(), Job{"j", func(context.Context) error { return errors.New("in vain") }})
 		r.wg.Wait()
 		assert.Equal(t, retryPause+time.Millisecond, r.nextTry())
 		time.Sleep(retryPause + failureKept)

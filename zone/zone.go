@@ -112,7 +112,7 @@ func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, er
 	if err != nil {
 		return state.Result{}, err
 	}
-	logged(ctx)
+	noteLogged(ctx)
 	if named {
 		z.crash.At(step.after)
 	}

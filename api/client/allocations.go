@@ -30,8 +30,8 @@ type Allocated struct {
 	Generation uint64        `json:"generation,omitempty"` // of the provider; on read alone
 }
 
-// written returns a as the placement API takes it.
-func (a Allocations) written() Allocations {
+// writtenForm returns a as the placement API takes it.
+func (a Allocations) writtenForm() Allocations {
 	clean := map[api.ProviderID]Allocated{} // never null
 	for id, p := range a.Allocations {
 		clean[id] = Allocated{Resources: p.Resources}
@@ -43,7 +43,7 @@ func (a Allocations) written() Allocations {
 // Allocations returns what a consumer holds: nothing, without a generation, if there
 // is no such consumer. It may be repeated.
 func (c *Client) Allocations(ctx context.Context, id api.ConsumerID) (Allocations, error) {
-	return whole[Allocations](ctx, c, placement("client.Allocations", http.MethodGet, "allocations", string(id)))
+	return placementAnswer[Allocations](ctx, c, placementCall("client.Allocations", http.MethodGet, "allocations", string(id)))
 }
 
 // PutAllocations replaces all that a consumer holds; with none it frees them. An
@@ -51,22 +51,22 @@ func (c *Client) Allocations(ctx context.Context, id api.ConsumerID) (Allocation
 // and no_capacity if a provider has no room, or does not hand out such amounts. It
 // is not repeated: what to do about a lost answer is to read again, as Claim does.
 func (c *Client) PutAllocations(ctx context.Context, id api.ConsumerID, a Allocations) error {
-	k := placement("client.PutAllocations", http.MethodPut, "allocations", string(id))
-	k.in, k.conflict = a.written(), api.CodeNoCapacity
-	return c.none(ctx, k)
+	k := placementCall("client.PutAllocations", http.MethodPut, "allocations", string(id))
+	k.in, k.conflict = a.writtenForm(), api.CodeNoCapacity
+	return c.callNothing(ctx, k)
 }
 
 // PostAllocations is PutAllocations for several consumers, all of them or none.
 func (c *Client) PostAllocations(ctx context.Context, all map[api.ConsumerID]Allocations) error {
-	k := placement("client.PostAllocations", http.MethodPost, "allocations")
+	k := placementCall("client.PostAllocations", http.MethodPost, "allocations")
 	k.in, k.conflict = writtenAll(all), api.CodeNoCapacity
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
 func writtenAll(all map[api.ConsumerID]Allocations) map[api.ConsumerID]Allocations {
 	out := map[api.ConsumerID]Allocations{} // never null
 	for id, a := range all {
-		out[id] = a.written()
+		out[id] = a.writtenForm()
 	}
 	return out
 }
@@ -74,7 +74,7 @@ func writtenAll(all map[api.ConsumerID]Allocations) map[api.ConsumerID]Allocatio
 // DeleteAllocations frees what a consumer holds. An error has code not_found if it
 // holds nothing. It may be repeated.
 func (c *Client) DeleteAllocations(ctx context.Context, id api.ConsumerID) error {
-	return c.none(ctx, unplace("client.DeleteAllocations", "allocations", string(id)))
+	return c.callNothing(ctx, placementDelete("client.DeleteAllocations", "allocations", string(id)))
 }
 
 // Usage is what the consumers of one type have together.
@@ -87,9 +87,9 @@ type Usage struct {
 // Usages returns what the consumers of a project have, or with user those of one user
 // in it, by type. It may be repeated.
 func (c *Client) Usages(ctx context.Context, project api.ProjectID, user api.UserID) ([]Usage, error) {
-	k := placement("client.Usages", http.MethodGet, "usages")
-	k.query = query(map[string]string{"project_id": string(project), "user_id": string(user)})
-	told, err := one[map[string]map[string]int64](ctx, c, k, "usages")
+	k := placementCall("client.Usages", http.MethodGet, "usages")
+	k.query = queryOf(map[string]string{"project_id": string(project), "user_id": string(user)})
+	told, err := placementValue[map[string]map[string]int64](ctx, c, k, "usages")
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +137,10 @@ func (q *CandidateQuery) values() url.Values {
 	for i := range q.Groups {
 		g := &q.Groups[i]
 		if len(g.Resources) > 0 {
-			v.Set("resources"+g.Suffix, amounts(g.Resources))
+			v.Set("resources"+g.Suffix, showAmounts(g.Resources))
 		}
-		repeated(v, "required"+g.Suffix, g.Required)
-		repeated(v, "member_of"+g.Suffix, g.MemberOf)
+		addRepeated(v, "required"+g.Suffix, g.Required)
+		addRepeated(v, "member_of"+g.Suffix, g.MemberOf)
 		if g.InTree != "" {
 			v.Set("in_tree"+g.Suffix, string(g.InTree))
 		}
@@ -196,9 +196,9 @@ type ClassSummary struct {
 // Candidates returns ways to serve q that have room now; see Claim for how to take
 // one of them. It may be repeated.
 func (c *Client) Candidates(ctx context.Context, q CandidateQuery) (Candidates, error) {
-	k := placement("client.Candidates", http.MethodGet, "allocation_candidates")
+	k := placementCall("client.Candidates", http.MethodGet, "allocation_candidates")
 	k.query, k.most = q.values(), ProvidersMaxBytes
-	return whole[Candidates](ctx, c, k)
+	return placementAnswer[Candidates](ctx, c, k)
 }
 
 // Reshape replaces the inventories of some providers and the allocations of some
@@ -219,7 +219,7 @@ func (c *Client) Reshape(ctx context.Context, r Reshape) error {
 	for id, v := range r.Inventories {
 		in.Inventories[id] = stocksOf(v)
 	}
-	k := placement("client.Reshape", http.MethodPost, "reshaper")
+	k := placementCall("client.Reshape", http.MethodPost, "reshaper")
 	k.in, k.conflict = in, api.CodeNoCapacity
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }

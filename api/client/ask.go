@@ -77,31 +77,31 @@ type linkCall struct {
 	err     error // the most telling of those that did not end the call
 }
 
-// ask makes one call over a link and returns its decoded answer.
+// askLink makes one call over a link and returns its decoded answer.
 //
 // Errors: those of the other zone; CodeTimeout when it may have been done,
 // CodeUnavailable when it was certainly not.
-func (p *Peers) ask(ctx context.Context, l *api.Link, q *question) (any, error) {
+func (p *Peers) askLink(ctx context.Context, l *api.Link, q *question) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of the other tries
-	moved := p.watch(l)
-	c := &linkCall{question: q, p: p, link: l, left: p.order(l), replies: make(chan reply, triesMax), hedged: !q.hedge}
+	moved := p.watchDoubtful(l)
+	c := &linkCall{question: q, p: p, link: l, left: p.orderEndpoints(l), replies: make(chan reply, triesMax), hedged: !q.hedge}
 	if len(c.left) == 0 {
 		return nil, noAddress(l)
 	}
 	c.timer = time.NewTimer(time.Hour)
 	defer c.timer.Stop()
-	defer c.judge()
+	defer c.noteLate()
 	c.askNext(ctx)
 	for {
 		select {
 		case <-c.timer.C:
-			c.overdue(ctx)
+			c.onOverdue(ctx)
 		case <-moved:
-			moved = p.watch(l)
-			c.doubt(ctx)
+			moved = p.watchDoubtful(l)
+			c.askGoodEndpoint(ctx)
 		case r := <-c.replies:
-			if a, err, done := c.hear(ctx, r); done {
+			if a, err, done := c.takeReply(ctx, r); done {
 				return a, err
 			}
 		}
@@ -128,12 +128,12 @@ func (c *linkCall) askNext(ctx context.Context) {
 		remaining = max(deadline.Sub(c.p.conf.Now()), patienceFloor)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	t := &try{to: e, begun: c.p.conf.Now(), patience: c.p.patience(e, c.wait, remaining, len(c.left)), cancel: cancel}
+	t := &try{to: e, begun: c.p.conf.Now(), patience: c.p.patienceFor(e, c.wait, remaining, len(c.left)), cancel: cancel}
 	c.tries++
 	c.working = append(c.working, t)
 	c.p.losers.Go(func() {
 		defer cancel()
-		a, replied, err := c.p.once(ctx, c.link, t, c.question)
+		a, replied, err := c.p.askOnce(ctx, c.link, t, c.question)
 		c.replies <- reply{t, a, err, replied}
 	})
 	if c.hedged {
@@ -143,8 +143,8 @@ func (c *linkCall) askNext(ctx context.Context) {
 	}
 }
 
-// overdue is called when the newest try takes longer than it may.
-func (c *linkCall) overdue(ctx context.Context) {
+// onOverdue is called when the newest try takes longer than it may.
+func (c *linkCall) onOverdue(ctx context.Context) {
 	newest := c.working[len(c.working)-1]
 	early := newest.patience - HedgeAfter
 	may := len(c.left) > 0 || (len(c.again) > 0 && c.tries < triesMax)
@@ -166,11 +166,11 @@ func (c *linkCall) overdue(ctx context.Context) {
 	}
 }
 
-// doubt asks the endpoint that answers other calls as well, if the newest try waits
+// askGoodEndpoint asks the endpoint that answers other calls as well, if the newest try waits
 // for one that does not.
-func (c *linkCall) doubt(ctx context.Context) {
+func (c *linkCall) askGoodEndpoint(ctx context.Context) {
 	newest := c.working[len(c.working)-1]
-	good, doubtful := c.p.doubtful(c.link, newest.to, c.wait > 0)
+	good, doubtful := c.p.findDoubtful(c.link, newest.to, c.wait > 0)
 	i := slices.Index(c.left, good)
 	if c.once || !doubtful || i < 0 {
 		return
@@ -179,8 +179,8 @@ func (c *linkCall) doubt(ctx context.Context) {
 	c.askNext(ctx)
 }
 
-// hear takes what became of a try, and reports whether that ends the call.
-func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, done bool) {
+// takeReply takes what became of a try, and reports whether that ends the call.
+func (c *linkCall) takeReply(ctx context.Context, r reply) (answer any, err error, done bool) {
 	c.working = slices.DeleteFunc(c.working, func(t *try) bool { return t == r.try })
 	took := c.p.conf.Now().Sub(r.begun)
 	switch {
@@ -193,7 +193,7 @@ func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, do
 	case !r.replied && (ctx.Err() == nil || took >= r.patience):
 		c.noteFailure(r.to)
 	}
-	c.err = telling(c.err, r.err)
+	c.err = worseOf(c.err, r.err)
 	if code := api.CodeOf(r.err); code == api.CodeUnavailable || r.replied && code != api.CodeInternal {
 		c.again = append(c.again, r.to)
 	}
@@ -210,8 +210,8 @@ func (c *linkCall) hear(ctx context.Context, r reply) (answer any, err error, do
 	return nil, nil, false
 }
 
-// judge remembers who did not answer in his time when the call was over.
-func (c *linkCall) judge() {
+// noteLate remembers who did not answer in his time when the call was over.
+func (c *linkCall) noteLate() {
 	now := c.p.conf.Now()
 	for _, t := range c.working {
 		if now.Sub(t.begun) >= t.patience {
@@ -237,9 +237,9 @@ func mayPass(err error) bool {
 // a call was done.
 var mayPassCodes = []api.Code{api.CodeUnavailable, api.CodeOverloaded, api.CodeInternal, api.CodeTimeout}
 
-// telling returns which of two errors to return for a call: that it may have been
+// worseOf returns which of two errors to return for a call: that it may have been
 // done counts more than that it was not.
-func telling(a, b error) error {
+func worseOf(a, b error) error {
 	rank := func(err error) int {
 		if err == nil {
 			return -1
@@ -252,9 +252,9 @@ func telling(a, b error) error {
 	return a
 }
 
-// once asks one endpoint, and reports whether that has answered, if only with a
+// askOnce asks one endpoint, and reports whether that has answered, if only with a
 // refusal.
-func (p *Peers) once(ctx context.Context, l *api.Link, t *try, q *question) (answer any, replied bool, err error) {
+func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (answer any, replied bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { t.reached.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) { t.reached.Store(true) },
@@ -263,10 +263,10 @@ func (p *Peers) once(ctx context.Context, l *api.Link, t *try, q *question) (ans
 	if err != nil {
 		return nil, false, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)
 	}
-	p.head(ctx, req.Header)
+	p.writeHead(ctx, req.Header)
 	res, err := t.to.client.Do(req)
 	if err != nil {
-		return nil, false, unanswered(err, t.reached.Load())
+		return nil, false, unansweredError(err, t.reached.Load())
 	}
 	defer func() { _ = res.Body.Close() }() // read to the end or given up: nothing to learn
 	p.noteForm(l, api.ParseForm(res.Header.Get(api.HeaderForm)))
@@ -289,8 +289,8 @@ func (p *Peers) once(ctx context.Context, l *api.Link, t *try, q *question) (ans
 	return a, true, nil
 }
 
-// unanswered returns what to say of a call that got no answer.
-func unanswered(err error, reached bool) error {
+// unansweredError returns what to say of a call that got no answer.
+func unansweredError(err error, reached bool) error {
 	switch late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); {
 	case !reached:
 		return api.Wrap(api.CodeUnavailable, "client.call", "the zone cannot be reached", err)
@@ -300,9 +300,9 @@ func unanswered(err error, reached bool) error {
 	return api.Wrap(api.CodeTimeout, "client.call", "the connection to the zone was lost before it answered", err)
 }
 
-// head writes what each call says of itself. What is left of the caller's budget is
+// writeHead writes what each call says of itself. What is left of the caller's budget is
 // that of this moment: an endpoint that is asked later has less.
-func (p *Peers) head(ctx context.Context, h http.Header) {
+func (p *Peers) writeHead(ctx context.Context, h http.Header) {
 	h.Set("Content-Type", api.MediaCBOR)
 	h.Set("Accept", api.MediaCBOR)
 	h.Set("User-Agent", "") // says nothing of what runs here

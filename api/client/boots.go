@@ -13,8 +13,8 @@ import (
 // Select asks what the zone and everything below it could offer for s. It changes
 // nothing and may be repeated; a repeat may find another offer.
 func (c *Client) Select(ctx context.Context, s rest.ServerCreate) (rest.SelectAnswer, error) {
-	q := to("client.Select", "POST /zones/select").with(rest.BootBody{Server: s}).repeating(true)
-	return answer[rest.SelectAnswer](ctx, c, q)
+	q := routeCall("client.Select", "POST /zones/select").withBody(rest.BootBody{Server: s}).withRepeat(true)
+	return callValue[rest.SelectAnswer](ctx, c, q)
 }
 
 // Boot asks for instances and returns the reservation id as soon as the zone has
@@ -25,12 +25,12 @@ func (c *Client) Select(ctx context.Context, s rest.ServerCreate) (rest.SelectAn
 //
 // A key or a reservation id that came with another wish is a conflict.
 func (c *Client) Boot(ctx context.Context, s rest.ServerCreate, key string) (api.ReservationID, error) {
-	return one[api.ReservationID](ctx, c, boot("client.Boot", "POST /zones/boot", s, key), "reservation_id")
+	return placementValue[api.ReservationID](ctx, c, bootCall("client.Boot", "POST /zones/boot", s, key), "reservation_id")
 }
 
-// boot returns a call that boots.
-func boot(op, route string, s rest.ServerCreate, key string) call {
-	q := to(op, route).with(rest.BootBody{Server: s}).repeating(true)
+// bootCall returns a call that boots.
+func bootCall(op, route string, s rest.ServerCreate, key string) call {
+	q := routeCall(op, route).withBody(rest.BootBody{Server: s}).withRepeat(true)
 	q.key = cmp.Or(key, api.NewUUID())
 	return q
 }
@@ -38,30 +38,30 @@ func boot(op, route string, s rest.ServerCreate, key string) call {
 // Reservations returns one page of the boots of the caller's project, or of that
 // of InProject. It may be repeated.
 func (c *Client) Reservations(ctx context.Context, o ListOptions) (Page[rest.Boot], error) {
-	q := to("client.Reservations", "GET /zones/boot")
-	q.query = c.whose()
-	return list[rest.Boot](ctx, c, q, o)
+	q := routeCall("client.Reservations", "GET /zones/boot")
+	q.query = c.whoseQuery()
+	return callPage[rest.Boot](ctx, c, q, o)
 }
 
 // Reservation returns what has become of a boot, once it has come to an outcome
 // or wait has passed, at most api.WaitMax. That wait has passed is no error. It
 // may be repeated.
 func (c *Client) Reservation(ctx context.Context, id api.ReservationID, wait time.Duration) (rest.Boot, error) {
-	q := to("client.Reservation", "GET /zones/boot/{id}", string(id))
-	q.wait, q.query = wait, c.whose()
-	return answer[rest.Boot](ctx, c, q)
+	q := routeCall("client.Reservation", "GET /zones/boot/{id}", string(id))
+	q.wait, q.query = wait, c.whoseQuery()
+	return callValue[rest.Boot](ctx, c, q)
 }
 
 // Release gives back all that a boot has made, and returns how far that has come
 // after wait. It may be repeated: what is given back stays so.
 func (c *Client) Release(ctx context.Context, id api.ReservationID, wait time.Duration) (rest.Boot, error) {
-	q := to("client.Release", "DELETE /zones/boot/{id}", string(id)).repeating(true)
-	q.wait, q.query = wait, c.whose()
-	return answer[rest.Boot](ctx, c, q)
+	q := routeCall("client.Release", "DELETE /zones/boot/{id}", string(id)).withRepeat(true)
+	q.wait, q.query = wait, c.whoseQuery()
+	return callValue[rest.Boot](ctx, c, q)
 }
 
-// whose returns the query that says whose reservations are meant.
-func (c *Client) whose() url.Values {
+// whoseQuery returns the query that says whose reservations are meant.
+func (c *Client) whoseQuery() url.Values {
 	q := url.Values{}
 	if c.project != "" {
 		q.Set("project_id", string(c.project))

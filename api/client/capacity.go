@@ -11,11 +11,11 @@ import (
 // at an instant, now if it is zero; with name, of that zone alone. It may be
 // repeated.
 func (c *Client) Capacity(ctx context.Context, at time.Time, name string) (rest.Capacity, error) {
-	k := to("client.Capacity", "GET /capacity")
+	k := routeCall("client.Capacity", "GET /capacity")
 	params := map[string]string{"zone": name}
 	if !at.IsZero() {
 		params["at"] = at.UTC().Format(time.RFC3339Nano)
 	}
-	k.query = query(params)
-	return answer[rest.Capacity](ctx, c, k)
+	k.query = queryOf(params)
+	return callValue[rest.Capacity](ctx, c, k)
 }

@@ -55,7 +55,7 @@ func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Can
 			return Candidate{}, api.Wrap(api.CodeNoCapacity, "client.Claim", "no providers have room for this now, or none are such", nil)
 		}
 		for i := range found.Requests {
-			err = t.take(ctx, &found.Requests[i])
+			err = t.takeCandidate(ctx, &found.Requests[i])
 			if err == nil {
 				return found.Requests[i], nil
 			}
@@ -66,7 +66,7 @@ func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Can
 		if round == ClaimRounds {
 			return Candidate{}, err
 		}
-		if pause.wait(ctx, round, 0) != nil {
+		if pause.waitAfter(ctx, round, 0) != nil {
 			return Candidate{}, api.Wrap(api.CodeTimeout, "client.Claim", api.MessageOf(err), errors.Join(ctx.Err(), err))
 		}
 		asked = c.Linearizable()
@@ -79,34 +79,34 @@ type taking struct {
 	who Claimant
 }
 
-// take puts the allocations of one candidate, up to ClaimTries times.
-func (t *taking) take(ctx context.Context, from *Candidate) error {
+// takeCandidate puts the allocations of one candidate, up to ClaimTries times.
+func (t *taking) takeCandidate(ctx context.Context, from *Candidate) error {
 	var pause pauses
 	for try := 1; ; try++ {
 		err := t.c.PutAllocations(ctx, t.who.Consumer, Allocations{
 			Allocations: from.Allocations, Mappings: from.Mappings,
 			Project: t.who.Project, User: t.who.User, Type: t.who.Type, Generation: t.who.Generation,
 		})
-		again := api.CodeOf(err) == api.CodeStale || passing(err)
+		again := api.CodeOf(err) == api.CodeStale || isPassing(err)
 		if !again || try == ClaimTries || ctx.Err() != nil {
 			return err
 		}
-		if pause.wait(ctx, try, retryAfter(err)) != nil {
+		if pause.waitAfter(ctx, try, retryAfter(err)) != nil {
 			return api.Wrap(api.CodeTimeout, "client.Claim", api.MessageOf(err), errors.Join(ctx.Err(), err))
 		}
 		held, unread := t.c.Linearizable().Allocations(ctx, t.who.Consumer)
 		if unread != nil {
 			return unread
 		}
-		if holds(held.Allocations, from.Allocations) {
+		if holdsWanted(held.Allocations, from.Allocations) {
 			return nil
 		}
 		t.who.Generation = held.Generation
 	}
 }
 
-// holds reports whether a consumer holds just what was wanted.
-func holds(held, wanted map[api.ProviderID]Allocated) bool {
+// holdsWanted reports whether a consumer holds just what was wanted.
+func holdsWanted(held, wanted map[api.ProviderID]Allocated) bool {
 	if len(held) != len(wanted) {
 		return false
 	}

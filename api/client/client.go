@@ -175,21 +175,21 @@ func WithAnswer(ctx context.Context, see func(Answer)) context.Context {
 	return context.WithValue(ctx, answerKey{}, see)
 }
 
-// do makes the call, repeating it if that is allowed and useful, and returns the
+// doCall makes the call, repeating it if that is allowed and useful, and returns the
 // body of the answer.
-func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
-	body, err := encode(q)
+func (c *Client) doCall(ctx context.Context, q call) ([]byte, error) {
+	body, err := encodeBody(q)
 	if err != nil {
 		return nil, err
 	}
-	target, err := c.target(q)
+	target, err := c.targetURL(q)
 	if err != nil {
 		return nil, err
 	}
 	var pause pauses
 	lost := false // an attempt may have done it, and its answer was lost
 	for attempt := 1; ; attempt++ {
-		answer, err := c.once(ctx, q, target, body)
+		answer, err := c.attemptOnce(ctx, q, target, body)
 		switch {
 		case err == nil:
 			if see, ok := ctx.Value(answerKey{}).(func(Answer)); ok {
@@ -198,19 +198,19 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, error) {
 			return answer.Body, nil
 		case lost && q.ends && api.CodeOf(err) == api.CodeNotFound:
 			return nil, nil
-		case !q.repeats || attempt == AttemptsMax || !passing(err) || ctx.Err() != nil:
+		case !q.repeats || attempt == AttemptsMax || !isPassing(err) || ctx.Err() != nil:
 			return nil, afterLost(err, lost)
 		}
-		lost = lost || uncertain(err)
-		if pause.wait(ctx, attempt, retryAfter(err)) != nil {
+		lost = lost || isUncertain(err)
+		if pause.waitAfter(ctx, attempt, retryAfter(err)) != nil {
 			return nil, api.Wrap(api.CodeTimeout, q.op, api.MessageOf(err), errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-// encode returns the body of q and refuses what the zone would refuse for its
+// encodeBody returns the body of q and refuses what the zone would refuse for its
 // size.
-func encode(q call) ([]byte, error) {
+func encodeBody(q call) ([]byte, error) {
 	if q.in == nil {
 		return nil, nil
 	}
@@ -231,8 +231,8 @@ func encode(q call) ([]byte, error) {
 	return body, nil
 }
 
-// target returns the URL of q.
-func (c *Client) target(q call) (string, error) {
+// targetURL returns the URL of q.
+func (c *Client) targetURL(q call) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.base)
 	for _, s := range q.path {
@@ -263,15 +263,15 @@ func (c *Client) target(q call) (string, error) {
 	return b.String(), nil
 }
 
-// once makes one attempt.
-func (c *Client) once(ctx context.Context, q call, target string, body []byte) (Answer, error) {
+// attemptOnce makes one attempt.
+func (c *Client) attemptOnce(ctx context.Context, q call, target string, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+min(q.wait, api.WaitMax)+q.patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, q.method, target, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, api.Wrap(api.CodeInvalid, q.op, "the request cannot be made", err)
 	}
-	c.sign(req)
+	c.signRequest(req)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -283,13 +283,13 @@ func (c *Client) once(ctx context.Context, q call, target string, body []byte) (
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return Answer{}, c.unreached(ctx, q.op, err)
+		return Answer{}, c.unreachedError(ctx, q.op, err)
 	}
 	defer func() { _ = res.Body.Close() }() // read to its end, or given up
 	most := cmp.Or(q.most, AnswerMaxBytes)
 	got, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
 	if err != nil {
-		return Answer{}, c.unreached(ctx, q.op, err)
+		return Answer{}, c.unreachedError(ctx, q.op, err)
 	}
 	if len(got) > most {
 		return Answer{}, api.Wrap(api.CodeTooLarge, q.op, "the answer is longer than "+strconv.Itoa(most)+" bytes", nil)
@@ -299,14 +299,14 @@ func (c *Client) once(ctx context.Context, q call, target string, body []byte) (
 	case q.placement:
 		return Answer{}, placementRefusal(q, res, got)
 	default:
-		return Answer{}, refusal(q.op, res, got)
+		return Answer{}, readRefusal(q.op, res, got)
 	}
 	index, _ := strconv.ParseUint(res.Header.Get(api.HeaderIndex), 10, 64) // 0 if it is not there
 	return Answer{Body: got, Index: index, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}, nil
 }
 
-// sign adds what every request carries.
-func (c *Client) sign(req *http.Request) {
+// signRequest adds what every request carries.
+func (c *Client) signRequest(req *http.Request) {
 	req.Header.Set("Accept", "application/json")
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

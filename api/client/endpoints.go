@@ -46,15 +46,15 @@ type peerLink struct {
 	form      api.Form // newest that the zone reads, as its last answer says; 0 before the first
 }
 
-// signal tells calls under way that an endpoint has failed, or another one is good.
+// wakeCalls tells calls under way that an endpoint has failed, or another one is good.
 // The caller holds the lock.
-func (pl *peerLink) signal() {
+func (pl *peerLink) wakeCalls() {
 	close(pl.moved)
 	pl.moved = make(chan struct{})
 }
 
-// link returns what is remembered of a link. The caller holds p.mu.
-func (p *Peers) link(l *api.Link) *peerLink {
+// linkState returns what is remembered of a link. The caller holds p.mu.
+func (p *Peers) linkState(l *api.Link) *peerLink {
 	pl, ok := p.links[l.ID]
 	if !ok {
 		pl = &peerLink{endpoints: map[string]*endpoint{}, moved: make(chan struct{}), hedges: hedges{credit: hedgeCost * hedgeBurst}}
@@ -63,14 +63,14 @@ func (p *Peers) link(l *api.Link) *peerLink {
 	return pl
 }
 
-// order returns the endpoints of a link in the order in which to ask them: the one
+// orderEndpoints returns the endpoints of a link in the order in which to ask them: the one
 // that answered last first, and those that owe an answer last of all, the one whose
 // penalty ends first before the others. Endpoints that the link has no more are
 // forgotten.
-func (p *Peers) order(l *api.Link) []*endpoint {
+func (p *Peers) orderEndpoints(l *api.Link) []*endpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pl := p.link(l)
+	pl := p.linkState(l)
 	out := make([]*endpoint, 0, len(l.Endpoints))
 	for _, addr := range l.Endpoints {
 		e := pl.endpoints[addr]
@@ -117,12 +117,12 @@ func compareBool(a, b bool) int {
 func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pl := p.link(l)
+	pl := p.linkState(l)
 	pl.answers++
 	e.answered, e.failures, e.penalty = pl.answers, 0, time.Time{}
 	if pl.good != e {
 		pl.good = e
-		pl.signal()
+		pl.wakeCalls()
 	}
 	switch took -= wait; {
 	case took < 0: // it had news before the wait was over
@@ -139,32 +139,32 @@ func (p *Peers) noteFailure(l *api.Link, e *endpoint) {
 	p.mu.Lock()
 	e.failures = min(e.failures+1, 16) // enough for any penalty, and no overflow
 	e.penalty = p.conf.Now().Add(min(penaltyMin<<(e.failures-1), penaltyMax))
-	p.link(l).signal()
+	p.linkState(l).wakeCalls()
 	p.mu.Unlock()
 	e.client.CloseIdleConnections()
 }
 
-// watch returns a channel that is closed when it is time to look at doubtful again.
-func (p *Peers) watch(l *api.Link) <-chan struct{} {
+// watchDoubtful returns a channel that is closed when it is time to look at doubtful again.
+func (p *Peers) watchDoubtful(l *api.Link) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.link(l).moved
+	return p.linkState(l).moved
 }
 
-// doubtful returns the endpoint that answered last if a call that waits for e should
+// findDoubtful returns the endpoint that answered last if a call that waits for e should
 // not wait alone: e has failed another call, or the call is a long poll, whose
 // silence means nothing, and other calls have left e for another endpoint.
-func (p *Peers) doubtful(l *api.Link, e *endpoint, poll bool) (good *endpoint, doubtful bool) {
+func (p *Peers) findDoubtful(l *api.Link, e *endpoint, poll bool) (good *endpoint, doubtful bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	good = p.link(l).good
+	good = p.linkState(l).good
 	return good, good != e && (poll || p.conf.Now().Before(e.penalty))
 }
 
-// patience returns how long an endpoint may take before the next one is asked, if
+// patienceFor returns how long an endpoint may take before the next one is asked, if
 // others are left. A call that the zone may answer after a wait has that in
 // addition. remaining is what is left of the caller's budget, 0 for no limit.
-func (p *Peers) patience(e *endpoint, wait, remaining time.Duration, left int) time.Duration {
+func (p *Peers) patienceFor(e *endpoint, wait, remaining time.Duration, left int) time.Duration {
 	p.mu.Lock()
 	usual := e.usual
 	p.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // calls are all calls between zones, as far as the client is concerned.
 var calls = map[string]func(ctx context.Context, p *client.Peers, l *api.Link) error{
 	"select": func(ctx context.Context, p *client.Peers, l *api.Link) error {
-		_, err := p.Select(ctx, l, one)
+		_, err := p.Select(ctx, l, placementValue)
 		return err
 	},
 	"hold": func(ctx context.Context, p *client.Peers, l *api.Link) error {
@@ -78,7 +78,7 @@ var (
 
 // What each call sends: its method, its target and what it is given.
 func TestWhatIsSent(t *testing.T) {
-	request, hold := *one, api.HoldRequest{ID: "h", Attempt: 2}
+	request, hold := *placementValue, api.HoldRequest{ID: "h", Attempt: 2}
 	commit := hold
 	commit.Commit = true
 	for _, c := range []struct {
@@ -313,7 +313,7 @@ func TestOthersNoticeFirst(t *testing.T) {
 		}()
 		synctest.Wait()
 		to.nodes["b"] = well
-		_, err := p.Select(t.Context(), l, one)
+		_, err := p.Select(t.Context(), l, placementValue)
 		require.NoError(t, err)
 		assert.Equal(t, client.HedgeAfter, <-polled, "another gateway answers selects")
 		to.nodes["a"], to.nodes["b"], to.asked = well, frozen, nil

@@ -60,8 +60,8 @@ var codes = map[int]api.Code{
 	http.StatusGatewayTimeout:        api.CodeTimeout,
 }
 
-// refusal returns the error that an answer other than 2xx means.
-func refusal(op string, res *http.Response, body []byte) *api.Error {
+// readRefusal returns the error that an answer other than 2xx means.
+func readRefusal(op string, res *http.Response, body []byte) *api.Error {
 	cause := &RefusedError{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
 	if s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
 		cause.RetryAfter = time.Duration(s) * time.Second
@@ -88,8 +88,8 @@ type distrustError struct{ error }
 // Unwrap returns the cause.
 func (d distrustError) Unwrap() error { return d.error }
 
-// unreached returns the error of a call that got no whole answer.
-func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error {
+// unreachedError returns the error of a call that got no whole answer.
+func (c *Client) unreachedError(ctx context.Context, op string, err error) *api.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the URL, whose query may tell more than a log should know
 	}
@@ -102,8 +102,8 @@ func (c *Client) unreached(ctx context.Context, op string, err error) *api.Error
 	return api.Wrap(api.CodeUnavailable, op, "no answer from "+c.base+": "+err.Error(), err)
 }
 
-// passing reports whether err may be gone when the call is made again.
-func passing(err error) bool {
+// isPassing reports whether err may be gone when the call is made again.
+func isPassing(err error) bool {
 	if _, ok := errors.AsType[distrustError](err); ok {
 		return false
 	}
@@ -111,9 +111,9 @@ func passing(err error) bool {
 	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded
 }
 
-// uncertain reports whether the call that failed with err may have been carried
+// isUncertain reports whether the call that failed with err may have been carried
 // out all the same. A call that a zone refused has changed nothing.
-func uncertain(err error) bool {
+func isUncertain(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	return !refused || api.CodeOf(err) == api.CodeTimeout
 }
@@ -135,7 +135,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// strange returns the error of an answer that this package cannot read.
-func strange(op string, err error) *api.Error {
+// strangeError returns the error of an answer that this package cannot read.
+func strangeError(op string, err error) *api.Error {
 	return api.Wrap(api.CodeInternal, op, "the answer is not one that this version of the client knows", err)
 }

@@ -9,36 +9,36 @@ import (
 // ServerGroups returns one page of the server groups of the caller's project, or of
 // that of InProject. It may be repeated.
 func (c *Client) ServerGroups(ctx context.Context, o ListOptions) (Page[rest.ServerGroup], error) {
-	q := to("client.ServerGroups", "GET /server-groups")
-	q.query = c.whose()
-	return list[rest.ServerGroup](ctx, c, q, o)
+	q := routeCall("client.ServerGroups", "GET /server-groups")
+	q.query = c.whoseQuery()
+	return callPage[rest.ServerGroup](ctx, c, q, o)
 }
 
 // ServerGroup returns one server group by name or id. It may be repeated.
 func (c *Client) ServerGroup(ctx context.Context, ref string) (rest.ServerGroup, error) {
-	q := to("client.ServerGroup", "GET /server-groups/{id}", ref)
-	q.query = c.whose()
-	return answer[rest.ServerGroup](ctx, c, q)
+	q := routeCall("client.ServerGroup", "GET /server-groups/{id}", ref)
+	q.query = c.whoseQuery()
+	return callValue[rest.ServerGroup](ctx, c, q)
 }
 
 // CreateServerGroup makes a server group of the caller's project. It is not
 // repeated: a second one with that name is a conflict.
 func (c *Client) CreateServerGroup(ctx context.Context, s rest.ServerGroupSpec) (rest.ServerGroup, error) {
-	return answer[rest.ServerGroup](ctx, c, to("client.CreateServerGroup", "POST /server-groups").with(rest.ServerGroupBody{Group: s}))
+	return callValue[rest.ServerGroup](ctx, c, routeCall("client.CreateServerGroup", "POST /server-groups").withBody(rest.ServerGroupBody{Group: s}))
 }
 
 // DeleteServerGroup forgets a server group; its members stay where they are. It
 // may be repeated.
 func (c *Client) DeleteServerGroup(ctx context.Context, ref string) error {
-	q := remove("client.DeleteServerGroup", "DELETE /server-groups/{id}", ref)
-	q.query = c.whose()
-	return c.none(ctx, q)
+	q := deleteCall("client.DeleteServerGroup", "DELETE /server-groups/{id}", ref)
+	q.query = c.whoseQuery()
+	return c.callNothing(ctx, q)
 }
 
 // Explain tells why the request with an id, or the reservation, got what it got.
 // Names of hosts are in it for admins alone. It may be repeated.
 func (c *Client) Explain(ctx context.Context, id string) (rest.Explanation, error) {
-	q := to("client.Explain", "GET /explain/{id}", id)
-	q.query = c.whose()
-	return answer[rest.Explanation](ctx, c, q)
+	q := routeCall("client.Explain", "GET /explain/{id}", id)
+	q.query = c.whoseQuery()
+	return callValue[rest.Explanation](ctx, c, q)
 }

@@ -20,11 +20,11 @@ const (
 // hedges is the budget of one link, a token bucket that selects fill.
 type hedges struct{ credit int }
 
-// earn counts a select.
-func (h *hedges) earn() { h.credit = min(h.credit+1, hedgeCost*hedgeBurst) }
+// earnHedge counts a select.
+func (h *hedges) earnHedge() { h.credit = min(h.credit+1, hedgeCost*hedgeBurst) }
 
-// spend takes the price of one hedge, if there is enough.
-func (h *hedges) spend() bool {
+// spendHedge takes the price of one hedge, if there is enough.
+func (h *hedges) spendHedge() bool {
 	if h.credit < hedgeCost {
 		return false
 	}
@@ -36,12 +36,12 @@ func (h *hedges) spend() bool {
 func (p *Peers) earnHedge(l *api.Link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.link(l).hedges.earn()
+	p.linkState(l).hedges.earnHedge()
 }
 
 // mayHedge reports whether the link has a hedge left, and takes it.
 func (p *Peers) mayHedge(l *api.Link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.link(l).hedges.spend()
+	return p.linkState(l).hedges.spendHedge()
 }

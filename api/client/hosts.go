@@ -17,54 +17,54 @@ type HostQuery struct {
 
 // Hosts returns one page of the zone's own hosts. It may be repeated. Admins only.
 func (c *Client) Hosts(ctx context.Context, o ListOptions) (Page[rest.Host], error) {
-	return list[rest.Host](ctx, c, to("client.Hosts", "GET /hosts"), o)
+	return callPage[rest.Host](ctx, c, routeCall("client.Hosts", "GET /hosts"), o)
 }
 
 // HostsWhere returns one page of the zone's own hosts that match q. It may be
 // repeated. Admins only.
 func (c *Client) HostsWhere(ctx context.Context, q HostQuery, o ListOptions) (Page[rest.Host], error) {
-	k := to("client.Hosts", "GET /hosts")
-	k.query = query(map[string]string{
+	k := routeCall("client.Hosts", "GET /hosts")
+	k.query = queryOf(map[string]string{
 		"state": string(q.State), "pool": string(q.Pool), "availability_zone": q.AZ, "aggregate": q.Aggregate,
 	})
-	return list[rest.Host](ctx, c, k, o)
+	return callPage[rest.Host](ctx, c, k, o)
 }
 
 // DrainHost takes a host out of use, with a reason or "", and says what becomes of
 // what is there. It returns at once. It may be repeated. Admins only.
 func (c *Client) DrainHost(ctx context.Context, ref string, p api.DrainPolicy, reason string) (rest.Host, error) {
-	q := to("client.DrainHost", "POST /hosts/{id}/drain", ref).with(rest.DrainBody{Policy: p, Reason: reason}).repeating(true)
-	return answer[rest.Host](ctx, c, q)
+	q := routeCall("client.DrainHost", "POST /hosts/{id}/drain", ref).withBody(rest.DrainBody{Policy: p, Reason: reason}).withRepeat(true)
+	return callValue[rest.Host](ctx, c, q)
 }
 
 // UndrainHost puts a host back into use. What has left it stays away. It may be
 // repeated. Admins only.
 func (c *Client) UndrainHost(ctx context.Context, ref string) (rest.Host, error) {
-	return answer[rest.Host](ctx, c, to("client.UndrainHost", "DELETE /hosts/{id}/drain", ref).repeating(true))
+	return callValue[rest.Host](ctx, c, routeCall("client.UndrainHost", "DELETE /hosts/{id}/drain", ref).withRepeat(true))
 }
 
 // EvacuateHost tells what becomes of the instances of a host that is down; a
 // conflict while it is up. The zone moves them by itself, so it may be repeated to
 // see how far that is. Admins only.
 func (c *Client) EvacuateHost(ctx context.Context, ref string) (rest.Evacuation, error) {
-	return answer[rest.Evacuation](ctx, c, to("client.EvacuateHost", "POST /hosts/{id}/evacuate", ref).repeating(true))
+	return callValue[rest.Evacuation](ctx, c, routeCall("client.EvacuateHost", "POST /hosts/{id}/evacuate", ref).withRepeat(true))
 }
 
 // Host returns one host by name or id, with the progress of its drain. It may be repeated. Admins only.
 func (c *Client) Host(ctx context.Context, ref string) (rest.Host, error) {
-	return answer[rest.Host](ctx, c, to("client.Host", "GET /hosts/{id}", ref))
+	return callValue[rest.Host](ctx, c, routeCall("client.Host", "GET /hosts/{id}", ref))
 }
 
 // UpdateHost sets what s names; a stale_generation error if the host has changed
 // since s.Generation. It may be repeated unless it carries a generation. Admins
 // only.
 func (c *Client) UpdateHost(ctx context.Context, ref string, s rest.HostSpec) (rest.Host, error) {
-	q := to("client.UpdateHost", "PUT /hosts/{id}", ref).with(rest.HostBody{Host: s}).repeating(s.Generation == 0)
-	return answer[rest.Host](ctx, c, q)
+	q := routeCall("client.UpdateHost", "PUT /hosts/{id}", ref).withBody(rest.HostBody{Host: s}).withRepeat(s.Generation == 0)
+	return callValue[rest.Host](ctx, c, q)
 }
 
 // DeleteHost forgets a host; a conflict while it runs anything. It may be
 // repeated. Admins only.
 func (c *Client) DeleteHost(ctx context.Context, ref string) error {
-	return c.none(ctx, remove("client.DeleteHost", "DELETE /hosts/{id}", ref))
+	return c.callNothing(ctx, deleteCall("client.DeleteHost", "DELETE /hosts/{id}", ref))
 }

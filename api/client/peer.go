@@ -154,7 +154,7 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 		}
 	}
 	q.answer = func() any { return new(A) }
-	a, err := p.ask(ctx, l, &q)
+	a, err := p.askLink(ctx, l, &q)
 	if err != nil {
 		return nil, err
 	}
@@ -166,29 +166,29 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 // again.
 func (p *Peers) checkForm(ctx context.Context, l *api.Link, body any) error {
 	need := api.Form(codec.NeededForm(body))
-	if need <= max(p.form(l), api.FormFirst) {
+	if need <= max(p.formOf(l), api.FormFirst) {
 		return nil
 	}
 	if _, err := p.Info(ctx, l); err != nil {
 		return err
 	}
-	if form := p.form(l); need > form {
+	if form := p.formOf(l); need > form {
 		return api.Errorf(api.CodeUnavailable, "this needs form %d, and zone %q reads forms up to %d; upgrade that zone first", need, l.Name, form)
 	}
 	return nil
 }
 
-// form returns the newest form that a linked zone reads, 0 if it has not answered yet.
-func (p *Peers) form(l *api.Link) api.Form {
+// formOf returns the newest form that a linked zone reads, 0 if it has not answered yet.
+func (p *Peers) formOf(l *api.Link) api.Form {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.link(l).form
+	return p.linkState(l).form
 }
 
 func (p *Peers) noteForm(l *api.Link, form api.Form) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.link(l).form = form
+	p.linkState(l).form = form
 }
 
 // CloseIdle waits for calls that others have made superfluous, and closes the
@@ -208,13 +208,13 @@ func (p *Peers) CloseIdle() {
 // shown and counted with: one entry per group or none, within the limits, names
 // that are names, and sums that add up.
 func soundRefusals(rs []api.Refusals, groups int) bool {
-	return len(rs) <= api.GroupsMax && (len(rs) == 0 || len(rs) == groups) && !slices.ContainsFunc(rs, unsound)
+	return len(rs) <= api.GroupsMax && (len(rs) == 0 || len(rs) == groups) && !slices.ContainsFunc(rs, isUnsound)
 }
 
 // refusedMax is how many hosts another zone may say that it looked at.
 const refusedMax = 1 << 30
 
-func unsound(r api.Refusals) bool {
+func isUnsound(r api.Refusals) bool {
 	if len(r.Filters) > api.FiltersMax || len(r.Advice) > api.AdviceMax ||
 		r.Considered < 0 || r.Considered > refusedMax || r.Offering < 0 {
 		return true

@@ -107,8 +107,8 @@ func offer(reservation string) api.SelectAnswer {
 	return api.SelectAnswer{Reservation: api.ReservationID(reservation), Blob: []byte("b")}
 }
 
-// one is a request with one group.
-var one = &api.Request{Groups: []api.Group{{Count: 1}}}
+// placementValue is a request with one group.
+var placementValue = &api.Request{Groups: []api.Group{{Count: 1}}}
 
 // Each case asks a child of up to three gateways once.
 func TestSelectIsHedged(t *testing.T) {
@@ -155,7 +155,7 @@ func TestSelectIsHedged(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				begun := time.Now()
-				a, err := p.Select(ctx, l, one)
+				a, err := p.Select(ctx, l, placementValue)
 				assert.Equal(t, c.takes, time.Since(begun))
 				if err == nil {
 					assert.Equal(t, c.says, string(a.Reservation))
@@ -195,7 +195,7 @@ func TestHedgesHaveABudget(t *testing.T) {
 		hedged := func(selects int) int {
 			to.asked = nil
 			for range selects {
-				_, err := p.Select(t.Context(), l, one)
+				_, err := p.Select(t.Context(), l, placementValue)
 				require.NoError(t, err)
 			}
 			synctest.Wait() // for the losers
@@ -220,7 +220,7 @@ func TestTheNodeThatAnsweredIsAskedFirst(t *testing.T) {
 		to := &child{nodes: map[string]gatewayNode{"a": {answer: offer("a"), after: time.Second}, "b": {answer: offer("b")}}}
 		p, l := peersTo(to, "a", "b")
 		for range 2 {
-			a, err := p.Select(t.Context(), l, one)
+			a, err := p.Select(t.Context(), l, placementValue)
 			require.NoError(t, err)
 			assert.Equal(t, "b", string(a.Reservation))
 		}
@@ -232,12 +232,12 @@ func TestCallsSayWhatTheyBelongTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &child{nodes: map[string]gatewayNode{"a": {answer: offer("a")}}}
 		p, l := peersTo(to, "a")
-		_, err := p.Select(t.Context(), l, one)
+		_, err := p.Select(t.Context(), l, placementValue)
 		require.NoError(t, err)
 		assert.NotContains(t, to.heads[0], api.HeaderRequestID, "for nobody's call")
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), callKey{}, api.RequestID("req-7")), 2*time.Second)
 		defer cancel()
-		_, err = p.Select(ctx, l, one)
+		_, err = p.Select(ctx, l, placementValue)
 		require.NoError(t, err)
 		for head, want := range map[string]string{api.HeaderRequestID: "req-7", api.HeaderDepth: "3", api.HeaderDeadline: "2000"} {
 			assert.Equal(t, want, to.heads[1].Get(head), head)
@@ -265,11 +265,11 @@ func TestCloseIdle(t *testing.T) {
 	p, l := peersTo(to, "a")
 	p.CloseIdle()
 	assert.Zero(t, to.closed)
-	_, err := p.Select(t.Context(), l, one)
+	_, err := p.Select(t.Context(), l, placementValue)
 	require.NoError(t, err)
 	p.CloseIdle()
 	assert.Equal(t, 1, to.closed)
-	_, err = p.Select(t.Context(), l, one)
+	_, err = p.Select(t.Context(), l, placementValue)
 	require.NoError(t, err)
 }
 

@@ -17,14 +17,14 @@ const PlacementVersion = "1.39"
 // come without pages: the largest zone fits.
 const ProvidersMaxBytes = 128 << 20
 
-// placement returns a call of the placement API, which is under /placement.
-func placement(op, method string, path ...string) call {
+// placementCall returns a call of the placement API, which is under /placement.
+func placementCall(op, method string, path ...string) call {
 	return call{op: op, method: method, path: append([]string{"placement"}, path...), placement: true, repeats: method == http.MethodGet}
 }
 
-// unplace returns a call of the placement API that deletes; see remove.
-func unplace(op string, path ...string) call {
-	q := placement(op, http.MethodDelete, path...)
+// placementDelete returns a call of the placement API that deletes; see deleteCall.
+func placementDelete(op string, path ...string) call {
+	q := placementCall(op, http.MethodDelete, path...)
 	q.repeats, q.ends = true, true
 	return q
 }
@@ -54,7 +54,7 @@ func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 			RequestID api.RequestID `json:"request_id"`
 		} `json:"errors"`
 	}
-	plain := refusal(q.op, res, body)
+	plain := readRefusal(q.op, res, body)
 	if json.Unmarshal(body, &told) != nil || len(told.Errors) == 0 {
 		return plain
 	}
@@ -82,11 +82,11 @@ func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 	return &out
 }
 
-// amounts returns "VCPU:1,MEMORY_MB:512", as queries of the placement API have it.
-func amounts(r api.Resources) string { return strings.ReplaceAll(r.String(), "=", ":") }
+// showAmounts returns "VCPU:1,MEMORY_MB:512", as queries of the placement API have it.
+func showAmounts(r api.Resources) string { return strings.ReplaceAll(r.String(), "=", ":") }
 
-// repeated adds a parameter once for each value.
-func repeated(q url.Values, name string, values []string) {
+// addRepeated adds a parameter once for each value.
+func addRepeated(q url.Values, name string, values []string) {
 	for _, v := range values {
 		q.Add(name, v)
 	}

@@ -34,11 +34,11 @@ type ProviderQuery struct {
 }
 
 func (q *ProviderQuery) values() url.Values {
-	v := query(map[string]string{
-		"uuid": string(q.ID), "name": q.Name, "in_tree": string(q.InTree), "resources": amounts(q.Resources),
+	v := queryOf(map[string]string{
+		"uuid": string(q.ID), "name": q.Name, "in_tree": string(q.InTree), "resources": showAmounts(q.Resources),
 	})
-	repeated(v, "required", q.Required)
-	repeated(v, "member_of", q.MemberOf)
+	addRepeated(v, "required", q.Required)
+	addRepeated(v, "member_of", q.MemberOf)
 	return v
 }
 
@@ -49,8 +49,8 @@ type ProviderSpec struct {
 	Parent *api.ProviderID // nil leaves it as it is, "" makes it a root
 }
 
-// body returns what the placement API takes.
-func (s *ProviderSpec) body() map[string]any {
+// specBody returns what the placement API takes.
+func (s *ProviderSpec) specBody() map[string]any {
 	b := map[string]any{"name": s.Name}
 	if s.ID != "" {
 		b["uuid"] = s.ID
@@ -67,14 +67,14 @@ func (s *ProviderSpec) body() map[string]any {
 // Providers returns the providers of the zone that match q, hosts among them. It
 // may be repeated.
 func (c *Client) Providers(ctx context.Context, q ProviderQuery) ([]Provider, error) {
-	k := placement("client.Providers", http.MethodGet, "resource_providers")
+	k := placementCall("client.Providers", http.MethodGet, "resource_providers")
 	k.query, k.most = q.values(), ProvidersMaxBytes
-	return one[[]Provider](ctx, c, k, "resource_providers")
+	return placementValue[[]Provider](ctx, c, k, "resource_providers")
 }
 
 // Provider returns one provider. It may be repeated.
 func (c *Client) Provider(ctx context.Context, id api.ProviderID) (Provider, error) {
-	return whole[Provider](ctx, c, placement("client.Provider", http.MethodGet, "resource_providers", string(id)))
+	return placementAnswer[Provider](ctx, c, placementCall("client.Provider", http.MethodGet, "resource_providers", string(id)))
 }
 
 // nameCallsMax is how many providers ProviderNames asks for by id; to learn more
@@ -110,25 +110,25 @@ func (c *Client) ProviderNames(ctx context.Context, ids ...api.ProviderID) (map[
 // CreateProvider makes a provider that is no host. An error has code exists if its
 // name or id is taken. It is not repeated.
 func (c *Client) CreateProvider(ctx context.Context, s ProviderSpec) (Provider, error) {
-	k := placement("client.CreateProvider", http.MethodPost, "resource_providers")
-	k.in = s.body()
-	return whole[Provider](ctx, c, k)
+	k := placementCall("client.CreateProvider", http.MethodPost, "resource_providers")
+	k.in = s.specBody()
+	return placementAnswer[Provider](ctx, c, k)
 }
 
 // UpdateProvider gives a provider the name s.Name and, unless s.Parent is nil, a
 // parent. It asks for no generation, and of two at one time the later one counts.
 // It may be repeated.
 func (c *Client) UpdateProvider(ctx context.Context, id api.ProviderID, s ProviderSpec) (Provider, error) {
-	k := placement("client.UpdateProvider", http.MethodPut, "resource_providers", string(id))
+	k := placementCall("client.UpdateProvider", http.MethodPut, "resource_providers", string(id))
 	s.ID = ""
-	k.in, k.repeats = s.body(), true
-	return whole[Provider](ctx, c, k)
+	k.in, k.repeats = s.specBody(), true
+	return placementAnswer[Provider](ctx, c, k)
 }
 
 // DeleteProvider forgets a provider. An error has code in_use while it gives anybody
 // anything, and has_children while others are part of it. It may be repeated.
 func (c *Client) DeleteProvider(ctx context.Context, id api.ProviderID) error {
-	return c.none(ctx, unplace("client.DeleteProvider", "resource_providers", string(id)))
+	return c.callNothing(ctx, placementDelete("client.DeleteProvider", "resource_providers", string(id)))
 }
 
 // Inventories are what a provider has, at a generation of the provider.
@@ -171,7 +171,7 @@ func stocksOf(v Inventories) stocks {
 
 // Inventories returns what a provider has. It may be repeated.
 func (c *Client) Inventories(ctx context.Context, id api.ProviderID) (Inventories, error) {
-	return whole[Inventories](ctx, c, placement("client.Inventories", http.MethodGet, "resource_providers", string(id), "inventories"))
+	return placementAnswer[Inventories](ctx, c, placementCall("client.Inventories", http.MethodGet, "resource_providers", string(id), "inventories"))
 }
 
 // SetInventories replaces all that a provider has. An error has code
@@ -179,9 +179,9 @@ func (c *Client) Inventories(ctx context.Context, id api.ProviderID) (Inventorie
 // class that is left out is in use. It is not repeated: what to do about a lost
 // answer is to read again.
 func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Inventories) (Inventories, error) {
-	k := placement("client.SetInventories", http.MethodPut, "resource_providers", string(id), "inventories")
+	k := placementCall("client.SetInventories", http.MethodPut, "resource_providers", string(id), "inventories")
 	k.in = stocksOf(v)
-	return whole[Inventories](ctx, c, k)
+	return placementAnswer[Inventories](ctx, c, k)
 }
 
 // SetInventory replaces one class that a provider has already; see SetInventories.
@@ -189,27 +189,27 @@ func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Invent
 func (c *Client) SetInventory(
 	ctx context.Context, id api.ProviderID, generation uint64, class api.ResourceClass, v rest.Inventory,
 ) (uint64, error) {
-	k := placement("client.SetInventory", http.MethodPut, "resource_providers", string(id), "inventories", string(class))
+	k := placementCall("client.SetInventory", http.MethodPut, "resource_providers", string(id), "inventories", string(class))
 	in := stockOf(v)
 	in.Generation = &generation
 	k.in = in
-	return one[uint64](ctx, c, k, "resource_provider_generation")
+	return placementValue[uint64](ctx, c, k, "resource_provider_generation")
 }
 
 // DeleteInventory takes one class away from a provider. An error has code in_use
 // while it is in use, and not_found if the provider has none of it. It may be
 // repeated.
 func (c *Client) DeleteInventory(ctx context.Context, id api.ProviderID, class api.ResourceClass) error {
-	err := c.none(ctx, unplace("client.DeleteInventory", "resource_providers", string(id), "inventories", string(class)))
-	return recoded(err, api.CodeStale, api.CodeInUse) // it carries no generation: the API tells use so
+	err := c.callNothing(ctx, placementDelete("client.DeleteInventory", "resource_providers", string(id), "inventories", string(class)))
+	return withCode(err, api.CodeStale, api.CodeInUse) // it carries no generation: the API tells use so
 }
 
 // DeleteInventories takes everything away from a provider. An error has code in_use
 // while any of it is. It may be repeated.
 func (c *Client) DeleteInventories(ctx context.Context, id api.ProviderID) error {
-	k := placement("client.DeleteInventories", http.MethodDelete, "resource_providers", string(id), "inventories")
+	k := placementCall("client.DeleteInventories", http.MethodDelete, "resource_providers", string(id), "inventories")
 	k.repeats = true
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
 // ProviderTraits are the traits of a provider, at a generation of the provider.
@@ -220,17 +220,17 @@ type ProviderTraits struct {
 
 // ProviderTraits returns the traits of a provider. It may be repeated.
 func (c *Client) ProviderTraits(ctx context.Context, id api.ProviderID) (ProviderTraits, error) {
-	return whole[ProviderTraits](ctx, c, placement("client.ProviderTraits", http.MethodGet, "resource_providers", string(id), "traits"))
+	return placementAnswer[ProviderTraits](ctx, c, placementCall("client.ProviderTraits", http.MethodGet, "resource_providers", string(id), "traits"))
 }
 
 // SetProviderTraits replaces the traits of a provider, which must exist. An error
 // has code stale_generation if the provider is not at t.Generation any more. It is
 // not repeated.
 func (c *Client) SetProviderTraits(ctx context.Context, id api.ProviderID, t ProviderTraits) (ProviderTraits, error) {
-	k := placement("client.SetProviderTraits", http.MethodPut, "resource_providers", string(id), "traits")
+	k := placementCall("client.SetProviderTraits", http.MethodPut, "resource_providers", string(id), "traits")
 	t.Traits = append([]string{}, t.Traits...) // never null
 	k.in = t
-	return whole[ProviderTraits](ctx, c, k)
+	return placementAnswer[ProviderTraits](ctx, c, k)
 }
 
 // ProviderAggregates are the aggregates that a provider is a member of, at a
@@ -242,18 +242,18 @@ type ProviderAggregates struct {
 
 // ProviderAggregates returns the aggregates of a provider. It may be repeated.
 func (c *Client) ProviderAggregates(ctx context.Context, id api.ProviderID) (ProviderAggregates, error) {
-	return whole[ProviderAggregates](ctx, c,
-		placement("client.ProviderAggregates", http.MethodGet, "resource_providers", string(id), "aggregates"))
+	return placementAnswer[ProviderAggregates](ctx, c,
+		placementCall("client.ProviderAggregates", http.MethodGet, "resource_providers", string(id), "aggregates"))
 }
 
 // SetProviderAggregates replaces the aggregates of a provider. An error has code
 // stale_generation if the provider is not at a.Generation any more. It is not
 // repeated.
 func (c *Client) SetProviderAggregates(ctx context.Context, id api.ProviderID, a ProviderAggregates) (ProviderAggregates, error) {
-	k := placement("client.SetProviderAggregates", http.MethodPut, "resource_providers", string(id), "aggregates")
+	k := placementCall("client.SetProviderAggregates", http.MethodPut, "resource_providers", string(id), "aggregates")
 	a.Aggregates = append([]string{}, a.Aggregates...) // never null
 	k.in = a
-	return whole[ProviderAggregates](ctx, c, k)
+	return placementAnswer[ProviderAggregates](ctx, c, k)
 }
 
 // ProviderUsages is what is in use of each class that a provider has.
@@ -264,7 +264,7 @@ type ProviderUsages struct {
 
 // ProviderUsages returns what is in use of a provider. It may be repeated.
 func (c *Client) ProviderUsages(ctx context.Context, id api.ProviderID) (ProviderUsages, error) {
-	return whole[ProviderUsages](ctx, c, placement("client.ProviderUsages", http.MethodGet, "resource_providers", string(id), "usages"))
+	return placementAnswer[ProviderUsages](ctx, c, placementCall("client.ProviderUsages", http.MethodGet, "resource_providers", string(id), "usages"))
 }
 
 // ProviderAllocations are who draws from a provider.
@@ -281,7 +281,7 @@ type ConsumerUse struct {
 
 // ProviderAllocations returns who draws from a provider. It may be repeated.
 func (c *Client) ProviderAllocations(ctx context.Context, id api.ProviderID) (ProviderAllocations, error) {
-	k := placement("client.ProviderAllocations", http.MethodGet, "resource_providers", string(id), "allocations")
+	k := placementCall("client.ProviderAllocations", http.MethodGet, "resource_providers", string(id), "allocations")
 	k.most = ProvidersMaxBytes
-	return whole[ProviderAllocations](ctx, c, k)
+	return placementAnswer[ProviderAllocations](ctx, c, k)
 }

@@ -20,9 +20,9 @@ const (
 // pauses are the pauses of one call. The zero value is ready.
 type pauses struct{ dice *rand.Rand }
 
-// wait waits after a failed attempt, counted from 1, or until ctx ends; then it
+// waitAfter waits after a failed attempt, counted from 1, or until ctx ends; then it
 // returns the error of ctx. It waits no less than least, within pauseMax.
-func (p *pauses) wait(ctx context.Context, attempt int, least time.Duration) error {
+func (p *pauses) waitAfter(ctx context.Context, attempt int, least time.Duration) error {
 	if p.dice == nil {
 		var seed [16]byte
 		_, _ = crand.Read(seed[:]) // never fails: crypto/rand ends the process instead

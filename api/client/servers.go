@@ -31,15 +31,15 @@ const createWait = 60 * time.Second
 // With s.ReturnRes it does not wait for the decision. It may be repeated with the
 // same key, as Boot may.
 func (c *Client) CreateServer(ctx context.Context, s rest.ServerCreate, key string) (rest.ServerCreated, error) {
-	q := boot("client.CreateServer", "POST /servers", s, key)
+	q := bootCall("client.CreateServer", "POST /servers", s, key)
 	q.limit, q.patience = planBodyMaxBytes, createWait
-	return answer[rest.ServerCreated](ctx, c, q)
+	return callValue[rest.ServerCreated](ctx, c, q)
 }
 
 // Servers returns one page of the servers that match q. It may be repeated.
 func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Page[rest.Server], error) {
-	k := to("client.Servers", "GET /servers/detail")
-	k.query = query(map[string]string{
+	k := routeCall("client.Servers", "GET /servers/detail")
+	k.query = queryOf(map[string]string{
 		"reservation_id": string(q.Reservation), "name": q.Name, "status": string(q.Status),
 		"host": q.Host, "flavor": string(q.Flavor), "group": q.Group, "zone": q.Zone,
 	})
@@ -49,16 +49,16 @@ func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Pag
 	if q.AllProjects {
 		k.query.Set("all_projects", "true")
 	}
-	return list[rest.Server](ctx, c, k, o)
+	return callPage[rest.Server](ctx, c, k, o)
 }
 
 // Server returns one server. It may be repeated.
 func (c *Client) Server(ctx context.Context, id api.InstanceID) (rest.Server, error) {
-	return answer[rest.Server](ctx, c, to("client.Server", "GET /servers/{id}", string(id)))
+	return callValue[rest.Server](ctx, c, routeCall("client.Server", "GET /servers/{id}", string(id)))
 }
 
 // DeleteServer asks for the end of one server; it is DELETING until its host has
 // ended it. It may be repeated.
 func (c *Client) DeleteServer(ctx context.Context, id api.InstanceID) error {
-	return c.none(ctx, remove("client.DeleteServer", "DELETE /servers/{id}", string(id)))
+	return c.callNothing(ctx, deleteCall("client.DeleteServer", "DELETE /servers/{id}", string(id)))
 }

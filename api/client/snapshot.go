@@ -16,7 +16,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	const op = "client.Snapshot"
 	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
 	defer cancel()
-	res, err := c.stream(ctx, op, "GET /operator/snapshot", nil)
+	res, err := c.streamCall(ctx, op, "GET /operator/snapshot", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -33,7 +33,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
 	defer cancel()
-	res, err := c.stream(ctx, "client.Restore", "PUT /operator/snapshot", r)
+	res, err := c.streamCall(ctx, "client.Restore", "PUT /operator/snapshot", r)
 	if err != nil {
 		return err
 	}
@@ -41,21 +41,21 @@ func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// stream makes a call whose body, in one direction, is a snapshot.
-func (c *Client) stream(ctx context.Context, op, route string, body io.Reader) (*http.Response, error) {
+// streamCall makes a call whose body, in one direction, is a snapshot.
+func (c *Client) streamCall(ctx context.Context, op, route string, body io.Reader) (*http.Response, error) {
 	to := rest.Find(route)
 	req, err := http.NewRequestWithContext(ctx, to.Method, c.base+to.Path, body)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
 	}
-	c.sign(req)
+	c.signRequest(req)
 	req.Header.Set("Accept", "application/octet-stream, application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/octet-stream")
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreached(ctx, op, err)
+		return nil, c.unreachedError(ctx, op, err)
 	}
 	if res.StatusCode/100 == 2 {
 		return res, nil
@@ -63,7 +63,7 @@ func (c *Client) stream(ctx context.Context, op, route string, body io.Reader) (
 	defer func() { _ = res.Body.Close() }() // nothing more is read of it
 	told, err := io.ReadAll(io.LimitReader(res.Body, AnswerMaxBytes))
 	if err != nil {
-		return nil, c.unreached(ctx, op, err)
+		return nil, c.unreachedError(ctx, op, err)
 	}
-	return nil, refusal(op, res, told)
+	return nil, readRefusal(op, res, told)
 }

@@ -13,26 +13,26 @@ import (
 // ResourceClasses returns the resource classes that may be used, in order. It may
 // be repeated.
 func (c *Client) ResourceClasses(ctx context.Context) ([]api.ResourceClass, error) {
-	list, err := one[[]struct {
+	list, err := placementValue[[]struct {
 		Name api.ResourceClass `json:"name"`
-	}](ctx, c, placement("client.ResourceClasses", http.MethodGet, "resource_classes"), "resource_classes")
+	}](ctx, c, placementCall("client.ResourceClasses", http.MethodGet, "resource_classes"), "resource_classes")
 	return sortedNames(list), err
 }
 
 // CreateResourceClass makes a resource class, CUSTOM_ and more; one that exists stays
 // as it is. It may be repeated.
 func (c *Client) CreateResourceClass(ctx context.Context, name api.ResourceClass) error {
-	k := placement("client.CreateResourceClass", http.MethodPut, "resource_classes", string(name))
+	k := placementCall("client.CreateResourceClass", http.MethodPut, "resource_classes", string(name))
 	k.repeats = true
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
 // DeleteResourceClass forgets a resource class of somebody's own. An error has code
 // in_use while a provider has some. It may be repeated.
 func (c *Client) DeleteResourceClass(ctx context.Context, name api.ResourceClass) error {
-	k := unplace("client.DeleteResourceClass", "resource_classes", string(name))
+	k := placementDelete("client.DeleteResourceClass", "resource_classes", string(name))
 	k.conflict = api.CodeInUse
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
 // TraitQuery says which traits are wanted; the zero value means all.
@@ -44,7 +44,7 @@ type TraitQuery struct {
 
 // Traits returns the traits that match q, in order. It may be repeated.
 func (c *Client) Traits(ctx context.Context, q TraitQuery) ([]string, error) {
-	k := placement("client.Traits", http.MethodGet, "traits")
+	k := placementCall("client.Traits", http.MethodGet, "traits")
 	params := map[string]string{}
 	switch {
 	case len(q.Names) > 0:
@@ -58,8 +58,8 @@ func (c *Client) Traits(ctx context.Context, q TraitQuery) ([]string, error) {
 			params["associated"] = "true"
 		}
 	}
-	k.query, k.most = query(params), ProvidersMaxBytes
-	list, err := one[[]string](ctx, c, k, "traits")
+	k.query, k.most = queryOf(params), ProvidersMaxBytes
+	list, err := placementValue[[]string](ctx, c, k, "traits")
 	slices.Sort(list)
 	return list, err
 }
@@ -67,21 +67,21 @@ func (c *Client) Traits(ctx context.Context, q TraitQuery) ([]string, error) {
 // CreateTrait makes a trait, CUSTOM_ and more; one that exists stays as it is. It may
 // be repeated.
 func (c *Client) CreateTrait(ctx context.Context, name string) error {
-	k := placement("client.CreateTrait", http.MethodPut, "traits", name)
+	k := placementCall("client.CreateTrait", http.MethodPut, "traits", name)
 	k.repeats = true
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
 // DeleteTrait forgets a trait of somebody's own. An error has code in_use while a
 // provider has it. It may be repeated.
 func (c *Client) DeleteTrait(ctx context.Context, name string) error {
-	k := unplace("client.DeleteTrait", "traits", name)
+	k := placementDelete("client.DeleteTrait", "traits", name)
 	k.conflict = api.CodeInUse
-	return c.none(ctx, k)
+	return c.callNothing(ctx, k)
 }
 
-// recoded returns err with code to if it has code from.
-func recoded(err error, from, to api.Code) error {
+// withCode returns err with code to if it has code from.
+func withCode(err error, from, to api.Code) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Code != from {
 		return err

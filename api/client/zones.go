@@ -9,44 +9,44 @@ import (
 // Zones returns one page of the zones that are linked to this one: its parent and
 // its children. It may be repeated.
 func (c *Client) Zones(ctx context.Context, o ListOptions) (Page[rest.Zone], error) {
-	return list[rest.Zone](ctx, c, to("client.Zones", "GET /zones"), o)
+	return callPage[rest.Zone](ctx, c, routeCall("client.Zones", "GET /zones"), o)
 }
 
 // Zone returns one linked zone by its name or its link's id. It may be repeated.
 func (c *Client) Zone(ctx context.Context, ref string) (rest.Zone, error) {
-	return answer[rest.Zone](ctx, c, to("client.Zone", "GET /zones/{id}", ref))
+	return callValue[rest.Zone](ctx, c, routeCall("client.Zone", "GET /zones/{id}", ref))
 }
 
 // ZoneInfo returns what this zone says of itself. It may be repeated.
 func (c *Client) ZoneInfo(ctx context.Context) (rest.ZoneInfo, error) {
-	return answer[rest.ZoneInfo](ctx, c, to("client.ZoneInfo", "GET /zones/info"))
+	return callValue[rest.ZoneInfo](ctx, c, routeCall("client.ZoneInfo", "GET /zones/info"))
 }
 
 // CreateLinkToken returns a token with which one zone may become a child of this
 // one, under the name that s gives it. It is not repeated: each call makes
 // another token. Admins only.
 func (c *Client) CreateLinkToken(ctx context.Context, s rest.ZoneSpec) (string, error) {
-	return answer[string](ctx, c, to("client.CreateLinkToken", "POST /zones").with(rest.ZoneBody{Zone: s}))
+	return callValue[string](ctx, c, routeCall("client.CreateLinkToken", "POST /zones").withBody(rest.ZoneBody{Zone: s}))
 }
 
 // LinkZone makes this zone a child of the one that made the token; name is what
 // the parent is called here, "" for "parent". It is not repeated: the token is
 // good for one use. Admins only.
 func (c *Client) LinkZone(ctx context.Context, token, name string) (rest.Zone, error) {
-	q := to("client.LinkZone", "POST /zones/link").with(rest.LinkBody{Token: token, Name: name})
+	q := routeCall("client.LinkZone", "POST /zones/link").withBody(rest.LinkBody{Token: token, Name: name})
 	q.patience = linkPatience
-	return answer[rest.Zone](ctx, c, q)
+	return callValue[rest.Zone](ctx, c, q)
 }
 
 // UpdateZone sets what s names. It may be repeated, except that a zone which was
 // renamed is found under its new name or its id alone. Admins only.
 func (c *Client) UpdateZone(ctx context.Context, ref string, s rest.ZoneSpec) (rest.Zone, error) {
-	q := to("client.UpdateZone", "PUT /zones/{id}", ref).with(rest.ZoneBody{Zone: s}).repeating(s.Name == nil)
-	return answer[rest.Zone](ctx, c, q)
+	q := routeCall("client.UpdateZone", "PUT /zones/{id}", ref).withBody(rest.ZoneBody{Zone: s}).withRepeat(s.Name == nil)
+	return callValue[rest.Zone](ctx, c, q)
 }
 
 // DeleteZone ends the link to a zone; a conflict while instances depend on it. It
 // may be repeated. Admins only.
 func (c *Client) DeleteZone(ctx context.Context, ref string) error {
-	return c.none(ctx, remove("client.DeleteZone", "DELETE /zones/{id}", ref))
+	return c.callNothing(ctx, deleteCall("client.DeleteZone", "DELETE /zones/{id}", ref))
 }

@@ -61,21 +61,21 @@ func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
 		}
 		a.zones[f.Zone] = append(a.zones[f.Zone], f)
 	}
-	a.index()
+	a.indexInstances()
 	for _, k := range acks {
-		a.ack(k)
+		a.checkAck(k)
 	}
-	a.ghosts(acks)
+	a.checkGhosts(acks)
 	projects := map[api.ProjectID]bool{}
 	for _, k := range acks {
 		projects[k.Project] = true
 	}
 	for _, f := range a.order {
-		a.stuck(f)
+		a.checkStuck(f)
 		for p := range projects {
-			a.sagas(f, p)
+			a.checkSagas(f, p)
 		}
-		a.directory(f)
+		a.checkDirectory(f)
 	}
 	return a.sum, a.all
 }
@@ -89,8 +89,8 @@ type audit struct {
 	owners map[api.InstanceID]*api.Instance
 }
 
-func (a *audit) say(rule promise.Name, zone, format string, args ...any) {
-	a.put(Violation{Rule: rule, Zone: zone, Text: fmt.Sprintf(format, args...)})
+func (a *audit) addViolation(rule promise.Name, zone, format string, args ...any) {
+	a.putViolation(Violation{Rule: rule, Zone: zone, Text: fmt.Sprintf(format, args...)})
 }
 
 func instancesOf(s *state.State) []*api.Instance {
@@ -115,8 +115,8 @@ func ActiveOf(finals []Final) map[api.InstanceID]api.HostID {
 	return out
 }
 
-// index notes where each live instance is, and that no two zones own it.
-func (a *audit) index() {
+// indexInstances notes where each live instance is, and that no two zones own it.
+func (a *audit) indexInstances() {
 	for _, f := range a.order {
 		for _, i := range instancesOf(f.State) {
 			id := model.BootID{Project: i.Project, Reservation: i.Reservation}
@@ -127,15 +127,15 @@ func (a *audit) index() {
 				continue
 			}
 			if o := a.owners[i.ID]; o != nil {
-				a.say(promise.Once, f.Zone, "instance %s is on host %s, and on host %s of another zone", i.ID, i.Host, o.Host)
+				a.addViolation(promise.Once, f.Zone, "instance %s is on host %s, and on host %s of another zone", i.ID, i.Host, o.Host)
 			}
 			a.owners[i.ID] = i
 		}
 	}
 }
 
-// ack holds that what was acknowledged is on every node.
-func (a *audit) ack(k Ack) {
+// checkAck holds that what was acknowledged is on every node.
+func (a *audit) checkAck(k Ack) {
 	a.sum.Acks++
 	switch k.Outcome {
 	case OK:
@@ -149,17 +149,17 @@ func (a *audit) ack(k Ack) {
 	}
 	nodes := a.zones[k.Zone]
 	if len(nodes) == 0 {
-		a.say(promise.Input, k.Zone, "there is no final state to find an acknowledged %s in", k.Kind)
+		a.addViolation(promise.Input, k.Zone, "there is no final state to find an acknowledged %s in", k.Kind)
 	}
 	for _, f := range nodes {
-		if why := missing(k, f.State); why != "" {
-			a.say(promise.Durable, k.Zone, "node %s: %s", f.Node, why)
+		if why := missingOf(k, f.State); why != "" {
+			a.addViolation(promise.Durable, k.Zone, "node %s: %s", f.Node, why)
 		}
 	}
 }
 
-// missing says what of an acknowledged call is not in s, "" if all is.
-func missing(k Ack, s *state.State) string {
+// missingOf says what of an acknowledged call is not in s, "" if all is.
+func missingOf(k Ack, s *state.State) string {
 	switch k.Kind {
 	case AckBoot, AckRelease:
 		b, ok := s.Boot(k.Project, k.Reservation)
@@ -192,9 +192,9 @@ func missing(k Ack, s *state.State) string {
 // tried are the codes of a refusal that may leave a boot on record, as FAILED.
 var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached}
 
-// ghosts holds that a reservation for which every call was refused is nowhere, but
+// checkGhosts holds that a reservation for which every call was refused is nowhere, but
 // for the record of a boot that was tried.
-func (a *audit) ghosts(acks []Ack) {
+func (a *audit) checkGhosts(acks []Ack) {
 	type place struct {
 		zone string
 		model.BootID
@@ -217,44 +217,44 @@ func (a *audit) ghosts(acks []Ack) {
 		maybe[at] = true // said once
 		for _, f := range a.zones[k.Zone] {
 			if b, ok := f.State.Boot(k.Project, k.Reservation); ok && (!failed[at] || !b.Final()) {
-				a.say(promise.Ghost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
+				a.addViolation(promise.Ghost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
 			}
 		}
 		for _, f := range a.where[at.BootID] {
-			a.say(promise.Ghost, f.Zone, "there are instances of reservation %s, which was refused in %s", k.Reservation, k.Zone)
+			a.addViolation(promise.Ghost, f.Zone, "there are instances of reservation %s, which was refused in %s", k.Reservation, k.Zone)
 		}
 	}
 }
 
-// stuck lists what a zone has not finished.
-func (a *audit) stuck(f Final) {
+// checkStuck lists what a zone has not finished.
+func (a *audit) checkStuck(f Final) {
 	for _, b := range f.State.UndecidedBoots() {
-		a.say(promise.Progress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
+		a.addViolation(promise.Progress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
 	}
 	for _, h := range f.State.PreparedHolds() {
-		a.say(promise.Progress, f.Zone, "hold %s of a parent is not decided", h.ID)
+		a.addViolation(promise.Progress, f.Zone, "hold %s of a parent is not decided", h.ID)
 	}
 	for _, h := range f.State.UntoldHolds() {
-		a.say(promise.Progress, f.Zone, "hold %s is decided, and a child has not said that it knows", h.ID)
+		a.addViolation(promise.Progress, f.Zone, "hold %s is decided, and a child has not said that it knows", h.ID)
 	}
 	for _, i := range f.State.UnendedInstances() {
-		a.say(promise.Progress, f.Zone, "instance %s should end, and its zone does not know", i.ID)
+		a.addViolation(promise.Progress, f.Zone, "instance %s should end, and its zone does not know", i.ID)
 	}
 	for _, i := range instancesOf(f.State) {
 		if i.Status == api.StatusBuild || i.Status == api.StatusDeleting {
-			a.say(promise.Progress, f.Zone, "instance %s of reservation %s is still %s", i.ID, i.Reservation, i.Status)
+			a.addViolation(promise.Progress, f.Zone, "instance %s of reservation %s is still %s", i.ID, i.Reservation, i.Status)
 		}
 	}
 }
 
-// sagas holds that every boot of a project has come to an outcome, with at least
+// checkSagas holds that every boot of a project has come to an outcome, with at least
 // min_count instances decided, or with none.
-func (a *audit) sagas(f Final, p api.ProjectID) {
+func (a *audit) checkSagas(f Final, p api.ProjectID) {
 	const page = 1000
 	for marker := ""; ; {
 		boots := f.State.BootsPage(p, state.Page{Marker: marker, Limit: page})
 		for _, b := range boots {
-			a.saga(f, b)
+			a.checkSaga(f, b)
 			marker = string(b.Request.Reservation)
 		}
 		if len(boots) < page {
@@ -263,17 +263,17 @@ func (a *audit) sagas(f Final, p api.ProjectID) {
 	}
 }
 
-func (a *audit) saga(f Final, b *state.Boot) {
+func (a *audit) checkSaga(f Final, b *state.Boot) {
 	a.sum.Boots++
 	r, c := b.Request.Reservation, b.Counts
 	decided := c.Live() + c.Deleted
 	switch {
 	case !b.State().Outcome():
-		a.say(promise.Progress, f.Zone, "reservation %s is stuck at %s", r, b.State())
+		a.addViolation(promise.Progress, f.Zone, "reservation %s is stuck at %s", r, b.State())
 	case b.Decision == api.DecisionCommit && decided < b.Min:
-		a.say(promise.Saga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)
+		a.addViolation(promise.Saga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)
 	case b.Decision == api.DecisionAbort && decided > 0:
-		a.say(promise.Saga, f.Zone, "reservation %s was aborted and has made %d instances", r, decided)
+		a.addViolation(promise.Saga, f.Zone, "reservation %s was aborted and has made %d instances", r, decided)
 	}
 	if !b.Final() {
 		a.sum.Whole++
@@ -281,24 +281,24 @@ func (a *audit) saga(f Final, b *state.Boot) {
 	}
 	a.sum.Gone++
 	for _, o := range a.where[model.BootID{Project: b.Request.Project, Reservation: r}] {
-		a.say(promise.Saga, o.Zone, "reservation %s is %s in %s, and instances of it are left here", r, b.State(), f.Zone)
+		a.addViolation(promise.Saga, o.Zone, "reservation %s is %s in %s, and instances of it are left here", r, b.State(), f.Zone)
 	}
 }
 
-// directory holds that what a zone says of instances elsewhere is so: some zone
+// checkDirectory holds that what a zone says of instances elsewhere is so: some zone
 // owns each of them, and each that was made for a parent is known above.
-func (a *audit) directory(f Final) {
+func (a *audit) checkDirectory(f Final) {
 	for _, i := range instancesOf(f.State) {
 		o := a.owners[i.ID]
 		switch {
 		case i.Link == "" || i.Status == api.StatusError:
 		case o == nil:
-			a.say(promise.Saga, f.Zone, "instance %s of reservation %s is %s here, and no zone owns it", i.ID, i.Reservation, i.Status)
+			a.addViolation(promise.Saga, f.Zone, "instance %s of reservation %s is %s here, and no zone owns it", i.ID, i.Reservation, i.Status)
 		case o.Status != i.Status:
-			a.say(promise.Progress, f.Zone, "instance %s is %s here, and %s where it is", i.ID, i.Status, o.Status)
+			a.addViolation(promise.Progress, f.Zone, "instance %s is %s here, and %s where it is", i.ID, i.Status, o.Status)
 		}
 		if i.Origin != "" && !a.knownAbove(f, i) {
-			a.say(promise.Saga, f.Zone, "instance %s of reservation %s was made for a parent, and no other zone knows of it", i.ID, i.Reservation)
+			a.addViolation(promise.Saga, f.Zone, "instance %s of reservation %s was made for a parent, and no other zone knows of it", i.ID, i.Reservation)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// from makes a replay go on from a snapshot: model and states begin with what is
+// beginFrom makes a replay go on from a snapshot: model and states begin with what is
 // in it. What led to it is taken on trust.
-func (r *replay) from(z *ZoneLog) error {
+func (r *replay) beginFrom(z *ZoneLog) error {
 	for _, s := range []**state.State{&r.s, &r.twin} {
 		loaded, err := state.Load(bytes.NewReader(z.Base.Bytes), api.FormNewest)
 		if err != nil {
@@ -29,10 +29,10 @@ func (r *replay) from(z *ZoneLog) error {
 	return nil
 }
 
-// restore keeps a part of a backup that was accepted. With the last one the state
+// keepPart keeps a part of a backup that was accepted. With the last one the state
 // must be what the backup holds, and the model goes on from it: what led to it is
 // taken on trust.
-func (r *replay) restore(index uint64, c command.Restore) {
+func (r *replay) keepPart(index uint64, c command.Restore) {
 	if c.Offset == 0 {
 		r.backup = nil
 	}
@@ -42,17 +42,17 @@ func (r *replay) restore(index uint64, c command.Restore) {
 	}
 	want, err := state.Load(bytes.NewReader(r.backup), api.FormNewest)
 	if sum := sha256.Sum256(r.backup); err != nil || !bytes.Equal(sum[:], c.Sum) {
-		r.add(promise.Agree, index, "a backup was taken up that is not whole: %v", err)
+		r.addViolation(promise.Agree, index, "a backup was taken up that is not whole: %v", err)
 		return
 	}
 	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.Now}})
 	var is, should bytes.Buffer
 	if err := errors.Join(r.s.Save(&is), want.Save(&should)); err != nil {
-		r.add(promise.Input, index, "the state cannot be saved: %v", err)
+		r.addViolation(promise.Input, index, "the state cannot be saved: %v", err)
 		return
 	}
 	if !bytes.Equal(is.Bytes(), should.Bytes()) {
-		r.add(promise.Agree, index, "the state is not that of the backup that was taken up")
+		r.addViolation(promise.Agree, index, "the state is not that of the backup that was taken up")
 		return
 	}
 	r.m, r.based, r.backup = modelOf(r.s, slices.Collect(maps.Keys(r.owns))), true, nil
@@ -149,7 +149,7 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 		h.Dead = from.Updated
 	}
 	m.Holds[h.ID] = h
-	number(h, from)
+	numberInstances(h, from)
 	if from.Plan != "" {
 		m.Plans[from.Plan] = 0 // its expiry is not in the record
 	}
@@ -190,8 +190,8 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	}
 }
 
-// number notes the group of each instance of a hold.
-func number(h *model.Hold, from *state.Hold) {
+// numberInstances notes the group of each instance of a hold.
+func numberInstances(h *model.Hold, from *state.Hold) {
 	for _, sl := range from.Slots {
 		h.Groups[sl.Instance.ID] = sl.Group
 	}

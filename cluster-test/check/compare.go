@@ -25,13 +25,13 @@ func Compare(s *state.State, apply func(index uint64, c command.Command) state.R
 
 // Apply applies a command to both, and compares what it changed.
 func (c *Comparison) Apply(index uint64, cmd command.Command) (state.Result, []Violation) {
-	c.r.command(index, cmd)
+	c.r.applyCommand(index, cmd)
 	return c.r.last, c.r.all
 }
 
 // All compares all that readers see.
 func (c *Comparison) All(index uint64) []Violation {
-	c.r.whole(index)
+	c.r.compareAll(index)
 	return c.r.all
 }
 
@@ -42,7 +42,7 @@ func (c *Comparison) Summary() LogSummary { return c.r.sum }
 // conflict"), and of their parts ("slot on a spare").
 type Outcomes map[string]int
 
-func (o Outcomes) count(c command.Command, r state.Result) {
+func (o Outcomes) countOutcome(c command.Command, r state.Result) {
 	kind, code := strings.TrimPrefix(fmt.Sprintf("%T", c), "command."), api.CodeOf(r.Err)
 	if r.Err == nil {
 		code = "ok"

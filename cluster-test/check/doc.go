@@ -50,14 +50,14 @@ type list struct {
 	all  []Violation
 }
 
-func (l *list) add(rule promise.Name, index uint64, format string, args ...any) {
-	l.put(Violation{Rule: rule, Zone: l.zone, Index: index, Text: fmt.Sprintf(format, args...)})
+func (l *list) addViolation(rule promise.Name, index uint64, format string, args ...any) {
+	l.putViolation(Violation{Rule: rule, Zone: l.zone, Index: index, Text: fmt.Sprintf(format, args...)})
 }
 
-func (l *list) put(v Violation) {
-	if !l.full() {
+func (l *list) putViolation(v Violation) {
+	if !l.isFull() {
 		l.all = append(l.all, v)
 	}
 }
 
-func (l *list) full() bool { return len(l.all) >= ViolationsMax }
+func (l *list) isFull() bool { return len(l.all) >= ViolationsMax }

@@ -62,16 +62,16 @@ func Gate(s Summary, f Floor) []Violation {
 		{"faults", faults, f.Faults},
 	} {
 		if c.got < c.least {
-			l.put(Violation{Rule: promise.Traffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
+			l.putViolation(Violation{Rule: promise.Traffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
 		}
 	}
 	for _, k := range f.Kinds {
 		if s.Faults[k] == 0 {
-			l.put(Violation{Rule: promise.Traffic, Text: "the fault " + k + " was never injected"})
+			l.putViolation(Violation{Rule: promise.Traffic, Text: "the fault " + k + " was never injected"})
 		}
 	}
 	if n := s.History.Undecided; n > 0 {
-		l.put(Violation{Rule: promise.Undecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
+		l.putViolation(Violation{Rule: promise.Undecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
 	}
 	return l.all
 }

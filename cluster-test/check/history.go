@@ -96,9 +96,9 @@ type Output struct {
 	State       api.BootState     `json:"state,omitempty"`
 }
 
-// undone reports whether the zone could not do what was asked just now: nothing was
+// isUndone reports whether the zone could not do what was asked just now: nothing was
 // changed, and nothing was told.
-func (op *Op) undone() bool { return op.Outcome == Refused && op.Out.Code == api.CodeUnavailable }
+func (op *Op) isUndone() bool { return op.Outcome == Refused && op.Out.Code == api.CodeUnavailable }
 
 // OutcomeOf says what a client knows after err. Codes that may come from the way
 // there as well as from the zone leave the outcome open: a call is refused as
@@ -167,7 +167,7 @@ func (p *Pending) End(outcome Outcome, out Output) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	p.op.Return, p.op.Out, p.op.Outcome = p.r.now(), out, outcome
-	p.r.over(p)
+	p.r.endPending(p)
 }
 
 // Drop forgets the call: it is known that it did nothing and never will, and it was
@@ -186,7 +186,7 @@ func (p *Pending) EndLocal(outcome Outcome, out Output, node string, index uint6
 	p.End(outcome, out)
 }
 
-func (r *Recorder) over(p *Pending) {
+func (r *Recorder) endPending(p *Pending) {
 	if !r.open[p] {
 		return
 	}
@@ -204,7 +204,7 @@ func (r *Recorder) Close() ([]Op, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p := range r.open {
-		r.over(p)
+		r.endPending(p)
 	}
 	ops := slices.Clone(r.ops)
 	sortOps(ops)

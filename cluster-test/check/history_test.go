@@ -60,7 +60,7 @@ func (s *store) do(op Op) (Outcome, Output) {
 		if st == api.BootReleasing && !b.saga.ended {
 			continue
 		}
-		if ok, next := b.saga.see(st); ok {
+		if ok, next := b.saga.seeState(st); ok {
 			b.saga = next
 		}
 	}

@@ -125,7 +125,7 @@ func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation
 	sum := JournalSummary{Agents: len(journals)}
 	runs := map[api.InstanceID]*run{}
 	for _, e := range inTime(journals) {
-		sum.count(e.line.Event)
+		sum.countEvent(e.line.Event)
 		if e.line.Instance == "" {
 			continue
 		}
@@ -134,19 +134,19 @@ func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation
 			r = &run{agent: e.agent, host: e.line.Host}
 			runs[e.line.Instance] = r
 		}
-		r.follow(l, e, o)
+		r.followLine(l, e, o)
 	}
 	for _, j := range journals {
 		sum.Torn += j.Torn
-		terms(l, j)
+		checkTerms(l, j)
 	}
 	if o.Active != nil {
-		ends(l, runs, o)
+		checkEnds(l, runs, o)
 	}
 	return sum, l.all
 }
 
-func (s *JournalSummary) count(event string) {
+func (s *JournalSummary) countEvent(event string) {
 	s.Lines++
 	switch event {
 	case lineStart:
@@ -187,10 +187,10 @@ func inTime(journals []Journal) []event {
 	return all
 }
 
-// follow folds in one line of an instance.
-func (r *run) follow(l *list, e event, o JournalOptions) {
+// followLine folds in one line of an instance.
+func (r *run) followLine(l *list, e event, o JournalOptions) {
 	once := func(format string, args ...any) {
-		l.put(Violation{Rule: promise.Once, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
+		l.putViolation(Violation{Rule: promise.Once, Zone: e.zone, Text: fmt.Sprintf("instance %s ", e.line.Instance) + fmt.Sprintf(format, args...)})
 	}
 	if r.left == e.line.Host && r.host != r.left && e.line.Event != lineStart && e.line.Event != lineRunning {
 		if r.wasThere(e.line) {
@@ -245,7 +245,7 @@ func (r *run) startAnew(e event, o JournalOptions) {
 		if elsewhere && r.been[next.host] {
 			next.back++
 		}
-	case r.returns(e, o):
+	case r.mayReturn(e, o):
 		next.left, next.dead = r.left, r.dead
 		next.back++
 	default:
@@ -272,21 +272,21 @@ func (r *run) mayStartAnew(e event, o JournalOptions) bool {
 	return r.cut && !elsewhere || o.Restored && r.gone || o.Moved[e.line.Instance] && r.gone && elsewhere || o.Evacuated[e.line.Instance] && elsewhere
 }
 
-// returns reports whether an instance may start again on the host where it is gone:
+// mayReturn reports whether an instance may start again on the host where it is gone:
 // the log has taken it away from there and brought it back, once for each time.
-func (r *run) returns(e event, o JournalOptions) bool {
+func (r *run) mayReturn(e event, o JournalOptions) bool {
 	return r.gone && r.host == e.line.Host && r.agent == e.agent && r.back < o.Returned[e.line.Instance]
 }
 
-// terms holds that an agent's terms rise, and that what it does it does at the
+// checkTerms holds that an agent's terms rise, and that what it does it does at the
 // highest one.
-func terms(l *list, j Journal) {
+func checkTerms(l *list, j Journal) {
 	var high uint64
 	var since time.Time
 	for _, ln := range j.Lines {
 		late := ln.At.Sub(since) > noteSlack
 		if ln.Term < high && (late || ln.Event == lineTerm) {
-			l.put(Violation{Rule: promise.Fence, Zone: j.Zone, Text: fmt.Sprintf("agent %s: %q of %s at term %d, after term %d",
+			l.putViolation(Violation{Rule: promise.Fence, Zone: j.Zone, Text: fmt.Sprintf("agent %s: %q of %s at term %d, after term %d",
 				j.Agent, ln.Event, ln.Instance, ln.Term, high)})
 			return
 		}
@@ -296,10 +296,10 @@ func terms(l *list, j Journal) {
 	}
 }
 
-// ends compares what should run at the end with what does.
-func ends(l *list, runs map[api.InstanceID]*run, o JournalOptions) {
+// checkEnds compares what should run at the end with what does.
+func checkEnds(l *list, runs map[api.InstanceID]*run, o JournalOptions) {
 	bad := func(format string, args ...any) {
-		l.put(Violation{Rule: promise.Exactly, Text: fmt.Sprintf(format, args...)})
+		l.putViolation(Violation{Rule: promise.Exactly, Text: fmt.Sprintf(format, args...)})
 	}
 	for id, host := range o.Active {
 		switch r := runs[id]; {

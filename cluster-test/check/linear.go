@@ -48,21 +48,21 @@ func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
 	l := &list{}
 	sum := HistorySummary{Models: map[string]int{}}
 	for _, op := range ops {
-		sum.count(l, op)
+		sum.countOp(l, op)
 	}
 	for _, m := range []linear{hostModel(o.Quiet), providerModel(), repeatModel(), sagaModel()} {
-		for _, p := range m.split(ops) {
+		for _, p := range m.partition(ops) {
 			sum.Models[m.name] += len(p.ops)
 			sum.Partitions++
-			sum.search(l, m, p, deadline, o.Dir)
+			sum.searchPartition(l, m, p, deadline, o.Dir)
 		}
 	}
 	localReads(l, ops)
 	return sum, l.all
 }
 
-// count counts one operation and refuses one that cannot be.
-func (s *HistorySummary) count(l *list, op Op) {
+// countOp counts one operation and refuses one that cannot be.
+func (s *HistorySummary) countOp(l *list, op Op) {
 	s.Ops++
 	switch op.Outcome {
 	case OK:
@@ -72,13 +72,13 @@ func (s *HistorySummary) count(l *list, op Op) {
 	case Unknown:
 		s.Unknown++
 	default:
-		l.add(promise.Input, 0, "an operation has the outcome %q", op.Outcome)
+		l.addViolation(promise.Input, 0, "an operation has the outcome %q", op.Outcome)
 	}
 	if op.Local {
 		s.Local++
 	}
 	if op.Outcome != Unknown && op.Return < op.Call {
-		l.add(promise.Input, 0, "client %d: %s returned %d ns before it was called", op.Client, op.Kind, op.Call-op.Return)
+		l.addViolation(promise.Input, 0, "client %d: %s returned %d ns before it was called", op.Client, op.Kind, op.Call-op.Return)
 	}
 }
 
@@ -92,8 +92,8 @@ type linear struct {
 	pins func([]porcupine.Operation) ([]porcupine.Operation, bool)
 }
 
-// pinned reports whether there is an order without any search.
-func (m *linear) pinned(ops []porcupine.Operation) bool {
+// isPinned reports whether there is an order without any search.
+func (m *linear) isPinned(ops []porcupine.Operation) bool {
 	if m.pins == nil {
 		return false
 	}
@@ -108,14 +108,14 @@ type portion struct {
 	ops  []porcupine.Operation
 }
 
-// split returns the operations that tell something, by partition, in order of key.
-func (m *linear) split(ops []Op) []portion {
+// partition returns the operations that tell something, by partition, in order of key.
+func (m *linear) partition(ops []Op) []portion {
 	byKey := map[string]*portion{}
 	var keys []string
 	for _, op := range ops {
 		key, mine := m.key(op)
 		read := op.Kind == HostRead || op.Kind == BootRead || op.Kind == ProviderRead
-		if !mine || op.Local || op.Outcome == Unknown && read || op.undone() {
+		if !mine || op.Local || op.Outcome == Unknown && read || op.isUndone() {
 			continue
 		}
 		key = op.Zone + " " + key
@@ -137,22 +137,22 @@ func (m *linear) split(ops []Op) []portion {
 	return out
 }
 
-// search decides one partition.
-func (s *HistorySummary) search(l *list, m linear, p portion, deadline time.Time, dir string) {
+// searchPartition decides one partition.
+func (s *HistorySummary) searchPartition(l *list, m linear, p portion, deadline time.Time, dir string) {
 	left := time.Until(deadline)
-	if left <= 0 || l.full() {
+	if left <= 0 || l.isFull() {
 		s.Undecided++
-		l.put(Violation{Rule: promise.Undecided, Zone: p.zone, Text: "no time was left for " + m.name + " of " + p.key})
+		l.putViolation(Violation{Rule: promise.Undecided, Zone: p.zone, Text: "no time was left for " + m.name + " of " + p.key})
 		return
 	}
-	if m.pinned(p.ops) {
+	if m.isPinned(p.ops) {
 		return
 	}
 	switch porcupine.CheckOperationsTimeout(m.model, p.ops, left) {
 	case porcupine.Ok:
 	case porcupine.Unknown:
 		s.Undecided++
-		l.put(Violation{Rule: promise.Undecided, Zone: p.zone, Text: fmt.Sprintf("%s of %s: %d operations were not decided in time", m.name, p.key, len(p.ops))})
+		l.putViolation(Violation{Rule: promise.Undecided, Zone: p.zone, Text: fmt.Sprintf("%s of %s: %d operations were not decided in time", m.name, p.key, len(p.ops))})
 	case porcupine.Illegal:
 		text := fmt.Sprintf("%s of %s: no order explains its %d operations", m.name, p.key, len(p.ops))
 		rule := promise.Read
@@ -160,14 +160,14 @@ func (s *HistorySummary) search(l *list, m linear, p portion, deadline time.Time
 			rule = promise.Repeat
 		}
 		if dir != "" {
-			text += draw(m, p, filepath.Join(dir, fmt.Sprintf("history-%03d.html", len(l.all))))
+			text += drawPartition(m, p, filepath.Join(dir, fmt.Sprintf("history-%03d.html", len(l.all))))
 		}
-		l.put(Violation{Rule: rule, Zone: p.zone, At: time.Duration(p.ops[0].Call), Text: text})
+		l.putViolation(Violation{Rule: rule, Zone: p.zone, At: time.Duration(p.ops[0].Call), Text: text})
 	}
 }
 
-// draw leaves a drawing of a partition and says where, or why not.
-func draw(m linear, p portion, path string) string {
+// drawPartition leaves a drawing of a partition and says where, or why not.
+func drawPartition(m linear, p portion, path string) string {
 	_, info := porcupine.CheckOperationsVerbose(m.model, p.ops, HistoryLimit)
 	if err := porcupine.VisualizePath(m.model, info, path); err != nil {
 		return "; it could not be drawn: " + err.Error()

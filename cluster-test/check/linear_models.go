@@ -50,16 +50,16 @@ func hostModel(quiet bool) linear {
 		key:  func(op Op) (string, bool) { return string(op.In.Host), op.Kind == HostSet || op.Kind == HostRead },
 		model: steps(func(s hostState, op Op) (bool, hostState) {
 			if op.Kind == HostRead {
-				return s.read(op, quiet)
+				return s.readAt(op, quiet)
 			}
-			return s.set(op, quiet)
+			return s.setAt(op, quiet)
 		}),
 	}
 }
 
-// reach moves s to a generation, if it can be there by now. What is at an
+// reachGeneration moves s to a generation, if it can be there by now. What is at an
 // earlier generation cannot be seen any more.
-func (s hostState) reach(generation uint64, quiet bool) (bool, hostState) {
+func (s hostState) reachGeneration(generation uint64, quiet bool) (bool, hostState) {
 	if s.known && (generation < s.generation || quiet && generation != s.generation) {
 		return false, s
 	}
@@ -70,11 +70,11 @@ func (s hostState) reach(generation uint64, quiet bool) (bool, hostState) {
 	return true, s
 }
 
-func (s hostState) read(op Op, quiet bool) (bool, hostState) {
+func (s hostState) readAt(op Op, quiet bool) (bool, hostState) {
 	if op.Outcome == Refused {
 		return op.Out.Code != api.CodeNotFound, s // a host of a history is never deleted
 	}
-	ok, next := s.reach(op.Out.Generation, quiet)
+	ok, next := s.reachGeneration(op.Out.Generation, quiet)
 	used := op.Out.Used.String()
 	switch {
 	case !ok, s.told && s.enabled != op.Out.Enabled, next.counted && next.used != used:
@@ -84,15 +84,15 @@ func (s hostState) read(op Op, quiet bool) (bool, hostState) {
 	return true, next
 }
 
-func (s hostState) set(op Op, quiet bool) (bool, hostState) {
+func (s hostState) setAt(op Op, quiet bool) (bool, hostState) {
 	want := op.In.Generation
 	if op.Outcome == Refused {
-		return s.stale(op, quiet)
+		return s.refuseStale(op, quiet)
 	}
 	next := s
 	if want != 0 {
 		var ok bool
-		if ok, next = s.reach(want, quiet); !ok {
+		if ok, next = s.reachGeneration(want, quiet); !ok {
 			return op.Outcome == Unknown, s // it was refused, if it came at all
 		}
 	}
@@ -114,15 +114,15 @@ func (s hostState) set(op Op, quiet bool) (bool, hostState) {
 	return true, next
 }
 
-// stale is an update that was refused.
-func (s hostState) stale(op Op, quiet bool) (bool, hostState) {
+// refuseStale is an update that was refused.
+func (s hostState) refuseStale(op Op, quiet bool) (bool, hostState) {
 	switch {
 	case op.Out.Code != api.CodeStale:
 		return op.Out.Code != api.CodeNotFound, s
 	case op.Out.Generation != 0 && op.Out.Generation == op.In.Generation:
 		return false, s
 	case op.Out.Generation != 0:
-		return s.reach(op.Out.Generation, quiet)
+		return s.reachGeneration(op.Out.Generation, quiet)
 	}
 	return !quiet || !s.known || s.generation != op.In.Generation, s
 }
@@ -207,7 +207,7 @@ func (s sagaState) step(op Op) (bool, sagaState) {
 		next.ended = true
 		return true, next
 	}
-	return s.see(op.Out.State)
+	return s.seeState(op.Out.State)
 }
 
 // stages orders the states of a boot. Nothing goes back.
@@ -216,8 +216,8 @@ var stages = map[api.BootState]int{
 	api.BootReleasing: 5, api.BootFailed: 6, api.BootReleased: 7,
 }
 
-// see moves s on to a state that a reader was shown, if it can be there by now.
-func (s sagaState) see(st api.BootState) (bool, sagaState) {
+// seeState moves s on to a state that a reader was shown, if it can be there by now.
+func (s sagaState) seeState(st api.BootState) (bool, sagaState) {
 	next := s
 	next.stage = st
 	going := st == api.BootReleasing || st == api.BootReleased

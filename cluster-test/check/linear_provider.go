@@ -19,7 +19,7 @@ type providerState struct {
 
 func providerModel() linear {
 	return linear{
-		name: providers, pins: pins,
+		name: providers, pins: pinOps,
 		key: func(op Op) (string, bool) {
 			mine := slices.Contains([]Kind{ProviderSet, ProviderRead, ProviderClaim, ProviderSwap, ProviderFree}, op.Kind)
 			return string(op.In.Provider), mine
@@ -96,12 +96,12 @@ func (s providerState) claim(op Op) (bool, providerState) {
 // pinScale is how many parts pins divide a nanosecond into.
 const pinScale = 1 << 20
 
-// pins gives each operation on one provider a point between its call and its return.
+// pinOps gives each operation on one provider a point between its call and its return.
 // If all of them tell a generation, there is one order of the generations, and the
 // earliest point for everything in that order is found without a search: a history
 // of points that has an order shows that the history has one. It returns false if
 // an operation tells none, or has no point; that proves nothing.
-func pins(ops []porcupine.Operation) ([]porcupine.Operation, bool) {
+func pinOps(ops []porcupine.Operation) ([]porcupine.Operation, bool) {
 	at := map[uint64][]int{} // by generation: those that must see it
 	moved := map[uint64]int{}
 	var stale []int
@@ -146,11 +146,11 @@ func pins(ops []porcupine.Operation) ([]porcupine.Operation, bool) {
 			point[i] = end + 1
 		}
 	}
-	return pinned(ops, point)
+	return pinnedOps(ops, point)
 }
 
-// pinned returns operations that take no time, unless one is not where it can be.
-func pinned(ops []porcupine.Operation, point []int64) ([]porcupine.Operation, bool) {
+// pinnedOps returns operations that take no time, unless one is not where it can be.
+func pinnedOps(ops []porcupine.Operation, point []int64) ([]porcupine.Operation, bool) {
 	out := slices.Clone(ops)
 	for i := range out {
 		if point[i] <= ops[i].Call*pinScale || point[i] > ops[i].Return*pinScale {

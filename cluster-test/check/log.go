@@ -90,8 +90,8 @@ func DecodeEntry(data []byte) ([]command.Command, error) {
 	return out, nil
 }
 
-// raw returns the bytes that must be equal on all nodes.
-func (e *Entry) raw() ([]byte, error) {
+// rawBytes returns the bytes that must be equal on all nodes.
+func (e *Entry) rawBytes() ([]byte, error) {
 	if e.Data != nil || len(e.Commands) == 0 {
 		return e.Data, nil
 	}
@@ -118,7 +118,7 @@ func Log(z ZoneLog) (LogSummary, []Violation) {
 // logWith lets a test replay with a state that errs.
 func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 	l := &list{zone: z.Zone}
-	entries := merge(l, z.Nodes, z.Base.Index)
+	entries := mergeLogs(l, z.Nodes, z.Base.Index)
 	if len(l.all) > 0 {
 		return LogSummary{Entries: len(entries)}, l.all
 	}
@@ -127,12 +127,12 @@ func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 		r.owns[p] = true
 	}
 	if z.Base.Bytes != nil {
-		if err := r.from(&z); err != nil {
-			l.add(promise.Input, z.Base.Index, "%v", err)
+		if err := r.beginFrom(&z); err != nil {
+			l.addViolation(promise.Input, z.Base.Index, "%v", err)
 			return r.sum, l.all
 		}
 	}
-	r.run(entries, z.States)
+	r.replayAll(entries, z.States)
 	return r.sum, l.all
 }
 
@@ -143,18 +143,18 @@ type known struct {
 	node string
 }
 
-// merge returns the entries of all nodes by index, from the one after base on.
+// mergeLogs returns the entries of all nodes by index, from the one after base on.
 // Entries of one index must be the same on every node, and none may be missing.
-func merge(l *list, nodes []NodeLog, base uint64) []known {
+func mergeLogs(l *list, nodes []NodeLog, base uint64) []known {
 	byIndex, last := map[uint64]known{}, uint64(0)
 	for _, n := range nodes {
 		for i, e := range n.Entries {
 			if i > 0 && e.Index != n.Entries[i-1].Index+1 {
-				l.add(promise.Input, e.Index, "the log of %s goes on here after index %d", n.Node, n.Entries[i-1].Index)
+				l.addViolation(promise.Input, e.Index, "the log of %s goes on here after index %d", n.Node, n.Entries[i-1].Index)
 			}
 			if e.Index <= n.Committed {
 				last = max(last, e.Index)
-				meet(l, byIndex, n.Node, e)
+				meetEntry(l, byIndex, n.Node, e)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func merge(l *list, nodes []NodeLog, base uint64) []known {
 	for i := base + 1; i <= last; i++ {
 		e, ok := byIndex[i]
 		if !ok {
-			l.add(promise.Input, i, "no node has this entry")
+			l.addViolation(promise.Input, i, "no node has this entry")
 			return out
 		}
 		out = append(out, e)
@@ -170,11 +170,11 @@ func merge(l *list, nodes []NodeLog, base uint64) []known {
 	return out
 }
 
-// meet notes an entry of a node, or compares it with the one that is known.
-func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
-	raw, err := e.raw()
+// meetEntry notes an entry of a node, or compares it with the one that is known.
+func meetEntry(l *list, byIndex map[uint64]known, node string, e Entry) {
+	raw, err := e.rawBytes()
 	if err != nil {
-		l.add(promise.Input, e.Index, "an entry of %s cannot be spelt: %v", node, err)
+		l.addViolation(promise.Input, e.Index, "an entry of %s cannot be spelt: %v", node, err)
 		return
 	}
 	o, ok := byIndex[e.Index]
@@ -184,7 +184,7 @@ func meet(l *list, byIndex map[uint64]known, node string, e Entry) {
 	}
 	sums := o.Sum != 0 && e.Sum != 0 && o.Sum != e.Sum
 	if o.Term != e.Term || o.Type != e.Type || sums || !bytes.Equal(o.raw, raw) {
-		l.add(promise.Agree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
+		l.addViolation(promise.Agree, e.Index, "%s has term %d, type %d and %d bytes; %s has term %d, type %d and %d bytes, or other ones",
 			o.node, o.Term, o.Type, len(o.raw), node, e.Term, e.Type, len(raw))
 	}
 }

@@ -21,7 +21,7 @@ type listing struct {
 	next    api.Instant      // when the next one is over
 }
 
-func (r *replay) listing() *listing {
+func (r *replay) buildListing() *listing {
 	l := &listing{
 		onHost: map[api.HostID][]api.InstanceID{}, coming: map[api.HostID]int{}, ofBoot: map[model.BootID][]api.InstanceID{},
 		ofOwner: map[api.ProjectID][]api.InstanceID{}, tenants: map[api.Tenant]map[api.HostID]int{}, next: api.Forever,
@@ -84,49 +84,49 @@ func idsOf(all []*api.Instance) (out []api.InstanceID) {
 	return out
 }
 
-// readers compares lists and sums that readers see.
-func (r *replay) readers(index uint64) {
-	l := r.listing()
+// compareReaders compares lists and sums that readers see.
+func (r *replay) compareReaders(index uint64) {
+	l := r.buildListing()
 	for id, h := range r.m.Hosts {
 		if h.Passive {
 			continue
 		}
 		if got := idsOf(r.s.OnHost(id)); !slices.Equal(got, l.onHost[id]) {
-			r.add(promise.Model, index, "host %s lists %v, not %v", id, got, l.onHost[id])
+			r.addViolation(promise.Model, index, "host %s lists %v, not %v", id, got, l.onHost[id])
 		}
 		if got, _ := r.s.Host(id); got != nil && got.Instances != len(l.onHost[id])+l.coming[id] {
-			r.add(promise.Model, index, "host %s counts %d instances, not %d and %d that move there", id, got.Instances, len(l.onHost[id]), l.coming[id])
+			r.addViolation(promise.Model, index, "host %s counts %d instances, not %d and %d that move there", id, got.Instances, len(l.onHost[id]), l.coming[id])
 		}
 	}
 	page := state.Page{Limit: len(r.m.Instances) + 1}
 	for p, want := range l.ofOwner {
 		if got := idsOf(r.s.InstancesPage(state.InstanceQuery{Project: p, Page: page})); !slices.Equal(got, want) {
-			r.add(promise.Model, index, "project %s lists %v, not %v", p, got, want)
+			r.addViolation(promise.Model, index, "project %s lists %v, not %v", p, got, want)
 		}
 	}
 	for id, b := range r.m.Boots {
 		if got := idsOf(r.s.InstancesPage(state.InstanceQuery{Project: id.Project, Reservation: id.Reservation, Page: page})); !slices.Equal(got, l.ofBoot[id]) {
-			r.add(promise.Model, index, "boot %s lists %v, not %v", id.Reservation, got, l.ofBoot[id])
+			r.addViolation(promise.Model, index, "boot %s lists %v, not %v", id.Reservation, got, l.ofBoot[id])
 		}
 		r.heldSlots(index, b)
 	}
 	for t, want := range l.tenants {
 		if got := maps.Collect(r.s.Tenancy(t)); !maps.Equal(got, want) {
-			r.add(promise.Bound, index, "%v is on %v, not on %v", t, got, want)
+			r.addViolation(promise.Bound, index, "%v is on %v, not on %v", t, got, want)
 		}
 	}
 	got := idsOf(r.s.Expired(r.m.Now))
 	if slices.Sort(got); !slices.Equal(got, l.over) {
-		r.add(promise.Model, index, "%v are listed as over, not %v", got, l.over)
+		r.addViolation(promise.Model, index, "%v are listed as over, not %v", got, l.over)
 	}
 	if next := r.s.NextExpiry(); next != l.next {
-		r.add(promise.Model, index, "the next window is over at %v, not at %v", next, l.next)
+		r.addViolation(promise.Model, index, "the next window is over at %v, not at %v", next, l.next)
 	}
 	for id, i := range r.m.Instances {
-		r.place(index, id, i)
+		r.comparePlace(index, id, i)
 	}
-	r.unfinished(index)
-	r.allocations(index)
+	r.compareUnfinished(index)
+	r.compareAllocations(index)
 }
 
 // heldSlots compares what a commit of a boot would make, and whether it may be committed.
@@ -137,15 +137,15 @@ func (r *replay) heldSlots(index uint64, b *model.Boot) {
 	}
 	want := b.Has()
 	if held := r.s.HeldSlots(got); !slices.EqualFunc(held, want, maps.Equal) {
-		r.add(promise.Saga, index, "boot %s holds %v, not %v", b.ID.Reservation, held, want)
+		r.addViolation(promise.Saga, index, "boot %s holds %v, not %v", b.ID.Reservation, held, want)
 	}
 	if lacks := r.s.Lacks(got); (lacks == "") != (b.Lacks() == "") {
-		r.add(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, lacks, b.Lacks())
+		r.addViolation(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, lacks, b.Lacks())
 	}
 }
 
-// place compares where a tenant is told that an instance is, and that no other is.
-func (r *replay) place(index uint64, id api.InstanceID, i *model.Instance) {
+// comparePlace compares where a tenant is told that an instance is, and that no other is.
+func (r *replay) comparePlace(index uint64, id api.InstanceID, i *model.Instance) {
 	owner := tenantOf(i.Hold)
 	for _, t := range []api.Tenant{owner, {Origin: owner.Origin + "x", Project: owner.Project}, {Origin: owner.Origin, Project: owner.Project + "x"}} {
 		theirs := i.Live() && t == owner
@@ -153,15 +153,15 @@ func (r *replay) place(index uint64, id api.InstanceID, i *model.Instance) {
 		link, own, known := r.s.PlaceOf(t, id)
 		switch {
 		case known != theirs || here != (theirs && i.Host != "") || own != here:
-			r.add(promise.Model, index, "instance %s is known to %v: %v, and here: %v", id, t, known, here)
+			r.addViolation(promise.Model, index, "instance %s is known to %v: %v, and here: %v", id, t, known, here)
 		case theirs && (host != i.Host || link != i.Link):
-			r.add(promise.Model, index, "instance %s is on %q, link %q", id, host, link)
+			r.addViolation(promise.Model, index, "instance %s is on %q, link %q", id, host, link)
 		}
 	}
 }
 
-// unfinished compares the lists that a leader works off.
-func (r *replay) unfinished(index uint64) {
+// compareUnfinished compares the lists that a leader works off.
+func (r *replay) compareUnfinished(index uint64) {
 	untold, prepared := 0, 0
 	for _, h := range r.m.Holds {
 		if h.Untold() {
@@ -172,15 +172,15 @@ func (r *replay) unfinished(index uint64) {
 		}
 	}
 	if n := len(r.s.UntoldHolds()); n != untold {
-		r.add(promise.Saga, index, "%d holds are listed of which a child must be told, not %d", n, untold)
+		r.addViolation(promise.Saga, index, "%d holds are listed of which a child must be told, not %d", n, untold)
 	}
 	if n := len(r.s.PreparedHolds()); n != prepared {
-		r.add(promise.Saga, index, "%d holds of a parent are listed, not %d", n, prepared)
+		r.addViolation(promise.Saga, index, "%d holds of a parent are listed, not %d", n, prepared)
 	}
 }
 
-// allocations compares who has what of each provider now, and what projects use.
-func (r *replay) allocations(index uint64) {
+// compareAllocations compares who has what of each provider now, and what projects use.
+func (r *replay) compareAllocations(index uint64) {
 	usage := map[api.ProjectID]map[string]api.Resources{}
 	for id, h := range r.m.Hosts {
 		want := h.UsedBy(r.m.Now)
@@ -197,7 +197,7 @@ func (r *replay) allocations(index uint64) {
 			got[u.Type] = u.Resources
 		}
 		if !maps.EqualFunc(got, want, api.Resources.Equal) {
-			r.add(promise.Model, index, "project %s uses %v, not %v", p, got, want)
+			r.addViolation(promise.Model, index, "project %s uses %v, not %v", p, got, want)
 		}
 	}
 }
@@ -220,10 +220,10 @@ func (r *replay) allocationsOn(index uint64, id api.ProviderID, want map[api.Con
 		got[a.Consumer] = a.Resources
 		c, ok := r.s.Consumer(a.Consumer)
 		if !ok || c.Generation != a.Generation || c.Instance != (r.m.Consumers[a.Consumer] == nil) {
-			r.add(promise.Model, index, "provider %s has an allocation of %s at generation %d, and that is %+v", id, a.Consumer, a.Generation, c)
+			r.addViolation(promise.Model, index, "provider %s has an allocation of %s at generation %d, and that is %+v", id, a.Consumer, a.Generation, c)
 		}
 	}
 	if !maps.EqualFunc(got, want, api.Resources.Equal) {
-		r.add(promise.Model, index, "provider %s has the allocations %v, not %v", id, got, want)
+		r.addViolation(promise.Model, index, "provider %s has the allocations %v, not %v", id, got, want)
 	}
 }

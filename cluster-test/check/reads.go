@@ -24,8 +24,8 @@ func localReads(l *list, ops []Op) {
 	hostFacts(l, reads)
 }
 
-func wrong(l *list, op Op, format string, args ...any) {
-	l.put(Violation{Rule: promise.Read, Zone: op.Zone, Index: op.Index, At: time.Duration(op.Call), Text: fmt.Sprintf(format, args...)})
+func addWrong(l *list, op Op, format string, args ...any) {
+	l.putViolation(Violation{Rule: promise.Read, Zone: op.Zone, Index: op.Index, At: time.Duration(op.Call), Text: fmt.Sprintf(format, args...)})
 }
 
 // nodeOrder compares each read with those of the same node that had returned
@@ -49,7 +49,7 @@ func nodeOrder(l *list, reads []Op) {
 				seen = max(seen, returns[i].Index)
 			}
 			if op.Index < seen {
-				wrong(l, op, "node %s had shown index %d before", n.name, seen)
+				addWrong(l, op, "node %s had shown index %d before", n.name, seen)
 			}
 		}
 	}
@@ -72,9 +72,9 @@ func sagaOrder(l *list, reads []Op) {
 			if op.Out.State == "RELEASED" { // whether its end was asked for is not known here
 				s.ended = true
 			}
-			ok, next := s.see(op.Out.State)
+			ok, next := s.seeState(op.Out.State)
 			if same := i > 0 && of[i-1].Index == op.Index && of[i-1].Out.State != op.Out.State; !ok || same {
-				wrong(l, op, "reservation %s is %s, after %s", k, op.Out.State, s.stage)
+				addWrong(l, op, "reservation %s is %s, after %s", k, op.Out.State, s.stage)
 				break
 			}
 			s = next
@@ -96,7 +96,7 @@ func hostFacts(l *list, reads []Op) {
 		k := at{op.Zone, string(op.In.Host), op.Out.Generation}
 		fact := fmt.Sprintf("enabled %v, used %v", op.Out.Enabled, op.Out.Used)
 		if before, known := facts[k]; known && before != fact {
-			wrong(l, op, "host %s at generation %d: %s, and elsewhere %s", k.host, k.generation, fact, before)
+			addWrong(l, op, "host %s at generation %d: %s, and elsewhere %s", k.host, k.generation, fact, before)
 		}
 		facts[k] = fact
 	}

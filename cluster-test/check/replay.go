@@ -41,7 +41,7 @@ func newReplay(l *list) *replay {
 	}
 }
 
-func (r *replay) run(entries []known, states []NodeState) {
+func (r *replay) replayAll(entries []known, states []NodeState) {
 	byIndex := map[uint64][]NodeState{}
 	for _, s := range states {
 		byIndex[s.Index] = append(byIndex[s.Index], s)
@@ -49,13 +49,13 @@ func (r *replay) run(entries []known, states []NodeState) {
 	every := max(1, len(entries)/reloads)
 	for i, e := range entries {
 		r.sum.Entries++
-		if !r.entry(e) || r.full() {
+		if !r.applyEntry(e) || r.isFull() {
 			return
 		}
-		if i%wholeEvery == wholeEvery-1 && !r.whole(e.Index) {
+		if i%wholeEvery == wholeEvery-1 && !r.compareAll(e.Index) {
 			return
 		}
-		if i%every == every-1 && !r.reload(e.Index) {
+		if i%every == every-1 && !r.reloadState(e.Index) {
 			return
 		}
 		if r.s.Index() == e.Index {
@@ -64,20 +64,20 @@ func (r *replay) run(entries []known, states []NodeState) {
 		}
 	}
 	if len(entries) == 0 {
-		r.add(promise.Input, 0, "the log is empty")
+		r.addViolation(promise.Input, 0, "the log is empty")
 		return
 	}
 	last := entries[len(entries)-1].Index
-	if r.whole(last) {
-		r.reload(last)
+	if r.compareAll(last) {
+		r.reloadState(last)
 	}
 	for _, index := range slices.Sorted(maps.Keys(byIndex)) {
-		r.add(promise.Input, index, "%s has a state of this index, at which the log has no command", byIndex[index][0].Node)
+		r.addViolation(promise.Input, index, "%s has a state of this index, at which the log has no command", byIndex[index][0].Node)
 	}
 }
 
-// entry applies the commands of one entry. It reports whether to go on.
-func (r *replay) entry(e known) bool {
+// applyEntry applies the commands of one entry. It reports whether to go on.
+func (r *replay) applyEntry(e known) bool {
 	if e.Type != 0 {
 		return true
 	}
@@ -85,41 +85,41 @@ func (r *replay) entry(e known) bool {
 	if cmds == nil {
 		var err error
 		if cmds, err = DecodeEntry(e.raw); err != nil {
-			r.add(promise.Input, e.Index, "an entry cannot be read: %v", err)
+			r.addViolation(promise.Input, e.Index, "an entry cannot be read: %v", err)
 			return false
 		}
 	}
 	for _, c := range cmds {
 		r.sum.Commands++
-		if !r.command(e.Index, c) {
+		if !r.applyCommand(e.Index, c) {
 			return false
 		}
 	}
 	return true
 }
 
-// command applies one command to all three and compares what it changed.
-func (r *replay) command(index uint64, c command.Command) bool {
+// applyCommand applies one command to all three and compares what it changed.
+func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	before, found := r.s.Now(), len(r.all)
 	result := r.apply(r.s, index, c)
 	if r.last = result; r.twin != nil {
 		if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
-			r.add(promise.Agree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
+			r.addViolation(promise.Agree, index, "%T: a state that was restored from a snapshot on the way says %v, and one that was not %v", c, again.Err, result.Err)
 		}
 	}
-	r.sum.Outcomes.count(c, result)
+	r.sum.Outcomes.countOutcome(c, result)
 	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
-		r.learn(c)
+		r.learnPlan(c)
 	}
 	not := r.m.Apply(c)
 	switch {
 	case result.Err != nil:
 		r.sum.Refused++
 		if not == nil && model.Judged(c) {
-			r.add(promise.Model, index, "%T was refused and should not have been: %v", c, result.Err)
+			r.addViolation(promise.Model, index, "%T was refused and should not have been: %v", c, result.Err)
 		}
 	case not != nil:
-		r.add(not.Promise, index, "%T was accepted although %s", c, not.Text)
+		r.addViolation(not.Promise, index, "%T was accepted although %s", c, not.Text)
 	case !model.Judged(c):
 		r.m.Adopt(c)
 	}
@@ -127,28 +127,28 @@ func (r *replay) command(index uint64, c command.Command) bool {
 		r.sum.Outcomes["part lost with instances"]++
 	}
 	if p, ok := c.(command.Prune); ok {
-		r.prune(index, p)
+		r.forgetPruned(index, p)
 	}
 	if b, ok := c.(command.BootCreate); ok && result.Err == nil {
 		r.owns[b.Request.Project] = true
 	}
 	if p, ok := c.(command.Restore); ok && result.Err == nil {
-		r.restore(index, p)
+		r.keepPart(index, p)
 	}
 	if now := r.s.Now(); now < before {
-		r.add(promise.Time, index, "the zone's time fell from %v to %v", before, now)
+		r.addViolation(promise.Time, index, "the zone's time fell from %v to %v", before, now)
 	} else if now != r.m.Now {
-		r.add(promise.Time, index, "the zone's time is %v, and the latest time of any command %v", now, r.m.Now)
+		r.addViolation(promise.Time, index, "the zone's time is %v, and the latest time of any command %v", now, r.m.Now)
 	}
 	if len(r.all) == found {
-		r.changed(index, c)
+		r.compareChanged(index, c)
 	}
 	return len(r.all) == found
 }
 
-// learn takes the state's word that a plan was taken up before the snapshot, by a
+// learnPlan takes the state's word that a plan was taken up before the snapshot, by a
 // hold that is pruned: snapshots do not show their plans.
-func (r *replay) learn(c command.Command) {
+func (r *replay) learnPlan(c command.Command) {
 	r.m.Now = max(r.m.Now, c.Time())
 	h, ok := c.(command.Hold)
 	if !ok || r.m.Holds[model.HoldID{Origin: h.Origin, ID: h.ID}] != nil {
@@ -159,31 +159,31 @@ func (r *replay) learn(c command.Command) {
 	}
 }
 
-// changed compares what the model says that a command has changed.
-func (r *replay) changed(index uint64, c command.Command) {
+// compareChanged compares what the model says that a command has changed.
+func (r *replay) compareChanged(index uint64, c command.Command) {
 	for id := range r.m.Moved {
-		r.hold(index, r.m.Holds[id])
+		r.compareHold(index, r.m.Holds[id])
 	}
 	if create, ok := c.(command.BootCreate); ok && len(r.m.Told) == 1 {
-		r.answer(index, create)
+		r.compareAnswer(index, create)
 	}
 	for id := range r.m.Told {
-		r.boot(index, r.m.Boots[id])
+		r.compareBoot(index, r.m.Boots[id])
 	}
 	for id := range r.m.Hit {
-		r.instance(index, id)
+		r.compareInstance(index, id)
 		if i, ok := r.s.Instance(id); ok && i.Origin != "" && i.ModIndex != index {
-			r.add(promise.Model, index, "the parent is not told that instance %s has changed", id)
+			r.addViolation(promise.Model, index, "the parent is not told that instance %s has changed", id)
 		}
 	}
 	for id := range r.m.Bumped {
-		r.host(index, r.m.Hosts[id])
+		r.compareHost(index, r.m.Hosts[id])
 	}
 	for id := range r.m.Reshaped {
-		r.host(index, r.m.Hosts[id])
+		r.compareHost(index, r.m.Hosts[id])
 	}
 	for id := range r.m.HitConsumers {
-		r.consumer(index, id)
+		r.compareConsumer(index, id)
 	}
 	r.compareRules(index)
 	r.sum.Ruled += r.m.Bound
@@ -195,102 +195,102 @@ func (r *replay) changed(index uint64, c command.Command) {
 			r.sum.Claims++
 		}
 		if class, at := r.m.Hosts[cl.Host].Oversold(cl, r.m.Now); class != "" {
-			r.add(promise.Capacity, index, "%s of host %s is above capacity at %v, after a claim for %s", class, cl.Host, at, cl.Consumer)
+			r.addViolation(promise.Capacity, index, "%s of host %s is above capacity at %v, after a claim for %s", class, cl.Host, at, cl.Consumer)
 		}
 	}
 }
 
-// answer compares what a boot's caller is told with what was told first.
-func (r *replay) answer(index uint64, c command.BootCreate) {
+// compareAnswer compares what a boot's caller is told with what was told first.
+func (r *replay) compareAnswer(index uint64, c command.BootCreate) {
 	for id := range r.m.Told {
 		b, ok := r.s.BootFor(c.Request.Project, c.Request.Reservation, c.Key)
 		if !ok || b.Request.Reservation != id.Reservation {
-			r.add(promise.Repeat, index, "the boot %s of project %s is not what its key leads to", id.Reservation, id.Project)
+			r.addViolation(promise.Repeat, index, "the boot %s of project %s is not what its key leads to", id.Reservation, id.Project)
 		}
 	}
 }
 
-func (r *replay) host(index uint64, h *model.Host) {
+func (r *replay) compareHost(index uint64, h *model.Host) {
 	if h == nil {
 		return // deleted by this command
 	}
-	r.provider(index, h)
+	r.compareProvider(index, h)
 	if h.Passive {
 		return
 	}
 	got, ok := r.s.Host(h.ID)
 	if !ok {
-		r.add(promise.Model, index, "host %s is missing", h.ID)
+		r.addViolation(promise.Model, index, "host %s is missing", h.ID)
 		return
 	}
 	switch {
 	case got.Enabled != h.Enabled || got.Pool != h.Pool || (got.State == api.HostUp) != h.Up || got.Agent != h.Agent:
-		r.add(promise.Model, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.ID, got.State, got.Enabled, got.Pool, got.Agent)
+		r.addViolation(promise.Model, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.ID, got.State, got.Enabled, got.Pool, got.Agent)
 	case got.Maintenance != h.Maintenance || got.Drain != h.Drain || !maps.Equal(got.Overrides, h.Overrides) || got.Failures != h.Failures || got.Unserved != h.Unserved:
-		r.add(promise.Model, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.ID, got.Maintenance, got.Drain, got.Failures, got.Overrides)
+		r.addViolation(promise.Model, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.ID, got.Maintenance, got.Drain, got.Failures, got.Overrides)
 	case !strings.HasSuffix(r.m.Standing(h.ID), got.AZ):
-		r.add(promise.Model, index, "host %s is in availability zone %s", h.ID, got.AZ)
+		r.addViolation(promise.Model, index, "host %s is in availability zone %s", h.ID, got.AZ)
 	}
 }
 
-func (r *replay) instance(index uint64, id api.InstanceID) {
+func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 	want := r.m.Instances[id]
 	got, ok := r.s.Instance(id)
 	switch {
 	case !ok:
-		r.add(promise.Model, index, "instance %s is missing", id)
+		r.addViolation(promise.Model, index, "instance %s is missing", id)
 	case got.Status != want.Status:
-		r.add(promise.Model, index, "instance %s is %s, not %s", id, got.Status, want.Status)
+		r.addViolation(promise.Model, index, "instance %s is %s, not %s", id, got.Status, want.Status)
 	case got.Host != want.Host && got.Host == want.Target:
-		r.add(promise.Move, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.Host)
+		r.addViolation(promise.Move, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.Host)
 	case got.Target != want.Target:
-		r.add(promise.Move, index, "instance %s moves to host %q, not to %q", id, got.Target, want.Target)
+		r.addViolation(promise.Move, index, "instance %s moves to host %q, not to %q", id, got.Target, want.Target)
 	case want.Live() && want.Host != "" && (got.Window.Start != r.m.Claims[id].Start || got.Window.End != r.m.Claims[id].End):
-		r.add(promise.Model, index, "instance %s has the window %v", id, got.Window)
+		r.addViolation(promise.Model, index, "instance %s has the window %v", id, got.Window)
 	case want.Live() && want.Host != "" && !sharesEqual(got.Shares, r.m.Claims[id].Shares()):
-		r.add(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())
+		r.addViolation(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())
 	case want.Live() && want.Target != "" && !sharesEqual(got.TargetShares, r.m.Coming[id].Shares()):
-		r.add(promise.Model, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.Coming[id].Shares())
+		r.addViolation(promise.Model, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.Coming[id].Shares())
 	case r.s.UnreachableSince(got) != r.m.Since(want):
-		r.add(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
+		r.addViolation(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
 	case got.Host != want.Host || got.Link != want.Link:
-		r.add(promise.Model, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.Host, want.Link)
+		r.addViolation(promise.Model, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.Host, want.Link)
 	}
 }
 
-func (r *replay) boot(index uint64, want *model.Boot) {
+func (r *replay) compareBoot(index uint64, want *model.Boot) {
 	got, ok := r.s.Boot(want.ID.Project, want.ID.Reservation)
 	switch {
 	case !ok:
-		r.add(promise.Model, index, "boot %s is missing", want.ID.Reservation)
+		r.addViolation(promise.Model, index, "boot %s is missing", want.ID.Reservation)
 	case got.Decision != want.Decision:
-		r.add(promise.Saga, index, "boot %s is decided %s, not %s", want.ID.Reservation, got.Decision, want.Decision)
+		r.addViolation(promise.Saga, index, "boot %s is decided %s, not %s", want.ID.Reservation, got.Decision, want.Decision)
 	case got.Code != want.Code:
-		r.add(promise.Saga, index, "boot %s failed as %q, not %q", want.ID.Reservation, got.Code, want.Code)
+		r.addViolation(promise.Saga, index, "boot %s failed as %q, not %q", want.ID.Reservation, got.Code, want.Code)
 	case got.Ended != want.Ended:
-		r.add(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
+		r.addViolation(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
 	case want.Decision == api.DecisionCommit && !want.Ended && !want.Faded && want.TooFew() != "":
-		r.add(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
+		r.addViolation(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
 	}
 }
 
-func (r *replay) hold(index uint64, want *model.Hold) {
+func (r *replay) compareHold(index uint64, want *model.Hold) {
 	got, ok := r.s.Hold(want.ID.Origin, want.ID.ID)
 	switch {
 	case !ok:
-		r.add(promise.Model, index, "hold %s is missing", want.ID.ID)
+		r.addViolation(promise.Model, index, "hold %s is missing", want.ID.ID)
 	case got.Decision != want.Decision:
-		r.add(promise.Saga, index, "hold %s is decided %s, not %s", want.ID.ID, got.Decision, want.Decision)
+		r.addViolation(promise.Saga, index, "hold %s is decided %s, not %s", want.ID.ID, got.Decision, want.Decision)
 	case len(got.Refused) != want.Refused:
-		r.misplaced(index, want, got)
+		r.describeMisplaced(index, want, got)
 	case !slices.Equal(got.Held(), want.HeldIDs()):
-		r.misplaced(index, want, got)
+		r.describeMisplaced(index, want, got)
 	case !slices.EqualFunc(got.Parts, want.Parts, samePart):
-		r.add(promise.Saga, index, "hold %s has the parts %+v", want.ID.ID, got.Parts)
+		r.addViolation(promise.Saga, index, "hold %s has the parts %+v", want.ID.ID, got.Parts)
 	default:
 		for i, sl := range got.Slots {
 			if sl.Host != want.Slots[i].Host {
-				r.misplaced(index, want, got)
+				r.describeMisplaced(index, want, got)
 				return
 			}
 			var shares []api.Share
@@ -298,7 +298,7 @@ func (r *replay) hold(index uint64, want *model.Hold) {
 				shares = got.Shares[i]
 			}
 			if !sharesEqual(shares, want.Slots[i].Shares()) {
-				r.add(promise.Model, index, "the slot of %s draws %v beside its host, not %v", sl.Instance.ID, shares, want.Slots[i].Shares())
+				r.addViolation(promise.Model, index, "the slot of %s draws %v beside its host, not %v", sl.Instance.ID, shares, want.Slots[i].Shares())
 			}
 		}
 	}
@@ -309,8 +309,8 @@ func samePart(got state.Part, want *model.Part) bool {
 		slices.EqualFunc(got.Instances, want.IDs, func(i state.PartInstance, id api.InstanceID) bool { return i.Spec.ID == id })
 }
 
-// misplaced says which slot is where it should not be, and why.
-func (r *replay) misplaced(index uint64, want *model.Hold, got *state.Hold) {
+// describeMisplaced says which slot is where it should not be, and why.
+func (r *replay) describeMisplaced(index uint64, want *model.Hold, got *state.Hold) {
 	for _, sl := range got.Slots {
 		i := slices.IndexFunc(want.Slots, func(c *model.Claim) bool { return c.Consumer == sl.Instance.ID })
 		if i >= 0 && want.Slots[i].Host == sl.Host {
@@ -320,16 +320,16 @@ func (r *replay) misplaced(index uint64, want *model.Hold, got *state.Hold) {
 		c := &model.Claim{Consumer: sl.Instance.ID, Host: sl.Host, Want: g.Resources, Start: got.Window.Start, End: got.Window.End, Class: got.Request.Class}
 		switch h, ok := r.m.Hosts[sl.Host]; {
 		case ok && !r.m.Obeys(want, sl.Group, model.Spot{Host: sl.Host}, nil):
-			r.add(promise.Bound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
+			r.addViolation(promise.Bound, index, "the slot of %s is on host %s, which a rule forbids", sl.Instance.ID, sl.Host)
 		case !ok || r.m.Fits(c):
-			r.add(promise.Model, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
+			r.addViolation(promise.Model, index, "the slot of %s is on host %s, which is not the one to take first", sl.Instance.ID, sl.Host)
 		case h.Overfull(r.m.Now):
-			r.add(promise.Shrink, index, "the slot of %s is on host %s, which is over-full", sl.Instance.ID, sl.Host)
+			r.addViolation(promise.Shrink, index, "the slot of %s is on host %s, which is over-full", sl.Instance.ID, sl.Host)
 		default:
-			r.add(promise.Capacity, index, "the slot of %s is on host %s, which has no room or takes no work", sl.Instance.ID, sl.Host)
+			r.addViolation(promise.Capacity, index, "the slot of %s is on host %s, which has no room or takes no work", sl.Instance.ID, sl.Host)
 		}
 		return
 	}
-	r.add(promise.Model, index, "hold %s holds %v and refused %d, not %v and %d", want.ID.ID,
+	r.addViolation(promise.Model, index, "hold %s holds %v and refused %d, not %v and %d", want.ID.ID,
 		got.Held(), len(got.Refused), want.HeldIDs(), want.Refused)
 }

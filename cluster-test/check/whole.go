@@ -13,81 +13,81 @@ import (
 	"berth/raftstore/state"
 )
 
-// whole compares all of the model with all of the state.
-func (r *replay) whole(index uint64) bool {
+// compareAll compares all of the model with all of the state.
+func (r *replay) compareAll(index uint64) bool {
 	found := len(r.all)
 	for _, h := range r.s.AllHosts() {
 		if r.m.Hosts[h.ID] == nil {
-			r.add(promise.Model, index, "host %s should be gone", h.ID)
+			r.addViolation(promise.Model, index, "host %s should be gone", h.ID)
 		}
 	}
 	for _, h := range r.m.Hosts {
-		r.host(index, h)
+		r.compareHost(index, h)
 	}
-	r.placement(index)
+	r.comparePlacement(index)
 	live := 0
 	for id, i := range r.m.Instances {
-		r.instance(index, id)
+		r.compareInstance(index, id)
 		if i.Live() {
 			live++
 		}
 	}
 	all := r.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: len(r.m.Instances) + 1}})
 	if len(all) != live {
-		r.add(promise.Model, index, "%d instances are listed, not %d", len(all), live)
+		r.addViolation(promise.Model, index, "%d instances are listed, not %d", len(all), live)
 	}
-	r.wishes(index)
-	r.readers(index)
+	r.compareWishes(index)
+	r.compareReaders(index)
 	undecided := 0
 	for _, b := range r.m.Boots {
-		r.boot(index, b)
-		r.counts(index, b)
+		r.compareBoot(index, b)
+		r.compareCounts(index, b)
 		if b.Decision == api.DecisionPending {
 			undecided++
 		}
 	}
 	if n := len(r.s.UndecidedBoots()); n != undecided {
-		r.add(promise.Saga, index, "%d boots are listed as undecided, not %d", n, undecided)
+		r.addViolation(promise.Saga, index, "%d boots are listed as undecided, not %d", n, undecided)
 	}
 	for _, h := range r.m.Holds {
-		r.hold(index, h)
+		r.compareHold(index, h)
 	}
 	if n := len(r.s.Holds()); n != len(r.m.Holds) {
-		r.add(promise.Model, index, "there are %d holds, not %d", n, len(r.m.Holds))
+		r.addViolation(promise.Model, index, "there are %d holds, not %d", n, len(r.m.Holds))
 	}
-	r.sum.Moved, r.sum.Evacuated = union(r.sum.Moved, r.m.Arrived), union(r.sum.Evacuated, r.m.Evacuated)
-	r.sum.Returned = most(r.sum.Returned, r.m.Returned)
+	r.sum.Moved, r.sum.Evacuated = unionOf(r.sum.Moved, r.m.Arrived), unionOf(r.sum.Evacuated, r.m.Evacuated)
+	r.sum.Returned = higherOf(r.sum.Returned, r.m.Returned)
 	r.sum.Boots, r.sum.Instances = max(r.sum.Boots, len(r.m.Boots)), max(r.sum.Instances, len(r.m.Instances))
 	return len(r.all) == found
 }
 
-// wishes compares all rules, and what operators said of scheduling.
-func (r *replay) wishes(index uint64) {
+// compareWishes compares all rules, and what operators said of scheduling.
+func (r *replay) compareWishes(index uint64) {
 	for name := range r.m.Bonds {
 		r.m.Ruled[name] = true
 	}
 	r.compareRules(index)
 	if got := (api.Scheduler{Filters: r.s.Config.Filters, Costs: r.s.Config.Costs}); !reflect.DeepEqual(got, r.m.Scheduler) {
-		r.add(promise.Model, index, "the scheduler is %+v, not %+v", got, r.m.Scheduler)
+		r.addViolation(promise.Model, index, "the scheduler is %+v, not %+v", got, r.m.Scheduler)
 	}
 	if n := len(r.s.Aggregates()); n != len(r.m.Aggregates) {
-		r.add(promise.Model, index, "there are %d aggregates, not %d", n, len(r.m.Aggregates))
+		r.addViolation(promise.Model, index, "there are %d aggregates, not %d", n, len(r.m.Aggregates))
 	}
 	for id := range r.m.Groups {
 		if _, ok := r.s.ServerGroup(id.Project, id.ID); !ok {
-			r.add(promise.Model, index, "server group %s is missing", id.ID)
+			r.addViolation(promise.Model, index, "server group %s is missing", id.ID)
 		}
 	}
 }
 
-func union(a, b map[api.InstanceID]bool) map[api.InstanceID]bool {
+func unionOf(a, b map[api.InstanceID]bool) map[api.InstanceID]bool {
 	out := maps.Clone(b)
 	maps.Copy(out, a)
 	return out
 }
 
-// most returns the higher number of a and b for each instance.
-func most(a, b map[api.InstanceID]int) map[api.InstanceID]int {
+// higherOf returns the higher number of a and b for each instance.
+func higherOf(a, b map[api.InstanceID]int) map[api.InstanceID]int {
 	out := maps.Clone(b)
 	for id, n := range a {
 		out[id] = max(out[id], n)
@@ -95,8 +95,8 @@ func most(a, b map[api.InstanceID]int) map[api.InstanceID]int {
 	return out
 }
 
-// counts compares how many instances of a boot have each status.
-func (r *replay) counts(index uint64, b *model.Boot) {
+// compareCounts compares how many instances of a boot have each status.
+func (r *replay) compareCounts(index uint64, b *model.Boot) {
 	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
 	if !ok {
 		return
@@ -113,10 +113,10 @@ func (r *replay) counts(index uint64, b *model.Boot) {
 		want.Deleted = got.Counts.Deleted
 	}
 	if got.Counts != want {
-		r.add(promise.Saga, index, "boot %s counts %+v, not %+v", b.ID.Reservation, got.Counts, want)
+		r.addViolation(promise.Saga, index, "boot %s counts %+v, not %+v", b.ID.Reservation, got.Counts, want)
 	}
 	if n := b.Unacked(); got.Unacked != n {
-		r.add(promise.Saga, index, "boot %s counts %d holds that a child has not confirmed, not %d", b.ID.Reservation, got.Unacked, n)
+		r.addViolation(promise.Saga, index, "boot %s counts %d holds that a child has not confirmed, not %d", b.ID.Reservation, got.Unacked, n)
 	}
 }
 
@@ -137,14 +137,14 @@ func countOf(c *state.Counts, st api.Status) *int {
 	return &c.Deleted
 }
 
-// prune forgets what the state has forgotten, which must have ended.
-func (r *replay) prune(index uint64, c command.Prune) {
+// forgetPruned forgets what the state has forgotten, which must have ended.
+func (r *replay) forgetPruned(index uint64, c command.Prune) {
 	for id, i := range r.m.Instances {
 		if _, ok := r.s.Instance(id); ok {
 			continue
 		}
 		if i.Live() {
-			r.add(promise.Durable, index, "instance %s was forgotten while it was %s", id, i.Status)
+			r.addViolation(promise.Durable, index, "instance %s was forgotten while it was %s", id, i.Status)
 		}
 		delete(r.m.Instances, id)
 		if b := i.Hold.Boot; b != nil {
@@ -157,7 +157,7 @@ func (r *replay) prune(index uint64, c command.Prune) {
 			continue
 		}
 		if b.Decision == api.DecisionPending {
-			r.add(promise.Durable, index, "boot %s was forgotten before it was decided", id.Reservation)
+			r.addViolation(promise.Durable, index, "boot %s was forgotten before it was decided", id.Reservation)
 		}
 		delete(r.m.Boots, id)
 		delete(r.m.Keys, model.BootKey{Project: id.Project, Key: b.Key})
@@ -170,10 +170,10 @@ func (r *replay) pruneHolds(index uint64, c command.Prune) {
 			continue
 		}
 		if h.Decision == api.DecisionPending {
-			r.add(promise.Durable, index, "hold %s was forgotten before it was decided", id.ID)
+			r.addViolation(promise.Durable, index, "hold %s was forgotten before it was decided", id.ID)
 		}
 		if h.Dead > 0 && h.Dead >= max(c.Before, c.BeforeAbroad, c.BeforeDead) {
-			r.add(promise.Durable, index, "the abort of hold %s was forgotten too early", id.ID)
+			r.addViolation(promise.Durable, index, "the abort of hold %s was forgotten too early", id.ID)
 		}
 		delete(r.m.Holds, id)
 		if h.Boot != nil {
@@ -183,42 +183,42 @@ func (r *replay) pruneHolds(index uint64, c command.Prune) {
 	}
 }
 
-// reload compares the second state with the first and takes it through a
+// reloadState compares the second state with the first and takes it through a
 // snapshot.
-func (r *replay) reload(index uint64) bool {
+func (r *replay) reloadState(index uint64) bool {
 	var first, second bytes.Buffer
 	if err := r.s.Save(&first); err != nil {
-		r.add(promise.Input, index, "the state cannot be saved: %v", err)
+		r.addViolation(promise.Input, index, "the state cannot be saved: %v", err)
 		return false
 	}
 	if err := r.twin.Save(&second); err != nil {
-		r.add(promise.Input, index, "the restored state cannot be saved: %v", err)
+		r.addViolation(promise.Input, index, "the restored state cannot be saved: %v", err)
 		return false
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		r.add(promise.Agree, index, "a state that was restored from a snapshot on the way differs from one that was not")
+		r.addViolation(promise.Agree, index, "a state that was restored from a snapshot on the way differs from one that was not")
 		return false
 	}
 	twin, err := r.load(second.Bytes())
 	if err != nil {
-		r.add(promise.Agree, index, "a snapshot cannot be loaded: %v", err)
+		r.addViolation(promise.Agree, index, "a snapshot cannot be loaded: %v", err)
 		return false
 	}
 	r.twin = twin
 	r.sum.Reloads++
-	return r.remembers(index)
+	return r.checkRemembered(index)
 }
 
-// remembers asks a state that comes from a snapshot for every plan that was taken
+// checkRemembered asks a state that comes from a snapshot for every plan that was taken
 // up and has not expired: each must be refused.
-func (r *replay) remembers(index uint64) bool {
+func (r *replay) checkRemembered(index uint64) bool {
 	for plan, expires := range r.m.Plans {
 		if expires <= r.m.Now {
 			continue
 		}
 		again := command.Hold{Stamp: command.Stamp{At: r.m.Now}, ID: "again", Plan: plan, Expires: api.Forever}
 		if err := r.apply(r.twin, r.twin.Index(), again).Err; api.CodeOf(err) != api.CodePlanRefused {
-			r.add(promise.Plan, index, "a state that comes from a snapshot does not know that plan %s was taken up", plan)
+			r.addViolation(promise.Plan, index, "a state that comes from a snapshot does not know that plan %s was taken up", plan)
 			return false
 		}
 	}
@@ -232,13 +232,13 @@ func (r *replay) compareNodes(nodes []NodeState) {
 	}
 	var want bytes.Buffer
 	if err := r.s.Save(&want); err != nil {
-		r.add(promise.Input, r.s.Index(), "the state cannot be saved: %v", err)
+		r.addViolation(promise.Input, r.s.Index(), "the state cannot be saved: %v", err)
 		return
 	}
 	for _, n := range nodes {
 		r.sum.States++
 		if !bytes.Equal(n.Bytes, want.Bytes()) {
-			r.add(promise.Agree, n.Index, "the state of %s differs from what its log makes: %d bytes, not %d, or other ones", n.Node, len(n.Bytes), want.Len())
+			r.addViolation(promise.Agree, n.Index, "the state of %s differs from what its log makes: %d bytes, not %d, or other ones", n.Node, len(n.Bytes), want.Len())
 		}
 	}
 }

@@ -21,7 +21,7 @@ type AgentProc struct {
 // FakeAgent runs an agent of so many simulated hosts with so much memory each.
 func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
 	z.T.Helper()
-	return z.agent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
+	return z.addAgent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
 		"--shape", fmt.Sprintf("memory_mb=%d", memoryMB))
 }
 
@@ -29,19 +29,19 @@ func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
 // for others.
 func (z *Zone) ProcessAgent(name string, reserveMB int64) *AgentProc {
 	z.T.Helper()
-	return z.agent(name, 1, "--driver", "process", "--name", z.Name+"-"+name, "--cgroup", "",
+	return z.addAgent(name, 1, "--driver", "process", "--name", z.Name+"-"+name, "--cgroup", "",
 		"--reserve", fmt.Sprintf("memory_mb=%d", reserveMB))
 }
 
-// agent joins an agent on a machine of its own and waits until its hosts are up.
-func (z *Zone) agent(name string, hosts int, args ...string) *AgentProc {
+// addAgent joins an agent on a machine of its own and waits until its hosts are up.
+func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 	z.T.Helper()
 	before := len(z.Hosts())
 	token := z.CLI("join-token", "create", "--kind", "agent", "--name", name)
 	full := z.Name + "-" + name
 	m, err := z.Machine(full)
 	require.NoError(z.T, err)
-	a := &AgentProc{Service: m.service(full), Zone: z, Agent: name, Dir: filepath.Join(m.Dir, "data")}
+	a := &AgentProc{Service: m.addService(full), Zone: z, Agent: name, Dir: filepath.Join(m.Dir, "data")}
 	a.args = append([]string{"agent", "--dir", a.Dir, "--join-file", z.File(full+".token", token)}, args...)
 	z.Agents = append(z.Agents, a)
 	a.Start()
@@ -64,7 +64,7 @@ func (a *AgentProc) Start() {
 }
 
 // Up is Start for a goroutine of its own.
-func (a *AgentProc) Up() error { return a.launch(a.args...) }
+func (a *AgentProc) Up() error { return a.launchProcess(a.args...) }
 
 // Instances returns the processes that run in the agent's folders.
 func (a *AgentProc) Instances() []RealInstance {

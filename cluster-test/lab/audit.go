@@ -85,10 +85,10 @@ func (z *Zone) Pooled() (api.Resources, error) {
 	return sum, err
 }
 
-// books returns an error unless what is taken on each host is the sum of the
+// checkBooks returns an error unless what is taken on each host is the sum of the
 // live instances there, and what is taken of sharing providers is what instances
 // have of classes that their hosts have not.
-func (z *Zone) books() error {
+func (z *Zone) checkBooks() error {
 	want, drawn := Usage{}, api.Resources{}
 	has := map[string]map[api.ResourceClass]rest.Inventory{}
 	for _, h := range z.Hosts() {
@@ -130,7 +130,7 @@ func (w *World) Audit() {
 		require.NoError(w.T, err)
 		var errs []error
 		for _, z := range w.Zones {
-			errs = append(errs, z.books())
+			errs = append(errs, z.checkBooks())
 		}
 		seen := map[string]bool{}
 		running, err := instancesUnder(w.Dir)
@@ -175,12 +175,12 @@ func (w *World) Lives() map[api.InstanceID]Life {
 	var entries []entry
 	for _, z := range w.Zones {
 		for _, a := range z.Agents {
-			entries = append(entries, a.journal()...)
+			entries = append(entries, a.readJournal()...)
 		}
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.At.Compare(b.At) })
 	for _, e := range entries {
-		l, err := out[e.Instance].after(e, restored, moves)
+		l, err := out[e.Instance].afterEntry(e, restored, moves)
 		require.NoError(w.T, err, "instance %s", e.Instance)
 		out[e.Instance] = l
 	}
@@ -196,8 +196,8 @@ type entry struct {
 	Instance api.InstanceID `json:"instance"`
 }
 
-// journal returns the entries of the agent's journal that are about instances.
-func (a *AgentProc) journal() []entry {
+// readJournal returns the entries of the agent's journal that are about instances.
+func (a *AgentProc) readJournal() []entry {
 	a.Zone.T.Helper()
 	text, err := os.ReadFile(filepath.Join(a.Dir, "state", "journal"))
 	require.NoError(a.Zone.T, err)
@@ -211,11 +211,11 @@ func (a *AgentProc) journal() []entry {
 	return out
 }
 
-// after returns the life of an instance after one more entry. What a backup brings
+// afterEntry returns the life of an instance after one more entry. What a backup brings
 // back runs again, and what moves or had a fence may run elsewhere. What moves may
 // also start again where it is gone: it was sent on, and back before it was started
 // there. Lines of hosts that it has left say nothing of it.
-func (l Life) after(e entry, restored, moves bool) (Life, error) {
+func (l Life) afterEntry(e entry, restored, moves bool) (Life, error) {
 	starts := e.Event == "start" || e.Event == "running"
 	back := l.Gone && (restored || moves && e.Event == "start")
 	switch elsewhere := l.Host != "" && l.Host != e.Host; {

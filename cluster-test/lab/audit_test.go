@@ -51,7 +51,7 @@ func TestLife(t *testing.T) {
 				if len(f) > 2 {
 					e.Detail = f[2]
 				}
-				if l, err = l.after(e, c.may == restored, c.may == moves); err != nil {
+				if l, err = l.afterEntry(e, c.may == restored, c.may == moves); err != nil {
 					break
 				}
 			}

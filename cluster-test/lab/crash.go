@@ -21,14 +21,14 @@ func (s *Service) crashFile() string { return filepath.Join(s.w.Dir, s.Name+".cr
 // point in the life of a process that is started after this, and in no other. It
 // needs the tag chaos.
 func (s *Service) ArmStart(at crash.Point, nth int) error {
-	if err := known(at, nth); err != nil {
+	if err := checkPoint(at, nth); err != nil {
 		return err
 	}
 	return os.WriteFile(s.crashFile(), []byte(fmt.Sprintf("%s %d\n", at, nth)), 0o600)
 }
 
-// known returns an error for a point that nobody can reach.
-func known(at crash.Point, nth int) error {
+// checkPoint returns an error for a point that nobody can reach.
+func checkPoint(at crash.Point, nth int) error {
 	there := slices.Contains(slices.Concat(crash.Points(), crash.AgentPoints()), at)
 	return orNil(there && nth > 0, "no process reaches %q for time %d", string(at), nth)
 }
@@ -36,23 +36,23 @@ func known(at crash.Point, nth int) error {
 // Arm lets the node end itself the n-th time from now, from 1, that it reaches a
 // point, in place of what it was armed with before. It needs the tag chaos.
 func (n *NodeProc) Arm(ctx context.Context, at crash.Point, nth int) error {
-	if err := known(at, nth); err != nil {
+	if err := checkPoint(at, nth); err != nil {
 		return err
 	}
-	_, err := n.ask(ctx, http.MethodPost, "/crash?point="+string(at)+"&n="+strconv.Itoa(nth))
+	_, err := n.askAdmin(ctx, http.MethodPost, "/crash?point="+string(at)+"&n="+strconv.Itoa(nth))
 	return err
 }
 
 // Disarm lets the node end itself at no point.
 func (n *NodeProc) Disarm(ctx context.Context) error {
-	_, err := n.ask(ctx, http.MethodPost, "/crash")
+	_, err := n.askAdmin(ctx, http.MethodPost, "/crash")
 	return err
 }
 
 // Points returns how often the node's process has reached each point since its
 // start. It needs the tag chaos.
 func (n *NodeProc) Points(ctx context.Context) (map[crash.Point]int, error) {
-	body, err := n.ask(ctx, http.MethodGet, "/crash")
+	body, err := n.askAdmin(ctx, http.MethodGet, "/crash")
 	if err != nil {
 		return nil, err
 	}

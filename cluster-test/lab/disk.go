@@ -64,7 +64,7 @@ func newDisk(image, dir string, size int64) (*disk, error) {
 		return nil, fmt.Errorf("mkfs.ext4: %w\n%s", failed, out)
 	}
 	d := &disk{image: image, dir: dir}
-	if d.loop, err = attach(f); err != nil {
+	if d.loop, err = attachLoop(f); err != nil {
 		return nil, err
 	}
 	if err := d.mount(); err != nil {
@@ -73,8 +73,8 @@ func newDisk(image, dir string, size int64) (*disk, error) {
 	return d, nil
 }
 
-// attach returns a loop device of a file, which goes with its last user.
-func attach(f *os.File) (*os.File, error) {
+// attachLoop returns a loop device of a file, which goes with its last user.
+func attachLoop(f *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("asking for a loop device: %w", err)
@@ -150,8 +150,8 @@ func (d *disk) close() error {
 	return d.loop.Close()
 }
 
-// request sends a request to the file system as a whole.
-func (d *disk) request(what uintptr, arg uint32) error {
+// requestOf sends a request to the file system as a whole.
+func (d *disk) requestOf(what uintptr, arg uint32) error {
 	f, err := os.Open(d.dir)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (d *disk) shutdown() error {
 	if err := d.thaw(); err != nil {
 		return err
 	}
-	if err := d.request(fsShutdown, noLogFlush); err != nil {
+	if err := d.requestOf(fsShutdown, noLogFlush); err != nil {
 		return fmt.Errorf("cutting the power of %s: %w", d.dir, err)
 	}
 	return nil
@@ -176,7 +176,7 @@ func (d *disk) freeze() error {
 	if d.frozen {
 		return nil
 	}
-	if err := d.request(fsFreeze, 0); err != nil {
+	if err := d.requestOf(fsFreeze, 0); err != nil {
 		return fmt.Errorf("freezing %s: %w", d.dir, err)
 	}
 	d.frozen = true
@@ -189,15 +189,15 @@ func (d *disk) thaw() error {
 	if !d.frozen {
 		return nil
 	}
-	if err := d.request(fsThaw, 0); err != nil {
+	if err := d.requestOf(fsThaw, 0); err != nil {
 		return fmt.Errorf("thawing %s: %w", d.dir, err)
 	}
 	d.frozen = false
 	return nil
 }
 
-// fill writes until nothing more fits.
-func (d *disk) fill() error {
+// fillUp writes until nothing more fits.
+func (d *disk) fillUp() error {
 	f, err := os.OpenFile(filepath.Join(d.dir, ballastName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("filling the disk: %w", err)

@@ -32,8 +32,8 @@ func newDir() (string, error) {
 	return dir, nil
 }
 
-// keep copies logs into dir, and lets sweep leave it alone.
-func keep(dir, logs string) error {
+// keepLogs copies logs into dir, and lets sweep leave it alone.
+func keepLogs(dir, logs string) error {
 	return errors.Join(
 		os.CopyFS(filepath.Join(dir, "logs"), os.DirFS(logs)),
 		os.WriteFile(filepath.Join(dir, keptName), nil, 0o600))
@@ -77,7 +77,7 @@ func unmountUnder(dir string) error {
 			continue
 		}
 		d := &disk{dir: fields[1], mounted: true}
-		_ = d.request(fsThaw, 0) // most do not hang
+		_ = d.requestOf(fsThaw, 0) // most do not hang
 		errs = append(errs, d.unmount())
 	}
 	return errors.Join(errs...)

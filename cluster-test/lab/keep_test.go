@@ -22,7 +22,7 @@ func TestWhatKilledRunsLeave(t *testing.T) {
 	require.NoError(t, err)
 	kept, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, gone.Process.Pid)) //nolint:usetesting // it is called after a process
 	require.NoError(t, err)
-	require.NoError(t, keep(kept, t.TempDir()))
+	require.NoError(t, keepLogs(kept, t.TempDir()))
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(kept)) })
 
 	at := filepath.Join(left, "m")

@@ -72,7 +72,7 @@ func (l *loopback) plug(m *Machine) error {
 		}
 		if len(open) == len(publicPorts) {
 			for _, ln := range open {
-				l.busy.Go(func() { l.accept(m, ln) })
+				l.busy.Go(func() { l.acceptPort(m, ln) })
 			}
 			return nil
 		}
@@ -116,8 +116,8 @@ func (l *loopback) close() error {
 	return nil
 }
 
-// accept serves one port of a machine until the proxy is closed.
-func (l *loopback) accept(m *Machine, ln net.Listener) {
+// acceptPort serves one port of a machine until the proxy is closed.
+func (l *loopback) acceptPort(m *Machine, ln net.Listener) {
 	stop := context.AfterFunc(l.ctx, func() { _ = ln.Close() })
 	defer stop()
 	_, port, _ := net.SplitHostPort(ln.Addr().String()) // it is a TCP address
@@ -125,25 +125,25 @@ func (l *loopback) accept(m *Machine, ln net.Listener) {
 		conn, err := ln.Accept()
 		if err != nil {
 			if l.ctx.Err() == nil {
-				l.w.complain(fmt.Errorf("the proxy of %s: %w", m.Name, err))
+				l.w.failAtEnd(fmt.Errorf("the proxy of %s: %w", m.Name, err))
 			}
 			return
 		}
-		l.busy.Go(func() { l.serve(m, port, conn) })
+		l.busy.Go(func() { l.serveCaller(m, port, conn) })
 	}
 }
 
-// serve joins one caller with the process that it called, and ends both ends when
+// serveCaller joins one caller with the process that it called, and ends both ends when
 // one of them does.
-func (l *loopback) serve(to *Machine, port string, caller net.Conn) {
+func (l *loopback) serveCaller(to *Machine, port string, caller net.Conn) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = caller.Close() })
-	from, err := l.caller(caller.RemoteAddr())
+	from, err := l.callerAt(caller.RemoteAddr())
 	if err != nil {
 		return // it has hung up
 	}
-	if l.pass(ctx, from, to, 0) != nil {
+	if l.awaitPassage(ctx, from, to, 0) != nil {
 		return
 	}
 	var d net.Dialer
@@ -153,18 +153,18 @@ func (l *loopback) serve(to *Machine, port string, caller net.Conn) {
 	}
 	context.AfterFunc(ctx, func() { _ = called.Close() })
 	var both sync.WaitGroup
-	both.Go(func() { defer cancel(); l.copy(ctx, called, caller, from, to) })
-	both.Go(func() { defer cancel(); l.copy(ctx, caller, called, to, from) })
+	both.Go(func() { defer cancel(); l.copyBytes(ctx, called, caller, from, to) })
+	both.Go(func() { defer cancel(); l.copyBytes(ctx, caller, called, to, from) })
 	both.Wait()
 }
 
-// copy passes on what from sends to to, until either end is closed.
-func (l *loopback) copy(ctx context.Context, dst io.Writer, src io.Reader, from, to *Machine) {
+// copyBytes passes on what from sends to to, until either end is closed.
+func (l *loopback) copyBytes(ctx context.Context, dst io.Writer, src io.Reader, from, to *Machine) {
 	piece := make([]byte, pieceBytes)
 	for {
 		n, err := src.Read(piece)
 		if n > 0 {
-			if l.pass(ctx, from, to, n) != nil {
+			if l.awaitPassage(ctx, from, to, n) != nil {
 				return
 			}
 			if _, gone := dst.Write(piece[:n]); gone != nil {
@@ -173,14 +173,14 @@ func (l *loopback) copy(ctx context.Context, dst io.Writer, src io.Reader, from,
 		}
 		if err != nil {
 			// The end, too, is news that a wire has to carry.
-			_ = l.pass(ctx, from, to, 0)
+			_ = l.awaitPassage(ctx, from, to, 0)
 			return
 		}
 	}
 }
 
-// pass waits while to does not hear from, and as long as n bytes take.
-func (l *loopback) pass(ctx context.Context, from, to *Machine, n int) error {
+// awaitPassage waits while to does not hear from, and as long as n bytes take.
+func (l *loopback) awaitPassage(ctx context.Context, from, to *Machine, n int) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
 		deaf, changed, rate := l.deaf[to][from], l.changed, l.rate[from]
@@ -202,9 +202,9 @@ func (l *loopback) pass(ctx context.Context, from, to *Machine, n int) error {
 	}
 }
 
-// caller returns whose process has the other end of a connection; what no service
+// callerAt returns whose process has the other end of a connection; what no service
 // has, a client has.
-func (l *loopback) caller(at net.Addr) (*Machine, error) {
+func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok {
 		return nil, fmt.Errorf("%s is no TCP address", at)

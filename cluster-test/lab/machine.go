@@ -124,15 +124,15 @@ type excerpt struct {
 // not get while it was broken.
 const lateMax = 10 * time.Second
 
-// breaks notes that the disk is broken from now on.
-func (m *Machine) breaks() {
+// noteBroken notes that the disk is broken from now on.
+func (m *Machine) noteBroken() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.broken = append(m.broken, span{from: time.Now()})
 }
 
-// mends notes that it is not any more.
-func (m *Machine) mends() {
+// noteMended notes that it is not any more.
+func (m *Machine) noteMended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.broken {
@@ -152,9 +152,9 @@ func (m *Machine) wasBroken(at time.Time) bool {
 	})
 }
 
-// forgive returns the text of a log without what Go says when a page of a mapped
+// withoutDiskErrors returns the text of a log without what Go says when a page of a mapped
 // file cannot be read, where that was said while the power was cut.
-func (m *Machine) forgive(log string, text []byte) []byte {
+func (m *Machine) withoutDiskErrors(log string, text []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []byte
@@ -181,7 +181,7 @@ func (w *World) Machine(name string) (*Machine, error) {
 	w.mu.Lock()
 	w.machines = append(w.machines, m)
 	w.mu.Unlock()
-	if err := w.wires.greet(m); err != nil {
+	if err := w.wires.admitMachine(m); err != nil {
 		return nil, err
 	}
 	if w.opts.Machines != Namespaces {
@@ -205,8 +205,8 @@ func (w *World) Machines() []*Machine {
 	return append([]*Machine(nil), w.machines...)
 }
 
-// service adds a service that runs here.
-func (m *Machine) service(name string) *Service {
+// addService adds a service that runs here.
+func (m *Machine) addService(name string) *Service {
 	s := &Service{Name: name, Machine: m, w: m.w}
 	s.Env = []string{"BERTH_CRASH_FILE=" + s.crashFile()}
 	m.mu.Lock()
@@ -215,8 +215,8 @@ func (m *Machine) service(name string) *Service {
 	return s
 }
 
-// thaw lets a disk that hangs go on.
-func (m *Machine) thaw() error {
+// thawDisk lets a disk that hangs go on.
+func (m *Machine) thawDisk() error {
 	if m.disk == nil {
 		return nil
 	}
@@ -246,10 +246,10 @@ func (m *Machine) PowerCut() error {
 	m.mu.Lock()
 	services := append([]*Service(nil), m.services...)
 	m.mu.Unlock()
-	m.breaks()
+	m.noteBroken()
 	var logs []excerpt
 	for _, s := range services {
-		if p := s.newest(); p != nil {
+		if p := s.newestProcess(); p != nil {
 			logs = append(logs, excerpt{log: p.Log, from: sizeOf(p.Log)})
 		}
 	}
@@ -257,7 +257,7 @@ func (m *Machine) PowerCut() error {
 		return err
 	}
 	for _, s := range services {
-		if p := s.down(); p != nil {
+		if p := s.stopRestarts(); p != nil {
 			p.Kill()
 		}
 	}
@@ -296,7 +296,7 @@ func (m *Machine) Remount() error {
 	if err != nil {
 		return fmt.Errorf("the disk of %s was not let go, perhaps by a process that has unshared its mounts: %w", m.Name, err)
 	}
-	m.mends()
+	m.noteMended()
 	return nil
 }
 
@@ -306,7 +306,7 @@ func (m *Machine) Hang() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
-	m.breaks()
+	m.noteBroken()
 	return m.disk.freeze()
 }
 
@@ -315,7 +315,7 @@ func (m *Machine) Unhang() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
-	defer m.mends()
+	defer m.noteMended()
 	return m.disk.thaw()
 }
 
@@ -324,8 +324,8 @@ func (m *Machine) Fill() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
-	m.breaks()
-	return m.disk.fill()
+	m.noteBroken()
+	return m.disk.fillUp()
 }
 
 // Space gives back what Fill took.
@@ -333,7 +333,7 @@ func (m *Machine) Space() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
-	defer m.mends()
+	defer m.noteMended()
 	return m.disk.space()
 }
 
@@ -346,7 +346,7 @@ func (w *World) Dial(ctx context.Context, addr string) (net.Conn, error) {
 // from this process is taken for a client.
 func (m *Machine) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	var conn net.Conn
-	err := inside(m.ns, func() error {
+	err := runInside(m.ns, func() error {
 		var d net.Dialer
 		var err error
 		conn, err = d.DialContext(ctx, "tcp", addr)
@@ -358,7 +358,7 @@ func (m *Machine) Dial(ctx context.Context, addr string) (net.Conn, error) {
 // Listen listens at a port of a machine's address, 0 for a free one.
 func (m *Machine) Listen(ctx context.Context, port int) (net.Listener, error) {
 	var ln net.Listener
-	err := inside(m.ns, func() error {
+	err := runInside(m.ns, func() error {
 		var lc net.ListenConfig
 		var err error
 		ln, err = lc.Listen(ctx, "tcp", fmt.Sprintf("%s:%d", m.Addr, port))

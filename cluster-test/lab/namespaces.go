@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside calls f on a thread that is in a network namespace: what f starts and
+// runInside calls f on a thread that is in a network namespace: what f starts and
 // opens is there, and stays there. nil is the namespace of this process.
-func inside(ns *os.File, f func() error) error {
+func runInside(ns *os.File, f func() error) error {
 	if ns == nil {
 		return f()
 	}
@@ -49,7 +49,7 @@ func newNamespace() (*os.File, error) {
 	}
 	defer func() { _ = here.Close() }() // nothing was written
 	var ns *os.File
-	err = inside(here, func() error {
+	err = runInside(here, func() error {
 		failed := unix.Unshare(unix.CLONE_NEWNET)
 		if failed == nil {
 			ns, failed = os.Open("/proc/thread-self/ns/net")
@@ -86,7 +86,7 @@ func newNamespaces(client *Machine) (*namespaces, error) {
 		return nil, err
 	}
 	n := &namespaces{bridge: bridge, client: client}
-	if err := tool(bridge, "link add br0 type bridge\nlink set br0 up\n", "ip", "-batch", "-"); err != nil {
+	if err := runTool(bridge, "link add br0 type bridge\nlink set br0 up\n", "ip", "-batch", "-"); err != nil {
 		return nil, errors.Join(err, bridge.Close())
 	}
 	if err := n.plug(client); err != nil {
@@ -95,11 +95,11 @@ func newNamespaces(client *Machine) (*namespaces, error) {
 	return n, nil
 }
 
-// tool runs a program inside ns with this input.
-func tool(ns *os.File, input string, name string, args ...string) error {
+// runTool runs a program inside ns with this input.
+func runTool(ns *os.File, input string, name string, args ...string) error {
 	cmd := exec.CommandContext(context.Background(), name, args...)
 	cmd.Stdin = strings.NewReader(input)
-	return inside(ns, func() error {
+	return runInside(ns, func() error {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 		}
@@ -130,10 +130,10 @@ func (n *namespaces) plug(m *Machine) error {
 	port := fmt.Sprintf("port%d", n.count)
 	n.count++
 	err = errors.Join(
-		tool(m.ns, fmt.Sprintf("link set lo up\nlink add eth0 type veth peer name %s netns /proc/%d/fd/%d\naddr add %s/16 dev eth0\nlink set eth0 up\n",
+		runTool(m.ns, fmt.Sprintf("link set lo up\nlink add eth0 type veth peer name %s netns /proc/%d/fd/%d\naddr add %s/16 dev eth0\nlink set eth0 up\n",
 			port, os.Getpid(), n.bridge.Fd(), m.Addr), "ip", "-batch", "-"),
-		tool(n.bridge, "link set "+port+" master br0 up\n", "ip", "-batch", "-"),
-		tool(m.ns, deafness, "nft", "-f", "-"))
+		runTool(n.bridge, "link set "+port+" master br0 up\n", "ip", "-batch", "-"),
+		runTool(m.ns, deafness, "nft", "-f", "-"))
 	if err != nil {
 		err = errors.Join(err, m.ns.Close())
 	}
@@ -145,14 +145,14 @@ func (n *namespaces) deafen(to *Machine, from []*Machine) error {
 	for _, m := range from {
 		script += "add element inet berth deaf { " + m.Addr + " }\n"
 	}
-	return tool(to.ns, script, "nft", "-f", "-")
+	return runTool(to.ns, script, "nft", "-f", "-")
 }
 
 func (n *namespaces) slow(m *Machine, bytesPerSecond int) error {
 	if bytesPerSecond == 0 {
-		return tool(m.ns, "", "tc", "qdisc", "del", "dev", "eth0", "root")
+		return runTool(m.ns, "", "tc", "qdisc", "del", "dev", "eth0", "root")
 	}
-	return tool(m.ns, "", "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
+	return runTool(m.ns, "", "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
 		"rate", strconv.Itoa(bytesPerSecond)+"bps", "burst", "16kb", "latency", "400ms")
 }
 
@@ -161,17 +161,17 @@ var packets = regexp.MustCompile(`packets (\d+)`)
 var overlimits = regexp.MustCompile(`overlimits (\d+)`)
 
 func (n *namespaces) delayed(m *Machine) (uint64, error) {
-	return count(m, overlimits, "tc", "-s", "qdisc", "show", "dev", "eth0")
+	return countWith(m, overlimits, "tc", "-s", "qdisc", "show", "dev", "eth0")
 }
 
 func (n *namespaces) dropped(m *Machine) (uint64, error) {
-	return count(m, packets, "nft", "list", "counter", "inet", "berth", "dropped")
+	return countWith(m, packets, "nft", "list", "counter", "inet", "berth", "dropped")
 }
 
-// count runs a tool where m is and returns the number that it prints.
-func count(m *Machine, number *regexp.Regexp, name string, args ...string) (uint64, error) {
+// countWith runs a tool where m is and returns the number that it prints.
+func countWith(m *Machine, number *regexp.Regexp, name string, args ...string) (uint64, error) {
 	var out []byte
-	err := inside(m.ns, func() error {
+	err := runInside(m.ns, func() error {
 		var err error
 		out, err = exec.CommandContext(context.Background(), name, args...).Output()
 		return err

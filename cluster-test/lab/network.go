@@ -79,15 +79,15 @@ type wires struct {
 func (w *World) CutOneWay(from, to *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
-	return w.wires.cut(from, to)
+	return w.wires.cutWire(from, to)
 }
 
-func (s *wires) cut(from, to *Machine) error {
+func (s *wires) cutWire(from, to *Machine) error {
 	if s.deaf[to] == nil {
 		s.deaf[to] = map[*Machine]int{}
 	}
 	s.deaf[to][from]++
-	return s.apply(to)
+	return s.applyCuts(to)
 }
 
 // JoinOneWay takes one CutOneWay back.
@@ -100,18 +100,18 @@ func (w *World) JoinOneWay(from, to *Machine) error {
 	if w.wires.deaf[to][from]--; w.wires.deaf[to][from] == 0 {
 		delete(w.wires.deaf[to], from)
 	}
-	return w.wires.apply(to)
+	return w.wires.applyCuts(to)
 }
 
-// apply tells the network whom a machine does not hear.
-func (s *wires) apply(to *Machine) error {
+// applyCuts tells the network whom a machine does not hear.
+func (s *wires) applyCuts(to *Machine) error {
 	from := map[*Machine]bool{}
 	for m := range s.deaf[to] {
 		from[m] = true
 	}
 	maps.Copy(from, s.gone)
 	if s.gone[to] {
-		for _, m := range to.w.everybody() {
+		for _, m := range to.w.allMachines() {
 			from[m] = true
 		}
 	}
@@ -126,7 +126,7 @@ func (s *wires) apply(to *Machine) error {
 func (w *World) Cut(a, b *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
-	return errors.Join(w.wires.cut(a, b), w.wires.cut(b, a))
+	return errors.Join(w.wires.cutWire(a, b), w.wires.cutWire(b, a))
 }
 
 // Isolate cuts a machine off from all others, but not from clients.
@@ -159,28 +159,28 @@ func (w *World) setGone(m *Machine, gone bool) error {
 		delete(w.wires.gone, m)
 	}
 	var errs []error
-	for _, to := range w.everybody() {
-		errs = append(errs, w.wires.apply(to))
+	for _, to := range w.allMachines() {
+		errs = append(errs, w.wires.applyCuts(to))
 	}
 	return errors.Join(errs...)
 }
 
-// greet lets a new machine and those that have vanished not reach each other.
-func (s *wires) greet(m *Machine) error {
+// admitMachine lets a new machine and those that have vanished not reach each other.
+func (s *wires) admitMachine(m *Machine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.gone) == 0 {
 		return nil
 	}
-	errs := []error{s.apply(m)}
+	errs := []error{s.applyCuts(m)}
 	for gone := range s.gone {
-		errs = append(errs, s.apply(gone))
+		errs = append(errs, s.applyCuts(gone))
 	}
 	return errors.Join(errs...)
 }
 
-// everybody returns all machines, and where the clients are.
-func (w *World) everybody() []*Machine { return append(w.Machines(), w.Clients) }
+// allMachines returns all machines, and where the clients are.
+func (w *World) allMachines() []*Machine { return append(w.Machines(), w.Clients) }
 
 // Ring lets each of these machines reach the one before it and the one after it
 // alone, of these. With fewer than four, nothing is cut.
@@ -234,14 +234,14 @@ func (w *World) Heal() error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
 	var errs []error
-	change := w.everybody()
+	change := w.allMachines()
 	if len(w.wires.gone) == 0 {
 		change = slices.Collect(maps.Keys(w.wires.deaf))
 	}
 	clear(w.wires.gone)
 	clear(w.wires.deaf)
 	for _, m := range change {
-		errs = append(errs, w.wires.apply(m))
+		errs = append(errs, w.wires.applyCuts(m))
 	}
 	for m := range w.wires.slow {
 		delete(w.wires.slow, m)

@@ -67,12 +67,12 @@ func TestOneWayCut(t *testing.T) {
 	// passes is seen in datagrams.
 	hear := func(from, to *Machine) bool {
 		var got net.PacketConn
-		require.NoError(t, inside(to.ns, func() (err error) {
+		require.NoError(t, runInside(to.ns, func() (err error) {
 			got, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", to.Addr+":0")
 			return err
 		}))
 		defer got.Close()
-		require.NoError(t, inside(from.ns, func() error {
+		require.NoError(t, runInside(from.ns, func() error {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "udp", got.LocalAddr().String())
 			if err != nil {
 				return err

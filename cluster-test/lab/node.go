@@ -48,13 +48,13 @@ type NodeProc struct {
 	At   node.Addresses // where others reach it; set by the first Start
 }
 
-// node makes a machine for a node.
-func (z *Zone) node(id string) *NodeProc {
+// addNode makes a machine for a node.
+func (z *Zone) addNode(id string) *NodeProc {
 	z.T.Helper()
 	name := z.Name + "-" + id
 	m, err := z.Machine(name)
 	require.NoError(z.T, err)
-	n := &NodeProc{Service: m.service(name), Zone: z, ID: api.NodeID(id), Dir: filepath.Join(m.Dir, "data")}
+	n := &NodeProc{Service: m.addService(name), Zone: z, ID: api.NodeID(id), Dir: filepath.Join(m.Dir, "data")}
 	if z.opts.Tap {
 		require.NoError(z.T, os.MkdirAll(z.TapDir(name), 0o700))
 		n.Env = append(n.Env, "BERTH_TAP="+z.TapDir(name))
@@ -62,8 +62,8 @@ func (z *Zone) node(id string) *NodeProc {
 	return n
 }
 
-// listen returns the flags that say where the node listens.
-func (n *NodeProc) listen() []string {
+// listenFlags returns the flags that say where the node listens.
+func (n *NodeProc) listenFlags() []string {
 	switch n.Zone.opts.Machines {
 	case Namespaces:
 		return []string{"--host", n.Machine.Addr, "--admin-addr", n.Machine.Addr + ":7604"}
@@ -75,18 +75,18 @@ func (n *NodeProc) listen() []string {
 	return anyPort(n.Machine.Addr)
 }
 
-// join makes the node's directory with a join token, and starts it.
-func (n *NodeProc) join(token string) {
+// joinZone makes the node's directory with a join token, and starts it.
+func (n *NodeProc) joinZone(token string) {
 	z := n.Zone
 	z.T.Helper()
 	if z.opts.Machines != Loopback {
-		n.Start(append([]string{"--join-file", z.File(n.Name+".token", token)}, n.listen()...)...)
+		n.Start(append([]string{"--join-file", z.File(n.Name+".token", token)}, n.listenFlags()...)...)
 		return
 	}
 	require.NoError(z.T, node.JoinNode(z.T.Context(), node.JoinOptions{
 		Dir: n.Dir, Token: token, Listen: node.DefaultAddresses(hiddenAddr(n.Machine.Addr)), Names: []string{n.Machine.Addr}, Now: time.Now,
 	}))
-	require.NoError(z.T, n.advertise())
+	require.NoError(z.T, n.advertiseProxy())
 	n.Start()
 }
 
@@ -97,9 +97,9 @@ type record struct {
 
 func (n *NodeProc) recordPath() string { return filepath.Join(n.Dir, "node.json") }
 
-// advertise tells the node of a Loopback world that others reach it through the
+// advertiseProxy tells the node of a Loopback world that others reach it through the
 // proxy.
-func (n *NodeProc) advertise() error {
+func (n *NodeProc) advertiseProxy() error {
 	if n.Zone.opts.Machines != Loopback {
 		return nil
 	}
@@ -131,24 +131,24 @@ func (n *NodeProc) Start(more ...string) {
 // within StartTimeout.
 func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	args := append([]string{"node", "--dir", n.Dir}, more...)
-	if err := n.launch(args...); err != nil {
+	if err := n.launchProcess(args...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := Await(ctx, StartTimeout, func(ctx context.Context) error {
-		if p := n.newest(); !p.Running() && !n.isSupervised() {
+		if p := n.newestProcess(); !p.Running() && !n.isSupervised() {
 			if n.Zone.opts.Machines != Plain || !p.busyPort() {
 				err := fmt.Errorf("%s has ended: %s", n.Name, p.Tail(3))
 				cancel(err)
 				return err
 			}
 			p.meant.Store(true)
-			if err := n.launch(args...); err != nil {
+			if err := n.launchProcess(args...); err != nil {
 				return err
 			}
 		}
-		return n.locate(ctx)
+		return n.locateListeners(ctx)
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until %s listens: %w", n.Name, err)
@@ -156,8 +156,8 @@ func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	return nil
 }
 
-// locate reads where the node listens, and asks whether it does.
-func (n *NodeProc) locate(ctx context.Context) error {
+// locateListeners reads where the node listens, and asks whether it does.
+func (n *NodeProc) locateListeners(ctx context.Context) error {
 	text, err := os.ReadFile(n.recordPath())
 	if err != nil {
 		return err
@@ -174,19 +174,19 @@ func (n *NodeProc) locate(ctx context.Context) error {
 
 // Health returns nil if the node's process answers.
 func (n *NodeProc) Health(ctx context.Context) error {
-	_, err := n.ask(ctx, http.MethodGet, "/healthz")
+	_, err := n.askAdmin(ctx, http.MethodGet, "/healthz")
 	return err
 }
 
 // AskReady returns nil if the node knows its zone and a leader.
 func (n *NodeProc) AskReady(ctx context.Context) error {
-	_, err := n.ask(ctx, http.MethodGet, "/readyz")
+	_, err := n.askAdmin(ctx, http.MethodGet, "/readyz")
 	return err
 }
 
 // Leads reports whether the node leads its zone, as far as it knows.
 func (n *NodeProc) Leads(ctx context.Context) (bool, error) {
-	body, err := n.ask(ctx, http.MethodGet, "/metrics")
+	body, err := n.askAdmin(ctx, http.MethodGet, "/metrics")
 	return bytes.Contains(body, []byte("\nberth_leader 1\n")), err
 }
 
@@ -196,9 +196,9 @@ func (n *NodeProc) Ready() {
 	Within(n.Zone.T, StartTimeout, n.Name+" is ready", n.AskReady)
 }
 
-// ask calls the node's admin listener and returns the body of its answer. A node
+// askAdmin calls the node's admin listener and returns the body of its answer. A node
 // whose disk hangs takes calls and never answers, even when it should have ended.
-func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error) {
+func (n *NodeProc) askAdmin(ctx context.Context, method, path string) ([]byte, error) {
 	if n.At.Admin == "" {
 		return nil, fmt.Errorf("%s was never started", n.Name)
 	}
@@ -208,7 +208,7 @@ func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	rt := &http.Transport{DisableKeepAlives: true, DialContext: n.Zone.dialer()}
+	rt := &http.Transport{DisableKeepAlives: true, DialContext: n.Zone.dialFunc()}
 	res, err := rt.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -221,8 +221,8 @@ func (n *NodeProc) ask(ctx context.Context, method, path string) ([]byte, error)
 	return body, orNil(res.StatusCode < 300, "%s: status %d: %s", path, res.StatusCode, body)
 }
 
-// dialer returns Dial in the form that HTTP wants.
-func (w *World) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialFunc returns Dial in the form that HTTP wants.
+func (w *World) dialFunc() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) { return w.Dial(ctx, addr) }
 }
 
@@ -258,7 +258,7 @@ func (n *NodeProc) TryClient(token string) (*client.Client, error) {
 		Addr: "https://" + n.At.API, Token: token, Timeout: lookMax,
 		HTTP: &http.Client{
 			Transport: &http.Transport{
-				DialContext: z.dialer(), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots},
+				DialContext: z.dialFunc(), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots},
 				ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -30,8 +30,8 @@ type Proc struct {
 	meant   atomic.Bool   // a test has ended it
 }
 
-// start starts a process on m that logs to the end of name's file.
-func (w *World) start(m *Machine, name string, env []string, args ...string) (*Proc, error) {
+// startProcess starts a process on m that logs to the end of name's file.
+func (w *World) startProcess(m *Machine, name string, env []string, args ...string) (*Proc, error) {
 	p := &Proc{Name: name, Log: filepath.Join(w.logs, name+".log"), machine: m, done: make(chan struct{}), began: time.Now()}
 	f, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *World) start(m *Machine, name string, env []string, args ...string) (*P
 	// It ends with this process even if that is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
-	starter() <- func() { started <- inside(m.ns, p.cmd.Start) }
+	starter() <- func() { started <- runInside(m.ns, p.cmd.Start) }
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -116,10 +116,10 @@ func (p *Proc) Running() bool {
 func (p *Proc) busyPort() bool { return strings.Contains(p.Tail(3), "address already in use") }
 
 // Tail returns the last lines of the process's log.
-func (p *Proc) Tail(lines int) string { return tail(p.Log, lines) }
+func (p *Proc) Tail(lines int) string { return lastLines(p.Log, lines) }
 
-// tail returns the last lines of a file.
-func tail(path string, lines int) string {
+// lastLines returns the last lines of a file.
+func lastLines(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()

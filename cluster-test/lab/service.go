@@ -61,35 +61,35 @@ func (e Exit) droppedLog() bool {
 	return e.How == "exit status 9" && strings.Contains(e.Last, raftstore.ErrDiverged.Error())
 }
 
-// launch starts the service's process.
-func (s *Service) launch(args ...string) error {
+// launchProcess starts the service's process.
+func (s *Service) launchProcess(args ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil && s.proc.Running() {
 		return fmt.Errorf("%s runs already", s.Name)
 	}
 	s.up, s.args, s.pause = true, args, pauseMin
-	return s.begin()
+	return s.beginProcess()
 }
 
-// begin starts a process with the newest arguments; s.mu is held.
-func (s *Service) begin() error {
-	p, err := s.w.start(s.Machine, s.Name, s.Env, s.args...)
+// beginProcess starts a process with the newest arguments; s.mu is held.
+func (s *Service) beginProcess() error {
+	p, err := s.w.startProcess(s.Machine, s.Name, s.Env, s.args...)
 	if err != nil {
 		return err
 	}
 	s.proc = p
-	s.w.watchers.Go(func() { s.watch(p) })
+	s.w.watchers.Go(func() { s.watchProcess(p) })
 	return nil
 }
 
-// watch waits for the end of p, records it, and starts another in its place if
+// watchProcess waits for the end of p, records it, and starts another in its place if
 // that is wanted.
-func (s *Service) watch(p *Proc) {
+func (s *Service) watchProcess(p *Proc) {
 	<-p.done
 	at := time.Now()
 	e := Exit{s.Name, at, p.cmd.ProcessState.String(), p.Tail(1), p.meant.Load(), s.Machine.wasBroken(at)}
-	s.w.record(e)
+	s.w.recordExit(e)
 	if s.Ended != nil {
 		s.Ended(e)
 	}
@@ -99,7 +99,7 @@ func (s *Service) watch(p *Proc) {
 	}
 	pause := s.pause
 	s.pause = min(2*s.pause, pauseMax)
-	again := s.wanted(p)
+	again := s.isWanted(p)
 	s.mu.Unlock()
 	if !again {
 		return
@@ -113,16 +113,16 @@ func (s *Service) watch(p *Proc) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.wanted(p) {
+	if !s.isWanted(p) {
 		return
 	}
-	if err := s.begin(); err != nil {
-		s.w.complain(fmt.Errorf("supervising: %w", err))
+	if err := s.beginProcess(); err != nil {
+		s.w.failAtEnd(fmt.Errorf("supervising: %w", err))
 	}
 }
 
-// wanted reports whether another process should take the place of p; s.mu is held.
-func (s *Service) wanted(p *Proc) bool {
+// isWanted reports whether another process should take the place of p; s.mu is held.
+func (s *Service) isWanted(p *Proc) bool {
 	select {
 	case <-s.w.over:
 		return false
@@ -150,22 +150,22 @@ func (s *Service) isSupervised() bool {
 // Life names the newest process of the service, "" before the first: one that was
 // started again has another name.
 func (s *Service) Life() string {
-	p := s.newest()
+	p := s.newestProcess()
 	if p == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s, process %d", s.Name, p.cmd.Process.Pid)
 }
 
-// newest returns the newest process, nil if there is none.
-func (s *Service) newest() *Proc {
+// newestProcess returns the newest process, nil if there is none.
+func (s *Service) newestProcess() *Proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc
 }
 
-// down returns the newest process after noting that none should take its place.
-func (s *Service) down() *Proc {
+// stopRestarts returns the newest process after noting that none should take its place.
+func (s *Service) stopRestarts() *Proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.up = false
@@ -175,22 +175,22 @@ func (s *Service) down() *Proc {
 // Running reports whether the process has not ended. A process that is paused
 // runs.
 func (s *Service) Running() bool {
-	p := s.newest()
+	p := s.newestProcess()
 	return p != nil && p.Running()
 }
 
 // Signal signals the process, unless it has ended.
-func (s *Service) Signal(sig syscall.Signal) { s.newest().Signal(sig) }
+func (s *Service) Signal(sig syscall.Signal) { s.newestProcess().Signal(sig) }
 
 // Crash ends the process at once, and waits for its end. A supervisor starts it
 // again.
-func (s *Service) Crash() { s.newest().Kill() }
+func (s *Service) Crash() { s.newestProcess().Kill() }
 
 // Kill ends the process at once, waits for its end, and leaves it so.
-func (s *Service) Kill() { s.down().Kill() }
+func (s *Service) Kill() { s.stopRestarts().Kill() }
 
 // Stop asks the process to end within d, returns how it did, and leaves it so.
-func (s *Service) Stop(d time.Duration) error { return s.down().Stop(d) }
+func (s *Service) Stop(d time.Duration) error { return s.stopRestarts().Stop(d) }
 
 // Pause freezes the process until Resume: its machine still acknowledges what is
 // sent to it and accepts connections, and nothing answers.
@@ -200,4 +200,4 @@ func (s *Service) Pause() { s.Signal(syscall.SIGSTOP) }
 func (s *Service) Resume() { s.Signal(syscall.SIGCONT) }
 
 // Tail returns the last lines of the service's log.
-func (s *Service) Tail(lines int) string { return s.newest().Tail(lines) }
+func (s *Service) Tail(lines int) string { return s.newestProcess().Tail(lines) }

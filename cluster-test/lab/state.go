@@ -10,7 +10,7 @@ import (
 // State returns the log index of the newest entry that the node has applied, and a
 // checksum of all its state: nodes of one zone with the same index have the same.
 func (n *NodeProc) State(ctx context.Context) (index uint64, sum string, err error) {
-	body, err := n.ask(ctx, http.MethodGet, "/state")
+	body, err := n.askAdmin(ctx, http.MethodGet, "/state")
 	if err != nil {
 		return 0, "", err
 	}

@@ -76,22 +76,22 @@ func New(t *testing.T, o Options) *World {
 	dir, err := newDir()
 	require.NoError(t, err)
 	w := &World{T: t, Seed: o.Seed, Dir: dir, opts: o, bin: bin, logs: t.ArtifactDir(), over: make(chan struct{})}
-	t.Cleanup(w.end)
+	t.Cleanup(w.takeDown)
 	w.net, w.Clients, err = newNetwork(w)
 	require.NoError(t, err)
 	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]int{}, gone: map[*Machine]bool{}, slow: map[*Machine]bool{}}
 	return w
 }
 
-// record notes the end of a process.
-func (w *World) record(e Exit) {
+// recordExit notes the end of a process.
+func (w *World) recordExit(e Exit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.exits = append(w.exits, e)
 }
 
-// complain fails the test when the world ends.
-func (w *World) complain(err error) {
+// failAtEnd fails the test when the world ends.
+func (w *World) failAtEnd(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, err)
@@ -120,18 +120,18 @@ func (w *World) FromBackup() {
 	w.restored = true
 }
 
-// end takes everything down: processes, the instances that they left running,
+// takeDown takes everything down: processes, the instances that they left running,
 // disks and wires. It looks for what must never be in a log, and at how processes
 // have ended; and it keeps data and logs if the test failed.
-func (w *World) end() {
-	assert.NoError(w.T, w.unmeant()) //nolint:testifylint // all else is taken down all the same
+func (w *World) takeDown() {
+	assert.NoError(w.T, w.unexpectedExits()) //nolint:testifylint // all else is taken down all the same
 	close(w.over)
 	w.mu.Lock()
 	procs, machines := slices.Clone(w.procs), slices.Clone(w.machines)
 	w.mu.Unlock()
 	var errs []error
 	for _, m := range machines {
-		errs = append(errs, m.thaw())
+		errs = append(errs, m.thawDisk())
 	}
 	for _, p := range procs {
 		p.Signal(syscallKill)
@@ -153,16 +153,16 @@ func (w *World) end() {
 	}
 	if w.T.Failed() {
 		for _, log := range logs {
-			w.T.Logf("--- %s\n%s", filepath.Base(log), tail(log, 40))
+			w.T.Logf("--- %s\n%s", filepath.Base(log), lastLines(log, 40))
 		}
 	}
-	assert.NoError(w.T, keep(w.Dir, w.logs)) //nolint:testifylint // how to run it again is said all the same
-	w.T.Logf("data, disks and logs are kept in %s\nagain: %s", w.Dir, w.replay())
+	assert.NoError(w.T, keepLogs(w.Dir, w.logs)) //nolint:testifylint // how to run it again is said all the same
+	w.T.Logf("data, disks and logs are kept in %s\nagain: %s", w.Dir, w.replayCommand())
 }
 
-// unmeant returns an error for each process that has ended by itself and was not
+// unexpectedExits returns an error for each process that has ended by itself and was not
 // allowed to.
-func (w *World) unmeant() error {
+func (w *World) unexpectedExits() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -185,7 +185,7 @@ func (w *World) judgeLogs(procs []*Proc) []string {
 		seen = append(seen, p.Log)
 		text, err := os.ReadFile(p.Log)
 		assert.NoError(w.T, err) //nolint:testifylint // the other logs are read all the same
-		text = p.machine.forgive(p.Log, text)
+		text = p.machine.withoutDiskErrors(p.Log, text)
 		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 			assert.False(w.T, bytes.Contains(text, []byte(bad)), "%s: its log has %q", p.Log, bad)
 		}
@@ -193,8 +193,8 @@ func (w *World) judgeLogs(procs []*Proc) []string {
 	return seen
 }
 
-// replay returns the command that runs the test again with the same seed.
-func (w *World) replay() string {
+// replayCommand returns the command that runs the test again with the same seed.
+func (w *World) replayCommand() string {
 	here, err := os.Getwd()
 	if err != nil {
 		return err.Error()
@@ -236,7 +236,7 @@ func (w *World) Run(ctx context.Context, env []string, args ...string) (string, 
 	cmd.Env = w.environment(env...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := inside(w.Clients.ns, cmd.Start)
+	err := runInside(w.Clients.ns, cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -45,15 +45,15 @@ func (w *World) Zone(name string, nodes int) *Zone {
 	z := &Zone{World: w, Name: name, clients: map[clientKey]*client.Client{}}
 	w.Zones = append(w.Zones, z)
 	w.T.Cleanup(z.hangUp)
-	first := z.node("node-1")
-	out := w.MustRun(nil, append([]string{"init", "--dir", first.Dir, "--name", name}, first.listen()...)...)
+	first := z.addNode("node-1")
+	out := w.MustRun(nil, append([]string{"init", "--dir", first.Dir, "--name", name}, first.listenFlags()...)...)
 	z.Token = out[strings.LastIndexByte(out, '\n')+1:]
-	require.NoError(w.T, first.advertise())
+	require.NoError(w.T, first.advertiseProxy())
 	var err error
 	z.CACert, err = os.ReadFile(filepath.Join(first.Dir, "ca.pem"))
 	require.NoError(w.T, err)
 	z.caPath = w.File(name+".ca.pem", string(z.CACert)) // also for when the node's disk is not there
-	z.add(first)
+	z.addMember(first)
 	first.Start()
 	first.Ready()
 	for len(z.Nodes) < nodes {
@@ -66,9 +66,9 @@ func (w *World) Zone(name string, nodes int) *Zone {
 func (z *Zone) Join(id string) *NodeProc {
 	z.T.Helper()
 	token := z.CLI("join-token", "create", "--kind", "node", "--name", id)
-	n := z.node(id)
-	n.join(token)
-	z.add(n)
+	n := z.addNode(id)
+	n.joinZone(token)
+	z.addMember(n)
 	n.Ready()
 	Within(z.T, StartTimeout, id+" votes", func(ctx context.Context) error {
 		members, err := n.Client(z.Token).Members(ctx)
@@ -105,7 +105,7 @@ func (z *Zone) TryCLI(n *NodeProc, args ...string) (string, error) {
 		append(args, "--no-headers")...)
 }
 
-func (z *Zone) add(n *NodeProc) {
+func (z *Zone) addMember(n *NodeProc) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.Nodes = append(slices.Clone(z.Nodes), n)
@@ -254,7 +254,7 @@ func (z *Zone) MemberToken(project string, role api.UserRole) string {
 // Hosts returns all hosts of the zone as its operator sees them.
 func (z *Zone) Hosts() []rest.Host {
 	z.T.Helper()
-	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
+	return readAll(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
 		return c.Hosts(ctx, o)
 	})
 }
@@ -262,13 +262,13 @@ func (z *Zone) Hosts() []rest.Host {
 // Servers returns all servers that the zone's operator sees.
 func (z *Zone) Servers() []rest.Server {
 	z.T.Helper()
-	return all(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Server], error) {
+	return readAll(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Server], error) {
 		return c.Servers(ctx, client.ServerQuery{AllProjects: true}, o)
 	})
 }
 
-// all reads every page of a list, at the leader.
-func all[T any](z *Zone, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
+// readAll reads every page of a list, at the leader.
+func readAll[T any](z *Zone, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
 	z.T.Helper()
 	c := z.Leader().Client(z.Token)
 	var out []T
@@ -287,8 +287,8 @@ func all[T any](z *Zone, list func(context.Context, *client.Client, client.ListO
 	}
 }
 
-// passing reports whether another node, or this one later, may do better.
-func passing(err error) bool {
+// isPassing reports whether another node, or this one later, may do better.
+func isPassing(err error) bool {
 	later := []api.Code{api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded}
 	return slices.Contains(later, api.CodeOf(err)) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -304,7 +304,7 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 	turn := z.turn.Load()
 	unsure := false // an attempt before the last may have been carried out
 	for {
-		n := z.at(turn)
+		n := z.nodeAt(turn)
 		if n != nil {
 			c, err := n.TryClient(token)
 			if err != nil {
@@ -314,11 +314,11 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 			one, stop := context.WithTimeout(ctx, callTimeout)
 			final = f(one, c)
 			stop()
-			if final == nil || !passing(final) {
+			if final == nil || !isPassing(final) {
 				return orUnsure(final, unsure)
 			}
 		}
-		turn = z.past(turn, n)
+		turn = z.turnAfter(turn, n)
 		if Pass(ctx, pollEvery); ctx.Err() != nil {
 			return orUnsure(OrElse(final, "no node of %s runs", z.Name), unsure)
 		}
@@ -333,9 +333,9 @@ func orUnsure(err error, unsure bool) error {
 	return api.Wrap(api.CodeOf(err), "lab.Do", "an attempt before may have been carried out; then: "+err.Error(), &client.RefusedError{Unsure: true})
 }
 
-// at returns the node that a turn stands for, nil if none runs: the members in
+// nodeAt returns the node that a turn stands for, nil if none runs: the members in
 // turn, without those that do not run.
-func (z *Zone) at(turn uint64) *NodeProc {
+func (z *Zone) nodeAt(turn uint64) *NodeProc {
 	nodes := z.Members()
 	for i := range nodes {
 		if n := nodes[(turn+uint64(i))%uint64(len(nodes))]; n.Running() {
@@ -345,13 +345,13 @@ func (z *Zone) at(turn uint64) *NodeProc {
 	return nil
 }
 
-// past returns the turn after one whose node did not do, for everybody: callers that
+// turnAfter returns the turn after one whose node did not do, for everybody: callers that
 // have failed at the same node at the same time go on together, so that they do
 // not come round to it again.
-func (z *Zone) past(turn uint64, failed *NodeProc) uint64 {
+func (z *Zone) turnAfter(turn uint64, failed *NodeProc) uint64 {
 	next := turn + 1
 	for range z.Members() {
-		if z.at(next) != failed {
+		if z.nodeAt(next) != failed {
 			break
 		}
 		next++
@@ -359,7 +359,7 @@ func (z *Zone) past(turn uint64, failed *NodeProc) uint64 {
 	if z.turn.CompareAndSwap(turn, next) {
 		return next
 	}
-	if now := z.turn.Load(); z.at(now) != failed {
+	if now := z.turn.Load(); z.nodeAt(now) != failed {
 		return now
 	}
 	return next
@@ -368,7 +368,7 @@ func (z *Zone) past(turn uint64, failed *NodeProc) uint64 {
 // Outcome waits at any node until a boot has come to an outcome.
 func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) rest.Boot {
 	z.T.Helper()
-	return z.await(token, id, d, "has an outcome", api.BootState.Outcome)
+	return z.awaitState(token, id, d, "has an outcome", api.BootState.Outcome)
 }
 
 // ReleaseAll gives a reservation back and waits until nothing of it is left.
@@ -378,11 +378,11 @@ func (z *Zone) ReleaseAll(token string, id api.ReservationID) {
 		_, err := c.Release(ctx, id, 0)
 		return err
 	}))
-	z.await(token, id, SettleTimeout, "is released", func(s api.BootState) bool { return s == api.BootReleased })
+	z.awaitState(token, id, SettleTimeout, "is released", func(s api.BootState) bool { return s == api.BootReleased })
 }
 
-// await waits until a reservation is as it should be.
-func (z *Zone) await(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) rest.Boot {
+// awaitState waits until a reservation is as it should be.
+func (z *Zone) awaitState(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) rest.Boot {
 	z.T.Helper()
 	var b rest.Boot
 	Within(z.T, d, "reservation "+string(id)+" "+what, func(ctx context.Context) error {

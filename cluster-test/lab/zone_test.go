@@ -49,8 +49,8 @@ func TestEndsThatNobodyMeant(t *testing.T) {
 	w := New(t, Options{})
 	m, err := w.Machine("m")
 	require.NoError(t, err)
-	s := m.service("wrong")
-	require.NoError(t, s.launch("node", "--dir", m.Dir))
+	s := m.addService("wrong")
+	require.NoError(t, s.launchProcess("node", "--dir", m.Dir))
 	Within(t, StartTimeout, "its end is recorded", func(context.Context) error {
 		return orNil(len(w.Exits()) == 1, "%d ends", len(w.Exits()))
 	})
@@ -58,9 +58,9 @@ func TestEndsThatNobodyMeant(t *testing.T) {
 	assert.Equal(t, "exit status 3", e.How)
 	assert.False(t, e.Meant)
 	assert.Contains(t, s.Tail(2), "holds no node")
-	require.Error(t, w.unmeant(), "this fails the test when it ends")
+	require.Error(t, w.unexpectedExits(), "this fails the test when it ends")
 	w.Allow(func(e Exit) bool { return e.Service == "wrong" })
-	require.NoError(t, w.unmeant(), "unless it is allowed")
+	require.NoError(t, w.unexpectedExits(), "unless it is allowed")
 }
 
 // TestZoneWithoutItsLeader cuts a leader off and then, where there are disks, the
@@ -142,10 +142,10 @@ func TestTurns(t *testing.T) {
 		for i := range callers {
 			wg.Go(func() {
 				turn := z.turn.Load()
-				first[i] = z.at(turn)
+				first[i] = z.nodeAt(turn)
 				failed.Done()
 				failed.Wait() // all at once
-				second[i] = z.at(z.past(turn, first[i]))
+				second[i] = z.nodeAt(z.turnAfter(turn, first[i]))
 			})
 		}
 		wg.Wait()
@@ -156,9 +156,9 @@ func TestTurns(t *testing.T) {
 	}
 	z := &Zone{}
 	z.Nodes = []*NodeProc{runs(t, z, "a")}
-	assert.Same(t, z.Nodes[0], z.at(z.past(0, z.Nodes[0])), "there is no other")
+	assert.Same(t, z.Nodes[0], z.nodeAt(z.turnAfter(0, z.Nodes[0])), "there is no other")
 	close(z.Nodes[0].proc.done)
-	assert.Nil(t, z.at(z.past(7, nil)))
+	assert.Nil(t, z.nodeAt(z.turnAfter(7, nil)))
 }
 
 // TestOnlyABrokenDiskExcusesAnEnd holds what is taken for the end of a process
@@ -168,10 +168,10 @@ func TestOnlyABrokenDiskExcusesAnEnd(t *testing.T) {
 	m := &Machine{}
 	now := time.Now()
 	assert.False(t, m.wasBroken(now))
-	m.breaks()
+	m.noteBroken()
 	assert.True(t, m.wasBroken(time.Now().Add(time.Hour)), "as long as it is broken")
 	assert.False(t, m.wasBroken(now.Add(-time.Second)), "not before")
-	m.mends()
+	m.noteMended()
 	until := m.broken[0].until
 	assert.True(t, m.wasBroken(until.Add(lateMax)))
 	assert.False(t, m.wasBroken(until.Add(lateMax+1)))
@@ -196,7 +196,7 @@ func TestOnlyAPowerCutExcusesAFault(t *testing.T) {
 	from := sizeOf(path)
 	text := "all is well\n" + bad
 	m := &Machine{unread: []excerpt{{path, from, int64(len(text))}}}
-	assert.NotContains(t, string(m.forgive(path, []byte(text))), "fatal error")
-	assert.Equal(t, "all is well\n\n"+bad, string(m.forgive(path, []byte(text+bad))), "a later one counts")
-	assert.Equal(t, text, string(m.forgive("another", []byte(text))))
+	assert.NotContains(t, string(m.withoutDiskErrors(path, []byte(text))), "fatal error")
+	assert.Equal(t, "all is well\n\n"+bad, string(m.withoutDiskErrors(path, []byte(text+bad))), "a later one counts")
+	assert.Equal(t, text, string(m.withoutDiskErrors("another", []byte(text))))
 }

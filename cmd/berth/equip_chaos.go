@@ -39,7 +39,7 @@ const compactEvery = time.Second
 // equip gives a node its faults.
 func equip(o *node.Options) {
 	b := newBomb()
-	o.Crash, o.Admin = b.at, b.serve
+	o.Crash, o.Admin = b.atPoint, b.serveCrash
 	if c := (raftstore.Compaction{Interval: compactEvery}); os.Getenv("BERTH_COMPACT") != "" {
 		if _, err := fmt.Sscanf(os.Getenv("BERTH_COMPACT"), "%d:%d", &c.Threshold, &c.Trailing); err != nil {
 			panic(fmt.Sprintf("berth: reading BERTH_COMPACT: %v", err))
@@ -47,12 +47,12 @@ func equip(o *node.Options) {
 		o.Compact = c
 	}
 	if dir := os.Getenv("BERTH_TAP"); dir != "" {
-		o.Tap = (&recorder{dir: dir}).tap
+		o.Tap = (&recorder{dir: dir}).tapConn
 	}
 }
 
 // equipAgent gives an agent its faults.
-func equipAgent(c *agent.Config) { c.Crash = newBomb().at }
+func equipAgent(c *agent.Config) { c.Crash = newBomb().atPoint }
 
 // bomb ends the process at a point.
 type bomb struct {
@@ -76,7 +76,7 @@ func newBomb() *bomb {
 	return b
 }
 
-func (b *bomb) at(p crash.Point) {
+func (b *bomb) atPoint(p crash.Point) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.hits[p]++
@@ -90,8 +90,8 @@ func (b *bomb) at(p crash.Point) {
 	}
 }
 
-// serve answers /crash in front of the admin door.
-func (b *bomb) serve(next http.Handler) http.Handler {
+// serveCrash answers /crash in front of the admin door.
+func (b *bomb) serveCrash(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/crash" {
 			next.ServeHTTP(w, r)
@@ -115,7 +115,7 @@ type recorder struct {
 	next atomic.Int64
 }
 
-func (t *recorder) tap(at node.Crossing, c net.Conn) net.Conn {
+func (t *recorder) tapConn(at node.Crossing, c net.Conn) net.Conn {
 	side := "gateway"
 	if at.Dialled {
 		side = "dial"

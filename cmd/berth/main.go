@@ -18,14 +18,14 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	err := runCommand(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(cli.ReportError(os.Stderr, err))
 }
 
-// run carries out one command line, without the name of the program. Everything
+// runCommand carries out one command line, without the name of the program. Everything
 // that it touches of the world is handed in, so that tests call it as main does.
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+func runCommand(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version}
 	p.Processes = processCommands(e) //nolint:contextcheck // cobra hands ctx to what it runs
@@ -38,12 +38,12 @@ type env struct {
 	out, errOut io.Writer // data, and everything else
 }
 
-// say writes a line of data.
-func (e *env) say(format string, args ...any) {
+// printLine writes a line of data.
+func (e *env) printLine(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
 }
 
-// note writes one line for people beside the data.
-func (e *env) note(format string, args ...any) {
+// printNote writes one line for people beside the data.
+func (e *env) printNote(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.errOut, format+"\n", args...) // nobody is left to tell
 }

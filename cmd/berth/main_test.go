@@ -21,7 +21,7 @@ import (
 func berth(t *testing.T, args ...string) (exit int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	err := run(t.Context(), args, func(string) string { return "" }, strings.NewReader(""), &o, &e)
+	err := runCommand(t.Context(), args, func(string) string { return "" }, strings.NewReader(""), &o, &e)
 	exit = cli.ReportError(&e, err)
 	return exit, o.String(), e.String()
 }

@@ -51,7 +51,7 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
 		Args: cli.TakeNothing,
-		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) }),
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), e) }),
 	}
 	f := c.Flags()
 	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")
@@ -66,30 +66,30 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 	f.StringArrayVar(&a.attributes, "attribute", nil, "key=value that filters and costs may read; may be repeated")
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
-	a.logs.add(c, "info")
+	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
 	return c
 }
 
-func (a *agentFlags) run(ctx context.Context, e *env) error {
-	log, err := a.logs.logger(e)
+func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
+	log, err := a.logs.newLogger(e)
 	if err != nil {
 		return err
 	}
-	home, creds, err := a.home(ctx)
+	home, creds, err := a.joinOrOpenHome(ctx)
 	if err != nil {
 		return err
 	}
-	hosts, closeDriver, err := a.serve(ctx, log)
+	hosts, closeDriver, err := a.openDriver(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer closeDriver()
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	conf := agent.Config{
-		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: now, Rand: rand.Float64,
+		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
 		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
-		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, now),
+		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, readClock),
 	}
 	equipAgent(&conf)
 	ag, err := agent.New(conf)
@@ -99,8 +99,8 @@ func (a *agentFlags) run(ctx context.Context, e *env) error {
 	return errors.Join(ag.Run(ctx), ag.Close())
 }
 
-// home returns where the zone is, after joining it if that was never done.
-func (a *agentFlags) home(ctx context.Context) (*node.AgentHome, *identity.Credentials, error) {
+// joinOrOpenHome returns where the zone is, after joining it if that was never done.
+func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *identity.Credentials, error) {
 	home, creds, err := node.LoadAgent(a.dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return home, creds, err
@@ -112,14 +112,14 @@ func (a *agentFlags) home(ctx context.Context) (*node.AgentHome, *identity.Crede
 	if token == "" {
 		return nil, nil, api.Errorf(api.CodeInvalid, "%s holds no agent; give --join-file with a token of: berth join-token create --kind agent --name NAME", a.dir)
 	}
-	if _, err := node.JoinAgent(ctx, node.JoinOptions{Dir: a.dir, Token: token, Now: now}); err != nil {
+	if _, err := node.JoinAgent(ctx, node.JoinOptions{Dir: a.dir, Token: token, Now: readClock}); err != nil {
 		return nil, nil, err
 	}
 	return node.LoadAgent(a.dir)
 }
 
-// serve returns the hosts and how to close their driver.
-func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent.Host, closeDriver func(), err error) {
+// openDriver returns the hosts and how to close their driver.
+func (a *agentFlags) openDriver(ctx context.Context, log *slog.Logger) (hosts []agent.Host, closeDriver func(), err error) {
 	pool := api.Pool(a.pool)
 	if !pool.Valid() {
 		return nil, nil, api.Errorf(api.CodeInvalid, "--pool must be on_demand, reservable or shared, not %q", a.pool)
@@ -134,9 +134,9 @@ func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent
 	)
 	switch a.driver {
 	case "process":
-		described, drv, closeDriver, err = a.machine(ctx, log)
+		described, drv, closeDriver, err = a.machineHosts(ctx, log)
 	case "fake":
-		described, err = a.simulated()
+		described, err = a.simulatedHosts()
 		drv, closeDriver = fake.New(fake.Options{}), func() {}
 	default:
 		err = api.Errorf(api.CodeInvalid, "--driver must be process or fake, not %q", a.driver)
@@ -149,7 +149,7 @@ func (a *agentFlags) serve(ctx context.Context, log *slog.Logger) (hosts []agent
 	return hosts, closeDriver, err
 }
 
-func (a *agentFlags) simulated() ([]api.AgentHost, error) {
+func (a *agentFlags) simulatedHosts() ([]api.AgentHost, error) {
 	shape, err := agent.ParseShape(a.shape)
 	if err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (a *agentFlags) simulated() ([]api.AgentHost, error) {
 	return agent.FakeHosts(a.prefix, a.hosts, shape), nil
 }
 
-// machine describes this machine and opens the process driver on it.
-func (a *agentFlags) machine(ctx context.Context, log *slog.Logger) ([]api.AgentHost, driver.Driver, func(), error) {
+// machineHosts describes this machine and opens the process driver on it.
+func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.AgentHost, driver.Driver, func(), error) {
 	name := a.name
 	if name == "" {
 		var err error

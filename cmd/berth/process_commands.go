@@ -24,13 +24,13 @@ func processCommands(e *env) []*cobra.Command {
 // logFlags choose what a process logs.
 type logFlags struct{ level, format string }
 
-func (l *logFlags) add(c *cobra.Command, level string) {
+func (l *logFlags) addFlags(c *cobra.Command, level string) {
 	c.Flags().StringVar(&l.level, "log-level", level, "least level that is logged: debug, info, warn or error")
 	c.Flags().StringVar(&l.format, "log-format", "text", "text or json")
 }
 
-// logger returns the log of a process, which goes to the error output.
-func (l *logFlags) logger(e *env) (*slog.Logger, error) {
+// newLogger returns the log of a process, which goes to the error output.
+func (l *logFlags) newLogger(e *env) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.level)); err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "--log-level must be debug, info, warn or error, not %q", l.level)
@@ -52,7 +52,7 @@ type listenFlags struct {
 	names []string
 }
 
-func (l *listenFlags) add(c *cobra.Command) {
+func (l *listenFlags) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&l.host, "host", "127.0.0.1", "address that all listeners share unless they are given one by one")
 	f.StringVar(&l.API, "api-addr", "", "public API (default HOST:7600)")
@@ -63,7 +63,7 @@ func (l *listenFlags) add(c *cobra.Command) {
 	f.StringSliceVar(&l.names, "api-name", nil, "further host name or IP that the public API's certificate stands for; may be repeated")
 }
 
-func (l *listenFlags) addresses() node.Addresses {
+func (l *listenFlags) readAddresses() node.Addresses {
 	a := node.DefaultAddresses(l.host)
 	a.Admin = "127.0.0.1:7604"
 	for _, o := range []struct{ from, to *string }{
@@ -113,7 +113,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 			if o.PlanKey, err = planKey(key); err != nil {
 				return err
 			}
-			o.Listen, o.Names, o.Now = listen.addresses(), listen.names, now()
+			o.Listen, o.Names, o.Now = listen.readAddresses(), listen.names, readClock()
 			for _, name := range costs.Names() {
 				if w, ok := weight[name]; ok {
 					o.Costs = append(o.Costs, api.CostWeight{Name: name, Weight: w})
@@ -127,9 +127,9 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 			if err != nil {
 				return err
 			}
-			e.note("zone %q is ready in %s; start it with: berth node --dir %s", o.Name, o.Dir, o.Dir)
-			e.note("the first admin token follows; it is shown once and kept nowhere")
-			e.say("%s", token)
+			e.printNote("zone %q is ready in %s; start it with: berth node --dir %s", o.Name, o.Dir, o.Dir)
+			e.printNote("the first admin token follows; it is shown once and kept nowhere")
+			e.printLine("%s", token)
 			return nil
 		}),
 	}
@@ -139,7 +139,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.StringToInt64Var(&weight, "cost", nil, "weight of a cost, such as spread=1 (the default) or fill_first=1; may be repeated")
-	listen.add(c)
+	listen.addFlags(c)
 	cli.RequireFlags(c, "dir", "name")
 	return c
 }
@@ -166,7 +166,7 @@ exit code 9. The zone goes on without it.`,
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
 		Args: cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
-			log, err := logs.logger(e)
+			log, err := logs.newLogger(e)
 			if err != nil {
 				return err
 			}
@@ -176,7 +176,7 @@ exit code 9. The zone goes on without it.`,
 			if err = joinNode(c.Context(), o.Dir, join, &listen); err != nil {
 				return err
 			}
-			o.Log, o.Now, o.Version = log, now, version
+			o.Log, o.Now, o.Version = log, readClock, version
 			o.Fatal = func(err error) {
 				lastWords(log, err)
 				os.Exit(cli.ExitBroken)
@@ -197,8 +197,8 @@ exit code 9. The zone goes on without it.`,
 	f.StringVar(&join, "join-file", "", "file with a join token; used the first time only")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens; only on a loopback address")
-	listen.add(c)
-	logs.add(c, "info")
+	listen.addFlags(c)
+	logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
 	return c
 }
@@ -229,7 +229,7 @@ func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error 
 	if err != nil || token == "" {
 		return err
 	}
-	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.addresses(), Names: l.names, Now: now})
+	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.readAddresses(), Names: l.names, Now: readClock})
 }
 
 // holdsNode reports whether a directory has been joined before.
@@ -250,5 +250,5 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// now is the clock of every process of this binary.
-func now() time.Time { return time.Now() }
+// readClock is the clock of every process of this binary.
+func readClock() time.Time { return time.Now() }

@@ -29,7 +29,7 @@ clean up. Nothing is left behind.`,
 		Example: `  berth demo`,
 		Args:    cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
-			log, err := logs.logger(e)
+			log, err := logs.newLogger(e)
 			if err != nil {
 				return err
 			}
@@ -45,16 +45,16 @@ clean up. Nothing is left behind.`,
 			ctx, stop := context.WithCancel(c.Context())
 			defer stop()
 			log = slog.New(untilDone{log.Handler(), ctx})
-			d := &demo{env: e, start: now()}
-			return d.run(ctx, stop, dev.Options{
-				Dir: dir, Hosts: 4, Shape: shape, Version: version, Log: log, Now: now,
+			d := &demo{env: e, start: readClock()}
+			return d.runDemo(ctx, stop, dev.Options{
+				Dir: dir, Hosts: 4, Shape: shape, Version: version, Log: log, Now: readClock,
 				Tree: dev.Spec{Name: "root", Nodes: 3, Children: []dev.Spec{
 					{Name: "west", Children: []dev.Spec{{Name: "edge"}}}, {Name: "east"},
 				}},
 			})
 		}),
 	}
-	logs.add(c, "error+4")
+	logs.addFlags(c, "error+4")
 	return c
 }
 
@@ -65,40 +65,40 @@ type demo struct {
 	fed   *dev.Federation
 }
 
-// step says what happens now, with the time since the start.
-func (d *demo) step(format string, args ...any) {
-	d.say("%5.1fs  %s", now().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
+// printStep says what happens now, with the time since the start.
+func (d *demo) printStep(format string, args ...any) {
+	d.printLine("%5.1fs  %s", readClock().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (d *demo) run(ctx context.Context, stop func(), o dev.Options) (err error) {
-	d.step("starting zones root (3 nodes), west, west/edge and east, 4 simulated hosts each")
+func (d *demo) runDemo(ctx context.Context, stop func(), o dev.Options) (err error) {
+	d.printStep("starting zones root (3 nodes), west, west/edge and east, 4 simulated hosts each")
 	if d.fed, err = dev.Start(ctx, o); err != nil {
 		return err
 	}
 	for _, z := range d.fed.Zones {
-		d.step("zone %-14s %d node(s), public API %s", z.Path, len(z.Nodes), z.API())
+		d.printStep("zone %-14s %d node(s), public API %s", z.Path, len(z.Nodes), z.API())
 	}
-	root, err := d.client(d.fed.Zones[0], 0)
+	root, err := d.clientOf(d.fed.Zones[0], 0)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	d.step("booting 100 instances at the root, all or nothing")
-	first, err := d.boot(ctx, root, "web", "small", 100)
+	d.printStep("booting 100 instances at the root, all or nothing")
+	first, err := d.bootInstances(ctx, root, "web", "small", 100)
 	if err != nil {
 		return err
 	}
-	if err := d.crash(ctx); err != nil {
+	if err := d.crashLeader(ctx); err != nil {
 		return err
 	}
-	if err := d.result(ctx, first); err != nil {
+	if err := d.showResult(ctx, first); err != nil {
 		return err
 	}
-	d.step("asking for 500 large instances, more than there is room for")
-	if _, err := d.boot(ctx, root, "too-much", "large", 500); err != nil {
+	d.printStep("asking for 500 large instances, more than there is room for")
+	if _, err := d.bootInstances(ctx, root, "too-much", "large", 500); err != nil {
 		return err
 	}
-	d.step("cleaning up")
+	d.printStep("cleaning up")
 	stop()
 	return d.fed.Wait()
 }
@@ -106,22 +106,22 @@ func (d *demo) run(ctx context.Context, stop func(), o dev.Options) (err error) 
 // bootWait bounds each boot of the demonstration.
 const bootWait = 40 * time.Second
 
-// client returns a caller of one node of a zone.
-func (d *demo) client(z *dev.Zone, n int) (*client.Client, error) {
+// clientOf returns a caller of one node of a zone.
+func (d *demo) clientOf(z *dev.Zone, n int) (*client.Client, error) {
 	return client.New(client.Config{Addr: "http://" + z.Nodes[n].Node.Addresses().API, Token: z.Token})
 }
 
-// boot asks for count instances, all or nothing, and follows them to an outcome.
-func (d *demo) boot(ctx context.Context, c *client.Client, name, flavor string, count int) (*rest.Boot, error) {
+// bootInstances asks for count instances, all or nothing, and follows them to an outcome.
+func (d *demo) bootInstances(ctx context.Context, c *client.Client, name, flavor string, count int) (*rest.Boot, error) {
 	id, err := c.Boot(ctx, rest.ServerCreate{Name: name, FlavorRef: flavor, MaxCount: &count}, name)
 	if err != nil {
 		return nil, err
 	}
-	return d.follow(ctx, c, id)
+	return d.followBoot(ctx, c, id)
 }
 
-// follow tells each change of a boot until its outcome.
-func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationID) (*rest.Boot, error) {
+// followBoot tells each change of a boot until its outcome.
+func (d *demo) followBoot(ctx context.Context, c *client.Client, id api.ReservationID) (*rest.Boot, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
 	told := ""
@@ -140,7 +140,7 @@ func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationI
 			line += "  " + b.Reason
 		}
 		if line != told {
-			d.step("%s", line)
+			d.printStep("%s", line)
 			told = line
 		}
 		if b.State.Outcome() {
@@ -152,8 +152,8 @@ func (d *demo) follow(ctx context.Context, c *client.Client, id api.ReservationI
 // followEvery is how often progress is told.
 const followEvery = 200 * time.Millisecond
 
-// crash restarts the leader of the root in the middle of a boot.
-func (d *demo) crash(ctx context.Context) error {
+// crashLeader restarts the leader of the root in the middle of a boot.
+func (d *demo) crashLeader(ctx context.Context) error {
 	zone := d.fed.Zones[0]
 	leader, other := 0, 1
 	for i, p := range zone.Nodes {
@@ -161,12 +161,12 @@ func (d *demo) crash(ctx context.Context) error {
 			leader, other = i, (i+1)%len(zone.Nodes)
 		}
 	}
-	c, err := d.client(zone, other)
+	c, err := d.clientOf(zone, other)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	d.step("booting 60 more, and stopping the root's leader (%s) in the middle", nodeName(zone.Nodes[leader]))
+	d.printStep("booting 60 more, and stopping the root's leader (%s) in the middle", nodeName(zone.Nodes[leader]))
 	count := 60
 	id, err := c.Boot(ctx, rest.ServerCreate{Name: "batch", FlavorRef: "tiny", MaxCount: &count}, "batch")
 	if err != nil {
@@ -175,13 +175,13 @@ func (d *demo) crash(ctx context.Context) error {
 	if err = d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
 		return err
 	}
-	d.step("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), d.leader(ctx, zone))
-	_, err = d.follow(ctx, c, id)
+	d.printStep("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), d.awaitLeader(ctx, zone))
+	_, err = d.followBoot(ctx, c, id)
 	return err
 }
 
-// leader returns who leads a zone, once somebody does.
-func (d *demo) leader(ctx context.Context, z *dev.Zone) api.NodeID {
+// awaitLeader returns who leads a zone, once somebody does.
+func (d *demo) awaitLeader(ctx context.Context, z *dev.Zone) api.NodeID {
 	for ctx.Err() == nil {
 		for _, p := range z.Nodes {
 			if id, _ := p.Node.Store().Leader(); p.Node.Leads() {
@@ -198,27 +198,27 @@ func nodeName(p *dev.Process) string {
 	return string(id)
 }
 
-// result shows what landed where, from above and from within.
-func (d *demo) result(ctx context.Context, b *rest.Boot) error {
-	d.say("")
-	d.say("What landed where:")
-	d.say("  %-14s %9s %8s", "zone", "instances", "hosts")
+// showResult shows what landed where, from above and from within.
+func (d *demo) showResult(ctx context.Context, b *rest.Boot) error {
+	d.printLine("")
+	d.printLine("What landed where:")
+	d.printLine("  %-14s %9s %8s", "zone", "instances", "hosts")
 	for _, z := range d.fed.Zones {
-		own, hosts, err := d.own(ctx, z)
+		own, hosts, err := d.countOwn(ctx, z)
 		if err != nil {
 			return err
 		}
-		d.say("  %-14s %9d %8d", z.Path, own, hosts)
+		d.printLine("  %-14s %9d %8d", z.Path, own, hosts)
 	}
-	d.say("")
-	d.say("%s as the root's user sees it, active instances by direct child, without hosts:", b.Reservation)
+	d.printLine("")
+	d.printLine("%s as the root's user sees it, active instances by direct child, without hosts:", b.Reservation)
 	for _, z := range b.Zones {
-		d.say("  %-14s %d", z.Zone, z.Counts[api.StatusActive])
+		d.printLine("  %-14s %d", z.Zone, z.Counts[api.StatusActive])
 	}
-	d.say("")
+	d.printLine("")
 	edge := d.fed.Zones[2]
-	d.say("The same reservation as the operator of %s sees it, with hosts:", edge.Path)
-	c, err := d.client(edge, 0)
+	d.printLine("The same reservation as the operator of %s sees it, with hosts:", edge.Path)
+	c, err := d.clientOf(edge, 0)
 	if err != nil {
 		return err
 	}
@@ -228,15 +228,15 @@ func (d *demo) result(ctx context.Context, b *rest.Boot) error {
 		return err
 	}
 	for _, s := range page.Items {
-		d.say("  %s  %-8s %-7s %s", s.ID, s.Name, s.Status, s.Host)
+		d.printLine("  %s  %-8s %-7s %s", s.ID, s.Name, s.Status, s.Host)
 	}
-	d.say("")
+	d.printLine("")
 	return nil
 }
 
-// own counts the instances on a zone's own hosts, and the hosts in use.
-func (d *demo) own(ctx context.Context, z *dev.Zone) (instances, hosts int, err error) {
-	c, err := d.client(z, 0)
+// countOwn counts the instances on a zone's own hosts, and the hosts in use.
+func (d *demo) countOwn(ctx context.Context, z *dev.Zone) (instances, hosts int, err error) {
+	c, err := d.clientOf(z, 0)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -58,7 +58,7 @@ may differ:
 			if o.Shape, err = agent.ParseShape(shape); err != nil {
 				return err
 			}
-			if o.Log, err = logs.logger(e); err != nil {
+			if o.Log, err = logs.newLogger(e); err != nil {
 				return err
 			}
 			if o.Dir == "" {
@@ -67,7 +67,7 @@ may differ:
 				}
 				defer func() { _ = os.RemoveAll(o.Dir) }() // a temporary directory that stays harms nobody
 			}
-			o.Now, o.Version = now, version
+			o.Now, o.Version = readClock, version
 			o.Log = slog.New(untilDone{o.Log.Handler(), c.Context()})
 			return e.runDev(c.Context(), o, ready)
 		}),
@@ -80,7 +80,7 @@ may differ:
 	f.StringVar(&shape, "shape", devShape, "what each simulated host has")
 	f.StringVar(&ready, "ready-file", "", "file to write, as JSON, when everything is up")
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens")
-	logs.add(c, "error")
+	logs.addFlags(c, "error")
 	return c
 }
 
@@ -144,7 +144,7 @@ func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
 		}
 		defer func() { _ = os.Remove(ready) }() // it may be gone already
 	}
-	e.note("starting the federation in %s ...", o.Dir)
+	e.printNote("starting the federation in %s ...", o.Dir)
 	f, err := dev.Start(ctx, o)
 	if err != nil {
 		return err
@@ -161,19 +161,19 @@ func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
 
 // announceDev says where everything is.
 func (e *env) announceDev(list readyFile, ready string) error {
-	e.say("zone                 api                      gateway")
+	e.printLine("zone                 api                      gateway")
 	for _, z := range list.Zones {
-		e.say("%-20s %-24s %s", z.Path, z.API, z.Gateway)
+		e.printLine("%-20s %-24s %s", z.Path, z.API, z.Gateway)
 	}
 	root := list.Zones[0]
-	e.say("")
-	e.say("Try, in another terminal:")
-	e.say("  export BERTH_ADDR=%s BERTH_TOKEN=%s", root.API, root.Token)
-	e.say("  berth boot --flavor small --name web --count 100")
-	e.say("  berth server list")
-	e.say("  berth zone list")
-	e.say("")
-	e.say("Ctrl-C stops the federation.")
+	e.printLine("")
+	e.printLine("Try, in another terminal:")
+	e.printLine("  export BERTH_ADDR=%s BERTH_TOKEN=%s", root.API, root.Token)
+	e.printLine("  berth boot --flavor small --name web --count 100")
+	e.printLine("  berth server list")
+	e.printLine("  berth zone list")
+	e.printLine("")
+	e.printLine("Ctrl-C stops the federation.")
 	if ready == "" {
 		return nil
 	}

@@ -37,7 +37,7 @@ func New(c Config) http.Handler {
 	d := &agentDoor{c}
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
-	for _, one := range d.routes() {
+	for _, one := range d.listRoutes() {
 		r.Method(one.Method, one.Path, one.do)
 	}
 	return r
@@ -49,42 +49,42 @@ type route struct {
 	do http.HandlerFunc
 }
 
-func (d *agentDoor) routes() []route {
+func (d *agentDoor) listRoutes() []route {
 	post := func(path string, read api.Read) door.Route {
 		return door.Route{Method: http.MethodPost, Path: path, Read: read}
 	}
 	return []route{
-		{post(api.PathAgentRegister, api.ReadLog), serve(d, registerMax, d.Fleet.RegisterHosts)},
+		{post(api.PathAgentRegister, api.ReadLog), serveCall(d, registerMax, d.Fleet.RegisterHosts)},
 		// The agent does nothing that a leader of an older term tells it.
-		{post(api.PathAgentWork, api.ReadLocal), serve(d, api.BodyMaxBytes, d.Fleet.Work)},
-		{post(api.PathAgentReport, api.ReadLog), serve(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
+		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.Fleet.Work)},
+		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 	}
 }
 
 // Routes returns every call of agents, with the kind of read it makes.
 func Routes() []door.Route {
 	var out []door.Route
-	for _, r := range new(agentDoor).routes() {
+	for _, r := range new(agentDoor).listRoutes() {
 		out = append(out, r.Route)
 	}
 	return out
 }
 
-// serve answers one call of the protocol, on the leader alone.
-func serve[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerFunc {
+// serveCall answers one call of the protocol, on the leader alone.
+func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := d.Agent(r)
 		if !ok {
-			d.refuse(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
+			d.writeRefusal(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
 			return
 		}
 		if leader, self := d.Leader(); !self {
-			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.addresses()})
+			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})
 			return
 		}
-		a, err := call(r, id, limit, use)
+		a, err := readCall(r, id, limit, use)
 		if err != nil {
-			d.refuse(w, r, err)
+			d.writeRefusal(w, r, err)
 			return
 		}
 		wire.CBOR(w, r, http.StatusOK, a)
@@ -94,8 +94,8 @@ func serve[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerF
 // useCase is what a zone does for an agent.
 type useCase[Q, A any] func(context.Context, api.AgentID, *Q) (*A, error)
 
-// call reads a body and does what it asks for the agent that sent it.
-func call[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q, A]) (*A, error) {
+// readCall reads a body and does what it asks for the agent that sent it.
+func readCall[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q, A]) (*A, error) {
 	var q Q
 	if err := wire.ReadCBOR(r, limit, &q); err != nil {
 		return nil, err
@@ -103,12 +103,12 @@ func call[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q,
 	return use(r.Context(), id, &q)
 }
 
-func (d *agentDoor) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (d *agentDoor) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	d.Log.Info("agent refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 	wire.Refuse(w, r, err)
 }
 
-func (d *agentDoor) addresses() []string {
+func (d *agentDoor) nodeAddresses() []string {
 	var out []string
 	for _, n := range d.Zone.View().Nodes() {
 		out = append(out, n.AgentAddr)

@@ -23,7 +23,7 @@ func (d *Door) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
 		if !ok && !d.Leader() && d.mayBeNew(r) {
-			d.pass(w, r)
+			d.passOn(w, r)
 			return
 		}
 		if !ok && d.mayBeNew(r) { // this node may have led once, and not know it yet

@@ -66,7 +66,7 @@ func (d *Door) Handle(h Handler) http.HandlerFunc {
 // Lead answers on the leader: any other node passes the request on, inside the
 // zone, and gives the leader's answer as its own. A refusal is confirmed: see
 // zone.Confirmed. So h may be called twice, and must change nothing when it refuses.
-func (d *Door) Lead(h Handler) http.HandlerFunc { return d.LeadStream(d.confirmed(h)) }
+func (d *Door) Lead(h Handler) http.HandlerFunc { return d.LeadStream(d.confirmRefusal(h)) }
 
 // LeadStream is Lead for a body of any length, which cannot be read twice: h itself
 // must confirm what it refuses.
@@ -75,7 +75,7 @@ func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !d.Leader():
-			d.pass(w, r)
+			d.passOn(w, r)
 		case r.Method == http.MethodGet:
 			local(w, r)
 		default:
@@ -85,9 +85,9 @@ func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	}
 }
 
-// confirmed lets the zone confirm what h refuses. The body is kept, for h to be
+// confirmRefusal lets the zone confirm what h refuses. The body is kept, for h to be
 // called again.
-func (d *Door) confirmed(h Handler) Handler {
+func (d *Door) confirmRefusal(h Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if mutant.On(mutant.RefusalLocal) {
 			return h(w, r)
@@ -95,7 +95,7 @@ func (d *Door) confirmed(h Handler) Handler {
 		body := &replay{src: r.Body}
 		return d.Zone.Confirmed(r.Context(), func(ctx context.Context) error {
 			again := r.WithContext(ctx)
-			again.Body = body.start()
+			again.Body = body.rewindBody()
 			return h(w, again)
 		})
 	}
@@ -110,8 +110,8 @@ type replay struct {
 	kept []byte // what was read, as long as it is not too long
 }
 
-// start returns the body from its start.
-func (b *replay) start() io.ReadCloser {
+// rewindBody returns the body from its start.
+func (b *replay) rewindBody() io.ReadCloser {
 	if b.src == nil {
 		return nil
 	}
@@ -128,8 +128,8 @@ func (b *replay) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pass passes a request on to the leader, whose index stands in the answer.
-func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
+// passOn passes a request on to the leader, whose index stands in the answer.
+func (d *Door) passOn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Del(api.HeaderIndex)
 	d.Forward.ServeHTTP(w, r)
 }
@@ -157,16 +157,16 @@ type Route struct {
 func (d *Door) Fresh(usual api.Read) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if d.freshen(w, r, usual) {
+			if d.ensureFresh(w, r, usual) {
 				next.ServeHTTP(w, r)
 			}
 		})
 	}
 }
 
-// freshen reports whether this node may go on and answer a call; otherwise it has
+// ensureFresh reports whether this node may go on and answer a call; otherwise it has
 // been answered.
-func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual api.Read) bool {
+func (d *Door) ensureFresh(w http.ResponseWriter, r *http.Request, usual api.Read) bool {
 	get, kind := r.Method == http.MethodGet, api.Read(r.URL.Query().Get("read"))
 	switch {
 	case kind == "" && get:
@@ -181,7 +181,7 @@ func (d *Door) freshen(w http.ResponseWriter, r *http.Request, usual api.Read) b
 	case kind == api.ReadLocal || mutant.On(mutant.FreshLocal):
 		return true
 	case !d.Leader():
-		d.pass(w, r)
+		d.passOn(w, r)
 		return false
 	}
 	v, err := d.Zone.Latest(r.Context())

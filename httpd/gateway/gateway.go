@@ -58,13 +58,13 @@ func New(c Config) http.Handler {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Allow", allowed(r, req.URL))
+		w.Header().Set("Allow", allowedMethods(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "no such call"))
 	})
-	for _, one := range d.routes() {
-		h := d.handle(one.do)
+	for _, one := range d.listRoutes() {
+		h := d.handleAnywhere(one.do)
 		if one.leads {
-			h = d.lead(one.do)
+			h = d.handleAtLeader(one.do)
 		}
 		r.Method(one.Method, one.Path, h)
 	}
@@ -78,19 +78,19 @@ type route struct {
 	do    handler
 }
 
-func (d *peerDoor) routes() []route {
+func (d *peerDoor) listRoutes() []route {
 	return []route{
-		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: api.ReadLocal}, false, d.info},
-		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: api.ReadLocal}, true, d.hello},
-		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: api.ReadLinearizable}, true, d.above},
-		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: api.ReadLocal}, false, d.below},
+		{door.Route{Method: http.MethodGet, Path: "/zones/info", Read: api.ReadLocal}, false, d.getInfo},
+		{door.Route{Method: http.MethodPost, Path: "/zones/hello", Read: api.ReadLocal}, true, d.postHello},
+		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: api.ReadLinearizable}, true, d.getAbove},
+		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: api.ReadLocal}, false, d.getBelow},
 		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: api.ReadLocal}, false, d.selectPlan},
-		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.hold},
-		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.commit},
-		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.abort},
-		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: api.ReadLinearizable}, true, d.decision},
-		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.changes},
-		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.hold},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.postHold},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.postCommit},
+		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.postAbort},
+		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: api.ReadLinearizable}, true, d.getDecision},
+		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.getChanges},
+		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: api.ReadLog}, true, d.endServer},
 	}
 }
@@ -101,14 +101,14 @@ const enrolPath = "/links/enrol"
 // Routes returns every call between zones, with the kind of read it makes.
 func Routes() []door.Route {
 	out := []door.Route{{Method: http.MethodPost, Path: enrolPath, Read: api.ReadLog}}
-	for _, r := range new(peerDoor).routes() {
+	for _, r := range new(peerDoor).listRoutes() {
 		out = append(out, r.Route)
 	}
 	return out
 }
 
-// allowed returns the methods that a path has, as the header Allow spells them.
-func allowed(routes chi.Routes, at *url.URL) string {
+// allowedMethods returns the methods that a path has, as the header Allow spells them.
+func allowedMethods(routes chi.Routes, at *url.URL) string {
 	var out []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		if routes.Match(chi.NewRouteContext(), m, cmp.Or(at.RawPath, at.Path)) {
@@ -151,11 +151,11 @@ func Enrol(c Config) http.Handler {
 // handler answers the zone at the other end of a link, or returns a refusal.
 type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
 
-// handle answers on any node.
-func (d *peerDoor) handle(h handler) http.HandlerFunc { return d.over(d.link, h) }
+// handleAnywhere answers on any node.
+func (d *peerDoor) handleAnywhere(h handler) http.HandlerFunc { return d.handleLink(d.linkOf, h) }
 
-// over answers a call that comes over a link that find finds.
-func (d *peerDoor) over(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
+// handleLink answers a call that comes over a link that find finds.
+func (d *peerDoor) handleLink(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		l, err := find(r)
 		if err == nil {
@@ -170,9 +170,9 @@ func (d *peerDoor) over(find func(r *http.Request) (*api.Link, error), h handler
 	}
 }
 
-// lead answers on the leader; another node passes the call on inside the zone.
-func (d *peerDoor) lead(h handler) http.HandlerFunc {
-	local := d.over(d.confirmedLink, h)
+// handleAtLeader answers on the leader; another node passes the call on inside the zone.
+func (d *peerDoor) handleAtLeader(h handler) http.HandlerFunc {
+	local := d.handleLink(d.confirmedLink, h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Leader() {
 			local(w, r)
@@ -182,9 +182,9 @@ func (d *peerDoor) lead(h handler) http.HandlerFunc {
 	}
 }
 
-// link returns the link that the call comes over. A link that was removed since
+// linkOf returns the link that the call comes over. A link that was removed since
 // the handshake is refused here.
-func (d *peerDoor) link(r *http.Request) (*api.Link, error) {
+func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
 		if l, ok := d.Zone.View().LinkByZone(peer); ok {
 			return l, nil
@@ -196,22 +196,22 @@ func (d *peerDoor) link(r *http.Request) (*api.Link, error) {
 // confirmedLink is link on the leader, where "not linked" is final.
 func (d *peerDoor) confirmedLink(r *http.Request) (l *api.Link, err error) {
 	err = d.Zone.Confirmed(r.Context(), func(context.Context) error {
-		l, err = d.link(r)
+		l, err = d.linkOf(r)
 		return err
 	})
 	return l, err
 }
 
-// parent refuses calls that only a parent may make.
-func parent(l *api.Link) error {
+// requireParent refuses calls that only a parent may make.
+func requireParent(l *api.Link) error {
 	if l.Role != api.LinkParent {
 		return api.Errorf(api.CodeForbidden, "only the parent zone may do this")
 	}
 	return nil
 }
 
-// child refuses calls that only a child may make.
-func child(l *api.Link) error {
+// requireChild refuses calls that only a child may make.
+func requireChild(l *api.Link) error {
 	if l.Role != api.LinkChild {
 		return api.Errorf(api.CodeForbidden, "only a child zone may do this")
 	}
@@ -227,9 +227,9 @@ func withBudget(ctx context.Context, budget string) (context.Context, context.Ca
 	return context.WithTimeout(ctx, time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
 }
 
-// info tells who this zone is, and a parent what it has. A child is told nothing of
+// getInfo tells who this zone is, and a parent what it has. A child is told nothing of
 // what is here, for that would be of its siblings too.
-func (d *peerDoor) info(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) getInfo(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	v := d.Zone.View()
 	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
 	if l.Role == api.LinkParent {
@@ -239,9 +239,9 @@ func (d *peerDoor) info(w http.ResponseWriter, r *http.Request, l *api.Link) err
 	return nil
 }
 
-// hello lets a zone see whether both ends seal with keys of their own, and say where
+// postHello lets a zone see whether both ends seal with keys of their own, and say where
 // its gateways are.
-func (d *peerDoor) hello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+func (d *peerDoor) postHello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	var h api.Hello
 	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &h); err != nil {
 		return err
@@ -253,12 +253,12 @@ func (d *peerDoor) hello(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	return nil
 }
 
-// above tells a child whether a zone that wants to be below it is above it.
-func (d *peerDoor) above(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := child(l); err != nil {
+// getAbove tells a child whether a zone that wants to be below it is above it.
+func (d *peerDoor) getAbove(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireChild(l); err != nil {
 		return err
 	}
-	ctx, err := depth(r)
+	ctx, err := withDepth(r)
 	if err != nil {
 		return err
 	}
@@ -277,12 +277,12 @@ func (d *peerDoor) above(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	return nil
 }
 
-// below tells the parent how many levels of zones there are below this one.
-func (d *peerDoor) below(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := parent(l); err != nil {
+// getBelow tells the parent how many levels of zones there are below this one.
+func (d *peerDoor) getBelow(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
 		return err
 	}
-	ctx, err := depth(r)
+	ctx, err := withDepth(r)
 	if err != nil {
 		return err
 	}
@@ -290,9 +290,9 @@ func (d *peerDoor) below(w http.ResponseWriter, r *http.Request, l *api.Link) er
 	return nil
 }
 
-// depth refuses a call that has crossed too many links: a tree of that depth is
+// withDepth refuses a call that has crossed too many links: a tree of that depth is
 // not built on purpose, so it is a ring.
-func depth(r *http.Request) (context.Context, error) {
+func withDepth(r *http.Request) (context.Context, error) {
 	n, _ := strconv.Atoi(r.Header.Get(api.HeaderDepth))
 	if n < 1 {
 		n = 1
@@ -304,7 +304,7 @@ func depth(r *http.Request) (context.Context, error) {
 }
 
 func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := parent(l); err != nil {
+	if err := requireParent(l); err != nil {
 		return err
 	}
 	if d.Led != nil && !d.Led() { // whatever it offered could not be held
@@ -313,7 +313,7 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if l.State == api.LinkPaused {
 		return api.Errorf(api.CodePaused, "paused")
 	}
-	ctx, err := depth(r)
+	ctx, err := withDepth(r)
 	if err != nil {
 		return err
 	}
@@ -329,11 +329,11 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	return nil
 }
 
-func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := parent(l); err != nil {
+func (d *peerDoor) postHold(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
 		return err
 	}
-	ctx, err := depth(r)
+	ctx, err := withDepth(r)
 	if err != nil {
 		return err
 	}
@@ -353,16 +353,16 @@ func (d *peerDoor) hold(w http.ResponseWriter, r *http.Request, l *api.Link) err
 	return nil
 }
 
-func (d *peerDoor) commit(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	return d.decide(w, r, l, api.DecisionCommit)
+func (d *peerDoor) postCommit(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	return d.postDecision(w, r, l, api.DecisionCommit)
 }
 
-func (d *peerDoor) abort(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	return d.decide(w, r, l, api.DecisionAbort)
+func (d *peerDoor) postAbort(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	return d.postDecision(w, r, l, api.DecisionAbort)
 }
 
-func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, dec api.Decision) error {
-	if err := parent(l); err != nil {
+func (d *peerDoor) postDecision(w http.ResponseWriter, r *http.Request, l *api.Link, dec api.Decision) error {
+	if err := requireParent(l); err != nil {
 		return err
 	}
 	id := chi.URLParam(r, "id")
@@ -377,8 +377,8 @@ func (d *peerDoor) decide(w http.ResponseWriter, r *http.Request, l *api.Link, d
 	return nil
 }
 
-// decision answers a child.
-func (d *peerDoor) decision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+// getDecision answers a child.
+func (d *peerDoor) getDecision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	dec, err := d.Saga.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
 	if err != nil {
 		return err
@@ -387,8 +387,8 @@ func (d *peerDoor) decision(w http.ResponseWriter, r *http.Request, l *api.Link)
 	return nil
 }
 
-func (d *peerDoor) changes(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := parent(l); err != nil {
+func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
 		return err
 	}
 	wait, err := wire.Wait(r)
@@ -404,7 +404,7 @@ func (d *peerDoor) changes(w http.ResponseWriter, r *http.Request, l *api.Link) 
 }
 
 func (d *peerDoor) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := parent(l); err != nil {
+	if err := requireParent(l); err != nil {
 		return err
 	}
 	err := d.Saga.EndInstance(r.Context(), l, api.InstanceID(chi.URLParam(r, "id")))

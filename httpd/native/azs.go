@@ -14,14 +14,14 @@ import (
 // listAZs lists what boots may ask for: the availability zones of this zone's own
 // hosts, and what the zones below have told by gossip.
 func (d *dialect) listAZs(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.azs(d.View(w)), func(a *rest.AvailabilityZone) string { return a.Name })
+	page, next, err := pageOf(r, d.zonesWithHosts(d.View(w)), func(a *rest.AvailabilityZone) string { return a.Name })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "availability_zones", page, next)
 }
 
-func (d *dialect) azs(v *state.State) []*rest.AvailabilityZone {
+func (d *dialect) zonesWithHosts(v *state.State) []*rest.AvailabilityZone {
 	all := map[string]*rest.AvailabilityZone{}
 	add := func(name, zone string, available bool) {
 		a := all[name]

@@ -55,7 +55,7 @@ func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *dialect) boot(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) postBoot(w http.ResponseWriter, r *http.Request) error {
 	o, s, err := d.readOrder(r, api.BodyMaxBytes)
 	if err != nil {
 		return err

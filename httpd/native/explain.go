@@ -11,9 +11,9 @@ import (
 	"berth/httpd/wire"
 )
 
-// explain tells why a request got what it got. Names of hosts are for admins of
+// getExplanation tells why a request got what it got. Names of hosts are for admins of
 // this zone alone.
-func (d *dialect) explain(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) getExplanation(w http.ResponseWriter, r *http.Request) error {
 	project, err := projectOf(r)
 	if err != nil {
 		return err

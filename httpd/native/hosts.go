@@ -87,12 +87,12 @@ func hostMatch(v *state.State, r *http.Request) (func(*state.Host) bool, error) 
 	}
 	return func(h *state.Host) bool {
 		_, in := slices.BinarySearch(within, h.ID)
-		return is(st, h.State) && is(pool, h.Pool) && is(az, h.AZ) && (ref == "" || in)
+		return matchesWanted(st, h.State) && matchesWanted(pool, h.Pool) && matchesWanted(az, h.AZ) && (ref == "" || in)
 	}, nil
 }
 
-// host finds the host that a call names, by its name or id.
-func host(v *state.State, r *http.Request) (*state.Host, error) {
+// hostOf finds the host that a call names, by its name or id.
+func hostOf(v *state.State, r *http.Request) (*state.Host, error) {
 	return intake.Host(v, chi.URLParam(r, "id"))
 }
 
@@ -102,7 +102,7 @@ func (d *dialect) showHost(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) answerHost(w http.ResponseWriter, r *http.Request, status int) error {
 	v := d.View(w)
-	h, err := host(v, r)
+	h, err := hostOf(v, r)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	door.AnswerAt(w, v)
-	h, err := host(v, r)
+	h, err := hostOf(v, r)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func noContent(w http.ResponseWriter, err error) error {
 	return err
 }
 
-func (d *dialect) transfer(w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) postTransfer(w http.ResponseWriter, r *http.Request) error {
 	var b rest.TransferBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// join admits a new node or agent. Its token, and nothing else, is its right.
-func (d *dialect) join(w http.ResponseWriter, r *http.Request) error {
+// postJoin admits a new node or agent. Its token, and nothing else, is its right.
+func (d *dialect) postJoin(w http.ResponseWriter, r *http.Request) error {
 	var b rest.JoinBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err

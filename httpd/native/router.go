@@ -71,7 +71,7 @@ func New(c Config) http.Handler {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Allow", allowed(r, req.URL))
+		w.Header().Set("Allow", allowedMethods(r, req.URL))
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
 	for _, route := range rest.Routes() {
@@ -79,13 +79,13 @@ func New(c Config) http.Handler {
 		if route.Role != "" {
 			to = r.With(d.Authenticate, d.Fresh(api.ReadLocal), d.Allow(route.Role))
 		}
-		to.Method(route.Method, route.Path, d.handler(&route))
+		to.Method(route.Method, route.Path, d.handlerOf(&route))
 	}
 	return r
 }
 
-// allowed returns the methods that a path has, as the header Allow spells them.
-func allowed(routes chi.Routes, at *url.URL) string {
+// allowedMethods returns the methods that a path has, as the header Allow spells them.
+func allowedMethods(routes chi.Routes, at *url.URL) string {
 	var out []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		if routes.Match(chi.NewRouteContext(), m, cmp.Or(at.RawPath, at.Path)) {
@@ -104,9 +104,9 @@ func Routes() []door.Route {
 	return out
 }
 
-// handler returns what answers a call: the leader, unless it is a local read or an
+// handlerOf returns what answers a call: the leader, unless it is a local read or an
 // estimate.
-func (d *dialect) handler(r *rest.Route) http.HandlerFunc {
+func (d *dialect) handlerOf(r *rest.Route) http.HandlerFunc {
 	do := handlers[r.Name()]
 	h := checked(func(w http.ResponseWriter, r *http.Request) error { return do(d, w, r) }, r.Params())
 	switch {
@@ -121,15 +121,15 @@ func (d *dialect) handler(r *rest.Route) http.HandlerFunc {
 
 // handlers has the handler of every route of the table.
 var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Request) error{
-	"GET /": (*dialect).root,
+	"GET /": (*dialect).getRoot,
 
 	"POST /zones/select":      (*dialect).selectPlan,
-	"POST /zones/boot":        (*dialect).boot,
+	"POST /zones/boot":        (*dialect).postBoot,
 	"GET /zones/boot":         (*dialect).listBoots,
 	"GET /zones/boot/{id}":    (*dialect).showBoot,
 	"DELETE /zones/boot/{id}": (*dialect).releaseBoot,
 
-	"GET /explain/{id}": (*dialect).explain,
+	"GET /explain/{id}": (*dialect).getExplanation,
 
 	"POST /servers":        (*dialect).createServer,
 	"GET /servers":         (*dialect).listServers,
@@ -178,14 +178,14 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 
 	"GET /operator/members":         (*dialect).listMembers,
 	"DELETE /operator/members/{id}": (*dialect).removeMember,
-	"POST /operator/transfer":       (*dialect).transfer,
+	"POST /operator/transfer":       (*dialect).postTransfer,
 	"GET /operator/snapshot":        (*dialect).saveSnapshot,
 	"PUT /operator/snapshot":        (*dialect).restoreSnapshot,
 	"GET /operator/tokens":          (*dialect).listTokens,
 	"POST /operator/tokens":         (*dialect).createToken,
 	"DELETE /operator/tokens/{id}":  (*dialect).deleteToken,
 	"POST /operator/join-tokens":    (*dialect).createJoinToken,
-	"POST /operator/join":           (*dialect).join,
+	"POST /operator/join":           (*dialect).postJoin,
 	"GET /operator/config":          (*dialect).showConfig,
 	"PUT /operator/config":          (*dialect).setConfig,
 	"GET /operator/scheduler":       (*dialect).showScheduler,
@@ -223,7 +223,7 @@ func checkQuery(r *http.Request, params []string) error {
 	return nil
 }
 
-func (d *dialect) root(w http.ResponseWriter, _ *http.Request) error {
+func (d *dialect) getRoot(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
 	wire.JSON(w, http.StatusOK, rest.Root{Name: "berth", Version: d.Version, Zone: v.Name})
 	return nil

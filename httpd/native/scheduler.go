@@ -38,9 +38,9 @@ func knownFilters() []rest.FilterInfo {
 	return out
 }
 
-// scheduler returns which filters and costs a zone runs: what it was told, or the
+// schedulerOf returns which filters and costs a zone runs: what it was told, or the
 // default.
-func scheduler(v *state.State) api.Scheduler {
+func schedulerOf(v *state.State) api.Scheduler {
 	s := api.Scheduler{Filters: v.Config.Filters, Costs: v.Config.Costs}
 	if len(s.Filters) == 0 {
 		s.Filters = filters.DefaultSpecs()
@@ -54,7 +54,7 @@ func scheduler(v *state.State) api.Scheduler {
 func (d *dialect) showScheduler(w http.ResponseWriter, _ *http.Request) error {
 	wire.JSON(w, http.StatusOK, rest.SchedulerAnswer{
 		Known:     rest.KnownRules{Costs: knownCosts(), Filters: knownFilters()},
-		Scheduler: rest.SchedulerOf(scheduler(d.View(w))),
+		Scheduler: rest.SchedulerOf(schedulerOf(d.View(w))),
 	})
 	return nil
 }

@@ -84,7 +84,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if i := first(v, b); i != nil {
+	if i := firstInstance(v, b); i != nil {
 		server := d.serverView(v, i, door.Caller(r))
 		wire.JSON(w, http.StatusAccepted, rest.ServerCreated{Reservation: b.Request.Reservation, Server: &server})
 		return nil
@@ -96,8 +96,8 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	return api.Errorf(cmp.Or(code, api.CodeNoCapacity), "reservation %s: %s", b.Request.Reservation, reason)
 }
 
-// first returns the instance of a boot that was allotted first, of those it got.
-func first(v *state.State, b *state.Boot) *api.Instance {
+// firstInstance returns the instance of a boot that was allotted first, of those it got.
+func firstInstance(v *state.State, b *state.Boot) *api.Instance {
 	order := map[string]int{}
 	for n, sp := range b.Instances {
 		order[sp.Name] = n
@@ -183,7 +183,7 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 		Deleted: api.Status(q.Get("status")) == api.StatusDeleted || q.Get("changes_since") != "",
 		Page:    state.Page{Marker: marker, Limit: limit + 1}, Match: match,
 	}
-	all, err := flag(r, "all_projects")
+	all, err := boolParameter(r, "all_projects")
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -199,8 +199,8 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 	return page[:limit], string(page[limit-1].ID), nil
 }
 
-// flag reads a query parameter that is true or false.
-func flag(r *http.Request, name string) (bool, error) {
+// boolParameter reads a query parameter that is true or false.
+func boolParameter(r *http.Request, name string) (bool, error) {
 	switch r.URL.Query().Get(name) {
 	case "true":
 		return true, nil
@@ -254,14 +254,14 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 		since = api.InstantOf(at)
 	}
 	return func(i *api.Instance) bool {
-		return visible(i, c) && (everyones || i.Origin == "") && strings.Contains(i.Name, name) && is(status, i.Status) && is(res, i.Reservation) &&
-			is(flavor, i.Flavor) && is(group, i.Group) && is(host, i.Host) && i.Updated >= since &&
+		return isVisible(i, c) && (everyones || i.Origin == "") && strings.Contains(i.Name, name) && matchesWanted(status, i.Status) && matchesWanted(res, i.Reservation) &&
+			matchesWanted(flavor, i.Flavor) && matchesWanted(group, i.Group) && matchesWanted(host, i.Host) && i.Updated >= since &&
 			(zone == "" || zoneName(v, i) == zone)
 	}, nil
 }
 
-// is reports whether a value is the one that is wanted, if one is.
-func is[T ~string](want, have T) bool { return want == "" || want == have }
+// matchesWanted reports whether a value is the one that is wanted, if one is.
+func matchesWanted[T ~string](want, have T) bool { return want == "" || want == have }
 
 // hostParam returns the host that an admin names, "" for none.
 func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
@@ -278,19 +278,19 @@ func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
 	return h.ID, nil
 }
 
-// visible reports whether a caller may see an instance at all. What was made for
+// isVisible reports whether a caller may see an instance at all. What was made for
 // a parent zone belongs to a project of that zone, whatever its name: here it is
 // for operators alone.
-func visible(i *api.Instance, c api.Caller) bool {
+func isVisible(i *api.Instance, c api.Caller) bool {
 	return mutant.On(mutant.TenantUnchecked) || c.Allows(api.RoleAdmin) || i.Origin == "" && i.Project == c.Project
 }
 
-// mine returns an instance that the caller may see. Somebody else's is not
+// visibleInstance returns an instance that the caller may see. Somebody else's is not
 // found, exactly like one that never was.
-func mine(v *state.State, r *http.Request) (*api.Instance, error) {
+func visibleInstance(v *state.State, r *http.Request) (*api.Instance, error) {
 	c := door.Caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
-	if !ok || !i.Live() || !visible(i, c) {
+	if !ok || !i.Live() || !isVisible(i, c) {
 		return nil, api.Errorf(api.CodeNotFound, "no such server")
 	}
 	return i, nil
@@ -298,7 +298,7 @@ func mine(v *state.State, r *http.Request) (*api.Instance, error) {
 
 func (d *dialect) showServer(w http.ResponseWriter, r *http.Request) error {
 	v := d.View(w)
-	i, err := mine(v, r)
+	i, err := visibleInstance(v, r)
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (d *dialect) showServer(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) deleteServer(w http.ResponseWriter, r *http.Request) error {
-	i, err := mine(d.Zone.View(), r)
+	i, err := visibleInstance(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}

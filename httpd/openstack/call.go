@@ -24,8 +24,8 @@ type Call struct {
 	Do           door.Handler
 }
 
-// read returns the kind of read that a call makes: a GET that says nothing is fresh.
-func (c *Call) read() api.Read {
+// readKind returns the kind of read that a call makes: a GET that says nothing is fresh.
+func (c *Call) readKind() api.Read {
 	switch {
 	case c.Path == "/":
 		return api.ReadLocal
@@ -40,7 +40,7 @@ func (c *Call) read() api.Read {
 func Routes(mount string, calls []Call) []door.Route {
 	var out []door.Route
 	for _, c := range calls {
-		r := door.Route{Method: c.Method, Path: mount + c.Path, Read: c.read()}
+		r := door.Route{Method: c.Method, Path: mount + c.Path, Read: c.readKind()}
 		if !slices.Contains(out, r) { // calls that changed are there twice
 			out = append(out, r)
 		}
@@ -48,16 +48,16 @@ func Routes(mount string, calls []Call) []door.Route {
 	return out
 }
 
-// router returns the handler that finds the call that a request makes. Which calls a
+// newRouter returns the handler that finds the call that a request makes. Which calls a
 // path has is looked up for all methods at once; choose tells them apart.
-func (d *Dialect) router(calls []Call) http.Handler {
+func (d *Dialect) newRouter(calls []Call) http.Handler {
 	paths := map[string][]*Call{}
 	for i := range calls {
 		paths[calls[i].Path] = append(paths[calls[i].Path], &calls[i])
 	}
 	mux := chi.NewRouter()
 	for path, all := range paths {
-		mux.Get(path, func(w http.ResponseWriter, r *http.Request) { d.choose(all, w, r) })
+		mux.Get(path, func(w http.ResponseWriter, r *http.Request) { d.chooseCall(all, w, r) })
 	}
 	unknown := func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, d.service.Mount)
@@ -65,7 +65,7 @@ func (d *Dialect) router(calls []Call) http.Handler {
 	}
 	mux.NotFound(unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := d.path(r)
+		path := d.pathBelow(r)
 		if strings.Contains(path, "//") { // a name is never empty
 			unknown(w, r)
 			return
@@ -76,9 +76,9 @@ func (d *Dialect) router(calls []Call) http.Handler {
 	})
 }
 
-// choose makes that one of the calls of a path that has the method and the microversion
+// chooseCall makes that one of the calls of a path that has the method and the microversion
 // of a request. If none has the microversion, the last one of the method refuses it.
-func (d *Dialect) choose(calls []*Call, w http.ResponseWriter, r *http.Request) {
+func (d *Dialect) chooseCall(calls []*Call, w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	var found *Call
 	for _, c := range calls {
@@ -94,7 +94,7 @@ func (d *Dialect) choose(calls []*Call, w http.ResponseWriter, r *http.Request) 
 		d.Refuse(w, r, notAllowed(r))
 		return
 	}
-	d.make(found, w, r)
+	d.makeCall(found, w, r)
 }
 
 // notAllowed is the refusal of a method that a path does not have.
@@ -102,9 +102,9 @@ func notAllowed(r *http.Request) error {
 	return api.Errorf(api.CodeMethod, "The method specified is not allowed for this resource: %s", Cut(r.Method))
 }
 
-// make makes a call once the microversion, the media types and the role of the
+// makeCall makes a call once the microversion, the media types and the role of the
 // caller are right, in the order in which they are checked.
-func (d *Dialect) make(c *Call, w http.ResponseWriter, r *http.Request) {
+func (d *Dialect) makeCall(c *Call, w http.ResponseWriter, r *http.Request) {
 	checks := []func(*Call, *http.Request) error{d.checkVersion, checkMedia, checkRole}
 	if c.Early {
 		checks[0], checks[1] = checks[1], checks[0]
@@ -131,7 +131,7 @@ func (d *Dialect) checkVersion(c *Call, r *http.Request) error {
 		return notAllowed(r)
 	}
 	return api.Errorf(api.CodeNotFound, "The resource could not be found: %s %s needs microversion %s, and this call is made at %s",
-		c.Method, c.Path, d.service.version(c.Since), d.service.version(Minor(r)))
+		c.Method, c.Path, d.service.spellVersion(c.Since), d.service.spellVersion(Minor(r)))
 }
 
 // checkMedia refuses a body that is not JSON, and a caller who does not accept JSON.

@@ -58,13 +58,13 @@ func (s *Service) Explain(err error) Problem {
 	return p
 }
 
-// refuse writes err in the shape that the caller accepts: JSON, HTML, or else
+// writeProblem writes err in the shape that the caller accepts: JSON, HTML, or else
 // plain text.
-func (d *Dialect) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (d *Dialect) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, s := d.service.Explain(err), &d.service
 	p.RequestID = string(requestid.Of(r.Context()))
 	if Minor(r) < s.Oldest && p.Status == http.StatusNotAcceptable {
-		p.MinVersion, p.MaxVersion = s.version(s.Oldest), s.version(s.Newest)
+		p.MinVersion, p.MaxVersion = s.spellVersion(s.Oldest), s.spellVersion(s.Newest)
 	}
 	is := api.CodeOf(err)
 	w.Header().Set(api.HeaderCode, string(is))
@@ -74,12 +74,12 @@ func (d *Dialect) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if is == api.CodeOverloaded || is == api.CodeUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	media, body := s.spell(p, Minor(r), r.Header.Values("Accept"))
-	write(w, p.Status, media, body)
+	media, body := s.spellProblem(p, Minor(r), r.Header.Values("Accept"))
+	writeAnswer(w, p.Status, media, body)
 }
 
-// spell spells p for a caller who accepts what the headers say.
-func (s *Service) spell(p Problem, minor int, accept []string) (media string, body []byte) {
+// spellProblem spells p for a caller who accepts what the headers say.
+func (s *Service) spellProblem(p Problem, minor int, accept []string) (media string, body []byte) {
 	line := strconv.Itoa(p.Status) + " " + p.Title
 	switch bestOffer(accept, mediaHTML, MediaJSON) {
 	case MediaJSON:

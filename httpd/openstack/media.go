@@ -27,7 +27,7 @@ func bestOffer(accept []string, offers ...string) string {
 	}
 	out, most := "", 0.0
 	for _, o := range offers {
-		q, ok := weigh(text, o)
+		q, ok := weighOffer(text, o)
 		if !ok {
 			return offers[0]
 		}
@@ -38,9 +38,9 @@ func bestOffer(accept []string, offers ...string) string {
 	return out
 }
 
-// weigh returns the weight that a header Accept gives to an offer, 0 for not at all, and
+// weighOffer returns the weight that a header Accept gives to an offer, 0 for not at all, and
 // whether it can be read. The most exact of the ranges that it has decides.
-func weigh(text, offer string) (q float64, ok bool) {
+func weighOffer(text, offer string) (q float64, ok bool) {
 	family, _, _ := strings.Cut(offer, "/")
 	exact := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -51,7 +51,7 @@ func weigh(text, offer string) (q float64, ok bool) {
 		if m == nil {
 			return 0, false
 		}
-		weight, plain := parameters(m[2])
+		weight, plain := readParameters(m[2])
 		n := 0
 		switch strings.ToLower(m[1]) {
 		case offer:
@@ -68,9 +68,9 @@ func weigh(text, offer string) (q float64, ok bool) {
 	return q, true
 }
 
-// parameters reads those of a media range: its weight, and whether it has none
+// readParameters reads those of a media range: its weight, and whether it has none
 // that narrow it.
-func parameters(text string) (weight float64, plain bool) {
+func readParameters(text string) (weight float64, plain bool) {
 	weight, plain = 1, true
 	for p := range strings.SplitSeq(text, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -88,8 +88,8 @@ func parameters(text string) (weight float64, plain bool) {
 	return weight, plain
 }
 
-// write writes a whole answer.
-func write(w http.ResponseWriter, status int, media string, body []byte) {
+// writeAnswer writes a whole answer.
+func writeAnswer(w http.ResponseWriter, status int, media string, body []byte) {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -102,7 +102,7 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
-	write(w, status, MediaJSON, b)
+	writeAnswer(w, status, MediaJSON, b)
 	return nil
 }
 

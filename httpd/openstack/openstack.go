@@ -55,7 +55,7 @@ func New(s Service, c door.Config) *Dialect {
 		relayed := &relay{ResponseWriter: w, request: r, dialect: d}
 		passOn.ServeHTTP(relayed, r)
 	})
-	d.Door = door.New(c, d.refuse)
+	d.Door = door.New(c, d.writeProblem)
 	return d
 }
 
@@ -64,10 +64,10 @@ func New(s Service, c door.Config) *Dialect {
 // first: request id, index, token, freshness, microversion. Whoever asks for the path
 // "/", which lists the versions, needs no token.
 func (d *Dialect) Handler(calls []Call) http.Handler {
-	inner := d.negotiate(wire.Text(d.Refuse)(d.requireType(d.router(calls))))
+	inner := d.negotiateVersion(wire.Text(d.Refuse)(d.requireType(d.newRouter(calls))))
 	closed := d.Authenticate(d.Fresh(api.ReadLinearizable)(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.path(r) == "/" {
+		if d.pathBelow(r) == "/" {
 			inner.ServeHTTP(w, r)
 			return
 		}
@@ -76,8 +76,8 @@ func (d *Dialect) Handler(calls []Call) http.Handler {
 	return wire.WithRequestID(nameRequest(d.recoverPanic(d.Index(h))))
 }
 
-// path returns the path of a request below the mount; that of the mount itself is "/".
-func (d *Dialect) path(r *http.Request) string {
+// pathBelow returns the path of a request below the mount; that of the mount itself is "/".
+func (d *Dialect) pathBelow(r *http.Request) string {
 	if p := strings.TrimPrefix(r.URL.Path, d.service.Mount); p != "" {
 		return p
 	}
@@ -98,7 +98,7 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 		defer func() { //nolint:contextcheck // the request carries it
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
 				d.Log.Error("handler panicked", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "panic", p)
-				d.refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
+				d.writeProblem(w, r, api.Errorf(api.CodeInternal, "panic"))
 			}
 		}()
 		next.ServeHTTP(w, r)

@@ -28,7 +28,7 @@ func Params(r *http.Request, known func(name string) bool) (url.Values, error) {
 		}
 	}
 	if len(strange) > 0 {
-		return nil, BadQuery("%s", unexpected(strange))
+		return nil, BadQuery("%s", unexpectedProperties(strange))
 	}
 	return q, nil
 }

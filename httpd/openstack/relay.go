@@ -30,7 +30,7 @@ func (w *relay) WriteHeader(status int) {
 		if minor := Minor(w.request); minor >= 0 {
 			w.dialect.service.nameVersion(h, minor)
 		}
-		w.dialect.refuse(w.ResponseWriter, w.request, relayError(status))
+		w.dialect.writeProblem(w.ResponseWriter, w.request, relayError(status))
 		return
 	}
 	if to, err := url.Parse(h.Get("Location")); err == nil && h.Get("Location") != "" {

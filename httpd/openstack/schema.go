@@ -93,8 +93,8 @@ func isJSON(r *http.Request) bool {
 	return err == nil && mt == MediaJSON
 }
 
-// unexpected says that there are names that may not be.
-func unexpected(names []string) string {
+// unexpectedProperties says that there are names that may not be.
+func unexpectedProperties(names []string) string {
 	verb := "was"
 	if len(names) > 1 {
 		verb = "were"
@@ -113,10 +113,10 @@ func Broken(place, rule, format string, args ...any) error {
 
 // Check returns a value that was read from JSON as s has it, or a refusal that names the
 // place.
-func (s *Schema) Check(v any) (any, error) { return s.check("", v) }
+func (s *Schema) Check(v any) (any, error) { return s.checkAt("", v) }
 
-// check is Check of the value at a place.
-func (s *Schema) check(place string, v any) (any, error) {
+// checkAt is Check of the value at a place.
+func (s *Schema) checkAt(place string, v any) (any, error) {
 	if v == nil && s.Nullable {
 		return nil, nil //nolint:nilnil // null is a value
 	}
@@ -140,7 +140,7 @@ func (s *Schema) check(place string, v any) (any, error) {
 		if s.Kind == Number {
 			return v, nil
 		}
-		if n, whole := integer(v); whole && s.Kind == Integer {
+		if n, whole := readInteger(v); whole && s.Kind == Integer {
 			return n, s.checkInteger(place, v, n)
 		}
 	case nil:
@@ -171,14 +171,14 @@ func (s *Schema) checkObject(place string, v map[string]any) (any, error) {
 			strange = append(strange, name)
 			continue
 		}
-		one, err := of.check(place+"['"+name+"']", v[name])
+		one, err := of.checkAt(place+"['"+name+"']", v[name])
 		if err != nil {
 			return nil, err
 		}
 		out[name] = one
 	}
 	if len(strange) > 0 && !s.Loose {
-		return nil, Broken(place, "additionalProperties", "%s", unexpected(strange))
+		return nil, Broken(place, "additionalProperties", "%s", unexpectedProperties(strange))
 	}
 	return out, nil
 }
@@ -190,7 +190,7 @@ func (s *Schema) checkArray(place string, v []any) (any, error) {
 	out := make([]any, len(v))
 	seen := map[any]bool{}
 	for i, item := range v {
-		one, err := s.Each.check(place+"["+strconv.Itoa(i)+"]", item)
+		one, err := s.Each.checkAt(place+"["+strconv.Itoa(i)+"]", item)
 		if err != nil {
 			return nil, err
 		}
@@ -234,9 +234,9 @@ func (s *Schema) checkInteger(place string, text json.Number, n int64) error {
 	return nil
 }
 
-// integer reads a number that is whole. One beyond the range of its type counts
+// readInteger reads a number that is whole. One beyond the range of its type counts
 // as the end of that range.
-func integer(text json.Number) (int64, bool) {
+func readInteger(text json.Number) (int64, bool) {
 	if n, err := text.Int64(); err == nil {
 		return n, true
 	}

@@ -29,11 +29,13 @@ func Minor(r *http.Request) int {
 	return -1
 }
 
-// version spells a microversion of the service.
-func (s *Service) version(minor int) string { return strconv.Itoa(s.Major) + "." + strconv.Itoa(minor) }
+// spellVersion spells a microversion of the service.
+func (s *Service) spellVersion(minor int) string {
+	return strconv.Itoa(s.Major) + "." + strconv.Itoa(minor)
+}
 
-// negotiate finds the microversion of a call and names it in the answer.
-func (d *Dialect) negotiate(next http.Handler) http.Handler {
+// negotiateVersion finds the microversion of a call and names it in the answer.
+func (d *Dialect) negotiateVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		minor, err := d.service.readVersion(r.Header.Values(headerVersion))
 		if err != nil {
@@ -48,7 +50,7 @@ func (d *Dialect) negotiate(next http.Handler) http.Handler {
 // nameVersion names the microversion of an answer, and says that the answer depends on
 // it.
 func (s *Service) nameVersion(h http.Header, minor int) {
-	h.Set(headerVersion, s.Name+" "+s.version(minor))
+	h.Set(headerVersion, s.Name+" "+s.spellVersion(minor))
 	h.Set("Vary", strings.ToLower(headerVersion))
 }
 
@@ -80,11 +82,11 @@ func (s *Service) parseVersion(text string) (minor int, err error) {
 	major, err := strconv.Atoi(left)
 	minor, err2 := strconv.Atoi(right)
 	if !dot || !wholeNumber.MatchString(left) || !wholeNumber.MatchString(right) {
-		return 0, api.Errorf(api.CodeInvalid, "Invalid microversion: invalid version string: %s; it must be two numbers such as %s, or latest", text, s.version(10))
+		return 0, api.Errorf(api.CodeInvalid, "Invalid microversion: invalid version string: %s; it must be two numbers such as %s, or latest", text, s.spellVersion(10))
 	}
 	if err != nil || err2 != nil || major != s.Major || minor < s.Oldest || minor > s.Newest {
 		return 0, withStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid,
-			"Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, s.version(s.Oldest), s.version(s.Newest)))
+			"Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, s.spellVersion(s.Oldest), s.spellVersion(s.Newest)))
 	}
 	return minor, nil
 }

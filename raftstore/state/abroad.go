@@ -10,16 +10,16 @@ import (
 // for what no zone does for another.
 func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
-		return refuse(api.CodeForbidden, "only a parent may hold slots here")
+		return refuseWith(api.CodeForbidden, "only a parent may hold slots here")
 	}
-	if s.paused(c.Origin) {
-		return refuse(api.CodePaused, "the link takes no new work")
+	if s.isPaused(c.Origin) {
+		return refuseWith(api.CodePaused, "the link takes no new work")
 	}
 	if err := c.Request.ValidateAbroad(s.now); err != nil && !mutant.On(mutant.WindowAbroad) {
 		return Result{Err: err}
 	}
 	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {
-		return refuse(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, s.limits.holdsPerLink)
+		return refuseWith(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, s.limits.holdsPerLink)
 	}
 	return Result{}
 }

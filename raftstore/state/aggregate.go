@@ -14,17 +14,17 @@ func (s *stockBook) aggregatePut(c command.AggregatePut) Result {
 	a.Hosts = slices.Compact(slices.Sorted(slices.Values(a.Hosts)))
 	old, exists := s.aggregates.Get(string(a.ID))
 	switch {
-	case exists && alike(old, &a):
+	case exists && sameAggregate(old, &a):
 		return Result{} // a repeat, or nothing to change
 	case exists && !c.Replace:
-		return refuse(api.CodeConflict, "aggregate %s exists, as %q", string(a.ID), old.Name)
+		return refuseWith(api.CodeConflict, "aggregate %s exists, as %q", string(a.ID), old.Name)
 	case !exists && c.Replace:
-		return refuse(api.CodeNotFound, "no such aggregate")
+		return refuseWith(api.CodeNotFound, "no such aggregate")
 	case !exists && s.aggregates.Len() >= s.limits.aggregates:
-		return refuse(api.CodeOverloaded, "the zone has %d aggregates, which is the limit", s.limits.aggregates)
+		return refuseWith(api.CodeOverloaded, "the zone has %d aggregates, which is the limit", s.limits.aggregates)
 	}
 	if o, taken := s.AggregateByName(a.Name); taken && o.ID != a.ID {
-		return refuse(api.CodeConflict, "an aggregate named %q exists", a.Name)
+		return refuseWith(api.CodeConflict, "an aggregate named %q exists", a.Name)
 	}
 	if r := s.checkAggregate(&a); r.Err != nil {
 		return r
@@ -37,8 +37,8 @@ func (s *stockBook) aggregatePut(c command.AggregatePut) Result {
 	return Result{}
 }
 
-// alike reports whether two aggregates are the same but for their times.
-func alike(a, b *api.Aggregate) bool {
+// sameAggregate reports whether two aggregates are the same but for their times.
+func sameAggregate(a, b *api.Aggregate) bool {
 	return a.Name == b.Name && maps.Equal(a.Metadata, b.Metadata) && slices.Equal(a.Hosts, b.Hosts)
 }
 
@@ -49,12 +49,12 @@ func (s *stockBook) checkAggregate(a *api.Aggregate) Result {
 	for _, id := range a.Hosts {
 		h, ok := s.hosts.Get(string(id))
 		if !ok {
-			return refuse(api.CodeNotFound, "no host %s", string(id))
+			return refuseWith(api.CodeNotFound, "no host %s", string(id))
 		}
 		for _, o := range s.aggregatesOf(id) {
 			other := o.Metadata[api.MetaAZ]
 			if o.ID != a.ID && az != "" && other != "" && other != az {
-				return refuse(api.CodeConflict, "host %q is in aggregate %q, which puts it into availability zone %q", h.Name, o.Name, other)
+				return refuseWith(api.CodeConflict, "host %q is in aggregate %q, which puts it into availability zone %q", h.Name, o.Name, other)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func (s *stockBook) checkAggregate(a *api.Aggregate) Result {
 func (s *stockBook) aggregateDelete(c command.AggregateDelete) Result {
 	old, ok := s.aggregates.Get(string(c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "no such aggregate")
+		return refuseWith(api.CodeNotFound, "no such aggregate")
 	}
 	s.replaceAggregate(old, nil)
 	return Result{}
@@ -83,20 +83,20 @@ func (s *stockBook) replaceAggregate(old, a *api.Aggregate) {
 	all = slices.Compact(all)
 	before := make([]string, len(all))
 	for i, id := range all {
-		before[i] = s.standing(id)
+		before[i] = s.standingOf(id)
 	}
 	if old != nil {
 		s.aggregates.Delete(string(old.ID))
 		for _, id := range old.Hosts {
-			s.inAggregate.Delete(key(id, old.ID))
+			s.inAggregate.Delete(joinKey(id, old.ID))
 		}
 	}
 	if a != nil {
 		s.loadAggregate(a)
 	}
 	for i, id := range all {
-		if s.standing(id) != before[i] {
-			s.reput(id)
+		if s.standingOf(id) != before[i] {
+			s.updateTable(id)
 		}
 	}
 }
@@ -104,12 +104,12 @@ func (s *stockBook) replaceAggregate(old, a *api.Aggregate) {
 func (s *stockBook) loadAggregate(a *api.Aggregate) {
 	s.aggregates.Set(string(a.ID), a)
 	for _, id := range a.Hosts {
-		s.inAggregate.Insert(key(id, a.ID))
+		s.inAggregate.Insert(joinKey(id, a.ID))
 	}
 }
 
-// standing tells everything that aggregates make of a host.
-func (s *stockBook) standing(id api.HostID) string {
+// standingOf tells everything that aggregates make of a host.
+func (s *stockBook) standingOf(id api.HostID) string {
 	return strings.Join(append(s.aggregateIDs(id), s.AZOf(id)), "\x00")
 }
 
@@ -120,7 +120,7 @@ func (s *stockBook) leaveAggregates(id api.HostID) {
 		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), func(h api.HostID) bool { return h == id })
 		a.Updated = s.now
 		s.aggregates.Set(string(a.ID), &a)
-		s.inAggregate.Delete(key(id, a.ID))
+		s.inAggregate.Delete(joinKey(id, a.ID))
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *stockBook) configSet(c command.ConfigSet) {
 	s.setConfig(c.Config)
 	for i, h := range hosts {
 		if s.AZOf(h.ID) != before[i] {
-			s.reput(h.ID)
+			s.updateTable(h.ID)
 		}
 	}
 }

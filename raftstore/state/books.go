@@ -60,7 +60,7 @@ type stockBook struct {
 	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
 	consumers table.Map[*api.Consumer] // those that are no instances
 	byOwner   table.Set                // project, consumer
-	draws     table.Map[int]           // provider, consumer -> claims; see draw.go
+	draws     table.Map[int]           // provider, consumer -> claims; see allocate.go
 
 	aggregates  table.Map[*api.Aggregate]
 	inAggregate table.Set // host, aggregate
@@ -92,7 +92,7 @@ type workBook struct {
 	tenants   table.Map[int]              // project, host -> instances and held slots
 	groups    table.Map[*api.ServerGroup] // project, server group
 
-	endedInstances table.Set // those that are DELETED, by when; see prune.go
+	endedInstances table.Set // those that are DELETED, by when; see pruneRecords.go
 
 	gone map[string]int // of what Without returned: what members and tenants count too much
 }

@@ -67,7 +67,7 @@ func (c *Counts) add(st api.Status, n int) {
 func (c Counts) Live() int { return c.Build + c.Active + c.Shutoff + c.Error + c.Deleting }
 
 // ID returns the boot's key in the tables.
-func (b *Boot) ID() string { return key(b.Request.Project, b.Request.Reservation) }
+func (b *Boot) ID() string { return joinKey(b.Request.Project, b.Request.Reservation) }
 
 func (b *Boot) owner() Owner { return Owner{OwnerBoot, b.ID()} }
 
@@ -128,16 +128,16 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	project := c.Request.Project
 	if b, ok := s.bootFor(c); ok {
 		if c.Fixed && (c.Key == "" || b.Key != c.Key) {
-			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 		if !bytes.Equal(b.Digest, c.Digest) && !mutant.On(mutant.RepeatUnchecked) {
-			return refuse(api.CodeConflict, "the reservation id or idempotency key was used for a different request")
+			return refuseWith(api.CodeConflict, "the reservation id or idempotency key was used for a different request")
 		}
 		return Result{Boot: b}
 	}
 	for _, i := range c.Instances {
-		if s.knows(i.ID) {
-			return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
+		if s.knowsInstance(i.ID) {
+			return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
 		}
 	}
 	b := &Boot{
@@ -146,11 +146,11 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 		Call: c.Call, Timeout: c.Timeout,
 	}
 	if c.Key != "" {
-		s.keys.Set(key(project, c.Key), c.Request.Reservation)
+		s.keys.Set(joinKey(project, c.Key), c.Request.Reservation)
 	}
 	s.openOwner(b.owner())
 	s.storeBoot(b)
-	s.tell(bootChanged{EventBootCreated, b})
+	s.addFact(bootChanged{EventBootCreated, b})
 	return Result{Boot: b}
 }
 
@@ -159,12 +159,12 @@ func (s *bootsBook) checkOwn(c command.Hold) Result {
 	if c.Origin != "" {
 		return Result{}
 	}
-	b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation))
+	b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation))
 	switch {
 	case !ok || b.Decision != api.DecisionPending:
-		return refuse(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
+		return refuseWith(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
 	case len(c.Request.Groups) != len(b.Request.Groups):
-		return refuse(api.CodeInvalid, "the hold has other groups than reservation %q", string(c.Request.Reservation))
+		return refuseWith(api.CodeInvalid, "the hold has other groups than reservation %q", string(c.Request.Reservation))
 	}
 	return Result{}
 }
@@ -182,7 +182,7 @@ func (s *bootsBook) noteHold(f slotsTaken) {
 		}
 		tale.Held, tale.Refused = len(f.hold.Slots), len(f.hold.Refused)
 		tale.Contended = tale.Contended || f.hold.Why == api.CodeContended
-		b.keep(tale)
+		b.addAttempt(tale)
 	})
 }
 
@@ -192,7 +192,7 @@ func (s *bootsBook) noteAnswers(f partsAnswered) {
 		return
 	}
 	s.editBoot(f.owner.ID, func(b *Boot) {
-		b.tale(f.hold.Attempt, func(t *api.BootAttempt) {
+		b.editAttempt(f.hold.Attempt, func(t *api.BootAttempt) {
 			t.Held += f.held
 			t.Refused += f.refused
 			t.Contended = t.Contended || f.hold.Why == api.CodeContended
@@ -206,7 +206,7 @@ func (s *bootsBook) noteInstance(f instanceChanged) {
 	if f.instance.Origin != "" {
 		return
 	}
-	s.editBoot(key(f.instance.Project, f.instance.Reservation), func(b *Boot) {
+	s.editBoot(joinKey(f.instance.Project, f.instance.Reservation), func(b *Boot) {
 		if f.was != "" {
 			b.Counts.add(f.was, -1)
 		}
@@ -223,17 +223,17 @@ func (s *bootsBook) decideComplete(o Owner) {
 
 // bootFor finds the boot that c repeats, by reservation id or idempotency key.
 func (s *bootsBook) bootFor(c command.BootCreate) (*Boot, bool) {
-	if b, ok := s.boots.Get(key(c.Request.Project, c.Request.Reservation)); ok {
+	if b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation)); ok {
 		return b, true
 	}
 	if c.Key == "" {
 		return nil, false
 	}
-	r, ok := s.keys.Get(key(c.Request.Project, c.Key))
+	r, ok := s.keys.Get(joinKey(c.Request.Project, c.Key))
 	if !ok {
 		return nil, false
 	}
-	return s.boots.Get(key(c.Request.Project, r))
+	return s.boots.Get(joinKey(c.Request.Project, r))
 }
 
 func (s *bootsBook) storeBoot(b *Boot) {
@@ -254,24 +254,24 @@ func (s *bootsBook) editBoot(id string, edit func(*Boot)) *Boot {
 }
 
 func (s *bootsBook) bootDecide(c command.BootDecide) Result {
-	b, ok := s.boots.Get(key(c.Project, c.Reservation))
+	b, ok := s.boots.Get(joinKey(c.Project, c.Reservation))
 	switch {
 	case !ok:
-		return refuse(api.CodeNotFound, "no reservation %q", string(c.Reservation))
+		return refuseWith(api.CodeNotFound, "no reservation %q", string(c.Reservation))
 	case b.Decision == c.Decision:
 		return Result{Boot: b}
 	case b.Decision != api.DecisionPending:
-		return refuse(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
+		return refuseWith(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
 	}
 	if c.Decision == api.DecisionCommit {
 		if why := s.Lacks(b); why != "" {
-			return refuse(api.CodeConflict, "reservation %q %s", string(c.Reservation), why)
+			return refuseWith(api.CodeConflict, "reservation %q %s", string(c.Reservation), why)
 		}
 	}
 	if c.Tale != nil {
 		t := *c.Tale
 		t.Attempt = b.Tried() + 1 // the proposer may not have known of the one before
-		b = s.editBoot(b.ID(), func(b *Boot) { b.keep(t) })
+		b = s.editBoot(b.ID(), func(b *Boot) { b.addAttempt(t) })
 	}
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Code, c.Reason)}
 }
@@ -281,9 +281,9 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.closeOwner(b.owner())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
-	s.tell(bootChanged{EventBootDecided, b})
+	s.addFact(bootChanged{EventBootDecided, b})
 	for _, id := range b.Holds {
-		h, ok := s.holds.Get(key(api.LinkID(""), id))
+		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
 		switch {
 		case !ok:
 		case h.Decision != api.DecisionPending:
@@ -299,20 +299,20 @@ func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason st
 }
 
 func (s *bootsBook) bootRelease(c command.BootRelease) Result {
-	b, ok := s.boots.Get(key(c.Project, c.Reservation))
+	b, ok := s.boots.Get(joinKey(c.Project, c.Reservation))
 	if !ok {
-		return refuse(api.CodeNotFound, "no reservation %q", string(c.Reservation))
+		return refuseWith(api.CodeNotFound, "no reservation %q", string(c.Reservation))
 	}
 	if b.Ended {
 		return Result{Boot: b}
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
-	s.tell(bootChanged{EventBootReleased, b})
+	s.addFact(bootChanged{EventBootReleased, b})
 	if b.Decision == api.DecisionPending {
 		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")}
 	}
 	for _, id := range b.Holds {
-		if h, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
+		if h, ok := s.holds.Get(joinKey(api.LinkID(""), id)); ok {
 			s.decideHold(h, api.DecisionAbort, false)
 		}
 	}
@@ -328,9 +328,9 @@ func (b *Boot) Tried() int {
 	return 0
 }
 
-// keep adds an attempt to the record. Beyond AttemptsKept, of those that lay between
+// addAttempt adds an attempt to the record. Beyond AttemptsKept, of those that lay between
 // the first two and the last ones the oldest is dropped.
-func (b *Boot) keep(t api.BootAttempt) {
+func (b *Boot) addAttempt(t api.BootAttempt) {
 	b.Attempts = append(slices.Clone(b.Attempts), t)
 	if len(b.Attempts) > api.AttemptsKept {
 		b.Attempts = slices.Delete(b.Attempts, firstAttemptsKept, firstAttemptsKept+1)
@@ -340,8 +340,8 @@ func (b *Boot) keep(t api.BootAttempt) {
 // firstAttemptsKept is how many of the first attempts stay in the record.
 const firstAttemptsKept = 2
 
-// tale changes the attempt numbered n in a copy of the boot's attempts.
-func (b *Boot) tale(n int, edit func(*api.BootAttempt)) {
+// editAttempt changes the attempt numbered n in a copy of the boot's attempts.
+func (b *Boot) editAttempt(n int, edit func(*api.BootAttempt)) {
 	b.Attempts = slices.Clone(b.Attempts)
 	for i := range b.Attempts {
 		if b.Attempts[i].Attempt == n {

@@ -57,7 +57,7 @@ func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 
 // Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
 // that of an instance, or of a slot that is held for one.
-func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knows(id) }
+func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knowsInstance(id) }
 
 // Consumers returns, by id, the consumers that the placement API made.
 func (s *stockBook) Consumers() []*api.Consumer { return s.consumers.Values() }
@@ -135,15 +135,15 @@ func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 
 // allotment is what a ConsumersPut comes to, while it is checked.
 type allotment struct {
-	names  map[api.ConsumerID]bool  // the consumers of the call
-	seen   map[api.ProviderID]words // of the providers that it names, with their new inventories
+	names  map[api.ConsumerID]bool        // the consumers of the call
+	seen   map[api.ProviderID]declaration // of the providers that it names, with their new inventories
 	had    map[api.ProviderID]api.Resources
 	wanted map[api.ProviderID]api.Resources
 }
 
 func (s *State) consumersPut(c command.ConsumersPut) Result {
 	a := allotment{
-		names: map[api.ConsumerID]bool{}, seen: map[api.ProviderID]words{},
+		names: map[api.ConsumerID]bool{}, seen: map[api.ProviderID]declaration{},
 		had: map[api.ProviderID]api.Resources{}, wanted: map[api.ProviderID]api.Resources{},
 	}
 	for _, check := range []func(*allotment, command.ConsumersPut) Result{
@@ -151,46 +151,46 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 	} {
 		if r := check(&a, c); r.Err != nil {
 			if mutant.On(mutant.ReshapeHalf) && len(a.wanted) > 0 {
-				s.reshape(c)
+				s.reshapeProviders(c)
 			}
 			return r
 		}
 	}
-	s.reshape(c)
+	s.reshapeProviders(c)
 	for _, e := range c.Consumers {
 		s.consumerPut(e)
 	}
 	return Result{}
 }
 
-// reshape replaces inventories.
-func (s *stockBook) reshape(c command.ConsumersPut) {
+// reshapeProviders replaces inventories.
+func (s *stockBook) reshapeProviders(c command.ConsumersPut) {
 	for _, r := range c.Reshape {
-		w, _ := s.worded(r.ID)
+		w, _ := s.declaredOf(r.ID)
 		own := w.own
 		own.inventory = w.ownInventory(r.Inventory)
 		s.setOwn(r.ID, own, nil)
-		s.bump(r.ID)
+		s.bumpGeneration(r.ID)
 	}
 }
 
 // checkEntries refuses a call that is malformed in itself.
 func (s *stockBook) checkEntries(a *allotment, c command.ConsumersPut) Result {
 	if len(c.Consumers) > s.limits.consumersCall {
-		return refuse(api.CodeInvalid, "one call has at most %d consumers, got %d", s.limits.consumersCall, len(c.Consumers))
+		return refuseWith(api.CodeInvalid, "one call has at most %d consumers, got %d", s.limits.consumersCall, len(c.Consumers))
 	}
 	for _, e := range c.Consumers {
 		if a.names[e.ID] || e.ID == "" {
-			return refuse(api.CodeInvalid, "each consumer must have an id and be named once, got %q again", string(e.ID))
+			return refuseWith(api.CodeInvalid, "each consumer must have an id and be named once, got %q again", string(e.ID))
 		}
 		a.names[e.ID] = true
 		if len(e.Shares) > s.limits.shares {
-			return refuse(api.CodeInvalid, "a consumer draws from at most %d providers, got %d", s.limits.shares, len(e.Shares))
+			return refuseWith(api.CodeInvalid, "a consumer draws from at most %d providers, got %d", s.limits.shares, len(e.Shares))
 		}
 		from := map[api.ProviderID]bool{}
 		for _, sh := range e.Shares {
 			if from[sh.Provider] || len(sh.Resources) == 0 {
-				return refuse(api.CodeInvalid, "consumer %s must name provider %s once, and what it wants of it", string(e.ID), string(sh.Provider))
+				return refuseWith(api.CodeInvalid, "consumer %s must name provider %s once, and what it wants of it", string(e.ID), string(sh.Provider))
 			}
 			from[sh.Provider] = true
 			if err := sh.Resources.Validate(); err != nil {
@@ -205,11 +205,11 @@ func (s *stockBook) checkEntries(a *allotment, c command.ConsumersPut) Result {
 func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 	for _, r := range c.Reshape {
 		if _, twice := a.seen[r.ID]; twice {
-			return refuse(api.CodeInvalid, "provider %s is named twice", string(r.ID))
+			return refuseWith(api.CodeInvalid, "provider %s is named twice", string(r.ID))
 		}
-		w, ok := s.worded(r.ID)
+		w, ok := s.declaredOf(r.ID)
 		if !ok {
-			return refuse(api.CodeInvalid, "no provider %s", string(r.ID))
+			return refuseWith(api.CodeInvalid, "no provider %s", string(r.ID))
 		}
 		if r := s.checkGeneration(r.ID, &r.Generation); r.Err != nil {
 			return r
@@ -217,7 +217,7 @@ func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 		if r := s.checkInventory(w, r.Inventory); r.Err != nil {
 			return r
 		}
-		a.seen[r.ID] = words{inventory: r.Inventory}
+		a.seen[r.ID] = declaration{inventory: r.Inventory}
 	}
 	return Result{}
 }
@@ -228,15 +228,15 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 	count := s.consumers.Len()
 	for _, e := range c.Consumers {
 		if s.isInstance(e.ID) {
-			return refuse(api.CodeConflict, "consumer %s is an instance; its zone alone changes what it draws", string(e.ID))
+			return refuseWith(api.CodeConflict, "consumer %s is an instance; its zone alone changes what it draws", string(e.ID))
 		}
 		old, ok := s.consumers.Get(string(e.ID))
 		switch {
 		case e.Generation == nil, mutant.On(mutant.ConsumerUnchecked):
 		case !ok && *e.Generation != 0:
-			return refuse(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
+			return refuseWith(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
 		case ok && *e.Generation != old.Generation:
-			return refuse(api.CodeStale, "consumer %s is at generation %d, not %d; read it again", string(e.ID), old.Generation, *e.Generation)
+			return refuseWith(api.CodeStale, "consumer %s is at generation %d, not %d; read it again", string(e.ID), old.Generation, *e.Generation)
 		}
 		switch {
 		case ok && len(e.Shares) == 0:
@@ -246,7 +246,7 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 		}
 	}
 	if count > s.limits.consumers && count > s.consumers.Len() {
-		return refuse(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, s.limits.consumers)
+		return refuseWith(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, s.limits.consumers)
 	}
 	return Result{}
 }
@@ -271,11 +271,11 @@ func (s *stockBook) checkShares(a *allotment, c command.ConsumersPut) Result {
 func (s *stockBook) checkShare(a *allotment, sh api.Share) Result {
 	seen, ok := a.seen[sh.Provider]
 	if !ok {
-		w, known := s.worded(sh.Provider)
+		w, known := s.declaredOf(sh.Provider)
 		if !known {
-			return refuse(api.CodeInvalid, "no provider %s", string(sh.Provider))
+			return refuseWith(api.CodeInvalid, "no provider %s", string(sh.Provider))
 		}
-		seen = w.seen()
+		seen = w.merged()
 		a.seen[sh.Provider] = seen
 	}
 	for _, class := range sh.Resources.Classes() {
@@ -283,14 +283,14 @@ func (s *stockBook) checkShare(a *allotment, sh api.Share) Result {
 			return r
 		}
 		v, has := seen.inventory[class]
-		if w, _ := s.worded(sh.Provider); !has && w.has(class) {
-			return refuse(api.CodeInUse, "%s of provider %s is taken away and claimed in one call", class, string(sh.Provider))
+		if w, _ := s.declaredOf(sh.Provider); !has && w.hasClass(class) {
+			return refuseWith(api.CodeInUse, "%s of provider %s is taken away and claimed in one call", class, string(sh.Provider))
 		}
 		if !has {
-			return refuse(api.CodeNoCapacity, "Inventory for '%s' on resource provider '%s' invalid: it has none", class, string(sh.Provider))
+			return refuseWith(api.CodeNoCapacity, "Inventory for '%s' on resource provider '%s' invalid: it has none", class, string(sh.Provider))
 		}
 		if n := v.Normal(); !v.Admits(sh.Resources[class]) {
-			return refuse(api.CodeNoCapacity, "provider %s hands out %d to %d of %s in steps of %d, got %d",
+			return refuseWith(api.CodeNoCapacity, "provider %s hands out %d to %d of %s in steps of %d, got %d",
 				string(sh.Provider), n.MinUnit, n.MaxUnit, class, n.StepSize, sh.Resources[class])
 		}
 	}
@@ -321,20 +321,20 @@ func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 			more := a.wanted[id][class] - a.had[id][class]
 			room := v.FreeOver(row, class, api.Window{Start: s.now, End: api.Forever}, api.Firm)
 			room += a.seen[id].inventory[class].Capacity() - v.Capacity(row, class)
-			if h := s.closed(id); more > 0 && h != nil {
-				return refuse(api.CodeNoCapacity, "host %q is %s and takes nothing new", h.Name, h.why())
+			if h := s.closedHost(id); more > 0 && h != nil {
+				return refuseWith(api.CodeNoCapacity, "host %q is %s and takes nothing new", h.Name, h.whyNoWork())
 			}
 			if more > 0 && more > room {
-				return refuse(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted", string(id), max(room, 0), class, more)
+				return refuseWith(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted", string(id), max(room, 0), class, more)
 			}
 		}
 	}
 	return Result{}
 }
 
-// closed returns the host whose tree a provider is in if it takes no work, else nil.
-func (s *stockBook) closed(id api.ProviderID) *Host {
-	root, _ := s.climb(id)
+// closedHost returns the host whose tree a provider is in if it takes no work, else nil.
+func (s *stockBook) closedHost(id api.ProviderID) *Host {
+	root, _ := s.rootOf(id)
 	if h, ok := s.hosts.Get(string(root)); ok && !h.takesWork() {
 		return h
 	}
@@ -345,7 +345,7 @@ func (s *stockBook) closed(id api.ProviderID) *Host {
 // have claims on.
 func (s *State) checkLeft(a *allotment, c command.ConsumersPut) Result {
 	for _, r := range c.Reshape {
-		w, _ := s.worded(r.ID)
+		w, _ := s.declaredOf(r.ID)
 		if r := s.checkUnused(r.ID, w, r.Inventory, a.names); r.Err != nil {
 			return r
 		}
@@ -369,7 +369,7 @@ func (s *stockBook) consumerPut(e command.ConsumerEntry) {
 	}
 	next.Project, next.User, next.Updated = e.Project, e.User, s.now
 	next.Generation++
-	assign(&next.Type, e.Type)
+	assignIfSet(&next.Type, e.Type)
 	next.Shares = slices.Clone(e.Shares)
 	slices.SortFunc(next.Shares, func(a, b api.Share) int { return strings.Compare(string(a.Provider), string(b.Provider)) })
 	s.loadConsumer(&next)
@@ -378,23 +378,23 @@ func (s *stockBook) consumerPut(e command.ConsumerEntry) {
 
 func (s *stockBook) loadConsumer(c *api.Consumer) {
 	s.consumers.Set(string(c.ID), c)
-	s.byOwner.Insert(key(c.Project, c.ID))
-	s.draw("", consumerClaim(c), c.Shares)
+	s.byOwner.Insert(joinKey(c.Project, c.ID))
+	s.allocate("", consumerClaim(c), c.Shares)
 }
 
 func (s *stockBook) forgetConsumer(c *api.Consumer) {
 	s.consumers.Delete(string(c.ID))
-	s.byOwner.Delete(key(c.Project, c.ID))
-	s.undraw("", consumerClaim(c), c.Shares)
+	s.byOwner.Delete(joinKey(c.Project, c.ID))
+	s.releaseAllocation("", consumerClaim(c), c.Shares)
 }
 
 func (s *State) consumerDelete(c command.ConsumerDelete) Result {
 	if s.isInstance(c.ID) {
-		return refuse(api.CodeConflict, "consumer %s is an instance; delete that", string(c.ID))
+		return refuseWith(api.CodeConflict, "consumer %s is an instance; delete that", string(c.ID))
 	}
 	old, ok := s.consumers.Get(string(c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "consumer %s has no allocations", string(c.ID))
+		return refuseWith(api.CodeNotFound, "consumer %s has no allocations", string(c.ID))
 	}
 	s.forgetConsumer(old)
 	return Result{}

@@ -12,7 +12,7 @@ import (
 // OpenHolds returns the holds that are not decided and have slots on own hosts: what
 // others may be waiting for. Those of parents come first, each by key.
 func (s *sagaBook) OpenHolds() []*Hold {
-	all := append(pick(&s.prepared, &s.holds), pick(&s.open, &s.holds)...)
+	all := append(pickRecords(&s.prepared, &s.holds), pickRecords(&s.open, &s.holds)...)
 	return slices.DeleteFunc(all, func(h *Hold) bool { return len(h.Slots) == 0 })
 }
 
@@ -31,7 +31,7 @@ func (s *State) Without(holds []*Hold) *State {
 			for _, rule := range rulesOf(&h.Request, sl.Group) {
 				c.gone[memberKey(h.Tenant(), rule, hostPlace(sl.Host))]++
 			}
-			c.gone[key(tenantKey(h.Tenant()), sl.Host)]++
+			c.gone[joinKey(tenantKey(h.Tenant()), sl.Host)]++
 		}
 	}
 	return &c
@@ -40,7 +40,7 @@ func (s *State) Without(holds []*Hold) *State {
 // giveBack takes what a hold draws out of a table.
 func (h *Hold) giveBack(t *capacity.Table) {
 	for n, sl := range h.Slots {
-		for id, part := range drawn(sl.Host, h.claim(sl), h.sharesOf(n)) {
+		for id, part := range allocations(sl.Host, h.claimOfSlot(sl), h.sharesOf(n)) {
 			if id == sl.Host {
 				t.Release(id, part)
 			} else {
@@ -65,8 +65,8 @@ func (h *Hold) For(origin api.LinkID, r *api.Request) bool {
 	return h.Origin == origin && h.Request.Project == r.Project && h.Request.Reservation == r.Reservation
 }
 
-// paused reports whether a link takes nothing new.
-func (s *membersBook) paused(id api.LinkID) bool {
+// isPaused reports whether a link takes nothing new.
+func (s *membersBook) isPaused(id api.LinkID) bool {
 	l, ok := s.links.Get(string(id))
 	return ok && l.State == api.LinkPaused && !mutant.On(mutant.PauseIgnored)
 }
@@ -74,9 +74,9 @@ func (s *membersBook) paused(id api.LinkID) bool {
 // reasons are why slots are refused, the one to be told before others first.
 var reasons = []api.Code{api.CodePlanRefused, api.CodePaused, api.CodeTimeout, api.CodeContended, api.CodeNoCapacity}
 
-// because notes why some slots of a hold are refused. Of several reasons the first
+// noteCause notes why some slots of a hold are refused. Of several reasons the first
 // of reasons stays; one that is not among them means that there is no room.
-func (h *Hold) because(why api.Code) {
+func (h *Hold) noteCause(why api.Code) {
 	rank := func(c api.Code) int {
 		if n := slices.Index(reasons, c); n >= 0 {
 			return n

@@ -14,13 +14,13 @@ import (
 // capacity.Table.Place. A consumer of the placement API draws what its shares say. The
 // index draws has, by provider and consumer, how many claims were made and not released.
 
-// drawn yields what a claim of a slot on a host takes of each provider: of the host
+// allocations yields what a claim of a slot on a host takes of each provider: of the host
 // all but what shares give, be it nothing, and of the others what they give. With no
 // host, shares are all there is. Shares that are in kept are left out: another claim
 // of the same slot has them.
-func drawn(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) iter.Seq2[api.ProviderID, api.Claim] {
+func allocations(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) iter.Seq2[api.ProviderID, api.Claim] {
 	return func(yield func(api.ProviderID, api.Claim) bool) {
-		if host != "" && !yield(host, without(c, shares)) {
+		if host != "" && !yield(host, withoutShares(c, shares)) {
 			return
 		}
 		for _, sh := range shares {
@@ -32,8 +32,8 @@ func drawn(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) 
 	}
 }
 
-// without returns a claim less what shares give of it.
-func without(c api.Claim, shares []api.Share) api.Claim {
+// withoutShares returns a claim less what shares give of it.
+func withoutShares(c api.Claim, shares []api.Share) api.Claim {
 	if len(shares) == 0 {
 		return c
 	}
@@ -46,10 +46,10 @@ func without(c api.Claim, shares []api.Share) api.Claim {
 	return c
 }
 
-// draw makes a claim of a slot, or of a consumer if host is "", which is there or was
+// allocate makes a claim of a slot, or of a consumer if host is "", which is there or was
 // found to fit.
-func (s *stockBook) draw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
-	for id, part := range drawn(host, c, shares, kept...) {
+func (s *stockBook) allocate(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+	for id, part := range allocations(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Restore(id, part)
 		} else {
@@ -59,9 +59,9 @@ func (s *stockBook) draw(host api.HostID, c api.Claim, shares []api.Share, kept 
 	s.noteDrawn(host, c, shares, +1, kept...)
 }
 
-// undraw releases what draw or take has claimed.
-func (s *stockBook) undraw(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
-	for id, part := range drawn(host, c, shares, kept...) {
+// releaseAllocation releases what draw or take has claimed.
+func (s *stockBook) releaseAllocation(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
+	for id, part := range allocations(host, c, shares, kept...) {
 		if id == host {
 			s.hostTable.Release(id, part)
 		} else {
@@ -72,15 +72,15 @@ func (s *stockBook) undraw(host api.HostID, c api.Claim, shares []api.Share, kep
 }
 
 func (s *stockBook) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
-	for id := range drawn(host, c, shares, kept...) {
-		tally(&s.draws, key(id, c.Consumer), n)
+	for id := range allocations(host, c, shares, kept...) {
+		addTally(&s.draws, joinKey(id, c.Consumer), n)
 	}
 }
 
 // bumpDrawn moves every provider that a slot or consumer draws from one generation on.
 func (s *stockBook) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.Share) {
-	for id := range drawn(host, api.Claim{}, shares, kept...) {
-		s.bump(id)
+	for id := range allocations(host, api.Claim{}, shares, kept...) {
+		s.bumpGeneration(id)
 	}
 }
 
@@ -92,8 +92,8 @@ func (s *stockBook) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bo
 	})
 }
 
-// claimed reports whether anybody has a claim on a provider.
-func (s *stockBook) claimed(id api.ProviderID) bool {
+// isClaimed reports whether anybody has a claim on a provider.
+func (s *stockBook) isClaimed(id api.ProviderID) bool {
 	found := false
 	s.consumersOf(id, func(api.ConsumerID) bool {
 		found = true
@@ -121,13 +121,13 @@ func (s *sagaBook) claimedClass(id api.ProviderID, class api.ResourceClass, leav
 // provider that it is on.
 func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
 	if c, ok := s.consumers.Get(string(id)); ok {
-		return drawn("", consumerClaim(c), c.Shares)
+		return allocations("", consumerClaim(c), c.Shares)
 	}
 	if i, ok := s.instances.Get(string(id)); ok {
 		return instanceClaims(i)
 	}
 	if h, n, ok := s.heldSlot(id); ok {
-		return drawn(h.Slots[n].Host, h.claim(h.Slots[n]), h.sharesOf(n))
+		return allocations(h.Slots[n].Host, h.claimOfSlot(h.Slots[n]), h.sharesOf(n))
 	}
 	return func(func(api.ProviderID, api.Claim) bool) {}
 }
@@ -137,7 +137,7 @@ func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
 		if i.Host == "" || !i.Live() {
 			return
 		}
-		for id, c := range drawn(i.Host, claimOf(i), i.Shares) {
+		for id, c := range allocations(i.Host, claimOf(i), i.Shares) {
 			if !yield(id, c) {
 				return
 			}
@@ -145,7 +145,7 @@ func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
 		if i.Target == "" {
 			return
 		}
-		for id, c := range drawn(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
+		for id, c := range allocations(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
 			if !yield(id, c) {
 				return
 			}

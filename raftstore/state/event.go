@@ -57,9 +57,9 @@ func (s *eventsBook) note(f fact) {
 		b := f.boot
 		s.keepEvent(Event{Kind: f.kind, Project: b.Request.Project, Reservation: b.Request.Reservation, Is: string(b.Decision), Code: b.Code})
 	case hostReached:
-		s.keepEvent(Event{Kind: EventHost, Host: f.host, Is: reach(f.since)})
+		s.keepEvent(Event{Kind: EventHost, Host: f.host, Is: reachText(f.since)})
 	case childReached:
-		s.keepEvent(Event{Kind: EventLink, Link: f.link, Is: reach(f.since)})
+		s.keepEvent(Event{Kind: EventLink, Link: f.link, Is: reachText(f.since)})
 	}
 }
 
@@ -70,8 +70,8 @@ func holdEvent(kind EventKind, h *Hold, code api.Code) Event {
 	}
 }
 
-// reach says whether what is out of reach since a time, 0 for not at all, is up.
-func reach(since api.Instant) string {
+// reachText says whether what is out of reach since a time, 0 for not at all, is up.
+func reachText(since api.Instant) string {
 	if since == 0 {
 		return "up"
 	}

@@ -34,9 +34,9 @@ func (h *history) read(t require.TestingT, e *Event) {
 			delete(h.instances, e.Instance) // it may be pruned, and the id used again
 		}
 	case EventHoldMade, EventHoldDecided:
-		h.holds[key(e.Origin, e.Hold)] = e.Is
+		h.holds[joinKey(e.Origin, e.Hold)] = e.Is
 	case EventBootCreated, EventBootDecided, EventBootReleased:
-		h.boots[key(e.Project, e.Reservation)] = e.Is
+		h.boots[joinKey(e.Project, e.Reservation)] = e.Is
 	case EventHost:
 		h.hosts[e.Host] = e.Is
 	case EventLink:

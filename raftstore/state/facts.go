@@ -97,7 +97,7 @@ func (h *Hold) Owner() Owner {
 	if h.Origin != "" {
 		return Owner{OwnerLink, string(h.Origin)}
 	}
-	return Owner{OwnerBoot, key(h.Request.Project, h.Request.Reservation)}
+	return Owner{OwnerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
 }
 
 // openOwner notes that an owner of this zone has not decided: it may make holds, and they
@@ -107,8 +107,8 @@ func (s *sagaBook) openOwner(o Owner) { s.undecided.Insert(o.ID) }
 // closeOwner notes that an owner of this zone has decided. It decides its holds next.
 func (s *sagaBook) closeOwner(o Owner) { s.undecided.Delete(o.ID) }
 
-// tell leaves a fact for the books above.
-func (s *entry) tell(f fact) { s.facts = append(s.facts, f) }
+// addFact leaves a fact for the books above.
+func (s *entry) addFact(f fact) { s.facts = append(s.facts, f) }
 
 // note takes up what the books below have done.
 func (s *workBook) note(f fact) {
@@ -138,8 +138,8 @@ func (s *bootsBook) note(f fact) {
 	}
 }
 
-// settle has every book take up the facts of the books below it, and those that come of that.
-func (s *State) settle() {
+// passFacts has every book take up the facts of the books below it, and those that come of that.
+func (s *State) passFacts() {
 	for n := 0; n < len(s.facts); n++ {
 		f := s.facts[n]
 		s.workBook.note(f)

@@ -11,14 +11,14 @@ import (
 func (s *workBook) groupPut(c command.GroupPut) Result {
 	g := c.Group
 	g.Members = nil
-	if old, ok := s.groups.Get(key(g.Project, g.ID)); ok {
+	if old, ok := s.groups.Get(joinKey(g.Project, g.ID)); ok {
 		if old.Name == g.Name && old.Policy == g.Policy && old.Max == g.Max {
 			return Result{} // a repeat
 		}
-		return refuse(api.CodeConflict, "server group %s exists and is another one", string(g.ID))
+		return refuseWith(api.CodeConflict, "server group %s exists and is another one", string(g.ID))
 	}
 	if _, taken := s.ServerGroupByName(g.Project, g.Name); taken {
-		return refuse(api.CodeConflict, "a server group named %q exists", g.Name)
+		return refuseWith(api.CodeConflict, "a server group named %q exists", g.Name)
 	}
 	n := 0
 	s.eachGroup(g.Project, "", func(*api.ServerGroup) bool {
@@ -26,16 +26,16 @@ func (s *workBook) groupPut(c command.GroupPut) Result {
 		return true
 	})
 	if n >= s.limits.serverGroups {
-		return refuse(api.CodeOverloaded, "the project has %d server groups, which is the limit", s.limits.serverGroups)
+		return refuseWith(api.CodeOverloaded, "the project has %d server groups, which is the limit", s.limits.serverGroups)
 	}
 	g.Created = c.At
-	s.groups.Set(key(g.Project, g.ID), &g)
+	s.groups.Set(joinKey(g.Project, g.ID), &g)
 	return Result{}
 }
 
 func (s *workBook) groupDelete(c command.GroupDelete) Result {
-	if _, ok := s.groups.Delete(key(c.Project, c.ID)); !ok {
-		return refuse(api.CodeNotFound, "no such server group")
+	if _, ok := s.groups.Delete(joinKey(c.Project, c.ID)); !ok {
+		return refuseWith(api.CodeNotFound, "no such server group")
 	}
 	return Result{}
 }
@@ -51,7 +51,7 @@ func (s *workBook) eachGroup(p api.ProjectID, marker string, visit func(*api.Ser
 // ServerGroup returns one server group of a project with its members: instances
 // that are not DELETED, by id.
 func (s *workBook) ServerGroup(p api.ProjectID, id api.ServerGroupID) (*api.ServerGroup, bool) {
-	g, ok := s.groups.Get(key(p, id))
+	g, ok := s.groups.Get(joinKey(p, id))
 	if !ok {
 		return nil, false
 	}

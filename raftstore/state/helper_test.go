@@ -76,13 +76,13 @@ func (w *world) do(c command.Command) Result {
 	}
 	for _, h := range before.AllHosts() {
 		if _, stays := after.hosts.Get(string(h.ID)); stays {
-			rise := after.generation(h.ID) - before.generation(h.ID)
+			rise := after.generationOf(h.ID) - before.generationOf(h.ID)
 			require.LessOrEqual(w.tb, rise, uint64(1), "generation of %s after %#v", h.ID, c)
 		}
 	}
 	for _, p := range before.providers.Values() {
 		if now, stays := after.providers.Get(string(p.ID)); stays && now.Created == p.Created {
-			rise := after.generation(p.ID) - before.generation(p.ID)
+			rise := after.generationOf(p.ID) - before.generationOf(p.ID)
 			require.LessOrEqual(w.tb, rise, uint64(1), "generation of %s after %#v", p.ID, c)
 		}
 	}
@@ -255,7 +255,7 @@ func (w *world) used(host string) int64 {
 	return h.Used[api.VCPU]
 }
 
-func (w *world) generation(host string) uint64 { return w.s.generation(api.HostID(host)) }
+func (w *world) generation(host string) uint64 { return w.s.generationOf(api.HostID(host)) }
 
 func (w *world) boot(res string) *Boot {
 	b, ok := w.s.Boot("p", api.ReservationID(res))
@@ -313,7 +313,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	for _, id := range slices.Concat(s.hosts.Keys(), s.providers.Keys()) {
 		id := api.ProviderID(id)
 		require.Equal(tb, fresh.Hosts().Usage(id), s.Hosts().Usage(id), "usage of %s", id)
-		require.Equal(tb, fresh.generation(id), s.generation(id), "generation of %s", id)
+		require.Equal(tb, fresh.generationOf(id), s.generationOf(id), "generation of %s", id)
 		require.Equal(tb, specIn(fresh, id), specIn(s, id), "what the table knows of %s", id)
 		require.Equal(tb, claimsOn(fresh, id), claimsOn(s, id), "claims on %s", id)
 	}

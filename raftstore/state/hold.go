@@ -31,7 +31,7 @@ type Hold struct {
 	// Shares are, for each of Slots, what other providers than the host give; nil if
 	// that is nothing for all of them.
 	Shares [][]api.Share `cbor:"18,keyasint,omitempty"`
-	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see because
+	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see noteCause
 }
 
 // Part is what one child holds for a hold.
@@ -50,7 +50,7 @@ type PartInstance struct {
 }
 
 // Key returns the hold's key in the tables.
-func (h *Hold) Key() string { return key(h.Origin, h.ID) }
+func (h *Hold) Key() string { return joinKey(h.Origin, h.ID) }
 
 // Tenant returns whom the hold is for.
 func (h *Hold) Tenant() api.Tenant { return api.Tenant{Origin: h.Origin, Project: h.Request.Project} }
@@ -90,8 +90,8 @@ func (h *Hold) PartAcked(link api.LinkID) bool {
 	return !slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
 }
 
-// settled reports whether every child has carried out the decision.
-func (h *Hold) settled() bool {
+// isSettled reports whether every child has carried out the decision.
+func (h *Hold) isSettled() bool {
 	return !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
 }
 
@@ -110,20 +110,20 @@ func (h *Hold) sharesOf(n int) []api.Share {
 	return h.Shares[n]
 }
 
-func (h *Hold) claim(sl command.Slot) api.Claim {
+func (h *Hold) claimOfSlot(sl command.Slot) api.Claim {
 	return api.Claim{
 		Consumer: sl.Instance.ID, Resources: h.Request.Groups[sl.Group].Resources,
 		Window: h.Window, Class: h.Request.Class,
 	}
 }
 
-// hold makes a hold, or returns the one that it repeats. owner is why the owner does not
+// makeHold makes a hold, or returns the one that it repeats. owner is why the owner does not
 // want it, of a hold of this zone.
-func (s *sagaBook) hold(c command.Hold, owner Result) Result {
-	k := key(c.Origin, c.ID)
+func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
+	k := joinKey(c.Origin, c.ID)
 	if h, ok := s.holds.Get(k); ok {
 		if h.Plan != c.Plan && h.Plan != "" {
-			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 		return Result{Hold: h} // a repeat, or one that was aborted before it came
 	}
@@ -145,7 +145,7 @@ func (s *sagaBook) hold(c command.Hold, owner Result) Result {
 	} else {
 		s.prepared.Insert(k)
 	}
-	s.tell(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
+	s.addFact(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
 	s.advanceHold(h)
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}
@@ -156,7 +156,7 @@ func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	if c.Plan != "" {
 		_, used := s.plans.Get(string(c.Plan))
 		if used && !mutant.On(mutant.PlanReused) || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
-			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 	}
 	if c.Origin != "" {
@@ -172,32 +172,32 @@ func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 func (s *sagaBook) checkAsked(c command.Hold) Result {
 	seen := make(map[api.InstanceID]bool, c.Count())
 	free := func(id api.InstanceID) bool {
-		ok := !seen[id] && !s.knows(id)
+		ok := !seen[id] && !s.knowsInstance(id)
 		seen[id] = true
 		return ok
 	}
 	groups := len(c.Request.Groups)
 	if groups == 0 {
-		return refuse(api.CodeInvalid, "a hold needs a group")
+		return refuseWith(api.CodeInvalid, "a hold needs a group")
 	}
 	for _, sl := range c.Slots {
 		if sl.Group < 0 || sl.Group >= groups {
-			return refuse(api.CodeInvalid, "the request has no group %d", sl.Group)
+			return refuseWith(api.CodeInvalid, "the request has no group %d", sl.Group)
 		}
 		if !free(sl.Instance.ID) {
-			return refuse(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
+			return refuseWith(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
 		}
 	}
 	for _, p := range c.Parts {
 		if l, ok := s.links.Get(string(p.Link)); !ok || l.Role != api.LinkChild {
-			return refuse(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 		if len(p.Instances) > groups {
-			return refuse(api.CodeInvalid, "the request has no group %d", groups)
+			return refuseWith(api.CodeInvalid, "the request has no group %d", groups)
 		}
 		for _, i := range slices.Concat(p.Instances...) {
 			if !free(i.ID) {
-				return refuse(api.CodeConflict, "instance id %s is taken", string(i.ID))
+				return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
 			}
 		}
 	}
@@ -236,10 +236,10 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		taken := false
 		for _, id := range hosts {
 			sl.Host = id
-			if !s.allowed(h, sl.Group, hostPlace(id), "") {
+			if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
 				continue
 			}
-			if shares, taken = s.take(id, h.claim(sl)); taken {
+			if shares, taken = s.claimSlot(id, h.claimOfSlot(sl)); taken {
 				break
 			}
 		}
@@ -256,7 +256,7 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		s.bumpDrawn(sl.Host, shares)
 	}
 	if len(h.Refused) > 0 {
-		h.because(s.whyFull(h))
+		h.noteCause(s.whyFull(h))
 	}
 }
 
@@ -273,9 +273,9 @@ func (s *sagaBook) indexHeld(h *Hold) {
 	}
 }
 
-// knows reports whether an instance id is in use, or was until it is pruned, or is that
+// knowsInstance reports whether an instance id is in use, or was until it is pruned, or is that
 // of another consumer.
-func (s *sagaBook) knows(id api.InstanceID) bool {
+func (s *sagaBook) knowsInstance(id api.InstanceID) bool {
 	_, consumer := s.consumers.Get(string(id))
 	return consumer || s.isInstance(id)
 }
@@ -309,38 +309,38 @@ func (s *sagaBook) advanceHold(h *Hold) {
 	case h.Origin != "":
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
-		s.tell(holdComplete{h.Owner()})
+		s.addFact(holdComplete{h.Owner()})
 	}
 }
 
 func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
-	k := key(c.Origin, c.ID)
+	k := joinKey(c.Origin, c.ID)
 	h, ok := s.holds.Get(k)
 	switch {
 	case !ok && c.Decision == api.DecisionCommit:
-		return refuse(api.CodeNotFound, "no such hold")
+		return refuseWith(api.CodeNotFound, "no such hold")
 	case !ok:
-		return s.bury(c)
+		return s.rememberAbort(c)
 	case c.Decision == api.DecisionCommit && h.Decision == api.DecisionAbort:
-		return refuse(api.CodeConflict, "the hold was released")
+		return refuseWith(api.CodeConflict, "the hold was released")
 	case c.Decision == api.DecisionCommit && h.State == api.HoldAsking:
-		return refuse(api.CodeConflict, "the hold is not complete")
+		return refuseWith(api.CodeConflict, "the hold is not complete")
 	case h.Origin == "" && (c.Decision != api.DecisionAbort || c.Forced || h.Decision == api.DecisionCommit):
-		return refuse(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
+		return refuseWith(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
 	}
 	s.decideHold(h, c.Decision, c.Forced)
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}
 }
 
-// bury remembers the abort of a hold that is not known: it may still be on its way.
-func (s *sagaBook) bury(c command.HoldDecide) Result {
+// rememberAbort remembers the abort of a hold that is not known: it may still be on its way.
+func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
 	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
-		return refuse(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
+		return refuseWith(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
 	}
 	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
 	s.putHold(h)
-	tally(&s.tombstones, string(c.Origin), +1)
+	addTally(&s.tombstones, string(c.Origin), +1)
 	return Result{Hold: h}
 }
 
@@ -360,7 +360,7 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	s.prepared.Delete(h.Key())
 	s.open.Delete(h.Key())
 	if old.Decision == api.DecisionPending {
-		s.unhold(old)
+		s.forgetHeld(old)
 	}
 	if d == api.DecisionCommit {
 		h.State, h.Firm = api.HoldCommitted, true
@@ -371,7 +371,7 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	}
 	s.putHold(&h)
 	s.noteUntold(&h, +1)
-	s.tell(holdDecided{&h})
+	s.addFact(holdDecided{&h})
 }
 
 // makeInstances records every instance of a committed hold.
@@ -400,8 +400,8 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 	}
 }
 
-// unhold forgets what an undecided hold holds: it is about to be decided.
-func (s *sagaBook) unhold(h *Hold) {
+// forgetHeld forgets what an undecided hold holds: it is about to be decided.
+func (s *sagaBook) forgetHeld(h *Hold) {
 	for _, sl := range h.Slots {
 		s.held.Delete(string(sl.Instance.ID))
 		s.countSlot(h, sl, -1)
@@ -429,7 +429,7 @@ func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 		return
 	}
 	for n, sl := range h.Slots {
-		s.undraw(sl.Host, h.claim(sl), h.sharesOf(n))
+		s.releaseAllocation(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
 		s.bumpDrawn(sl.Host, h.sharesOf(n))
 	}
 }
@@ -444,18 +444,18 @@ func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
 // acknowledgement.
 func (s *sagaBook) noteUntold(h *Hold, by int) {
 	was := s.untold.Contains(h.Key())
-	if h.settled() {
+	if h.isSettled() {
 		s.untold.Delete(h.Key())
 	} else {
 		s.untold.Insert(h.Key())
 	}
 	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
-		s.tell(partsOwed{h.Owner(), by})
+		s.addFact(partsOwed{h.Owner(), by})
 	}
 }
 
 func (s *sagaBook) partAck(c command.PartAck) Result {
-	old, ok := s.holds.Get(key(c.Origin, c.ID))
+	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
 	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
 		return Result{} // decided anew meanwhile, or forgotten: the loop will see
 	}
@@ -519,11 +519,11 @@ func (s *sagaBook) endPart(h *Hold, p *Part) {
 func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
 	i, ok := s.instances.Get(string(c.ID))
 	if !ok || !i.Live() {
-		return refuse(api.CodeNotFound, "no such server")
+		return refuseWith(api.CodeNotFound, "no such server")
 	}
 	if i.Status != api.StatusDeleting {
 		s.endInstance(i)
-		if h, ok := s.holds.Get(key(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
+		if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
 			s.mustEnd(i) // else its zone does not have it yet: see partAck
 		}
 	}

@@ -18,8 +18,8 @@ func (h *Host) takesWork() bool {
 	return h.Enabled && h.State == api.HostUp && h.Maintenance == ""
 }
 
-// why says why the host takes no work.
-func (h *Host) why() string {
+// whyNoWork says why the host takes no work.
+func (h *Host) whyNoWork() string {
 	switch {
 	case !h.Enabled:
 		return "disabled"
@@ -38,12 +38,12 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 			h, host := s.hosts.Get(string(id))
 			switch {
 			case !host:
-				return refuse(api.CodeConflict, "a provider that is no host has the name %q", e.Host.Name)
+				return refuseWith(api.CodeConflict, "a provider that is no host has the name %q", e.Host.Name)
 			case h.Agent != c.Agent:
-				return refuse(api.CodeConflict, "host %q belongs to another agent", e.Host.Name)
+				return refuseWith(api.CodeConflict, "host %q belongs to another agent", e.Host.Name)
 			}
 		} else if _, taken := s.providers.Get(string(e.ID)); taken {
-			return refuse(api.CodeConflict, "a provider that is no host has the id %s", string(e.ID))
+			return refuseWith(api.CodeConflict, "a provider that is no host has the id %s", string(e.ID))
 		}
 	}
 	if r := s.mayLearn(c.Hosts); r.Err != nil {
@@ -53,13 +53,13 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 		ids = append(ids, s.hostPut(c, e))
 	}
 	if c.Whole {
-		s.unserve(c, ids)
+		s.takeDownUnserved(c, ids)
 	}
 	return Result{Hosts: ids}
 }
 
-// unserve takes down the hosts of an agent that it does not serve any more.
-func (s *stockBook) unserve(c command.HostsPut, served []api.HostID) {
+// takeDownUnserved takes down the hosts of an agent that it does not serve any more.
+func (s *stockBook) takeDownUnserved(c command.HostsPut, served []api.HostID) {
 	for _, old := range s.hostsOf(c.Agent, 0) {
 		if slices.Contains(served, old.ID) || old.Unserved {
 			continue
@@ -82,7 +82,7 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
 	h.Unserved, h.Needs = false, e.Host.Needs
 	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
-	s.learn(h.Inventory, h.Traits, c.At)
+	s.learnNames(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
 	return h.ID
 }
@@ -97,15 +97,15 @@ func (s *stockBook) storeHost(h *Host) {
 	}
 	old, known := s.hosts.Get(string(h.ID))
 	s.hostTable.Put(s.specOf(h))
-	s.bump(h.ID)
+	s.bumpGeneration(h.ID)
 	s.putHost(h)
 	if !known || old.DownSince != h.DownSince {
-		s.tell(hostReached{h.ID, h.DownSince})
+		s.addFact(hostReached{h.ID, h.DownSince})
 	}
 }
 
-// needs returns what the host's driver needs of a flavor.
-func (h *Host) needs() api.Needs {
+// driverNeeds returns what the host's driver needs of a flavor.
+func (h *Host) driverNeeds() api.Needs {
 	if h.Needs != nil {
 		return *h.Needs
 	}
@@ -115,23 +115,23 @@ func (h *Host) needs() api.Needs {
 func (s *stockBook) specOf(h *Host) capacity.Spec {
 	attributes := h.Attributes
 	if len(h.Overrides) > 0 {
-		attributes = merge(h.Attributes, h.Overrides)
+		attributes = mergeMaps(h.Attributes, h.Overrides)
 	}
-	seen := s.wordedHost(h).seen()
+	seen := s.wordedHost(h).merged()
 	return capacity.Spec{
 		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
-		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.needs().Command,
+		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.driverNeeds().Command,
 		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
 		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID),
 	}
 }
 
-// reput brings the host table up to date with what is said of a host elsewhere than
+// updateTable brings the host table up to date with what is said of a host elsewhere than
 // in its record.
-func (s *stockBook) reput(id api.HostID) {
+func (s *stockBook) updateTable(id api.HostID) {
 	if h, ok := s.hosts.Get(string(id)); ok {
 		s.hostTable.Put(s.specOf(h))
-		s.bump(id)
+		s.bumpGeneration(id)
 	}
 }
 
@@ -175,14 +175,14 @@ func (s *stockBook) hostSet(c command.HostSet) Result {
 		return r
 	}
 	h := *old
-	assign(&h.Enabled, c.Enabled)
-	assign(&h.Pool, c.Pool)
-	assign(&h.Maintenance, c.Maintenance)
-	assign(&h.Drain, c.Drain)
+	assignIfSet(&h.Enabled, c.Enabled)
+	assignIfSet(&h.Pool, c.Pool)
+	assignIfSet(&h.Maintenance, c.Maintenance)
+	assignIfSet(&h.Drain, c.Drain)
 	if c.Maintenance != nil && *c.Maintenance == "" && c.Drain == nil {
 		h.Drain = ""
 	}
-	h.Overrides = merge(h.Overrides, c.Overrides)
+	h.Overrides = mergeMaps(h.Overrides, c.Overrides)
 	if r := s.checkHost(&h); r.Err != nil {
 		return r
 	}
@@ -195,8 +195,8 @@ func (s *stockBook) hostSet(c command.HostSet) Result {
 	return Result{}
 }
 
-// merge returns old with each pair of set in place; an empty value takes one away.
-func merge(old, set map[string]string) map[string]string {
+// mergeMaps returns old with each pair of set in place; an empty value takes one away.
+func mergeMaps(old, set map[string]string) map[string]string {
 	out := maps.Clone(old)
 	if out == nil {
 		out = map[string]string{}
@@ -213,11 +213,11 @@ func merge(old, set map[string]string) map[string]string {
 func (s *stockBook) checkHost(h *Host) Result {
 	switch {
 	case len(h.Maintenance) > s.limits.faultBytes:
-		return refuse(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", s.limits.faultBytes)
+		return refuseWith(api.CodeInvalid, "the reason of maintenance may have at most %d bytes", s.limits.faultBytes)
 	case h.Drain != "" && !h.Drain.Valid():
-		return refuse(api.CodeInvalid, "drain must be %s, %s or %s", api.DrainWait, api.DrainEnd, api.DrainMove)
+		return refuseWith(api.CodeInvalid, "drain must be %s, %s or %s", api.DrainWait, api.DrainEnd, api.DrainMove)
 	case h.Drain != "" && h.Maintenance == "":
-		return refuse(api.CodeInvalid, "only a host in maintenance is drained")
+		return refuseWith(api.CodeInvalid, "only a host in maintenance is drained")
 	}
 	return Result{Err: api.CheckPairs("overrides", h.Overrides, s.limits.attributes)}
 }
@@ -247,10 +247,10 @@ func (s *stockBook) forgetHost(h *Host, inUse api.Code) Result {
 func (s *stockBook) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
-		return nil, refuse(api.CodeNotFound, "no such host")
+		return nil, refuseWith(api.CodeNotFound, "no such host")
 	}
 	if current := s.hostTable.Generation(id); generation != 0 && generation != current && !mutant.On(mutant.GenerationUnchecked) {
-		return nil, refuse(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
+		return nil, refuseWith(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
 	}
 	return h, Result{}
 }
@@ -267,9 +267,9 @@ func (s *stockBook) Draining() []*Host {
 	return out
 }
 
-// take claims a slot on a host, and what the host cannot give where that reaches. It
+// claimSlot claims a slot on a host, and what the host cannot give where that reaches. It
 // returns what others than the host give.
-func (s *stockBook) take(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
+func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
 	host, known := s.hosts.Get(string(id))
 	switch {
 	case !known:

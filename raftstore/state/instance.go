@@ -16,7 +16,7 @@ const FaultAbroad = "the instance failed in its zone; its operator can see why"
 func (s *workBook) addInstance(i *api.Instance) {
 	s.putInstance(nil, i)
 	if i.Host != "" {
-		s.byHost.Insert(key(i.Host, i.ID))
+		s.byHost.Insert(joinKey(i.Host, i.ID))
 		s.touchHost(i.Host)
 	}
 }
@@ -24,17 +24,17 @@ func (s *workBook) addInstance(i *api.Instance) {
 // putInstance stores i in place of old (nil for a new one) and keeps the indexes in step.
 func (s *workBook) putInstance(old, i *api.Instance) {
 	if old == nil {
-		s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
+		s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
 		s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 	} else if old.Origin != "" {
 		s.changes.Delete(changeKey(old.Origin, old.ModIndex, old.ID))
 	}
-	s.reindex(old, i)
+	s.reindexInstance(old, i)
 	i.Updated, i.ModIndex = s.now, s.index
 	s.indexEndedInstance(old, i)
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
-		s.touch(ChangesTopic(i.Origin))
+		s.touchTopic(ChangesTopic(i.Origin))
 	}
 	s.instances.Set(string(i.ID), i)
 	f := instanceChanged{instance: i, is: i.Status}
@@ -42,31 +42,31 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 		f.was = old.Status
 	}
 	if f.was != f.is {
-		s.tell(f)
+		s.addFact(f)
 	}
 }
 
-// reindex keeps step with where an instance is and whether it lives: what counts
+// reindexInstance keeps step with where an instance is and whether it lives: what counts
 // members, who moves where, and what ends by itself.
-func (s *workBook) reindex(old, i *api.Instance) {
+func (s *workBook) reindexInstance(old, i *api.Instance) {
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status {
 			return
 		}
 		s.countInstance(old, -1)
-		s.byTarget.Delete(key(old.Target, old.ID))
+		s.byTarget.Delete(joinKey(old.Target, old.ID))
 		s.ends.Delete(endKey(old))
 	}
 	s.countInstance(i, +1)
 	if i.Target != "" {
-		s.byTarget.Insert(key(i.Target, i.ID))
+		s.byTarget.Insert(joinKey(i.Target, i.ID))
 	}
-	if ends(i) {
+	if endsByWindow(i) {
 		s.ends.Insert(endKey(i))
 	}
 }
 
-func resKey(t api.Tenant, r api.ReservationID) string { return key(tenantKey(t), r) + "\x00" }
+func resKey(t api.Tenant, r api.ReservationID) string { return joinKey(tenantKey(t), r) + "\x00" }
 
 // setStatus moves an instance on. When it is DELETED its claim ends.
 func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
@@ -80,7 +80,7 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	if st == api.StatusDeleting || st == api.StatusDeleted {
 		i.Target, i.TargetShares = "", nil
-		s.stay(old)
+		s.releaseTarget(old)
 	}
 	s.putInstance(old, &i)
 	if st == api.StatusDeleted {
@@ -91,16 +91,16 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	s.touchHost(i.Host)
 	if mutant.On(mutant.FreedEarly) && st == api.StatusDeleting {
-		s.undraw(i.Host, claimOf(&i), i.Shares)
+		s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
 		s.bumpDrawn(i.Host, i.Shares)
 	}
 	if st == api.StatusDeleted {
-		s.byHost.Delete(key(i.Host, i.ID))
+		s.byHost.Delete(joinKey(i.Host, i.ID))
 		if !mutant.On(mutant.FreedEarly) {
-			s.undraw(i.Host, claimOf(&i), i.Shares)
+			s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
 		}
 		if mutant.On(mutant.SharesKept) {
-			s.draw("", claimOf(&i), i.Shares)
+			s.allocate("", claimOf(&i), i.Shares)
 		}
 		if !mutant.On(mutant.GenerationKept) {
 			s.bumpDrawn(i.Host, i.Shares)
@@ -153,7 +153,7 @@ func (s *workBook) instanceReport(c command.InstanceReport) Result {
 			s.setStatus(i, api.StatusDeleted, "")
 		case deleting:
 		case r.Status == api.StatusDeleted && i.Target != "":
-			s.arrive(i)
+			s.endStay(i)
 		case r.Status == api.StatusDeleted:
 			s.setStatus(i, api.StatusError, "the instance vanished from its host")
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
@@ -168,9 +168,9 @@ func Clip(fault string) string {
 	return strings.ToValidUTF8(fault[:min(len(fault), api.FaultMaxBytes)], "")
 }
 
-// restored makes everything news: hosts for their agents, and instances that were
+// markRestored makes everything news: hosts for their agents, and instances that were
 // made for a parent for that parent, whatever either has read before.
-func (s *workBook) restored() {
+func (s *workBook) markRestored() {
 	for _, h := range s.hosts.Values() {
 		s.touchHost(h.ID)
 	}

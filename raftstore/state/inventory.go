@@ -12,11 +12,11 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 	if r := s.checkGeneration(c.ID, c.Generation); r.Err != nil {
 		return r
 	}
-	w, _ := s.worded(c.ID)
+	w, _ := s.declaredOf(c.ID)
 	if r := s.checkPlace(w, c); r.Err != nil {
 		return r
 	}
-	own, before, bump := w.own, w.seen(), c.Inventory != nil
+	own, before, bump := w.own, w.merged(), c.Inventory != nil
 	if c.Inventory != nil {
 		if r := s.checkInventory(w, *c.Inventory); r.Err != nil {
 			return r
@@ -27,39 +27,39 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 		own.inventory = w.ownInventory(*c.Inventory)
 	}
 	if c.Traits != nil {
-		want := sorted(*c.Traits)
+		want := sortedUnique(*c.Traits)
 		if r := s.checkTraits(w, want); r.Err != nil {
 			return r
 		}
-		own.traits = less(want, w.said.traits)
+		own.traits = listWithout(want, w.said.traits)
 		bump = bump || !slices.Equal(want, before.traits)
 	}
 	if c.Aggregates != nil {
-		want := sorted(*c.Aggregates)
+		want := sortedUnique(*c.Aggregates)
 		if r := s.checkAggregates(w, want); r.Err != nil {
 			return r
 		}
-		own.aggregates = less(want, w.said.aggregates)
+		own.aggregates = listWithout(want, w.said.aggregates)
 		bump = bump || c.Bump
 	}
 	s.setOwn(c.ID, own, func(p *api.Provider) {
-		assign(&p.Name, c.Name)
-		assign(&p.Parent, c.Parent)
+		assignIfSet(&p.Name, c.Name)
+		assignIfSet(&p.Parent, c.Parent)
 	})
 	if bump {
-		s.bump(c.ID)
+		s.bumpGeneration(c.ID)
 	}
 	return Result{}
 }
 
 // checkPlace refuses another name or parent.
-func (s *stockBook) checkPlace(w *worded, c command.ProviderSet) Result {
+func (s *stockBook) checkPlace(w *declaredProvider, c command.ProviderSet) Result {
 	if w.host != nil {
 		switch {
 		case c.Name != nil && *c.Name != w.host.Name:
-			return refuse(api.CodeConflict, "the agent of host %q names it; start the agent with another name", w.host.Name)
+			return refuseWith(api.CodeConflict, "the agent of host %q names it; start the agent with another name", w.host.Name)
 		case c.Parent != nil && *c.Parent != "":
-			return refuse(api.CodeConflict, "host %q is a root and stays one", w.host.Name)
+			return refuseWith(api.CodeConflict, "host %q is a root and stays one", w.host.Name)
 		}
 		return Result{}
 	}
@@ -74,13 +74,13 @@ func (s *stockBook) checkPlace(w *worded, c command.ProviderSet) Result {
 	if r := s.checkParent(c.ID, *c.Parent); r.Err != nil {
 		return r
 	}
-	from, _ := s.climb(c.ID)
+	from, _ := s.rootOf(c.ID)
 	to := c.ID
 	if *c.Parent != "" {
-		to, _ = s.climb(*c.Parent)
+		to, _ = s.rootOf(*c.Parent)
 	}
 	if from != to && s.runOn(c.ID) {
-		return refuse(api.CodeConflict, "instances draw from provider %s, or from what is below it; end or move them first", string(c.ID))
+		return refuseWith(api.CodeConflict, "instances draw from provider %s, or from what is below it; end or move them first", string(c.ID))
 	}
 	return Result{}
 }
@@ -100,9 +100,9 @@ func (s *stockBook) runOn(id api.ProviderID) bool {
 
 // checkInventory refuses a whole inventory for a provider: one that is malformed, or
 // lacks what an agent says.
-func (s *stockBook) checkInventory(w *worded, want map[api.ResourceClass]api.Inventory) Result {
+func (s *stockBook) checkInventory(w *declaredProvider, want map[api.ResourceClass]api.Inventory) Result {
 	if len(want) > s.limits.classes {
-		return refuse(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", s.limits.classes, len(want))
+		return refuseWith(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", s.limits.classes, len(want))
 	}
 	for _, class := range slices.Sorted(maps.Keys(want)) {
 		if r := s.checkClass(class); r.Err != nil {
@@ -114,7 +114,7 @@ func (s *stockBook) checkInventory(w *worded, want map[api.ResourceClass]api.Inv
 	}
 	for _, class := range slices.Sorted(maps.Keys(w.said.inventory)) {
 		if _, stays := want[class]; !stays {
-			return refuse(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
+			return refuseWith(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
 		}
 	}
 	return Result{}
@@ -122,10 +122,10 @@ func (s *stockBook) checkInventory(w *worded, want map[api.ResourceClass]api.Inv
 
 // checkUnused refuses to take away a class that somebody has a claim on. Consumers in
 // leave do not count: they are about to claim something else.
-func (s *State) checkUnused(id api.ProviderID, w *worded, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
-	for _, class := range slices.Sorted(maps.Keys(w.seen().inventory)) {
+func (s *State) checkUnused(id api.ProviderID, w *declaredProvider, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
+	for _, class := range slices.Sorted(maps.Keys(w.merged().inventory)) {
 		if _, stays := want[class]; !stays && s.claimedClass(id, class, leave) {
-			return refuse(api.CodeInUse, "%s of provider %s is in use", class, string(id))
+			return refuseWith(api.CodeInUse, "%s of provider %s is in use", class, string(id))
 		}
 	}
 	return Result{}
@@ -133,19 +133,19 @@ func (s *State) checkUnused(id api.ProviderID, w *worded, want map[api.ResourceC
 
 func (s *stockBook) checkClass(name api.ResourceClass) Result {
 	if _, known := s.ResourceClass(name); !known {
-		return refuse(api.CodeInvalid, "no resource class %q", string(name))
+		return refuseWith(api.CodeInvalid, "no resource class %q", string(name))
 	}
 	return Result{}
 }
 
-// has reports whether the provider has a class now.
-func (w *worded) has(class api.ResourceClass) bool {
-	_, ok := w.seen().inventory[class]
+// hasClass reports whether the provider has a class now.
+func (w *declaredProvider) hasClass(class api.ResourceClass) bool {
+	_, ok := w.merged().inventory[class]
 	return ok
 }
 
 // ownInventory returns what of a whole inventory the agent does not say.
-func (w *worded) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
+func (w *declaredProvider) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
 	own := maps.Clone(want)
 	maps.DeleteFunc(own, func(class api.ResourceClass, v api.Inventory) bool {
 		said, ok := w.said.inventory[class]
@@ -158,39 +158,39 @@ func (w *worded) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.
 }
 
 // checkTraits refuses all the traits that a provider shall have.
-func (s *stockBook) checkTraits(w *worded, want []string) Result {
+func (s *stockBook) checkTraits(w *declaredProvider, want []string) Result {
 	for _, name := range want {
 		if _, known := s.Trait(name); !known {
-			return refuse(api.CodeInvalid, "no trait %q", name)
+			return refuseWith(api.CodeInvalid, "no trait %q", name)
 		}
 	}
-	if lost := less(w.said.traits, want); len(lost) > 0 {
-		return refuse(api.CodeConflict, "the agent of host %q says that it has the trait %s; start the agent without it", w.host.Name, lost[0])
+	if lost := listWithout(w.said.traits, want); len(lost) > 0 {
+		return refuseWith(api.CodeConflict, "the agent of host %q says that it has the trait %s; start the agent without it", w.host.Name, lost[0])
 	}
 	return Result{}
 }
 
 // checkAggregates refuses all the aggregates that a provider shall have.
-func (s *stockBook) checkAggregates(w *worded, want []string) Result {
+func (s *stockBook) checkAggregates(w *declaredProvider, want []string) Result {
 	if len(want) > s.limits.providerAggs {
-		return refuse(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
+		return refuseWith(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
 	}
-	if lost := less(w.said.aggregates, want); len(lost) > 0 {
-		return refuse(api.CodeConflict, "host %q is a member of aggregate %s; take it out of that", w.host.Name, lost[0])
+	if lost := listWithout(w.said.aggregates, want); len(lost) > 0 {
+		return refuseWith(api.CodeConflict, "host %q is a member of aggregate %s; take it out of that", w.host.Name, lost[0])
 	}
-	for _, id := range less(want, w.said.aggregates) {
+	for _, id := range listWithout(want, w.said.aggregates) {
 		if !api.ValidUUID(id) {
-			return refuse(api.CodeInvalid, "an aggregate must be a UUID, got %q", id)
+			return refuseWith(api.CodeInvalid, "an aggregate must be a UUID, got %q", id)
 		}
 		if a, ok := s.aggregates.Get(id); ok && w.host != nil {
-			return refuse(api.CodeConflict, "%s is aggregate %q; add host %q to that", id, a.Name, w.host.Name)
+			return refuseWith(api.CodeConflict, "%s is aggregate %q; add host %q to that", id, a.Name, w.host.Name)
 		}
 	}
 	return Result{}
 }
 
-// less returns what of a sorted list is not in another; nil for nothing.
-func less(list, other []string) []string {
+// listWithout returns what of a sorted list is not in another; nil for nothing.
+func listWithout(list, other []string) []string {
 	var out []string
 	for _, v := range list {
 		if _, found := slices.BinarySearch(other, v); !found {
@@ -202,7 +202,7 @@ func less(list, other []string) []string {
 
 // setOwn stores what the placement API says of a provider. A provider that is no host
 // is edited beside that. The generation stays.
-func (s *stockBook) setOwn(id api.ProviderID, own words, edit func(*api.Provider)) {
+func (s *stockBook) setOwn(id api.ProviderID, own declaration, edit func(*api.Provider)) {
 	if old, ok := s.hosts.Get(string(id)); ok {
 		h := *old
 		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.Updated = own.inventory, own.traits, own.aggregates, s.now

@@ -11,8 +11,8 @@ func endKey(i *api.Instance) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(max(i.Window.End, 0)))) + string(i.ID) //nolint:gosec // not below 0
 }
 
-// ends reports whether the zone must end the instance when its window is over.
-func ends(i *api.Instance) bool {
+// endsByWindow reports whether the zone must end the instance when its window is over.
+func endsByWindow(i *api.Instance) bool {
 	return i.Host != "" && i.Window.End != api.Forever && i.Live() && i.Status != api.StatusDeleting
 }
 

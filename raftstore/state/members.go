@@ -22,8 +22,8 @@ func linkPlace(id api.LinkID) place { return place("l" + string(id)) }
 
 func (p place) host() (api.HostID, bool) { return api.HostID(p[1:]), p[0] == 'h' }
 
-// tally adds n to a count. A count of 0 is not kept.
-func tally(t *table.Map[int], k string, n int) {
+// addTally adds n to a count. A count of 0 is not kept.
+func addTally(t *table.Map[int], k string, n int) {
 	old, _ := t.Get(k)
 	if old+n == 0 {
 		t.Delete(k)
@@ -36,20 +36,20 @@ func tenantKey(t api.Tenant) string {
 	if mutant.On(mutant.TenantsMixed) {
 		t.Origin = ""
 	}
-	return key(t.Origin, t.Project)
+	return joinKey(t.Origin, t.Project)
 }
 
 func memberKey(t api.Tenant, rule string, at place) string {
-	return key(key(tenantKey(t), rule), at)
+	return joinKey(joinKey(tenantKey(t), rule), at)
 }
 
-// count adds n to the members of some rules at a place, and to those of the tenant.
-func (s *workBook) count(t api.Tenant, rules []string, at place, n int) {
+// countMembers adds n to the members of some rules at a place, and to those of the tenant.
+func (s *workBook) countMembers(t api.Tenant, rules []string, at place, n int) {
 	for _, rule := range rules {
-		tally(&s.members, memberKey(t, rule, at), n)
+		addTally(&s.members, memberKey(t, rule, at), n)
 	}
 	if id, own := at.host(); own {
-		tally(&s.tenants, key(tenantKey(t), id), n)
+		addTally(&s.tenants, joinKey(tenantKey(t), id), n)
 	}
 }
 
@@ -63,11 +63,11 @@ func rulesOf(r *api.Request, group int) []string {
 }
 
 func (s *sagaBook) countSlot(h *Hold, sl command.Slot, n int) {
-	s.count(h.Tenant(), rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
+	s.countMembers(h.Tenant(), rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
 }
 
 func (s *sagaBook) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
-	s.count(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
+	s.countMembers(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
 }
 
 func (s *workBook) countInstance(i *api.Instance, n int) {
@@ -75,12 +75,12 @@ func (s *workBook) countInstance(i *api.Instance, n int) {
 		return
 	}
 	if i.Host == "" {
-		s.count(i.Tenant(), i.Rules, linkPlace(i.Link), n)
+		s.countMembers(i.Tenant(), i.Rules, linkPlace(i.Link), n)
 		return
 	}
-	s.count(i.Tenant(), i.Rules, hostPlace(i.Host), n)
+	s.countMembers(i.Tenant(), i.Rules, hostPlace(i.Host), n)
 	if i.Target != "" {
-		s.count(i.Tenant(), i.Rules, hostPlace(i.Target), n)
+		s.countMembers(i.Tenant(), i.Rules, hostPlace(i.Target), n)
 	}
 }
 

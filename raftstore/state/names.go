@@ -23,7 +23,7 @@ func (s *stockBook) ResourceClasses() []Named {
 	for _, c := range api.StandardClasses() {
 		out = append(out, Named{Name: string(c)})
 	}
-	return append(out, named(&s.classes)...)
+	return append(out, namedList(&s.classes)...)
 }
 
 // ResourceClass returns one class that the zone knows.
@@ -37,7 +37,7 @@ func (s *stockBook) ResourceClass(name api.ResourceClass) (Named, bool) {
 
 // Traits returns the traits that the zone knows, by name.
 func (s *stockBook) Traits() []Named {
-	out := named(&s.traits)
+	out := namedList(&s.traits)
 	for _, t := range api.StandardTraits() {
 		out = append(out, Named{Name: t})
 	}
@@ -54,7 +54,7 @@ func (s *stockBook) Trait(name string) (Named, bool) {
 	return Named{Name: name, Created: created}, ok
 }
 
-func named(t *table.Map[api.Instant]) []Named {
+func namedList(t *table.Map[api.Instant]) []Named {
 	out := make([]Named, 0, t.Len())
 	t.Scan(func(name string, created api.Instant) bool {
 		out = append(out, Named{Name: name, Created: created})
@@ -69,21 +69,21 @@ func (s *stockBook) classPut(c command.ClassPut) Result {
 	was, known := s.classes.Get(string(c.Was))
 	switch {
 	case !api.ValidCustom(string(c.Name)):
-		return refuse(api.CodeInvalid, "the name of a class must be %s and upper case letters, digits and _, at most %d bytes",
+		return refuseWith(api.CodeInvalid, "the name of a class must be %s and upper case letters, digits and _, at most %d bytes",
 			api.CustomPrefix, api.CustomMaxBytes)
 	case standardClass(c.Was):
-		return refuse(api.CodeInvalid, "%s is the same everywhere and keeps its name", c.Was)
+		return refuseWith(api.CodeInvalid, "%s is the same everywhere and keeps its name", c.Was)
 	case c.Was != "" && !known:
-		return refuse(api.CodeNotFound, "no resource class %q", string(c.Was))
+		return refuseWith(api.CodeNotFound, "no resource class %q", string(c.Was))
 	case c.Was == c.Name:
 		return Result{}
 	}
 	if _, exists := s.classes.Get(string(c.Name)); exists {
-		return refuse(api.CodeExists, "resource class %s exists", c.Name)
+		return refuseWith(api.CodeExists, "resource class %s exists", c.Name)
 	}
 	if c.Was == "" {
 		if s.classes.Len() >= s.limits.customClasses {
-			return refuse(api.CodeOverloaded, "the zone has %d resource classes of its own, which is the limit", s.limits.customClasses)
+			return refuseWith(api.CodeOverloaded, "the zone has %d resource classes of its own, which is the limit", s.limits.customClasses)
 		}
 		s.classes.Set(string(c.Name), c.At)
 		return Result{}
@@ -98,10 +98,10 @@ func (s *stockBook) classPut(c command.ClassPut) Result {
 
 func (s *stockBook) classDelete(c command.ClassDelete) Result {
 	if standardClass(c.Name) {
-		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
+		return refuseWith(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
 	}
 	if _, known := s.classes.Get(string(c.Name)); !known {
-		return refuse(api.CodeNotFound, "no resource class %q", string(c.Name))
+		return refuseWith(api.CodeNotFound, "no resource class %q", string(c.Name))
 	}
 	if r := s.classUnused(c.Name); r.Err != nil {
 		return r
@@ -112,27 +112,27 @@ func (s *stockBook) classDelete(c command.ClassDelete) Result {
 
 // classUnused refuses if an inventory has the class. It looks at every provider.
 func (s *stockBook) classUnused(name api.ResourceClass) Result {
-	who := s.findProvider(func(w *worded) bool {
+	who := s.findProvider(func(w *declaredProvider) bool {
 		_, own := w.own.inventory[name]
 		_, said := w.said.inventory[name]
 		return own || said
 	})
 	if who != "" {
-		return refuse(api.CodeInUse, "provider %q has an inventory of %s", who, name)
+		return refuseWith(api.CodeInUse, "provider %q has an inventory of %s", who, name)
 	}
 	return Result{}
 }
 
 func (s *stockBook) traitPut(c command.TraitPut) Result {
 	if !api.ValidCustom(c.Name) {
-		return refuse(api.CodeInvalid, "the name of a trait must be %s and upper case letters, digits and _, at most %d bytes",
+		return refuseWith(api.CodeInvalid, "the name of a trait must be %s and upper case letters, digits and _, at most %d bytes",
 			api.CustomPrefix, api.CustomMaxBytes)
 	}
 	if _, exists := s.traits.Get(c.Name); exists {
 		return Result{} // a repeat, or an agent was first
 	}
 	if s.traits.Len() >= s.limits.customTraits {
-		return refuse(api.CodeOverloaded, "the zone has %d traits of its own, which is the limit", s.limits.customTraits)
+		return refuseWith(api.CodeOverloaded, "the zone has %d traits of its own, which is the limit", s.limits.customTraits)
 	}
 	s.traits.Set(c.Name, c.At)
 	return Result{}
@@ -140,23 +140,23 @@ func (s *stockBook) traitPut(c command.TraitPut) Result {
 
 func (s *stockBook) traitDelete(c command.TraitDelete) Result {
 	if api.StandardTrait(c.Name) {
-		return refuse(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
+		return refuseWith(api.CodeInvalid, "%s is the same everywhere and stays", c.Name)
 	}
 	if _, known := s.traits.Get(c.Name); !known {
-		return refuse(api.CodeNotFound, "no trait %q", c.Name)
+		return refuseWith(api.CodeNotFound, "no trait %q", c.Name)
 	}
-	who := s.findProvider(func(w *worded) bool {
+	who := s.findProvider(func(w *declaredProvider) bool {
 		return slices.Contains(w.own.traits, c.Name) || slices.Contains(w.said.traits, c.Name)
 	})
 	if who != "" {
-		return refuse(api.CodeInUse, "provider %q has the trait %s", who, c.Name)
+		return refuseWith(api.CodeInUse, "provider %q has the trait %s", who, c.Name)
 	}
 	s.traits.Delete(c.Name)
 	return Result{}
 }
 
-// learn makes known what an agent says of a host.
-func (s *stockBook) learn(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
+// learnNames makes known what an agent says of a host.
+func (s *stockBook) learnNames(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
 	for _, name := range slices.Sorted(maps.Keys(inventory)) {
 		if _, known := s.ResourceClass(name); !known {
 			s.classes.Set(string(name), at)
@@ -186,9 +186,9 @@ func (s *stockBook) mayLearn(hosts []command.HostEntry) Result {
 	}
 	switch {
 	case len(classes) > 0 && s.classes.Len()+len(classes) > s.limits.customClasses:
-		return refuse(api.CodeOverloaded, "a zone has at most %d resource classes of its own", s.limits.customClasses)
+		return refuseWith(api.CodeOverloaded, "a zone has at most %d resource classes of its own", s.limits.customClasses)
 	case len(traits) > 0 && s.traits.Len()+len(traits) > s.limits.customTraits:
-		return refuse(api.CodeOverloaded, "a zone has at most %d traits of its own", s.limits.customTraits)
+		return refuseWith(api.CodeOverloaded, "a zone has at most %d traits of its own", s.limits.customTraits)
 	}
 	return Result{}
 }

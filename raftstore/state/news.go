@@ -106,7 +106,7 @@ func (s *workBook) tellReachBelow(child api.LinkID) {
 	var below []*api.Instance
 	first := changeKey(up.ID, 0, "")
 	s.changes.Ascend(first, func(k string) bool {
-		if !strings.HasPrefix(k, key(up.ID, "")) {
+		if !strings.HasPrefix(k, joinKey(up.ID, "")) {
 			return false
 		}
 		if i, ok := s.instances.Get(k[len(first):]); ok && i.Link == child && i.Live() {
@@ -142,7 +142,7 @@ func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 func (s *sagaBook) instanceChanges(c command.InstanceChanges) Result {
 	old, ok := s.links.Get(string(c.Link))
 	if !ok || old.ChangesNext != c.After {
-		return refuse(api.CodeConflict, "the changes of the zone were followed from elsewhere")
+		return refuseWith(api.CodeConflict, "the changes of the zone were followed from elsewhere")
 	}
 	next := c.Next
 items:
@@ -158,7 +158,7 @@ items:
 		}
 	}
 	if next != old.ChangesNext {
-		s.followed(old, next)
+		s.noteFollowed(old, next)
 	}
 	return Result{}
 }

@@ -189,7 +189,7 @@ func TestServerGroups(t *testing.T) {
 func TestServerGroupLimit(t *testing.T) {
 	w := newWorld(t)
 	for i := range api.ServerGroupsMax {
-		w.s.groups.Set(key("p", strconv.Itoa(i)), &api.ServerGroup{ID: api.ServerGroupID(strconv.Itoa(i)), Project: "p", Name: strconv.Itoa(i)})
+		w.s.groups.Set(joinKey("p", strconv.Itoa(i)), &api.ServerGroup{ID: api.ServerGroupID(strconv.Itoa(i)), Project: "p", Name: strconv.Itoa(i)})
 	}
 	w.refused(api.CodeOverloaded, groupPut(w.stamp(), "p", "one more", "x"))
 	w.ok(command.GroupDelete{Stamp: w.stamp(), Project: "p", ID: "77"})

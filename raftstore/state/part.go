@@ -19,9 +19,9 @@ func partOf(p command.Part) Part {
 }
 
 func (s *sagaBook) holdParts(c command.HoldParts) Result {
-	old, ok := s.holds.Get(key(c.Origin, c.ID))
+	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "no such hold")
+		return refuseWith(api.CodeNotFound, "no such hold")
 	}
 	h := *old
 	h.Parts, h.Refused = slices.Clone(h.Parts), slices.Clone(h.Refused)
@@ -40,7 +40,7 @@ func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	if !news {
 		return Result{Hold: old} // a repeat
 	}
-	s.tell(partsAnswered{owner: h.Owner(), hold: &h, held: held, refused: refused, answers: c.Answers})
+	s.addFact(partsAnswered{owner: h.Owner(), hold: &h, held: held, refused: refused, answers: c.Answers})
 	if h.Decision == api.DecisionPending {
 		s.advanceHold(&h)
 	} else {
@@ -69,7 +69,7 @@ func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		}
 	}
 	if len(keep) < len(p.Instances) {
-		h.because(a.Why)
+		h.noteCause(a.Why)
 	}
 	p.Instances, p.Answered = keep, true
 	if h.Decision == api.DecisionPending || mutant.On(mutant.LateCommitAcked) {

@@ -12,10 +12,10 @@ import (
 func TestAttemptsKept(t *testing.T) {
 	b := &Boot{}
 	for i := 1; i <= api.AttemptsKept; i++ {
-		b.keep(api.BootAttempt{Attempt: i})
+		b.addAttempt(api.BootAttempt{Attempt: i})
 	}
 	assert.Len(t, b.Attempts, api.AttemptsKept)
-	b.keep(api.BootAttempt{Attempt: api.AttemptsKept + 1})
+	b.addAttempt(api.BootAttempt{Attempt: api.AttemptsKept + 1})
 	assert.Len(t, b.Attempts, api.AttemptsKept)
 	assert.Equal(t, 2, b.Attempts[1].Attempt)
 	assert.Equal(t, 4, b.Attempts[2].Attempt)

@@ -12,23 +12,23 @@ import (
 	"berth/raftstore/command"
 )
 
-// words are what somebody says that a provider has.
-type words struct {
+// declaration are what somebody says that a provider has.
+type declaration struct {
 	inventory  map[api.ResourceClass]api.Inventory
 	traits     []string // sorted
 	aggregates []string // sorted
 }
 
-// worded is a provider with who says what of it. What a host's agent and the
+// declaredProvider is a provider with who says what of it. What a host's agent and the
 // operators' aggregates say stands; the placement API adds what is its own, and its
 // inventory of a class wins. Of a provider that is no host all is own.
-type worded struct {
-	said, own words
+type declaredProvider struct {
+	said, own declaration
 	host      *Host // nil for none
 }
 
-// worded returns a provider, which may be a host.
-func (s *stockBook) worded(id api.ProviderID) (*worded, bool) {
+// declaredOf returns a provider, which may be a host.
+func (s *stockBook) declaredOf(id api.ProviderID) (*declaredProvider, bool) {
 	if h, ok := s.hosts.Get(string(id)); ok {
 		return s.wordedHost(h), true
 	}
@@ -39,20 +39,20 @@ func (s *stockBook) worded(id api.ProviderID) (*worded, bool) {
 	return wordedProvider(p), true
 }
 
-func (s *stockBook) wordedHost(h *Host) *worded {
-	return &worded{
-		said: words{h.Inventory, sorted(h.Traits), s.aggregateIDs(h.ID)},
-		own:  words{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
+func (s *stockBook) wordedHost(h *Host) *declaredProvider {
+	return &declaredProvider{
+		said: declaration{h.Inventory, sortedUnique(h.Traits), s.aggregateIDs(h.ID)},
+		own:  declaration{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
 	}
 }
 
-func wordedProvider(p *api.Provider) *worded {
-	return &worded{own: words{p.Inventory, p.Traits, p.Aggregates}}
+func wordedProvider(p *api.Provider) *declaredProvider {
+	return &declaredProvider{own: declaration{p.Inventory, p.Traits, p.Aggregates}}
 }
 
-// seen returns what the zone goes by. It may share memory with records.
-func (w *worded) seen() words {
-	out := words{w.own.inventory, both(w.said.traits, w.own.traits), both(w.said.aggregates, w.own.aggregates)}
+// merged returns what the zone goes by. It may share memory with records.
+func (w *declaredProvider) merged() declaration {
+	out := declaration{w.own.inventory, intersect(w.said.traits, w.own.traits), intersect(w.said.aggregates, w.own.aggregates)}
 	if len(w.said.inventory) > 0 {
 		out.inventory = w.said.inventory
 		if len(w.own.inventory) > 0 {
@@ -63,23 +63,23 @@ func (w *worded) seen() words {
 	return out
 }
 
-// both returns what is in either of two sorted lists, sorted.
-func both(a, b []string) []string {
+// intersect returns what is in either of two sorted lists, sorted.
+func intersect(a, b []string) []string {
 	if len(a) == 0 {
 		return b
 	}
 	if len(b) == 0 {
 		return a
 	}
-	return sorted(slices.Concat(a, b))
+	return sortedUnique(slices.Concat(a, b))
 }
 
-// sorted returns the words of a list in order, each once.
-func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+// sortedUnique returns the words of a list in order, each once.
+func sortedUnique(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // findProvider returns the name of a provider that ok picks, "" for none. It looks at
 // all of them.
-func (s *stockBook) findProvider(ok func(*worded) bool) string {
+func (s *stockBook) findProvider(ok func(*declaredProvider) bool) string {
 	found := ""
 	s.hosts.Scan(func(_ string, h *Host) bool {
 		if ok(s.wordedHost(h)) {
@@ -102,7 +102,7 @@ func (s *stockBook) findProvider(ok func(*worded) bool) string {
 // Provider returns one provider, which may be a host, with its use at the zone's time
 // and with what the zone goes by: of a host what its agent and what operators say.
 func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
-	w, ok := s.worded(id)
+	w, ok := s.declaredOf(id)
 	if !ok {
 		return nil, false
 	}
@@ -113,14 +113,14 @@ func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
 		p, _ := s.providers.Get(string(id))
 		out = *p
 	}
-	seen := w.seen()
+	seen := w.merged()
 	out.Inventory = make(map[api.ResourceClass]api.Inventory, len(seen.inventory))
 	for c, inv := range seen.inventory {
 		out.Inventory[c] = inv.Normal()
 	}
 	out.Traits, out.Aggregates = append([]string{}, seen.traits...), append([]string{}, seen.aggregates...)
-	out.Generation, out.Used = s.generation(id), s.Hosts().Usage(id)
-	out.Root, _ = s.climb(id)
+	out.Generation, out.Used = s.generationOf(id), s.Hosts().Usage(id)
+	out.Root, _ = s.rootOf(id)
 	return &out, true
 }
 
@@ -151,9 +151,9 @@ func (s *stockBook) isProvider(id api.ProviderID) bool {
 	return host || other
 }
 
-// climb returns the root of a provider's tree, and how many providers there are from
+// rootOf returns the root of a provider's tree, and how many providers there are from
 // it to the provider, both counted.
-func (s *stockBook) climb(id api.ProviderID) (root api.ProviderID, depth int) {
+func (s *stockBook) rootOf(id api.ProviderID) (root api.ProviderID, depth int) {
 	for {
 		depth++
 		p, ok := s.providers.Get(string(id))
@@ -164,12 +164,12 @@ func (s *stockBook) climb(id api.ProviderID) (root api.ProviderID, depth int) {
 	}
 }
 
-// extent returns how many providers there are in the tree below and with id, and from
+// extentOf returns how many providers there are in the tree below and with id, and from
 // id to the deepest of them.
-func (s *stockBook) extent(id api.ProviderID) (size, height int) {
+func (s *stockBook) extentOf(id api.ProviderID) (size, height int) {
 	size = 1
 	eachOn(&s.children, id, func(child api.InstanceID) {
-		n, h := s.extent(api.ProviderID(child))
+		n, h := s.extentOf(api.ProviderID(child))
 		size, height = size+n, max(height, h)
 	})
 	return size, height + 1
@@ -188,11 +188,11 @@ func (s *stockBook) hasChildren(id api.ProviderID) bool {
 func (s *stockBook) providerCreate(c command.ProviderCreate) Result {
 	switch {
 	case c.ID == "":
-		return refuse(api.CodeInvalid, "a provider needs an id")
+		return refuseWith(api.CodeInvalid, "a provider needs an id")
 	case s.isProvider(c.ID):
-		return refuse(api.CodeExists, "provider %s exists", string(c.ID))
+		return refuseWith(api.CodeExists, "provider %s exists", string(c.ID))
 	case s.providers.Len() >= s.limits.providers:
-		return refuse(api.CodeOverloaded, "the zone has %d providers that are no hosts, which is the limit", s.limits.providers)
+		return refuseWith(api.CodeOverloaded, "the zone has %d providers that are no hosts, which is the limit", s.limits.providers)
 	}
 	if r := s.checkName(c.ID, c.Name); r.Err != nil {
 		return r
@@ -207,10 +207,10 @@ func (s *stockBook) providerCreate(c command.ProviderCreate) Result {
 // checkName refuses a name for a provider.
 func (s *stockBook) checkName(id api.ProviderID, name string) Result {
 	if n := utf8.RuneCountInString(name); n < 1 || n > s.limits.providerName {
-		return refuse(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", s.limits.providerName, n)
+		return refuseWith(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", s.limits.providerName, n)
 	}
 	if other, taken := s.byName.Get(name); taken && other != id {
-		return refuse(api.CodeExists, "a provider named %q exists", name)
+		return refuseWith(api.CodeExists, "a provider named %q exists", name)
 	}
 	return Result{}
 }
@@ -222,11 +222,11 @@ func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 		return Result{}
 	}
 	if !s.isProvider(parent) {
-		return refuse(api.CodeInvalid, "no provider %s, which should be the parent", string(parent))
+		return refuseWith(api.CodeInvalid, "no provider %s, which should be the parent", string(parent))
 	}
 	for up := parent; up != ""; {
 		if up == id {
-			return refuse(api.CodeInvalid, "a provider cannot be below itself")
+			return refuseWith(api.CodeInvalid, "a provider cannot be below itself")
 		}
 		p, ok := s.providers.Get(string(up))
 		if !ok {
@@ -234,16 +234,16 @@ func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 		}
 		up = p.Parent
 	}
-	size, height := s.extent(id)
-	root, depth := s.climb(parent)
+	size, height := s.extentOf(id)
+	root, depth := s.rootOf(parent)
 	if depth+height > s.limits.treeDepth {
-		return refuse(api.CodeOverloaded, "a tree of providers is at most %d deep", s.limits.treeDepth)
+		return refuseWith(api.CodeOverloaded, "a tree of providers is at most %d deep", s.limits.treeDepth)
 	}
-	if from, _ := s.climb(id); from == root {
+	if from, _ := s.rootOf(id); from == root {
 		return Result{}
 	}
-	if all, _ := s.extent(root); all+size > s.limits.tree {
-		return refuse(api.CodeOverloaded, "a tree has at most %d providers", s.limits.tree)
+	if all, _ := s.extentOf(root); all+size > s.limits.tree {
+		return refuseWith(api.CodeOverloaded, "a tree has at most %d providers", s.limits.tree)
 	}
 	return Result{}
 }
@@ -253,12 +253,12 @@ func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 func (s *stockBook) storeProvider(old, p *api.Provider) {
 	if old != nil {
 		s.byName.Delete(old.Name)
-		s.children.Delete(key(old.Parent, old.ID))
+		s.children.Delete(joinKey(old.Parent, old.ID))
 	}
 	s.providers.Set(string(p.ID), p)
 	s.byName.Set(p.Name, p.ID)
 	if p.Parent != "" {
-		s.children.Insert(key(p.Parent, p.ID))
+		s.children.Insert(joinKey(p.Parent, p.ID))
 	}
 	s.hostTable.Put(specOfProvider(p))
 }
@@ -275,14 +275,14 @@ func (s *stockBook) providerDelete(c command.ProviderDelete) Result {
 	}
 	p, ok := s.providers.Get(string(c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "no such provider")
+		return refuseWith(api.CodeNotFound, "no such provider")
 	}
 	if r := s.mayForget(c.ID, api.CodeInUse); r.Err != nil {
 		return r
 	}
 	s.providers.Delete(string(p.ID))
 	s.byName.Delete(p.Name)
-	s.children.Delete(key(p.Parent, p.ID))
+	s.children.Delete(joinKey(p.Parent, p.ID))
 	s.hostTable.Remove(p.ID)
 	return Result{}
 }
@@ -292,9 +292,9 @@ func (s *stockBook) providerDelete(c command.ProviderDelete) Result {
 func (s *stockBook) mayForget(id api.ProviderID, inUse api.Code) Result {
 	switch {
 	case s.hasChildren(id):
-		return refuse(api.CodeHasChildren, "other providers are part of it; delete or move them first")
-	case s.claimed(id):
-		return refuse(inUse, "instances, holds or allocations are still on it; delete them first")
+		return refuseWith(api.CodeHasChildren, "other providers are part of it; delete or move them first")
+	case s.isClaimed(id):
+		return refuseWith(inUse, "instances, holds or allocations are still on it; delete them first")
 	}
 	return Result{}
 }
@@ -303,10 +303,10 @@ func (s *stockBook) mayForget(id api.ProviderID, inUse api.Code) Result {
 // passed.
 func (s *stockBook) checkGeneration(id api.ProviderID, generation *uint64) Result {
 	if !s.isProvider(id) {
-		return refuse(api.CodeNotFound, "no such provider")
+		return refuseWith(api.CodeNotFound, "no such provider")
 	}
-	if current := s.generation(id); generation != nil && *generation != current && !mutant.On(mutant.GenerationUnchecked) {
-		return refuse(api.CodeStale, "provider %s is at generation %d, not %d; read it again", string(id), current, *generation)
+	if current := s.generationOf(id); generation != nil && *generation != current && !mutant.On(mutant.GenerationUnchecked) {
+		return refuseWith(api.CodeStale, "provider %s is at generation %d, not %d; read it again", string(id), current, *generation)
 	}
 	return Result{}
 }

@@ -42,12 +42,12 @@ func (h *Hold) endClass() endClass {
 // prunableKey orders records by class, then by when they ended, then by key.
 func prunableKey(c endClass, ended api.Instant, key string) string {
 	k := make([]byte, 0, prunableKeyHead+len(key))
-	k = binary.BigEndian.AppendUint64(append(k, byte(c)), sortable(ended))
+	k = binary.BigEndian.AppendUint64(append(k, byte(c)), sortableInstant(ended))
 	return string(append(k, key...))
 }
 
-// sortable returns a number that is ordered as an instant is.
-func sortable(t api.Instant) uint64 { return uint64(t) ^ 1<<63 } //nolint:gosec // the sign bit is what it is about
+// sortableInstant returns a number that is ordered as an instant is.
+func sortableInstant(t api.Instant) uint64 { return uint64(t) ^ 1<<63 } //nolint:gosec // the sign bit is what it is about
 
 const prunableKeyHead = 9 // bytes before the key of the record
 
@@ -57,9 +57,9 @@ type cutoff struct {
 	before api.Instant
 }
 
-// prunable returns what an index lists before some cutoffs: the first keys of
+// prunableKeys returns what an index lists before some cutoffs: the first keys of
 // records, at most limit, in order.
-func prunable(index *table.Set, limit int, cutoffs ...cutoff) []string {
+func prunableKeys(index *table.Set, limit int, cutoffs ...cutoff) []string {
 	if limit <= 0 {
 		return nil
 	}
@@ -109,10 +109,10 @@ func (s *sagaBook) putHold(h *Hold) {
 // has confirmed, and no instance of it is left. What has ended stays so until the hold
 // is stored again.
 func (s *sagaBook) indexEndedHold(h *Hold) {
-	if h.Decision == api.DecisionPending || !h.settled() {
+	if h.Decision == api.DecisionPending || !h.isSettled() {
 		return
 	}
-	open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
+	open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
 	if !open && !s.anyLeft(h) {
 		s.endedHolds.Insert(prunableKey(h.endClass(), h.Updated, h.Key()))
 	}
@@ -123,7 +123,7 @@ func (s *bootsBook) putBoot(b *Boot) {
 	if old, ok := s.boots.Set(b.ID(), b); ok && old.Final() {
 		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
 	}
-	s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+	s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
 	s.indexEndedBoot(b)
 }
 
@@ -156,8 +156,8 @@ func (s *State) indexEnded() {
 	})
 }
 
-// prune deletes what ended before a time, at most c.Limit of each table.
-func (s *State) prune(c command.Prune) {
+// pruneRecords deletes what ended before a time, at most c.Limit of each table.
+func (s *State) pruneRecords(c command.Prune) {
 	s.indexHolds(s.pruneInstances(c))
 	s.indexBoots(s.pruneHolds(c))
 	s.pruneBoots(c)
@@ -183,16 +183,16 @@ func (s *membersBook) pruneTokens(c command.Prune) {
 // pruneInstances deletes instances, and returns the keys of the holds that made them.
 func (s *workBook) pruneInstances(c command.Prune) map[string]bool {
 	bereft := map[string]bool{}
-	for _, id := range prunable(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {
+	for _, id := range prunableKeys(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {
 		i, _ := s.instances.Delete(id)
 		s.indexEndedInstance(i, nil)
-		s.byTenant.Delete(key(tenantKey(i.Tenant()), i.ID))
+		s.byTenant.Delete(joinKey(tenantKey(i.Tenant()), i.ID))
 		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 		if i.Origin != "" {
 			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
-			s.touch(ChangesTopic(i.Origin))
+			s.touchTopic(ChangesTopic(i.Origin))
 		}
-		bereft[key(i.Origin, i.Hold)] = true
+		bereft[joinKey(i.Origin, i.Hold)] = true
 	}
 	return bereft
 }
@@ -214,11 +214,11 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
 		{endDead, max(c.Before, c.BeforeDead)},
 		{endDeadAbroad, max(c.BeforeAbroad, c.BeforeDead)},
 	}
-	for _, k := range prunable(&s.endedHolds, c.Limit, cutoffs...) {
+	for _, k := range prunableKeys(&s.endedHolds, c.Limit, cutoffs...) {
 		h, _ := s.holds.Delete(k)
 		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
 		if h.neverCame() {
-			tally(&s.tombstones, string(h.Origin), -1)
+			addTally(&s.tombstones, string(h.Origin), -1)
 		}
 		owners = append(owners, h.Owner())
 	}
@@ -226,7 +226,7 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
 }
 
 func (s *sagaBook) prunePlans(c command.Prune) {
-	for _, k := range prunable(&s.expiringPlans, c.Limit, cutoff{endOwn, c.Before}) {
+	for _, k := range prunableKeys(&s.expiringPlans, c.Limit, cutoff{endOwn, c.Before}) {
 		u, _ := s.plans.Delete(k)
 		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
 	}
@@ -242,12 +242,12 @@ func (s *bootsBook) indexBoots(owners []Owner) {
 }
 
 func (s *bootsBook) pruneBoots(c command.Prune) {
-	for _, k := range prunable(&s.endedBoots, c.Limit, cutoff{endOwn, c.Before}) {
+	for _, k := range prunableKeys(&s.endedBoots, c.Limit, cutoff{endOwn, c.Before}) {
 		b, _ := s.boots.Delete(k)
 		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
-		s.touch(BootTopic(b.Request.Project, b.Request.Reservation))
+		s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
 		if b.Key != "" {
-			s.keys.Delete(key(b.Request.Project, b.Key))
+			s.keys.Delete(joinKey(b.Request.Project, b.Key))
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (s *sagaBook) anyLeft(h *Hold) bool {
 
 func (s *bootsBook) anyHold(b *Boot) bool {
 	for _, id := range b.Holds {
-		if _, ok := s.holds.Get(key(api.LinkID(""), id)); ok {
+		if _, ok := s.holds.Get(joinKey(api.LinkID(""), id)); ok {
 			return true
 		}
 	}

@@ -28,8 +28,8 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 		if h.neverCame() {
 			before = max(before, c.BeforeDead)
 		}
-		open := h.Origin == "" && s.undecided.Contains(key(h.Request.Project, h.Request.Reservation))
-		return h.Decision != api.DecisionPending && h.Updated < before && h.settled() && !open && !s.anyLeft(h)
+		open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
+		return h.Decision != api.DecisionPending && h.Updated < before && h.isSettled() && !open && !s.anyLeft(h)
 	})
 	deleteFirst(&s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) })
 	deleteFirst(&s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before })
@@ -70,7 +70,7 @@ func TestPrunable(t *testing.T) {
 			}
 			slices.Sort(want)
 			want = want[:min(len(want), max(limit, 0))]
-			require.ElementsMatch(t, want, prunable(&index, limit, cutoffs...), "limit %d, before %d", limit, before)
+			require.ElementsMatch(t, want, prunableKeys(&index, limit, cutoffs...), "limit %d, before %d", limit, before)
 		}
 	}
 }

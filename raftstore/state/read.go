@@ -97,7 +97,7 @@ func (s *workBook) Host(id api.HostID) (*Host, bool) {
 	if !ok {
 		return nil, false
 	}
-	return s.fill(h), true
+	return s.fillHost(h), true
 }
 
 // HostByName returns one host by name.
@@ -109,10 +109,10 @@ func (s *workBook) HostByName(name string) (*Host, bool) {
 	return s.Host(id)
 }
 
-func (s *workBook) fill(old *Host) *Host {
+func (s *workBook) fillHost(old *Host) *Host {
 	h := *old
-	h.Generation = s.generation(h.ID)
-	seen := s.wordedHost(old).seen()
+	h.Generation = s.generationOf(h.ID)
+	seen := s.wordedHost(old).merged()
 	h.Inventory = make(map[api.ResourceClass]api.Inventory, len(seen.inventory))
 	for c, inv := range seen.inventory {
 		h.Inventory[c] = inv.Normal()
@@ -127,7 +127,7 @@ func (s *workBook) fill(old *Host) *Host {
 	return &h
 }
 
-func (s *stockBook) generation(id api.HostID) uint64 {
+func (s *stockBook) generationOf(id api.HostID) uint64 {
 	if s.hostTable != nil {
 		return s.hostTable.Generation(id)
 	}
@@ -221,7 +221,7 @@ func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 
 // Boot returns the record of one boot of this zone.
 func (s *bootsBook) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
-	return s.boots.Get(key(p, r))
+	return s.boots.Get(joinKey(p, r))
 }
 
 // FindBoot returns the first boot, by project and reservation, for which ok is
@@ -282,7 +282,7 @@ func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.In
 
 // Hold returns one hold; origin is "" for one of this zone's own boots.
 func (s *sagaBook) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
-	return s.holds.Get(key(origin, id))
+	return s.holds.Get(joinKey(origin, id))
 }
 
 // PlanUsed reports whether a plan has been used up by a hold. It forgets plans
@@ -311,19 +311,19 @@ func (s *sagaBook) HoldsFor(id api.HoldID) []*Hold {
 func (s *sagaBook) Holds() []*Hold { return s.holds.Values() }
 
 // UndecidedBoots returns the boots without a decision, by key.
-func (s *bootsBook) UndecidedBoots() []*Boot { return pick(&s.undecided, &s.boots) }
+func (s *bootsBook) UndecidedBoots() []*Boot { return pickRecords(&s.undecided, &s.boots) }
 
 // UntoldHolds returns decided holds that some child has not confirmed, by key.
-func (s *sagaBook) UntoldHolds() []*Hold { return pick(&s.untold, &s.holds) }
+func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, &s.holds) }
 
 // PreparedHolds returns holds that a parent has not decided, by key.
-func (s *sagaBook) PreparedHolds() []*Hold { return pick(&s.prepared, &s.holds) }
+func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.holds) }
 
 // UnendedInstances returns instances abroad whose zone must still be told that
 // they end, by id.
-func (s *workBook) UnendedInstances() []*api.Instance { return pick(&s.unended, &s.instances) }
+func (s *workBook) UnendedInstances() []*api.Instance { return pickRecords(&s.unended, &s.instances) }
 
-func pick[V any](index *table.Set, from *table.Map[V]) []V {
+func pickRecords[V any](index *table.Set, from *table.Map[V]) []V {
 	out := make([]V, 0, index.Len())
 	index.Scan(func(k string) bool {
 		if v, ok := from.Get(k); ok {

@@ -31,21 +31,21 @@ type upload struct {
 	bytes int64
 }
 
-func (u *upload) arrived() [][]byte {
+func (u *upload) arrivedParts() [][]byte {
 	if u == nil {
 		return nil
 	}
 	return u.parts
 }
 
-func (u *upload) count() int {
+func (u *upload) countParts() int {
 	if u == nil {
 		return 0
 	}
 	return u.Parts
 }
 
-func (u *upload) add(part []byte) {
+func (u *upload) addPart(part []byte) {
 	u.parts = append(u.parts, part)
 	u.bytes += int64(len(part))
 }
@@ -58,23 +58,23 @@ func (s *State) WithoutUpload() *State {
 	return c
 }
 
-func (s *State) restore(c command.Restore) Result {
+func (s *State) restorePart(c command.Restore) Result {
 	u := &upload{Sum: c.Sum, Size: c.Size}
 	if c.Offset != 0 {
 		u = s.upload
 		if u == nil || !bytes.Equal(u.Sum, c.Sum) || u.Size != c.Size || u.bytes != c.Offset {
-			return refuse(api.CodeConflict, "the restore was given up, or another one goes on; nothing was changed, begin anew")
+			return refuseWith(api.CodeConflict, "the restore was given up, or another one goes on; nothing was changed, begin anew")
 		}
 	}
 	switch n := int64(len(c.Data)); {
 	case c.Size > command.BackupMaxBytes:
-		return refuse(api.CodeTooLarge, "the state in a backup has at most %d bytes", command.BackupMaxBytes)
+		return refuseWith(api.CodeTooLarge, "the state in a backup has at most %d bytes", command.BackupMaxBytes)
 	case n == 0, n > command.BackupPartMaxBytes, c.Offset+n > c.Size:
-		return refuse(api.CodeInvalid, "a part of %d bytes at %d does not fit a backup of %d", n, c.Offset, c.Size)
+		return refuseWith(api.CodeInvalid, "a part of %d bytes at %d does not fit a backup of %d", n, c.Offset, c.Size)
 	}
 	next := *u
 	next.parts = slices.Clip(u.parts) // views share them
-	next.add(c.Data)
+	next.addPart(c.Data)
 	next.Parts, next.Last = len(next.parts), s.now
 	if c.Last() {
 		return s.takeUp(&next, c.Form())
@@ -95,19 +95,19 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 		readers[i] = bytes.NewReader(p)
 	}
 	if !bytes.Equal(sum.Sum(nil), u.Sum) {
-		return refuse(api.CodeInvalid, "the parts of the backup do not add up to its checksum; nothing was changed")
+		return refuseWith(api.CodeInvalid, "the parts of the backup do not add up to its checksum; nothing was changed")
 	}
 	from, err := Load(io.MultiReader(readers...), form)
 	if err != nil {
 		panic(fmt.Errorf("this node cannot load a backup that another one could: %w", err))
 	}
 	if from.Zone != s.Zone {
-		return refuse(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", from.Name, string(from.Zone))
+		return refuseWith(api.CodeInvalid, "the backup is of zone %q (%s), not of this one; nothing was changed", from.Name, string(from.Zone))
 	}
 	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
-	from.advance(from.now)
+	from.advanceTable(from.now)
 	*s = *from
-	s.touch(Everything)
-	s.restored()
+	s.touchTopic(Everything)
+	s.markRestored()
 	return Result{}
 }

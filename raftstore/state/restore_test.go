@@ -58,7 +58,7 @@ func TestRestoreFromParts(t *testing.T) {
 	assert.NotEmpty(t, w.s.Changes("up", seen, 10).Items, "and so is the parent")
 	told := loaded(t, backup)
 	told.index, told.now = w.s.index, w.s.now
-	told.restored()
+	told.markRestored()
 	assert.Equal(t, saved(t, told), saved(t, w.s), "else it is what the backup holds")
 
 	for _, c := range parts[1:] {

@@ -10,10 +10,10 @@ import (
 	"berth/raftstore/command"
 )
 
-// allowed reports whether the rules of a group of a hold let one more member be at a
+// rulesAllow reports whether the rules of a group of a hold let one more member be at a
 // place. The member that moves there from another place does not count where it is; leaves
 // is "" for a new one.
-func (s *sagaBook) allowed(h *Hold, group int, at, leaves place) bool {
+func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
 	for _, n := range h.Request.RulesOf(group) {
 		if !s.ruleAllows(h, n, at, leaves) {
 			return false
@@ -52,9 +52,9 @@ func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
 func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 	for _, p := range c.Parts {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
-		paused := s.paused(p.Link)
+		paused := s.isPaused(p.Link)
 		for _, i := range partOf(p).Instances {
-			if paused || !s.allowed(h, i.Group, linkPlace(p.Link), "") {
+			if paused || !s.rulesAllow(h, i.Group, linkPlace(p.Link), "") {
 				h.Refused = append(h.Refused, i.Spec.ID)
 				continue
 			}
@@ -63,9 +63,9 @@ func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 		}
 		switch {
 		case paused:
-			h.because(api.CodePaused)
+			h.noteCause(api.CodePaused)
 		case len(h.Refused) > refused:
-			h.because(api.CodeNoCapacity)
+			h.noteCause(api.CodeNoCapacity)
 		}
 		if len(out.Instances) > 0 || len(h.Refused) == refused {
 			h.Parts = append(h.Parts, out)
@@ -81,7 +81,7 @@ func (s *bootsBook) HeldSlots(b *Boot) []map[api.LinkID]int {
 		out[g] = map[api.LinkID]int{}
 	}
 	for _, id := range b.Holds {
-		h, ok := s.holds.Get(key(api.LinkID(""), id))
+		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
 		if !ok || h.Decision != api.DecisionPending || h.State != api.HoldHeld {
 			continue
 		}

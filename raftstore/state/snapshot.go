@@ -64,7 +64,7 @@ type sectionHeader struct {
 func (h *header) counted() []sectionHeader {
 	counts := []int{
 		h.Nodes, h.Tokens, h.Joins, h.Flavors, h.Links, h.Aggregates, h.Classes, h.Traits, h.Hosts, h.Providers,
-		h.Consumers, h.Instances, h.Groups, h.Boots, h.Holds, h.Plans, h.Unended, h.Upload.count(),
+		h.Consumers, h.Instances, h.Groups, h.Boots, h.Holds, h.Plans, h.Unended, h.Upload.countParts(),
 	}
 	names := []string{
 		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
@@ -117,7 +117,7 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 // comes after those that it refers to. Indexes and the host table are built anew.
 func (s *State) sections() []section {
 	return append(s.eventsBook.sections(),
-		sectionOf("upload", s.upload.arrived, func(part *[]byte) { s.upload.add(*part) }))
+		sectionOf("upload", s.upload.arrivedParts, func(part *[]byte) { s.upload.addPart(*part) }))
 }
 
 func (s *membersBook) sections() []section {
@@ -133,8 +133,8 @@ func (s *membersBook) sections() []section {
 func (s *stockBook) sections() []section {
 	return append(s.membersBook.sections(),
 		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
-		sectionOf("classes", func() []Named { return named(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
-		sectionOf("traits", func() []Named { return named(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
+		sectionOf("classes", func() []Named { return namedList(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
+		sectionOf("traits", func() []Named { return namedList(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
 		sectionOf("hosts", s.savedHosts, s.loadHost),
 		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
 		sectionOf("consumers", s.consumers.Values, s.loadConsumer))
@@ -143,7 +143,7 @@ func (s *stockBook) sections() []section {
 func (s *workBook) sections() []section {
 	return append(s.stockBook.sections(),
 		sectionOf("instances", s.instances.Values, s.loadInstance),
-		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(key(g.Project, g.ID), g) }),
+		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
 		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
 }
 
@@ -186,7 +186,7 @@ func (s *stockBook) savedHosts() []*Host {
 	hosts := s.hosts.Values()
 	for i, old := range hosts {
 		cp := *old
-		cp.Generation = s.generation(cp.ID)
+		cp.Generation = s.generationOf(cp.ID)
 		hosts[i] = &cp
 	}
 	return hosts
@@ -197,7 +197,7 @@ func (s *stockBook) savedProviders() []*api.Provider {
 	providers := s.providers.Values()
 	for i, old := range providers {
 		cp := *old
-		cp.Generation = s.generation(cp.ID)
+		cp.Generation = s.generationOf(cp.ID)
 		providers[i] = &cp
 	}
 	return providers
@@ -287,32 +287,32 @@ func (s *stockBook) loadHost(h *Host) {
 	s.hosts.Set(string(h.ID), h)
 	s.work.Insert(workKey(h))
 	s.byName.Set(h.Name, h.ID)
-	s.learn(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list
+	s.learnNames(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list
 	s.hostTable.Put(s.specOf(h))
 }
 
 func (s *workBook) loadInstance(i *api.Instance) {
 	s.instances.Set(string(i.ID), i)
 	s.indexEndedInstance(nil, i)
-	s.byTenant.Insert(key(tenantKey(i.Tenant()), i.ID))
+	s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
 	s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
 	}
-	s.reindex(nil, i)
+	s.reindexInstance(nil, i)
 	if i.Target != "" {
-		s.draw(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+		s.allocate(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
 	}
 	if i.Host != "" && i.Live() {
-		s.byHost.Insert(key(i.Host, i.ID))
-		s.draw(i.Host, claimOf(i), i.Shares)
+		s.byHost.Insert(joinKey(i.Host, i.ID))
+		s.allocate(i.Host, claimOf(i), i.Shares)
 	}
 }
 
 func (s *bootsBook) loadBoot(b *Boot) {
 	s.boots.Set(b.ID(), b)
 	if b.Key != "" {
-		s.keys.Set(key(b.Request.Project, b.Key), b.Request.Reservation)
+		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}
 	if b.Decision == api.DecisionPending {
 		s.openOwner(b.owner())
@@ -322,10 +322,10 @@ func (s *bootsBook) loadBoot(b *Boot) {
 func (s *sagaBook) loadHold(h *Hold) {
 	s.holds.Set(h.Key(), h)
 	if h.neverCame() {
-		tally(&s.tombstones, string(h.Origin), +1)
+		addTally(&s.tombstones, string(h.Origin), +1)
 	}
 	if h.Decision != api.DecisionPending {
-		if !h.settled() {
+		if !h.isSettled() {
 			s.untold.Insert(h.Key())
 		}
 		return
@@ -337,7 +337,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 		s.prepared.Insert(h.Key())
 	}
 	for n, sl := range h.Slots {
-		s.draw(sl.Host, h.claim(sl), h.sharesOf(n))
+		s.allocate(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
 		s.countSlot(h, sl, +1)
 	}
 	for _, p := range h.Parts {

@@ -96,13 +96,13 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	}
 	if at > s.now {
 		s.now = at
-		s.advance(at)
+		s.advanceTable(at)
 	}
 	if _, first := c.(command.Init); !first && s.Zone == "" {
-		return refuse(api.CodeUnavailable, "the zone has not been initialised")
+		return refuseWith(api.CodeUnavailable, "the zone has not been initialised")
 	}
-	r := s.fold(c)
-	s.settle()
+	r := s.applyCommand(c)
+	s.passFacts()
 	if r.Hold != nil { // as it has become of that
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
 	}
@@ -112,8 +112,8 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	return r
 }
 
-// fold does what one command asks. Every kind has its case: the lint holds it.
-func (s *State) fold(c command.Command) Result {
+// applyCommand does what one command asks. Every kind has its case: the lint holds it.
+func (s *State) applyCommand(c command.Command) Result {
 	switch c := c.(type) {
 	case command.Init, command.NodePut, command.NodeRemove, command.ConfigSet, command.SchedulerSet,
 		command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse, command.FlavorPut,
@@ -134,7 +134,7 @@ func (s *State) fold(c command.Command) Result {
 	case command.BootCreate:
 		return s.bootCreate(c)
 	case command.Hold:
-		return s.hold(c, s.checkOwn(c))
+		return s.makeHold(c, s.checkOwn(c))
 	case command.HoldParts:
 		return s.holdParts(c)
 	case command.HoldDecide:
@@ -156,11 +156,11 @@ func (s *State) fold(c command.Command) Result {
 	case command.InstanceMove:
 		return s.instanceMove(c)
 	case command.Prune:
-		s.prune(c)
+		s.pruneRecords(c)
 	case command.Restored:
-		s.restored()
+		s.markRestored()
 	case command.Restore:
-		return s.restore(c)
+		return s.restorePart(c)
 	}
 	return Result{}
 }
@@ -235,11 +235,11 @@ func (s *State) foldProvider(c command.Command) Result {
 	return Result{}
 }
 
-// advance moves the host table to a later time.
-func (s *stockBook) advance(now api.Instant) { s.hostTable.Advance(now) }
+// advanceTable moves the host table to a later time.
+func (s *stockBook) advanceTable(now api.Instant) { s.hostTable.Advance(now) }
 
-// bump moves a provider one generation on, once for each command.
-func (s *stockBook) bump(id api.ProviderID) {
+// bumpGeneration moves a provider one generation on, once for each command.
+func (s *stockBook) bumpGeneration(id api.ProviderID) {
 	if s.bumped[id] {
 		return
 	}
@@ -250,13 +250,13 @@ func (s *stockBook) bump(id api.ProviderID) {
 	s.hostTable.Bump(id)
 }
 
-func refuse(code api.Code, format string, args ...any) Result {
+func refuseWith(code api.Code, format string, args ...any) Result {
 	return Result{Err: api.Errorf(code, format, args...)}
 }
 
-// key joins the parts of a composite key so that prefixes sort together. The
+// joinKey joins the parts of a composite key so that prefixes sort together. The
 // parts hold no NUL: names are checked at the door.
-func key[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
+func joinKey[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
 
 func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
 	return string(origin) + "\x00" + string(binary.BigEndian.AppendUint64(nil, index)) + string(id)
@@ -266,16 +266,16 @@ func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
 func (s *State) linkDelete(c command.LinkDelete) Result {
 	l, ok := s.links.Get(string(c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "no such zone")
+		return refuseWith(api.CodeNotFound, "no such zone")
 	}
 	for _, i := range s.instances.Values() {
 		if i.Live() && (i.Link == c.ID || i.Origin == c.ID) {
-			return refuse(api.CodeConflict, "instances still depend on zone %q; delete them first", l.Name)
+			return refuseWith(api.CodeConflict, "instances still depend on zone %q; delete them first", l.Name)
 		}
 	}
 	for _, h := range s.holds.Values() {
 		if h.dependsOn(c.ID) {
-			return refuse(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
+			return refuseWith(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
 		}
 	}
 	s.deleteLink(c.ID)

@@ -40,8 +40,8 @@ func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 // may be there twice. The slice is valid until the next Apply.
 func (s *entry) Touched() []Topic { return s.touched }
 
-// touch adds a topic to those that the command has touched.
-func (s *entry) touch(t Topic) {
+// touchTopic adds a topic to those that the command has touched.
+func (s *entry) touchTopic(t Topic) {
 	if n := len(s.touched); n == 0 || s.touched[n-1] != t {
 		s.touched = append(s.touched, t)
 	}

@@ -28,13 +28,13 @@ func (s *stockBook) putHost(h *Host) {
 		s.removeWork(old)
 	}
 	s.work.Insert(workKey(h))
-	s.touch(WorkTopic(h.Agent))
+	s.touchTopic(WorkTopic(h.Agent))
 }
 
 // removeWork takes a host out of the index of agents' work.
 func (s *stockBook) removeWork(h *Host) {
 	s.work.Delete(workKey(h))
-	s.touch(WorkTopic(h.Agent))
+	s.touchTopic(WorkTopic(h.Agent))
 }
 
 // touchHost notes that the list of what should run on a host has changed.
@@ -43,7 +43,7 @@ func (s *stockBook) touchHost(id api.HostID) {
 	switch {
 	case !ok:
 	case old.Work == s.index:
-		s.touch(WorkTopic(old.Agent)) // by this command too
+		s.touchTopic(WorkTopic(old.Agent)) // by this command too
 	default:
 		h := *old
 		h.Work = s.index

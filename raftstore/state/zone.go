@@ -11,7 +11,7 @@ import (
 
 func (s *membersBook) init(c command.Init) Result {
 	if s.Zone != "" {
-		return refuse(api.CodeConflict, "the zone is initialised already")
+		return refuseWith(api.CodeConflict, "the zone is initialised already")
 	}
 	s.Zone, s.Name, s.Config = c.Zone, c.Name, c.Config
 	s.CA, s.CAKey = c.CA, c.CAKey
@@ -30,7 +30,7 @@ func (s *membersBook) setConfig(c api.ZoneConfig) {
 
 func (s *membersBook) schedulerSet(c command.SchedulerSet) Result {
 	if len(c.Scheduler.Filters) > s.limits.filters || len(c.Scheduler.Costs) > s.limits.filters {
-		return refuse(api.CodeInvalid, "a zone has at most %d filters and as many costs", s.limits.filters)
+		return refuseWith(api.CodeInvalid, "a zone has at most %d filters and as many costs", s.limits.filters)
 	}
 	s.Config.Filters, s.Config.Costs = c.Scheduler.Filters, c.Scheduler.Costs
 	return Result{}
@@ -39,7 +39,7 @@ func (s *membersBook) schedulerSet(c command.SchedulerSet) Result {
 func (s *membersBook) nodePut(c command.NodePut) Result {
 	n := c.Node
 	if reads := max(n.Form, api.FormFirst); reads < s.Form() {
-		return refuse(api.CodeConflict, "node %q reads forms up to %d, and the log of the zone has form %d: start the node with a newer release",
+		return refuseWith(api.CodeConflict, "node %q reads forms up to %d, and the log of the zone has form %d: start the node with a newer release",
 			string(n.ID), reads, s.Form())
 	}
 	if old, ok := s.nodes.Get(string(n.ID)); ok {
@@ -71,7 +71,7 @@ func (s *membersBook) epochAdd(c command.EpochAdd) Result {
 		n++
 	}
 	if n > s.limits.epochs {
-		return refuse(api.CodeOverloaded, "%d keys may still be needed for plans that have not expired, which is the limit; rotate again later", n-1)
+		return refuseWith(api.CodeOverloaded, "%d keys may still be needed for plans that have not expired, which is the limit; rotate again later", n-1)
 	}
 	s.Epochs = all[:n]
 	return Result{}
@@ -79,7 +79,7 @@ func (s *membersBook) epochAdd(c command.EpochAdd) Result {
 
 func (s *membersBook) tokenPut(c command.TokenPut) Result {
 	if s.tokens.Len() >= s.limits.tokens {
-		return refuse(api.CodeOverloaded, "the zone has %d tokens, which is the limit", s.limits.tokens)
+		return refuseWith(api.CodeOverloaded, "the zone has %d tokens, which is the limit", s.limits.tokens)
 	}
 	s.tokens.Set(string(c.Token.ID), &c.Token)
 	return Result{}
@@ -87,7 +87,7 @@ func (s *membersBook) tokenPut(c command.TokenPut) Result {
 
 func (s *membersBook) tokenDelete(c command.TokenDelete) Result {
 	if _, ok := s.tokens.Delete(string(c.ID)); !ok {
-		return refuse(api.CodeNotFound, "no token %q", string(c.ID))
+		return refuseWith(api.CodeNotFound, "no token %q", string(c.ID))
 	}
 	return Result{}
 }
@@ -97,7 +97,7 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 		return Result{Join: t} // a repeat; the token may be used by now
 	}
 	if s.joins.Len() >= s.limits.tokens {
-		return refuse(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", s.limits.tokens)
+		return refuseWith(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", s.limits.tokens)
 	}
 	s.joins.Set(string(c.Token.ID), &c.Token)
 	return Result{Join: &c.Token}
@@ -107,7 +107,7 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
 	t, ok := s.joins.Get(string(id))
 	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
-		return refuse(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+		return refuseWith(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
 	}
 	used := *t
 	used.Used = true
@@ -120,11 +120,11 @@ func (s *membersBook) flavorPut(c command.FlavorPut) Result {
 	old, exists := s.flavors.Get(string(f.ID))
 	switch {
 	case exists && !c.Replace:
-		return refuse(api.CodeConflict, "flavor %q exists", string(f.ID))
+		return refuseWith(api.CodeConflict, "flavor %q exists", string(f.ID))
 	case !exists && c.Replace:
-		return refuse(api.CodeNotFound, "no flavor %q", string(f.ID))
+		return refuseWith(api.CodeNotFound, "no flavor %q", string(f.ID))
 	case !exists && s.flavors.Len() >= s.limits.flavors:
-		return refuse(api.CodeOverloaded, "the zone has %d flavors, which is the limit", s.limits.flavors)
+		return refuseWith(api.CodeOverloaded, "the zone has %d flavors, which is the limit", s.limits.flavors)
 	case exists:
 		f.Created = old.Created
 	default:
@@ -136,7 +136,7 @@ func (s *membersBook) flavorPut(c command.FlavorPut) Result {
 
 func (s *membersBook) flavorDelete(c command.FlavorDelete) Result {
 	if _, ok := s.flavors.Delete(string(c.ID)); !ok {
-		return refuse(api.CodeNotFound, "no flavor %q", string(c.ID))
+		return refuseWith(api.CodeNotFound, "no flavor %q", string(c.ID))
 	}
 	return Result{}
 }
@@ -144,25 +144,25 @@ func (s *membersBook) flavorDelete(c command.FlavorDelete) Result {
 func (s *membersBook) linkPut(c command.LinkPut) Result {
 	l := c.Link
 	if l.Zone == s.Zone {
-		return refuse(api.CodeInvalid, "a zone cannot be linked to itself")
+		return refuseWith(api.CodeInvalid, "a zone cannot be linked to itself")
 	}
 	children := 0
 	for _, o := range s.links.Values() {
 		switch {
 		case o.ID == l.ID:
-			return refuse(api.CodeConflict, "link %s exists, as %q", string(l.ID), o.Name)
+			return refuseWith(api.CodeConflict, "link %s exists, as %q", string(l.ID), o.Name)
 		case o.Zone == l.Zone:
-			return refuse(api.CodeConflict, "zone %s is linked already, as %q", string(l.Zone), o.Name)
+			return refuseWith(api.CodeConflict, "zone %s is linked already, as %q", string(l.Zone), o.Name)
 		case o.Name == l.Name:
-			return refuse(api.CodeConflict, "a link named %q exists", l.Name)
+			return refuseWith(api.CodeConflict, "a link named %q exists", l.Name)
 		case o.Role == api.LinkParent && l.Role == api.LinkParent:
-			return refuse(api.CodeConflict, "this zone has a parent already")
+			return refuseWith(api.CodeConflict, "this zone has a parent already")
 		case o.Role == api.LinkChild:
 			children++
 		}
 	}
 	if l.Role == api.LinkChild && children >= s.limits.links {
-		return refuse(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
+		return refuseWith(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
 	}
 	if c.Token != "" {
 		if r := s.joinUse(c.Token, c.Hash, api.JoinLink); r.Err != nil {
@@ -177,46 +177,46 @@ func (s *membersBook) linkPut(c command.LinkPut) Result {
 func (s *membersBook) linkSet(c command.LinkSet) Result {
 	old, ok := s.links.Get(string(c.ID))
 	if !ok {
-		return refuse(api.CodeNotFound, "no such zone")
+		return refuseWith(api.CodeNotFound, "no such zone")
 	}
 	l := *old
 	if c.Name != nil && *c.Name != l.Name {
 		if _, taken := s.LinkByName(*c.Name); taken {
-			return refuse(api.CodeConflict, "a link named %q exists", *c.Name)
+			return refuseWith(api.CodeConflict, "a link named %q exists", *c.Name)
 		}
 		l.Name = *c.Name
 	}
-	assign(&l.Offset, c.Offset)
-	assign(&l.Scale, c.Scale)
-	assign(&l.State, c.State)
+	assignIfSet(&l.Offset, c.Offset)
+	assignIfSet(&l.Scale, c.Scale)
+	assignIfSet(&l.State, c.State)
 	if len(c.Endpoints) > 0 {
 		l.Endpoints = c.Endpoints
 	}
 	if c.Silent != nil {
 		if l.Role != api.LinkChild {
-			return refuse(api.CodeInvalid, "a parent is not watched")
+			return refuseWith(api.CodeInvalid, "a parent is not watched")
 		}
 		l.SilentSince = min(*c.Silent, s.now)
 	}
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
 	if l.SilentSince != old.SilentSince {
-		s.tell(childReached{l.ID, l.SilentSince})
+		s.addFact(childReached{l.ID, l.SilentSince})
 	}
 	return Result{Link: &l}
 }
 
 func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
 
-// followed notes how far the changes of a child have been followed.
-func (s *membersBook) followed(l *api.Link, next uint64) {
+// noteFollowed notes how far the changes of a child have been followed.
+func (s *membersBook) noteFollowed(l *api.Link, next uint64) {
 	cp := *l
 	cp.ChangesNext = next
 	s.links.Set(string(l.ID), &cp)
 }
 
-// assign stores *from in *to unless from is nil.
-func assign[T any](to *T, from *T) {
+// assignIfSet stores *from in *to unless from is nil.
+func assignIfSet[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}

@@ -36,11 +36,11 @@ type advising struct {
 	plans int
 }
 
-// advise adds to the refusals of groups that came out short the changes that would
+// addAdvice adds to the refusals of groups that came out short the changes that would
 // have worked, smallest first. Each is planned, in all zones, before it is named: it works
 // if the group then has all that it asks for and no other group has less than before.
 // As many as were offered are in hand; nothing else is tried while a zone is silent.
-func (e *Estimator) advise(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer) {
+func (e *Estimator) addAdvice(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer) {
 	req := w.Request
 	a := &advising{e: e, ctx: ctx, v: v, w: w, req: req, p: p}
 	heard := !slices.ContainsFunc(answers, func(c childAnswer) bool {
@@ -53,12 +53,12 @@ func (e *Estimator) advise(ctx context.Context, v *state.State, w *Want, p *Plan
 			continue
 		}
 		var works []api.Advice
-		for _, idea := range append(a.ideas(g, answers), ideas...) {
+		for _, idea := range append(a.findIdeas(g, answers), ideas...) {
 			if slices.Contains(works, idea) || len(works) == api.AdviceMax {
 				continue
 			}
 			inHand := idea.Change == api.AdviceCount && idea.Value == int64(len(p.Layer.Groups[g].Order)) && p.unmet == ""
-			if inHand || heard && a.works(g, idea) {
+			if inHand || heard && a.tryAdvice(g, idea) {
 				works = append(works, idea)
 			}
 		}
@@ -76,25 +76,25 @@ func (p *Plan) adviseCounts(req *api.Request) {
 	}
 }
 
-// ideas returns what this zone as a whole knows that may work for a group: as many as
+// findIdeas returns what this zone as a whole knows that may work for a group: as many as
 // there are, less of the zone rule, and each zone that the rule keeps out.
-func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
+func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
 	var out []api.Advice
 	if n := len(a.p.Layer.Groups[g].Order); n > 0 && a.p.unmet == "" {
 		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
 	}
-	if unwanted(a.p.Refusals[g]) {
+	if passedOverForRule(a.p.Refusals[g]) {
 		out = append(out, api.Advice{Change: api.AdviceZone, Name: a.v.Name})
 	}
 	for i := range answers {
-		if c := &answers[i]; c.barred || c.answer != nil && g < len(c.answer.Refusals) && unwanted(c.answer.Refusals[g]) {
+		if c := &answers[i]; c.barred || c.answer != nil && g < len(c.answer.Refusals) && passedOverForRule(c.answer.Refusals[g]) {
 			out = append(out, api.Advice{Change: api.AdviceZone, Name: c.link.Name})
 		}
 	}
 	var drops []string
 	for name, set := range map[string]bool{ // in any order
 		adviceMinZones: a.p.unmet != "", adviceMaxSkew: a.req.Zones.MaxSkew > 0, advicePack: a.req.Zones.Pack,
-		filters.NameServerGroup: hard(a.req, g),
+		filters.NameServerGroup: hasHardRule(a.req, g),
 	} {
 		if set {
 			drops = append(drops, name)
@@ -118,21 +118,21 @@ func (a *advising) ideas(g int, answers []childAnswer) []api.Advice {
 	return out
 }
 
-// hard reports whether a rule of affinity or anti-affinity binds a group.
-func hard(req *api.Request, g int) bool {
+// hasHardRule reports whether a rule of affinity or anti-affinity binds a group.
+func hasHardRule(req *api.Request, g int) bool {
 	return slices.ContainsFunc(req.RulesOf(g), func(n int) bool {
 		return req.Rules[n].Policy == api.Affinity || req.Rules[n].Policy == api.AntiAffinity
 	})
 }
 
-// works plans a request with one change, if there is time, and reports whether
+// tryAdvice plans a request with one change, if there is time, and reports whether
 // the group has all that it asks for then and all others have what they had.
-func (a *advising) works(g int, idea api.Advice) bool {
+func (a *advising) tryAdvice(g int, idea api.Advice) bool {
 	deadline, ok := a.ctx.Deadline()
 	if a.ctx.Err() != nil || ok && deadline.Sub(a.e.zone.Now()) < 2*api.HopReserve || a.plans >= max(advicePlansMax/len(a.req.Groups), advicePlansMin) {
 		return false
 	}
-	req, ok := changed(a.req, g, idea)
+	req, ok := applyAdvice(a.req, g, idea)
 	if !ok || req.Validate() != nil {
 		return false
 	}
@@ -150,8 +150,8 @@ func (a *advising) works(g int, idea api.Advice) bool {
 	return p.unmet == ""
 }
 
-// changed returns a request with one change to a group, or to the whole.
-func changed(req *api.Request, g int, idea api.Advice) (*api.Request, bool) {
+// applyAdvice returns a request with one change to a group, or to the whole.
+func applyAdvice(req *api.Request, g int, idea api.Advice) (*api.Request, bool) {
 	out := *req
 	out.Groups, out.Rules = slices.Clone(req.Groups), slices.Clone(req.Rules)
 	grp := &out.Groups[g]
@@ -172,16 +172,16 @@ func changed(req *api.Request, g int, idea api.Advice) (*api.Request, bool) {
 		}
 		out.Zones.Excluded = slices.DeleteFunc(slices.Clone(out.Zones.Excluded), func(n string) bool { return n == idea.Name })
 	case api.AdviceDrop:
-		return &out, drop(&out, grp, g, idea.Name)
+		return &out, dropDemand(&out, grp, g, idea.Name)
 	default:
 		return nil, false
 	}
 	return &out, true
 }
 
-// drop takes out of a request what a filter demands for a group, and reports whether
+// dropDemand takes out of a request what a filter demands for a group, and reports whether
 // it knows how.
-func drop(req *api.Request, g *api.Group, index int, name string) bool {
+func dropDemand(req *api.Request, g *api.Group, index int, name string) bool {
 	switch name {
 	case adviceMinZones:
 		req.Zones.MinZones = 0
@@ -210,7 +210,7 @@ func drop(req *api.Request, g *api.Group, index int, name string) bool {
 	case filters.NameAggregateExtraSpecs, filters.NameExtraSpecs:
 		g.ExtraSpecs = withoutSpecs(g.ExtraSpecs, name == filters.NameAggregateExtraSpecs)
 	case filters.NameServerGroup:
-		soften(req, index)
+		softenRules(req, index)
 	default:
 		return false
 	}
@@ -229,8 +229,8 @@ func withoutSpecs(specs map[string]string, aggregates bool) map[string]string {
 	return out
 }
 
-// soften makes hard rules that bind a group wishes: they keep their numbers.
-func soften(req *api.Request, group int) {
+// softenRules makes hard rules that bind a group wishes: they keep their numbers.
+func softenRules(req *api.Request, group int) {
 	for _, n := range req.RulesOf(group) {
 		switch r := &req.Rules[n]; r.Policy {
 		case api.Affinity:

@@ -27,11 +27,11 @@ type childAnswer struct {
 	narrowed bool // to be asked again for what is missing
 }
 
-// ask asks the children that which picks, all at once, until the budget of ctx
+// askChildren asks the children that which picks, all at once, until the budget of ctx
 // less this hop's reserve has passed, and fills in their answers. A child that
 // is late or fails costs its own slots only. It returns when every call has ended, which
 // a call does when ctx ends.
-func (e *Estimator) ask(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
+func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = e.zone.Now().Add(api.SelectTimeout)
@@ -64,26 +64,26 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 	case err != nil:
 		e.zone.Log().Warn("child failed to select", "link", l.Name, "error", err)
 		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
-	case !sound(ans, its, api.DepthMax-zone.Depth(ctx)):
+	case !isSound(ans, its, api.DepthMax-zone.Depth(ctx)):
 		e.zone.Log().Warn("child gave an unusable answer", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
 	case ans.Expires < api.PlanTTLLeast:
 		e.zone.Log().Warn("what a child offers expires too soon", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "what it offers expires too soon"
 	default:
-		temper(ans.Weights)
+		limitWeights(ans.Weights)
 		a.answer, a.until = ans, began.Add(min(ans.Expires, api.PlanTTLMax))
 	}
-	e.health.heard(l.ID, a.answer != nil, e.zone.Now())
+	e.health.noteSelect(l.ID, a.answer != nil, e.zone.Now())
 	return a
 }
 
-// before says what a child is asked, or why it need not be at first: the request
+// prepareQuestion says what a child is asked, or why it need not be at first: the request
 // excludes it, it is paused, it has failed again and again, or its fresh digest says
 // that not one slot of the request fits anywhere below. A digest is never the last
 // word: who is skipped for its sake is asked all the same before the request is left
 // short. pinned is where each group may lie.
-func (e *Estimator) before(l *api.Link, req *api.Request, pinned []pin) childAnswer {
+func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 	a := childAnswer{link: l}
 	d, age, heard := e.digests.Digest(l.Zone)
 	if !heard || age > digestAgeMax {
@@ -93,14 +93,14 @@ func (e *Estimator) before(l *api.Link, req *api.Request, pinned []pin) childAns
 	if a.ask, no = askOf(l, req, pinned); no != "" {
 		a.outcome, a.reason = api.OutcomeSkipped, no
 	}
-	fits, never := room(&d, a.ask.Request(req))
+	fits, never := hasRoom(&d, a.ask.Request(req))
 	switch {
 	case a.outcome != "":
 	case l.State == api.LinkPaused:
 		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
 	case d.Paused:
 		a.outcome, a.reason = api.OutcomePaused, pausedBelow
-	case !tagged(&d, req.Zones.AllowedTags):
+	case !hasTags(&d, req.Zones.AllowedTags):
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest has none of the tags that the request asks for", true
 	case never:
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits", true
@@ -120,7 +120,7 @@ const failing = "it has failed or was late several times; it will be tried again
 // whether there were any.
 func (e *Estimator) askDoubted(ctx context.Context, answers []childAnswer, req *api.Request) bool {
 	some := false
-	e.ask(ctx, answers, req, func(a *childAnswer) bool {
+	e.askChildren(ctx, answers, req, func(a *childAnswer) bool {
 		switch {
 		case !a.doubted:
 			return false
@@ -134,8 +134,8 @@ func (e *Estimator) askDoubted(ctx context.Context, answers []childAnswer, req *
 	return some
 }
 
-// tagged reports whether a digest has one of some tags, if there are any.
-func tagged(d *api.Digest, tags []string) bool {
+// hasTags reports whether a digest has one of some tags, if there are any.
+func hasTags(d *api.Digest, tags []string) bool {
 	return len(tags) == 0 || d.Partial || slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) })
 }
 
@@ -157,7 +157,7 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 			named = true
 			continue
 		}
-		if !pinned[g].allows(l.ID) {
+		if !pinned[g].allowsLink(l.ID) {
 			continue
 		}
 		counts[g] = req.Groups[g].Count
@@ -174,9 +174,9 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 	return ask, ""
 }
 
-// room reports whether a digest leaves room for one slot of a request, and if
+// hasRoom reports whether a digest leaves room for one slot of a request, and if
 // not, whether nothing like it could ever fit there.
-func room(d *api.Digest, req *api.Request) (fits, never bool) {
+func hasRoom(d *api.Digest, req *api.Request) (fits, never bool) {
 	never = true
 	for i := range req.Groups {
 		if req.Groups[i].Count == 0 {
@@ -232,21 +232,21 @@ func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, lacks bool) {
 // already: nil for anywhere, else some of the children and, as "", this zone.
 type pin []api.LinkID
 
-// allows reports whether slots may lie at a child, or with "" here.
-func (p pin) allows(l api.LinkID) bool { return p == nil || slices.Contains(p, l) }
+// allowsLink reports whether slots may lie at a child, or with "" here.
+func (p pin) allowsLink(l api.LinkID) bool { return p == nil || slices.Contains(p, l) }
 
-// and leaves what both allow.
-func (p pin) and(o pin) pin {
+// intersect leaves what both allow.
+func (p pin) intersect(o pin) pin {
 	if p == nil {
 		return o
 	}
 	return slices.DeleteFunc(slices.Clone(p), func(l api.LinkID) bool { return !slices.Contains(o, l) })
 }
 
-// pins returns where each group may lie: where the members of its rules of
+// pinsOf returns where each group may lie: where the members of its rules of
 // affinity are, and where one of the instances is that it asks to be beside. An
 // instance that this zone has never heard of is not below it either.
-func pins(v *state.State, req *api.Request) []pin {
+func pinsOf(v *state.State, req *api.Request) []pin {
 	out := make([]pin, len(req.Groups))
 	for n := range req.Rules {
 		if req.Rules[n].Policy != api.Affinity {
@@ -259,7 +259,7 @@ func pins(v *state.State, req *api.Request) []pin {
 		}
 		for _, g := range req.Rules[n].Groups {
 			if len(at) > 0 {
-				out[g] = out[g].and(at)
+				out[g] = out[g].intersect(at)
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func pins(v *state.State, req *api.Request) []pin {
 				at = append(at, link)
 			}
 		}
-		out[g] = out[g].and(at)
+		out[g] = out[g].intersect(at)
 	}
 	return out
 }

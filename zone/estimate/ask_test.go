@@ -43,7 +43,7 @@ func TestAskWaitsForItsCalls(t *testing.T) {
 		answers[2].outcome = api.OutcomeSkipped
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		e.ask(ctx, answers, &api.Request{}, func(a *childAnswer) bool { return a.outcome == "" })
+		e.askChildren(ctx, answers, &api.Request{}, func(a *childAnswer) bool { return a.outcome == "" })
 		assert.Equal(t, int64(2), s.calls.Load())
 		assert.Zero(t, s.running.Load())
 		require.NoError(t, ctx.Err(), "the reserve of this hop is left")

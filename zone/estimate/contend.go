@@ -22,19 +22,19 @@ type rivals struct {
 func (e *Estimator) PlanFor(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOut(ctx, v, w)
-	e.rival(v, "", w.Request, p)
+	e.findRivals(v, "", w.Request, p)
 	if p.rivals == nil {
-		e.advise(ctx, v, w, p, answers)
+		e.addAdvice(ctx, v, w, p, answers)
 	}
 	e.zone.Reach(crash.SelectPlanned)
 	return p
 }
 
-// rival looks at what undecided holds keep from a plan that came out short. Of a
+// findRivals looks at what undecided holds keep from a plan that came out short. Of a
 // child it takes what the child says; here it plans again as if the holds were given
 // back, each group alone, so that it never says too little. origin is who asks, "" for
 // a boot of this zone.
-func (e *Estimator) rival(v *state.State, origin api.LinkID, req *api.Request, p *Plan) {
+func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Request, p *Plan) {
 	if p.Offered() == req.Count() && p.unmet == "" {
 		return
 	}
@@ -97,11 +97,13 @@ func (p *Plan) Room() Room {
 // decided and came after the request gave way; RoomWithoutOthers if all others did. The
 // plan must be contended.
 func (p *Plan) RoomWithoutYounger(req *api.Request) Room {
-	return p.roomFor(sum(req, p.rivals.younger))
+	return p.roomFor(sumSlots(req, p.rivals.younger))
 }
 
 // RoomWithoutOthers is described at RoomWithoutYounger.
-func (p *Plan) RoomWithoutOthers(req *api.Request) Room { return p.roomFor(sum(req, p.rivals.all)) }
+func (p *Plan) RoomWithoutOthers(req *api.Request) Room {
+	return p.roomFor(sumSlots(req, p.rivals.all))
+}
 
 // roomFor returns so many slots of each group, wherever they would lie of what was
 // offered or is held by others.
@@ -184,9 +186,9 @@ func (e *Estimator) roomWithout(v *state.State, holds []*state.Hold, req *api.Re
 	return out
 }
 
-// sum returns, by group, how many slots of all sources there would be at the most; of
+// sumSlots returns, by group, how many slots of all sources there would be at the most; of
 // a pack, how many of the one source that has most.
-func sum(req *api.Request, bySource [][]int) []int {
+func sumSlots(req *api.Request, bySource [][]int) []int {
 	out := make([]int, len(bySource))
 	if !req.Zones.Pack {
 		for g, ns := range bySource {
@@ -212,13 +214,13 @@ func sum(req *api.Request, bySource [][]int) []int {
 	return out
 }
 
-// contended returns what the asker is told of the room that others hold.
-func (p *Plan) contended(req *api.Request) []api.Contended {
+// contendedRoom returns what the asker is told of the room that others hold.
+func (p *Plan) contendedRoom(req *api.Request) []api.Contended {
 	if p.rivals == nil {
 		return nil
 	}
 	out := make([]api.Contended, len(req.Groups))
-	younger, all := sum(req, p.rivals.younger), sum(req, p.rivals.all)
+	younger, all := sumSlots(req, p.rivals.younger), sumSlots(req, p.rivals.all)
 	for g := range out {
 		n := len(p.Layer.Groups[g].Order)
 		out[g] = api.Contended{Younger: max(younger[g]-n, 0), All: max(all[g]-n, 0)}

@@ -36,7 +36,7 @@ func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 		if len(d.Sketches) == sketchesMax {
 			break
 		}
-		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: e.fits(v, h, f)})
+		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: e.countFits(v, h, f)})
 	}
 	e.addBelow(v, d)
 	if hosts := v.AllHosts(); mutant.On(mutant.HostInDigest) && len(hosts) > 0 {
@@ -52,15 +52,15 @@ const sketchesMax = 64
 // fitsMax is where a sketch stops counting.
 const fitsMax = 1024
 
-// fits counts what has room for the shape of a flavor, whatever else the flavor
+// countFits counts what has room for the shape of a flavor, whatever else the flavor
 // asks for: a sketch speaks for every request of that shape.
-func (e *Estimator) fits(v *state.State, h capacity.View, f *api.Flavor) int64 {
+func (e *Estimator) countFits(v *state.State, h capacity.View, f *api.Flavor) int64 {
 	req := &api.Request{
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources}},
 		Window: api.Window{Start: e.zone.Instant(), End: api.Forever}, Class: api.Firm,
 	}
-	s := &buildplan.Scene{View: h, World: worldOf(v, req), Filters: filters.Default()}
-	return quantise(buildplan.Fits(s, req, 0, fitsMax))
+	s := &buildplan.Inputs{View: h, World: worldOf(v, req), Filters: filters.Default()}
+	return roundToPower(buildplan.Fits(s, req, 0, fitsMax))
 }
 
 // addBelow folds in what the children say. A child that has not been heard of
@@ -81,7 +81,7 @@ func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 }
 
 func addDigest(d, below *api.Digest) {
-	d.Tags, d.Traits, d.AZs = union(d.Tags, below.Tags), union(d.Traits, below.Traits), union(d.AZs, below.AZs)
+	d.Tags, d.Traits, d.AZs = sortedUnion(d.Tags, below.Tags), sortedUnion(d.Traits, below.Traits), sortedUnion(d.AZs, below.AZs)
 	for c, t := range below.Classes {
 		sum := d.Classes[c]
 		sum.Total += t.Total
@@ -97,8 +97,8 @@ func addDigest(d, below *api.Digest) {
 	}
 }
 
-// union returns what is in a or b, sorted.
-func union(a, b []string) []string {
+// sortedUnion returns what is in a or b, sorted.
+func sortedUnion(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
@@ -113,9 +113,9 @@ func fitsIn(d *api.Digest, shape api.Resources) int64 {
 	return 1
 }
 
-// step returns the distance between neighbours of n that have three leading
+// roundingStep returns the distance between neighbours of n that have three leading
 // binary digits, so that a rounded digest does not count hosts.
-func step(n int64) int64 {
+func roundingStep(n int64) int64 {
 	s := int64(1)
 	for n/s >= 8 {
 		s *= 2
@@ -125,13 +125,13 @@ func step(n int64) int64 {
 
 // roundUp rounds up to three leading binary digits, so that what is rounded
 // never hides free room.
-func roundUp(n int64) int64 { return (n + step(n) - 1) / step(n) * step(n) }
+func roundUp(n int64) int64 { return (n + roundingStep(n) - 1) / roundingStep(n) * roundingStep(n) }
 
 // roundDown rounds down to three leading binary digits.
-func roundDown(n int64) int64 { return n / step(n) * step(n) }
+func roundDown(n int64) int64 { return n / roundingStep(n) * roundingStep(n) }
 
-// quantise rounds a count down to a power of two.
-func quantise(n int64) int64 {
+// roundToPower rounds a count down to a power of two.
+func roundToPower(n int64) int64 {
 	q := int64(0)
 	for p := int64(1); p <= n; p *= 2 {
 		q = p

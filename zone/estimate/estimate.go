@@ -46,7 +46,7 @@ type Estimator struct {
 	keys    Keys
 
 	health       health       // how selects to children went
-	asking       asking       // selects for other zones under way
+	asking       underWay     // selects for other zones under way
 	explanations explanations // of the latest selects
 }
 
@@ -54,6 +54,6 @@ type Estimator struct {
 func New(c Config) *Estimator {
 	return &Estimator{
 		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys,
-		health: health{of: map[api.LinkID]*pulse{}}, asking: asking{of: map[string]flight{}},
+		health: health{of: map[api.LinkID]*childHealth{}}, asking: underWay{of: map[string]flight{}},
 	}
 }

@@ -23,9 +23,9 @@ type explanation struct {
 	abroad bool
 }
 
-// keep takes an explanation in place of an earlier one of the same request and
+// keepExplanation takes an explanation in place of an earlier one of the same request and
 // reservation, and drops what is too old or too much.
-func (t *explanations) keep(e *api.Explanation, abroad bool) {
+func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := e.At.Add(-api.ExplainKept)
@@ -39,9 +39,9 @@ func (t *explanations) keep(e *api.Explanation, abroad bool) {
 	t.list = append(t.list, explanation{e, abroad})
 }
 
-// find returns the latest explanation for which ok is true and that is not too
+// findExplanation returns the latest explanation for which ok is true and that is not too
 // old at now.
-func (t *explanations) find(now api.Instant, ok func(explanation) bool) *api.Explanation {
+func (t *explanations) findExplanation(now api.Instant, ok func(explanation) bool) *api.Explanation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range slices.Backward(t.list) {
@@ -55,12 +55,12 @@ func (t *explanations) find(now api.Instant, ok func(explanation) bool) *api.Exp
 // KeepExplanation keeps how a plan for a boot of this zone came about, until a later one
 // of the same boot takes its place. call is the call that asked for the boot.
 func (e *Estimator) KeepExplanation(v *state.State, call api.RequestID, req *api.Request, p *Plan) {
-	e.explanations.keep(e.explain(v, call, req, p), false)
+	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), false)
 }
 
-// explain tells a plan as it was made on v. Of groups that came out short it names
+// explainPlan tells a plan as it was made on v. Of groups that came out short it names
 // hosts that were turned away.
-func (e *Estimator) explain(v *state.State, call api.RequestID, req *api.Request, p *Plan) *api.Explanation {
+func (e *Estimator) explainPlan(v *state.State, call api.RequestID, req *api.Request, p *Plan) *api.Explanation {
 	out := &api.Explanation{
 		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: e.zone.Instant(), Zones: p.Zones,
 	}
@@ -69,16 +69,16 @@ func (e *Estimator) explain(v *state.State, call api.RequestID, req *api.Request
 			Name: req.Groups[g].Name, Flavor: req.Groups[g].Flavor, Wanted: req.Groups[g].Count,
 			Offered: len(p.Layer.Groups[g].Order), Refusals: p.Refusals[g],
 		}
-		if t.Offered < t.Wanted && wanted(v, &req.Zones) {
-			e.name(v, req, g, &t.Refusals)
+		if t.Offered < t.Wanted && allowsOwnHosts(v, &req.Zones) {
+			e.nameHosts(v, req, g, &t.Refusals)
 		}
 		out.Groups = append(out.Groups, t)
 	}
 	return out
 }
 
-// name adds to the counts of one group the names of some hosts that they count.
-func (e *Estimator) name(v *state.State, req *api.Request, group int, r *api.Refusals) {
+// nameHosts adds to the counts of one group the names of some hosts that they count.
+func (e *Estimator) nameHosts(v *state.State, req *api.Request, group int, r *api.Refusals) {
 	s := e.Scene(v, req)
 	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
 	r.Filters = slices.Clone(r.Filters)
@@ -98,7 +98,7 @@ func (e *Estimator) name(v *state.State, req *api.Request, group int, r *api.Ref
 // in it, where this node knows them still; it is for the caller to leave them out.
 func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanation, bool) {
 	v := e.zone.View()
-	kept := e.explanations.find(e.zone.Instant(), func(x explanation) bool {
+	kept := e.explanations.findExplanation(e.zone.Instant(), func(x explanation) bool {
 		return (project == "" || x.Project == project && !x.abroad) && (string(x.Request) == id || string(x.Reservation) == id)
 	})
 	b := bootOf(v, project, id)
@@ -111,13 +111,13 @@ func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanat
 	out := *kept
 	out.Request, out.State = b.Call, b.State()
 	out.Code, out.Reason = b.Cause()
-	out.Attempts, out.Faults = b.Attempts, faults(v, b)
+	out.Attempts, out.Faults = b.Attempts, countFaults(v, b)
 	return &out, true
 }
 
-// faults counts what has befallen the instances of a boot that are in error, the
+// countFaults counts what has befallen the instances of a boot that are in error, the
 // most frequent first.
-func faults(v *state.State, b *state.Boot) []api.FaultCount {
+func countFaults(v *state.State, b *state.Boot) []api.FaultCount {
 	var out []api.FaultCount
 	for _, i := range v.InstancesPage(state.InstanceQuery{
 		Project: b.Request.Project, Reservation: b.Request.Reservation, Page: state.Page{Limit: api.CountMax},

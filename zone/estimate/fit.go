@@ -8,9 +8,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// sound reports whether a child's answer keeps to what was asked, and to what the plan
+// isSound reports whether a child's answer keeps to what was asked, and to what the plan
 // of a zone that offers so much can take.
-func sound(a *api.SelectAnswer, req *api.Request, levels int) bool {
+func isSound(a *api.SelectAnswer, req *api.Request, levels int) bool {
 	if len(a.Weights) != len(req.Groups) || len(a.Blob) == 0 || a.Expires < 0 {
 		return false
 	}
@@ -24,9 +24,9 @@ func sound(a *api.SelectAnswer, req *api.Request, levels int) bool {
 	return len(a.Blob) <= buildplan.BlobBound(slots, len(req.Groups), levels)
 }
 
-// temper brings the weights of a child within what costs can come to, so that the offset
+// limitWeights brings the weights of a child within what costs can come to, so that the offset
 // of its link can outweigh them, whatever it says. Their order stays.
-func temper(weights [][]int64) {
+func limitWeights(weights [][]int64) {
 	for _, ws := range weights {
 		for i := range ws {
 			ws[i] = min(max(ws[i], -costs.TotalMax), costs.TotalMax)
@@ -34,9 +34,9 @@ func temper(weights [][]int64) {
 	}
 }
 
-// fit leaves children out of a plan that is too large to be sealed, that with the largest
+// fitPlan leaves children out of a plan that is too large to be sealed, that with the largest
 // plan of its own first: it costs its own slots, not everybody's.
-func (e *Estimator) fit(v *state.State, req *api.Request, p *Plan) *Plan {
+func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
 	for p.Layer.Trim().SizeMax() > seal.PlaintextMaxBytes {
 		answers, worst := p.answers, -1
 		for i := range answers {
@@ -51,7 +51,7 @@ func (e *Estimator) fit(v *state.State, req *api.Request, p *Plan) *Plan {
 		e.zone.Log().Warn("child is left out of a plan", "link", a.link.Name, "bytes", len(a.answer.Blob))
 		a.answer, a.outcome, a.reason = nil, api.OutcomeFailed, "its plan is too large"
 		first := p.first
-		p = merge(v, req, p.own, answers, nil)
+		p = mergeOffers(v, req, p.own, answers, nil)
 		p.first = first
 		p.adviseCounts(req)
 	}

@@ -22,11 +22,11 @@ const (
 // a node that has just started asks everybody.
 type health struct {
 	mu sync.Mutex // guards of
-	of map[api.LinkID]*pulse
+	of map[api.LinkID]*childHealth
 }
 
-// pulse is how one child has answered lately.
-type pulse struct {
+// childHealth is how one child has answered lately.
+type childHealth struct {
 	failures int
 	wait     time.Duration
 	until    time.Time
@@ -50,9 +50,9 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	return true
 }
 
-// heard notes how a select to a child went. Selects that were under way when it
+// noteSelect notes how a select to a child went. Selects that were under way when it
 // came to be paused say nothing new.
-func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
+func (h *health) noteSelect(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
@@ -62,24 +62,24 @@ func (h *health) heard(l api.LinkID, ok bool, now time.Time) {
 		}
 		return
 	}
-	h.failed(l, now)
+	h.noteFailure(l, now)
 }
 
-// held notes whether a child that was asked to hold what it had offered did so.
-func (h *health) held(l api.LinkID, ok bool, now time.Time) {
+// noteHold notes whether a child that was asked to hold what it had offered did so.
+func (h *health) noteHold(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ok {
 		delete(h.of, l)
 		return
 	}
-	h.failed(l, now).unheld = true
+	h.noteFailure(l, now).unheld = true
 }
 
-func (h *health) failed(l api.LinkID, now time.Time) *pulse {
+func (h *health) noteFailure(l api.LinkID, now time.Time) *childHealth {
 	p := h.of[l]
 	if p == nil {
-		p = &pulse{}
+		p = &childHealth{}
 		h.of[l] = p
 	}
 	if p.failures++; p.failures == failuresToPause || p.trying {
@@ -91,15 +91,15 @@ func (h *health) failed(l api.LinkID, now time.Time) *pulse {
 }
 
 // NoteHeld notes whether a child that was asked to hold what it had offered did so.
-func (e *Estimator) NoteHeld(l api.LinkID, ok bool) { e.health.held(l, ok, e.zone.Now()) }
+func (e *Estimator) NoteHeld(l api.LinkID, ok bool) { e.health.noteHold(l, ok, e.zone.Now()) }
 
 // NoteFailure notes that a child gave an answer that cannot be used.
-func (e *Estimator) NoteFailure(l api.LinkID) { e.health.heard(l, false, e.zone.Now()) }
+func (e *Estimator) NoteFailure(l api.LinkID) { e.health.noteSelect(l, false, e.zone.Now()) }
 
-// asking is the requests that this node selects for just now. In a tree a request
+// underWay is the requests that this node selects for just now. In a tree a request
 // reaches a zone at one depth only, though perhaps more than once: by a hedge, or
 // by a repeat. One that is under way at another depth has gone in a circle.
-type asking struct {
+type underWay struct {
 	mu sync.Mutex // guards of
 	of map[string]flight
 }
@@ -107,9 +107,9 @@ type asking struct {
 // flight is one request under way.
 type flight struct{ depth, calls int }
 
-// begin reports whether a request may go on at a depth, and if so notes it until
+// beginRequest reports whether a request may go on at a depth, and if so notes it until
 // end.
-func (a *asking) begin(request string, depth int) bool {
+func (a *underWay) beginRequest(request string, depth int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := a.of[request]
@@ -120,7 +120,7 @@ func (a *asking) begin(request string, depth int) bool {
 	return true
 }
 
-func (a *asking) end(request string) {
+func (a *underWay) endRequest(request string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f := a.of[request]; f.calls > 1 {

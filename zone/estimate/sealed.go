@@ -10,15 +10,15 @@ import (
 	"berth/raftstore/state"
 )
 
-// context returns what a plan is bound to.
-func (e *Estimator) context(v *state.State, peer api.ZoneID, req *api.Request) seal.Context {
+// sealContext returns what a plan is bound to.
+func (e *Estimator) sealContext(v *state.State, peer api.ZoneID, req *api.Request) seal.Context {
 	return seal.Context{
 		Zone: v.Zone, Peer: string(peer), Project: req.Project, Reservation: req.Reservation,
 		Digest: buildplan.Digest(req),
 	}
 }
 
-func (e *Estimator) seal(v *state.State, peer api.ZoneID, req *api.Request, l *buildplan.Layer) ([]byte, error) {
+func (e *Estimator) sealPlan(v *state.State, peer api.ZoneID, req *api.Request, l *buildplan.Layer) ([]byte, error) {
 	ring, err := e.keys.Ring(v)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "estimate.seal", "", err)
@@ -29,7 +29,7 @@ func (e *Estimator) seal(v *state.State, peer api.ZoneID, req *api.Request, l *b
 	}
 	var salt [24]byte
 	_, _ = rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
-	return seal.Seal(ring[0], e.context(v, peer, req), plain, salt)
+	return seal.Seal(ring[0], e.sealContext(v, peer, req), plain, salt)
 }
 
 // Open reads a plan that this zone sealed for the same peer, project,
@@ -40,7 +40,7 @@ func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "estimate.Open", "", err)
 	}
-	plain, err := ring.Open(e.context(v, peer, req), blob)
+	plain, err := ring.Open(e.sealContext(v, peer, req), blob)
 	if err != nil {
 		return nil, e.RefusePlan(req, err)
 	}

@@ -60,9 +60,9 @@ func (p *Plan) Offered() int {
 	return n
 }
 
-// expires returns when a plan that this zone would seal until then expires: when the
+// expiry returns when a plan that this zone would seal until then expires: when the
 // first child does that has slots in it.
-func (p *Plan) expires(then api.Instant) api.Instant {
+func (p *Plan) expiry(then api.Instant) api.Instant {
 	for i, a := range p.heard {
 		used := func(g buildplan.LayerGroup) bool { return slices.Contains(g.Order, uint16(i+1)) } //nolint:gosec // a zone has at most api.LinksMax children
 		if slices.ContainsFunc(p.Layer.Groups, used) {
@@ -86,10 +86,10 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	call := requestid.Of(ctx)
 	if call != "" {
 		k := string(req.Project) + "\x00" + string(call)
-		if !e.asking.begin(k, zone.Depth(ctx)) {
+		if !e.asking.beginRequest(k, zone.Depth(ctx)) {
 			return nil, api.Errorf(api.CodeConflict, "this zone is working on that request already: it has come back on another way")
 		}
-		defer e.asking.end(k)
+		defer e.asking.endRequest(k)
 	}
 	v := e.zone.View()
 	var origin api.LinkID
@@ -103,23 +103,23 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	}
 	var p *Plan
 	if peer == "" {
-		p = e.plan(ctx, v, &Want{Request: req})
+		p = e.planRequest(ctx, v, &Want{Request: req})
 	} else {
 		p, _ = e.layOut(ctx, v, &Want{Request: req})
 		p.adviseCounts(req)
 	}
-	p = e.fit(v, req, p)
-	e.rival(v, origin, req, p)
-	contended := p.contended(req)
+	p = e.fitPlan(v, req, p)
+	e.findRivals(v, origin, req, p)
+	contended := p.contendedRoom(req)
 	if p.unmet != "" {
-		p.drop()
+		p.dropSlots()
 	}
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.Layer.Plan = api.PlanID(api.NewUUID())
 	now := e.zone.Instant()
-	p.Layer.Expires = p.expires(now.Add(ttl))
+	p.Layer.Expires = p.expiry(now.Add(ttl))
 	p.Layer = p.Layer.Trim()
-	blob, err := e.seal(v, peer, req, &p.Layer)
+	blob, err := e.sealPlan(v, peer, req, &p.Layer)
 	if err != nil {
 		return nil, err
 	}
@@ -129,24 +129,24 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
 		}
 	}
-	e.explanations.keep(e.explain(v, call, req, p), peer != "")
+	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), peer != "")
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.Layer.Expires-now) * time.Millisecond,
 		Zones: p.Zones, Refusals: p.Refusals, Request: call, Contended: contended,
 		Silent: len(p.Silent()) > 0,
 	}
 	if peer != "" {
-		a.Refusals = folded(p)
+		a.Refusals = foldRefusals(p)
 	}
 	return a, nil
 }
 
-// plan lays out a request, and finds out what would have worked if it comes out
+// planRequest lays out a request, and finds out what would have worked if it comes out
 // short.
-func (e *Estimator) plan(ctx context.Context, v *state.State, w *Want) *Plan {
+func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOut(ctx, v, w)
-	e.advise(ctx, v, w, p, answers)
+	e.addAdvice(ctx, v, w, p, answers)
 	e.zone.Reach(crash.SelectPlanned)
 	return p
 }
@@ -156,10 +156,10 @@ func (e *Estimator) plan(ctx context.Context, v *state.State, w *Want) *Plan {
 // well if the others leave the request short: a digest may be a few seconds old.
 func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
 	req := w.Request
-	pinned := pins(v, req)
+	pinned := pinsOf(v, req)
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
-		a := e.before(l, req, pinned)
+		a := e.prepareQuestion(l, req, pinned)
 		if a.outcome == "" && w.Avoid[l.ID] {
 			a.outcome, a.reason = api.OutcomeSkipped, "it did not hold what it had offered, so it is asked last"
 		}
@@ -168,18 +168,18 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		e.ask(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
+		e.askChildren(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
 	}()
 	own := e.planOwn(v, req, nil)
 	<-asked
-	p := merge(v, req, own, answers, w.Held)
+	p := mergeOffers(v, req, own, answers, w.Held)
 	if p.Offered() < req.Count() && e.askDoubted(ctx, answers, req) {
-		p = merge(v, req, own, answers, w.Held)
+		p = mergeOffers(v, req, own, answers, w.Held)
 	}
 	first := slices.Clone(answers)
 	p = e.refineAll(ctx, v, w, p, answers, false)
-	if s := newSplit(e, v, w, first); !s.covers(p) {
-		p = s.run(ctx, own, p, answers)
+	if s := newSplit(e, v, w, first); !s.coversMinima(p) {
+		p = s.findSplit(ctx, own, p, answers)
 		p = e.refineAll(ctx, v, w, p, answers, true)
 	}
 	p.first = first
@@ -194,41 +194,41 @@ func (e *Estimator) refineAll(ctx context.Context, v *state.State, w *Want, p *P
 			break
 		}
 		before := p.Offered()
-		if p = e.refine(ctx, v, w, p, answers, keep); p.Offered() <= before {
+		if p = e.refinePlan(ctx, v, w, p, answers, keep); p.Offered() <= before {
 			break
 		}
 	}
 	return p
 }
 
-// refine asks everybody again after groups came out short. What a zone offers for
+// refinePlan asks everybody again after groups came out short. What a zone offers for
 // a later group supposes that all it offers for the earlier ones is taken; now
 // each is asked, of the groups that are complete, just for what will be taken. With
 // keep, each is asked for what it has in the plan first.
-func (e *Estimator) refine(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
+func (e *Estimator) refinePlan(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
 	req := w.Request
 	again := slices.Clone(answers)
 	source := buildplan.Own
 	for i := range again {
 		if again[i].answer != nil {
 			source++
-			again[i].narrow(req, p.share(req, source), p.kept(source, keep))
+			again[i].narrowQuestion(req, p.shareOf(req, source), p.keptSlots(source, keep))
 		}
 	}
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		e.ask(ctx, again, req, func(a *childAnswer) bool { return a.narrowed })
+		e.askChildren(ctx, again, req, func(a *childAnswer) bool { return a.narrowed })
 	}()
 	its := *req
 	its.Groups = slices.Clone(req.Groups)
-	for g, n := range p.share(req, buildplan.Own) {
+	for g, n := range p.shareOf(req, buildplan.Own) {
 		its.Groups[g].Count = n
 	}
-	own := e.planOwn(v, &its, p.kept(buildplan.Own, keep))
+	own := e.planOwn(v, &its, p.keptSlots(buildplan.Own, keep))
 	<-asked
-	better := merge(v, req, own, again, w.Held)
-	if better.Offered() <= p.Offered() || keep && better.below(p) {
+	better := mergeOffers(v, req, own, again, w.Held)
+	if better.Offered() <= p.Offered() || keep && better.hasFewer(p) {
 		return p
 	}
 	for g := range better.Refusals {
@@ -240,8 +240,8 @@ func (e *Estimator) refine(ctx context.Context, v *state.State, w *Want, p *Plan
 	return better
 }
 
-// share returns, by group, what a source will be asked for when p is refined.
-func (p *Plan) share(req *api.Request, source int) []int {
+// shareOf returns, by group, what a source will be asked for when p is refined.
+func (p *Plan) shareOf(req *api.Request, source int) []int {
 	out := make([]int, len(req.Groups))
 	for g := range out {
 		out[g] = p.merged[g].Taken[source]
@@ -252,9 +252,9 @@ func (p *Plan) share(req *api.Request, source int) []int {
 	return out
 }
 
-// kept returns, by group, how many slots of a plan are of a source; nil if they need
+// keptSlots returns, by group, how many slots of a plan are of a source; nil if they need
 // not be kept.
-func (p *Plan) kept(source int, keep bool) []int {
+func (p *Plan) keptSlots(source int, keep bool) []int {
 	if !keep {
 		return nil
 	}
@@ -265,8 +265,8 @@ func (p *Plan) kept(source int, keep bool) []int {
 	return out
 }
 
-// below reports whether p has fewer slots of a group than o.
-func (p *Plan) below(o *Plan) bool {
+// hasFewer reports whether p has fewer slots of a group than o.
+func (p *Plan) hasFewer(o *Plan) bool {
 	for g := range p.merged {
 		if len(p.merged[g].Order) < len(o.merged[g].Order) {
 			return true
@@ -275,10 +275,10 @@ func (p *Plan) below(o *Plan) bool {
 	return false
 }
 
-// narrow has a child that has answered asked again for at most so many slots of
+// narrowQuestion has a child that has answered asked again for at most so many slots of
 // each group, and for so many first. One that is asked for none keeps its answer, and
 // gives nothing.
-func (a *childAnswer) narrow(req *api.Request, most, least []int) {
+func (a *childAnswer) narrowQuestion(req *api.Request, most, least []int) {
 	ask := a.ask
 	ask.Counts, ask.Least = most, least
 	for g := range a.ask.Counts {
@@ -288,11 +288,11 @@ func (a *childAnswer) narrow(req *api.Request, most, least []int) {
 		a.ask, a.narrowed = ask, true
 		return
 	}
-	a.answer = a.silent(req)
+	a.answer = a.emptyAnswer(req)
 }
 
-// silent returns the answer of a child as if it offered nothing.
-func (a *childAnswer) silent(req *api.Request) *api.SelectAnswer {
+// emptyAnswer returns the answer of a child as if it offered nothing.
+func (a *childAnswer) emptyAnswer(req *api.Request) *api.SelectAnswer {
 	nothing := *a.answer
 	nothing.Weights = make([][]int64, len(req.Groups))
 	return &nothing
@@ -302,7 +302,7 @@ func (a *childAnswer) silent(req *api.Request) *api.SelectAnswer {
 // minima are for all zones together; least is what these hosts are to have room for
 // first, by group, nil for nothing.
 func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) buildplan.Plan {
-	if wanted(v, &req.Zones) {
+	if allowsOwnHosts(v, &req.Zones) {
 		its := *req
 		its.Groups = slices.Clone(req.Groups)
 		for g := range its.Groups {
@@ -328,8 +328,8 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) build
 // the request does not want.
 const refusedZone = "zones"
 
-// wanted reports whether a rule lets slots lie on this zone's own hosts.
-func wanted(v *state.State, r *api.ZoneRule) bool {
+// allowsOwnHosts reports whether a rule lets slots lie on this zone's own hosts.
+func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 	tagged := func(t string) bool { return slices.Contains(v.Config.Tags, t) }
 	return !slices.Contains(r.Excluded, v.Name) && !slices.ContainsFunc(r.ExcludedTags, tagged) &&
 		(len(r.Allowed) == 0 || slices.Contains(r.Allowed, v.Name)) &&
@@ -337,7 +337,7 @@ func wanted(v *state.State, r *api.ZoneRule) bool {
 }
 
 // Scene returns what this zone's own hosts are planned on.
-func (e *Estimator) Scene(v *state.State, req *api.Request) *buildplan.Scene {
+func (e *Estimator) Scene(v *state.State, req *api.Request) *buildplan.Inputs {
 	weights := v.Config.Costs
 	if len(weights) == 0 {
 		weights = costs.DefaultWeights()
@@ -347,11 +347,11 @@ func (e *Estimator) Scene(v *state.State, req *api.Request) *buildplan.Scene {
 		e.zone.Log().Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
-	return &buildplan.Scene{View: v.Hosts(), World: worldOf(v, req), Filters: e.filters(v), Costs: set, Spare: sparesMax}
+	return &buildplan.Inputs{View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax}
 }
 
-// filters returns the filters of the zone.
-func (e *Estimator) filters(v *state.State) []filters.Filter {
+// zoneFilters returns the filters of the zone.
+func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {
 	if len(v.Config.Filters) == 0 {
 		return filters.Default()
 	}
@@ -378,10 +378,10 @@ func worldOf(v *state.State, req *api.Request) *filters.World {
 	}
 }
 
-// merge joins own slots and the children's into one plan: per group a merge of
+// mergeOffers joins own slots and the children's into one plan: per group a merge of
 // heads, after each child's weights were adjusted by its link. Groups that a rule
 // of affinity binds come from one source.
-func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, already []map[api.LinkID]int) *Plan {
+func mergeOffers(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, already []map[api.LinkID]int) *Plan {
 	p := &Plan{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
 	var heard []childAnswer
 	for _, a := range answers {
@@ -419,7 +419,7 @@ func merge(v *state.State, req *api.Request, own buildplan.Plan, answers []child
 	if used := inUse(merged, held); used < req.Zones.MinZones {
 		p.unmet = adviceMinZones
 	}
-	p.Zones = outcomes(v.Name, req.Count(), merged, offers, answers)
+	p.Zones = zoneOutcomes(v.Name, req.Count(), merged, offers, answers)
 	return p
 }
 
@@ -436,8 +436,8 @@ func inUse(merged []buildplan.Merged, held [][]int) int {
 	return len(used)
 }
 
-// drop takes every slot out of a plan that cannot be had as a whole.
-func (p *Plan) drop() {
+// dropSlots takes every slot out of a plan that cannot be had as a whole.
+func (p *Plan) dropSlots() {
 	for g := range p.Layer.Groups {
 		p.Layer.Groups[g] = buildplan.LayerGroup{}
 		p.weights[g] = nil
@@ -448,9 +448,9 @@ func (p *Plan) drop() {
 	}
 }
 
-// outcomes tells how each zone took part: this one first, then the children in
+// zoneOutcomes tells how each zone took part: this one first, then the children in
 // the order of links.
-func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]int64, answers []childAnswer) []api.ZoneOutcome {
+func zoneOutcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]int64, answers []childAnswer) []api.ZoneOutcome {
 	offered := func(o *api.ZoneOutcome, source int) {
 		for g := range offers {
 			o.Offered += len(offers[g][source])
@@ -476,17 +476,17 @@ func outcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]i
 	return out
 }
 
-// unwanted reports whether hosts were passed over for the sake of a zone rule.
-func unwanted(r api.Refusals) bool {
+// passedOverForRule reports whether hosts were passed over for the sake of a zone rule.
+func passedOverForRule(r api.Refusals) bool {
 	return slices.ContainsFunc(r.Filters, func(f api.FilterCount) bool { return f.Filter == refusedZone })
 }
 
-// folded returns, per group, the refusals of this zone and all below it together:
+// foldRefusals returns, per group, the refusals of this zone and all below it together:
 // what a parent is told. Advice stays, but for names of zones below.
-func folded(p *Plan) []api.Refusals {
+func foldRefusals(p *Plan) []api.Refusals {
 	out := make([]api.Refusals, len(p.Refusals))
 	for g := range out {
-		fold(&out[g], &p.Refusals[g])
+		addRefusals(&out[g], &p.Refusals[g])
 		for _, a := range p.Refusals[g].Advice {
 			if a.Change != api.AdviceZone {
 				out[g].Advice = append(out[g].Advice, a)
@@ -494,17 +494,17 @@ func folded(p *Plan) []api.Refusals {
 		}
 		for _, z := range p.Zones {
 			if g < len(z.Refusals) {
-				fold(&out[g], &z.Refusals[g])
+				addRefusals(&out[g], &z.Refusals[g])
 			}
 		}
-		blur(&out[g])
+		roundCounts(&out[g])
 	}
 	return out
 }
 
-// blur rounds counts of hosts up to three leading binary digits, as those of a digest
+// roundCounts rounds counts of hosts up to three leading binary digits, as those of a digest
 // are: small ones stay, and they still add up.
-func blur(r *api.Refusals) {
+func roundCounts(r *api.Refusals) {
 	r.Offering = int(roundUp(int64(r.Offering)))
 	r.Considered = r.Offering
 	for i := range r.Filters {
@@ -516,8 +516,8 @@ func blur(r *api.Refusals) {
 	}
 }
 
-// fold adds one zone's counts to another's, filter by filter.
-func fold(to, from *api.Refusals) {
+// addRefusals adds one zone's counts to another's, filter by filter.
+func addRefusals(to, from *api.Refusals) {
 	to.Considered += from.Considered
 	to.Offering += from.Offering
 	to.Filters, to.Limits = foldCounts(to.Filters, from.Filters), foldCounts(to.Limits, from.Limits)

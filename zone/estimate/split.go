@@ -59,8 +59,8 @@ func newSplit(e *Estimator, v *state.State, w *Want, answers []childAnswer) *spl
 	return s
 }
 
-// covers reports whether a plan has the minima of all groups, in enough zones.
-func (s *split) covers(p *Plan) bool {
+// coversMinima reports whether a plan has the minima of all groups, in enough zones.
+func (s *split) coversMinima(p *Plan) bool {
 	for g, n := range s.need {
 		if len(p.Layer.Groups[g].Order) < n {
 			return false
@@ -69,8 +69,8 @@ func (s *split) covers(p *Plan) bool {
 	return true
 }
 
-// had returns how many slots of each minimum a plan has.
-func (s *split) had(p *Plan) []int {
+// countMinima returns how many slots of each minimum a plan has.
+func (s *split) countMinima(p *Plan) []int {
 	out := make([]int, len(s.need))
 	for g, n := range s.need {
 		out[g] = min(n, len(p.Layer.Groups[g].Order))
@@ -78,38 +78,38 @@ func (s *split) had(p *Plan) []int {
 	return out
 }
 
-// run returns a plan that has the minima, if it finds one; else one that has as much
+// findSplit returns a plan that has the minima, if it finds one; else one that has as much
 // as possible of the first group's, then of the second's, and so on. p and its answers
 // are the plain plan; answers becomes those of the plan that is returned.
-func (s *split) run(ctx context.Context, own buildplan.Plan, p *Plan, answers []childAnswer) *Plan {
+func (s *split) findSplit(ctx context.Context, own buildplan.Plan, p *Plan, answers []childAnswer) *Plan {
 	s.pools, s.lacks, s.asked = make([][]offer, 1), make([][][]int, 1), []map[string]bool{{}}
-	s.add(buildplan.Own, &offer{own: own})
+	s.addOffer(buildplan.Own, &offer{own: own})
 	for i := range s.answers {
 		if s.answers[i].answer == nil {
 			continue
 		}
 		s.sources = append(s.sources, i)
 		s.pools, s.lacks, s.asked = append(s.pools, nil), append(s.lacks, nil), append(s.asked, map[string]bool{})
-		s.add(len(s.sources), &offer{answer: s.answers[i]})
+		s.addOffer(len(s.sources), &offer{answer: s.answers[i]})
 	}
-	before := s.had(p)
+	before := s.countMinima(p)
 	for round := range splitRoundsMax {
-		if ctx.Err() != nil || !s.ask(ctx, s.questions(round, p)) {
+		if ctx.Err() != nil || !s.askSources(ctx, s.nextQuestions(round, p)) {
 			break
 		}
-		if better, its := s.combine(); better != nil && slices.Compare(s.had(better), s.had(p)) > 0 {
+		if better, its := s.combineOffers(); better != nil && slices.Compare(s.countMinima(better), s.countMinima(p)) > 0 {
 			p = better
 			copy(answers, its)
 		}
-		if s.covers(p) || round == 0 && s.hopeless(before) {
+		if s.coversMinima(p) || round == 0 && s.isHopeless(before) {
 			break
 		}
 	}
 	return p
 }
 
-// add puts an offer into the pool of a source.
-func (s *split) add(source int, o *offer) {
+// addOffer puts an offer into the pool of a source.
+func (s *split) addOffer(source int, o *offer) {
 	o.sizes = make([]int, len(s.need))
 	for g := range o.sizes {
 		if source == buildplan.Own {
@@ -124,15 +124,15 @@ func (s *split) add(source int, o *offer) {
 	}
 }
 
-// hopeless reports whether some group that was short before cannot have its minimum
+// isHopeless reports whether some group that was short before cannot have its minimum
 // even if it comes first everywhere.
-func (s *split) hopeless(before []int) bool {
+func (s *split) isHopeless(before []int) bool {
 	for g, n := range s.need {
 		if before[g] >= n {
 			continue // it was not put first
 		}
 		for source := range s.pools {
-			n -= s.most(source, g)
+			n -= s.mostOffered(source, g)
 		}
 		if n > 0 {
 			return true
@@ -141,8 +141,8 @@ func (s *split) hopeless(before []int) bool {
 	return false
 }
 
-// most returns the most slots of a group that a source has offered in any way.
-func (s *split) most(source, g int) int {
+// mostOffered returns the most slots of a group that a source has offered in any way.
+func (s *split) mostOffered(source, g int) int {
 	most := 0
 	for i := range s.pools[source] {
 		most = max(most, s.pools[source][i].sizes[g])
@@ -150,15 +150,15 @@ func (s *split) most(source, g int) int {
 	return most
 }
 
-// questions returns what each source is to be asked in a round: first to put each
+// nextQuestions returns what each source is to be asked in a round: first to put each
 // group that is short before all others; then to have so and so many of all groups but
 // the last, in steps from nothing to all; then just for what the others leave.
-func (s *split) questions(round int, p *Plan) [][][]int {
+func (s *split) nextQuestions(round int, p *Plan) [][][]int {
 	out := make([][][]int, len(s.pools))
 	var all [][]int
 	switch round {
 	case 0:
-		had := s.had(p)
+		had := s.countMinima(p)
 		for g, n := range s.need {
 			if had[g] < n {
 				one := make([]int, len(s.need))
@@ -167,20 +167,20 @@ func (s *split) questions(round int, p *Plan) [][][]int {
 			}
 		}
 	case 1:
-		all = s.steps()
+		all = s.minimaSteps()
 	}
 	for source := range out {
 		if out[source] = all; round > 1 {
-			out[source] = s.rest(source)
+			out[source] = s.restsFor(source)
 		}
 	}
 	return out
 }
 
-// steps returns minima in steps: all of the last group that needs something, and of
+// minimaSteps returns minima in steps: all of the last group that needs something, and of
 // those before it every combination of a few numbers from none to all; all numbers if
 // these are splitAsksMax combinations or fewer.
-func (s *split) steps() [][]int {
+func (s *split) minimaSteps() [][]int {
 	var groups []int
 	for g, n := range s.need {
 		if n > 0 {
@@ -216,28 +216,28 @@ func (s *split) steps() [][]int {
 	return out
 }
 
-// rest returns what offers of the other sources leave for one, the least first: each
+// restsFor returns what offers of the other sources leave for one, the least first: each
 // was not asked yet, and is no more than what the source is known not to have.
-func (s *split) rest(source int) [][]int {
+func (s *split) restsFor(source int) [][]int {
 	var out [][]int
-	s.each(source, func(_ []int, sum []int) bool {
+	s.eachCombination(source, func(_ []int, sum []int) bool {
 		left := make([]int, len(s.need))
 		for g, n := range s.need {
-			if left[g] = max(n-sum[g], 0); left[g] > s.most(source, g) {
+			if left[g] = max(n-sum[g], 0); left[g] > s.mostOffered(source, g) {
 				return true
 			}
 		}
-		if !s.refuted(source, left) {
+		if !s.isRefuted(source, left) {
 			out = append(out, left)
 		}
 		return true
 	})
-	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(total(a), total(b)) })
+	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(sumOf(a), sumOf(b)) })
 	return out
 }
 
-// refuted reports whether a source has less than this or that it was asked for.
-func (s *split) refuted(source int, least []int) bool {
+// isRefuted reports whether a source has less than this or that it was asked for.
+func (s *split) isRefuted(source int, least []int) bool {
 	return slices.ContainsFunc(s.lacks[source], func(lacks []int) bool { return atLeast(least, lacks) })
 }
 
@@ -251,7 +251,7 @@ func atLeast(a, b []int) bool {
 	return true
 }
 
-func total(list []int) int {
+func sumOf(list []int) int {
 	n := 0
 	for _, k := range list {
 		n += k
@@ -259,9 +259,9 @@ func total(list []int) int {
 	return n
 }
 
-// each visits ways to take one offer of every source but one, as indices by source,
+// eachCombination visits ways to take one offer of every source but one, as indices by source,
 // with their sum; at most splitTriesMax, and until visit says no.
-func (s *split) each(but int, visit func(picked, sum []int) bool) {
+func (s *split) eachCombination(but int, visit func(picked, sum []int) bool) {
 	picked, tries := make([]int, len(s.pools)), 0
 	var from func(source int, sum []int) bool
 	from = func(source int, sum []int) bool {
@@ -287,9 +287,9 @@ func (s *split) each(but int, visit func(picked, sum []int) bool) {
 	from(0, make([]int, len(s.need)))
 }
 
-// ask asks the sources, all at once, each what it was not asked before, and reports
+// askSources asks the sources, all at once, each what it was not asked before, and reports
 // whether anything new was asked.
-func (s *split) ask(ctx context.Context, questions [][][]int) bool {
+func (s *split) askSources(ctx context.Context, questions [][][]int) bool {
 	var queries []childAnswer
 	var from []int // by query: the source
 	var mine [][]int
@@ -297,13 +297,13 @@ func (s *split) ask(ctx context.Context, questions [][][]int) bool {
 		n := 0
 		for _, least := range questions[source] {
 			k := fmt.Sprint(least)
-			if s.asked[source][k] || n == splitAsksMax || total(least) == 0 {
+			if s.asked[source][k] || n == splitAsksMax || sumOf(least) == 0 {
 				continue
 			}
 			s.asked[source][k] = true
 			n++
 			if source == buildplan.Own {
-				if wanted(s.v, &s.req.Zones) {
+				if allowsOwnHosts(s.v, &s.req.Zones) {
 					mine = append(mine, least)
 				}
 				continue
@@ -316,34 +316,34 @@ func (s *split) ask(ctx context.Context, questions [][][]int) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.e.ask(ctx, queries, s.req, func(*childAnswer) bool { return true })
+		s.e.askChildren(ctx, queries, s.req, func(*childAnswer) bool { return true })
 	}()
 	for _, least := range mine {
 		if ctx.Err() == nil {
-			s.add(buildplan.Own, &offer{least: least, own: s.e.planOwn(s.v, s.req, least)})
+			s.addOffer(buildplan.Own, &offer{least: least, own: s.e.planOwn(s.v, s.req, least)})
 		}
 	}
 	<-done
 	for i := range queries {
 		if queries[i].answer != nil {
-			s.add(from[i], &offer{least: queries[i].ask.Least, answer: queries[i]})
+			s.addOffer(from[i], &offer{least: queries[i].ask.Least, answer: queries[i]})
 		}
 	}
 	return len(queries)+len(mine) > 0
 }
 
-// combine returns the best plan that offers make up, one of each source, with the
+// combineOffers returns the best plan that offers make up, one of each source, with the
 // answers that it is of. Groups that must have one source are tried with each.
-func (s *split) combine() (best *Plan, answers []childAnswer) {
-	s.prune()
-	alone := s.alone()
+func (s *split) combineOffers() (best *Plan, answers []childAnswer) {
+	s.pruneOffers()
+	alone := s.singleSourceGroups()
 	merges, most := 0, make([]int, len(s.need))
-	s.each(-1, func(picked, sum []int) bool {
+	s.eachCombination(-1, func(picked, sum []int) bool {
 		for only := range s.pools {
-			if had := s.sum(picked, sum, alone, only); best == nil || slices.Compare(had, most) > 0 {
-				p, its := s.merge(picked, alone, only)
+			if had := s.sumPicked(picked, sum, alone, only); best == nil || slices.Compare(had, most) > 0 {
+				p, its := s.mergePicked(picked, alone, only)
 				merges++
-				if had = s.had(p); best == nil || slices.Compare(had, most) > 0 {
+				if had = s.countMinima(p); best == nil || slices.Compare(had, most) > 0 {
 					best, answers, most = p, its, had
 				}
 			}
@@ -351,13 +351,13 @@ func (s *split) combine() (best *Plan, answers []childAnswer) {
 				break
 			}
 		}
-		return !s.covers(best) && merges < splitMergesMax
+		return !s.coversMinima(best) && merges < splitMergesMax
 	})
 	return best, answers
 }
 
-// alone returns the groups that must have one source.
-func (s *split) alone() []int {
+// singleSourceGroups returns the groups that must have one source.
+func (s *split) singleSourceGroups() []int {
 	var out []int
 	for g := range s.need {
 		if s.req.Zones.Pack || s.req.Together(g) {
@@ -367,9 +367,9 @@ func (s *split) alone() []int {
 	return out
 }
 
-// sum returns how many slots of each minimum the offers that are picked have, if
+// sumPicked returns how many slots of each minimum the offers that are picked have, if
 // some groups have one source only.
-func (s *split) sum(picked, sum, alone []int, only int) []int {
+func (s *split) sumPicked(picked, sum, alone []int, only int) []int {
 	out := slices.Clone(sum)
 	for _, g := range alone {
 		out[g] = s.pools[only][picked[only]].sizes[g]
@@ -380,8 +380,8 @@ func (s *split) sum(picked, sum, alone []int, only int) []int {
 	return out
 }
 
-// merge merges the offers that are picked, of some groups those of one source only.
-func (s *split) merge(picked, alone []int, only int) (*Plan, []childAnswer) {
+// mergePicked merges the offers that are picked, of some groups those of one source only.
+func (s *split) mergePicked(picked, alone []int, only int) (*Plan, []childAnswer) {
 	own, its := s.pools[buildplan.Own][picked[buildplan.Own]].own, slices.Clone(s.answers)
 	if len(alone) > 0 && only != buildplan.Own {
 		own.Groups = slices.Clone(own.Groups)
@@ -401,12 +401,12 @@ func (s *split) merge(picked, alone []int, only int) (*Plan, []childAnswer) {
 		}
 		its[s.sources[source-1]] = a
 	}
-	return merge(s.v, s.req, own, its, s.held), its
+	return mergeOffers(s.v, s.req, own, its, s.held), its
 }
 
-// prune takes offers out of the pools that another one of the same source is no worse
+// pruneOffers takes offers out of the pools that another one of the same source is no worse
 // than, as far as the minima go.
-func (s *split) prune() {
+func (s *split) pruneOffers() {
 	cut := func(o *offer) []int {
 		out := slices.Clone(o.sizes)
 		for g, n := range s.need {

@@ -14,7 +14,7 @@ import (
 func TestNoZoneIsNamedToAParent(t *testing.T) {
 	advice := []api.Advice{{Change: api.AdviceCount, Value: 1}, {Change: api.AdviceZone, Name: "east"}, {Change: api.AdviceDrop, Name: "query"}}
 	p := &Plan{Refusals: []api.Refusals{{Advice: advice}}}
-	assert.Equal(t, []api.Advice{advice[0], advice[2]}, folded(p)[0].Advice)
+	assert.Equal(t, []api.Advice{advice[0], advice[2]}, foldRefusals(p)[0].Advice)
 	assert.Len(t, p.Refusals[0].Advice, 3, "what is kept for this zone's own operator stays whole")
 }
 
@@ -27,6 +27,6 @@ func TestDigitsThatAreTold(t *testing.T) {
 // TestWeightsAreTempered: whatever a child says, an offset can outweigh it.
 func TestWeightsAreTempered(t *testing.T) {
 	weights := [][]int64{{math.MinInt64, -costs.TotalMax - 1, -costs.TotalMax, costs.TotalMax, costs.TotalMax + 1, math.MaxInt64}}
-	temper(weights)
+	limitWeights(weights)
 	assert.Equal(t, []int64{-costs.TotalMax, -costs.TotalMax, -costs.TotalMax, costs.TotalMax, costs.TotalMax, costs.TotalMax}, weights[0])
 }

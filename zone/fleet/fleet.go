@@ -27,19 +27,19 @@ const (
 type Fleet struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
-	beats     beats // when each agent was last heard
+	beats     heartbeats // when each agent was last heard
 }
 
 // New returns a fleet whose moves are planned by an estimator. Nothing runs until Lead is
 // called.
 func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
-	return &Fleet{zone: z, estimator: e, beats: beats{last: map[api.AgentID]time.Time{}}}
+	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}}
 }
 
 // Lead runs the loops that only a leader may run: silent hosts, drains and ends of
 // lifetimes. It returns when ctx ends and every loop has stopped.
 func (f *Fleet) Lead(ctx context.Context) {
-	f.beats.reset(f.zone.Now())
+	f.beats.resetAll(f.zone.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueDrains)) })
 	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueExpiries)) })

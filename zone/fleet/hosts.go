@@ -37,7 +37,7 @@ func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRe
 			return nil, err
 		}
 	}
-	f.beats.heard(a, f.zone.Now())
+	f.beats.noteBeat(a, f.zone.Now())
 	c := command.HostsPut{Stamp: f.zone.Stamp(), Agent: a, Whole: true}
 	for _, h := range r.Hosts {
 		h.Inventory = withUnits(h.Inventory)
@@ -106,7 +106,7 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	term := f.zone.Store().Term()
 	var serves bool
 	var hosts []*state.Host
-	f.beats.heard(a, f.zone.Now())
+	f.beats.noteBeat(a, f.zone.Now())
 	v, err := f.zone.Store().WaitFor(ctx, state.WorkTopic(a), func(v *state.State) bool {
 		serves, hosts = v.Serves(a), v.WorkAfter(a, r.After)
 		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft))
@@ -115,11 +115,11 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	case !serves: // also after a restore from a backup of earlier times
 		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
 	case err != nil: // nothing new came in time; the empty list is the answer
-		w := workload(v, term, nil)
+		w := workloadOf(v, term, nil)
 		w.Generation = r.After
 		return w, nil
 	}
-	return workload(v, term, hosts), nil
+	return workloadOf(v, term, hosts), nil
 }
 
 // mayBeLeft reports whether what is listed on a host may be evacuated at any moment:
@@ -131,7 +131,7 @@ func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	})
 }
 
-func workload(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
+func workloadOf(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
 	w := &api.AgentWorkload{Term: term, Generation: v.Index()}
 	for _, n := range v.Nodes() {
 		w.Addresses = append(w.Addresses, n.AgentAddr)
@@ -167,7 +167,7 @@ func (f *Fleet) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (
 	if len(r.Items) > api.ReportsMax {
 		return nil, api.Errorf(api.CodeInvalid, "a report may have at most %d items, got %d", api.ReportsMax, len(r.Items))
 	}
-	f.beats.heard(a, f.zone.Now())
+	f.beats.noteBeat(a, f.zone.Now())
 	if len(r.Items) > 0 {
 		if _, err := f.zone.Propose(ctx, command.InstanceReport{Stamp: f.zone.Stamp(), Agent: a, Items: r.Items}); err != nil {
 			return nil, err
@@ -189,12 +189,12 @@ func (f *Fleet) watchHosts(ctx context.Context) {
 		up := command.HostsState{Stamp: f.zone.Stamp(), State: api.HostUp}
 		now := f.zone.Now()
 		for _, h := range v.AllHosts() {
-			silent := f.beats.silent(h.Agent, now)
+			silent := f.beats.silentFor(h.Agent, now)
 			switch {
 			case h.State == api.HostUp && silent > grace:
 				down.Hosts = append(down.Hosts, h.ID)
 			case h.Unserved: // it is down until its agent registers it
-			case h.State == api.HostDown && silent < grace/2 && f.beats.known(h.Agent):
+			case h.State == api.HostDown && silent < grace/2 && f.beats.isKnown(h.Agent):
 				up.Hosts = append(up.Hosts, h.ID)
 			}
 		}

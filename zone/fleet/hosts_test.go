@@ -95,16 +95,16 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	}
 	v := m.View()
 	require.Len(t, v.OnHost("h"), 2)
-	listed := workload(v, 1, v.AllHosts()).Hosts[0].Instances
+	listed := workloadOf(v, 1, v.AllHosts()).Hosts[0].Instances
 	require.Len(t, listed, 1)
 	assert.Equal(t, "now", listed[0].Name)
 }
 
 // TestAgentIsSilentAfterItsGrace: one that was heard exactly its grace ago still counts.
 func TestAgentIsSilentAfterItsGrace(t *testing.T) {
-	b := beats{last: map[api.AgentID]time.Time{}}
+	b := heartbeats{last: map[api.AgentID]time.Time{}}
 	heard := time.Now()
-	b.heard("a", heard)
-	assert.LessOrEqual(t, b.silent("a", heard.Add(HostGraceDefault)), HostGraceDefault, "exactly the grace")
-	assert.Greater(t, b.silent("a", heard.Add(HostGraceDefault+1)), HostGraceDefault)
+	b.noteBeat("a", heard)
+	assert.LessOrEqual(t, b.silentFor("a", heard.Add(HostGraceDefault)), HostGraceDefault, "exactly the grace")
+	assert.Greater(t, b.silentFor("a", heard.Add(HostGraceDefault+1)), HostGraceDefault)
 }

@@ -18,7 +18,7 @@ import (
 
 // dueExpiries ends instances of this zone's own hosts whose lifetime is over.
 func (f *Fleet) dueExpiries(v *state.State) []zone.Job {
-	return f.ends(v.Expired(f.zone.Instant()))
+	return f.endJobs(v.Expired(f.zone.Instant()))
 }
 
 // dueDrains ends, or moves, what is on hosts that are being drained, and moves
@@ -33,30 +33,30 @@ func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 		}
 		switch on := v.OnHost(h.ID); {
 		case h.Drain == api.DrainEnd:
-			out = append(out, f.ends(on)...)
+			out = append(out, f.endJobs(on)...)
 		case h.Drain == api.DrainMove && h.State == api.HostUp:
-			out = append(out, f.moves(on, false)...)
+			out = append(out, f.moveJobs(on, false)...)
 		}
 	}
 	lost := hosts.Hosts()
 	lost.AndNot(hosts.Up())
 	for row := range lost.All() {
-		if h, ok := v.Host(hosts.ID(row)); ok && f.fenced(h) {
-			out = append(out, f.moves(v.OnHost(h.ID), true)...)
+		if h, ok := v.Host(hosts.ID(row)); ok && f.isFenced(h) {
+			out = append(out, f.moveJobs(v.OnHost(h.ID), true)...)
 		}
 	}
 	return out
 }
 
-// fenced reports whether the agent of a host has been silent for so long that it
+// isFenced reports whether the agent of a host has been silent for so long that it
 // has stopped what may be started elsewhere. A new leader counts from when it
 // began to lead.
-func (f *Fleet) fenced(h *state.Host) bool {
-	return f.beats.silent(h.Agent, f.zone.Now()) >= EvacuateAfter || mutant.On(mutant.EvacuatedEarly)
+func (f *Fleet) isFenced(h *state.Host) bool {
+	return f.beats.silentFor(h.Agent, f.zone.Now()) >= EvacuateAfter || mutant.On(mutant.EvacuatedEarly)
 }
 
-// ends asks for the end of instances.
-func (f *Fleet) ends(all []*api.Instance) []zone.Job {
+// endJobs asks for the end of instances.
+func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
 		if i.Status == api.StatusDeleting || !i.Live() {
@@ -73,31 +73,33 @@ func (f *Fleet) ends(all []*api.Instance) []zone.Job {
 	return out
 }
 
-// moves takes instances to other hosts of the zone; with evacuate only those whose
+// moveJobs takes instances to other hosts of the zone; with evacuate only those whose
 // flavor allows that a lost host is left.
-func (f *Fleet) moves(all []*api.Instance, evacuate bool) []zone.Job {
+func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
-		if !runs(i) || i.Target != "" && !evacuate || !i.Movable && evacuate {
+		if !isRunning(i) || i.Target != "" && !evacuate || !i.Movable && evacuate {
 			continue
 		}
-		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.move(ctx, i, evacuate) }})
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.moveInstance(ctx, i, evacuate) }})
 	}
 	return out
 }
 
-// runs reports whether an instance runs or is being started: one that has ended
+// isRunning reports whether an instance runs or is being started: one that has ended
 // by itself is not started again anywhere.
-func runs(i *api.Instance) bool { return i.Status == api.StatusBuild || i.Status == api.StatusActive }
+func isRunning(i *api.Instance) bool {
+	return i.Status == api.StatusBuild || i.Status == api.StatusActive
+}
 
-// move finds a host for an instance as if it were booted now, and proposes it. If
+// moveInstance finds a host for an instance as if it were booted now, and proposes it. If
 // the cheapest does not take it after all, the alternates are tried.
-func (f *Fleet) move(ctx context.Context, i *api.Instance, evacuate bool) error {
+func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool) error {
 	v := f.zone.View()
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
 		return nil
 	}
-	if from, ok := v.Host(i.Host); evacuate && ok && !f.fenced(from) && !mutant.On(mutant.LeftThoughHeard) {
+	if from, ok := v.Host(i.Host); evacuate && ok && !f.isFenced(from) && !mutant.On(mutant.LeftThoughHeard) {
 		return nil // its agent was heard meanwhile
 	}
 	if i.Target != "" { // its host was lost while it was to be moved
@@ -109,7 +111,7 @@ func (f *Fleet) move(ctx context.Context, i *api.Instance, evacuate bool) error 
 	}
 	req := requestOf(h, i)
 	err := f.moveAs(ctx, v, i, &req, nil, evacuate)
-	if pooled := pooled(v, i); api.CodeOf(err) == api.CodeNoCapacity && len(pooled) > 0 {
+	if pooled := pooledShares(v, i); api.CodeOf(err) == api.CodeNoCapacity && len(pooled) > 0 {
 		return f.moveAs(ctx, v, i, &req, pooled, evacuate)
 	}
 	return err
@@ -123,14 +125,14 @@ func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req
 	if len(pooled) > 0 {
 		s.Spare = buildplan.SpareMax
 		for g := range req.Groups {
-			req.Groups[g].Resources = rest(req.Groups[g].Resources, pooled)
+			req.Groups[g].Resources = withoutShares(req.Groups[g].Resources, pooled)
 		}
 	}
 	plan := buildplan.Select(s, req)
 	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes instance %s", i.ID)
 	for g := range plan.Groups {
 		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
-			if sl.Host == i.Host || !reaches(s.View, sl.Host, pooled) {
+			if sl.Host == i.Host || !reachesShares(s.View, sl.Host, pooled) {
 				continue
 			}
 			err = f.moveTo(ctx, i, sl.Host, evacuate)
@@ -142,9 +144,9 @@ func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req
 	return err
 }
 
-// pooled returns what an instance draws from sharing providers, outside of the tree
+// pooledShares returns what an instance draws from sharing providers, outside of the tree
 // of its host.
-func pooled(v *state.State, i *api.Instance) []api.Share {
+func pooledShares(v *state.State, i *api.Instance) []api.Share {
 	hosts := v.Hosts()
 	return slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		row, ok := hosts.Row(sh.Provider)
@@ -152,8 +154,8 @@ func pooled(v *state.State, i *api.Instance) []api.Share {
 	})
 }
 
-// rest returns amounts without those that shares give.
-func rest(r api.Resources, shares []api.Share) api.Resources {
+// withoutShares returns amounts without those that shares give.
+func withoutShares(r api.Resources, shares []api.Share) api.Resources {
 	out := maps.Clone(r)
 	for _, sh := range shares {
 		for class := range sh.Resources {
@@ -163,8 +165,8 @@ func rest(r api.Resources, shares []api.Share) api.Resources {
 	return out
 }
 
-// reaches reports whether a host draws from the providers of all shares.
-func reaches(v capacity.View, id api.HostID, shares []api.Share) bool {
+// reachesShares reports whether a host draws from the providers of all shares.
+func reachesShares(v capacity.View, id api.HostID, shares []api.Share) bool {
 	row, ok := v.Row(id)
 	return ok && !slices.ContainsFunc(shares, func(sh api.Share) bool {
 		at, known := v.Row(sh.Provider)
@@ -234,9 +236,9 @@ func (f *Fleet) Evacuate(id api.HostID) (*Evacuation, error) {
 	case h.State != api.HostDown:
 		return nil, api.Errorf(api.CodeConflict, "host %s is up; drain it instead", h.Name)
 	}
-	out := &Evacuation{Wait: max(0, EvacuateAfter-f.beats.silent(h.Agent, f.zone.Now()))}
+	out := &Evacuation{Wait: max(0, EvacuateAfter-f.beats.silentFor(h.Agent, f.zone.Now()))}
 	for _, i := range v.OnHost(id) {
-		if i.Movable && runs(i) {
+		if i.Movable && isRunning(i) {
 			out.Movable++
 		} else {
 			out.Staying++

@@ -80,8 +80,8 @@ type askedGroup struct {
 	Joins  string       `cbor:"9,keyasint,omitempty"`
 }
 
-// digest returns what tells a repeat of a boot from another one.
-func (o *BootOrder) digest() ([]byte, error) {
+// requestDigest returns what tells a repeat of a boot from another one.
+func (o *BootOrder) requestDigest() ([]byte, error) {
 	a := asked{
 		Name: o.Name, Zones: o.Zones, Wanted: o.Wanted, Metadata: o.Metadata, Blob: o.Blob,
 		Lifetime: o.Lifetime, Timeout: o.Timeout,
@@ -106,13 +106,13 @@ func (o *BootOrder) digest() ([]byte, error) {
 // Command returns the command that records a boot at an instant. It allots the ids of the
 // instances, and that of the reservation if the caller has none.
 func (o *BootOrder) Command(at command.Stamp) (command.BootCreate, error) {
-	digest, err := o.digest()
+	digest, err := o.requestDigest()
 	if err != nil {
 		return command.BootCreate{}, err
 	}
 	c := command.BootCreate{
-		Stamp: at, Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.least(),
-		Instances: o.specs(), Metadata: o.Metadata, Fixed: o.Blob != nil, Call: o.Call, Timeout: o.Timeout,
+		Stamp: at, Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.leastInstances(),
+		Instances: o.instanceSpecs(), Metadata: o.Metadata, Fixed: o.Blob != nil, Call: o.Call, Timeout: o.Timeout,
 	}
 	if c.Request.Reservation == "" && !c.Fixed {
 		c.Request.Reservation = api.NewReservationID()
@@ -120,10 +120,10 @@ func (o *BootOrder) Command(at command.Stamp) (command.BootCreate, error) {
 	return c, nil
 }
 
-// repeats reports whether a boot was asked for before under its reservation id or
+// isRepeat reports whether a boot was asked for before under its reservation id or
 // key. Then the state machine has the answer, whatever has become of what it named.
-func (o *BootOrder) repeats(v *state.State) bool {
-	d, err := o.digest()
+func (o *BootOrder) isRepeat(v *state.State) bool {
+	d, err := o.requestDigest()
 	b, ok := v.BootFor(o.Caller.Project, o.Wanted, o.Key)
 	return err == nil && ok && string(b.Digest) == string(d)
 }
@@ -169,8 +169,8 @@ func joinTraits(t api.Traits, specs map[string]string) api.Traits {
 	return out
 }
 
-// least returns how many instances of all groups together a boot needs.
-func (o *BootOrder) least() int {
+// leastInstances returns how many instances of all groups together a boot needs.
+func (o *BootOrder) leastInstances() int {
 	n := 0
 	for i := range o.Groups {
 		n += o.Groups[i].Min
@@ -178,17 +178,17 @@ func (o *BootOrder) least() int {
 	return n
 }
 
-// specs allots the identities of the instances of a boot, group after group. With
+// instanceSpecs allots the identities of the instances of a boot, group after group. With
 // several groups each instance has the name of its group in its own.
-func (o *BootOrder) specs() []api.InstanceSpec {
+func (o *BootOrder) instanceSpecs() []api.InstanceSpec {
 	if len(o.Groups) == 1 {
-		return specs(o.Name, o.Groups[0].Max)
+		return allotSpecs(o.Name, o.Groups[0].Max)
 	}
 	var out []api.InstanceSpec
 	for i := range o.Groups {
 		g := &o.Groups[i]
 		name := o.Name + "-" + cmp.Or(g.Name, strconv.Itoa(i+1))
-		for _, s := range specs(name, g.Max) {
+		for _, s := range allotSpecs(name, g.Max) {
 			if g.Max == 1 {
 				s.Name += "-1"
 			}
@@ -198,9 +198,9 @@ func (o *BootOrder) specs() []api.InstanceSpec {
 	return out
 }
 
-// specs allots the identities of n instances that are called name. A single
+// allotSpecs allots the identities of n instances that are called name. A single
 // instance has the bare name.
-func specs(name string, n int) []api.InstanceSpec {
+func allotSpecs(name string, n int) []api.InstanceSpec {
 	out := make([]api.InstanceSpec, n)
 	for i := range out {
 		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: name}

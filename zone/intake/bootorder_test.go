@@ -31,7 +31,7 @@ func TestOrderRequest(t *testing.T) {
 	o := twoGroups()
 	r := o.Request()
 	require.NoError(t, r.Validate())
-	assert.Equal(t, 2, o.least())
+	assert.Equal(t, 2, o.leastInstances())
 	assert.Equal(t, api.Group{
 		Count: 2, Min: 1, Name: "web", Flavor: "web", Resources: api.Resources{"VCPU": 2}, AZ: "az",
 		ExtraSpecs: o.Groups[0].Flavor.ExtraSpecs,
@@ -46,7 +46,7 @@ func TestOrderRequest(t *testing.T) {
 
 func TestOrderNames(t *testing.T) {
 	names := func(o *BootOrder) (out []string) {
-		for _, s := range o.specs() {
+		for _, s := range o.instanceSpecs() {
 			out = append(out, s.Name)
 		}
 		return out
@@ -65,7 +65,7 @@ func TestOrderDigest(t *testing.T) {
 	sum := func(change func(*BootOrder)) string {
 		o := twoGroups()
 		change(o)
-		d, err := o.digest()
+		d, err := o.requestDigest()
 		require.NoError(t, err)
 		return string(d)
 	}

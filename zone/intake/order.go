@@ -59,28 +59,28 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: from.Call,
 		},
 	}
-	if err := rd.read(s); err != nil {
+	if err := rd.readOrder(s); err != nil {
 		return nil, err
 	}
 	if rd.gone == nil {
 		req := rd.order.Request()
 		return rd.order, req.Validate()
 	}
-	if !rd.order.repeats(z.View()) {
+	if !rd.order.isRepeat(z.View()) {
 		return nil, rd.gone
 	}
 	return rd.order, nil // the first answer needs nothing that the body names
 }
 
-// in names the part of the body that a sentence, which begins with a field, is about.
-func in(part string, err error) error {
+// inPart names the part of the body that a sentence, which begins with a field, is about.
+func inPart(part string, err error) error {
 	if err == nil || part == "" {
 		return err
 	}
 	return api.Errorf(api.CodeOf(err), "%s%s", part, api.MessageOf(err))
 }
 
-func (rd *reading) read(s *rest.ServerCreate) error {
+func (rd *reading) readOrder(s *rest.ServerCreate) error {
 	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, rd.order.Key}} {
 		if f.v != "" && !api.ValidName(f.v) {
 			return api.CheckName(f.name, f.v)
@@ -102,10 +102,10 @@ func (rd *reading) read(s *rest.ServerCreate) error {
 		return err
 	}
 	var err error
-	if rd.order.Lifetime, err = span("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
+	if rd.order.Lifetime, err = parseSpan("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
 		return err
 	}
-	rd.order.Timeout, err = span("timeout", s.Timeout, decideMax)
+	rd.order.Timeout, err = parseSpan("timeout", s.Timeout, decideMax)
 	return err
 }
 
@@ -134,7 +134,7 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 		return nil // it is refused for that
 	}
 	if no := UnknownZone(rd.v, r.Allowed...); no != "" {
-		rd.missing("zones.allowed: %s", no)
+		rd.noteMissing("zones.allowed: %s", no)
 	}
 	return nil
 }
@@ -167,8 +167,8 @@ func listOf(names []string) string {
 	return out
 }
 
-// span reads a duration; "" is 0, which says nothing.
-func span(field, text string, most time.Duration) (time.Duration, error) {
+// parseSpan reads a duration; "" is 0, which says nothing.
+func parseSpan(field, text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -227,8 +227,8 @@ func (rd *reading) readGroups(s *rest.ServerCreate) error {
 // readGroup reads one group, which the body has at part.
 func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	out := OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
-	if err := counts(g, num, &out); err != nil {
-		return in(part, err)
+	if err := readCounts(g, num, &out); err != nil {
+		return inPart(part, err)
 	}
 	if g.Traits != nil {
 		out.Traits = sortTraits(*g.Traits)
@@ -236,7 +236,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	az, host, forced := strings.Cut(g.AvailabilityZone, ":")
 	if out.AZ = az; az != "" {
 		if err := api.CheckName("availability_zone", az); err != nil {
-			return in(part, err)
+			return inPart(part, err)
 		}
 	}
 	if forced && !rd.caller.Allows(api.RoleAdmin) {
@@ -257,7 +257,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	f, ok := rd.v.Flavor(api.FlavorID(g.FlavorRef))
 	if out.Flavor = f; !ok { // the first answer needs no flavor
 		out.Flavor = &api.Flavor{ID: api.FlavorID(g.FlavorRef)}
-		rd.missing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
+		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
 	}
 	rd.checkHosts(part, &out.Hints)
 	rd.order.Groups = append(rd.order.Groups, out)
@@ -266,7 +266,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	}
 	alone := BootOrder{Caller: rd.caller, Groups: []OrderGroup{out}}
 	req := alone.Request()
-	return in(part, req.Validate())
+	return inPart(part, req.Validate())
 }
 
 // forceHost checks the host that an availability zone names behind a colon.
@@ -275,14 +275,14 @@ func (rd *reading) forceHost(part, host string) error {
 		return api.CheckName(part+"availability_zone: the host", host)
 	}
 	if _, ok := rd.v.HostByName(host); !ok {
-		rd.missing("%savailability_zone: there is no host %q in this zone", part, host)
+		rd.noteMissing("%savailability_zone: there is no host %q in this zone", part, host)
 	}
 	return nil
 }
 
-// missing notes what the body names and is not there, unless something else was
+// noteMissing notes what the body names and is not there, unless something else was
 // missing before.
-func (rd *reading) missing(format string, args ...any) {
+func (rd *reading) noteMissing(format string, args ...any) {
 	if rd.gone == nil {
 		rd.gone = api.Errorf(api.CodeInvalid, format, args...)
 	}
@@ -296,8 +296,8 @@ func sortTraits(t rest.Traits) api.Traits {
 	return out
 }
 
-// counts reads how many instances are wanted and how many are needed.
-func counts(g *rest.GroupCreate, num *int, out *OrderGroup) error {
+// readCounts reads how many instances are wanted and how many are needed.
+func readCounts(g *rest.GroupCreate, num *int, out *OrderGroup) error {
 	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
 	}
@@ -353,10 +353,10 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 		}
 	}
 	if err != nil {
-		return in(part, err)
+		return inPart(part, err)
 	}
-	out.Near, err = near(h)
-	return in(part, err)
+	out.Near, err = nearNetwork(h)
+	return inPart(part, err)
 }
 
 // queryText returns the text of a query, which JSON has as it is or in a string.
@@ -371,8 +371,8 @@ func queryText(raw json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// near returns the network that hosts must lie in, "" for any.
-func near(h *rest.SchedulerHints) (string, error) {
+// nearNetwork returns the network that hosts must lie in, "" for any.
+func nearNetwork(h *rest.SchedulerHints) (string, error) {
 	if h.NearHostIP == "" {
 		if h.CIDR != "" {
 			return "", api.Errorf(api.CodeInvalid, "cidr needs build_near_host_ip")
@@ -404,7 +404,7 @@ func (rd *reading) checkHosts(part string, h *api.Hints) {
 		for _, id := range l.ids {
 			i, ok := rd.v.Instance(id)
 			if !ok || !i.Live() || i.Origin != "" || i.Project != rd.caller.Project {
-				rd.missing("%sscheduler_hints.%s: there is no server %q in this project", part, l.name, string(id))
+				rd.noteMissing("%sscheduler_hints.%s: there is no server %q in this project", part, l.name, string(id))
 			}
 		}
 	}
@@ -414,7 +414,7 @@ func (rd *reading) checkHosts(part string, h *api.Hints) {
 	}{{"force_hosts", h.ForceHosts}, {"ignore_hosts", h.IgnoreHosts}} {
 		for _, name := range l.hosts {
 			if _, ok := rd.v.HostByName(name); !ok {
-				rd.missing("%sscheduler_hints.%s: there is no host %q in this zone", part, l.name, name)
+				rd.noteMissing("%sscheduler_hints.%s: there is no host %q in this zone", part, l.name, name)
 			}
 		}
 	}
@@ -436,7 +436,7 @@ func (rd *reading) readRules(rules []rest.RuleCreate) error {
 		if g, err := ServerGroup(rd.v, rd.caller.Project, ref); err == nil {
 			rule.ID, rule.Policy, rule.Max = g.ID, g.Policy, g.Max
 		} else {
-			rd.missing("scheduler_hints.group: there is no server group %q in this project; see GET /server-groups", ref)
+			rd.noteMissing("scheduler_hints.group: there is no server group %q in this project; see GET /server-groups", ref)
 		}
 		rd.addRule(rule)
 	}

@@ -87,7 +87,7 @@ func setProvider(ctx context.Context, z *zone.Zone, c command.ProviderSet) error
 
 // PutTrait makes a custom trait, and reports whether it was not there.
 func PutTrait(ctx context.Context, z *zone.Zone, name string) (made bool, err error) {
-	there, err := confirmed(ctx, z, func(v *state.State) bool { _, ok := v.Trait(name); return ok })
+	there, err := isConfirmed(ctx, z, func(v *state.State) bool { _, ok := v.Trait(name); return ok })
 	if there || err != nil {
 		return false, err
 	}
@@ -109,7 +109,7 @@ func CreateClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) erro
 
 // PutClass makes a custom resource class, and reports whether it was not there.
 func PutClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) (made bool, err error) {
-	there, err := confirmed(ctx, z, func(v *state.State) bool { _, ok := v.ResourceClass(name); return ok })
+	there, err := isConfirmed(ctx, z, func(v *state.State) bool { _, ok := v.ResourceClass(name); return ok })
 	if there || err != nil {
 		return false, err
 	}
@@ -132,9 +132,9 @@ func DeleteClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) erro
 	return err
 }
 
-// confirmed reports whether something is there, for a write that has nothing to do
+// isConfirmed reports whether something is there, for a write that has nothing to do
 // then: so what is there in the view of this node alone does not count.
-func confirmed(ctx context.Context, z *zone.Zone, there func(*state.State) bool) (bool, error) {
+func isConfirmed(ctx context.Context, z *zone.Zone, there func(*state.State) bool) (bool, error) {
 	if !there(z.View()) {
 		return false, nil // the log has the last word
 	}

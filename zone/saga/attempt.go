@@ -41,12 +41,12 @@ type run struct {
 
 func newRun(s *Saga, o owner, w *want) *run {
 	r := &run{s: s, owner: o, vain: w.vain, last: map[api.LinkID]bool{}}
-	r.begin(w)
+	r.beginWith(w)
 	return r
 }
 
-// begin sets out to get all that is wanted: nothing is held.
-func (r *run) begin(w *want) {
+// beginWith sets out to get all that is wanted: nothing is held.
+func (r *run) beginWith(w *want) {
 	r.want = w
 	r.attempt = max(r.attempt, w.tried)
 	r.from, r.missing, r.held = r.attempt+1, nil, nil
@@ -68,9 +68,9 @@ func (r *run) heldOf(group int) int {
 	return n
 }
 
-// request returns what is still wanted: the owner's request, each group reduced to
+// remainingRequest returns what is still wanted: the owner's request, each group reduced to
 // what is missing, and whose turn it is.
-func (r *run) request() api.Request {
+func (r *run) remainingRequest() api.Request {
 	req := r.want.request
 	req.Since, req.Attempt = r.want.created, min(r.from, api.HoldsPerBootMax)
 	req.Groups = slices.Clone(req.Groups)
@@ -80,11 +80,11 @@ func (r *run) request() api.Request {
 	return req
 }
 
-// attempts selects and holds until all that is wanted is held, nobody offers
+// makeAttempts selects and holds until all that is wanted is held, nobody offers
 // more, or the attempts are used up. It returns why there are not more.
-func (r *run) attempts(ctx context.Context) (cause, error) {
+func (r *run) makeAttempts(ctx context.Context) (cause, error) {
 	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
-		if again, why, err := r.try(ctx); !again {
+		if again, why, err := r.tryOnce(ctx); !again {
 			return why, err
 		}
 	}
@@ -94,14 +94,14 @@ func (r *run) attempts(ctx context.Context) (cause, error) {
 	return cause{text: "no attempt was left"}, ctx.Err()
 }
 
-// try selects and holds once, and reports whether to do it again. If not, it returns
+// tryOnce selects and holds once, and reports whether to do it again. If not, it returns
 // why nothing more is held.
-func (r *run) try(ctx context.Context) (again bool, why cause, err error) {
-	req, plan := r.request(), r.first
+func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
+	req, plan := r.remainingRequest(), r.first
 	if plan == nil {
-		plan = r.look(ctx, &req)
+		plan = r.planRemaining(ctx, &req)
 	}
-	switch short := r.shortfall(plan.Room()); {
+	switch short := r.describeShortfall(plan.Room()); {
 	case short == "" && plan.Offered() == 0:
 		return false, cause{}, nil // what is held is enough, and there is no more
 	case short == "":
@@ -110,23 +110,23 @@ func (r *run) try(ctx context.Context) (again bool, why cause, err error) {
 		backoff.Sleep(ctx, replanPause)
 		return true, cause{}, nil
 	default:
-		again, err := r.contend(ctx, &req, plan)
+		again, err := r.contendForRoom(ctx, &req, plan)
 		if again || err != nil || r.decided {
 			return again && err == nil && !r.decided, cause{}, err
 		}
-		return false, cause{api.CodeNoCapacity, short}, r.failShort(ctx, &req, plan, unreached(short, plan))
+		return false, cause{api.CodeNoCapacity, short}, r.failShort(ctx, &req, plan, unreachedCause(short, plan))
 	}
 }
 
 // tryHold is try with a plan that would be enough.
 func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan) (again bool, why cause, err error) {
 	r.attempt++
-	h, err := r.hold(ctx, req, plan, true)
+	h, err := r.takeHold(ctx, req, plan, true)
 	if err != nil || r.decided {
 		return false, cause{}, err
 	}
 	if len(h.Refused) == 0 || r.first != nil {
-		return false, refusedPlan(r.shortfall(estimate.Room{}), h.Why), nil
+		return false, refusedPlan(r.describeShortfall(estimate.Room{}), h.Why), nil
 	}
 	if h.Why != api.CodeContended {
 		r.vain++
@@ -135,23 +135,23 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 	return true, cause{}, nil
 }
 
-// look plans what is still wanted: without the children that are asked last, if the
+// planRemaining plans what is still wanted: without the children that are asked last, if the
 // others are enough.
-func (r *run) look(ctx context.Context, req *api.Request) *estimate.Plan {
+func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Plan {
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
 	v := r.s.zone.View()
 	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Avoid: r.last})
-	if len(r.last) > 0 && (r.shortfall(p.Room()) != "" || p.Offered() < req.Count() && !r.silent) {
+	if len(r.last) > 0 && (r.describeShortfall(p.Room()) != "" || p.Offered() < req.Count() && !r.silent) {
 		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held})
 	}
 	r.s.estimator.KeepExplanation(v, r.want.call, req, p)
 	return p
 }
 
-// shortfall says what would be missing of the least that is needed, if all the slots of
+// describeShortfall says what would be missing of the least that is needed, if all the slots of
 // a room were held beside what is; "" for nothing. The state machine has the last word.
-func (r *run) shortfall(room estimate.Room) string {
+func (r *run) describeShortfall(room estimate.Room) string {
 	places := maps.Clone(room.Places)
 	if places == nil {
 		places = map[api.LinkID]bool{}
@@ -167,7 +167,7 @@ func (r *run) shortfall(room estimate.Room) string {
 		}
 		all += have
 		if want := &r.want.request.Groups[g]; have < want.Min {
-			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(want), are(want.Min))
+			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(want), withVerb(want.Min))
 		}
 	}
 	n := 0
@@ -178,15 +178,15 @@ func (r *run) shortfall(room estimate.Room) string {
 	}
 	switch least := r.want.request.Zones.MinZones; {
 	case all < r.want.least || all == 0:
-		return fmt.Sprintf("%d of %d could be had, %s needed", all, r.want.request.Count(), are(r.want.least))
+		return fmt.Sprintf("%d of %d could be had, %s needed", all, r.want.request.Count(), withVerb(r.want.least))
 	case n < least:
-		return fmt.Sprintf("zones with slots for it: %d; %s needed", n, are(least))
+		return fmt.Sprintf("zones with slots for it: %d; %s needed", n, withVerb(least))
 	}
 	return ""
 }
 
-// are returns a number and its verb.
-func are(n int) string {
+// withVerb returns a number and its verb.
+func withVerb(n int) string {
 	if n == 1 {
 		return "1 is"
 	}
@@ -211,10 +211,10 @@ func (r *run) mayRetry(p *estimate.Plan) bool {
 	return true
 }
 
-// hold logs an attempt with everybody who takes part, claims own slots in the
+// takeHold logs an attempt with everybody who takes part, claims own slots in the
 // same entry, and asks the children. An attempt that is enough for the owner may be
 // decided at once where it is held.
-func (r *run) hold(ctx context.Context, req *api.Request, p *estimate.Plan, enough bool) (*state.Hold, error) {
+func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, enough bool) (*state.Hold, error) {
 	ids := r.nextInstances(&p.Layer)
 	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
 		ID: holdID(r.s.zone.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
@@ -228,7 +228,7 @@ func (r *run) hold(ctx context.Context, req *api.Request, p *estimate.Plan, enou
 		parties++
 	}
 	c.Commit = parties == 1 && enough && !r.holdsAny()
-	c.Tale = r.record(req, p)
+	c.Tale = r.recordAttempt(req, p)
 	c.Tale.Contended = !enough
 	if c.Plan == "" {
 		c.Expires = api.Forever
@@ -324,8 +324,8 @@ func (r *run) noteHold(asked [][]api.InstanceSpec, h *state.Hold) {
 	}
 }
 
-// record returns what is recorded of an attempt.
-func (r *run) record(req *api.Request, p *estimate.Plan) *api.BootAttempt {
+// recordAttempt returns what is recorded of an attempt.
+func (r *run) recordAttempt(req *api.Request, p *estimate.Plan) *api.BootAttempt {
 	want := req.Count()
 	t := &api.BootAttempt{
 		Attempt: r.attempt, Wanted: want, Short: want - p.Offered(), Zones: p.Zones, Refusals: p.Refusals,
@@ -339,8 +339,8 @@ func (r *run) record(req *api.Request, p *estimate.Plan) *api.BootAttempt {
 // failShort decides an owner that cannot be had, and tells why. What is held may be
 // enough without the rest.
 func (r *run) failShort(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
-	if r.shortfall(estimate.Room{}) == "" {
+	if r.describeShortfall(estimate.Room{}) == "" {
 		return nil
 	}
-	return r.fail(ctx, req, p, why)
+	return r.failOwner(ctx, req, p, why)
 }

@@ -42,16 +42,16 @@ func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte)
 		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	call := planKey(&c.Request, c.Instances)
-	s.plans.put(call, &estimate.Plan{Layer: *layer, Zones: taken(v, layer, c.Request.Count())})
+	s.plans.putPlan(call, &estimate.Plan{Layer: *layer, Zones: zonesTaken(v, layer, c.Request.Count())})
 	res, err := s.zone.Propose(ctx, c)
 	if err != nil || planKey(&res.Boot.Request, res.Boot.Instances) != call { // another call was recorded, with a plan of its own
-		s.plans.take(call)
+		s.plans.takePlan(call)
 	}
 	return res.Boot, err
 }
 
-// taken tells which zones a plan has slots of.
-func taken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
+// zonesTaken tells which zones a plan has slots of.
+func zonesTaken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 	names := []string{v.Name}
 	for _, c := range l.Children {
 		name := string(c.Link)
@@ -129,7 +129,7 @@ func (s *Saga) dueBoots(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, b := range v.UndecidedBoots() {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
-		out = append(out, zone.Job{Key: b.ID(), Run: func(ctx context.Context) error { return s.settle(ctx, o) }})
+		out = append(out, zone.Job{Key: b.ID(), Run: func(ctx context.Context) error { return s.settleOwner(ctx, o) }})
 	}
 	return out
 }

@@ -18,35 +18,35 @@ const (
 	contendPauseMax = time.Second
 )
 
-// contend is what is done for an owner whose plan has too little for it. If the rest is held
+// contendForRoom is what is done for an owner whose plan has too little for it. If the rest is held
 // by others that are not decided, it waits for them: it keeps and takes what it can
 // while those alone are in its way that came after it, and gives everything back while
 // it needs the room of one that came before it. So of all that want the same room the
 // first is never waiting for one that waits for it. It returns false if nobody is in
 // the way.
-func (r *run) contend(ctx context.Context, req *api.Request, p *estimate.Plan) (again bool, err error) {
+func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.Plan) (again bool, err error) {
 	switch {
 	case r.first != nil:
 		return false, nil
-	case p.Contended() && (r.shortfall(p.RoomWithoutYounger(req)) == "" || mutant.On(mutant.OlderIgnored)):
+	case p.Contended() && (r.describeShortfall(p.RoomWithoutYounger(req)) == "" || mutant.On(mutant.OlderIgnored)):
 		if p.Offered() > 0 && r.attempt < api.HoldsPerBootMax/2 { // the other half is for all that it needs
 			if err := r.takePart(ctx, req, p); err != nil || r.decided {
 				return false, err
 			}
 		}
-	case p.Contended() && r.shortfall(p.RoomWithoutOthers(req)) == "":
-		if err := r.yield(ctx); err != nil {
+	case p.Contended() && r.describeShortfall(p.RoomWithoutOthers(req)) == "":
+		if err := r.yieldHolds(ctx); err != nil {
 			return false, err
 		}
 	case r.waits > 0 && r.holdsAny(): // what it kept while it waited may lie in its own way
 		r.waits = 0
-		return true, r.yield(ctx)
+		return true, r.yieldHolds(ctx)
 	default:
 		return false, nil
 	}
 	wait := r.nextWait()
-	if r.s.zone.Instant().Add(wait) >= r.deadline() {
-		return true, r.fail(ctx, req, p, waitedInVain)
+	if r.s.zone.Instant().Add(wait) >= r.waitDeadline() {
+		return true, r.failOwner(ctx, req, p, waitedInVain)
 	}
 	backoff.Sleep(ctx, wait)
 	if _, ok := r.owner.find(r.s.zone.View()); !ok {
@@ -55,8 +55,8 @@ func (r *run) contend(ctx context.Context, req *api.Request, p *estimate.Plan) (
 	return true, ctx.Err()
 }
 
-// deadline is when the owner stops waiting for others.
-func (r *run) deadline() api.Instant {
+// waitDeadline is when the owner stops waiting for others.
+func (r *run) waitDeadline() api.Instant {
 	if r.want.timeout > 0 {
 		return r.want.created.Add(r.want.timeout)
 	}
@@ -66,12 +66,12 @@ func (r *run) deadline() api.Instant {
 // takePart holds what there is, though it is too little, and goes on wanting the rest.
 func (r *run) takePart(ctx context.Context, req *api.Request, p *estimate.Plan) error {
 	r.attempt++
-	_, err := r.hold(ctx, req, p, false)
+	_, err := r.takeHold(ctx, req, p, false)
 	return err
 }
 
-// yield gives back all that the owner holds, here and, in time, below.
-func (r *run) yield(ctx context.Context) error {
+// yieldHolds gives back all that the owner holds, here and, in time, below.
+func (r *run) yieldHolds(ctx context.Context) error {
 	if !r.holdsAny() {
 		return nil
 	}
@@ -79,10 +79,10 @@ func (r *run) yield(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := r.s.abandon(ctx, w); err != nil {
+	if err := r.s.abandonAttempts(ctx, w); err != nil {
 		return err
 	}
-	r.begin(w)
+	r.beginWith(w)
 	return nil
 }
 
@@ -99,10 +99,10 @@ func (r *run) nextWait() time.Duration {
 // waitedInVain is why an owner gets nothing that has waited for others.
 var waitedInVain = cause{api.CodeContended, "the room that it needs is held by others that are not decided yet; repeat the request"}
 
-// fail decides an owner whose want cannot be had now, and records why.
-func (r *run) fail(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
+// failOwner decides an owner whose want cannot be had now, and records why.
+func (r *run) failOwner(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
 	r.decided = true
-	t := r.record(req, p)
+	t := r.recordAttempt(req, p)
 	t.Short, t.Contended = t.Wanted, p.Contended()
-	return r.s.decide(ctx, r.owner, api.DecisionAbort, why, t)
+	return r.s.logDecision(ctx, r.owner, api.DecisionAbort, why, t)
 }

@@ -37,10 +37,10 @@ type follower struct {
 	noted  time.Time // when that was logged last
 }
 
-// follow takes in what a child says of the instances in it, until ctx ends or an
+// followLink takes in what a child says of the instances in it, until ctx ends or an
 // answer cannot be used. What is logged is checked first: the log grows by what has
 // changed, not by what the child says.
-func (s *Saga) follow(ctx context.Context, id api.LinkID) error {
+func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 	f := &follower{s: s, id: id, noted: s.zone.Now()}
 	for ctx.Err() == nil {
 		l, ok := s.zone.View().Link(id)
@@ -58,7 +58,7 @@ func (s *Saga) follow(ctx context.Context, id api.LinkID) error {
 			return err
 		}
 		wait := followCost(ch)
-		news, err := f.take(ctx, ch)
+		news, err := f.takeChanges(ctx, ch)
 		if err != nil {
 			return err
 		}
@@ -111,23 +111,23 @@ func followCost(ch *api.Changes) time.Duration {
 	return time.Duration(max(n, followAnswerBytes)) * time.Second / followBytesPerSecond
 }
 
-// take logs what is news in an answer. It reports whether there was any.
-func (f *follower) take(ctx context.Context, ch *api.Changes) (bool, error) {
+// takeChanges logs what is news in an answer. It reports whether there was any.
+func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, error) {
 	s := f.s
 	if mutant.On(mutant.ChangesUnchecked) {
-		return len(ch.Items) > 0, f.log(ctx, ch.Next, ch.Items)
+		return len(ch.Items) > 0, f.logChanges(ctx, ch.Next, ch.Items)
 	}
 	if !soundChanges(ch, f.next) {
 		s.estimator.NoteFailure(f.id)
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
 	}
-	news, next := sift(s.zone.View(), f.id, ch)
+	news, next := siftChanges(s.zone.View(), f.id, ch)
 	if len(news) < len(ch.Items) { // is it so, or has this node not heard yet?
 		v, err := s.zone.Latest(ctx)
 		if err != nil {
 			return false, err
 		}
-		news, next = sift(v, f.id, ch)
+		news, next = siftChanges(v, f.id, ch)
 	}
 	if next == f.next && len(news) == 0 {
 		return false, nil
@@ -137,15 +137,15 @@ func (f *follower) take(ctx context.Context, ch *api.Changes) (bool, error) {
 		return false, nil
 	}
 	for len(news) > api.ChangesMax {
-		if err := f.log(ctx, f.logged, news[:api.ChangesMax]); err != nil {
+		if err := f.logChanges(ctx, f.logged, news[:api.ChangesMax]); err != nil {
 			return false, err
 		}
 		news = news[api.ChangesMax:]
 	}
-	return len(news) > 0, f.log(ctx, next, news)
+	return len(news) > 0, f.logChanges(ctx, next, news)
 }
 
-func (f *follower) log(ctx context.Context, next uint64, items []api.InstanceChange) error {
+func (f *follower) logChanges(ctx context.Context, next uint64, items []api.InstanceChange) error {
 	c := command.InstanceChanges{Stamp: f.s.zone.Stamp(), Link: f.id, After: f.logged, Next: next, Items: items}
 	if _, err := f.s.zone.Propose(ctx, c); err != nil {
 		return err
@@ -174,9 +174,9 @@ func soundChanges(ch *api.Changes, after uint64) bool {
 	return ch.Next == last
 }
 
-// sift returns the items that change something here, and where to go on behind them:
+// siftChanges returns the items that change something here, and where to go on behind them:
 // before an instance whose hold is not decided yet, so that no status is lost.
-func sift(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
+func siftChanges(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
 	for _, item := range ch.Items {
 		switch v.NewsOf(id, item) {
 		case state.NewsPending:

@@ -18,7 +18,7 @@ func TestUnusableChangesCountAgainstAChild(t *testing.T) {
 	store.Must(t, command.LinkPut{Link: api.Link{ID: "l", Name: "kid", Role: api.LinkChild, Zone: "k", State: api.LinkActive, Scale: 1}})
 	f := &follower{s: s, id: "l", next: 5}
 	for range 3 { // so many are too many
-		_, err := f.take(t.Context(), &api.Changes{Next: 4})
+		_, err := f.takeChanges(t.Context(), &api.Changes{Next: 4})
 		assert.Equal(t, api.CodeInternal, api.CodeOf(err))
 	}
 	req := api.Request{

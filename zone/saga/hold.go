@@ -36,13 +36,13 @@ func (s *Saga) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	}
 	var a *api.HoldAnswer
 	err := s.zone.Confirmed(ctx, func(ctx context.Context) (err error) {
-		a, err = s.hold(ctx, parent, r)
+		a, err = s.holdForParent(ctx, parent, r)
 		return err
 	})
 	return a, err
 }
 
-func (s *Saga) hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	v := s.zone.View()
 	if _, known := v.Hold(parent.ID, r.ID); known { // what has become of it since decides
 		var err error
@@ -56,7 +56,7 @@ func (s *Saga) hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	}
 	h, known := v.Hold(parent.ID, r.ID)
 	if !known {
-		if h, err = s.take(ctx, v, parent, r, layer); err != nil {
+		if h, err = s.takeHold(ctx, v, parent, r, layer); err != nil {
 			return nil, err
 		}
 	} else if h.Plan != layer.Plan && h.Plan != "" {
@@ -71,10 +71,10 @@ func (s *Saga) hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	return &a, nil
 }
 
-// take logs a hold that is not known yet. The log has the last word on its plan;
+// takeHold logs a hold that is not known yet. The log has the last word on its plan;
 // what this view can tell already is refused here, so that no parent makes the
 // log grow with one plan.
-func (s *Saga) take(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
+func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
 	c, err := holdCommand(s.zone.Stamp(), l, r)
 	switch {
 	case err != nil:
@@ -158,7 +158,7 @@ func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (comm
 			parts[src-1].Instances[g] = append(parts[src-1].Instances[g], sp)
 			used[src-1] = true
 		}
-		c.Spares = append(c.Spares, spares(lg))
+		c.Spares = append(c.Spares, sparesOf(lg))
 	}
 	for i := range parts {
 		if used[i] {
@@ -168,7 +168,7 @@ func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (comm
 	return c, nil
 }
 
-func spares(g *buildplan.LayerGroup) []api.HostID {
+func sparesOf(g *buildplan.LayerGroup) []api.HostID {
 	out := make([]api.HostID, len(g.Alternates))
 	for i := range g.Alternates {
 		out[i] = g.Alternates[i].Host
@@ -244,23 +244,23 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		a, err := s.peers.Hold(call, link, r)
 		cancel()
 		s.zone.Reach(crash.HoldAsked)
-		if err != nil && again(err) && ctx.Err() == nil {
+		if err != nil && mayRepeat(err) && ctx.Err() == nil {
 			backoff.Sleep(ctx, backoff.Double(retryPause, retryPauseMax, tries))
 			continue
 		}
 		if err != nil {
 			s.zone.Log().Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
 		}
-		out.take(a, err)
+		out.noteAnswer(a, err)
 		s.noteHeld(h, p.Link, &out)
 		return out
 	}
 }
 
-// take notes what a child has said, or why it has said nothing.
-func (p *partAnswer) take(a *api.HoldAnswer, err error) {
+// noteAnswer notes what a child has said, or why it has said nothing.
+func (p *partAnswer) noteAnswer(a *api.HoldAnswer, err error) {
 	switch {
-	case err != nil && again(err):
+	case err != nil && mayRepeat(err):
 		p.Why = api.CodeTimeout
 	case err != nil:
 		p.known, p.Why = true, api.CodeOf(err)
@@ -285,8 +285,8 @@ func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
 	}
 }
 
-// again reports whether a call to another zone may be repeated with hope.
-func again(err error) bool {
+// mayRepeat reports whether a call to another zone may be repeated with hope.
+func mayRepeat(err error) bool {
 	code := api.CodeOf(err)
 	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded ||
 		errors.Is(err, context.DeadlineExceeded)

@@ -42,7 +42,7 @@ func (s *Saga) Lead(ctx context.Context) {
 	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueQuestions) })
 	wg.Go(func() { s.zone.RunDue(ctx, api.LinksMax, s.dueFollows) })
 	wg.Go(func() { s.watchChildren(ctx) })
-	wg.Go(func() { s.zone.Every(ctx, pruneEvery, s.prune) })
+	wg.Go(func() { s.zone.Every(ctx, pruneEvery, s.pruneRecords) })
 	wg.Wait()
 }
 
@@ -52,14 +52,14 @@ func (s *Saga) dueTells(v *state.State) []zone.Job {
 	for _, h := range v.UntoldHolds() {
 		for _, p := range h.Parts {
 			if !p.Acked {
-				out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tell(ctx, h, p) }})
+				out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
 			}
 		}
 	}
 	return out
 }
 
-func (s *Saga) tell(ctx context.Context, h *state.Hold, p state.Part) error {
+func (s *Saga) tellDecision(ctx context.Context, h *state.Hold, p state.Part) error {
 	v := s.zone.View()
 	if now, ok := v.Hold(h.Origin, h.ID); !ok || now.Decision != h.Decision || now.PartAcked(p.Link) {
 		return nil
@@ -93,12 +93,12 @@ func (s *Saga) tell(ctx context.Context, h *state.Hold, p state.Part) error {
 func (s *Saga) dueEnds(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, i := range v.UnendedInstances() {
-		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return s.end(ctx, i) }})
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return s.endAtChild(ctx, i) }})
 	}
 	return out
 }
 
-func (s *Saga) end(ctx context.Context, i *api.Instance) error {
+func (s *Saga) endAtChild(ctx context.Context, i *api.Instance) error {
 	link, ok := s.zone.View().Link(i.Link)
 	if !ok {
 		return api.Errorf(api.CodeInternal, "link %s of an instance is gone", string(i.Link))
@@ -128,12 +128,12 @@ func (s *Saga) dueQuestions(v *state.State) []zone.Job {
 		if h.Created.Add(holdAskAfter) > s.zone.Instant() {
 			continue
 		}
-		out = append(out, zone.Job{Key: h.Key(), Run: func(ctx context.Context) error { return s.question(ctx, h) }})
+		out = append(out, zone.Job{Key: h.Key(), Run: func(ctx context.Context) error { return s.askDecision(ctx, h) }})
 	}
 	return out
 }
 
-func (s *Saga) question(ctx context.Context, h *state.Hold) error {
+func (s *Saga) askDecision(ctx context.Context, h *state.Hold) error {
 	link, ok := s.zone.View().Link(h.Origin)
 	if !ok {
 		return api.Errorf(api.CodeInternal, "link %s of a hold is gone", string(h.Origin))
@@ -160,12 +160,12 @@ func (s *Saga) question(ctx context.Context, h *state.Hold) error {
 func (s *Saga) dueFollows(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, l := range v.Children() {
-		out = append(out, zone.Job{Key: string(l.ID), Run: func(ctx context.Context) error { return s.follow(ctx, l.ID) }})
+		out = append(out, zone.Job{Key: string(l.ID), Run: func(ctx context.Context) error { return s.followLink(ctx, l.ID) }})
 	}
 	return out
 }
 
-func (s *Saga) prune(ctx context.Context) error {
+func (s *Saga) pruneRecords(ctx context.Context) error {
 	_, err := s.zone.Propose(ctx, command.Prune{
 		Stamp: s.zone.Stamp(), Before: s.zone.Instant().Add(-pruneAfter),
 		BeforeAbroad: s.zone.Instant().Add(-pruneAbroad), BeforeDead: s.zone.Instant().Add(-pruneDead), Limit: pruneLimit,

@@ -43,10 +43,10 @@ type want struct {
 	vain      int           // attempts that had slots refused though nobody was in the way
 }
 
-// settle takes an undecided owner to its decision: attempts of select and hold,
+// settleOwner takes an undecided owner to its decision: attempts of select and hold,
 // then commit if enough is held, else abort. What an earlier leader left
 // undecided is aborted first.
-func (s *Saga) settle(ctx context.Context, o owner) error {
+func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 	// The view in which it was due may be older than the end of an earlier run.
 	w, ok := o.find(s.zone.View())
 	if !ok {
@@ -57,7 +57,7 @@ func (s *Saga) settle(ctx context.Context, o owner) error {
 		limit = min(limit, time.Duration(w.created.Add(w.timeout)-s.zone.Instant())*time.Millisecond)
 	}
 	if limit <= 0 {
-		return s.decide(ctx, o, api.DecisionAbort, cause{api.CodeTimeout, fmt.Sprintf("it was not decided within %s", w.timeout)}, nil)
+		return s.logDecision(ctx, o, api.DecisionAbort, cause{api.CodeTimeout, fmt.Sprintf("it was not decided within %s", w.timeout)}, nil)
 	}
 	ctx = requestid.With(ctx, w.call)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -65,18 +65,18 @@ func (s *Saga) settle(ctx context.Context, o owner) error {
 	if mutant.On(mutant.SagaNotResumed) && len(w.holds) > 0 {
 		return nil
 	}
-	if err := s.abandon(ctx, w); err != nil {
+	if err := s.abandonAttempts(ctx, w); err != nil {
 		return err
 	}
 	r := newRun(s, o, w)
 	if w.fixed {
-		first, ok := s.plans.take(planKey(&w.request, w.instances))
+		first, ok := s.plans.takePlan(planKey(&w.request, w.instances))
 		if !ok {
-			return s.decide(ctx, o, api.DecisionAbort, cause{text: "its plan was lost when the leader changed; select again"}, nil)
+			return s.logDecision(ctx, o, api.DecisionAbort, cause{text: "its plan was lost when the leader changed; select again"}, nil)
 		}
 		r.first = first
 	}
-	why, err := r.attempts(ctx)
+	why, err := r.makeAttempts(ctx)
 	if err != nil || r.decided {
 		return err
 	}
@@ -85,14 +85,14 @@ func (s *Saga) settle(ctx context.Context, o owner) error {
 		return nil
 	}
 	if short := o.shortfall(v); short != "" {
-		return s.decide(ctx, o, api.DecisionAbort, cmp.Or(why, cause{api.CodeNoCapacity, short}), nil)
+		return s.logDecision(ctx, o, api.DecisionAbort, cmp.Or(why, cause{api.CodeNoCapacity, short}), nil)
 	}
-	return s.decide(ctx, o, api.DecisionCommit, cause{}, nil)
+	return s.logDecision(ctx, o, api.DecisionCommit, cause{}, nil)
 }
 
-// decide logs the decision of an owner, together with its last attempt, unless that is
+// logDecision logs the decision of an owner, together with its last attempt, unless that is
 // nil.
-func (s *Saga) decide(ctx context.Context, o owner, d api.Decision, why cause, last *api.BootAttempt) error {
+func (s *Saga) logDecision(ctx context.Context, o owner, d api.Decision, why cause, last *api.BootAttempt) error {
 	if mutant.On(mutant.DecisionUnlogged) {
 		s.tellEarly(ctx, o, d)
 	}
@@ -112,8 +112,8 @@ func (s *Saga) spell(why cause) cause {
 	return cause{text: string(why.code) + ": " + why.text}
 }
 
-// abandon aborts the holds of an owner's attempts that are not decided.
-func (s *Saga) abandon(ctx context.Context, w *want) error {
+// abandonAttempts aborts the holds of an owner's attempts that are not decided.
+func (s *Saga) abandonAttempts(ctx context.Context, w *want) error {
 	v := s.zone.View()
 	for _, id := range w.holds {
 		h, ok := v.Hold("", id)

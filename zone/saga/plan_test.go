@@ -111,6 +111,6 @@ func usePlanAtOnce(t *testing.T, key string, calls int) {
 	b, ok := store.View().Boot("p", "b")
 	require.True(t, ok)
 	assert.Len(t, s.plans.of, 1)
-	_, ok = s.plans.take(planKey(&b.Request, b.Instances))
+	_, ok = s.plans.takePlan(planKey(&b.Request, b.Instances))
 	assert.True(t, ok, "the plan of the call that was recorded is there")
 }

@@ -13,13 +13,13 @@ type plans struct {
 	of map[string]*estimate.Plan
 }
 
-func (p *plans) put(call string, pl *estimate.Plan) {
+func (p *plans) putPlan(call string, pl *estimate.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of[call] = pl
 }
 
-func (p *plans) take(call string) (*estimate.Plan, bool) {
+func (p *plans) takePlan(call string) (*estimate.Plan, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl, ok := p.of[call]

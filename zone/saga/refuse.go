@@ -13,9 +13,9 @@ type cause struct {
 	text string
 }
 
-// unreached returns why an owner came out short, with the zones that could not be asked
+// unreachedCause returns why an owner came out short, with the zones that could not be asked
 // or did not answer: they may have had room.
-func unreached(short string, p *estimate.Plan) cause {
+func unreachedCause(short string, p *estimate.Plan) cause {
 	why := cause{api.CodeNoCapacity, short}
 	if paused := p.Paused(); len(paused) > 0 {
 		why.text += "; paused: " + strings.Join(paused, ", ")

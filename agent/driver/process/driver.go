@@ -87,10 +87,10 @@ type Driver struct {
 // driver's mutex; the rest is set once.
 type instance struct {
 	record
-	pidfd *os.File      // nil when it had ended before it was found
-	leash *os.File      // of one with a fence: its warden kills it when this is closed
-	cmd   *exec.Cmd     // nil when it is not our child
-	gone  chan struct{} // closed when its process has ended and record says how
+	pidfd    *os.File      // nil when it had ended before it was found
+	fenceEnd *os.File      // of one with a fence: its warden kills it when this is closed
+	cmd      *exec.Cmd     // nil when it is not our child
+	gone     chan struct{} // closed when its process has ended and record says how
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -194,7 +194,7 @@ func (d *Driver) Close() error {
 		}
 		if i.Fenced && i.Status == api.StatusActive {
 			held = append(held, i.record)
-			i.closeLeash()
+			i.closeFenceEnd()
 		}
 	}
 	d.mu.Unlock()

@@ -37,15 +37,15 @@ exec 4<&-
 // severTime bounds how long Close looks after instances with a fence.
 const severTime = 5 * time.Second
 
-// rope is a pipe between the driver and a warden.
-type rope struct{ held, leash *os.File }
+// fencePipe is a pipe between the driver and a warden.
+type fencePipe struct{ childEnd, driverEnd *os.File }
 
 // tieFence makes cmd the gate of an instance with a fence. The caller closes both
-// ends: what the child holds when it has started, the leash when it may end.
-func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
-	held, leash, err := os.Pipe()
+// ends: what the child holds when it has started, the fenceEnd when it may end.
+func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (fencePipe, error) {
+	held, fenceEnd, err := os.Pipe()
 	if err != nil {
-		return rope{}, fmt.Errorf("opening the instance's leash: %w", err)
+		return fencePipe{}, fmt.Errorf("opening the instance's fenceEnd: %w", err)
 	}
 	end := ""
 	if d.groups.v2 != "" {
@@ -55,7 +55,7 @@ func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (rope, error) {
 	cmd.Args = append([]string{"sh", "-c", fencedGate, "berth-gate", end}, command...)
 	cmd.ExtraFiles = append(cmd.ExtraFiles, held) // descriptor 4
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	return rope{held: held, leash: leash}, nil
+	return fencePipe{childEnd: held, driverEnd: fenceEnd}, nil
 }
 
 // runTether runs what it is sent on one thread, until the driver is closed. The
@@ -83,10 +83,10 @@ func (d *Driver) startFromTether(cmd *exec.Cmd) error {
 	}
 }
 
-// closeLeash closes the leash, if there is one.
-func (i *instance) closeLeash() {
-	if i.leash != nil {
-		_ = i.leash.Close() // nothing was written through it; a driver that closes may have done so already
+// closeFenceEnd closes the driver's end of the pipe of a fence, if there is one.
+func (i *instance) closeFenceEnd() {
+	if i.fenceEnd != nil {
+		_ = i.fenceEnd.Close() // nothing was written through it; a driver that closes may have done so already
 	}
 }
 

@@ -136,11 +136,11 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 
 // beginProcess starts i's process and lets it become the command.
 func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) error {
-	cmd, word, leash, err := d.startGate(w)
+	cmd, word, fenceEnd, err := d.startGate(w)
 	if err != nil {
 		return err
 	}
-	i.leash, i.cmd, i.PID = leash, cmd, cmd.Process.Pid
+	i.fenceEnd, i.cmd, i.PID = fenceEnd, cmd, cmd.Process.Pid
 	if i.pidfd, err = openPidfd(i.PID); err == nil { // it was not waited for, so the number is its own
 		err = d.recordProcess(i)
 	}
@@ -158,7 +158,7 @@ func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) 
 	if i.pidfd != nil {
 		_ = i.pidfd.Close() // nothing was written through it
 	}
-	i.closeLeash()
+	i.closeFenceEnd()
 	return err
 }
 
@@ -192,8 +192,8 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 }
 
 // startGate starts the gate in a session of its own. Its word is awaited on the
-// returned file, which the caller must close. The leash is nil without a fence.
-func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, leash *os.File, err error) {
+// returned file, which the caller must close. The fenceEnd is nil without a fence.
+func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -225,15 +225,15 @@ func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, leash *os.File,
 		if failure != nil {
 			return nil, nil, nil, errors.Join(failure, word.Close())
 		}
-		files, leash = append(files, end.held), end.leash
+		files, fenceEnd = append(files, end.childEnd), end.driverEnd
 		launch = func() error { return d.startFromTether(cmd) }
 	}
 	if err := launch(); err != nil {
 		err = errors.Join(fmt.Errorf("starting a process: %w", err), word.Close())
-		if leash != nil {
-			err = errors.Join(err, leash.Close())
+		if fenceEnd != nil {
+			err = errors.Join(err, fenceEnd.Close())
 		}
 		return nil, nil, nil, err
 	}
-	return cmd, word, leash, nil
+	return cmd, word, fenceEnd, nil
 }

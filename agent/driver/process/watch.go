@@ -24,7 +24,7 @@ func (d *Driver) watchProcess(i *instance) {
 	d.mu.Unlock()
 	r.Status, r.Fault = d.outcomeOf(i, r)
 	_ = i.pidfd.Close() // a driver that closes may have done so already
-	i.closeLeash()
+	i.closeFenceEnd()
 	if r.Fenced && d.isClosing() {
 		return // it was killed with its driver, which is no end to be remembered
 	}

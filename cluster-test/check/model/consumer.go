@@ -47,7 +47,7 @@ func (m *Model) consumersPut(c command.ConsumersPut) *Refusal {
 	if not := m.haveRoom(c, after, stock); not != nil {
 		return not
 	}
-	return m.replace(c)
+	return m.replaceClaims(c)
 }
 
 // mayPut returns why an entry cannot be, whatever room there is.
@@ -58,7 +58,7 @@ func (m *Model) mayPut(e command.ConsumerEntry) *Refusal {
 		generation = old.Generation
 	}
 	switch {
-	case m.knows(e.ID) && old == nil:
+	case m.knowsInstance(e.ID) && old == nil:
 		return &Refusal{promise.Once, "consumer " + string(e.ID) + " is an instance"}
 	case e.Generation != nil && *e.Generation != generation:
 		return &Refusal{promise.Generation, "the writer's generation of consumer " + string(e.ID) + " is stale"}
@@ -100,7 +100,7 @@ func (m *Model) haveRoom(c command.ConsumersPut, after map[api.ProviderID]api.Re
 	for id, inventory := range stock {
 		for class := range m.Hosts[id].Stock() {
 			_, stays := inventory[class]
-			if !stays && m.Hosts[id].sum(class) > m.heldBy(c, id, class) {
+			if !stays && m.Hosts[id].sumClaims(class) > m.heldBy(c, id, class) {
 				return &Refusal{promise.Capacity, string(class) + " is taken away from provider " + string(id) + " and is in use"}
 			}
 		}
@@ -112,7 +112,7 @@ func (m *Model) haveRoom(c command.ConsumersPut, after map[api.ProviderID]api.Re
 func (m *Model) inUnits(e command.ConsumerEntry, stock stocks) *Refusal {
 	for _, sh := range e.Shares {
 		for class, n := range sh.Resources {
-			if v, ok := m.stockAfter(stock, sh.Provider)[class]; !ok || !admits(v, n) {
+			if v, ok := m.stockAfter(stock, sh.Provider)[class]; !ok || !admitsUnits(v, n) {
 				return &Refusal{promise.Capacity, "provider " + string(sh.Provider) + " does not give such an amount of " + string(class)}
 			}
 		}
@@ -129,7 +129,7 @@ func (m *Model) hasRoom(h *Host, class api.ResourceClass, n, before int64, v api
 	if root := m.Root(h); !root.Passive && !root.takesWork() {
 		return &Refusal{promise.Model, "host " + string(root.ID) + " takes nothing new"}
 	}
-	if h.peak(class, m.Now)-before+n > capacityOf(v) {
+	if h.peakUse(class, m.Now)-before+n > capacityOf(v) {
 		return &Refusal{promise.Capacity, "provider " + string(h.ID) + " has not so much of " + string(class)}
 	}
 	return nil
@@ -149,8 +149,8 @@ func (m *Model) heldBy(c command.ConsumersPut, id api.ProviderID, class api.Reso
 	return n
 }
 
-// replace makes what consumersPut has found to fit.
-func (m *Model) replace(c command.ConsumersPut) *Refusal {
+// replaceClaims makes what consumersPut has found to fit.
+func (m *Model) replaceClaims(c command.ConsumersPut) *Refusal {
 	for _, r := range c.Reshape {
 		h := m.Hosts[r.ID]
 		if not := m.setInventory(command.ProviderSet{Inventory: &r.Inventory}, &Host{Inventory: h.Inventory}); not != nil {
@@ -158,12 +158,12 @@ func (m *Model) replace(c command.ConsumersPut) *Refusal {
 		}
 	}
 	for _, e := range c.Consumers {
-		m.yield(e.ID, len(e.Shares) == 0)
+		m.yieldClaims(e.ID, len(e.Shares) == 0)
 	}
 	for _, r := range c.Reshape {
 		h := m.Hosts[r.ID]
 		_ = m.setInventory(command.ProviderSet{Inventory: &r.Inventory}, h) // it was allowed above
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 	for _, e := range c.Consumers {
 		m.HitConsumers[e.ID] = true
@@ -184,7 +184,7 @@ func (m *Model) replace(c command.ConsumersPut) *Refusal {
 			next.Claims = append(next.Claims, cl)
 			h := m.Hosts[cl.Host]
 			h.Claims = append(h.Claims, cl)
-			m.bump(h)
+			m.bumpGeneration(h)
 		}
 		m.Consumers[e.ID] = next
 		m.Claimed++
@@ -192,8 +192,8 @@ func (m *Model) replace(c command.ConsumersPut) *Refusal {
 	return nil
 }
 
-// yield takes the claims of a consumer off their providers.
-func (m *Model) yield(id api.ConsumerID, bump bool) {
+// yieldClaims takes the claims of a consumer off their providers.
+func (m *Model) yieldClaims(id api.ConsumerID, bump bool) {
 	old := m.Consumers[id]
 	if old == nil {
 		return
@@ -203,19 +203,19 @@ func (m *Model) yield(id api.ConsumerID, bump bool) {
 		h.Claims = slices.DeleteFunc(h.Claims, func(o *Claim) bool { return o == cl })
 		m.Reshaped[h.ID] = true
 		if bump {
-			m.bump(h)
+			m.bumpGeneration(h)
 		}
 	}
 }
 
 func (m *Model) consumerDelete(c command.ConsumerDelete) *Refusal {
 	if m.Consumers[c.ID] == nil {
-		if m.knows(c.ID) {
+		if m.knowsInstance(c.ID) {
 			return &Refusal{promise.Once, "consumer " + string(c.ID) + " is an instance"}
 		}
 		return &Refusal{promise.Model, "there is no such consumer"}
 	}
-	m.yield(c.ID, false)
+	m.yieldClaims(c.ID, false)
 	delete(m.Consumers, c.ID)
 	m.HitConsumers[c.ID] = true
 	return nil

@@ -22,7 +22,7 @@ type Instance struct {
 // Live reports whether an instance is not DELETED.
 func (i *Instance) Live() bool { return i.Status != api.StatusDeleted }
 
-func (m *Model) make(id api.InstanceID, i *Instance) {
+func (m *Model) makeInstance(id api.InstanceID, i *Instance) {
 	i.Status = api.StatusBuild
 	m.Instances[id], m.Hit[id] = i, true
 }
@@ -36,20 +36,20 @@ func (m *Model) MadeBy(h *Hold, id api.InstanceID) *Instance {
 	return nil
 }
 
-// set moves an instance on. Its claim ends when it is DELETED.
-func (m *Model) set(id api.InstanceID, st api.Status) {
+// setStatus moves an instance on. Its claim ends when it is DELETED.
+func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	i := m.Instances[id]
 	if i.Status == st {
 		return
 	}
 	i.Status, m.Hit[id] = st, true
-	m.touch(i)
+	m.touchRules(i)
 	if st == api.StatusDeleting || st == api.StatusDeleted {
-		m.stay(id, i)
+		m.releaseTarget(id, i)
 	}
 	if st == api.StatusDeleted {
 		i.Away = 0
-		m.end(id)
+		m.endInstance(id)
 	}
 }
 
@@ -66,9 +66,9 @@ func (m *Model) Since(i *Instance) api.Instant {
 	return i.Away
 }
 
-// wander takes in that a child says since when an instance is out of reach: not since
+// noteReach takes in that a child says since when an instance is out of reach: not since
 // a time that has not come here.
-func (m *Model) wander(id api.InstanceID, since api.Instant) {
+func (m *Model) noteReach(id api.InstanceID, since api.Instant) {
 	i, was := m.Instances[id], m.Instances[id].Away
 	switch {
 	case since <= 0:
@@ -83,8 +83,8 @@ func (m *Model) wander(id api.InstanceID, since api.Instant) {
 	}
 }
 
-// rise takes in that a host is up, or down: of all on it that is news.
-func (m *Model) rise(h *Host, up bool) {
+// noteHostReach takes in that a host is up, or down: of all on it that is news.
+func (m *Model) noteHostReach(h *Host, up bool) {
 	if h.Up == up {
 		return
 	}
@@ -104,14 +104,14 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 	if !ok || !i.Live() {
 		return &Refusal{promise.Model, "there is no instance " + string(c.ID)}
 	}
-	m.set(c.ID, api.StatusDeleting)
+	m.setStatus(c.ID, api.StatusDeleting)
 	return nil
 }
 
 func (m *Model) instanceTold(c command.InstanceTold) {
 	for _, id := range c.Gone {
 		if i, ok := m.Instances[id]; ok && i.Link != "" && i.Status == api.StatusDeleting {
-			m.set(id, api.StatusDeleted)
+			m.setStatus(id, api.StatusDeleted)
 		}
 	}
 }
@@ -127,31 +127,31 @@ func (m *Model) instanceReport(c command.InstanceReport) {
 		if r.Stay > 0 && r.Stay != i.Stays+1 {
 			continue // of an earlier stay
 		}
-		m.failed(h, i, r.Status)
+		m.countFailed(h, i, r.Status)
 		switch {
 		case r.Status == api.StatusDeleted && i.Status == api.StatusDeleting:
-			m.set(r.Instance, api.StatusDeleted)
+			m.setStatus(r.Instance, api.StatusDeleted)
 		case r.Status == api.StatusDeleted && i.Target != "":
-			m.arrive(r.Instance, i)
+			m.arriveAt(r.Instance, i)
 		case r.Status == api.StatusDeleted:
-			m.set(r.Instance, api.StatusError) // gone unasked
+			m.setStatus(r.Instance, api.StatusError) // gone unasked
 		case i.Status == api.StatusDeleting: // it will be gone
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
-			m.set(r.Instance, r.Status)
+			m.setStatus(r.Instance, r.Status)
 		}
 	}
 }
 
-// failed counts what could not be started on a host since something could.
-func (m *Model) failed(h *Host, i *Instance, reported api.Status) {
+// countFailed counts what could not be started on a host since something could.
+func (m *Model) countFailed(h *Host, i *Instance, reported api.Status) {
 	const most = 1000
 	switch {
 	case reported == api.StatusError && i.Status == api.StatusBuild && h.Failures < most:
 		h.Failures++
-		m.bump(h)
+		m.bumpGeneration(h)
 	case reported == api.StatusActive && i.Status != api.StatusActive && i.Status != api.StatusDeleting && h.Failures > 0:
 		h.Failures = 0
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 }
 
@@ -174,12 +174,12 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 		}
 		switch ch.Status {
 		case api.StatusDeleted:
-			m.set(ch.ID, ch.Status)
+			m.setStatus(ch.ID, ch.Status)
 		case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
 			if i.Status != api.StatusDeleting {
-				m.set(ch.ID, ch.Status)
+				m.setStatus(ch.ID, ch.Status)
 			}
-			m.wander(ch.ID, ch.Unreachable)
+			m.noteReach(ch.ID, ch.Unreachable)
 		}
 	}
 	l.Next = next

@@ -139,12 +139,12 @@ func New() *Model {
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
 		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{},
 	}
-	m.forget()
+	m.beginCommand()
 	return m
 }
 
-// forget begins a new command.
-func (m *Model) forget() {
+// beginCommand begins a new command.
+func (m *Model) beginCommand() {
 	m.Bumped, m.Hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
 	m.Moved, m.Told, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, nil
 	m.Ruled, m.Bound, m.Claimed = map[RuleID]bool{}, 0, 0
@@ -154,7 +154,7 @@ func (m *Model) forget() {
 // Apply does what c asks, or returns why it must be refused. What hangs on
 // tokens and names of links is not decided here: see adopt.
 func (m *Model) Apply(c command.Command) *Refusal {
-	m.forget()
+	m.beginCommand()
 	m.Now = max(m.Now, c.Time())
 	if _, first := c.(command.Init); !first && !m.Begun {
 		return &Refusal{promise.Model, "the zone has not begun"}
@@ -182,7 +182,7 @@ func (m *Model) Apply(c command.Command) *Refusal {
 	case command.BootCreate:
 		return m.bootCreate(c)
 	case command.Hold:
-		return m.hold(c)
+		return m.makeHold(c)
 	case command.HoldParts:
 		return m.holdParts(c)
 	case command.HoldDecide:
@@ -273,7 +273,7 @@ func (m *Model) linkSet(c command.LinkSet) {
 	}
 }
 
-func (m *Model) bump(h *Host) {
+func (m *Model) bumpGeneration(h *Host) {
 	if !m.Bumped[h.ID] {
 		m.Bumped[h.ID] = true
 		h.Generation++
@@ -295,17 +295,17 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 			m.Hosts[id] = &Host{ID: id, Name: e.Host.Name, Up: true, Enabled: true, Pool: e.Host.Pool}
 		}
 		h := m.Hosts[id]
-		m.rise(h, true)
+		m.noteHostReach(h, true)
 		h.Agent, h.Inventory, h.Traits = c.Agent, e.Host.Inventory, e.Host.Traits
 		h.Unserved, served[id] = false, true
 		m.learnNames(h)
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 	for id, h := range m.Hosts {
 		if c.Whole && !h.Passive && h.Agent == c.Agent && !served[id] && !h.Unserved {
-			m.rise(h, false)
+			m.noteHostReach(h, false)
 			h.Unserved = true
-			m.bump(h)
+			m.bumpGeneration(h)
 		}
 	}
 	return nil
@@ -314,14 +314,14 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 func (m *Model) hostsState(c command.HostsState) {
 	for _, id := range c.Hosts {
 		if h, ok := m.Hosts[id]; ok && h.Up != (c.State == api.HostUp) && !h.Unserved {
-			m.rise(h, c.State == api.HostUp)
-			m.bump(h)
+			m.noteHostReach(h, c.State == api.HostUp)
+			m.bumpGeneration(h)
 		}
 	}
 }
 
-// current returns the host if generation is 0 or the one it is at.
-func (m *Model) current(id api.HostID, generation uint64) (*Host, *Refusal) {
+// currentHost returns the host if generation is 0 or the one it is at.
+func (m *Model) currentHost(id api.HostID, generation uint64) (*Host, *Refusal) {
 	h, ok := m.Hosts[id]
 	switch {
 	case !ok || h.Passive:
@@ -333,7 +333,7 @@ func (m *Model) current(id api.HostID, generation uint64) (*Host, *Refusal) {
 }
 
 func (m *Model) hostSet(c command.HostSet) *Refusal {
-	h, not := m.current(c.ID, c.Generation)
+	h, not := m.currentHost(c.ID, c.Generation)
 	if not != nil {
 		return not
 	}
@@ -344,19 +344,19 @@ func (m *Model) hostSet(c command.HostSet) *Refusal {
 	if c.Pool != nil {
 		next.Pool = *c.Pool
 	}
-	if not := next.wish(c); not != nil {
+	if not := next.applyWish(c); not != nil {
 		return not
 	}
 	if next.Enabled != h.Enabled || next.Pool != h.Pool || next.Maintenance != h.Maintenance || next.Drain != h.Drain ||
 		!maps.Equal(next.Overrides, h.Overrides) {
 		*h = next
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 	return nil
 }
 
-// wish folds in what an operator says of maintenance, drain and attributes.
-func (h *Host) wish(c command.HostSet) *Refusal {
+// applyWish folds in what an operator says of maintenance, drain and attributes.
+func (h *Host) applyWish(c command.HostSet) *Refusal {
 	if c.Maintenance != nil {
 		h.Maintenance = *c.Maintenance
 		if h.Maintenance == "" {
@@ -388,19 +388,19 @@ func (h *Host) wish(c command.HostSet) *Refusal {
 }
 
 func (m *Model) hostDelete(c command.HostDelete) *Refusal {
-	h, not := m.current(c.ID, c.Generation)
+	h, not := m.currentHost(c.ID, c.Generation)
 	if not != nil {
 		return not
 	}
-	if len(h.Claims) > 0 || len(m.below(h)) > 0 {
+	if len(h.Claims) > 0 || len(m.hostsBelow(h)) > 0 {
 		return &Refusal{promise.Model, "host " + string(c.ID) + " is in use, or has children"}
 	}
-	m.remove(h)
+	m.removeProvider(h)
 	return nil
 }
 
-// remove forgets a provider.
-func (m *Model) remove(h *Host) {
+// removeProvider forgets a provider.
+func (m *Model) removeProvider(h *Host) {
 	delete(m.Hosts, h.ID)
 	delete(m.Names, h.Name)
 	for _, a := range m.Aggregates {
@@ -424,7 +424,7 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 		return nil
 	}
 	for _, i := range c.Instances {
-		if m.knows(i.ID) {
+		if m.knowsInstance(i.ID) {
 			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
 		}
 	}
@@ -436,8 +436,8 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 	return nil
 }
 
-// knows reports whether an instance id is in use, or was until it is pruned.
-func (m *Model) knows(id api.InstanceID) bool {
+// knowsInstance reports whether an instance id is in use, or was until it is pruned.
+func (m *Model) knowsInstance(id api.InstanceID) bool {
 	_, made := m.Instances[id]
 	_, held := m.Held[id]
 	return made || held || m.Consumers[id] != nil
@@ -446,13 +446,13 @@ func (m *Model) knows(id api.InstanceID) bool {
 // Pieces returns c and what others give to it.
 func (c *Claim) Pieces() []*Claim { return append([]*Claim{c}, c.Rest...) }
 
-// grant gives a claim room on its host, and on all that it draws from.
-func (m *Model) grant(c *Claim) {
+// grantClaim gives a claim room on its host, and on all that it draws from.
+func (m *Model) grantClaim(c *Claim) {
 	m.Claims[c.Consumer] = c
-	m.put(c)
+	m.putClaim(c)
 }
 
-func (m *Model) put(c *Claim, kept ...*Claim) {
+func (m *Model) putClaim(c *Claim, kept ...*Claim) {
 	for _, p := range c.Pieces() {
 		if slices.Contains(kept, p) {
 			continue
@@ -460,28 +460,28 @@ func (m *Model) put(c *Claim, kept ...*Claim) {
 		h := m.Hosts[p.Host]
 		h.Claims = append(h.Claims, p)
 		m.Fresh = append(m.Fresh, p)
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 }
 
-// end gives the room of an instance back.
-func (m *Model) end(id api.InstanceID) {
+// endInstance gives the room of an instance back.
+func (m *Model) endInstance(id api.InstanceID) {
 	c, ok := m.Claims[id]
 	if !ok {
 		return
 	}
 	delete(m.Claims, id)
-	m.drop(c)
+	m.dropClaim(c)
 }
 
-// drop takes a claim off its host, and off all that it draws from but for what is kept.
-func (m *Model) drop(c *Claim, kept ...*Claim) {
+// dropClaim takes a claim off its host, and off all that it draws from but for what is kept.
+func (m *Model) dropClaim(c *Claim, kept ...*Claim) {
 	for _, p := range c.Pieces() {
 		if slices.Contains(kept, p) {
 			continue
 		}
 		h := m.Hosts[p.Host]
 		h.Claims = slices.DeleteFunc(h.Claims, func(o *Claim) bool { return o == p })
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 }

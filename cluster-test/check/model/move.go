@@ -27,29 +27,29 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 		return &Refusal{promise.Move, "the instance moves somewhere else"}
 	case c.Evacuate && m.Hosts[i.Host].Up:
 		return &Refusal{promise.Move, "the host that it should leave is up"}
-	case c.Evacuate && !i.movable():
+	case c.Evacuate && !i.isMovable():
 		return &Refusal{promise.Move, "the instance may not be started elsewhere"}
 	}
 	if i.Target == "" {
-		if not := m.aim(c, i); not != nil {
+		if not := m.aimAt(c, i); not != nil {
 			return not
 		}
 	}
 	if c.Evacuate {
 		m.Evacuated[c.ID] = true
-		m.arrive(c.ID, i)
+		m.arriveAt(c.ID, i)
 	}
 	return nil
 }
 
-// movable reports whether an instance was booted to be started elsewhere when its
+// isMovable reports whether an instance was booted to be started elsewhere when its
 // host is lost.
-func (i *Instance) movable() bool {
+func (i *Instance) isMovable() bool {
 	return i.Hold.Request.Groups[i.Group].ExtraSpecs["berth:evacuate"] == "true"
 }
 
-// aim gives an instance room on the host that it will move to.
-func (m *Model) aim(c command.InstanceMove, i *Instance) *Refusal {
+// aimAt gives an instance room on the host that it will move to.
+func (m *Model) aimAt(c command.InstanceMove, i *Instance) *Refusal {
 	old := m.Claims[c.ID]
 	next := *old
 	next.Host = c.To
@@ -62,9 +62,9 @@ func (m *Model) aim(c command.InstanceMove, i *Instance) *Refusal {
 		return &Refusal{promise.Capacity, "host " + string(c.To) + " has no room or takes no work"}
 	}
 	m.Coming[c.ID] = &next
-	m.put(&next, old.Rest...)
+	m.putClaim(&next, old.Rest...)
 	i.Target, m.Hit[c.ID] = c.To, true
-	m.touch(i)
+	m.touchRules(i)
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (m *Model) fitsBeside(next, old *Claim) bool {
 		}
 		again := false
 		for _, p := range next.Rest {
-			if held[m.Hosts[p.Host]] != nil && old.differs(p) {
+			if held[m.Hosts[p.Host]] != nil && old.differsFrom(p) {
 				twice[p.Host], again = true, true
 			}
 		}
@@ -97,8 +97,8 @@ func (m *Model) fitsBeside(next, old *Claim) bool {
 	}
 }
 
-// differs reports whether a provider gives c another piece than p.
-func (c *Claim) differs(p *Claim) bool {
+// differsFrom reports whether a provider gives c another piece than p.
+func (c *Claim) differsFrom(p *Claim) bool {
 	return slices.ContainsFunc(c.Rest, func(o *Claim) bool { return o.Host == p.Host && !o.Amounts.Equal(p.Amounts) })
 }
 
@@ -113,9 +113,9 @@ func (c *Claim) Keep(old *Claim) {
 	}
 }
 
-// arrive makes the host that an instance moves to its own.
-func (m *Model) arrive(id api.InstanceID, i *Instance) {
-	m.drop(m.Claims[id], m.Coming[id].Rest...)
+// arriveAt makes the host that an instance moves to its own.
+func (m *Model) arriveAt(id api.InstanceID, i *Instance) {
+	m.dropClaim(m.Claims[id], m.Coming[id].Rest...)
 	m.Claims[id] = m.Coming[id]
 	delete(m.Coming, id)
 	m.left[stayed{id, i.Host}] = true
@@ -125,20 +125,20 @@ func (m *Model) arrive(id api.InstanceID, i *Instance) {
 	i.Host, i.Target, i.Status = i.Target, "", api.StatusBuild
 	i.Stays++
 	m.Hit[id], m.Arrived[id] = true, true
-	m.touch(i)
+	m.touchRules(i)
 }
 
-// stay gives back the room where an instance was to move to.
-func (m *Model) stay(id api.InstanceID, i *Instance) {
+// releaseTarget gives back the room where an instance was to move to.
+func (m *Model) releaseTarget(id api.InstanceID, i *Instance) {
 	if c := m.Coming[id]; c != nil {
-		m.drop(c, m.Claims[id].Rest...)
+		m.dropClaim(c, m.Claims[id].Rest...)
 		delete(m.Coming, id)
 		i.Target = ""
 	}
 }
 
-// touch has the rules of an instance looked at after this command.
-func (m *Model) touch(i *Instance) {
+// touchRules has the rules of an instance looked at after this command.
+func (m *Model) touchRules(i *Instance) {
 	for name := range rulesFor(i.Hold, i.Group) {
 		m.Ruled[name] = true
 	}

@@ -48,20 +48,20 @@ func (m *Model) Root(h *Host) *Host {
 	return h
 }
 
-// below returns what is under h, each before what is under it, by id.
-func (m *Model) below(h *Host) (out []*Host) {
+// hostsBelow returns what is under h, each before what is under it, by id.
+func (m *Model) hostsBelow(h *Host) (out []*Host) {
 	for _, id := range slices.Sorted(maps.Keys(m.Hosts)) {
 		if child := m.Hosts[id]; child.Parent == h.ID {
-			out = append(append(out, child), m.below(child)...)
+			out = append(append(out, child), m.hostsBelow(child)...)
 		}
 	}
 	return out
 }
 
-// sharers returns the sharing providers outside the tree of h that have an
+// sharersOf returns the sharing providers outside the tree of h that have an
 // aggregate in common with a part of it, by id.
-func (m *Model) sharers(h *Host) (out []*Host) {
-	tree := append(m.below(h), h)
+func (m *Model) sharersOf(h *Host) (out []*Host) {
+	tree := append(m.hostsBelow(h), h)
 	var sets []string
 	for _, part := range tree {
 		sets = append(sets, m.Sets(part)...)
@@ -105,7 +105,7 @@ func (m *Model) Fits(c *Claim) bool {
 	}
 	c.Amounts, c.Rest = give(h), nil
 	settle(h, c.Amounts)
-	for tree := m.below(h); len(tree) > 0; {
+	for tree := m.hostsBelow(h); len(tree) > 0; {
 		best := 0
 		for i := range tree {
 			if len(give(tree[i])) > len(give(tree[best])) {
@@ -115,7 +115,7 @@ func (m *Model) Fits(c *Claim) bool {
 		settle(tree[best], give(tree[best]))
 		tree = slices.Delete(tree, best, best+1)
 	}
-	for _, p := range m.sharers(h) {
+	for _, p := range m.sharersOf(h) {
 		settle(p, give(p))
 	}
 	slices.SortFunc(c.Rest, func(a, b *Claim) int { return strings.Compare(string(a.Host), string(b.Host)) })
@@ -146,11 +146,11 @@ func (m *Model) applyPlacement(c command.Command) *Refusal {
 	case command.ClassPut:
 		return m.classPut(c)
 	case command.ClassDelete:
-		return m.named(m.Classes, string(c.Name), m.hasClass(c.Name))
+		return m.takeName(m.Classes, string(c.Name), m.hasClass(c.Name))
 	case command.TraitPut:
 		m.Traits[c.Name] = true
 	case command.TraitDelete:
-		return m.named(m.Traits, c.Name, m.hasTrait(c.Name))
+		return m.takeName(m.Traits, c.Name, m.hasTrait(c.Name))
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ func (m *Model) hasTrait(name string) bool {
 	return false
 }
 
-// named takes a custom name away, unless something has it.
-func (m *Model) named(names map[string]bool, name string, used bool) *Refusal {
+// takeName takes a custom name away, unless something has it.
+func (m *Model) takeName(names map[string]bool, name string, used bool) *Refusal {
 	switch {
 	case !names[name]:
 		return &Refusal{promise.Model, name + " is not there, or is no custom name"}
@@ -251,7 +251,7 @@ func (m *Model) providerSet(c command.ProviderSet) *Refusal {
 	*h = next
 	m.Reshaped[h.ID] = true
 	if bump {
-		m.bump(h)
+		m.bumpGeneration(h)
 	}
 	return nil
 }
@@ -268,14 +268,14 @@ func (m *Model) setPlace(c command.ProviderSet, h *Host) *Refusal {
 		return nil
 	}
 	p := m.Hosts[*c.Parent]
-	if *c.Parent != "" && (p == nil || p.ID == h.ID || slices.Contains(m.below(m.Hosts[h.ID]), p)) || !h.Passive {
+	if *c.Parent != "" && (p == nil || p.ID == h.ID || slices.Contains(m.hostsBelow(m.Hosts[h.ID]), p)) || !h.Passive {
 		return &Refusal{promise.Model, "the provider cannot be there"}
 	}
 	next := h
 	if p != nil {
 		next = m.Root(p)
 	}
-	if next != m.Root(m.Hosts[h.ID]) && slices.ContainsFunc(append(m.below(m.Hosts[h.ID]), m.Hosts[h.ID]), m.runOn) {
+	if next != m.Root(m.Hosts[h.ID]) && slices.ContainsFunc(append(m.hostsBelow(m.Hosts[h.ID]), m.Hosts[h.ID]), m.runOn) {
 		return &Refusal{promise.Model, "instances draw from the provider"}
 	}
 	h.Parent = *c.Parent
@@ -303,7 +303,7 @@ func (m *Model) setInventory(c command.ProviderSet, h *Host) *Refusal {
 		}
 	}
 	for class := range h.Stock() {
-		if _, stays := want[class]; !stays && h.claimed(class) {
+		if _, stays := want[class]; !stays && h.isClaimed(class) {
 			return &Refusal{promise.Capacity, string(class) + " is taken away from provider " + string(h.ID) + " and is in use"}
 		}
 	}
@@ -316,8 +316,8 @@ func (m *Model) setInventory(c command.ProviderSet, h *Host) *Refusal {
 	return nil
 }
 
-// claimed reports whether something holds any of a class, now or later.
-func (h *Host) claimed(class api.ResourceClass) bool {
+// isClaimed reports whether something holds any of a class, now or later.
+func (h *Host) isClaimed(class api.ResourceClass) bool {
 	return slices.ContainsFunc(h.Claims, func(c *Claim) bool { return c.Amounts[class] > 0 })
 }
 
@@ -335,7 +335,7 @@ func (m *Model) setTraits(c command.ProviderSet, h *Host) *Refusal {
 			return &Refusal{promise.Model, "the agent says that the host has " + t}
 		}
 	}
-	h.OwnTraits = without(*c.Traits, h.Traits)
+	h.OwnTraits = listWithout(*c.Traits, h.Traits)
 	return nil
 }
 
@@ -362,12 +362,12 @@ func (m *Model) setAggregates(c command.ProviderSet, h *Host) *Refusal {
 			member = append(member, string(id))
 		}
 	}
-	h.OwnAggregates = without(*c.Aggregates, member)
+	h.OwnAggregates = listWithout(*c.Aggregates, member)
 	return nil
 }
 
-// without returns what is in all and not in some, sorted.
-func without(all, some []string) []string {
+// listWithout returns what is in all and not in some, sorted.
+func listWithout(all, some []string) []string {
 	return slices.DeleteFunc(union2(all, nil), func(s string) bool { return slices.Contains(some, s) })
 }
 
@@ -376,12 +376,12 @@ func (m *Model) providerDelete(c command.ProviderDelete) *Refusal {
 	switch {
 	case h == nil:
 		return &Refusal{promise.Model, "there is no such provider"}
-	case len(m.below(h)) > 0:
+	case len(m.hostsBelow(h)) > 0:
 		return &Refusal{promise.Model, "the provider has children"}
 	case len(h.Claims) > 0:
 		return &Refusal{promise.Model, "provider " + string(c.ID) + " is in use"}
 	}
-	m.remove(h)
+	m.removeProvider(h)
 	return nil
 }
 

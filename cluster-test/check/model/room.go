@@ -12,15 +12,15 @@ func capacityOf(v api.Inventory) int64 {
 	return (v.Total - v.Reserved) * ratio / 10_000
 }
 
-// admits reports whether one claim may have n of what v describes.
-func admits(v api.Inventory, n int64) bool {
+// admitsUnits reports whether one claim may have n of what v describes.
+func admitsUnits(v api.Inventory, n int64) bool {
 	least, most, step := cmp.Or(v.MinUnit, 1), cmp.Or(v.MaxUnit, capacityOf(v)), cmp.Or(v.StepSize, 1)
 	return n >= least && n <= most && (n == least || n%step == 0)
 }
 
-// use sums up the firm claims whose window holds t, and the preemptible ones that
+// useAt sums up the firm claims whose window holds t, and the preemptible ones that
 // have not ended by then.
-func (h *Host) use(class api.ResourceClass, t api.Instant) (firm, preemptible int64) {
+func (h *Host) useAt(class api.ResourceClass, t api.Instant) (firm, preemptible int64) {
 	for _, c := range h.Claims {
 		switch {
 		case c.End <= t:
@@ -33,8 +33,8 @@ func (h *Host) use(class api.ResourceClass, t api.Instant) (firm, preemptible in
 	return firm, preemptible
 }
 
-// instants returns where the use of a host may change within c, from now on.
-func (h *Host) instants(c *Claim, now api.Instant) []api.Instant {
+// changeInstants returns where the use of a host may change within c, from now on.
+func (h *Host) changeInstants(c *Claim, now api.Instant) []api.Instant {
 	from := max(c.Start, now)
 	at := []api.Instant{from}
 	for _, o := range h.Claims {
@@ -55,35 +55,35 @@ func (h *Host) takesWork() bool { return !h.Passive && h.Up && h.Enabled && h.Ma
 // instant among firm claims, and at this instant beside all claims.
 func (h *Host) Gives(class api.ResourceClass, n int64, c *Claim, now api.Instant) bool {
 	v, has := h.Stock()[class]
-	if !has || !admits(v, n) {
+	if !has || !admitsUnits(v, n) {
 		return false
 	}
 	room := capacityOf(v) - n
-	firm, preemptible := h.use(class, now)
+	firm, preemptible := h.useAt(class, now)
 	if (c.Class == api.Preemptible || c.Start <= now) && firm+preemptible > room {
 		return false
 	}
-	for _, t := range h.instants(c, now) {
-		if firm, _ := h.use(class, t); c.Class != api.Preemptible && firm > room {
+	for _, t := range h.changeInstants(c, now) {
+		if firm, _ := h.useAt(class, t); c.Class != api.Preemptible && firm > room {
 			return false
 		}
 	}
 	return true
 }
 
-// peak returns the most that is in use of a class at any instant from now on.
-func (h *Host) peak(class api.ResourceClass, now api.Instant) int64 {
-	firm, preemptible := h.use(class, now)
+// peakUse returns the most that is in use of a class at any instant from now on.
+func (h *Host) peakUse(class api.ResourceClass, now api.Instant) int64 {
+	firm, preemptible := h.useAt(class, now)
 	most := firm + preemptible
-	for _, t := range h.instants(&Claim{Start: now, End: api.Forever}, now) {
-		firm, _ := h.use(class, t)
+	for _, t := range h.changeInstants(&Claim{Start: now, End: api.Forever}, now) {
+		firm, _ := h.useAt(class, t)
 		most = max(most, firm)
 	}
 	return most
 }
 
-// sum returns all that claims on h have of a class, now or later.
-func (h *Host) sum(class api.ResourceClass) (n int64) {
+// sumClaims returns all that claims on h have of a class, now or later.
+func (h *Host) sumClaims(class api.ResourceClass) (n int64) {
 	for _, c := range h.Claims {
 		n += c.Amounts[class]
 	}
@@ -93,13 +93,13 @@ func (h *Host) sum(class api.ResourceClass) (n int64) {
 // Oversold returns the first class of c that is above the capacity of h at some
 // instant of c, "" if none is.
 func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Instant) {
-	instants := h.instants(c, now)
+	instants := h.changeInstants(c, now)
 	if c.Class == api.Preemptible {
 		instants = []api.Instant{now} // it has no room of its own later
 	}
 	for _, class := range c.Amounts.Classes() {
 		for _, t := range instants {
-			firm, preemptible := h.use(class, t)
+			firm, preemptible := h.useAt(class, t)
 			if t == now {
 				firm += preemptible
 			}
@@ -115,7 +115,7 @@ func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Insta
 func (h *Host) Overfull(now api.Instant) bool {
 	for _, c := range h.Claims {
 		for class := range c.Amounts {
-			if firm, preemptible := h.use(class, now); firm+preemptible > capacityOf(h.Stock()[class]) {
+			if firm, preemptible := h.useAt(class, now); firm+preemptible > capacityOf(h.Stock()[class]) {
 				return true
 			}
 		}

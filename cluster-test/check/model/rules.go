@@ -45,8 +45,8 @@ func rulesFor(h *Hold, group int) map[RuleID]api.Rule {
 	return out
 }
 
-// bind notes an instance that is held under rules.
-func (m *Model) bind(h *Hold, group int, id api.InstanceID, link api.LinkID) {
+// bindRules notes an instance that is held under rules.
+func (m *Model) bindRules(h *Hold, group int, id api.InstanceID, link api.LinkID) {
 	h.Groups[id] = group
 	for name, rule := range rulesFor(h, group) {
 		if m.Bonds[name] == nil {
@@ -125,8 +125,8 @@ func (m *Model) onlyMoves(name RuleID) bool {
 	return false
 }
 
-// ask notes what a child is asked for: all that rules do not keep out of it.
-func (m *Model) ask(h *Hold, p command.Part) {
+// askPart notes what a child is asked for: all that rules do not keep out of it.
+func (m *Model) askPart(h *Hold, p command.Part) {
 	mp, asked := &Part{Link: p.Link}, 0
 	for g, specs := range p.Instances {
 		for _, i := range specs {
@@ -137,7 +137,7 @@ func (m *Model) ask(h *Hold, p command.Part) {
 			}
 			mp.IDs = append(mp.IDs, i.ID)
 			m.Held[i.ID] = h
-			m.bind(h, g, i.ID, p.Link)
+			m.bindRules(h, g, i.ID, p.Link)
 		}
 	}
 	if asked == 0 || len(mp.IDs) > 0 {
@@ -152,7 +152,7 @@ func (b *Boot) Has() []map[api.LinkID]int {
 		out[g] = map[api.LinkID]int{}
 	}
 	for _, h := range b.Holds {
-		if h.Decision != api.DecisionPending || !h.complete() {
+		if h.Decision != api.DecisionPending || !h.isComplete() {
 			continue
 		}
 		for _, c := range h.Slots {
@@ -270,7 +270,7 @@ func (m *Model) rearrange(do func()) {
 	do()
 	for id, h := range m.Hosts {
 		if m.Standing(id) != before[id] && !h.Passive {
-			m.bump(h)
+			m.bumpGeneration(h)
 		}
 	}
 }
@@ -363,6 +363,6 @@ func (m *Model) groupDelete(c command.GroupDelete) *Refusal {
 // Rebind binds what is held or live to its rules.
 func (m *Model) Rebind(h *Hold, id api.InstanceID, link api.LinkID) {
 	if i := m.MadeBy(h, id); m.Held[id] == h || i != nil && i.Live() {
-		m.bind(h, h.Groups[id], id, link)
+		m.bindRules(h, h.Groups[id], id, link)
 	}
 }

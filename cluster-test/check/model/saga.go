@@ -47,8 +47,8 @@ type Part struct {
 	Committed       bool // the child has said that it made them
 }
 
-// complete reports whether every child has answered.
-func (h *Hold) complete() bool {
+// isComplete reports whether every child has answered.
+func (h *Hold) isComplete() bool {
 	return !slices.ContainsFunc(h.Parts, func(p *Part) bool { return !p.Answered })
 }
 
@@ -64,7 +64,7 @@ func (h *Hold) IDs() (out []api.InstanceID) {
 	return out
 }
 
-func (m *Model) hold(c command.Hold) *Refusal {
+func (m *Model) makeHold(c command.Hold) *Refusal {
 	id := HoldID{c.Origin, c.ID}
 	if h, repeat := m.Holds[id]; repeat {
 		if h.Plan != "" && h.Plan != c.Plan {
@@ -85,16 +85,16 @@ func (m *Model) hold(c command.Hold) *Refusal {
 		m.Plans[c.Plan] = c.Expires
 	}
 	for _, sl := range c.Slots {
-		m.place(h, &c, sl)
+		m.placeSlot(h, &c, sl)
 	}
 	for _, p := range c.Parts {
-		m.ask(h, p)
+		m.askPart(h, p)
 	}
 	m.Holds[id], m.Moved[id] = h, true
 	if b != nil {
 		b.Holds = append(b.Holds, h)
 	}
-	m.advance(h)
+	m.advanceHold(h)
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 		if w := c.Request.Window; w.Start > m.Now || c.Request.Class != api.Firm || w.End != api.Forever && w.End > m.Now.Add(api.WindowMax) {
 			return nil, &Refusal{promise.Window, "it is not for now"}
 		}
-		if m.prepared(c.Origin)+c.Count() > api.HoldsPerLinkMax {
+		if m.countPrepared(c.Origin)+c.Count() > api.HoldsPerLinkMax {
 			return nil, &Refusal{promise.Model, "the parent holds too much"}
 		}
 	case !own || b.Decision != api.DecisionPending:
@@ -154,7 +154,7 @@ func (m *Model) mayName(c command.Hold) *Refusal {
 	}
 	seen := map[api.InstanceID]bool{}
 	for _, i := range all {
-		if seen[i.ID] || m.knows(i.ID) {
+		if seen[i.ID] || m.knowsInstance(i.ID) {
 			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
 		}
 		seen[i.ID] = true
@@ -162,8 +162,8 @@ func (m *Model) mayName(c command.Hold) *Refusal {
 	return nil
 }
 
-// prepared counts what a parent holds without a decision.
-func (m *Model) prepared(origin api.LinkID) (n int) {
+// countPrepared counts what a parent holds without a decision.
+func (m *Model) countPrepared(origin api.LinkID) (n int) {
 	for _, h := range m.Held {
 		if h.ID.Origin == origin {
 			n++
@@ -172,9 +172,9 @@ func (m *Model) prepared(origin api.LinkID) (n int) {
 	return n
 }
 
-// place claims one slot: on its host, else on the first spare with room that its
+// placeSlot claims one slot: on its host, else on the first spare with room that its
 // rules allow, else not.
-func (m *Model) place(h *Hold, c *command.Hold, sl command.Slot) {
+func (m *Model) placeSlot(h *Hold, c *command.Hold, sl command.Slot) {
 	hosts := []api.HostID{sl.Host}
 	if sl.Group < len(c.Spares) {
 		hosts = append(hosts, c.Spares[sl.Group]...)
@@ -182,10 +182,10 @@ func (m *Model) place(h *Hold, c *command.Hold, sl command.Slot) {
 	for _, id := range hosts {
 		cl := m.claimFor(c, sl, id)
 		if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
-			m.grant(cl)
+			m.grantClaim(cl)
 			h.Slots = append(h.Slots, cl)
 			m.Held[cl.Consumer] = h
-			m.bind(h, sl.Group, cl.Consumer, "")
+			m.bindRules(h, sl.Group, cl.Consumer, "")
 			return
 		}
 	}
@@ -218,19 +218,19 @@ func (m *Model) holdParts(c command.HoldParts) *Refusal {
 	for _, a := range c.Answers {
 		for _, p := range h.Parts {
 			if p.Link == a.Link && !p.Answered {
-				m.answer(h, p, a)
+				m.splitAnswer(h, p, a)
 				news = true
 			}
 		}
 	}
 	if news && h.Decision == api.DecisionPending {
-		m.advance(h)
+		m.advanceHold(h)
 	}
 	return nil
 }
 
-// answer splits what a child was asked for into what it holds and the rest.
-func (m *Model) answer(h *Hold, p *Part, a command.PartAnswer) {
+// splitAnswer splits what a child was asked for into what it holds and the rest.
+func (m *Model) splitAnswer(h *Hold, p *Part, a command.PartAnswer) {
 	var keep []api.InstanceID
 	for _, id := range p.IDs {
 		if slices.Contains(a.Held, id) {
@@ -248,16 +248,16 @@ func (m *Model) answer(h *Hold, p *Part, a command.PartAnswer) {
 	}
 }
 
-// advance decides a hold that was asked to decide for itself.
-func (m *Model) advance(h *Hold) {
-	if !h.AtOnce || !h.complete() {
+// advanceHold decides a hold that was asked to decide for itself.
+func (m *Model) advanceHold(h *Hold) {
+	if !h.AtOnce || !h.isComplete() {
 		return
 	}
 	switch {
 	case h.Boot == nil && h.Refused > 0:
-		m.decide(h, api.DecisionAbort)
+		m.carryOut(h, api.DecisionAbort)
 	case h.Boot == nil:
-		m.decide(h, api.DecisionCommit)
+		m.carryOut(h, api.DecisionCommit)
 	case h.Refused == 0 && h.Boot.Lacks() == "":
 		m.decideBoot(h.Boot, api.DecisionCommit)
 	}
@@ -278,12 +278,12 @@ func (m *Model) holdDecide(c command.HoldDecide) *Refusal {
 		return nil
 	case commit && h.Decision == api.DecisionAbort:
 		return &Refusal{promise.Saga, "the hold was released"}
-	case commit && h.Decision == api.DecisionPending && !h.complete():
+	case commit && h.Decision == api.DecisionPending && !h.isComplete():
 		return &Refusal{promise.Saga, "not every child has answered"}
 	case c.Origin == "" && (commit || c.Forced || h.Decision == api.DecisionCommit):
 		return &Refusal{promise.Model, "the hold belongs to a boot of this zone"}
 	}
-	m.decide(h, c.Decision)
+	m.carryOut(h, c.Decision)
 	return nil
 }
 
@@ -322,10 +322,10 @@ func (m *Model) decideBoot(b *Boot, d api.Decision) {
 	for _, h := range b.Holds {
 		switch {
 		case h.Decision != api.DecisionPending:
-		case h.complete():
-			m.decide(h, d)
+		case h.isComplete():
+			m.carryOut(h, d)
 		default:
-			m.decide(h, api.DecisionAbort)
+			m.carryOut(h, api.DecisionAbort)
 		}
 	}
 }
@@ -345,14 +345,14 @@ func (m *Model) bootRelease(c command.BootRelease) *Refusal {
 		return nil
 	}
 	for _, h := range b.Holds {
-		m.decide(h, api.DecisionAbort)
+		m.carryOut(h, api.DecisionAbort)
 	}
 	return nil
 }
 
-// decide carries a decision out: a commit makes instances, an abort gives back
+// carryOut carries a decision out: a commit makes instances, an abort gives back
 // what is held, and after a commit asks for the end of what was made.
-func (m *Model) decide(h *Hold, d api.Decision) {
+func (m *Model) carryOut(h *Hold, d api.Decision) {
 	before := h.Decision
 	if before == d {
 		return
@@ -372,7 +372,7 @@ func (m *Model) decide(h *Hold, d api.Decision) {
 		m.endAll(h)
 	default:
 		for _, c := range h.Slots {
-			m.end(c.Consumer)
+			m.endInstance(c.Consumer)
 		}
 	}
 	for _, p := range h.Parts {
@@ -382,11 +382,11 @@ func (m *Model) decide(h *Hold, d api.Decision) {
 
 func (m *Model) makeAll(h *Hold) {
 	for _, c := range h.Slots {
-		m.make(c.Consumer, &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host})
+		m.makeInstance(c.Consumer, &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host})
 	}
 	for _, p := range h.Parts {
 		for _, id := range p.IDs {
-			m.make(id, &Instance{Hold: h, Group: h.Groups[id], Link: p.Link})
+			m.makeInstance(id, &Instance{Hold: h, Group: h.Groups[id], Link: p.Link})
 		}
 	}
 }
@@ -395,7 +395,7 @@ func (m *Model) makeAll(h *Hold) {
 func (m *Model) endAll(h *Hold) {
 	for _, id := range h.IDs() {
 		if i := m.MadeBy(h, id); i != nil && i.Live() {
-			m.set(id, api.StatusDeleting)
+			m.setStatus(id, api.StatusDeleting)
 		}
 	}
 }
@@ -412,20 +412,20 @@ func (m *Model) partAck(c command.PartAck) {
 		p.Acked = true
 		p.Committed = p.Committed || !c.Lost && c.Decision == api.DecisionCommit
 		if c.Lost {
-			m.lose(h, p)
+			m.loseInstances(h, p)
 		}
 	}
 }
 
-// lose marks what a child gave up against its word.
-func (m *Model) lose(h *Hold, p *Part) {
+// loseInstances marks what a child gave up against its word.
+func (m *Model) loseInstances(h *Hold, p *Part) {
 	for _, id := range p.IDs {
 		switch i := m.MadeBy(h, id); {
 		case i == nil || !i.Live():
 		case i.Status == api.StatusDeleting:
-			m.set(id, api.StatusDeleted)
+			m.setStatus(id, api.StatusDeleted)
 		default:
-			m.set(id, api.StatusError)
+			m.setStatus(id, api.StatusError)
 		}
 	}
 }

@@ -7,29 +7,29 @@ import (
 	"berth/api"
 )
 
-// beats remembers when each agent was last heard, on this leader. It is a hint
+// heartbeats remembers when each agent was last heard, on this leader. It is a hint
 // that is never needed to replay a decision: what follows from it is proposed.
-type beats struct {
+type heartbeats struct {
 	mu    sync.Mutex // guards since and last
 	since time.Time
 	last  map[api.AgentID]time.Time
 }
 
-func (b *beats) reset(now time.Time) {
+func (b *heartbeats) resetAll(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.since = now
 	clear(b.last)
 }
 
-func (b *beats) heard(a api.AgentID, now time.Time) {
+func (b *heartbeats) noteBeat(a api.AgentID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last[a] = now
 }
 
-// silent returns for how long an agent was not heard by this leader.
-func (b *beats) silent(a api.AgentID, now time.Time) time.Duration {
+// silentFor returns for how long an agent was not heard by this leader.
+func (b *heartbeats) silentFor(a api.AgentID, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last, ok := b.last[a]
@@ -39,8 +39,8 @@ func (b *beats) silent(a api.AgentID, now time.Time) time.Duration {
 	return now.Sub(last)
 }
 
-// known reports whether this leader has heard the agent at all.
-func (b *beats) known(a api.AgentID) bool {
+// isKnown reports whether this leader has heard the agent at all.
+func (b *heartbeats) isKnown(a api.AgentID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, ok := b.last[a]

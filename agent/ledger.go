@@ -45,11 +45,11 @@ type entry struct {
 	lapse  uint64 // book.lapses when its fence struck last
 }
 
-// gone reports whether nothing of e is known to be here.
-func (e *entry) gone() bool { return e.have == "" || e.have == api.StatusDeleted }
+// isGone reports whether nothing of e is known to be here.
+func (e *entry) isGone() bool { return e.have == "" || e.have == api.StatusDeleted }
 
-// wanted reports whether the zone's newest list says that e should run.
-func (e *entry) wanted() bool { return e.listed && !e.work.Stop }
+// isWanted reports whether the zone's newest list says that e should run.
+func (e *entry) isWanted() bool { return e.listed && !e.work.Stop }
 
 // hostBook is what the agent knows of one host.
 type hostBook struct {
@@ -59,9 +59,9 @@ type hostBook struct {
 	entries    map[api.InstanceID]*entry
 }
 
-// book holds what should run and what does, and says what follows. It does
+// ledger holds what should run and what does, and says what follows. It does
 // nothing itself: no call, no clock. Its owner guards it with a mutex.
-type book struct {
+type ledger struct {
 	hosts map[api.HostID]*hostBook
 	every map[api.InstanceID][]*entry // the entries of an instance, of one host each
 	known map[driver.Driver]bool      // drivers whose list has been seen
@@ -80,12 +80,12 @@ type book struct {
 // question says what a list was asked for with, and how far the book was then.
 type question struct{ after, lapses, acks uint64 }
 
-// question returns what to ask for next.
-func (b *book) question() question { return question{b.after, b.lapses, b.acks} }
+// nextQuestion returns what to ask for next.
+func (b *ledger) nextQuestion() question { return question{b.after, b.lapses, b.acks} }
 
 // newBook returns a book of the hosts in ids; drivers has theirs, in order.
-func newBook(ids []api.HostID, drivers []driver.Driver) *book {
-	b := &book{
+func newBook(ids []api.HostID, drivers []driver.Driver) *ledger {
+	b := &ledger{
 		hosts: map[api.HostID]*hostBook{}, every: map[api.InstanceID][]*entry{},
 		known: map[driver.Driver]bool{}, again: map[driver.Driver]bool{},
 	}
@@ -95,8 +95,8 @@ func newBook(ids []api.HostID, drivers []driver.Driver) *book {
 	return b
 }
 
-// serves reports whether the book is of these hosts.
-func (b *book) serves(ids []api.HostID) bool {
+// servesHosts reports whether the book is of these hosts.
+func (b *ledger) servesHosts(ids []api.HostID) bool {
 	for _, id := range ids {
 		if b.hosts[id] == nil {
 			return false
@@ -105,9 +105,9 @@ func (b *book) serves(ids []api.HostID) bool {
 	return len(ids) == len(b.hosts)
 }
 
-// decide returns what should be done to e now. An agent acts only on a host
+// decideAction returns what should be done to e now. An agent acts only on a host
 // whose list it has seen, and only once it knows what its driver holds.
-func (b *book) decide(e *entry) action {
+func (b *ledger) decideAction(e *entry) action {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
 		return nothing
@@ -115,33 +115,33 @@ func (b *book) decide(e *entry) action {
 	switch {
 	case e.lapsed:
 		return kill
-	case e.wanted() && e.gone() && !e.stale && !b.elsewhere(e):
+	case e.isWanted() && e.isGone() && !e.stale && !b.isElsewhere(e):
 		return start
-	case !e.wanted() && !e.gone():
+	case !e.isWanted() && !e.isGone():
 		return stop
 	}
 	return nothing
 }
 
-// elsewhere reports whether e's instance is, or may be, on another host of this
+// isElsewhere reports whether e's instance is, or may be, on another host of this
 // agent: a moved instance starts at its new host when it is gone from the old one.
-func (b *book) elsewhere(e *entry) bool {
+func (b *ledger) isElsewhere(e *entry) bool {
 	return slices.ContainsFunc(b.every[e.work.Instance], func(o *entry) bool {
-		return o != e && (o.busy || o.lapsed || !o.gone())
+		return o != e && (o.busy || o.lapsed || !o.isGone())
 	})
 }
 
-// queue puts e into the lane that it belongs to now.
-func (b *book) queue(e *entry) {
-	if a := b.decide(e); a != nothing && !e.queued[a] {
+// queueEntry puts e into the lane that it belongs to now.
+func (b *ledger) queueEntry(e *entry) {
+	if a := b.decideAction(e); a != nothing && !e.queued[a] {
 		e.queued[a] = true
 		b.lanes[a] = append(b.lanes[a], e)
 	}
 }
 
-// settle puts e where it belongs after any change to it: into a lane, among what
+// placeEntry puts e where it belongs after any change to it: into a lane, among what
 // is to be said, or out of the book.
-func (b *book) settle(e *entry) {
+func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e {
 		return // of an earlier book
@@ -152,19 +152,19 @@ func (b *book) settle(e *entry) {
 	}
 	b.tugged = b.tugged || e.work.Fence > 0
 	for _, o := range b.every[e.work.Instance] { // e's change may be what another host waits for
-		b.queue(o)
+		b.queueEntry(o)
 	}
-	if b.unsaid(e) && !e.saying {
+	if b.mustReport(e) && !e.saying {
 		e.saying = true
 		b.say = append(b.say, e)
 	}
-	if !e.listed && !e.busy && !e.lapsed && !b.unsaid(e) && e.gone() {
-		b.forget(h, e)
+	if !e.listed && !e.busy && !e.lapsed && !b.mustReport(e) && e.isGone() {
+		b.forgetEntry(h, e)
 	}
 }
 
-// forget takes e out of the book.
-func (b *book) forget(h *hostBook, e *entry) {
+// forgetEntry takes e out of the book.
+func (b *ledger) forgetEntry(h *hostBook, e *entry) {
 	id := e.work.Instance
 	delete(h.entries, id)
 	b.every[id] = slices.DeleteFunc(b.every[id], func(o *entry) bool { return o == e })
@@ -173,27 +173,27 @@ func (b *book) forget(h *hostBook, e *entry) {
 	}
 }
 
-// unsaid reports whether the zone should be told of e. What is about to be
+// mustReport reports whether the zone should be told of e. What is about to be
 // stopped is not reported before it is gone, and what is wanted here again, or
 // being started, is not reported gone any more.
-func (b *book) unsaid(e *entry) bool {
+func (b *ledger) mustReport(e *entry) bool {
 	if e.lapsed || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
 	}
 	if e.have == api.StatusDeleted {
-		return !e.wanted() && !e.busy
+		return !e.isWanted() && !e.busy
 	}
-	return e.wanted()
+	return e.isWanted()
 }
 
-// next returns the next entry that a is to be done to and marks it busy, or nil.
-func (b *book) next(a action) *entry {
+// nextEntry returns the next entry that a is to be done to and marks it busy, or nil.
+func (b *ledger) nextEntry(a action) *entry {
 	for len(b.lanes[a]) > 0 {
 		e := b.lanes[a][0]
 		b.lanes[a][0] = nil
 		b.lanes[a] = b.lanes[a][1:]
 		e.queued[a] = false
-		if b.decide(e) == a {
+		if b.decideAction(e) == a {
 			e.busy = true
 			return e
 		}
@@ -202,8 +202,8 @@ func (b *book) next(a action) *entry {
 	return nil
 }
 
-// done ends the driver call for e with what is there now.
-func (b *book) done(e *entry, have api.Status, fault string) {
+// endCall ends the driver call for e with what is there now.
+func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 	b.seq++
 	e.busy, e.seq, e.have, e.fault = false, b.seq, have, fault
 	h := b.hosts[e.host]
@@ -216,12 +216,12 @@ func (b *book) done(e *entry, have api.Status, fault string) {
 		b.again[h.driver] = true
 	}
 	e.doubt = false
-	b.settle(e)
+	b.placeEntry(e)
 }
 
-// obey takes over the lists of one answer to a question. It returns the hosts in
+// applyLists takes over the lists of one answer to a question. It returns the hosts in
 // it that this agent does not serve.
-func (b *book) obey(work api.AgentWorkload, asked question) (strange []api.HostID) {
+func (b *ledger) applyLists(work api.AgentWorkload, asked question) (strange []api.HostID) {
 	for _, hw := range work.Hosts {
 		h := b.hosts[hw.Host]
 		if h == nil {
@@ -232,7 +232,7 @@ func (b *book) obey(work api.AgentWorkload, asked question) (strange []api.HostI
 			continue // overtaken
 		}
 		h.listed, h.generation = true, hw.Generation
-		b.list(h, hw, asked)
+		b.setList(h, hw, asked)
 	}
 	if b.after == asked.after && b.lapses == asked.lapses { // it was not set back meanwhile
 		b.after = max(b.after, work.Generation)
@@ -240,23 +240,23 @@ func (b *book) obey(work api.AgentWorkload, asked question) (strange []api.HostI
 	return strange
 }
 
-// raise prepares for a new term: its generations are compared with none of an
+// beginTerm prepares for a new term: its generations are compared with none of an
 // earlier term, and everything is asked for again.
-func (b *book) raise() {
+func (b *ledger) beginTerm() {
 	b.after = 0
 	for _, h := range b.hosts {
 		h.generation = 0
 	}
 }
 
-// list makes hw the list of h.
-func (b *book) list(h *hostBook, hw api.HostWorkload, asked question) {
+// setList makes hw the list of h.
+func (b *ledger) setList(h *hostBook, hw api.HostWorkload, asked question) {
 	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
 	for _, id := range before {
 		h.entries[id].listed = false
 	}
 	for _, w := range hw.Instances {
-		e := b.entry(h, hw.Host, w.Instance)
+		e := b.entryOf(h, hw.Host, w.Instance)
 		if w.Stay != e.work.Stay {
 			e.told = "" // nothing was told of this stay
 		}
@@ -268,16 +268,16 @@ func (b *book) list(h *hostBook, hw api.HostWorkload, asked question) {
 		if w.Fence > 0 && (b.shortest == 0 || w.Fence < b.shortest) {
 			b.shortest = w.Fence
 		}
-		b.settle(e)
+		b.placeEntry(e)
 	}
 	for _, id := range before {
 		if e := h.entries[id]; !e.listed {
-			b.settle(e)
+			b.placeEntry(e)
 		}
 	}
 }
 
-func (b *book) entry(h *hostBook, host api.HostID, id api.InstanceID) *entry {
+func (b *ledger) entryOf(h *hostBook, host api.HostID, id api.InstanceID) *entry {
 	e := h.entries[id]
 	if e == nil {
 		e = &entry{host: host, work: api.Workload{Instance: id}}
@@ -287,12 +287,12 @@ func (b *book) entry(h *hostBook, host api.HostID, id api.InstanceID) *entry {
 	return e
 }
 
-// observe takes over what d says is there. mark is b.seq from before d was
+// applyStates takes over what d says is there. mark is b.seq from before d was
 // asked: an instance whose driver call went on meanwhile is left alone, and d
 // is listed again after it if that may have hidden something. It returns what
 // has ended since it was last seen to run, and what is on hosts that this agent
 // does not serve.
-func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (ended, strange []driver.State) {
+func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State) (ended, strange []driver.State) {
 	b.known[d] = true
 	present := make(map[*entry]bool, len(states))
 	for _, s := range states {
@@ -301,7 +301,7 @@ func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (end
 			strange = append(strange, s)
 			continue
 		}
-		e := b.entry(h, s.Host, s.Instance)
+		e := b.entryOf(h, s.Host, s.Instance)
 		present[e] = true
 		if e.busy {
 			e.doubt = true
@@ -318,37 +318,37 @@ func (b *book) observe(d driver.Driver, mark uint64, states []driver.State) (end
 	}
 	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
 		if h := b.hosts[host]; h.driver == d {
-			b.miss(h, mark, present)
+			b.forgetMissing(h, mark, present)
 		}
 	}
 	return ended, strange
 }
 
-// miss forgets what is not present any more on h, and settles every entry.
-func (b *book) miss(h *hostBook, mark uint64, present map[*entry]bool) {
+// forgetMissing forgets what is not present any more on h, and settles every entry.
+func (b *ledger) forgetMissing(h *hostBook, mark uint64, present map[*entry]bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.entries)) {
 		e := h.entries[id]
 		lost := e.have == api.StatusActive || e.have == api.StatusShutoff
 		if lost && !present[e] && !e.busy && e.seq <= mark {
 			e.have, e.fault = "", ""
 		}
-		b.settle(e)
+		b.placeEntry(e)
 	}
 }
 
-// pending returns at most limit reports, the oldest first. They stay pending
+// pendingReports returns at most limit reports, the oldest first. They stay pending
 // until acked; until then what the zone knows of them is uncertain, because a
 // report may arrive although its acknowledgement does not.
-func (b *book) pending(limit int) []api.InstanceReport {
-	for len(b.say) > 0 && !b.unsaid(b.say[0]) {
-		b.drop(1)
+func (b *ledger) pendingReports(limit int) []api.InstanceReport {
+	for len(b.say) > 0 && !b.mustReport(b.say[0]) {
+		b.dropReports(1)
 	}
 	items := make([]api.InstanceReport, 0, min(limit, len(b.say)))
 	for _, e := range b.say {
 		if len(items) == limit {
 			break
 		}
-		if b.unsaid(e) {
+		if b.mustReport(e) {
 			e.told, e.toldFault = "", ""
 			items = append(items, api.InstanceReport{
 				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault, Stay: e.work.Stay,
@@ -358,8 +358,8 @@ func (b *book) pending(limit int) []api.InstanceReport {
 	return items
 }
 
-// drop takes the first n out of what is to be said.
-func (b *book) drop(n int) {
+// dropReports takes the first n out of what is to be said.
+func (b *ledger) dropReports(n int) {
 	for i := range n {
 		b.say[i].saying = false
 		b.say[i] = nil
@@ -367,8 +367,8 @@ func (b *book) drop(n int) {
 	b.say = b.say[n:]
 }
 
-// acked notes that the zone has taken these reports.
-func (b *book) acked(items []api.InstanceReport) {
+// noteAcked notes that the zone has taken these reports.
+func (b *ledger) noteAcked(items []api.InstanceReport) {
 	b.acks++
 	for _, r := range items {
 		h := b.hosts[r.Host]
@@ -380,20 +380,20 @@ func (b *book) acked(items []api.InstanceReport) {
 		}
 	}
 	waiting := slices.Clone(b.say)
-	b.drop(len(b.say))
+	b.dropReports(len(b.say))
 	for _, e := range waiting {
-		b.settle(e)
+		b.placeEntry(e)
 	}
 }
 
-// untold forgets what the zone was told, so that all of it is said again.
-func (b *book) untold() {
+// markUntold forgets what the zone was told, so that all of it is said again.
+func (b *ledger) markUntold() {
 	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
 		h := b.hosts[host]
 		for _, id := range slices.Sorted(maps.Keys(h.entries)) {
 			e := h.entries[id]
 			e.told, e.toldFault = "", ""
-			b.settle(e)
+			b.placeEntry(e)
 		}
 	}
 }

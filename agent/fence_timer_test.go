@@ -314,29 +314,29 @@ func TestSeveredIsNoted(t *testing.T) {
 func TestAnswerOfAnOldQuestion(t *testing.T) {
 	d := fake.New(fake.Options{})
 	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
-	b.observe(d, 0, nil)
+	b.applyStates(d, 0, nil)
 	lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
-	b.obey(lists, b.question())
-	b.done(b.next(start), api.StatusActive, "")
-	old := b.question()
+	b.applyLists(lists, b.nextQuestion())
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	old := b.nextQuestion()
 	old.after = 0 // as after a new term
-	struck, next := b.lapse(testFence - 1)
+	struck, next := b.lapseFences(testFence - 1)
 	assert.Empty(t, struck)
 	assert.Equal(t, testFence, next)
-	struck, next = b.lapse(testFence)
+	struck, next = b.lapseFences(testFence)
 	assert.Len(t, struck, 1)
 	assert.Zero(t, next)
-	struck, _ = b.lapse(testFence)
+	struck, _ = b.lapseFences(testFence)
 	assert.Empty(t, struck, "it strikes once")
-	e := b.next(kill)
+	e := b.nextEntry(kill)
 	require.NotNil(t, e)
 	e.lapsed = false
-	b.done(e, "", "")
-	b.obey(lists, old)
-	assert.Nil(t, b.next(start))
+	b.endCall(e, "", "")
+	b.applyLists(lists, old)
+	assert.Nil(t, b.nextEntry(start))
 	assert.Zero(t, b.after, "everything is asked for again")
-	b.obey(lists, b.question())
-	assert.NotNil(t, b.next(start))
+	b.applyLists(lists, b.nextQuestion())
+	assert.NotNil(t, b.nextEntry(start))
 }
 
 // TestAnswerThatIsTooOld: what a list brings whose question is as old as the
@@ -347,14 +347,14 @@ func TestAnswerThatIsTooOld(t *testing.T) {
 		a, err := New(config(newZone(), d, 1))
 		require.NoError(t, err)
 		a.book = newBook([]api.HostID{"h"}, []driver.Driver{d})
-		a.book.observe(d, 0, nil)
+		a.book.applyStates(d, 0, nil)
 		lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
 		a.contact = time.Now().Add(-testFence)
-		a.obey(lists, a.book.question())
-		assert.Nil(t, a.book.next(start))
+		a.applyWork(lists, a.book.nextQuestion())
+		assert.Nil(t, a.book.nextEntry(start))
 		a.contact = time.Now().Add(1 - testFence)
-		a.obey(lists, a.book.question())
-		assert.NotNil(t, a.book.next(start))
+		a.applyWork(lists, a.book.nextQuestion())
+		assert.NotNil(t, a.book.nextEntry(start))
 	})
 }
 
@@ -362,7 +362,7 @@ func TestAnswerThatIsTooOld(t *testing.T) {
 // that serves three, and their driver.
 type movesWorld struct {
 	t     *rapid.T
-	b     *book
+	b     *ledger
 	d     *fake.Driver
 	at    map[api.InstanceID]api.HostID // where the zone wants it; "" while it is nowhere
 	stop  map[api.InstanceID]bool       // and whether it is to leave
@@ -387,7 +387,7 @@ func newMovesWorld(t *rapid.T) *movesWorld {
 		stop: map[api.InstanceID]bool{}, there: map[api.InstanceID]api.HostID{},
 		lists: map[api.HostID]api.HostWorkload{}, doing: map[action][]*entry{},
 	}
-	w.b.observe(d, 0, nil)
+	w.b.applyStates(d, 0, nil)
 	for _, h := range movesHosts {
 		w.relist(h)
 	}
@@ -410,7 +410,7 @@ func (w *movesWorld) relist(h api.HostID) {
 
 // answer is what the zone says now to what the agent asks now, of some hosts.
 func (w *movesWorld) answer(hosts []api.HostID) movesAnswer {
-	a := movesAnswer{asked: w.b.question(), work: api.AgentWorkload{Generation: w.gen}}
+	a := movesAnswer{asked: w.b.nextQuestion(), work: api.AgentWorkload{Generation: w.gen}}
 	for _, h := range hosts {
 		a.work.Hosts = append(a.work.Hosts, w.lists[h])
 	}
@@ -419,7 +419,7 @@ func (w *movesWorld) answer(hosts []api.HostID) movesAnswer {
 
 // take lets one lane begin, and finish lets one driver call of it end.
 func (w *movesWorld) take(a action) {
-	e := w.b.next(a)
+	e := w.b.nextEntry(a)
 	if e == nil {
 		return
 	}
@@ -440,7 +440,7 @@ func (w *movesWorld) finish(a action) bool {
 	e := w.doing[a][0]
 	w.doing[a] = w.doing[a][1:]
 	if a == start {
-		w.b.done(e, api.StatusActive, "")
+		w.b.endCall(e, api.StatusActive, "")
 		return true
 	}
 	if w.there[e.work.Instance] == e.host {
@@ -448,16 +448,16 @@ func (w *movesWorld) finish(a action) bool {
 	}
 	if a == kill {
 		e.lapsed = false
-		w.b.done(e, "", "")
+		w.b.endCall(e, "", "")
 	} else {
-		w.b.done(e, api.StatusDeleted, "")
+		w.b.endCall(e, api.StatusDeleted, "")
 	}
 	return true
 }
 
 // tell reports to the zone, which sends on what is gone.
 func (w *movesWorld) tell() bool {
-	items := w.b.pending(10)
+	items := w.b.pendingReports(10)
 	for _, r := range items {
 		if r.Status != api.StatusDeleted {
 			continue
@@ -468,7 +468,7 @@ func (w *movesWorld) tell() bool {
 			w.relist(r.Host)
 		}
 	}
-	w.b.acked(items)
+	w.b.noteAcked(items)
 	return len(items) > 0
 }
 
@@ -500,7 +500,7 @@ func (w *movesWorld) step() {
 	case 2, 3:
 		if len(w.sent) > 0 { // in any order, and it may come again
 			a := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(w.t, "arrives")]
-			w.b.obey(a.work, a.asked)
+			w.b.applyLists(a.work, a.asked)
 		}
 	case 4, 5:
 		w.take(lane)
@@ -516,7 +516,7 @@ func (w *movesWorld) step() {
 // lapse is an outage that is long enough: afterwards the zone starts elsewhere
 // what it likes, once nothing runs here any more.
 func (w *movesWorld) lapse() {
-	w.b.lapse(testFence)
+	w.b.lapseFences(testFence)
 	for w.finish(start) || w.finish(stop) { // cut short
 	}
 	for w.take(kill); w.finish(kill); w.take(kill) {
@@ -541,7 +541,7 @@ func TestBookOfMoves(t *testing.T) {
 		}
 		for busy := true; busy; {
 			a := w.answer(movesHosts)
-			w.b.obey(a.work, a.asked)
+			w.b.applyLists(a.work, a.asked)
 			w.take(start)
 			w.take(stop)
 			w.take(kill)

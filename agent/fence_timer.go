@@ -14,19 +14,19 @@ import (
 // errFenced is why a driver call is cut short: what it was about must not run.
 var errFenced = errors.New("the instance's fence has struck")
 
-// held reports whether e may run, or come to run, under a fence.
-func (e *entry) held() bool {
+// isFenced reports whether e may run, or come to run, under a fence.
+func (e *entry) isFenced() bool {
 	if e.work.Fence <= 0 || e.lapsed || mutant.On(mutant.FenceIgnored) {
 		return false
 	}
-	return e.busy || e.have == api.StatusActive || e.wanted() && e.gone() && !e.stale
+	return e.busy || e.have == api.StatusActive || e.isWanted() && e.isGone() && !e.stale
 }
 
-// lapse lets strike every fence that is not longer than the zone has been
+// lapseFences lets strike every fence that is not longer than the zone has been
 // silent. What may run must be killed, and is returned by host and id; it is not
 // started again, and nor is what was about to start, before a list says so that
 // was asked for after this. next is the shortest fence that has not struck, or 0.
-func (b *book) lapse(silent time.Duration) (struck []*entry, next time.Duration) {
+func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.Duration) {
 	if silent < b.shortest || b.shortest == 0 {
 		return nil, b.shortest
 	}
@@ -34,7 +34,7 @@ func (b *book) lapse(silent time.Duration) (struck []*entry, next time.Duration)
 	for _, h := range b.hosts {
 		for _, e := range h.entries {
 			switch fence := e.work.Fence; {
-			case !e.held():
+			case !e.isFenced():
 			case fence > silent:
 				if next == 0 || fence < next {
 					next = fence
@@ -42,7 +42,7 @@ func (b *book) lapse(silent time.Duration) (struck []*entry, next time.Duration)
 			default:
 				stale = true
 				e.stale, e.lapse = true, b.lapses+1
-				if e.lapsed = e.busy || !e.gone(); e.lapsed {
+				if e.lapsed = e.busy || !e.isGone(); e.lapsed {
 					struck = append(struck, e)
 				}
 			}
@@ -56,16 +56,16 @@ func (b *book) lapse(silent time.Duration) (struck []*entry, next time.Duration)
 		return cmp.Or(cmp.Compare(a.host, c.host), cmp.Compare(a.work.Instance, c.work.Instance))
 	})
 	for _, e := range struck {
-		b.settle(e)
+		b.placeEntry(e)
 	}
 	return struck, next
 }
 
-// heard notes that the zone has answered a call that was sent at this time. The
+// noteAnswer notes that the zone has answered a call that was sent at this time. The
 // silence that this ends counts first: an agent that was itself held up must not
 // forget it.
-func (a *Agent) heard(sent time.Time) {
-	a.strike()
+func (a *Agent) noteAnswer(sent time.Time) {
+	a.strikeFences()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if sent.After(a.contact) {
@@ -73,12 +73,12 @@ func (a *Agent) heard(sent time.Time) {
 	}
 }
 
-// strike lets lapse what the zone has been silent for too long about. It returns
+// strikeFences lets lapse what the zone has been silent for too long about. It returns
 // in how long the next fence strikes if the zone stays silent.
-func (a *Agent) strike() (next time.Duration, more bool) {
+func (a *Agent) strikeFences() (next time.Duration, more bool) {
 	var struck int
 	var silent time.Duration
-	a.with(func(b *book) { struck, silent, next = a.strikeIn(b) })
+	a.editBook(func(b *ledger) { struck, silent, next = a.strikeIn(b) })
 	if struck > 0 {
 		a.conf.Log.Warn("zone does not answer: instances with a fence are killed", "instances", struck, "silent", silent)
 	}
@@ -86,9 +86,9 @@ func (a *Agent) strike() (next time.Duration, more bool) {
 }
 
 // strikeIn is strike for who has the book.
-func (a *Agent) strikeIn(b *book) (struck int, silent, next time.Duration) {
+func (a *Agent) strikeIn(b *ledger) (struck int, silent, next time.Duration) {
 	silent = a.conf.Now().Sub(a.contact)
-	all, next := b.lapse(silent)
+	all, next := b.lapseFences(silent)
 	for _, e := range all {
 		if e.busy {
 			e.cut()
@@ -108,7 +108,7 @@ func (a *Agent) holdLeash(ctx context.Context) {
 		case <-t.C:
 		case <-a.tug:
 		}
-		if next, more := a.strike(); more {
+		if next, more := a.strikeFences(); more {
 			t.Reset(next)
 		} else {
 			t.Stop()

@@ -17,24 +17,24 @@ type page struct {
 	changed chan struct{}
 }
 
-// board shows the latest page. Readers take no lock; any number may wait, and a
+// viewBoard shows the latest page. Readers take no lock; any number may wait, and a
 // new page wakes all of them with one close, or those alone whose topic it touches.
-type board struct {
+type viewBoard struct {
 	mu       sync.Mutex // guards the replacement of cur, between writers
 	cur      atomic.Pointer[page]
 	watchers watch.List[state.Topic]
 }
 
-func newBoard(st *state.State) *board {
-	b := &board{}
+func newBoard(st *state.State) *viewBoard {
+	b := &viewBoard{}
 	b.cur.Store(&page{state: st, changed: make(chan struct{})})
 	return b
 }
 
-// post puts up a view that holds every entry up to applied; touched are the topics
+// postView puts up a view that holds every entry up to applied; touched are the topics
 // that those since the view before have touched. A nil st keeps the view that is up:
 // the entries since then did not concern the state.
-func (b *board) post(st *state.State, applied uint64, touched ...state.Topic) {
+func (b *viewBoard) postView(st *state.State, applied uint64, touched ...state.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.cur.Load()
@@ -49,9 +49,9 @@ func (b *board) post(st *state.State, applied uint64, touched ...state.Topic) {
 	b.watchers.Wake(touched...)
 }
 
-// until waits for a page on which ok holds. When ctx ends or stop closes first
+// awaitPage waits for a page on which ok holds. When ctx ends or stop closes first
 // it returns the page that is up, and false.
-func (b *board) until(ctx context.Context, stop <-chan struct{}, ok func(*page) bool) (*page, bool) {
+func (b *viewBoard) awaitPage(ctx context.Context, stop <-chan struct{}, ok func(*page) bool) (*page, bool) {
 	for {
 		p := b.cur.Load()
 		if ok(p) {
@@ -67,10 +67,10 @@ func (b *board) until(ctx context.Context, stop <-chan struct{}, ok func(*page) 
 	}
 }
 
-// watch waits for a view for which ok holds. After the first look it looks again only
+// awaitView waits for a view for which ok holds. After the first look it looks again only
 // when an entry has touched the topic. When ctx ends or stop closes first it returns
 // the view that is up, and false.
-func (b *board) watch(ctx context.Context, stop <-chan struct{}, topic state.Topic, ok func(*state.State) bool) (*state.State, bool) {
+func (b *viewBoard) awaitView(ctx context.Context, stop <-chan struct{}, topic state.Topic, ok func(*state.State) bool) (*state.State, bool) {
 	woken, remove := b.watchers.Add(topic)
 	defer remove()
 	for {
