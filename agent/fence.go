@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"berth/internal/mutant"
 )
 
 // termFile keeps the highest term in the agent's folder.
@@ -55,9 +53,6 @@ func openFence(root *os.Root) (*fence, error) {
 func (f *fence) admitTerm(term uint64) (raised bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if term < f.term && mutant.On(mutant.TermIgnored) {
-		return false, nil
-	}
 	if term < f.term {
 		return false, &staleTermError{got: term, seen: f.term}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // errFenced is why a driver call is cut short: what it was about must not run.
@@ -16,7 +15,7 @@ var errFenced = errors.New("the instance's fence has struck")
 
 // isFenced reports whether e may run, or come to run, under a fence.
 func (e *entry) isFenced() bool {
-	if e.work.Fence <= 0 || e.lapsed || mutant.On(mutant.FenceIgnored) {
+	if e.work.Fence <= 0 || e.lapsed {
 		return false
 	}
 	return e.busy || e.have == api.StatusActive || e.isWanted() && e.isGone() && !e.stale

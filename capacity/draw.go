@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // amount is how much of a class one slot takes.
@@ -144,9 +143,6 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 // roomFor returns how much of a's class row has left for c.
 func (d *data) roomFor(row int, a *amount, c api.Claim) int64 {
 	k, i := d.chunkOf(row)
-	if mutant.On(mutant.PoolUncounted) && d.specOf(row).Passive && k.column(a.class) != nil {
-		return k.column(a.class).capacity.at[i]
-	}
 	return k.freeOver(i, a.class, c.Window, c.Class, d.now)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/backoff"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -42,7 +41,7 @@ func (f *Federation) updateGateways(ctx context.Context, l *api.Link, gateways [
 		return err
 	}
 	want := slices.Compact(slices.Sorted(slices.Values(gateways)))
-	if mutant.On(mutant.AddressesKept) || slices.Equal(want, slices.Sorted(slices.Values(l.Endpoints))) {
+	if slices.Equal(want, slices.Sorted(slices.Values(l.Endpoints))) {
 		return nil
 	}
 	if l.Updated.Add(gatewaysPause) > api.InstantOf(f.now()) {

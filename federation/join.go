@@ -8,7 +8,6 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/identity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -21,7 +20,7 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	if t.Kind != api.JoinNode && t.Kind != api.JoinAgent {
 		return nil, api.Errorf(api.CodeInvalid, "the token is for linking a zone: use berth zone link")
 	}
-	if _, err = f.findJoin(ctx, t); err != nil && !mutant.On(mutant.JoinLogged) {
+	if _, err = f.findJoin(ctx, t); err != nil {
 		return nil, err
 	}
 	pub, err := identity.CheckCSR(b.CSR)

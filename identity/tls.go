@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // Policy says whom a listener admits. It returns nil to admit a peer whose chain
@@ -28,7 +27,7 @@ func AdmitOwn(caDER []byte, role Role) Policy {
 		if !bytes.Equal(peerCA, caDER) {
 			return fmt.Errorf("%s is of another authority", peer)
 		}
-		if peer.Role != role && !mutant.On(mutant.RoleUnchecked) {
+		if peer.Role != role {
 			return fmt.Errorf("%s is not of role %s", peer, role)
 		}
 		return nil
@@ -52,7 +51,7 @@ func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
 		if !ok {
 			return fmt.Errorf("%s is of a zone without an active link", peer)
 		}
-		if !bytes.Equal(peerCA, caDER) && !mutant.On(mutant.PinUnchecked) {
+		if !bytes.Equal(peerCA, caDER) {
 			return fmt.Errorf("%s is not of the authority that its link pins", peer)
 		}
 		return nil

@@ -17,7 +17,6 @@ import (
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
-	"berth/internal/mutant"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
 )
@@ -50,9 +49,6 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			p.SetURL(&url.URL{Scheme: "https", Host: addr})
 			p.Out.Header.Set(headerDoor, door)
 			p.Out.Header.Del(headerPeer)
-			if mutant.On(mutant.KeyDropped) {
-				p.Out.Header.Del(api.HeaderIdempotencyKey)
-			}
 			p.Out.Header.Set(api.HeaderRequestID, string(requestid.Of(p.In.Context())))
 			if who, ok := peerOf(p.In.Context()); ok {
 				p.Out.Header.Set(headerPeer, string(who.Zone)+"/"+hex.EncodeToString(who.pin[:]))
@@ -69,7 +65,7 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			n.log.Info("a request could not be passed on to the leader", "error", err)
-			if sent, _ := r.Context().Value(sentKey{}).(*atomic.Bool); !sent.Load() || mutant.On(mutant.LeaderLostUntold) {
+			if sent, _ := r.Context().Value(sentKey{}).(*atomic.Bool); !sent.Load() {
 				wire.Refuse(w, r, errNotLeader)
 				return
 			}
@@ -151,7 +147,7 @@ func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forwardTo(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
-		if n.leading.Load() || n.store.CaughtUp() || mutant.On(mutant.CurrentSkipped) {
+		if n.leading.Load() || n.store.CaughtUp() {
 			h.ServeHTTP(w, arrived)
 			return
 		}

@@ -15,7 +15,6 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // The data directory:
@@ -122,7 +121,7 @@ func removeLeftovers(dir string) error {
 // openBolt opens the log for writing.
 func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	b, err := raftboltdb.New(raftboltdb.Options{
-		Path: path, BoltOptions: boltOptions(), NoSync: mutant.On(mutant.FsyncOff),
+		Path: path, BoltOptions: boltOptions(), NoSync: false,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, inUse(err)

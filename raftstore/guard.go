@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 )
 
 // snapshotPatience is how many times as long one write of a snapshot may take as
@@ -95,9 +94,6 @@ func (g *guard) endedError() error {
 // alone would wait for ever, and go on leading. Time in which the process itself was
 // stopped does not count.
 func (g *guard) startWatchdog(what string, leading, otherwise time.Duration) (stop func() bool) {
-	if mutant.On(mutant.WatchdogOff) {
-		return func() bool { return true }
-	}
 	hung := func(after time.Duration) {
 		_ = g.endProcess(fmt.Errorf("%s has hung for %s; the process ends so that another node can lead", what, after)) // it is told by fail
 	}

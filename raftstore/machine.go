@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -33,9 +32,6 @@ func takesUp(c command.Command) bool {
 
 // freezeState returns an immutable view of s for readers.
 func freezeState(s *state.State) *state.State {
-	if mutant.On(mutant.ViewShared) {
-		return s
-	}
 	return s.Clone()
 }
 

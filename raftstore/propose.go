@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -46,9 +45,6 @@ func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []c
 	p := &proposal{body: body, form: form, count: len(cmds), done: make(chan outcome, 1)}
 	if err := s.queue.putProposal(p); err != nil {
 		return nil, err
-	}
-	if mutant.On(mutant.AckBeforeApply) {
-		return guessResults(s.View(), cmds), nil
 	}
 	select {
 	case out := <-p.done:

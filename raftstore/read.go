@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -168,9 +167,6 @@ func (s *Store) confirmIndex(ctx context.Context) (uint64, error) {
 		s.ready.Store(term)
 	}
 	index := s.raft.CommitIndex()
-	if mutant.On(mutant.ReadUnverified) {
-		return index, nil
-	}
 	if err := s.awaitCall(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
 		return 0, err
 	}

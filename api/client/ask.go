@@ -15,7 +15,6 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
-	"berth/internal/mutant"
 )
 
 // Limits of one call over a link.
@@ -149,7 +148,6 @@ func (c *linkCall) onOverdue(ctx context.Context) {
 	early := newest.patience - HedgeAfter
 	may := len(c.left) > 0 || (len(c.again) > 0 && c.tries < triesMax)
 	switch {
-	case mutant.On(mutant.GatewayKept):
 	case c.once:
 		if len(c.left) > 0 && !newest.reached.Load() { // else it may be done already
 			newest.cancel() // and the next one is asked

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // Context is what a sealed plan is bound to. The sealer and the opener each build
@@ -21,9 +20,6 @@ type Context struct {
 // associatedData returns the associated data of a blob: suite, epoch and the fields
 // of c, each with its length before it. No two different inputs give one output.
 func (c Context) associatedData(epoch [EpochBytes]byte) []byte {
-	if mutant.On(mutant.BlobUnbound) {
-		c.Project = ""
-	}
 	n := 1 + len(epoch) + len(c.Zone) + len(c.Peer) + len(c.Project) + len(c.Reservation) + len(c.Digest)
 	out := make([]byte, 0, n+7*fieldPrefixBytes)
 	out = appendField(out, []byte{suite1})

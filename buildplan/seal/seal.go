@@ -8,7 +8,6 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // SaltBytes is the length of a salt. A salt is drawn at random for each blob; it
@@ -95,7 +94,7 @@ func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 			continue
 		}
 		aead, commit := r[i].deriveCipher(ctx.Zone, blob[saltAt:commitAt])
-		if subtle.ConstantTimeCompare(commit, blob[commitAt:headerBytes]) == 1 || mutant.On(mutant.CommitmentUnchecked) {
+		if subtle.ConstantTimeCompare(commit, blob[commitAt:headerBytes]) == 1 {
 			return openWith(aead, ctx.associatedData(r[i].Epoch), blob)
 		}
 		reason = ReasonCommit

@@ -2,7 +2,6 @@ package seal
 
 import (
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // Sizes of blobs in bytes. A blob is as long as the smallest size that holds it;
@@ -38,9 +37,6 @@ func sizeFor(n int) int {
 	base := sizeMinBytes
 	if n <= base {
 		return base
-	}
-	if mutant.On(mutant.BlobUnpadded) {
-		return n
 	}
 	for base*2 < n {
 		base *= 2

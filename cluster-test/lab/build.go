@@ -13,7 +13,7 @@ import (
 )
 
 // The binary is built as the test itself is: with -race if it is, and with the
-// tags chaos and mutants if it has them.
+// tag chaos if it has it.
 var buildFlags, buildTags []string
 
 // built holds the binaries of this process.

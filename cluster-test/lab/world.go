@@ -214,14 +214,9 @@ func (w *World) replayCommand() string {
 		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", strconv.FormatUint(w.Seed, 10)}), " ")
 }
 
-// environment is what processes and commands get: nothing of the user's own but
-// the deliberate fault that a run is about.
+// environment is what processes and commands get: nothing of the user's own.
 func (w *World) environment(more ...string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
-	if mutant, on := os.LookupEnv("BERTH_MUTANT"); on {
-		env = append(env, "BERTH_MUTANT="+mutant)
-	}
-	return slices.Concat(env, w.opts.Env, more)
+	return slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}, w.opts.Env, more)
 }
 
 // TapDir returns where a node's tap writes.

@@ -1,10 +1,11 @@
-// Mutants shows that the tests find every deliberate fault of internal/mutant: it
-// builds them with the tag "mutants", switches one fault on after the other, and
-// runs suites until one fails. It must never call a fault found that a suite
-// reports without any fault as well, so a test that fails runs again: without the
-// fault, when it must pass, and with it, when it must fail again.
+// Mutants shows that the tests find every deliberate fault: it compiles one patch of
+// the folder faults after the other into suites, in place of the code that it
+// changes (go build -overlay), and runs them until one fails. It must never call a
+// fault found that a suite reports without any fault as well, so a test that fails
+// runs again: without the fault, when it must pass, and with it, when it must fail
+// again. It must never change a file of the module.
 //
-//	go run ./cluster-test/mutants               # all faults, a few minutes
+//	go run ./cluster-test/mutants               # all faults, a quarter of an hour
 //	go run ./cluster-test/mutants fsync-off     # one
 //	go run ./cluster-test/mutants -blackbox     # also by suites that see a zone from outside alone
 //	go run ./cluster-test/mutants -list         # say which there are
@@ -18,7 +19,7 @@
 //	go run ./cluster-test/mutants -random 20 agent zone       # in these packages alone
 //
 // It tells on standard error how it gets on, and prints a table at the end. It
-// returns 1 if a fault of internal/mutant, or a tenth of the random ones, was not found.
+// returns 1 if a deliberate fault, or a tenth of the random ones, was not found.
 package main
 
 import (
@@ -33,9 +34,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
-	"berth/internal/mutant"
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
 	random := flags.Int("random", 0, "make so many faults at random places instead")
 	seed := flags.Uint64("seed", 1, "what the places are drawn by")
-	jobs := flags.Int("jobs", 2, "how many random faults are looked for at a time")
+	jobs := flags.Int("jobs", 2, "how many faults are looked for at a time")
 	if err = flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,18 +63,18 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	var faults []mutant.Fault
+	var chosen []fault
 	var sites []site
 	if *random > 0 {
 		sites, err = draw(root, flags.Args(), *seed)
-	} else {
-		faults, err = pick(flags.Args())
+	} else if chosen, err = readFaults(faults); err == nil {
+		chosen, err = pick(chosen, flags.Args())
 	}
 	if err != nil {
 		return err
 	}
 	if *list {
-		return tell(out, faults, sites[:min(*random, len(sites))])
+		return tell(out, chosen, sites[:min(*random, len(sites))])
 	}
 	if err = toolchain(ctx); err != nil {
 		return err
@@ -84,55 +84,30 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	h := newHunter(root, dir, max(1, *jobs), out, progress)
 	if *random > 0 {
-		h := &hunter{root: root, dir: dir, out: out, progress: progress}
-		return h.random(ctx, sites, *seed, *random, max(1, *jobs))
+		return h.random(ctx, sites, *seed, *random)
 	}
-	r := &runner{root: root, dir: dir, timeout: suiteTimeout, progress: progress, absent: map[suite]bool{}}
 	searches := [][]suite{suites}
 	if *both {
 		searches = append(searches, blackBox)
 	}
-	found, err := r.all(ctx, faults, searches)
-	if err != nil {
-		return err
-	}
-	if err = table(out, found); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
-	}
-	return verdict(found)
+	return h.deliberate(ctx, chosen, searches)
 }
 
 // tell says which faults there are, or which random ones would be tried first.
-func tell(out io.Writer, faults []mutant.Fault, sites []site) error {
+func tell(out io.Writer, faults []fault, sites []site) error {
 	var text strings.Builder
 	for _, s := range sites {
 		fmt.Fprintln(&text, &s)
 	}
 	for _, f := range faults {
-		fmt.Fprintf(&text, "%-22s %s\n", f.Name, f.Does)
+		fmt.Fprintf(&text, "%-22s %s\n", f.name, f.does)
 	}
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("printing the list: %w", err)
 	}
 	return nil
-}
-
-// pick returns the faults of these names, all if there are none.
-func pick(names []string) ([]mutant.Fault, error) {
-	all := mutant.Faults()
-	if len(names) == 0 {
-		return all, nil
-	}
-	var out []mutant.Fault
-	for _, n := range names {
-		i := slices.IndexFunc(all, func(f mutant.Fault) bool { return string(f.Name) == n })
-		if i < 0 {
-			return nil, fmt.Errorf("no fault is called %q; -list says which there are", n)
-		}
-		out = append(out, all[i])
-	}
-	return out, nil
 }
 
 func moduleRoot(ctx context.Context) (string, error) {
@@ -152,53 +127,48 @@ func toolchain(ctx context.Context) error {
 	return os.Setenv("GOROOT", strings.TrimSpace(string(out)))
 }
 
-// all runs the searches for every fault. The first of them begins with the test
-// that is known to find it.
-func (r *runner) all(ctx context.Context, faults []mutant.Fault, searches [][]suite) ([]finding, error) {
-	known := make([]suite, 0, len(first))
-	for _, s := range first {
-		known = append(known, s)
+// deliberate runs the searches for every fault and prints what was found. The first
+// search begins with the test that is known to find the fault. It returns an error
+// if a fault was not found, or its patch does not fit.
+func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite) error {
+	found := make([]finding, len(all))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(h.jobs)
+	for n, f := range all {
+		g.Go(func() (err error) {
+			found[n], err = h.find(ctx, f, searches)
+			return err
+		})
 	}
-	if err := r.build(ctx, slices.Concat(slices.Concat(searches...), known)); err != nil {
-		return nil, err
+	if err := g.Wait(); err != nil {
+		return err
 	}
-	var out []finding
-	for _, f := range faults {
-		one := finding{fault: f}
-		for n, s := range searches {
-			if hint, ok := first[f.Name]; ok && n == 0 {
-				s = slices.Concat([]suite{hint}, s)
-			}
-			h, err := r.hunt(ctx, f.Name, s)
-			if err != nil {
-				return nil, err
-			}
-			r.say("%s: %s", f.Name, h)
-			one.hunts = append(one.hunts, h)
-		}
-		out = append(out, one)
+	if err := table(h.out, found); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
 	}
-	return out, nil
+	return verdict(found)
 }
 
-// hunt runs suites until one finds the fault.
-func (r *runner) hunt(ctx context.Context, m mutant.Name, all []suite) (hunt, error) {
-	if s, alone := only[m]; alone {
-		all = []suite{s}
+// find runs the searches for one fault.
+func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding, error) {
+	found := finding{fault: f}
+	c, err := f.change(ctx, h.root)
+	if err != nil {
+		return finding{}, err
 	}
-	began, ran := time.Now(), false
-	for _, s := range all {
-		if r.absent[s] {
-			continue
+	for n, s := range searches {
+		switch {
+		case f.only:
+			s = []suite{f.test}
+		case n == 0 && f.test.pkg != "":
+			s = slices.Concat([]suite{f.test}, s)
 		}
-		by, err := r.look(ctx, s, m)
+		one, err := h.hunt(ctx, c, s)
 		if err != nil {
-			return hunt{}, err
+			return finding{}, fmt.Errorf("%s: %w", f.name, err)
 		}
-		if by != "" {
-			return hunt{by: s.pkg + " " + by, took: time.Since(began)}, nil
-		}
-		ran = ran || !r.absent[s]
+		h.say("%s: %s", f.name, one)
+		found.hunts = append(found.hunts, one)
 	}
-	return hunt{took: time.Since(began), untried: !ran}, nil
+	return found, nil
 }

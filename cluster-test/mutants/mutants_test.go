@@ -3,23 +3,22 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
+	"go/format"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"berth/internal/mutant"
 )
 
-// TestAsASuite is the suite that TestTry runs: the fault says how it ends.
+// TestAsASuite is the suite that other tests run: the name of the overlay says how
+// it ends.
 func TestAsASuite(t *testing.T) {
-	name := os.Getenv("BERTH_MUTANT")
+	_, overlay, _ := strings.Cut(os.Getenv("GOFLAGS"), " -overlay=")
+	name := strings.TrimPrefix(overlay, "/")
 	if _, err := os.Stat(filepath.Join(os.TempDir(), "broken")); err == nil && name == "" {
 		t.Fail()
 	}
@@ -40,57 +39,57 @@ func TestAsASuite(t *testing.T) {
 	case "hangs":
 		<-t.Context().Done()
 	default:
-		t.Skip("it is run by TestTry alone")
+		t.Skip("it is run by other tests alone")
 	}
 }
 
-func TestTry(t *testing.T) {
-	t.Parallel()
+// asSuite returns a folder with this test binary as the suite of its package, and
+// that suite.
+func asSuite(t *testing.T) (string, suite) {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(self, filepath.Join(dir, "mutants.test")))
+	return dir, suite{"cluster-test/mutants", "^TestAsASuite$"}
+}
+
+func TestTry(t *testing.T) {
+	t.Parallel()
+	dir, s := asSuite(t)
 	// A timeout of the tests themselves would not show what happens after it.
-	r := &runner{root: "../..", dir: dir, timeout: time.Second, absent: map[suite]bool{}}
-	s := suite{"cluster-test/mutants", "^TestAsASuite$"}
-	for fault, want := range map[mutant.Name]outcome{
-		"":        {end: skipped, reason: "it is run by TestTry alone"},
+	r := &runner{root: "../..", dir: dir, timeout: time.Second}
+	for fault, want := range map[string]outcome{
+		"":        {end: skipped, reason: "it is run by other tests alone"},
 		"passes":  {end: passed},
 		"fails":   {end: failed, test: "TestAsASuite"},
 		"crashes": {end: failed, test: "TestAsASuite (did not end)"},
 		"hangs":   {end: failed, test: "TestAsASuite (did not end)"},
 	} {
-		o, err := r.try(t.Context(), s, fault)
+		r.env = []string{"GOFLAGS= -overlay=/" + fault}
+		o, err := r.try(t.Context(), s)
 		require.NoError(t, err, fault)
 		assert.Equal(t, want, outcome{o.end, o.test, o.reason, ""}, fault)
 	}
 
-	h, err := r.hunt(t.Context(), "fails", []suite{s})
-	require.NoError(t, err)
-	assert.Equal(t, "cluster-test/mutants TestAsASuite", h.by)
-	h, err = r.hunt(t.Context(), "passes", []suite{s})
-	require.NoError(t, err)
-	assert.Empty(t, h.by)
-
 	// What says nothing about a fault is neither found nor missed.
-	_, err = r.try(t.Context(), suite{s.pkg, "^TestNoSuch$"}, "fails")
+	_, err := r.try(t.Context(), suite{s.pkg, "^TestNoSuch$"})
 	require.ErrorContains(t, err, "it has no tests")
-	_, err = r.try(t.Context(), suite{"no/such", ""}, "fails")
+	_, err = r.try(t.Context(), suite{"no/such", ""})
 	require.Error(t, err)
 }
 
 func TestLook(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.Symlink(self, filepath.Join(dir, "mutants.test")))
+	dir, s := asSuite(t)
 	var said bytes.Buffer
-	r := &runner{root: "../..", dir: dir, timeout: time.Minute, progress: &said, absent: map[suite]bool{}}
-	s := suite{"cluster-test/mutants", "^TestAsASuite$"}
-	look := func(m mutant.Name) string {
+	h := newHunter("../..", dir, 1, nil, &said)
+	built := &builder{}
+	built.once.Do(func() {})
+	h.plain[s.pkg] = built
+	look := func(fault string) string {
 		t.Helper()
-		by, err := r.look(t.Context(), s, m)
+		by, err := h.look(t.Context(), dir, "/"+fault, s)
 		require.NoError(t, err)
 		return by
 	}
@@ -100,7 +99,7 @@ func TestLook(t *testing.T) {
 	assert.Empty(t, said.String())
 
 	assert.Empty(t, look("fails once"), "a flake finds nothing")
-	assert.Contains(t, said.String(), "TestAsASuite failed, but not because of")
+	assert.Contains(t, said.String(), "TestAsASuite failed, but not because of the fault")
 	assert.Equal(t, "TestAsASuite", look("fails thrice"), "what fails now and then is a find")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tmp", "broken"), nil, 0o600))
@@ -109,28 +108,83 @@ func TestLook(t *testing.T) {
 
 	said.Reset()
 	assert.Empty(t, look(""))
-	h, err := r.hunt(t.Context(), "", []suite{s})
+	found, err := h.hunt(t.Context(), nil, []suite{s})
 	require.NoError(t, err)
-	assert.True(t, h.untried, "what skips itself has not looked")
-	assert.Equal(t, 1, strings.Count(said.String(), "is skipped here: it is run by TestTry alone"), "and is not run again")
+	assert.True(t, found.untried, "what skips itself has not looked")
+	assert.Equal(t, "cluster-test/mutants ^TestAsASuite$ is skipped here: it is run by other tests alone\n", said.String(), "and is not run again")
 }
 
-// TestHintsExist fails for a hint that names a test which is not there: it would
-// end the whole run.
-func TestHintsExist(t *testing.T) {
+// TestFaults fails for a fault whose patch does not fit the code any more, or that
+// names a test which is not there: each would end the whole run.
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	for name, s := range first {
-		files, err := filepath.Glob(filepath.Join("../..", s.pkg, "*_test.go"))
+	all, err := readFaults(faults)
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	for _, f := range all {
+		c, err := f.change(t.Context(), root)
 		require.NoError(t, err)
-		var all []byte
+		for file, text := range c {
+			was, err := os.ReadFile(filepath.Join(root, file))
+			require.NoError(t, err)
+			assert.NotEqual(t, string(was), string(text), "%s: %s", f.name, file)
+			_, err = format.Source(text)
+			require.NoError(t, err, "%s: %s", f.name, file)
+		}
+		if f.test.pkg == "" {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, f.test.pkg, "*_test.go"))
+		require.NoError(t, err)
+		var tests []byte
 		for _, path := range files {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			all = append(all, text...)
+			tests = append(tests, text...)
 		}
-		test := strings.Trim(s.run, "^$")
-		assert.Contains(t, string(all), "\nfunc "+test+"(", "%s: %s", name, s)
+		assert.Contains(t, string(tests), "\nfunc "+strings.Trim(f.test.run, "^$")+"(", "%s: %s", f.name, f.test)
 	}
+}
+
+func TestParseFault(t *testing.T) {
+	t.Parallel()
+	f, err := parseFault([]byte("does: harm\nonly: zone TestZ\n\n--- a/x.go\n"))
+	require.NoError(t, err)
+	assert.Equal(t, fault{does: "harm", test: suite{"zone", "^TestZ$"}, only: true, patch: []byte("--- a/x.go\n")}, f)
+	for text, want := range map[string]string{
+		"does: harm\n--- a/x.go\n":               "an empty line",
+		"does: harm\n\nno patch":                 "a patch",
+		"test: zone TestZ\n\n--- a/x.go\n":       "does not say what it does",
+		"does: harm\ntest: zone\n\n--- a/x.go\n": "a package and a test",
+		"does: harm\nmore: x\n\n--- a/x.go\n":    "none of the words",
+	} {
+		_, err := parseFault([]byte(text))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestPatchThatDoesNotFit has a fault whose code has changed since, and one whose
+// file is gone.
+func TestPatchThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	const patch = "--- a/x.go\n+++ b/x.go\n@@ -1,3 +1,3 @@\n package x\n \n-var a = 1\n+var a = 2\n"
+	f := fault{name: "harm", patch: []byte(patch)}
+	root := t.TempDir()
+	_, err := f.change(t.Context(), root)
+	require.ErrorContains(t, err, "harm: copying what it changes")
+	file := filepath.Join(root, "x.go")
+	require.NoError(t, os.WriteFile(file, []byte("package x\n\nvar a = 1\n"), 0o600))
+	c, err := f.change(t.Context(), root)
+	require.NoError(t, err)
+	assert.Equal(t, change{"x.go": []byte("package x\n\nvar a = 2\n")}, c)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "package x\n\nvar a = 1\n", string(text), "the module stays as it is")
+	require.NoError(t, os.WriteFile(file, []byte("package x\n\nvar a = 3\n"), 0o600))
+	_, err = f.change(t.Context(), root)
+	require.ErrorContains(t, err, "harm: its patch does not fit the code any more")
 }
 
 func TestJudge(t *testing.T) {
@@ -155,8 +209,8 @@ func TestJudge(t *testing.T) {
 func TestTableAndVerdict(t *testing.T) {
 	t.Parallel()
 	all := []finding{
-		{mutant.Fault{Name: "a", Does: "harm"}, []hunt{{by: "zone TestZ", took: 1500 * time.Millisecond}, {took: time.Second}}},
-		{mutant.Fault{Name: "b", Does: "more harm"}, []hunt{{untried: true}, {untried: true}}},
+		{fault{name: "a", does: "harm"}, []hunt{{by: "zone TestZ", took: 1500 * time.Millisecond}, {took: time.Second}}},
+		{fault{name: "b", does: "more harm"}, []hunt{{untried: true}, {untried: true}}},
 	}
 	var out bytes.Buffer
 	require.NoError(t, table(&out, all))
@@ -174,41 +228,18 @@ func TestTableAndVerdict(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	t.Parallel()
-	all, err := pick(nil)
+	all, err := readFaults(faults)
 	require.NoError(t, err)
-	assert.Equal(t, mutant.Faults(), all)
-	one, err := pick([]string{"map-order"})
+	picked, err := pick(all, nil)
 	require.NoError(t, err)
-	assert.Len(t, one, 1)
-	_, err = pick([]string{"map-order", "no-such"})
+	assert.Equal(t, all, picked)
+	picked, err = pick(all, []string{"map-order"})
+	require.NoError(t, err)
+	assert.Len(t, picked, 1)
+	_, err = pick(all, []string{"map-order", "no-such"})
 	require.ErrorContains(t, err, `"no-such"`)
 	require.ErrorContains(t, run(t.Context(), []string{"no-such"}, &bytes.Buffer{}, &bytes.Buffer{}), `"no-such"`)
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-list"}, &out, &out))
-	assert.Equal(t, len(mutant.Faults()), strings.Count(out.String(), "\n"))
-}
-
-// TestEveryFaultStandsSomewhere fails for a fault that has a name and is not in
-// the code.
-func TestEveryFaultStandsSomewhere(t *testing.T) {
-	t.Parallel()
-	use := regexp.MustCompile(`mutant\.On\(mutant\.(\w+)\)`)
-	used := map[string]bool{}
-	require.NoError(t, filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains(path, "mutant") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range use.FindAllSubmatch(text, -1) {
-			used[string(m[1])] = true
-		}
-		return err
-	}))
-	names, err := os.ReadFile("../../internal/mutant/mutant.go")
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Name = `).FindAllSubmatch(names, -1) {
-		assert.True(t, used[string(m[1])], "%s is nowhere", m[1])
-		delete(used, string(m[1]))
-	}
-	assert.Empty(t, used)
+	assert.Equal(t, len(all), strings.Count(out.String(), "\n"))
 }

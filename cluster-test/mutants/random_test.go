@@ -103,7 +103,7 @@ func TestReport(t *testing.T) {
 	at := func(line int) site {
 		return site{room: "zone", file: "zone/boot.go", line: line, begin: line, kind: "operator", was: "a || b", is: "a && b"}
 	}
-	all := []drawn{{site: at(1), by: "zone TestX", took: 1500 * time.Millisecond}, {site: at(2), absent: true}, {site: at(3), why: "it is one"}}
+	all := []drawn{{site: at(1), hunt: hunt{by: "zone TestX", took: 1500 * time.Millisecond}}, {site: at(2), absent: true}, {site: at(3), why: "it is one"}}
 	var out bytes.Buffer
 	require.NoError(t, report(&out, all, 7))
 	before, _, _ := strings.Cut(out.String(), "\nraftstore/state")
@@ -117,7 +117,7 @@ func TestReport(t *testing.T) {
 	require.ErrorContains(t, report(&out, append(all, drawn{site: at(4)}), 7), "1 of 2 random faults were found")
 	assert.Contains(t, out.String(), "not found: zone/boot.go:4 ")
 	for range 8 {
-		all = append(all, drawn{site: at(5), by: "zone TestY"})
+		all = append(all, drawn{site: at(5), hunt: hunt{by: "zone TestY"}})
 	}
 	require.NoError(t, report(&out, append(all, drawn{site: at(4)}), 7), "nine of ten")
 }
@@ -132,8 +132,8 @@ func TestRandomFault(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	suites := []suite{{"internal/crash", ""}}
-	h := &hunter{root: root, dir: t.TempDir(), progress: &bytes.Buffer{}}
-	require.NoError(t, h.whole(t.Context(), suites))
+	h := newHunter(root, t.TempDir(), 1, nil, &bytes.Buffer{})
+	require.NoError(t, h.measure(t.Context(), suites))
 	file := "internal/crash/crash.go"
 	before, err := os.ReadFile(filepath.Join(root, file))
 	require.NoError(t, err)
@@ -141,13 +141,13 @@ func TestRandomFault(t *testing.T) {
 	require.NoError(t, err)
 	i := slices.IndexFunc(all, func(s site) bool { return s.kind == "never" })
 	require.GreaterOrEqual(t, i, 0)
-	d, err := h.one(t.Context(), 0, all[i], suites)
+	d, err := h.try(t.Context(), all[i], suites)
 	require.NoError(t, err)
 	assert.Contains(t, d.by, "internal/crash Test", "%s", &all[i])
 
 	wrong := all[i]
 	wrong.text = "no code"
-	d, err = h.one(t.Context(), 0, wrong, suites)
+	d, err = h.try(t.Context(), wrong, suites)
 	require.NoError(t, err)
 	assert.True(t, d.absent)
 	after, err := os.ReadFile(filepath.Join(root, file))

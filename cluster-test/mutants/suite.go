@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -13,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"berth/internal/mutant"
 )
 
 // Limits of running suites.
@@ -79,107 +76,17 @@ var blackBox = []suite{
 	powerCuts,
 }
 
-// only has the faults that one suite alone can find.
-var only = map[mutant.Name]suite{mutant.FsyncOff: powerCuts}
-
-// first has the test that was seen to find a fault, to be tried before any suite.
-// A fault that is not here, or that its test does not find, is looked for by all.
-var first = map[mutant.Name]suite{
-	mutant.AddressesKept:       {"cluster-test/sim", "^TestAllNodesAreReplaced$"},
-	mutant.ChecksumSkipped:     {"raftstore", "^TestRandomDamage$"},
-	mutant.AckBeforeApply:      {"raftstore", "^TestBackupAndRestore$"},
-	mutant.WatchdogOff:         {"raftstore", "^TestHungDiskEndsTheProcess$"},
-	mutant.ViewShared:          {"raftstore", "^TestOneNode$"},
-	mutant.MapOrder:            {"raftstore/state", "^TestOracle$"},
-	mutant.ClockInApply:        {"raftstore/state", "^TestConversations$"},
-	mutant.PlansForgotten:      {"raftstore/state", "^TestRestoreInAHistory$"},
-	mutant.GenerationUnchecked: {"httpd/native", "^TestHosts$"},
-	mutant.GenerationKept:      {"raftstore/state", "^TestConversations$"},
-	mutant.CapacityUnchecked:   {"httpd/native", "^TestAPlanIsTakenUpExactlyOrNotAtAll$"},
-	mutant.RepeatUnchecked:     {"httpd/native", "^TestARepeatedBootIsOneBoot$"},
-	mutant.FreedEarly:          {"raftstore/state", "^TestOracle$"},
-	mutant.HoldExpires:         {"zone", "^TestChildAsksForTheDecision$"},
-	mutant.DecisionUnlogged:    {"zone", "^TestParentLostForGood$"},
-	mutant.SagaNotResumed:      {"zone", "^TestAttemptLoggedAfterAll$"},
-	mutant.TermIgnored:         {"agent", "^TestLowerTermIsRefused$"},
-	mutant.PlanReused:          {"raftstore/state", "^TestConversations$"},
-	mutant.BlobExpiryUnchecked: {"httpd/native", "^TestAPlanThatCannotBeUsedIsRefusedWithoutAWord$"},
-	mutant.BlobUnbound:         {"buildplan/seal", "^TestForgedBlobsAreRefused$"},
-	mutant.BlobUnpadded:        {"buildplan/seal", "^TestSizes$"},
-	mutant.CommitmentUnchecked: {"buildplan/seal", "^TestBlobOfTwoKeys$"},
-	mutant.HostInError:         {"httpd/native", "^TestAPlanIsTakenUp$"},
-	mutant.HostInDigest:        {"httpd/native", "^TestGoldenAnswers$"},
-	mutant.TenantUnchecked:     {"httpd/native", "^TestWhatIsNotYoursIsNotThere$"},
-	mutant.RoleUnchecked:       {"identity", "^TestServerRefusesPeers$"},
-	mutant.PinUnchecked:        {"identity", "^TestServerRefusesPeers$"},
-	mutant.BodyUnbounded:       {"httpd/wire", "^TestReadCBORLimits$"},
-	mutant.RuleUnchecked:       {"raftstore/state", "^TestRules$"},
-	mutant.GroupMinUnchecked:   {"raftstore/state", "^TestRules$"},
-	mutant.MoveDouble:          {"raftstore/state", "^TestRules$"},
-	mutant.FenceIgnored:        {"agent", "^TestFenceStrikesAtItsLimit$"},
-	mutant.EvacuatedEarly:      {"zone", "^TestLostHostIsLeft$"},
-	mutant.ClaimUnchecked:      {"raftstore/state", "^TestClaimRules$"},
-	mutant.ConsumerUnchecked:   {"raftstore/state", "^TestConsumerRefusals$"},
-	mutant.PoolUncounted:       {"capacity", "^TestPlaceKeepsClassesTogether$"},
-	mutant.SharesKept:          {"raftstore/state", "^TestInstancesGiveBackWhatTheyDraw$"},
-	mutant.ReshapeHalf:         {"httpd/placement", "^TestClaimConversations$"},
-	mutant.PlanLoserTakes:      {"zone/saga", "^TestPlanUsedAtOnce$"},
-	mutant.SilenceUntold:       {"raftstore/state", "^TestSilenceIsNews$"},
-	mutant.ReachUntold:         {"raftstore/state", "^TestReachIsNews$"},
-	mutant.TextReplaced:        {"httpd/wire", "^TestReadJSONRefuses$"},
-	mutant.JoinLogged:          {"federation", "^TestUnknownJoinsLeaveTheLogAlone$"},
-	mutant.ReadUnverified:      {"raftstore", "^TestDeposedReadIsNeverStale$"},
-	mutant.FreshLocal:          {"httpd/native", "^TestReadsSayHowFreshTheyAre$"},
-	mutant.DecisionLocal:       {"httpd/gateway", "^TestNothingIsGoneInThePast$"},
-	mutant.EndLocal:            {"httpd/gateway", "^TestNothingIsGoneInThePast$"},
-	mutant.RefusalLocal:        {"httpd/native", "^TestNoWriteIsAnsweredFromThePast$"},
-	mutant.KeyDropped:          {"node", "^TestFollowersPassRequestsOn$"},
-	mutant.LeaderLostUntold:    {"node", "^TestFollowersPassRequestsOn$"},
-	mutant.CurrentSkipped:      {"node", "^TestANodeThatHasJustStartedKnowsNothing$"},
-	mutant.LateCommitAcked:     {"raftstore/state", "^TestALateCommitAcksNoAbort$"},
-	mutant.UnknownIsNothing:    {"zone", "^TestAskerGivesUp$"},
-	mutant.ChildDecides:        {"zone", "^TestNobodyDecidesForOthers$"},
-	mutant.ListedWhileLeft:     {"zone", "^TestAgentIsBackBeforeItsHost$"},
-	mutant.LeftThoughHeard:     {"zone/fleet", "^TestNothingIsLeftThatIsHeard$"},
-	mutant.OriginIgnored:       {"zone", "^TestIsolatedHostsAreNotForAParentsProject$"},
-	mutant.TenantsMixed:        {"raftstore/state", "^TestRules$"},
-	mutant.StayIgnored:         {"raftstore/state", "^TestWordOnAnEarlierStay$"},
-}
-
-// runner runs suites. It is for one goroutine.
+// runner runs the suites that are compiled into a folder. It is safe for concurrent
+// use if each has its own folder.
 type runner struct {
-	root     string // of the module
-	dir      string // of the compiled suites, and of what they leave
-	timeout  time.Duration
-	progress io.Writer
-	absent   map[suite]bool // those that skip themselves here
-}
-
-// say tells how it gets on.
-func (r *runner) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.progress, format+"\n", args...) // the table at the end has it all
+	root    string // of the module
+	dir     string // of the compiled suites, and of what they leave
+	timeout time.Duration
+	env     []string // what the suites get beside the environment
 }
 
 // binary is the compiled suite of a package.
 func binary(dir, pkg string) string { return filepath.Join(dir, path.Base(pkg)+".test") }
-
-// build compiles every suite once.
-func (r *runner) build(ctx context.Context, all []suite) error {
-	began := time.Now()
-	var pkgs []string
-	for _, s := range all {
-		pkgs = append(pkgs, "berth/"+s.pkg)
-	}
-	slices.Sort(pkgs)
-	pkgs = slices.Compact(pkgs)
-	c := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-tags", "mutants", "-o", r.dir + "/"}, pkgs...)...)
-	c.Dir = r.root
-	if text, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the suites: %w\n%s", err, text)
-	}
-	r.say("tests of %d packages built in %.1f s", len(pkgs), time.Since(began).Seconds())
-	return nil
-}
 
 // end is how one run of a suite ended.
 type end int
@@ -198,9 +105,9 @@ type outcome struct {
 	text   string
 }
 
-// try runs a suite with a fault, "" for none. It returns an error if the run says
-// nothing about the fault.
-func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, error) {
+// try runs a suite. It returns an error if the run says nothing about the fault
+// that is compiled into it.
+func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	tmp := filepath.Join(r.dir, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return outcome{}, fmt.Errorf("making a folder: %w", err)
@@ -210,8 +117,8 @@ func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, erro
 	c := exec.CommandContext(timed, binary(r.dir, s.pkg),
 		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
-	c.Env = append(os.Environ(), "BERTH_MUTANT="+string(m), "TMPDIR="+tmp,
-		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms") // a failure need not be kept, nor be made small
+	c.Env = slices.Concat(os.Environ(), r.env, []string{"TMPDIR=" + tmp,
+		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms"}) // a failure need not be kept, nor be made small
 	c.WaitDelay = endTimeout // for what a suite leaves running and that has its output
 	text, err := c.CombinedOutput()
 	if ctx.Err() != nil {
@@ -225,53 +132,6 @@ func (r *runner) try(ctx context.Context, s suite, m mutant.Name) (outcome, erro
 		return o, fmt.Errorf("%s: %w", s, err)
 	}
 	return o, nil
-}
-
-// look runs a suite with a fault, and returns the test that finds it: one that
-// fails with it and passes without.
-func (r *runner) look(ctx context.Context, s suite, m mutant.Name) (string, error) {
-	for range looksMax {
-		o, err := r.try(ctx, s, m)
-		switch {
-		case err != nil:
-			return "", err
-		case o.end == skipped:
-			r.absent[s] = true
-			r.say("%s is skipped here: %s", s, o.reason)
-			return "", nil
-		case o.end == passed:
-			return "", nil
-		}
-		meant, err := confirm(ctx, r, r, s, m, o.test)
-		if err != nil {
-			return "", err
-		}
-		if meant {
-			return o.test, nil
-		}
-		r.say("%s: %s failed, but not because of %q", s, o.test, m)
-	}
-	return "", nil
-}
-
-// confirm reports whether a test failed because of a fault: alone it passes
-// without it, and fails with it again. with and without run suites with and
-// without what is compiled into them.
-func confirm(ctx context.Context, with, without *runner, s suite, m mutant.Name, test string) (bool, error) {
-	name, _, _ := strings.Cut(test, " ")
-	alone := suite{s.pkg, "^" + name + "$"}
-	began := time.Now()
-	if o, err := without.try(ctx, alone, ""); err != nil || o.end == failed {
-		return false, err
-	}
-	again := *with
-	again.timeout = max(againTimeout, againTimes*time.Since(began))
-	for range againMax {
-		if o, err := again.try(ctx, alone, m); err != nil || o.end == failed {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }
 
 // about returns what the run printed from where the test that failed began.

@@ -5,22 +5,12 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"berth/internal/mutant"
 )
 
 // finding is what became of one fault.
 type finding struct {
-	fault mutant.Fault
+	fault fault
 	hunts []hunt // by all suites, and then by the black boxes if they were asked
-}
-
-// hunt is what one search for a fault brought.
-type hunt struct {
-	by      string // package and test; "" if none failed
-	took    time.Duration
-	untried bool // the one suite that can find it does not run here
 }
 
 // untriedHere is what is said of a fault that only root can look for.
@@ -64,7 +54,7 @@ func table(out io.Writer, all []finding) error {
 	row(head)
 	row(strings.Split(strings.Repeat("--- ", len(head)-1)+"---", " "))
 	for _, f := range all {
-		cells := []string{string(f.fault.Name), f.fault.Does}
+		cells := []string{f.fault.name, f.fault.does}
 		for _, h := range f.hunts {
 			cells = append(cells, h.cells()...)
 		}
@@ -101,7 +91,7 @@ func verdict(all []finding) error {
 	var missed []string
 	for _, f := range all {
 		if h := f.hunts[0]; !h.untried && h.by == "" {
-			missed = append(missed, string(f.fault.Name))
+			missed = append(missed, f.fault.name)
 		}
 	}
 	if len(missed) > 0 {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -89,9 +88,6 @@ func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 // called again.
 func (d *Door) confirmRefusal(h Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if mutant.On(mutant.RefusalLocal) {
-			return h(w, r)
-		}
 		body := &replay{src: r.Body}
 		return d.Zone.Confirmed(r.Context(), func(ctx context.Context) error {
 			again := r.WithContext(ctx)
@@ -178,7 +174,7 @@ func (d *Door) ensureFresh(w http.ResponseWriter, r *http.Request, usual api.Rea
 		return false
 	}
 	switch {
-	case kind == api.ReadLocal || mutant.On(mutant.FreshLocal):
+	case kind == api.ReadLocal:
 		return true
 	case !d.Leader():
 		d.passOn(w, r)

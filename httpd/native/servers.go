@@ -13,7 +13,6 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/internal/mutant"
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/intake"
@@ -282,7 +281,7 @@ func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
 // a parent zone belongs to a project of that zone, whatever its name: here it is
 // for operators alone.
 func isVisible(i *api.Instance, c api.Caller) bool {
-	return mutant.On(mutant.TenantUnchecked) || c.Allows(api.RoleAdmin) || i.Origin == "" && i.Project == c.Project
+	return c.Allows(api.RoleAdmin) || i.Origin == "" && i.Project == c.Project
 }
 
 // visibleInstance returns an instance that the caller may see. Somebody else's is not

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"math"
 	"mime"
 	"net/http"
 	"reflect"
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // ReadJSON decodes the one JSON value of a request's body into v, a pointer to a
@@ -54,9 +52,6 @@ const drainMaxBytes = 32 << 20
 
 // ReadBody reads a body of at most limit bytes.
 func ReadBody(r *http.Request, limit int64) ([]byte, error) {
-	if mutant.On(mutant.BodyUnbounded) {
-		limit = math.MaxInt64 - 1
-	}
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "wire.ReadBody", "the body could not be read", err)

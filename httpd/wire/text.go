@@ -6,14 +6,10 @@ import (
 	"unicode/utf8"
 
 	"berth/api"
-	"berth/internal/mutant"
 )
 
 // checkText refuses a body whose text the decoder would replace.
 func checkText(b []byte) error {
-	if mutant.On(mutant.TextReplaced) {
-		return nil
-	}
 	if err := api.CheckJSONText(b); err != nil {
 		return api.Errorf(api.CodeInvalid, "the body cannot be taken: %s", api.MessageOf(err))
 	}

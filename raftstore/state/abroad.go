@@ -2,7 +2,6 @@ package state
 
 import (
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -15,7 +14,7 @@ func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if s.isPaused(c.Origin) {
 		return refuseWith(api.CodePaused, "the link takes no new work")
 	}
-	if err := c.Request.ValidateAbroad(s.now); err != nil && !mutant.On(mutant.WindowAbroad) {
+	if err := c.Request.ValidateAbroad(s.now); err != nil {
 		return Result{Err: err}
 	}
 	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {

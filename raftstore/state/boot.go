@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -130,7 +129,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 		if c.Fixed && (c.Key == "" || b.Key != c.Key) {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
-		if !bytes.Equal(b.Digest, c.Digest) && !mutant.On(mutant.RepeatUnchecked) {
+		if !bytes.Equal(b.Digest, c.Digest) {
 			return refuseWith(api.CodeConflict, "the reservation id or idempotency key was used for a different request")
 		}
 		return Result{Boot: b}

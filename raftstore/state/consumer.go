@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
@@ -150,9 +149,6 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom, s.checkLeft,
 	} {
 		if r := check(&a, c); r.Err != nil {
-			if mutant.On(mutant.ReshapeHalf) && len(a.wanted) > 0 {
-				s.reshapeProviders(c)
-			}
 			return r
 		}
 	}
@@ -232,7 +228,7 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 		}
 		old, ok := s.consumers.Get(string(e.ID))
 		switch {
-		case e.Generation == nil, mutant.On(mutant.ConsumerUnchecked):
+		case e.Generation == nil:
 		case !ok && *e.Generation != 0:
 			return refuseWith(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
 		case ok && *e.Generation != old.Generation:
@@ -311,7 +307,7 @@ func addShares(sums map[api.ProviderID]api.Resources, shares []api.Share) {
 // checkRoom refuses a call after which more would be drawn from a provider than there
 // is room for, from now on. What makes no provider fuller is allowed.
 func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
-	if len(a.wanted) == 0 || mutant.On(mutant.ClaimUnchecked) {
+	if len(a.wanted) == 0 {
 		return Result{}
 	}
 	v := s.hostTable.View()

@@ -5,7 +5,6 @@ import (
 
 	"berth/api"
 	"berth/capacity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -68,7 +67,7 @@ func (h *Hold) For(origin api.LinkID, r *api.Request) bool {
 // isPaused reports whether a link takes nothing new.
 func (s *membersBook) isPaused(id api.LinkID) bool {
 	l, ok := s.links.Get(string(id))
-	return ok && l.State == api.LinkPaused && !mutant.On(mutant.PauseIgnored)
+	return ok && l.State == api.LinkPaused
 }
 
 // reasons are why slots are refused, the one to be told before others first.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -155,7 +154,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	if c.Plan != "" {
 		_, used := s.plans.Get(string(c.Plan))
-		if used && !mutant.On(mutant.PlanReused) || s.now >= c.Expires && !mutant.On(mutant.BlobExpiryUnchecked) {
+		if used || s.now >= c.Expires {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 	}
@@ -224,9 +223,6 @@ func (s *sagaBook) heldFor(origin api.LinkID) int {
 // takeSlots claims each slot on its host, or on the first alternate that takes it
 // and that its rules allow, or refuses it.
 func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
-	if mutant.On(mutant.MapOrder) {
-		c.Slots = mutant.Shuffled(c.Slots)
-	}
 	for _, sl := range c.Slots {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {

@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/capacity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -249,7 +248,7 @@ func (s *stockBook) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 	if !ok {
 		return nil, refuseWith(api.CodeNotFound, "no such host")
 	}
-	if current := s.hostTable.Generation(id); generation != 0 && generation != current && !mutant.On(mutant.GenerationUnchecked) {
+	if current := s.hostTable.Generation(id); generation != 0 && generation != current {
 		return nil, refuseWith(api.CodeStale, "the host is at generation %d, not %d; read it again", current, generation)
 	}
 	return h, Result{}
@@ -274,8 +273,6 @@ func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, o
 	switch {
 	case !known:
 		return nil, false
-	case mutant.On(mutant.CapacityUnchecked):
-		s.hostTable.Restore(id, c)
 	case !host.takesWork():
 		return nil, false
 	default:

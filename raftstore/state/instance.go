@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -90,21 +89,10 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		return
 	}
 	s.touchHost(i.Host)
-	if mutant.On(mutant.FreedEarly) && st == api.StatusDeleting {
-		s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
-		s.bumpDrawn(i.Host, i.Shares)
-	}
 	if st == api.StatusDeleted {
 		s.byHost.Delete(joinKey(i.Host, i.ID))
-		if !mutant.On(mutant.FreedEarly) {
-			s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
-		}
-		if mutant.On(mutant.SharesKept) {
-			s.allocate("", claimOf(&i), i.Shares)
-		}
-		if !mutant.On(mutant.GenerationKept) {
-			s.bumpDrawn(i.Host, i.Shares)
-		}
+		s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
+		s.bumpDrawn(i.Host, i.Shares)
 	}
 }
 
@@ -140,7 +128,7 @@ func (s *workBook) instanceTold(c command.InstanceTold) {
 func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
-		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() && !mutant.On(mutant.StayIgnored) {
+		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
 			continue
 		}
 		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
@@ -33,9 +32,6 @@ func addTally(t *table.Map[int], k string, n int) {
 }
 
 func tenantKey(t api.Tenant) string {
-	if mutant.On(mutant.TenantsMixed) {
-		t.Origin = ""
-	}
 	return joinKey(t.Origin, t.Project)
 }
 

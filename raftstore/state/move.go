@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -34,7 +33,7 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 			return r
 		}
 	}
-	if c.Evacuate || mutant.On(mutant.MoveDouble) {
+	if c.Evacuate {
 		i, _ = s.instances.Get(string(c.ID))
 		s.endStay(i)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -82,9 +81,6 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 // tellReach makes it news for parents that a host went down or is back, of each
 // instance on it that was made for one.
 func (s *workBook) tellReach(host api.HostID) {
-	if mutant.On(mutant.ReachUntold) {
-		return
-	}
 	eachOn(&s.byHost, host, func(id api.InstanceID) {
 		if old, ok := s.instances.Get(string(id)); ok && old.Origin != "" {
 			i := *old
@@ -96,9 +92,6 @@ func (s *workBook) tellReach(host api.HostID) {
 // tellReachBelow makes it news for parents that a child fell silent or is heard again,
 // of each live instance below it that was made for one.
 func (s *workBook) tellReachBelow(child api.LinkID) {
-	if mutant.On(mutant.SilenceUntold) {
-		return
-	}
 	up, ok := s.Parent()
 	if !ok {
 		return

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -72,7 +71,7 @@ func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		h.noteCause(a.Why)
 	}
 	p.Instances, p.Answered = keep, true
-	if h.Decision == api.DecisionPending || mutant.On(mutant.LateCommitAcked) {
+	if h.Decision == api.DecisionPending {
 		p.Acked, p.Committed = a.Committed, a.Committed
 	}
 }

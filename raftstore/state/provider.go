@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/capacity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -305,7 +304,7 @@ func (s *stockBook) checkGeneration(id api.ProviderID, generation *uint64) Resul
 	if !s.isProvider(id) {
 		return refuseWith(api.CodeNotFound, "no such provider")
 	}
-	if current := s.generationOf(id); generation != nil && *generation != current && !mutant.On(mutant.GenerationUnchecked) {
+	if current := s.generationOf(id); generation != nil && *generation != current {
 		return refuseWith(api.CodeStale, "provider %s is at generation %d, not %d; read it again", string(id), current, *generation)
 	}
 	return Result{}

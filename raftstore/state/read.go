@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/state/table"
 )
 
@@ -289,7 +288,7 @@ func (s *sagaBook) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
 // that have expired.
 func (s *sagaBook) PlanUsed(id api.PlanID) bool {
 	_, used := s.plans.Get(string(id))
-	return used && !mutant.On(mutant.PlanReused)
+	return used
 }
 
 // HoldsFor returns the holds with an id, whoever asked for them: at most one of

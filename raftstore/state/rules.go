@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -25,9 +24,6 @@ func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
 // ruleAllows is allowed for one rule. How many members a child may have on each of
 // its hosts is the child's to say. The soft policies refuse nothing.
 func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
-	if mutant.On(mutant.RuleUnchecked) {
-		return true
-	}
 	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true
 	switch rule.Policy {
 	case api.Affinity:
@@ -112,7 +108,7 @@ func (s *bootsBook) Lacks(b *Boot) string {
 		return fmt.Sprintf("holds %d instances and needs %d", total, b.Min)
 	}
 	for g, n := range counts {
-		if least := b.Request.Groups[g].Min; n < least && !mutant.On(mutant.GroupMinUnchecked) {
+		if least := b.Request.Groups[g].Min; n < least {
 			return fmt.Sprintf("holds %d instances of group %s and needs %d", n, groupName(&b.Request, g), least)
 		}
 	}

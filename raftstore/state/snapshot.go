@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -170,9 +169,6 @@ type planRecord struct {
 }
 
 func (s *sagaBook) savedPlans() []planRecord {
-	if mutant.On(mutant.PlansForgotten) {
-		return nil
-	}
 	plans := make([]planRecord, 0, s.plans.Len())
 	s.plans.Scan(func(k string, u planUse) bool {
 		plans = append(plans, planRecord{Plan: k, Use: u})

@@ -15,7 +15,6 @@ import (
 
 	"berth/api"
 	"berth/capacity"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 )
 
@@ -91,9 +90,6 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	clear(s.bumped)
 	s.touched, s.facts = s.touched[:0], s.facts[:0]
 	at := c.Time()
-	if mutant.On(mutant.ClockInApply) {
-		at = max(at, api.Instant(mutant.Clock()))
-	}
 	if at > s.now {
 		s.now = at
 		s.advanceTable(at)

@@ -7,7 +7,6 @@ import (
 	"berth/buildplan"
 	"berth/capacity"
 	"berth/filters"
-	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -39,9 +38,6 @@ func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: e.countFits(v, h, f)})
 	}
 	e.addBelow(v, d)
-	if hosts := v.AllHosts(); mutant.On(mutant.HostInDigest) && len(hosts) > 0 {
-		d.Tags = append(slices.Clone(d.Tags), string(hosts[0].ID))
-	}
 	return d
 }
 
@@ -71,7 +67,7 @@ func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 			continue
 		}
 		below, age, ok := e.digests.Digest(l.Zone)
-		if !ok || age > digestAgeMax && !mutant.On(mutant.GossipAge) {
+		if !ok || age > digestAgeMax {
 			d.Partial = true
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/buildplan/seal"
-	"berth/internal/mutant"
 	"berth/raftstore/state"
 )
 
@@ -54,8 +53,5 @@ func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob
 // RefusePlan logs why a plan cannot be used, and returns the refusal, which does not say.
 func (e *Estimator) RefusePlan(req *api.Request, why error) error {
 	e.zone.Log().Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
-	if hosts := e.zone.View().AllHosts(); mutant.On(mutant.HostInError) && len(hosts) > 0 {
-		return api.Errorf(api.CodePlanRefused, "no room on %s", hosts[0].Name)
-	}
 	return api.Wrap(api.CodePlanRefused, "estimate.Open", api.PlanRefusedMessage, why)
 }

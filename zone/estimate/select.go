@@ -11,7 +11,6 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -96,7 +95,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	if l, ok := v.LinkByZone(peer); ok && peer != "" {
 		origin = l.ID
 	}
-	if peer != "" && !mutant.On(mutant.OriginIgnored) {
+	if peer != "" {
 		abroad := *req
 		abroad.Origin = origin
 		req = &abroad

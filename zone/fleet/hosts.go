@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -109,7 +108,7 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	f.beats.noteBeat(a, f.zone.Now())
 	v, err := f.zone.Store().WaitFor(ctx, state.WorkTopic(a), func(v *state.State) bool {
 		serves, hosts = v.Serves(a), v.WorkAfter(a, r.After)
-		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts) || mutant.On(mutant.ListedWhileLeft))
+		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts))
 	})
 	switch {
 	case !serves: // also after a restore from a backup of earlier times

@@ -10,7 +10,6 @@ import (
 	"berth/buildplan"
 	"berth/capacity"
 	"berth/filters"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -52,7 +51,7 @@ func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 // has stopped what may be started elsewhere. A new leader counts from when it
 // began to lead.
 func (f *Fleet) isFenced(h *state.Host) bool {
-	return f.beats.silentFor(h.Agent, f.zone.Now()) >= EvacuateAfter || mutant.On(mutant.EvacuatedEarly)
+	return f.beats.silentFor(h.Agent, f.zone.Now()) >= EvacuateAfter
 }
 
 // endJobs asks for the end of instances.
@@ -99,7 +98,7 @@ func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
 		return nil
 	}
-	if from, ok := v.Host(i.Host); evacuate && ok && !f.isFenced(from) && !mutant.On(mutant.LeftThoughHeard) {
+	if from, ok := v.Host(i.Host); evacuate && ok && !f.isFenced(from) {
 		return nil // its agent was heard meanwhile
 	}
 	if i.Target != "" { // its host was lost while it was to be moved

@@ -7,7 +7,6 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -38,7 +37,7 @@ func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte)
 	if err != nil {
 		return nil, err
 	}
-	if layer.Expires <= s.zone.Instant() && !mutant.On(mutant.BlobExpiryUnchecked) {
+	if layer.Expires <= s.zone.Instant() {
 		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	call := planKey(&c.Request, c.Instances)
@@ -79,9 +78,6 @@ func zonesTaken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcom
 // planKey names the plan of one call: every call allots ids of its own, and the
 // record of a boot has those of the call that made it.
 func planKey(r *api.Request, ids []api.InstanceSpec) string {
-	if mutant.On(mutant.PlanLoserTakes) {
-		return string(r.Project) + "\x00" + string(r.Reservation)
-	}
 	return string(r.Project) + "\x00" + string(ids[0].ID)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/backoff"
-	"berth/internal/mutant"
 	"berth/zone/estimate"
 )
 
@@ -28,7 +27,7 @@ func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.
 	switch {
 	case r.first != nil:
 		return false, nil
-	case p.Contended() && (r.describeShortfall(p.RoomWithoutYounger(req)) == "" || mutant.On(mutant.OlderIgnored)):
+	case p.Contended() && (r.describeShortfall(p.RoomWithoutYounger(req)) == ""):
 		if p.Offered() > 0 && r.attempt < api.HoldsPerBootMax/2 { // the other half is for all that it needs
 			if err := r.takePart(ctx, req, p); err != nil || r.decided {
 				return false, err

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -19,9 +18,6 @@ func (s *Saga) EndInstance(ctx context.Context, parent *api.Link, id api.Instanc
 		_, err := s.zone.Propose(ctx, command.InstanceDelete{Stamp: s.zone.Stamp(), ID: id})
 		return err
 	}
-	if mutant.On(mutant.EndLocal) {
-		return end(ctx)
-	}
 	return s.zone.Confirmed(ctx, end)
 }
 
@@ -30,11 +26,9 @@ func (s *Saga) EndInstance(ctx context.Context, parent *api.Link, id api.Instanc
 // that it is looked up in.
 func (s *Saga) Decision(ctx context.Context, child *api.Link, id api.HoldID) (api.Decision, error) {
 	v := s.zone.View()
-	if !mutant.On(mutant.DecisionLocal) {
-		var err error
-		if v, err = s.zone.Latest(ctx); err != nil {
-			return "", err
-		}
+	var err error
+	if v, err = s.zone.Latest(ctx); err != nil {
+		return "", err
 	}
 	return decisionIn(v, child, id), nil
 }

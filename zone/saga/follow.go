@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/internal/backoff"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -114,9 +113,6 @@ func followCost(ch *api.Changes) time.Duration {
 // takeChanges logs what is news in an answer. It reports whether there was any.
 func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, error) {
 	s := f.s
-	if mutant.On(mutant.ChangesUnchecked) {
-		return len(ch.Items) > 0, f.logChanges(ctx, ch.Next, ch.Items)
-	}
 	if !soundChanges(ch, f.next) {
 		s.estimator.NoteFailure(f.id)
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")

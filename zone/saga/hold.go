@@ -12,7 +12,6 @@ import (
 	"berth/buildplan"
 	"berth/internal/backoff"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -80,7 +79,7 @@ func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r
 	case err != nil:
 	case v.PlanUsed(l.Plan):
 		err = errors.New("the plan was taken up before")
-	case l.Expires <= c.At && !mutant.On(mutant.BlobExpiryUnchecked):
+	case l.Expires <= c.At:
 		err = fmt.Errorf("expired at %v", l.Expires)
 	}
 	if err != nil {
@@ -196,7 +195,7 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 	}
 	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
 	for range asked {
-		if a := <-answers; a.known || ctx.Err() == nil || mutant.On(mutant.UnknownIsNothing) {
+		if a := <-answers; a.known || ctx.Err() == nil {
 			c.Answers = append(c.Answers, a.PartAnswer)
 		}
 	}
@@ -223,7 +222,7 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 	r := &api.HoldRequest{
 		ID: h.ID, Attempt: h.Attempt, Request: h.Request, Metadata: h.Metadata,
 		Instances: make([][]api.InstanceSpec, len(h.Request.Groups)),
-		Commit:    h.Commit && (len(h.Slots) == 0 || mutant.On(mutant.ChildDecides)) && len(h.Parts) == 1 && len(h.Refused) == 0,
+		Commit:    h.Commit && (len(h.Slots) == 0) && len(h.Parts) == 1 && len(h.Refused) == 0,
 	}
 	for _, i := range p.Instances {
 		r.Instances[i.Group] = append(r.Instances[i.Group], i.Spec)

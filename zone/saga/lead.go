@@ -7,7 +7,6 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -144,9 +143,6 @@ func (s *Saga) askDecision(ctx context.Context, h *state.Hold) error {
 	d, err := s.peers.Decision(call, link, h.ID)
 	if err != nil {
 		return err
-	}
-	if mutant.On(mutant.HoldExpires) {
-		d = api.DecisionAbort
 	}
 	if d == api.DecisionPending {
 		return api.Errorf(api.CodeUnavailable, "the parent has not decided hold %s yet", string(h.ID))

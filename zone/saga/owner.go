@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
-	"berth/internal/mutant"
 	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -62,9 +61,6 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 	ctx = requestid.With(ctx, w.call)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if mutant.On(mutant.SagaNotResumed) && len(w.holds) > 0 {
-		return nil
-	}
 	if err := s.abandonAttempts(ctx, w); err != nil {
 		return err
 	}
@@ -93,9 +89,6 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 // logDecision logs the decision of an owner, together with its last attempt, unless that is
 // nil.
 func (s *Saga) logDecision(ctx context.Context, o owner, d api.Decision, why cause, last *api.BootAttempt) error {
-	if mutant.On(mutant.DecisionUnlogged) {
-		s.tellEarly(ctx, o, d)
-	}
 	_, err := s.zone.Propose(ctx, o.decision(s.zone.Stamp(), d, s.spell(why), last))
 	if api.CodeOf(err) == api.CodeConflict { // whoever asked for it was faster
 		return nil

@@ -1,5 +1,0 @@
-//go:build mutants
-
-package lab
-
-func init() { buildTags = append(buildTags, "mutants") }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// faults has the deliberate faults, one file for each: lines "word: text", an empty
+// line, and a patch of the code as "git diff" makes it. The words are
+//
+//	does  what the fault does, in a few words
+//	test  the package and the test that were seen to find it, to be tried first
+//	only  the same, of a fault that no other test can find
+//
+//go:embed faults/*.patch
+var faults embed.FS
+
+// fault is one deliberate fault.
+type fault struct {
+	name  string // of its file, without its end
+	does  string
+	test  suite // zero for a fault that every suite is asked for
+	only  bool  // test is the one suite that can find it
+	patch []byte
+}
+
+// readFaults returns all deliberate faults, in the order of their names.
+func readFaults(files fs.FS) ([]fault, error) {
+	names, err := fs.Glob(files, "faults/*.patch")
+	if err != nil {
+		return nil, fmt.Errorf("listing the faults: %w", err)
+	}
+	var all []fault
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a fault: %w", err)
+		}
+		f, err := parseFault(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f.name = strings.TrimSuffix(filepath.Base(name), ".patch")
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// parseFault reads one file of a fault.
+func parseFault(text []byte) (f fault, err error) {
+	head, patch, ok := bytes.Cut(text, []byte("\n\n"))
+	if !ok || !bytes.HasPrefix(patch, []byte("--- a/")) {
+		return fault{}, errors.New(`it must have lines "word: text", an empty line, and a patch that begins with "--- a/"`)
+	}
+	f.patch = patch
+	for line := range strings.Lines(string(head)) {
+		word, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch word {
+		case "does":
+			f.does = said
+		case "test", "only":
+			pkg, test, ok := strings.Cut(said, " ")
+			if !ok {
+				return fault{}, fmt.Errorf("%q must name a package and a test", line)
+			}
+			f.test, f.only = suite{pkg, "^" + test + "$"}, word == "only"
+		default:
+			return fault{}, fmt.Errorf("%q begins with none of the words does, test and only", line)
+		}
+	}
+	if f.does == "" {
+		return fault{}, errors.New("it does not say what it does")
+	}
+	return f, nil
+}
+
+// change is new text for files of the module, by their paths in it.
+type change map[string][]byte
+
+// change returns what the fault's patch makes of the code. A patch that does not
+// apply is an error: the code that it is about has changed.
+func (f *fault) change(ctx context.Context, root string) (change, error) {
+	dir, err := os.MkdirTemp("", "berth-fault-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // only a temporary file would be left
+	out := change{}
+	for line := range strings.Lines(string(f.patch)) {
+		file, ok := strings.CutPrefix(line, "--- a/")
+		if !ok {
+			continue
+		}
+		file = strings.TrimSpace(file)
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, file), text, 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: copying what it changes: %w", f.name, err)
+		}
+		out[file] = nil
+	}
+	c := exec.CommandContext(ctx, "git", "apply", "-")
+	c.Dir, c.Stdin = dir, bytes.NewReader(f.patch)
+	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the folder is in no repository
+	if text, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: its patch does not fit the code any more: %w\n%s", f.name, err, text)
+	}
+	for file := range out {
+		if out[file], err = os.ReadFile(filepath.Join(dir, file)); err != nil {
+			return nil, fmt.Errorf("%s: reading what it changed: %w", f.name, err)
+		}
+	}
+	return out, nil
+}
+
+// overlay writes changed files into a folder and returns the list that has the
+// compiler take them in place of the module's own.
+func (c change) overlay(root, dir string) (string, error) {
+	replace := map[string]string{}
+	for file, text := range c {
+		changed := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
+		if err := os.WriteFile(changed, text, 0o600); err != nil {
+			return "", fmt.Errorf("writing a fault: %w", err)
+		}
+		replace[filepath.Join(root, file)] = changed
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		return "", fmt.Errorf("writing a fault: %w", err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err = os.WriteFile(path, list, 0o600); err != nil {
+		return "", fmt.Errorf("writing a fault: %w", err)
+	}
+	return path, nil
+}
+
+// pick returns the faults of these names, all if there are none.
+func pick(all []fault, names []string) ([]fault, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var out []fault
+	for _, n := range names {
+		i := slices.IndexFunc(all, func(f fault) bool { return f.name == n })
+		if i < 0 {
+			return nil, fmt.Errorf("no fault is called %q; -list says which there are", n)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
