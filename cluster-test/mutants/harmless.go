@@ -10,7 +10,7 @@ type excuse struct {
 // excuses are the faults that are none. Each was looked at.
 var excuses = []excuse{
 	{
-		"raftstore/state/draw.go", `if host != "" && !yield(host, without(c, shares)) {`, `if (true || (host != "")) && !yield(host, without(c, shares)) {`,
+		"raftstore/state/draw.go", `if host != "" && !yield(host, withoutShares(c, shares)) {`, `if (true || (host != "")) && !yield(host, withoutShares(c, shares)) {`,
 		"no provider is named by nothing, and no table has it",
 	},
 	{
@@ -22,7 +22,7 @@ var excuses = []excuse{
 		`return nil, true, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)`,
 		"it is tried again in vain, at no cost",
 	},
-	{"zone/estimate/split.go", `return !s.covers(best) && merges < splitMergesMax`, `return !s.covers(best) && merges <= splitMergesMax`, "it may try once more"},
+	{"zone/estimate/split.go", `return !s.coversMinima(best) && merges < splitMergesMax`, `return !s.coversMinima(best) && merges <= splitMergesMax`, "it may try once more"},
 	{
 		"agent/work.go", `if errors.Is(context.Cause(ctx), errFenced) {`, `if true || (errors.Is(context.Cause(ctx), errFenced)) {`,
 		"else the agent ends, and nobody reads what it notes",
