@@ -62,17 +62,6 @@ func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []c
 	}
 }
 
-// guessResults returns what would become of cmds if they were applied to st and nothing
-// came between. It is what a deliberate fault answers.
-func guessResults(st *state.State, cmds []command.Command) []state.Result {
-	st = st.Clone()
-	var results []state.Result
-	for _, c := range cmds {
-		results = append(results, applyCommand(st, st.Index()+1, c))
-	}
-	return results
-}
-
 // proposeQueued turns what waits in the queue into entries until ctx ends. One entry
 // is in flight at a time: what arrives meanwhile shares the next.
 func (s *Store) proposeQueued(ctx context.Context) {

@@ -217,7 +217,7 @@ func (z *Zone) Link(child *Zone) {
 // Flavor defines a flavor of so much memory, in MiB. command may be nil.
 func (z *Zone) Flavor(name string, ram int64, command ...string) {
 	z.T.Helper()
-	z.CreateFlavor(rest.FlavorSpec{Name: name, RAM: new(int64(ram)), Command: command})
+	z.CreateFlavor(rest.FlavorSpec{Name: name, RAM: new(ram), Command: command})
 }
 
 // CreateFlavor defines a flavor, whatever becomes of the zone's leader meanwhile.

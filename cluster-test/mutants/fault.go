@@ -102,23 +102,21 @@ func (f *fault) change(ctx context.Context, root string) (change, error) {
 			continue
 		}
 		file = strings.TrimSpace(file)
-		text, err := os.ReadFile(filepath.Join(root, file))
-		if err == nil {
+		if out[file], err = os.ReadFile(filepath.Join(root, file)); err == nil {
 			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700)
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), text, 0o600)
+			err = os.WriteFile(filepath.Join(dir, file), out[file], 0o600)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: copying what it changes: %w", f.name, err)
 		}
-		out[file] = nil
 	}
 	c := exec.CommandContext(ctx, "git", "apply", "-")
 	c.Dir, c.Stdin = dir, bytes.NewReader(f.patch)
 	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the folder is in no repository
-	if text, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: its patch does not fit the code any more: %w\n%s", f.name, err, text)
+	if text, failure := c.CombinedOutput(); failure != nil {
+		return nil, fmt.Errorf("%s: its patch does not fit the code any more: %w\n%s", f.name, failure, text)
 	}
 	for file := range out {
 		if out[file], err = os.ReadFile(filepath.Join(dir, file)); err != nil {

@@ -208,7 +208,7 @@ func (h *hunter) look(ctx context.Context, dir, overlay string, s suite) (string
 		case o.end == passed:
 			return "", nil
 		}
-		if err := h.compilePlain(ctx, s.pkg); err != nil {
+		if err = h.compilePlain(ctx, s.pkg); err != nil {
 			return "", err
 		}
 		meant, err := confirm(ctx, with, h.runner(h.dir, limit), s, o.test)

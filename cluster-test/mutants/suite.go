@@ -117,8 +117,10 @@ func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	c := exec.CommandContext(timed, binary(r.dir, s.pkg),
 		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
-	c.Env = slices.Concat(os.Environ(), r.env, []string{"TMPDIR=" + tmp,
-		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms"}) // a failure need not be kept, nor be made small
+	c.Env = slices.Concat(os.Environ(), r.env, []string{
+		"TMPDIR=" + tmp,
+		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms", // a failure need not be kept, nor be made small
+	})
 	c.WaitDelay = endTimeout // for what a suite leaves running and that has its output
 	text, err := c.CombinedOutput()
 	if ctx.Err() != nil {

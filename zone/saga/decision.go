@@ -25,9 +25,8 @@ func (s *Saga) EndInstance(ctx context.Context, parent *api.Link, id api.Instanc
 // hold that nobody here remembers was aborted, so a majority confirms the state
 // that it is looked up in.
 func (s *Saga) Decision(ctx context.Context, child *api.Link, id api.HoldID) (api.Decision, error) {
-	v := s.zone.View()
-	var err error
-	if v, err = s.zone.Latest(ctx); err != nil {
+	v, err := s.zone.Latest(ctx)
+	if err != nil {
 		return "", err
 	}
 	return decisionIn(v, child, id), nil
