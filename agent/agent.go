@@ -71,15 +71,15 @@ type Agent struct {
 	fence   *fence
 	journal *journal
 
-	wake   [actions]chan struct{}          // a lane has something; nothing's is for reports
-	relist map[driver.Driver]chan struct{} // the driver must be asked again
-	tug    chan struct{}                   // fences must be looked at again
+	wake    [actions]chan struct{}          // a lane has something; nothing's is for reports
+	relist  map[driver.Driver]chan struct{} // the driver must be asked again
+	recheck chan struct{}                   // fences must be looked at again
 
 	kept    []string     // addresses, sorted, as Keep has them; only poll uses it
 	strange []api.HostID // sorted: the zone was told of them that they are not served here; only poll uses it
 
 	mu      sync.Mutex // guards what follows
-	book    *ledger
+	ledger  *ledger
 	beat    time.Duration
 	contact time.Time // when the newest call was sent that the zone has answered
 }
@@ -94,11 +94,11 @@ func New(conf Config) (*Agent, error) {
 	if transport == nil {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
-	a := &Agent{conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, book: newBook(nil, nil)}
+	a := &Agent{conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, ledger: newLedger(nil, nil)}
 	for i := range a.wake {
 		a.wake[i] = make(chan struct{}, 1)
 	}
-	a.relist, a.tug = map[driver.Driver]chan struct{}{}, make(chan struct{}, 1)
+	a.relist, a.recheck = map[driver.Driver]chan struct{}{}, make(chan struct{}, 1)
 	for _, h := range conf.Hosts {
 		if a.relist[h.Driver] == nil {
 			a.relist[h.Driver] = make(chan struct{}, 1)
@@ -220,26 +220,26 @@ func (a *Agent) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// editBook runs f on the book and wakes whoever has something to do after it.
-func (a *Agent) editBook(f func(b *ledger)) {
+// editLedger runs f on the ledger and wakes whoever has something to do after it.
+func (a *Agent) editLedger(f func(b *ledger)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f(a.book)
-	for lane, queue := range a.book.lanes {
+	f(a.ledger)
+	for lane, queue := range a.ledger.lanes {
 		if len(queue) > 0 {
 			signal(a.wake[lane])
 		}
 	}
-	if len(a.book.say) > 0 {
+	if len(a.ledger.say) > 0 {
 		signal(a.wake[nothing])
 	}
-	for d := range a.book.again {
+	for d := range a.ledger.again {
 		signal(a.relist[d])
 	}
-	clear(a.book.again)
-	if a.book.tugged {
-		a.book.tugged = false
-		signal(a.tug)
+	clear(a.ledger.again)
+	if a.ledger.recheck {
+		a.ledger.recheck = false
+		signal(a.recheck)
 	}
 }
 

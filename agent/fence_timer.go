@@ -77,14 +77,14 @@ func (a *Agent) noteAnswer(sent time.Time) {
 func (a *Agent) strikeFences() (next time.Duration, more bool) {
 	var struck int
 	var silent time.Duration
-	a.editBook(func(b *ledger) { struck, silent, next = a.strikeIn(b) })
+	a.editLedger(func(b *ledger) { struck, silent, next = a.strikeIn(b) })
 	if struck > 0 {
 		a.conf.Log.Warn("zone does not answer: instances with a fence are killed", "instances", struck, "silent", silent)
 	}
 	return next - silent, next > 0
 }
 
-// strikeIn is strike for who has the book.
+// strikeIn is strikeFences for a caller that has the ledger.
 func (a *Agent) strikeIn(b *ledger) (struck int, silent, next time.Duration) {
 	silent = a.conf.Now().Sub(a.contact)
 	all, next := b.lapseFences(silent)
@@ -105,7 +105,7 @@ func (a *Agent) holdLeash(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-		case <-a.tug:
+		case <-a.recheck:
 		}
 		if next, more := a.strikeFences(); more {
 			t.Reset(next)

@@ -313,7 +313,7 @@ func TestSeveredIsNoted(t *testing.T) {
 // may be older than what the zone decided because of it.
 func TestAnswerOfAnOldQuestion(t *testing.T) {
 	d := fake.New(fake.Options{})
-	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
 	b.applyLists(lists, b.nextQuestion())
@@ -346,15 +346,15 @@ func TestAnswerThatIsTooOld(t *testing.T) {
 		d := fake.New(fake.Options{})
 		a, err := New(config(newZone(), d, 1))
 		require.NoError(t, err)
-		a.book = newBook([]api.HostID{"h"}, []driver.Driver{d})
-		a.book.applyStates(d, 0, nil)
+		a.ledger = newLedger([]api.HostID{"h"}, []driver.Driver{d})
+		a.ledger.applyStates(d, 0, nil)
 		lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
 		a.contact = time.Now().Add(-testFence)
-		a.applyWork(lists, a.book.nextQuestion())
-		assert.Nil(t, a.book.nextEntry(start))
+		a.applyWork(lists, a.ledger.nextQuestion())
+		assert.Nil(t, a.ledger.nextEntry(start))
 		a.contact = time.Now().Add(1 - testFence)
-		a.applyWork(lists, a.book.nextQuestion())
-		assert.NotNil(t, a.book.nextEntry(start))
+		a.applyWork(lists, a.ledger.nextQuestion())
+		assert.NotNil(t, a.ledger.nextEntry(start))
 	})
 }
 
@@ -383,7 +383,7 @@ var movesHosts = []api.HostID{"h1", "h2", "h3"}
 func newMovesWorld(t *rapid.T) *movesWorld {
 	d := fake.New(fake.Options{})
 	w := &movesWorld{
-		t: t, d: d, b: newBook(movesHosts, []driver.Driver{d, d, d}), at: map[api.InstanceID]api.HostID{},
+		t: t, d: d, b: newLedger(movesHosts, []driver.Driver{d, d, d}), at: map[api.InstanceID]api.HostID{},
 		stop: map[api.InstanceID]bool{}, there: map[api.InstanceID]api.HostID{},
 		lists: map[api.HostID]api.HostWorkload{}, doing: map[action][]*entry{},
 	}

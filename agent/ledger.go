@@ -33,16 +33,16 @@ type entry struct {
 
 	busy   bool          // a driver call is under way
 	doubt  bool          // its driver was heard of it meanwhile
-	seq    uint64        // book.seq at the end of the last driver call
+	seq    uint64        // ledger.seq at the end of the last driver call
 	queued [actions]bool // which lanes it waits in
-	saying bool          // it waits in book.say
+	saying bool          // it waits in ledger.say
 	fails  int           // driver calls in a row without an outcome
 	cut    func()        // ends the driver call under way early; nil before the first one
 
-	ack    uint64 // book.acks when the zone took the last report of it
+	ack    uint64 // ledger.acks when the zone took the last report of it
 	lapsed bool   // its fence has struck, and its driver has not confirmed yet that nothing is left
 	stale  bool   // its fence has struck, and its list was asked for before that
-	lapse  uint64 // book.lapses when its fence struck last
+	lapse  uint64 // ledger.lapses when its fence struck last
 }
 
 // isGone reports whether nothing of e is known to be here.
@@ -51,8 +51,8 @@ func (e *entry) isGone() bool { return e.have == "" || e.have == api.StatusDelet
 // isWanted reports whether the zone's newest list says that e should run.
 func (e *entry) isWanted() bool { return e.listed && !e.work.Stop }
 
-// hostBook is what the agent knows of one host.
-type hostBook struct {
+// hostLedger is what the agent knows of one host.
+type hostLedger struct {
 	driver     driver.Driver
 	listed     bool   // its list has been seen
 	generation uint64 // of that list
@@ -62,7 +62,7 @@ type hostBook struct {
 // ledger holds what should run and what does, and says what follows. It does
 // nothing itself: no call, no clock. Its owner guards it with a mutex.
 type ledger struct {
-	hosts map[api.HostID]*hostBook
+	hosts map[api.HostID]*hostLedger
 	every map[api.InstanceID][]*entry // the entries of an instance, of one host each
 	known map[driver.Driver]bool      // drivers whose list has been seen
 	again map[driver.Driver]bool      // drivers that must be listed once more
@@ -74,28 +74,28 @@ type ledger struct {
 	acks     uint64        // counts acknowledgements
 	lapses   uint64        // counts how often fences have struck
 	shortest time.Duration // no fence of an entry is shorter; 0: there is none
-	tugged   bool          // something that has a fence has changed
+	recheck  bool          // something that has a fence has changed
 }
 
-// question says what a list was asked for with, and how far the book was then.
+// question says what a list was asked for with, and how far the ledger was then.
 type question struct{ after, lapses, acks uint64 }
 
 // nextQuestion returns what to ask for next.
 func (b *ledger) nextQuestion() question { return question{b.after, b.lapses, b.acks} }
 
-// newBook returns a book of the hosts in ids; drivers has theirs, in order.
-func newBook(ids []api.HostID, drivers []driver.Driver) *ledger {
+// newLedger returns a ledger of the hosts in ids; drivers has theirs, in order.
+func newLedger(ids []api.HostID, drivers []driver.Driver) *ledger {
 	b := &ledger{
-		hosts: map[api.HostID]*hostBook{}, every: map[api.InstanceID][]*entry{},
+		hosts: map[api.HostID]*hostLedger{}, every: map[api.InstanceID][]*entry{},
 		known: map[driver.Driver]bool{}, again: map[driver.Driver]bool{},
 	}
 	for i, id := range ids {
-		b.hosts[id] = &hostBook{driver: drivers[i], entries: map[api.InstanceID]*entry{}}
+		b.hosts[id] = &hostLedger{driver: drivers[i], entries: map[api.InstanceID]*entry{}}
 	}
 	return b
 }
 
-// servesHosts reports whether the book is of these hosts.
+// servesHosts reports whether the ledger is of these hosts.
 func (b *ledger) servesHosts(ids []api.HostID) bool {
 	for _, id := range ids {
 		if b.hosts[id] == nil {
@@ -140,17 +140,17 @@ func (b *ledger) queueEntry(e *entry) {
 }
 
 // placeEntry puts e where it belongs after any change to it: into a lane, among what
-// is to be said, or out of the book.
+// is to be said, or out of the ledger.
 func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e {
-		return // of an earlier book
+		return // of an earlier ledger
 	}
 	// Told to stop something that is not here: that is already so.
 	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.lapsed && b.known[h.driver] {
 		e.have = api.StatusDeleted
 	}
-	b.tugged = b.tugged || e.work.Fence > 0
+	b.recheck = b.recheck || e.work.Fence > 0
 	for _, o := range b.every[e.work.Instance] { // e's change may be what another host waits for
 		b.queueEntry(o)
 	}
@@ -163,8 +163,8 @@ func (b *ledger) placeEntry(e *entry) {
 	}
 }
 
-// forgetEntry takes e out of the book.
-func (b *ledger) forgetEntry(h *hostBook, e *entry) {
+// forgetEntry takes e out of the ledger.
+func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 	id := e.work.Instance
 	delete(h.entries, id)
 	b.every[id] = slices.DeleteFunc(b.every[id], func(o *entry) bool { return o == e })
@@ -208,7 +208,7 @@ func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 	e.busy, e.seq, e.have, e.fault = false, b.seq, have, fault
 	h := b.hosts[e.host]
 	switch {
-	case h == nil || h.entries[e.work.Instance] != e: // of an earlier book: what it left is strange to this one
+	case h == nil || h.entries[e.work.Instance] != e: // of an earlier ledger: what it left is strange to this one
 		for d := range b.known {
 			b.again[d] = true
 		}
@@ -250,7 +250,7 @@ func (b *ledger) beginTerm() {
 }
 
 // setList makes hw the list of h.
-func (b *ledger) setList(h *hostBook, hw api.HostWorkload, asked question) {
+func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question) {
 	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
 	for _, id := range before {
 		h.entries[id].listed = false
@@ -277,7 +277,7 @@ func (b *ledger) setList(h *hostBook, hw api.HostWorkload, asked question) {
 	}
 }
 
-func (b *ledger) entryOf(h *hostBook, host api.HostID, id api.InstanceID) *entry {
+func (b *ledger) entryOf(h *hostLedger, host api.HostID, id api.InstanceID) *entry {
 	e := h.entries[id]
 	if e == nil {
 		e = &entry{host: host, work: api.Workload{Instance: id}}
@@ -325,7 +325,7 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 }
 
 // forgetMissing forgets what is not present any more on h, and settles every entry.
-func (b *ledger) forgetMissing(h *hostBook, mark uint64, present map[*entry]bool) {
+func (b *ledger) forgetMissing(h *hostLedger, mark uint64, present map[*entry]bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.entries)) {
 		e := h.entries[id]
 		lost := e.have == api.StatusActive || e.have == api.StatusShutoff

@@ -328,7 +328,7 @@ func TestJournalTurns(t *testing.T) {
 // acknowledge, so a return to what it had acknowledged before is news to it.
 func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 	d := fake.New(fake.Options{})
-	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	list := func(generation uint64, w api.Workload) {
 		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion())
@@ -348,7 +348,7 @@ func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 // said of one stay is not known of the next.
 func TestReportsNameTheirStay(t *testing.T) {
 	d := fake.New(fake.Options{})
-	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	list := func(generation, stay uint64, w api.Workload) {
 		w.Stay = stay
@@ -380,7 +380,7 @@ func TestReportsNameTheirStay(t *testing.T) {
 func TestBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := fake.New(fake.Options{})
-		b := newBook([]api.HostID{"h1", "h2"}, []driver.Driver{d, d})
+		b := newLedger([]api.HostID{"h1", "h2"}, []driver.Driver{d, d})
 		told := map[string]api.Status{}
 		there := map[string]driver.State{} // what the driver holds
 		lists := map[api.HostID]api.HostWorkload{}
@@ -506,7 +506,7 @@ func TestBook(t *testing.T) {
 // TestAckOfAHostThatIsGone: what the zone has taken of a host that is not this agent's
 // any more changes nothing.
 func TestAckOfAHostThatIsGone(t *testing.T) {
-	b := newBook(nil, nil)
+	b := newLedger(nil, nil)
 	b.noteAcked([]api.InstanceReport{{Host: "gone", Instance: "a", Status: api.StatusActive}})
 	assert.Empty(t, b.pendingReports(api.ReportsMax))
 }
@@ -515,7 +515,7 @@ func TestAckOfAHostThatIsGone(t *testing.T) {
 // says it.
 func TestALaneHasEachOnce(t *testing.T) {
 	d := fake.New(fake.Options{})
-	b := newBook([]api.HostID{"h"}, []driver.Driver{d})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	for n := range uint64(3) {
 		b.applyLists(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.nextQuestion())

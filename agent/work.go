@@ -47,13 +47,13 @@ func (a *Agent) watchDriver(ctx context.Context, d driver.Driver) {
 func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	var mark uint64
 	var asked *ledger
-	a.editBook(func(b *ledger) { mark, asked = b.seq, b })
+	a.editLedger(func(b *ledger) { mark, asked = b.seq, b })
 	states, err := d.List(ctx)
 	if err != nil {
 		return err
 	}
 	var ended, strange []driver.State
-	a.editBook(func(b *ledger) {
+	a.editLedger(func(b *ledger) {
 		if b != asked {
 			signal(a.relist[d]) // the hosts have changed meanwhile
 			return
@@ -113,7 +113,7 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 	}
 }
 
-// task is a copy of what an entry asks for. The entry itself belongs to the book.
+// task is a copy of what an entry asks for. The entry itself belongs to the ledger.
 type task struct {
 	driver driver.Driver
 	host   api.HostID
@@ -125,7 +125,7 @@ type task struct {
 // when ctx has ended.
 func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entry, t task) {
 	for ctx.Err() == nil {
-		a.editBook(func(b *ledger) {
+		a.editLedger(func(b *ledger) {
 			if e = b.nextEntry(lane); e != nil {
 				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails}
 				e.cut = cut
@@ -202,7 +202,7 @@ func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
 	}
 	a.conf.Crash.At(crash.AgentStopped)
 	a.writeJournal(eventGone, t.host, t.work.Instance, "")
-	a.editBook(func(b *ledger) {
+	a.editLedger(func(b *ledger) {
 		e.fails, e.lapsed = 0, false
 		b.endCall(e, "", "")
 	})
@@ -228,20 +228,20 @@ func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 		if i := slices.IndexFunc(states, func(s driver.State) bool { return s.Instance == t.work.Instance }); i >= 0 {
 			s = states[i]
 		}
-		a.editBook(func(b *ledger) {
+		a.editLedger(func(b *ledger) {
 			b.endCall(e, s.Status, s.Fault)
 			e.fails = r.fails
 		})
 		return
 	}
 	if errors.Is(context.Cause(ctx), errFenced) {
-		a.editBook(func(b *ledger) { b.endCall(e, e.have, e.fault) })
+		a.editLedger(func(b *ledger) { b.endCall(e, e.have, e.fault) })
 	}
 }
 
 // endCall ends the call for e with what is there now.
 func (a *Agent) endCall(e *entry, have api.Status, fault string) {
-	a.editBook(func(b *ledger) {
+	a.editLedger(func(b *ledger) {
 		e.fails = 0
 		b.endCall(e, have, fault)
 	})

@@ -38,7 +38,7 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	}
 	if raised {
 		a.journal.writeLine(line{Term: *term, Event: eventTerm})
-		a.editBook((*ledger).beginTerm)
+		a.editLedger((*ledger).beginTerm)
 	}
 	if err == nil {
 		a.noteAnswer(sent)
@@ -92,11 +92,11 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beat = beatOf(a.conf.Beat, got.Beat)
-	if a.book.servesHosts(got.Hosts) {
-		a.book.after = 0
-		a.book.markUntold()
+	if a.ledger.servesHosts(got.Hosts) {
+		a.ledger.after = 0
+		a.ledger.markUntold()
 	} else {
-		a.book = newBook(got.Hosts, drivers)
+		a.ledger = newLedger(got.Hosts, drivers)
 	}
 	for _, d := range a.drivers {
 		signal(a.relist[d])
@@ -135,7 +135,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	for ctx.Err() == nil {
 		var asked question
-		a.editBook(func(b *ledger) { asked = b.nextQuestion() })
+		a.editLedger(func(b *ledger) { asked = b.nextQuestion() })
 		var work api.AgentWorkload
 		ask := api.AgentWork{After: asked.after, Wait: a.conf.Wait}
 		err := a.callZone(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
@@ -165,7 +165,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 
 // applyWork takes over one answer. It returns the hosts in it that are not served here.
 func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api.HostID) {
-	a.editBook(func(b *ledger) {
+	a.editLedger(func(b *ledger) {
 		strange = b.applyLists(work, asked)
 		a.strikeIn(b) // an answer may be old already
 	})
@@ -210,7 +210,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 	defer beat.Stop()
 	for {
 		var items []api.InstanceReport
-		a.editBook(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
+		a.editLedger(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
 		if len(items) == 0 {
 			select {
 			case <-ctx.Done():
@@ -237,7 +237,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 		if len(items) > 0 {
 			a.conf.Crash.At(crash.AgentReported)
 		}
-		a.editBook(func(b *ledger) { b.noteAcked(items) })
+		a.editLedger(func(b *ledger) { b.noteAcked(items) })
 		beat.Reset(a.beatNow())
 		if n := len(items); n > 0 && n < api.ReportsMax {
 			backoff.Sleep(ctx, gatherPause)

@@ -40,7 +40,7 @@ type place struct {
 	next   time.Time // not to be tried before
 }
 
-func newBook(self string, now func() time.Time, tune Tuning) *addressBook {
+func newAddressBook(self string, now func() time.Time, tune Tuning) *addressBook {
 	return &addressBook{self: self, now: now, min: tune.RejoinMin, max: tune.RejoinMax, places: map[string]*place{}}
 }
 

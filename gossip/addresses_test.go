@@ -18,7 +18,7 @@ var nobody = func(string) bool { return false }
 // clocked returns a book and the clock that it reads.
 func clocked() (*addressBook, *time.Time) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	return newBook("n-self", func() time.Time { return now }, ZoneTuning()), &now
+	return newAddressBook("n-self", func() time.Time { return now }, ZoneTuning()), &now
 }
 
 func TestBookBacksOff(t *testing.T) {

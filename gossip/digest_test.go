@@ -136,15 +136,15 @@ func TestWhatIsSaidIsTrimmed(t *testing.T) {
 			d := full()
 			c.change(&d)
 			p := atRest(t, &d)
-			p.voice.sayOwn()
-			list, err := decodeState(p.voice.LocalState(false))
+			p.spreader.sayOwn()
+			list, err := decodeState(p.spreader.LocalState(false))
 			require.NoError(t, err)
 			require.Len(t, list, 1, "it is said")
 			heard, err := decodeDigest(list[0].Digest)
 			require.NoError(t, err)
 			assert.Equal(t, c.partial, heard.Partial)
 			assert.True(t, c.is(heard), "%+v", heard)
-			assert.Equal(t, p.voice.heldDigests()["z1"].Digest.Partial, heard.Partial)
+			assert.Equal(t, p.spreader.heldDigests()["z1"].Digest.Partial, heard.Partial)
 		})
 	}
 }

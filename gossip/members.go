@@ -16,7 +16,7 @@ const (
 	nodesMax     = 2 * MembersMax // that a push/pull may carry: memberlist drops the dead a little later
 	metaMaxBytes = 16
 	deadKept     = 10 * time.Minute // how long a dead member is still told of
-	deadLocked   = 2 * time.Minute  // how long one keeps its row although the roster is full
+	deadLocked   = 2 * time.Minute  // how long one keeps its row although the table of members is full
 )
 
 // MemberState says whether a member can be reached.

@@ -28,11 +28,11 @@ const (
 // Pool is one membership list: make it with New, then call Run. All methods are
 // safe for concurrent use.
 type Pool struct {
-	cfg    Config
-	book   *addressBook
-	roster *memberTable
-	voice  *digestSpreader
-	count  *counters
+	cfg       Config
+	addresses *addressBook
+	members   *memberTable
+	spreader  *digestSpreader
+	count     *counters
 
 	started   atomic.Bool
 	transport atomic.Pointer[transport] // nil before Run
@@ -45,11 +45,11 @@ func New(cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{cfg: cfg, count: &counters{}, book: newBook(cfg.Self, cfg.Now, cfg.Tuning)}
-	p.roster = &memberTable{self: cfg.Self, now: cfg.Now, gone: p.closeMember, rows: map[string]row{}}
-	p.voice = &digestSpreader{
+	p := &Pool{cfg: cfg, count: &counters{}, addresses: newAddressBook(cfg.Self, cfg.Now, cfg.Tuning)}
+	p.members = &memberTable{self: cfg.Self, now: cfg.Now, gone: p.closeMember, rows: map[string]row{}}
+	p.spreader = &digestSpreader{
 		own: cfg.Digest, tell: cfg.OnDigest, now: cfg.Now, log: cfg.Logger, count: p.count,
-		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.roster.countLive, RetransmitMult: retransmits},
+		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.members.countLive, RetransmitMult: retransmits},
 		wake:  make(chan struct{}, 1),
 		table: table{zones: cfg.Zones, ttl: cfg.Tuning.DigestTTL, held: map[api.ZoneID]held{}},
 		fresh: map[api.ZoneID]api.Digest{},
@@ -71,8 +71,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	if err != nil {
 		p.cfg.Logger.Warn("loading gossip peers failed", "pool", p.cfg.Name, "err", err)
 	}
-	p.book.restoreEndpoints(kept)
-	t := newTransport(ctx, &p.cfg, p.book, p.roster.isKnown, p.count)
+	p.addresses.restoreEndpoints(kept)
+	t := newTransport(ctx, &p.cfg, p.addresses, p.members.isKnown, p.count)
 	defer func() { _ = t.Shutdown() }() // it always returns nil
 	ml, err := memberlist.Create(p.memberlistConfig(t))
 	if err != nil {
@@ -82,8 +82,8 @@ func (p *Pool) Run(ctx context.Context) error {
 
 	var loops sync.WaitGroup
 	loops.Go(func() { p.rejoinMembers(ctx, t, ml) })
-	loops.Go(func() { p.voice.repeatOwn(ctx, p.cfg.Tuning.DigestInterval) })
-	loops.Go(func() { p.voice.reportHeard(ctx) })
+	loops.Go(func() { p.spreader.repeatOwn(ctx, p.cfg.Tuning.DigestInterval) })
+	loops.Go(func() { p.spreader.reportHeard(ctx) })
 	<-ctx.Done()
 	if err := ml.Leave(leaveTimeout); err != nil {
 		p.cfg.Logger.Debug("leaving a gossip pool was cut short", "pool", p.cfg.Name, "err", err)
@@ -119,7 +119,7 @@ func (p *Pool) memberlistConfig(t *transport) *memberlist.Config {
 	c.EnableCompression = false
 	c.UDPBufferSize = packetMaxBytes
 	c.DeadNodeReclaimTime = reclaimAfter
-	c.Delegate, c.Events, c.Alive = p.voice, p.roster, p.roster
+	c.Delegate, c.Events, c.Alive = p.spreader, p.members, p.members
 	c.Logger = log.New(lines{p.cfg.Logger, p.cfg.Name}, "", 0)
 	return c
 }
@@ -145,12 +145,12 @@ func (p *Pool) Members() []Member {
 	if t == nil {
 		return nil
 	}
-	return p.roster.members(t.isCutOff)
+	return p.members.members(t.isCutOff)
 }
 
 // Digests returns the newest digest heard of each zone, this one's own included,
 // and when it was last said. Old ones stay; the caller judges their age.
-func (p *Pool) Digests() map[api.ZoneID]Heard { return p.voice.heldDigests() }
+func (p *Pool) Digests() map[api.ZoneID]Heard { return p.spreader.heldDigests() }
 
 // Stats returns what was counted since New.
 func (p *Pool) Stats() Stats { return p.count.stats() }
@@ -167,10 +167,10 @@ func (p *Pool) rejoinMembers(ctx context.Context, t *transport, ml *memberlist.M
 	tick := time.NewTicker(p.cfg.Tuning.RejoinMin)
 	defer tick.Stop()
 	for {
-		p.book.refreshEndpoints(p.cfg.Endpoints())
+		p.addresses.refreshEndpoints(p.cfg.Endpoints())
 		slots := make(chan struct{}, rejoinsMax)
 		var tries sync.WaitGroup
-		for _, endpoint := range p.book.dueEndpoints(p.roster.isLive) {
+		for _, endpoint := range p.addresses.dueEndpoints(p.members.isLive) {
 			slots <- struct{}{}
 			tries.Go(func() {
 				p.joinEndpoint(ctx, t, ml, endpoint)
@@ -195,7 +195,7 @@ func (p *Pool) joinEndpoint(ctx context.Context, t *transport, ml *memberlist.Me
 		p.cfg.Logger.Debug("gossip peer does not answer", "pool", p.cfg.Name, "endpoint", endpoint, "err", err)
 		return
 	}
-	live := p.roster.isLive(name)
+	live := p.members.isLive(name)
 	if name == p.cfg.Self || live && t.isLinked(name) {
 		t.dropConn(conn)
 		return
@@ -211,12 +211,12 @@ func (p *Pool) joinEndpoint(ctx context.Context, t *transport, ml *memberlist.Me
 
 // saveEndpoints persists the endpoints that were found good, if they have changed.
 func (p *Pool) saveEndpoints() {
-	endpoints, changed := p.book.changedEndpoints()
+	endpoints, changed := p.addresses.changedEndpoints()
 	if !changed {
 		return
 	}
 	if err := p.cfg.Peers.Save(endpoints); err != nil {
-		p.book.markChanged()
+		p.addresses.markChanged()
 		p.cfg.Logger.Warn("saving gossip peers failed", "pool", p.cfg.Name, "err", err)
 	}
 }

@@ -41,18 +41,18 @@ func state(t *testing.T, list ...*api.Digest) []byte {
 
 func TestPushedDigestsAreLimited(t *testing.T) {
 	p := atRest(t, nil)
-	p.voice.MergeRemoteState(state(t, sized(t, DigestMaxBytes+1)), false)
+	p.spreader.MergeRemoteState(state(t, sized(t, DigestMaxBytes+1)), false)
 	assert.Equal(t, Stats{DigestsTooLarge: 1}, p.Stats())
 	assert.Empty(t, p.Digests())
-	p.voice.MergeRemoteState(state(t, sized(t, DigestMaxBytes)), false)
+	p.spreader.MergeRemoteState(state(t, sized(t, DigestMaxBytes)), false)
 	assert.Equal(t, Stats{DigestsTooLarge: 1, DigestsHeard: 1}, p.Stats())
 	assert.Len(t, p.Digests(), 1)
-	p.voice.MergeRemoteState(state(t, digestOf("z1", 6), digestOf("z2", 1), digestOf("z2", 2)), false)
+	p.spreader.MergeRemoteState(state(t, digestOf("z1", 6), digestOf("z2", 1), digestOf("z2", 2)), false)
 	assert.Equal(t, Stats{DigestsTooLarge: 1, DigestsHeard: 1, DigestsMalformed: 1}, p.Stats(), "more than two at once")
 	for _, b := range [][]byte{nil, {0}, {wireVersion + 1, 0x80}, {wireVersion}, {wireVersion, 0x9f}} {
 		before := p.Stats().DigestsMalformed
-		p.voice.MergeRemoteState(b, true)
-		p.voice.NotifyMsg(b)
+		p.spreader.MergeRemoteState(b, true)
+		p.spreader.NotifyMsg(b)
 		assert.Equal(t, before+2, p.Stats().DigestsMalformed, "%x", b)
 	}
 }
@@ -60,8 +60,8 @@ func TestPushedDigestsAreLimited(t *testing.T) {
 func TestLargeDigestIsNotBroadcast(t *testing.T) {
 	for size, want := range map[int]int{broadcastMaxBytes: 1, broadcastMaxBytes + 1: 0} {
 		p := atRest(t, sized(t, size))
-		p.voice.sayOwn()
-		assert.Len(t, p.voice.GetBroadcasts(3, packetMaxBytes), want)
+		p.spreader.sayOwn()
+		assert.Len(t, p.spreader.GetBroadcasts(3, packetMaxBytes), want)
 	}
 }
 
@@ -69,9 +69,9 @@ func TestLargestStateFitsAStream(t *testing.T) {
 	p := atRest(t, sized(t, DigestMaxBytes))
 	other := sized(t, DigestMaxBytes)
 	other.Zone = "z2"
-	p.voice.MergeRemoteState(state(t, other), false)
+	p.spreader.MergeRemoteState(state(t, other), false)
 	const member = 256 // bytes that a node takes in a push/pull, generously
-	assert.Less(t, len(p.voice.LocalState(false))+nodesMax*member, streamMaxBytes)
+	assert.Less(t, len(p.spreader.LocalState(false))+nodesMax*member, streamMaxBytes)
 }
 
 func TestExpiredDigestIsCounted(t *testing.T) {
@@ -80,6 +80,6 @@ func TestExpiredDigestIsCounted(t *testing.T) {
 	require.NoError(t, err)
 	msg, err := encodeMessage(carried{AgeMS: 1 << 40, Digest: raw})
 	require.NoError(t, err)
-	p.voice.NotifyMsg(msg)
+	p.spreader.NotifyMsg(msg)
 	assert.Equal(t, Stats{DigestsExpired: 1}, p.Stats())
 }

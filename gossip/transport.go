@@ -33,7 +33,7 @@ var (
 type transport struct {
 	pool, self string
 	dial       Dialer
-	book       *addressBook
+	addresses  *addressBook
 	known      func(name string) bool // whether it is a member
 	now        func() time.Time
 	count      *counters
@@ -57,7 +57,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 func newTransport(ctx context.Context, cfg *Config, b *addressBook, known func(string) bool, count *counters) *transport {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &transport{
-		pool: cfg.Name, self: cfg.Self, dial: cfg.Dial, book: b, known: known, now: cfg.Now, count: count,
+		pool: cfg.Name, self: cfg.Self, dial: cfg.Dial, addresses: b, known: known, now: cfg.Now, count: count,
 		begin: func(d time.Duration) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, d)
 		},
@@ -172,13 +172,13 @@ func (t *transport) dropConn(conn net.Conn) {
 }
 
 // greetEndpoint dials an endpoint and exchanges hellos. The connection that it returns
-// is registered; name is who answered. The book learns of the outcome.
+// is registered; name is who answered. The address book learns of the outcome.
 func (t *transport) greetEndpoint(ctx context.Context, endpoint string, kind Kind) (_ net.Conn, name string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	conn, err := t.dial(ctx, endpoint)
 	if err != nil {
-		t.book.noteFailure(endpoint)
+		t.addresses.noteFailure(endpoint)
 		return nil, "", fmt.Errorf("dialling: %w", err)
 	}
 	if !t.registerConn(conn) {
@@ -191,10 +191,10 @@ func (t *transport) greetEndpoint(ctx context.Context, endpoint string, kind Kin
 	}
 	if err != nil {
 		t.dropConn(conn)
-		t.book.noteFailure(endpoint)
+		t.addresses.noteFailure(endpoint)
 		return nil, "", err
 	}
-	t.book.noteAnswer(endpoint, answer.Name)
+	t.addresses.noteAnswer(endpoint, answer.Name)
 	return conn, answer.Name, nil
 }
 
@@ -215,7 +215,7 @@ func (t *transport) exchangeHellos(conn net.Conn, kind Kind) (Hello, error) {
 // reachMember returns a registered connection to the member called name, trying each
 // endpoint that may lead to it. Members that answer elsewhere are remembered.
 func (t *transport) reachMember(ctx context.Context, name string, kind Kind) (net.Conn, error) {
-	for _, endpoint := range t.book.endpointsOf(name) {
+	for _, endpoint := range t.addresses.endpointsOf(name) {
 		conn, got, err := t.greetEndpoint(ctx, endpoint, kind)
 		switch {
 		case err == nil && got == name:

@@ -172,7 +172,7 @@ func TestTame(t *testing.T) {
 }
 
 func TestTransportWantsNames(t *testing.T) {
-	tr := newTransport(t.Context(), &Config{Now: time.Now}, newBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
+	tr := newTransport(t.Context(), &Config{Now: time.Now}, newAddressBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
 	t.Cleanup(func() { _ = tr.Shutdown() })
 	name := SyntheticName("a")
 	_, err := tr.WriteTo([]byte{1}, "[2001:db8::1]:1")
@@ -193,7 +193,7 @@ func TestTransportWantsNames(t *testing.T) {
 }
 
 func TestConnsAreLimited(t *testing.T) {
-	tr := newTransport(t.Context(), &Config{Now: time.Now}, newBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
+	tr := newTransport(t.Context(), &Config{Now: time.Now}, newAddressBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
 	t.Cleanup(func() { _ = tr.Shutdown() })
 	var last net.Conn
 	for range connsMax {
@@ -209,7 +209,7 @@ func TestConnsAreLimited(t *testing.T) {
 }
 
 func TestPeersAndQueuesAreLimited(t *testing.T) {
-	tr := newTransport(t.Context(), &Config{Now: time.Now}, newBook("", time.Now, ZoneTuning()), func(string) bool { return false }, &counters{})
+	tr := newTransport(t.Context(), &Config{Now: time.Now}, newAddressBook("", time.Now, ZoneTuning()), func(string) bool { return false }, &counters{})
 	t.Cleanup(func() { _ = tr.Shutdown() })
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -231,7 +231,7 @@ func TestPeersAndQueuesAreLimited(t *testing.T) {
 }
 
 func TestPacketConnsAreLimited(t *testing.T) {
-	tr := newTransport(t.Context(), &Config{Now: time.Now}, newBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
+	tr := newTransport(t.Context(), &Config{Now: time.Now}, newAddressBook("", time.Now, ZoneTuning()), func(string) bool { return true }, &counters{})
 	t.Cleanup(func() { _ = tr.Shutdown() })
 	far := make([]net.Conn, packetConns+1)
 	for i := range far {

@@ -72,7 +72,7 @@ func failureOf(op string, err error, index uint64) error {
 	return api.Wrap(api.CodeUnavailable, op, msg, err)
 }
 
-// readFailure is failure for calls that change nothing: they can only be
+// readFailure is failureOf for calls that change nothing: they can only be
 // unavailable or late.
 func readFailure(op string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

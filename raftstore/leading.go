@@ -19,7 +19,7 @@ var ErrDeposed error = api.Errorf(api.CodeUnavailable, "this node no longer lead
 type term struct {
 	leading bool
 	term    uint64
-	changed chan struct{} // closed when the reign ends
+	changed chan struct{} // closed when the term ends
 }
 
 // watchLeadership tells every caller of Leading what Raft tells one listener.
@@ -35,15 +35,15 @@ func (s *Store) watchLeadership(ctx context.Context) {
 	}
 }
 
-// beginTerm begins a new reign, unless the one that runs is like it. Raft may keep a
+// beginTerm begins a new term, unless the one that runs is like it. Raft may keep a
 // loss that was followed by a win to itself; the term gives it away.
 func (s *Store) beginTerm(leading bool) {
-	old := s.reign.Load()
+	old := s.term.Load()
 	now := &term{leading: leading, term: s.Term(), changed: make(chan struct{})}
 	if old.leading == leading && (!leading || old.term == now.term) {
 		return
 	}
-	s.reign.Store(now)
+	s.term.Store(now)
 	close(old.changed)
 	s.cfg.Log.Info("leadership changed", "leading", leading, "term", now.term)
 }
@@ -51,11 +51,11 @@ func (s *Store) beginTerm(leading bool) {
 // Leading calls lead whenever this node has become the leader and View holds all
 // that was acknowledged before. The context of lead ends, with the cause ErrDeposed,
 // when the node is deposed; lead must return then. A lead that returns earlier is
-// not called again during that reign. Leading returns when ctx ends or the store
+// not called again during that term. Leading returns when ctx ends or the store
 // closes, and lead has returned.
 func (s *Store) Leading(ctx context.Context, lead func(ctx context.Context)) {
 	for {
-		r := s.reign.Load()
+		r := s.term.Load()
 		if r.leading {
 			s.runLeader(ctx, r, lead)
 		}
@@ -69,7 +69,7 @@ func (s *Store) Leading(ctx context.Context, lead func(ctx context.Context)) {
 	}
 }
 
-// runLeader conducts one reign.
+// runLeader conducts one term.
 func (s *Store) runLeader(ctx context.Context, r *term, lead func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup

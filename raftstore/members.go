@@ -132,7 +132,7 @@ func (s *Store) changeMembers(ctx context.Context, call func() raft.IndexFuture)
 	return failureOf(op, err, 0)
 }
 
-// changeFailure is failure for a change of members, where an error that Raft has no
+// changeFailure is failureOf for a change of members, where an error that Raft has no
 // name for and no index to is its refusal to write a configuration that cannot be.
 func changeFailure(op string, err error, index uint64) error {
 	switch {

@@ -14,7 +14,7 @@ import (
 // Any number may wait. When ctx ends first it returns the view of that moment with
 // CodeTimeout, and when the store closes with CodeUnavailable.
 func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
-	p, ok := s.board.awaitPage(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
+	p, ok := s.views.awaitPage(ctx, s.closing, func(p *page) bool { return p.state.Index() > after })
 	switch {
 	case ok:
 		return p.state, nil
@@ -30,7 +30,7 @@ func (s *Store) Wait(ctx context.Context, after uint64) (*state.State, error) {
 // depend on nothing else. Any number may wait. When ctx ends first it returns the view
 // of that moment with CodeTimeout, and when the store closes with CodeUnavailable.
 func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
-	st, found := s.board.awaitView(ctx, s.closing, topic, ok)
+	st, found := s.views.awaitView(ctx, s.closing, topic, ok)
 	switch {
 	case found:
 		return st, nil
@@ -65,7 +65,7 @@ func (s *Store) Linearizable(ctx context.Context) (*state.State, error) {
 	if sure.err != nil {
 		return nil, readFailure(op, sure.err)
 	}
-	p, ok := s.board.awaitPage(ctx, s.closing, func(p *page) bool { return p.applied >= sure.index })
+	p, ok := s.views.awaitPage(ctx, s.closing, func(p *page) bool { return p.applied >= sure.index })
 	switch {
 	case ok:
 		return p.state, nil
@@ -186,7 +186,7 @@ func (s *Store) awaitBarrier(ctx context.Context) error {
 			return err
 		}
 		if at, ok := future.(raft.IndexFuture); ok {
-			s.board.postView(nil, at.Index())
+			s.views.postView(nil, at.Index())
 		}
 		return nil
 	})

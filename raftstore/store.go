@@ -24,11 +24,11 @@ type Store struct {
 	cfg      Config
 	raft     *raft.Raft
 	stores   stores
-	board    *viewBoard
+	views    *viewBoard
 	queue    *queue
 	asks     *asks
 	progress *progress
-	reign    atomic.Pointer[term]
+	term     atomic.Pointer[term]
 	ready    atomic.Uint64 // the term in which a barrier has passed; 0 for none
 	caught   atomic.Bool   // CaughtUp has been true
 	quiet    atomic.Bool   // set by Close: Raft's complaints no longer matter
@@ -68,10 +68,10 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
 	}
 	s.stores = st
-	s.reign.Store(&term{changed: make(chan struct{})})
+	s.term.Store(&term{changed: make(chan struct{})})
 	machine := newFSM(cfg.Form, s.failNode)
 	machine.crash = cfg.Crash
-	s.board = machine.board
+	s.views = machine.board
 	if s.raft, err = s.startRaft(machine); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening node %s: %w", cfg.ID, err), st.close())
 	}
@@ -225,7 +225,7 @@ func (s *Store) failNode(err error) {
 // View returns the newest state that this node has applied: immutable, possibly
 // behind the leader's. It takes no lock. After Propose has returned on this node,
 // View holds what was proposed.
-func (s *Store) View() *state.State { return s.board.cur.Load().state }
+func (s *Store) View() *state.State { return s.views.cur.Load().state }
 
 // Form returns the newest form that all members of the zone read, as far as this node
 // knows. Of a member without a record it is only known that it reads the log so far: it
@@ -271,7 +271,7 @@ func (s *Store) CaughtUp() bool {
 	if commit == 0 {
 		return false
 	}
-	for i := s.board.cur.Load().applied + 1; i <= commit; i++ {
+	for i := s.views.cur.Load().applied + 1; i <= commit; i++ {
 		// Raft's own entries are not shown to the state machine.
 		var l raft.Log
 		if err := s.stores.logs.GetLog(i, &l); err != nil || l.Type != raft.LogNoop && l.Type != raft.LogBarrier {

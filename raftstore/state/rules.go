@@ -21,7 +21,7 @@ func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
 	return true
 }
 
-// ruleAllows is allowed for one rule. How many members a child may have on each of
+// ruleAllows is rulesAllow for one rule. How many members a child may have on each of
 // its hosts is the child's to say. The soft policies refuse nothing.
 func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
 	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true

@@ -161,7 +161,7 @@ func (s *State) applyCommand(c command.Command) Result {
 	return Result{}
 }
 
-// foldZone is fold for what a zone knows of itself and of its operators' wishes.
+// foldZone is applyCommand for what a zone knows of itself and of its operators' wishes.
 func (s *State) foldZone(c command.Command) Result {
 	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
 	case command.Init:
@@ -206,7 +206,7 @@ func (s *State) foldZone(c command.Command) Result {
 	return Result{}
 }
 
-// foldProvider is fold for what the placement API changes.
+// foldProvider is applyCommand for what the placement API changes.
 func (s *State) foldProvider(c command.Command) Result {
 	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
 	case command.ProviderCreate:

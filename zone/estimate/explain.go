@@ -79,7 +79,7 @@ func (e *Estimator) explainPlan(v *state.State, call api.RequestID, req *api.Req
 
 // nameHosts adds to the counts of one group the names of some hosts that they count.
 func (e *Estimator) nameHosts(v *state.State, req *api.Request, group int, r *api.Refusals) {
-	s := e.Scene(v, req)
+	s := e.Inputs(v, req)
 	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
 	r.Filters = slices.Clone(r.Filters)
 	for i := range r.Filters {

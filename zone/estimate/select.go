@@ -310,7 +310,7 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) build
 				its.Groups[g].Min = min(least[g], its.Groups[g].Count)
 			}
 		}
-		return buildplan.Select(e.Scene(v, req), &its)
+		return buildplan.Select(e.Inputs(v, req), &its)
 	}
 	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
 	for g := range out.Groups {
@@ -335,8 +335,8 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 		(len(r.AllowedTags) == 0 || slices.ContainsFunc(r.AllowedTags, tagged))
 }
 
-// Scene returns what this zone's own hosts are planned on.
-func (e *Estimator) Scene(v *state.State, req *api.Request) *buildplan.Inputs {
+// Inputs returns what this zone's own hosts are planned on.
+func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	weights := v.Config.Costs
 	if len(weights) == 0 {
 		weights = costs.DefaultWeights()

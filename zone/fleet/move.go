@@ -116,10 +116,10 @@ func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool
 	return err
 }
 
-// moveAs is move for an instance that goes on drawing from the pools that give it
+// moveAs is moveInstance for an instance that goes on drawing from the pools that give it
 // pooled: only the rest of it needs room, on a host that reaches them.
 func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, evacuate bool) error {
-	s := f.estimator.Scene(v, req)
+	s := f.estimator.Inputs(v, req)
 	s.World.Census = without{v, i}
 	if len(pooled) > 0 {
 		s.Spare = buildplan.SpareMax

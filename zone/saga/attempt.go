@@ -118,7 +118,7 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 	}
 }
 
-// tryHold is try with a plan that would be enough.
+// tryHold is tryOnce with a plan that would be enough.
 func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan) (again bool, why cause, err error) {
 	r.attempt++
 	h, err := r.takeHold(ctx, req, plan, true)

@@ -41,11 +41,11 @@ const severTime = 5 * time.Second
 type fencePipe struct{ childEnd, driverEnd *os.File }
 
 // tieFence makes cmd the gate of an instance with a fence. The caller closes both
-// ends: what the child holds when it has started, the fenceEnd when it may end.
+// ends: what the child holds when it has started, the driver's end when it may end.
 func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (fencePipe, error) {
 	held, fenceEnd, err := os.Pipe()
 	if err != nil {
-		return fencePipe{}, fmt.Errorf("opening the instance's fenceEnd: %w", err)
+		return fencePipe{}, fmt.Errorf("opening the pipe of the instance's fence: %w", err)
 	}
 	end := ""
 	if d.groups.v2 != "" {

@@ -192,7 +192,7 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 }
 
 // startGate starts the gate in a session of its own. Its word is awaited on the
-// returned file, which the caller must close. The fenceEnd is nil without a fence.
+// returned file, which the caller must close. fenceEnd is nil without a fence.
 func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
 	var files []*os.File
 	defer func() {
