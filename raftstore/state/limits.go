@@ -18,25 +18,28 @@ type limits struct {
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
 }
 
+// limitsFirst are those of the first form.
+var limitsFirst = limits{
+	aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
+	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
+	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
+	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
+}
+
 // limitsOf lists the limits by the form that they came with, ascending. A release that
 // changes one adds a row, and a form to package api; rows stay as they are.
 var limitsOf = []struct {
 	since  api.Form
 	limits limits
 }{
-	{api.FormFirst, limits{
-		aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
-		customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
-		providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
-		tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
-	}},
-	{api.FormThird, limits{
-		events: 20_000, eventAge: 24 * time.Hour,
-		aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
-		customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
-		providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
-		tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
-	}},
+	{api.FormFirst, limitsFirst},
+	{api.FormThird, limitsFirst.withEvents(20_000, 24*time.Hour)},
+}
+
+// withEvents returns l with limits of events.
+func (l limits) withEvents(most int, age time.Duration) limits {
+	l.events, l.eventAge = most, age
+	return l
 }
 
 // limitsAt returns the limits of a form.
