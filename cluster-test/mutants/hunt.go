@@ -59,7 +59,8 @@ func (h *hunter) say(format string, args ...any) {
 type hunt struct {
 	by      string // package and test; "" if none failed
 	took    time.Duration
-	untried bool // every suite that can find it skips itself here
+	untried bool   // every suite that can find it skips itself here
+	broken  string // why the code with the fault does not compile
 }
 
 // hunt compiles a change into suites, one after the other, and runs them until one

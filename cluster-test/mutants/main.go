@@ -154,7 +154,7 @@ func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding
 	found := finding{fault: f}
 	c, err := f.change(ctx, h.root)
 	if err != nil {
-		return finding{}, err
+		return finding{}, err // TestFaults says so of all
 	}
 	for n, s := range searches {
 		switch {
@@ -164,6 +164,9 @@ func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding
 			s = slices.Concat([]suite{f.test}, s)
 		}
 		one, err := h.hunt(ctx, c, s)
+		if broken := (*compileError)(nil); errors.As(err, &broken) { // the others are looked for all the same
+			one, err = hunt{broken: broken.Error()}, nil
+		}
 		if err != nil {
 			return finding{}, fmt.Errorf("%s: %w", f.name, err)
 		}

@@ -226,6 +226,11 @@ func TestTableAndVerdict(t *testing.T) {
 	require.NoError(t, verdict(all), "what cannot be tried is no failure, and what nobody sees from outside")
 	all[0].hunts[0].by = ""
 	require.ErrorContains(t, verdict(all), "not found: a")
+	all[0].hunts[0].broken = "it does not compile:\n..."
+	require.ErrorContains(t, verdict(all), "not found: a", "and neither is what was never made")
+	out.Reset()
+	require.NoError(t, table(&out, all[:1]))
+	assert.Contains(t, out.String(), "| - (it does not compile)")
 }
 
 func TestPick(t *testing.T) {

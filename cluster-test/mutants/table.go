@@ -19,6 +19,8 @@ const untriedHere = "not tried here: needs root"
 // String says what the search brought.
 func (h hunt) String() string {
 	switch {
+	case h.broken != "":
+		return h.broken
 	case h.untried:
 		return untriedHere
 	case h.by == "":
@@ -30,6 +32,8 @@ func (h hunt) String() string {
 // cells returns the two columns of a search.
 func (h hunt) cells() []string {
 	switch {
+	case h.broken != "":
+		return []string{"- (it does not compile)", ""}
 	case h.untried:
 		return []string{untriedHere, ""}
 	case h.by == "":
