@@ -60,7 +60,7 @@ type stockBook struct {
 	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
 	consumers table.Map[*api.Consumer] // those that are no instances
 	byOwner   table.Set                // project, consumer
-	draws     table.Map[int]           // provider, consumer -> claims; see allocate.go
+	draws     table.Map[int]           // provider, consumer -> claims; see stock_draws.go
 
 	aggregates  table.Map[*api.Aggregate]
 	inAggregate table.Set // host, aggregate
@@ -88,11 +88,11 @@ type workBook struct {
 	changes   table.Set                   // origin link, ModIndex, instance
 	ends      table.Set                   // end of the window, own instance that nobody has asked to end
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
-	members   table.Map[int]              // project, rule, place -> members; see members.go
+	members   table.Map[int]              // project, rule, place -> members; see work_rules.go
 	tenants   table.Map[int]              // project, host -> instances and held slots
 	groups    table.Map[*api.ServerGroup] // project, server group
 
-	endedInstances table.Set // those that are DELETED, by when; see pruneRecords.go
+	endedInstances table.Set // those that are DELETED, by when; see prune.go
 
 	gone map[string]int // of what Without returned: what members and tenants count too much
 }
