@@ -60,7 +60,7 @@ func TestAttributesAreRegistered(t *testing.T) {
 		z.do(func() {
 			require.Len(t, z.hosts, 1)
 			assert.Equal(t, "3.5", z.hosts[0].Attributes["price"])
-			assert.Equal(t, DriverFake, z.hosts[0].Attributes[AttributeHypervisor])
+			assert.Equal(t, driverFake, z.hosts[0].Attributes[attributeHypervisor])
 			assert.Equal(t, []string{"CUSTOM_SSD"}, z.hosts[0].Traits)
 		})
 	})

@@ -14,8 +14,8 @@ import (
 
 // Names of the drivers, as hosts are registered with them.
 const (
-	DriverProcess = "process"
-	DriverFake    = "fake"
+	driverProcess = "process"
+	driverFake    = "fake"
 )
 
 // Inventory is what a host has, by resource class.
@@ -50,15 +50,15 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 		}
 	}
 	return api.AgentHost{
-		Name: name, Inventory: inventory, Driver: DriverProcess, Pool: api.PoolShared, Attributes: detectHost(DriverProcess),
+		Name: name, Inventory: inventory, Driver: driverProcess, Pool: api.PoolShared, Attributes: detectHost(driverProcess),
 	}, nil
 }
 
 // Attributes that an agent finds out by itself.
 const (
-	AttributeArch       = "arch"            // of the machine, by the names that images use: x86_64, aarch64 ...
-	AttributeHypervisor = "hypervisor_type" // the name of the driver
-	AttributeOS         = "os"              // linux
+	attributeArch       = "arch"            // of the machine, by the names that images use: x86_64, aarch64 ...
+	attributeHypervisor = "hypervisor_type" // the name of the driver
+	attributeOS         = "os"              // linux
 )
 
 // arches has the names of processors where images use another than Go.
@@ -73,7 +73,7 @@ func detectHost(driver string) map[string]string {
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	return map[string]string{AttributeArch: arch, AttributeHypervisor: driver, AttributeOS: runtime.GOOS}
+	return map[string]string{attributeArch: arch, attributeHypervisor: driver, attributeOS: runtime.GOOS}
 }
 
 // ParseAttributes reads attributes, each of them text such as "price=3.5", whose
@@ -173,10 +173,10 @@ func FakeHosts(prefix string, n int, shape Inventory) []api.AgentHost {
 		hosts[i] = api.AgentHost{
 			Name:      fmt.Sprintf("%s-%04d", prefix, i+1),
 			Inventory: maps.Clone(shape),
-			Driver:    DriverFake,
+			Driver:    driverFake,
 			Pool:      api.PoolShared,
 
-			Attributes: detectHost(DriverFake),
+			Attributes: detectHost(driverFake),
 		}
 	}
 	return hosts

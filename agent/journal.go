@@ -18,7 +18,7 @@ import (
 const (
 	journalFile     = "journal"
 	journalOldFile  = "journal.1"
-	JournalMaxBytes = 16 << 20
+	journalMaxBytes = 16 << 20
 )
 
 // Events of the journal.
@@ -60,7 +60,7 @@ type journal struct {
 }
 
 func openJournal(root *os.Root, now func() time.Time, log *slog.Logger) (*journal, error) {
-	j := &journal{root: root, now: now, log: log, max: JournalMaxBytes}
+	j := &journal{root: root, now: now, log: log, max: journalMaxBytes}
 	if root == nil {
 		return j, nil
 	}

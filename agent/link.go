@@ -23,7 +23,7 @@ import (
 // Limits of what the agent says and hears.
 const (
 	AddressesMax   = 64       // agent listeners that are remembered
-	AnswerMaxBytes = 64 << 20 // one answer; the lists of 10,000 hosts fit
+	answerMaxBytes = 64 << 20 // one answer; the lists of 10,000 hosts fit
 	dialTimeout    = 5 * time.Second
 	connsMax       = 4 // one waits for work, one reports, and room to change over
 )
@@ -145,9 +145,9 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	}
 	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
 	defer func() { _ = resp.Body.Close() }() // all that mattered has been read
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, AnswerMaxBytes+1))
-	if err == nil && len(answer) > AnswerMaxBytes {
-		err = fmt.Errorf("the answer has more than %d bytes", AnswerMaxBytes)
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+1))
+	if err == nil && len(answer) > answerMaxBytes {
+		err = fmt.Errorf("the answer has more than %d bytes", answerMaxBytes)
 	}
 	if err == nil {
 		err = l.readAnswer(addr, resp, answer, out)

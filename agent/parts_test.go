@@ -110,15 +110,15 @@ func TestDescribe(t *testing.T) {
 	Describe(&bare, map[string]string{"a": "1"}, nil)
 	assert.Equal(t, map[string]string{"a": "1"}, bare.Attributes)
 	h := FakeHosts("host", 1, nil)[0]
-	assert.Equal(t, DriverFake, h.Attributes[AttributeHypervisor])
-	assert.Equal(t, "linux", h.Attributes[AttributeOS])
-	assert.NotContains(t, []string{"", "amd64", "arm64"}, h.Attributes[AttributeArch])
+	assert.Equal(t, driverFake, h.Attributes[attributeHypervisor])
+	assert.Equal(t, "linux", h.Attributes[attributeOS])
+	assert.NotContains(t, []string{"", "amd64", "arm64"}, h.Attributes[attributeArch])
 	was := h.Attributes
-	Describe(&h, map[string]string{AttributeArch: "s390x", "ip": "10.0.0.7"}, []string{"B", "A", "B"})
-	assert.Equal(t, "s390x", h.Attributes[AttributeArch], "what is given wins")
+	Describe(&h, map[string]string{attributeArch: "s390x", "ip": "10.0.0.7"}, []string{"B", "A", "B"})
+	assert.Equal(t, "s390x", h.Attributes[attributeArch], "what is given wins")
 	assert.Equal(t, "10.0.0.7", h.Attributes["ip"])
 	assert.Equal(t, []string{"A", "B"}, h.Traits)
-	assert.NotEqual(t, "s390x", was[AttributeArch], "hosts do not share them")
+	assert.NotEqual(t, "s390x", was[attributeArch], "hosts do not share them")
 }
 
 func TestParseShape(t *testing.T) {
@@ -161,7 +161,7 @@ func TestMachine(t *testing.T) {
 	h, err := Machine("here", t.TempDir(), api.Resources{api.MemoryMB: 256})
 	require.NoError(t, err)
 	assert.Equal(t, int64(256), h.Inventory[api.MemoryMB].Reserved)
-	assert.Equal(t, DriverProcess, h.Attributes[AttributeHypervisor])
+	assert.Equal(t, driverProcess, h.Attributes[attributeHypervisor])
 	assert.Positive(t, h.Inventory[api.VCPU].Total)
 	for c, i := range h.Inventory {
 		require.NoError(t, i.Validate(c))
@@ -232,7 +232,7 @@ func TestRefusals(t *testing.T) {
 		assert.Equal(t, c.stays, l.nextAddress() == addr, "%d", c.status)
 	}
 	l := newLink([]string{addr, "other:1"}, transport)
-	status, media, body = 200, api.MediaCBOR, strings.Repeat("x", AnswerMaxBytes+1)
+	status, media, body = 200, api.MediaCBOR, strings.Repeat("x", answerMaxBytes+1)
 	require.ErrorContains(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, nil), "more than")
 }
 

@@ -277,8 +277,8 @@ func TestReportedNeeds(t *testing.T) {
 		want   *api.Needs
 	}{
 		{"fake", api.Needs{}, nil},
-		{DriverProcess, api.Needs{Command: true}, nil},
-		{DriverProcess, api.Needs{}, &api.Needs{}},
+		{driverProcess, api.Needs{Command: true}, nil},
+		{driverProcess, api.Needs{}, &api.Needs{}},
 		{"other", api.Needs{}, nil},
 		{"other", api.Needs{Image: true}, &api.Needs{Image: true}},
 	} {

@@ -51,20 +51,20 @@ func (f Flavor) Validate() error {
 	return nil
 }
 
-// Extra specs of Berth's own begin with SpecPrefix. SpecEvacuate is "true" for
+// Extra specs of Berth's own begin with specPrefix. SpecEvacuate is "true" for
 // instances that may be started on another host when theirs is lost.
 const (
-	SpecPrefix   = "berth:"
-	SpecEvacuate = SpecPrefix + "evacuate"
+	specPrefix   = "berth:"
+	SpecEvacuate = specPrefix + "evacuate"
 )
 
 // checkOwnSpecs refuses extra specs of Berth's own that mean nothing.
 func checkOwnSpecs(specs map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(specs)) {
 		switch v := specs[k]; {
-		case !strings.HasPrefix(k, SpecPrefix):
+		case !strings.HasPrefix(k, specPrefix):
 		case k != SpecEvacuate:
-			return Errorf(CodeInvalid, "there is no extra spec %q; those that begin with %s are %s", k, SpecPrefix, SpecEvacuate)
+			return Errorf(CodeInvalid, "there is no extra spec %q; those that begin with %s are %s", k, specPrefix, SpecEvacuate)
 		case v != "true" && v != "false":
 			return Errorf(CodeInvalid, "extra spec %s must be true or false, got %q", k, v)
 		}

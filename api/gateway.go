@@ -9,7 +9,7 @@ import (
 // Limits of what a zone says of where its gateways are.
 const (
 	GatewaysMax     = 16  // gateways of one zone
-	AddressMaxBytes = 261 // one address: a DNS name, a colon and a port
+	addressMaxBytes = 261 // one address: a DNS name, a colon and a port
 )
 
 // CheckGateways refuses a list of gateways that cannot be kept in a link: one that is
@@ -20,7 +20,7 @@ func CheckGateways(addresses []string) error {
 	}
 	for _, a := range addresses {
 		if !ValidAddress(a) {
-			return Errorf(CodeInvalid, "a gateway address must be HOST:PORT, of at most %d bytes", AddressMaxBytes)
+			return Errorf(CodeInvalid, "a gateway address must be HOST:PORT, of at most %d bytes", addressMaxBytes)
 		}
 	}
 	return nil
@@ -30,7 +30,7 @@ func CheckGateways(addresses []string) error {
 // nothing else: it can be dialled, shown and put into a URL.
 func ValidAddress(s string) bool {
 	colon := strings.LastIndexByte(s, ':')
-	if colon < 1 || len(s) > AddressMaxBytes {
+	if colon < 1 || len(s) > addressMaxBytes {
 		return false
 	}
 	host, port := s[:colon], s[colon+1:]

@@ -10,7 +10,7 @@ import (
 )
 
 func TestGatewaysAreChecked(t *testing.T) {
-	longest := strings.Repeat("a", AddressMaxBytes-len(":7601")) + ":7601"
+	longest := strings.Repeat("a", addressMaxBytes-len(":7601")) + ":7601"
 	for _, good := range []string{"127.0.0.1:7601", "[2001:db8::1]:1", "gw-1.west.example:65535", "gw_1:7601", longest} {
 		assert.True(t, ValidAddress(good), good)
 	}

@@ -37,8 +37,8 @@ const (
 // The names that refusals carry beside those of filters: what the filter
 // capacity drops for another reason than room.
 const (
-	NameUnits = "units"
-	NameSize  = "size"
+	nameUnits = "units"
+	nameSize  = "size"
 )
 
 // Info says what a filter does and how it is configured.
@@ -141,7 +141,7 @@ var kinds = []kind{
 		advice: "leaving out the image properties would work", build: withoutOptions(newImageProperties),
 	},
 	{
-		name: NameExtraSpecs, help: "matches plain extra specs and " + ScopeCapabilities + "KEY with attributes",
+		name: NameExtraSpecs, help: "matches plain extra specs and " + scopeCapabilities + "KEY with attributes",
 		advice: "a flavor without extra specs about the host would work", build: withoutOptions(newExtraSpecs),
 	},
 	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: withoutOptions(newHostState)},
@@ -154,7 +154,7 @@ var kinds = []kind{
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},
-	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + NameUnits + " and " + NameSize + " apart", build: withoutOptions(newCapacity)},
+	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + nameUnits + " and " + nameSize + " apart", build: withoutOptions(newCapacity)},
 }
 
 // The options.

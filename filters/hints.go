@@ -82,8 +82,8 @@ func hostsOf(l *Look, list []api.InstanceID) capacity.Set {
 	return s
 }
 
-// AttributeIP is the attribute that says at which address a host is.
-const AttributeIP = "ip"
+// attributeIP is the attribute that says at which address a host is.
+const attributeIP = "ip"
 
 // newNear returns the filter that passes hosts whose own address, the attribute ip, lies in the network of
 // the hint near. A host without a well-formed address is dropped.
@@ -98,7 +98,7 @@ func newNear() Filter {
 			clearSet(pass) // nothing is near what is nowhere; the request was not validated
 			return
 		}
-		l.View.Attribute(AttributeIP).Keep(pass, func(v *capacity.Value) bool {
+		l.View.Attribute(attributeIP).Keep(pass, func(v *capacity.Value) bool {
 			a, err := netip.ParseAddr(v.Text)
 			return err == nil && network.Contains(a.Unmap())
 		})
@@ -165,7 +165,7 @@ func (c *columns) numberColumn(values, total []int64) *query.Column {
 
 // Attribute returns the values of an attribute.
 func (c *columns) Attribute(name string) *query.Column {
-	if name == AttributeIP {
+	if name == attributeIP {
 		return nil // a query may come from another zone, which would find the address by trying
 	}
 	from, out := c.l.View.Attribute(name), query.NewColumn(c.l.View.Rows())

@@ -142,8 +142,8 @@ func newInstances(most int) Filter {
 // window of the request, in amounts that the host's units allow. A host has
 // nothing of a class that its inventory does not name, unless a provider below it
 // or one that shares with it has; each class of a slot comes whole from one of
-// them. What it drops it reports as one of three: NameSize if in some class none
-// of them is large enough, even empty; NameUnits if some are, but none of these
+// them. What it drops it reports as one of three: nameSize if in some class none
+// of them is large enough, even empty; nameUnits if some are, but none of these
 // hands out such an amount; else NameCapacity.
 func newCapacity() Filter {
 	return Filter{
@@ -160,8 +160,8 @@ func newCapacity() Filter {
 			odd.AndNot(dropped)
 			odd.AndNot(small)
 			return []Part{
-				{NameUnits, api.TierInvalid, odd},
-				{NameSize, api.TierNeverFits, small},
+				{nameUnits, api.TierInvalid, odd},
+				{nameSize, api.TierNeverFits, small},
 				{NameCapacity, api.TierNotNow, dropped},
 			}
 		},

@@ -12,12 +12,12 @@ import (
 
 // Scopes of extra specs that filters here read.
 const (
-	ScopeCapabilities = "capabilities:"
+	scopeCapabilities = "capabilities:"
 	ScopeAggregate    = "aggregate_instance_extra_specs:"
 )
 
 // newExtraSpecs returns the filter that passes hosts whose attributes match the extra specs of the group. A
-// key is the name of an attribute, plain or behind ScopeCapabilities; keys with
+// key is the name of an attribute, plain or behind scopeCapabilities; keys with
 // any other scope, such as trait: or hw:, ask nothing here. A host without the
 // attribute fails. The value is what the attribute must equal to the letter, or
 // one of these, with blanks between the words:
@@ -31,17 +31,17 @@ const (
 //	<or> T <or> U ...              the attribute equals one of them
 //
 // Numbers are exact decimals; see capacity.ParseValue. An operator without what
-// it needs matches nothing, and neither does one about AttributeIP: flavors come
+// it needs matches nothing, and neither does one about attributeIP: flavors come
 // from other zones too. These are the rules of OpenStack Nova's
 // ComputeCapabilitiesFilter, and > and < beside them.
 func newExtraSpecs() Filter {
 	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
-			name, scoped := strings.CutPrefix(key, ScopeCapabilities)
+			name, scoped := strings.CutPrefix(key, scopeCapabilities)
 			if !scoped && strings.Contains(name, ":") {
 				continue
 			}
-			if name == AttributeIP {
+			if name == attributeIP {
 				clearSet(pass)
 				continue
 			}

@@ -139,7 +139,7 @@ func TestRosterAdmits(t *testing.T) {
 	n.Meta = append(n.Meta, make([]byte, metaMaxBytes-1)...)
 	require.NoError(t, r.NotifyAlive(n), "meta at the limit")
 
-	for i := range MembersMax {
+	for i := range membersMax {
 		n := knownNode(SyntheticName("zone", strconv.Itoa(i)))
 		require.NoError(t, r.NotifyAlive(n))
 		r.NotifyJoin(n)
@@ -154,5 +154,5 @@ func TestRosterAdmits(t *testing.T) {
 	require.ErrorIs(t, r.NotifyAlive(extra), errFull)
 	now = now.Add(1)
 	require.NoError(t, r.NotifyAlive(extra), "the dead give way")
-	assert.Equal(t, MembersMax-1, r.countLive())
+	assert.Equal(t, membersMax-1, r.countLive())
 }

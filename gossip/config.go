@@ -153,7 +153,7 @@ func (noPeers) Save([]string) error     { return nil }
 type Stats struct {
 	DigestsHeard     uint64 // newer than what was known
 	DigestsMalformed uint64 // or in a message that was
-	DigestsTooLarge  uint64 // above DigestMaxBytes
+	DigestsTooLarge  uint64 // above digestMaxBytes
 	DigestsForeign   uint64 // of a zone that is not of this pool
 	DigestsExpired   uint64 // that nobody has stood for for DigestTTL
 	DigestsUnsent    uint64 // own ones that were malformed or too large

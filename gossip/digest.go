@@ -14,7 +14,7 @@ import (
 
 // Limits of digests.
 const (
-	DigestMaxBytes    = 64 << 10 // of one encoded digest
+	digestMaxBytes    = 64 << 10 // of one encoded digest
 	broadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
 	DigestsMax        = 2        // zones of one pool: those at the two ends of a link
 	labelMaxBytes     = 255      // of one tag, trait or availability zone
@@ -46,7 +46,7 @@ func trimDigest(d api.Digest) api.Digest {
 		d.Partial = d.Partial || len(kept) < len(*labels)
 		*labels = kept
 	}
-	if raw, err := codec.Marshal(d); err == nil && len(raw) > DigestMaxBytes {
+	if raw, err := codec.Marshal(d); err == nil && len(raw) > digestMaxBytes {
 		d.Tags, d.Traits, d.AZs, d.Sketches, d.Partial = nil, nil, nil, nil, true
 	}
 	d.Gateways = slices.DeleteFunc(slices.Clone(d.Gateways), func(s string) bool { return !api.ValidAddress(s) })
@@ -60,7 +60,7 @@ func encodeDigest(d api.Digest) ([]byte, error) {
 		return nil, err
 	}
 	raw, err := codec.Marshal(d)
-	if err == nil && len(raw) > DigestMaxBytes {
+	if err == nil && len(raw) > digestMaxBytes {
 		err = errTooLarge
 	}
 	return raw, err
@@ -68,7 +68,7 @@ func encodeDigest(d api.Digest) ([]byte, error) {
 
 // decodeDigest decodes and checks what a peer sent.
 func decodeDigest(raw []byte) (api.Digest, error) {
-	if len(raw) > DigestMaxBytes {
+	if len(raw) > digestMaxBytes {
 		return api.Digest{}, errTooLarge
 	}
 	var d api.Digest

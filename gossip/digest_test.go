@@ -36,13 +36,13 @@ func sized(t *testing.T, size int) *api.Digest {
 }
 
 func TestDigestSizeIsLimited(t *testing.T) {
-	raw, err := encodeDigest(*sized(t, DigestMaxBytes))
+	raw, err := encodeDigest(*sized(t, digestMaxBytes))
 	require.NoError(t, err)
 	_, err = decodeDigest(raw)
 	require.NoError(t, err)
-	_, err = encodeDigest(*sized(t, DigestMaxBytes+1))
+	_, err = encodeDigest(*sized(t, digestMaxBytes+1))
 	require.ErrorIs(t, err, errTooLarge)
-	raw, err = codec.Marshal(sized(t, DigestMaxBytes+1))
+	raw, err = codec.Marshal(sized(t, digestMaxBytes+1))
 	require.NoError(t, err)
 	_, err = decodeDigest(raw)
 	assert.ErrorIs(t, err, errTooLarge)
@@ -235,7 +235,7 @@ func FuzzDigest(f *testing.F) {
 		if d, err := decodeDigest(b); err == nil {
 			again, err := encodeDigest(d)
 			require.NoError(t, err)
-			assert.LessOrEqual(t, len(again), DigestMaxBytes)
+			assert.LessOrEqual(t, len(again), digestMaxBytes)
 		}
 		if list, err := decodeState(b); err == nil {
 			for _, c := range list {

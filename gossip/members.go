@@ -12,8 +12,8 @@ import (
 
 // Limits of a pool's membership.
 const (
-	MembersMax   = 64             // names that a pool knows at once, dead ones included
-	nodesMax     = 2 * MembersMax // that a push/pull may carry: memberlist drops the dead a little later
+	membersMax   = 64             // names that a pool knows at once, dead ones included
+	nodesMax     = 2 * membersMax // that a push/pull may carry: memberlist drops the dead a little later
 	metaMaxBytes = 16
 	deadKept     = 10 * time.Minute // how long a dead member is still told of
 	deadLocked   = 2 * time.Minute  // how long one keeps its row although the table of members is full
@@ -24,9 +24,9 @@ type MemberState string
 
 // The member states.
 const (
-	MemberAlive   MemberState = "alive"
-	MemberSuspect MemberState = "suspect" // counted as alive by the pool, but this node's last attempt to reach it failed
-	MemberDead    MemberState = "dead"    // gone, or said goodbye, within the last ten minutes
+	memberAlive   MemberState = "alive"
+	memberSuspect MemberState = "suspect" // counted as alive by the pool, but this node's last attempt to reach it failed
+	memberDead    MemberState = "dead"    // gone, or said goodbye, within the last ten minutes
 )
 
 // Member is one node of a pool.
@@ -64,7 +64,7 @@ var (
 )
 
 // NotifyAlive refuses a member whose name, address or meta data no pool of ours
-// would make, and any above MembersMax.
+// would make, and any above membersMax.
 func (r *memberTable) NotifyAlive(n *memberlist.Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -80,10 +80,10 @@ func (r *memberTable) NotifyAlive(n *memberlist.Node) error {
 	if _, known := r.rows[n.Name]; known {
 		return nil
 	}
-	if len(r.rows) >= MembersMax {
+	if len(r.rows) >= membersMax {
 		r.forgetDead(deadLocked)
 	}
-	if len(r.rows) >= MembersMax {
+	if len(r.rows) >= membersMax {
 		return errFull
 	}
 	return nil
@@ -152,16 +152,16 @@ func (r *memberTable) members(cut func(name string) bool) []Member {
 	r.forgetDead(deadKept)
 	all := make([]Member, 0, len(r.rows))
 	for name, w := range r.rows {
-		m := Member{Name: name, State: MemberDead, Self: name == r.self, Since: w.since}
+		m := Member{Name: name, State: memberDead, Self: name == r.self, Since: w.since}
 		if w.live {
-			m.State = MemberAlive
+			m.State = memberAlive
 		}
 		all = append(all, m)
 	}
 	r.mu.Unlock()
 	for i, m := range all {
-		if m.State == MemberAlive && cut(m.Name) {
-			all[i].State = MemberSuspect
+		if m.State == memberAlive && cut(m.Name) {
+			all[i].State = memberSuspect
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })

@@ -64,7 +64,7 @@ func TestMembersSaysWhoIsWho(t *testing.T) {
 		assert.Less(t, got[0].Name, got[1].Name)
 		for _, m := range got {
 			assert.Equal(t, m.Name == a.cfg.Self, m.Self)
-			assert.Equal(t, MemberAlive, m.State)
+			assert.Equal(t, memberAlive, m.State)
 		}
 		b.kill() // says goodbye, so it is gone at once
 		got = a.Members()
@@ -103,9 +103,9 @@ func TestLargeDigestGoesByPushPull(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		at := endpoints(3)
 		a, b, c := w.start(at[0], "a", at, nil), w.start(at[1], "b", at, nil), w.start(at[2], "c", at, nil)
-		a.say(sized(t, DigestMaxBytes))
+		a.say(sized(t, digestMaxBytes))
 		b.say(func() *api.Digest {
-			d := sized(t, DigestMaxBytes)
+			d := sized(t, digestMaxBytes)
 			d.Zone = "z2"
 			return d
 		}())
@@ -113,7 +113,7 @@ func TestLargeDigestGoesByPushPull(t *testing.T) {
 		for _, n := range []*node{a, b, c} {
 			assert.Len(t, n.Digests(), 2)
 		}
-		larger := sized(t, DigestMaxBytes+1)
+		larger := sized(t, digestMaxBytes+1)
 		larger.Sequence++
 		c.say(larger)
 		pass(time.Minute)
@@ -196,8 +196,8 @@ func TestCutMemberIsSuspectThenDead(t *testing.T) {
 				}
 			}
 		}
-		assert.True(t, seen[MemberSuspect])
-		assert.True(t, seen[MemberDead])
+		assert.True(t, seen[memberSuspect])
+		assert.True(t, seen[memberDead])
 		assert.Equal(t, 1, alive(b.Pool))
 		assert.NotZero(t, a.Stats().PacketsDropped)
 	})

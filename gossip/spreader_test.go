@@ -41,10 +41,10 @@ func state(t *testing.T, list ...*api.Digest) []byte {
 
 func TestPushedDigestsAreLimited(t *testing.T) {
 	p := atRest(t, nil)
-	p.spreader.MergeRemoteState(state(t, sized(t, DigestMaxBytes+1)), false)
+	p.spreader.MergeRemoteState(state(t, sized(t, digestMaxBytes+1)), false)
 	assert.Equal(t, Stats{DigestsTooLarge: 1}, p.Stats())
 	assert.Empty(t, p.Digests())
-	p.spreader.MergeRemoteState(state(t, sized(t, DigestMaxBytes)), false)
+	p.spreader.MergeRemoteState(state(t, sized(t, digestMaxBytes)), false)
 	assert.Equal(t, Stats{DigestsTooLarge: 1, DigestsHeard: 1}, p.Stats())
 	assert.Len(t, p.Digests(), 1)
 	p.spreader.MergeRemoteState(state(t, digestOf("z1", 6), digestOf("z2", 1), digestOf("z2", 2)), false)
@@ -66,8 +66,8 @@ func TestLargeDigestIsNotBroadcast(t *testing.T) {
 }
 
 func TestLargestStateFitsAStream(t *testing.T) {
-	p := atRest(t, sized(t, DigestMaxBytes))
-	other := sized(t, DigestMaxBytes)
+	p := atRest(t, sized(t, digestMaxBytes))
+	other := sized(t, digestMaxBytes)
 	other.Zone = "z2"
 	p.spreader.MergeRemoteState(state(t, other), false)
 	const member = 256 // bytes that a node takes in a push/pull, generously

@@ -16,7 +16,7 @@ import (
 const (
 	connsMax     = 128             // of all kinds and both directions
 	streamsInMax = 16              // streams from peers at once
-	peersMax     = MembersMax      // peers with packets under way
+	peersMax     = membersMax      // peers with packets under way
 	packetsIn    = 64              // packets read and not yet taken by memberlist
 	greetTimeout = 3 * time.Second // for one endpoint: dial, TLS and hellos
 )

@@ -278,7 +278,7 @@ func digestOf(zone api.ZoneID, sequence uint64) *api.Digest {
 func alive(p *Pool) int {
 	n := 0
 	for _, m := range p.Members() {
-		if m.State == MemberAlive {
+		if m.State == memberAlive {
 			n++
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // Lifetimes of certificates.
 const (
-	CATTL    = 10 * 365 * 24 * time.Hour // of an authority
+	caTTL    = 10 * 365 * 24 * time.Hour // of an authority
 	LeafTTL  = 365 * 24 * time.Hour      // of a leaf, unless asked otherwise
 	backdate = 5 * time.Minute           // valid from this long before the issuer's now, for clocks that lag
 )
@@ -39,7 +39,7 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewCA makes the authority of a zone, valid from now for CATTL. It returns an
+// NewCA makes the authority of a zone, valid from now for caTTL. It returns an
 // invalid-input error for a zone id that cannot stand in a certificate.
 func NewCA(zone api.ZoneID, now time.Time) (*CA, error) {
 	if !validZone(zone) {
@@ -53,7 +53,7 @@ func NewCA(zone api.ZoneID, now time.Time) (*CA, error) {
 		Subject:               pkix.Name{CommonName: caName},
 		URIs:                  []*url.URL{{Scheme: "berth", Host: string(zone)}},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(CATTL),
+		NotAfter:              now.Add(caTTL),
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -139,7 +139,7 @@ func (c *CA) IssueAPI(id string, hosts []string, pub crypto.PublicKey, now time.
 	return c.signCertificate(Subject{Zone: c.zone, Role: RoleAPI, ID: id}, template, pub, now, ttl)
 }
 
-// signCertificate completes template and signs it. What it returns, SubjectOf accepts.
+// signCertificate completes template and signs it. What it returns, subjectOf accepts.
 func (c *CA) signCertificate(s Subject, template *x509.Certificate, pub crypto.PublicKey, now time.Time, ttl time.Duration) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func TestIssuedCertificateTellsNothingElse(t *testing.T) {
 		assert.Equal(t, testNow.Add(-min(backdate, testNow.Sub(a.cert.NotBefore))), leaf.NotBefore)
 		assert.Equal(t, testNow.Add(LeafTTL), leaf.NotAfter)
 	}
-	assert.Equal(t, testNow.Add(CATTL), a.cert.NotAfter)
+	assert.Equal(t, testNow.Add(caTTL), a.cert.NotAfter)
 	assert.Equal(t, api.ZoneID("zone-a"), a.Zone())
 }
 
@@ -72,7 +72,7 @@ func TestIssueWithinTheAuthority(t *testing.T) {
 	a, key := newTestCA(t, "zone-a"), newTestKey(t)
 	s := Subject{"zone-a", RoleNode, "n1"}
 	for _, now := range []time.Time{a.cert.NotBefore, testNow, a.cert.NotAfter.Add(-time.Second)} {
-		der, err := a.Issue(s, &key.PublicKey, now, 2*CATTL)
+		der, err := a.Issue(s, &key.PublicKey, now, 2*caTTL)
 		require.NoError(t, err)
 		leaf, err := x509.ParseCertificate(der)
 		require.NoError(t, err)

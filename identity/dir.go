@@ -13,9 +13,9 @@ import (
 	"berth/api"
 )
 
-// CAFile is the name of the file with the certificate of the zone's authority,
+// caFile is the name of the file with the certificate of the zone's authority,
 // for clients of the public API. It is no secret.
-const CAFile = "ca.pem"
+const caFile = "ca.pem"
 
 // Modes and limits of credentials on disk.
 const (
@@ -34,7 +34,7 @@ const (
 
 // SaveDir writes c to dir, which it makes with mode 0700 if there is none:
 // <role>.pem with key, certificate and the authority's certificate (mode 0600),
-// and CAFile. Each file is on disk and whole, the old one or the new one, even
+// and caFile. Each file is on disk and whole, the old one or the new one, even
 // after a crash. Calls for one dir must not overlap.
 func (c *Credentials) SaveDir(dir string) error {
 	key, ok := c.Cert.PrivateKey.(*ecdsa.PrivateKey)
@@ -51,7 +51,7 @@ func (c *Credentials) SaveDir(dir string) error {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("saving credentials: %w", err)
 	}
-	if err := replaceFile(filepath.Join(dir, CAFile), caMode, caPEM); err != nil {
+	if err := replaceFile(filepath.Join(dir, caFile), caMode, caPEM); err != nil {
 		return err
 	}
 	return replaceFile(credentialsFile(dir, c.Subject.Role), keyMode, bytes.Join([][]byte{keyPEM, leafPEM, caPEM}, nil))

@@ -35,7 +35,7 @@ func TestSaveDirAndLoadDir(t *testing.T) {
 		modes[e.Name()] = info.Mode()
 	}
 	assert.Equal(t, map[string]fs.FileMode{
-		"node.pem": 0o600, "gateway.pem": 0o600, "agent.pem": 0o600, "api.pem": 0o600, CAFile: 0o644,
+		"node.pem": 0o600, "gateway.pem": 0o600, "agent.pem": 0o600, "api.pem": 0o600, caFile: 0o644,
 	}, modes)
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestLoadDirRefuses(t *testing.T) {
 	path := filepath.Join(dir, "node.pem")
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
-	public, err := os.ReadFile(filepath.Join(dir, CAFile))
+	public, err := os.ReadFile(filepath.Join(dir, caFile))
 	require.NoError(t, err)
 	otherDir := t.TempDir()
 	require.NoError(t, credentials(t, a, RoleAgent, "n1").SaveDir(otherDir))

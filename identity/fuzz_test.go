@@ -39,7 +39,7 @@ func FuzzSubjectOf(f *testing.F) {
 			return
 		}
 		_, _ = checkAuthority(cert) // must not panic
-		s, err := SubjectOf(cert)
+		s, err := subjectOf(cert)
 		if err != nil {
 			require.Zero(t, s)
 			return

@@ -93,11 +93,11 @@ const (
 	nameIP  = 7
 )
 
-// SubjectOf returns whom a leaf certificate names. The certificate must have an
+// subjectOf returns whom a leaf certificate names. The certificate must have an
 // empty distinguished name and exactly one alternative name, the subject's URI.
-// Only for RoleAPI may DNS names and IP addresses stand beside it. SubjectOf
+// Only for RoleAPI may DNS names and IP addresses stand beside it. subjectOf
 // checks names alone; who signed them is the handshake's business.
-func SubjectOf(cert *x509.Certificate) (Subject, error) {
+func subjectOf(cert *x509.Certificate) (Subject, error) {
 	if cert == nil || cert.IsCA {
 		return Subject{}, errors.New("not a leaf certificate")
 	}

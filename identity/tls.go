@@ -157,5 +157,5 @@ func Peer(cs tls.ConnectionState) (Subject, error) {
 	if !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
 		return Subject{}, errors.New("the peer has shown no certificate")
 	}
-	return SubjectOf(cs.PeerCertificates[0])
+	return subjectOf(cs.PeerCertificates[0])
 }

@@ -31,7 +31,7 @@ func verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Tim
 		return fail(fmt.Errorf("the peer sent %d certificates; it must send its own and its authority's", len(chain)))
 	}
 	leaf, ca := chain[0], chain[1]
-	subject, err := SubjectOf(leaf)
+	subject, err := subjectOf(leaf)
 	if err != nil {
 		return fail(err)
 	}

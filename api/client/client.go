@@ -26,7 +26,7 @@ import (
 // Limits of a Client.
 const (
 	TimeoutDefault  = 15 * time.Second // of one attempt, beside what it waits for on purpose
-	SnapshotTimeout = 10 * time.Minute // of moving a snapshot in either direction
+	snapshotTimeout = 10 * time.Minute // of moving a snapshot in either direction
 	AnswerMaxBytes  = 16 << 20         // of one answer; a select of CountMax instances fits
 	AttemptsMax     = 6                // attempts of one call that may be repeated
 )

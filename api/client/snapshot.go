@@ -14,7 +14,7 @@ import (
 // not repeated, because w cannot be taken back. Admins only.
 func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	const op = "client.Snapshot"
-	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	res, err := c.streamCall(ctx, op, "GET /operator/snapshot", nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 // Restore replaces the zone's whole state by the snapshot that r holds. What was
 // agreed after it is lost. It is not repeated. Admins only.
 func (c *Client) Restore(ctx context.Context, r io.Reader) error {
-	ctx, cancel := context.WithTimeout(ctx, SnapshotTimeout)
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	res, err := c.streamCall(ctx, "client.Restore", "PUT /operator/snapshot", r)
 	if err != nil {

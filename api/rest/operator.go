@@ -138,7 +138,7 @@ type CostInfo struct {
 // SchedulerOf returns the body of a scheduler.
 func SchedulerOf(s api.Scheduler) Scheduler {
 	return Scheduler{
-		each(s.Filters, FilterSpecOf), each(s.Costs, func(c api.CostWeight) CostWeight { return CostWeight(c) }),
+		each(s.Filters, filterSpecOf), each(s.Costs, func(c api.CostWeight) CostWeight { return CostWeight(c) }),
 	}
 }
 
@@ -150,8 +150,8 @@ func (s Scheduler) Record() api.Scheduler {
 	}
 }
 
-// FilterSpecOf returns the body of a filter and its options.
-func FilterSpecOf(f api.FilterSpec) FilterSpec { return FilterSpec(f) }
+// filterSpecOf returns the body of a filter and its options.
+func filterSpecOf(f api.FilterSpec) FilterSpec { return FilterSpec(f) }
 
 // Duration is a time.Duration that JSON spells as a text such as "60s".
 type Duration time.Duration

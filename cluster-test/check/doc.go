@@ -41,10 +41,10 @@ func (v Violation) String() string {
 	return s + ": " + v.Text
 }
 
-// ViolationsMax bounds what one checker lists; the first ones tell most.
-const ViolationsMax = 50
+// violationsMax bounds what one checker lists; the first ones tell most.
+const violationsMax = 50
 
-// list collects violations of one zone, up to ViolationsMax.
+// list collects violations of one zone, up to violationsMax.
 type list struct {
 	zone string
 	all  []Violation
@@ -60,4 +60,4 @@ func (l *list) putViolation(v Violation) {
 	}
 }
 
-func (l *list) isFull() bool { return len(l.all) >= ViolationsMax }
+func (l *list) isFull() bool { return len(l.all) >= violationsMax }

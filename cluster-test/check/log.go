@@ -69,9 +69,9 @@ type LogSummary struct {
 	Returned         map[api.InstanceID]int
 }
 
-// DecodeEntry returns the commands of a command entry: each stands behind its
+// decodeEntry returns the commands of a command entry: each stands behind its
 // length as an unsigned varint.
-func DecodeEntry(data []byte) ([]command.Command, error) {
+func decodeEntry(data []byte) ([]command.Command, error) {
 	var out []command.Command
 	for len(data) > 0 {
 		size, n := binary.Uvarint(data)

@@ -84,7 +84,7 @@ func (r *replay) applyEntry(e known) bool {
 	cmds := e.Commands
 	if cmds == nil {
 		var err error
-		if cmds, err = DecodeEntry(e.raw); err != nil {
+		if cmds, err = decodeEntry(e.raw); err != nil {
 			r.addViolation(promise.Input, e.Index, "an entry cannot be read: %v", err)
 			return false
 		}

@@ -42,7 +42,7 @@ func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 	m, err := z.Machine(full)
 	require.NoError(z.T, err)
 	a := &AgentProc{Service: m.addService(full), Zone: z, Agent: name, Dir: filepath.Join(m.Dir, "data")}
-	a.args = append([]string{"agent", "--dir", a.Dir, "--join-file", z.File(full+".token", token)}, args...)
+	a.args = append([]string{"agent", "--dir", a.Dir, "--join-file", z.writePrivate(full+".token", token)}, args...)
 	z.Agents = append(z.Agents, a)
 	a.Start()
 	Within(z.T, StartTimeout, "hosts of "+a.Name+" are up", func(context.Context) error {
@@ -60,11 +60,11 @@ func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 // Start starts the agent from its directory. It does not wait for the zone.
 func (a *AgentProc) Start() {
 	a.Zone.T.Helper()
-	require.NoError(a.Zone.T, a.Up(), "%s starts", a.Name)
+	require.NoError(a.Zone.T, a.up(), "%s starts", a.Name)
 }
 
-// Up is Start for a goroutine of its own.
-func (a *AgentProc) Up() error { return a.launchProcess(a.args...) }
+// up is Start for a goroutine of its own.
+func (a *AgentProc) up() error { return a.launchProcess(a.args...) }
 
 // Instances returns the processes that run in the agent's folders.
 func (a *AgentProc) Instances() []RealInstance {

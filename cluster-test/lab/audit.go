@@ -66,8 +66,8 @@ func (w *World) Owners() (map[api.InstanceID]string, error) {
 	return at, nil
 }
 
-// Pooled returns what is taken of the zone's sharing providers, all together.
-func (z *Zone) Pooled() (api.Resources, error) {
+// sharedUse returns what is taken of the zone's sharing providers, all together.
+func (z *Zone) sharedUse() (api.Resources, error) {
 	sum := api.Resources{}
 	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
 		clear(sum)
@@ -109,7 +109,7 @@ func (z *Zone) checkBooks() error {
 			}
 		}
 	}
-	pooled, err := z.Pooled()
+	pooled, err := z.sharedUse()
 	if err != nil || !pooled.Equal(drawn) {
 		return OrElse(err, "%s: taken of pools %v, by live instances %v", z.Name, pooled, drawn)
 	}

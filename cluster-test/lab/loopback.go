@@ -216,7 +216,7 @@ func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	for _, p := range l.w.procs {
-		if p.Running() && hasOpen(p.cmd.Process.Pid, "socket:["+inode+"]") {
+		if p.running() && hasOpen(p.cmd.Process.Pid, "socket:["+inode+"]") {
 			return p.machine, nil
 		}
 	}

@@ -258,7 +258,7 @@ func (m *Machine) PowerCut() error {
 	}
 	for _, s := range services {
 		if p := s.stopRestarts(); p != nil {
-			p.Kill()
+			p.kill()
 		}
 	}
 	for i := range logs {

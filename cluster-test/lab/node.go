@@ -80,7 +80,7 @@ func (n *NodeProc) joinZone(token string) {
 	z := n.Zone
 	z.T.Helper()
 	if z.opts.Machines != Loopback {
-		n.Start(append([]string{"--join-file", z.File(n.Name+".token", token)}, n.listenFlags()...)...)
+		n.Start(append([]string{"--join-file", z.writePrivate(n.Name+".token", token)}, n.listenFlags()...)...)
 		return
 	}
 	require.NoError(z.T, node.JoinNode(z.T.Context(), node.JoinOptions{
@@ -137,9 +137,9 @@ func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := Await(ctx, StartTimeout, func(ctx context.Context) error {
-		if p := n.newestProcess(); !p.Running() && !n.isSupervised() {
+		if p := n.newestProcess(); !p.running() && !n.isSupervised() {
 			if n.Zone.opts.Machines != Plain || !p.busyPort() {
-				err := fmt.Errorf("%s has ended: %s", n.Name, p.Tail(3))
+				err := fmt.Errorf("%s has ended: %s", n.Name, p.tail(3))
 				cancel(err)
 				return err
 			}

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Proc is one process of the binary. Its methods are safe for concurrent use.
-type Proc struct {
+// proc is one process of the binary. Its methods are safe for concurrent use.
+type proc struct {
 	Name string
 	Log  string // the file that it writes to, after those of this name before it
 
@@ -31,8 +31,8 @@ type Proc struct {
 }
 
 // startProcess starts a process on m that logs to the end of name's file.
-func (w *World) startProcess(m *Machine, name string, env []string, args ...string) (*Proc, error) {
-	p := &Proc{Name: name, Log: filepath.Join(w.logs, name+".log"), machine: m, done: make(chan struct{}), began: time.Now()}
+func (w *World) startProcess(m *Machine, name string, env []string, args ...string) (*proc, error) {
+	p := &proc{Name: name, Log: filepath.Join(w.logs, name+".log"), machine: m, done: make(chan struct{}), began: time.Now()}
 	f, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
@@ -71,10 +71,10 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return todo
 })
 
-// Signal signals this process alone, unless it has ended. An end after SIGKILL or
+// signal signals this process alone, unless it has ended. An end after SIGKILL or
 // SIGTERM is meant.
-func (p *Proc) Signal(s syscall.Signal) {
-	if p.Running() {
+func (p *proc) signal(s syscall.Signal) {
+	if p.running() {
 		if s == syscall.SIGKILL || s == syscall.SIGTERM {
 			p.meant.Store(true)
 		}
@@ -82,16 +82,16 @@ func (p *Proc) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process at once and waits for its end. A process that waits for a
+// kill ends the process at once and waits for its end. A process that waits for a
 // disk that hangs ends when that goes on.
-func (p *Proc) Kill() {
-	p.Signal(syscall.SIGKILL)
+func (p *proc) kill() {
+	p.signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// Stop asks the process to end, and returns how it did.
-func (p *Proc) Stop(d time.Duration) error {
-	p.Signal(syscall.SIGTERM)
+// stop asks the process to end, and returns how it did.
+func (p *proc) stop(d time.Duration) error {
+	p.signal(syscall.SIGTERM)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -102,8 +102,8 @@ func (p *Proc) Stop(d time.Duration) error {
 	}
 }
 
-// Running reports whether the process has not been waited for.
-func (p *Proc) Running() bool {
+// running reports whether the process has not been waited for.
+func (p *proc) running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -113,10 +113,10 @@ func (p *Proc) Running() bool {
 }
 
 // busyPort reports whether the process found a port taken.
-func (p *Proc) busyPort() bool { return strings.Contains(p.Tail(3), "address already in use") }
+func (p *proc) busyPort() bool { return strings.Contains(p.tail(3), "address already in use") }
 
-// Tail returns the last lines of the process's log.
-func (p *Proc) Tail(lines int) string { return lastLines(p.Log, lines) }
+// tail returns the last lines of the process's log.
+func (p *proc) tail(lines int) string { return lastLines(p.Log, lines) }
 
 // lastLines returns the last lines of a file.
 func lastLines(path string, lines int) string {

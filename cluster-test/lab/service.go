@@ -31,7 +31,7 @@ type Service struct {
 	w *World
 
 	mu         sync.Mutex // guards what follows
-	proc       *Proc      // the newest; nil before the first start
+	proc       *proc      // the newest; nil before the first start
 	args       []string   // of the newest
 	up         bool       // it should run
 	supervised bool
@@ -65,7 +65,7 @@ func (e Exit) droppedLog() bool {
 func (s *Service) launchProcess(args ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc != nil && s.proc.Running() {
+	if s.proc != nil && s.proc.running() {
 		return fmt.Errorf("%s runs already", s.Name)
 	}
 	s.up, s.args, s.pause = true, args, pauseMin
@@ -85,10 +85,10 @@ func (s *Service) beginProcess() error {
 
 // watchProcess waits for the end of p, records it, and starts another in its place if
 // that is wanted.
-func (s *Service) watchProcess(p *Proc) {
+func (s *Service) watchProcess(p *proc) {
 	<-p.done
 	at := time.Now()
-	e := Exit{s.Name, at, p.cmd.ProcessState.String(), p.Tail(1), p.meant.Load(), s.Machine.wasBroken(at)}
+	e := Exit{s.Name, at, p.cmd.ProcessState.String(), p.tail(1), p.meant.Load(), s.Machine.wasBroken(at)}
 	s.w.recordExit(e)
 	if s.Ended != nil {
 		s.Ended(e)
@@ -122,7 +122,7 @@ func (s *Service) watchProcess(p *Proc) {
 }
 
 // isWanted reports whether another process should take the place of p; s.mu is held.
-func (s *Service) isWanted(p *Proc) bool {
+func (s *Service) isWanted(p *proc) bool {
 	select {
 	case <-s.w.over:
 		return false
@@ -158,14 +158,14 @@ func (s *Service) Life() string {
 }
 
 // newestProcess returns the newest process, nil if there is none.
-func (s *Service) newestProcess() *Proc {
+func (s *Service) newestProcess() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc
 }
 
 // stopRestarts returns the newest process after noting that none should take its place.
-func (s *Service) stopRestarts() *Proc {
+func (s *Service) stopRestarts() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.up = false
@@ -176,21 +176,21 @@ func (s *Service) stopRestarts() *Proc {
 // runs.
 func (s *Service) Running() bool {
 	p := s.newestProcess()
-	return p != nil && p.Running()
+	return p != nil && p.running()
 }
 
 // Signal signals the process, unless it has ended.
-func (s *Service) Signal(sig syscall.Signal) { s.newestProcess().Signal(sig) }
+func (s *Service) Signal(sig syscall.Signal) { s.newestProcess().signal(sig) }
 
 // Crash ends the process at once, and waits for its end. A supervisor starts it
 // again.
-func (s *Service) Crash() { s.newestProcess().Kill() }
+func (s *Service) Crash() { s.newestProcess().kill() }
 
 // Kill ends the process at once, waits for its end, and leaves it so.
-func (s *Service) Kill() { s.stopRestarts().Kill() }
+func (s *Service) Kill() { s.stopRestarts().kill() }
 
 // Stop asks the process to end within d, returns how it did, and leaves it so.
-func (s *Service) Stop(d time.Duration) error { return s.stopRestarts().Stop(d) }
+func (s *Service) Stop(d time.Duration) error { return s.stopRestarts().stop(d) }
 
 // Pause freezes the process until Resume: its machine still acknowledges what is
 // sent to it and accepts connections, and nothing answers.
@@ -200,4 +200,4 @@ func (s *Service) Pause() { s.Signal(syscall.SIGSTOP) }
 func (s *Service) Resume() { s.Signal(syscall.SIGCONT) }
 
 // Tail returns the last lines of the service's log.
-func (s *Service) Tail(lines int) string { return s.newestProcess().Tail(lines) }
+func (s *Service) Tail(lines int) string { return s.newestProcess().tail(lines) }

@@ -54,7 +54,7 @@ type World struct {
 
 	mu       sync.Mutex // guards what follows
 	machines []*Machine
-	procs    []*Proc
+	procs    []*proc
 	exits    []Exit
 	allowed  []func(Exit) bool
 	faults   []error
@@ -68,7 +68,7 @@ func New(t *testing.T, o Options) *World {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
-	bin, err := Binary(o.Tags...)
+	bin, err := buildBinary(o.Tags...)
 	require.NoError(t, err)
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())
@@ -134,7 +134,7 @@ func (w *World) takeDown() {
 		errs = append(errs, m.thawDisk())
 	}
 	for _, p := range procs {
-		p.Signal(syscallKill)
+		p.signal(syscallKill)
 	}
 	w.watchers.Wait()
 	errs = append(errs, killInstances(w.Dir))
@@ -176,7 +176,7 @@ func (w *World) unexpectedExits() error {
 
 // judgeLogs fails the test for a log that holds what must never be there, and
 // returns all logs.
-func (w *World) judgeLogs(procs []*Proc) []string {
+func (w *World) judgeLogs(procs []*proc) []string {
 	var seen []string
 	for _, p := range procs {
 		if slices.Contains(seen, p.Log) {
@@ -222,9 +222,9 @@ func (w *World) environment(more ...string) []string {
 // TapDir returns where a node's tap writes.
 func (w *World) TapDir(service string) string { return filepath.Join(w.Dir, "taps", service) }
 
-// Run runs one command to its end, where clients are, and returns its standard
+// runCommand runs one command to its end, where clients are, and returns its standard
 // output.
-func (w *World) Run(ctx context.Context, env []string, args ...string) (string, error) {
+func (w *World) runCommand(ctx context.Context, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.bin, args...)
@@ -241,16 +241,16 @@ func (w *World) Run(ctx context.Context, env []string, args ...string) (string, 
 	return strings.TrimSpace(out.String()), nil
 }
 
-// MustRun is Run of a command that must succeed.
-func (w *World) MustRun(env []string, args ...string) string {
+// mustRun is Run of a command that must succeed.
+func (w *World) mustRun(env []string, args ...string) string {
 	w.T.Helper()
-	out, err := w.Run(w.T.Context(), env, args...)
+	out, err := w.runCommand(w.T.Context(), env, args...)
 	require.NoError(w.T, err)
 	return out
 }
 
-// File writes a private file that is on nobody's disk, and returns its path.
-func (w *World) File(name, text string) string {
+// writePrivate writes a private file that is on nobody's disk, and returns its path.
+func (w *World) writePrivate(name, text string) string {
 	w.T.Helper()
 	path := filepath.Join(w.Dir, name)
 	require.NoError(w.T, os.WriteFile(path, []byte(text), 0o600))

@@ -46,13 +46,13 @@ func (w *World) Zone(name string, nodes int) *Zone {
 	w.Zones = append(w.Zones, z)
 	w.T.Cleanup(z.hangUp)
 	first := z.addNode("node-1")
-	out := w.MustRun(nil, append([]string{"init", "--dir", first.Dir, "--name", name}, first.listenFlags()...)...)
+	out := w.mustRun(nil, append([]string{"init", "--dir", first.Dir, "--name", name}, first.listenFlags()...)...)
 	z.Token = out[strings.LastIndexByte(out, '\n')+1:]
 	require.NoError(w.T, first.advertiseProxy())
 	var err error
 	z.CACert, err = os.ReadFile(filepath.Join(first.Dir, "ca.pem"))
 	require.NoError(w.T, err)
-	z.caPath = w.File(name+".ca.pem", string(z.CACert)) // also for when the node's disk is not there
+	z.caPath = w.writePrivate(name+".ca.pem", string(z.CACert)) // also for when the node's disk is not there
 	z.addMember(first)
 	first.Start()
 	first.Ready()
@@ -101,7 +101,7 @@ func (z *Zone) CLI(args ...string) string {
 
 // TryCLI runs a verb as the zone's admin at one node.
 func (z *Zone) TryCLI(n *NodeProc, args ...string) (string, error) {
-	return z.Run(z.T.Context(), []string{"BERTH_ADDR=https://" + n.At.API, "BERTH_TOKEN=" + z.Token, "BERTH_CACERT=" + z.caPath},
+	return z.runCommand(z.T.Context(), []string{"BERTH_ADDR=https://" + n.At.API, "BERTH_TOKEN=" + z.Token, "BERTH_CACERT=" + z.caPath},
 		append(args, "--no-headers")...)
 }
 
@@ -205,7 +205,7 @@ func (z *Zone) Link(child *Zone) {
 	z.T.Helper()
 	Within(z.T, SettleTimeout, z.Name+" is linked with "+child.Name, func(ctx context.Context) error {
 		token := z.CLI("zone", "link-token", child.Name)
-		_, err := child.TryCLI(child.Running()[0], "zone", "link", "--link-token-file", z.File(child.Name+".link", token))
+		_, err := child.TryCLI(child.Running()[0], "zone", "link", "--link-token-file", z.writePrivate(child.Name+".link", token))
 		page, e := child.Admin().Zones(ctx, client.ListOptions{})
 		if e == nil && slices.ContainsFunc(page.Items, func(l rest.Zone) bool { return l.Role == api.LinkParent }) {
 			return nil // also if the answer was lost

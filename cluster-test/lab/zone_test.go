@@ -123,7 +123,7 @@ func (z *Zone) powerCut(t *testing.T, n *NodeProc) {
 // runs is a node of which nothing but its process is there: a sleep.
 func runs(t *testing.T, z *Zone, name string) *NodeProc {
 	t.Helper()
-	p := &Proc{Name: name, done: make(chan struct{}), cmd: exec.CommandContext(t.Context(), "sleep", "600")}
+	p := &proc{Name: name, done: make(chan struct{}), cmd: exec.CommandContext(t.Context(), "sleep", "600")}
 	return &NodeProc{Service: &Service{Name: name, proc: p}, Zone: z}
 }
 

@@ -31,13 +31,13 @@ func crowd(tb testing.TB, hosts int) []Canary {
 	out := Key("key", noise(1, 64))
 	for i := range hosts {
 		out = append(out, Canary{Kind: "host name", Text: fmt.Sprintf("edge-host-%05d", i)})
-		out = append(out, ID("host id", api.NewUUID())...)
+		out = append(out, idCanaries("host id", api.NewUUID())...)
 	}
 	var inner []string
 	for i := range 20 {
 		inner = append(inner, fmt.Sprintf("10.9.%d.7:%d", i, 7000+i))
 	}
-	a, err := Addresses("address", inner, nil)
+	a, err := addressCanaries("address", inner, nil)
 	require.NoError(tb, err)
 	return append(out, a...)
 }

@@ -15,9 +15,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// CanaryMinBytes is the length of the shortest canary. Shorter ones turn up by
+// canaryMinBytes is the length of the shortest canary. Shorter ones turn up by
 // chance in sealed plans, which look like random bytes.
-const CanaryMinBytes = 6
+const canaryMinBytes = 6
 
 // Canary is one thing that must not leave a zone.
 type Canary struct {
@@ -41,16 +41,16 @@ type Encoding string
 
 // The encodings, and the steps.
 const (
-	Raw     Encoding = "raw"
-	Folded  Encoding = "folded" // in other letters, upper for lower
-	Hex     Encoding = "hex"
-	Base64  Encoding = "base64"
-	UTF16LE Encoding = "utf-16le"
-	UTF16BE Encoding = "utf-16be"
+	encodingRaw     Encoding = "raw"
+	encodingFolded  Encoding = "folded" // in other letters, upper for lower
+	encodingHex     Encoding = "hex"
+	encodingBase64  Encoding = "base64"
+	encodingUTF16LE Encoding = "utf-16le"
+	encodingUTF16BE Encoding = "utf-16be"
 
-	Escaped   Encoding = "escaped"   // percent signs or backslashes undone
-	Unchunked Encoding = "unchunked" // chunks of a body put together
-	Inflated  Encoding = "inflated"  // gzip, zlib or deflate undone
+	encodingEscaped   Encoding = "escaped"   // percent signs or backslashes undone
+	encodingUnchunked Encoding = "unchunked" // chunks of a body put together
+	encodingInflated  Encoding = "inflated"  // gzip, zlib or deflate undone
 )
 
 // pattern is one form of one canary.
@@ -59,20 +59,20 @@ type pattern struct {
 	enc    Encoding
 	want   []byte // in lower case if fold
 	fold   bool
-	exact  []byte // with fold: what is not called Folded
+	exact  []byte // with fold: what is not called encodingFolded
 }
 
 // patternsOf returns every form of the canary with a number.
 func (c Canary) patternsOf(n int) []pattern {
 	if c.Text == "" {
-		out := []pattern{{canary: n, enc: Raw, want: c.Bytes}}
+		out := []pattern{{canary: n, enc: encodingRaw, want: c.Bytes}}
 		if !c.Wire {
 			out = append(out, encodedForms(n, c.Bytes)...)
 		}
 		return out
 	}
-	out := []pattern{{canary: n, enc: Raw, want: []byte(strings.ToLower(c.Text)), fold: true, exact: []byte(c.Text)}}
-	for i, enc := range []Encoding{UTF16LE, UTF16BE} {
+	out := []pattern{{canary: n, enc: encodingRaw, want: []byte(strings.ToLower(c.Text)), fold: true, exact: []byte(c.Text)}}
+	for i, enc := range []Encoding{encodingUTF16LE, encodingUTF16BE} {
 		var b []byte
 		for _, u := range utf16.Encode([]rune(strings.ToLower(c.Text))) {
 			pair := []byte{byte(u), byte(u >> 8)}
@@ -93,12 +93,12 @@ func distinctOf(in ...string) []string {
 
 // encodedForms returns the forms of b in hexadecimal and in base64.
 func encodedForms(n int, b []byte) []pattern {
-	out := []pattern{{canary: n, enc: Hex, want: []byte(hex.EncodeToString(b)), fold: true}}
+	out := []pattern{{canary: n, enc: encodingHex, want: []byte(hex.EncodeToString(b)), fold: true}}
 	for at := range 3 {
 		std, url := innerBase64(base64.RawStdEncoding, b, at), innerBase64(base64.RawURLEncoding, b, at)
-		out = append(out, pattern{canary: n, enc: Base64, want: std})
+		out = append(out, pattern{canary: n, enc: encodingBase64, want: std})
 		if string(url) != string(std) {
-			out = append(out, pattern{canary: n, enc: Base64, want: url})
+			out = append(out, pattern{canary: n, enc: encodingBase64, want: url})
 		}
 	}
 	return out
@@ -113,9 +113,9 @@ func innerBase64(e *base64.Encoding, b []byte, at int) []byte {
 	return []byte(all[first:last])
 }
 
-// ID returns the canaries of an identifier: its text and, if it is a UUID, its
+// idCanaries returns the canaries of an identifier: its text and, if it is a UUID, its
 // bytes, which are also what it is without dashes.
-func ID(kind, id string) []Canary {
+func idCanaries(kind, id string) []Canary {
 	out := []Canary{{Kind: kind, Text: id}}
 	if b, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(b) == 16 {
 		out = append(out, Canary{Kind: kind, Bytes: b})
@@ -160,10 +160,10 @@ func PrivateKey(kind string, der []byte) ([]Canary, error) {
 	return Key(kind, secret), nil
 }
 
-// Addresses returns the canaries of inner listeners, host:port each with an IP
+// addressCanaries returns the canaries of inner listeners, host:port each with an IP
 // address for host: the pair in text and bytes, and the IP address by itself
 // unless it is that of one of the public ones, which other zones know.
-func Addresses(kind string, inner, public []string) ([]Canary, error) {
+func addressCanaries(kind string, inner, public []string) ([]Canary, error) {
 	known := map[netip.Addr]bool{}
 	for _, s := range public {
 		a, err := netip.ParseAddrPort(s)
@@ -207,7 +207,7 @@ const smallKeys = 24
 func addressForms(kind string, ip netip.Addr) []Canary {
 	wide := ip.As16()
 	out := []Canary{{Kind: kind, Bytes: wide[:]}}
-	if text := ip.String(); len(text) >= CanaryMinBytes {
+	if text := ip.String(); len(text) >= canaryMinBytes {
 		out = append(out, Canary{Kind: kind, Text: text})
 	}
 	if !ip.Is4() {
@@ -215,7 +215,7 @@ func addressForms(kind string, ip netip.Addr) []Canary {
 	}
 	b := ip.AsSlice()
 	n := uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
-	if text := strconv.FormatUint(n, 10); len(text) >= CanaryMinBytes {
+	if text := strconv.FormatUint(n, 10); len(text) >= canaryMinBytes {
 		out = append(out, Canary{Kind: kind, Text: text})
 	}
 	out = append(out, Canary{Kind: kind, Text: hex.EncodeToString(b)})
@@ -239,10 +239,10 @@ func OfState(v *state.State) ([]Canary, error) {
 	agents := map[string]bool{}
 	for _, h := range v.AllHosts() {
 		out = append(out, Canary{Kind: "host name", Text: h.Name})
-		out = append(out, ID("host id", string(h.ID))...)
+		out = append(out, idCanaries("host id", string(h.ID))...)
 		agents[string(h.Agent)] = true
 		for _, i := range v.OnHost(h.ID) {
-			if len(i.Fault) >= CanaryMinBytes {
+			if len(i.Fault) >= canaryMinBytes {
 				out = append(out, Canary{Kind: "fault", Text: i.Fault})
 			}
 		}
@@ -251,23 +251,23 @@ func OfState(v *state.State) ([]Canary, error) {
 		if p.CanHost {
 			continue
 		}
-		out = append(out, ID("provider id", string(p.ID))...)
-		if len(p.Name) >= CanaryMinBytes {
+		out = append(out, idCanaries("provider id", string(p.ID))...)
+		if len(p.Name) >= canaryMinBytes {
 			out = append(out, Canary{Kind: "provider name", Text: p.Name})
 		}
 	}
 	for _, c := range v.Consumers() {
-		out = append(out, ID("consumer id", string(c.ID))...)
+		out = append(out, idCanaries("consumer id", string(c.ID))...)
 	}
 	for a := range agents {
-		out = append(out, ID("agent id", a)...)
+		out = append(out, idCanaries("agent id", a)...)
 	}
 	var inner, public []string
 	for _, n := range v.Nodes() {
-		out = append(out, ID("node id", string(n.ID))...)
+		out = append(out, idCanaries("node id", string(n.ID))...)
 		inner = append(inner, n.NodeAddr, n.AgentAddr, n.APIAddr)
 		public = append(public, n.GatewayAddr)
 	}
-	addrs, err := Addresses("address", inner, public)
+	addrs, err := addressCanaries("address", inner, public)
 	return append(out, addrs...), err
 }

@@ -69,17 +69,17 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 		"nothing": {"", func(w http.ResponseWriter, r *http.Request) {
 			wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such server"))
 		}},
-		"a host in an error": {Raw, func(w http.ResponseWriter, r *http.Request) {
+		"a host in an error": {encodingRaw, func(w http.ResponseWriter, r *http.Request) {
 			wire.Refuse(w, r, api.Errorf(api.CodeConflict, "host %s is full", host))
 		}},
-		"in CBOR": {Raw, func(w http.ResponseWriter, r *http.Request) {
+		"in CBOR": {encodingRaw, func(w http.ResponseWriter, r *http.Request) {
 			wire.CBOR(w, r, http.StatusOK, api.SelectAnswer{Blob: []byte("slots on " + host)})
 		}},
 		"in a header": {"escaped/raw", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/hosts/"+each(host, "%%%02X"))
 			w.WriteHeader(http.StatusCreated)
 		}},
-		"in base64 in JSON": {Base64, func(w http.ResponseWriter, _ *http.Request) {
+		"in base64 in JSON": {encodingBase64, func(w http.ResponseWriter, _ *http.Request) {
 			wire.JSON(w, http.StatusOK, map[string][]byte{"token": []byte("marker:" + host)})
 		}},
 		"in gzip": {"unchunked/inflated/raw", func(w http.ResponseWriter, _ *http.Request) {
@@ -96,7 +96,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}},
-		"in a trailer": {Raw, func(w http.ResponseWriter, _ *http.Request) {
+		"in a trailer": {encodingRaw, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Trailer", "X-Host")
 			_, _ = w.Write([]byte("ok"))
 			w.Header().Set("X-Host", host)

@@ -39,8 +39,8 @@ func scanner(tb testing.TB, canaries ...Canary) *Scanner {
 // target is a scanner for one canary of each sort.
 func target(tb testing.TB) *Scanner {
 	tb.Helper()
-	all := append(ID("host id", hidden), Canary{Kind: "host name", Text: host}, Canary{Kind: "key", Bytes: secret})
-	inner, err := Addresses("address", []string{"10.1.2.34:7001"}, []string{"192.0.2.1:443"})
+	all := append(idCanaries("host id", hidden), Canary{Kind: "host name", Text: host}, Canary{Kind: "key", Bytes: secret})
+	inner, err := addressCanaries("address", []string{"10.1.2.34:7001"}, []string{"192.0.2.1:443"})
 	require.NoError(tb, err)
 	return scanner(tb, append(all, inner...)...)
 }
@@ -125,15 +125,15 @@ func leaks(tb testing.TB) []leaked {
 	tb.Helper()
 	key := string(secret)
 	out := []leaked{
-		{"host", host, Raw},
-		{"lower", strings.ToLower(host), Folded},
-		{"upper", strings.ToUpper(host), Folded}, // the accent but for it is the same
-		{"hex", hex.EncodeToString([]byte(host)), Hex},
-		{"upper hex", strings.ToUpper(hex.EncodeToString([]byte(host))), Hex},
-		{"hex of lower", hex.EncodeToString([]byte(strings.ToLower(host))), Hex},
-		{"utf-16le", wide(host, false), UTF16LE},
-		{"utf-16be", wide(host, true), UTF16BE},
-		{"upper utf-16", wide("EDGE-HOST:07/é", true), UTF16BE},
+		{"host", host, encodingRaw},
+		{"lower", strings.ToLower(host), encodingFolded},
+		{"upper", strings.ToUpper(host), encodingFolded}, // the accent but for it is the same
+		{"hex", hex.EncodeToString([]byte(host)), encodingHex},
+		{"upper hex", strings.ToUpper(hex.EncodeToString([]byte(host))), encodingHex},
+		{"hex of lower", hex.EncodeToString([]byte(strings.ToLower(host))), encodingHex},
+		{"utf-16le", wide(host, false), encodingUTF16LE},
+		{"utf-16be", wide(host, true), encodingUTF16BE},
+		{"upper utf-16", wide("EDGE-HOST:07/é", true), encodingUTF16BE},
 		{"query escape", url.QueryEscape(host), "escaped/raw"},
 		{"path escape", url.PathEscape(host), "escaped/raw"},
 		{"lower path escape", strings.ToLower(url.PathEscape(host)), "escaped/folded"},
@@ -141,36 +141,36 @@ func leaks(tb testing.TB) []leaked {
 		{"JSON in full", each(host, `\u00%02x`), "escaped/raw"},
 		{"JSON in part", strings.ReplaceAll(host, "H", `\u0048`), "escaped/raw"},
 		{"JSON with a slash", strings.ReplaceAll(host, "/", `\/`), "escaped/raw"},
-		{"JSON", marshal(tb, json.Marshal, host), Raw},
-		{"Go's quotes", fmt.Sprintf("%+x", host), Hex},
+		{"JSON", marshal(tb, json.Marshal, host), encodingRaw},
+		{"Go's quotes", fmt.Sprintf("%+x", host), encodingHex},
 		{"Go's escapes", each(host, `\x%02x`), "escaped/raw"},
 		{"escaped base64", url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(key))), "escaped/base64"},
-		{"CBOR text", marshal(tb, codec.Marshal, map[int]string{1: host}), Raw},
-		{"CBOR bytes", marshal(tb, codec.Marshal, map[int][]byte{1: secret}), Raw},
-		{"key", key, Raw},
-		{"key in hex", hex.EncodeToString(secret), Hex},
+		{"CBOR text", marshal(tb, codec.Marshal, map[int]string{1: host}), encodingRaw},
+		{"CBOR bytes", marshal(tb, codec.Marshal, map[int][]byte{1: secret}), encodingRaw},
+		{"key", key, encodingRaw},
+		{"key in hex", hex.EncodeToString(secret), encodingHex},
 		{"escaped key", each(key, "%%%02x"), "escaped/raw"},
-		{"JSON bytes", marshal(tb, json.Marshal, secret), Base64},
-		{"id", hidden, Raw},
-		{"upper id", strings.ToUpper(hidden), Folded},
-		{"id in bytes", string(unhex(tb, strings.ReplaceAll(hidden, "-", ""))), Raw},
-		{"id without dashes", strings.ReplaceAll(hidden, "-", ""), Hex},
-		{"address", "10.1.2.34:7001", Raw},
-		{"address without a port", "dial tcp 10.1.2.34: refused", Raw},
-		{"address and port in bytes", "\x0a\x01\x02\x22\x1b\x59", Raw},
-		{"and the other way", "\x0a\x01\x02\x22\x59\x1b", Raw},
-		{"wide address", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x01\x02\x22", Raw},
-		{"decimal address", "167838242", Raw},
-		{"address in hex", "0A010222", Folded},
-		{"CBOR address", marshal(tb, codec.Marshal, map[int][]byte{5: {10, 1, 2, 34}}), Raw},
-		{"gossip address", "\xa4Addr\xa4\x0a\x01\x02\x22", Raw},
-		{"address in a certificate", "\x87\x04\x0a\x01\x02\x22", Raw},
+		{"JSON bytes", marshal(tb, json.Marshal, secret), encodingBase64},
+		{"id", hidden, encodingRaw},
+		{"upper id", strings.ToUpper(hidden), encodingFolded},
+		{"id in bytes", string(unhex(tb, strings.ReplaceAll(hidden, "-", ""))), encodingRaw},
+		{"id without dashes", strings.ReplaceAll(hidden, "-", ""), encodingHex},
+		{"address", "10.1.2.34:7001", encodingRaw},
+		{"address without a port", "dial tcp 10.1.2.34: refused", encodingRaw},
+		{"address and port in bytes", "\x0a\x01\x02\x22\x1b\x59", encodingRaw},
+		{"and the other way", "\x0a\x01\x02\x22\x59\x1b", encodingRaw},
+		{"wide address", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x01\x02\x22", encodingRaw},
+		{"decimal address", "167838242", encodingRaw},
+		{"address in hex", "0A010222", encodingFolded},
+		{"CBOR address", marshal(tb, codec.Marshal, map[int][]byte{5: {10, 1, 2, 34}}), encodingRaw},
+		{"gossip address", "\xa4Addr\xa4\x0a\x01\x02\x22", encodingRaw},
+		{"address in a certificate", "\x87\x04\x0a\x01\x02\x22", encodingRaw},
 	}
 	for at := range 3 {
 		for n, e := range map[string]*base64.Encoding{"std": base64.StdEncoding, "url": base64.RawURLEncoding} {
 			name := fmt.Sprint("base64 ", n, " at ", at)
-			out = append(out, leaked{name, e.EncodeToString([]byte("~~~"[:at] + key + "~")), Base64})
-			out = append(out, leaked{name + " of the host", e.EncodeToString([]byte("~~~"[:at] + host)), Base64})
+			out = append(out, leaked{name, e.EncodeToString([]byte("~~~"[:at] + key + "~")), encodingBase64})
+			out = append(out, leaked{name + " of the host", e.EncodeToString([]byte("~~~"[:at] + host)), encodingBase64})
 		}
 	}
 	return out
@@ -254,8 +254,8 @@ func TestWhatABodyHides(t *testing.T) {
 		{"the second of two", sized("", "first") + "HTTP/1.1 204 No Content\r\n\r\n" + sized(zip, zipped), "inflated/raw"},
 		{"behind chunks", chunked("", "first", 2) + chunked("", body, 3), "unchunked/raw"},
 		{"a request", "POST /zones/select HTTP/1.1\r\nContent-Length: " + strconv.Itoa(len(zipped)) + "\r\n\r\n" + zipped, "inflated/raw"},
-		{"a header", answer("X-Trace: "+host+"\r\n", ""), Raw},
-		{"a trailer", strings.TrimSuffix(chunked("", "a", 1), "\r\n") + "X-Trace: " + host + "\r\n\r\n", Raw},
+		{"a header", answer("X-Trace: "+host+"\r\n", ""), encodingRaw},
+		{"a trailer", strings.TrimSuffix(chunked("", "a", 1), "\r\n") + "X-Trace: " + host + "\r\n\r\n", encodingRaw},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for at := range len(c.text) {
@@ -296,7 +296,7 @@ func TestHitsAreBounded(t *testing.T) {
 
 // TestShortCanariesAreRefused tries the limit and one below it.
 func TestShortCanariesAreRefused(t *testing.T) {
-	long := strings.Repeat("a", CanaryMinBytes)
+	long := strings.Repeat("a", canaryMinBytes)
 	_, err := NewScanner([]Canary{{Kind: "text", Text: long}, {Kind: "bytes", Bytes: []byte(long)}})
 	require.NoError(t, err)
 	for _, c := range []Canary{
@@ -313,7 +313,7 @@ func TestShortCanariesAreRefused(t *testing.T) {
 
 // TestPublicAddressesAreNoCanaries looks for inner ports of an address that all know.
 func TestPublicAddressesAreNoCanaries(t *testing.T) {
-	all, err := Addresses("address", []string{"10.1.2.3:7001", "10.1.2.3:7002"}, []string{"10.1.2.3:443"})
+	all, err := addressCanaries("address", []string{"10.1.2.3:7001", "10.1.2.3:7002"}, []string{"10.1.2.3:443"})
 	require.NoError(t, err)
 	s := scanner(t, all...)
 	scan(t, s, "10.1.2.3:443 and \x0a\x01\x02\x03\x01\xbb and 10.1.2.3")
@@ -321,9 +321,9 @@ func TestPublicAddressesAreNoCanaries(t *testing.T) {
 	scan(t, s, "10.1.2.3:7002")
 	assert.Len(t, s.Hits(), 1)
 	for _, bad := range []string{"host:1", "10.1.2.3", ""} {
-		_, err = Addresses("address", []string{bad}, nil)
+		_, err = addressCanaries("address", []string{bad}, nil)
 		require.Error(t, err, bad)
-		_, err = Addresses("address", nil, []string{bad})
+		_, err = addressCanaries("address", nil, []string{bad})
 		require.Error(t, err, bad)
 	}
 }
@@ -333,7 +333,7 @@ func TestPiecesOfKeysAreFound(t *testing.T) {
 	key := noise(9, 3*keyPieceBytes+5)
 	s := scanner(t, Key("key", key)...)
 	scan(t, s, "..."+string(key[keyPieceBytes:2*keyPieceBytes])+"...")
-	assert.Equal(t, []Encoding{Raw}, forms(s))
+	assert.Equal(t, []Encoding{encodingRaw}, forms(s))
 	assert.Len(t, Key("key", key[:keyPieceBytes-1]), 1)
 	_, err := NewScanner(Key("key", nil))
 	require.Error(t, err)

@@ -58,8 +58,8 @@ func NewScanner(canaries []Canary) (*Scanner, error) {
 		if (c.Text == "") == (len(c.Bytes) == 0) || c.Wire && c.Text != "" {
 			return nil, fmt.Errorf("canary %s: it has either text or bytes", c)
 		}
-		if max(len(c.Text), len(c.Bytes)) < CanaryMinBytes {
-			return nil, fmt.Errorf("canary %s: it has fewer than %d bytes and would be found by chance", c, CanaryMinBytes)
+		if max(len(c.Text), len(c.Bytes)) < canaryMinBytes {
+			return nil, fmt.Errorf("canary %s: it has fewer than %d bytes and would be found by chance", c, canaryMinBytes)
 		}
 		if name := c.String() + strconv.FormatBool(c.Wire); !seen[name] {
 			seen[name] = true
@@ -71,11 +71,11 @@ func NewScanner(canaries []Canary) (*Scanner, error) {
 	s.shift = uint(64 - places)
 	s.filter = make([]uint64, 1<<(places-6))
 	for i, p := range s.patterns {
-		if len(p.want) < CanaryMinBytes {
-			return nil, fmt.Errorf("canary %s: its form %s has fewer than %d bytes", s.canaries[p.canary], p.enc, CanaryMinBytes)
+		if len(p.want) < canaryMinBytes {
+			return nil, fmt.Errorf("canary %s: its form %s has fewer than %d bytes", s.canaries[p.canary], p.enc, canaryMinBytes)
 		}
 		var last [8]byte
-		copy(last[8-CanaryMinBytes:], p.want[len(p.want)-CanaryMinBytes:])
+		copy(last[8-canaryMinBytes:], p.want[len(p.want)-canaryMinBytes:])
 		k := endOf(last[:])
 		h := k * spread >> s.shift
 		s.filter[h>>6] |= 1 << (h & 63)
@@ -92,7 +92,7 @@ const spread = 0x9e3779b97f4a7c15
 // bytes, which are told apart later.
 const foldBits = 0x202020202020
 
-// endOf returns the last CanaryMinBytes of the first 8 bytes of b, folded.
+// endOf returns the last canaryMinBytes of the first 8 bytes of b, folded.
 func endOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b)>>16 | foldBits }
 
 // Bytes returns how many bytes were looked at, before any step.
@@ -222,7 +222,7 @@ func (m *matcher) checkAt(at int) {
 		case !p.fold && !bytes.Equal(got, p.want), p.fold && !equalFold(got, p.want):
 			continue
 		case p.exact != nil && !bytes.Equal(got, p.exact):
-			m.reportHit(p, Folded, seen, at)
+			m.reportHit(p, encodingFolded, seen, at)
 		default:
 			m.reportHit(p, p.enc, seen, at)
 		}

@@ -47,9 +47,9 @@ type lane struct {
 
 // newLane returns a lane for the output of the steps that step names.
 func (s *Scanner) newLane(stream, step string, depth int) *lane {
-	l := &lane{plain: s.newMatcher(stream, step), escaped: &unescaper{to: s.newMatcher(stream, step+string(Escaped)+"/")}}
+	l := &lane{plain: s.newMatcher(stream, step), escaped: &unescaper{to: s.newMatcher(stream, step+string(encodingEscaped)+"/")}}
 	if depth > 0 {
-		l.inflated = &inflater{open: func() *lane { return s.newLane(stream, step+string(Inflated)+"/", depth-1) }}
+		l.inflated = &inflater{open: func() *lane { return s.newLane(stream, step+string(encodingInflated)+"/", depth-1) }}
 	}
 	return l
 }
@@ -83,7 +83,7 @@ func (b *bodies) begin(m message) {
 	if b.lane == nil || b.whole == m.chunked {
 		step := ""
 		if m.chunked {
-			step = string(Unchunked) + "/"
+			step = string(encodingUnchunked) + "/"
 		}
 		b.lane, b.whole = b.s.newLane(b.stream, step, inflateDepth), !m.chunked
 	}

@@ -194,7 +194,7 @@ func (p *place) canaries() []Canary {
 	out, err := OfState(v)
 	require.NoError(t, err)
 	a := p.node.Addresses()
-	more, err := Addresses("admin address", []string{a.Admin}, []string{a.Gateway})
+	more, err := addressCanaries("admin address", []string{a.Admin}, []string{a.Gateway})
 	require.NoError(t, err)
 	out = append(out, more...)
 	out = append(out, Canary{Kind: "driver's words", Text: wrong}, Canary{Kind: "directory", Text: p.dir})

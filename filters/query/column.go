@@ -11,24 +11,24 @@ const (
 	all      = ^uint64(0)
 )
 
-// Kind is the type of a value. Values of different kinds are never compared.
-type Kind uint8
+// kind is the type of a value. Values of different kinds are never compared.
+type kind uint8
 
 // The kinds.
 const (
-	Number Kind = iota + 1 // int64 millionths
-	Text                   // compared byte by byte
-	Bool
+	kindNumber kind = iota + 1 // int64 millionths
+	kindText                   // compared byte by byte
+	kindBool
 )
 
 // String returns what people call k.
-func (k Kind) String() string {
+func (k kind) String() string {
 	switch k {
-	case Number:
+	case kindNumber:
 		return "a number"
-	case Text:
+	case kindText:
 		return "a text"
-	case Bool:
+	case kindBool:
 		return "true or false"
 	}
 	return "no value"
@@ -125,20 +125,20 @@ func (c *Column) markKind(row int, to []uint64) {
 }
 
 // operandBlock returns the values of one kind in 64 rows.
-func (c *Column) operandBlock(k Kind, w int) operand {
+func (c *Column) operandBlock(k kind, w int) operand {
 	if c == nil || w >= len(c.ok) {
 		return operand{}
 	}
 	switch k {
-	case Number:
+	case kindNumber:
 		if known := c.isNumber[w]; known != 0 {
 			return operand{known: known, numbers: c.numbers[w*wordBits : (w+1)*wordBits]}
 		}
-	case Text:
+	case kindText:
 		if known := c.isText[w]; known != 0 {
 			return operand{known: known, texts: c.texts[w*wordBits : (w+1)*wordBits]}
 		}
-	case Bool:
+	case kindBool:
 		return operand{known: c.ok[w] | c.no[w], yes: c.ok[w]}
 	}
 	return operand{}
@@ -147,7 +147,7 @@ func (c *Column) operandBlock(k Kind, w int) operand {
 // truthOf says which of 64 rows have a value that counts as true (not false, 0 or
 // the empty text), and which have one that does not.
 func (c *Column) truthOf(w int) (t, f uint64) {
-	b, n, s := c.operandBlock(Bool, w), c.operandBlock(Number, w), c.operandBlock(Text, w)
+	b, n, s := c.operandBlock(kindBool, w), c.operandBlock(kindNumber, w), c.operandBlock(kindText, w)
 	t, f = b.yes, b.known&^b.yes
 	if n.known != 0 {
 		zero := equalBits(n.numbers, []int64{0})

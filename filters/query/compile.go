@@ -58,8 +58,8 @@ type node struct {
 	op       op
 	name     string // of an operator
 	args     []node
-	over     Kind      // of a comparison: what it compares; 0 if only variables know
-	kind     Kind      // of its value; 0 for a variable
+	over     kind      // of a comparison: what it compares; 0 if only variables know
+	kind     kind      // of its value; 0 for a variable
 	numbers  [1]int64  // the literal, when it is a number
 	texts    [1]string // ... a text
 	yes      bool      // ... true
@@ -119,9 +119,9 @@ func (q *Query) appendNode(to []byte, n *node) []byte {
 			to = q.appendNode(append(to, ','), &n.args[i])
 		}
 		return append(to, ']')
-	case n.kind == Number:
+	case n.kind == kindNumber:
 		return appendNumber(to, n.numbers[0])
-	case n.kind == Text:
+	case n.kind == kindText:
 		return appendText(to, n.texts[0])
 	}
 	return strconv.AppendBool(to, n.yes)
@@ -245,7 +245,7 @@ func (p *parser) parseOperator(place string) (node, error) {
 	if !known {
 		return node{}, refuseQuery(place, "there is no operator %s; the operators are %s", showToken(t), said)
 	}
-	return node{op: o, name: name, kind: Bool}, nil
+	return node{op: o, name: name, kind: kindBool}, nil
 }
 
 func (p *parser) parseArgument(place string, depth int) (node, error) {
@@ -261,22 +261,22 @@ func (p *parser) parseArgument(place string, depth int) (node, error) {
 	}
 	switch v := t.(type) {
 	case bool:
-		return node{op: opLiteral, kind: Bool, yes: v}, nil
+		return node{op: opLiteral, kind: kindBool, yes: v}, nil
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok {
 			n := node{op: opVariable, variable: p.variableIndex(name)}
 			if isAmount(name) {
-				n.kind = Number
+				n.kind = kindNumber
 			}
 			return n, nil
 		}
-		return node{op: opLiteral, kind: Text, texts: [1]string{v}}, nil
+		return node{op: opLiteral, kind: kindText, texts: [1]string{v}}, nil
 	case json.Number:
 		n, err := parseNumber(v.String())
 		if err != nil {
 			return node{}, refuseQuery(place, "the number %s %s", showToken(v), err.Error())
 		}
-		return node{op: opLiteral, kind: Number, numbers: [1]int64{n}}, nil
+		return node{op: opLiteral, kind: kindNumber, numbers: [1]int64{n}}, nil
 	}
 	return node{}, refuseQuery(place, "%s is no value; there are numbers, texts, true and false", showToken(t))
 }
@@ -298,7 +298,7 @@ func (n *node) resolveKinds(place string) error {
 	}
 	for i, arg := range n.args {
 		at := place + "[" + strconv.Itoa(i+1) + "]"
-		if arg.kind == Bool && n.op.isOrdering() {
+		if arg.kind == kindBool && n.op.isOrdering() {
 			return refuseQuery(at, "%s puts in order; true and false have none", n.name)
 		}
 		if arg.kind != 0 && n.over != 0 && arg.kind != n.over {

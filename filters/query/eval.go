@@ -84,7 +84,7 @@ type operand struct {
 	known   uint64
 	numbers []int64
 	texts   []string
-	yes     uint64 // of Bool: where it is true
+	yes     uint64 // of kindBool: where it is true
 }
 
 // evaluate says for which of 64 rows n is true and for which false; for the rest it
@@ -134,17 +134,17 @@ func (c columns) evaluateComparison(n *node, w int) (t, f uint64) {
 	if n.over != 0 {
 		return c.compareKind(n, n.over, w)
 	}
-	t, f = c.compareKind(n, Number, w)
-	xt, xf := c.compareKind(n, Text, w)
+	t, f = c.compareKind(n, kindNumber, w)
+	xt, xf := c.compareKind(n, kindText, w)
 	t, f = t|xt, f|xf
 	if !n.op.isOrdering() {
-		bt, bf := c.compareKind(n, Bool, w)
+		bt, bf := c.compareKind(n, kindBool, w)
 		t, f = t|bt, f|bf
 	}
 	return t, f
 }
 
-func (c columns) compareKind(n *node, k Kind, w int) (t, f uint64) {
+func (c columns) compareKind(n *node, k kind, w int) (t, f uint64) {
 	first := c.operandOf(&n.args[0], k, w)
 	known, some, every := first.known, uint64(0), all
 	for i := 1; i < len(n.args) && known != 0; i++ {
@@ -161,13 +161,13 @@ func (c columns) compareKind(n *node, k Kind, w int) (t, f uint64) {
 	return known & every, known &^ every
 }
 
-func (c columns) operandOf(n *node, k Kind, w int) operand {
+func (c columns) operandOf(n *node, k kind, w int) operand {
 	switch {
 	case n.op == opVariable:
 		return c[n.variable].operandBlock(k, w)
-	case n.op == opLiteral && k == Number:
+	case n.op == opLiteral && k == kindNumber:
 		return operand{known: all, numbers: n.numbers[:]}
-	case n.op == opLiteral && k == Text:
+	case n.op == opLiteral && k == kindText:
 		return operand{known: all, texts: n.texts[:]}
 	}
 	t, f := c.evaluate(n, w)
@@ -176,13 +176,13 @@ func (c columns) operandOf(n *node, k Kind, w int) operand {
 
 // compareBlocks says in which of 64 rows a compares with b as o wants. Rows that are
 // not known in both say nothing.
-func (o op) compareBlocks(k Kind, a, b operand) uint64 {
+func (o op) compareBlocks(k kind, a, b operand) uint64 {
 	switch k {
-	case Number:
+	case kindNumber:
 		return orderedBits(o, a.numbers, b.numbers)
-	case Text:
+	case kindText:
 		return orderedBits(o, a.texts, b.texts)
-	case Bool: // is never ordered
+	case kindBool: // is never ordered
 		return ^(a.yes ^ b.yes)
 	}
 	panic("query: comparison of no kind")

@@ -30,8 +30,8 @@ unset word PWD OLDPWD SHLVL
 exec "$@" 3<&-`
 )
 
-// Path is the PATH that instances get.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// instancePath is the PATH that instances get.
+const instancePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Names of the variables that an instance finds in its environment, which has
 // nothing else but PATH.
@@ -54,7 +54,7 @@ func ownerOf(folder string) string {
 // of a name, or whose value has a zero byte, is left out.
 func environmentOf(w api.Workload, mark string) []string {
 	env := []string{
-		"PATH=" + Path,
+		"PATH=" + instancePath,
 		mark,
 		envInstance + "=" + string(w.Instance),
 		envName + "=" + withoutZeroBytes(w.Name),

@@ -207,7 +207,7 @@ func TestWhatItSees(t *testing.T) {
 	untilEnded(t, d, w.Instance)
 	out := read(t, d, w.Instance, stdoutFile)
 	for _, want := range []string{
-		"PATH=" + Path, envInstance + "=" + string(w.Instance), envName + "=web", envFlavor + "=tiny",
+		"PATH=" + instancePath, envInstance + "=" + string(w.Instance), envName + "=web", envFlavor + "=tiny",
 		envMetadata + "role=web", envMetadata + "Zone_2=b", `arg "; echo injected`,
 		filepath.Join(d.conf.Dir, string(w.Instance), workFolder),
 	} {
@@ -226,7 +226,7 @@ func TestWhatItSees(t *testing.T) {
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
 	assert.ElementsMatch(t, environmentOf(w, "BERTH_MARK=a.b"), []string{
-		"PATH=" + Path, "BERTH_MARK=a.b", marker(w.Instance), envName + "=web", envFlavor + "=tiny",
+		"PATH=" + instancePath, "BERTH_MARK=a.b", marker(w.Instance), envName + "=web", envFlavor + "=tiny",
 		envMetadata + "role=web", envMetadata + "Zone_2=b",
 	})
 }
