@@ -1,7 +1,5 @@
 package api
 
-import "time"
-
 // BootState is the life of a boot as its caller sees it.
 type BootState string
 
@@ -50,8 +48,3 @@ type Offer struct {
 	Wanted  int `cbor:"1,keyasint"`
 	Offered int `cbor:"2,keyasint"`
 }
-
-// Defaults of waiting calls.
-const (
-	BootWaitDefault = 30 * time.Second
-)

@@ -101,20 +101,6 @@ func instancesOf(s *state.State) []*api.Instance {
 	return s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: n + 1}})
 }
 
-// ActiveOf returns the instances that should run, with their hosts, for
-// JournalOptions.Active.
-func ActiveOf(finals []Final) map[api.InstanceID]api.HostID {
-	out := map[api.InstanceID]api.HostID{}
-	for _, f := range finals {
-		for _, i := range instancesOf(f.State) {
-			if i.Host != "" && i.Status == api.StatusActive {
-				out[i.ID] = i.Host
-			}
-		}
-	}
-	return out
-}
-
 // indexInstances notes where each live instance is, and that no two zones own it.
 func (a *audit) indexInstances() {
 	for _, f := range a.order {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,23 +215,4 @@ func (r *Recorder) Close() ([]Op, error) {
 
 func sortOps(ops []Op) {
 	slices.SortStableFunc(ops, func(a, b Op) int { return int(min(1, max(-1, a.Call-b.Call))) })
-}
-
-// ReadOps reads the lines that a Recorder wrote, in order of their calls.
-func ReadOps(from io.Reader) ([]Op, error) {
-	d := json.NewDecoder(bufio.NewReader(from))
-	d.DisallowUnknownFields()
-	var ops []Op
-	for {
-		var op Op
-		err := d.Decode(&op)
-		if errors.Is(err, io.EOF) {
-			sortOps(ops)
-			return ops, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading operation %d of a history: %w", len(ops)+1, err)
-		}
-		ops = append(ops, op)
-	}
 }

@@ -1,9 +1,12 @@
 package check
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -294,6 +297,25 @@ func TestOneFalseRead(t *testing.T) {
 	assert.Contains(t, bad[0].Text, "history-000.html")
 }
 
+// readOps reads the lines that a Recorder wrote, in order of their calls.
+func readOps(from io.Reader) ([]Op, error) {
+	d := json.NewDecoder(bufio.NewReader(from))
+	d.DisallowUnknownFields()
+	var ops []Op
+	for {
+		var op Op
+		err := d.Decode(&op)
+		if errors.Is(err, io.EOF) {
+			sortOps(ops)
+			return ops, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading operation %d of a history: %w", len(ops)+1, err)
+		}
+		ops = append(ops, op)
+	}
+}
+
 func TestNoTimeIsAViolation(t *testing.T) {
 	sum, bad := History(play(4, true, 200, 4, 2), HistoryOptions{Limit: time.Nanosecond})
 	assert.Contains(t, rules(bad), promise.Undecided)
@@ -322,11 +344,11 @@ func TestRecorder(t *testing.T) {
 	assert.Equal(t, []int64{70, 60, 0}, []int64{ops[0].Return, ops[1].Return, ops[2].Return})
 	assert.True(t, ops[0].Local)
 	assert.Equal(t, 3, strings.Count(file.String(), "\n"))
-	got, err := ReadOps(&file)
+	got, err := readOps(&file)
 	require.NoError(t, err)
 	assert.Equal(t, ops, got)
 
-	_, err = ReadOps(strings.NewReader(`{"client":1}` + "\n" + `{"client":`))
+	_, err = readOps(strings.NewReader(`{"client":1}` + "\n" + `{"client":`))
 	require.ErrorContains(t, err, "operation 2")
 	broken := NewRecorder(func() int64 { return 1 }, failing{})
 	broken.Begin(Op{Kind: HostRead}).End(OK, Output{})

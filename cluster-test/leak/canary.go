@@ -1,8 +1,6 @@
 package leak
 
 import (
-	"crypto/ecdsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -140,24 +138,6 @@ func Key(kind string, secret []byte) []Canary {
 		}
 	}
 	return out
-}
-
-// PrivateKey returns the canaries of an ECDSA key in PKCS #8, of which only the
-// secret number is secret: its other half stands in every certificate.
-func PrivateKey(kind string, der []byte) ([]Canary, error) {
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", kind, err)
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("reading %s: it is a %T", kind, parsed)
-	}
-	secret, err := key.Bytes()
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", kind, err)
-	}
-	return Key(kind, secret), nil
 }
 
 // addressCanaries returns the canaries of inner listeners, host:port each with an IP

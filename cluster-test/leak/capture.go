@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,8 +12,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-
-	"berth/node"
 )
 
 // output looks at one stream, for leaks and for the shapes of answers.
@@ -45,56 +42,6 @@ func (o *output) end() {
 	if o.shapes != nil {
 		o.shapes.end()
 	}
-}
-
-// Tap returns a tap for the nodes of a zone that looks at everything that leaves
-// it: certificates, and what is written to connections with other zones. What a
-// body hides is found when the body or its connection ends. sh may be nil.
-func Tap(name string, s *Scanner, sh *Shapes) node.Tap {
-	return func(at node.Crossing, c net.Conn) net.Conn {
-		who := fmt.Sprintf("%s-%s", name, labelOf(at))
-		if err := s.Certificates(who, at.Chain...); err != nil {
-			s.noteHit(Hit{Canary: Canary{Kind: "certificate that cannot be read"}, Stream: who, Context: err.Error()})
-		}
-		return &tapped{Conn: c, out: newOutput(who, s, sh)}
-	}
-}
-
-func labelOf(at node.Crossing) string {
-	if at.Dialled {
-		return "dial-" + at.ALPN
-	}
-	return "gateway-" + at.ALPN
-}
-
-// tapped is a connection whose outbound bytes are looked at.
-type tapped struct {
-	net.Conn
-
-	mu    sync.Mutex // guards the fields below
-	out   *output
-	ended bool
-}
-
-// Write looks at p and sends it.
-func (t *tapped) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	if !t.ended {
-		_, _ = t.out.Write(p) // never fails
-	}
-	t.mu.Unlock()
-	return t.Conn.Write(p)
-}
-
-// Close closes the connection.
-func (t *tapped) Close() error {
-	t.mu.Lock()
-	if !t.ended {
-		t.out.end()
-	}
-	t.ended = true
-	t.mu.Unlock()
-	return t.Conn.Close()
 }
 
 // Totals says how much a directory of captures held.

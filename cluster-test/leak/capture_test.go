@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,12 +42,62 @@ func (l watched) Accept() (net.Conn, error) {
 	return l.tap(node.Crossing{ALPN: api.ALPNHTTP}, c), nil
 }
 
+// newTap returns a tap for a node that searches everything that leaves it:
+// certificates, and bytes written to connections with other zones. What a body
+// hides is found when the body or its connection ends.
+func newTap(name string, s *Scanner) node.Tap {
+	return func(at node.Crossing, c net.Conn) net.Conn {
+		who := fmt.Sprintf("%s-%s", name, labelOf(at))
+		if err := s.Certificates(who, at.Chain...); err != nil {
+			s.noteHit(Hit{Canary: Canary{Kind: "certificate that cannot be read"}, Stream: who, Context: err.Error()})
+		}
+		return &tapped{Conn: c, out: newOutput(who, s, nil)}
+	}
+}
+
+func labelOf(at node.Crossing) string {
+	if at.Dialled {
+		return "dial-" + at.ALPN
+	}
+	return "gateway-" + at.ALPN
+}
+
+// tapped is a connection whose outbound bytes are looked at.
+type tapped struct {
+	net.Conn
+
+	mu    sync.Mutex // guards the fields below
+	out   *output
+	ended bool
+}
+
+// Write looks at p and sends it.
+func (t *tapped) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	if !t.ended {
+		_, _ = t.out.Write(p) // never fails
+	}
+	t.mu.Unlock()
+	return t.Conn.Write(p)
+}
+
+// Close closes the connection.
+func (t *tapped) Close() error {
+	t.mu.Lock()
+	if !t.ended {
+		t.out.end()
+	}
+	t.ended = true
+	t.mu.Unlock()
+	return t.Conn.Close()
+}
+
 // say serves one answer through a tap and returns what was found in it.
 func say(t *testing.T, h http.HandlerFunc) *Scanner {
 	t.Helper()
 	s := target(t)
 	srv := httptest.NewUnstartedServer(h)
-	srv.Listener = watched{srv.Listener, Tap("edge", s, nil)}
+	srv.Listener = watched{srv.Listener, newTap("edge", s)}
 	srv.Start()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, nil)
 	require.NoError(t, err)
@@ -137,7 +188,7 @@ func TestCertificates(t *testing.T) {
 	assert.NotEmpty(t, s.Hits(), "an address")
 	require.Error(t, s.Certificates("no chain", []byte("nonsense")))
 	before := len(s.Hits())
-	Tap("edge", s, nil)(node.Crossing{Chain: [][]byte{{1}}}, nil)
+	newTap("edge", s)(node.Crossing{Chain: [][]byte{{1}}}, nil)
 	assert.Len(t, s.Hits(), before+1, "what cannot be looked at is no pass")
 }
 

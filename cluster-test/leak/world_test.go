@@ -214,7 +214,7 @@ func (p *place) canaries() []Canary {
 		out = append(out, Key("sealing key", open("berth/epoch", e.Wrapped)[seal.EpochBytes:])...)
 		out = append(out, Key("wrapped sealing key", e.Wrapped)...)
 	}
-	ca, err := PrivateKey("authority's key", open("berth/ca-key", v.CAKey))
+	ca, err := privateKeyCanaries("authority's key", open("berth/ca-key", v.CAKey))
 	require.NoError(t, err)
 	return append(out, ca...)
 }
