@@ -17,6 +17,7 @@ import (
 type bookSource struct {
 	owner   map[string]string // table -> book
 	methods []*ast.FuncDecl
+	file    map[*ast.FuncDecl]string
 }
 
 func readSource(t *testing.T) bookSource {
@@ -24,19 +25,19 @@ func readSource(t *testing.T) bookSource {
 	noTests := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
 	pkgs, err := parser.ParseDir(token.NewFileSet(), ".", noTests, parser.SkipObjectResolution) //nolint:staticcheck // no build tags here
 	require.NoError(t, err)
-	src := bookSource{owner: map[string]string{}}
-	for _, f := range pkgs["state"].Files {
+	src := bookSource{owner: map[string]string{}, file: map[*ast.FuncDecl]string{}}
+	for name, f := range pkgs["state"].Files {
 		for _, d := range f.Decls {
-			src.add(d)
+			src.add(name, d)
 		}
 	}
 	return src
 }
 
-func (src *bookSource) add(d ast.Decl) {
+func (src *bookSource) add(file string, d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		src.methods = append(src.methods, d)
+		src.methods, src.file[d] = append(src.methods, d), file
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
 			src.addTables(spec)
@@ -77,7 +78,7 @@ var changers = []string{
 }
 
 // changed returns the fields of s that a method changes: s.x.Set and its like, &s.x as an
-// argument of tally, and s.x on the left of an assignment.
+// argument of addTally, and s.x on the left of an assignment.
 func changed(f *ast.FuncDecl) (fields []string) {
 	field := func(e ast.Expr) {
 		if sel, ok := e.(*ast.SelectorExpr); ok {
@@ -96,7 +97,7 @@ func changed(f *ast.FuncDecl) (fields []string) {
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(changers, sel.Sel.Name) {
 				field(sel.X)
 			}
-			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "tally" {
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "addTally" {
 				field(n.Args[0].(*ast.UnaryExpr).X) //nolint:forcetypeassert // the address of a table
 			}
 		}
@@ -120,5 +121,20 @@ func TestEachBookChangesItsOwnTables(t *testing.T) {
 	}
 	for _, book := range []string{"membersBook", "stockBook", "workBook", "sagaBook", "bootsBook"} {
 		assert.True(t, seen[book], "%s was looked at", book)
+	}
+}
+
+// TestEachBookHasItsFiles: the methods of a book are in files with its name, and in those
+// there are no methods of another.
+func TestEachBookHasItsFiles(t *testing.T) {
+	src := readSource(t)
+	books := map[string]bool{"members": true, "stock": true, "work": true, "saga": true, "boots": true, "events": true}
+	for _, f := range src.methods {
+		file, _, _ := strings.Cut(strings.TrimSuffix(src.file[f], ".go"), "_")
+		if book, ok := strings.CutSuffix(receiver(f), "Book"); ok {
+			assert.Equal(t, book, file, "%s of %s is in %s", f.Name.Name, receiver(f), src.file[f])
+		} else if receiver(f) == "State" {
+			assert.NotContains(t, books, file, "%s of State is in %s", f.Name.Name, src.file[f])
+		}
 	}
 }

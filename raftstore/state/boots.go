@@ -2,12 +2,48 @@ package state
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
+
+// bootsBook is the reservations that were made at this zone. A boot owns holds.
+type bootsBook struct {
+	sagaBook
+
+	boots table.Map[*Boot]
+	keys  table.Map[api.ReservationID] // project, idempotency key
+
+	endedBoots table.Set // those that are final and have no hold left, by when
+}
+
+func (s *bootsBook) tables() []table.Table {
+	return append(s.sagaBook.tables(), &s.boots, &s.keys, &s.endedBoots)
+}
+
+func (s *bootsBook) sections() []section {
+	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot))
+}
+
+// note takes up what the books below have done for boots.
+func (s *bootsBook) note(f fact) {
+	switch f := f.(type) {
+	case instanceChanged:
+		s.noteInstance(f)
+	case slotsTaken:
+		s.noteHold(f)
+	case partsAnswered:
+		s.noteAnswers(f)
+	case holdComplete:
+		s.decideComplete(f.owner)
+	case partsOwed:
+		if f.owner.Kind == OwnerBoot {
+			s.editBoot(f.owner.ID, func(b *Boot) { b.Unacked += f.by })
+		}
+	}
+}
 
 // Boot is the record of one request to boot, at the zone where it was made.
 type Boot struct {
@@ -117,12 +153,6 @@ func (b *Boot) Final() bool {
 	return st == api.BootReleased || st == api.BootFailed
 }
 
-// BootFor finds a boot by its reservation id, or by the idempotency key that it
-// was asked for with.
-func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
-	return s.bootFor(command.BootCreate{Key: idempotency, Request: api.Request{Project: p, Reservation: r}})
-}
-
 func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	project := c.Request.Project
 	if b, ok := s.bootFor(c); ok {
@@ -168,38 +198,6 @@ func (s *bootsBook) checkOwn(c command.Hold) Result {
 	return Result{}
 }
 
-// noteHold ties a hold to its boot, and tells the boot's tale.
-func (s *bootsBook) noteHold(f slotsTaken) {
-	if f.owner.Kind != OwnerBoot {
-		return
-	}
-	s.editBoot(f.owner.ID, func(b *Boot) {
-		b.Holds = append(slices.Clone(b.Holds), f.hold.ID)
-		tale := api.BootAttempt{Attempt: f.hold.Attempt, Wanted: f.wanted}
-		if f.tale != nil {
-			tale = *f.tale
-		}
-		tale.Held, tale.Refused = len(f.hold.Slots), len(f.hold.Refused)
-		tale.Contended = tale.Contended || f.hold.Why == api.CodeContended
-		b.addAttempt(tale)
-	})
-}
-
-// noteAnswers adds to the tale of an attempt what children have said.
-func (s *bootsBook) noteAnswers(f partsAnswered) {
-	if f.owner.Kind != OwnerBoot {
-		return
-	}
-	s.editBoot(f.owner.ID, func(b *Boot) {
-		b.editAttempt(f.hold.Attempt, func(t *api.BootAttempt) {
-			t.Held += f.held
-			t.Refused += f.refused
-			t.Contended = t.Contended || f.hold.Why == api.CodeContended
-			tellAnswers(t, f.answers)
-		})
-	})
-}
-
 // noteInstance counts the instances of a boot by status.
 func (s *bootsBook) noteInstance(f instanceChanged) {
 	if f.instance.Origin != "" {
@@ -218,21 +216,6 @@ func (s *bootsBook) decideComplete(o Owner) {
 	if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
 		s.decideBoot(b, api.DecisionCommit, "", "")
 	}
-}
-
-// bootFor finds the boot that c repeats, by reservation id or idempotency key.
-func (s *bootsBook) bootFor(c command.BootCreate) (*Boot, bool) {
-	if b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation)); ok {
-		return b, true
-	}
-	if c.Key == "" {
-		return nil, false
-	}
-	r, ok := s.keys.Get(joinKey(c.Request.Project, c.Key))
-	if !ok {
-		return nil, false
-	}
-	return s.boots.Get(joinKey(c.Request.Project, r))
 }
 
 func (s *bootsBook) storeBoot(b *Boot) {
@@ -319,32 +302,12 @@ func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 	return Result{Boot: b}
 }
 
-// Tried returns the number of the last attempt.
-func (b *Boot) Tried() int {
-	if n := len(b.Attempts); n > 0 {
-		return b.Attempts[n-1].Attempt
+func (s *bootsBook) loadBoot(b *Boot) {
+	s.boots.Set(b.ID(), b)
+	if b.Key != "" {
+		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}
-	return 0
-}
-
-// addAttempt adds an attempt to the record. Beyond AttemptsKept, of those that lay between
-// the first two and the last ones the oldest is dropped.
-func (b *Boot) addAttempt(t api.BootAttempt) {
-	b.Attempts = append(slices.Clone(b.Attempts), t)
-	if len(b.Attempts) > api.AttemptsKept {
-		b.Attempts = slices.Delete(b.Attempts, firstAttemptsKept, firstAttemptsKept+1)
-	}
-}
-
-// firstAttemptsKept is how many of the first attempts stay in the record.
-const firstAttemptsKept = 2
-
-// editAttempt changes the attempt numbered n in a copy of the boot's attempts.
-func (b *Boot) editAttempt(n int, edit func(*api.BootAttempt)) {
-	b.Attempts = slices.Clone(b.Attempts)
-	for i := range b.Attempts {
-		if b.Attempts[i].Attempt == n {
-			edit(&b.Attempts[i])
-		}
+	if b.Decision == api.DecisionPending {
+		s.openOwner(b.owner())
 	}
 }

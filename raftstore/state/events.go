@@ -4,7 +4,24 @@ import (
 	"encoding/binary"
 
 	"berth/api"
+	"berth/raftstore/state/table"
 )
+
+// eventsBook is what entries have done of late: the facts of all other books, for whoever
+// watches.
+type eventsBook struct {
+	bootsBook
+
+	events table.Map[*Event] // log index, number within the entry
+}
+
+func (s *eventsBook) tables() []table.Table { return append(s.bootsBook.tables(), &s.events) }
+
+func (s *eventsBook) sections() []section {
+	events := sectionOf("events", s.events.Values, s.loadEvent)
+	events.form = api.FormThird
+	return append(s.bootsBook.sections(), events)
+}
 
 // Event is one thing that an entry of the log has done, for whoever watches the zone. Fields
 // that do not concern its kind are empty.

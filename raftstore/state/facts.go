@@ -9,21 +9,6 @@ import (
 // in order when the command is done.
 type fact interface{ fact() }
 
-// Owner is whom a hold is for: it decides.
-type Owner struct {
-	Kind OwnerKind
-	ID   string // Boot.ID, or the id of a link
-}
-
-// OwnerKind is a kind of owner.
-type OwnerKind uint8
-
-// The kinds.
-const (
-	OwnerBoot OwnerKind = iota + 1 // a boot of this zone
-	OwnerLink                      // a parent, for something of its own
-)
-
 // The facts.
 type (
 	// hostReached: a host went down, or is new or back: then since is 0.
@@ -91,52 +76,6 @@ func (holdDecided) fact()     {}
 func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
 func (partsOwed) fact()       {}
-
-// Owner returns whom a hold is for.
-func (h *Hold) Owner() Owner {
-	if h.Origin != "" {
-		return Owner{OwnerLink, string(h.Origin)}
-	}
-	return Owner{OwnerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
-}
-
-// openOwner notes that an owner of this zone has not decided: it may make holds, and they
-// are kept.
-func (s *sagaBook) openOwner(o Owner) { s.undecided.Insert(o.ID) }
-
-// closeOwner notes that an owner of this zone has decided. It decides its holds next.
-func (s *sagaBook) closeOwner(o Owner) { s.undecided.Delete(o.ID) }
-
-// addFact leaves a fact for the books above.
-func (s *entry) addFact(f fact) { s.facts = append(s.facts, f) }
-
-// note takes up what the books below have done.
-func (s *workBook) note(f fact) {
-	switch f := f.(type) {
-	case hostReached:
-		s.tellReach(f.host)
-	case childReached:
-		s.tellReachBelow(f.link)
-	}
-}
-
-// note takes up what the books below have done for boots.
-func (s *bootsBook) note(f fact) {
-	switch f := f.(type) {
-	case instanceChanged:
-		s.noteInstance(f)
-	case slotsTaken:
-		s.noteHold(f)
-	case partsAnswered:
-		s.noteAnswers(f)
-	case holdComplete:
-		s.decideComplete(f.owner)
-	case partsOwed:
-		if f.owner.Kind == OwnerBoot {
-			s.editBoot(f.owner.ID, func(b *Boot) { b.Unacked += f.by })
-		}
-	}
-}
 
 // passFacts has every book take up the facts of the books below it, and those that come of that.
 func (s *State) passFacts() {

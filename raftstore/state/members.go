@@ -7,7 +7,40 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
+
+// membersBook is the zone itself: its nodes, tokens, links, keys and settings.
+type membersBook struct {
+	entry
+
+	Zone   api.ZoneID
+	Name   string
+	Config api.ZoneConfig
+	CA     []byte          // DER
+	CAKey  []byte          // DER, wrapped
+	Epochs []command.Epoch // newest first; the first one seals
+
+	nodes   table.Map[*api.Node]
+	tokens  table.Map[*api.Token]
+	joins   table.Map[*api.JoinToken]
+	flavors table.Map[*api.Flavor]
+	links   table.Map[*api.Link]
+}
+
+func (s *membersBook) tables() []table.Table {
+	return []table.Table{&s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links}
+}
+
+func (s *membersBook) sections() []section {
+	return []section{
+		sectionOf("nodes", s.nodes.Values, func(n *api.Node) { s.nodes.Set(string(n.ID), n) }),
+		sectionOf("tokens", s.tokens.Values, func(t *api.Token) { s.tokens.Set(string(t.ID), t) }),
+		sectionOf("joins", s.joins.Values, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
+		sectionOf("flavors", s.flavors.Values, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
+		sectionOf("links", s.links.Values, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
+	}
+}
 
 func (s *membersBook) init(c command.Init) Result {
 	if s.Zone != "" {
@@ -141,83 +174,45 @@ func (s *membersBook) flavorDelete(c command.FlavorDelete) Result {
 	return Result{}
 }
 
-func (s *membersBook) linkPut(c command.LinkPut) Result {
-	l := c.Link
-	if l.Zone == s.Zone {
-		return refuseWith(api.CodeInvalid, "a zone cannot be linked to itself")
-	}
-	children := 0
-	for _, o := range s.links.Values() {
-		switch {
-		case o.ID == l.ID:
-			return refuseWith(api.CodeConflict, "link %s exists, as %q", string(l.ID), o.Name)
-		case o.Zone == l.Zone:
-			return refuseWith(api.CodeConflict, "zone %s is linked already, as %q", string(l.Zone), o.Name)
-		case o.Name == l.Name:
-			return refuseWith(api.CodeConflict, "a link named %q exists", l.Name)
-		case o.Role == api.LinkParent && l.Role == api.LinkParent:
-			return refuseWith(api.CodeConflict, "this zone has a parent already")
-		case o.Role == api.LinkChild:
-			children++
-		}
-	}
-	if l.Role == api.LinkChild && children >= s.limits.links {
-		return refuseWith(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
-	}
-	if c.Token != "" {
-		if r := s.joinUse(c.Token, c.Hash, api.JoinLink); r.Err != nil {
-			return r
-		}
-	}
-	l.Created, l.Updated = c.At, c.At
-	s.links.Set(string(l.ID), &l)
-	return Result{Link: &l}
+// Nodes returns the zone's nodes by id.
+func (s *membersBook) Nodes() []*api.Node { return s.nodes.Values() }
+
+// Node returns one node.
+func (s *membersBook) Node(id api.NodeID) (*api.Node, bool) { return s.nodes.Get(string(id)) }
+
+// Token returns one bearer token.
+func (s *membersBook) Token(id api.TokenID) (*api.Token, bool) { return s.tokens.Get(string(id)) }
+
+// Tokens returns all bearer tokens by id.
+func (s *membersBook) Tokens() []*api.Token { return s.tokens.Values() }
+
+// Admitted reports whether a node has joined with a token lately, and was not
+// removed since.
+func (s *membersBook) Admitted(id api.NodeID) bool {
+	found := false
+	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
+		found = t.Used && t.Kind == api.JoinNode && t.Name == string(id)
+		return !found
+	})
+	return found
 }
 
-func (s *membersBook) linkSet(c command.LinkSet) Result {
-	old, ok := s.links.Get(string(c.ID))
-	if !ok {
-		return refuseWith(api.CodeNotFound, "no such zone")
-	}
-	l := *old
-	if c.Name != nil && *c.Name != l.Name {
-		if _, taken := s.LinkByName(*c.Name); taken {
-			return refuseWith(api.CodeConflict, "a link named %q exists", *c.Name)
-		}
-		l.Name = *c.Name
-	}
-	assignIfSet(&l.Offset, c.Offset)
-	assignIfSet(&l.Scale, c.Scale)
-	assignIfSet(&l.State, c.State)
-	if len(c.Endpoints) > 0 {
-		l.Endpoints = c.Endpoints
-	}
-	if c.Silent != nil {
-		if l.Role != api.LinkChild {
-			return refuseWith(api.CodeInvalid, "a parent is not watched")
-		}
-		l.SilentSince = min(*c.Silent, s.now)
-	}
-	l.Updated = c.At
-	s.links.Set(string(l.ID), &l)
-	if l.SilentSince != old.SilentSince {
-		s.addFact(childReached{l.ID, l.SilentSince})
-	}
-	return Result{Link: &l}
-}
+// Join returns one join token.
+func (s *membersBook) Join(id api.TokenID) (*api.JoinToken, bool) { return s.joins.Get(string(id)) }
 
-func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
+// Flavor returns one flavor.
+func (s *membersBook) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.flavors.Get(string(id)) }
 
-// noteFollowed notes how far the changes of a child have been followed.
-func (s *membersBook) noteFollowed(l *api.Link, next uint64) {
-	cp := *l
-	cp.ChangesNext = next
-	s.links.Set(string(l.ID), &cp)
-}
+// Flavors returns all flavors by id.
+func (s *membersBook) Flavors() []*api.Flavor { return s.flavors.Values() }
 
-// assignIfSet stores *from in *to unless from is nil.
-func assignIfSet[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
+// pruneTokens deletes join tokens and tokens that have expired. There are at most
+// limits.tokens of each.
+func (s *membersBook) pruneTokens(c command.Prune) {
+	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
+		s.joins.Delete(k)
+	}
+	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
+		s.tokens.Delete(k)
 	}
 }

@@ -116,412 +116,70 @@ func (h *Hold) claimOfSlot(sl command.Slot) api.Claim {
 	}
 }
 
-// makeHold makes a hold, or returns the one that it repeats. owner is why the owner does not
-// want it, of a hold of this zone.
-func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
-	k := joinKey(c.Origin, c.ID)
-	if h, ok := s.holds.Get(k); ok {
-		if h.Plan != c.Plan && h.Plan != "" {
-			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
-		}
-		return Result{Hold: h} // a repeat, or one that was aborted before it came
-	}
-	if r := s.checkHold(c, owner); r.Err != nil {
-		return r
-	}
-	if c.Plan != "" {
-		s.putPlan(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
-	}
-	h := &Hold{
-		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
-		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
-	}
-	s.takeSlots(h, c)
-	s.takeParts(h, c)
-	s.indexHeld(h)
-	if h.Origin == "" {
-		s.open.Insert(k)
-	} else {
-		s.prepared.Insert(k)
-	}
-	s.addFact(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
-	s.advanceHold(h)
-	h, _ = s.holds.Get(k)
-	return Result{Hold: h}
-}
-
-// checkHold refuses what must change nothing.
-func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
-	if c.Plan != "" {
-		_, used := s.plans.Get(string(c.Plan))
-		if used || s.now >= c.Expires {
-			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
-		}
-	}
-	if c.Origin != "" {
-		owner = s.checkAbroad(c)
-	}
-	if owner.Err != nil {
-		return owner
-	}
-	return s.checkAsked(c)
-}
-
-// checkAsked refuses a hold that names what is not there, or an instance twice.
-func (s *sagaBook) checkAsked(c command.Hold) Result {
-	seen := make(map[api.InstanceID]bool, c.Count())
-	free := func(id api.InstanceID) bool {
-		ok := !seen[id] && !s.knowsInstance(id)
-		seen[id] = true
-		return ok
-	}
-	groups := len(c.Request.Groups)
-	if groups == 0 {
-		return refuseWith(api.CodeInvalid, "a hold needs a group")
-	}
-	for _, sl := range c.Slots {
-		if sl.Group < 0 || sl.Group >= groups {
-			return refuseWith(api.CodeInvalid, "the request has no group %d", sl.Group)
-		}
-		if !free(sl.Instance.ID) {
-			return refuseWith(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
-		}
-	}
-	for _, p := range c.Parts {
-		if l, ok := s.links.Get(string(p.Link)); !ok || l.Role != api.LinkChild {
-			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
-		}
-		if len(p.Instances) > groups {
-			return refuseWith(api.CodeInvalid, "the request has no group %d", groups)
-		}
-		for _, i := range slices.Concat(p.Instances...) {
-			if !free(i.ID) {
-				return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
-			}
-		}
-	}
-	return Result{}
-}
-
-// heldFor counts the instances that a parent holds without a decision.
-func (s *sagaBook) heldFor(origin api.LinkID) int {
-	n := 0
-	s.prepared.Ascend(string(origin)+"\x00", func(k string) bool {
-		h, _ := s.holds.Get(k)
-		if h.Origin != origin {
-			return false
-		}
-		n += len(h.Slots)
-		for _, p := range h.Parts {
-			n += len(p.Instances)
-		}
-		return true
-	})
-	return n
-}
-
-// takeSlots claims each slot on its host, or on the first alternate that takes it
-// and that its rules allow, or refuses it.
-func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
-	for _, sl := range c.Slots {
-		hosts := []api.HostID{sl.Host}
-		if sl.Group < len(c.Spares) {
-			hosts = append(hosts, c.Spares[sl.Group]...)
-		}
-		var shares []api.Share
-		taken := false
-		for _, id := range hosts {
-			sl.Host = id
-			if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
-				continue
-			}
-			if shares, taken = s.claimSlot(id, h.claimOfSlot(sl)); taken {
-				break
-			}
-		}
-		if !taken {
-			h.Refused = append(h.Refused, sl.Instance.ID)
-			continue
-		}
-		h.Slots = append(h.Slots, sl)
-		if len(shares) > 0 || h.Shares != nil {
-			h.Shares = append(h.Shares, make([][]api.Share, len(h.Slots)-1-len(h.Shares))...)
-			h.Shares = append(h.Shares, shares)
-		}
-		s.countSlot(h, sl, +1)
-		s.bumpDrawn(sl.Host, shares)
-	}
-	if len(h.Refused) > 0 {
-		h.noteCause(s.whyFull(h))
-	}
-}
-
-// indexHeld notes every instance of an undecided hold, so that no other hold can
-// use the same id.
-func (s *sagaBook) indexHeld(h *Hold) {
-	for _, sl := range h.Slots {
-		s.held.Set(string(sl.Instance.ID), h.Key())
-	}
-	for _, p := range h.Parts {
-		for _, i := range p.Instances {
-			s.held.Set(string(i.Spec.ID), h.Key())
-		}
-	}
-}
-
-// knowsInstance reports whether an instance id is in use, or was until it is pruned, or is that
-// of another consumer.
-func (s *sagaBook) knowsInstance(id api.InstanceID) bool {
-	_, consumer := s.consumers.Get(string(id))
-	return consumer || s.isInstance(id)
-}
-
-// isInstance reports whether an id is, or was until it is pruned, that of an instance,
-// or of a slot that is held for one, here or in a child.
-func (s *sagaBook) isInstance(id api.InstanceID) bool {
-	if _, ok := s.instances.Get(string(id)); ok {
-		return true
-	}
-	_, ok := s.held.Get(string(id))
-	return ok
-}
-
-// advanceHold stores h, which is not in the table yet as it is now, and moves it
-// on as far as what is known allows.
-func (s *sagaBook) advanceHold(h *Hold) {
-	if h.State == api.HoldAsking && !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Answered }) {
-		h.State = api.HoldHeld
-	}
-	h.Updated = s.now
-	s.putHold(h)
-	if h.State != api.HoldHeld || !h.Commit {
-		return
-	}
-	d := api.DecisionCommit
-	if len(h.Refused) > 0 {
-		d = api.DecisionAbort
-	}
-	switch {
-	case h.Origin != "":
-		s.decideHold(h, d, false)
-	case d == api.DecisionCommit:
-		s.addFact(holdComplete{h.Owner()})
-	}
-}
-
-func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
-	k := joinKey(c.Origin, c.ID)
-	h, ok := s.holds.Get(k)
-	switch {
-	case !ok && c.Decision == api.DecisionCommit:
-		return refuseWith(api.CodeNotFound, "no such hold")
-	case !ok:
-		return s.rememberAbort(c)
-	case c.Decision == api.DecisionCommit && h.Decision == api.DecisionAbort:
-		return refuseWith(api.CodeConflict, "the hold was released")
-	case c.Decision == api.DecisionCommit && h.State == api.HoldAsking:
-		return refuseWith(api.CodeConflict, "the hold is not complete")
-	case h.Origin == "" && (c.Decision != api.DecisionAbort || c.Forced || h.Decision == api.DecisionCommit):
-		return refuseWith(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
-	}
-	s.decideHold(h, c.Decision, c.Forced)
-	h, _ = s.holds.Get(k)
-	return Result{Hold: h}
-}
-
-// rememberAbort remembers the abort of a hold that is not known: it may still be on its way.
-func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
-	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
-		return refuseWith(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
-	}
-	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
-	s.putHold(h)
-	addTally(&s.tombstones, string(c.Origin), +1)
-	return Result{Hold: h}
-}
-
 // neverCame reports whether all that is known of a hold is that it was aborted.
 func (h *Hold) neverCame() bool { return len(h.Request.Groups) == 0 }
 
-// decideHold carries a decision out on own hosts and leaves the children to be
-// told. A commit may be followed by an abort, which gives everything back; a
-// repeat changes nothing.
-func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
-	if old.Decision == d {
+// Owner returns whom a hold is for.
+func (h *Hold) Owner() Owner {
+	if h.Origin != "" {
+		return Owner{OwnerLink, string(h.Origin)}
+	}
+	return Owner{OwnerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
+}
+
+func (s *sagaBook) loadHold(h *Hold) {
+	s.holds.Set(h.Key(), h)
+	if h.neverCame() {
+		addTally(&s.tombstones, string(h.Origin), +1)
+	}
+	if h.Decision != api.DecisionPending {
+		if !h.isSettled() {
+			s.untold.Insert(h.Key())
+		}
 		return
 	}
-	h := *old
-	h.Decision, h.Forced, h.Updated = d, forced, s.now
-	h.Parts = slices.Clone(h.Parts)
-	s.prepared.Delete(h.Key())
-	s.open.Delete(h.Key())
-	if old.Decision == api.DecisionPending {
-		s.forgetHeld(old)
-	}
-	if d == api.DecisionCommit {
-		h.State, h.Firm = api.HoldCommitted, true
-		s.makeInstances(&h)
+	s.indexHeld(h)
+	if h.Origin == "" {
+		s.open.Insert(h.Key())
 	} else {
-		s.releaseHold(&h, old.Decision == api.DecisionCommit)
-		h.State = api.HoldReleased
+		s.prepared.Insert(h.Key())
 	}
-	s.putHold(&h)
-	s.noteUntold(&h, +1)
-	s.addFact(holdDecided{&h})
-}
-
-// makeInstances records every instance of a committed hold.
-func (s *sagaBook) makeInstances(h *Hold) {
 	for n, sl := range h.Slots {
-		i := s.newInstance(h, sl.Instance, sl.Group)
-		i.Host, i.Shares = sl.Host, h.sharesOf(n)
-		s.addInstance(i)
-	}
-	for _, p := range h.Parts {
-		for _, pi := range p.Instances {
-			i := s.newInstance(h, pi.Spec, pi.Group)
-			i.Link = p.Link
-			s.addInstance(i)
-		}
-	}
-}
-
-func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
-	g := h.Request.Groups[group]
-	return &api.Instance{
-		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
-		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
-		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
-		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
-	}
-}
-
-// forgetHeld forgets what an undecided hold holds: it is about to be decided.
-func (s *sagaBook) forgetHeld(h *Hold) {
-	for _, sl := range h.Slots {
-		s.held.Delete(string(sl.Instance.ID))
-		s.countSlot(h, sl, -1)
+		s.allocate(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
+		s.countSlot(h, sl, +1)
 	}
 	for _, p := range h.Parts {
 		for _, i := range p.Instances {
-			s.held.Delete(string(i.Spec.ID))
-			s.countPart(h, p.Link, i, -1)
+			s.countPart(h, p.Link, i, +1)
 		}
 	}
 }
 
-// releaseHold gives back what a hold took: claims if it was not committed,
-// instances if it was. A child that had committed must be told again.
-func (s *sagaBook) releaseHold(h *Hold, committed bool) {
-	for i := range h.Parts {
-		h.Parts[i].Acked = false
-	}
-	if committed {
-		for _, id := range h.Held() {
-			if i := s.madeBy(h, id); i != nil {
-				s.endInstance(i) // a child is told of the whole hold
-			}
-		}
-		return
-	}
-	for n, sl := range h.Slots {
-		s.releaseAllocation(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
-		s.bumpDrawn(sl.Host, h.sharesOf(n))
-	}
+// Hold returns one hold; origin is "" for one of this zone's own boots.
+func (s *sagaBook) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
+	return s.holds.Get(joinKey(origin, id))
 }
 
-// mayLive reports whether a child may have started what the hold is for: it was
-// decided commit once, or the child was to decide by itself. Of all others an
-// abort is final the moment it is logged, whenever the child hears of it.
-func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
-
-// noteUntold keeps the list of holds whose children must be told, and tells the owner of
-// those that may live. by is +1 after a decision, -1 after an
-// acknowledgement.
-func (s *sagaBook) noteUntold(h *Hold, by int) {
-	was := s.untold.Contains(h.Key())
-	if h.isSettled() {
-		s.untold.Delete(h.Key())
-	} else {
-		s.untold.Insert(h.Key())
+// HoldsFor returns the holds with an id, whoever asked for them: at most one of
+// this zone's own boots and one of a parent.
+func (s *sagaBook) HoldsFor(id api.HoldID) []*Hold {
+	var out []*Hold
+	if h, ok := s.Hold("", id); ok {
+		out = append(out, h)
 	}
-	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
-		s.addFact(partsOwed{h.Owner(), by})
-	}
-}
-
-func (s *sagaBook) partAck(c command.PartAck) Result {
-	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
-	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
-		return Result{} // decided anew meanwhile, or forgotten: the loop will see
-	}
-	h := *old
-	h.Parts = slices.Clone(h.Parts)
-	for i := range h.Parts {
-		p := &h.Parts[i]
-		if p.Link != c.Link || p.Acked {
-			continue
-		}
-		p.Acked = true
-		switch {
-		case c.Lost:
-			s.losePart(&h, p)
-		case c.Decision == api.DecisionCommit:
-			p.Committed = true
-			s.endPart(&h, p)
-		case !p.Committed: // else it ends what it made, and says so
-			s.endPart(&h, p)
+	if p, ok := s.Parent(); ok {
+		if h, ok := s.Hold(p.ID, id); ok {
+			out = append(out, h)
 		}
 	}
-	s.putHold(&h)
-	s.noteUntold(&h, -1)
-	return Result{Hold: &h}
+	return out
 }
 
-// madeBy returns an instance if h made it: after an abort another hold may have
-// used the id.
-func (s *sagaBook) madeBy(h *Hold, id api.InstanceID) *api.Instance {
-	if i, ok := s.instances.Get(string(id)); ok && i.Hold == h.ID && i.Origin == h.Origin {
-		return i
-	}
-	return nil
-}
+// Holds returns every hold by key; for operators and tests.
+func (s *sagaBook) Holds() []*Hold { return s.holds.Values() }
 
-// losePart marks the instances of a child that gave them up against its word:
-// its operator had released the hold by force. Those that should end are gone.
-func (s *sagaBook) losePart(h *Hold, p *Part) {
-	for _, pi := range p.Instances {
-		switch i := s.madeBy(h, pi.Spec.ID); {
-		case i == nil || !i.Live():
-		case i.Status == api.StatusDeleting:
-			s.setStatus(i, api.StatusDeleted, "")
-		default:
-			s.setStatus(i, api.StatusError, "the zone's operator released it before it was decided")
-		}
-	}
-}
+// UntoldHolds returns decided holds that some child has not confirmed, by key.
+func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, &s.holds) }
 
-// endPart has the child told, one by one, of the instances that must end. They
-// were given up before it confirmed the commit: it has them and was not asked to
-// end them, or never made them and has nothing to say of them.
-func (s *sagaBook) endPart(h *Hold, p *Part) {
-	for _, pi := range p.Instances {
-		if i := s.madeBy(h, pi.Spec.ID); i != nil && i.Status == api.StatusDeleting {
-			s.mustEnd(i)
-		}
-	}
-}
-
-func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
-	i, ok := s.instances.Get(string(c.ID))
-	if !ok || !i.Live() {
-		return refuseWith(api.CodeNotFound, "no such server")
-	}
-	if i.Status != api.StatusDeleting {
-		s.endInstance(i)
-		if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
-			s.mustEnd(i) // else its zone does not have it yet: see partAck
-		}
-	}
-	return Result{}
-}
+// PreparedHolds returns holds that a parent has not decided, by key.
+func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.holds) }

@@ -75,3 +75,83 @@ func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		p.Acked, p.Committed = a.Committed, a.Committed
 	}
 }
+
+// takeParts notes what children will be asked for. What a rule keeps out of the
+// child, and all behind a link that is paused, is refused at once, and a part of which
+// nothing is left is not asked for.
+func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
+	for _, p := range c.Parts {
+		out, refused := Part{Link: p.Link}, len(h.Refused)
+		paused := s.isPaused(p.Link)
+		for _, i := range partOf(p).Instances {
+			if paused || !s.rulesAllow(h, i.Group, linkPlace(p.Link), "") {
+				h.Refused = append(h.Refused, i.Spec.ID)
+				continue
+			}
+			out.Instances = append(out.Instances, i)
+			s.countPart(h, p.Link, i, +1)
+		}
+		switch {
+		case paused:
+			h.noteCause(api.CodePaused)
+		case len(h.Refused) > refused:
+			h.noteCause(api.CodeNoCapacity)
+		}
+		if len(out.Instances) > 0 || len(h.Refused) == refused {
+			h.Parts = append(h.Parts, out)
+		}
+	}
+}
+
+func (s *sagaBook) partAck(c command.PartAck) Result {
+	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
+	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
+		return Result{} // decided anew meanwhile, or forgotten: the loop will see
+	}
+	h := *old
+	h.Parts = slices.Clone(h.Parts)
+	for i := range h.Parts {
+		p := &h.Parts[i]
+		if p.Link != c.Link || p.Acked {
+			continue
+		}
+		p.Acked = true
+		switch {
+		case c.Lost:
+			s.losePart(&h, p)
+		case c.Decision == api.DecisionCommit:
+			p.Committed = true
+			s.endPart(&h, p)
+		case !p.Committed: // else it ends what it made, and says so
+			s.endPart(&h, p)
+		}
+	}
+	s.putHold(&h)
+	s.noteUntold(&h, -1)
+	return Result{Hold: &h}
+}
+
+// losePart marks the instances of a child that gave them up against its word:
+// its operator had released the hold by force. Those that should end are gone.
+func (s *sagaBook) losePart(h *Hold, p *Part) {
+	for _, pi := range p.Instances {
+		switch i := s.madeBy(h, pi.Spec.ID); {
+		case i == nil || !i.Live():
+		case i.Status == api.StatusDeleting:
+			s.setStatus(i, api.StatusDeleted, "")
+		default:
+			s.setStatus(i, api.StatusError, "the zone's operator released it before it was decided")
+		}
+	}
+}
+
+// endPart has the child told, one by one, of the instances that must end. They
+// were given up before it confirmed the commit: it has them and was not asked to
+// end them, or never made them and has nothing to say of them.
+func (s *sagaBook) endPart(h *Hold, p *Part) {
+	for _, pi := range p.Instances {
+		if i := s.madeBy(h, pi.Spec.ID); i != nil && i.Status == api.StatusDeleting {
+			s.mustEnd(i)
+		}
+	}
+}

@@ -4,33 +4,24 @@
 // map order, no I/O. Tables are ordered copy-on-write trees and the host table
 // copies the chunks it touches, so Clone costs next to nothing and a clone is an
 // immutable view that readers use without locks. Records are never changed in
-// place: a change stores a new record.
+// place: a change stores a new record, and readers leave what they get as it is.
 //
 // The package plans nothing and tells nobody: effects follow from what readers
 // see in a later view.
 package state
 
 import (
-	"encoding/binary"
-
 	"berth/api"
 	"berth/capacity"
 	"berth/raftstore/command"
 )
 
-// planUse remembers which hold consumed a plan, until the plan has expired.
-type planUse struct {
-	Hold    string      `cbor:"1,keyasint"`
-	Expires api.Instant `cbor:"2,keyasint"`
-}
+// State is the replicated state of one zone: its books, and what concerns several of them.
+// One goroutine may Apply; clones may be read by any number.
+type State struct {
+	eventsBook
 
-// Host is one host with what only its own zone needs to know.
-type Host struct {
-	api.Host
-	// Work is the log index of the last change of what should run here.
-	Work uint64 `cbor:"20,keyasint"`
-	// Needs is what its driver needs of a flavor, as its agent reports it; nil if it does not.
-	Needs *api.Needs `cbor:"25,keyasint,omitempty" form:"2"`
+	upload *upload // a backup that has not come to its end
 }
 
 // Result is what became of one command: an error (an *api.Error, and nothing
@@ -49,24 +40,6 @@ func New() *State {
 	s := &State{}
 	s.form, s.limits, s.hostTable = api.FormFirst, limitsAt(api.FormFirst), capacity.NewTable()
 	return s
-}
-
-// Index returns the log index of the last command that was applied.
-func (s *entry) Index() uint64 { return s.index }
-
-// Now returns the zone's time: the latest time of any command. It never falls.
-func (s *entry) Now() api.Instant { return s.now }
-
-// Form returns the newest form of all entries so far: who does not read it cannot be a
-// node of the zone.
-func (s *entry) Form() api.Form { return s.form }
-
-// Hosts returns the host table as of this state; an immutable view.
-func (s *stockBook) Hosts() capacity.View {
-	if s.hostTable != nil {
-		return s.hostTable.View()
-	}
-	return s.view
 }
 
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
@@ -231,31 +204,8 @@ func (s *State) foldProvider(c command.Command) Result {
 	return Result{}
 }
 
-// advanceTable moves the host table to a later time.
-func (s *stockBook) advanceTable(now api.Instant) { s.hostTable.Advance(now) }
-
-// bumpGeneration moves a provider one generation on, once for each command.
-func (s *stockBook) bumpGeneration(id api.ProviderID) {
-	if s.bumped[id] {
-		return
-	}
-	if s.bumped == nil {
-		s.bumped = map[api.ProviderID]bool{}
-	}
-	s.bumped[id] = true
-	s.hostTable.Bump(id)
-}
-
 func refuseWith(code api.Code, format string, args ...any) Result {
 	return Result{Err: api.Errorf(code, format, args...)}
-}
-
-// joinKey joins the parts of a composite key so that prefixes sort together. The
-// parts hold no NUL: names are checked at the door.
-func joinKey[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
-
-func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
-	return string(origin) + "\x00" + string(binary.BigEndian.AppendUint64(nil, index)) + string(id)
 }
 
 // linkDelete forgets a link that nothing depends on any more.
@@ -276,4 +226,11 @@ func (s *State) linkDelete(c command.LinkDelete) Result {
 	}
 	s.deleteLink(c.ID)
 	return Result{Link: l}
+}
+
+// assignIfSet stores *from in *to unless from is nil.
+func assignIfSet[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
 }

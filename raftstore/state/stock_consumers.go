@@ -7,25 +7,10 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
-	"berth/raftstore/state/table"
 )
 
 // A consumer is whoever has claims: one that the placement API made, which has a record
 // of its own, an instance of this zone, or a slot that is held for one.
-
-// Allocation is what one consumer draws from a provider at the zone's time.
-type Allocation struct {
-	Consumer   api.ConsumerID
-	Generation uint64 // of the consumer
-	Resources  api.Resources
-}
-
-// Usage is what the consumers of one type use at the zone's time.
-type Usage struct {
-	Type      string // "" for those that have none
-	Consumers int
-	Resources api.Resources
-}
 
 // consumerClaim is the claim of a consumer that the placement API made, but for its
 // amounts.
@@ -33,104 +18,8 @@ func consumerClaim(c *api.Consumer) api.Claim {
 	return api.Claim{Consumer: c.ID, Window: api.Window{End: api.Forever}, Class: api.Firm}
 }
 
-// Consumer returns one consumer with what it draws at the zone's time; false if that
-// is nothing. The generation of an instance is the log index of its last change, that
-// of a slot is 1.
-func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
-	if c, ok := s.consumers.Get(string(id)); ok {
-		return c, true
-	}
-	shares := s.sharesNow(id)
-	if len(shares) == 0 {
-		return nil, false
-	}
-	out := api.Consumer{ID: id, Type: api.ConsumerInstance, Instance: true, Generation: 1, Shares: shares}
-	if i, ok := s.instances.Get(string(id)); ok {
-		out.Project, out.User, out.Created, out.Updated, out.Generation = i.Project, i.User, i.Created, i.Updated, i.ModIndex
-		return &out, true
-	}
-	h, _, _ := s.heldSlot(id)
-	out.Project, out.User, out.Created, out.Updated = h.Request.Project, h.Request.User, h.Created, h.Updated
-	return &out, true
-}
-
-// Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
-// that of an instance, or of a slot that is held for one.
-func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knowsInstance(id) }
-
 // Consumers returns, by id, the consumers that the placement API made.
 func (s *stockBook) Consumers() []*api.Consumer { return s.consumers.Values() }
-
-// AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
-func (s *sagaBook) AllocationsOn(id api.ProviderID) []Allocation {
-	var out []Allocation
-	s.consumersOf(id, func(who api.ConsumerID) bool {
-		c, ok := s.Consumer(who)
-		if !ok {
-			return true
-		}
-		for _, sh := range c.Shares {
-			if sh.Provider == id {
-				out = append(out, Allocation{Consumer: who, Generation: c.Generation, Resources: sh.Resources})
-			}
-		}
-		return true
-	})
-	return out
-}
-
-// Usages returns what a project of this zone uses at the zone's time, by type of
-// consumer; with u only what that user does. Projects of a parent are others.
-func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
-	byType := map[string]*Usage{}
-	for _, id := range s.consumersFor(p) {
-		c, ok := s.Consumer(id)
-		if !ok || u != nil && c.User != *u {
-			continue
-		}
-		sum := byType[c.Type]
-		if sum == nil {
-			sum = &Usage{Type: c.Type, Resources: api.Resources{}}
-			byType[c.Type] = sum
-		}
-		sum.Consumers++
-		for _, sh := range c.Shares {
-			for class, n := range sh.Resources {
-				sum.Resources[class] += n
-			}
-		}
-	}
-	var out []Usage
-	for _, name := range slices.Sorted(maps.Keys(byType)) {
-		out = append(out, *byType[name])
-	}
-	return out
-}
-
-// consumersFor returns everybody who draws for a project of this zone: what the
-// placement API made for it, its instances, and the slots of its undecided holds.
-func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
-	var out []api.ConsumerID
-	add := func(index *table.Set, prefix string) {
-		index.Ascend(prefix, func(k string) bool {
-			if !strings.HasPrefix(k, prefix) {
-				return false
-			}
-			out = append(out, api.ConsumerID(k[len(prefix):]))
-			return true
-		})
-	}
-	own := api.Tenant{Project: p}
-	add(&s.byOwner, string(p)+"\x00")
-	add(&s.byTenant, tenantKey(own)+"\x00")
-	s.held.Scan(func(id, _ string) bool {
-		if h, _, ok := s.heldSlot(api.ConsumerID(id)); ok && h.Tenant() == own {
-			out = append(out, api.ConsumerID(id))
-		}
-		return true
-	})
-	return out
-}
 
 // allotment is what a ConsumersPut comes to, while it is checked.
 type allotment struct {
@@ -138,25 +27,6 @@ type allotment struct {
 	seen   map[api.ProviderID]declaration // of the providers that it names, with their new inventories
 	had    map[api.ProviderID]api.Resources
 	wanted map[api.ProviderID]api.Resources
-}
-
-func (s *State) consumersPut(c command.ConsumersPut) Result {
-	a := allotment{
-		names: map[api.ConsumerID]bool{}, seen: map[api.ProviderID]declaration{},
-		had: map[api.ProviderID]api.Resources{}, wanted: map[api.ProviderID]api.Resources{},
-	}
-	for _, check := range []func(*allotment, command.ConsumersPut) Result{
-		s.checkEntries, s.checkReshape, s.checkConsumers, s.checkShares, s.checkRoom, s.checkLeft,
-	} {
-		if r := check(&a, c); r.Err != nil {
-			return r
-		}
-	}
-	s.reshapeProviders(c)
-	for _, e := range c.Consumers {
-		s.consumerPut(e)
-	}
-	return Result{}
 }
 
 // reshapeProviders replaces inventories.
@@ -214,35 +84,6 @@ func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 			return r
 		}
 		a.seen[r.ID] = declaration{inventory: r.Inventory}
-	}
-	return Result{}
-}
-
-// checkConsumers refuses consumers that are not the caller's to change, or that have
-// changed meanwhile.
-func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
-	count := s.consumers.Len()
-	for _, e := range c.Consumers {
-		if s.isInstance(e.ID) {
-			return refuseWith(api.CodeConflict, "consumer %s is an instance; its zone alone changes what it draws", string(e.ID))
-		}
-		old, ok := s.consumers.Get(string(e.ID))
-		switch {
-		case e.Generation == nil:
-		case !ok && *e.Generation != 0:
-			return refuseWith(api.CodeStale, "consumer %s is new and at no generation, not %d; read it again", string(e.ID), *e.Generation)
-		case ok && *e.Generation != old.Generation:
-			return refuseWith(api.CodeStale, "consumer %s is at generation %d, not %d; read it again", string(e.ID), old.Generation, *e.Generation)
-		}
-		switch {
-		case ok && len(e.Shares) == 0:
-			count--
-		case !ok && len(e.Shares) > 0:
-			count++
-		}
-	}
-	if count > s.limits.consumers && count > s.consumers.Len() {
-		return refuseWith(api.CodeOverloaded, "the zone would have %d consumers; the limit is %d", count, s.limits.consumers)
 	}
 	return Result{}
 }
@@ -337,18 +178,6 @@ func (s *stockBook) closedHost(id api.ProviderID) *Host {
 	return nil
 }
 
-// checkLeft refuses to take away a class that others than the consumers of the call
-// have claims on.
-func (s *State) checkLeft(a *allotment, c command.ConsumersPut) Result {
-	for _, r := range c.Reshape {
-		w, _ := s.declaredOf(r.ID)
-		if r := s.checkUnused(r.ID, w, r.Inventory, a.names); r.Err != nil {
-			return r
-		}
-	}
-	return Result{}
-}
-
 // consumerPut replaces the allocations of one consumer. A provider that it merely
 // leaves for others keeps its generation.
 func (s *stockBook) consumerPut(e command.ConsumerEntry) {
@@ -382,16 +211,4 @@ func (s *stockBook) forgetConsumer(c *api.Consumer) {
 	s.consumers.Delete(string(c.ID))
 	s.byOwner.Delete(joinKey(c.Project, c.ID))
 	s.releaseAllocation("", consumerClaim(c), c.Shares)
-}
-
-func (s *State) consumerDelete(c command.ConsumerDelete) Result {
-	if s.isInstance(c.ID) {
-		return refuseWith(api.CodeConflict, "consumer %s is an instance; delete that", string(c.ID))
-	}
-	old, ok := s.consumers.Get(string(c.ID))
-	if !ok {
-		return refuseWith(api.CodeNotFound, "consumer %s has no allocations", string(c.ID))
-	}
-	s.forgetConsumer(old)
-	return Result{}
 }

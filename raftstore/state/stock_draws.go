@@ -102,90 +102,67 @@ func (s *stockBook) isClaimed(id api.ProviderID) bool {
 	return found
 }
 
-// claimedClass reports whether anybody but leave has a claim on a class of a provider.
-func (s *sagaBook) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
-	found := false
-	s.consumersOf(id, func(who api.ConsumerID) bool {
-		if leave[who] {
-			return true
+// claimSlot claims a slot on a host, and what the host cannot give where that reaches. It
+// returns what others than the host give.
+func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
+	host, known := s.hosts.Get(string(id))
+	switch {
+	case !known:
+		return nil, false
+	case !host.takesWork():
+		return nil, false
+	default:
+		var err error
+		if shares, err = s.hostTable.Place(id, c); err != nil {
+			return nil, false
 		}
-		for at, c := range s.claimsOf(who) {
-			found = found || at == id && c.Resources[class] > 0
-		}
-		return !found
+	}
+	s.noteDrawn(id, c, shares, +1)
+	return shares, true
+}
+
+// takeTarget claims room for an instance on its target. What sharing providers give it
+// they need not give twice: if they can give the same there, it keeps that. What the
+// target itself gives it from afar is not the same as what it gives as its host.
+func (s *stockBook) takeTarget(i *api.Instance) bool {
+	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
+		root, _ := s.rootOf(sh.Provider)
+		return root == i.Host || sh.Provider == i.Target
 	})
-	return found
-}
-
-// claimsOf yields every claim of a consumer that was made and not released, with the
-// provider that it is on.
-func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
-	if c, ok := s.consumers.Get(string(id)); ok {
-		return allocations("", consumerClaim(c), c.Shares)
-	}
-	if i, ok := s.instances.Get(string(id)); ok {
-		return instanceClaims(i)
-	}
-	if h, n, ok := s.heldSlot(id); ok {
-		return allocations(h.Slots[n].Host, h.claimOfSlot(h.Slots[n]), h.sharesOf(n))
-	}
-	return func(func(api.ProviderID, api.Claim) bool) {}
-}
-
-func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
-	return func(yield func(api.ProviderID, api.Claim) bool) {
-		if i.Host == "" || !i.Live() {
-			return
+	for {
+		ok := s.takeBeside(i, pooled)
+		fewer := slices.DeleteFunc(slices.Clone(pooled), func(sh api.Share) bool { return changesProvider(sh, i.TargetShares) })
+		if !ok || len(fewer) == len(pooled) {
+			return ok
 		}
-		for id, c := range allocations(i.Host, claimOf(i), i.Shares) {
-			if !yield(id, c) {
-				return
-			}
-		}
-		if i.Target == "" {
-			return
-		}
-		for id, c := range allocations(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
-			if !yield(id, c) {
-				return
-			}
-		}
+		s.releaseAllocation(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+		pooled = fewer
 	}
 }
 
-// heldSlot returns the undecided hold that has a slot on an own host for an instance,
-// and the number of the slot.
-func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
-	k, held := s.held.Get(string(id))
-	if !held {
-		return nil, 0, false
+// takeBeside claims room for an instance on its target as if it did not draw pooled
+// where it is. It is right only if none of pooled changes.
+func (s *stockBook) takeBeside(i *api.Instance, pooled []api.Share) bool {
+	c := claimOf(i)
+	for id, part := range allocations("", c, pooled) {
+		s.hostTable.Return(id, part)
 	}
-	h, _ := s.holds.Get(k)
-	for n := range h.Slots {
-		if h.Slots[n].Instance.ID == id {
-			return h, n, true
-		}
+	shares, ok := s.claimSlot(i.Target, c)
+	i.TargetShares = shares
+	kept := i.Kept()
+	for id, part := range allocations("", c, pooled, kept...) {
+		s.hostTable.Lend(id, part)
 	}
-	return nil, 0, false // a child has it
+	for id, part := range allocations("", c, kept, pooled...) { // there it was claimed again
+		s.hostTable.Return(id, part)
+	}
+	for _, sh := range kept {
+		addTally(&s.draws, joinKey(sh.Provider, i.ID), -1) // take has counted it again
+	}
+	return ok
 }
 
-// sharesNow returns what a consumer draws at the zone's time, by provider.
-func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
-	sums := map[api.ProviderID]api.Resources{}
-	for at, c := range s.claimsOf(id) {
-		if len(c.Resources) == 0 || !c.Window.Contains(s.now) {
-			continue
-		}
-		if sums[at] == nil {
-			sums[at] = api.Resources{}
-		}
-		for class, n := range c.Resources {
-			sums[at][class] += n
-		}
-	}
-	var out []api.Share
-	for _, at := range slices.Sorted(maps.Keys(sums)) {
-		out = append(out, api.Share{Provider: at, Resources: sums[at]})
-	}
-	return out
+// changesProvider reports whether a provider that gives a share gives another one among shares.
+func changesProvider(old api.Share, shares []api.Share) bool {
+	return slices.ContainsFunc(shares, func(sh api.Share) bool { return sh.Provider == old.Provider && !sh.Equal(old) })
 }

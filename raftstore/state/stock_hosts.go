@@ -12,6 +12,15 @@ import (
 // FailuresMax is the number at which failures of a host are not counted any more.
 const FailuresMax = 1000
 
+// Host is one host with what only its own zone needs to know.
+type Host struct {
+	api.Host
+	// Work is the log index of the last change of what should run here.
+	Work uint64 `cbor:"20,keyasint"`
+	// Needs is what its driver needs of a flavor, as its agent reports it; nil if it does not.
+	Needs *api.Needs `cbor:"25,keyasint,omitempty" form:"2"`
+}
+
 // takesWork reports whether new claims may be made on the host.
 func (h *Host) takesWork() bool {
 	return h.Enabled && h.State == api.HostUp && h.Maintenance == ""
@@ -266,21 +275,24 @@ func (s *stockBook) Draining() []*Host {
 	return out
 }
 
-// claimSlot claims a slot on a host, and what the host cannot give where that reaches. It
-// returns what others than the host give.
-func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
-	host, known := s.hosts.Get(string(id))
-	switch {
-	case !known:
-		return nil, false
-	case !host.takesWork():
-		return nil, false
-	default:
-		var err error
-		if shares, err = s.hostTable.Place(id, c); err != nil {
-			return nil, false
-		}
-	}
-	s.noteDrawn(id, c, shares, +1)
-	return shares, true
+func (s *stockBook) loadHost(h *Host) {
+	s.hosts.Set(string(h.ID), h)
+	s.work.Insert(workKey(h))
+	s.byName.Set(h.Name, h.ID)
+	s.learnNames(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list
+	s.hostTable.Put(s.specOf(h))
 }
+
+// savedHosts returns the hosts with their generations, which the host table has.
+func (s *stockBook) savedHosts() []*Host {
+	hosts := s.hosts.Values()
+	for i, old := range hosts {
+		cp := *old
+		cp.Generation = s.generationOf(cp.ID)
+		hosts[i] = &cp
+	}
+	return hosts
+}
+
+// AllHosts returns every host record by id, without its use.
+func (s *stockBook) AllHosts() []*Host { return s.hosts.Values() }

@@ -8,50 +8,6 @@ import (
 	"berth/raftstore/command"
 )
 
-func (s *State) providerSet(c command.ProviderSet) Result {
-	if r := s.checkGeneration(c.ID, c.Generation); r.Err != nil {
-		return r
-	}
-	w, _ := s.declaredOf(c.ID)
-	if r := s.checkPlace(w, c); r.Err != nil {
-		return r
-	}
-	own, before, bump := w.own, w.merged(), c.Inventory != nil
-	if c.Inventory != nil {
-		if r := s.checkInventory(w, *c.Inventory); r.Err != nil {
-			return r
-		}
-		if r := s.checkUnused(c.ID, w, *c.Inventory, nil); r.Err != nil {
-			return r
-		}
-		own.inventory = w.ownInventory(*c.Inventory)
-	}
-	if c.Traits != nil {
-		want := sortedUnique(*c.Traits)
-		if r := s.checkTraits(w, want); r.Err != nil {
-			return r
-		}
-		own.traits = listWithout(want, w.said.traits)
-		bump = bump || !slices.Equal(want, before.traits)
-	}
-	if c.Aggregates != nil {
-		want := sortedUnique(*c.Aggregates)
-		if r := s.checkAggregates(w, want); r.Err != nil {
-			return r
-		}
-		own.aggregates = listWithout(want, w.said.aggregates)
-		bump = bump || c.Bump
-	}
-	s.setOwn(c.ID, own, func(p *api.Provider) {
-		assignIfSet(&p.Name, c.Name)
-		assignIfSet(&p.Parent, c.Parent)
-	})
-	if bump {
-		s.bumpGeneration(c.ID)
-	}
-	return Result{}
-}
-
 // checkPlace refuses another name or parent.
 func (s *stockBook) checkPlace(w *declaredProvider, c command.ProviderSet) Result {
 	if w.host != nil {
@@ -115,17 +71,6 @@ func (s *stockBook) checkInventory(w *declaredProvider, want map[api.ResourceCla
 	for _, class := range slices.Sorted(maps.Keys(w.said.inventory)) {
 		if _, stays := want[class]; !stays {
 			return refuseWith(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
-		}
-	}
-	return Result{}
-}
-
-// checkUnused refuses to take away a class that somebody has a claim on. Consumers in
-// leave do not count: they are about to claim something else.
-func (s *State) checkUnused(id api.ProviderID, w *declaredProvider, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
-	for _, class := range slices.Sorted(maps.Keys(w.merged().inventory)) {
-		if _, stays := want[class]; !stays && s.claimedClass(id, class, leave) {
-			return refuseWith(api.CodeInUse, "%s of provider %s is in use", class, string(id))
 		}
 	}
 	return Result{}

@@ -309,3 +309,14 @@ func (s *stockBook) checkGeneration(id api.ProviderID, generation *uint64) Resul
 	}
 	return Result{}
 }
+
+// savedProviders is savedHosts for other providers.
+func (s *stockBook) savedProviders() []*api.Provider {
+	providers := s.providers.Values()
+	for i, old := range providers {
+		cp := *old
+		cp.Generation = s.generationOf(cp.ID)
+		providers[i] = &cp
+	}
+	return providers
+}

@@ -7,10 +7,6 @@ import (
 	"berth/raftstore/command"
 )
 
-// FaultAbroad is what a zone tells its parent of an instance that failed: the
-// driver's own words may name a host and stay here.
-const FaultAbroad = "the instance failed in its zone; its operator can see why"
-
 // addInstance records a new instance.
 func (s *workBook) addInstance(i *api.Instance) {
 	s.putInstance(nil, i)
@@ -167,5 +163,49 @@ func (s *workBook) markRestored() {
 			i := *old
 			s.putInstance(old, &i)
 		}
+	}
+}
+
+func (s *workBook) loadInstance(i *api.Instance) {
+	s.instances.Set(string(i.ID), i)
+	s.indexEndedInstance(nil, i)
+	s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
+	s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
+	if i.Origin != "" {
+		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
+	}
+	s.reindexInstance(nil, i)
+	if i.Target != "" {
+		s.allocate(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+	}
+	if i.Host != "" && i.Live() {
+		s.byHost.Insert(joinKey(i.Host, i.ID))
+		s.allocate(i.Host, claimOf(i), i.Shares)
+	}
+}
+
+// endStay ends the stay of an instance on the host that it leaves: it is to be
+// started on the other one.
+func (s *workBook) endStay(old *api.Instance) {
+	i := *old
+	i.Host, i.Shares = old.Target, old.TargetShares
+	i.Target, i.TargetShares = "", nil
+	i.Status, i.Fault = api.StatusBuild, ""
+	i.Moves++
+	s.putInstance(old, &i)
+	s.byHost.Delete(joinKey(old.Host, old.ID))
+	s.byHost.Insert(joinKey(i.Host, i.ID))
+	s.releaseAllocation(old.Host, claimOf(old), old.Shares, old.Kept()...)
+	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)
+	s.touchHost(old.Host)
+	s.touchHost(i.Host)
+}
+
+// releaseTarget gives back the room that an instance has on the host that it was to move to.
+// The caller has stored the instance without its target.
+func (s *workBook) releaseTarget(old *api.Instance) {
+	if old.Target != "" {
+		s.releaseAllocation(old.Target, claimOf(old), old.TargetShares, old.Kept()...)
+		s.bumpDrawn(old.Target, old.TargetShares, old.Kept()...)
 	}
 }

@@ -1,37 +1,11 @@
 package state
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"berth/api"
-	"berth/raftstore/command"
 )
-
-// News is what one item of a child's changes means here.
-type News int
-
-// What an item may mean.
-const (
-	NewsNone    News = iota // nothing: it is known, or not the child's to say
-	NewsChange              // the instance changes
-	NewsPending             // the instance waits for a decision; the item must come again
-)
-
-// NewsOf says what an item of the changes of the child at the other end of a link
-// means.
-func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
-	if _, pending := s.held.Get(string(ch.ID)); pending {
-		return NewsPending
-	}
-	i, ok := s.instances.Get(string(ch.ID))
-	if !ok || i.Link != link || !i.Live() {
-		return NewsNone
-	}
-	if s.wordOf(i, ch) == (word{i.Status, i.Fault, i.Unreachable}) {
-		return NewsNone
-	}
-	return NewsChange
-}
 
 // word is what a zone above keeps of what a child says of an instance.
 type word struct {
@@ -129,29 +103,44 @@ func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 	return i.Unreachable
 }
 
-// instanceChanges folds in what a child says, in the child's order. It stops
-// before an instance whose hold is not decided here yet: the follower comes back
-// to it, so that no status is lost.
-func (s *sagaBook) instanceChanges(c command.InstanceChanges) Result {
-	old, ok := s.links.Get(string(c.Link))
-	if !ok || old.ChangesNext != c.After {
-		return refuseWith(api.CodeConflict, "the changes of the zone were followed from elsewhere")
-	}
-	next := c.Next
-items:
-	for _, ch := range c.Items {
-		switch s.NewsOf(c.Link, ch) {
-		case NewsPending:
-			next = min(next, ch.Index-1)
-			break items
-		case NewsChange:
-			i, _ := s.instances.Get(string(ch.ID))
-			s.setWord(i, s.wordOf(i, ch))
-		case NewsNone:
+// FaultAbroad is what a zone tells its parent of an instance that failed: the
+// driver's own words may name a host and stay here.
+const FaultAbroad = "the instance failed in its zone; its operator can see why"
+
+// Changes returns what changed of the instances made for a parent after an
+// index, in order. It stops at the first index at which it has limit items or
+// more, so that no index is ever cut in two.
+func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Changes {
+	out := api.Changes{Next: after}
+	prefix := string(origin) + "\x00"
+	start := prefix + string(binary.BigEndian.AppendUint64(nil, after+1))
+	s.changes.Ascend(start, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
 		}
+		rest := k[len(prefix):]
+		index := binary.BigEndian.Uint64([]byte(rest[:8]))
+		if len(out.Items) >= limit && index != out.Next {
+			out.More = true
+			return false
+		}
+		if i, ok := s.instances.Get(rest[8:]); ok {
+			out.Items = append(out.Items, s.changeOf(i))
+			out.Next = index
+		}
+		return true
+	})
+	return out
+}
+
+func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i)}
+	if i.Fault != "" {
+		ch.Fault = FaultAbroad
 	}
-	if next != old.ChangesNext {
-		s.noteFollowed(old, next)
-	}
-	return Result{}
+	return ch
+}
+
+func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {
+	return string(origin) + "\x00" + string(binary.BigEndian.AppendUint64(nil, index)) + string(id)
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/raftstore/command"
-	"berth/raftstore/state/table"
 )
 
 // A member of a rule is an instance that is not DELETED, or the slot of one in an
@@ -20,16 +18,6 @@ func hostPlace(id api.HostID) place { return place("h" + string(id)) }
 func linkPlace(id api.LinkID) place { return place("l" + string(id)) }
 
 func (p place) host() (api.HostID, bool) { return api.HostID(p[1:]), p[0] == 'h' }
-
-// addTally adds n to a count. A count of 0 is not kept.
-func addTally(t *table.Map[int], k string, n int) {
-	old, _ := t.Get(k)
-	if old+n == 0 {
-		t.Delete(k)
-		return
-	}
-	t.Set(k, old+n)
-}
 
 func tenantKey(t api.Tenant) string {
 	return joinKey(t.Origin, t.Project)
@@ -47,23 +35,6 @@ func (s *workBook) countMembers(t api.Tenant, rules []string, at place, n int) {
 	if id, own := at.host(); own {
 		addTally(&s.tenants, joinKey(tenantKey(t), id), n)
 	}
-}
-
-// rulesOf returns the keys of the rules that bind a group of a request.
-func rulesOf(r *api.Request, group int) []string {
-	var out []string
-	for _, n := range r.RulesOf(group) {
-		out = append(out, r.RuleKey(n))
-	}
-	return out
-}
-
-func (s *sagaBook) countSlot(h *Hold, sl command.Slot, n int) {
-	s.countMembers(h.Tenant(), rulesOf(&h.Request, sl.Group), hostPlace(sl.Host), n)
-}
-
-func (s *sagaBook) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
-	s.countMembers(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
 }
 
 func (s *workBook) countInstance(i *api.Instance, n int) {

@@ -1,0 +1,101 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"berth/api"
+)
+
+// Lacks says what keeps b from being committed with what it holds; "" if nothing
+// does: min_count of the boot, that of each group, and the rule for zones.
+func (s *bootsBook) Lacks(b *Boot) string {
+	held, total := s.HeldSlots(b), 0
+	counts := make([]int, len(held))
+	for g := range held {
+		for _, n := range held[g] {
+			counts[g] += n
+		}
+		total += counts[g]
+	}
+	if total < b.Min {
+		return fmt.Sprintf("holds %d instances and needs %d", total, b.Min)
+	}
+	for g, n := range counts {
+		if least := b.Request.Groups[g].Min; n < least {
+			return fmt.Sprintf("holds %d instances of group %s and needs %d", n, groupName(&b.Request, g), least)
+		}
+	}
+	return lacksZones(&b.Request, held)
+}
+
+// lacksZones is Lacks for the rule for zones. A zone takes part if it holds a slot
+// of any group: the skew of a group is between those, and there is none where fewer
+// than two take part, nor for a group that a rule of affinity keeps together.
+func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
+	zones := map[api.LinkID]bool{}
+	for _, group := range held {
+		for at := range group {
+			zones[at] = true
+		}
+	}
+	switch {
+	case len(zones) < r.Zones.MinZones:
+		return fmt.Sprintf("holds instances in %d zones and needs %d", len(zones), r.Zones.MinZones)
+	case r.Zones.Pack && len(zones) > 1:
+		return fmt.Sprintf("holds instances in %d zones and must be in one", len(zones))
+	case r.Zones.MaxSkew == 0:
+		return ""
+	}
+	for g := range held {
+		if r.Together(g) {
+			continue
+		}
+		if skew := skewOf(held[g], zones); skew > r.Zones.MaxSkew {
+			return fmt.Sprintf("holds %d instances of group %s more in one zone than in another, and may %d",
+				skew, groupName(r, g), r.Zones.MaxSkew)
+		}
+	}
+	return ""
+}
+
+// skewOf returns how many more a group has in its fullest zone than in its emptiest.
+func skewOf(group map[api.LinkID]int, zones map[api.LinkID]bool) int {
+	most, least := 0, math.MaxInt
+	for at := range zones {
+		most, least = max(most, group[at]), min(least, group[at])
+	}
+	return max(most-least, 0)
+}
+
+func groupName(r *api.Request, g int) string {
+	if n := r.Groups[g].Name; n != "" {
+		return fmt.Sprintf("%q", n)
+	}
+	return strconv.Itoa(g)
+}
+
+// HeldSlots counts the instances that a commit of b would make: for each group of
+// its request, by place. A place is the link to a child, or "" for own hosts.
+func (s *bootsBook) HeldSlots(b *Boot) []map[api.LinkID]int {
+	out := make([]map[api.LinkID]int, len(b.Request.Groups))
+	for g := range out {
+		out[g] = map[api.LinkID]int{}
+	}
+	for _, id := range b.Holds {
+		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
+		if !ok || h.Decision != api.DecisionPending || h.State != api.HoldHeld {
+			continue
+		}
+		for _, sl := range h.Slots {
+			out[sl.Group][""]++
+		}
+		for _, p := range h.Parts {
+			for _, i := range p.Instances {
+				out[i.Group][p.Link]++
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// putBoot stores the record of a boot.
+func (s *bootsBook) putBoot(b *Boot) {
+	if old, ok := s.boots.Set(b.ID(), b); ok && old.Final() {
+		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
+	}
+	s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
+	s.indexEndedBoot(b)
+}
+
+// indexEndedBoot lists a boot if it has ended: nothing of it is left to be done, and no
+// hold of it is left. What has ended stays so until the boot is stored again.
+func (s *bootsBook) indexEndedBoot(b *Boot) {
+	if b.Final() && !s.anyHold(b) {
+		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
+	}
+}
+
+// indexBoots lists those of some owners that are boots which have ended.
+func (s *bootsBook) indexBoots(owners []Owner) {
+	for _, o := range owners {
+		if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot {
+			s.indexEndedBoot(b)
+		}
+	}
+}
+
+func (s *bootsBook) pruneBoots(c command.Prune) {
+	for _, k := range prunableKeys(&s.endedBoots, c.Limit, cutoff{endOwn, c.Before}) {
+		b, _ := s.boots.Delete(k)
+		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
+		s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
+		if b.Key != "" {
+			s.keys.Delete(joinKey(b.Request.Project, b.Key))
+		}
+	}
+}
+
+func (s *bootsBook) anyHold(b *Boot) bool {
+	for _, id := range b.Holds {
+		if _, ok := s.holds.Get(joinKey(api.LinkID(""), id)); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package state
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// BootFor finds a boot by its reservation id, or by the idempotency key that it
+// was asked for with.
+func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
+	return s.bootFor(command.BootCreate{Key: idempotency, Request: api.Request{Project: p, Reservation: r}})
+}
+
+// bootFor finds the boot that c repeats, by reservation id or idempotency key.
+func (s *bootsBook) bootFor(c command.BootCreate) (*Boot, bool) {
+	if b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation)); ok {
+		return b, true
+	}
+	if c.Key == "" {
+		return nil, false
+	}
+	r, ok := s.keys.Get(joinKey(c.Request.Project, c.Key))
+	if !ok {
+		return nil, false
+	}
+	return s.boots.Get(joinKey(c.Request.Project, r))
+}
+
+// Boot returns the record of one boot of this zone.
+func (s *bootsBook) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
+	return s.boots.Get(joinKey(p, r))
+}
+
+// FindBoot returns the first boot, by project and reservation, for which ok is
+// true; nil for none. It looks at every boot.
+func (s *bootsBook) FindBoot(ok func(*Boot) bool) *Boot {
+	var out *Boot
+	s.boots.Scan(func(_ string, b *Boot) bool {
+		if ok(b) {
+			out = b
+		}
+		return out == nil
+	})
+	return out
+}
+
+// UndecidedBoots returns the boots without a decision, by key.
+func (s *bootsBook) UndecidedBoots() []*Boot { return pickRecords(&s.undecided, &s.boots) }
+
+// BootsPage returns boots of a project by reservation id.
+func (s *bootsBook) BootsPage(p api.ProjectID, page Page) []*Boot {
+	var out []*Boot
+	prefix := string(p) + "\x00"
+	s.boots.Ascend(prefix+page.Marker, func(k string, b *Boot) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if k != prefix+page.Marker {
+			out = append(out, b)
+		}
+		return len(out) < page.Limit
+	})
+	return out
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/state/table"
+)
+
+// Page bounds a listing: at most Limit items after the key Marker.
+type Page struct {
+	Marker string
+	Limit  int
+}
+
+// joinKey joins the parts of a composite key so that prefixes sort together. The
+// parts hold no NUL: names are checked at the door.
+func joinKey[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
+
+// addTally adds n to a count. A count of 0 is not kept.
+func addTally(t *table.Map[int], k string, n int) {
+	old, _ := t.Get(k)
+	if old+n == 0 {
+		t.Delete(k)
+		return
+	}
+	t.Set(k, old+n)
+}
+
+func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
+	prefix := string(id) + "\x00"
+	index.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		visit(api.InstanceID(k[len(prefix):]))
+		return true
+	})
+}
+
+func pickRecords[V any](index *table.Set, from *table.Map[V]) []V {
+	out := make([]V, 0, index.Len())
+	index.Scan(func(k string) bool {
+		if v, ok := from.Get(k); ok {
+			out = append(out, v)
+		}
+		return true
+	})
+	return out
+}
+
+func firstKeys[V any](t *table.Map[V], limit int, ok func(V) bool) []string {
+	var out []string
+	t.Scan(func(k string, v V) bool {
+		if ok(v) && len(out) < limit {
+			out = append(out, k)
+		}
+		return len(out) < limit
+	})
+	return out
+}

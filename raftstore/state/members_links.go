@@ -1,0 +1,127 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (s *membersBook) linkPut(c command.LinkPut) Result {
+	l := c.Link
+	if l.Zone == s.Zone {
+		return refuseWith(api.CodeInvalid, "a zone cannot be linked to itself")
+	}
+	children := 0
+	for _, o := range s.links.Values() {
+		switch {
+		case o.ID == l.ID:
+			return refuseWith(api.CodeConflict, "link %s exists, as %q", string(l.ID), o.Name)
+		case o.Zone == l.Zone:
+			return refuseWith(api.CodeConflict, "zone %s is linked already, as %q", string(l.Zone), o.Name)
+		case o.Name == l.Name:
+			return refuseWith(api.CodeConflict, "a link named %q exists", l.Name)
+		case o.Role == api.LinkParent && l.Role == api.LinkParent:
+			return refuseWith(api.CodeConflict, "this zone has a parent already")
+		case o.Role == api.LinkChild:
+			children++
+		}
+	}
+	if l.Role == api.LinkChild && children >= s.limits.links {
+		return refuseWith(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
+	}
+	if c.Token != "" {
+		if r := s.joinUse(c.Token, c.Hash, api.JoinLink); r.Err != nil {
+			return r
+		}
+	}
+	l.Created, l.Updated = c.At, c.At
+	s.links.Set(string(l.ID), &l)
+	return Result{Link: &l}
+}
+
+func (s *membersBook) linkSet(c command.LinkSet) Result {
+	old, ok := s.links.Get(string(c.ID))
+	if !ok {
+		return refuseWith(api.CodeNotFound, "no such zone")
+	}
+	l := *old
+	if c.Name != nil && *c.Name != l.Name {
+		if _, taken := s.LinkByName(*c.Name); taken {
+			return refuseWith(api.CodeConflict, "a link named %q exists", *c.Name)
+		}
+		l.Name = *c.Name
+	}
+	assignIfSet(&l.Offset, c.Offset)
+	assignIfSet(&l.Scale, c.Scale)
+	assignIfSet(&l.State, c.State)
+	if len(c.Endpoints) > 0 {
+		l.Endpoints = c.Endpoints
+	}
+	if c.Silent != nil {
+		if l.Role != api.LinkChild {
+			return refuseWith(api.CodeInvalid, "a parent is not watched")
+		}
+		l.SilentSince = min(*c.Silent, s.now)
+	}
+	l.Updated = c.At
+	s.links.Set(string(l.ID), &l)
+	if l.SilentSince != old.SilentSince {
+		s.addFact(childReached{l.ID, l.SilentSince})
+	}
+	return Result{Link: &l}
+}
+
+func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
+
+// noteFollowed notes how far the changes of a child have been followed.
+func (s *membersBook) noteFollowed(l *api.Link, next uint64) {
+	cp := *l
+	cp.ChangesNext = next
+	s.links.Set(string(l.ID), &cp)
+}
+
+// isPaused reports whether a link takes nothing new.
+func (s *membersBook) isPaused(id api.LinkID) bool {
+	l, ok := s.links.Get(string(id))
+	return ok && l.State == api.LinkPaused
+}
+
+// Link returns one link.
+func (s *membersBook) Link(id api.LinkID) (*api.Link, bool) { return s.links.Get(string(id)) }
+
+// LinkByName returns the link with a name.
+func (s *membersBook) LinkByName(name string) (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Name == name })
+}
+
+// LinkByZone returns the link to a zone.
+func (s *membersBook) LinkByZone(id api.ZoneID) (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Zone == id })
+}
+
+// Parent returns the link to the parent zone.
+func (s *membersBook) Parent() (*api.Link, bool) {
+	return s.findLink(func(l *api.Link) bool { return l.Role == api.LinkParent })
+}
+
+// Links returns all links by id.
+func (s *membersBook) Links() []*api.Link { return s.links.Values() }
+
+// Children returns the links to children by id.
+func (s *membersBook) Children() []*api.Link {
+	var out []*api.Link
+	for _, l := range s.links.Values() {
+		if l.Role == api.LinkChild {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (s *membersBook) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
+	for _, l := range s.links.Values() {
+		if ok(l) {
+			return l, true
+		}
+	}
+	return nil, false
+}

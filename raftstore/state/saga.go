@@ -1,0 +1,94 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/state/table"
+)
+
+// sagaBook is what is held for an owner until it is decided, and the plans that holds have
+// used up. It does not know what an owner is.
+type sagaBook struct {
+	workBook
+
+	holds     table.Map[*Hold]
+	held      table.Map[string]  // instance -> hold key, for undecided holds
+	plans     table.Map[planUse] // consumed plan -> hold key
+	undecided table.Set          // owners of this zone that have not decided
+	open      table.Set          // keys of undecided holds of this zone
+	prepared  table.Set          // keys of undecided holds that a parent asked for
+	untold    table.Set          // keys of decided holds that a child has not confirmed
+
+	tombstones table.Map[int] // origin link -> aborts of holds that never came
+
+	endedHolds    table.Set // those that are decided and have nothing left, by when
+	expiringPlans table.Set // consumed plans, by when they expire
+}
+
+func (s *sagaBook) tables() []table.Table {
+	return append(s.workBook.tables(),
+		&s.holds, &s.held, &s.plans, &s.undecided, &s.open, &s.prepared, &s.untold, &s.tombstones, &s.endedHolds, &s.expiringPlans)
+}
+
+func (s *sagaBook) sections() []section {
+	return append(s.workBook.sections(),
+		sectionOf("holds", s.holds.Values, s.loadHold),
+		sectionOf("plans", s.savedPlans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }))
+}
+
+// Owner is whom a hold is for: it decides.
+type Owner struct {
+	Kind OwnerKind
+	ID   string // Boot.ID, or the id of a link
+}
+
+// OwnerKind is a kind of owner.
+type OwnerKind uint8
+
+// The kinds.
+const (
+	OwnerBoot OwnerKind = iota + 1 // a boot of this zone
+	OwnerLink                      // a parent, for something of its own
+)
+
+// planUse remembers which hold consumed a plan, until the plan has expired.
+type planUse struct {
+	Hold    string      `cbor:"1,keyasint"`
+	Expires api.Instant `cbor:"2,keyasint"`
+}
+
+// openOwner notes that an owner of this zone has not decided: it may make holds, and they
+// are kept.
+func (s *sagaBook) openOwner(o Owner) { s.undecided.Insert(o.ID) }
+
+// closeOwner notes that an owner of this zone has decided. It decides its holds next.
+func (s *sagaBook) closeOwner(o Owner) { s.undecided.Delete(o.ID) }
+
+// putPlan notes that a plan is used up.
+func (s *sagaBook) putPlan(id string, u planUse) {
+	if old, ok := s.plans.Set(id, u); ok {
+		s.expiringPlans.Delete(prunableKey(endOwn, old.Expires, id))
+	}
+	s.expiringPlans.Insert(prunableKey(endOwn, u.Expires, id))
+}
+
+// PlanUsed reports whether a plan has been used up by a hold. It forgets plans
+// that have expired.
+func (s *sagaBook) PlanUsed(id api.PlanID) bool {
+	_, used := s.plans.Get(string(id))
+	return used
+}
+
+// planRecord is one row of the table of consumed plans.
+type planRecord struct {
+	Plan string  `cbor:"1,keyasint"`
+	Use  planUse `cbor:"2,keyasint"`
+}
+
+func (s *sagaBook) savedPlans() []planRecord {
+	plans := make([]planRecord, 0, s.plans.Len())
+	s.plans.Scan(func(k string, u planUse) bool {
+		plans = append(plans, planRecord{Plan: k, Use: u})
+		return true
+	})
+	return plans
+}

@@ -1,0 +1,209 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/state/table"
+)
+
+// Allocation is what one consumer draws from a provider at the zone's time.
+type Allocation struct {
+	Consumer   api.ConsumerID
+	Generation uint64 // of the consumer
+	Resources  api.Resources
+}
+
+// Usage is what the consumers of one type use at the zone's time.
+type Usage struct {
+	Type      string // "" for those that have none
+	Consumers int
+	Resources api.Resources
+}
+
+// Consumer returns one consumer with what it draws at the zone's time; false if that
+// is nothing. The generation of an instance is the log index of its last change, that
+// of a slot is 1.
+func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
+	if c, ok := s.consumers.Get(string(id)); ok {
+		return c, true
+	}
+	shares := s.sharesNow(id)
+	if len(shares) == 0 {
+		return nil, false
+	}
+	out := api.Consumer{ID: id, Type: api.ConsumerInstance, Instance: true, Generation: 1, Shares: shares}
+	if i, ok := s.instances.Get(string(id)); ok {
+		out.Project, out.User, out.Created, out.Updated, out.Generation = i.Project, i.User, i.Created, i.Updated, i.ModIndex
+		return &out, true
+	}
+	h, _, _ := s.heldSlot(id)
+	out.Project, out.User, out.Created, out.Updated = h.Request.Project, h.Request.User, h.Created, h.Updated
+	return &out, true
+}
+
+// Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
+// that of an instance, or of a slot that is held for one.
+func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knowsInstance(id) }
+
+// AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
+func (s *sagaBook) AllocationsOn(id api.ProviderID) []Allocation {
+	var out []Allocation
+	s.consumersOf(id, func(who api.ConsumerID) bool {
+		c, ok := s.Consumer(who)
+		if !ok {
+			return true
+		}
+		for _, sh := range c.Shares {
+			if sh.Provider == id {
+				out = append(out, Allocation{Consumer: who, Generation: c.Generation, Resources: sh.Resources})
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// Usages returns what a project of this zone uses at the zone's time, by type of
+// consumer; with u only what that user does. Projects of a parent are others.
+func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
+	byType := map[string]*Usage{}
+	for _, id := range s.consumersFor(p) {
+		c, ok := s.Consumer(id)
+		if !ok || u != nil && c.User != *u {
+			continue
+		}
+		sum := byType[c.Type]
+		if sum == nil {
+			sum = &Usage{Type: c.Type, Resources: api.Resources{}}
+			byType[c.Type] = sum
+		}
+		sum.Consumers++
+		for _, sh := range c.Shares {
+			for class, n := range sh.Resources {
+				sum.Resources[class] += n
+			}
+		}
+	}
+	var out []Usage
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		out = append(out, *byType[name])
+	}
+	return out
+}
+
+// consumersFor returns everybody who draws for a project of this zone: what the
+// placement API made for it, its instances, and the slots of its undecided holds.
+func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
+	var out []api.ConsumerID
+	add := func(index *table.Set, prefix string) {
+		index.Ascend(prefix, func(k string) bool {
+			if !strings.HasPrefix(k, prefix) {
+				return false
+			}
+			out = append(out, api.ConsumerID(k[len(prefix):]))
+			return true
+		})
+	}
+	own := api.Tenant{Project: p}
+	add(&s.byOwner, string(p)+"\x00")
+	add(&s.byTenant, tenantKey(own)+"\x00")
+	s.held.Scan(func(id, _ string) bool {
+		if h, _, ok := s.heldSlot(api.ConsumerID(id)); ok && h.Tenant() == own {
+			out = append(out, api.ConsumerID(id))
+		}
+		return true
+	})
+	return out
+}
+
+// claimsOf yields every claim of a consumer that was made and not released, with the
+// provider that it is on.
+func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
+	if c, ok := s.consumers.Get(string(id)); ok {
+		return allocations("", consumerClaim(c), c.Shares)
+	}
+	if i, ok := s.instances.Get(string(id)); ok {
+		return instanceClaims(i)
+	}
+	if h, n, ok := s.heldSlot(id); ok {
+		return allocations(h.Slots[n].Host, h.claimOfSlot(h.Slots[n]), h.sharesOf(n))
+	}
+	return func(func(api.ProviderID, api.Claim) bool) {}
+}
+
+func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
+	return func(yield func(api.ProviderID, api.Claim) bool) {
+		if i.Host == "" || !i.Live() {
+			return
+		}
+		for id, c := range allocations(i.Host, claimOf(i), i.Shares) {
+			if !yield(id, c) {
+				return
+			}
+		}
+		if i.Target == "" {
+			return
+		}
+		for id, c := range allocations(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
+			if !yield(id, c) {
+				return
+			}
+		}
+	}
+}
+
+// heldSlot returns the undecided hold that has a slot on an own host for an instance,
+// and the number of the slot.
+func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
+	k, held := s.held.Get(string(id))
+	if !held {
+		return nil, 0, false
+	}
+	h, _ := s.holds.Get(k)
+	for n := range h.Slots {
+		if h.Slots[n].Instance.ID == id {
+			return h, n, true
+		}
+	}
+	return nil, 0, false // a child has it
+}
+
+// sharesNow returns what a consumer draws at the zone's time, by provider.
+func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
+	sums := map[api.ProviderID]api.Resources{}
+	for at, c := range s.claimsOf(id) {
+		if len(c.Resources) == 0 || !c.Window.Contains(s.now) {
+			continue
+		}
+		if sums[at] == nil {
+			sums[at] = api.Resources{}
+		}
+		for class, n := range c.Resources {
+			sums[at][class] += n
+		}
+	}
+	var out []api.Share
+	for _, at := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, api.Share{Provider: at, Resources: sums[at]})
+	}
+	return out
+}
+
+// claimedClass reports whether anybody but leave has a claim on a class of a provider.
+func (s *sagaBook) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
+	found := false
+	s.consumersOf(id, func(who api.ConsumerID) bool {
+		if leave[who] {
+			return true
+		}
+		for at, c := range s.claimsOf(who) {
+			found = found || at == id && c.Resources[class] > 0
+		}
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,169 @@
+package state
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
+	k := joinKey(c.Origin, c.ID)
+	h, ok := s.holds.Get(k)
+	switch {
+	case !ok && c.Decision == api.DecisionCommit:
+		return refuseWith(api.CodeNotFound, "no such hold")
+	case !ok:
+		return s.rememberAbort(c)
+	case c.Decision == api.DecisionCommit && h.Decision == api.DecisionAbort:
+		return refuseWith(api.CodeConflict, "the hold was released")
+	case c.Decision == api.DecisionCommit && h.State == api.HoldAsking:
+		return refuseWith(api.CodeConflict, "the hold is not complete")
+	case h.Origin == "" && (c.Decision != api.DecisionAbort || c.Forced || h.Decision == api.DecisionCommit):
+		return refuseWith(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
+	}
+	s.decideHold(h, c.Decision, c.Forced)
+	h, _ = s.holds.Get(k)
+	return Result{Hold: h}
+}
+
+// rememberAbort remembers the abort of a hold that is not known: it may still be on its way.
+func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
+	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
+		return refuseWith(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
+	}
+	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
+	s.putHold(h)
+	addTally(&s.tombstones, string(c.Origin), +1)
+	return Result{Hold: h}
+}
+
+// decideHold carries a decision out on own hosts and leaves the children to be
+// told. A commit may be followed by an abort, which gives everything back; a
+// repeat changes nothing.
+func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
+	if old.Decision == d {
+		return
+	}
+	h := *old
+	h.Decision, h.Forced, h.Updated = d, forced, s.now
+	h.Parts = slices.Clone(h.Parts)
+	s.prepared.Delete(h.Key())
+	s.open.Delete(h.Key())
+	if old.Decision == api.DecisionPending {
+		s.forgetHeld(old)
+	}
+	if d == api.DecisionCommit {
+		h.State, h.Firm = api.HoldCommitted, true
+		s.makeInstances(&h)
+	} else {
+		s.releaseHold(&h, old.Decision == api.DecisionCommit)
+		h.State = api.HoldReleased
+	}
+	s.putHold(&h)
+	s.noteUntold(&h, +1)
+	s.addFact(holdDecided{&h})
+}
+
+// makeInstances records every instance of a committed hold.
+func (s *sagaBook) makeInstances(h *Hold) {
+	for n, sl := range h.Slots {
+		i := s.newInstance(h, sl.Instance, sl.Group)
+		i.Host, i.Shares = sl.Host, h.sharesOf(n)
+		s.addInstance(i)
+	}
+	for _, p := range h.Parts {
+		for _, pi := range p.Instances {
+			i := s.newInstance(h, pi.Spec, pi.Group)
+			i.Link = p.Link
+			s.addInstance(i)
+		}
+	}
+}
+
+func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
+	g := h.Request.Groups[group]
+	return &api.Instance{
+		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
+		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
+		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
+		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
+	}
+}
+
+// forgetHeld forgets what an undecided hold holds: it is about to be decided.
+func (s *sagaBook) forgetHeld(h *Hold) {
+	for _, sl := range h.Slots {
+		s.held.Delete(string(sl.Instance.ID))
+		s.countSlot(h, sl, -1)
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			s.held.Delete(string(i.Spec.ID))
+			s.countPart(h, p.Link, i, -1)
+		}
+	}
+}
+
+// releaseHold gives back what a hold took: claims if it was not committed,
+// instances if it was. A child that had committed must be told again.
+func (s *sagaBook) releaseHold(h *Hold, committed bool) {
+	for i := range h.Parts {
+		h.Parts[i].Acked = false
+	}
+	if committed {
+		for _, id := range h.Held() {
+			if i := s.madeBy(h, id); i != nil {
+				s.endInstance(i) // a child is told of the whole hold
+			}
+		}
+		return
+	}
+	for n, sl := range h.Slots {
+		s.releaseAllocation(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
+		s.bumpDrawn(sl.Host, h.sharesOf(n))
+	}
+}
+
+// mayLive reports whether a child may have started what the hold is for: it was
+// decided commit once, or the child was to decide by itself. Of all others an
+// abort is final the moment it is logged, whenever the child hears of it.
+func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
+
+// noteUntold keeps the list of holds whose children must be told, and tells the owner of
+// those that may live. by is +1 after a decision, -1 after an
+// acknowledgement.
+func (s *sagaBook) noteUntold(h *Hold, by int) {
+	was := s.untold.Contains(h.Key())
+	if h.isSettled() {
+		s.untold.Delete(h.Key())
+	} else {
+		s.untold.Insert(h.Key())
+	}
+	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
+		s.addFact(partsOwed{h.Owner(), by})
+	}
+}
+
+// madeBy returns an instance if h made it: after an abort another hold may have
+// used the id.
+func (s *sagaBook) madeBy(h *Hold, id api.InstanceID) *api.Instance {
+	if i, ok := s.instances.Get(string(id)); ok && i.Hold == h.ID && i.Origin == h.Origin {
+		return i
+	}
+	return nil
+}
+
+func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
+	i, ok := s.instances.Get(string(c.ID))
+	if !ok || !i.Live() {
+		return refuseWith(api.CodeNotFound, "no such server")
+	}
+	if i.Status != api.StatusDeleting {
+		s.endInstance(i)
+		if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
+			s.mustEnd(i) // else its zone does not have it yet: see partAck
+		}
+	}
+	return Result{}
+}

@@ -1,0 +1,219 @@
+package state
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// makeHold makes a hold, or returns the one that it repeats. owner is why the owner does not
+// want it, of a hold of this zone.
+func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
+	k := joinKey(c.Origin, c.ID)
+	if h, ok := s.holds.Get(k); ok {
+		if h.Plan != c.Plan && h.Plan != "" {
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+		return Result{Hold: h} // a repeat, or one that was aborted before it came
+	}
+	if r := s.checkHold(c, owner); r.Err != nil {
+		return r
+	}
+	if c.Plan != "" {
+		s.putPlan(string(c.Plan), planUse{Hold: k, Expires: c.Expires})
+	}
+	h := &Hold{
+		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
+		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
+	}
+	s.takeSlots(h, c)
+	s.takeParts(h, c)
+	s.indexHeld(h)
+	if h.Origin == "" {
+		s.open.Insert(k)
+	} else {
+		s.prepared.Insert(k)
+	}
+	s.addFact(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
+	s.advanceHold(h)
+	h, _ = s.holds.Get(k)
+	return Result{Hold: h}
+}
+
+// checkHold refuses what must change nothing.
+func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
+	if c.Plan != "" {
+		_, used := s.plans.Get(string(c.Plan))
+		if used || s.now >= c.Expires {
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+	}
+	if c.Origin != "" {
+		owner = s.checkAbroad(c)
+	}
+	if owner.Err != nil {
+		return owner
+	}
+	return s.checkAsked(c)
+}
+
+// checkAbroad refuses a hold for another zone that is no parent, holds too much, or asks
+// for what no zone does for another.
+func (s *sagaBook) checkAbroad(c command.Hold) Result {
+	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
+		return refuseWith(api.CodeForbidden, "only a parent may hold slots here")
+	}
+	if s.isPaused(c.Origin) {
+		return refuseWith(api.CodePaused, "the link takes no new work")
+	}
+	if err := c.Request.ValidateAbroad(s.now); err != nil {
+		return Result{Err: err}
+	}
+	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {
+		return refuseWith(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, s.limits.holdsPerLink)
+	}
+	return Result{}
+}
+
+// checkAsked refuses a hold that names what is not there, or an instance twice.
+func (s *sagaBook) checkAsked(c command.Hold) Result {
+	seen := make(map[api.InstanceID]bool, c.Count())
+	free := func(id api.InstanceID) bool {
+		ok := !seen[id] && !s.knowsInstance(id)
+		seen[id] = true
+		return ok
+	}
+	groups := len(c.Request.Groups)
+	if groups == 0 {
+		return refuseWith(api.CodeInvalid, "a hold needs a group")
+	}
+	for _, sl := range c.Slots {
+		if sl.Group < 0 || sl.Group >= groups {
+			return refuseWith(api.CodeInvalid, "the request has no group %d", sl.Group)
+		}
+		if !free(sl.Instance.ID) {
+			return refuseWith(api.CodeConflict, "instance id %s is taken", string(sl.Instance.ID))
+		}
+	}
+	for _, p := range c.Parts {
+		if l, ok := s.links.Get(string(p.Link)); !ok || l.Role != api.LinkChild {
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+		if len(p.Instances) > groups {
+			return refuseWith(api.CodeInvalid, "the request has no group %d", groups)
+		}
+		for _, i := range slices.Concat(p.Instances...) {
+			if !free(i.ID) {
+				return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
+			}
+		}
+	}
+	return Result{}
+}
+
+// heldFor counts the instances that a parent holds without a decision.
+func (s *sagaBook) heldFor(origin api.LinkID) int {
+	n := 0
+	s.prepared.Ascend(string(origin)+"\x00", func(k string) bool {
+		h, _ := s.holds.Get(k)
+		if h.Origin != origin {
+			return false
+		}
+		n += len(h.Slots)
+		for _, p := range h.Parts {
+			n += len(p.Instances)
+		}
+		return true
+	})
+	return n
+}
+
+// takeSlots claims each slot on its host, or on the first alternate that takes it
+// and that its rules allow, or refuses it.
+func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
+	for _, sl := range c.Slots {
+		hosts := []api.HostID{sl.Host}
+		if sl.Group < len(c.Spares) {
+			hosts = append(hosts, c.Spares[sl.Group]...)
+		}
+		var shares []api.Share
+		taken := false
+		for _, id := range hosts {
+			sl.Host = id
+			if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
+				continue
+			}
+			if shares, taken = s.claimSlot(id, h.claimOfSlot(sl)); taken {
+				break
+			}
+		}
+		if !taken {
+			h.Refused = append(h.Refused, sl.Instance.ID)
+			continue
+		}
+		h.Slots = append(h.Slots, sl)
+		if len(shares) > 0 || h.Shares != nil {
+			h.Shares = append(h.Shares, make([][]api.Share, len(h.Slots)-1-len(h.Shares))...)
+			h.Shares = append(h.Shares, shares)
+		}
+		s.countSlot(h, sl, +1)
+		s.bumpDrawn(sl.Host, shares)
+	}
+	if len(h.Refused) > 0 {
+		h.noteCause(s.whyFull(h))
+	}
+}
+
+// indexHeld notes every instance of an undecided hold, so that no other hold can
+// use the same id.
+func (s *sagaBook) indexHeld(h *Hold) {
+	for _, sl := range h.Slots {
+		s.held.Set(string(sl.Instance.ID), h.Key())
+	}
+	for _, p := range h.Parts {
+		for _, i := range p.Instances {
+			s.held.Set(string(i.Spec.ID), h.Key())
+		}
+	}
+}
+
+// knowsInstance reports whether an instance id is in use, or was until it is pruned, or is that
+// of another consumer.
+func (s *sagaBook) knowsInstance(id api.InstanceID) bool {
+	_, consumer := s.consumers.Get(string(id))
+	return consumer || s.isInstance(id)
+}
+
+// isInstance reports whether an id is, or was until it is pruned, that of an instance,
+// or of a slot that is held for one, here or in a child.
+func (s *sagaBook) isInstance(id api.InstanceID) bool {
+	if _, ok := s.instances.Get(string(id)); ok {
+		return true
+	}
+	_, ok := s.held.Get(string(id))
+	return ok
+}
+
+// advanceHold stores h, which is not in the table yet as it is now, and moves it
+// on as far as what is known allows.
+func (s *sagaBook) advanceHold(h *Hold) {
+	if h.State == api.HoldAsking && !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Answered }) {
+		h.State = api.HoldHeld
+	}
+	h.Updated = s.now
+	s.putHold(h)
+	if h.State != api.HoldHeld || !h.Commit {
+		return
+	}
+	d := api.DecisionCommit
+	if len(h.Refused) > 0 {
+		d = api.DecisionAbort
+	}
+	switch {
+	case h.Origin != "":
+		s.decideHold(h, d, false)
+	case d == api.DecisionCommit:
+		s.addFact(holdComplete{h.Owner()})
+	}
+}

@@ -1,0 +1,81 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+func (h *Hold) endClass() endClass {
+	switch {
+	case !h.neverCame():
+		return classOf(h.Origin)
+	case h.Origin != "":
+		return endDeadAbroad
+	}
+	return endDead
+}
+
+// putHold stores the record of a hold.
+func (s *sagaBook) putHold(h *Hold) {
+	if old, ok := s.holds.Set(h.Key(), h); ok && old.Decision != api.DecisionPending {
+		s.endedHolds.Delete(prunableKey(old.endClass(), old.Updated, old.Key()))
+	}
+	s.indexEndedHold(h)
+}
+
+// indexEndedHold lists a hold if it has ended: it is decided, its boot too, every child
+// has confirmed, and no instance of it is left. What has ended stays so until the hold
+// is stored again.
+func (s *sagaBook) indexEndedHold(h *Hold) {
+	if h.Decision == api.DecisionPending || !h.isSettled() {
+		return
+	}
+	open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
+	if !open && !s.anyLeft(h) {
+		s.endedHolds.Insert(prunableKey(h.endClass(), h.Updated, h.Key()))
+	}
+}
+
+// indexHolds lists those of some holds that have ended.
+func (s *sagaBook) indexHolds(keys map[string]bool) {
+	for k := range keys {
+		if h, ok := s.holds.Get(k); ok {
+			s.indexEndedHold(h)
+		}
+	}
+}
+
+// pruneHolds deletes holds, and returns whose they were.
+func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
+	cutoffs := []cutoff{
+		{endOwn, c.Before},
+		{endAbroad, c.BeforeAbroad},
+		{endDead, max(c.Before, c.BeforeDead)},
+		{endDeadAbroad, max(c.BeforeAbroad, c.BeforeDead)},
+	}
+	for _, k := range prunableKeys(&s.endedHolds, c.Limit, cutoffs...) {
+		h, _ := s.holds.Delete(k)
+		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
+		if h.neverCame() {
+			addTally(&s.tombstones, string(h.Origin), -1)
+		}
+		owners = append(owners, h.Owner())
+	}
+	return owners
+}
+
+func (s *sagaBook) anyLeft(h *Hold) bool {
+	for _, id := range h.Held() {
+		if s.madeBy(h, id) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sagaBook) prunePlans(c command.Prune) {
+	for _, k := range prunableKeys(&s.expiringPlans, c.Limit, cutoff{endOwn, c.Before}) {
+		u, _ := s.plans.Delete(k)
+		s.expiringPlans.Delete(prunableKey(endOwn, u.Expires, k))
+	}
+}

@@ -1,0 +1,95 @@
+package state
+
+import (
+	"berth/api"
+	"berth/capacity"
+	"berth/raftstore/state/table"
+)
+
+// stockBook is what there is to give, and how much of it is drawn: hosts and other
+// providers, aggregates, and the host table.
+type stockBook struct {
+	membersBook
+
+	hosts  table.Map[*Host]
+	work   table.Set             // agent, log index of the last change of its work, host
+	byName table.Map[api.HostID] // name of a provider -> id
+
+	providers table.Map[*api.Provider] // those that are no hosts
+	children  table.Set                // parent, provider
+	classes   table.Map[api.Instant]   // resource classes that are not standard -> since when they are known
+	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
+	consumers table.Map[*api.Consumer] // those that are no instances
+	byOwner   table.Set                // project, consumer
+	draws     table.Map[int]           // provider, consumer -> claims; see stock_draws.go
+
+	aggregates  table.Map[*api.Aggregate]
+	inAggregate table.Set // host, aggregate
+
+	hostTable *capacity.Table         // nil in a clone
+	view      capacity.View           // of a clone
+	bumped    map[api.ProviderID]bool // providers that this command has moved one generation on
+}
+
+func (s *stockBook) tables() []table.Table {
+	return append(s.membersBook.tables(),
+		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers,
+		&s.byOwner, &s.draws, &s.aggregates, &s.inAggregate)
+}
+
+func (s *stockBook) sections() []section {
+	return append(s.membersBook.sections(),
+		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
+		sectionOf("classes", func() []Named { return namedList(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
+		sectionOf("traits", func() []Named { return namedList(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
+		sectionOf("hosts", s.savedHosts, s.loadHost),
+		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
+		sectionOf("consumers", s.consumers.Values, s.loadConsumer))
+}
+
+// Hosts returns the host table as of this state; an immutable view.
+func (s *stockBook) Hosts() capacity.View {
+	if s.hostTable != nil {
+		return s.hostTable.View()
+	}
+	return s.view
+}
+
+// advanceTable moves the host table to a later time.
+func (s *stockBook) advanceTable(now api.Instant) { s.hostTable.Advance(now) }
+
+// bumpGeneration moves a provider one generation on, once for each command.
+func (s *stockBook) bumpGeneration(id api.ProviderID) {
+	if s.bumped[id] {
+		return
+	}
+	if s.bumped == nil {
+		s.bumped = map[api.ProviderID]bool{}
+	}
+	s.bumped[id] = true
+	s.hostTable.Bump(id)
+}
+
+func (s *stockBook) generationOf(id api.HostID) uint64 {
+	if s.hostTable != nil {
+		return s.hostTable.Generation(id)
+	}
+	row, ok := s.view.Row(id)
+	if !ok {
+		return 0
+	}
+	return s.view.Generation(row)
+}
+
+// setGenerations gives hosts and providers the generations of their records. It comes
+// last: every claim that is added moves one on.
+func (s *stockBook) setGenerations() {
+	s.hosts.Scan(func(_ string, h *Host) bool {
+		s.hostTable.SetGeneration(h.ID, h.Generation)
+		return true
+	})
+	s.providers.Scan(func(_ string, p *api.Provider) bool {
+		s.hostTable.SetGeneration(p.ID, p.Generation)
+		return true
+	})
+}

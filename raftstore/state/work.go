@@ -1,0 +1,50 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/state/table"
+)
+
+// workBook is what runs: instances, here and below, and the groups that rules count them in.
+type workBook struct {
+	stockBook
+
+	instances table.Map[*api.Instance]
+	byTenant  table.Set                   // tenant, instance
+	byRes     table.Set                   // tenant, reservation, instance
+	byHost    table.Set                   // host, instance; instances that are not DELETED
+	byTarget  table.Set                   // host, instance; instances that will move there
+	changes   table.Set                   // origin link, ModIndex, instance
+	ends      table.Set                   // end of the window, own instance that nobody has asked to end
+	unended   table.Set                   // remote instances whose zone does not know yet that they must end
+	members   table.Map[int]              // project, rule, place -> members; see work_rules.go
+	tenants   table.Map[int]              // project, host -> instances and held slots
+	groups    table.Map[*api.ServerGroup] // project, server group
+
+	endedInstances table.Set // those that are DELETED, by when; see prune.go
+
+	gone map[string]int // of what Without returned: what members and tenants count too much
+}
+
+func (s *workBook) tables() []table.Table {
+	return append(s.stockBook.tables(),
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.unended,
+		&s.members, &s.tenants, &s.groups, &s.endedInstances)
+}
+
+func (s *workBook) sections() []section {
+	return append(s.stockBook.sections(),
+		sectionOf("instances", s.instances.Values, s.loadInstance),
+		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
+		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
+}
+
+// note takes up what the books below have done.
+func (s *workBook) note(f fact) {
+	switch f := f.(type) {
+	case hostReached:
+		s.tellReach(f.host)
+	case childReached:
+		s.tellReachBelow(f.link)
+	}
+}
