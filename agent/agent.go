@@ -71,7 +71,7 @@ type Agent struct {
 	fence   *fence
 	journal *journal
 
-	wake    [actions]chan struct{}          // a lane has something; nothing's is for reports
+	wake    [actions]chan struct{}          // wake[a] signals work in lane a; wake[nothing], pending reports
 	relist  map[driver.Driver]chan struct{} // the driver must be asked again
 	recheck chan struct{}                   // fences must be looked at again
 

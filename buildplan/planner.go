@@ -261,7 +261,7 @@ func (p *planner) pricesOf(t *task) costs.Prices {
 		View: p.view, Pass: t.pass, Req: p.req, Index: t.index, Window: p.window, Earlier: p.earlier,
 	}
 	if p.bundles[t.index] != none {
-		l.Pass = p.view.Hosts() // a host may be chosen that t itself does not fit on
+		l.Pass = p.view.Hosts() // the bundle may choose a host that this task alone would not fit on
 	}
 	if t.look.World.Census != nil {
 		l.Census = t.look.World.Census

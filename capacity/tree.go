@@ -8,19 +8,19 @@ import (
 	"berth/api"
 )
 
-// reach is what a root has beside itself: immutable, made anew when something of
-// it changes. A root without descendants and sharers has none.
+// reach lists the rows that a root's tree covers and those that share with it. It is
+// immutable and rebuilt when either changes. A root without descendants and sharers has none.
 type reach struct {
 	tree    []int32 // the rows of its tree: itself, then depth first in order of ids
 	sharers []int32 // by id; none of the tree
 }
 
-// sharers is what only the writer needs of how providers hang together.
+// sharers holds the relations between providers that only the writer needs.
 type sharers struct {
 	children map[api.HostID][]int32 // rows by the parent that they name, known or not, in order of ids
 	sharing  map[string][]int32     // rows of sharing providers by aggregate
 	moved    []int                  // rows whose reach, or that of their root, may be out of date
-	reshared []string               // aggregates of whose members the roots may be, alike
+	reshared []string               // aggregates whose members' roots may be out of date as well
 }
 
 // sharedIn returns the aggregates in which a provider shares what it has.
@@ -45,7 +45,7 @@ func (d *data) rootOf(row int) int {
 	return row
 }
 
-// reachFor returns what a root has beside itself, nil for nothing.
+// reachFor returns the reach of a root, nil for none.
 func (d *data) reachFor(row int) *reach {
 	c, i := d.chunkOf(row)
 	return c.reaches.value(i)
@@ -60,14 +60,14 @@ func (d *data) sourcesOf(row int) *reach {
 	return nil
 }
 
-// byID orders rows by the ids of what is there.
+// byID orders rows by the ids of their providers.
 func (d *data) byID(a, b int32) int {
 	return cmp.Compare(d.specOf(int(a)).ID, d.specOf(int(b)).ID)
 }
 
-// updateRelations brings parents and children of row, and lists of what is to be settled,
-// from one description to another; the zero Spec is none. The chunk has the new
-// one already.
+// updateRelations updates the parent and children of row, and the lists of pending
+// changes, from one description to another; the zero Spec is none. The chunk has the
+// new one already.
 func (t *Table) updateRelations(row int, old, s *Spec) {
 	was, is := old.sharedIn(), s.sharedIn()
 	moved := old.ID != s.ID || old.Parent != s.Parent
@@ -117,7 +117,7 @@ func (t *Table) updateParent(row int, old, s *Spec) {
 	}
 }
 
-// setParent makes up the parent of row; -1, or one that is below row, makes it a root.
+// setParent sets the parent of row. A parent of -1, or one below row, makes row a root.
 func (t *Table) setParent(row, up int) {
 	if up >= 0 && t.rootOf(up) == row {
 		up = -1
@@ -147,8 +147,8 @@ func (t *Table) moveBetweenAggregates(row int, was, is []string) {
 	}
 }
 
-// refreshReaches brings every reach up to date that a change may have touched. It is put
-// off until somebody looks, so that building a table costs one look at each tree.
+// refreshReaches updates every reach that a change may have touched. It is deferred until
+// the next read, so that building a table visits each tree once.
 func (t *Table) refreshReaches() {
 	if len(t.moved)+len(t.reshared) == 0 {
 		return
@@ -179,7 +179,7 @@ func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
 		return nil
 	}
 	r := reach{tree: t.appendSubtree(nil, row)}
-	var groups []int // those in which somebody shares
+	var groups []int // the aggregates with a sharing provider
 	within := false
 	for _, at := range r.tree {
 		member := t.specOf(int(at))
@@ -202,9 +202,8 @@ func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
 	return &r
 }
 
-// sharersIn returns who shares in some aggregates, by number, in order of ids.
-// Many roots are in the same ones, and have one slice together: lists holds those
-// that were made.
+// sharersIn returns the sharing providers of some aggregates, given by number, in order
+// of ids. Roots in the same aggregates share one slice: lists holds those made so far.
 func (t *Table) sharersIn(groups []int, lists map[string][]int32) []int32 {
 	slices.Sort(groups)
 	groups = slices.Compact(groups)
@@ -225,7 +224,7 @@ func (t *Table) sharersIn(groups []int, lists map[string][]int32) []int32 {
 	return list
 }
 
-// appendSubtree adds row and what is below it to list.
+// appendSubtree adds row and its descendants to list.
 func (t *Table) appendSubtree(list []int32, row int) []int32 {
 	list = append(list, int32(row))
 	for _, child := range t.children[t.specOf(row).ID] {
@@ -236,7 +235,7 @@ func (t *Table) appendSubtree(list []int32, row int) []int32 {
 	return list
 }
 
-// setReach keeps r as the reach of row.
+// setReach stores r as the reach of row.
 func (t *Table) setReach(row int, r *reach) {
 	was := t.reachFor(row)
 	s := t.specOf(row)

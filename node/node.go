@@ -385,19 +385,19 @@ func (n *Node) Ready(ctx context.Context) error {
 const readyPoll = 20 * time.Millisecond
 
 // transferLeadership hands the leadership over before this node stops, so that the zone
-// need not notice its absence first. If it does not work, it will.
+// does not have to detect the loss. If the transfer fails, it will detect it.
 func (n *Node) transferLeadership() {
 	if !n.store.IsLeader() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), abdicateTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	if err := n.federation.Transfer(ctx, ""); err != nil {
 		n.log.Info("nobody took over the leadership", "error", err)
 	}
 }
 
-const abdicateTimeout = time.Second
+const transferTimeout = time.Second
 
 func (n *Node) leaderID() (api.NodeID, bool) {
 	id, _ := n.store.Leader()

@@ -93,7 +93,7 @@ func isJSON(r *http.Request) bool {
 	return err == nil && mt == MediaJSON
 }
 
-// unexpectedProperties says that there are names that may not be.
+// unexpectedProperties reports properties that the schema does not allow.
 func unexpectedProperties(names []string) string {
 	verb := "was"
 	if len(names) > 1 {

@@ -11,17 +11,18 @@ import (
 	"berth/raftstore/command"
 )
 
-// declaration are what somebody says that a provider has.
+// declaration is the inventory, traits and aggregates that one source claims for a provider.
 type declaration struct {
 	inventory  map[api.ResourceClass]api.Inventory
 	traits     []string // sorted
 	aggregates []string // sorted
 }
 
-// declaredProvider is a provider with who says what of it. What a host's agent and the
-// operators' aggregates say stands; the placement API adds what is its own, and its
-// inventory of a class wins. Of a provider that is no host all is own.
+// declaredProvider is a provider and its declarations by source. Those of a host's agent
+// and of the operators' aggregates are merged with those of the placement API, whose
+// inventory of a class wins. A provider that is not a host has only the latter.
 type declaredProvider struct {
+	// said is by the agent and the aggregates, own by the placement API.
 	said, own declaration
 	host      *Host // nil for none
 }

@@ -274,9 +274,9 @@ func (p *Plan) hasFewer(o *Plan) bool {
 	return false
 }
 
-// narrowQuestion has a child that has answered asked again for at most so many slots of
-// each group, and for so many first. One that is asked for none keeps its answer, and
-// gives nothing.
+// narrowQuestion prepares a second request to a child that has answered, capped at most[g]
+// slots of group g, with the first least[g] of them first. A child capped at zero is not
+// asked again and contributes nothing.
 func (a *childAnswer) narrowQuestion(req *api.Request, most, least []int) {
 	ask := a.ask
 	ask.Counts, ask.Least = most, least

@@ -33,8 +33,8 @@ func DeleteServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID,
 	return err
 }
 
-// checkPolicy returns how many members one host may have under a policy, and
-// refuses what is none. The sentence begins with part and the name of the field.
+// checkPolicy returns the limit of members per host under p, or an error if p is not a
+// policy. Its message begins with part and the name of the field.
 func checkPolicy(part string, p api.Policy, most int) (int, error) {
 	switch {
 	case !p.Valid():

@@ -7,8 +7,7 @@ import (
 	"berth/raftstore/state"
 )
 
-// checkFree refuses names that are no names, and those that are routes beside the
-// things they would name.
+// checkFree rejects malformed names and names that collide with a segment of a route.
 func checkFree(what, name string, routes ...string) error {
 	if slices.Contains(routes, name) {
 		return api.Errorf(api.CodeInvalid, "a %s cannot be called %q: it is a call of the API", what, name)

@@ -22,29 +22,29 @@ const decideMax = time.Hour
 // cidrDefault is the network around an IPv4 address that a host must be near.
 const cidrDefault = "/24"
 
-// reading is the reading of one body that asks for instances.
+// reading is the state of reading one boot body.
 type reading struct {
 	v      *state.State
 	caller api.Caller
 	order  *BootOrder
-	groups map[string][]int // by what callers name server groups, who is in them
-	named  []string         // their names, in the order that they came in
+	groups map[string][]int // by the caller's name of a server group: the groups in it
+	named  []string         // those names, in order of appearance
 
-	// gone is the first thing that the body names and that is not there. It is no
-	// refusal yet: who repeats a call gets the first answer, whatever has ended since.
+	// gone is the error for the first missing object that the body refers to. It is
+	// returned only for a new call: a repeat gets its original answer even if, say,
+	// the flavor has since been deleted.
 	gone error
 }
 
-// Source says who asks for instances, and by which call.
+// Source is the caller of a boot and the call it came with.
 type Source struct {
 	Caller api.Caller
-	Key    string        // the caller's, by which a repeat is known; "" for none
+	Key    string        // the caller's idempotency key; "" for none
 	Call   api.RequestID // "" for none
 }
 
-// Order reads and checks what asks for instances, and looks up the names in it. What
-// it names and is not there is refused, unless the zone has the answer to the same
-// order already.
+// Order reads and checks a boot body, and looks up the names in it. References to
+// missing objects are refused, unless the zone already has the answer to the same order.
 func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	s := &body.Server
 	if body.Hints != nil {
@@ -69,10 +69,11 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	if !rd.order.isRepeat(z.View()) {
 		return nil, rd.gone
 	}
-	return rd.order, nil // the first answer needs nothing that the body names
+	return rd.order, nil // the original answer needs none of the missing objects
 }
 
-// inPart names the part of the body that a sentence, which begins with a field, is about.
+// inPart prefixes err's message, which starts with a field name, with the path of the
+// enclosing object.
 func inPart(part string, err error) error {
 	if err == nil || part == "" {
 		return err
