@@ -35,10 +35,10 @@ func aggregateCommand(e *env) *cobra.Command {
 			}),
 		},
 		aggregateCreate(e), aggregateSet(e), aggregateDelete(e),
-		aggregateHosts(e, "add-host", "Put hosts into an aggregate", func(have, named []string) []string {
+		aggregateHosts(e, "add-host", "Add hosts to an aggregate", func(have, named []string) []string {
 			return slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, named))))
 		}),
-		aggregateHosts(e, "remove-host", "Take hosts out of an aggregate", func(have, named []string) []string {
+		aggregateHosts(e, "remove-host", "Remove hosts from an aggregate", func(have, named []string) []string {
 			return slices.DeleteFunc(have, func(h string) bool { return slices.Contains(named, h) })
 		}),
 	)
@@ -61,15 +61,15 @@ func aggregateCreate(e *env) *cobra.Command {
 	var metadata, hosts []string
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make an aggregate",
-		Long: `Create makes a named set of hosts. Metadata that filters read: availability_zone
-puts its hosts into an availability zone; filter_project_id, or any key that begins
-so, keeps them for the projects that it lists, with commas between them.`,
+		Short: "Create an aggregate",
+		Long: `Create an aggregate: a named set of hosts. Filters read this metadata:
+availability_zone puts the hosts into an availability zone; filter_project_id, or any
+key with that prefix, reserves them for the projects listed, separated by commas.`,
 		Example: "  berth aggregate create rack1 --metadata availability_zone=az1 --host h1 --host h2",
 		Args:    exactArgs("a NAME"),
 	}
 	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated")
-	c.Flags().StringArrayVar(&hosts, "host", nil, "a `HOST` of it; may be repeated")
+	c.Flags().StringArrayVar(&hosts, "host", nil, "`HOST` to put into it; may be repeated")
 	e.flagNames(c, "host", hostNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		m, err := readPairs(c, "metadata", metadata)
@@ -91,15 +91,15 @@ func aggregateSet(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set AGGREGATE",
 		Short: "Change the name or metadata of an aggregate",
-		Long: `Set changes what the flags name and keeps the rest; an empty value takes a key
-away. It reads the metadata and writes them back as a whole, so of two changes at one
-time the later one counts.`,
+		Long: `Change the name or metadata of an aggregate; all else stays as it is. An empty
+value removes a key. The metadata are read and written back as a whole: of two
+concurrent changes the later one wins.`,
 		Example:           "  berth aggregate set rack1 --metadata availability_zone=az2 --metadata ssd=",
 		Args:              exactArgs("an AGGREGATE"),
 		ValidArgsFunction: e.completeFirst(aggregateNames),
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
-	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated; an empty value takes the key away")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE`; may be repeated; an empty value removes the key")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		m, err := readPairs(c, "metadata", metadata)
 		if err != nil {
@@ -150,8 +150,8 @@ func aggregateHosts(e *env, name, short string, change func(have, named []string
 	c := &cobra.Command{
 		Use:   name + " AGGREGATE HOST...",
 		Short: short,
-		Long: short + `. The list of hosts is read and written back as a whole, so of two
-changes at one time the later one counts.`,
+		Long: short + `. The list of hosts is read and written back as a whole:
+of two concurrent changes the later one wins.`,
 		Example:           "  berth aggregate " + name + " rack1 h1 h2",
 		ValidArgsFunction: e.firstThen(aggregateNames, hostNames),
 	}
@@ -177,7 +177,7 @@ changes at one time the later one counts.`,
 func azCommand(e *env) *cobra.Command {
 	c := nounCommand("availability-zone", "See which availability zones boots may ask for", &cobra.Command{
 		Use:     "list",
-		Short:   "List availability zones, of this zone and of those below",
+		Short:   "List the availability zones of this zone and of those below",
 		Example: "  berth availability-zone list",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {

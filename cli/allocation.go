@@ -19,9 +19,9 @@ const consumerOther = "OTHER"
 func providerAllocations(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "allocations PROVIDER",
-		Short: "Show who draws from a provider",
-		Long: `Allocations shows the consumers of a provider. Instances are consumers too; berth server
-show tells of one, berth allocation list of any.`,
+		Short: "Show the allocations from a provider",
+		Long: `Show the consumers of a provider and what each holds. Instances are consumers too:
+berth server show shows an instance, berth allocation list any consumer.`,
 		Example:           "  berth provider allocations pool1",
 		Args:              exactArgs("a PROVIDER"),
 		ValidArgsFunction: e.completeFirst(providerNames),
@@ -43,10 +43,10 @@ show tells of one, berth allocation list of any.`,
 }
 
 func allocationCommand(e *env) *cobra.Command {
-	c := nounCommand("allocation", "See and change what consumers draw from providers (admins)",
+	c := nounCommand("allocation", "See and change the allocations of consumers (admins)",
 		&cobra.Command{
 			Use:     "list CONSUMER",
-			Short:   "Show what one consumer holds",
+			Short:   "Show the allocations of one consumer",
 			Example: "  berth allocation list 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1",
 			Args:    exactArgs("a CONSUMER"),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -66,15 +66,15 @@ func allocationCommand(e *env) *cobra.Command {
 func consumerID(text string) (api.ConsumerID, error) {
 	id, is := asUUID(text)
 	if !is {
-		return "", exitError(exitUsage, "those of a provider are in berth provider allocations; a new one gets any UUID, such as of uuidgen", "CONSUMER must be a UUID, got %q", shorten(text))
+		return "", exitError(exitUsage, "list the consumers of a provider with berth provider allocations; for a new one choose any UUID, such as from uuidgen", "CONSUMER must be a UUID, got %q", shorten(text))
 	}
 	return api.ConsumerID(id), nil
 }
 
-// ofInstance is the hint about what an instance holds.
-const ofInstance = "its zone alone changes that; see it with berth server show, end it with: berth server delete "
+// ofInstance is the hint about the allocations of an instance.
+const ofInstance = "only the zone changes the allocations of an instance; see it with berth server show, delete it with: berth server delete "
 
-// showAllocations shows what a consumer holds.
+// showAllocations shows the allocations of a consumer.
 func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.ConsumerID) error {
 	var called map[api.ProviderID]string
 	return showAnswer(ctx, e, func(seen context.Context) (client.Allocations, error) {
@@ -103,7 +103,7 @@ func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.Cons
 	})
 }
 
-// claiming is what the flags of allocation set say.
+// claiming holds the flags of allocation set.
 type claiming struct {
 	shares              []string
 	project, user, kind string
@@ -115,22 +115,23 @@ func allocationSet(e *env) *cobra.Command {
 	var f claiming
 	c := &cobra.Command{
 		Use:   "set CONSUMER",
-		Short: "Replace what a consumer holds",
-		Long: `Set gives a consumer, who is named by a UUID of the caller's choice, just what the
-flags say, from all of those providers or from none. A new consumer needs --project
-and --user; of one that is there they stay. It is changed at the generation that is
-read, or at --generation, where 0 means that the consumer must be new. What instances
-hold, the zone alone changes. What has room, berth candidates tells.`,
+		Short: "Replace the allocations of a consumer",
+		Long: `Replace all allocations of a consumer by those that the flags give, or change
+nothing. CONSUMER is a UUID of your choice. A new consumer needs --project and --user;
+an existing one keeps its own. The change applies to the generation just read, or to
+--generation, where 0 means that the consumer must be new. Allocations of instances
+are managed by the zone and cannot be changed here. Use berth candidates to find
+providers with room.`,
 		Example: `  berth allocation set 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --project web --user ada --allocation h1:VCPU=1
   berth allocation set 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --allocation h1:VCPU=1,MEMORY_MB=512 --allocation pool1:DISK_GB=10`,
 		Args: exactArgs("a CONSUMER"),
 	}
 	flags := c.Flags()
-	flags.StringArrayVar(&f.shares, "allocation", nil, "`PROVIDER:CLASS=AMOUNT,...`; may be repeated, once for each provider (needed)")
+	flags.StringArrayVar(&f.shares, "allocation", nil, "`PROVIDER:CLASS=AMOUNT,...`; may be repeated, once for each provider (required)")
 	flags.StringVar(&f.project, "project", "", "the consumer's project")
 	flags.StringVar(&f.user, "user", "", "the consumer's user")
-	flags.StringVar(&f.kind, "type", "", "what the consumer is, such as MIGRATION (default "+consumerOther+" for a new one)")
-	flags.Uint64Var(&f.generation, "generation", 0, "do it only if the consumer has not changed since this generation; 0: only if it is new")
+	flags.StringVar(&f.kind, "type", "", "type of the consumer, such as MIGRATION (default "+consumerOther+" for a new one)")
+	flags.Uint64Var(&f.generation, "generation", 0, "fail if the consumer has changed since this generation; 0: fail unless it is new")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		wanted, err := f.readWanted(ctx, c, cl)
 		if err != nil {
@@ -158,17 +159,17 @@ hold, the zone alone changes. What has room, berth candidates tells.`,
 		err = cl.PutAllocations(ctx, id, a)
 		answered()
 		if err == nil {
-			return e.showAllocations(ctx, cl.Linearizable(), id) // another node may not know of it yet
+			return e.showAllocations(ctx, cl.Linearizable(), id) // another node may not have it yet
 		}
 		return readAgain(f.hintClaim(err, wanted, args[0]), "berth allocation list "+args[0])
 	})
 	return c
 }
 
-// setConsumer sets who the consumer is: as the flags say, or as it was.
+// setConsumer sets project, user and type of the consumer: from the flags, else as before.
 func (f *claiming) setConsumer(a *client.Allocations) {
 	a.Project, a.User = api.ProjectID(cmp.Or(f.project, string(a.Project))), api.UserID(cmp.Or(f.user, string(a.User)))
-	if a.Type == "unknown" { // nobody has said
+	if a.Type == "unknown" { // none was given
 		a.Type = ""
 	}
 	a.Type = cmp.Or(f.kind, a.Type, consumerOther)
@@ -186,28 +187,28 @@ func (f *claiming) hintClaim(err error, wanted map[api.ProviderID]client.Allocat
 	})
 }
 
-// noRoom returns the hint about a refusal for want of room: the provider that it
-// names, as the caller named it.
+// noRoom returns the hint for a refusal for lack of room. It names the provider as the
+// caller did.
 func (f *claiming) noRoom(err error, wanted map[api.ProviderID]client.Allocated) string {
 	for _, id := range slices.Sorted(maps.Keys(wanted)) {
 		if strings.Contains(err.Error(), string(id)) {
-			return "see what it hands out with berth provider inventory list " + f.refs[id] +
-				", what is free with berth provider usage " + f.refs[id] + ", and who has room with: berth candidates"
+			return "see its inventory with berth provider inventory list " + f.refs[id] +
+				", its usage with berth provider usage " + f.refs[id] + ", and providers with room with: berth candidates"
 		}
 	}
-	return "see who has room with: berth candidates"
+	return "find providers with room with: berth candidates"
 }
 
-// readWanted returns what the flags give, by provider.
+// readWanted returns the allocations that the flags ask for, by provider.
 func (f *claiming) readWanted(ctx context.Context, c *cobra.Command, cl *client.Client) (map[api.ProviderID]client.Allocated, error) {
 	if err := noneEmpty(c, "project", "user", "type"); err != nil {
 		return nil, err
 	}
 	if f.kind != "" && !api.ValidTrait(f.kind) {
-		return nil, usageError(c, "--type is upper case letters, digits and _, at most %d, got %q", api.CustomMaxBytes, shorten(f.kind))
+		return nil, usageError(c, "--type must be at most %d upper case letters, digits and _, got %q", api.CustomMaxBytes, shorten(f.kind))
 	}
 	if len(f.shares) == 0 {
-		return nil, usageError(c, "%q needs --allocation; to free all, use: berth allocation delete", c.CommandPath())
+		return nil, usageError(c, "%q needs --allocation; to free all of them, use: berth allocation delete", c.CommandPath())
 	}
 	out := map[api.ProviderID]client.Allocated{}
 	f.refs = map[api.ProviderID]string{}
@@ -232,7 +233,7 @@ func (f *claiming) readWanted(ctx context.Context, c *cobra.Command, cl *client.
 	return out, nil
 }
 
-// cutLast cuts text around its last sep: names of providers may hold it too.
+// cutLast cuts text around its last sep: a provider's name may contain it too.
 func cutLast(text, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(text, sep)
 	if i < 0 {
@@ -245,7 +246,7 @@ func allocationDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:     "delete CONSUMER",
-		Short:   "Free what a consumer holds",
+		Short:   "Delete the allocations of a consumer",
 		Example: "  berth allocation delete 8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1 --yes",
 		Args:    exactArgs("a CONSUMER"),
 	}
@@ -255,9 +256,9 @@ func allocationDelete(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = e.confirmAndDelete(ctx, s, "free what is held by", args[0], func(ctx context.Context) error { return c.DeleteAllocations(ctx, id) })
+		err = e.confirmAndDelete(ctx, s, "delete the allocations of consumer", args[0], func(ctx context.Context) error { return c.DeleteAllocations(ctx, id) })
 		return addHint(err, map[api.Code]string{
-			api.CodeNotFound: "there is nothing to free; see who draws from a provider with: berth provider allocations PROVIDER",
+			api.CodeNotFound: "the consumer holds nothing; list the consumers of a provider with: berth provider allocations PROVIDER",
 			api.CodeConflict: ofInstance + args[0],
 		})
 	})

@@ -11,16 +11,16 @@ import (
 	"berth/api/rest"
 )
 
-const bootHelp = `Boot asks for instances and waits until they run. They are all started, or none
-is; with --min, at least that many. Progress goes to standard error, the boot and
-a table by zone to standard output.
+const bootHelp = `Boot instances and wait until they run. All of them are started, or none; with
+--min, at least that many. Progress goes to standard error, the boot and a table by
+zone to standard output.
 
 A --query is a list: an operator, then values, lists of the same kind, and variables:
 $free_ram_mb, $free_disk_gb, $vcpus_free, $ram_mb_total, $disk_gb_total, $vcpus_total,
 $instances, $free.CLASS, $total.CLASS, and $attributes.NAME or $NAME for an attribute.
 
-Several kinds of instances are asked for at once with --group-of for each, or with
---groups and a file such as
+To boot several kinds of instances at once, give --group-of for each, or --groups with
+a file such as
 
   groups:
     - {name: web, flavorRef: small, max_count: 3, min_count: 2}
@@ -29,12 +29,12 @@ Several kinds of instances are asked for at once with --group-of for each, or wi
     - {policy: anti-affinity, groups: [web]}
   zones: {min_zones: 2}
 
-They are had together, each with at least its minimum, or not at all.
+Either all groups get at least their minimum, or nothing is started.
 
-With --plan nothing is booted: it shows what would be where and at what cost, or why
-it cannot be had and what would work. With --out the plan is saved, and for a short
-while "berth boot --apply" makes exactly that come true, or fails. Once it has, the same
-command again tells of the same boot.`
+With --plan nothing is booted: the output shows where the instances would be and at
+what cost, or why they do not fit and what would work. With --out the plan is saved;
+until it expires, "berth boot --apply" boots exactly that plan, or fails. Repeating
+the same --apply returns the same boot.`
 
 const bootExamples = `  berth boot --flavor small --name web --count 400
   berth boot --flavor small --name batch --count 100 --min 60 --timeout 5m
@@ -56,9 +56,9 @@ func bootCommand(e *env) *cobra.Command {
 	}
 	w.addFlags(e, c)
 	p.addFlags(c)
-	c.Flags().BoolVar(&plan, "plan", false, "boot nothing; show what would be where, and at what cost")
+	c.Flags().BoolVar(&plan, "plan", false, "boot nothing; show where the instances would be, and at what cost")
 	c.Flags().StringVar(&out, "out", "", "`FILE` to save the plan in; goes with --plan")
-	c.Flags().StringVar(&apply, "apply", "", "`FILE` with the plan to make come true, in place of the flags that say what is wanted")
+	c.Flags().StringVar(&apply, "apply", "", "`FILE` with a saved plan to boot, in place of all flags about the instances")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
 		case plan && apply != "":
@@ -83,8 +83,8 @@ func bootCommand(e *env) *cobra.Command {
 	return c
 }
 
-// bootAndFollow asks for what the flags or the plan in the file apply say, and follows what
-// becomes of it.
+// bootAndFollow starts the boot that the flags or the plan in the file apply describe, and
+// follows it.
 func (e *env) bootAndFollow(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string, p patience) error {
 	id, body, err := e.askForBoot(ctx, cl, c, w, apply)
 	if err != nil {
@@ -107,8 +107,8 @@ func (e *env) bootAndFollow(ctx context.Context, cl *client.Client, c *cobra.Com
 	return outcomeError(b)
 }
 
-// askForBoot asks for what the flags or the plan say, and returns its reservation id
-// with the answer.
+// askForBoot starts the boot that the flags or the plan describe, and returns its
+// reservation id and the answer.
 func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Command, w *wish, apply string) (api.ReservationID, []byte, error) {
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
@@ -124,7 +124,7 @@ func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Comman
 	return id, body, err
 }
 
-// bootTables shows a boot, and what of it landed where.
+// bootTables shows a boot, and how many of its instances are in which zone.
 func bootTables(b rest.Boot) []table {
 	var t table
 	t.addRow("RESERVATION", b.Reservation)

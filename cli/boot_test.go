@@ -46,7 +46,7 @@ func TestBootOutcomes(t *testing.T) {
 		"DEGRADED": {exitPartly, "1 of 3 instances of reservation r-1 failed; 2 run"},
 		"ERROR":    {exitNoneRuns, "none of 1 instance of reservation r-1 runs: all failed"},
 		"FAILED":   {exitNoCapacity, "berth explain r-1"},
-		"RELEASED": {exitConflict, "given back"},
+		"RELEASED": {exitConflict, "deleted by another call"},
 	} {
 		z := newFakeZone(t)
 		z.on("GET /zones/boot/r-1", bootIn(state))
@@ -81,7 +81,7 @@ func TestBootThatTakesTooLong(t *testing.T) {
 	z.on("GET /zones/boot/r-1", bootIn("BUILDING"))
 	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "berth: reservation r-1 is still BUILDING after 100ms\n  hint: it goes on; look again with: berth reservation show r-1\n")
+	assert.Contains(t, r.errOut, "berth: reservation r-1 is still BUILDING after 100ms\n  hint: it continues; check with: berth reservation show r-1\n")
 	assert.Empty(t, r.out)
 }
 
@@ -90,7 +90,7 @@ func TestReleaseThatTakesTooLongNamesItsProject(t *testing.T) {
 	z.on("GET /zones/boot/r-1", bootIn("RELEASING"))
 	r := z.berth(t.Context(), "reservation", "delete", "r-1", "--yes", "--project", "shop", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "look again with: berth reservation show r-1 --project shop\n")
+	assert.Contains(t, r.errOut, "check with: berth reservation show r-1 --project shop\n")
 }
 
 func TestBootThatIsInterrupted(t *testing.T) {
@@ -101,7 +101,7 @@ func TestBootThatIsInterrupted(t *testing.T) {
 	z.on("GET /zones/boot/r-1", building)
 	r := z.berth(ctx, "boot", "--flavor", "small", "--name", "web")
 	assert.Equal(t, exitInterrupted, r.exit)
-	assert.Contains(t, r.errOut, "berth: interrupted\n  hint: reservation r-1 goes on")
+	assert.Contains(t, r.errOut, "berth: interrupted\n  hint: reservation r-1 continues")
 }
 
 func TestBootRepeatsWithOneKey(t *testing.T) {
@@ -224,9 +224,9 @@ zones: {min_zones: 2}
 		Zones: &rest.ZoneRule{MinZones: 2},
 	}, body.Server)
 	for text, says := range map[string]string{
-		"rules: []":                        "holds no groups",
+		"rules: []":                        "contains no groups",
 		"groups: 7":                        "does not fit: groups must be a list, not a number",
-		"[]":                               "all of it must be an object, not a list",
+		"[]":                               "the file must be an object, not a list",
 		"groups: [{max_count: yes}]":       "groups.max_count must be a whole number, not a text",
 		"groups: [{max_count: 1.5}]":       "groups.max_count must be a whole number, not number 1.5",
 		"groups: [{name: a, colour: red}]": `unknown field "colour"`,
@@ -277,7 +277,7 @@ func TestAdvice(t *testing.T) {
 		assert.NotContains(t, said, "turned hosts away", name)
 	}
 	assert.Equal(t, "leaving out the query would work", adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "query"}))
-	assert.Equal(t, `leaving out what "new" turned hosts away for would work`, adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "new"}))
+	assert.Equal(t, `leaving out the condition of filter "new" would work`, adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "new"}))
 	assert.Equal(t, "allowing zone east would work", adviceOf(rest.Advice{Change: api.AdviceZone, Name: "east"}))
 	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", countThings(1, "byte")+", "+countThings(0, "byte")+", "+countThings(2, "byte"))
 }

@@ -13,10 +13,10 @@ import (
 	"berth/api/client"
 )
 
-// candidatesShown is how many candidates are asked for, if nothing else is said.
+// candidatesShown is the default of --limit.
 const candidatesShown = 20
 
-// candidateFlags is what the flags of candidates say.
+// candidateFlags holds the flags of candidates.
 type candidateFlags struct {
 	resources, inTree                           string
 	required, memberOf                          []string
@@ -31,13 +31,13 @@ func candidatesCommand(e *env) *cobra.Command {
 	var a candidateFlags
 	c := &cobra.Command{
 		Use:   "candidates",
-		Short: "Show which providers together could give an allocation (admins)",
-		Long: `Candidates shows ways to serve a request now: from one tree of providers, and those
-that share with it. It takes nothing; berth allocation set does.
+		Short: "Show which providers could serve a request together (admins)",
+		Long: `Show ways to serve a request now, each from one tree of providers and those that
+share with it. Nothing is allocated; for that, use berth allocation set.
 
---resources may come from several providers of the tree, each class from one. What a
---group asks for comes from one provider. A group has a name of letters, digits, _ and -,
-under which the other flags for groups speak of it.`,
+--resources may come from several providers of the tree, each class from one provider.
+All resources of one --group come from a single provider. A group is named with
+letters, digits, _ and -; the other flags for groups refer to it by this name.`,
 		Example: `  berth candidates --resources VCPU=1,MEMORY_MB=512 --required 'CUSTOM_SSD,!CUSTOM_OLD'
   berth candidates --resources VCPU=4 --group gpu1:PGPU=1 --group gpu2:PGPU=1 --isolate
   berth candidates --group net:SRIOV_NET_VF=1 --group numa --group-required numa:HW_NUMA_ROOT --same-subtree net,numa`,
@@ -46,16 +46,16 @@ under which the other flags for groups speak of it.`,
 	f := c.Flags()
 	f.StringVar(&a.resources, "resources", "", "`CLASS=AMOUNT,...`")
 	f.StringArrayVar(&a.required, "required", nil, "`TRAITS`, such as A,!B, or in:A,B for one of them; may be repeated")
-	f.StringArrayVar(&a.memberOf, "member-of", nil, "in this `AGGREGATE`, A,B for one of them, !A for not; may be repeated")
-	f.StringVar(&a.inTree, "in-tree", "", "in the tree of this `PROVIDER`")
+	f.StringArrayVar(&a.memberOf, "member-of", nil, "only providers in this `AGGREGATE`: A,B for one of them, !A for not; may be repeated")
+	f.StringVar(&a.inTree, "in-tree", "", "only providers in the tree of this `PROVIDER`")
 	f.StringArrayVar(&a.groups, "group", nil, "`NAME:CLASS=AMOUNT,...`, all of it from one provider; may be repeated")
 	f.StringArrayVar(&a.groupRequired, "group-required", nil, "`NAME:TRAITS` for one group; may be repeated")
 	f.StringArrayVar(&a.groupMember, "group-member-of", nil, "`NAME:AGGREGATE` for one group; may be repeated")
 	f.StringArrayVar(&a.groupIn, "group-in-tree", nil, "`NAME:PROVIDER` for one group; may be repeated")
-	f.BoolVar(&a.isolate, "isolate", false, "each group from a provider of its own")
-	f.StringArrayVar(&a.subtrees, "same-subtree", nil, "`NAMES` of groups, such as cpu,net, of which one provider has all the others below it; may be repeated")
-	f.StringVar(&a.rootRequired, "root-required", "", "`TRAITS` of the root, such as A,!B")
-	f.IntVar(&a.limit, "limit", candidatesShown, fmt.Sprintf("candidates, 1 to %d", api.CandidatesCallMax))
+	f.BoolVar(&a.isolate, "isolate", false, "serve each group from a different provider")
+	f.StringArrayVar(&a.subtrees, "same-subtree", nil, "`NAMES` of groups, such as cpu,net, whose providers must all be at or below one of them; may be repeated")
+	f.StringVar(&a.rootRequired, "root-required", "", "`TRAITS` that the root must have, such as A,!B")
+	f.IntVar(&a.limit, "limit", candidatesShown, fmt.Sprintf("number of candidates, 1 to %d", api.CandidatesCallMax))
 	e.flagNames(c, "in-tree", providerNames)
 	e.flagNames(c, "member-of", aggregateNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -72,7 +72,7 @@ under which the other flags for groups speak of it.`,
 			return found, unread
 		}, func(found client.Candidates) []table {
 			if len(found.Requests) == 0 {
-				e.printNote("no candidates: nothing has room for this now, or nothing is as asked for")
+				e.printNote("no candidates: no provider has room now, or none meets the conditions")
 			}
 			return candidateTables(found, called)
 		})
@@ -81,7 +81,7 @@ under which the other flags for groups speak of it.`,
 	return c
 }
 
-// readQuery returns the request that the flags make.
+// readQuery returns the request that the flags describe.
 func (a *candidateFlags) readQuery(ctx context.Context, c *cobra.Command, cl *client.Client) (client.CandidateQuery, error) {
 	if err := noneEmpty(c, "resources", "in-tree", "root-required"); err != nil {
 		return client.CandidateQuery{}, err
@@ -107,7 +107,7 @@ func (a *candidateFlags) readQuery(ctx context.Context, c *cobra.Command, cl *cl
 			return q, usageError(c, "each --group needs a name of its own, such as gpu:PGPU=1, got %q", text)
 		}
 		g := client.CandidateGroup{Suffix: name}
-		if amounts != "" { // one without is there for its traits
+		if amounts != "" { // a group without amounts only asks for traits
 			if g.Resources, err = parseAmounts(c, "--group", amounts); err != nil {
 				return q, err
 			}
@@ -145,7 +145,7 @@ func (a *candidateFlags) findGroup(q *client.CandidateQuery, name string) *clien
 	return nil
 }
 
-// groupFlags adds to groups what other flags say of them.
+// groupFlags adds the flags about single groups to the groups.
 func (a *candidateFlags) groupFlags(ctx context.Context, c *cobra.Command, cl *client.Client, q *client.CandidateQuery) error {
 	for _, flag := range []struct {
 		name  string
@@ -170,7 +170,7 @@ func (a *candidateFlags) groupFlags(ctx context.Context, c *cobra.Command, cl *c
 			name, what, ok := strings.Cut(text, ":")
 			g := a.findGroup(q, name)
 			if !ok || g == nil || what == "" {
-				return usageError(c, "--%s must begin with the name of a --group and a colon, got %q", flag.name, text)
+				return usageError(c, "--%s must start with the name of a --group and a colon, got %q", flag.name, text)
 			}
 			if err := flag.add(g, what); err != nil {
 				return err
@@ -180,7 +180,7 @@ func (a *candidateFlags) groupFlags(ctx context.Context, c *cobra.Command, cl *c
 	return nil
 }
 
-// providersOf returns the providers that candidates name.
+// providersOf returns the providers in some candidates.
 func providersOf(found client.Candidates) []api.ProviderID {
 	var out []api.ProviderID
 	for _, r := range found.Requests {
@@ -189,7 +189,7 @@ func providersOf(found client.Candidates) []api.ProviderID {
 	return out
 }
 
-// candidateTables shows candidates: a row for each provider of each.
+// candidateTables shows candidates, with one row for each of their providers.
 func candidateTables(found client.Candidates, called map[api.ProviderID]string) []table {
 	t := table{header: []string{"CANDIDATE", "PROVIDER", "UUID", "RESOURCES", "GROUPS", "USED"}}
 	for n, r := range found.Requests {

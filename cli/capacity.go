@@ -20,16 +20,20 @@ func capacityCommand(e *env) *cobra.Command {
 	var at, zone string
 	c := &cobra.Command{
 		Use:   "capacity",
-		Short: "Show how much there is and how much is free, by zone and class",
-		Long: `Capacity shows for the zone itself, exactly, what its providers have: TOTAL, of that
-RESERVED, the CAPACITY that can be handed out, and what of it is USED and FREE now; with
---at also what nothing firm has at that time. A shared pool counts once. For each
-direct child it shows what the child says of itself and of all below it: CAPACITY and
-FREE of hosts that serve, rounded. Below the table stands how old that is.`,
+		Short: "Show total and free capacity, by zone and class",
+		Long: `Show the capacity of this zone and of its direct children, by resource class.
+
+The figures of this zone are exact: TOTAL, the part of it that is RESERVED, the
+CAPACITY that can be allocated, and how much of that is USED and FREE now; with --at
+also how much no firm claim takes at that time. A shared pool counts once.
+
+Each direct child reports CAPACITY and FREE, rounded, for the serving hosts of its
+own and of all zones below it. The age of the children's figures is shown below the
+table.`,
 		Example: "  berth capacity\n  berth capacity --at 2030-01-31T12:00:00Z --zone west",
 		Args:    exactArgs(),
 	}
-	c.Flags().StringVar(&at, "at", "", "tell also what is free at this `TIME`, such as 2030-01-31T12:00:00Z")
+	c.Flags().StringVar(&at, "at", "", "show also what is free at this `TIME`, such as 2030-01-31T12:00:00Z")
 	c.Flags().StringVar(&zone, "zone", "", "only this zone: the zone itself or a direct child")
 	e.flagNames(c, "zone", zoneNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -46,7 +50,7 @@ FREE of hosts that serve, rounded. Below the table stands how old that is.`,
 	return c
 }
 
-// capacityTables shows capacities, and how good the figures are.
+// capacityTables shows capacities, and the quality of the figures.
 func capacityTables(v rest.Capacity, later bool) []table {
 	t := table{header: []string{"ZONE", "CLASS", "TOTAL", "RESERVED", "CAPACITY", "USED", "FREE"}}
 	if later {
@@ -69,19 +73,19 @@ func capacityTables(v rest.Capacity, later bool) []table {
 	}
 	if v.Sum != nil && len(v.Zones) > 1 {
 		add("all", v.Sum.Classes)
-		quality := "sum of all that are not paused"
+		quality := "sum of all zones that are not paused"
 		if v.Sum.Rounded {
-			quality += ", in part rounded"
+			quality += ", partly rounded"
 		}
 		if v.Sum.Partial {
-			quality += "; something is missing or old"
+			quality += "; some figures are missing or old"
 		}
 		about.addRow("all", quality)
 	}
 	return []table{t, about}
 }
 
-// optionalNumber returns a number, "" if nobody said it.
+// optionalNumber returns a number, "" for an unknown one.
 func optionalNumber(n *int64) string {
 	if n == nil {
 		return ""
@@ -89,7 +93,7 @@ func optionalNumber(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// describeFigures says how good the figures of a zone are.
+// describeFigures describes the quality of a zone's figures.
 func describeFigures(z rest.ZoneCapacity) string {
 	if z.Exact {
 		return "exact, as of now"
@@ -99,13 +103,13 @@ func describeFigures(z rest.ZoneCapacity) string {
 		age := time.Duration(z.AgeMS) * time.Millisecond
 		parts = append(parts, fmt.Sprintf("rounded up, %s old", age.Round(time.Second)))
 	} else {
-		parts = append(parts, "none: it has said nothing yet")
+		parts = append(parts, "none: not reported yet")
 	}
 	if z.Heard && z.Partial {
-		parts = append(parts, "something is missing or old")
+		parts = append(parts, "some are missing or old")
 	}
 	if z.Paused {
-		parts = append(parts, "paused, and not in the sum")
+		parts = append(parts, "paused, not in the sum")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// workCommands returns the verbs of callers who want something to run.
+// workCommands returns the verbs of callers who run instances.
 func workCommands(e *env) []*cobra.Command {
 	return callerCommands(e, bootCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), serverGroupCommand(e),
 		selectCommand(e), flavorCommand(e), azCommand(e))

@@ -16,8 +16,8 @@ const completeTimeout = 2 * time.Second
 // names asks the zone for names.
 type names func(ctx context.Context, c *client.Client) ([]string, error)
 
-// completeFirst completes the first argument with names. That the zone does not answer
-// is no error: the shell then offers nothing.
+// completeFirst completes the first argument with names. If the zone does not answer, the
+// shell offers nothing; that is not an error.
 func (e *env) completeFirst(n names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -73,7 +73,7 @@ func namesOf[T any](
 	}
 }
 
-// What names can be completed.
+// The names that can be completed.
 var (
 	flavorNames      = namesOf((*client.Client).Flavors, func(f rest.Flavor) string { return f.Name })
 	zoneNames        = namesOf((*client.Client).Zones, func(l rest.Zone) string { return l.Name })

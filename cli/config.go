@@ -40,18 +40,18 @@ func configSet(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set",
 		Short: "Change settings of the zone",
-		Long: `Set changes what the flags name and keeps the rest. It reads the settings and
-writes them back as a whole, so of two changes at one time the later one counts. What
-filters and costs the zone runs is changed by "berth scheduler set".`,
+		Long: `Change settings of the zone; those without a flag stay as they are. The settings are
+read and written back as a whole: of two concurrent changes the later one wins. The
+filters and costs of the zone are changed with "berth scheduler set".`,
 		Example: "  berth operator config set --plan-ttl 90s --default-az az1\n  berth operator config set --tag ssd --tag gpu",
 		Args:    exactArgs(),
 	}
 	f := c.Flags()
-	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer may be taken up")
+	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer stays valid")
 	f.DurationVar(&hostGrace, "host-grace", 0, "how long a host may be silent before it counts as down")
-	f.StringVar(&az, "default-az", "", "availability zone of hosts that no aggregate gives one; an empty text for the zone's name")
-	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, in place of those it has; may be repeated")
-	f.BoolVar(&noTags, "no-tags", false, "the zone has no affinity tags")
+	f.StringVar(&az, "default-az", "", "availability zone of hosts that get none from an aggregate; empty for the zone's name")
+	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, replaces the present ones; may be repeated")
+	f.BoolVar(&noTags, "no-tags", false, "remove all affinity tags")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
 		case !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:

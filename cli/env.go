@@ -10,7 +10,7 @@ import (
 	"berth/api"
 )
 
-// Program is a binary with the verbs, and what it may touch of the world.
+// Program is a binary with the verbs: its streams, environment and further commands.
 type Program struct {
 	In          io.Reader
 	Out, ErrOut io.Writer // data, and everything else
@@ -19,27 +19,27 @@ type Program struct {
 	Processes   []*cobra.Command // commands that run a process of a zone, or prepare one
 }
 
-// Run carries out one command line, without the name of the program. ReportError
-// tells what its error means.
+// Run carries out one command line, given without the name of the program. Pass its
+// error to ReportError.
 func (p *Program) Run(ctx context.Context, args []string) error {
 	e := newEnv(p.Getenv, p.In, p.Out, p.ErrOut)
 	e.version, e.processes = p.Version, p.Processes
 	return e.executeArgs(ctx, args)
 }
 
-// env is what a command may touch of the world, and what the flags said that all
-// verbs of a caller have in common. One env serves one command line.
+// env holds the streams and environment of a command, and the flags common to all verbs
+// that call a zone. One env serves one command line.
 type env struct {
 	in          io.Reader
 	out, errOut io.Writer // data, and everything else
 	getenv      func(string) string
-	inTTY       bool // a person can be asked
-	errTTY      bool // a line on errOut can be written over
+	inTTY       bool // a person can confirm
+	errTTY      bool // a line on errOut can be overwritten
 	version     string
 	processes   []*cobra.Command
 
 	conn      connection
-	calling   string // address of the zone, once a client was made
+	calling   string // address of the zone, once there is a client
 	format    string // table, json, yaml
 	noHeaders bool
 }
@@ -48,7 +48,7 @@ func newEnv(getenv func(string) string, in io.Reader, out, errOut io.Writer) *en
 	return &env{in: in, out: out, errOut: errOut, getenv: getenv, inTTY: isTerminal(in), errTTY: isTerminal(errOut)}
 }
 
-// isTerminal reports whether f is a file that is a terminal.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))

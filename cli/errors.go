@@ -15,7 +15,7 @@ import (
 	"berth/raftstore"
 )
 
-// The exit codes. They are stable; "berth help exit-codes" tells them.
+// The exit codes. They are stable; "berth help exit-codes" lists them.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -31,22 +31,22 @@ const (
 	exitInterrupted = 130
 )
 
-// exits says what each exit code means, in order.
+// exits describes the exit codes, in order.
 var exits = []struct {
 	code int
 	text string
 }{
 	{exitDone, "done"},
-	{exitFailed, "failed for a reason that has no code of its own"},
-	{exitUsage, "usage: the command line, or what it asked for, is wrong"},
+	{exitFailed, "any other failure, including a declined confirmation"},
+	{exitUsage, "usage: the command line or the request is invalid"},
 	{exitNotFound, "not found, or not visible to you"},
-	{exitConflict, "conflict: it is there already, has moved, or cannot be used any more"},
+	{exitConflict, "conflict: it exists already, has changed, or cannot be used any more"},
 	{exitNoCapacity, "no capacity: fewer instances than the minimum fit, and nothing was started"},
 	{exitDenied, "not authenticated, or not allowed"},
-	{exitTimeout, "timed out; what was asked for may still come"},
+	{exitTimeout, "timed out; the request may still complete, unless it is a boot that FAILED by its own timeout"},
 	{exitPartly, "partly done: some instances failed (DEGRADED)"},
-	{ExitBroken, "broken: the disk or the log of a node cannot be trusted; a node ends itself then"},
-	{exitNoneRuns, "none runs: every instance was placed and failed (ERROR)"},
+	{ExitBroken, "broken: the disk or the log of a node cannot be trusted; a running node exits with this code"},
+	{exitNoneRuns, "none running: every instance was placed and failed (ERROR)"},
 	{exitInterrupted, "interrupted"},
 }
 
@@ -69,31 +69,29 @@ var exitOf = map[api.Code]int{
 	api.CodeTimeout:         exitTimeout,
 }
 
-// hints says what to do next about the codes of errors, unless the command knows
-// better.
+// hints has the next step for each error code, unless the command has a better one.
 var hints = map[api.Code]string{
-	api.CodeInvalid:         "look at the command's --help",
+	api.CodeInvalid:         "see the command's --help",
 	api.CodeUnauthenticated: "give a token with BERTH_TOKEN or --token-file; see: berth help settings",
 	api.CodeForbidden:       "use a token with a higher role; an operator makes one with: berth token create",
-	api.CodeNotFound:        "list what there is; what is another project's is not shown",
-	api.CodeConflict:        "read it again and decide",
-	api.CodeStale:           "it changed meanwhile; read it again and decide",
-	api.CodeExists:          "use another name, or change the one that is there",
-	api.CodeInUse:           "free what draws from it first",
-	api.CodeHasChildren:     "delete or move what is part of it first",
+	api.CodeNotFound:        "check the name with the list command; objects of other projects are not shown",
+	api.CodeConflict:        "read it again, then decide",
+	api.CodeStale:           "it has changed; read it again, then decide",
+	api.CodeExists:          "use another name, or change the existing one",
+	api.CodeInUse:           "delete the allocations from it first",
+	api.CodeHasChildren:     "delete or move its children first",
 	api.CodePlanRefused:     "make a new plan with: berth boot --plan --out FILE",
 	api.CodeNoCapacity:      "see why with: berth explain RESERVATION",
-	api.CodeContended:       "repeat it: others held the room, and had not been decided",
+	api.CodeContended:       "try again: undecided boots of others hold the room",
 	api.CodePaused:          "resume the link with: berth zone resume NAME",
-	api.CodeUnreached:       "repeat it: a zone that may have room did not answer",
+	api.CodeUnreached:       "try again: a zone that may have room did not answer",
 	api.CodeOverloaded:      "try again in a moment",
 	api.CodeUnavailable:     "try again in a moment; see whether the zone has a leader with: berth operator members",
-	api.CodeTimeout:         "what was asked for may still come; look again, or repeat with the same reservation id",
+	api.CodeTimeout:         "the request may still complete; check again, or repeat it with the same reservation id",
 	api.CodeInternal:        "give the request id to the zone's operator",
 }
 
-// failure is an error that the command line itself explains: an exit code, and
-// what to do next.
+// failure is an error with an exit code and a hint from the command line itself.
 type failure struct {
 	exit int
 	hint string
@@ -116,7 +114,7 @@ func usageError(c *cobra.Command, format string, args ...any) error {
 	return exitError(exitUsage, "see: "+c.CommandPath()+" --help", format, args...)
 }
 
-// withHint returns err with a better hint than its code has, and nil for nil.
+// withHint returns err with a hint in place of that of its code, and nil for nil.
 func withHint(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -132,14 +130,14 @@ func addHint(err error, by map[api.Code]string) error {
 	return err
 }
 
-// RunLocally returns run with its errors as those of a command on this machine: the
-// hints about calls of a zone do not fit them.
+// RunLocally wraps run for a command on this machine: its errors go without the hints,
+// which are about calls of a zone.
 func RunLocally(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error { return localError(run(c, args)) }
 }
 
-// localError returns err without a hint, unless the command gave one. Damage has an
-// exit code of its own, and its text says what to do.
+// localError returns err without a hint, unless the command gave one. Damage has its own
+// exit code, and its text includes the next step.
 func localError(err error) error {
 	_, told := errors.AsType[*failure](err)
 	switch {
@@ -151,7 +149,7 @@ func localError(err error) error {
 	return withHint(err, "")
 }
 
-// nameSubject returns err with the name of what it is about.
+// nameSubject returns err prefixed with the name of its subject.
 func nameSubject(name string, err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if _, told := errors.AsType[*failure](err); told || !ok {

@@ -15,14 +15,16 @@ func explainCommand(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
 		Use:   "explain ID",
-		Short: "Tell why a boot, or an estimate, got what it got",
-		Long: `Explain tells which zones took part and what they offered, how many hosts were
-turned away and why, the most final reasons first, and what would have worked. A
-host is counted once, at the first filter that turned it away, so the numbers add
-up; of hosts that offered some it tells what kept them from offering more. Of a
-boot it also shows all attempts, and the faults of instances in ERROR.
-ID is a reservation id, or the request id that an answer or an error came with.
-Of an estimate only the node knows that made it, for a quarter of an hour.`,
+		Short: "Explain the outcome of a boot or an estimate",
+		Long: `Explain the outcome of a boot or an estimate: which zones took part and what they
+offered, how many hosts were turned away and why, the most final reasons first, and
+what would have worked. A host is counted once, at the first filter that turned it
+away, so the numbers add up. For hosts that offered some slots, it shows what kept
+them from offering more; for a boot, also all attempts and the faults of instances
+in ERROR.
+
+ID is a reservation id, or the request id of an answer or an error. Estimates are kept
+for 15 minutes, only on the node that made them.`,
 		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
 		Args:              exactArgs("an ID"),
 		ValidArgsFunction: e.completeFirst(reservationNames),
@@ -38,7 +40,7 @@ func explainTables(x rest.Explanation) []table {
 	var t table
 	t.addRow("RESERVATION", x.Reservation)
 	t.addRow("REQUEST", x.Request)
-	t.addRow("TOLD BY", x.Zone)
+	t.addRow("ANSWERED BY", x.Zone)
 	if x.State != "" {
 		t.addRow("STATE", x.State)
 	}
@@ -58,14 +60,14 @@ func explainTables(x rest.Explanation) []table {
 	}
 	tables := []table{t}
 	if len(x.Attempts) > 1 {
-		tries := table{title: "Attempts; what follows is of the last", header: []string{"ATTEMPT", "WANTED", "HELD", "REFUSED", "SHORT"}}
+		tries := table{title: "Attempts; the tables below are about the last one", header: []string{"ATTEMPT", "WANTED", "HELD", "REFUSED", "SHORT"}}
 		for _, a := range x.Attempts {
 			tries.addRow(a.Attempt, a.Wanted, a.Held, a.Refused, a.Short)
 		}
 		tables = append(tables, tries)
 	}
 	if len(x.Faults) > 0 {
-		faults := table{title: "Instances in ERROR", header: []string{"FAULT", "INSTANCES", "ONE OF THEM"}}
+		faults := table{title: "Instances in ERROR", header: []string{"FAULT", "INSTANCES", "EXAMPLE"}}
 		for _, f := range x.Faults {
 			faults.addRow(f.Fault, f.Instances, f.Example)
 		}

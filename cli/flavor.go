@@ -57,7 +57,7 @@ func flavorTables(f rest.Flavor) []table {
 	return []table{t}
 }
 
-// shape is what the flags say about a flavor.
+// shape holds the flags about a flavor.
 type shape struct {
 	vcpus                int64
 	ram, disk            string
@@ -71,11 +71,11 @@ func (s *shape) addFlags(c *cobra.Command) {
 	f.StringVar(&s.ram, "ram", "", "memory, such as 512M or 0.5G; without a unit MiB")
 	f.StringVar(&s.disk, "disk", "", "local disk, such as 10G or 1T; without a unit GiB")
 	f.StringArrayVar(&s.resource, "resource", nil, "`CLASS=AMOUNT` of another resource class; may be repeated; 0 removes it")
-	f.StringArrayVar(&s.properties, "property", nil, "`KEY=VALUE` demand or property; may be repeated; an empty value removes it")
-	f.BoolVar(&s.command, "command", false, "what follows -- is the program, and its arguments, that the process driver runs")
+	f.StringArrayVar(&s.properties, "property", nil, "extra spec `KEY=VALUE`; may be repeated; an empty value removes it")
+	f.BoolVar(&s.command, "command", false, "take the program that the process driver runs, and its arguments, from after --")
 }
 
-// applyFlags changes spec by what the flags say.
+// applyFlags changes spec as the flags require.
 func (s *shape) applyFlags(c *cobra.Command, spec *rest.FlavorSpec, rest []string) error {
 	spec.Resources = maps.Clone(spec.Resources)
 	if spec.Resources == nil {
@@ -150,7 +150,7 @@ func setOrRemove[K, V comparable](m map[K]V, k K, v V) {
 	m[k] = v
 }
 
-// oneThenCommand is a check of arguments: one name, then, after --, a command.
+// oneThenCommand checks arguments: one name and then, after --, a command.
 func oneThenCommand(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args = args[:dash]
@@ -162,7 +162,7 @@ func flavorCreate(e *env) *cobra.Command {
 	var s shape
 	c := &cobra.Command{
 		Use:   "create FLAVOR [--command -- PROGRAM ARGS...]",
-		Short: "Make a flavor",
+		Short: "Create a flavor",
 		Example: `  berth flavor create small --vcpus 1 --ram 512M --disk 10G
   berth flavor create gpu --vcpus 8 --ram 64G --resource CUSTOM_GPU=1 --property trait:CUSTOM_NVLINK=required
   berth flavor create sleeper --vcpus 1 --ram 64M --command -- /bin/sleep 3600`,
@@ -183,9 +183,10 @@ func flavorUpdate(e *env) *cobra.Command {
 	var s shape
 	c := &cobra.Command{
 		Use:   "update FLAVOR [--command -- PROGRAM ARGS...]",
-		Short: "Change a flavor; what runs is not touched",
-		Long: `Update changes what the flags name and keeps the rest. It reads the flavor and
-writes it back as a whole, so of two updates at one time the later one counts.`,
+		Short: "Change a flavor; running instances are not affected",
+		Long: `Change a flavor; fields without a flag stay as they are, and running instances are not
+affected. The flavor is read and written back as a whole: of two concurrent changes
+the later one wins.`,
 		Example:           "  berth flavor update small --ram 1G --property trait:CUSTOM_NVLINK=",
 		Args:              oneThenCommand,
 		ValidArgsFunction: e.completeFirst(flavorNames),
@@ -210,7 +211,7 @@ func flavorDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "delete FLAVOR",
-		Short:             "Delete a flavor; what runs is not touched",
+		Short:             "Delete a flavor; running instances are not affected",
 		Example:           "  berth flavor delete small --yes",
 		Args:              exactArgs("a FLAVOR"),
 		ValidArgsFunction: e.completeFirst(flavorNames),
@@ -224,7 +225,8 @@ func flavorDelete(e *env) *cobra.Command {
 	return c
 }
 
-// confirmAndDelete asks, does, and says so. What is such as "delete flavor".
+// confirmAndDelete asks for confirmation, calls do and reports success. What is an
+// action, such as "delete flavor".
 func (e *env) confirmAndDelete(ctx context.Context, s sure, what, name string, do func(context.Context) error) error {
 	if err := e.confirmAction(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
 		return err

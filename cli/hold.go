@@ -12,7 +12,7 @@ import (
 )
 
 func holdCommand(e *env) *cobra.Command {
-	c := nounCommand("hold", "See and decide what parents hold in the zone (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
+	c := nounCommand("hold", "See and decide the holds of parent zones (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
 	c.Aliases = []string{"holds"}
 	return c
 }
@@ -20,7 +20,7 @@ func holdCommand(e *env) *cobra.Command {
 func holdList(e *env, name, example string) *cobra.Command {
 	return &cobra.Command{
 		Use:     name,
-		Short:   "List what parents hold here and have not decided",
+		Short:   "List the undecided holds of parent zones",
 		Example: "  " + example,
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -37,15 +37,15 @@ func holdResolve(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resolve HOLD --decision commit|abort",
 		Short: "Decide a hold by force",
-		Long: `Resolve decides a hold in place of a parent that will not return. It is recorded,
-and told to the parent should it return after all; the parent may have decided
-otherwise.`,
+		Long: `Decide a hold in place of a parent zone that will not return. The decision is
+recorded, and reported to the parent if it returns after all; the parent may have
+decided otherwise.`,
 		Example:           "  berth hold resolve 0123456789abcdef0123456789abcdef --decision abort",
 		Args:              exactArgs("a HOLD"),
 		ValidArgsFunction: e.completeFirst(holdNames),
 	}
 	s.addFlag(c)
-	c.Flags().StringVar(&decision, "decision", "", "commit or abort (needed)")
+	c.Flags().StringVar(&decision, "decision", "", "commit or abort (required)")
 	choices := []string{string(api.DecisionCommit), string(api.DecisionAbort)}
 	mustFlag(c.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -53,7 +53,7 @@ otherwise.`,
 		if d != api.DecisionCommit && d != api.DecisionAbort {
 			return usageError(c, "--decision must be commit or abort, got %q", decision)
 		}
-		return e.confirmAndDelete(ctx, s, fmt.Sprintf("by force %s hold", d), args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, fmt.Sprintf("force %s of hold", d), args[0], func(ctx context.Context) error {
 			return cl.ResolveHold(ctx, api.HoldID(args[0]), d)
 		})
 	})

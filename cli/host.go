@@ -26,7 +26,7 @@ func hostCommand(e *env) *cobra.Command {
 			}),
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
-		hostEnable(e, "disable", "Let a host take no new instances; what runs goes on", false),
+		hostEnable(e, "disable", "Let a host take no new instances; running ones stay", false),
 		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e),
 	)
 	c.Aliases = []string{"hosts"}
@@ -107,7 +107,7 @@ func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {
 	}
 }
 
-// pools are what --pool of a host may be.
+// pools are the values of --pool of a host.
 var pools = []string{string(api.PoolOnDemand), string(api.PoolReservable), string(api.PoolShared)}
 
 func hostSet(e *env) *cobra.Command {
@@ -116,10 +116,11 @@ func hostSet(e *env) *cobra.Command {
 	var generation uint64
 	c := &cobra.Command{
 		Use:   "set HOST",
-		Short: "Change which work a host takes, and what is said of it",
-		Long: `Set changes what the flags name and keeps the rest. An attribute wins over what the
-agent says of the host, until an empty value takes it away. A host in maintenance
-takes nothing new; what is there goes on. An empty reason ends it.`,
+		Short: "Change the pool, attributes or maintenance of a host",
+		Long: `Change the pool, attributes or maintenance of a host; all else stays as it is. An
+attribute set here overrides what the agent reports, until an empty value removes it.
+A host in maintenance takes no new instances; running ones stay. An empty reason ends
+the maintenance.`,
 		Example: `  berth host set h1 --pool shared
   berth host set h1 --attribute price=3 --attribute rack=
   berth host set h1 --maintenance disk --generation 7`,
@@ -127,10 +128,10 @@ takes nothing new; what is there goes on. An empty reason ends it.`,
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	f := c.Flags()
-	f.StringVar(&pool, "pool", "", "on_demand, reservable or shared")
-	f.StringArrayVar(&attributes, "attribute", nil, "`KEY=VALUE` that wins over what the agent says; may be repeated; an empty value takes it away")
-	f.StringVar(&maintenance, "maintenance", "", "why the host takes nothing new; an empty text ends it")
-	f.Uint64Var(&generation, "generation", 0, "do it only if the host has not changed since this generation")
+	f.StringVar(&pool, "pool", "", "pool of the host: on_demand, reservable or shared")
+	f.StringArrayVar(&attributes, "attribute", nil, "`KEY=VALUE` that overrides what the agent reports; may be repeated; an empty value removes it")
+	f.StringVar(&maintenance, "maintenance", "", "start maintenance for this reason; empty ends it")
+	f.Uint64Var(&generation, "generation", 0, "fail if the host has changed since this generation")
 	mustFlag(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		s := rest.HostSpec{Generation: generation}
@@ -159,14 +160,14 @@ func hostDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "delete HOST",
-		Short:             "Forget a host that runs nothing",
+		Short:             "Delete a host without instances",
 		Example:           "  berth host delete h1 --yes",
 		Args:              exactArgs("a HOST"),
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	s.addFlag(c)
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.confirmAndDelete(ctx, s, "forget host", args[0], func(ctx context.Context) error { return c.DeleteHost(ctx, args[0]) })
+		return e.confirmAndDelete(ctx, s, "delete host", args[0], func(ctx context.Context) error { return c.DeleteHost(ctx, args[0]) })
 	})
 	return c
 }

@@ -16,10 +16,10 @@ import (
 	"berth/internal/backoff"
 )
 
-// drainStep is how often a drain that is waited for is looked at.
+// drainStep is the interval between looks at a drain or an evacuation.
 const drainStep = time.Second
 
-// drains are what --policy of a drain may be.
+// drains are the values of --policy of a drain.
 var drains = []string{string(api.DrainWait), string(api.DrainEnd), string(api.DrainMove)}
 
 func hostList(e *env) *cobra.Command {
@@ -32,10 +32,10 @@ func hostList(e *env) *cobra.Command {
 		Args:    exactArgs(),
 	}
 	f := c.Flags()
-	f.StringVar(&state, "state", "", "only those that are up, or down")
-	f.StringVar(&pool, "pool", "", "only those of one pool")
-	f.StringVar(&q.AZ, "az", "", "only those of one availability zone")
-	f.StringVar(&q.Aggregate, "aggregate", "", "only those in one aggregate")
+	f.StringVar(&state, "state", "", "only hosts in this state, up or down")
+	f.StringVar(&pool, "pool", "", "only hosts of this pool")
+	f.StringVar(&q.AZ, "az", "", "only hosts of this availability zone")
+	f.StringVar(&q.Aggregate, "aggregate", "", "only hosts in this aggregate")
 	states := []string{string(api.HostUp), string(api.HostDown)}
 	mustFlag(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 	mustFlag(c.RegisterFlagCompletionFunc("pool", cobra.FixedCompletions(pools, cobra.ShellCompDirectiveNoFileComp)))
@@ -52,7 +52,7 @@ func hostList(e *env) *cobra.Command {
 	return c
 }
 
-// takesWork says whether a host may get new instances, and why not.
+// takesWork describes whether a host may get new instances, and if not, why.
 func takesWork(h rest.Host) string {
 	switch {
 	case h.Drain != "":
@@ -67,11 +67,11 @@ func takesWork(h rest.Host) string {
 	return showBool(true)
 }
 
-// detailTables shows a host, and what is left of it to drain.
+// detailTables shows a host and the progress of its drain.
 func detailTables(d rest.Host) []table {
 	tables := hostTables(d)
 	if d.Leaving != nil {
-		tables[0].addRow("LEFT TO LEAVE", leavingText(d.Leaving))
+		tables[0].addRow("STILL TO LEAVE", leavingText(d.Leaving))
 	}
 	return tables
 }
@@ -87,12 +87,12 @@ func hostDrain(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:   "drain HOST --policy POLICY",
-		Short: "Let a host run empty",
-		Long: `Drain keeps new instances away from a host. With the policy wait, what is there may
-stay until it ends; with end, it is ended, and you are asked first; with move, each
-instance is stopped and started on another host of the zone, as soon as one has room.
-With --wait it returns when nothing is left, and tells how far it is. Without
---reason a reason that the host has stays.`,
+		Short: "Drain a host of its instances",
+		Long: `Drain a host: it takes no new instances, and its own leave as the policy says. With
+wait they stay until they end by themselves; with end they are deleted, after a
+confirmation; with move each is stopped and started on another host of the zone, as
+soon as one has room. With --wait the command shows progress and returns when the host
+is empty. Without --reason the host keeps the reason it has.`,
 		Example: `  berth host drain h1 --policy move --wait --timeout 10m
   berth host drain h1 --policy end --yes
   berth host drain h1 --policy wait --reason disk`,
@@ -100,10 +100,10 @@ With --wait it returns when nothing is left, and tells how far it is. Without
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	f := c.Flags()
-	f.StringVar(&policy, "policy", "", "what becomes of its instances: wait, end or move (needed)")
-	f.StringVar(&reason, "reason", "", "why, for whoever looks at the host")
-	f.BoolVar(&wait, "wait", false, "wait until nothing is left")
-	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain goes on")
+	f.StringVar(&policy, "policy", "", "what to do with its instances: wait, end or move (required)")
+	f.StringVar(&reason, "reason", "", "reason, shown with the host")
+	f.BoolVar(&wait, "wait", false, "wait until the host is empty")
+	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain continues afterwards")
 	s.addFlag(c)
 	mustFlag(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -130,7 +130,7 @@ With --wait it returns when nothing is left, and tells how far it is. Without
 	return c
 }
 
-// confirmDrain asks before a drain that ends instances, and says how many.
+// confirmDrain asks for confirmation of a drain that ends instances, and shows how many.
 func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref string, p api.DrainPolicy) error {
 	if p != api.DrainEnd || s.yes {
 		return nil
@@ -142,8 +142,7 @@ func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref s
 	return e.confirmAction(ctx, s, fmt.Sprintf("end %s on host %q", countThings(int64(d.Instances), "instance"), ref))
 }
 
-// followDrain waits until nothing is left on a host, and tells how far it is each
-// time that changes.
+// followDrain waits until a host is empty, and reports each change of progress.
 func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -153,11 +152,11 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 		d, err := cl.Host(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return exitError(exitTimeout, "it goes on; look again with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+			return exitError(exitTimeout, "the drain continues; check with: berth host show "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
 		case err != nil:
 			return err
 		case d.Leaving == nil:
-			return exitError(exitConflict, "", "the drain of host %s was ended meanwhile", ref)
+			return exitError(exitConflict, "", "the drain of host %s was ended by another call", ref)
 		}
 		if text := leavingText(d.Leaving); text != told {
 			e.printNote("host %s: %s", ref, text)
@@ -166,14 +165,14 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 		if d.Leaving.Left == 0 {
 			return e.printAnswer(body, func() []table { return detailTables(d) })
 		}
-		backoff.Sleep(ctx, drainStep) // the next look says how it ended
+		backoff.Sleep(ctx, drainStep) // the next look sees the end of ctx
 	}
 }
 
 func hostUndrain(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "undrain HOST",
-		Short:             "Put a host back into use; what has left it stays away",
+		Short:             "End the drain of a host; moved instances do not return",
 		Example:           "  berth host undrain h1",
 		Args:              exactArgs("a HOST"),
 		ValidArgsFunction: e.completeFirst(hostNames),
@@ -188,17 +187,17 @@ func hostEvacuate(e *env) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "evacuate HOST",
-		Short: "See what becomes of the instances of a host that is lost",
-		Long: `Evacuate tells how the instances of a host that is down fare. Those whose flavor
-allows it are started on other hosts of the zone by themselves, once the host's agent
-must have stopped them; the others stay, and may still run there. With --wait it
-returns when none is left to move, and tells how far it is.`,
+		Short: "Show the progress of evacuating a lost host",
+		Long: `Show the progress of evacuating a host that is down. The zone evacuates by itself:
+instances whose flavor allows it are started on other hosts once the host's agent must
+have stopped them; the others stay, and may still run there. With --wait the command
+shows progress and returns when no instance is left to move.`,
 		Example:           "  berth host evacuate h1 --wait",
 		Args:              exactArgs("a HOST"),
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
-	c.Flags().BoolVar(&wait, "wait", false, "wait until none of them is left to move")
-	c.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the zone goes on")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until no instance is left to move")
+	c.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the evacuation continues afterwards")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if timeout <= 0 {
 			return usageError(c, "--timeout must be more than 0s, got %s", timeout)
@@ -214,17 +213,17 @@ returns when none is left to move, and tells how far it is.`,
 func evacuationTables(v rest.Evacuation) []table {
 	var t table
 	t.addRow("LEFT TO MOVE", v.Movable)
-	t.addRow("MOVABLE ONES STOPPED", describeStop(v))
+	t.addRow("MOVABLE STOPPED", describeStop(v))
 	staying := strconv.Itoa(v.Staying)
 	if v.Staying > 0 {
-		staying += ", which may still run there"
+		staying += ", may still run there"
 	}
 	t.addRow("STAYING", staying)
 	return []table{t}
 }
 
-// describeStop says when the agent of a lost host has stopped for sure the instances
-// that may be moved; the others it lets run.
+// describeStop describes when the agent of a lost host has surely stopped the movable
+// instances. The others keep running.
 func describeStop(v rest.Evacuation) string {
 	if v.WaitMS == 0 {
 		return "yes"
@@ -232,8 +231,8 @@ func describeStop(v rest.Evacuation) string {
 	return "in " + (time.Duration(v.WaitMS) * time.Millisecond).String()
 }
 
-// followEvacuation waits until nothing is left to move from a lost host, and tells
-// how far it is each time that changes.
+// followEvacuation waits until no instance is left to move from a lost host, and reports
+// each change of progress.
 func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -243,7 +242,7 @@ func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref strin
 		v, err := cl.EvacuateHost(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return exitError(exitTimeout, "it goes on; look again with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+			return exitError(exitTimeout, "the evacuation continues; check with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
 		case err != nil:
 			return err
 		}
@@ -254,6 +253,6 @@ func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref strin
 		if v.Movable == 0 {
 			return e.printAnswer(body, func() []table { return evacuationTables(v) })
 		}
-		backoff.Sleep(ctx, drainStep) // the next look says how it ended
+		backoff.Sleep(ctx, drainStep) // the next look sees the end of ctx
 	}
 }

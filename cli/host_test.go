@@ -22,7 +22,7 @@ func TestADrainTellsEachStepOnce(t *testing.T) {
 	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
 	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
-	assert.Contains(t, r.out, "LEFT TO LEAVE")
+	assert.Contains(t, r.out, "STILL TO LEAVE")
 }
 
 func TestADrainThatTakesTooLong(t *testing.T) {
@@ -34,7 +34,7 @@ func TestADrainThatTakesTooLong(t *testing.T) {
 	z.on("GET /hosts/h1", answer{status: http.StatusOK, body: canned["GET /hosts/h1"]})
 	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait")
 	assert.Equal(t, exitConflict, r.exit)
-	assert.Contains(t, r.errOut, "ended meanwhile")
+	assert.Contains(t, r.errOut, "ended by another call")
 }
 
 func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
@@ -42,7 +42,7 @@ func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
 	end := []string{"host", "drain", "h1", "--policy", "end"}
 	r := z.berth(t.Context(), end...)
 	assert.Equal(t, exitUsage, r.exit)
-	assert.Equal(t, "berth: this would end 3 instances on host \"h1\", and there is nobody to ask\n  hint: repeat it with --yes\n", r.errOut)
+	assert.Equal(t, "berth: this would end 3 instances on host \"h1\", which needs confirmation on a terminal\n  hint: repeat it with --yes\n", r.errOut)
 	r = z.onTerminal(t.Context(), "n\n", end...)
 	assert.Equal(t, exitFailed, r.exit)
 	assert.Contains(t, r.errOut, "This will end 3 instances on host")
@@ -76,7 +76,7 @@ func TestAnEvacuationThatTakesTooLong(t *testing.T) {
 	r := z.berth(t.Context(), "host", "evacuate", "h1", "--wait", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
 	assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
-	assert.Equal(t, "LEFT TO MOVE          3\nMOVABLE ONES STOPPED  in 2s\nSTAYING               1, which may still run there\n",
+	assert.Equal(t, "LEFT TO MOVE     3\nMOVABLE STOPPED  in 2s\nSTAYING          1, may still run there\n",
 		z.berth(t.Context(), "host", "evacuate", "h1").out)
 }
 

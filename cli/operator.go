@@ -15,7 +15,7 @@ import (
 )
 
 func operatorCommand(e *env) *cobra.Command {
-	return nounCommand("operator", "Look after the nodes, keys and settings of the zone (admins)",
+	return nounCommand("operator", "Manage the nodes, keys and settings of the zone (admins)",
 		&cobra.Command{
 			Use:     "members",
 			Short:   "List the nodes of the zone",
@@ -44,16 +44,16 @@ func operatorCommand(e *env) *cobra.Command {
 		nounCommand("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
 		operatorLog(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
-		nounCommand("keyring", "Look after the keys that seal plans", &cobra.Command{
+		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{
 			Use:     "rotate",
-			Short:   "Seal with a new key; plans that are out stay good",
+			Short:   "Seal with a new key; plans sealed before stay valid",
 			Example: "  berth operator keyring rotate",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := c.RotateKeyring(ctx); err != nil {
 					return err
 				}
-				e.printNote("the zone seals with a new key")
+				e.printNote("the zone now seals with a new key")
 				return nil
 			}),
 		}),
@@ -61,7 +61,7 @@ func operatorCommand(e *env) *cobra.Command {
 	)
 }
 
-// joinTime returns when a node joined; one that has no record of its own yet has not.
+// joinTime returns when a node joined, "" for one without a record yet.
 func joinTime(n rest.Member) string {
 	if n.Joined == 0 {
 		return ""
@@ -73,7 +73,7 @@ func operatorRemove(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:     "remove NODE",
-		Short:   "Take a node out of the zone for good",
+		Short:   "Remove a node from the zone for good",
 		Example: "  berth operator remove n3 --yes",
 		Args:    exactArgs("a NODE"),
 	}
@@ -90,8 +90,8 @@ func snapshotSave(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "save FILE",
 		Short: "Save the whole state of the zone to a new file",
-		Long: `Save writes the zone's state to FILE, which must not exist yet, readable by you
-alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
+		Long: `Save the whole state of the zone to FILE, which must not exist yet and will be
+readable by you alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
 		Example: "  berth operator snapshot save zone.snapshot",
 		Args:    exactArgs("a FILE"),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -107,8 +107,8 @@ alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
 	}
 }
 
-// saveSnapshot writes a snapshot to a new file, which appears only when it is
-// whole and on disk.
+// saveSnapshot writes a snapshot to a new file, which appears only once it is complete
+// and on disk.
 func saveSnapshot(ctx context.Context, c *client.Client, path string) (int64, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exitError(exitConflict, "choose another name", "%s: %w", path, fs.ErrExist)
@@ -129,7 +129,7 @@ func saveSnapshot(ctx context.Context, c *client.Client, path string) (int64, er
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		_ = os.Remove(part) // what is left of it is no snapshot
+		_ = os.Remove(part) // an incomplete file is not a snapshot
 		return n, fmt.Errorf("saving the snapshot: %w", err)
 	}
 	return n, nil
@@ -139,10 +139,9 @@ func snapshotRestore(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the whole state of the zone by a snapshot",
-		Long: `Restore replaces everything that the zone has agreed on by what FILE holds. What
-was agreed after the snapshot was made is lost: instances started since are
-stopped.`,
+		Short: "Replace the whole state of the zone with a snapshot",
+		Long: `Replace the whole state of the zone with the snapshot in FILE. All later changes are
+lost, and instances started since then are stopped.`,
 		Example: "  berth operator snapshot restore zone.snapshot --yes",
 		Args:    exactArgs("a FILE"),
 	}
@@ -153,15 +152,15 @@ stopped.`,
 			return exitError(exitUsage, "", "reading the snapshot: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		return e.confirmAndDelete(ctx, s, "replace the whole state of the zone by", args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, "replace the whole state of the zone with", args[0], func(ctx context.Context) error {
 			return restoreError(c.Restore(ctx, f))
 		})
 	})
 	return c
 }
 
-// restoreError returns the error of a restore with what to do next. One whose
-// answer was lost may have happened, and carries no id to repeat it with.
+// restoreError returns the error of a restore with a hint. A restore whose answer was
+// lost may have happened, and it has no id to be repeated with.
 func restoreError(err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
@@ -171,16 +170,16 @@ func restoreError(err error) error {
 	switch {
 	case e.Code == api.CodeTimeout && told:
 		lost := *e
-		lost.Msg = "the zone's leader was lost or late while it restored; all of it may have happened, or nothing"
+		lost.Msg = "the zone's leader was lost or late during the restore, which has happened entirely or not at all"
 		return withHint(&lost, restoreLost)
 	case e.Code == api.CodeTimeout, e.Code == api.CodeUnavailable && !told:
 		return withHint(err, restoreLost)
 	case e.Code == api.CodeInvalid:
-		return withHint(err, "use another copy, of a backup of this very zone")
+		return withHint(err, "use an intact copy of a backup of this zone")
 	}
 	return err
 }
 
-// restoreLost is what to do when it is not known whether a restore has happened.
-const restoreLost = "look at berth operator members, and whether what was made since the backup is gone; " +
-	"if it is still there, restore again: it is safe to repeat"
+// restoreLost is the hint for a restore with an unknown outcome.
+const restoreLost = "see berth operator members, and check whether changes since the backup are gone; " +
+	"if they are still there, restore again: repeating is safe"

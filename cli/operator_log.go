@@ -33,13 +33,13 @@ func operatorLog(e *env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "log --dir DIR",
-		Short: "Print the log and the snapshots of a node that is stopped",
-		Long: `Log verifies the data directory of a node that is stopped, and prints its snapshots
-and the entries of its log. It changes nothing. Damage is an error that names the
-file and the entry. Keys, certificates and the hashes of tokens are not printed.
+		Short: "Print the log and the snapshots of a stopped node",
+		Long: `Verify the data directory of a stopped node, and print its snapshots and the entries
+of its log. Nothing is changed. Damage is an error that names the file and the entry.
+Keys, certificates and the hashes of tokens are not printed.
 
-With -o json, each snapshot and each entry is a line of its own; the entries have
-their commands with all fields, bytes as their length.`,
+With -o json, each snapshot and each entry is one line; entries have their commands
+with all fields, and byte fields only their length.`,
 		Example: `  berth operator log --dir /var/lib/berth
   berth operator log --dir /var/lib/berth --from 4100 --limit 20
   berth operator log --dir /var/lib/berth -o json`,
@@ -49,7 +49,7 @@ their commands with all fields, bytes as their length.`,
 				return err
 			}
 			if e.format != formatTable && e.format != formatJSON {
-				return exitError(exitUsage, "use table or json", "a log cannot be printed as %q", e.format)
+				return exitError(exitUsage, "use table or json", "the log cannot be printed as %q", e.format)
 			}
 			if r.limit < 0 || r.to != 0 && r.to < r.from {
 				return exitError(exitUsage, "", "--limit must not be negative, and --to not below --from")
@@ -57,9 +57,9 @@ their commands with all fields, bytes as their length.`,
 			d, err := raftstore.OpenDisk(filepath.Join(dir, raftFolder))
 			switch {
 			case errors.Is(err, syscall.EWOULDBLOCK):
-				return withHint(err, "stop the node first; what a running zone holds, the other verbs tell: see berth help")
+				return withHint(err, "stop the node first, or use the other verbs to see the state of a running zone: berth help")
 			case api.CodeOf(err) == api.CodeNotFound:
-				return withHint(err, "give the data directory of a node, the one that was given to berth init or berth node")
+				return withHint(err, "give the data directory of a node: the --dir of berth init or berth node")
 			case err != nil:
 				return err
 			}
@@ -80,7 +80,7 @@ their commands with all fields, bytes as their length.`,
 	return c
 }
 
-// callerOnly are the flags of the verbs beside this one that mean nothing here.
+// callerOnly are the flags that only verbs which call a zone take.
 var callerOnly = []string{"addr", "token", "token-file", "cacert", "linearizable"}
 
 // hideCallerFlags leaves the flags of callers out of the help of c.
@@ -97,7 +97,7 @@ func hideCallerFlags(c *cobra.Command) {
 func refuseCallerFlags(c *cobra.Command) error {
 	for _, name := range callerOnly {
 		if c.Flags().Changed(name) {
-			return usageError(c, "%q reads files and asks no zone: leave out --%s", c.CommandPath(), name)
+			return usageError(c, "%q reads files and calls no zone: leave out --%s", c.CommandPath(), name)
 		}
 	}
 	return nil
@@ -124,8 +124,8 @@ func (r logRange) eachEntry(d *raftstore.Disk, show func(raftstore.Entry) error)
 	return nil
 }
 
-// aboutDisk notes what is on the disk beside snapshots and entries, and that the
-// entries end before the first one that was asked for.
+// aboutDisk prints the term, the vote and the range of entries on the disk, and a note if
+// the first requested entry is beyond them.
 func (e *env) aboutDisk(d *raftstore.Disk, r logRange) {
 	first, last := d.Range()
 	vote := "it has not voted"
@@ -138,7 +138,7 @@ func (e *env) aboutDisk(d *raftstore.Disk, r logRange) {
 	}
 	e.printNote("node %s: term %d, %s, %s", d.Node(), d.Term(), vote, entries)
 	if r.from > last {
-		e.printNote("there is no entry from %d on", r.from)
+		e.printNote("there are no entries from %d on", r.from)
 	}
 }
 
@@ -160,8 +160,7 @@ func (e *env) logTables(d *raftstore.Disk, r logRange) error {
 	return errors.Join(e.printTables(snaps, log), err)
 }
 
-// commandNames returns the names of commands in order; alike ones that follow each
-// other are counted.
+// commandNames returns the names of commands in order; repeated neighbours are counted.
 func commandNames(cmds []command.Command) string {
 	var parts []string
 	for i := 0; i < len(cmds); {
@@ -240,8 +239,8 @@ func (e *env) logLines(d *raftstore.Disk, r logRange) error {
 	})
 }
 
-// jsonValue returns v as JSON may show it. Bytes are keys, hashes, certificates and
-// sealed plans: only their length is told.
+// jsonValue returns v as the JSON output may show it. Bytes are keys, hashes,
+// certificates and sealed plans: only their length is shown.
 func jsonValue(v reflect.Value) any {
 	if m, ok := v.Interface().(json.Marshaler); ok {
 		return m
@@ -307,4 +306,4 @@ func fieldName(f reflect.StructField) string {
 	return string(out)
 }
 
-var _ json.Marshaler = api.Instant(0) // so a time is shown as a time
+var _ json.Marshaler = api.Instant(0) // so that an instant is printed as a time

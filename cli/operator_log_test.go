@@ -83,7 +83,7 @@ func TestOperatorLog(t *testing.T) {
 
 	r = log(dir, "--from", "4711")
 	require.Zero(t, r.exit, r.errOut)
-	assert.Contains(t, r.errOut, "there is no entry from 4711 on")
+	assert.Contains(t, r.errOut, "there are no entries from 4711 on")
 
 	r = log(t.TempDir())
 	assert.Equal(t, exitNotFound, r.exit)

@@ -13,7 +13,7 @@ func versionCommand(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
-		Long:    "Version prints the version of this program; berth zone info shows that of a zone.",
+		Long:    "Print the version of this program. The version of a zone is in berth zone info.",
 		Example: "  berth version\n  berth version -o json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
@@ -31,11 +31,11 @@ func versionCommand(e *env) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
+	c.Flags().StringVarP(&e.format, "output", "o", formatTable, "output format: table, json or yaml")
 	return c
 }
 
-// helpCommand is cobra's, except that asking for what there is not is an error.
+// helpCommand is cobra's, except that an unknown topic is an error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
@@ -71,8 +71,8 @@ func completionCommand(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the completion script of a shell",
-		Long: `Completion prints a script that makes a shell complete commands, flags and, by
-asking the zone, names. SHELL is bash, zsh, fish or powershell.`,
+		Long: `Print a script that makes a shell complete commands, flags and names, which it reads
+from the zone. SHELL is bash, zsh, fish or powershell.`,
 		Example: `  source <(berth completion bash)
   berth completion zsh > "${fpath[1]}/_berth"`,
 		Args:      exactArgs("a SHELL"),

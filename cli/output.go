@@ -22,8 +22,8 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-// table is rows of text under a header. Without a header it is a list of names
-// and values.
+// table holds rows of text under a header, or without a header a list of names and
+// values.
 type table struct {
 	title  string // a line above it; printed only together with the header
 	header []string
@@ -39,7 +39,8 @@ func (t *table) addRow(cells ...any) {
 	t.rows = append(t.rows, texts)
 }
 
-// stripControls returns s without what could command a terminal or break a table.
+// stripControls returns s without characters that could control a terminal or break a
+// table.
 func stripControls(s string) string {
 	if s == "" {
 		return "-"
@@ -52,16 +53,15 @@ func stripControls(s string) string {
 	}, s)
 }
 
-// checkFormat refuses a way to print that there is not.
+// checkFormat refuses an unknown output format.
 func (e *env) checkFormat() error {
 	if !slices.Contains(formats, e.format) {
-		return exitError(exitUsage, "use one of: "+strings.Join(formats, ", "), "there is no output %q", e.format)
+		return exitError(exitUsage, "use one of: "+strings.Join(formats, ", "), "unknown output format %q", e.format)
 	}
 	return nil
 }
 
-// printAnswer writes the body of an answer in the chosen format; show makes the tables
-// of it.
+// printAnswer writes the body of an answer in the chosen format; show returns its tables.
 func (e *env) printAnswer(body []byte, show func() []table) error {
 	switch e.format {
 	case formatJSON:
@@ -72,8 +72,8 @@ func (e *env) printAnswer(body []byte, show func() []table) error {
 		b.WriteByte('\n')
 		return e.writeOut(b.Bytes())
 	case formatYAML:
-		if !json.Valid(body) { // YAML is more than JSON, so the conversion would take more
-			return errors.New("printing YAML: the answer is no JSON")
+		if !json.Valid(body) { // the conversion accepts all of YAML, which is more than JSON
+			return errors.New("printing YAML: the answer is not JSON")
 		}
 		b, err := yaml.JSONToYAML(body)
 		if err != nil {
@@ -125,11 +125,11 @@ func (e *env) writeOut(b []byte) error {
 	return nil
 }
 
-// printNote writes one line for people beside the data.
+// printNote writes one line for people to the error output.
 func (e *env) printNote(format string, args ...any) {
 	printText(e.errOut, format+"\n", args...)
 }
 
-// printText writes text that nobody waits for: to memory, which never fails, or beside
-// the data, where nobody is left to tell when it does.
+// printText writes to memory, which never fails, or to the error output, where a failure
+// could not be reported.
 func printText(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

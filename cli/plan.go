@@ -19,22 +19,21 @@ import (
 	"berth/filters"
 )
 
-// planFileMaxBytes bounds a file with a plan: an answer, and what was asked.
+// planFileMaxBytes bounds a file with a plan: an answer and its request.
 const planFileMaxBytes = client.AnswerMaxBytes + api.BodyMaxBytes
 
-// makePlan is what opens the way to a plan, for hints.
+// makePlan is the hint about how to make a plan.
 const makePlan = "make one with: berth boot --plan --out FILE"
 
-// planFile is what a file with a plan holds, beside the rest of the answer to a
-// select: what was asked for, and what takes it up.
+// planFile holds the fields that a file with a plan has in addition to the answer to a
+// select: the request, and the body that boots the plan.
 type planFile struct {
 	Server      rest.ServerCreate `json:"server"`
 	Reservation api.ReservationID `json:"reservation_id"`
 	Blob        []byte            `json:"blob"`
 }
 
-// dryRun shows what a boot of s would get, and saves it in the file out unless
-// that is "".
+// dryRun shows the plan of a boot of s, and saves it in the file out unless that is "".
 func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate, out string) error {
 	var body []byte
 	answered := e.tellWaiting()
@@ -56,17 +55,17 @@ func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate
 	if err := savePlan(out, s, body); err != nil {
 		return err
 	}
-	e.printNote("nothing was booted; for %s this very plan can be had with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
+	e.printNote("nothing was booted; within %s this plan can be booted with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
 	return nil
 }
 
-// kind is one kind of instances that are wanted.
+// kind is one kind of instances of a boot.
 type kind struct {
 	name         string
 	wanted, need int
 }
 
-// kindsOf returns what a boot wants, group by group.
+// kindsOf returns the kinds of a boot, group by group.
 func kindsOf(s rest.ServerCreate) []kind {
 	groups := s.Groups
 	if len(groups) == 0 {
@@ -89,7 +88,7 @@ func kindsOf(s rest.ServerCreate) []kind {
 	return out
 }
 
-// checkOffer returns the error of an offer that a boot of s could not be made from.
+// checkOffer returns an error if the offer is too small for a boot of s.
 func checkOffer(a rest.SelectAnswer, s rest.ServerCreate) error {
 	for i, k := range kindsOf(s) {
 		n := 0
@@ -104,13 +103,13 @@ func checkOffer(a rest.SelectAnswer, s rest.ServerCreate) error {
 			of = " of group " + k.name
 		}
 		return exitError(exitNoCapacity, "ask for fewer, accept fewer with a lower minimum, or see why with: berth explain "+string(a.Reservation),
-			"%d of at least %s%s would fit", n, countThings(int64(k.need), "instance"), of)
+			"only %d of at least %s%s would fit", n, countThings(int64(k.need), "instance"), of)
 	}
 	return nil
 }
 
-// planTables show where the instances of a plan would be and at what cost, zone by
-// zone, and why there are not more.
+// planTables show where the instances of a plan would be and at what cost, by zone, and
+// why there are no more of them.
 func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	var t table
 	t.addRow("RESERVATION", a.Reservation)
@@ -128,7 +127,7 @@ func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 		}
 		t.addRow(label, fmt.Sprintf("%d of %d wanted, at least %d", n, k.wanted, k.need))
 	}
-	if checkOffer(a, s) == nil { // a plan that cannot be had is good for nothing
+	if checkOffer(a, s) == nil { // too small a plan cannot be booted
 		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
 	where := table{header: []string{"ZONE", "INSTANCES", "COST"}}
@@ -139,11 +138,11 @@ func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 			taken, cost = taken+z.Taken, cost+z.Cost
 		}
 	}
-	where.addRow("in all", taken, cost)
+	where.addRow("total", taken, cost)
 	return append([]table{t, where}, whyTables(a.Zones, talesOf(a.Refusals, kindsOf(s)))...)
 }
 
-// talesOf joins refusals with the names of the groups that they are of.
+// talesOf joins refusals with the names of their groups.
 func talesOf(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanation {
 	var out []rest.GroupExplanation
 	for i, r := range refusals {
@@ -156,8 +155,8 @@ func talesOf(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanation {
 	return out
 }
 
-// savePlan writes the answer to a select, with what was asked for, to a file
-// that only its owner can read: whoever has the plan can use up its room.
+// savePlan writes the answer to a select and its request to a file that only its owner
+// can read: anybody with the plan can use up its room.
 func savePlan(path string, s rest.ServerCreate, answer []byte) error {
 	var all map[string]json.RawMessage
 	err := json.Unmarshal(answer, &all)
@@ -177,7 +176,7 @@ func savePlan(path string, s rest.ServerCreate, answer []byte) error {
 	return nil
 }
 
-// readPlan returns what takes up the plan in the file at path.
+// readPlan returns the body that boots the plan in the file at path.
 func readPlan(e *env, path string) (rest.ServerCreate, error) {
 	var none rest.ServerCreate
 	b, err := readAll(e.in, path, planFileMaxBytes)
@@ -196,11 +195,11 @@ func readPlan(e *env, path string) (rest.ServerCreate, error) {
 	return s, nil
 }
 
-// applyPlan takes up the plan in a file, and returns its reservation id.
+// applyPlan boots the plan in a file, and returns its reservation id.
 func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command, path string) (api.ReservationID, error) {
 	for _, f := range append([]string{"name", "reservation-id", "metadata", "groups", "lifetime", "decide-within"}, groupFlags...) {
 		if c.Flags().Changed(f) {
-			return "", usageError(c, "--apply says it all; leave out --%s", f)
+			return "", usageError(c, "--%s cannot be combined with --apply", f)
 		}
 	}
 	s, err := readPlan(e, path)
@@ -211,51 +210,51 @@ func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command
 	return got.Reservation, err
 }
 
-// applyKey returns the idempotency key of taking up a plan. It follows from the plan
-// alone, so that the same command again gets the first answer.
+// applyKey returns the idempotency key for booting a plan. It depends on the plan alone,
+// so that repeating the command returns the first answer.
 func applyKey(blob []byte) string {
 	sum := sha256.Sum256(blob)
 	return "plan-" + hex.EncodeToString(sum[:16])
 }
 
-// tiers says what the tiers mean, the most final first.
+// tiers describes the tiers, the most final first.
 var tiers = []struct {
 	tier api.Tier
 	text string
 }{
-	{api.TierInvalid, "asked for in amounts that they cannot give"},
+	{api.TierInvalid, "amounts not allocatable"},
 	{api.TierNotAllowed, "not allowed"},
-	{api.TierNeverFits, "would never do"},
+	{api.TierNeverFits, "never suitable"},
 	{api.TierNotNow, "not now"},
-	{api.TierNotAsked, "not wanted"},
+	{api.TierNotAsked, "excluded by the request"},
 	{"", "turned away"},
 }
 
-// zoneAdvice says, by the part of the rule for zones that alone is in the way, what
-// to leave out.
+// zoneAdvice has, for each part of the zone rule, the change to advise if that part
+// alone is in the way.
 var zoneAdvice = map[string]string{
 	"min_zones": "asking for fewer zones would work",
-	"max_skew":  "letting zones differ more would work",
+	"max_skew":  "allowing a larger difference between zones would work",
 	"pack":      "allowing more than one zone would work",
 }
 
-// adviceOf returns what would have worked, in a sentence.
+// adviceOf returns a sentence with a change that would have worked.
 func adviceOf(a rest.Advice) string {
 	switch a.Change {
 	case api.AdviceCount:
 		return fmt.Sprintf("asking for %d would work", a.Value)
 	case api.AdviceAmount:
-		return fmt.Sprintf("with %d of %s in each it would work", a.Value, a.Class)
+		return fmt.Sprintf("asking for %d %s per instance would work", a.Value, a.Class)
 	case api.AdviceZone:
 		return fmt.Sprintf("allowing zone %s would work", a.Name)
 	case api.AdviceDrop:
-		return cmp.Or(filters.AdviceWithout(a.Name), zoneAdvice[a.Name], fmt.Sprintf("leaving out what %q turned hosts away for would work", a.Name))
+		return cmp.Or(filters.AdviceWithout(a.Name), zoneAdvice[a.Name], fmt.Sprintf("leaving out the condition of filter %q would work", a.Name))
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Change, a.Class, a.Name))
 }
 
-// whyTables show which zones took part, and of this zone's own hosts how many each
-// filter turned away, the most final ones first.
+// whyTables show which zones took part, and how many of this zone's own hosts each filter
+// turned away, the most final ones first.
 func whyTables(zones []rest.ZoneOutcome, groups []rest.GroupExplanation) []table {
 	var tables []table
 	if len(zones) > 0 {
@@ -266,7 +265,7 @@ func whyTables(zones []rest.ZoneOutcome, groups []rest.GroupExplanation) []table
 			sum += z.Offered
 		}
 		if len(zones) > 1 {
-			t.addRow("in all", "", "", sum, "", "")
+			t.addRow("total", "", "", sum, "", "")
 		}
 		tables = append(tables, t)
 	}
@@ -281,7 +280,7 @@ func whyTables(zones []rest.ZoneOutcome, groups []rest.GroupExplanation) []table
 	return tables
 }
 
-// ofGroup names a group where there are several.
+// ofGroup names a group if there are several.
 func ofGroup(groups []rest.GroupExplanation, i int) string {
 	if len(groups) < 2 || i >= len(groups) {
 		return ""
@@ -292,7 +291,7 @@ func ofGroup(groups []rest.GroupExplanation, i int) string {
 	return ", group " + groups[i].Name
 }
 
-// refusalTables show how many hosts were turned away, and what would have worked.
+// refusalTables show how many hosts were turned away, and changes that would have worked.
 func refusalTables(title, worked string, r rest.Refusals) []table {
 	t := table{title: title, header: []string{"HOSTS", "COUNT", "NAMES"}}
 	for _, tier := range tiers {
@@ -311,9 +310,9 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 	}
 	t.addRow("offering", r.Offering, "")
 	for _, l := range r.Limits {
-		t.addRow("  no more of it by "+l.Filter, l.Hosts, "")
+		t.addRow("  limited by "+l.Filter, l.Hosts, "")
 	}
-	t.addRow("considered, in all", r.Considered, "")
+	t.addRow("considered, total", r.Considered, "")
 	withoutNames(&t)
 	if len(r.Advice) == 0 {
 		return []table{t}
@@ -325,7 +324,7 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 	return []table{t, advice}
 }
 
-// withoutNames takes away the last column if nothing stands in it.
+// withoutNames removes the last column if it is empty.
 func withoutNames(t *table) {
 	last := len(t.header) - 1
 	for _, row := range t.rows {

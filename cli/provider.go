@@ -52,8 +52,7 @@ func shorten(text string) string {
 	return text
 }
 
-// noneEmpty refuses flags that are given without a value, such as out of a shell
-// variable that is not set.
+// noneEmpty refuses flags with an empty value, such as from an unset shell variable.
 func noneEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
@@ -63,10 +62,10 @@ func noneEmpty(c *cobra.Command, flags ...string) error {
 	return nil
 }
 
-// checkName refuses what cannot name a provider.
+// checkName refuses an invalid name of a provider.
 func checkName(c *cobra.Command, name string) error {
 	if n := utf8.RuneCountInString(name); n < 1 || n > api.ProviderNameMax {
-		return usageError(c, "a provider's name has 1 to %d characters, got %d", api.ProviderNameMax, n)
+		return usageError(c, "a provider's name must have 1 to %d characters, got %d", api.ProviderNameMax, n)
 	}
 	return nil
 }
@@ -85,26 +84,26 @@ func providerID(ctx context.Context, c *client.Client, ref string) (api.Provider
 			return p.ID, nil
 		}
 	}
-	return "", exitError(exitNotFound, "see what there is with: berth provider list", "no provider is called %q", ref)
+	return "", exitError(exitNotFound, "list the providers with: berth provider list", "there is no provider named %q", ref)
 }
 
-// aggregateID returns the UUID of the aggregate that ref names: a UUID as it is, or
-// the name of one that operators made.
+// aggregateID returns the UUID of an aggregate. ref is that UUID, or the name of an
+// aggregate of operators.
 func aggregateID(ctx context.Context, c *client.Client, ref string) (string, error) {
 	if id, is := asUUID(ref); is {
 		return id, nil
 	}
 	if ref == "" {
-		return "", exitError(exitUsage, "see what there is with: berth aggregate list", "an aggregate is named by its name or UUID, got %q", ref)
+		return "", exitError(exitUsage, "list the aggregates with: berth aggregate list", "an aggregate must be given by name or UUID, got %q", ref)
 	}
 	a, err := c.Aggregate(ctx, ref)
 	if api.CodeOf(err) == api.CodeNotFound {
-		return "", withHint(err, "make one with: berth aggregate create; or give any UUID, which need not exist")
+		return "", withHint(err, "create one with: berth aggregate create; or give any UUID, which need not exist")
 	}
 	return string(a.ID), err
 }
 
-// memberOf returns a demand on aggregates, such as "rack1" or "!in:rack1,rack2", with
+// memberOf returns conditions on aggregates, such as "rack1" or "!in:rack1,rack2", with
 // UUIDs in place of names.
 func memberOf(ctx context.Context, c *client.Client, texts []string) ([]string, error) {
 	var out []string
@@ -141,14 +140,14 @@ func parseAmounts(c *cobra.Command, flag, text string) (api.Resources, error) {
 			return nil, usageError(c, "%s must look like VCPU=1,MEMORY_MB=512, with whole numbers from 1 to %d, got %q", flag, api.UnitMax, text)
 		}
 		if _, twice := r[api.ResourceClass(class)]; twice {
-			return nil, usageError(c, "%s gives %s twice", flag, class)
+			return nil, usageError(c, "%s has %s twice", flag, class)
 		}
 		r[api.ResourceClass(class)] = n
 	}
 	return r, nil
 }
 
-// filtering is what the flags say about which providers are wanted.
+// filtering holds the flags that select providers.
 type filtering struct {
 	name, inTree, resources string
 	memberOf, required      []string
@@ -156,11 +155,11 @@ type filtering struct {
 
 func (f *filtering) addFlags(e *env, c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.name, "name", "", "only the one of that name")
-	flags.StringVar(&f.inTree, "in-tree", "", "only those in the tree of this `PROVIDER`")
-	flags.StringVar(&f.resources, "resources", "", "only those with room for `CLASS=AMOUNT,...`")
-	flags.StringArrayVar(&f.memberOf, "member-of", nil, "only those in this `AGGREGATE`, A,B for one of them, !A for not; may be repeated")
-	flags.StringArrayVar(&f.required, "required", nil, "only those with these `TRAITS`, such as A,!B, or in:A,B for one of them; may be repeated")
+	flags.StringVar(&f.name, "name", "", "only the provider of this name")
+	flags.StringVar(&f.inTree, "in-tree", "", "only providers in the tree of this `PROVIDER`")
+	flags.StringVar(&f.resources, "resources", "", "only providers with room for `CLASS=AMOUNT,...`")
+	flags.StringArrayVar(&f.memberOf, "member-of", nil, "only providers in this `AGGREGATE`: A,B for one of them, !A for not; may be repeated")
+	flags.StringArrayVar(&f.required, "required", nil, "only providers with these `TRAITS`, such as A,!B, or in:A,B for one of them; may be repeated")
 	e.flagNames(c, "in-tree", providerNames)
 	e.flagNames(c, "member-of", aggregateNames)
 }
@@ -197,7 +196,7 @@ func providerList(e *env) *cobra.Command {
 		Args: exactArgs(),
 	}
 	f.addFlags(e, c)
-	c.Flags().BoolVar(&tree, "tree", false, "show each below its parent")
+	c.Flags().BoolVar(&tree, "tree", false, "show each provider below its parent")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		q, err := f.readQuery(ctx, c, cl)
 		if err != nil {
@@ -217,7 +216,7 @@ func providerList(e *env) *cobra.Command {
 	return c
 }
 
-// parentsBeside returns the parents of providers that are not among them.
+// parentsBeside returns the parents that are not among the found providers themselves.
 func parentsBeside(found []client.Provider) []api.ProviderID {
 	here := map[api.ProviderID]bool{}
 	for _, p := range found {
@@ -232,11 +231,11 @@ func parentsBeside(found []client.Provider) []api.ProviderID {
 	return out
 }
 
-// providerTable shows providers by name, or as a tree. Called has the names of
-// parents that are not among them.
+// providerTable shows providers by name, or as a tree. called has the names of parents
+// that are not among them.
 func providerTable(found []client.Provider, called map[api.ProviderID]string, tree bool) []table {
 	here := map[api.ProviderID]bool{}
-	below := map[api.ProviderID][]client.Provider{} // by parent; "" for what is at the top here
+	below := map[api.ProviderID][]client.Provider{} // by parent; "" for the top level
 	slices.SortFunc(found, func(a, b client.Provider) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	for _, p := range found {
 		called[p.ID], here[p.ID] = p.Name, true
@@ -262,7 +261,7 @@ func providerTable(found []client.Provider, called map[api.ProviderID]string, tr
 	return []table{t}
 }
 
-// providerNames learns the names of providers for a table. One that is gone has none.
+// providerNames fetches the names of providers for a table. A deleted one has none.
 func (e *env) providerNames(ctx context.Context, c *client.Client, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
 	if e.format != formatTable {
 		return map[api.ProviderID]string{}, nil
@@ -278,18 +277,18 @@ func nameAndID(called map[api.ProviderID]string, id api.ProviderID) string {
 	return fmt.Sprintf("%s (%s)", called[id], id)
 }
 
-// providerDetail is what there is to know of one provider.
+// providerDetail is one provider with all its inventory, usage, traits and aggregates.
 type providerDetail struct {
 	provider   client.Provider
-	called     map[api.ProviderID]string // for tables alone
-	known      map[string]string         // names of aggregates; for tables alone
+	called     map[api.ProviderID]string // only for tables
+	known      map[string]string         // names of aggregates; only for tables
 	stock      client.Inventories
 	used       client.ProviderUsages
 	traits     client.ProviderTraits
 	aggregates client.ProviderAggregates
 }
 
-// readProvider reads all about a provider.
+// readProvider reads a provider with all its details.
 func (e *env) readProvider(ctx context.Context, c *client.Client, id api.ProviderID) (d providerDetail, err error) {
 	if d.provider, err = c.Provider(ctx, id); err != nil {
 		return d, err
@@ -333,7 +332,7 @@ func (d providerDetail) MarshalJSON() ([]byte, error) {
 		d.stock.Inventories, d.used.Usages, d.traits.Traits, d.aggregates.Aggregates,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("putting a provider together: %w", err)
+		return nil, fmt.Errorf("encoding a provider: %w", err)
 	}
 	return b, nil
 }
@@ -370,7 +369,7 @@ func providerRows(p client.Provider, called map[api.ProviderID]string) table {
 func providerShow(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show PROVIDER",
-		Short:             "Show one provider, what it has and what of it is in use",
+		Short:             "Show one provider with its inventory and usage",
 		Example:           "  berth provider show pool1",
 		Args:              exactArgs("a PROVIDER"),
 		ValidArgsFunction: e.completeFirst(providerNames),
@@ -398,17 +397,17 @@ func providerCreate(e *env) *cobra.Command {
 	var id, parent string
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a provider that is no host",
-		Long: `Create makes a provider without an agent: a part of a host such as a NUMA node or a
-GPU, a shared pool, a range of addresses. It has nothing until it is given inventory.
-A pool with the trait ` + api.TraitShares + ` serves every tree of providers that has
-an aggregate in common with it.`,
+		Short: "Create a provider that is not a host",
+		Long: `Create a provider without an agent: a part of a host such as a NUMA node or a GPU, a
+shared pool, or a range of addresses. It starts without inventory. A pool with the
+trait ` + api.TraitShares + ` serves every tree of providers that has an aggregate in
+common with it.`,
 		Example: `  berth provider create pool1
   berth provider create h1-gpu0 --parent h1`,
 		Args: exactArgs("a NAME"),
 	}
-	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it is a part of")
-	c.Flags().StringVar(&id, "uuid", "", "its UUID, if the zone shall not draw one")
+	c.Flags().StringVar(&parent, "parent", "", "parent `PROVIDER`, of which it is a part")
+	c.Flags().StringVar(&id, "uuid", "", "UUID of the provider (default: generated)")
 	e.flagNames(c, "parent", providerNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := cmp.Or(noneEmpty(c, "parent", "uuid"), checkName(c, args[0])); err != nil {
@@ -439,7 +438,7 @@ an aggregate in common with it.`,
 	return c
 }
 
-// checkChange refuses flags of provider set that do not fit together.
+// checkChange refuses flags of provider set that contradict each other.
 func checkChange(c *cobra.Command, name, parent string, top bool) error {
 	switch {
 	case name == "" && parent == "" && !top && noneEmpty(c, "name", "parent") == nil:
@@ -455,16 +454,16 @@ func providerSet(e *env) *cobra.Command {
 	var top bool
 	c := &cobra.Command{
 		Use:   "set PROVIDER",
-		Short: "Rename a provider, or make it part of another one",
-		Long: `Set changes the name or the parent of a provider, and what is below it goes with it.
-Hosts are named by their agents and have no parent.`,
+		Short: "Change the name or parent of a provider",
+		Long: `Change the name or parent of a provider. Its children move with it. Hosts get their
+names from their agents and cannot have a parent.`,
 		Example:           "  berth provider set pool1 --name pool2\n  berth provider set h1-gpu0 --parent h2\n  berth provider set h1-gpu0 --no-parent",
 		Args:              exactArgs("a PROVIDER"),
 		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
-	c.Flags().StringVar(&parent, "parent", "", "the `PROVIDER` that it shall be a part of")
-	c.Flags().BoolVar(&top, "no-parent", false, "make it part of none")
+	c.Flags().StringVar(&parent, "parent", "", "new parent `PROVIDER`")
+	c.Flags().BoolVar(&top, "no-parent", false, "remove the parent")
 	e.flagNames(c, "parent", providerNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := checkChange(c, name, parent, top); err != nil {
@@ -475,7 +474,7 @@ Hosts are named by their agents and have no parent.`,
 			return err
 		}
 		s := client.ProviderSpec{Name: name}
-		if name == "" { // it has to be said again
+		if name == "" { // the API requires it
 			old, unread := cl.Provider(ctx, id)
 			if unread != nil {
 				return unread
@@ -498,15 +497,15 @@ Hosts are named by their agents and have no parent.`,
 			func(p client.Provider) []table {
 				return []table{providerRows(p, map[api.ProviderID]string{above: parent, p.ID: p.Name})}
 			})
-		return addHint(err, map[api.Code]string{api.CodeConflict: "a host is named by its agent and has no parent; see what is one with: berth host list"})
+		return addHint(err, map[api.Code]string{api.CodeConflict: "a host gets its name from its agent and cannot have a parent; list the hosts with: berth host list"})
 	})
 	return c
 }
 
-// inUse returns err with a hint, if something draws from a provider.
+// inUse returns err with a hint if a provider has allocations.
 func inUse(err error, provider string) error {
 	if api.CodeOf(err) == api.CodeInUse {
-		return withHint(err, "see who draws from it with: berth provider allocations "+provider)
+		return withHint(err, "see its allocations with: berth provider allocations "+provider)
 	}
 	return err
 }
@@ -515,7 +514,7 @@ func providerDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "delete PROVIDER",
-		Short:             "Forget a provider that gives nobody anything",
+		Short:             "Delete a provider without allocations",
 		Example:           "  berth provider delete pool1 --yes",
 		Args:              exactArgs("a PROVIDER"),
 		ValidArgsFunction: e.completeFirst(providerNames),
@@ -528,7 +527,7 @@ func providerDelete(e *env) *cobra.Command {
 		}
 		err = e.confirmAndDelete(ctx, s, "delete provider", args[0], func(ctx context.Context) error { return cl.DeleteProvider(ctx, id) })
 		if api.CodeOf(err) == api.CodeHasChildren {
-			return withHint(err, "see what is part of it with: berth provider list --tree --in-tree "+args[0])
+			return withHint(err, "see its children with: berth provider list --tree --in-tree "+args[0])
 		}
 		return inUse(err, args[0])
 	})

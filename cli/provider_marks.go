@@ -11,17 +11,16 @@ import (
 	"berth/api/client"
 )
 
-// marks are what a provider has of one kind, traits or aggregates, at a generation
-// of the provider.
+// marks are the traits or the aggregates of a provider at one of its generations.
 type marks struct {
 	generation uint64
 	list       []string
 }
 
-// marking is how marks of one kind are read and written, and how people name them.
+// marking describes one kind of marks: how to read, write and name them.
 type marking struct {
 	noun, short string // such as "trait"
-	one, none   string // how usage and help call them
+	one, none   string // in usage and help
 	names       names  // completes them
 	of, example string
 	read        func(context.Context, *client.Client, api.ProviderID) (marks, error)
@@ -30,7 +29,7 @@ type marking struct {
 	called      func(context.Context, *client.Client) (map[string]string, error)
 }
 
-// aggregatesCalled returns the names of the aggregates that operators made, by UUID.
+// aggregatesCalled returns the names of the aggregates of operators, by UUID.
 func aggregatesCalled(ctx context.Context, c *client.Client) (map[string]string, error) {
 	out := map[string]string{}
 	for o := (client.ListOptions{}); ; {
@@ -64,7 +63,7 @@ func providerTrait(e *env) *cobra.Command {
 		},
 		resolve: func(_ context.Context, _ *client.Client, ref string) (string, error) {
 			if !api.ValidTrait(ref) {
-				return "", exitError(exitUsage, knownTraits, "a trait is upper case letters, digits and _, at most %d, got %q", api.ExtraSpecMaxBytes, shorten(ref))
+				return "", exitError(exitUsage, knownTraits, "a trait must be at most %d upper case letters, digits and _, got %q", api.ExtraSpecMaxBytes, shorten(ref))
 			}
 			return ref, nil
 		},
@@ -107,7 +106,7 @@ func (e *env) markCommand(k marking) *cobra.Command {
 		e.marksSet(k), e.marksUnset(k))
 }
 
-// showMarks makes a call that answers marks, and shows them.
+// showMarks makes a call that returns marks, and shows them.
 func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call func(context.Context) (marks, error)) error {
 	var called map[string]string
 	return showAnswer(ctx, e, func(seen context.Context) (marks, error) {
@@ -159,7 +158,7 @@ func (e *env) changeMarks(
 	m.generation = x.generationFor(c, m.generation)
 	err = e.showMarks(ctx, cl, k, func(ctx context.Context) (marks, error) { return k.write(ctx, cl, id, m) })
 	if api.CodeOf(err) == api.CodeConflict {
-		return withHint(err, "what its agent or an aggregate of operators says is changed there")
+		return withHint(err, "those from its agent or from an aggregate of operators are changed there")
 	}
 	return readAgain(err, "berth provider "+k.noun+" list "+args[0])
 }
@@ -170,15 +169,15 @@ func (e *env) marksSet(k marking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set PROVIDER " + strings.ToUpper(k.noun) + "...",
 		Short: "Add " + k.none + " to a provider",
-		Long: `Set adds ` + k.none + ` and keeps those that are there; with --only just the named ones are
-left. They are read and written back as a whole, at the generation that was read: if
-somebody else was quicker, nothing is changed.`,
+		Long: `Add ` + k.none + ` to a provider; with --only, remove all others. They are read and written
+back as a whole, at the generation that was read: if another change came first,
+nothing is changed.`,
 		Example:           "  berth provider " + k.noun + " set " + k.of + " " + k.example + "\n  berth provider " + k.noun + " set " + k.of + " " + k.example + " --only --generation 3",
 		Args:              takesMore("a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
 	x.addFlag(c)
-	c.Flags().BoolVar(&only, "only", false, "take away all others")
+	c.Flags().BoolVar(&only, "only", false, "remove all others")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		return e.changeMarks(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
 			if only {
@@ -195,20 +194,20 @@ func (e *env) marksUnset(k marking) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "unset PROVIDER [" + strings.ToUpper(k.noun) + "...]",
-		Short: "Take " + k.none + " away from a provider",
-		Long: `Unset takes away the ` + k.none + ` that are named, or with --all every one. What the agent
-of a host or an aggregate of operators says stands, and cannot be taken away here.`,
+		Short: "Remove " + k.none + " from a provider",
+		Long: `Remove ` + k.none + ` from a provider, or with --all every one. Those from the agent of a
+host or from an aggregate of operators stay, and cannot be removed here.`,
 		Example:           "  berth provider " + k.noun + " unset " + k.of + " " + k.example + "\n  berth provider " + k.noun + " unset " + k.of + " --all",
 		Args:              anyOrAll(&all, "a PROVIDER", k.one),
 		ValidArgsFunction: e.firstThen(providerNames, k.names),
 	}
 	x.addFlag(c)
-	c.Flags().BoolVar(&all, "all", false, "take away all of them")
+	c.Flags().BoolVar(&all, "all", false, "remove all of them")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		return e.changeMarks(ctx, c, cl, k, args, x, func(have, named []string) ([]string, error) {
 			for i, one := range named {
 				if !slices.Contains(have, one) {
-					return nil, exitError(exitNotFound, "see what it has with: berth provider "+k.noun+" list "+args[0],
+					return nil, exitError(exitNotFound, "list them with: berth provider "+k.noun+" list "+args[0],
 						"%s has no %s %s; nothing was changed", args[0], k.noun, args[i+1])
 				}
 			}

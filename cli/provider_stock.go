@@ -28,10 +28,10 @@ func parseWhole(text string) (int64, bool) {
 type expected struct{ generation uint64 }
 
 func (x *expected) addFlag(c *cobra.Command) {
-	c.Flags().Uint64Var(&x.generation, "generation", 0, "do it only if the provider has not changed since this generation")
+	c.Flags().Uint64Var(&x.generation, "generation", 0, "fail if the provider has changed since this generation")
 }
 
-// generationFor returns the generation to write at, when now is the current one.
+// generationFor returns the generation to write at; now is the current one.
 func (x *expected) generationFor(c *cobra.Command, now uint64) uint64 {
 	if c.Flags().Changed("generation") {
 		return x.generation
@@ -39,15 +39,15 @@ func (x *expected) generationFor(c *cobra.Command, now uint64) uint64 {
 	return now
 }
 
-// readAgain returns err with a hint, if a generation has passed.
+// readAgain returns err with a hint if the generation has changed.
 func readAgain(err error, with string) error {
 	if api.CodeOf(err) == api.CodeStale {
-		return withHint(err, "it changed meanwhile; read it again with "+with+", and repeat")
+		return withHint(err, "it has changed; read it again with "+with+", and repeat")
 	}
 	return err
 }
 
-// stockTable shows what a provider has, and with used what of it is in use.
+// stockTable shows the inventory of a provider, and its usage if used is given.
 func stockTable(v client.Inventories, used api.Resources) table {
 	t := table{header: []string{"CLASS", "USED", "CAPACITY", "TOTAL", "RESERVED", "RATIO", "MIN", "MAX", "STEP"}}
 	for _, c := range classesOf(v.Inventories) {
@@ -57,17 +57,17 @@ func stockTable(v client.Inventories, used api.Resources) table {
 	return t
 }
 
-// inventoryTables shows what a provider has.
+// inventoryTables shows the inventory of a provider.
 func inventoryTables(v client.Inventories) []table {
 	t := stockTable(v, nil)
-	t.header = slices.Delete(t.header, 1, 2) // nobody said what is used
+	t.header = slices.Delete(t.header, 1, 2) // the usage is not known
 	for i := range t.rows {
 		t.rows[i] = slices.Delete(t.rows[i], 1, 2)
 	}
 	return []table{generationTable(v.Generation), t}
 }
 
-// generationTable shows at which generation something was read.
+// generationTable shows a generation.
 func generationTable(generation uint64) table {
 	var t table
 	t.addRow("GENERATION", generation)
@@ -75,10 +75,10 @@ func generationTable(generation uint64) table {
 }
 
 func providerInventory(e *env) *cobra.Command {
-	return nounCommand("inventory", "See and change what a provider has",
+	return nounCommand("inventory", "See and change the inventory of a provider",
 		&cobra.Command{
 			Use:               "list PROVIDER",
-			Short:             "Show what a provider has, and its generation",
+			Short:             "Show the inventory of a provider, and its generation",
 			Example:           "  berth provider inventory list pool1",
 			Args:              exactArgs("a PROVIDER"),
 			ValidArgsFunction: e.completeFirst(providerNames),
@@ -93,10 +93,10 @@ func providerInventory(e *env) *cobra.Command {
 		inventorySet(e), inventoryUnset(e))
 }
 
-// stockOption is what may follow the total of a class.
+// stockOption is an option that may follow the total of a class.
 type stockOption struct {
-	least int64                        // the most is api.UnitMax
-	field func(*rest.Inventory) *int64 // where it goes
+	least int64                        // the largest is api.UnitMax
+	field func(*rest.Inventory) *int64 // the field to set
 }
 
 var stockOptions = map[string]stockOption{
@@ -106,7 +106,7 @@ var stockOptions = map[string]stockOption{
 	"step_size": {1, func(v *rest.Inventory) *int64 { return &v.StepSize }},
 }
 
-// stockChange is what one argument says of a class: its total, and the options given.
+// stockChange is one argument: a class with its new total and options.
 type stockChange struct {
 	class api.ResourceClass
 	apply []func(*rest.Inventory)
@@ -151,7 +151,7 @@ func parseStockOption(c *cobra.Command, class, name, value string) (func(*rest.I
 	}
 	o, known := stockOptions[name]
 	if !known {
-		return nil, usageError(c, "an inventory has no %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
+		return nil, usageError(c, "an inventory has no option %q; it has allocation_ratio, %s", name, strings.Join(slices.Sorted(maps.Keys(stockOptions)), ", "))
 	}
 	n, whole := parseWhole(value)
 	if !whole || n < o.least || n > api.UnitMax {
@@ -160,7 +160,7 @@ func parseStockOption(c *cobra.Command, class, name, value string) (func(*rest.I
 	return func(v *rest.Inventory) { *o.field(v) = n }, nil
 }
 
-// parseStocks reads all of args, each of another class.
+// parseStocks reads args, each for another class.
 func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
 	var out []stockChange
 	given := map[api.ResourceClass]bool{}
@@ -193,20 +193,20 @@ func inventorySet(e *env) *cobra.Command {
 	var only bool
 	c := &cobra.Command{
 		Use:   "set PROVIDER CLASS=TOTAL[:OPTION=VALUE,...]...",
-		Short: "Change what a provider has",
-		Long: `Set changes the classes that are named and keeps the others; of a class that is there,
-options that are not named stay. With --only, all else is taken away and every option
-begins at its default. Options: reserved, allocation_ratio, min_unit, max_unit and
-step_size; the default of min_unit is the step. Capacity is (total - reserved) x
-allocation_ratio. It is read and written back as a whole, at the generation that was
-read: if somebody else was quicker, nothing is changed.`,
+		Short: "Change the inventory of a provider",
+		Long: `Change the given classes of a provider's inventory; other classes, and options that
+are not given, stay as they are. With --only, all other classes are removed and every
+option starts at its default. Options: reserved, allocation_ratio, min_unit, max_unit
+and step_size; the default of min_unit is the step. Capacity is (total - reserved) x
+allocation_ratio. The inventory is read and written back as a whole, at the generation
+that was read: if another change came first, nothing is changed.`,
 		Example: `  berth provider inventory set pool1 DISK_GB=1000:min_unit=5,step_size=10
   berth provider inventory set h1-gpu0 PGPU=1 --only --generation 3`,
 		Args:              takesMore("a PROVIDER", "CLASS=TOTAL"),
 		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	x.addFlag(c)
-	c.Flags().BoolVar(&only, "only", false, "take away every class that is not named, and start from the defaults")
+	c.Flags().BoolVar(&only, "only", false, "remove all other classes, and start from the defaults")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		changes, err := parseStocks(c, args[1:])
 		if err != nil {
@@ -238,16 +238,16 @@ func inventoryUnset(e *env) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "unset PROVIDER [CLASS...]",
-		Short: "Take classes away from a provider",
-		Long: `Unset takes away the classes that are named, or with --all every one. A class that
-somebody draws from stays, and nothing is changed. What the agent of a host says that it has
-cannot be taken away.`,
+		Short: "Remove classes from the inventory of a provider",
+		Long: `Remove classes from the inventory of a provider, or with --all every one. If one of
+them has allocations, nothing is changed. Inventory that the agent of a host reports
+cannot be removed.`,
 		Example:           "  berth provider inventory unset pool1 DISK_GB\n  berth provider inventory unset pool1 --all",
 		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	c.Args = anyOrAll(&all, "a PROVIDER", "a CLASS")
 	x.addFlag(c)
-	c.Flags().BoolVar(&all, "all", false, "take away all of them")
+	c.Flags().BoolVar(&all, "all", false, "remove all of them")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		err := e.changeInventories(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
 			if all {
@@ -255,7 +255,7 @@ cannot be taken away.`,
 			}
 			for _, class := range args[1:] {
 				if _, has := v[api.ResourceClass(class)]; !has {
-					return exitError(exitNotFound, "see what it has with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
+					return exitError(exitNotFound, "list its inventory with: berth provider inventory list "+args[0], "%s has no %s; nothing was changed", args[0], class)
 				}
 			}
 			for _, class := range args[1:] {
@@ -271,7 +271,7 @@ cannot be taken away.`,
 	return c
 }
 
-// anyOrAll returns a check for one argument and then some more, or --all.
+// anyOrAll returns a check for one argument followed by others or by --all.
 func anyOrAll(all *bool, first, more string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
@@ -286,15 +286,16 @@ func anyOrAll(all *bool, first, more string) cobra.PositionalArgs {
 	}
 }
 
-// Hints about what providers have and are.
+// Hints about inventories, traits and classes.
 const (
-	knownClasses = "see which classes there are with berth resource-class list, and make others with: berth resource-class create"
-	knownTraits  = "see which traits there are with berth trait list, and make others with: berth trait create"
-	knownWords   = "see which words there are with: berth resource-class list, berth trait list"
-	agentsWord   = "its agent says so: change it there; what inventory set says of a class wins over the agent"
+	knownClasses = "list the classes with berth resource-class list, and create others with: berth resource-class create"
+	knownTraits  = "list the traits with berth trait list, and create others with: berth trait create"
+	knownWords   = "see the valid names with: berth resource-class list, berth trait list"
+	agentsWord   = "the agent reports it: change it there, or override it with: berth provider inventory set"
 )
 
-// changeInventories changes what a provider has, at the generation that is read or expected.
+// changeInventories changes the inventory of a provider, at the generation that was read
+// or is expected.
 func (e *env) changeInventories(
 	ctx context.Context, c *cobra.Command, cl *client.Client, ref string, x expected, change func(map[api.ResourceClass]rest.Inventory) error,
 ) error {
@@ -320,7 +321,7 @@ func (e *env) changeInventories(
 func providerUsage(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "usage PROVIDER",
-		Short:             "Show what of a provider is in use",
+		Short:             "Show the usage of a provider",
 		Example:           "  berth provider usage pool1",
 		Args:              exactArgs("a PROVIDER"),
 		ValidArgsFunction: e.completeFirst(providerNames),
@@ -348,7 +349,7 @@ func providerUsage(e *env) *cobra.Command {
 	}
 }
 
-// percentOf returns how much of all is used, in percent; "" of nothing.
+// percentOf returns used as a percentage of all, "" if all is 0.
 func percentOf(used, all int64) string {
 	if all <= 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 )
 
 func reservationCommand(e *env) *cobra.Command {
-	c := nounCommand("reservation", "See and give back what boots have made", reservationList(e), reservationShow(e), reservationDelete(e))
+	c := nounCommand("reservation", "See and delete reservations, which boots create", reservationList(e), reservationShow(e), reservationDelete(e))
 	c.Aliases = []string{"reservations"}
 	return c
 }
@@ -38,7 +38,7 @@ func reservationShow(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
 		Use:               "show RESERVATION",
-		Short:             "Show one reservation and what landed where",
+		Short:             "Show one reservation and its instances by zone",
 		Example:           "  berth reservation show r-0123456789ab\n  berth reservation show r-0123456789ab --project web",
 		Args:              exactArgs("a RESERVATION"),
 		ValidArgsFunction: e.completeFirst(reservationNames),
@@ -58,9 +58,9 @@ func reservationDelete(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
 		Use:   "delete RESERVATION",
-		Short: "Give back everything that a boot has made",
-		Long: `Delete ends every instance of a reservation, in every zone, and gives their room
-back. It waits until nothing is left.`,
+		Short: "Delete all instances of a reservation",
+		Long: `Delete all instances of a reservation, in every zone, and free their room. The
+command waits until nothing is left.`,
 		Example:           "  berth reservation delete r-0123456789ab --yes\n  berth reservation delete r-0123456789ab --project web --no-wait",
 		Args:              exactArgs("a RESERVATION"),
 		ValidArgsFunction: e.completeFirst(reservationNames),
@@ -73,7 +73,7 @@ back. It waits until nothing is left.`,
 			return err
 		}
 		id := api.ReservationID(args[0])
-		if err := e.confirmAction(ctx, s, fmt.Sprintf("end every instance of reservation %q", id)); err != nil {
+		if err := e.confirmAction(ctx, s, fmt.Sprintf("delete every instance of reservation %q", id)); err != nil {
 			return err
 		}
 		var body []byte
@@ -91,5 +91,5 @@ back. It waits until nothing is left.`,
 	return cmd
 }
 
-// isReleased reports whether nothing is left to give back.
+// isReleased reports whether nothing is left to release.
 func isReleased(s api.BootState) bool { return s == api.BootReleased || s == api.BootFailed }

@@ -21,14 +21,14 @@ func rootCommand(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "Place and reserve compute capacity across autonomous zones",
-		Long: `Berth places and reserves compute capacity across autonomous zones. Ask once, at
-any zone: what you get is kept, all of it or none of it, whichever zone it lands in.`,
+		Long: `Berth places and reserves compute capacity across autonomous zones. Ask once, at any
+zone: you get and keep all of it or nothing, in whichever zones have room.`,
 		Example: `  berth boot --flavor small --name web --count 400
   berth reservation list
   berth help settings`,
 		Args:              cobra.ArbitraryArgs,
 		RunE:              needVerb,
-		SilenceErrors:     true, // report prints them
+		SilenceErrors:     true, // ReportError prints them
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours has examples
 	}
@@ -58,7 +58,7 @@ func addGroup(root *cobra.Command, id string, cmds []*cobra.Command) {
 	}
 }
 
-// nounCommand returns a command that only has verbs.
+// nounCommand returns a command that has only verbs.
 func nounCommand(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:     name,
@@ -76,22 +76,22 @@ func firstLine(s string) string {
 	return line
 }
 
-// flagError returns the error of a flag that cannot be read. At a command that
-// only has verbs, a verb that it does not have is the better thing to tell.
+// flagError returns the error for an invalid flag. On a command that has only verbs, an
+// unknown verb is reported instead.
 func flagError(c *cobra.Command, err error) error {
 	if c.HasSubCommands() && c.Flags().NArg() > 0 {
 		return needVerb(c, c.Flags().Args())
 	}
-	sentence, _, _ := strings.Cut(err.Error(), ": strconv.") // how Go reads numbers helps nobody
+	sentence, _, _ := strings.Cut(err.Error(), ": strconv.") // without the details of Go's parser
 	return usageError(c, "%s", sentence)
 }
 
-// suggestDistance is how many letters may differ between a verb and what was
-// typed for it to be suggested.
+// suggestDistance is the number of letters in which a mistyped verb may differ from the
+// one suggested for it.
 const suggestDistance = 2
 
-// needVerb is what a command does that cannot do anything by itself: help when
-// it stands alone at the root, a usage error otherwise.
+// needVerb runs a command that needs a verb: it shows help for the root alone, and
+// returns a usage error otherwise.
 func needVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 && !c.HasParent() {
 		return c.Help()
@@ -117,20 +117,20 @@ func verbsOf(c *cobra.Command) []string {
 	return names
 }
 
-// exactArgs returns a check that a command was given exactly the named arguments.
+// exactArgs returns a check for exactly the named arguments.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
 			return usageError(c, "%q needs %s", c.CommandPath(), strings.Join(names[len(args):], " and "))
 		case len(args) > len(names):
-			return usageError(c, "%q does not know what to do with %q", c.CommandPath(), args[len(names)])
+			return usageError(c, "%q takes no argument %q", c.CommandPath(), args[len(names)])
 		}
 		return nil
 	}
 }
 
-// TakeNothing checks that a command was given no arguments.
+// TakeNothing checks that there are no arguments.
 func TakeNothing(c *cobra.Command, args []string) error { return exactArgs()(c, args) }
 
 // RequireFlags makes flags required.
@@ -138,18 +138,18 @@ func RequireFlags(c *cobra.Command, names ...string) {
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		for _, n := range names {
 			if !c.Flags().Changed(n) {
-				return usageError(c, "--%s is needed", n)
+				return usageError(c, "--%s is required", n)
 			}
 		}
 		return nil
 	}
 }
 
-// atMost returns a check that a command was given at most n arguments.
+// atMost returns a check for at most n arguments.
 func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > n {
-			return usageError(c, "%q does not know what to do with %q", c.CommandPath(), args[n])
+			return usageError(c, "%q takes no argument %q", c.CommandPath(), args[n])
 		}
 		return nil
 	}
@@ -163,16 +163,16 @@ func optionalArg(args []string) string {
 	return args[0]
 }
 
-// helpTopics returns the pages of help that belong to no command.
+// helpTopics returns the help pages that belong to no command.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp()},
-		{Use: "settings", Short: "Where the address and the token come from", Long: settingsHelp},
+		{Use: "settings", Short: "How to set the address and the token", Long: settingsHelp},
 	}
 }
 
-// mustFlag is cobra's setter of flag options for names that are written in this
-// package; that the name is wrong is a bug that every test would find.
+// mustFlag panics if cobra rejects a flag option. The names are constants of this
+// package, so that every test would find a wrong one.
 func mustFlag(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("berth: building the commands: %v", err))

@@ -18,10 +18,10 @@ func schedulerCommand(e *env) *cobra.Command {
 	return nounCommand("scheduler", "See and change how the zone chooses hosts (admins)",
 		&cobra.Command{
 			Use:   "show",
-			Short: "Show which filters and costs the zone runs, and which there are",
-			Long: `Show lists the filters that drop hosts, in the order in which they run, and the
-costs that rank what is left, with their weights; then what else there is, and the
-options of filters.`,
+			Short: "Show the filters and costs of the zone, and all that are available",
+			Long: `Show the filters that drop hosts, in the order in which they run, and the costs that
+rank the remaining hosts, with their weights; then the filters and costs that are
+available but not in use, and the options of filters.`,
 			Example: "  berth scheduler show\n  berth scheduler show -o yaml > scheduler.yaml",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -51,7 +51,7 @@ func schedulerTables(s rest.SchedulerAnswer) []table {
 		costs.addRow(c.Name, c.Weight, sortedPairs(c.Options), help["cost "+c.Name])
 		runs["cost "+c.Name] = true
 	}
-	others := table{title: "What else there is", header: []string{"KIND", "NAME", "WHAT IT DOES"}}
+	others := table{title: "Available, but not in use", header: []string{"KIND", "NAME", "WHAT IT DOES"}}
 	for _, f := range s.Known.Filters {
 		if !runs["filter "+f.Name] {
 			others.addRow("filter", f.Name, f.Help)
@@ -73,7 +73,7 @@ func schedulerTables(s rest.SchedulerAnswer) []table {
 
 // optionTable shows the options that filters take.
 func optionTable(known []rest.FilterInfo) table {
-	t := table{title: "Options of filters", header: []string{"FILTER", "OPTION", "NEEDED", "WHAT IT SAYS", "EXAMPLE"}}
+	t := table{title: "Options of filters", header: []string{"FILTER", "OPTION", "REQUIRED", "MEANING", "EXAMPLE"}}
 	for _, f := range known {
 		for _, o := range f.Options {
 			t.addRow(f.Name, o.Name, showBool(o.Required), o.Help, exampleOf(f.Example))
@@ -97,27 +97,26 @@ func schedulerSet(e *env) *cobra.Command {
 	var reset bool
 	c := &cobra.Command{
 		Use:   "set",
-		Short: "Change which filters run, in which order, and what costs weigh",
-		Long: `Set replaces the list of filters if --filter is given, the list of costs if --cost
-is given, and keeps the other. Options follow a colon: --filter instances:max=50,
---cost attribute=2:attribute=price,scale=100. With --file both lists are read from a
-file in YAML or JSON, as "berth scheduler show" prints it; with --reset the zone runs
-what it would run by default.
+		Short: "Change the filters, their order, and the weights of costs",
+		Long: `Replace the list of filters with --filter, the list of costs with --cost, or both; a
+list without a flag stays. Options follow a colon: --filter instances:max=50,
+--cost attribute=2:attribute=price,scale=100. --file reads both lists from a file in
+YAML or JSON, as printed by "berth scheduler show"; --reset restores the defaults.
 
-A list is given as a whole: a filter that --filter does not name is switched off. To
-change one thing and keep the rest, change the file. A wish of a caller whose filter
-is switched off, such as traits or query, is refused, not passed over: the zone turns
-all its hosts away under the name of that filter, as not allowed.`,
+A list is replaced as a whole: a filter not given with --filter is switched off. To
+change one entry and keep the rest, edit the file. A request that needs a filter that
+is switched off, such as traits or query, is refused, not served without it: all hosts
+of the zone count as turned away by that filter, as not allowed.`,
 		Example: `  berth scheduler show -o yaml > s.yaml && "$EDITOR" s.yaml && berth scheduler set --file s.yaml
   berth scheduler set --cost spread=1 --cost attribute=2:attribute=price
   berth scheduler set --reset`,
 		Args: exactArgs(),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&filters, "filter", nil, "`NAME[:OPTION=VALUE,...]` of a filter; may be repeated, in the order in which they run; all others are switched off")
-	f.StringArrayVar(&costs, "cost", nil, "`NAME=WEIGHT[:OPTION=VALUE,...]` of a cost; may be repeated; below 0 reverses it")
-	f.StringVar(&file, "file", "", "`FILE` in YAML or JSON with both lists; - reads standard input")
-	f.BoolVar(&reset, "reset", false, "run what a zone runs by default")
+	f.StringArrayVar(&filters, "filter", nil, "filter as `NAME[:OPTION=VALUE,...]`; may be repeated, in the order to run them; all others are switched off")
+	f.StringArrayVar(&costs, "cost", nil, "cost as `NAME=WEIGHT[:OPTION=VALUE,...]`; may be repeated; a weight below 0 reverses it")
+	f.StringVar(&file, "file", "", "`FILE` in YAML or JSON with both lists, - for standard input")
+	f.BoolVar(&reset, "reset", false, "restore the default filters and costs")
 	e.flagNames(c, "filter", filterNames)
 	e.flagNames(c, "cost", costNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -130,7 +129,7 @@ all its hosts away under the name of that filter, as not allowed.`,
 	return c
 }
 
-// wantedScheduler returns what the flags say that the zone shall run.
+// wantedScheduler returns the filters and costs that the flags ask for.
 func wantedScheduler(
 	ctx context.Context, e *env, cl *client.Client, c *cobra.Command, filters, costs []string, file string, reset bool,
 ) (rest.Scheduler, error) {
@@ -171,8 +170,8 @@ func wantedScheduler(
 	return s, nil
 }
 
-// schedulerFile reads a file as berth scheduler show prints it. What is known need
-// not be in it.
+// schedulerFile reads a file as berth scheduler show prints it. The field known is
+// optional.
 func schedulerFile(e *env, path string) (rest.Scheduler, error) {
 	b, err := ReadYAML(e.in, path)
 	if err != nil {
@@ -183,16 +182,16 @@ func schedulerFile(e *env, path string) (rest.Scheduler, error) {
 		Known     any             `json:"known"`
 	}
 	if err := strictYAML(b, &file); err != nil {
-		return rest.Scheduler{}, exitError(exitUsage, "make one with: berth scheduler show -o yaml", "%s: %w", path, err)
+		return rest.Scheduler{}, exitError(exitUsage, "create one with: berth scheduler show -o yaml", "%s: %w", path, err)
 	}
 	if file.Scheduler == nil {
-		return rest.Scheduler{}, exitError(exitUsage, "make one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
+		return rest.Scheduler{}, exitError(exitUsage, "create one with: berth scheduler show -o yaml", "%s holds no scheduler", path)
 	}
 	return *file.Scheduler, nil
 }
 
-// readOptions reads OPTION=VALUE,... and an option's value goes on over commas up to
-// the next that has a name.
+// readOptions reads OPTION=VALUE,... where a value may contain commas: a part without =
+// continues the value before it.
 func readOptions(c *cobra.Command, flag, text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

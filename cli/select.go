@@ -13,18 +13,17 @@ import (
 	"berth/api/rest"
 )
 
-// weightsShown is how many weights a table shows of each group.
+// weightsShown is the number of weights that a table shows for each group.
 const weightsShown = 8
 
 func selectCommand(e *env) *cobra.Command {
 	var w wish
 	c := &cobra.Command{
 		Use:   "select --flavor FLAVOR --name NAME",
-		Short: "Show the raw estimate for a boot: the weight of each slot",
-		Long: `Select asks the zone and everything below it what they could offer now, and
-changes nothing. It shows the weight of each slot; "berth boot --plan" shows the
-same by zone, and keeps it. If fewer than the minimum are offered, the exit code
-is 5.`,
+		Short: "Show the estimate for a boot with the weight of each slot",
+		Long: `Show the slots that this zone and all zones below it could offer for a boot now, with
+the weight of each slot. Nothing is changed. "berth boot --plan" shows the same by
+zone and can save it. If fewer slots than the minimum are offered, the exit code is 5.`,
 		Example: "  berth select --flavor small --name web --count 400",
 		Args:    exactArgs(),
 	}
@@ -63,13 +62,13 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 		t.addRow("WEIGHTS", showWeights(g))
 	}
 	t.addRow("SEALED PLAN", countThings(int64(len(a.Blob)), "byte"))
-	if checkOffer(a, s) == nil { // a plan that cannot be had is good for nothing
+	if checkOffer(a, s) == nil { // too small a plan cannot be booted
 		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
 	return append([]table{t}, whyTables(a.Zones, talesOf(a.Refusals, kinds))...)
 }
 
-// showWeights shows the first of them and says how many more there are.
+// showWeights shows the first weights and the number of the others.
 func showWeights(g []int64) string {
 	var parts []string
 	for i, w := range g {

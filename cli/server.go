@@ -13,7 +13,7 @@ import (
 )
 
 func serverCommand(e *env) *cobra.Command {
-	c := nounCommand("server", "See, make and end single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
+	c := nounCommand("server", "See, create and delete single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
 	c.Aliases = []string{"servers"}
 	return c
 }
@@ -50,15 +50,15 @@ func serverList(e *env) *cobra.Command {
 		}, rows)
 	})
 	f := c.Flags()
-	f.StringVar(&reservation, "reservation", "", "only those of one reservation")
-	f.StringVar(&q.Name, "name", "", "only those with this in their name")
-	f.StringVar(&status, "status", "", "only those with one status, such as ERROR; DELETED ones are kept for a day")
-	f.BoolVar(&q.AllProjects, "all-projects", false, "those of every project, and what was made for a parent zone (admins)")
-	f.StringVar(&flavor, "flavor", "", "only those of one flavor")
-	f.StringVar(&q.Group, "group", "", "only those of one group of a boot, by its name")
-	f.StringVar(&q.Zone, "zone", "", "only those of one zone: this one, or the direct child that leads to them")
-	f.StringVar(&q.Host, "host", "", "only those on one host (admins)")
-	f.StringVar(&since, "changed-since", "", "only those that have changed since a `TIME` such as 2030-01-31T12:00:00Z, deleted ones too")
+	f.StringVar(&reservation, "reservation", "", "only servers of this reservation")
+	f.StringVar(&q.Name, "name", "", "only servers with this text in their name")
+	f.StringVar(&status, "status", "", "only servers with this status, such as ERROR; DELETED ones are kept for a day")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "servers of all projects, including those created for a parent zone (admins)")
+	f.StringVar(&flavor, "flavor", "", "only servers of this flavor")
+	f.StringVar(&q.Group, "group", "", "only servers of the group of a boot with this name")
+	f.StringVar(&q.Zone, "zone", "", "only servers of this zone: the zone itself, or a direct child with all below it")
+	f.StringVar(&q.Host, "host", "", "only servers on this host (admins)")
+	f.StringVar(&since, "changed-since", "", "only servers changed since this `TIME`, such as 2030-01-31T12:00:00Z, including deleted ones")
 	e.flagNames(c, "reservation", reservationNames)
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "host", hostNames)
@@ -78,8 +78,7 @@ func serverShow(e *env) *cobra.Command {
 	}
 }
 
-// findServer returns the server that ref names: its id, or a name that only one
-// server has.
+// findServer returns the server with the id ref, or the only server with the name ref.
 func findServer(ctx context.Context, c *client.Client, ref string) (rest.Server, error) {
 	found, err := c.Server(ctx, api.InstanceID(ref))
 	if api.CodeOf(err) != api.CodeNotFound {
@@ -97,15 +96,15 @@ func findServer(ctx context.Context, c *client.Client, ref string) (rest.Server,
 	}
 	switch len(ids) {
 	case 0:
-		return found, exitError(exitNotFound, "see what there is with: berth server list", "there is no server %q", ref)
+		return found, exitError(exitNotFound, "list the servers with: berth server list", "there is no server %q", ref)
 	case 1:
 		return c.Server(ctx, api.InstanceID(ids[0]))
 	}
-	return found, exitError(exitConflict, "name one by its id: "+strings.Join(ids, ", "), "%d servers are called %q", len(ids), ref)
+	return found, exitError(exitConflict, "give the id of one: "+strings.Join(ids, ", "), "%d servers are named %q", len(ids), ref)
 }
 
-// shownStatus returns the status of a server for a table: what was last known, if its
-// host or zone is silent.
+// shownStatus returns the status of a server for a table, which is the last known one if
+// its host or zone is unreachable.
 func shownStatus(s rest.Server) string {
 	if s.Reachable != nil && !*s.Reachable {
 		return string(s.Status) + " (unreachable)"
@@ -141,7 +140,7 @@ func serverTables(s rest.Server) []table {
 		t.addRow("HOST", s.Host)
 	}
 	if s.Origin != "" {
-		t.addRow("MADE FOR", s.Origin)
+		t.addRow("CREATED FOR", s.Origin)
 	}
 	t.addRow("CREATED", showInstant(s.Created))
 	t.addRow("UPDATED", showInstant(s.Updated))
@@ -153,14 +152,14 @@ func serverCreate(e *env) *cobra.Command {
 	var metadata []string
 	c := &cobra.Command{
 		Use:   "create NAME --flavor FLAVOR",
-		Short: "Make one server",
-		Long: `Create asks for one server and waits until the zone has decided where it runs;
-its status says how it goes on. For several at once, use berth boot.`,
+		Short: "Create one server",
+		Long: `Create one server and wait until the zone has decided where it runs. Its status then
+shows the progress. To create several at once, use berth boot.`,
 		Example: "  berth server create web --flavor small",
 		Args:    exactArgs("a NAME"),
 	}
-	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (needed)")
-	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to keep with the server; may be repeated")
+	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (required)")
+	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to store with the server; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if flavor == "" {
@@ -186,7 +185,7 @@ func serverDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "delete SERVER...",
-		Short:             "End servers, by their ids or names",
+		Short:             "Delete servers, by id or name",
 		Example:           "  berth server delete web-1 --yes",
 		ValidArgsFunction: e.completeFirst(serverNames),
 	}
@@ -198,7 +197,7 @@ func serverDelete(e *env) *cobra.Command {
 		return nil
 	}
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := e.confirmAction(ctx, s, "end "+strings.Join(args, ", ")); err != nil {
+		if err := e.confirmAction(ctx, s, "delete "+strings.Join(args, ", ")); err != nil {
 			return err
 		}
 		for _, ref := range args {
@@ -209,7 +208,7 @@ func serverDelete(e *env) *cobra.Command {
 			if err != nil {
 				return nameSubject("server "+ref, err)
 			}
-			e.printNote("server %s is being ended", ref)
+			e.printNote("server %s is being deleted", ref)
 		}
 		return nil
 	})

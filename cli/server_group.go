@@ -12,11 +12,11 @@ import (
 	"berth/api/rest"
 )
 
-// policies are what --policy of a server group may be.
+// policies are the values of --policy of a server group.
 var policies = []string{string(api.Affinity), string(api.AntiAffinity), string(api.SoftAffinity), string(api.SoftAntiAffinity)}
 
 func serverGroupCommand(e *env) *cobra.Command {
-	c := nounCommand("server-group", "See and make groups that bind the hosts of instances", serverGroupList(e), serverGroupShow(e), serverGroupCreate(e), serverGroupDelete(e))
+	c := nounCommand("server-group", "See and change groups that keep instances together or apart", serverGroupList(e), serverGroupShow(e), serverGroupCreate(e), serverGroupDelete(e))
 	c.Aliases = []string{"server-groups"}
 	return c
 }
@@ -38,7 +38,7 @@ func serverGroupList(e *env) *cobra.Command {
 	return c
 }
 
-// membersLimit returns how many members a host may have, "" for any number.
+// membersLimit returns the limit of members per host, "" for none.
 func membersLimit(g rest.ServerGroup) string {
 	if g.Max == 0 {
 		return ""
@@ -85,15 +85,15 @@ func serverGroupCreate(e *env) *cobra.Command {
 	var maxPerHost int
 	c := &cobra.Command{
 		Use:   "create NAME --policy POLICY",
-		Short: "Make a server group",
-		Long: `Create makes a group that boots join with "berth boot --group NAME". affinity keeps
-all its instances on one host, anti-affinity at most --max-per-host of them on any;
-soft-affinity and soft-anti-affinity are preferences.`,
+		Short: "Create a server group",
+		Long: `Create a server group, which boots join with "berth boot --group NAME". affinity keeps
+all its instances on one host; anti-affinity allows at most --max-per-host of them on
+any one host; soft-affinity and soft-anti-affinity are preferences.`,
 		Example: "  berth server-group create web --policy anti-affinity\n  berth server-group create web --policy anti-affinity --max-per-host 2",
 		Args:    exactArgs("a NAME"),
 	}
-	c.Flags().StringVar(&policy, "policy", "", strings.Join(policies, ", ")+" (needed)")
-	c.Flags().IntVar(&maxPerHost, "max-per-host", 0, "of anti-affinity: how many on one host (default 1)")
+	c.Flags().StringVar(&policy, "policy", "", strings.Join(policies, ", ")+" (required)")
+	c.Flags().IntVar(&maxPerHost, "max-per-host", 0, "largest number on one host, for anti-affinity (default 1)")
 	mustFlag(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		p := api.Policy(policy)
@@ -101,7 +101,7 @@ soft-affinity and soft-anti-affinity are preferences.`,
 		case !p.Valid():
 			return usageError(c, "--policy must be one of %s, got %q", strings.Join(policies, ", "), policy)
 		case c.Flags().Changed("max-per-host") && (p != api.AntiAffinity || maxPerHost < 1):
-			return usageError(c, "--max-per-host is for anti-affinity and must be at least 1")
+			return usageError(c, "--max-per-host requires anti-affinity and must be at least 1")
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ServerGroup, error) {
 			return cl.CreateServerGroup(ctx, rest.ServerGroupSpec{Name: args[0], Policy: p, Max: maxPerHost})

@@ -21,9 +21,9 @@ import (
 // addrDefault is where a node on this machine listens.
 const addrDefault = "https://127.0.0.1:7600"
 
-const settingsHelp = `Commands that call a zone need its address, a token, and unless its certificate
-is one that the system trusts, the certificate of its CA. Of each, the first that
-is given counts:
+const settingsHelp = `Commands that call a zone need its address, a token and, unless the system trusts its
+certificate, the certificate of its CA. Each setting is taken from the first place
+that has it, from left to right:
 
   flag           environment    key in the file   default
   --addr         BERTH_ADDR     addr              https://127.0.0.1:7600
@@ -36,18 +36,18 @@ The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
   token: berth_...
   cacert: /etc/berth/ca.pem
 
-A file with a token must be readable for yourself alone (chmod 600). --token takes a token from the
-command line; it is unsafe, because every user of the machine can see it there.
+A file with a token must be readable only by its owner (chmod 600). --token gives the
+token itself; that is unsafe, because every user of the machine can see command lines.
 `
 
-// connection is what the flags say about the zone to call.
+// connection holds the flags about the zone to call.
 type connection struct {
 	addr, token, tokenFile, caCert string
 	linearizable                   bool
 }
 
-// settingKeys are the keys of the file; in the environment they are in upper case
-// and begin with BERTH_.
+// settingKeys are the keys of the file; in the environment they are in upper case with
+// the prefix BERTH_.
 var settingKeys = []string{"addr", "token", "cacert"}
 
 // callerFlags adds the flags of commands that call a zone.
@@ -57,9 +57,9 @@ func (e *env) callerFlags(c *cobra.Command) {
 	f.StringVar(&e.conn.token, "token", "", "bearer token; unsafe, other users can see it: prefer --token-file")
 	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
 	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
-	f.BoolVar(&e.conn.linearizable, "linearizable", false, "read what the zone has acknowledged, not what one node knows; slower")
-	f.StringVarP(&e.format, "output", "o", formatTable, "how to print: table, json or yaml")
-	f.BoolVar(&e.noHeaders, "no-headers", false, "leave out the header line of tables")
+	f.BoolVar(&e.conn.linearizable, "linearizable", false, "read all acknowledged changes, not only those known to one node; slower")
+	f.StringVarP(&e.format, "output", "o", formatTable, "output format: table, json or yaml")
+	f.BoolVar(&e.noHeaders, "no-headers", false, "print tables without header lines")
 }
 
 // callerCommands adds the flags of commands that call a zone to cmds and returns them.
@@ -71,7 +71,7 @@ func callerCommands(e *env, cmds ...*cobra.Command) []*cobra.Command {
 	return cmds
 }
 
-// newClient returns a client for the zone that the settings name.
+// newClient returns a client for the zone in the settings.
 func (e *env) newClient() (*client.Client, error) {
 	s, err := e.readSettings()
 	if err != nil {
@@ -92,7 +92,7 @@ func (e *env) newClient() (*client.Client, error) {
 }
 
 // readSettings returns the settings by key, from the file, the environment and the
-// flags; the later ones win.
+// flags; later ones win.
 func (e *env) readSettings() (map[string]string, error) {
 	s, err := e.settingsFile()
 	if err != nil {
@@ -109,8 +109,7 @@ func (e *env) readSettings() (map[string]string, error) {
 	return s, nil
 }
 
-// settingsFile reads the file. That there is none is no error; a key that means
-// nothing is.
+// settingsFile reads the file. A missing file is not an error; an unknown key is.
 func (e *env) settingsFile() (map[string]string, error) {
 	s := map[string]string{}
 	dir := e.getenv("XDG_CONFIG_HOME")
@@ -129,23 +128,23 @@ func (e *env) settingsFile() (map[string]string, error) {
 	if err == nil {
 		err = yaml.Unmarshal(text, &given)
 	}
-	if err != nil { // without the line that is wrong, which may hold the token
+	if err != nil { // without quoting the wrong line, which may hold the token
 		return nil, exitError(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
 	}
 	flattenSettings(s, "", given)
 	if info, err := os.Stat(path); err == nil && s["token"] != "" && info.Mode().Perm()&0o077 != 0 {
-		return nil, exitError(exitUsage, "chmod 600 "+path, "%s holds a token and others can read it", path)
+		return nil, exitError(exitUsage, "chmod 600 "+path, "%s holds a token, and other users can read it", path)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if !slices.Contains(settingKeys, key) {
-			return nil, exitError(exitUsage, "see: berth help settings", "%s: there is no setting %q", path, key)
+			return nil, exitError(exitUsage, "see: berth help settings", "%s: unknown setting %q", path, key)
 		}
 	}
 	return s, nil
 }
 
-// flattenSettings puts values under their keys into s; those of an object in another one
-// have both keys with a dot between them.
+// flattenSettings puts values under their keys into s; for nested objects the keys are
+// joined with dots.
 func flattenSettings(s map[string]string, prefix string, values map[string]any) {
 	for key, v := range values {
 		switch v := v.(type) {
@@ -190,7 +189,7 @@ func (e *env) readSecret(path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == "" || len(b) > secretMaxBytes || strings.ContainsAny(text, "\r\n") {
-		return "", exitError(exitUsage, "", "%s must hold one token and nothing else", path)
+		return "", exitError(exitUsage, "", "%s must contain one token and nothing else", path)
 	}
 	return text, nil
 }

@@ -15,14 +15,13 @@ import (
 	"berth/api/rest"
 )
 
-// pagesMax bounds how many pages of one list are read.
+// pagesMax bounds the number of pages read of one list.
 const pagesMax = 1000
 
 // verb is what a command does with a client.
 type verb func(ctx context.Context, c *client.Client, args []string) error
 
-// withClient returns v as cobra runs it, with a client for the zone that the settings
-// name.
+// withClient adapts v to cobra and gives it a client for the zone in the settings.
 func (e *env) withClient(v verb) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := e.checkFormat(); err != nil {
@@ -37,12 +36,11 @@ func (e *env) withClient(v verb) func(*cobra.Command, []string) error {
 	}
 }
 
-// slowAfter is how long a verb waits for an answer before it tells that it does.
+// slowAfter is how long a verb waits for an answer before it prints a note.
 const slowAfter = 5 * time.Second
 
-// tellWaiting tells, once, that an answer takes its time, unless the function that it
-// returns is called before. A call that is repeated may take six times as long as
-// one attempt.
+// tellWaiting prints one note after slowAfter unless the returned function is called
+// before. A repeated call may take six times as long as one attempt.
 func (e *env) tellWaiting() (answered func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -73,7 +71,7 @@ func showAnswer[T any](ctx context.Context, e *env, call func(context.Context) (
 	return e.printAnswer(body, func() []table { return tables(v) })
 }
 
-// listAll prints all pages of a list, whose items the answers have under key.
+// listAll prints all pages of a list, whose items are under key in the answers.
 func listAll[T any](
 	ctx context.Context, e *env, key string,
 	fetch func(context.Context, client.ListOptions) (client.Page[T], error), tables func([]T) []table,
@@ -91,7 +89,7 @@ func listAll[T any](
 		}
 		all = append(all, p.Items...)
 		if p.Next == "" && o.Marker == "" {
-			break // the one answer is the list
+			break // a single page is printed as it came
 		}
 		var answer map[string][]json.RawMessage
 		if err = json.Unmarshal(withoutMarker(body), &answer); err != nil {
@@ -113,7 +111,7 @@ func listAll[T any](
 func withoutMarker(body []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(body, &answer) != nil {
-		return body // the caller finds out
+		return body // the caller reports it
 	}
 	delete(answer, "next_marker")
 	b, err := json.Marshal(answer)
@@ -123,7 +121,7 @@ func withoutMarker(body []byte) []byte {
 	return b
 }
 
-// onePage adapts a call without pages to list.
+// onePage adapts a call without pages for listAll.
 func onePage[T any](get func(context.Context) ([]T, error)) func(context.Context, client.ListOptions) (client.Page[T], error) {
 	return func(ctx context.Context, _ client.ListOptions) (client.Page[T], error) {
 		items, err := get(ctx)
@@ -142,8 +140,7 @@ func tableOf[T any](header string, row func(T) []any) func([]T) []table {
 	}
 }
 
-// showInstant returns an instant to the second, and "never" for the end of what has
-// none.
+// showInstant returns an instant with whole seconds, and "never" for api.Forever.
 func showInstant(i api.Instant) string {
 	if i == api.Forever {
 		return "never"
@@ -167,7 +164,7 @@ func countThings(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// showCounts returns "ACTIVE 3, ERROR 1", in the order of a life.
+// showCounts returns "ACTIVE 3, ERROR 1", in the order of an instance's life.
 func showCounts(c rest.BootCounts) (text string, sum int) {
 	var parts []string
 	for _, s := range []api.Status{

@@ -13,7 +13,7 @@ import (
 )
 
 func tokenCommand(e *env) *cobra.Command {
-	c := nounCommand("token", "Make and end the tokens of callers (admins)",
+	c := nounCommand("token", "See, create and delete the tokens of callers (admins)",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List tokens, without their secrets",
@@ -45,15 +45,15 @@ func tokenCreate(e *env) *cobra.Command {
 	var ttl time.Duration
 	c := &cobra.Command{
 		Use:     "create --user USER --project PROJECT",
-		Short:   "Make a token; it is shown this once",
+		Short:   "Create a token; it is shown only once",
 		Example: "  berth token create --user ada --project web --role member --ttl 720h",
 		Args:    exactArgs(),
 	}
 	f := c.Flags()
-	f.StringVar(&user, "user", "", "who uses it (needed)")
-	f.StringVar(&project, "project", "", "for which project (needed)")
-	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "`ROLE` that it allows: reader, member or admin; may be repeated")
-	f.DurationVar(&ttl, "ttl", 0, "how long it is good for (default: until it is deleted)")
+	f.StringVar(&user, "user", "", "user of the token (required)")
+	f.StringVar(&project, "project", "", "project of the token (required)")
+	f.StringSliceVar(&given, "role", []string{string(api.RoleMember)}, "`ROLE` of the user: reader, member or admin; may be repeated")
+	f.DurationVar(&ttl, "ttl", 0, "how long it is valid (default: until it is deleted)")
 	choices := []string{string(api.RoleReader), string(api.RoleMember), string(api.RoleAdmin)}
 	mustFlag(c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -78,13 +78,13 @@ func tokenDelete(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:     "delete TOKEN-ID",
-		Short:   "End a token",
+		Short:   "Delete a token",
 		Example: "  berth token delete 0123456789abcdef --yes",
 		Args:    exactArgs("a TOKEN-ID"),
 	}
 	s.addFlag(c)
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.confirmAndDelete(ctx, s, "end token", args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, "delete token", args[0], func(ctx context.Context) error {
 			return c.DeleteToken(ctx, api.TokenID(args[0]))
 		})
 	})
@@ -96,16 +96,17 @@ func joinTokenCommand(e *env) *cobra.Command {
 	var ttl time.Duration
 	create := &cobra.Command{
 		Use:   "create --kind node|agent --name NAME",
-		Short: "Make a token with which one node or agent may join",
-		Long: `Create prints a token that is good for one use and, unless --ttl says otherwise,
-15 minutes. Hand it to the new node or agent as a file.`,
+		Short: "Create a token for one node or agent to join with",
+		Long: `Create and print a token with which one node or agent may join the zone. It is valid
+for one use and, without --ttl, for 15 minutes. Give it to the new node or agent as a
+file.`,
 		Example: "  berth join-token create --kind agent --name rack1 > rack1.token",
 		Args:    exactArgs(),
 	}
 	f := create.Flags()
-	f.StringVar(&kind, "kind", "", "node or agent (needed)")
-	f.StringVar(&name, "name", "", "id of the node or agent (needed)")
-	f.DurationVar(&ttl, "ttl", 0, "how long it is good for, at most "+api.JoinTokenTTLMax.String())
+	f.StringVar(&kind, "kind", "", "node or agent (required)")
+	f.StringVar(&name, "name", "", "id of the node or agent (required)")
+	f.DurationVar(&ttl, "ttl", 0, "how long it is valid, at most "+api.JoinTokenTTLMax.String())
 	choices := []string{string(api.JoinNode), string(api.JoinAgent)}
 	mustFlag(create.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 	create.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {

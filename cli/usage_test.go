@@ -228,7 +228,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	file := filepath.Join(dir, ".config", "berth", "config.yaml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	for text, says := range map[string]string{
-		"colour: x":            `there is no setting "colour"`,
+		"colour: x":            `unknown setting "colour"`,
 		"addr: [":              "reading",
 		"token: berth_id_file": "chmod 600",
 		"addr: zone.example":   "https://",

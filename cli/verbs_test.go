@@ -291,7 +291,7 @@ func TestDestructiveVerbsAsk(t *testing.T) {
 
 		r = z.onTerminal(t.Context(), "n\n", args...)
 		assert.Equal(t, exitFailed, r.exit, line)
-		assert.Contains(t, r.errOut, "Go on? [y/N]", line)
+		assert.Contains(t, r.errOut, "Continue? [y/N]", line)
 		assert.Equal(t, exitFailed, z.onTerminal(t.Context(), "", args...).exit, line)
 		assert.Empty(t, z.asked("DELETE"), line)
 		assert.Empty(t, z.asked("POST"), line)
@@ -328,8 +328,8 @@ func TestRestoreThatWentWrong(t *testing.T) {
 		exit int
 		says string
 	}{
-		"timeout":     {exitTimeout, "berth: the zone's leader was lost or late while it restored; all of it may have happened, or nothing (timeout, request req-1)\n  hint: look at berth operator members"},
-		"invalid":     {exitUsage, "berth: not so (invalid, request req-1)\n  hint: use another copy"},
+		"timeout":     {exitTimeout, "berth: the zone's leader was lost or late during the restore, which has happened entirely or not at all (timeout, request req-1)\n  hint: see berth operator members"},
+		"invalid":     {exitUsage, "berth: not so (invalid, request req-1)\n  hint: use an intact copy"},
 		"unavailable": {exitFailed, "berth: not so (unavailable, request req-1)\n  hint: try again in a moment"},
 		"forbidden":   {exitDenied, "berth: not so (forbidden, request req-1)\n  hint: use a token with a higher role"},
 	} {
@@ -341,7 +341,7 @@ func TestRestoreThatWentWrong(t *testing.T) {
 	z.Close()
 	r := z.berth(t.Context(), "operator", "snapshot", "restore", path, "--yes")
 	assert.Equal(t, exitFailed, r.exit)
-	assert.Contains(t, r.errOut, "it is safe to repeat")
+	assert.Contains(t, r.errOut, "repeating is safe")
 }
 
 func TestMembersThatHaveNotJoinedYet(t *testing.T) {

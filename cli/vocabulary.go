@@ -27,7 +27,7 @@ var classNames = names(func(ctx context.Context, c *client.Client) ([]string, er
 })
 
 func resourceClassCommand(e *env) *cobra.Command {
-	c := nounCommand("resource-class", "See and make kinds of resource (admins)",
+	c := nounCommand("resource-class", "See, create and delete resource classes (admins)",
 		&cobra.Command{
 			Use:     "list",
 			Short:   "List resource classes",
@@ -41,7 +41,7 @@ func resourceClassCommand(e *env) *cobra.Command {
 			return c.CreateResourceClass(ctx, api.ResourceClass(name))
 		}),
 		vocabularyDelete(e, "resource class", "berth resource-class delete CUSTOM_LICENSE --yes", classNames,
-			"take it from each provider that has some with: berth provider inventory unset PROVIDER %[1]s; where some is free: berth provider list --resources %[1]s=1", func(ctx context.Context, c *client.Client, name string) error {
+			"remove it from each provider with: berth provider inventory unset PROVIDER %[1]s; list those with some free with: berth provider list --resources %[1]s=1", func(ctx context.Context, c *client.Client, name string) error {
 				return c.DeleteResourceClass(ctx, api.ResourceClass(name))
 			}),
 	)
@@ -50,13 +50,13 @@ func resourceClassCommand(e *env) *cobra.Command {
 }
 
 func traitCommand(e *env) *cobra.Command {
-	c := nounCommand("trait", "See and make traits that providers can have (admins)",
+	c := nounCommand("trait", "See, create and delete traits of providers (admins)",
 		traitList(e),
 		vocabularyCreate(e, "trait", "berth trait create CUSTOM_SSD", func(ctx context.Context, c *client.Client, name string) error {
 			return c.CreateTrait(ctx, name)
 		}),
 		vocabularyDelete(e, "trait", "berth trait delete CUSTOM_SSD --yes", traitNames,
-			"see who has it with: berth provider list --required %[1]s", func(ctx context.Context, c *client.Client, name string) error {
+			"list the providers that have it with: berth provider list --required %[1]s", func(ctx context.Context, c *client.Client, name string) error {
 				return c.DeleteTrait(ctx, name)
 			}),
 	)
@@ -73,8 +73,8 @@ func traitList(e *env) *cobra.Command {
 		Example: "  berth trait list --prefix CUSTOM_\n  berth trait list --used",
 		Args:    exactArgs(),
 	}
-	c.Flags().StringVar(&q.Prefix, "prefix", "", "only those that begin so")
-	c.Flags().BoolVar(&used, "used", false, "only those that a provider has; --used=false for those that none has")
+	c.Flags().StringVar(&q.Prefix, "prefix", "", "only traits that start with this text")
+	c.Flags().BoolVar(&used, "used", false, "only traits that some provider has; --used=false for those that none has")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if c.Flags().Changed("used") {
 			q.Associated = &used
@@ -85,18 +85,18 @@ func traitList(e *env) *cobra.Command {
 	return c
 }
 
-// vocabularyCreate returns a verb that makes a word, one of somebody's own.
+// vocabularyCreate returns a verb that creates a custom name.
 func vocabularyCreate(e *env, what, example string, create func(context.Context, *client.Client, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     "create NAME",
-		Short:   "Make a " + what + "; one that exists stays as it is",
-		Long:    "Create makes a " + what + ". Its name is CUSTOM_ and upper case letters, digits and _.",
+		Short:   "Create a " + what + "; an existing one stays as it is",
+		Long:    "Create a " + what + "; an existing one stays as it is. Its name is CUSTOM_ followed by upper\ncase letters, digits and _.",
 		Example: "  " + example,
 		Args:    exactArgs("a NAME"),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if !api.ValidCustom(args[0]) {
 				return exitError(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
-					"the name of a %s is CUSTOM_ and upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, shorten(args[0]))
+					"the name of a %s must be CUSTOM_ followed by upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, shorten(args[0]))
 			}
 			answered := e.tellWaiting()
 			err := create(ctx, c, args[0])
@@ -109,14 +109,14 @@ func vocabularyCreate(e *env, what, example string, create func(context.Context,
 	}
 }
 
-// vocabularyDelete returns a verb that forgets a word.
+// vocabularyDelete returns a verb that deletes a custom name.
 func vocabularyDelete(
 	e *env, what, example string, n names, hint string, remove func(context.Context, *client.Client, string) error,
 ) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "delete NAME",
-		Short:             "Forget a " + what + " that no provider has",
+		Short:             "Delete a " + what + " that no provider has",
 		Example:           "  " + example,
 		Args:              exactArgs("a NAME"),
 		ValidArgsFunction: e.completeFirst(n),

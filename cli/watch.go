@@ -15,13 +15,13 @@ import (
 	"berth/internal/backoff"
 )
 
-// How a boot is followed.
+// The pace of following a boot.
 const (
-	watchStep = time.Second           // how long one look waits for the outcome, and so how often progress is told
-	watchGap  = 50 * time.Millisecond // between two looks, should a zone not wait
+	watchStep = time.Second           // how long one call waits for the outcome, and so how often progress is shown
+	watchGap  = 50 * time.Millisecond // between two calls, in case a zone does not wait
 )
 
-// patience is what the flags say about waiting.
+// patience holds the flags about waiting.
 type patience struct {
 	wait, noWait bool
 	timeout      time.Duration
@@ -30,7 +30,7 @@ type patience struct {
 func (p *patience) addFlags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.wait, "wait", true, "wait for the outcome")
 	c.Flags().BoolVar(&p.noWait, "no-wait", false, "return as soon as the zone has recorded it")
-	c.Flags().DurationVar(&p.timeout, "timeout", time.Minute, "how long to wait; what was asked for goes on")
+	c.Flags().DurationVar(&p.timeout, "timeout", time.Minute, "how long to wait; the request continues afterwards")
 }
 
 // checkFlags refuses flags that contradict each other.
@@ -46,19 +46,19 @@ func (p *patience) checkFlags(c *cobra.Command) error {
 
 func (p *patience) isWaiting() bool { return p.wait && !p.noWait }
 
-// whose is what the flags say about whose reservations are meant.
+// whose holds the flag that selects the project of reservations.
 type whose struct{ project string }
 
 func (w *whose) addFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.project, "project", "", "project of the reservations, for admins (default: your own)")
 }
 
-// clientFor returns c for the reservations that are meant.
+// clientFor returns c for the reservations of the project.
 func (w *whose) clientFor(c *client.Client) *client.Client {
 	return c.InProject(api.ProjectID(w.project))
 }
 
-// argumentFor returns id as a verb takes it on a command line.
+// argumentFor returns id as it is given to a verb on a command line.
 func (w *whose) argumentFor(id api.ReservationID) string {
 	if w.project == "" {
 		return string(id)
@@ -66,8 +66,8 @@ func (w *whose) argumentFor(id api.ReservationID) string {
 	return string(id) + " --project " + w.project
 }
 
-// followBoot looks at a boot until done says so, tells its progress, and returns it
-// with the body of the last answer.
+// followBoot reads a boot until done reports true, shows its progress, and returns it with
+// the body of the last answer.
 func (e *env) followBoot(
 	ctx context.Context, c *client.Client, w whose, id api.ReservationID, p patience, done func(api.BootState) bool,
 ) (rest.Boot, []byte, error) {
@@ -82,11 +82,11 @@ func (e *env) followBoot(
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 			told.clearLine()
-			return b, nil, exitError(exitTimeout, "it goes on; look again with: berth reservation show "+w.argumentFor(id),
+			return b, nil, exitError(exitTimeout, "it continues; check with: berth reservation show "+w.argumentFor(id),
 				"reservation %s is %s after %s", id, orAsked(told.state), p.timeout)
 		case errors.Is(err, context.Canceled):
 			told.clearLine()
-			return b, nil, withHint(err, "reservation "+string(id)+" goes on; give it back with: berth reservation delete "+w.argumentFor(id))
+			return b, nil, withHint(err, "reservation "+string(id)+" continues; delete it with: berth reservation delete "+w.argumentFor(id))
 		case err != nil:
 			return b, nil, err
 		}
@@ -94,26 +94,26 @@ func (e *env) followBoot(
 		if done(b.State) {
 			return b, body, nil
 		}
-		backoff.Sleep(ctx, watchGap) // the next look says how it ended
+		backoff.Sleep(ctx, watchGap) // the next call sees the end of ctx
 	}
 }
 
 func orAsked(s api.BootState) string {
 	if s == "" {
-		return "asked for, and not more is known,"
+		return "requested; its state is unknown"
 	}
 	return "still " + string(s)
 }
 
-// progress tells how a boot goes: on a terminal one line that is written over,
-// elsewhere one line for each state.
+// progress shows the progress of a boot: on a terminal as one line that is overwritten,
+// elsewhere as one line for each state.
 type progress struct {
 	e     *env
 	state api.BootState
 	shown bool
 }
 
-// showBoot tells b.
+// showBoot shows the state of b.
 func (p *progress) showBoot(b rest.Boot) {
 	_, decided := showCounts(b.Instances)
 	line := fmt.Sprintf("%s %s", b.Reservation, b.State)
@@ -130,7 +130,7 @@ func (p *progress) showBoot(b rest.Boot) {
 	p.state = b.State
 }
 
-// clearLine removes the line that is written over.
+// clearLine removes the line that is overwritten.
 func (p *progress) clearLine() {
 	if p.shown {
 		printText(p.e.errOut, "\r\x1b[K")
@@ -138,7 +138,7 @@ func (p *progress) clearLine() {
 	}
 }
 
-// outcomeError returns what the end of a boot means for its caller.
+// outcomeError returns the error for the final state of a boot, nil for ACTIVE.
 func outcomeError(b rest.Boot) error {
 	switch b.State {
 	case api.BootDegraded:
@@ -146,7 +146,7 @@ func outcomeError(b rest.Boot) error {
 		return exitError(exitPartly, fmt.Sprintf("see which with: berth server list --reservation %s --status ERROR", b.Reservation),
 			"%d of %s of reservation %s failed; %d run", b.Instances[api.StatusError], countThings(int64(decided), "instance"), b.Reservation, b.Instances[api.StatusActive])
 	case api.BootError:
-		return exitError(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; give their room back with: berth reservation delete %[1]s", b.Reservation),
+		return exitError(exitNoneRuns, fmt.Sprintf("see why with: berth server list --reservation %[1]s; free their room with: berth reservation delete %[1]s", b.Reservation),
 			"none of %s of reservation %s runs: all failed", countThings(int64(b.Instances[api.StatusError]), "instance"), b.Reservation)
 	case api.BootFailed:
 		exit, known := exitOf[cmp.Or(b.Code, api.ReasonCode(b.Reason))]
@@ -156,7 +156,7 @@ func outcomeError(b rest.Boot) error {
 		return exitError(exit, fmt.Sprintf("see why with: berth explain %s", b.Reservation),
 			"reservation %s failed and nothing was started: %s", b.Reservation, orReason(b.Reason))
 	case api.BootReleasing, api.BootReleased:
-		return exitError(exitConflict, "", "reservation %s was given back meanwhile", b.Reservation)
+		return exitError(exitConflict, "", "reservation %s was deleted by another call", b.Reservation)
 	case api.BootAccepted, api.BootHolding, api.BootBuilding, api.BootActive:
 	}
 	return nil

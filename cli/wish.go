@@ -12,7 +12,7 @@ import (
 	"berth/api/rest"
 )
 
-// wish is what the flags say about instances that are wanted.
+// wish holds the flags about the instances of a boot.
 type wish struct {
 	flavor, name, reservation string
 	count, least              int
@@ -24,7 +24,7 @@ type wish struct {
 	zones                     rest.ZoneRule
 }
 
-// hostWish is what the flags say about the hosts of the instances.
+// hostWish holds the flags about the hosts of the instances.
 type hostWish struct {
 	az, image, group, query, near string
 	traits, properties            []string
@@ -34,24 +34,24 @@ type hostWish struct {
 
 func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&w.flavor, "flavor", "", "flavor of the instances (needed, unless there are groups)")
-	f.StringVar(&w.name, "name", "", "name of the instances; several are numbered (needed)")
-	f.IntVar(&w.count, "count", 1, "how many are wanted; --min if that alone is given")
-	f.IntVar(&w.least, "min", 0, "how few are enough (default: --count, so all or nothing)")
-	f.StringVar(&w.reservation, "reservation-id", "", "your own reservation id; a repeat with it returns the first answer")
-	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to keep with the instances; may be repeated")
-	f.StringArrayVar(&w.groupsOf, "group-of", nil, "`NAME:FLAVOR[:COUNT[:MIN]]` of one kind of instances, in place of --flavor; may be repeated")
-	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of flags about hosts; - reads standard input")
-	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances are wanted; they end by themselves after it")
-	f.DurationVar(&w.decideWithin, "decide-within", 0, "give it up if it is not decided by then")
+	f.StringVar(&w.flavor, "flavor", "", "flavor of the instances (required unless there are groups)")
+	f.StringVar(&w.name, "name", "", "name of the instances; several are numbered (required)")
+	f.IntVar(&w.count, "count", 1, "number of instances wanted; equals --min if only that is given")
+	f.IntVar(&w.least, "min", 0, "smallest acceptable number (default: --count, all or nothing)")
+	f.StringVar(&w.reservation, "reservation-id", "", "reservation id of your choice; repeating it returns the first answer")
+	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to store with the instances; may be repeated")
+	f.StringArrayVar(&w.groupsOf, "group-of", nil, "one kind of instances as `NAME:FLAVOR[:COUNT[:MIN]]`, in place of --flavor; may be repeated")
+	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of all flags about them, - for standard input")
+	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances run before the zone ends them (default: forever)")
+	f.DurationVar(&w.decideWithin, "decide-within", 0, "give up unless the boot is decided within this time")
 	w.hosts.addFlags(e, c)
-	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`, which is the own one or a direct child with all below it; may be repeated")
-	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` nor below it; may be repeated")
+	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
+	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` or below it; may be repeated")
 	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
 	f.StringArrayVar(&w.zones.ExcludedTags, "exclude-zone-tag", nil, "not in zones with this `TAG`; may be repeated")
-	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "let the fullest zone get at most `N` more of each kind than the emptiest, 1 or more (default: any)")
+	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "give the fullest zone at most `N` more of each kind than the emptiest, 1 or more (default: unlimited)")
 	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones")
-	f.BoolVar(&w.zones.Pack, "pack", false, "all in one zone, whichever it is")
+	f.BoolVar(&w.zones.Pack, "pack", false, "place all in one zone, whichever it is")
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "zone", zoneNames)
 	e.flagNames(c, "exclude-zone", zoneNames)
@@ -60,15 +60,15 @@ func (w *wish) addFlags(e *env, c *cobra.Command) {
 func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&h.az, "az", "", "availability zone of the hosts")
-	f.StringArrayVar(&h.traits, "trait", nil, "`TRAIT` of the hosts; !TRAIT for none with it, A|B for one of several; may be repeated")
-	f.StringVar(&h.image, "image", "", "what the instances will run")
+	f.StringArrayVar(&h.traits, "trait", nil, "`TRAIT` that the hosts must have; !TRAIT: must not have, A|B: one of several; may be repeated")
+	f.StringVar(&h.image, "image", "", "image that the instances run")
 	f.StringArrayVar(&h.properties, "image-property", nil, "`KEY=VALUE` of the image, such as architecture=x86_64; may be repeated")
 	f.StringVar(&h.group, "group", "", "server group that the instances join")
-	f.StringVar(&h.query, "query", "", "what must be true of the hosts, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
-	f.StringArrayVar(&h.sameHost, "same-host", nil, "on a host of the server with this `ID`; may be repeated")
-	f.StringArrayVar(&h.differentHost, "different-host", nil, "on no host of the server with this `ID`; may be repeated")
-	f.StringVar(&h.near, "near", "", "`ADDRESS[/BITS]` that the address of the hosts must be near (default: /24)")
-	f.StringArrayVar(&h.forceHost, "force-host", nil, "on this `HOST` of the zone (admins); may be repeated")
+	f.StringVar(&h.query, "query", "", "condition that the hosts must meet, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
+	f.StringArrayVar(&h.sameHost, "same-host", nil, "only on the host of the server with this `ID`; may be repeated")
+	f.StringArrayVar(&h.differentHost, "different-host", nil, "not on the host of the server with this `ID`; may be repeated")
+	f.StringVar(&h.near, "near", "", "only hosts whose address is in the network of `ADDRESS[/BITS]` (default: /24)")
+	f.StringArrayVar(&h.forceHost, "force-host", nil, "only on this `HOST` of the zone (admins); may be repeated")
 	f.StringArrayVar(&h.ignoreHost, "ignore-host", nil, "not on this `HOST` of the zone (admins); may be repeated")
 	e.flagNames(c, "az", azNames)
 	e.flagNames(c, "group", serverGroupNames)
@@ -80,13 +80,13 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	}
 }
 
-// groupFlags are those about one kind of instances, which --groups says in its file.
+// groupFlags are the flags whose values --groups reads from its file.
 var groupFlags = []string{
 	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "query", "same-host",
 	"different-host", "near", "force-host", "ignore-host", "zone", "exclude-zone", "zone-tag", "exclude-zone-tag", "spread-zones", "min-zones", "pack",
 }
 
-// serverCreate returns the wish as the API takes it.
+// serverCreate returns the wish in the form of the API.
 func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error) {
 	var none rest.ServerCreate
 	if w.name == "" {
@@ -119,13 +119,13 @@ func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error)
 	return s, w.setSingleKind(c, &s)
 }
 
-// setSingleKind says one kind of instances, from the flags.
+// setSingleKind sets one kind of instances from the flags.
 func (w *wish) setSingleKind(c *cobra.Command, s *rest.ServerCreate) error {
 	if w.flavor == "" {
 		return usageError(c, "%q needs --flavor", c.CommandPath())
 	}
 	if w.least > 0 && !c.Flags().Changed("count") {
-		w.count = w.least // as the API has it
+		w.count = w.least // as in the API
 	}
 	if w.count < 1 || w.count > api.CountMax {
 		return usageError(c, "--count must be 1 to %d, got %d", api.CountMax, w.count)
@@ -144,14 +144,14 @@ func (w *wish) setSingleKind(c *cobra.Command, s *rest.ServerCreate) error {
 	return w.sayZones(c, s)
 }
 
-// sayZones says in which zones the instances may be.
+// sayZones sets the zones in which the instances may be.
 func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, f := range []struct {
 		flag string
 		n    int
 	}{{"spread-zones", w.zones.MaxSkew}, {"min-zones", w.zones.MinZones}} {
 		if c.Flags().Changed(f.flag) && f.n < 1 {
-			return usageError(c, "--%s must be 1 or more, got %d; leave it out for any", f.flag, f.n)
+			return usageError(c, "--%s must be 1 or more, got %d; leave it out for no limit", f.flag, f.n)
 		}
 	}
 	if !api.ZoneRule(w.zones).IsZero() {
@@ -160,12 +160,12 @@ func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 	return nil
 }
 
-// fromGroups says several kinds of instances; what other flags say of hosts is
-// said of each of them.
+// fromGroups sets several kinds of instances; the flags about hosts apply to each of
+// them.
 func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range []string{"flavor", "count", "min"} {
 		if c.Flags().Changed(flag) {
-			return usageError(c, "--group-of says it all; leave out --%s", flag)
+			return usageError(c, "--%s cannot be combined with --group-of", flag)
 		}
 	}
 	hosts, err := w.hosts.readWish(c)
@@ -193,11 +193,11 @@ func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 	return w.sayZones(c, s)
 }
 
-// fromFile says what a file with groups, rules and zones says.
+// fromFile sets groups, rules and zones from a file.
 func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range groupFlags {
 		if c.Flags().Changed(flag) {
-			return usageError(c, "--groups says it in its file; leave out --%s", flag)
+			return usageError(c, "--%s cannot be combined with --groups; set it in the file", flag)
 		}
 	}
 	b, err := ReadYAML(e.in, w.groupsFile)
@@ -210,16 +210,16 @@ func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 		Zones  *rest.ZoneRule     `json:"zones"`
 	}
 	if err := strictYAML(b, &file); err != nil {
-		return exitError(exitUsage, "it must hold groups, and may hold rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
+		return exitError(exitUsage, "it must contain groups, and may contain rules and zones; see: berth boot --help", "%s: %w", w.groupsFile, err)
 	}
 	if len(file.Groups) == 0 {
-		return exitError(exitUsage, "it must hold groups; see: berth boot --help", "%s holds no groups", w.groupsFile)
+		return exitError(exitUsage, "it must contain groups; see: berth boot --help", "%s contains no groups", w.groupsFile)
 	}
 	s.Groups, s.Rules, s.Zones = file.Groups, file.Rules, file.Zones
 	return nil
 }
 
-// readWish returns what the flags say about hosts as the API takes it.
+// readWish returns the flags about hosts in the form of the API.
 func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 	w := rest.GroupWish{AvailabilityZone: h.az}
 	var err error
@@ -252,7 +252,7 @@ func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 	return w, nil
 }
 
-// traitsOf reads traits as the flag has them.
+// traitsOf reads traits in the form of the flag.
 func traitsOf(given []string) *rest.Traits {
 	t := &rest.Traits{}
 	for _, g := range given {

@@ -18,14 +18,14 @@ import (
 	"berth/api"
 )
 
-// Limits of a file in YAML that somebody gives.
+// Limits of a YAML file from the user.
 const (
 	yamlMaxBytes = 1 << 20
-	yamlDepthMax = 64 // lists and objects in each other that begin in one line
+	yamlDepthMax = 64 // nested lists and objects that start in one line
 )
 
-// ReadYAML reads a file in YAML, which JSON is too; - is in, the standard input. It
-// refuses what would cost more than the file is long: see plainYAML.
+// ReadYAML reads a file in YAML, of which JSON is a part; the path - means in, the standard
+// input. It refuses files that could expand beyond their own length: see plainYAML.
 func ReadYAML(in io.Reader, path string) ([]byte, error) {
 	b, err := readAll(in, path, yamlMaxBytes)
 	if err != nil {
@@ -49,7 +49,7 @@ func plainText(b []byte) error {
 	return nil
 }
 
-// readAll reads a file of at most limit bytes; - is in, the standard input.
+// readAll reads a file of at most limit bytes; the path - means in, the standard input.
 func readAll(in io.Reader, path string, limit int64) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)
@@ -66,14 +66,14 @@ func readAll(in io.Reader, path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// plainYAML refuses anchors and aliases, of which a few hundred bytes can stand for
-// gigabytes, and deep nesting. It looks at the words alone and expands nothing, so
-// it must come before anything is decoded.
+// plainYAML refuses anchors and aliases, which can make gigabytes of a few hundred bytes,
+// and deep nesting. It reads only tokens and expands nothing, so it must run before the
+// file is decoded.
 func plainYAML(b []byte) error {
 	brackets, dashes := 0, 0
 	for _, t := range lexer.Tokenize(string(b)) {
 		if t.Type == token.AnchorType || t.Type == token.AliasType {
-			return fmt.Errorf("line %d has an anchor or alias (%s); write out what it stands for, or put a text that begins so in quotes",
+			return fmt.Errorf("line %d has an anchor or alias (%s); write out its value, or quote a text that starts with * or &",
 				t.Position.Line, t.Value)
 		}
 		brackets += opens[t.Type]
@@ -81,19 +81,19 @@ func plainYAML(b []byte) error {
 			dashes = 0
 		}
 		if max(brackets, dashes) > yamlDepthMax {
-			return fmt.Errorf("line %d has more than %d lists and objects in each other", t.Position.Line, yamlDepthMax)
+			return fmt.Errorf("line %d has more than %d nested lists and objects", t.Position.Line, yamlDepthMax)
 		}
 	}
 	return nil
 }
 
-// opens says by how much a bracket changes how many are open.
+// opens has the change in the number of open brackets for each token.
 var opens = map[token.Type]int{
 	token.SequenceStartType: 1, token.MappingStartType: 1, token.SequenceEndType: -1, token.MappingEndType: -1,
 }
 
-// strictYAML reads what yamlFile returned by the JSON names of v's fields; names that
-// v does not have are an error.
+// strictYAML decodes the result of ReadYAML by the JSON names of v's fields. A name that v
+// does not have is an error.
 func strictYAML(b []byte, v any) error {
 	text, err := yaml.YAMLToJSON(b)
 	if err != nil {
@@ -103,7 +103,7 @@ func strictYAML(b []byte, v any) error {
 	d.DisallowUnknownFields()
 	err = d.Decode(v)
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("it does not fit: %s must be %s, not %s", cmp.Or(te.Field, "all of it"), kindName(te.Type), valueName(te.Value))
+		return fmt.Errorf("it does not fit: %s must be %s, not %s", cmp.Or(te.Field, "the file"), kindName(te.Type), valueName(te.Value))
 	}
 	if err != nil {
 		return fmt.Errorf("it does not fit: %s", strings.TrimPrefix(err.Error(), "json: "))
@@ -111,12 +111,12 @@ func strictYAML(b []byte, v any) error {
 	return nil
 }
 
-// kindNames says what people call the kinds that are not numbers.
+// kindNames has the plain names of the kinds that are not numbers.
 var kindNames = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
 }
 
-// kindName says what people call a type of a field.
+// kindName returns the plain name of a field's type.
 func kindName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -124,10 +124,10 @@ func kindName(t reflect.Type) string {
 	return cmp.Or(kindNames[t.Kind()], "a whole number")
 }
 
-// valueNames says what people call the values that package json names.
+// valueNames has the plain names of the values in errors of package json.
 var valueNames = map[string]string{
 	"string": "a text", "bool": "true or false", "array": "a list", "object": "an object", "number": "a number",
 }
 
-// valueName says what people call a value that JSON has.
+// valueName returns the plain name of a JSON value.
 func valueName(v string) string { return cmp.Or(valueNames[v], v) }

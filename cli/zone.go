@@ -27,7 +27,7 @@ func zoneCommand(e *env) *cobra.Command {
 		},
 		&cobra.Command{
 			Use:               "show ZONE",
-			Short:             "Show one linked zone and what it says of itself",
+			Short:             "Show one linked zone and the figures it reports",
 			Example:           "  berth zone show west",
 			Args:              exactArgs("a ZONE"),
 			ValidArgsFunction: e.completeFirst(zoneNames),
@@ -45,8 +45,8 @@ func zoneCommand(e *env) *cobra.Command {
 			}),
 		},
 		zoneLinkToken(e), zoneLink(e), zoneSet(e),
-		zoneState(e, "pause", "Send a zone no new work; what is there goes on", api.LinkPaused),
-		zoneState(e, "resume", "Send a zone work again", api.LinkActive),
+		zoneState(e, "pause", "Send no new work to a zone; its instances stay", api.LinkPaused),
+		zoneState(e, "resume", "Send work to a zone again", api.LinkActive),
 		zoneUnlink(e),
 	)
 	c.Aliases = []string{"zones"}
@@ -77,13 +77,13 @@ func infoTables(z rest.ZoneInfo) []table {
 	return append([]table{t}, digestTables(z.Digest)...)
 }
 
-// digestTables show what a zone says of itself by gossip.
+// digestTables show the digest that a zone spreads by gossip.
 func digestTables(d *rest.Digest) []table {
 	if d == nil {
 		return nil
 	}
 	about := table{}
-	about.addRow("SAID AT", showInstant(d.At))
+	about.addRow("REPORTED AT", showInstant(d.At))
 	about.addRow("HEALTH", d.Health)
 	about.addRow("TAGS", strings.Join(d.Tags, ", "))
 	about.addRow("TRAITS", strings.Join(d.Traits, ", "))
@@ -99,15 +99,15 @@ func digestTables(d *rest.Digest) []table {
 	return []table{about, t}
 }
 
-// weighing is what the flags say about the weights of a child.
+// weighing holds the flags about the weights of a child.
 type weighing struct{ offset, scale int64 }
 
 func (w *weighing) addFlags(c *cobra.Command) {
-	c.Flags().Int64Var(&w.offset, "weight-offset", 0, "added to each weight of the zone: more makes it dearer")
-	c.Flags().Int64Var(&w.scale, "weight-scale", 1, "times each weight, before the offset; at least 1")
+	c.Flags().Int64Var(&w.offset, "weight-offset", 0, "number to add to each weight of the zone; a larger one makes it less preferred")
+	c.Flags().Int64Var(&w.scale, "weight-scale", 1, "number to multiply each weight by, before the offset; at least 1")
 }
 
-// zoneSpec returns what was given.
+// zoneSpec returns the flags that were given.
 func (w *weighing) zoneSpec(c *cobra.Command) rest.ZoneSpec {
 	var s rest.ZoneSpec
 	if c.Flags().Changed("weight-offset") {
@@ -123,9 +123,10 @@ func zoneLinkToken(e *env) *cobra.Command {
 	var w weighing
 	c := &cobra.Command{
 		Use:   "link-token NAME",
-		Short: "Make a token with which a zone may become a child of this one",
-		Long: `Link-token prints a token that is good for one use and 15 minutes. Give it to
-the operator of the zone that shall be the child, who runs berth zone link.`,
+		Short: "Create a token for a zone to become a child of this one",
+		Long: `Create and print a token with which one zone may become a child of this one. It is
+valid for one use and 15 minutes. Give it to the operator of the future child, who
+runs berth zone link.`,
 		Example: "  berth zone link-token west > west.token",
 		Args:    exactArgs("a NAME"),
 	}
@@ -138,20 +139,20 @@ the operator of the zone that shall be the child, who runs berth zone link.`,
 	return c
 }
 
-// bareToken shows a token alone, ready for a file.
+// bareToken shows only the token, ready for a file.
 func bareToken(token string) []table { return []table{{rows: [][]string{{token}}}} }
 
 func zoneLink(e *env) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "link [NAME]",
-		Short: "Make this zone a child of the one that made a link token",
-		Long: `Link enrols this zone with the zone that made the token, which becomes its parent
-and is called NAME here, "parent" if none is given.`,
+		Short: "Make this zone a child of another",
+		Long: `Make this zone a child of the zone that created the link token. Here the parent is
+called NAME, by default "parent".`,
 		Example: "  berth zone link europe --link-token-file west.token",
 		Args:    atMost(1),
 	}
-	c.Flags().StringVar(&file, "link-token-file", "", "file with the link token, - for standard input (needed)")
+	c.Flags().StringVar(&file, "link-token-file", "", "file with the link token, - for standard input (required)")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if file == "" {
 			return usageError(c, "%q needs --link-token-file", c.CommandPath())
@@ -173,18 +174,18 @@ func zoneSet(e *env) *cobra.Command {
 	var gateways []string
 	c := &cobra.Command{
 		Use:   "set ZONE",
-		Short: "Change how a linked zone is called, weighed and reached",
-		Long: `Set changes what this zone keeps of a linked one. Where its gateways are is followed
-by itself; --gateway is for when that was lost, because all nodes of both zones were
-replaced while they could not reach each other.`,
+		Short: "Change the name, weights or gateways of a linked zone",
+		Long: `Change the name, weights or gateways that this zone records for a linked one. Changes
+of gateways are followed automatically; use --gateway if contact was lost because all
+nodes of both zones were replaced while they could not reach each other.`,
 		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
 			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601",
 		Args:              exactArgs("a ZONE"),
 		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
 	w.addFlags(c)
-	c.Flags().StringVar(&name, "name", "", "what to call it here")
-	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, in place of those that are known; may be repeated")
+	c.Flags().StringVar(&name, "name", "", "name of the zone here")
+	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, replaces the known ones; may be repeated")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		s := w.zoneSpec(c)
 		if name != "" {
@@ -218,14 +219,14 @@ func zoneUnlink(e *env) *cobra.Command {
 	var s sure
 	c := &cobra.Command{
 		Use:               "unlink ZONE",
-		Short:             "End the link to a zone in which nothing is left",
+		Short:             "Remove the link to a zone on which no instance depends",
 		Example:           "  berth zone unlink west --yes",
 		Args:              exactArgs("a ZONE"),
 		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
 	s.addFlag(c)
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.confirmAndDelete(ctx, s, "end the link to zone", args[0], func(ctx context.Context) error {
+		return e.confirmAndDelete(ctx, s, "remove the link to zone", args[0], func(ctx context.Context) error {
 			return c.DeleteZone(ctx, args[0])
 		})
 	})

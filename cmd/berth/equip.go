@@ -7,7 +7,7 @@ import (
 	"berth/node"
 )
 
-// equip does nothing: faults are in binaries that are built with the tag "chaos".
+// equip does nothing: only binaries built with the tag "chaos" have faults.
 func equip(*node.Options) {}
 
 // equipAgent does nothing either.

@@ -23,17 +23,17 @@ import (
 	"berth/raftstore"
 )
 
-// This binary can be told to end itself in the middle of a step, and writes down
-// what it says to other zones:
+// This binary can kill itself in the middle of a step, and record what it sends to other
+// zones:
 //
-//	BERTH_CRASH_FILE=FILE        kill -9 itself when it reaches a point for the N-th time; FILE holds
-//	                             "POINT N" when the process starts, and is removed then
+//	BERTH_CRASH_FILE=FILE        kill -9 itself when it reaches a point for the N-th time; FILE contains
+//	                             "POINT N" when the process starts, which removes it
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
-//	BERTH_COMPACT=N:KEEP         take a snapshot after N entries, and keep KEEP entries behind it
+//	BERTH_COMPACT=N:KEEP         take a snapshot after N entries, and keep the last KEEP entries before it
 //	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
 
-// compactEvery is how often a node looks whether a snapshot is due.
+// compactEvery is how often a node checks whether a snapshot is due.
 const compactEvery = time.Second
 
 // equip gives a node its faults.
@@ -85,8 +85,8 @@ func (b *bomb) atPoint(p crash.Point) {
 	}
 	if b.left--; b.left == 0 {
 		fmt.Fprintf(os.Stderr, "berth: crash point %s\n", p)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // there is nobody to tell
-		select {}                                      // not one step more; the lock stays shut
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // an error could not be reported
+		select {}                                      // the process must not take another step; the lock stays held
 	}
 }
 
@@ -105,11 +105,11 @@ func (b *bomb) serveCrash(next http.Handler) http.Handler {
 				b.left = n
 			}
 		}
-		_ = json.NewEncoder(w).Encode(b.hits) // a test that does not hear it fails
+		_ = json.NewEncoder(w).Encode(b.hits) // without the answer the test fails
 	})
 }
 
-// recorder writes what leaves this zone to files, one for each connection.
+// recorder writes the bytes that leave this zone to files, one for each connection.
 type recorder struct {
 	dir  string
 	next atomic.Int64
@@ -135,8 +135,8 @@ func (t *recorder) tapConn(at node.Crossing, c net.Conn) net.Conn {
 	return &recorded{Conn: c, file: f}
 }
 
-// recorded is a connection whose outgoing bytes are kept. What cannot be kept
-// ends the process: a scan of half of them would prove nothing.
+// recorded is a connection whose outgoing bytes are recorded. A failure to record ends
+// the process: a scan of incomplete records would prove nothing.
 type recorded struct {
 	net.Conn
 	file *os.File
@@ -145,7 +145,7 @@ type recorded struct {
 func (r *recorded) Write(p []byte) (int, error) {
 	_, err := r.file.Write(p)
 	if errors.Is(err, os.ErrClosed) {
-		return 0, net.ErrClosed // nothing of it leaves
+		return 0, net.ErrClosed // none of it leaves
 	}
 	if err != nil {
 		panic(fmt.Sprintf("berth: recording what leaves the zone: %v", err))

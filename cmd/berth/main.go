@@ -23,8 +23,8 @@ func main() {
 	os.Exit(cli.ReportError(os.Stderr, err))
 }
 
-// runCommand carries out one command line, without the name of the program. Everything
-// that it touches of the world is handed in, so that tests call it as main does.
+// runCommand carries out one command line, given without the name of the program. Its
+// environment and streams are arguments, so that tests call it as main does.
 func runCommand(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version}
@@ -32,7 +32,7 @@ func runCommand(ctx context.Context, args []string, getenv func(string) string, 
 	return p.Run(ctx, args)
 }
 
-// env is what a process may touch of the world beside its files and sockets.
+// env holds the environment and streams of a process.
 type env struct {
 	in          io.Reader
 	out, errOut io.Writer // data, and everything else
@@ -40,10 +40,10 @@ type env struct {
 
 // printLine writes a line of data.
 func (e *env) printLine(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // nobody is left to tell
+	_, _ = fmt.Fprintf(e.out, format+"\n", args...) // a failure could not be reported
 }
 
-// printNote writes one line for people beside the data.
+// printNote writes one line for people to the error output.
 func (e *env) printNote(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.errOut, format+"\n", args...) // nobody is left to tell
+	_, _ = fmt.Fprintf(e.errOut, format+"\n", args...) // a failure could not be reported
 }

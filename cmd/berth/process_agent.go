@@ -21,7 +21,7 @@ import (
 	"berth/node"
 )
 
-// agentFlags say what an agent serves.
+// agentFlags are the flags of an agent.
 type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
@@ -35,18 +35,18 @@ func (e *env) agentCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent --dir DIR",
 		Short: "Run the agent of a host",
-		Long: `Run the agent of a host: it dials out to its zone, says what the machine has, and
-starts and stops what the zone says should run here.
+		Long: `Run the agent of a host. It connects to its zone, reports the resources of the machine,
+and starts and stops instances as the zone requires.
 
-With --driver process each instance is a real process: the command comes from the
-flavor, which only the zone's operator defines. With --driver fake any number of
-simulated hosts is served over one connection.
+With --driver process each instance is a real process, whose command comes from the
+flavor; only operators of the zone define flavors. With --driver fake the agent serves
+any number of simulated hosts over one connection.
 
-What --attribute and --trait say of the hosts is for filters and costs; arch, os and
-hypervisor_type are said anyhow, and an attribute given here wins over them. The
-attribute ip is the address of the host, for hints that ask for one.
+Filters and costs read the attributes and traits given with --attribute and --trait.
+The attributes arch, os and hypervisor_type are always reported; values given here
+override them. The attribute ip is the address of the host, for boots with --near.
 
-An agent joins with a token of "berth join-token create --kind agent" the first time.`,
+The first time, an agent joins with a token of "berth join-token create --kind agent".`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
@@ -55,17 +55,17 @@ An agent joins with a token of "berth join-token create --kind agent" the first 
 	}
 	f := c.Flags()
 	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")
-	f.StringVar(&a.join, "join-file", "", "file with a join token; used the first time only")
-	f.StringVar(&a.driver, "driver", "process", "process or fake")
+	f.StringVar(&a.join, "join-file", "", "file with a join token; used only the first time")
+	f.StringVar(&a.driver, "driver", "process", "driver of the instances: process or fake")
 	f.StringVar(&a.name, "name", "", "name of the host (default: the machine's host name)")
-	f.StringVar(&a.reserve, "reserve", "memory_mb=512", "what is kept for the machine itself (process driver)")
-	f.StringVar(&a.shape, "shape", "vcpus=64,memory_mb=262144,disk_gb=2000", "what each simulated host has (fake driver)")
+	f.StringVar(&a.reserve, "reserve", "memory_mb=512", "resources reserved for the machine itself (process driver)")
+	f.StringVar(&a.shape, "shape", "vcpus=64,memory_mb=262144,disk_gb=2000", "resources of each simulated host (fake driver)")
 	f.IntVar(&a.hosts, "hosts", 1, "number of simulated hosts (fake driver)")
-	f.StringVar(&a.prefix, "prefix", "host", "names of simulated hosts are PREFIX-0001 and so on (fake driver)")
-	f.StringVar(&a.pool, "pool", string(api.PoolShared), "work that the hosts take: on_demand, reservable or shared")
-	f.StringArrayVar(&a.attributes, "attribute", nil, "key=value that filters and costs may read; may be repeated")
+	f.StringVar(&a.prefix, "prefix", "host", "prefix of the names of simulated hosts: PREFIX-0001 and so on (fake driver)")
+	f.StringVar(&a.pool, "pool", string(api.PoolShared), "pool of the hosts: on_demand, reservable or shared")
+	f.StringArrayVar(&a.attributes, "attribute", nil, "attribute of the hosts as key=value; may be repeated")
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
-	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits; empty for none (process driver)")
+	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
 	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
 	return c
@@ -99,7 +99,8 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	return errors.Join(ag.Run(ctx), ag.Close())
 }
 
-// joinOrOpenHome returns where the zone is, after joining it if that was never done.
+// joinOrOpenHome returns the addresses and credentials of the agent, which joins its zone
+// first if it never has.
 func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *identity.Credentials, error) {
 	home, creds, err := node.LoadAgent(a.dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +111,7 @@ func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *iden
 		return nil, nil, err
 	}
 	if token == "" {
-		return nil, nil, api.Errorf(api.CodeInvalid, "%s holds no agent; give --join-file with a token of: berth join-token create --kind agent --name NAME", a.dir)
+		return nil, nil, api.Errorf(api.CodeInvalid, "%s is not the directory of an agent; give --join-file with a token of: berth join-token create --kind agent --name NAME", a.dir)
 	}
 	if _, err := node.JoinAgent(ctx, node.JoinOptions{Dir: a.dir, Token: token, Now: readClock}); err != nil {
 		return nil, nil, err
@@ -118,7 +119,7 @@ func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *iden
 	return node.LoadAgent(a.dir)
 }
 
-// openDriver returns the hosts and how to close their driver.
+// openDriver returns the hosts and a function that closes their driver.
 func (a *agentFlags) openDriver(ctx context.Context, log *slog.Logger) (hosts []agent.Host, closeDriver func(), err error) {
 	pool := api.Pool(a.pool)
 	if !pool.Valid() {
@@ -187,7 +188,7 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	closing := func() { //nolint:contextcheck // it is closed when ctx has ended
+	closing := func() { //nolint:contextcheck // runs after ctx has ended
 		if err := d.Close(); err != nil {
 			log.Warn("closing the process driver", "error", err)
 		}

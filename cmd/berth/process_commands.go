@@ -15,18 +15,17 @@ import (
 	"berth/node"
 )
 
-// processCommands returns the commands that run a process of a zone, or prepare
-// one.
+// processCommands returns the commands that run or prepare a process of a zone.
 func processCommands(e *env) []*cobra.Command {
 	return []*cobra.Command{e.initCommand(), e.nodeCommand(), e.agentCommand(), e.devCommand(), e.demoCommand()}
 }
 
-// logFlags choose what a process logs.
+// logFlags choose the level and format of the log.
 type logFlags struct{ level, format string }
 
 func (l *logFlags) addFlags(c *cobra.Command, level string) {
-	c.Flags().StringVar(&l.level, "log-level", level, "least level that is logged: debug, info, warn or error")
-	c.Flags().StringVar(&l.format, "log-format", "text", "text or json")
+	c.Flags().StringVar(&l.level, "log-level", level, "lowest level to log: debug, info, warn or error")
+	c.Flags().StringVar(&l.format, "log-format", "text", "format of the log: text or json")
 }
 
 // newLogger returns the log of a process, which goes to the error output.
@@ -54,13 +53,13 @@ type listenFlags struct {
 
 func (l *listenFlags) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&l.host, "host", "127.0.0.1", "address that all listeners share unless they are given one by one")
+	f.StringVar(&l.host, "host", "127.0.0.1", "address of all listeners without an address of their own")
 	f.StringVar(&l.API, "api-addr", "", "public API (default HOST:7600)")
 	f.StringVar(&l.Gateway, "gateway-addr", "", "gateway, for linked zones (default HOST:7601)")
 	f.StringVar(&l.Node, "node-addr", "", "Raft and requests between the nodes of the zone (default HOST:7602)")
 	f.StringVar(&l.Agent, "agent-addr", "", "agents of the zone (default HOST:7603)")
 	f.StringVar(&l.Admin, "admin-addr", "", "metrics and health, plain HTTP (default 127.0.0.1:7604)")
-	f.StringSliceVar(&l.names, "api-name", nil, "further host name or IP that the public API's certificate stands for; may be repeated")
+	f.StringSliceVar(&l.names, "api-name", nil, "additional host name or IP in the certificate of the public API; may be repeated")
 }
 
 func (l *listenFlags) readAddresses() node.Addresses {
@@ -88,7 +87,7 @@ func planKey(path string) ([]byte, error) {
 	return []byte(strings.TrimRight(string(b), "\r\n")), nil
 }
 
-const planKeyHelp = "file with the zone's build_plan_encryption_key, at least 32 bytes (default: random keys)"
+const planKeyHelp = "file with the build_plan_encryption_key of the zone, at least 32 bytes (default: random keys)"
 
 func (e *env) initCommand() *cobra.Command {
 	var (
@@ -99,9 +98,9 @@ func (e *env) initCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "init --dir DIR --name ZONE",
-		Short: "Make the data directory of a new zone's first node",
-		Long: `Make the data directory of a new zone's first node: a certificate authority of
-its own, certificates, and keys. The first admin token is printed once and kept
+		Short: "Create the data directory of a new zone's first node",
+		Long: `Create the data directory of a new zone's first node, with a new certificate
+authority, certificates and keys. The first admin token is printed once and stored
 nowhere: save it.
 
 Start the node with "berth node"; add more with "berth join-token create --kind node".`,
@@ -121,24 +120,24 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 				}
 			}
 			for name := range weight {
-				return api.Errorf(api.CodeInvalid, "--cost: there is no cost %q; there are %s", name, strings.Join(costs.Names(), ", "))
+				return api.Errorf(api.CodeInvalid, "--cost: unknown cost %q, must be one of %s", name, strings.Join(costs.Names(), ", "))
 			}
 			token, err := node.Init(o)
 			if err != nil {
 				return err
 			}
 			e.printNote("zone %q is ready in %s; start it with: berth node --dir %s", o.Name, o.Dir, o.Dir)
-			e.printNote("the first admin token follows; it is shown once and kept nowhere")
+			e.printNote("the first admin token follows; it is shown once and stored nowhere")
 			e.printLine("%s", token)
 			return nil
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&o.Dir, "dir", "", "data directory; made if it is missing")
+	f.StringVar(&o.Dir, "dir", "", "data directory; created if it is missing")
 	f.StringVar(&o.Name, "name", "", "name of the zone")
 	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
-	f.StringToInt64Var(&weight, "cost", nil, "weight of a cost, such as spread=1 (the default) or fill_first=1; may be repeated")
+	f.StringToInt64Var(&weight, "cost", nil, "cost and its weight, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.addFlags(c)
 	cli.RequireFlags(c, "dir", "name")
 	return c
@@ -157,11 +156,11 @@ func (e *env) nodeCommand() *cobra.Command {
 		Short: "Run one node of a zone",
 		Long: `Run one node of a zone from its data directory, until it is interrupted.
 
-A further node of a zone joins with a token of "berth join-token create --kind node"
-the first time it starts; addresses are given then and kept.
+The first time it starts, an additional node joins its zone with a token of
+"berth join-token create --kind node". Its addresses are given then, and kept.
 
-A node whose disk or log cannot be trusted any more, or hangs, ends itself with the
-exit code 9. The zone goes on without it.`,
+A node whose disk hangs, or whose disk or log cannot be trusted any more, ends itself
+with exit code 9. The zone continues without it.`,
 		Example: `  berth node --dir /var/lib/berth
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
 		Args: cli.TakeNothing,
@@ -182,7 +181,7 @@ exit code 9. The zone goes on without it.`,
 				os.Exit(cli.ExitBroken)
 			}
 			if o.Insecure {
-				log.Warn("tokens are not asked for: every caller is an administrator")
+				log.Warn("tokens are not required: every caller is an administrator")
 			}
 			equip(&o)
 			n, err := node.Open(o)
@@ -194,9 +193,9 @@ exit code 9. The zone goes on without it.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Dir, "dir", "", "data directory, of berth init or of an earlier join")
-	f.StringVar(&join, "join-file", "", "file with a join token; used the first time only")
+	f.StringVar(&join, "join-file", "", "file with a join token; used only the first time")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
-	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens; only on a loopback address")
+	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens; only on a loopback address")
 	listen.addFlags(c)
 	logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
@@ -206,8 +205,8 @@ exit code 9. The zone goes on without it.`,
 // lastWordsMax bounds how long a node that must end itself waits for its log.
 const lastWordsMax = time.Second
 
-// lastWords logs why a node must end itself. It returns after lastWordsMax even
-// if nothing could be said: what hung the node's disk may have hung its log.
+// lastWords logs why a node must end itself. It returns after lastWordsMax even if logging
+// has not succeeded: if the node's disk hangs, its log may hang too.
 func lastWords(log *slog.Logger, err error) {
 	said := make(chan struct{})
 	go func() {
@@ -220,7 +219,7 @@ func lastWords(log *slog.Logger, err error) {
 	}
 }
 
-// joinNode makes the directory of a further node, unless that was done before.
+// joinNode creates the directory of an additional node, unless it exists.
 func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error {
 	if holdsNode(dir) {
 		return nil // the token is used up, and its file may be gone
@@ -232,7 +231,7 @@ func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error 
 	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.readAddresses(), Names: l.names, Now: readClock})
 }
 
-// holdsNode reports whether a directory has been joined before.
+// holdsNode reports whether dir is the directory of a node that has joined.
 func holdsNode(dir string) bool {
 	_, err := os.Stat(dir + "/node.json")
 	return err == nil

@@ -22,10 +22,10 @@ func (e *env) demoCommand() *cobra.Command {
 	var logs logFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the main job in a minute: one boot across real zones, and a crash in the middle",
-		Long: `Start a federation of four zones in this process, boot 100 instances over it,
-restart the leader of a 3-node zone in the middle of a second boot, show what landed where, and
-clean up. Nothing is left behind.`,
+		Short: "Run a demonstration: boots across four zones, with a crash in the middle",
+		Long: `Start a federation of four zones in this process, boot 100 instances across it,
+restart the leader of a 3-node zone in the middle of a second boot, show which zones and
+hosts got the instances, and clean up. It takes about a minute and leaves nothing behind.`,
 		Example: `  berth demo`,
 		Args:    cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
@@ -37,7 +37,7 @@ clean up. Nothing is left behind.`,
 			if err != nil {
 				return fmt.Errorf("making a data directory: %w", err)
 			}
-			defer func() { _ = os.RemoveAll(dir) }() // a temporary directory that stays harms nobody
+			defer func() { _ = os.RemoveAll(dir) }() // a leftover temporary directory is harmless
 			shape, err := agent.ParseShape("vcpus=16,memory_mb=65536,disk_gb=1000")
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ type demo struct {
 	fed   *dev.Federation
 }
 
-// printStep says what happens now, with the time since the start.
+// printStep prints the current step with the time since the start.
 func (d *demo) printStep(format string, args ...any) {
 	d.printLine("%5.1fs  %s", readClock().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -94,7 +94,7 @@ func (d *demo) runDemo(ctx context.Context, stop func(), o dev.Options) (err err
 	if err := d.showResult(ctx, first); err != nil {
 		return err
 	}
-	d.printStep("asking for 500 large instances, more than there is room for")
+	d.printStep("booting 500 large instances, for which there is not enough room")
 	if _, err := d.bootInstances(ctx, root, "too-much", "large", 500); err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func (d *demo) runDemo(ctx context.Context, stop func(), o dev.Options) (err err
 // bootWait bounds each boot of the demonstration.
 const bootWait = 40 * time.Second
 
-// clientOf returns a caller of one node of a zone.
+// clientOf returns a client of one node of a zone.
 func (d *demo) clientOf(z *dev.Zone, n int) (*client.Client, error) {
 	return client.New(client.Config{Addr: "http://" + z.Nodes[n].Node.Addresses().API, Token: z.Token})
 }
 
-// bootInstances asks for count instances, all or nothing, and follows them to an outcome.
+// bootInstances boots count instances, all or nothing, and follows them to an outcome.
 func (d *demo) bootInstances(ctx context.Context, c *client.Client, name, flavor string, count int) (*rest.Boot, error) {
 	id, err := c.Boot(ctx, rest.ServerCreate{Name: name, FlavorRef: flavor, MaxCount: &count}, name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *demo) bootInstances(ctx context.Context, c *client.Client, name, flavor
 	return d.followBoot(ctx, c, id)
 }
 
-// followBoot tells each change of a boot until its outcome.
+// followBoot prints each change of a boot until its outcome.
 func (d *demo) followBoot(ctx context.Context, c *client.Client, id api.ReservationID) (*rest.Boot, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
@@ -149,7 +149,7 @@ func (d *demo) followBoot(ctx context.Context, c *client.Client, id api.Reservat
 	}
 }
 
-// followEvery is how often progress is told.
+// followEvery is how often progress is read.
 const followEvery = 200 * time.Millisecond
 
 // crashLeader restarts the leader of the root in the middle of a boot.
@@ -175,12 +175,12 @@ func (d *demo) crashLeader(ctx context.Context) error {
 	if err = d.fed.Restart(ctx, zone.Nodes[leader]); err != nil {
 		return err
 	}
-	d.printStep("%s is back; %s leads now and takes the boot to its end", nodeName(zone.Nodes[leader]), d.awaitLeader(ctx, zone))
+	d.printStep("%s is back; %s is the leader now and finishes the boot", nodeName(zone.Nodes[leader]), d.awaitLeader(ctx, zone))
 	_, err = d.followBoot(ctx, c, id)
 	return err
 }
 
-// awaitLeader returns who leads a zone, once somebody does.
+// awaitLeader waits until a zone has a leader, and returns its id.
 func (d *demo) awaitLeader(ctx context.Context, z *dev.Zone) api.NodeID {
 	for ctx.Err() == nil {
 		for _, p := range z.Nodes {
@@ -198,10 +198,10 @@ func nodeName(p *dev.Process) string {
 	return string(id)
 }
 
-// showResult shows what landed where, from above and from within.
+// showResult shows where the instances are, as seen by the root and by a zone's operator.
 func (d *demo) showResult(ctx context.Context, b *rest.Boot) error {
 	d.printLine("")
-	d.printLine("What landed where:")
+	d.printLine("Instances by zone:")
 	d.printLine("  %-14s %9s %8s", "zone", "instances", "hosts")
 	for _, z := range d.fed.Zones {
 		own, hosts, err := d.countOwn(ctx, z)

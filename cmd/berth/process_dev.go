@@ -19,7 +19,7 @@ import (
 	"berth/dev"
 )
 
-// devShape is what a simulated host of a development federation has.
+// devShape has the resources of a simulated host of a development federation.
 const devShape = "vcpus=64,memory_mb=262144,disk_gb=2000"
 
 func (e *env) devCommand() *cobra.Command {
@@ -30,13 +30,13 @@ func (e *env) devCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a whole federation in one process, to try it out",
-		Long: `Run a whole federation in one process on loopback: real Raft files, real gateways
+		Short: "Run a whole federation in one process, for trying it out",
+		Long: `Run a whole federation in one process on loopback, with real Raft files, real gateways
 with mutual TLS, real gossip, and simulated hosts. Without --zones it is a root with
 two children, one of which has a child itself. Ctrl-C stops it.
 
-A file for --zones is YAML: name, and optionally nodes (1, 3 or 5), hosts,
-attributes and traits of its hosts, and children, which are zones again. Some hosts
+The file for --zones is YAML. A zone has a name and optionally nodes (1, 3 or 5), hosts,
+attributes and traits of its hosts, and children, which are zones again. Single hosts
 may differ:
 
   name: root
@@ -73,22 +73,22 @@ may differ:
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&zones, "zones", "", "file with another tree of zones; - reads standard input")
-	f.IntVar(&o.Nodes, "nodes", 1, "nodes of each zone that does not say: 1, 3 or 5")
-	f.StringVar(&o.Dir, "data-dir", "", "directory to keep everything in (default: a temporary one)")
-	f.IntVar(&o.Hosts, "hosts", dev.HostsDefault, "simulated hosts of each zone that does not say")
-	f.StringVar(&shape, "shape", devShape, "what each simulated host has")
-	f.StringVar(&ready, "ready-file", "", "file to write, as JSON, when everything is up")
-	f.BoolVar(&o.Insecure, "insecure-dev", false, "ask for no tokens")
+	f.StringVar(&zones, "zones", "", "file with another tree of zones, - for standard input")
+	f.IntVar(&o.Nodes, "nodes", 1, "number of nodes of each zone without its own: 1, 3 or 5")
+	f.StringVar(&o.Dir, "data-dir", "", "directory for all data (default: a temporary one)")
+	f.IntVar(&o.Hosts, "hosts", dev.HostsDefault, "number of simulated hosts of each zone without its own")
+	f.StringVar(&shape, "shape", devShape, "resources of each simulated host")
+	f.StringVar(&ready, "ready-file", "", "file to write when all zones are up, in JSON")
+	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens")
 	logs.addFlags(c, "error")
 	return c
 }
 
-// untilDone drops what is logged after ctx has ended: while a whole federation
-// stops, every zone complains about the others.
+// untilDone drops log records after ctx has ended: while a whole federation stops, every
+// zone complains about the others.
 type untilDone struct {
 	slog.Handler
-	ctx context.Context //nolint:containedctx // its end is all that is asked of it
+	ctx context.Context //nolint:containedctx // only its end is read
 }
 
 // Enabled implements slog.Handler.
@@ -106,7 +106,7 @@ func (h untilDone) WithGroup(name string) slog.Handler {
 	return untilDone{h.Handler.WithGroup(name), h.ctx}
 }
 
-// readTree reads a tree of zones; "" means the default one.
+// readTree reads a tree of zones; without a path it returns the default one.
 func (e *env) readTree(path string) (dev.Spec, error) {
 	if path == "" {
 		return dev.DefaultTree(), nil
@@ -117,7 +117,7 @@ func (e *env) readTree(path string) (dev.Spec, error) {
 	}
 	var s dev.Spec
 	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
-		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file is not a zone: "+err.Error(), err)
+		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file does not describe a zone: "+err.Error(), err)
 	}
 	return s, s.Validate()
 }
@@ -138,7 +138,7 @@ type readyFile struct {
 }
 
 func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
-	if ready != "" { // one of an earlier run would say that this one is up
+	if ready != "" { // one of an earlier run would report this one as up
 		if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the ready file of an earlier run: %w", err)
 		}
@@ -159,7 +159,7 @@ func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
 	return f.Wait()
 }
 
-// announceDev says where everything is.
+// announceDev prints the addresses of all zones.
 func (e *env) announceDev(list readyFile, ready string) error {
 	e.printLine("zone                 api                      gateway")
 	for _, z := range list.Zones {
