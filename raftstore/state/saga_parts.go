@@ -145,9 +145,9 @@ func (s *sagaBook) losePart(h *Hold, p *Part) {
 	}
 }
 
-// endPart has the child told, one by one, of the instances that must end. They
-// were given up before it confirmed the commit: it has them and was not asked to
-// end them, or never made them and has nothing to say of them.
+// endPart queues one stop message to the child for each instance that must end. These
+// were given up before the child confirmed the commit: either it has them and was not
+// asked to end them, or it never made them and will not report on them.
 func (s *sagaBook) endPart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
 		if i := s.madeBy(h, pi.Spec.ID); i != nil && i.Status == api.StatusDeleting {
