@@ -172,6 +172,23 @@ func TestEveryKindHasItsPlace(t *testing.T) {
 	}
 }
 
+// TestEveryKindIsForOneBook: no command is for two, and none for nobody.
+func TestEveryKindIsForOneBook(t *testing.T) {
+	books := []reflect.Type{
+		reflect.TypeFor[command.ForMembers](), reflect.TypeFor[command.ForStock](), reflect.TypeFor[command.ForWork](),
+		reflect.TypeFor[command.ForSaga](), reflect.TypeFor[command.ForBoots](), reflect.TypeFor[command.ForSeveral](),
+	}
+	for _, c := range kinds {
+		n := 0
+		for _, book := range books {
+			if reflect.TypeOf(c).Implements(book) {
+				n++
+			}
+		}
+		assert.Equal(t, 1, n, "%T is for %d books", c, n)
+	}
+}
+
 func TestGoldenBytes(t *testing.T) {
 	count := 0
 	for _, c := range kinds {

@@ -27,6 +27,19 @@ func (s *bootsBook) sections() []section {
 	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot))
 }
 
+// apply applies a command that is for this book.
+func (s *bootsBook) apply(c command.ForBoots) Result {
+	switch c := c.(type) {
+	case command.BootCreate:
+		return s.bootCreate(c)
+	case command.BootDecide:
+		return s.bootDecide(c)
+	case command.BootRelease:
+		return s.bootRelease(c)
+	}
+	return Result{}
+}
+
 // note takes up what the books below have done for boots.
 func (s *bootsBook) note(f fact) {
 	switch f := f.(type) {

@@ -42,6 +42,39 @@ func (s *membersBook) sections() []section {
 	}
 }
 
+// apply applies a command that is for this book.
+func (s *membersBook) apply(c command.ForMembers) Result {
+	switch c := c.(type) {
+	case command.Init:
+		return s.init(c)
+	case command.NodePut:
+		return s.nodePut(c)
+	case command.NodeRemove:
+		s.nodeRemove(c)
+	case command.SchedulerSet:
+		return s.schedulerSet(c)
+	case command.TokenPut:
+		return s.tokenPut(c)
+	case command.TokenDelete:
+		return s.tokenDelete(c)
+	case command.JoinPut:
+		return s.joinPut(c)
+	case command.JoinUse:
+		return s.joinUse(c.ID, c.Hash, c.Want)
+	case command.FlavorPut:
+		return s.flavorPut(c)
+	case command.FlavorDelete:
+		return s.flavorDelete(c)
+	case command.EpochAdd:
+		return s.epochAdd(c)
+	case command.LinkPut:
+		return s.linkPut(c)
+	case command.LinkSet:
+		return s.linkSet(c)
+	}
+	return Result{}
+}
+
 func (s *membersBook) init(c command.Init) Result {
 	if s.Zone != "" {
 		return refuseWith(api.CodeConflict, "the zone is initialised already")

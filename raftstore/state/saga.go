@@ -2,6 +2,7 @@ package state
 
 import (
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
 
@@ -33,6 +34,25 @@ func (s *sagaBook) sections() []section {
 	return append(s.workBook.sections(),
 		sectionOf("holds", s.holds.Values, s.loadHold),
 		sectionOf("plans", s.savedPlans, func(p *planRecord) { s.putPlan(p.Plan, p.Use) }))
+}
+
+// apply applies a command that is for this book.
+func (s *sagaBook) apply(c command.ForSaga) Result {
+	switch c := c.(type) {
+	case command.HoldParts:
+		return s.holdParts(c)
+	case command.HoldDecide:
+		return s.holdDecide(c)
+	case command.PartAck:
+		return s.partAck(c)
+	case command.InstanceDelete:
+		return s.instanceDelete(c)
+	case command.InstanceChanges:
+		return s.instanceChanges(c)
+	case command.InstanceMove:
+		return s.instanceMove(c)
+	}
+	return Result{}
 }
 
 // Owner is whom a hold is for: it decides.

@@ -81,125 +81,42 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	return r
 }
 
-// applyCommand does what one command asks. Every kind has its case: the lint holds it.
+// applyCommand has the book that a command is for apply it.
 func (s *State) applyCommand(c command.Command) Result {
 	switch c := c.(type) {
-	case command.Init, command.NodePut, command.NodeRemove, command.ConfigSet, command.SchedulerSet,
-		command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse, command.FlavorPut,
-		command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet, command.LinkDelete,
-		command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
-		return s.foldZone(c)
-	case command.HostsPut:
-		return s.hostsPut(c)
-	case command.HostsState:
-		return s.hostsState(c)
-	case command.HostSet:
-		return s.hostSet(c)
-	case command.HostDelete:
-		return s.hostDelete(c)
-	case command.ProviderCreate, command.ProviderSet, command.ProviderDelete, command.ConsumersPut, command.ConsumerDelete,
-		command.ClassPut, command.ClassDelete, command.TraitPut, command.TraitDelete:
-		return s.foldProvider(c)
-	case command.BootCreate:
-		return s.bootCreate(c)
+	case command.ForMembers:
+		return s.membersBook.apply(c)
+	case command.ForStock:
+		return s.stockBook.apply(c)
+	case command.ForWork:
+		return s.workBook.apply(c)
+	case command.ForSaga:
+		return s.sagaBook.apply(c)
+	case command.ForBoots:
+		return s.bootsBook.apply(c)
+	case command.ForSeveral:
+		return s.apply(c)
+	}
+	return Result{}
+}
+
+// apply applies a command that no book can apply alone.
+func (s *State) apply(c command.ForSeveral) Result {
+	switch c := c.(type) {
 	case command.Hold:
 		return s.makeHold(c, s.checkOwn(c))
-	case command.HoldParts:
-		return s.holdParts(c)
-	case command.HoldDecide:
-		return s.holdDecide(c)
-	case command.BootDecide:
-		return s.bootDecide(c)
-	case command.BootRelease:
-		return s.bootRelease(c)
-	case command.PartAck:
-		return s.partAck(c)
-	case command.InstanceDelete:
-		return s.instanceDelete(c)
-	case command.InstanceReport:
-		return s.instanceReport(c)
-	case command.InstanceChanges:
-		return s.instanceChanges(c)
-	case command.InstanceTold:
-		s.instanceTold(c)
-	case command.InstanceMove:
-		return s.instanceMove(c)
-	case command.Prune:
-		s.pruneRecords(c)
-	case command.Restored:
-		s.markRestored()
-	case command.Restore:
-		return s.restorePart(c)
-	}
-	return Result{}
-}
-
-// foldZone is applyCommand for what a zone knows of itself and of its operators' wishes.
-func (s *State) foldZone(c command.Command) Result {
-	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
-	case command.Init:
-		return s.init(c)
-	case command.NodePut:
-		return s.nodePut(c)
-	case command.NodeRemove:
-		s.nodeRemove(c)
-	case command.ConfigSet:
-		s.configSet(c)
-	case command.SchedulerSet:
-		return s.schedulerSet(c)
-	case command.TokenPut:
-		return s.tokenPut(c)
-	case command.TokenDelete:
-		return s.tokenDelete(c)
-	case command.JoinPut:
-		return s.joinPut(c)
-	case command.JoinUse:
-		return s.joinUse(c.ID, c.Hash, c.Want)
-	case command.FlavorPut:
-		return s.flavorPut(c)
-	case command.FlavorDelete:
-		return s.flavorDelete(c)
-	case command.EpochAdd:
-		return s.epochAdd(c)
-	case command.LinkPut:
-		return s.linkPut(c)
-	case command.LinkSet:
-		return s.linkSet(c)
 	case command.LinkDelete:
 		return s.linkDelete(c)
-	case command.AggregatePut:
-		return s.aggregatePut(c)
-	case command.AggregateDelete:
-		return s.aggregateDelete(c)
-	case command.GroupPut:
-		return s.groupPut(c)
-	case command.GroupDelete:
-		return s.groupDelete(c)
-	}
-	return Result{}
-}
-
-// foldProvider is applyCommand for what the placement API changes.
-func (s *State) foldProvider(c command.Command) Result {
-	switch c := c.(type) { //nolint:gochecksumtype // fold has the other kinds
-	case command.ProviderCreate:
-		return s.providerCreate(c)
 	case command.ProviderSet:
 		return s.providerSet(c)
-	case command.ProviderDelete:
-		return s.providerDelete(c)
 	case command.ConsumersPut:
 		return s.consumersPut(c)
 	case command.ConsumerDelete:
 		return s.consumerDelete(c)
-	case command.ClassPut:
-		return s.classPut(c)
-	case command.ClassDelete:
-		return s.classDelete(c)
-	case command.TraitPut:
-		return s.traitPut(c)
-	case command.TraitDelete:
-		return s.traitDelete(c)
+	case command.Prune:
+		s.pruneRecords(c)
+	case command.Restore:
+		return s.restorePart(c)
 	}
 	return Result{}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"berth/api"
 	"berth/capacity"
+	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
 
@@ -45,6 +46,39 @@ func (s *stockBook) sections() []section {
 		sectionOf("hosts", s.savedHosts, s.loadHost),
 		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
 		sectionOf("consumers", s.consumers.Values, s.loadConsumer))
+}
+
+// apply applies a command that is for this book.
+func (s *stockBook) apply(c command.ForStock) Result {
+	switch c := c.(type) {
+	case command.ConfigSet:
+		s.configSet(c)
+	case command.HostsPut:
+		return s.hostsPut(c)
+	case command.HostsState:
+		return s.hostsState(c)
+	case command.HostSet:
+		return s.hostSet(c)
+	case command.HostDelete:
+		return s.hostDelete(c)
+	case command.AggregatePut:
+		return s.aggregatePut(c)
+	case command.AggregateDelete:
+		return s.aggregateDelete(c)
+	case command.ProviderCreate:
+		return s.providerCreate(c)
+	case command.ProviderDelete:
+		return s.providerDelete(c)
+	case command.ClassPut:
+		return s.classPut(c)
+	case command.ClassDelete:
+		return s.classDelete(c)
+	case command.TraitPut:
+		return s.traitPut(c)
+	case command.TraitDelete:
+		return s.traitDelete(c)
+	}
+	return Result{}
 }
 
 // Hosts returns the host table as of this state; an immutable view.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
 
@@ -37,6 +38,23 @@ func (s *workBook) sections() []section {
 		sectionOf("instances", s.instances.Values, s.loadInstance),
 		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
 		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
+}
+
+// apply applies a command that is for this book.
+func (s *workBook) apply(c command.ForWork) Result {
+	switch c := c.(type) {
+	case command.GroupPut:
+		return s.groupPut(c)
+	case command.GroupDelete:
+		return s.groupDelete(c)
+	case command.InstanceReport:
+		return s.instanceReport(c)
+	case command.InstanceTold:
+		s.instanceTold(c)
+	case command.Restored:
+		s.markRestored()
+	}
+	return Result{}
 }
 
 // note takes up what the books below have done.

@@ -160,17 +160,45 @@ func (m *Model) Apply(c command.Command) *Refusal {
 		return &Refusal{promise.Model, "the zone has not begun"}
 	}
 	switch c := c.(type) {
+	case command.ForMembers:
+		return m.applyMembers(c)
+	case command.ForStock:
+		return m.applyStock(c)
+	case command.ForWork:
+		return m.applyWork(c)
+	case command.ForSaga:
+		return m.applySaga(c)
+	case command.ForBoots:
+		return m.applyBoots(c)
+	case command.ForSeveral:
+		return m.applySeveral(c)
+	}
+	return nil
+}
+
+func (m *Model) applyMembers(c command.ForMembers) *Refusal {
+	switch c := c.(type) {
 	case command.Init:
 		if m.Begun {
 			return &Refusal{promise.Model, "the zone has begun already"}
 		}
 		m.Begun, m.Zone, m.DefaultAZ = true, c.Name, c.Config.DefaultAZ
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
-	case command.ConfigSet, command.SchedulerSet, command.AggregatePut, command.AggregateDelete, command.GroupPut, command.GroupDelete:
-		return m.applyWishes(c)
-	case command.ProviderCreate, command.ProviderSet, command.ProviderDelete, command.ConsumersPut, command.ConsumerDelete,
-		command.ClassPut, command.ClassDelete, command.TraitPut, command.TraitDelete:
-		return m.applyPlacement(c)
+	case command.SchedulerSet:
+		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
+			return &Refusal{promise.Model, "there are too many filters or costs"}
+		}
+		m.Scheduler = c.Scheduler
+	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse,
+		command.FlavorPut, command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet:
+	}
+	return nil
+}
+
+func (m *Model) applyStock(c command.ForStock) *Refusal {
+	switch c := c.(type) {
+	case command.ConfigSet:
+		m.rearrange(func() { m.DefaultAZ = c.Config.DefaultAZ })
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:
@@ -179,56 +207,82 @@ func (m *Model) Apply(c command.Command) *Refusal {
 		return m.hostSet(c)
 	case command.HostDelete:
 		return m.hostDelete(c)
-	case command.BootCreate:
-		return m.bootCreate(c)
-	case command.Hold:
-		return m.makeHold(c)
-	case command.HoldParts:
-		return m.holdParts(c)
-	case command.HoldDecide:
-		return m.holdDecide(c)
-	case command.BootDecide:
-		return m.bootDecide(c)
-	case command.BootRelease:
-		return m.bootRelease(c)
-	case command.PartAck:
-		m.partAck(c)
-	case command.InstanceDelete:
-		return m.instanceDelete(c)
-	case command.InstanceReport:
-		m.instanceReport(c)
-	case command.InstanceChanges:
-		return m.instanceChanges(c)
-	case command.InstanceTold:
-		m.instanceTold(c)
-	case command.InstanceMove:
-		return m.instanceMove(c)
-	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete,
-		command.JoinPut, command.JoinUse, command.FlavorPut, command.FlavorDelete, command.EpochAdd,
-		command.LinkPut, command.LinkSet, command.LinkDelete, command.Prune, command.Restored,
-		command.Restore:
-	}
-	return nil
-}
-
-// applyWishes is apply for what operators and projects say of hosts.
-func (m *Model) applyWishes(c command.Command) *Refusal {
-	switch c := c.(type) { //nolint:gochecksumtype // apply has the other kinds
-	case command.ConfigSet:
-		m.rearrange(func() { m.DefaultAZ = c.Config.DefaultAZ })
-	case command.SchedulerSet:
-		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
-			return &Refusal{promise.Model, "there are too many filters or costs"}
-		}
-		m.Scheduler = c.Scheduler
 	case command.AggregatePut:
 		return m.aggregatePut(c)
 	case command.AggregateDelete:
 		return m.aggregateDelete(c)
+	case command.ProviderCreate:
+		return m.providerCreate(c)
+	case command.ProviderDelete:
+		return m.providerDelete(c)
+	case command.ClassPut:
+		return m.classPut(c)
+	case command.ClassDelete:
+		return m.takeName(m.Classes, string(c.Name), m.hasClass(c.Name))
+	case command.TraitPut:
+		m.Traits[c.Name] = true
+	case command.TraitDelete:
+		return m.takeName(m.Traits, c.Name, m.hasTrait(c.Name))
+	}
+	return nil
+}
+
+func (m *Model) applyWork(c command.ForWork) *Refusal {
+	switch c := c.(type) {
 	case command.GroupPut:
 		return m.groupPut(c)
 	case command.GroupDelete:
 		return m.groupDelete(c)
+	case command.InstanceReport:
+		m.instanceReport(c)
+	case command.InstanceTold:
+		m.instanceTold(c)
+	case command.Restored:
+	}
+	return nil
+}
+
+func (m *Model) applySaga(c command.ForSaga) *Refusal {
+	switch c := c.(type) {
+	case command.HoldParts:
+		return m.holdParts(c)
+	case command.HoldDecide:
+		return m.holdDecide(c)
+	case command.PartAck:
+		m.partAck(c)
+	case command.InstanceDelete:
+		return m.instanceDelete(c)
+	case command.InstanceChanges:
+		return m.instanceChanges(c)
+	case command.InstanceMove:
+		return m.instanceMove(c)
+	}
+	return nil
+}
+
+func (m *Model) applyBoots(c command.ForBoots) *Refusal {
+	switch c := c.(type) {
+	case command.BootCreate:
+		return m.bootCreate(c)
+	case command.BootDecide:
+		return m.bootDecide(c)
+	case command.BootRelease:
+		return m.bootRelease(c)
+	}
+	return nil
+}
+
+func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
+	switch c := c.(type) {
+	case command.Hold:
+		return m.makeHold(c)
+	case command.ProviderSet:
+		return m.providerSet(c)
+	case command.ConsumersPut:
+		return m.consumersPut(c)
+	case command.ConsumerDelete:
+		return m.consumerDelete(c)
+	case command.LinkDelete, command.Prune, command.Restore:
 	}
 	return nil
 }

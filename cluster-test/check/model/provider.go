@@ -130,31 +130,6 @@ func (c *Claim) Shares() (out []api.Share) {
 	return out
 }
 
-// applyPlacement is apply for what comes by the placement API.
-func (m *Model) applyPlacement(c command.Command) *Refusal {
-	switch c := c.(type) { //nolint:gochecksumtype // apply has the other kinds
-	case command.ProviderCreate:
-		return m.providerCreate(c)
-	case command.ProviderSet:
-		return m.providerSet(c)
-	case command.ProviderDelete:
-		return m.providerDelete(c)
-	case command.ConsumersPut:
-		return m.consumersPut(c)
-	case command.ConsumerDelete:
-		return m.consumerDelete(c)
-	case command.ClassPut:
-		return m.classPut(c)
-	case command.ClassDelete:
-		return m.takeName(m.Classes, string(c.Name), m.hasClass(c.Name))
-	case command.TraitPut:
-		m.Traits[c.Name] = true
-	case command.TraitDelete:
-		return m.takeName(m.Traits, c.Name, m.hasTrait(c.Name))
-	}
-	return nil
-}
-
 func (m *Model) hasClass(name api.ResourceClass) bool {
 	for _, h := range m.Hosts {
 		if _, has := h.Stock()[name]; has {

@@ -1,0 +1,107 @@
+package command
+
+// Every command is for one book of the state, or for several: one marker below assigns it. The
+// lint fails while a book has no case for one of its commands, and a case for a command of
+// another book does not compile.
+
+// ForMembers is what the members book applies: nodes, tokens, flavors, links, keys, settings.
+//
+//sumtype:decl
+type ForMembers interface {
+	Command
+	forMembers()
+}
+
+// ForStock is what the stock book applies: hosts and other providers, aggregates, names.
+//
+//sumtype:decl
+type ForStock interface {
+	Command
+	forStock()
+}
+
+// ForWork is what the work book applies: reports of instances, server groups.
+//
+//sumtype:decl
+type ForWork interface {
+	Command
+	forWork()
+}
+
+// ForSaga is what the saga applies: what becomes of holds, and of instances that depend on
+// them.
+//
+//sumtype:decl
+type ForSaga interface {
+	Command
+	forSaga()
+}
+
+// ForBoots is what the boots book applies: boots from order to release.
+//
+//sumtype:decl
+type ForBoots interface {
+	Command
+	forBoots()
+}
+
+// ForSeveral is what no book can apply alone.
+//
+//sumtype:decl
+type ForSeveral interface {
+	Command
+	forSeveral()
+}
+
+func (Init) forMembers()         {}
+func (NodePut) forMembers()      {}
+func (NodeRemove) forMembers()   {}
+func (SchedulerSet) forMembers() {}
+func (TokenPut) forMembers()     {}
+func (TokenDelete) forMembers()  {}
+func (JoinPut) forMembers()      {}
+func (JoinUse) forMembers()      {}
+func (FlavorPut) forMembers()    {}
+func (FlavorDelete) forMembers() {}
+func (EpochAdd) forMembers()     {}
+func (LinkPut) forMembers()      {}
+func (LinkSet) forMembers()      {}
+
+func (ConfigSet) forStock()       {}
+func (HostsPut) forStock()        {}
+func (HostsState) forStock()      {}
+func (HostSet) forStock()         {}
+func (HostDelete) forStock()      {}
+func (AggregatePut) forStock()    {}
+func (AggregateDelete) forStock() {}
+func (ProviderCreate) forStock()  {}
+func (ProviderDelete) forStock()  {}
+func (ClassPut) forStock()        {}
+func (ClassDelete) forStock()     {}
+func (TraitPut) forStock()        {}
+func (TraitDelete) forStock()     {}
+
+func (GroupPut) forWork()       {}
+func (GroupDelete) forWork()    {}
+func (InstanceReport) forWork() {}
+func (InstanceTold) forWork()   {}
+func (Restored) forWork()       {}
+
+func (HoldParts) forSaga()       {}
+func (HoldDecide) forSaga()      {}
+func (PartAck) forSaga()         {}
+func (InstanceDelete) forSaga()  {}
+func (InstanceChanges) forSaga() {}
+func (InstanceMove) forSaga()    {}
+
+func (BootCreate) forBoots()  {}
+func (BootDecide) forBoots()  {}
+func (BootRelease) forBoots() {}
+
+func (Hold) forSeveral()           {}
+func (LinkDelete) forSeveral()     {}
+func (ProviderSet) forSeveral()    {}
+func (ConsumersPut) forSeveral()   {}
+func (ConsumerDelete) forSeveral() {}
+func (Prune) forSeveral()          {}
+func (Restore) forSeveral()        {}
