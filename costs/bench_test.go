@@ -28,7 +28,7 @@ func BenchmarkCosts(b *testing.B) {
 	l := s.look()
 	for _, name := range costs.Names() {
 		w := weight(name, 1)
-		if name == costs.Attribute {
+		if name == "attribute" {
 			w = weight(name, 1, "attribute=price")
 		}
 		set, err := costs.New([]api.CostWeight{w})

@@ -51,41 +51,41 @@ const (
 	// Spread is ScaleMax less the worth of what is free: emptier hosts are cheaper.
 	// Option class, default MEMORY_MB.
 	Spread = "spread"
-	// Special is SpecialPoints for each special thing of the host that the group does
+	// specialCost is specialPoints for each special thing of the host that the group does
 	// not ask for. Things are resource classes that the host has capacity of, option
 	// classes, default all that IsSpecial; and traits, option traits, default none.
 	// Capacity counts wherever the host may draw from, traits also below it. Both
 	// options are lists with commas. A group asks for the classes of its resources and
 	// for the traits that it requires or that one of its lists names.
-	Special = "special"
-	// OwnerSpread is OwnerPoints for each instance and held slot of the same project.
-	OwnerSpread = "owner_spread"
-	// ServerGroup is what the soft rules of the request make of the host: MemberPoints
-	// more for each member of a rule of soft anti-affinity, MemberPoints less for each
+	specialCost = "special"
+	// ownerSpread is ownerPoints for each instance and held slot of the same project.
+	ownerSpread = "owner_spread"
+	// serverGroup is what the soft rules of the request make of the host: memberPoints
+	// more for each member of a rule of soft anti-affinity, memberPoints less for each
 	// member of a rule of soft affinity. It begins at 0, or at half of ScaleMax for a
 	// group that a rule of soft affinity binds.
-	ServerGroup = "server_group"
-	// Instances is InstancePoints for each instance and held slot.
-	Instances = "instances"
-	// BuildFailures is FailurePoints for each instance that could not be started since
+	serverGroup = "server_group"
+	// instancesCost is instancePoints for each instance and held slot.
+	instancesCost = "instances"
+	// buildFailures is failurePoints for each instance that could not be started since
 	// one could; 64 of them reach ScaleMax.
-	BuildFailures = "build_failures"
-	// Attribute is the value of an attribute that is a number, such as price or power.
+	buildFailures = "build_failures"
+	// attributeCost is the value of an attribute that is a number, such as price or power.
 	// Option attribute names it; option scale says how many points 1 is worth, 1 to
-	// ScaleMax, default AttributeScale. Parts of a point are dropped, and what is below
+	// ScaleMax, default attributeScale. Parts of a point are dropped, and what is below
 	// 0 counts as 0. A host without such a number is dearest whatever the sign of the
 	// weight: it costs ScaleMax under a weight above 0, and 0 under one below.
-	Attribute = "attribute"
+	attributeCost = "attribute"
 )
 
 // What the costs count with, in points.
 const (
-	SpecialPoints  = 1 << 20 // each special thing that is not asked for
-	OwnerPoints    = 1 << 16 // each instance of the same project
-	MemberPoints   = 1 << 24 // each member of a soft rule
-	InstancePoints = 1 << 12 // each instance
-	FailurePoints  = 1 << 24 // each recent failure
-	AttributeScale = 1000    // 1 of an attribute, by default
+	specialPoints  = 1 << 20 // each special thing that is not asked for
+	ownerPoints    = 1 << 16 // each instance of the same project
+	memberPoints   = 1 << 24 // each member of a soft rule
+	instancePoints = 1 << 12 // each instance
+	failurePoints  = 1 << 24 // each recent failure
+	attributeScale = 1000    // 1 of an attribute, by default
 )
 
 // cost is a named cost: which options it takes, and how it looks at the hosts.
@@ -97,14 +97,14 @@ type cost struct {
 }
 
 var all = []cost{
-	{Attribute, []string{"attribute", "scale"}, "the number that an attribute of the host has, such as a price (options attribute, scale)", attributeLine},
-	{BuildFailures, nil, "instances that could not be started there since one could", failureLine},
+	{attributeCost, []string{"attribute", "scale"}, "the number that an attribute of the host has, such as a price (options attribute, scale)", attributeLine},
+	{buildFailures, nil, "instances that could not be started there since one could", failureLine},
 	{Constant, nil, "1 for every host", constantLine},
 	{FillFirst, []string{"class"}, "what is free: fuller hosts are cheaper (option class)", fillLine},
-	{Instances, nil, "instances that are there", instanceLine},
-	{OwnerSpread, nil, "instances of the same project that are there", ownerLine},
-	{ServerGroup, nil, "what soft rules and server groups ask for", ruleLine},
-	{Special, []string{"classes", "traits"}, "special things, such as accelerators, that are not asked for (options classes, traits)", specialLine},
+	{instancesCost, nil, "instances that are there", instanceLine},
+	{ownerSpread, nil, "instances of the same project that are there", ownerLine},
+	{serverGroup, nil, "what soft rules and server groups ask for", ruleLine},
+	{specialCost, []string{"classes", "traits"}, "special things, such as accelerators, that are not asked for (options classes, traits)", specialLine},
 	{Spread, []string{"class"}, "what is taken: emptier hosts are cheaper (option class)", spreadLine},
 }
 
@@ -191,7 +191,7 @@ func (c *cost) readOptions(given map[string]string) (options, []string) {
 			wrong = append(wrong, fault)
 		}
 	}
-	if c.name == Attribute && given["attribute"] == "" {
+	if c.name == attributeCost && given["attribute"] == "" {
 		wrong = append(wrong, `needs the option "attribute"`)
 	}
 	return o, wrong
@@ -200,7 +200,7 @@ func (c *cost) readOptions(given map[string]string) (options, []string) {
 // DefaultWeights returns the weights of a zone that was told none: spread, 1,
 // and server_group, 1.
 func DefaultWeights() []api.CostWeight {
-	return []api.CostWeight{{Name: Spread, Weight: 1}, {Name: ServerGroup, Weight: 1}}
+	return []api.CostWeight{{Name: Spread, Weight: 1}, {Name: serverGroup, Weight: 1}}
 }
 
 // Default returns the set of DefaultWeights.
@@ -229,10 +229,10 @@ var points = map[api.ResourceClass]int64{
 	"NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": 1, "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": 1,
 }
 
-// CustomPoints is the worth of one unit of each CUSTOM_ class.
-const CustomPoints = 1 << 10
+// customPoints is the worth of one unit of each CUSTOM_ class.
+const customPoints = 1 << 10
 
 // Points returns the worth of one unit of a class, in points: 1 for MEMORY_MB,
-// 4096 for VCPU, 64 for DISK_GB, CustomPoints for CUSTOM_*. The table never
+// 4096 for VCPU, 64 for DISK_GB, customPoints for CUSTOM_*. The table never
 // changes, because zones of different age merge their prices.
-func Points(c api.ResourceClass) int64 { return cmp.Or(points[c], CustomPoints) }
+func Points(c api.ResourceClass) int64 { return cmp.Or(points[c], customPoints) }

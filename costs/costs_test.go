@@ -139,7 +139,7 @@ func TestNoHosts(t *testing.T) {
 	l := newScene(memory(1)).look()
 	for _, name := range costs.Names() {
 		w := weight(name, 1)
-		if name == costs.Attribute {
+		if name == "attribute" {
 			w = weight(name, 1, "attribute=price")
 		}
 		set, err := costs.New([]api.CostWeight{w})
@@ -159,7 +159,7 @@ func TestCase29FixedScale(t *testing.T) {
 		host(capacity.Spec{ID: "1", Attributes: map[string]string{"io": "100"}}, api.Resources{api.MemoryMB: 512}).
 		host(capacity.Spec{ID: "2", Attributes: map[string]string{"io": "400"}}, api.Resources{api.MemoryMB: 256}).
 		host(capacity.Spec{ID: "3", Attributes: map[string]string{"io": "100"}}, api.Resources{api.MemoryMB: 512})
-	w := []api.CostWeight{weight(costs.FillFirst, 1), weight(costs.Attribute, 2, "attribute=io", "scale=1")}
+	w := []api.CostWeight{weight(costs.FillFirst, 1), weight("attribute", 2, "attribute=io", "scale=1")}
 	assert.Equal(t, int64(712), price(t, s.look(), "1", 0, w...))
 	assert.Equal(t, int64(1056), price(t, s.look(), "2", 0, w...))
 	assert.Equal(t, int64(712), price(t, s.look(), "3", 0, w...))
@@ -186,11 +186,11 @@ func TestSpecial(t *testing.T) {
 	s := newScene(plain).
 		host(capacity.Spec{ID: "plain"}, api.Resources{api.MemoryMB: 1, api.VCPU: 1}).
 		host(capacity.Spec{ID: "gpu", Traits: []string{"CUSTOM_FAST"}}, api.Resources{"PGPU": 2, "CUSTOM_X": 1, api.VCPU: 1})
-	const sp = costs.SpecialPoints
-	assert.Zero(t, price(t, s.look(), "plain", 0, weight(costs.Special, 1)))
-	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 0, weight(costs.Special, 1)), "dear for who needs none")
-	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 7, weight(costs.Special, 1)), "however many")
-	fast := weight(costs.Special, 1, "classes=FPGA, PGPU", "traits=CUSTOM_FAST,CUSTOM_SLOW")
+	const sp = 1 << 20
+	assert.Zero(t, price(t, s.look(), "plain", 0, weight("special", 1)))
+	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 0, weight("special", 1)), "dear for who needs none")
+	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 7, weight("special", 1)), "however many")
+	fast := weight("special", 1, "classes=FPGA, PGPU", "traits=CUSTOM_FAST,CUSTOM_SLOW")
 	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 0, fast))
 	for _, traits := range []api.Traits{{Required: []string{"CUSTOM_FAST"}}, {AnyOf: [][]string{{"CUSTOM_A"}, {"CUSTOM_B", "CUSTOM_FAST"}}}} {
 		s.req.Groups[0].Traits = traits
@@ -199,7 +199,7 @@ func TestSpecial(t *testing.T) {
 	s.req.Groups[0].Traits = api.Traits{Forbidden: []string{"CUSTOM_FAST"}}
 	assert.Equal(t, int64(2*sp), price(t, s.look(), "gpu", 0, fast), "to forbid is not to ask")
 	s.req.Groups[0].Resources["PGPU"] = 1
-	assert.Equal(t, int64(sp), price(t, s.look(), "gpu", 0, weight(costs.Special, 1)), "cheap for who does")
+	assert.Equal(t, int64(sp), price(t, s.look(), "gpu", 0, weight("special", 1)), "cheap for who does")
 	for class, special := range map[api.ResourceClass]bool{
 		"PGPU": true, "VGPU": true, "FPGA": true, "PCI_DEVICE": true, "SRIOV_NET_VF": true, "CUSTOM_A": true,
 		api.VCPU: false, api.MemoryMB: false, api.DiskGB: false, "PCPU": false, "IPV4_ADDRESS": false,
@@ -211,18 +211,18 @@ func TestSpecial(t *testing.T) {
 func TestOwnerSpread(t *testing.T) {
 	s := newScene(memory(1)).host(capacity.Spec{ID: "a"}, nil).host(capacity.Spec{ID: "b"}, nil)
 	s.census.tenancy = map[api.HostID]int{"a": 3, "gone": 9}
-	const op = costs.OwnerPoints
-	assert.Equal(t, int64(3*op), price(t, s.look(), "a", 0, weight(costs.OwnerSpread, 1)))
-	assert.Equal(t, int64(-5*op), price(t, s.look(), "a", 2, weight(costs.OwnerSpread, -1)))
-	assert.Equal(t, int64(2*op), price(t, s.look(), "b", 2, weight(costs.OwnerSpread, 1)))
+	const op = 1 << 16
+	assert.Equal(t, int64(3*op), price(t, s.look(), "a", 0, weight("owner_spread", 1)))
+	assert.Equal(t, int64(-5*op), price(t, s.look(), "a", 2, weight("owner_spread", -1)))
+	assert.Equal(t, int64(2*op), price(t, s.look(), "b", 2, weight("owner_spread", 1)))
 	l := s.look()
 	row, _ := l.View.Row("b")
 	l.Req.Groups = append(l.Req.Groups, memory(1))
 	l.Index, l.Earlier = 1, []costs.Taken{{Row: row, Slots: []int64{4, 0}}}
-	assert.Equal(t, int64(5*op), price(t, l, "b", 1, weight(costs.OwnerSpread, 1)), "earlier groups count")
-	assert.Equal(t, int64(costs.ScaleMax), price(t, l, "b", 100_000, weight(costs.OwnerSpread, 1)))
+	assert.Equal(t, int64(5*op), price(t, l, "b", 1, weight("owner_spread", 1)), "earlier groups count")
+	assert.Equal(t, int64(costs.ScaleMax), price(t, l, "b", 100_000, weight("owner_spread", 1)))
 	l.Census = nil
-	assert.Equal(t, int64(4*op), price(t, l, "b", 0, weight(costs.OwnerSpread, 1)), "nobody is anywhere")
+	assert.Equal(t, int64(4*op), price(t, l, "b", 0, weight("owner_spread", 1)), "nobody is anywhere")
 }
 
 func TestSoftRules(t *testing.T) {
@@ -230,9 +230,9 @@ func TestSoftRules(t *testing.T) {
 	s.req.Reservation = "r"
 	s.req.Groups = append(s.req.Groups, memory(1))
 	s.census.members = map[string]map[api.HostID]int{"sg": {"a": 2, "gone": 1}, "r#1": {"a": 1}}
-	const mp, half = costs.MemberPoints, costs.ScaleMax / 2
+	const mp, half = 1 << 24, costs.ScaleMax / 2
 	l := s.look()
-	soft := weight(costs.ServerGroup, 1)
+	soft := weight("server_group", 1)
 	assert.Zero(t, price(t, l, "a", 5, soft), "no rule, no cost")
 	l.Req.Rules = []api.Rule{
 		{ID: "sg", Policy: api.SoftAntiAffinity, Groups: []int{0, 1}},
@@ -261,10 +261,10 @@ func TestCounts(t *testing.T) {
 		host(capacity.Spec{ID: "a", Failures: 3}, api.Resources{api.MemoryMB: 9}).
 		host(capacity.Spec{ID: "b", Failures: 65}, nil)
 	require.NoError(t, s.table.Claim("a", api.Claim{Class: api.Firm, Window: always, Resources: api.Resources{api.MemoryMB: 1}}))
-	assert.Equal(t, int64(3*costs.InstancePoints), price(t, s.look(), "a", 2, weight(costs.Instances, 1)))
-	assert.Zero(t, price(t, s.look(), "b", 0, weight(costs.Instances, 1)))
-	assert.Equal(t, int64(3*costs.FailurePoints), price(t, s.look(), "a", 2, weight(costs.BuildFailures, 1)))
-	assert.Equal(t, int64(costs.ScaleMax), price(t, s.look(), "b", 0, weight(costs.BuildFailures, 1)), "64 count")
+	assert.Equal(t, int64(3<<12), price(t, s.look(), "a", 2, weight("instances", 1)))
+	assert.Zero(t, price(t, s.look(), "b", 0, weight("instances", 1)))
+	assert.Equal(t, int64(3<<24), price(t, s.look(), "a", 2, weight("build_failures", 1)))
+	assert.Equal(t, int64(costs.ScaleMax), price(t, s.look(), "b", 0, weight("build_failures", 1)), "64 count")
 }
 
 func TestAttribute(t *testing.T) {
@@ -273,21 +273,21 @@ func TestAttribute(t *testing.T) {
 		weight api.CostWeight
 		want   int64
 	}{
-		{"2", weight(costs.Attribute, 1, "attribute=x"), 2000},
-		{"0.0019", weight(costs.Attribute, 3, "attribute=x"), 3},
-		{"0.000999", weight(costs.Attribute, 1, "attribute=x"), 0},
-		{"-4", weight(costs.Attribute, 1, "attribute=x"), 0},
-		{"1.5", weight(costs.Attribute, -1, "attribute=x", "scale=10"), -15},
-		{"2.9", weight(costs.Attribute, 1, "attribute=x", "scale=1"), 2},
-		{"1073741823.999999", weight(costs.Attribute, 1, "attribute=x", "scale=1"), costs.ScaleMax - 1},
-		{"1073741824", weight(costs.Attribute, 1, "attribute=x", "scale=1"), costs.ScaleMax},
-		{"9223372036854.775807", weight(costs.Attribute, 1, "attribute=x", "scale=1073741824"), costs.ScaleMax},
-		{"0.999999", weight(costs.Attribute, 1, "attribute=x", "scale=1073741824"), 1073740750},
-		{"cheap", weight(costs.Attribute, 1, "attribute=x"), costs.ScaleMax},
-		{"true", weight(costs.Attribute, 1, "attribute=x"), costs.ScaleMax},
-		{"cheap", weight(costs.Attribute, -1, "attribute=x"), 0},
-		{"2", weight(costs.Attribute, 1, "attribute=y"), costs.ScaleMax},
-		{"2", weight(costs.Attribute, -2, "attribute=y"), 0},
+		{"2", weight("attribute", 1, "attribute=x"), 2000},
+		{"0.0019", weight("attribute", 3, "attribute=x"), 3},
+		{"0.000999", weight("attribute", 1, "attribute=x"), 0},
+		{"-4", weight("attribute", 1, "attribute=x"), 0},
+		{"1.5", weight("attribute", -1, "attribute=x", "scale=10"), -15},
+		{"2.9", weight("attribute", 1, "attribute=x", "scale=1"), 2},
+		{"1073741823.999999", weight("attribute", 1, "attribute=x", "scale=1"), costs.ScaleMax - 1},
+		{"1073741824", weight("attribute", 1, "attribute=x", "scale=1"), costs.ScaleMax},
+		{"9223372036854.775807", weight("attribute", 1, "attribute=x", "scale=1073741824"), costs.ScaleMax},
+		{"0.999999", weight("attribute", 1, "attribute=x", "scale=1073741824"), 1073740750},
+		{"cheap", weight("attribute", 1, "attribute=x"), costs.ScaleMax},
+		{"true", weight("attribute", 1, "attribute=x"), costs.ScaleMax},
+		{"cheap", weight("attribute", -1, "attribute=x"), 0},
+		{"2", weight("attribute", 1, "attribute=y"), costs.ScaleMax},
+		{"2", weight("attribute", -2, "attribute=y"), 0},
 	} {
 		s := newScene(memory(1)).host(capacity.Spec{ID: "a", Attributes: map[string]string{"x": c.value}}, nil)
 		assert.Equal(t, c.want, price(t, s.look(), "a", 3, c.weight), "%+v", c)
@@ -304,9 +304,9 @@ func TestNewNamesEverythingThatIsWrong(t *testing.T) {
 		weight(costs.FillFirst, -1001, "class=VCPU"),
 		weight(costs.FillFirst, 1),
 		weight(costs.FillFirst, 1, "class=MEMORY_MB"),
-		weight(costs.Attribute, 1),
-		weight(costs.Attribute, 1, "attribute=price", "scale=0"),
-		weight(costs.Special, 1, "classes=", "traits=fast", "colour=red"),
+		weight("attribute", 1),
+		weight("attribute", 1, "attribute=price", "scale=0"),
+		weight("special", 1, "classes=", "traits=fast", "colour=red"),
 		weight(costs.Spread, 1, "class=memory"),
 	})
 	require.Error(t, err)
@@ -326,11 +326,11 @@ func TestLimits(t *testing.T) {
 		assert.Equal(t, ok, err == nil, "weight %d", n)
 	}
 	for scale, ok := range map[string]bool{"0": false, "1": true, "1073741824": true, "1073741825": false, "x": false} {
-		_, err := costs.New([]api.CostWeight{weight(costs.Attribute, 1, "attribute=p", "scale="+scale)})
+		_, err := costs.New([]api.CostWeight{weight("attribute", 1, "attribute=p", "scale="+scale)})
 		assert.Equal(t, ok, err == nil, "scale %s", scale)
 	}
 	for n, ok := range map[int]bool{1: true, api.ExtraSpecMaxBytes: true, api.ExtraSpecMaxBytes + 1: false} {
-		_, err := costs.New([]api.CostWeight{weight(costs.Attribute, 1, "attribute="+strings.Repeat("x", n))})
+		_, err := costs.New([]api.CostWeight{weight("attribute", 1, "attribute="+strings.Repeat("x", n))})
 		assert.Equal(t, ok, err == nil, "attribute of %d bytes", n)
 	}
 	for over, ok := range []bool{true, false} {
@@ -341,13 +341,13 @@ func TestLimits(t *testing.T) {
 		for i := range api.TraitsMax + over {
 			traits = append(traits, fmt.Sprint("CUSTOM_", i))
 		}
-		_, err := costs.New([]api.CostWeight{weight(costs.Special, 1, "classes="+strings.Join(classes, ","))})
+		_, err := costs.New([]api.CostWeight{weight("special", 1, "classes="+strings.Join(classes, ","))})
 		assert.Equal(t, ok, err == nil)
-		_, err = costs.New([]api.CostWeight{weight(costs.Special, 1, "traits="+strings.Join(traits, ","))})
+		_, err = costs.New([]api.CostWeight{weight("special", 1, "traits="+strings.Join(traits, ","))})
 		assert.Equal(t, ok, err == nil)
 		var many []api.CostWeight
 		for i := range api.FiltersMax + over {
-			many = append(many, weight(costs.Attribute, 1, fmt.Sprint("attribute=", i)))
+			many = append(many, weight("attribute", 1, fmt.Sprint("attribute=", i)))
 		}
 		_, err = costs.New(many)
 		assert.Equal(t, ok, err == nil)
@@ -369,7 +369,7 @@ func TestDefault(t *testing.T) {
 // The worth of a unit divides the scale, whatever the class.
 func TestPoints(t *testing.T) {
 	for class, want := range map[api.ResourceClass]int64{
-		api.MemoryMB: 1, api.VCPU: 4096, api.DiskGB: 64, "PGPU": 1 << 20, "CUSTOM_ANYTHING": costs.CustomPoints,
+		api.MemoryMB: 1, api.VCPU: 4096, api.DiskGB: 64, "PGPU": 1 << 20, "CUSTOM_ANYTHING": 1 << 10,
 	} {
 		assert.Equal(t, want, costs.Points(class), "%s", class)
 	}
@@ -402,7 +402,7 @@ func TestWithinTheScale(t *testing.T) {
 		name := rapid.SampledFrom(costs.Names()).Draw(t, "name")
 		w := weight(name, 1)
 		switch name {
-		case costs.Attribute:
+		case "attribute":
 			w = weight(name, 1, "attribute=p")
 		case costs.FillFirst, costs.Spread:
 			w = weight(name, 1, "class="+rapid.SampledFrom([]string{"VCPU", "MEMORY_MB", "PGPU"}).Draw(t, "class"))
@@ -417,7 +417,7 @@ func TestWithinTheScale(t *testing.T) {
 }
 
 func ExampleNew() {
-	_, err := costs.New([]api.CostWeight{{Name: "luck", Weight: 1}, {Name: costs.Attribute, Weight: 1}})
+	_, err := costs.New([]api.CostWeight{{Name: "luck", Weight: 1}, {Name: "attribute", Weight: 1}})
 	fmt.Println(err)
 	// Output:
 	// costs: "luck" is unknown, "attribute" needs the option "attribute"; known are attribute, build_failures, constant, fill_first, instances, owner_spread, server_group, special, spread, each once for the same options, with a weight from -1000 to 1000

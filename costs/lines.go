@@ -53,7 +53,7 @@ func specialLine(l *Look, o options, _ int64) line {
 			column[row]++
 		}
 	}
-	return line{column: column, unit: SpecialPoints, top: ScaleMax / SpecialPoints}
+	return line{column: column, unit: specialPoints, top: ScaleMax / specialPoints}
 }
 
 // asksForTrait reports whether a host is wanted for a trait.
@@ -72,7 +72,7 @@ func ownerLine(l *Look, _ options, _ int64) line {
 		}
 	}
 	l.addEarlier(column, -1, 1)
-	return line{column: column, step: 1, unit: OwnerPoints, top: ScaleMax / OwnerPoints}
+	return line{column: column, step: 1, unit: ownerPoints, top: ScaleMax / ownerPoints}
 }
 
 // addEarlier adds to a column times the slots of earlier groups under a rule, or
@@ -87,7 +87,7 @@ func (l *Look) addEarlier(column []int64, rule int, times int64) {
 // ruleLine counts members under all soft rules of the group: up for each that
 // should be elsewhere, down for each that should be here.
 func ruleLine(l *Look, _ options, _ int64) line {
-	n := line{unit: MemberPoints, top: ScaleMax / MemberPoints}
+	n := line{unit: memberPoints, top: ScaleMax / memberPoints}
 	half := int64(0)
 	for _, rule := range l.Req.RulesOf(l.Index) {
 		times := int64(1)
@@ -130,11 +130,11 @@ func (l *Look) addMembers(column []int64, rule int, times int64) {
 func instanceLine(l *Look, _ options, _ int64) line {
 	column := l.View.InstanceColumn()
 	l.addEarlier(column, -1, 1)
-	return line{column: column, step: 1, unit: InstancePoints, top: ScaleMax / InstancePoints}
+	return line{column: column, step: 1, unit: instancePoints, top: ScaleMax / instancePoints}
 }
 
 func failureLine(l *Look, _ options, _ int64) line {
-	return line{column: l.View.FailureColumn(), unit: FailurePoints, top: ScaleMax / FailurePoints}
+	return line{column: l.View.FailureColumn(), unit: failurePoints, top: ScaleMax / failurePoints}
 }
 
 func attributeLine(l *Look, o options, weight int64) line {

@@ -18,7 +18,7 @@ type options struct {
 	scale     int64
 }
 
-func defaultOptions() options { return options{class: api.MemoryMB, scale: AttributeScale} }
+func defaultOptions() options { return options{class: api.MemoryMB, scale: attributeScale} }
 
 // String spells o so that options that say the same are spelt alike.
 func (o options) String() string {

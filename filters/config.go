@@ -19,18 +19,18 @@ const (
 	NameDifferentHost       = "different_host"
 	NameNear                = "near"
 	NameQuery               = "query"
-	NamePool                = "pool"
-	NameProjectIsolation    = "project_isolation"
-	NameIsolated            = "isolated"
+	namePool                = "pool"
+	nameProjectIsolation    = "project_isolation"
+	nameIsolated            = "isolated"
 	NameAvailabilityZone    = "availability_zone"
-	NameDriver              = "driver"
+	nameDriver              = "driver"
 	NameTraits              = "traits"
 	NameAggregateExtraSpecs = "aggregate_extra_specs"
 	NameImageProperties     = "image_properties"
 	NameExtraSpecs          = "extra_specs"
-	NameHostState           = "host_state"
+	nameHostState           = "host_state"
 	NameServerGroup         = "server_group"
-	NameInstances           = "instances"
+	nameInstances           = "instances"
 	NameCapacity            = "capacity"
 )
 
@@ -108,14 +108,14 @@ var kinds = []kind{
 		name: NameQuery, help: "passes hosts for which the hint query is true",
 		advice: "leaving out the query would work", build: withoutOptions(newQuery),
 	},
-	{name: NamePool, help: "passes hosts whose pool takes the class of the request", build: withoutOptions(newPool)},
+	{name: namePool, help: "passes hosts whose pool takes the class of the request", build: withoutOptions(newPool)},
 	{
-		name: NameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
+		name: nameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
 		options: []Option{{Name: optionStrict, Help: "true: a project that is named takes no other host; default false"}},
 		example: map[string]string{optionStrict: "true"}, build: buildProjectIsolation,
 	},
 	{
-		name: NameIsolated, help: "keeps some images to some hosts", optional: true,
+		name: nameIsolated, help: "keeps some images to some hosts", optional: true,
 		options: []Option{
 			{Name: optionImages, Help: "comma separated image references", Required: true},
 			{Name: optionHosts, Help: "comma separated names of the hosts that run them", Required: true},
@@ -123,7 +123,7 @@ var kinds = []kind{
 		},
 		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
 	},
-	{name: NameDriver, help: "drops hosts that need a command when the flavor has none", build: withoutOptions(newDriver)},
+	{name: nameDriver, help: "drops hosts that need a command when the flavor has none", build: withoutOptions(newDriver)},
 	{
 		name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for",
 		advice: "asking for no availability zone, or another one, would work", build: withoutOptions(newAvailabilityZone),
@@ -144,13 +144,13 @@ var kinds = []kind{
 		name: NameExtraSpecs, help: "matches plain extra specs and " + scopeCapabilities + "KEY with attributes",
 		advice: "a flavor without extra specs about the host would work", build: withoutOptions(newExtraSpecs),
 	},
-	{name: NameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: withoutOptions(newHostState)},
+	{name: nameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: withoutOptions(newHostState)},
 	{
 		name: NameServerGroup, help: "holds affinity and anti-affinity",
 		advice: "without the rule or server group it would work", build: withoutOptions(newServerGroup),
 	},
 	{
-		name: NameInstances, help: "limits the instances on one host", optional: true,
+		name: nameInstances, help: "limits the instances on one host", optional: true,
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},

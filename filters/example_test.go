@@ -61,7 +61,7 @@ func Example_query() {
 func Example_pool() {
 	leases := with("a")
 	leases.Pool = api.PoolReservable
-	show(filter(filters.NamePool), func(*api.Group) {}, leases, with("b"))
+	show(filter("pool"), func(*api.Group) {}, leases, with("b"))
 	// Output: [b] [{pool 1 not_allowed [name-a]}]
 }
 
@@ -69,12 +69,12 @@ func Example_projectIsolation() {
 	theirs := with("a")
 	theirs.Aggregates = []string{"g1"}
 	w := &filters.World{Aggregates: []*api.Aggregate{{ID: "g1", Metadata: map[string]string{api.MetaProjects: "q,r"}}}}
-	showIn(w, filter(filters.NameProjectIsolation, "strict", "false"), func(*api.Group) {}, theirs, with("b")) // for project p
+	showIn(w, filter("project_isolation", "strict", "false"), func(*api.Group) {}, theirs, with("b")) // for project p
 	// Output: [b] [{project_isolation 1 not_allowed [name-a]}]
 }
 
 func Example_isolated() {
-	f := filter(filters.NameIsolated, "images", "win", "hosts", "name-a")
+	f := filter("isolated", "images", "win", "hosts", "name-a")
 	show(f, func(g *api.Group) { g.Image.Ref = "win" }, with("a"), with("b"))
 	show(f, func(g *api.Group) { g.Image.Ref = "linux" }, with("a"), with("b"))
 	// Output:
@@ -85,7 +85,7 @@ func Example_isolated() {
 func Example_driver() {
 	process := with("a")
 	process.NeedsCommand = true
-	show(filter(filters.NameDriver), func(*api.Group) {}, process, with("b"))
+	show(filter("driver"), func(*api.Group) {}, process, with("b"))
 	// Output: [b] [{driver 1 never_fits [name-a]}]
 }
 
@@ -132,7 +132,7 @@ func Example_extraSpecs() {
 func Example_hostState() {
 	busy := with("a")
 	busy.Maintenance = true
-	show(filter(filters.NameHostState), func(*api.Group) {}, busy, with("b"))
+	show(filter("host_state"), func(*api.Group) {}, busy, with("b"))
 	// Output: [b] [{host_state 1 not_now [name-a]}]
 }
 
@@ -157,7 +157,7 @@ func Example_instances() {
 	t.Put(with("a"))
 	t.Put(with("b"))
 	_ = t.Claim("a", api.Claim{Resources: api.Resources{api.MemoryMB: 1}, Class: api.Firm, Window: api.Window{End: api.Forever}}) // fits
-	got, why := look(want(t.View(), nil, func(*api.Group) {}), filter(filters.NameInstances, "max", "1"))
+	got, why := look(want(t.View(), nil, func(*api.Group) {}), filter("instances", "max", "1"))
 	fmt.Println(got, why.Filters)
 	// Output: [b] [{instances 1 not_now []}]
 }

@@ -98,7 +98,7 @@ func TestCase20Units(t *testing.T) {
 func TestHostState(t *testing.T) {
 	up, down, disabled := spec("up", 1, 1), spec("down", 1, 1), spec("disabled", 1, 1)
 	down.Up, disabled.Enabled = false, false
-	got, why := runFilters(view(up, down, disabled), request(api.Firm, api.Forever, nil), filter(filters.NameHostState))
+	got, why := runFilters(view(up, down, disabled), request(api.Firm, api.Forever, nil), filter("host_state"))
 	assert.Equal(t, []string{"up"}, got)
 	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2, Tier: api.TierNotNow}}, why.Filters)
 }
@@ -115,7 +115,7 @@ func TestPool(t *testing.T) {
 		{request(api.Firm, 100, nil), []string{"d", "s"}},
 		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
 	} {
-		got, _ := runFilters(v, c.req, filter(filters.NamePool))
+		got, _ := runFilters(v, c.req, filter("pool"))
 		assert.Equal(t, c.want, got)
 	}
 }
@@ -129,11 +129,11 @@ func TestDriver(t *testing.T) {
 	for flavor, want := range map[api.FlavorID]int{"web": 2, "vm": 1, "": 1} {
 		req.Groups[0].Flavor = flavor
 		l := filters.NewLook(v, &filters.World{HasCommand: has}, req, 0)
-		got, _ := look(l, filter(filters.NameDriver))
+		got, _ := look(l, filter("driver"))
 		assert.Len(t, got, want, "flavor %q", flavor)
 	}
 	req.Groups[0].Flavor = "web"
-	got, _ := runFilters(v, req, filter(filters.NameDriver))
+	got, _ := runFilters(v, req, filter("driver"))
 	assert.Equal(t, []string{"fake"}, got)
 }
 

@@ -21,7 +21,7 @@ func newAvailabilityZone() Filter {
 // needs a command takes only flavors that have one. A group without a flavor has
 // none.
 func newDriver() Filter {
-	return Filter{Name: NameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: nameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
 		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
 			pass.AndNot(l.View.NeedsCommand())
 		}

@@ -8,7 +8,7 @@ import (
 // newHostState returns the filter that passes hosts that are up, enabled and not in maintenance. Whether a
 // silent host is down is decided by the zone's leader, not here.
 func newHostState() Filter {
-	return Filter{Name: NameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: nameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
 		pass.And(l.View.Serving())
 	}}
 }
@@ -132,7 +132,7 @@ func (m *members) keepApart(l *Look, pass *capacity.Set) {
 func newInstances(most int) Filter {
 	left := func(l *Look, row int) int { return most - l.View.Instances(row) - l.placedMembers(row, -1) }
 	return Filter{
-		Name: NameInstances, Tier: api.TierNotNow,
+		Name: nameInstances, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) { pass.Keep(func(row int) bool { return left(l, row) > 0 }) },
 		Room: func(l *Look, row int) int64 { return max(int64(left(l, row)), 0) },
 	}

@@ -150,19 +150,19 @@ func TestInstances(t *testing.T) {
 		}))
 	}
 	l := want(table.View(), nil, func(*api.Group) {})
-	assert.Equal(t, []string{"b"}, kept(l, filter(filters.NameInstances, "max", "2")))
-	assert.Equal(t, []string{"a", "b"}, kept(l, filter(filters.NameInstances, "max", "3")))
+	assert.Equal(t, []string{"b"}, kept(l, filter("instances", "max", "2")))
+	assert.Equal(t, []string{"a", "b"}, kept(l, filter("instances", "max", "3")))
 	a, _ := l.View.Row("a")
 	b, _ := l.View.Row("b")
-	assert.Equal(t, int64(1), filter(filters.NameInstances, "max", "3").Room(l, a))
-	assert.Equal(t, int64(3), filter(filters.NameInstances, "max", "3").Room(l, b))
+	assert.Equal(t, int64(1), filter("instances", "max", "3").Room(l, a))
+	assert.Equal(t, int64(3), filter("instances", "max", "3").Room(l, b))
 	l.Placed = func(row, rule int) int {
 		assert.Equal(t, -1, rule, "slots of all earlier groups count")
 		return map[int]int{b: 2}[row]
 	}
-	assert.Equal(t, []string{"a", "b"}, kept(l, filter(filters.NameInstances, "max", "3")))
-	assert.Equal(t, int64(1), filter(filters.NameInstances, "max", "3").Room(l, b))
-	assert.Empty(t, kept(l, filter(filters.NameInstances, "max", "2")))
+	assert.Equal(t, []string{"a", "b"}, kept(l, filter("instances", "max", "3")))
+	assert.Equal(t, int64(1), filter("instances", "max", "3").Room(l, b))
+	assert.Empty(t, kept(l, filter("instances", "max", "2")))
 }
 
 func TestServerGroup(t *testing.T) {

@@ -409,7 +409,7 @@ func oracled(t *rapid.T) ([]string, []filters.Filter) {
 		require.NoError(t, err)
 		names, fs = append(names, k.Name), append(fs, f[0])
 	}
-	return append(names, "strict"), append(fs, filter(filters.NameProjectIsolation, "strict", "true"))
+	return append(names, "strict"), append(fs, filter("project_isolation", "strict", "true"))
 }
 
 // Each filter keeps just the hosts that it keeps when each is looked at alone, and the

@@ -12,7 +12,7 @@ import (
 // goes to on_demand and shared hosts, whether its window is open or bounded by a
 // lifetime; a preemptible one to reservable and shared hosts.
 func newPool() Filter {
-	return Filter{Name: NamePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: namePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		own := api.PoolOnDemand
 		if l.Req.Class == api.Preemptible {
 			own = api.PoolReservable
@@ -29,7 +29,7 @@ func newPool() Filter {
 // strict, a project that any aggregate names also takes no other host. A parent's
 // projects are none that an aggregate of this zone names.
 func newProjectIsolation(strict bool) Filter {
-	return Filter{Name: NameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: nameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		var isolated, mine []string
 		for _, a := range l.World.Aggregates {
 			is, names := isIsolated(a, string(l.Req.Project))
@@ -81,7 +81,7 @@ func splitWords(list string) []string {
 // newIsolated returns the filter that keeps some images to some hosts, both by name: these images run on
 // these hosts only. If restrict, these hosts run these images only.
 func newIsolated(images, hosts []string, restrict bool) Filter {
-	return Filter{Name: NameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: nameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
 		switch ref := l.Group().Image.Ref; {
 		case slices.Contains(images, ref):
 			pass.And(rowsByName(l.View, hosts))

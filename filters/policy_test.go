@@ -35,12 +35,12 @@ func TestProjectIsolation(t *testing.T) {
 	} {
 		l := want(v, &filters.World{Aggregates: x.aggregates}, func(*api.Group) {})
 		l.Req.Project = x.project
-		assert.Equal(t, x.want, kept(l, filter(filters.NameProjectIsolation, "strict", strconv.FormatBool(x.strict))), "project %s, strict %v", x.project, x.strict)
+		assert.Equal(t, x.want, kept(l, filter("project_isolation", "strict", strconv.FormatBool(x.strict))), "project %s, strict %v", x.project, x.strict)
 	}
 	l := want(v, &filters.World{Aggregates: []*api.Aggregate{mine, theirs, plain}}, func(*api.Group) {})
 	l.Req.Project, l.Req.Origin = "p", "up"
 	for _, strict := range []bool{false, true} {
-		assert.Equal(t, []string{"d"}, kept(l, filter(filters.NameProjectIsolation, "strict", strconv.FormatBool(strict))), "a parent's p is another project")
+		assert.Equal(t, []string{"d"}, kept(l, filter("project_isolation", "strict", strconv.FormatBool(strict))), "a parent's p is another project")
 	}
 }
 
@@ -59,7 +59,7 @@ func TestIsolated(t *testing.T) {
 		{"", false, []string{"a", "b"}},
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Image.Ref = x.image })
-		f := filter(filters.NameIsolated, "images", "win", "hosts", "name-a,name-none", "restrict", strconv.FormatBool(x.restrict))
+		f := filter("isolated", "images", "win", "hosts", "name-a,name-none", "restrict", strconv.FormatBool(x.restrict))
 		assert.Equal(t, x.want, kept(l, f), "image %q, restrict %v", x.image, x.restrict)
 	}
 }

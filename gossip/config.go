@@ -149,27 +149,15 @@ type noPeers struct{}
 func (noPeers) Load() ([]string, error) { return nil, nil }
 func (noPeers) Save([]string) error     { return nil }
 
-// Stats counts what a pool heard and what it ignored.
-type Stats struct {
-	DigestsHeard     uint64 // newer than what was known
-	DigestsMalformed uint64 // or in a message that was
-	DigestsTooLarge  uint64 // above digestMaxBytes
-	DigestsForeign   uint64 // of a zone that is not of this pool
-	DigestsExpired   uint64 // that nobody has stood for for DigestTTL
-	DigestsUnsent    uint64 // own ones that were malformed or too large
-	PacketsDropped   uint64 // to members that could not be reached or were slow
-	FramesRefused    uint64 // packets of a kind or size that no member sends
-	ConnsRefused     uint64 // above a limit, or for another pool
-}
-
+// counters count what a pool heard and what it ignored.
 type counters struct {
-	heard, malformed, tooLarge, foreign, expired, unsent, dropped, garbage, refused atomic.Uint64
-}
-
-func (c *counters) stats() Stats {
-	return Stats{
-		DigestsHeard: c.heard.Load(), DigestsMalformed: c.malformed.Load(), DigestsTooLarge: c.tooLarge.Load(),
-		DigestsForeign: c.foreign.Load(), DigestsExpired: c.expired.Load(), DigestsUnsent: c.unsent.Load(),
-		PacketsDropped: c.dropped.Load(), FramesRefused: c.garbage.Load(), ConnsRefused: c.refused.Load(),
-	}
+	heard     atomic.Uint64 // digests newer than what was known
+	malformed atomic.Uint64 // digests, or messages that carried some
+	tooLarge  atomic.Uint64 // digests above digestMaxBytes
+	foreign   atomic.Uint64 // digests of a zone that is not in this pool
+	expired   atomic.Uint64 // digests that nobody has vouched for within DigestTTL
+	unsent    atomic.Uint64 // own digests that were malformed or too large
+	dropped   atomic.Uint64 // packets to members that could not be reached or were slow
+	garbage   atomic.Uint64 // packets of a kind or size that no member sends
+	refused   atomic.Uint64 // connections above a limit, or for another pool
 }

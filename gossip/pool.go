@@ -152,9 +152,6 @@ func (p *Pool) Members() []Member {
 // and when it was last said. Old ones stay; the caller judges their age.
 func (p *Pool) Digests() map[api.ZoneID]Heard { return p.spreader.heldDigests() }
 
-// Stats returns what was counted since New.
-func (p *Pool) Stats() Stats { return p.count.stats() }
-
 // closeMember closes what leads to a member that went.
 func (p *Pool) closeMember(name string) {
 	if t := p.transport.Load(); t != nil {

@@ -45,8 +45,8 @@ func TestMembersAndDigestsConverge(t *testing.T) {
 						assert.Equal(t, uint64(7), got["z1"].Digest.Sequence)
 						assert.WithinDuration(t, time.Now(), got["z1"].At, 20*time.Second)
 					}
-					s := x.Stats()
-					assert.Zero(t, s.FramesRefused+s.DigestsMalformed+s.DigestsForeign+s.DigestsTooLarge)
+					c := x.count
+					assert.Zero(t, c.garbage.Load()+c.malformed.Load()+c.foreign.Load()+c.tooLarge.Load())
 				}
 			})
 		})
@@ -120,10 +120,10 @@ func TestLargeDigestGoesByPushPull(t *testing.T) {
 		for _, n := range []*node{a, b, c} {
 			assert.True(t, n.Digests()["z1"].Digest.Partial, "it was trimmed")
 		}
-		assert.Zero(t, c.Stats().DigestsUnsent)
+		assert.Zero(t, c.count.unsent.Load())
 		c.say(&api.Digest{Zone: "z1", Sequence: 7})
 		pass(time.Minute)
-		assert.NotZero(t, c.Stats().DigestsUnsent, "it has no health")
+		assert.NotZero(t, c.count.unsent.Load(), "it has no health")
 	})
 }
 
@@ -135,7 +135,7 @@ func TestForeignZonesAreIgnored(t *testing.T) {
 		b.say(digestOf("z3", 1))
 		pass(20 * time.Second)
 		assert.Empty(t, a.Digests())
-		assert.NotZero(t, a.Stats().DigestsForeign)
+		assert.NotZero(t, a.count.foreign.Load())
 	})
 }
 
@@ -199,7 +199,7 @@ func TestCutMemberIsSuspectThenDead(t *testing.T) {
 		assert.True(t, seen[memberSuspect])
 		assert.True(t, seen[memberDead])
 		assert.Equal(t, 1, alive(b.Pool))
-		assert.NotZero(t, a.Stats().PacketsDropped)
+		assert.NotZero(t, a.count.dropped.Load())
 	})
 }
 
@@ -280,7 +280,7 @@ func TestWrongPoolIsRefused(t *testing.T) {
 		pass(30 * time.Second)
 		assert.Equal(t, 1, alive(a.Pool))
 		assert.Equal(t, 1, alive(b.Pool))
-		assert.NotZero(t, a.Stats().ConnsRefused)
+		assert.NotZero(t, a.count.refused.Load())
 		assert.Empty(t, a.store.peers)
 	})
 }
@@ -321,13 +321,13 @@ func TestGarbageIsSurvived(t *testing.T) {
 		}
 		require.NoError(t, writeFrame(packet, bytes.Repeat([]byte{msgUser}, frameMaxBytes), frameMaxBytes), "at the limit")
 		pass(time.Second)
-		assert.Equal(t, uint64(3), a.Stats().FramesRefused)
-		assert.NotZero(t, a.Stats().DigestsMalformed)
+		assert.Equal(t, uint64(3), a.count.garbage.Load())
+		assert.NotZero(t, a.count.malformed.Load())
 		_, err := packet.Write(binary.BigEndian.AppendUint32(nil, frameMaxBytes+1))
 		require.NoError(t, err)
 		_, err = packet.Read(make([]byte, 1))
 		require.Error(t, err, "above the limit the connection is closed")
-		assert.Equal(t, uint64(4), a.Stats().FramesRefused)
+		assert.Equal(t, uint64(4), a.count.garbage.Load())
 
 		for _, b := range [][]byte{{msgUser, 1}, {9, 9}, {msgPushPull}, {msgPushPull, 0x83, 0xa5}, {msgAck}} {
 			stream := rogue(t, a, kindStream)
@@ -350,18 +350,18 @@ func TestStreamsInAreLimited(t *testing.T) {
 			open[i] = rogue(t, n, kindStream)
 		}
 		pass(time.Millisecond)
-		assert.Zero(t, n.Stats().ConnsRefused, "at the limit")
+		assert.Zero(t, n.count.refused.Load(), "at the limit")
 		one := rogue(t, n, kindStream)
 		_, err := one.Read(make([]byte, 1))
 		require.Error(t, err)
-		assert.Equal(t, uint64(1), n.Stats().ConnsRefused)
+		assert.Equal(t, uint64(1), n.count.refused.Load())
 		for _, c := range open {
 			_ = c.Close()
 		}
 		pass(time.Second)
 		one = rogue(t, n, kindStream)
 		pass(time.Millisecond)
-		assert.Equal(t, uint64(1), n.Stats().ConnsRefused, "there is room again")
+		assert.Equal(t, uint64(1), n.count.refused.Load(), "there is room again")
 		_ = one.Close()
 	})
 }

@@ -28,7 +28,6 @@ const (
 	String  Kind = "string"
 	Integer Kind = "integer" // 10, 10.0 and 1e1 are the same one
 	Number  Kind = "number"
-	Null    Kind = "null"
 )
 
 // Schema says what a JSON value must look like. A value that keeps to it is read as
@@ -142,10 +141,6 @@ func (s *Schema) checkAt(place string, v any) (any, error) {
 		}
 		if n, whole := readInteger(v); whole && s.Kind == Integer {
 			return n, s.checkInteger(place, v, n)
-		}
-	case nil:
-		if s.Kind == Null {
-			return nil, nil //nolint:nilnil // null is a value
 		}
 	}
 	return nil, Broken(place, "type", "%s is not of type '%s'", Show(v), s.Kind)

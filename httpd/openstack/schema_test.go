@@ -27,7 +27,7 @@ func TestSchemas(t *testing.T) {
 		return "half", nil
 	}}
 	object := &Schema{
-		Kind: Object, Required: []string{"a"}, Fields: map[string]*Schema{"a": word, "n": {Kind: Integer, Least: 1, Most: 10}, "none": {Kind: Null}},
+		Kind: Object, Required: []string{"a"}, Fields: map[string]*Schema{"a": word, "n": {Kind: Integer, Least: 1, Most: 10}, "none": {Kind: Integer, Nullable: true}},
 		Names: regexp.MustCompile(`^x`), Each: half,
 	}
 	list := &Schema{Kind: Array, Each: word, Unique: true, Fewest: 1}
