@@ -47,13 +47,6 @@ func ExampleRatio() {
 	// Output: 15000 1.5
 }
 
-func ExampleWindow_Overlaps() {
-	hour := func(n int) api.Instant { return api.Instant(0).Add(time.Duration(n) * time.Hour) }
-	first, next := api.Window{Start: hour(8), End: hour(10)}, api.Window{Start: hour(10), End: hour(12)}
-	fmt.Println(first.Overlaps(next, 0), first.Overlaps(next, 10*time.Minute)) // with ten minutes to clean
-	// Output: false true
-}
-
 func ExampleInstant() {
 	b, _ := json.Marshal([]api.Instant{api.InstantOf(time.Date(2030, 6, 1, 8, 0, 0, 0, time.UTC)), api.Forever}) // always can be
 	fmt.Println(string(b))

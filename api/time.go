@@ -72,10 +72,3 @@ func (w Window) Valid() bool { return w.Start < w.End }
 
 // Contains reports whether Start <= t < End.
 func (w Window) Contains(t Instant) bool { return w.Start <= t && t < w.End }
-
-// Overlaps reports whether the two windows conflict when gap must pass between
-// the end of one and the start of the other: a.Start < b.End+gap and
-// b.Start < a.End+gap.
-func (w Window) Overlaps(o Window, gap time.Duration) bool {
-	return w.Start < o.End.Add(gap) && o.Start < w.End.Add(gap)
-}

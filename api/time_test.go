@@ -70,29 +70,3 @@ func TestWindows(t *testing.T) {
 	}
 	assert.True(t, api.Window{Start: 0, End: api.Forever}.Contains(api.Forever-1))
 }
-
-// Two windows are compared with what they mean: an instant that both cover, once
-// each has grown by half of the gap. Times are even, so that halves are whole.
-func TestOverlaps(t *testing.T) {
-	window := func(t *rapid.T, name string) api.Window {
-		start := rapid.Int64Range(0, 20).Draw(t, name)
-		return api.Window{Start: api.Instant(2 * start), End: api.Instant(2 * (start + rapid.Int64Range(1, 8).Draw(t, name)))}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := window(t, "a"), window(t, "b")
-		half := rapid.Int64Range(0, 5).Draw(t, "half")
-		grown := func(w api.Window) api.Window {
-			return api.Window{Start: w.Start - api.Instant(half), End: w.End + api.Instant(half)}
-		}
-		want := false
-		for at := api.Instant(-20); at < 80; at++ {
-			want = want || grown(a).Contains(at) && grown(b).Contains(at)
-		}
-		gap := time.Duration(2*half) * time.Millisecond
-		require.Equal(t, want, a.Overlaps(b, gap))
-		require.Equal(t, want, b.Overlaps(a, gap))
-	})
-	forever := api.Window{Start: 5, End: api.Forever}
-	assert.True(t, forever.Overlaps(api.Window{Start: 1 << 50, End: api.Forever}, time.Hour))
-	assert.False(t, forever.Overlaps(api.Window{Start: 0, End: 5}, 0))
-}

@@ -39,9 +39,6 @@ type Config struct {
 	// is called from several goroutines and must not block. The digest is not
 	// changed afterwards.
 	Digest func() *api.Digest
-	// OnDigest is told of each digest that is newer than those heard before of
-	// its zone, from one goroutine. It may be nil, and must not change it.
-	OnDigest func(api.Digest)
 	// Zones are those whose digests may travel here; others are ignored and
 	// counted. Empty means the first DigestsMax that are heard.
 	Zones []api.ZoneID

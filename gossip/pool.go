@@ -48,11 +48,9 @@ func New(cfg Config) (*Pool, error) {
 	p := &Pool{cfg: cfg, count: &counters{}, addresses: newAddressBook(cfg.Self, cfg.Now, cfg.Tuning)}
 	p.members = &memberTable{self: cfg.Self, now: cfg.Now, gone: p.closeMember, rows: map[string]row{}}
 	p.spreader = &digestSpreader{
-		own: cfg.Digest, tell: cfg.OnDigest, now: cfg.Now, log: cfg.Logger, count: p.count,
+		own: cfg.Digest, now: cfg.Now, log: cfg.Logger, count: p.count,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: p.members.countLive, RetransmitMult: retransmits},
-		wake:  make(chan struct{}, 1),
 		table: table{zones: cfg.Zones, ttl: cfg.Tuning.DigestTTL, held: map[api.ZoneID]held{}},
-		fresh: map[api.ZoneID]api.Digest{},
 	}
 	return p, nil
 }
@@ -83,7 +81,6 @@ func (p *Pool) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { p.rejoinMembers(ctx, t, ml) })
 	loops.Go(func() { p.spreader.repeatOwn(ctx, p.cfg.Tuning.DigestInterval) })
-	loops.Go(func() { p.spreader.reportHeard(ctx) })
 	<-ctx.Done()
 	if err := ml.Leave(leaveTimeout); err != nil {
 		p.cfg.Logger.Debug("leaving a gossip pool was cut short", "pool", p.cfg.Name, "err", err)

@@ -91,11 +91,6 @@ func TestHigherSequenceWins(t *testing.T) {
 		for _, n := range []*node{a, b, c} {
 			assert.Equal(t, uint64(11), n.Digests()["z1"].Digest.Sequence)
 		}
-		require.NotEmpty(t, c.heard)
-		for i := range c.heard[1:] {
-			assert.Greater(t, c.heard[i+1].Sequence, c.heard[i].Sequence, "told only of newer ones")
-		}
-		assert.Equal(t, uint64(11), c.heard[len(c.heard)-1].Sequence)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,17 +17,14 @@ import (
 // delegate. memberlist calls it from many goroutines.
 type digestSpreader struct {
 	own   func() *api.Digest
-	tell  func(api.Digest) // may be nil
 	now   func() time.Time
 	log   *slog.Logger
 	count *counters
 	queue *memberlist.TransmitLimitedQueue // has a lock of its own
-	wake  chan struct{}                    // one place: there is something in fresh
 
 	mu    sync.Mutex // guards what follows
 	table table
-	fresh map[api.ZoneID]api.Digest // heard and not yet told; the newest of each zone
-	mute  bool                      // the last own digest could not be sent, and that was logged
+	mute  bool // the last own digest could not be sent, and that was logged
 }
 
 var _ memberlist.Delegate = (*digestSpreader)(nil)
@@ -106,8 +102,8 @@ func (v *digestSpreader) sayOwn() {
 	}
 }
 
-// hearDigest takes note of a digest from a peer, tells of it and passes it on if it
-// is newer than what was known.
+// hearDigest stores a digest from a peer, and passes it on if it is newer than the one
+// held before.
 func (v *digestSpreader) hearDigest(c carried) {
 	now := v.now()
 	h, err := c.openDigest(v.table.ttl, now)
@@ -121,18 +117,11 @@ func (v *digestSpreader) hearDigest(c carried) {
 	}
 	v.mu.Lock()
 	got := v.table.offerDigest(h, now)
-	if got == verdictNewer {
-		v.fresh[h.Digest.Zone] = h.Digest
-	}
 	v.mu.Unlock()
 	switch got {
 	case verdictNewer:
 		v.count.heard.Add(1)
 		v.spreadDigest(h, now)
-		select {
-		case v.wake <- struct{}{}:
-		default: // a wake-up is waiting already
-		}
 	case verdictForeign:
 		v.count.foreign.Add(1)
 	case verdictExpired:
@@ -166,27 +155,6 @@ func (v *digestSpreader) repeatOwn(ctx context.Context, period time.Duration) {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// reportHeard tells of digests as they are heard until ctx ends. Where they come
-// faster than they are taken, only the newest of each zone is told.
-func (v *digestSpreader) reportHeard(ctx context.Context) {
-	for {
-		select {
-		case <-v.wake:
-		case <-ctx.Done():
-			return
-		}
-		v.mu.Lock()
-		fresh := v.fresh
-		v.fresh = map[api.ZoneID]api.Digest{}
-		v.mu.Unlock()
-		for _, zone := range slices.Sorted(maps.Keys(fresh)) {
-			if v.tell != nil {
-				v.tell(fresh[zone])
-			}
 		}
 	}
 }

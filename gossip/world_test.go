@@ -52,7 +52,6 @@ type node struct {
 	*Pool
 	endpoint string
 	store    *memory
-	heard    []api.Digest
 	say      func(*api.Digest)
 	kill     func() // stops the pool and waits
 }
@@ -81,7 +80,7 @@ func (m *memory) Save(peers []string) error {
 func (w *world) start(endpoint, id string, others []string, change func(*Config)) *node {
 	w.t.Helper()
 	n := &node{endpoint: endpoint, store: &memory{}}
-	var mu sync.Mutex // guards own and n.heard
+	var mu sync.Mutex // guards own
 	var own *api.Digest
 	cfg := Config{
 		Name: "zone", Self: SyntheticName("zone", "z1", id),
@@ -91,11 +90,6 @@ func (w *world) start(endpoint, id string, others []string, change func(*Config)
 			mu.Lock()
 			defer mu.Unlock()
 			return own
-		},
-		OnDigest: func(d api.Digest) {
-			mu.Lock()
-			defer mu.Unlock()
-			n.heard = append(n.heard, d)
 		},
 		Peers: n.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 	}

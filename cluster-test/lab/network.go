@@ -182,20 +182,6 @@ func (s *wires) admitMachine(m *Machine) error {
 // allMachines returns all machines, and where the clients are.
 func (w *World) allMachines() []*Machine { return append(w.Machines(), w.Clients) }
 
-// Ring lets each of these machines reach the one before it and the one after it
-// alone, of these. With fewer than four, nothing is cut.
-func (w *World) Ring(of ...*Machine) error {
-	var errs []error
-	for i := range of {
-		for j := i + 2; j < len(of); j++ {
-			if i != 0 || j != len(of)-1 {
-				errs = append(errs, w.Cut(of[i], of[j]))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Slow lets a machine send at most so many bytes in a second.
 func (w *World) Slow(m *Machine, bytesPerSecond int) error {
 	w.wires.mu.Lock()

@@ -136,9 +136,6 @@ func TestShapesOfCuts(t *testing.T) {
 		}
 		return out.String()
 	}
-	require.NoError(t, w.Ring(m...))
-	assert.Equal(t, "xx..x xxx.. .xxx. ..xxx x..xx", reach())
-	require.NoError(t, w.Heal())
 	require.NoError(t, w.Isolate(m[1]))
 	assert.Equal(t, "x.xxx .x... x.xxx x.xxx x.xxx", reach())
 	require.NoError(t, w.Heal())

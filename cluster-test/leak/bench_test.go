@@ -46,7 +46,7 @@ func benchmark(b *testing.B, s *Scanner, data []byte) {
 	b.Helper()
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		st := s.Stream("bench")
+		st := s.openStream("bench")
 		for p := data; len(p) > 0; p = p[min(len(p), 4096):] {
 			st.write(p[:min(len(p), 4096)])
 		}
@@ -60,7 +60,7 @@ func benchmark(b *testing.B, s *Scanner, data []byte) {
 func BenchmarkScan(b *testing.B) {
 	for _, hosts := range []int{30, 300, 3000} {
 		s := scanner(b, crowd(b, hosts)...)
-		n, forms := s.Canaries()
+		n, forms := len(s.canaries), len(s.patterns)
 		for name, body := range map[string]string{
 			"plans": string(noise(3, 8<<20)),
 			"text":  strings.Repeat(`{"error":{"code":"not_found","message":"no such server 50%"}} `, 8<<20/62),

@@ -16,12 +16,12 @@ import (
 
 // output looks at one stream, for leaks and for the shapes of answers.
 type output struct {
-	stream *Stream
+	stream *byteStream
 	shapes *splitter // nil for no check
 }
 
 func newOutput(name string, s *Scanner, sh *Shapes) *output {
-	o := &output{stream: s.Stream(name)}
+	o := &output{stream: s.openStream(name)}
 	if sh != nil {
 		o.shapes = newSplitter(&answersIn{c: sh, stream: name})
 	}
@@ -96,7 +96,7 @@ func scanFile(path string, certs bool, s *Scanner, sh *Shapes) (Totals, error) {
 		}
 		chain, err := splitChain(b)
 		if err == nil {
-			err = s.Certificates(path, chain...)
+			err = s.checkCertificates(path, chain...)
 		}
 		return Totals{Certs: len(chain), Bytes: int64(len(b))}, err
 	}

@@ -48,7 +48,7 @@ func (l watched) Accept() (net.Conn, error) {
 func newTap(name string, s *Scanner) node.Tap {
 	return func(at node.Crossing, c net.Conn) net.Conn {
 		who := fmt.Sprintf("%s-%s", name, labelOf(at))
-		if err := s.Certificates(who, at.Chain...); err != nil {
+		if err := s.checkCertificates(who, at.Chain...); err != nil {
 			s.noteHit(Hit{Canary: Canary{Kind: "certificate that cannot be read"}, Stream: who, Context: err.Error()})
 		}
 		return &tapped{Conn: c, out: newOutput(who, s, nil)}
@@ -106,7 +106,7 @@ func say(t *testing.T, h http.HandlerFunc) *Scanner {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	srv.Close()
-	require.Positive(t, s.Bytes())
+	require.Positive(t, s.bytes.Load())
 	return s
 }
 
@@ -181,12 +181,12 @@ func chain(t *testing.T) []byte {
 
 func TestCertificates(t *testing.T) {
 	s := scanner(t, Canary{Kind: "host name", Text: "EDGE-HOST"})
-	require.NoError(t, s.Certificates("a chain", chain(t)))
+	require.NoError(t, s.checkCertificates("a chain", chain(t)))
 	assert.NotEmpty(t, s.Hits(), "a name")
 	s = target(t)
-	require.NoError(t, s.Certificates("a chain", chain(t)))
+	require.NoError(t, s.checkCertificates("a chain", chain(t)))
 	assert.NotEmpty(t, s.Hits(), "an address")
-	require.Error(t, s.Certificates("no chain", []byte("nonsense")))
+	require.Error(t, s.checkCertificates("no chain", []byte("nonsense")))
 	before := len(s.Hits())
 	newTap("edge", s)(node.Crossing{Chain: [][]byte{{1}}}, nil)
 	assert.Len(t, s.Hits(), before+1, "what cannot be looked at is no pass")
@@ -251,7 +251,7 @@ func TestShapes(t *testing.T) {
 				require.NoError(t, err)
 			}
 			out.end()
-			assert.Equal(t, 1, sh.Answers())
+			assert.Equal(t, 1, sh.answers)
 			assert.Len(t, sh.Faults(), c.faults, "%v", sh.Faults())
 		})
 	}

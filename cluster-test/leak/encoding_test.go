@@ -196,12 +196,11 @@ func forms(s *Scanner) []Encoding {
 
 func scan(tb testing.TB, s *Scanner, pieces ...string) {
 	tb.Helper()
-	st := s.Stream("a stream")
+	st := s.openStream("a stream")
 	for _, p := range pieces {
-		_, err := io.WriteString(st, p)
-		require.NoError(tb, err)
+		st.write([]byte(p))
 	}
-	require.NoError(tb, st.Close())
+	st.end()
 }
 
 // TestEveryEncodingIsFound looks for each, alone, amid other bytes, cut at every
@@ -217,7 +216,7 @@ func TestEveryEncodingIsFound(t *testing.T) {
 				s := target(t)
 				scan(t, s, text[:at], text[at:])
 				require.Contains(t, forms(s), l.want, "cut at %d", at)
-				require.EqualValues(t, len(text), s.Bytes())
+				require.EqualValues(t, len(text), s.bytes.Load())
 			}
 			s := target(t)
 			scan(t, s, strings.Split(strings.Repeat("\xff\x00x", 20_000), "x")...)
@@ -266,7 +265,7 @@ func TestWhatABodyHides(t *testing.T) {
 				require.Contains(t, forms(s), c.want, "cut at %d", at)
 			}
 			s := target(t)
-			st := s.Stream("byte by byte")
+			st := s.openStream("byte by byte")
 			for i := range len(c.text) {
 				st.write([]byte{c.text[i]})
 			}
@@ -293,7 +292,7 @@ func TestHitsAreBounded(t *testing.T) {
 	s := target(t)
 	scan(t, s, strings.Repeat(host+" ", HitsMax+1))
 	assert.Len(t, s.Hits(), HitsMax)
-	assert.Equal(t, HitsMax+1, s.Found())
+	assert.Equal(t, HitsMax+1, s.found)
 }
 
 // TestShortCanariesAreRefused tries the limit and one below it.

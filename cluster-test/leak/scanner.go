@@ -95,25 +95,11 @@ const foldBits = 0x202020202020
 // endOf returns the last canaryMinBytes of the first 8 bytes of b, folded.
 func endOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b)>>16 | foldBits }
 
-// Bytes returns how many bytes were looked at, before any step.
-func (s *Scanner) Bytes() int64 { return s.bytes.Load() }
-
-// Canaries returns how many different canaries are looked for, and in how many
-// forms in all.
-func (s *Scanner) Canaries() (canaries, forms int) { return len(s.canaries), len(s.patterns) }
-
 // Hits returns the first HitsMax hits, in the order in which they were found.
 func (s *Scanner) Hits() []Hit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.hits)
-}
-
-// Found returns how many hits there were, with those that were not kept.
-func (s *Scanner) Found() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.found
 }
 
 func (s *Scanner) noteHit(h Hit) {
@@ -125,11 +111,11 @@ func (s *Scanner) noteHit(h Hit) {
 	}
 }
 
-// Certificates looks for canaries in a chain: in the bytes of each certificate
+// checkCertificates looks for canaries in a chain: in the bytes of each certificate
 // and in its names and addresses as text.
-func (s *Scanner) Certificates(name string, chain ...[]byte) error {
+func (s *Scanner) checkCertificates(name string, chain ...[]byte) error {
 	for _, der := range chain {
-		st := s.Stream(name)
+		st := s.openStream(name)
 		st.write(der)
 		c, err := x509.ParseCertificate(der)
 		if err != nil {

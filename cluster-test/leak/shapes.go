@@ -28,13 +28,6 @@ const FaultsMax = 100
 // steps of quantum, at least 1.
 func NewShapes(sizes []int, quantum int64) *Shapes { return &Shapes{sizes: sizes, quantum: quantum} }
 
-// Answers returns how many select answers were seen.
-func (c *Shapes) Answers() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.answers
-}
-
 // Faults returns what was wrong with them, the first FaultsMax.
 func (c *Shapes) Faults() []string {
 	c.mu.Lock()
@@ -42,8 +35,8 @@ func (c *Shapes) Faults() []string {
 	return slices.Clone(c.faults)
 }
 
-// Check looks at one answer, from a stream by a name.
-func (c *Shapes) Check(stream string, a *api.SelectAnswer) {
+// checkSizes looks at one answer, from a stream by a name.
+func (c *Shapes) checkSizes(stream string, a *api.SelectAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers++
@@ -85,6 +78,6 @@ func (b *answersIn) write(p []byte) {
 func (b *answersIn) end() {
 	var a api.SelectAnswer
 	if b.cbor && codec.Unmarshal(b.body, &a) == nil && len(a.Blob) > 0 {
-		b.c.Check(b.stream, &a)
+		b.c.checkSizes(b.stream, &a)
 	}
 }

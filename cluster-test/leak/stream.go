@@ -1,39 +1,28 @@
 package leak
 
-// Stream takes the plaintext of one direction of one connection. It finds what
+// byteStream takes the plaintext of one direction of one connection. It finds what
 // stands in the bytes as they are at once; what a body hides, when that body or
 // the stream ends. It is for one goroutine at a time.
-type Stream struct {
+type byteStream struct {
 	s    *Scanner
 	lane *lane
 	http *splitter
 }
 
-// Stream returns a stream by a name, which hits then bear.
-func (s *Scanner) Stream(name string) *Stream {
-	return &Stream{s: s, lane: s.newLane(name, "", inflateDepth), http: newSplitter(&bodies{s: s, stream: name})}
+// openStream returns a stream by a name, which hits then bear.
+func (s *Scanner) openStream(name string) *byteStream {
+	return &byteStream{s: s, lane: s.newLane(name, "", inflateDepth), http: newSplitter(&bodies{s: s, stream: name})}
 }
 
-// Write looks at the bytes that follow those before. It never fails.
-func (st *Stream) Write(p []byte) (int, error) {
-	st.write(p)
-	return len(p), nil
-}
-
-// Close says that no more bytes follow. It never fails.
-func (st *Stream) Close() error {
-	st.end()
-	return nil
-}
-
-func (st *Stream) write(p []byte) {
+// write looks at the bytes that follow those before.
+func (st *byteStream) write(p []byte) {
 	st.s.bytes.Add(int64(len(p)))
 	st.lane.plain.write(p)
 	st.lane.escaped.write(p)
 	st.http.write(p)
 }
 
-func (st *Stream) end() {
+func (st *byteStream) end() {
 	st.lane.escaped.end()
 	st.http.end()
 }

@@ -101,20 +101,6 @@ func (c *Column) SetBool(row int, b bool) {
 	}
 }
 
-// SetAttribute gives row what the text of an attribute means: a number, true or
-// false, or else the text itself.
-func (c *Column) SetAttribute(row int, text string) {
-	if n, ok := ParseMicros(text); ok {
-		c.SetMicros(row, n)
-		return
-	}
-	if text == "true" || text == "false" {
-		c.SetBool(row, text == "true")
-		return
-	}
-	c.SetText(row, text)
-}
-
 // markKind says of what kind the value of row is: the one that has the bits of to.
 func (c *Column) markKind(row int, to []uint64) {
 	w, bit := row/wordBits, uint64(1)<<(row%wordBits)

@@ -96,9 +96,6 @@ func Compile(text string) (*Query, error) {
 	return &Query{root, p.variables}, nil
 }
 
-// Empty reports whether q passes every host because it says nothing.
-func (q *Query) Empty() bool { return q.root == nil }
-
 // String returns q in its canonical form: JSON without blanks, numbers and texts
 // in their shortest spelling. It is never longer than what was compiled, and
 // compiles to the same query; it is empty for an empty query.

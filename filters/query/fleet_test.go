@@ -63,10 +63,24 @@ func (f fleet) Attribute(name string) *query.Column {
 	return f.column(func(h host, set *query.Column, row int) bool {
 		text, ok := h.attributes[name]
 		if ok {
-			set.SetAttribute(row, text)
+			setAttribute(set, row, text)
 		}
 		return ok
 	})
+}
+
+// setAttribute gives row the value of an attribute's text: a number, true or
+// false, or else the text itself.
+func setAttribute(c *query.Column, row int, text string) {
+	if n, ok := query.ParseMicros(text); ok {
+		c.SetMicros(row, n)
+		return
+	}
+	if text == "true" || text == "false" {
+		c.SetBool(row, text == "true")
+		return
+	}
+	c.SetText(row, text)
 }
 
 // rows returns the set of all rows that are no holes.

@@ -95,15 +95,6 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-// Routes returns every call of the public API, with the kind of read it makes.
-func Routes() []door.Route {
-	var out []door.Route
-	for _, r := range rest.Routes() {
-		out = append(out, door.Route{Method: r.Method, Path: r.Path, Read: r.Read})
-	}
-	return out
-}
-
 // handlerOf returns what answers a call: the leader, unless it is a local read or an
 // estimate.
 func (d *dialect) handlerOf(r *rest.Route) http.HandlerFunc {

@@ -134,13 +134,22 @@ var rows = map[string]row{
 	"POST /operator/holds/{id}":     {target: "/operator/holds/hold-up", body: `{"decision":"abort"}`, role: api.RoleAdmin, status: 204, leader: true},
 }
 
+// routes returns every call of the public API, with the kind of read it makes.
+func routes() []door.Route {
+	var out []door.Route
+	for _, r := range rest.Routes() {
+		out = append(out, door.Route{Method: r.Method, Path: r.Path, Read: r.Read})
+	}
+	return out
+}
+
 // eachRoute calls visit for every route that the router itself knows.
 func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 	t.Helper()
 	seen := map[string]bool{}
 	err := chi.Walk(newWorld(t).Handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		name := method + " " + route
-		require.True(t, slices.ContainsFunc(Routes(), func(r door.Route) bool { return r.Method == method && r.Path == route }), "%s says not which read it makes", name)
+		require.True(t, slices.ContainsFunc(routes(), func(r door.Route) bool { return r.Method == method && r.Path == route }), "%s says not which read it makes", name)
 		r, ok := rows[name]
 		require.True(t, ok, "%s has no row here: say who may call it", name)
 		seen[name] = true
