@@ -6,14 +6,14 @@ import (
 	"berth/api"
 )
 
-// BootBody is the body of a call that asks for instances.
+// BootBody is the body of a call that boots instances.
 type BootBody struct {
 	Server ServerCreate    `json:"server"`
-	Hints  *SchedulerHints `json:"os:scheduler_hints,omitempty"` // the same as server.scheduler_hints, where other clients put it
+	Hints  *SchedulerHints `json:"os:scheduler_hints,omitempty"` // the same as server.scheduler_hints, in the place that other clients use
 }
 
-// ServerCreate is what a caller may ask for. MaxCount and NumInstances are two
-// names of one thing; giving both with different values is refused.
+// ServerCreate describes the instances of a boot. max_count and num_instances are two
+// names of one field; giving both with different values is refused.
 type ServerCreate struct {
 	Name         string            `json:"name"`
 	FlavorRef    string            `json:"flavorRef"`           // id of a flavor
@@ -21,31 +21,31 @@ type ServerCreate struct {
 	MinCount     *int              `json:"min_count,omitempty"` // default: max_count, so all or nothing
 	MaxCount     *int              `json:"max_count,omitempty"` // default: min_count, or 1
 	NumInstances *int              `json:"num_instances,omitempty"`
-	Reservation  string            `json:"reservation_id,omitempty"` // the caller's own; makes a repeat return the first answer
+	Reservation  string            `json:"reservation_id,omitempty"` // id of the caller's choice; a repeat with it returns the first answer
 	Metadata     map[string]string `json:"metadata,omitempty"`
-	Blob         []byte            `json:"blob,omitempty"`                  // of POST /servers only: a plan of POST /zones/select
-	ReturnRes    bool              `json:"return_reservation_id,omitempty"` // of POST /servers only
+	Blob         []byte            `json:"blob,omitempty"`                  // only for POST /servers: a plan from POST /zones/select
+	ReturnRes    bool              `json:"return_reservation_id,omitempty"` // only for POST /servers: return nothing but the reservation id
 
-	// Groups, for a boot of several kinds of instances, replace flavorRef, the counts,
-	// imageRef and the wishes of the server itself.
+	// Groups are the kinds of instances of a boot of several kinds. They replace
+	// flavorRef, the counts, imageRef and the conditions of the server itself.
 	Groups []GroupCreate `json:"groups,omitempty"`
 	GroupWish
 	Rules    []RuleCreate `json:"rules,omitempty"`
 	Zones    *ZoneRule    `json:"zones,omitempty"`
-	Lifetime string       `json:"lifetime,omitempty"` // a duration such as "90m": instances end by themselves after it
-	Timeout  string       `json:"timeout,omitempty"`  // a duration: the boot is given up if it is not decided by then
+	Lifetime string       `json:"lifetime,omitempty"` // a duration such as "90m", after which the zone ends the instances
+	Timeout  string       `json:"timeout,omitempty"`  // a duration; the boot is given up if it is not decided within it
 }
 
-// GroupWish is what a caller may ask of the hosts of one group.
+// GroupWish has the conditions for the hosts of one group.
 type GroupWish struct {
 	ImageProperties  map[string]string `json:"image_properties,omitempty"` // such as architecture, hypervisor_type
-	Traits           *Traits           `json:"traits,omitempty"`           // beside those of the flavor's extra specs
+	Traits           *Traits           `json:"traits,omitempty"`           // in addition to those of the flavor's extra specs
 	AvailabilityZone string            `json:"availability_zone,omitempty"`
 	Hints            *SchedulerHints   `json:"scheduler_hints,omitempty"`
 }
 
-// GroupCreate is one kind of instances of a boot. A boot gets each group with at
-// least its minimum, or nothing.
+// GroupCreate is one kind of instances of a boot. A boot gets at least the minimum of
+// each group, or nothing.
 type GroupCreate struct {
 	Name      string `json:"name"`
 	FlavorRef string `json:"flavorRef"`
@@ -58,17 +58,17 @@ type GroupCreate struct {
 // RuleCreate binds groups of one boot to each other's hosts.
 type RuleCreate struct {
 	Policy api.Policy `json:"policy"`
-	Max    int        `json:"max_per_host,omitempty"` // of anti-affinity, default 1
-	Groups []string   `json:"groups,omitempty"`       // names; default: all
+	Max    int        `json:"max_per_host,omitempty"` // only for anti-affinity; default: 1
+	Groups []string   `json:"groups,omitempty"`       // names of groups; default: all
 }
 
-// SchedulerHints are the hints of a caller. force_hosts and ignore_hosts need the
+// SchedulerHints are conditions on single hosts. force_hosts and ignore_hosts need the
 // role admin.
 type SchedulerHints struct {
 	Group         string           `json:"group,omitempty"` // id or name of a server group
 	SameHost      []api.InstanceID `json:"same_host,omitempty"`
 	DifferentHost []api.InstanceID `json:"different_host,omitempty"`
-	Query         json.RawMessage  `json:"query,omitempty"` // a list, or a text that holds one
+	Query         json.RawMessage  `json:"query,omitempty"` // a list, or a text that contains one
 	NearHostIP    string           `json:"build_near_host_ip,omitempty"`
 	CIDR          string           `json:"cidr,omitempty"` // default "/24"
 	ForceHosts    []string         `json:"force_hosts,omitempty"`
@@ -79,28 +79,28 @@ type SchedulerHints struct {
 type Traits struct {
 	Required  []string   `json:"required,omitempty"`  // all of them
 	Forbidden []string   `json:"forbidden,omitempty"` // none of them
-	AnyOf     [][]string `json:"any_of,omitempty"`    // of each list at least one
+	AnyOf     [][]string `json:"any_of,omitempty"`    // at least one of each list
 }
 
-// ZoneRule says in which zones the instances of a boot may be.
+// ZoneRule limits the zones of the instances of a boot.
 type ZoneRule struct {
-	Allowed      []string `json:"allowed,omitempty"`       // names; one of them, or below one of them
-	Excluded     []string `json:"excluded,omitempty"`      // names; none of them, nor below
-	AllowedTags  []string `json:"allowed_tags,omitempty"`  // at least one of these tags
-	ExcludedTags []string `json:"excluded_tags,omitempty"` // none of these tags
-	MaxSkew      int      `json:"max_skew,omitempty"`      // per group: slots of the fullest zone less those of the emptiest one that offers; 0 for any
-	MinZones     int      `json:"min_zones,omitempty"`     // zones with a slot of the request at the least
+	Allowed      []string `json:"allowed,omitempty"`       // names of zones: only in or below one of them
+	Excluded     []string `json:"excluded,omitempty"`      // names of zones: not in or below any of them
+	AllowedTags  []string `json:"allowed_tags,omitempty"`  // only zones with at least one of these tags
+	ExcludedTags []string `json:"excluded_tags,omitempty"` // only zones with none of these tags
+	MaxSkew      int      `json:"max_skew,omitempty"`      // per group: largest difference in slots between the fullest zone and the emptiest one that offers; 0 for no limit
+	MinZones     int      `json:"min_zones,omitempty"`     // smallest number of zones with a slot of the request
 	Pack         bool     `json:"pack,omitempty"`          // all slots in one zone
 }
 
-// BootAnswer is the answer to a boot: only the reservation id, or with ?wait= the
-// boot too.
+// BootAnswer is the answer to a boot: only the reservation id, or with ?wait= also the
+// boot.
 type BootAnswer struct {
 	Reservation api.ReservationID `json:"reservation_id"`
 	Boot        *Boot             `json:"boot,omitempty"`
 }
 
-// Boot is one reservation at the zone where it was made.
+// Boot is one reservation, as seen by the zone where it was made.
 type Boot struct {
 	Reservation api.ReservationID `json:"reservation_id"`
 	Name        string            `json:"name"`
@@ -110,17 +110,17 @@ type Boot struct {
 	MinCount    int               `json:"min_count"`
 	MaxCount    int               `json:"max_count"`
 	State       api.BootState     `json:"state"`
-	Code        api.Code          `json:"code,omitempty"`   // why it failed, for programs
-	Reason      string            `json:"reason,omitempty"` // why it failed, for people
+	Code        api.Code          `json:"code,omitempty"`   // reason of the failure, for programs
+	Reason      string            `json:"reason,omitempty"` // reason of the failure, for people
 	Attempts    []BootAttempt     `json:"attempts"`
 	Instances   BootCounts        `json:"instances"`
-	Zones       []ZoneCounts      `json:"zones"` // where the instances are, by direct child
+	Zones       []ZoneCounts      `json:"zones"` // numbers of instances by direct child
 	Created     api.Instant       `json:"created"`
 	Updated     api.Instant       `json:"updated"`
 	Index       uint64            `json:"index"`                // log index of this answer
-	Request     api.RequestID     `json:"request_id,omitempty"` // of the call that made it; GET /explain/{id} takes it
-	Groups      []BootGroup       `json:"groups,omitempty"`     // of a boot of several groups
-	Ends        api.Instant       `json:"ends,omitzero"`        // when its lifetime is over
+	Request     api.RequestID     `json:"request_id,omitempty"` // id of the call that made the boot, for GET /explain/{id}
+	Groups      []BootGroup       `json:"groups,omitempty"`     // only for a boot of several groups
+	Ends        api.Instant       `json:"ends,omitzero"`        // end of its lifetime
 }
 
 // BootGroup is one group of a boot.
@@ -132,8 +132,8 @@ type BootGroup struct {
 	Counts   BootCounts   `json:"instances"`
 }
 
-// BootCounts counts the instances of a boot by status. Their sum is the number
-// of instances that were decided.
+// BootCounts counts the instances of a boot by status. The sum is the number of decided
+// instances.
 type BootCounts map[api.Status]int
 
 // ZoneCounts counts the instances of a boot in one direct child, or this zone.
@@ -142,15 +142,15 @@ type ZoneCounts struct {
 	Counts BootCounts `json:"instances"`
 }
 
-// SelectAnswer is an estimate, and the sealed plan that makes it.
+// SelectAnswer is an estimate and its sealed plan.
 type SelectAnswer struct {
 	Reservation api.ReservationID `json:"reservation_id"`
 	Weights     [][]int64         `json:"weights"` // per group
-	Blob        []byte            `json:"blob"`    // POST /servers takes it
+	Blob        []byte            `json:"blob"`    // sealed plan, for POST /servers
 	Zones       []ZoneOutcome     `json:"zones"`
 	Refusals    []Refusals        `json:"refusals"`             // per group, of this zone's own hosts
-	Request     api.RequestID     `json:"request_id,omitempty"` // GET /explain/{id} takes it
-	ExpiresInMS int64             `json:"expires_in_ms"`        // for how long the blob may be taken up
+	Request     api.RequestID     `json:"request_id,omitempty"` // for GET /explain/{id}
+	ExpiresInMS int64             `json:"expires_in_ms"`        // how long the blob is valid
 }
 
 // SelectAnswerOf returns the body of an estimate.

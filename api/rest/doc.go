@@ -2,7 +2,7 @@
 // one table of routes.
 //
 // The router of httpd/native, the calls of api/client, docs/http.md and
-// docs/openapi.yaml come from that table. The bodies are types of their own: no
-// record of the log is written as JSON, and the functions here that make a body
-// from a record decide what of it a caller sees.
+// docs/openapi.yaml are derived from that table. The bodies are separate types: no
+// record of the log is written as JSON, and the functions here that convert a record to
+// a body decide which fields a caller sees.
 package rest

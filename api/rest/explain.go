@@ -2,41 +2,41 @@ package rest
 
 import "berth/api"
 
-// Explanation says, for one request, which zones were asked and why hosts that
-// took no slot were refused.
+// Explanation lists the zones that took part in one request, and the reasons why hosts
+// were refused.
 type Explanation struct {
 	Request     api.RequestID      `json:"request_id"`
 	Reservation api.ReservationID  `json:"reservation_id"`
 	Project     api.ProjectID      `json:"project_id"`
 	Zone        string             `json:"zone"` // the zone that explains
 	At          api.Instant        `json:"at"`
-	State       api.BootState      `json:"state,omitempty"`  // of a boot
-	Code        api.Code           `json:"code,omitempty"`   // of a boot that failed
-	Reason      string             `json:"reason,omitempty"` // of a boot
+	State       api.BootState      `json:"state,omitempty"`  // only for a boot
+	Code        api.Code           `json:"code,omitempty"`   // reason of a failed boot, for programs
+	Reason      string             `json:"reason,omitempty"` // reason of a failed boot, for people
 	Groups      []GroupExplanation `json:"groups"`
 	Zones       []ZoneOutcome      `json:"zones"`              // this zone first, then its children
-	Attempts    []BootAttempt      `json:"attempts,omitempty"` // of a boot, all of them; groups and zones are of the last one
-	Faults      []FaultCount       `json:"faults,omitempty"`   // of a boot: why instances are in ERROR
+	Attempts    []BootAttempt      `json:"attempts,omitempty"` // all attempts of a boot; groups and zones are about the last one
+	Faults      []FaultCount       `json:"faults,omitempty"`   // faults of the instances of a boot that are in ERROR
 }
 
-// FaultCount is how many live instances of a boot have one fault.
+// FaultCount counts the live instances of a boot with one fault.
 type FaultCount struct {
 	Fault     string         `json:"fault"`
 	Instances int            `json:"instances"`
 	Example   api.InstanceID `json:"example"` // one of them
 }
 
-// GroupExplanation is what this zone's own hosts had for one group.
+// GroupExplanation describes the offer of this zone's own hosts for one group.
 type GroupExplanation struct {
 	Name     string       `json:"name,omitempty"`
 	Flavor   api.FlavorID `json:"flavor,omitempty"`
-	Wanted   int          `json:"wanted"`  // slots that were looked for
+	Wanted   int          `json:"wanted"`  // slots requested
 	Offered  int          `json:"offered"` // slots of the plan, in all zones
 	Refusals Refusals     `json:"refusals"`
 }
 
-// BootAttempt is one attempt to hold slots. wanted == held + refused + short:
-// refused by zones that had offered, or short because nobody offered.
+// BootAttempt is one attempt to hold slots. wanted == held + refused + short: refused
+// slots were offered by a zone that then refused them, short ones were not offered.
 type BootAttempt struct {
 	Attempt   int           `json:"attempt"`
 	Wanted    int           `json:"wanted"`
@@ -46,17 +46,17 @@ type BootAttempt struct {
 	Zones     []ZoneOutcome `json:"zones"`
 	Refusals  []Refusals    `json:"refusals"`            // per group, of this zone's own hosts
 	Offered   []Offer       `json:"offered,omitempty"`   // per group
-	Contended bool          `json:"contended,omitempty"` // others, not decided yet, held room that was wanted
+	Contended bool          `json:"contended,omitempty"` // undecided requests of others held some of the room
 }
 
-// Offer is how many slots one group wanted in an attempt, and how many the plan
-// had.
+// Offer is the number of slots that one group wanted in an attempt, and the number in
+// the plan.
 type Offer struct {
 	Wanted  int `json:"wanted"`
 	Offered int `json:"offered"`
 }
 
-// ZoneOutcome is what one zone had for a request.
+// ZoneOutcome is the part of one zone in a request.
 type ZoneOutcome struct {
 	Zone     string     `json:"zone"`    // name of the link, or this zone's own name
 	Outcome  string     `json:"outcome"` // answered, late, failed, paused or skipped
@@ -65,20 +65,20 @@ type ZoneOutcome struct {
 	Offered  int        `json:"offered"`
 	Short    int        `json:"short"`
 	Taken    int        `json:"taken"`              // slots of the plan in that zone
-	Cost     int64      `json:"cost"`               // the sum of their weights, as this zone sees them
-	Refusals []Refusals `json:"refusals,omitempty"` // per group, of that zone and all below it; absent for this zone itself
+	Cost     int64      `json:"cost"`               // sum of their weights, as this zone sees them
+	Refusals []Refusals `json:"refusals,omitempty"` // per group, for that zone and all below it; absent for this zone itself
 }
 
 // Refusals count, for one group, the hosts that each filter refused.
 type Refusals struct {
-	Considered int           `json:"considered"` // hosts looked at
+	Considered int           `json:"considered"` // hosts examined
 	Offering   int           `json:"offering"`   // hosts that passed every filter
 	Filters    []FilterCount `json:"filters,omitempty"`
 	Advice     []Advice      `json:"advice,omitempty"` // changes that would have worked, the smallest first
-	Limits     []FilterCount `json:"limits,omitempty"` // what keeps hosts that offered some slots from offering more
+	Limits     []FilterCount `json:"limits,omitempty"` // reasons why hosts that offered some slots did not offer more
 }
 
-// FilterCount is how many hosts one filter refused.
+// FilterCount counts the hosts that one filter refused.
 type FilterCount struct {
 	Filter string   `json:"filter"`
 	Hosts  int      `json:"hosts"`
@@ -86,16 +86,16 @@ type FilterCount struct {
 	Names  []string `json:"hosts_by_name,omitempty"` // some of them, for admins of the zone only
 }
 
-// Advice is a change of a request that would have worked.
+// Advice is a change of a request with which it would have succeeded.
 type Advice struct {
 	Change string            `json:"change"`                   // count, amount, zone or drop
-	Class  api.ResourceClass `json:"resource_class,omitempty"` // of amount
+	Class  api.ResourceClass `json:"resource_class,omitempty"` // for the change amount
 	Value  int64             `json:"value,omitempty"`          // the count, or the amount
-	Name   string            `json:"name,omitempty"`           // the zone, or the filter whose demand to drop
+	Name   string            `json:"name,omitempty"`           // the zone, or the filter whose condition to drop
 }
 
-// ExplanationOf returns the body of an explanation. Names of hosts are left out
-// unless whole.
+// ExplanationOf returns the body of an explanation. It has names of hosts only if whole is
+// set.
 func ExplanationOf(e *api.Explanation, whole bool) Explanation {
 	out := Explanation{
 		Request: e.Request, Reservation: e.Reservation, Project: e.Project, Zone: e.Zone, At: e.At,

@@ -13,29 +13,29 @@ type Host struct {
 	Pool        api.Pool                        `json:"pool"`
 	State       api.HostState                   `json:"state"` // up or down
 	Enabled     bool                            `json:"enabled"`
-	Generation  uint64                          `json:"generation"` // rises by one per change
-	Used        api.Resources                   `json:"used"`       // now
+	Generation  uint64                          `json:"generation"` // increases by one with each change
+	Used        api.Resources                   `json:"used"`       // amounts in use now
 	Instances   int                             `json:"instances"`
 	Created     api.Instant                     `json:"created"`
 	Updated     api.Instant                     `json:"updated"`
-	Attributes  map[string]string               `json:"attributes,omitempty"`  // that the agent reports
-	Overrides   map[string]string               `json:"overrides,omitempty"`   // that operators set, and that win
-	Maintenance string                          `json:"maintenance,omitempty"` // why it takes nothing new
-	Drain       api.DrainPolicy                 `json:"drain,omitempty"`       // what becomes of its instances
-	Failures    int                             `json:"failures,omitempty"`    // instances that could not be started since one could
+	Attributes  map[string]string               `json:"attributes,omitempty"`  // as the agent reports them
+	Overrides   map[string]string               `json:"overrides,omitempty"`   // as set by operators; these take precedence
+	Maintenance string                          `json:"maintenance,omitempty"` // reason why it takes no new instances
+	Drain       api.DrainPolicy                 `json:"drain,omitempty"`       // policy for its instances during a drain
+	Failures    int                             `json:"failures,omitempty"`    // consecutive instances that failed to start
 	AZ          string                          `json:"availability_zone"`
 
-	// OwnInventory, OwnTraits and OwnAggregates are what operators add through the
-	// placement API to what the agent reports.
+	// OwnInventory, OwnTraits and OwnAggregates were added by operators through the
+	// placement API.
 	OwnInventory  map[api.ResourceClass]Inventory `json:"own_inventory,omitempty"`
 	OwnTraits     []string                        `json:"own_traits,omitempty"`
 	OwnAggregates []string                        `json:"own_aggregates,omitempty"` // UUIDs
 	DownSince     api.Instant                     `json:"down_since,omitzero"`
-	Unserved      bool                            `json:"unserved,omitempty"` // its agent has registered without it
-	Leaving       *Leaving                        `json:"leaving,omitempty"`  // of a host that is being drained
+	Unserved      bool                            `json:"unserved,omitempty"` // its agent last registered without it
+	Leaving       *Leaving                        `json:"leaving,omitempty"`  // progress of the drain; only for a draining host
 }
 
-// Inventory is how much of one resource class a host has.
+// Inventory is the amount of one resource class that a host has.
 type Inventory struct {
 	Total           int64     `json:"total"`
 	Reserved        int64     `json:"reserved"`
@@ -47,16 +47,16 @@ type Inventory struct {
 
 // Leaving is the progress of a drain.
 type Leaving struct {
-	Left   int `json:"left"`   // instances that are still there
-	Ending int `json:"ending"` // of those, being ended
-	Moving int `json:"moving"` // of those, with room on another host already
+	Left   int `json:"left"`   // instances still on the host
+	Ending int `json:"ending"` // the part of left that is ending
+	Moving int `json:"moving"` // the part of left with room on another host already
 }
 
-// Evacuation is what becomes of the instances of a lost host.
+// Evacuation is the progress of evacuating a lost host.
 type Evacuation struct {
-	Movable int   `json:"movable"` // still to be moved
-	Staying int   `json:"staying"` // their flavor does not allow it
-	WaitMS  int64 `json:"wait_ms"` // until the agent of the host has stopped them for sure; 0 if it has
+	Movable int   `json:"movable"` // instances still to be moved
+	Staying int   `json:"staying"` // instances whose flavor does not allow a move
+	WaitMS  int64 `json:"wait_ms"` // milliseconds until the agent of the host has surely stopped them; 0 if it has
 }
 
 // Aggregate is a named set of hosts of one zone.
@@ -64,7 +64,7 @@ type Aggregate struct {
 	ID       api.AggregateID   `json:"id"`
 	Name     string            `json:"name"`
 	Metadata map[string]string `json:"metadata"`
-	Hosts    []string          `json:"hosts"` // names
+	Hosts    []string          `json:"hosts"` // names of hosts
 	Created  api.Instant       `json:"created"`
 	Updated  api.Instant       `json:"updated"`
 }

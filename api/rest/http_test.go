@@ -20,7 +20,7 @@ import (
 // httpPath is the document whose tables of calls are made of the table of routes.
 const httpPath = "../../docs/http.md"
 
-// calls finds a table of calls in the document, with the section that it is in.
+// calls finds a table of calls in the document, with its section.
 var calls = regexp.MustCompile(`(?s)\n## ([^\n]*)\n\n<!-- calls, made of api/rest -->\n.*?<!-- end -->\n`)
 
 // TestHTTPDocument: docs/http.md has the table of routes, section by section; -update

@@ -24,20 +24,20 @@ import (
 	"berth/internal/golden"
 )
 
-// openapiPath is the document that is made of the table of routes.
+// openapiPath is the document generated from the table of routes.
 const openapiPath = "../../docs/openapi.yaml"
 
-// object is an object of the document, in an order that people read.
+// object is an object of the document, with its keys in the order for people.
 type object = yaml.MapSlice
 
-// writer makes the document, and knows the schemas that it names.
+// writer makes the document, and keeps the schemas that it refers to.
 type writer struct {
 	comments map[string]string // of types, and of fields as TYPE.FIELD
 	schemas  map[string]object
-	bodies   map[string]bool // types that a caller sends: what is absent has a default
+	bodies   map[string]bool // types that a caller sends: absent fields have defaults
 }
 
-// TestOpenAPI: docs/openapi.yaml is what the table of routes says; -update writes it.
+// TestOpenAPI: docs/openapi.yaml matches the table of routes; -update writes it.
 func TestOpenAPI(t *testing.T) {
 	w := &writer{comments: readComments(t), schemas: map[string]object{}, bodies: map[string]bool{}}
 	text, err := yaml.MarshalWithOptions(w.document(), yaml.IndentSequence(true))
@@ -49,8 +49,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestOpenAPIIsValid: a library that does not know this project accepts the document,
-// and every route is in it.
+// TestOpenAPIIsValid: an independent library accepts the document, and every route is in
+// it.
 func TestOpenAPIIsValid(t *testing.T) {
 	doc, err := openapi3.NewLoader().LoadFromFile(openapiPath)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func (w *writer) document() object {
 	}
 }
 
-// content returns the content of a body that is JSON.
+// content returns the content of a JSON body.
 func content(schema object) object {
 	return object{{Key: "application/json", Value: object{{Key: "schema", Value: schema}}}}
 }
@@ -159,7 +159,7 @@ func (w *writer) operation(r *rest.Route) object {
 	}})
 }
 
-// operationID returns a name of a route for programs, such as postHostsIdDrain.
+// operationID returns the name of a route for programs, such as postHostsIdDrain.
 func operationID(r *rest.Route) string {
 	var b strings.Builder
 	b.WriteString(strings.ToLower(r.Method))
@@ -214,7 +214,7 @@ func (w *writer) answer(r *rest.Route) object {
 	return object{{Key: "type", Value: "object"}, {Key: "required", Value: []string{r.Answer.Key}}, {Key: "properties", Value: props}}
 }
 
-// noteBodies notes a type that a caller sends, and all that are in it.
+// noteBodies records a type that a caller sends, and all types in it.
 func (w *writer) noteBodies(t reflect.Type) {
 	if t == nil {
 		return
@@ -232,7 +232,7 @@ func (w *writer) noteBodies(t reflect.Type) {
 	}
 }
 
-// schema returns the schema of a type: that of a struct by its name.
+// schema returns the schema of a type; for a struct, a reference by its name.
 func (w *writer) schema(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[api.Instant]():
@@ -272,7 +272,7 @@ func (w *writer) define(t reflect.Type) {
 	if _, ok := w.schemas[t.Name()]; ok {
 		return
 	}
-	w.schemas[t.Name()] = nil // its fields may name it
+	w.schemas[t.Name()] = nil // its fields may refer to it
 	props, required := w.properties(t)
 	s := object{{Key: "type", Value: "object"}, {Key: "description", Value: w.comments[t.Name()]}}
 	if w.bodies[t.Name()] {

@@ -33,7 +33,7 @@ type Token struct {
 	Project api.ProjectID  `json:"project_id"`
 	Roles   []api.UserRole `json:"roles"`
 	Created api.Instant    `json:"created"`
-	Expires api.Instant    `json:"expires"` // null if it does not expire
+	Expires api.Instant    `json:"expires"` // null for a token that does not expire
 }
 
 // TokenOf returns the body of a bearer token.
@@ -41,51 +41,50 @@ func TokenOf(t *api.Token) Token {
 	return Token{t.ID, t.User, t.Project, t.Roles, t.Created, t.Expires}
 }
 
-// TokenCreated is a new bearer token. Its text is shown only here.
+// TokenCreated is a new bearer token. Its text is returned only here.
 type TokenCreated struct {
 	ID    api.TokenID `json:"id"`
 	Token string      `json:"token"`
 }
 
-// JoinAnswer is what a new node or agent gets: certificates by role, all for the
-// key of its request, the CA, addresses to dial, and for a node what it needs to
-// take part.
+// JoinAnswer is the answer to a new node or agent: certificates by role, all for the key
+// of its request, the CA, addresses to dial, and for a node the key-encryption key.
 type JoinAnswer struct {
 	Zone         api.ZoneID        `json:"zone_id"`
 	ZoneName     string            `json:"zone_name"`
 	ID           string            `json:"id"`
 	Certificates map[string][]byte `json:"certificates"`  // DER, by role
 	CA           []byte            `json:"ca"`            // DER
-	KEK          []byte            `json:"kek,omitempty"` // of a node: the key that wraps the zone's keys
-	Addresses    []string          `json:"addresses"`     // agent listeners, or node listeners
+	KEK          []byte            `json:"kek,omitempty"` // only for a node: the key-encryption key, which wraps the zone's keys
+	Addresses    []string          `json:"addresses"`     // of agent listeners or node listeners
 }
 
-// Hold is what a parent holds in this zone and has not decided.
+// Hold is an undecided hold of a parent in this zone.
 type Hold struct {
 	ID          api.HoldID        `json:"id"`
 	Parent      string            `json:"parent"` // name of the link
 	Reservation api.ReservationID `json:"reservation_id"`
 	Project     api.ProjectID     `json:"project_id"`
 	State       api.HoldState     `json:"state"`
-	Held        int               `json:"held"` // instances
+	Held        int               `json:"held"` // number of instances
 	Created     api.Instant       `json:"created"`
 }
 
 // ZoneConfig is the configuration of a zone.
 type ZoneConfig struct {
-	PlanTTL   Duration `json:"plan_ttl"`                  // how long a sealed plan may be taken up
+	PlanTTL   Duration `json:"plan_ttl"`                  // how long a sealed plan is valid
 	HostGrace Duration `json:"host_grace"`                // silence after which a host is down
-	Tags      []string `json:"tags"`                      // of the zone, for zones in a boot
-	DefaultAZ string   `json:"default_availability_zone"` // of hosts that no aggregate gives one; "" for the zone's name
+	Tags      []string `json:"tags"`                      // affinity tags of the zone, for the zone rule of a boot
+	DefaultAZ string   `json:"default_availability_zone"` // availability zone of hosts that get none from an aggregate; "" for the zone's name
 }
 
-// SchedulerAnswer is which filters and costs a zone runs, and which there are.
+// SchedulerAnswer has the filters and costs in use, and all available ones.
 type SchedulerAnswer struct {
 	Known     KnownRules `json:"known"`
-	Scheduler Scheduler  `json:"scheduler"` // as it was set, or the default
+	Scheduler Scheduler  `json:"scheduler"` // as set, or the default
 }
 
-// Scheduler is how a zone chooses hosts.
+// Scheduler has the filters and costs with which a zone chooses hosts.
 type Scheduler struct {
 	Filters []FilterSpec `json:"filters"` // in order; empty for the default
 	Costs   []CostWeight `json:"costs"`   // empty for the default
@@ -102,10 +101,10 @@ type FilterSpec struct {
 type CostWeight struct {
 	Name    string            `json:"name"`
 	Weight  int64             `json:"weight"`
-	Options map[string]string `json:"options,omitempty"` // what the cost looks at, such as class or attribute
+	Options map[string]string `json:"options,omitempty"` // such as class or attribute
 }
 
-// KnownRules are all filters and costs that a zone could run.
+// KnownRules are all available filters and costs.
 type KnownRules struct {
 	Costs   []CostInfo   `json:"costs"`
 	Filters []FilterInfo `json:"filters"`
@@ -116,7 +115,7 @@ type FilterInfo struct {
 	Name    string         `json:"name"`
 	Help    string         `json:"help"` // one line
 	Tier    api.Tier       `json:"tier"`
-	Default bool           `json:"default"` // it runs by default
+	Default bool           `json:"default"` // the filter runs by default
 	Options []FilterOption `json:"options,omitempty"`
 	Example FilterSpec     `json:"example"`
 }
@@ -142,7 +141,7 @@ func SchedulerOf(s api.Scheduler) Scheduler {
 	}
 }
 
-// Record returns the scheduler as the log keeps it.
+// Record returns the scheduler as a record of the log.
 func (s Scheduler) Record() api.Scheduler {
 	return api.Scheduler{
 		Filters: each(s.Filters, func(f FilterSpec) api.FilterSpec { return api.FilterSpec(f) }),
@@ -153,7 +152,7 @@ func (s Scheduler) Record() api.Scheduler {
 // filterSpecOf returns the body of a filter and its options.
 func filterSpecOf(f api.FilterSpec) FilterSpec { return FilterSpec(f) }
 
-// Duration is a time.Duration that JSON spells as a text such as "60s".
+// Duration is a time.Duration whose JSON is a text such as "60s".
 type Duration time.Duration
 
 // MarshalJSON writes a text such as "1m0s".

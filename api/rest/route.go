@@ -8,26 +8,26 @@ import (
 	"berth/api"
 )
 
-// Route is one call of the native API, as its router, its client and its documents
-// need it.
+// Route describes one call of the native API for its router, its client and its
+// documents.
 type Route struct {
 	Method string
-	Path   string       // with {id} for a segment that names something
-	ID     string       // what {id} is, such as "name or id"
-	Role   api.UserRole // the least that may make the call; "" for everybody
+	Path   string       // with {id} for the segment that identifies an object
+	ID     string       // meaning of {id}, such as "name or id"
+	Role   api.UserRole // lowest role that may make the call; "" for everybody
 	Read   api.Read
-	Query  []Param // that it takes, beside read of a GET; all others are refused
-	Keyed  bool    // it takes an Idempotency-Key
+	Query  []Param // parameters besides read of a GET; all others are refused
+	Keyed  bool    // accepts an Idempotency-Key
 	Body   any     // the zero value of its JSON body; nil for none
-	Status int     // of its answer
+	Status int     // HTTP status of the answer
 	Answer Answer
-	Stream bool   // its body, or its answer, is a file of any length
-	Help   string // what it does, in Markdown, as a sentence without a full stop
-	Since  string // version of Berth that has it first
+	Stream bool   // the body or the answer is a file of any length
+	Help   string // what the call does or returns, in Markdown, as a sentence without a full stop
+	Since  string // first version of Berth with the call
 	Group  string // section of docs/http.md
 }
 
-// Name returns the method and the path, by which Find finds the route.
+// Name returns the method and the path, the argument of Find.
 func (r *Route) Name() string { return r.Method + " " + r.Path }
 
 // Params returns the names of the query parameters that the route takes.
@@ -42,20 +42,20 @@ func (r *Route) Params() []string {
 // Param is a query parameter.
 type Param struct{ Name, Help string }
 
-// Answer is the JSON of a good answer.
+// Answer describes the JSON of a successful answer.
 type Answer struct {
-	Key  string // under which Body stands; "" if Body is all of it
-	Body any    // the zero value of what is answered; nil for an answer without a body
-	List bool   // there is a list of Body
+	Key  string // key of Body; "" if Body is the whole answer
+	Body any    // the zero value of the body; nil for an answer without one
+	List bool   // the answer has a list of Body
 }
 
-// one is an answer of one value under a key.
+// one is an answer with one value under a key.
 func one(key string, body any) Answer { return Answer{Key: key, Body: body} }
 
-// list is an answer of a list under a key, and of next_marker if it has pages.
+// list is an answer with a list under a key, and with next_marker if it has pages.
 func list(key string, item any) Answer { return Answer{Key: key, Body: item, List: true} }
 
-// whole is an answer that is one value.
+// whole is an answer that consists of one value.
 func whole(body any) Answer { return Answer{Body: body} }
 
 // Paged reports whether the answer of the route is a list that has pages.
@@ -63,10 +63,10 @@ func (r *Route) Paged() bool { return r.Answer.List && slices.Contains(r.Params(
 
 // Parameters that several routes take.
 var (
-	limit   = Param{"limit", "items of one answer, 1 to 1000 (default: 1000)"}
-	marker  = Param{"marker", "`next_marker` of the page before"}
-	wait    = Param{"wait", "how long to wait for an outcome, such as `30s`; at most 5m"}
-	project = Param{"project_id", "project whose reservations and server groups are meant; for admins (default: the caller's own)"}
+	limit   = Param{"limit", "maximum number of items in the answer, 1 to 1000 (default: 1000)"}
+	marker  = Param{"marker", "`next_marker` of the previous page"}
+	wait    = Param{"wait", "how long to wait for the outcome, such as `30s`; at most 5m"}
+	project = Param{"project_id", "project of the reservations and server groups; for admins (default: the caller's own)"}
 )
 
 // table has every route of the native API.
@@ -98,8 +98,8 @@ func makeTable() []Route {
 // Routes returns every route of the native API, in the order of its documents.
 func Routes() []Route { return slices.Clone(table) }
 
-// Find returns the route with a method and a path, such as "GET /hosts/{id}". It
-// panics if there is none: names of routes are constants of the program.
+// Find returns the route with a method and a path, such as "GET /hosts/{id}". It panics
+// for an unknown name: names of routes are constants of the program.
 func Find(name string) *Route {
 	i := slices.IndexFunc(table, func(r Route) bool { return r.Name() == name })
 	if i < 0 {
@@ -108,8 +108,8 @@ func Find(name string) *Route {
 	return &table[i]
 }
 
-// Fill returns the segments of the path with ids in place of {id}, in order. It
-// panics unless there is an id for each.
+// Fill returns the segments of the path with {id} replaced by the ids, in order. It
+// panics unless their numbers match.
 func (r *Route) Fill(ids ...string) []string {
 	var out []string
 	for _, s := range strings.Split(strings.Trim(r.Path, "/"), "/") {

@@ -6,7 +6,7 @@ import (
 	"berth/api"
 )
 
-// since is the version that all routes of the first release have.
+// since is the version of all routes in the first release.
 const since = "0.1"
 
 var service = []Route{
@@ -26,7 +26,7 @@ var boots = []Route{
 	{
 		Method: http.MethodPost, Path: "/zones/boot", Role: api.RoleMember, Read: api.ReadLog, Query: []Param{wait}, Keyed: true,
 		Body: BootBody{}, Status: http.StatusAccepted, Answer: whole(BootAnswer{}), Since: since,
-		Help: "asks for instances: the reservation id at once, or with `?wait=` the boot too, at its outcome or when the wait ends",
+		Help: "boots instances; returns the reservation id at once, or with `?wait=` also the boot, at its outcome or when the wait ends",
 	},
 	{
 		Method: http.MethodGet, Path: "/zones/boot", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker, project},
@@ -36,45 +36,45 @@ var boots = []Route{
 	{
 		Method: http.MethodGet, Path: "/zones/boot/{id}", ID: "reservation_id", Role: api.RoleReader, Read: api.ReadLocal,
 		Query: []Param{wait, project}, Status: http.StatusOK, Answer: one("boot", Boot{}), Since: since,
-		Help: "one boot, with `?wait=` at its outcome",
+		Help: "one boot; with `?wait=` at its outcome or when the wait ends",
 	},
 	{
 		Method: http.MethodDelete, Path: "/zones/boot/{id}", ID: "reservation_id", Role: api.RoleMember, Read: api.ReadLog,
 		Query: []Param{wait, project}, Status: http.StatusAccepted, Answer: one("boot", Boot{}), Since: since,
-		Help: "gives back everything that the boot made",
+		Help: "deletes all instances of the boot",
 	},
 	{
 		Method: http.MethodGet, Path: "/explain/{id}", ID: "request_id or reservation_id", Role: api.RoleReader, Read: api.ReadLocal,
 		Query: []Param{project}, Status: http.StatusOK, Answer: one("explanation", Explanation{}), Since: since,
-		Help: "why a request got what it got; 404 when nothing is known of it",
+		Help: "explains the outcome of a request; 404 if there is no record of it",
 	},
 }
 
-// serverFilters are what lists of servers take.
+// serverFilters are the parameters of lists of servers.
 var serverFilters = []Param{
-	{"all_projects", "true for those of all projects, and those made for a parent zone, with `origin`; for admins"},
-	{"changes_since", "servers that changed at or after a time, deleted ones too"},
+	{"all_projects", "true for the servers of all projects, including those created for a parent zone, which have `origin`; for admins"},
+	{"changes_since", "servers changed at or after this time, including deleted ones"},
 	{"flavor", "servers of this flavor"},
 	{"group", "servers of this group of a boot"},
 	{"host", "servers on this host, by name or id; for admins"},
 	limit, marker,
-	{"name", "servers with this part of a name"},
+	{"name", "servers with this text in their name"},
 	{"reservation_id", "servers of this reservation"},
-	{"status", "BUILD, ACTIVE, SHUTOFF, ERROR, DELETING or DELETED; others are refused"},
-	{"zone", "servers in this zone, or below this direct child; others are refused"},
+	{"status", "BUILD, ACTIVE, SHUTOFF, ERROR, DELETING or DELETED; other values are refused"},
+	{"zone", "servers in this zone, or in and below this direct child; other names are refused"},
 }
 
 var servers = []Route{
 	{
 		Method: http.MethodPost, Path: "/servers", Role: api.RoleMember, Read: api.ReadLog, Keyed: true,
 		Body: BootBody{}, Status: http.StatusAccepted, Answer: whole(ServerCreated{}), Since: since,
-		Help: "asks for servers, and answers with the first one once it is decided, or a refusal with the `code` that the boot failed for, " +
-			"such as 409 `no_capacity`; with `\"return_reservation_id\": true` only the reservation id, at once",
+		Help: "creates servers, and returns the first one once the boot is decided, or a refusal with the `code` of a failed boot, " +
+			"such as 409 `no_capacity`; with `\"return_reservation_id\": true` it returns only the reservation id, at once",
 	},
 	{
 		Method: http.MethodGet, Path: "/servers", Role: api.RoleReader, Read: api.ReadLocal, Query: serverFilters,
 		Status: http.StatusOK, Answer: list("servers", ServerSummary{}), Since: since,
-		Help: "the servers of the project, in short",
+		Help: "short descriptions of the servers of the project",
 	},
 	{
 		Method: http.MethodGet, Path: "/servers/detail", Role: api.RoleReader, Read: api.ReadLocal, Query: serverFilters,
@@ -89,7 +89,7 @@ var servers = []Route{
 	{
 		Method: http.MethodDelete, Path: "/servers/{id}", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
-		Help: "ends a server, which is DELETING until its host has ended it",
+		Help: "deletes a server, which is DELETING until its host has ended it",
 	},
 }
 
@@ -117,7 +117,7 @@ var serverGroups = []Route{
 	{
 		Method: http.MethodGet, Path: "/availability-zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
 		Status: http.StatusOK, Answer: list("availability_zones", AvailabilityZone{}), Since: since,
-		Help: "the availability zones of this zone's hosts, and those that zones below report",
+		Help: "the availability zones of this zone's hosts, and those reported by zones below",
 	},
 }
 
@@ -150,6 +150,6 @@ var flavors = []Route{
 	{
 		Method: http.MethodDelete, Path: "/flavors/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
-		Help: "deletes a flavor; what runs stays",
+		Help: "deletes a flavor; running instances are not affected",
 	},
 }

@@ -10,7 +10,7 @@ var zones = []Route{
 	{
 		Method: http.MethodGet, Path: "/zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
 		Status: http.StatusOK, Answer: list("zones", Zone{}), Since: since,
-		Help: "the parent and the direct children, nothing further",
+		Help: "the parent and the direct children, but no zones beyond them",
 	},
 	{
 		Method: http.MethodGet, Path: "/zones/detail", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
@@ -20,17 +20,17 @@ var zones = []Route{
 	{
 		Method: http.MethodGet, Path: "/zones/info", Role: api.RoleReader, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: one("zone", ZoneInfo{}), Since: since,
-		Help: "what this zone says of itself",
+		Help: "this zone itself",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: ZoneBody{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
-		Help: "creates a link token for a child to be, valid for 15 minutes, once",
+		Help: "creates a link token for a future child, valid for one use and 15 minutes",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones/link", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: LinkBody{}, Status: http.StatusCreated, Answer: one("zone", Zone{}), Since: since,
-		Help: "on the child: enrols with the parent that made the token",
+		Help: "on the child: enrols with the parent that created the token",
 	},
 	{
 		Method: http.MethodGet, Path: "/zones/{id}", ID: "name or id", Role: api.RoleReader, Read: api.ReadLocal,
@@ -40,21 +40,21 @@ var zones = []Route{
 	{
 		Method: http.MethodPut, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: ZoneBody{}, Status: http.StatusOK, Answer: one("zone", Zone{}), Since: since,
-		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace those that are known, until the zone itself reports others",
+		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace the known ones until the zone itself reports others",
 	},
 	{
 		Method: http.MethodDelete, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
-		Help: "ends a link; 409 while instances depend on it",
+		Help: "removes a link; 409 while instances depend on it",
 	},
 	{
 		Method: http.MethodGet, Path: "/capacity", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Query: []Param{
-			{"at", "time that `free_at` is about, RFC 3339, up to 3650 days ahead (default: now)"},
-			{"zone", "name of the one zone that is meant: this one, or a direct child"},
+			{"at", "time of `free_at`, RFC 3339, up to 3650 days ahead (default: now)"},
+			{"zone", "name of a single zone to show: this one or a direct child"},
 		},
 		Status: http.StatusOK, Answer: one("capacity", Capacity{}), Since: since,
-		Help: "how much there is of each resource class, see below",
+		Help: "total and free capacity of each resource class, see below",
 	},
 }
 
@@ -74,33 +74,33 @@ var hosts = []Route{
 	{
 		Method: http.MethodGet, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
-		Help: "one host; a host that is drained has `leaving`, numbers of instances",
+		Help: "one host; a draining host has `leaving`, with numbers of instances",
 	},
 	{
 		Method: http.MethodPut, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: HostBody{}, Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
-		Help: "changes a host; 409 `stale_generation`. `attributes` override those of the agent, one by one, `\"\"` removes one; " +
-			"`maintenance` is the reason why it takes nothing new, `\"\"` ends it and any drain",
+		Help: "changes a host; 409 `stale_generation`. `attributes` override those of the agent one by one, `\"\"` removes an override; " +
+			"`maintenance` is the reason why the host takes no new instances, `\"\"` ends maintenance and any drain",
 	},
 	{
 		Method: http.MethodDelete, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
-		Help: "deletes a host; 409 while it runs anything",
+		Help: "deletes a host; 409 while it has instances",
 	},
 	{
 		Method: http.MethodPost, Path: "/hosts/{id}/drain", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: DrainBody{}, Status: http.StatusAccepted, Answer: one("host", Host{}), Since: since,
-		Help: "takes a host out of use: with `policy` `wait` its instances stay until they end, with `end` they are ended, with `move` they are started on another host",
+		Help: "drains a host: with `policy` `wait` its instances stay until they end by themselves, with `end` they are deleted, with `move` they are started on another host",
 	},
 	{
 		Method: http.MethodDelete, Path: "/hosts/{id}/drain", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
-		Help: "puts a host back into use",
+		Help: "ends the drain of a host",
 	},
 	{
 		Method: http.MethodPost, Path: "/hosts/{id}/evacuate", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
 		Status: http.StatusOK, Answer: one("evacuation", Evacuation{}), Since: since,
-		Help: "what becomes of the instances of a host that is down; the zone moves them by itself. 409 while it is up",
+		Help: "the progress of evacuating a host that is down, which the zone does by itself; 409 while the host is up",
 	},
 	{
 		Method: http.MethodGet, Path: "/aggregates", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},
@@ -120,7 +120,7 @@ var hosts = []Route{
 	{
 		Method: http.MethodPut, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: AggregateBody{}, Status: http.StatusOK, Answer: one("aggregate", Aggregate{}), Since: since,
-		Help: "changes an aggregate; what is absent stays, what is given is replaced as a whole",
+		Help: "changes an aggregate; absent fields stay as they are, given ones are replaced as a whole",
 	},
 	{
 		Method: http.MethodDelete, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -143,7 +143,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPost, Path: "/operator/transfer", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: TransferBody{}, Status: http.StatusNoContent, Since: since,
-		Help: "makes another node the leader, by default the one that is best prepared",
+		Help: "makes another node the leader, by default the most up-to-date one",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLinearizable, Stream: true,
@@ -153,7 +153,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPut, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLog, Stream: true,
 		Status: http.StatusNoContent, Since: since,
-		Help: "replaces the whole state of the zone by that of such a file",
+		Help: "replaces the whole state of the zone with that of such a file",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLocal,
@@ -163,7 +163,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPost, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: TokenSpec{}, Status: http.StatusCreated, Answer: whole(TokenCreated{}), Since: since,
-		Help: "creates a bearer token, which is shown once",
+		Help: "creates a bearer token, which is shown only once",
 	},
 	{
 		Method: http.MethodDelete, Path: "/operator/tokens/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -178,7 +178,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPost, Path: "/operator/join", Read: api.ReadLog,
 		Body: JoinBody{}, Status: http.StatusOK, Answer: whole(JoinAnswer{}), Since: since,
-		Help: "for new nodes and agents: needs a join token and no other. Calls with tokens that the zone has never seen are 429 beyond 16 in a second; none of them is logged",
+		Help: "for new nodes and agents: needs only a join token. More than 16 calls per second with unknown tokens are refused with 429; none of them is logged",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/config", Role: api.RoleAdmin, Read: api.ReadLocal,
@@ -193,7 +193,7 @@ var operators = []Route{
 	{
 		Method: http.MethodGet, Path: "/operator/scheduler", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: whole(SchedulerAnswer{}), Since: since,
-		Help: "which filters and costs run, and all that there are",
+		Help: "the filters and costs in use, and all available ones",
 	},
 	{
 		Method: http.MethodPut, Path: "/operator/scheduler", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -203,12 +203,12 @@ var operators = []Route{
 	{
 		Method: http.MethodPost, Path: "/operator/keyring/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
-		Help: "makes a new key for plans; the old one still opens what it has sealed",
+		Help: "creates a new key for sealing plans; the old one still opens the plans it has sealed",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/holds", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: list("holds", Hold{}), Since: since,
-		Help: "what parents hold in this zone and have not decided",
+		Help: "the undecided holds of parents in this zone",
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/holds/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,

@@ -18,20 +18,20 @@ type Server struct {
 	Class       api.Class         `json:"class"`
 	Created     api.Instant       `json:"created"`
 	Updated     api.Instant       `json:"updated"`
-	Group       string            `json:"group,omitempty"`  // of a boot of several groups
-	Zone        string            `json:"zone"`             // the direct child that leads to it, or this zone
-	Host        string            `json:"host,omitempty"`   // name of its host; for admins of the owning zone only
-	Origin      string            `json:"origin,omitempty"` // name of the parent zone that it was made for; absent if it was made here
+	Group       string            `json:"group,omitempty"`  // only for a boot of several groups
+	Zone        string            `json:"zone"`             // direct child that leads to it, or this zone
+	Host        string            `json:"host,omitempty"`   // name of its host; only for admins of the owning zone
+	Origin      string            `json:"origin,omitempty"` // name of the parent zone that it was created for; absent for this zone's own
 	Reach
 }
 
-// Reach says whether the state of an instance could be read just now.
+// Reach shows whether the status of an instance is current.
 type Reach struct {
-	// Reachable is false while the host of the instance is down or its zone is silent:
-	// status is then the last known one. It is absent if that is not known, and of what
-	// is DELETED.
+	// Reachable is false while the host of the instance is down or its zone is silent;
+	// status is then the last known one. It is absent if this is not known, and for
+	// DELETED instances.
 	Reachable *bool       `json:"reachable,omitempty"`
-	Since     api.Instant `json:"unreachable_since,omitzero"` // since when it is not
+	Since     api.Instant `json:"unreachable_since,omitzero"` // start of the time for which it is unreachable
 }
 
 // ServerSummary is one instance in a short list.
@@ -46,7 +46,7 @@ type ServerSummary struct {
 // ServerCreated is the answer to a call that creates servers.
 type ServerCreated struct {
 	Reservation api.ReservationID `json:"reservation_id"`
-	Server      *Server           `json:"server,omitempty"` // the first one; absent if only the reservation id was wanted
+	Server      *Server           `json:"server,omitempty"` // the first one; absent if only the reservation id was requested
 }
 
 // Window is a half-open span of time, from start up to end.

@@ -7,11 +7,11 @@ type AggregateBody struct {
 	Aggregate AggregateSpec `json:"aggregate"`
 }
 
-// AggregateSpec is an aggregate to create or change; what is nil stays.
+// AggregateSpec is an aggregate to create or change; absent fields stay as they are.
 type AggregateSpec struct {
 	Name     *string           `json:"name,omitempty"`
 	Metadata map[string]string `json:"metadata,omitzero"`
-	Hosts    *[]string         `json:"hosts,omitempty"` // names or ids; all of them
+	Hosts    *[]string         `json:"hosts,omitempty"` // names or ids of all its hosts
 }
 
 // FlavorBody is the body of a call that creates or replaces a flavor.
@@ -19,7 +19,7 @@ type FlavorBody struct {
 	Flavor FlavorSpec `json:"flavor"`
 }
 
-// FlavorSpec is a flavor to create or replace. It may have short names for the
+// FlavorSpec is a flavor to create or replace. vcpus, ram and disk are short for the
 // standard classes.
 type FlavorSpec struct {
 	ID         string            `json:"id,omitempty"` // default: the name
@@ -29,7 +29,7 @@ type FlavorSpec struct {
 	Disk       *int64            `json:"disk,omitempty"` // GiB
 	Resources  api.Resources     `json:"resources,omitempty"`
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
-	Command    []string          `json:"command,omitempty"` // what the process driver runs
+	Command    []string          `json:"command,omitempty"` // command of the process driver
 }
 
 // HostBody is the body of a call that changes a host.
@@ -37,23 +37,23 @@ type HostBody struct {
 	Host HostSpec `json:"host"`
 }
 
-// HostSpec is a change of a host; what is nil or absent stays.
+// HostSpec is a change of a host; absent fields stay as they are.
 type HostSpec struct {
 	Enabled    *bool     `json:"enabled,omitempty"`
 	Pool       *api.Pool `json:"pool,omitempty"`
-	Generation uint64    `json:"generation,omitempty"` // the one that the caller read; 0 for any
+	Generation uint64    `json:"generation,omitempty"` // generation that the caller has read; 0 for any
 
-	// Attributes override those of the agent, one by one; an empty value removes an
-	// override. Maintenance is the reason why the host takes nothing new; "" ends it, and
-	// a drain.
+	// Attributes override those of the agent one by one; an empty value removes an
+	// override. Maintenance is the reason why the host takes no new instances; "" ends
+	// maintenance and any drain.
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Maintenance *string           `json:"maintenance,omitempty"`
 }
 
 // DrainBody is the body of a call that drains a host.
 type DrainBody struct {
-	Policy api.DrainPolicy `json:"policy"`           // what becomes of its instances: wait, end or move
-	Reason string          `json:"reason,omitempty"` // default: the reason that the host has
+	Policy api.DrainPolicy `json:"policy"`           // what to do with its instances: wait, end or move
+	Reason string          `json:"reason,omitempty"` // default: the present reason of the host
 }
 
 // ServerGroupBody is the body of a call that creates a server group.
@@ -65,7 +65,7 @@ type ServerGroupBody struct {
 type ServerGroupSpec struct {
 	Name   string     `json:"name"`
 	Policy api.Policy `json:"policy"`
-	Max    int        `json:"max_per_host,omitempty"` // members on one host, of anti-affinity only; 0 for 1
+	Max    int        `json:"max_per_host,omitempty"` // largest number of members on one host, only for anti-affinity; 0 for 1
 }
 
 // ZoneBody is the body of a call that creates a link token or changes a link.
@@ -73,28 +73,28 @@ type ZoneBody struct {
 	Zone ZoneSpec `json:"zone"`
 }
 
-// ZoneSpec is a link to a child or the parent to create or change; what is nil
-// stays.
+// ZoneSpec is a link to a child or the parent to create or change; absent fields stay as
+// they are.
 type ZoneSpec struct {
 	Name   *string        `json:"name,omitempty"`
 	Offset *int64         `json:"weight_offset,omitempty"` // added to each weight of the child
-	Scale  *int64         `json:"weight_scale,omitempty"`  // times each weight, before the offset
+	Scale  *int64         `json:"weight_scale,omitempty"`  // multiplied with each weight, before the offset
 	State  *api.LinkState `json:"state,omitempty"`
 
-	// Gateways are the addresses of the zone, 1 to 16 of host:port, of a zone that is
-	// linked. Addresses that the zone reports later replace them.
+	// Gateways are the addresses of a linked zone, 1 to 16 of host:port. Addresses that
+	// the zone reports later replace them.
 	Gateways []string `json:"gateways,omitempty"`
 }
 
-// LinkBody is the body of a call that makes this zone a child of another one.
+// LinkBody is the body of a call that makes this zone a child of another.
 type LinkBody struct {
 	Token string `json:"token"`          // link token of the parent
-	Name  string `json:"name,omitempty"` // of the parent, in this zone; default: parent
+	Name  string `json:"name,omitempty"` // name of the parent in this zone; default: parent
 }
 
 // TransferBody is the body of a call that moves leadership.
 type TransferBody struct {
-	To api.NodeID `json:"to,omitempty"` // default: the node that is best prepared
+	To api.NodeID `json:"to,omitempty"` // default: the most up-to-date node
 }
 
 // TokenSpec is a bearer token to create.
@@ -112,11 +112,12 @@ type JoinTokenSpec struct {
 	TTL  Duration     `json:"ttl,omitempty"`
 }
 
-// JoinBody is what a new node or agent sends, over TLS whose CA the token pins.
+// JoinBody is the request of a new node or agent, sent over TLS with the CA that the token
+// pins.
 type JoinBody struct {
 	Token string `json:"token"`
 	CSR   []byte `json:"csr"` // DER of a certificate request; its names are ignored
-	// Names are names for the certificate of a node's public API.
+	// Names are the names in the certificate of a node's public API.
 	Names []string `json:"names,omitempty"`
 }
 

@@ -2,7 +2,7 @@ package rest
 
 import "berth/api"
 
-// Root is what a zone says of itself to everybody.
+// Root is the public description of a zone.
 type Root struct {
 	Name    string `json:"name"` // berth
 	Version string `json:"version"`
@@ -11,21 +11,21 @@ type Root struct {
 
 // Zone is a zone that is linked to this one.
 type Zone struct {
-	ID        api.LinkID    `json:"id"`   // of the link
-	Name      string        `json:"name"` // of the link
+	ID        api.LinkID    `json:"id"`   // id of the link
+	Name      string        `json:"name"` // name of the link
 	Role      api.LinkRole  `json:"role"` // child or parent
 	Zone      api.ZoneID    `json:"zone_id"`
-	Endpoints []string      `json:"gateways"` // host:port; for admins only
+	Endpoints []string      `json:"gateways"` // host:port; only for admins
 	Offset    int64         `json:"weight_offset"`
 	Scale     int64         `json:"weight_scale"`
 	State     api.LinkState `json:"state"` // active or paused
 	Created   api.Instant   `json:"created"`
 	Updated   api.Instant   `json:"updated"`
 	Health    string        `json:"health,omitempty"` // up, down or unknown
-	Digest    *Digest       `json:"digest,omitempty"` // the last one heard; for admins only
+	Digest    *Digest       `json:"digest,omitempty"` // the last one received; only for admins
 }
 
-// ZoneInfo is what this zone says of itself.
+// ZoneInfo describes this zone itself.
 type ZoneInfo struct {
 	ID      api.ZoneID `json:"id"`
 	Name    string     `json:"name"`
@@ -33,10 +33,10 @@ type ZoneInfo struct {
 	Digest  *Digest    `json:"digest,omitempty"`
 }
 
-// Digest is what a zone says of itself by gossip.
+// Digest is the summary that a zone spreads by gossip.
 type Digest struct {
 	Zone     api.ZoneID                        `json:"zone_id"`
-	Sequence uint64                            `json:"sequence"` // applied log index
+	Sequence uint64                            `json:"sequence"` // log index of the summary
 	At       api.Instant                       `json:"at"`
 	Health   string                            `json:"health"` // up or leaderless
 	Paused   bool                              `json:"paused"`
@@ -44,7 +44,7 @@ type Digest struct {
 	Traits   []string                          `json:"traits,omitempty"`
 	Classes  map[api.ResourceClass]ClassTotals `json:"classes"`
 	Sketches []FitSketch                       `json:"fits,omitempty"`
-	Partial  bool                              `json:"partial,omitempty"` // a zone below was not heard lately
+	Partial  bool                              `json:"partial,omitempty"` // a zone below has not been heard from recently
 	AZs      []string                          `json:"availability_zones,omitempty"`
 }
 
@@ -53,18 +53,18 @@ type Digest struct {
 type ClassTotals struct {
 	Total   int64 `json:"total"`
 	Free    int64 `json:"free"`
-	SlotMin int64 `json:"slot_min"` // the smallest amount that one instance may have
-	SlotMax int64 `json:"slot_max"` // the largest
+	SlotMin int64 `json:"slot_min"` // smallest amount for one instance
+	SlotMax int64 `json:"slot_max"` // largest amount for one instance
 }
 
-// FitSketch says, rounded, how many instances of one shape would fit.
+// FitSketch is the rounded number of instances of one shape that would fit.
 type FitSketch struct {
 	Flavor    api.FlavorID  `json:"flavor"`
 	Resources api.Resources `json:"resources"`
 	Fits      int64         `json:"fits"`
 }
 
-// LinkOf returns the body of a linked zone as it was heard lately.
+// LinkOf returns the body of a linked zone with its health and latest digest.
 func LinkOf(l *api.Link, health string, d *api.Digest) Zone {
 	return Zone{
 		l.ID, l.Name, l.Role, l.Zone, l.Endpoints, l.Offset, l.Scale, l.State, l.Created, l.Updated, health, DigestOf(d),
@@ -90,39 +90,39 @@ func DigestOf(d *api.Digest) *Digest {
 	return out
 }
 
-// Capacity is how much a zone and those below it have, can hand out and hand out.
+// Capacity is the total, usable and used capacity of a zone and its children.
 type Capacity struct {
-	At    api.Instant    `json:"at"`            // that free_at is about
-	Zones []ZoneCapacity `json:"zones"`         // the zone itself, exactly, and its direct children by link
-	Sum   *CapacitySum   `json:"sum,omitempty"` // absent if one zone was asked for
+	At    api.Instant    `json:"at"`            // the instant of free_at
+	Zones []ZoneCapacity `json:"zones"`         // the zone itself, exact, and its direct children
+	Sum   *CapacitySum   `json:"sum,omitempty"` // absent if a single zone was requested
 }
 
-// ZoneCapacity is the capacity of one zone; of a child, of all zones below it too.
+// ZoneCapacity is the capacity of one zone; for a child, including all zones below it.
 type ZoneCapacity struct {
 	Name    string                              `json:"name"`
-	Exact   bool                                `json:"exact"`             // false: rounded, as the zone said it age_ms ago
-	Heard   bool                                `json:"heard"`             // false: the zone has said nothing yet
-	AgeMS   int64                               `json:"age_ms,omitempty"`  // of what was heard
-	Partial bool                                `json:"partial,omitempty"` // it is old, or something below the zone has not been heard lately
-	Paused  bool                                `json:"paused,omitempty"`  // it gets no new work, and is not in the sum
+	Exact   bool                                `json:"exact"`             // false: rounded, as reported age_ms ago
+	Heard   bool                                `json:"heard"`             // false: the zone has reported nothing yet
+	AgeMS   int64                               `json:"age_ms,omitempty"`  // age of the report
+	Partial bool                                `json:"partial,omitempty"` // the report is old, or a zone below has not been heard from recently
+	Paused  bool                                `json:"paused,omitempty"`  // the zone gets no new work, and is not in the sum
 	Classes map[api.ResourceClass]ClassCapacity `json:"classes"`
 }
 
-// ClassCapacity is the capacity of one class. What nobody says is absent: a child
-// says capacity and free alone, of its hosts that serve.
+// ClassCapacity is the capacity of one class. Unknown figures are absent: a child reports
+// only capacity and free, for its hosts that serve.
 type ClassCapacity struct {
 	Total    *int64 `json:"total,omitempty"` // before reserves and ratios
 	Reserved *int64 `json:"reserved,omitempty"`
-	Capacity int64  `json:"capacity"`          // that can be handed out
-	Used     *int64 `json:"used,omitempty"`    // now
-	Free     int64  `json:"free"`              // now, beside everything
-	FreeAt   *int64 `json:"free_at,omitempty"` // at the instant, beside what is firm
+	Capacity int64  `json:"capacity"`          // amount that can be allocated
+	Used     *int64 `json:"used,omitempty"`    // allocated now
+	Free     int64  `json:"free"`              // not allocated now
+	FreeAt   *int64 `json:"free_at,omitempty"` // not taken by firm claims at the instant
 }
 
-// CapacitySum is the sum over all zones that are not paused. It has capacity and
-// free alone.
+// CapacitySum is the sum over all zones that are not paused. It has only capacity and
+// free.
 type CapacitySum struct {
-	Rounded bool                                `json:"rounded,omitempty"` // a child is in it
-	Partial bool                                `json:"partial,omitempty"` // a zone is missing, or has not been heard lately
+	Rounded bool                                `json:"rounded,omitempty"` // the sum includes a child
+	Partial bool                                `json:"partial,omitempty"` // a zone is missing, or has not been heard from recently
 	Classes map[api.ResourceClass]ClassCapacity `json:"classes"`
 }
