@@ -140,6 +140,20 @@ func (p Policy) Valid() bool {
 	return p == Affinity || p == AntiAffinity || p == SoftAffinity || p == SoftAntiAffinity
 }
 
+// Validate returns an invalid-input error unless p is one of the policies, with at most
+// most members on one host: 1 to CountMax for AntiAffinity, else 0.
+func (p Policy) Validate(most int) error {
+	switch {
+	case !p.Valid():
+		return Errorf(CodeInvalid, "policy must be %s, %s, %s or %s, got %q", Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity, string(p))
+	case p != AntiAffinity && most != 0:
+		return Errorf(CodeInvalid, "max_per_host is for %s alone", AntiAffinity)
+	case p == AntiAffinity && (most < 1 || most > CountMax):
+		return Errorf(CodeInvalid, "max_per_host must be 1 to %d, got %d", CountMax, most)
+	}
+	return nil
+}
+
 // Rule binds the hosts of all slots of some groups of a request, together with
 // all instances that were booted under the same rule before.
 type Rule struct {
@@ -208,7 +222,7 @@ func (r *Request) Validate() error {
 	}
 	names := map[string]bool{}
 	for i := range r.Groups {
-		if err := r.Groups[i].validate(); err != nil {
+		if err := r.Groups[i].Validate(); err != nil {
 			return err
 		}
 		if n := r.Groups[i].Name; names[n] && n != "" {
@@ -258,7 +272,9 @@ func (r *Request) ValidateAbroad(now Instant) error {
 	return nil
 }
 
-func (g *Group) validate() error {
+// Validate returns an invalid-input error for the first thing that is wrong with a group
+// by itself.
+func (g *Group) Validate() error {
 	if g.Count < 0 || g.Count > CountMax {
 		return Errorf(CodeInvalid, "count must be 0 to %d, got %d", CountMax, g.Count)
 	}
@@ -374,13 +390,10 @@ func (r *Request) validateRules() error {
 	}
 	seen := map[ServerGroupID]bool{}
 	for _, rule := range r.Rules {
+		if err := rule.Policy.Validate(rule.Max); err != nil {
+			return err
+		}
 		switch {
-		case !rule.Policy.Valid():
-			return Errorf(CodeInvalid, "policy %q must be %s, %s, %s or %s", string(rule.Policy), Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity)
-		case rule.Policy == AntiAffinity && (rule.Max < 1 || rule.Max > CountMax):
-			return Errorf(CodeInvalid, "max_per_host must be 1 to %d, got %d", CountMax, rule.Max)
-		case rule.Policy != AntiAffinity && rule.Max != 0:
-			return Errorf(CodeInvalid, "max_per_host is for %s alone", AntiAffinity)
 		case rule.ID != "" && !ValidName(string(rule.ID)):
 			return CheckName("server group id", string(rule.ID))
 		case rule.ID != "" && seen[rule.ID]:

@@ -110,7 +110,7 @@ func bootOn(n int) []command.Command {
 		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
 	}
 	return []command.Command{
-		command.BootCreate{Digest: []byte(res), Name: "i", Request: req, Min: 1, Instances: []api.InstanceSpec{spec}},
+		command.BootCreate{BootTerms: command.BootTerms{Digest: []byte(res), Name: "i", Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}},
 		command.Hold{ID: api.HoldID(res), Attempt: 1, Request: req, Commit: true, Expires: api.Forever, Slots: []command.Slot{{Instance: spec, Host: hostID(n * 7919 % polling)}}},
 	}
 }

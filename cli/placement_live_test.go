@@ -73,7 +73,7 @@ func liveZone(t *testing.T) *httptest.Server {
 		command.FlavorPut{Stamp: z.Stamp(), Flavor: api.Flavor{ID: "small", Name: "small", Resources: shape}},
 		hosts,
 		command.AggregatePut{Stamp: z.Stamp(), Aggregate: api.Aggregate{ID: uuidRack, Name: "rack1", Hosts: []api.HostID{uuidHost, uuidHost2}}},
-		command.BootCreate{Stamp: z.Stamp(), Digest: []byte("i"), Name: "i", Request: request, Min: 1, Instances: []api.InstanceSpec{spec}},
+		command.BootCreate{Stamp: z.Stamp(), BootTerms: command.BootTerms{Digest: []byte("i"), Name: "i", Request: request, Min: 1, Instances: []api.InstanceSpec{spec}}},
 		command.Hold{
 			Stamp: z.Stamp(), ID: "hold-i", Attempt: 1, Request: request, Expires: api.Forever, Commit: true,
 			Slots: []command.Slot{{Instance: spec, Host: uuidHost}},

@@ -21,7 +21,6 @@ import (
 	"berth/internal/codec"
 	"berth/raftstore/state"
 	"berth/zone/estimate"
-	"berth/zone/intake"
 )
 
 // TestAcceptance restates the acceptance cases of the original zones that speak
@@ -85,7 +84,10 @@ func (r *running) case56(t *testing.T) {
 		Peer:   func(*http.Request) (api.ZoneID, bool) { return west.Nodes[0].Node.Store().View().Zone, true },
 		Leader: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 	})
-	req := (&intake.BootOrder{Caller: api.Caller{Project: "p"}, Wanted: "r", Groups: []intake.OrderGroup{{Max: 3, Flavor: &flavors()[1]}}}).Request()
+	req := api.Request{
+		Reservation: "r", Project: "p", Window: api.Window{End: api.Forever}, Class: api.Firm,
+		Groups: []api.Group{{Count: 3, Flavor: flavors()[1].ID, Resources: flavors()[1].Resources}},
+	}
 	b, err := codec.Marshal(req)
 	require.NoError(t, err)
 	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/zones/select", bytes.NewReader(b))

@@ -237,7 +237,7 @@ func TestWaitWakesAll(t *testing.T) {
 func TestWaitForWakesThoseConcerned(t *testing.T) {
 	n := solo(t, nil)
 	boot := func(res string) command.Command {
-		return command.BootCreate{Digest: []byte(res), Request: api.Request{Project: "p", Reservation: api.ReservationID(res)}}
+		return command.BootCreate{BootTerms: command.BootTerms{Digest: []byte(res), Request: api.Request{Project: "p", Reservation: api.ReservationID(res)}}}
 	}
 	backup, _ := n.backup()
 	var wg sync.WaitGroup

@@ -41,7 +41,7 @@ func TestAParentAsksAsAUserDoes(t *testing.T) {
 			"a name of two lines":    {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\nb" }},
 			"a name that is no name": {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\x00" }},
 		} {
-			req := order("r-"+strings.ReplaceAll(name, " ", "-"), 1, 1).Request()
+			req := order("r-"+strings.ReplaceAll(name, " ", "-"), 1, 1).Request
 			good := z.offer(up.Zone, req)
 			h := api.HoldRequest{ID: api.HoldID(req.Reservation), Attempt: 1, Request: req, Blob: good.Blob, Instances: [][]api.InstanceSpec{specs("a", 1)}}
 			if c.request != nil {

@@ -13,16 +13,14 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
-	"berth/zone/intake"
 )
 
-// advice returns what a zone advises for the first group of an order.
-func (m *member) advice(o *intake.BootOrder) []api.Advice {
+// advice returns what a zone advises for the first group of a request.
+func (m *member) advice(r *api.Request) []api.Advice {
 	m.w.t.Helper()
-	req := o.Request()
 	ctx, cancel := m.within(api.SelectTimeout)
 	defer cancel()
-	a, err := m.lead().Select(ctx, "", &req)
+	a, err := m.lead().Select(ctx, "", r)
 	require.NoError(m.w.t, err)
 	return a.Refusals[0].Advice
 }
@@ -36,44 +34,44 @@ func TestAdviceIsTrue(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		n    int
-		edit func(o *intake.BootOrder, here api.InstanceID)
+		edit func(r *api.Request, here api.InstanceID)
 		want []api.Advice
 	}{
-		{"same host elsewhere", 1, func(o *intake.BootOrder, here api.InstanceID) {
-			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
+		{"same host elsewhere", 1, func(r *api.Request, here api.InstanceID) {
+			r.Groups[0].Hints.SameHost, r.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
 		}, []api.Advice{toZone("root"), drop("same_host")}},
-		{"same host elsewhere, and full", 4, func(o *intake.BootOrder, here api.InstanceID) {
-			o.Groups[0].Hints.SameHost, o.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
+		{"same host elsewhere, and full", 4, func(r *api.Request, here api.InstanceID) {
+			r.Groups[0].Hints.SameHost, r.Zones.Allowed = []api.InstanceID{here}, []string{"east"}
 		}, nil},
-		{"together and apart", 1, func(o *intake.BootOrder, here api.InstanceID) {
-			o.Groups[0].Hints.SameHost, o.Groups[0].Hints.DifferentHost = []api.InstanceID{here}, []api.InstanceID{here}
+		{"together and apart", 1, func(r *api.Request, here api.InstanceID) {
+			r.Groups[0].Hints.SameHost, r.Groups[0].Hints.DifferentHost = []api.InstanceID{here}, []api.InstanceID{here}
 		}, []api.Advice{drop("same_host"), drop("different_host")}},
-		{"a host by its name", 1, func(o *intake.BootOrder, _ api.InstanceID) {
-			o.Groups[0].Hints.ForceHosts, o.Zones.Excluded = []string{"east-host-1"}, []string{"root"}
+		{"a host by its name", 1, func(r *api.Request, _ api.InstanceID) {
+			r.Groups[0].Hints.ForceHosts, r.Zones.Excluded = []string{"east-host-1"}, []string{"root"}
 		}, []api.Advice{drop("forced_hosts")}},
-		{"near an address", 1, func(o *intake.BootOrder, _ api.InstanceID) {
-			o.Groups[0].Hints.Near, o.Zones.Allowed = "192.0.2.0/24", []string{"east"}
+		{"near an address", 1, func(r *api.Request, _ api.InstanceID) {
+			r.Groups[0].Hints.Near, r.Zones.Allowed = "192.0.2.0/24", []string{"east"}
 		}, []api.Advice{drop("near")}},
 		{
-			"a zone that has none", 1, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Allowed = []string{"none"} },
+			"a zone that has none", 1, func(r *api.Request, _ api.InstanceID) { r.Zones.Allowed = []string{"none"} },
 			[]api.Advice{toZone("root"), toZone("east")},
 		},
 		{
-			"all but one", 3, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east", "none", "shut"} },
+			"all but one", 3, func(r *api.Request, _ api.InstanceID) { r.Zones.Excluded = []string{"east", "none", "shut"} },
 			[]api.Advice{less(2), toZone("east")},
 		},
-		{"too many anywhere", 9, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
+		{"too many anywhere", 9, func(r *api.Request, _ api.InstanceID) { r.Zones.Excluded = []string{"east"} }, []api.Advice{less(2)}},
 		{
-			"on one host", 3, func(o *intake.BootOrder, _ api.InstanceID) {
-				o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
+			"on one host", 3, func(r *api.Request, _ api.InstanceID) {
+				r.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
 			},
 			[]api.Advice{less(2), drop("server_group")},
 		},
 		{
-			"too even", 4, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.MaxSkew, o.Zones.Excluded = 1, []string{"root"} },
+			"too even", 4, func(r *api.Request, _ api.InstanceID) { r.Zones.MaxSkew, r.Zones.Excluded = 1, []string{"root"} },
 			[]api.Advice{less(2), toZone("root")},
 		},
-		{"in one zone", 4, func(o *intake.BootOrder, _ api.InstanceID) { o.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
+		{"in one zone", 4, func(r *api.Request, _ api.InstanceID) { r.Zones.Pack = true }, []api.Advice{less(2), drop("pack")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,11 +83,11 @@ func TestAdviceIsTrue(t *testing.T) {
 				paused := api.LinkPaused
 				root.do(command.LinkSet{ID: "link-shut", State: &paused})
 				first := order("first", 1, 1)
-				first.Zones.Allowed = []string{"root"}
+				first.Request.Zones.Allowed = []string{"root"}
 				require.Equal(t, api.BootActive, root.run(first).State())
 				o := order("b", c.n, c.n)
-				c.edit(o, root.instances("first")[0].ID)
-				assert.Equal(t, c.want, root.advice(o))
+				c.edit(&o.Request, root.instances("first")[0].ID)
+				assert.Equal(t, c.want, root.advice(&o.Request))
 			})
 		})
 	}
@@ -112,9 +110,8 @@ func TestEveryAdviceWorks(t *testing.T) {
 				least := 1 + dice.IntN(8)
 				kinds = append(kinds, kind{1 + dice.Int64N(5), least, least})
 			}
-			o := kindsOf(fmt.Sprint("b", n), kinds...)
-			drawWishes(dice, o)
-			req := o.Request()
+			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
+			drawWishes(dice, &req)
 			if req.Validate() != nil {
 				return
 			}
@@ -126,7 +123,7 @@ func TestEveryAdviceWorks(t *testing.T) {
 					now := taken(t, &req, g, idea)
 					got, err := root.lead().Select(w.ctx, "", now)
 					require.NoError(t, err)
-					assert.Len(t, got.Weights[g], now.Groups[g].Count, "case %d: %+v of group %d of %+v, rules %+v, %+v\nbefore %+v\nnow %+v", n, idea, g, kinds, o.Rules, o.Zones, a.Zones, got.Zones)
+					assert.Len(t, got.Weights[g], now.Groups[g].Count, "case %d: %+v of group %d of %+v, rules %+v, %+v\nbefore %+v\nnow %+v", n, idea, g, kinds, req.Rules, req.Zones, a.Zones, got.Zones)
 					for other := range a.Weights {
 						if other != g {
 							assert.GreaterOrEqual(t, len(got.Weights[other]), len(a.Weights[other]), "case %d: %+v", n, idea)
@@ -142,34 +139,34 @@ func TestEveryAdviceWorks(t *testing.T) {
 	}
 }
 
-// drawWishes adds rules and wishes to an order.
-func drawWishes(dice *rand.Rand, o *intake.BootOrder) {
+// drawWishes adds rules and wishes to a request.
+func drawWishes(dice *rand.Rand, r *api.Request) {
 	switch dice.IntN(4) {
 	case 0:
-		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
+		r.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
 	case 1:
-		o.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
+		r.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
 	}
 	names := []string{"root", "kid", "leaf", "other"}
 	switch dice.IntN(6) {
 	case 0:
-		o.Zones.Allowed = []string{names[dice.IntN(4)]}
+		r.Zones.Allowed = []string{names[dice.IntN(4)]}
 	case 1:
-		o.Zones.Excluded = []string{names[dice.IntN(4)]}
+		r.Zones.Excluded = []string{names[dice.IntN(4)]}
 	case 2:
-		o.Zones.MinZones = 2
+		r.Zones.MinZones = 2
 	case 3:
-		o.Zones.MaxSkew = 1
+		r.Zones.MaxSkew = 1
 	case 4:
-		o.Zones.Pack = true
+		r.Zones.Pack = true
 	}
 	switch dice.IntN(6) {
 	case 0:
-		o.Groups[0].AZ = names[dice.IntN(4)]
+		r.Groups[0].AZ = names[dice.IntN(4)]
 	case 1:
-		o.Groups[0].Traits.Required = []string{"CUSTOM_NONE"}
+		r.Groups[0].Traits.Required = []string{"CUSTOM_NONE"}
 	case 2:
-		o.Groups[0].Hints.Query = `["=", "$name", "root-host-1"]`
+		r.Groups[0].Hints.Query = `["=", "$name", "root-host-1"]`
 	}
 }
 
@@ -221,7 +218,7 @@ func TestExplainTellsRulesAndFaults(t *testing.T) {
 		root := w.zone("root", nil, 8, 8, 1)
 		w.zone("kid", root, 8)
 		o := order("apart", 12, 12)
-		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 2, Groups: []int{0}}}
+		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 2, Groups: []int{0}}}
 		require.Equal(t, api.BootFailed, root.run(o).State())
 		e, ok := root.lead().Explanation("p", "apart")
 		require.True(t, ok)
@@ -233,7 +230,7 @@ func TestExplainTellsRulesAndFaults(t *testing.T) {
 		assert.Len(t, e.Attempts, 1)
 
 		o = order("b", 2, 2)
-		o.Zones.Allowed = []string{"root"}
+		o.Request.Zones.Allowed = []string{"root"}
 		require.Equal(t, api.BootActive, root.run(o).State())
 		i := root.instances("b")[0]
 		root.fails(i, "flavor has no command in this zone")

@@ -26,7 +26,7 @@ func TestParentsAreNotToldHowManyHosts(t *testing.T) {
 		d := low.lead().Digest().Classes[api.VCPU]
 		assert.Equal(t, [2]int64{1, 20}, [2]int64{d.SlotMin, d.SlotMax})
 		up, _ := low.view().Parent()
-		req := order("r", 1, 1).Request()
+		req := order("r", 1, 1).Request
 		req.Groups[0].Resources = api.Resources{api.VCPU: 9}
 		ctx, cancel := low.within(time.Minute)
 		defer cancel()

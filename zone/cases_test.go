@@ -24,7 +24,7 @@ func TestCase57OwnBlob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		z := w.zone("root", nil, 2)
-		req := order("b", 2, 2).Request()
+		req := order("b", 2, 2).Request
 		a, err := z.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		l, err := z.lead().Open(z.view(), "", &req, a.Blob)
@@ -68,7 +68,7 @@ func TestCase70NoNewSelection(t *testing.T) {
 		root, _, _ := three(w)
 		w.zone("unused", root)
 		o := order("b", 5, 6)
-		req := o.Request()
+		req := o.Request
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		selects := func() [2]int { return [2]int{w.made("select", "root", "mid"), w.made("select", "mid", "leaf")} }
@@ -91,7 +91,7 @@ func TestCase70NeverAnotherPlan(t *testing.T) {
 		root := w.zone("root", nil, 2)
 		kid := w.zone("kid", root, 2)
 		o := order("b", 4, 4)
-		req := o.Request()
+		req := o.Request
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		kid.resize(1)

@@ -289,7 +289,7 @@ func TestNobodyWaitsForRoomThatCannotHelp(t *testing.T) {
 		_, err := kid.lead().Hold(t.Context(), link, r)
 		require.NoError(t, err)
 		o := order("late", 2, 2)
-		o.Zones.MinZones = 2
+		o.Request.Zones.MinZones = 2
 		began := time.Now()
 		b := kid.run(o)
 		assert.Equal(t, api.BootFailed, b.State())

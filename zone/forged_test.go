@@ -149,7 +149,7 @@ func (f *forging) stolen(at *member, peer api.ZoneID, n int) api.HoldRequest {
 	f.w.t.Helper()
 	f.next++
 	res := fmt.Sprint("r-", f.next)
-	req := order(res, n, n).Request()
+	req := order(res, n, n).Request
 	ctx, cancel := at.within(time.Minute)
 	defer cancel()
 	a, err := at.lead().Select(ctx, peer, &req)

@@ -223,7 +223,7 @@ func TestAbortsAreForgottenWithTheirPlans(t *testing.T) {
 		require.True(t, ok)
 		ctx, cancel := kid.within(time.Hour)
 		defer cancel()
-		req := order("b", 2, 2).Request()
+		req := order("b", 2, 2).Request
 		a, err := kid.lead().Select(ctx, up.Zone, &req)
 		require.NoError(t, err)
 		late := &api.HoldRequest{ID: "late", Attempt: 1, Request: req, Blob: a.Blob, Instances: [][]api.InstanceSpec{specs("b", 2)}, Commit: true}
@@ -255,7 +255,7 @@ func selected(w *world, n int) (*member, *api.Link, *api.HoldRequest) {
 	kid := w.zone("kid", root, int64(n))
 	link, ok := kid.view().Parent()
 	require.True(w.t, ok)
-	req := order("b", n, n).Request()
+	req := order("b", n, n).Request
 	a, err := kid.lead().Select(w.ctx, link.Zone, &req)
 	require.NoError(w.t, err)
 	require.Len(w.t, a.Weights[0], n)
@@ -298,7 +298,7 @@ func TestNewLeaderLosesAPlan(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 2)
 		o := order("b", 2, 2)
-		req := o.Request()
+		req := o.Request
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		o.Blob = a.Blob

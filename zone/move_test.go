@@ -98,7 +98,7 @@ func TestDrainWithFullPool(t *testing.T) {
 			root.propose(compose)
 		}
 		o := order("b", 2, 2)
-		o.Groups[0].Flavor = &licensed
+		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &licensed)
 		require.Equal(t, api.BootActive, root.run(o).State())
 		from := root.host("root-host-1")
 		require.Equal(t, map[api.HostID]int{from: 2}, root.onHosts("b"))
@@ -118,7 +118,7 @@ func TestDrainKeepsRules(t *testing.T) {
 		w := newWorld(t)
 		m := w.zone("root", nil, 2, 2, 2, 2)
 		o := order("b", 3, 3)
-		o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
 		require.Equal(t, api.BootActive, m.run(o).State())
 		var used []api.HostID
 		for h := range m.onHosts("b") {
@@ -144,7 +144,7 @@ func TestDrainMovesALoneMember(t *testing.T) {
 		w := newWorld(t)
 		m := w.zone("root", nil, 2, 3)
 		o := order("b", 1, 1)
-		o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 		require.Equal(t, api.BootActive, m.run(o).State())
 		from := m.host("root-host-1")
 		require.Contains(t, m.onHosts("b"), from)
@@ -165,7 +165,7 @@ func TestLostHostIsLeft(t *testing.T) {
 		movable := order("movable", 1, 1)
 		f := *flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		movable.Groups[0].Flavor = &f
+		movable.Request.Groups[0] = ofFlavor(movable.Request.Groups[0], &f)
 		require.Equal(t, api.BootActive, m.run(movable).State())
 		require.Equal(t, api.BootActive, m.run(order("fixed", 1, 1)).State())
 		require.Contains(t, m.onHosts("movable"), lost)
@@ -211,7 +211,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		o := order("r", 1, 1)
 		f := *flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		o.Groups[0].Flavor = &f
+		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &f)
 		require.Equal(t, api.BootActive, m.run(o).State())
 		a.fallSilent()
 		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
@@ -254,7 +254,7 @@ func TestHostIsLostInAMove(t *testing.T) {
 		o := order("b", 1, 1)
 		f := *flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		o.Groups[0].Flavor = &f
+		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &f)
 		require.Equal(t, api.BootActive, m.run(o).State())
 		require.Contains(t, m.onHosts("b"), lost)
 		a.fallSilent()

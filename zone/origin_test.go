@@ -20,7 +20,7 @@ func TestIsolatedHostsAreNotForAParentsProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kid := w.zone("kid", w.zone("root", nil), 2)
-		req := order("r", 1, 1).Request()
+		req := order("r", 1, 1).Request
 		var hosts []api.HostID
 		for _, h := range kid.view().AllHosts() {
 			hosts = append(hosts, h.ID)
@@ -51,7 +51,7 @@ func TestAParentsProjectHasItsOwnMembers(t *testing.T) {
 		kid := w.zone("kid", root, 4)
 		alone := func(res string) *intake.BootOrder {
 			o := order(res, 1, 1)
-			o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
 			return o
 		}
 		require.Equal(t, api.BootActive, kid.run(alone("own")).State())
@@ -61,7 +61,7 @@ func TestAParentsProjectHasItsOwnMembers(t *testing.T) {
 
 		up, _ := kid.view().Parent()
 		beside := func(peer api.ZoneID, hints api.Hints) int {
-			req := order("r", 1, 1).Request()
+			req := order("r", 1, 1).Request
 			req.Groups[0].Hints = hints
 			return len(kid.offer(peer, req).Weights[0])
 		}

@@ -22,7 +22,7 @@ func TestPlanUsedByMany(t *testing.T) {
 		w.zone("kid", root, 2)
 		for round := range 100 {
 			o := order(fmt.Sprint("b", round), 4, 4)
-			req := o.Request()
+			req := o.Request
 			a, err := root.lead().Select(t.Context(), "", &req)
 			require.NoError(t, err)
 			o.Blob = a.Blob
@@ -40,11 +40,11 @@ func TestPlanUsedByMany(t *testing.T) {
 			}
 			done.Wait()
 			assert.Equal(t, 1, accepted)
-			b := root.outcome(string(o.Wanted))
+			b := root.outcome(string(o.Request.Reservation))
 			require.Equal(t, api.BootActive, b.State(), b.Reason)
-			root.release(string(o.Wanted))
+			root.release(string(o.Request.Reservation))
 			root.until("it is gone", func(v *state.State) bool {
-				b, _ := v.Boot("p", o.Wanted)
+				b, _ := v.Boot("p", o.Request.Reservation)
 				return b.State() == api.BootReleased
 			})
 			w.settle()

@@ -72,7 +72,7 @@ func pollsBoot(name, host string, origin api.LinkID) []command.Command {
 	if origin != "" {
 		return []command.Command{h}
 	}
-	return []command.Command{command.BootCreate{Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}, h}
+	return []command.Command{command.BootCreate{BootTerms: command.BootTerms{Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}}, h}
 }
 
 // backupOf returns the command that brings a state back.

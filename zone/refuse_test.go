@@ -45,7 +45,7 @@ func TestPausedLinkTakesNothingNew(t *testing.T) {
 				before := root.run(order("before", int(c.own)+1, int(c.own)+1))
 				require.Equal(t, api.BootActive, before.State())
 				o := order("b", 2, 2)
-				req := o.Request()
+				req := o.Request
 				a, err := root.lead().Select(t.Context(), "", &req)
 				require.NoError(t, err)
 				o.Blob = a.Blob
@@ -80,7 +80,7 @@ func TestPlanExpiresWithItsFirstPart(t *testing.T) {
 		w.mu.Unlock()
 		selects := func(res string, n int) (*intake.BootOrder, time.Duration) {
 			o := order(res, n, n)
-			req := o.Request()
+			req := o.Request
 			a, err := root.lead().Select(t.Context(), "", &req)
 			require.NoError(t, err)
 			o.Blob = a.Blob
@@ -107,7 +107,7 @@ func TestRefusedPlanSaysSo(t *testing.T) {
 		root := w.zone("root", nil, 1)
 		w.zone("kid", root, 4)
 		o := order("b", 4, 4)
-		req := o.Request()
+		req := o.Request
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		o.Blob = a.Blob

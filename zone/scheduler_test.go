@@ -22,14 +22,10 @@ import (
 )
 
 // groups asks for several kinds of instances at once.
-func groups(res string, gs ...intake.OrderGroup) *intake.BootOrder {
+func groups(res string, gs ...api.Group) *intake.BootOrder {
 	o := order(res, 1, 1)
-	o.Groups = gs
+	o.Request.Groups = gs
 	return o
-}
-
-func group(name string, least, most int) intake.OrderGroup {
-	return intake.OrderGroup{Name: name, Flavor: flavor, Min: least, Max: most}
 }
 
 // spread returns how many live instances of a reservation lie where, by direct
@@ -145,7 +141,7 @@ func TestRulesAcrossGroups(t *testing.T) {
 		root := w.zone("root", nil, 8, 8)
 		kid := w.zone("kid", root, 8, 8)
 		o := groups("b", group("web", 2, 2), group("db", 2, 2))
-		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
+		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
 		b := root.run(o)
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
 		for _, m := range []*member{root, kid} {
@@ -155,7 +151,7 @@ func TestRulesAcrossGroups(t *testing.T) {
 			}
 		}
 		o = groups("five", group("web", 3, 3), group("db", 2, 2))
-		o.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
+		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
 		assert.Equal(t, api.BootFailed, root.run(o).State(), "five hosts are not there")
 		w.settle()
 	})
@@ -171,7 +167,7 @@ func TestAffinityStaysTogether(t *testing.T) {
 		kid := w.zone("kid", root, 2, 6)
 		bound := func(res string, n int) *intake.BootOrder {
 			o := order(res, n, n)
-			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
 		}
 		for _, res := range []string{"first", "second"} {
@@ -199,9 +195,9 @@ func TestParallelBootsKeepARule(t *testing.T) {
 			var made []string
 			for side := range 2 {
 				o := order(fmt.Sprintf("b-%d-%d", n, side), 2, 2)
-				o.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+				o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
 				m.boot(o)
-				made = append(made, string(o.Wanted))
+				made = append(made, string(o.Request.Reservation))
 			}
 			on := map[api.HostID]int{}
 			won := 0
@@ -235,17 +231,17 @@ func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
 		w.zone("west", root, 4)
 		together := func(res string) *intake.BootOrder {
 			o := order(res, 1, 1)
-			o.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
+			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
 		}
 		first := together("first")
-		first.Zones.Allowed = []string{"root"}
+		first.Request.Zones.Allowed = []string{"root"}
 		require.Equal(t, api.BootActive, root.run(first).State())
 		l, _ := root.view().LinkByName("west")
 		cheap := -int64(1) << 50
 		root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
 		next := together("next")
-		next.Groups = append(next.Groups, next.Groups[0])
+		next.Request.Groups = append(next.Request.Groups, next.Request.Groups[0])
 		b := root.run(next)
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Len(t, b.Attempts, 1)
@@ -290,7 +286,7 @@ func TestZoneRules(t *testing.T) {
 				w.zone("leaf", west, 4)
 				east.do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"cold"}}})
 				o := order("b", c.n, c.n)
-				o.Zones = c.rule
+				o.Request.Zones = c.rule
 				b := root.run(o)
 				if c.want == nil {
 					assert.Equal(t, api.BootFailed, b.State())
@@ -313,15 +309,15 @@ func TestBesideAnInstance(t *testing.T) {
 		root := w.zone("root", nil, 8)
 		kid := w.zone("kid", root, 8, 8)
 		o := order("first", 1, 1)
-		o.Zones.Allowed = []string{"kid"}
+		o.Request.Zones.Allowed = []string{"kid"}
 		require.Equal(t, api.BootActive, root.run(o).State())
 		first := root.instances("first")[0].ID
 		o = order("same", 3, 3)
-		o.Groups[0].Hints.SameHost = []api.InstanceID{first}
+		o.Request.Groups[0].Hints.SameHost = []api.InstanceID{first}
 		require.Equal(t, api.BootActive, root.run(o).State())
 		o = order("other", 3, 3)
-		o.Groups[0].Hints.DifferentHost = []api.InstanceID{first}
-		o.Zones.Excluded = []string{"root"}
+		o.Request.Groups[0].Hints.DifferentHost = []api.InstanceID{first}
+		o.Request.Zones.Excluded = []string{"root"}
 		require.Equal(t, api.BootActive, root.run(o).State())
 		at := slices.Collect(maps.Keys(kid.onHosts("first")))
 		assert.Equal(t, at, slices.Collect(maps.Keys(kid.onHosts("same"))))
@@ -343,8 +339,8 @@ func TestNamesAndAddressesStay(t *testing.T) {
 			"near":   {Near: "192.0.2.0/24"},
 		} {
 			o := order("b", 1, 1)
-			o.Groups[0].Hints = hint
-			req := o.Request()
+			o.Request.Groups[0].Hints = hint
+			req := o.Request
 			asked := w.made("select", "root", "kid")
 			a, err := root.lead().Select(w.ctx, "", &req)
 			require.NoError(t, err)
@@ -371,7 +367,7 @@ func TestLifetimeEnds(t *testing.T) {
 		root := w.zone("root", nil, 2)
 		kid := w.zone("kid", root, 2)
 		o := order("b", 4, 4)
-		o.Lifetime = time.Hour
+		o.Request.Lifetime = time.Hour
 		began := time.Now()
 		require.Equal(t, api.BootActive, root.run(o).State())
 		time.Sleep(time.Hour - time.Minute)
@@ -458,7 +454,7 @@ func TestRequestThatComesBack(t *testing.T) {
 		root := w.zone("root", nil, 1)
 		w.zone("kid", root, 1)
 		z := root.lead()
-		req := order("b", 2, 2).Request()
+		req := order("b", 2, 2).Request
 		at := func(depth int) error {
 			_, err := z.Select(zone.WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
 			return err
@@ -490,8 +486,8 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		root := w.zone("root", nil, 4)
 		w.zone("kid", root, 4)
 		o := order("b", 4, 4)
-		o.Zones.MinZones = 3
-		req := o.Request()
+		o.Request.Zones.MinZones = 3
+		req := o.Request
 		a, err := root.lead().Select(w.ctx, "", &req)
 		require.NoError(t, err)
 		assert.Empty(t, a.Weights[0])
@@ -503,8 +499,8 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		b := root.run(o)
 		assert.Equal(t, cause{api.CodeNoCapacity, "zones with slots for it: 2; 3 are needed"}, cause{b.Code, b.Reason})
 		o = order("c", 4, 4)
-		o.Zones.Allowed = []string{"kid"}
-		o.Groups[0].Max, o.Groups[0].Min = 5, 5
+		o.Request.Zones.Allowed = []string{"kid"}
+		o.Request.Groups[0].Count, o.Request.Groups[0].Min = 5, 5
 		b = root.run(o)
 		assert.Contains(t, b.Attempts[0].Refusals[0].Advice, api.Advice{Change: api.AdviceZone, Name: "root"})
 		w.settle()
@@ -539,7 +535,7 @@ func TestExplanations(t *testing.T) {
 		root := w.zone("root", nil, 1)
 		w.zone("kid", root, 2)
 		root.drain(root.host("root-host-1"), api.DrainWait)
-		req := order("est", 5, 5).Request()
+		req := order("est", 5, 5).Request
 		_, err := root.lead().Select(requestid.With(w.ctx, "req-1"), "", &req)
 		require.NoError(t, err)
 		e, ok := root.lead().Explanation("p", "req-1")

@@ -10,7 +10,6 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
-	"berth/zone/intake"
 )
 
 // told returns the outcome of each zone by its name, and how many it offered.
@@ -26,7 +25,7 @@ func told(a *api.SelectAnswer) (outcomes map[string]string, offered int) {
 // pick selects n slots at a zone for a caller of its own.
 func (m *member) pick(n int, budget time.Duration) *api.SelectAnswer {
 	m.w.t.Helper()
-	req := order("b", n, n).Request()
+	req := order("b", n, n).Request
 	ctx, cancel := m.within(budget)
 	defer cancel()
 	a, err := m.lead().Select(ctx, "", &req)
@@ -176,11 +175,11 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 		AZs: []string{"az1"},
 	}
 	large := &api.Flavor{ID: "large", Name: "large", Resources: api.Resources{api.VCPU: 4}}
-	for name, edit := range map[string]func(*intake.BootOrder){
-		"a trait":       func(o *intake.BootOrder) { o.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
-		"a zone":        func(o *intake.BootOrder) { o.Groups[0].AZ = "leaf" },
-		"a larger host": func(o *intake.BootOrder) { o.Groups[0].Flavor = large },
-		"a tag":         func(o *intake.BootOrder) { o.Zones.AllowedTags = []string{"new"} },
+	for name, edit := range map[string]func(*api.Request){
+		"a trait":       func(r *api.Request) { r.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
+		"a zone":        func(r *api.Request) { r.Groups[0].AZ = "leaf" },
+		"a larger host": func(r *api.Request) { r.Groups[0] = ofFlavor(r.Groups[0], large) },
+		"a tag":         func(r *api.Request) { r.Zones.AllowedTags = []string{"new"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -195,8 +194,8 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 					w.digests[m.id] = heardDigest{digest: small}
 				}
 				o := order("b", 1, 1)
-				o.Zones.Excluded = []string{"other"}
-				edit(o)
+				o.Request.Zones.Excluded = []string{"other"}
+				edit(&o.Request)
 				b := root.run(o)
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
 				assert.Len(t, b.Attempts, 1)
@@ -222,7 +221,7 @@ func TestWeightsAreQuantised(t *testing.T) {
 		kid.do(command.HostsPut{Agent: odd.id(), Hosts: []command.HostEntry{{Host: h}}})
 
 		link, _ := kid.view().Parent()
-		req := order("b", 6, 6).Request()
+		req := order("b", 6, 6).Request
 		a, err := kid.lead().Select(t.Context(), link.Zone, &req)
 		require.NoError(t, err)
 		assert.Equal(t, []int64{960, 2048, 1792, 3072, 2816, 2560}, a.Weights[0])

@@ -24,12 +24,11 @@ type kind struct {
 // kindsOf asks for instances of several kinds.
 func kindsOf(res string, kinds ...kind) *intake.BootOrder {
 	o := order(res, 1, 1)
-	o.Groups = nil
+	o.Request.Groups = nil
 	for i, k := range kinds {
 		name := fmt.Sprint("k", i)
-		o.Groups = append(o.Groups, intake.OrderGroup{
-			Name: name, Min: k.least, Max: k.most,
-			Flavor: &api.Flavor{ID: api.FlavorID(name), Name: name, Resources: api.Resources{api.VCPU: k.cpus, api.MemoryMB: k.cpus}},
+		o.Request.Groups = append(o.Request.Groups, api.Group{
+			Name: name, Min: k.least, Count: k.most, Flavor: api.FlavorID(name), Resources: api.Resources{api.VCPU: k.cpus, api.MemoryMB: k.cpus},
 		})
 	}
 	return o
@@ -70,7 +69,7 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 					m.spreads()
 				}
 				o := kindsOf("b", c.kinds...)
-				o.Zones.Pack = c.pack
+				o.Request.Zones.Pack = c.pack
 				b := root.run(o)
 				if c.want == nil {
 					assert.Equal(t, api.BootFailed, b.State())
@@ -80,7 +79,7 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 				w.settle()
 				got := make([]int, len(c.kinds))
 				for _, i := range root.instances("b") {
-					got[slices.IndexFunc(o.Groups, func(g intake.OrderGroup) bool { return g.Flavor.ID == i.Flavor })]++
+					got[slices.IndexFunc(o.Request.Groups, func(g api.Group) bool { return g.Flavor == i.Flavor })]++
 				}
 				assert.Equal(t, c.want, got)
 			})
@@ -162,7 +161,7 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 				room -= int64(least) * cpus
 				kinds = append(kinds, kind{cpus, least, least + dice.IntN(3)})
 			}
-			req := kindsOf(fmt.Sprint("b", n), kinds...).Request()
+			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
 			ctx, cancel := root.within(api.SelectTimeout)
 			defer cancel()
 			a, err := root.lead().Select(ctx, "", &req)

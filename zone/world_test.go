@@ -88,11 +88,8 @@ func newConduct(m *member, s zone.Store) *conduct {
 
 // Boot records a boot, as a door does.
 func (c *conduct) Boot(ctx context.Context, o *intake.BootOrder) (*state.Boot, error) {
-	create, err := o.Command(c.Stamp())
-	if err != nil {
-		return nil, err
-	}
-	return c.Saga.Boot(ctx, create, o.Blob)
+	o.Digest, o.Fixed = append([]byte(o.Name), o.Blob...), o.Blob != nil
+	return c.Saga.Boot(ctx, o.Command(c.Stamp()), o.Blob)
 }
 
 // specs returns n instances with fresh ids.
@@ -293,10 +290,21 @@ func (w *world) retry(f func() error) error {
 
 // order asks for the instances of a reservation.
 func order(res string, least, most int) *intake.BootOrder {
-	return &intake.BootOrder{
-		Caller: api.Caller{User: "u", Project: "p", Role: api.RoleMember}, Name: res,
-		Groups: []intake.OrderGroup{{Flavor: flavor, Min: least, Max: most}}, Wanted: api.ReservationID(res),
-	}
+	return &intake.BootOrder{BootTerms: command.BootTerms{Name: res, Request: api.Request{
+		Reservation: api.ReservationID(res), Project: "p", User: "u", Groups: []api.Group{group("", least, most)},
+		Window: api.Window{End: api.Forever}, Class: api.Firm,
+	}}}
+}
+
+// group asks for instances of the flavor of these tests.
+func group(name string, least, most int) api.Group {
+	return ofFlavor(api.Group{Name: name, Min: least, Count: most}, flavor)
+}
+
+// ofFlavor returns a group as f has it.
+func ofFlavor(g api.Group, f *api.Flavor) api.Group {
+	g.Flavor, g.Resources, g.ExtraSpecs = f.ID, f.Resources, f.ExtraSpecs
+	return g
 }
 
 // boot records a boot.
@@ -324,7 +332,7 @@ func (m *member) outcome(res string) *state.Boot {
 func (m *member) run(o *intake.BootOrder) *state.Boot {
 	m.w.t.Helper()
 	m.boot(o)
-	return m.outcome(string(o.Wanted))
+	return m.outcome(string(o.Request.Reservation))
 }
 
 // propose makes a user's command last.

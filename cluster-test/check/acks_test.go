@@ -26,7 +26,7 @@ func newFamily(t *testing.T) *family {
 	}
 	name(f.top, "zone-up")
 	name(f.low, "zone-c1")
-	f.top.must(t, command.BootCreate{Stamp: f.top.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r1", 1), Min: 2})
+	f.top.must(t, command.BootCreate{Stamp: f.top.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r1", 1), Min: 2}})
 	h := holdOf(f.top, "k1", "r1", "h0", 1, "i1")
 	h.Parts = []command.Part{{Link: "c1", Instances: [][]api.InstanceSpec{{{ID: "i2", Name: "i2"}}}}}
 	f.top.must(t, h)
@@ -110,7 +110,7 @@ func TestPlantedAcks(t *testing.T) {
 		{"a ghost", promise.Ghost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeOverloaded, Project: "p", Reservation: "r1"}},
 		{"a ghost that found no capacity", promise.Ghost, nil, Ack{Kind: AckBoot, Zone: "top", Outcome: Refused, Code: api.CodeNoCapacity, Project: "p", Reservation: "r1"}},
 		{"an undecided boot", promise.Progress, func(f *family, _ *[]Final) {
-			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
+			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1}})
 		}, told},
 		{"a hold that nobody decides", promise.Progress, func(f *family, _ *[]Final) {
 			h := holdOf(f.low, "k2", "r2", "h1", 1, "i3")
@@ -118,7 +118,7 @@ func TestPlantedAcks(t *testing.T) {
 			f.low.must(f.t, h)
 		}, told},
 		{"an instance that is never started", promise.Progress, func(f *family, _ *[]Final) {
-			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
+			f.top.must(f.t, command.BootCreate{Stamp: f.top.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1}})
 			f.top.must(f.t, holdOf(f.top, "k2", "r2", "h1", 1, "i3"))
 			f.top.must(f.t, command.BootDecide{Stamp: f.top.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
 		}, told},
@@ -174,7 +174,7 @@ func TestHalfHeld(t *testing.T) {
 
 func TestRefusedForWantOfCapacity(t *testing.T) {
 	w := newWorld(1)
-	w.must(t, command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r1", 1), Min: 1})
+	w.must(t, command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r1", 1), Min: 1}})
 	w.must(t, command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r1", Decision: api.DecisionAbort})
 	a := Ack{Kind: AckBoot, Zone: "z", Outcome: Refused, Code: api.CodeNoCapacity, Project: "p", Reservation: "r1"}
 	_, bad := Acks([]Ack{a}, []Final{{"z", "n1", w.s}})

@@ -207,7 +207,7 @@ func rules(bad []Violation) (out []promise.Name) {
 func story(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(1)
-	w.must(t, command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r1", 6), Min: 1})
+	w.must(t, command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r1", 6), Min: 1}})
 	w.must(t, holdOf(w, "k1", "r1", "h0", 6, "i1"))
 	return w
 }
@@ -287,7 +287,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
 		{"too few committed", promise.Saga, func(w *world) {
-			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 9})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 9}})
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
 		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
 			b := c.(command.BootCreate)
@@ -332,7 +332,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return h
 		})},
 		{"a repeat with another content", promise.Repeat, func(w *world) {
-			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("other"), Name: "b", Request: whole("r1", 1)})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("other"), Name: "b", Request: whole("r1", 1)}})
 		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
 			b := c.(command.BootCreate)
 			b.Digest = []byte("d")
@@ -366,7 +366,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return r
 		}},
 		{"a rule is broken", promise.Bound, func(w *world) {
-			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: apart("r2"), Min: 1})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: apart("r2"), Min: 1}})
 			c := holdOf(w, "bad", "r2", "h1", 1, "i2", "i3")
 			c.Request = apart("r2")
 			w.add(c)
@@ -378,7 +378,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 		{"a group that is too small", promise.Saga, func(w *world) {
 			r := whole("r2", 1)
 			r.Groups[0].Min = 1
-			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: r})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: r}})
 			w.add(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "r2", Decision: api.DecisionCommit})
 		}, instead(is(command.KindBootCreate), func(c command.Command) command.Command {
 			b := c.(command.BootCreate)
@@ -425,7 +425,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return m
 		})},
 		{"a window that is too long", promise.Model, func(w *world) {
-			w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1}})
 			c := holdOf(w, "bad", "r2", "h1", 1, "i2")
 			c.Request.Lifetime, c.Commit = time.Hour, true
 			w.add(c)
@@ -609,7 +609,7 @@ func busy(tb testing.TB, entries int) *world {
 		r := api.ReservationID(fmt.Sprint("r", n))
 		host := api.HostID(fmt.Sprint("b", n%100))
 		ids := []string{fmt.Sprint(n, "-0"), fmt.Sprint(n, "-1"), fmt.Sprint(n, "-2")}
-		w.add(command.BootCreate{Stamp: w.stamp(), Digest: []byte(r), Name: "b", Request: whole(r, 2), Min: 3})
+		w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte(r), Name: "b", Request: whole(r, 2), Min: 3}})
 		h := holdOf(w, api.HoldID(r+"/1"), r, host, 2, ids...)
 		h.Commit = true
 		w.add(h)

@@ -307,7 +307,7 @@ func (w *world) create() command.BootCreate {
 	if w.grow || w.roll(3) > 0 {
 		r = api.ReservationID(fmt.Sprint("r", w.n))
 	}
-	c := command.BootCreate{Stamp: w.stamp(), Digest: []byte(pick(w, "d1", "d2")), Name: "b", Request: w.request(r), Min: w.roll(3)}
+	c := command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte(pick(w, "d1", "d2")), Name: "b", Request: w.request(r), Min: w.roll(3)}}
 	if w.roll(3) == 0 {
 		c.Key = pick(w, "k1", "k2", "k3")
 	}

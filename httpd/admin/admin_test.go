@@ -41,7 +41,7 @@ func busy(t *testing.T) *state.State {
 	}})
 	must(command.HostsState{State: api.HostDown, Hosts: []api.HostID{"h-2"}})
 	for _, r := range []api.ReservationID{"r-1", "r-2"} {
-		must(command.BootCreate{Digest: []byte(r), Name: "a", Min: 1, Request: request(r)})
+		must(command.BootCreate{BootTerms: command.BootTerms{Digest: []byte(r), Name: "a", Min: 1, Request: request(r)}})
 	}
 	must(command.Hold{
 		ID: "hold-1", Attempt: 1, Request: request("r-1"), Expires: api.Forever, Commit: true,

@@ -131,7 +131,7 @@ func (w *world) place(tb testing.TB, id api.InstanceID, on api.HostID) {
 		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
 	at := w.zone.Stamp()
-	w.store.Must(tb, command.BootCreate{Stamp: at, Digest: []byte(id), Name: spec.Name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}})
+	w.store.Must(tb, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte(id), Name: spec.Name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}})
 	w.store.Must(tb, command.Hold{
 		Stamp: at, ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 		Slots: []command.Slot{{Instance: spec, Host: on}},

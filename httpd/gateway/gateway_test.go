@@ -256,7 +256,7 @@ func TestOnesOwnServersAreNotAParents(t *testing.T) {
 	own := request(1)
 	w.store.Must(
 		t,
-		command.BootCreate{Digest: []byte{1}, Name: "own", Request: own, Min: 1, Instances: []api.InstanceSpec{{ID: "i-own", Name: "own"}}},
+		command.BootCreate{BootTerms: command.BootTerms{Digest: []byte{1}, Name: "own", Request: own, Min: 1, Instances: []api.InstanceSpec{{ID: "i-own", Name: "own"}}}},
 		command.Hold{
 			ID: "h-own", Attempt: 1, Request: own, Expires: api.Forever, Commit: true,
 			Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "i-own", Name: "own"}, Host: canary + "-id-1"}},

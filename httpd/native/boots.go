@@ -40,7 +40,7 @@ func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 	if s.Blob != nil || s.ReturnRes {
 		return api.Errorf(api.CodeInvalid, "a select takes no blob and no return_reservation_id")
 	}
-	req := o.Request()
+	req := o.Request
 	if req.Reservation == "" {
 		req.Reservation = api.NewReservationID()
 	}
@@ -86,11 +86,7 @@ func (d *dialect) postBoot(w http.ResponseWriter, r *http.Request) error {
 
 // bootOrder records the boot that a call asks for.
 func (d *dialect) bootOrder(r *http.Request, o *intake.BootOrder) (*state.Boot, error) {
-	c, err := o.Command(d.Zone.Stamp())
-	if err != nil {
-		return nil, err
-	}
-	return d.Saga.Boot(r.Context(), c, o.Blob)
+	return d.Saga.Boot(r.Context(), o.Command(d.Zone.Stamp()), o.Blob)
 }
 
 // waitBoot returns a boot when it has come to an outcome or wait has passed, and

@@ -282,8 +282,10 @@ func (w *world) create(tb testing.TB, p api.ProjectID, name string, r api.Reserv
 	req, at := request(p, r), w.zone.Stamp()
 	spec := api.InstanceSpec{ID: api.InstanceID("id-" + name), Name: name}
 	w.store.Must(tb, command.BootCreate{
-		Stamp: at, Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
-		Metadata: map[string]string{"tier": "front"},
+		Stamp: at, BootTerms: command.BootTerms{
+			Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
+			Metadata: map[string]string{"tier": "front"},
+		},
 	})
 	return command.Hold{
 		Stamp: at, ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,

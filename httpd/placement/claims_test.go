@@ -172,7 +172,9 @@ func (w *claims) place(tb testing.TB, c script.Command) {
 	}
 	spec := api.InstanceSpec{ID: api.InstanceID(id), Name: "web"}
 	w.store.Must(tb, command.BootCreate{
-		Stamp: w.zone.Stamp(), Digest: []byte(id), Name: "web", Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
+		Stamp: w.zone.Stamp(), BootTerms: command.BootTerms{
+			Digest: []byte(id), Name: "web", Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
+		},
 	}, command.Hold{
 		Stamp: w.zone.Stamp(), ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 		Slots: []command.Slot{{Instance: spec, Host: api.HostID(lengthen(c.Arg(1)))}},

@@ -6,20 +6,26 @@ import (
 	"berth/api"
 )
 
-// BootCreate records a boot before anything is scheduled. A repeat with the same
-// digest gives the first answer; with another digest it is a conflict.
-type BootCreate struct {
-	Stamp
+// BootTerms are what is recorded of a boot as its caller ordered it, the same in the
+// command and in the record. The record has keys of its own from 20 on.
+type BootTerms struct {
 	Key       string             `cbor:"2,keyasint,omitempty"` // Idempotency-Key, "" for none
 	Digest    []byte             `cbor:"3,keyasint"`           // SHA-256 of what the caller asked
 	Name      string             `cbor:"4,keyasint"`
 	Request   api.Request        `cbor:"5,keyasint"`
 	Min       int                `cbor:"6,keyasint"`
-	Instances []api.InstanceSpec `cbor:"7,keyasint"`
+	Instances []api.InstanceSpec `cbor:"7,keyasint"` // allotted; the first ones are used first
 	Metadata  map[string]string  `cbor:"8,keyasint,omitempty"`
 	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select for it
 	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that asked for it
-	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided by then; 0 for none
+	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided so long after it was recorded; 0 for never
+}
+
+// BootCreate records a boot before anything is scheduled. A repeat with the same
+// digest gives the first answer; with another digest it is a conflict.
+type BootCreate struct {
+	Stamp
+	BootTerms
 }
 
 // Hold takes slots for instances, all in one entry: own hosts at once, and the

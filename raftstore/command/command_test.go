@@ -116,6 +116,9 @@ func fill(v reflect.Value, name string, form api.Form, n *int) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			since, _ := strconv.Atoi(f.Tag.Get(codec.FormTag)) // 0 without one
+			if f.Type == reflect.TypeFor[command.BootTerms]() {
+				*n-- // its fields were those of the command when the golden file was made
+			}
 			if f.IsExported() && f.Tag.Get("cbor") != "-" && api.Form(since) <= form {
 				fill(v.Field(i), f.Name, form, n)
 			}

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"time"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -60,27 +59,18 @@ func (s *bootsBook) note(f fact) {
 
 // Boot is the record of one request to boot, at the zone where it was made.
 type Boot struct {
-	Key       string             `cbor:"1,keyasint,omitempty"`
-	Digest    []byte             `cbor:"2,keyasint"`
-	Name      string             `cbor:"3,keyasint"`
-	Request   api.Request        `cbor:"4,keyasint"`
-	Min       int                `cbor:"5,keyasint"`
-	Instances []api.InstanceSpec `cbor:"6,keyasint"` // allotted; the first ones are used first
-	Metadata  map[string]string  `cbor:"7,keyasint,omitempty"`
-	Fixed     bool               `cbor:"8,keyasint,omitempty"`
-	Decision  api.Decision       `cbor:"9,keyasint"`
-	Ended     bool               `cbor:"10,keyasint,omitempty"` // its owner asked for its end
-	Reason    string             `cbor:"11,keyasint,omitempty"`
-	Attempts  []api.BootAttempt  `cbor:"12,keyasint,omitempty"`
-	Holds     []api.HoldID       `cbor:"13,keyasint,omitempty"`
-	Unacked   int                `cbor:"14,keyasint,omitempty"` // holds that may live in a child that has not confirmed their end or their start
-	Counts    Counts             `cbor:"15,keyasint"`
-	Created   api.Instant        `cbor:"16,keyasint"`
-	Updated   api.Instant        `cbor:"17,keyasint"`
-	ModIndex  uint64             `cbor:"18,keyasint"`
-	Call      api.RequestID      `cbor:"19,keyasint,omitempty"`          // the call that asked for it
-	Timeout   time.Duration      `cbor:"20,keyasint,omitempty"`          // how long after Created it is aborted if it is not decided; 0 for never
-	Code      api.Code           `cbor:"21,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
+	command.BootTerms
+	Decision api.Decision      `cbor:"20,keyasint"`
+	Ended    bool              `cbor:"21,keyasint,omitempty"` // its owner asked for its end
+	Reason   string            `cbor:"22,keyasint,omitempty"`
+	Attempts []api.BootAttempt `cbor:"23,keyasint,omitempty"`
+	Holds    []api.HoldID      `cbor:"24,keyasint,omitempty"`
+	Unacked  int               `cbor:"25,keyasint,omitempty"` // holds that may live in a child that has not confirmed their end or their start
+	Counts   Counts            `cbor:"26,keyasint"`
+	Created  api.Instant       `cbor:"27,keyasint"`
+	Updated  api.Instant       `cbor:"28,keyasint"`
+	ModIndex uint64            `cbor:"29,keyasint"`
+	Code     api.Code          `cbor:"30,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
 }
 
 // Counts is the number of a boot's instances by status.
@@ -167,8 +157,7 @@ func (b *Boot) Final() bool {
 }
 
 func (s *bootsBook) bootCreate(c command.BootCreate) Result {
-	project := c.Request.Project
-	if b, ok := s.bootFor(c); ok {
+	if b, ok := s.BootFor(c.Request.Project, c.Request.Reservation, c.Key); ok {
 		if c.Fixed && (c.Key == "" || b.Key != c.Key) {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
@@ -182,13 +171,9 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 			return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
 		}
 	}
-	b := &Boot{
-		Key: c.Key, Digest: c.Digest, Name: c.Name, Request: c.Request, Min: c.Min, Instances: c.Instances,
-		Metadata: c.Metadata, Fixed: c.Fixed, Decision: api.DecisionPending, Created: c.At,
-		Call: c.Call, Timeout: c.Timeout,
-	}
+	b := &Boot{BootTerms: c.BootTerms, Decision: api.DecisionPending, Created: c.At}
 	if c.Key != "" {
-		s.keys.Set(joinKey(project, c.Key), c.Request.Reservation)
+		s.keys.Set(joinKey(c.Request.Project, c.Key), c.Request.Reservation)
 	}
 	s.openOwner(b.owner())
 	s.storeBoot(b)

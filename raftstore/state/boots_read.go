@@ -4,28 +4,19 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/raftstore/command"
 )
 
 // BootFor finds a boot by its reservation id, or by the idempotency key that it
 // was asked for with.
-func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, idempotency string) (*Boot, bool) {
-	return s.bootFor(command.BootCreate{Key: idempotency, Request: api.Request{Project: p, Reservation: r}})
-}
-
-// bootFor finds the boot that c repeats, by reservation id or idempotency key.
-func (s *bootsBook) bootFor(c command.BootCreate) (*Boot, bool) {
-	if b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation)); ok {
-		return b, true
+func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, key string) (*Boot, bool) {
+	if b, ok := s.boots.Get(joinKey(p, r)); ok || key == "" {
+		return b, ok
 	}
-	if c.Key == "" {
-		return nil, false
-	}
-	r, ok := s.keys.Get(joinKey(c.Request.Project, c.Key))
+	r, ok := s.keys.Get(joinKey(p, key))
 	if !ok {
 		return nil, false
 	}
-	return s.boots.Get(joinKey(c.Request.Project, r))
+	return s.boots.Get(joinKey(p, r))
 }
 
 // Boot returns the record of one boot of this zone.

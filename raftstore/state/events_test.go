@@ -102,7 +102,7 @@ func TestEventsAreBounded(t *testing.T) {
 	w.form = api.FormThird
 	most := limitsAt(api.FormThird)
 	boot := func(n int) command.BootCreate {
-		return command.BootCreate{Stamp: w.stamp(), Request: api.Request{Project: "p", Reservation: api.ReservationID(fmt.Sprint("r", n)), Groups: []api.Group{{Count: 1}}}}
+		return command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Request: api.Request{Project: "p", Reservation: api.ReservationID(fmt.Sprint("r", n)), Groups: []api.Group{{Count: 1}}}}}
 	}
 	apply := func(c command.Command) { w.index++; w.s.Apply(w.index, w.reread(c)) }
 	for n := range most.events {
@@ -134,7 +134,7 @@ func TestEventsAreBounded(t *testing.T) {
 // snapshot has no section that they do not know.
 func TestNoEventsForOlderNodes(t *testing.T) {
 	w := newWorld(t)
-	create := command.BootCreate{Stamp: w.stamp(), Request: api.Request{Project: "p", Reservation: "r", Groups: []api.Group{{Count: 1}}}}
+	create := command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Request: api.Request{Project: "p", Reservation: "r", Groups: []api.Group{{Count: 1}}}}}
 	w.form = api.FormSecond
 	w.ok(create)
 	require.Zero(t, w.s.events.Len())

@@ -205,8 +205,10 @@ func slots(host string, ids ...string) []command.Slot {
 // create records a boot whose digest is its name.
 func create(at command.Stamp, res string, n, least int) command.BootCreate {
 	return command.BootCreate{
-		Stamp: at, Digest: []byte(res), Name: res, Request: request(res, n), Min: least,
-		Instances: specs(numbered(res, n)...),
+		Stamp: at, BootTerms: command.BootTerms{
+			Digest: []byte(res), Name: res, Request: request(res, n), Min: least,
+			Instances: specs(numbered(res, n)...),
+		},
 	}
 }
 

@@ -38,13 +38,6 @@ func (u *upload) arrivedParts() [][]byte {
 	return u.parts
 }
 
-func (u *upload) countParts() int {
-	if u == nil {
-		return 0
-	}
-	return u.Parts
-}
-
 func (u *upload) addPart(part []byte) {
 	u.parts = append(u.parts, part)
 	u.bytes += int64(len(part))

@@ -9,11 +9,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// Versions of the stream that Save writes.
-const (
-	snapshotCounted  = 1 // the header counts the records of each table; nobody writes it any more
-	snapshotSections = 2 // a section for each table
-)
+// snapshotVersion is the version of the stream that Save writes.
+const snapshotVersion = 3
 
 // header opens a snapshot. The sections follow in its order, so that a stream that is
 // cut short is noticed.
@@ -31,25 +28,6 @@ type header struct {
 
 	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest of all entries that are in the state
 	Sections []sectionHeader `cbor:"29,keyasint,omitempty"`
-
-	// Counts of snapshotCounted.
-	Nodes      int `cbor:"10,keyasint,omitempty"`
-	Tokens     int `cbor:"11,keyasint,omitempty"`
-	Joins      int `cbor:"12,keyasint,omitempty"`
-	Flavors    int `cbor:"13,keyasint,omitempty"`
-	Links      int `cbor:"14,keyasint,omitempty"`
-	Hosts      int `cbor:"15,keyasint,omitempty"`
-	Instances  int `cbor:"16,keyasint,omitempty"`
-	Boots      int `cbor:"17,keyasint,omitempty"`
-	Holds      int `cbor:"18,keyasint,omitempty"`
-	Plans      int `cbor:"19,keyasint,omitempty"`
-	Unended    int `cbor:"20,keyasint,omitempty"`
-	Aggregates int `cbor:"22,keyasint,omitempty"`
-	Groups     int `cbor:"23,keyasint,omitempty"`
-	Classes    int `cbor:"24,keyasint,omitempty"`
-	Traits     int `cbor:"25,keyasint,omitempty"`
-	Providers  int `cbor:"26,keyasint,omitempty"`
-	Consumers  int `cbor:"27,keyasint,omitempty"`
 }
 
 // sectionHeader says how many records a section has, and in which form they are.
@@ -57,23 +35,6 @@ type sectionHeader struct {
 	Name  string   `cbor:"1,keyasint"`
 	Form  api.Form `cbor:"2,keyasint"`
 	Count int      `cbor:"3,keyasint"`
-}
-
-// counted returns the sections of a header of snapshotCounted.
-func (h *header) counted() []sectionHeader {
-	counts := []int{
-		h.Nodes, h.Tokens, h.Joins, h.Flavors, h.Links, h.Aggregates, h.Classes, h.Traits, h.Hosts, h.Providers,
-		h.Consumers, h.Instances, h.Groups, h.Boots, h.Holds, h.Plans, h.Unended, h.Upload.countParts(),
-	}
-	names := []string{
-		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
-		"consumers", "instances", "groups", "boots", "holds", "plans", "unended", "upload",
-	}
-	out := make([]sectionHeader, len(names))
-	for i, name := range names {
-		out[i] = sectionHeader{Name: name, Form: api.FormFirst, Count: counts[i]}
-	}
-	return out
 }
 
 // section is how the records of one table are saved and loaded.
@@ -124,7 +85,7 @@ func (s *State) sections() []section {
 func (s *State) Save(w io.Writer) error {
 	e := codec.NewEncoder(w)
 	h := header{
-		Version: snapshotSections, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
+		Version: snapshotVersion, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
 		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, Form: s.form,
 	}
 	var saves []func(codec.Encoder) error
@@ -156,10 +117,8 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 		return nil, fmt.Errorf("reading the snapshot's header: %w", err)
 	}
 	switch {
-	case h.Version == snapshotCounted:
-		h.Sections = h.counted()
-	case h.Version != snapshotSections:
-		return nil, fmt.Errorf("snapshot version %d is unknown; this node is older than the snapshot", h.Version)
+	case h.Version != snapshotVersion:
+		return nil, fmt.Errorf("snapshot version %d is unknown; this node reads version %d alone", h.Version, snapshotVersion)
 	case h.Form > newest:
 		return nil, fmt.Errorf("the snapshot is of form %d, and this node reads forms up to %d", h.Form, newest)
 	}

@@ -90,7 +90,7 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 		}
 		req.Window.Start = start
 		i := []api.InstanceSpec{{ID: api.InstanceID("i-" + name), Name: name}}
-		m.Must(t, command.BootCreate{Stamp: at, Digest: []byte("d"), Name: name, Request: req, Min: 1, Instances: i},
+		m.Must(t, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte("d"), Name: name, Request: req, Min: 1, Instances: i}},
 			command.Hold{Stamp: at, ID: api.HoldID(name), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
 	}
 	v := m.View()

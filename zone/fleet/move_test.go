@@ -36,7 +36,7 @@ func TestNothingIsLeftThatIsHeard(t *testing.T) {
 	spec := api.InstanceSpec{ID: "i", Name: "i"}
 	m.Must(t,
 		command.Init{Stamp: z.Stamp(), Zone: "z", Name: "zone"}, host("a", "lost"),
-		command.BootCreate{Stamp: z.Stamp(), Digest: []byte("d"), Name: "i", Request: req, Min: 1, Instances: []api.InstanceSpec{spec}},
+		command.BootCreate{Stamp: z.Stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "i", Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}},
 		command.Hold{
 			Stamp: z.Stamp(), ID: "h", Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 			Slots: []command.Slot{{Instance: spec, Host: "lost"}},

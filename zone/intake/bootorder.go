@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"berth/api"
 	"berth/internal/codec"
@@ -25,127 +24,54 @@ const (
 	TraitForbidden = "forbidden"
 )
 
-// BootOrder is a boot as its caller wants it, checked and resolved.
+// BootOrder is a boot as its caller wants it: what will be recorded of it, and what else
+// makes it the same as another one. It is filled in two steps. First as asked, without
+// what the names in it stand for, and without what two calls for the same may differ in;
+// then it is digested. What is filled in after that is no part of the digest.
 type BootOrder struct {
-	Caller   api.Caller
-	Key      string // Idempotency-Key, "" for none
-	Name     string
-	Groups   []OrderGroup // 1 to GroupsMax
-	Rules    []api.Rule
-	Zones    api.ZoneRule
-	Lifetime time.Duration     // of the instances, 0 for no end
-	Timeout  time.Duration     // for the decision, 0 for no other than the zone's own
-	Wanted   api.ReservationID // the caller's own, or ""
-	Metadata map[string]string
-	Blob     []byte        // a plan to take up, or nil to select
-	Call     api.RequestID // the call that asks; no part of what makes two boots the same
+	command.BootTerms `cbor:"1,keyasint"`
+	Blob              []byte   `cbor:"2,keyasint,omitempty"` // a plan to take up, or nil to select
+	Joins             []string `cbor:"3,keyasint,omitempty"` // per group: what its hints call the server group that it joins, "" for none
 }
 
-// OrderGroup is one kind of instances of a boot.
-type OrderGroup struct {
-	Name     string // "" for the only group of a boot that names none
-	Flavor   *api.Flavor
-	Min, Max int
-	Image    api.Image
-	Traits   api.Traits // as asked; Request joins those of the flavor's extra specs
-	AZ       string
-	Hints    api.Hints
-	Joins    string // what the caller calls the server group that Rules has for it, "" for none
-}
-
-// asked is what makes two boots the same request. It tells flavors and server
-// groups by what they were called, so that a repeat is known whatever has become
-// of them.
-type asked struct {
-	Name     string            `cbor:"1,keyasint"`
-	Groups   []askedGroup      `cbor:"2,keyasint"`
-	Rules    []api.Rule        `cbor:"3,keyasint,omitempty"`
-	Zones    api.ZoneRule      `cbor:"4,keyasint,omitzero"`
-	Wanted   api.ReservationID `cbor:"5,keyasint"`
-	Metadata map[string]string `cbor:"6,keyasint,omitempty"`
-	Blob     []byte            `cbor:"7,keyasint,omitempty"`
-	Lifetime time.Duration     `cbor:"8,keyasint,omitempty"`
-	Timeout  time.Duration     `cbor:"9,keyasint,omitempty"`
-}
-
-type askedGroup struct {
-	Name   string       `cbor:"1,keyasint,omitempty"`
-	Flavor api.FlavorID `cbor:"2,keyasint"`
-	Min    int          `cbor:"3,keyasint"`
-	Max    int          `cbor:"4,keyasint"`
-	Image  api.Image    `cbor:"5,keyasint,omitzero"`
-	Traits api.Traits   `cbor:"6,keyasint,omitzero"`
-	AZ     string       `cbor:"7,keyasint,omitempty"`
-	Hints  api.Hints    `cbor:"8,keyasint,omitzero"`
-	Joins  string       `cbor:"9,keyasint,omitempty"`
-}
-
-// requestDigest returns what tells a repeat of a boot from another one.
-func (o *BootOrder) requestDigest() ([]byte, error) {
-	a := asked{
-		Name: o.Name, Zones: o.Zones, Wanted: o.Wanted, Metadata: o.Metadata, Blob: o.Blob,
-		Lifetime: o.Lifetime, Timeout: o.Timeout,
-	}
-	for i := range o.Groups {
-		g := &o.Groups[i]
-		a.Groups = append(a.Groups, askedGroup{g.Name, g.Flavor.ID, g.Min, g.Max, g.Image, g.Traits, g.AZ, g.Hints, g.Joins})
-	}
-	for _, r := range o.Rules {
-		if r.ID == "" {
-			a.Rules = append(a.Rules, r)
-		}
-	}
-	body, err := codec.Marshal(a)
+// digest fills in what tells a repeat of a boot from another one. An order as asked names
+// flavors and server groups as its caller does, so that a repeat is known whatever has
+// become of them.
+func (o *BootOrder) digest() error {
+	body, err := codec.Marshal(o)
 	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "intake.Order", "", err)
+		return api.Wrap(api.CodeInternal, "intake.Order", "", err)
 	}
 	sum := sha256.Sum256(body)
-	return sum[:], nil
+	o.Digest = sum[:]
+	return nil
 }
 
 // Command returns the command that records a boot at an instant. It allots the ids of the
 // instances, and that of the reservation if the caller has none.
-func (o *BootOrder) Command(at command.Stamp) (command.BootCreate, error) {
-	digest, err := o.requestDigest()
-	if err != nil {
-		return command.BootCreate{}, err
+func (o *BootOrder) Command(at command.Stamp) command.BootCreate {
+	c := command.BootCreate{Stamp: at, BootTerms: o.BootTerms}
+	for i := range c.Request.Groups {
+		c.Min += c.Request.Groups[i].Min
 	}
-	c := command.BootCreate{
-		Stamp: at, Key: o.Key, Digest: digest, Name: o.Name, Request: o.Request(), Min: o.leastInstances(),
-		Instances: o.instanceSpecs(), Metadata: o.Metadata, Fixed: o.Blob != nil, Call: o.Call, Timeout: o.Timeout,
-	}
+	c.Instances = instanceSpecs(c.Name, c.Request.Groups)
 	if c.Request.Reservation == "" && !c.Fixed {
 		c.Request.Reservation = api.NewReservationID()
 	}
-	return c, nil
+	return c
 }
 
 // isRepeat reports whether a boot was asked for before under its reservation id or
 // key. Then the state machine has the answer, whatever has become of what it named.
 func (o *BootOrder) isRepeat(v *state.State) bool {
-	d, err := o.requestDigest()
-	b, ok := v.BootFor(o.Caller.Project, o.Wanted, o.Key)
-	return err == nil && ok && string(b.Digest) == string(d)
+	b, ok := v.BootFor(o.Request.Project, o.Request.Reservation, o.Key)
+	return ok && string(b.Digest) == string(o.Digest)
 }
 
-// Request returns the canonical request of a boot: what its plan is bound to.
-// Its window starts when it is held, so that a plan that was selected a moment
-// ago still is the plan of the same request.
-func (o *BootOrder) Request() api.Request {
-	r := api.Request{
-		Reservation: o.Wanted, Project: o.Caller.Project, User: o.Caller.User,
-		Window: api.Window{Start: 0, End: api.Forever}, Class: api.Firm,
-		Rules: o.Rules, Zones: o.Zones, Lifetime: o.Lifetime,
-	}
-	for i := range o.Groups {
-		g := &o.Groups[i]
-		r.Groups = append(r.Groups, api.Group{
-			Count: g.Max, Min: g.Min, Name: g.Name, Flavor: g.Flavor.ID, Resources: g.Flavor.Resources,
-			ExtraSpecs: g.Flavor.ExtraSpecs, Traits: joinTraits(g.Traits, g.Flavor.ExtraSpecs),
-			Image: g.Image, Hints: g.Hints, AZ: g.AZ,
-		})
-	}
-	return r
+// withFlavor returns a group with what its flavor asks for.
+func withFlavor(g api.Group, f *api.Flavor) api.Group {
+	g.Resources, g.ExtraSpecs, g.Traits = f.Resources, f.ExtraSpecs, joinTraits(g.Traits, f.ExtraSpecs)
+	return g
 }
 
 // joinTraits adds to what a caller asks what the extra specs of the flavor ask.
@@ -169,27 +95,18 @@ func joinTraits(t api.Traits, specs map[string]string) api.Traits {
 	return out
 }
 
-// leastInstances returns how many instances of all groups together a boot needs.
-func (o *BootOrder) leastInstances() int {
-	n := 0
-	for i := range o.Groups {
-		n += o.Groups[i].Min
-	}
-	return n
-}
-
 // instanceSpecs allots the identities of the instances of a boot, group after group. With
 // several groups each instance has the name of its group in its own.
-func (o *BootOrder) instanceSpecs() []api.InstanceSpec {
-	if len(o.Groups) == 1 {
-		return allotSpecs(o.Name, o.Groups[0].Max)
+func instanceSpecs(boot string, groups []api.Group) []api.InstanceSpec {
+	if len(groups) == 1 {
+		return allotSpecs(boot, groups[0].Count)
 	}
 	var out []api.InstanceSpec
-	for i := range o.Groups {
-		g := &o.Groups[i]
-		name := o.Name + "-" + cmp.Or(g.Name, strconv.Itoa(i+1))
-		for _, s := range allotSpecs(name, g.Max) {
-			if g.Max == 1 {
+	for i := range groups {
+		g := &groups[i]
+		name := boot + "-" + cmp.Or(g.Name, strconv.Itoa(i+1))
+		for _, s := range allotSpecs(name, g.Count) {
+			if g.Count == 1 {
 				s.Name += "-1"
 			}
 			out = append(out, s)

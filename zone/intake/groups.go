@@ -36,18 +36,8 @@ func DeleteServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID,
 // checkPolicy returns the limit of members per host under p, or an error if p is not a
 // policy. Its message begins with part and the name of the field.
 func checkPolicy(part string, p api.Policy, most int) (int, error) {
-	switch {
-	case !p.Valid():
-		return 0, api.Errorf(api.CodeInvalid, "%spolicy must be %s, %s, %s or %s, got %q",
-			part, api.Affinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity, string(p))
-	case p != api.AntiAffinity && most != 0:
-		return 0, api.Errorf(api.CodeInvalid, "%smax_per_host is for %s alone", part, api.AntiAffinity)
-	case p != api.AntiAffinity:
-		return 0, nil
-	case most == 0:
-		return 1, nil
-	case most < 0 || most > api.CountMax:
-		return 0, api.Errorf(api.CodeInvalid, "%smax_per_host must be 1 to %d, got %d", part, api.CountMax, most)
+	if p == api.AntiAffinity && most == 0 {
+		most = 1
 	}
-	return most, nil
+	return most, inPart(part, p.Validate(most))
 }

@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/filters/query"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -26,9 +27,9 @@ const cidrDefault = "/24"
 type reading struct {
 	v      *state.State
 	caller api.Caller
-	order  *BootOrder
-	groups map[string][]int // by the caller's name of a server group: the groups in it
-	named  []string         // those names, in order of appearance
+	order  *BootOrder  // as asked
+	groups []api.Group // those of the order, with what their flavors ask for
+	joined []api.Rule  // of the server groups that the groups join
 
 	// gone is the error for the first missing object that the body refers to. It is
 	// returned only for a new call: a repeat gets its original answer even if, say,
@@ -53,23 +54,33 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 		}
 		s.Hints = body.Hints
 	}
-	rd := &reading{
-		v: z.View(), caller: from.Caller, groups: map[string][]int{}, order: &BootOrder{
-			Caller: from.Caller, Key: from.Key, Name: s.Name,
-			Wanted: api.ReservationID(s.Reservation), Metadata: s.Metadata, Blob: s.Blob, Call: from.Call,
+	rd := &reading{v: z.View(), caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
+		Name: s.Name, Metadata: s.Metadata, Request: api.Request{
+			Reservation: api.ReservationID(s.Reservation), Project: from.Caller.Project, Class: api.Firm,
+			Window: api.Window{Start: 0, End: api.Forever}, // from when it is held, so that a plan that was selected a moment ago still is one of the same request
 		},
-	}
-	if err := rd.readOrder(s); err != nil {
+	}}}
+	if err := rd.readOrder(s, from.Key); err != nil {
 		return nil, err
 	}
-	if rd.gone == nil {
-		req := rd.order.Request()
-		return rd.order, req.Validate()
+	return rd.resolve(from)
+}
+
+// resolve fills in what the names in an order stand for, and who asks.
+func (rd *reading) resolve(from Source) (*BootOrder, error) {
+	o := rd.order
+	if err := o.digest(); err != nil {
+		return nil, err
 	}
-	if !rd.order.isRepeat(z.View()) {
+	o.Key, o.Call, o.Fixed, o.Request.User = from.Key, from.Call, o.Blob != nil, from.Caller.User
+	o.Request.Groups, o.Request.Rules = rd.groups, append(o.Request.Rules, rd.joined...)
+	switch {
+	case rd.gone == nil:
+		return o, o.Request.Validate()
+	case !o.isRepeat(rd.v):
 		return nil, rd.gone
 	}
-	return rd.order, nil // the original answer needs none of the missing objects
+	return o, nil // the original answer needs none of the missing objects
 }
 
 // inPart prefixes err's message, which starts with a field name, with the path of the
@@ -81,8 +92,8 @@ func inPart(part string, err error) error {
 	return api.Errorf(api.CodeOf(err), "%s%s", part, api.MessageOf(err))
 }
 
-func (rd *reading) readOrder(s *rest.ServerCreate) error {
-	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, rd.order.Key}} {
+func (rd *reading) readOrder(s *rest.ServerCreate, key string) error {
+	for _, f := range []struct{ name, v string }{{"reservation_id", s.Reservation}, {api.HeaderIdempotencyKey, key}} {
 		if f.v != "" && !api.ValidName(f.v) {
 			return api.CheckName(f.name, f.v)
 		}
@@ -103,7 +114,7 @@ func (rd *reading) readOrder(s *rest.ServerCreate) error {
 		return err
 	}
 	var err error
-	if rd.order.Lifetime, err = parseSpan("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
+	if rd.order.Request.Lifetime, err = parseSpan("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
 		return err
 	}
 	rd.order.Timeout, err = parseSpan("timeout", s.Timeout, decideMax)
@@ -119,7 +130,7 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 	if r == nil {
 		return nil
 	}
-	rd.order.Zones = api.ZoneRule(*r)
+	rd.order.Request.Zones = api.ZoneRule(*r)
 	for _, l := range []struct {
 		name string
 		list []string
@@ -227,7 +238,8 @@ func (rd *reading) readGroups(s *rest.ServerCreate) error {
 
 // readGroup reads one group, which the body has at part.
 func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
-	out := OrderGroup{Name: g.Name, Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
+	out := api.Group{Name: g.Name, Flavor: api.FlavorID(g.FlavorRef), Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
+	joins := ""
 	if err := readCounts(g, num, &out); err != nil {
 		return inPart(part, err)
 	}
@@ -253,21 +265,20 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 		if err := rd.readHints(part+"scheduler_hints.", g.Hints, &out.Hints); err != nil {
 			return err
 		}
-		out.Joins = g.Hints.Group
+		joins = g.Hints.Group
 	}
-	f, ok := rd.v.Flavor(api.FlavorID(g.FlavorRef))
-	if out.Flavor = f; !ok { // the first answer needs no flavor
-		out.Flavor = &api.Flavor{ID: api.FlavorID(g.FlavorRef)}
+	f, ok := rd.v.Flavor(out.Flavor)
+	if !ok { // the first answer needs no flavor
+		f = &api.Flavor{}
 		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
 	}
 	rd.checkHosts(part, &out.Hints)
-	rd.order.Groups = append(rd.order.Groups, out)
+	full := withFlavor(out, f)
+	rd.order.Request.Groups, rd.order.Joins, rd.groups = append(rd.order.Request.Groups, out), append(rd.order.Joins, joins), append(rd.groups, full)
 	if !ok {
 		return nil
 	}
-	alone := BootOrder{Caller: rd.caller, Groups: []OrderGroup{out}}
-	req := alone.Request()
-	return inPart(part, req.Validate())
+	return inPart(part, full.Validate())
 }
 
 // forceHost checks the host that an availability zone names behind a colon.
@@ -298,19 +309,19 @@ func sortTraits(t rest.Traits) api.Traits {
 }
 
 // readCounts reads how many instances are wanted and how many are needed.
-func readCounts(g *rest.GroupCreate, num *int, out *OrderGroup) error {
+func readCounts(g *rest.GroupCreate, num *int, out *api.Group) error {
 	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
 	}
 	most := cmp.Or(g.MaxCount, num)
-	out.Max = 1
+	out.Count = 1
 	switch {
 	case most != nil:
-		out.Max = *most
+		out.Count = *most
 	case g.MinCount != nil:
-		out.Max = *g.MinCount
+		out.Count = *g.MinCount
 	}
-	out.Min = out.Max
+	out.Min = out.Count
 	if g.MinCount != nil {
 		out.Min = *g.MinCount
 	}
@@ -321,11 +332,11 @@ func readCounts(g *rest.GroupCreate, num *int, out *OrderGroup) error {
 	if g.MinCount != nil && (out.Min < 1 || out.Min > api.CountMax) {
 		return api.Errorf(api.CodeInvalid, "min_count must be 1 to %d, got %d", api.CountMax, out.Min)
 	}
-	if out.Max < 1 || out.Max > api.CountMax {
-		return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", mostName, api.CountMax, out.Max)
+	if out.Count < 1 || out.Count > api.CountMax {
+		return api.Errorf(api.CodeInvalid, "%s must be 1 to %d, got %d", mostName, api.CountMax, out.Count)
 	}
-	if out.Min > out.Max {
-		return api.Errorf(api.CodeInvalid, "min_count %d must not exceed max_count %d", out.Min, out.Max)
+	if out.Min > out.Count {
+		return api.Errorf(api.CodeInvalid, "min_count %d must not exceed max_count %d", out.Min, out.Count)
 	}
 	return nil
 }
@@ -341,10 +352,6 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 		if err := api.CheckName(part+"group", h.Group); err != nil {
 			return err
 		}
-		if rd.groups[h.Group] == nil {
-			rd.named = append(rd.named, h.Group)
-		}
-		rd.groups[h.Group] = append(rd.groups[h.Group], len(rd.order.Groups))
 	}
 	text, err := queryText(h.Query)
 	if err == nil {
@@ -424,7 +431,8 @@ func (rd *reading) checkHosts(part string, h *api.Hints) {
 // readRules reads the rules of the body, and adds those of the server groups that
 // its hints name.
 func (rd *reading) readRules(rules []rest.RuleCreate) error {
-	if n := len(rules) + len(rd.named); n > api.RulesMax {
+	named, members := rd.serverGroups()
+	if n := len(rules) + len(named); n > api.RulesMax {
 		return api.Errorf(api.CodeInvalid, "rules may have at most %d entries, server groups in hints among them, got %d", api.RulesMax, n)
 	}
 	for i := range rules {
@@ -432,8 +440,8 @@ func (rd *reading) readRules(rules []rest.RuleCreate) error {
 			return err
 		}
 	}
-	for _, ref := range rd.named {
-		rule := api.Rule{ID: api.ServerGroupID(ref), Groups: rd.groups[ref]}
+	for _, ref := range named {
+		rule := api.Rule{ID: api.ServerGroupID(ref), Groups: members[ref]}
 		if g, err := ServerGroup(rd.v, rd.caller.Project, ref); err == nil {
 			rule.ID, rule.Policy, rule.Max = g.ID, g.Policy, g.Max
 		} else {
@@ -444,16 +452,33 @@ func (rd *reading) readRules(rules []rest.RuleCreate) error {
 	return nil
 }
 
+// serverGroups returns by what names the groups of an order join server groups, in the
+// order that they come in, and which groups do.
+func (rd *reading) serverGroups() ([]string, map[string][]int) {
+	var named []string
+	members := map[string][]int{}
+	for n, ref := range rd.order.Joins {
+		if ref == "" {
+			continue
+		}
+		if members[ref] == nil {
+			named = append(named, ref)
+		}
+		members[ref] = append(members[ref], n)
+	}
+	return named, members
+}
+
 // addRule adds the rule of a server group, or its groups to those of the same rule
 // when the body named the server group in two ways.
 func (rd *reading) addRule(rule api.Rule) {
-	for i := range rd.order.Rules {
-		if r := &rd.order.Rules[i]; r.ID == rule.ID {
+	for i := range rd.joined {
+		if r := &rd.joined[i]; r.ID == rule.ID {
 			r.Groups = slices.Compact(slices.Sorted(slices.Values(append(r.Groups, rule.Groups...))))
 			return
 		}
 	}
-	rd.order.Rules = append(rd.order.Rules, rule)
+	rd.joined = append(rd.joined, rule)
 }
 
 func (rd *reading) readRule(part string, r *rest.RuleCreate) error {
@@ -463,7 +488,7 @@ func (rd *reading) readRule(part string, r *rest.RuleCreate) error {
 	}
 	out := api.Rule{Policy: r.Policy, Max: most}
 	for _, name := range r.Groups {
-		n := slices.IndexFunc(rd.order.Groups, func(g OrderGroup) bool { return g.Name == name && name != "" })
+		n := slices.IndexFunc(rd.groups, func(g api.Group) bool { return g.Name == name && name != "" })
 		switch {
 		case n < 0:
 			return api.Errorf(api.CodeInvalid, "%sgroups: this boot has no group %q", part, name)
@@ -474,10 +499,10 @@ func (rd *reading) readRule(part string, r *rest.RuleCreate) error {
 	}
 	slices.Sort(out.Groups)
 	if len(r.Groups) == 0 {
-		for n := range rd.order.Groups {
+		for n := range rd.groups {
 			out.Groups = append(out.Groups, n)
 		}
 	}
-	rd.order.Rules = append(rd.order.Rules, out)
+	rd.order.Request.Rules = append(rd.order.Request.Rules, out)
 	return nil
 }

@@ -108,19 +108,23 @@ func TestAnOrderHasWhatItsNamesStandFor(t *testing.T) {
 	s.Lifetime, s.Timeout, s.Zones = "90m", "30s", &rest.ZoneRule{Allowed: []string{"east", "root"}}
 	o, err := w.order(admin, s)
 	require.NoError(t, err)
-	assert.Equal(t, []any{admin, "shop", 90 * time.Minute, 30 * time.Second, api.RequestID("req-1")}, []any{o.Caller, o.Name, o.Lifetime, o.Timeout, o.Call})
+	r := o.Request
+	assert.Equal(t, []any{"shop", 30 * time.Second, api.RequestID("req-1")}, []any{o.Name, o.Timeout, o.Call})
+	assert.Equal(t, []any{admin.Project, admin.User, 90 * time.Minute}, []any{r.Project, r.User, r.Lifetime})
+	assert.Equal(t, api.ZoneRule{Allowed: []string{"east", "root"}}, r.Zones)
+	assert.Equal(t, []string{"apart", ""}, o.Joins)
 	assert.Equal(t, []api.Rule{
 		{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}},
 		{ID: "group-apart", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}},
-	}, o.Rules)
-	require.Len(t, o.Groups, 2)
-	g := o.Groups[0]
-	assert.Equal(t, []any{2, 3, "az", "apart", api.FlavorID("small")}, []any{g.Min, g.Max, g.AZ, g.Joins, g.Flavor.ID})
+	}, r.Rules)
+	require.Len(t, r.Groups, 2)
+	g := r.Groups[0]
+	assert.Equal(t, []any{2, 3, "az", api.FlavorID("small")}, []any{g.Min, g.Count, g.AZ, g.Flavor})
 	assert.Equal(t, api.Traits{Required: []string{"A", "B"}}, g.Traits)
 	assert.Equal(t, api.Hints{
 		SameHost: []api.InstanceID{"id-web"}, ForceHosts: []string{"host-2", "host-1"}, Near: "10.1.2.0/24", Query: `["=","$host","h"]`,
 	}, g.Hints)
-	assert.Equal(t, []int{1, 1}, []int{o.Groups[1].Min, o.Groups[1].Max})
+	assert.Equal(t, []int{1, 1}, []int{r.Groups[1].Min, r.Groups[1].Count})
 }
 
 // TestARepeatedOrderNeedsNothingThatItNamed: who repeats a call gets the first answer.
@@ -129,9 +133,7 @@ func TestARepeatedOrderNeedsNothingThatItNamed(t *testing.T) {
 	from, body := Source{Caller: member, Key: "k"}, &rest.BootBody{Server: *hinted(rest.SchedulerHints{Group: "apart"})}
 	o, err := Order(w.zone, from, body)
 	require.NoError(t, err)
-	c, err := o.Command(w.zone.Stamp())
-	require.NoError(t, err)
-	_, err = w.zone.Propose(t.Context(), c)
+	_, err = w.zone.Propose(t.Context(), o.Command(w.zone.Stamp()))
 	require.NoError(t, err)
 	at := w.zone.Stamp()
 	w.store.Must(t, command.FlavorDelete{Stamp: at, ID: "small"}, command.GroupDelete{Stamp: at, Project: "p1", ID: "group-apart"})

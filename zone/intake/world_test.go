@@ -44,6 +44,7 @@ func newWorld(tb testing.TB) *world {
 	w.store.Must(
 		tb, command.Init{Stamp: at, Zone: "zone-root", Name: "root"}, hosts, link("east"), link("west"),
 		command.FlavorPut{Stamp: at, Flavor: api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1}}},
+		command.FlavorPut{Stamp: at, Flavor: api.Flavor{ID: "large", Name: "large", Resources: api.Resources{api.VCPU: 2}}},
 		command.GroupPut{Stamp: at, Group: api.ServerGroup{ID: "group-apart", Name: "apart", Project: "p1", Policy: api.AntiAffinity, Max: 1}},
 		command.TokenPut{Stamp: at, Token: api.Token{ID: "token", Hash: []byte("s"), User: "u", Project: "p1", Roles: []api.UserRole{api.RoleReader}, Expires: api.Forever}},
 	)
@@ -67,7 +68,7 @@ func (w *world) place(tb testing.TB, project api.ProjectID, name string, host ap
 		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
 	w.store.Must(
-		tb, command.BootCreate{Stamp: at, Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{one}},
+		tb, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{one}}},
 		command.Hold{
 			Stamp: at, ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 			Slots: []command.Slot{{Instance: one, Host: host}},

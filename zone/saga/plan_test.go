@@ -87,8 +87,10 @@ func usePlanAtOnce(t *testing.T, key string, calls int) {
 	errs := make([]error, calls)
 	for i := range calls {
 		c := command.BootCreate{
-			Stamp: s.zone.Stamp(), Key: key, Digest: []byte("d"), Name: "b", Request: req, Min: 2, Fixed: true,
-			Instances: []api.InstanceSpec{{ID: api.InstanceID(api.NewUUID()), Name: "b-1"}, {ID: api.InstanceID(api.NewUUID()), Name: "b-2"}},
+			Stamp: s.zone.Stamp(), BootTerms: command.BootTerms{
+				Key: key, Digest: []byte("d"), Name: "b", Request: req, Min: 2, Fixed: true,
+				Instances: []api.InstanceSpec{{ID: api.InstanceID(api.NewUUID()), Name: "b-1"}, {ID: api.InstanceID(api.NewUUID()), Name: "b-2"}},
+			},
 		}
 		done.Go(func() { _, errs[i] = s.Boot(t.Context(), c, a.Blob) })
 	}
