@@ -1,6 +1,6 @@
-// Package agent serves hosts: it dials its zone, registers them, asks what
-// should run on them, lets their drivers start and stop it, and reports what
-// became of it. It listens on nothing. DESIGN.md says why it is as it is.
+// Package agent serves hosts: it dials its zone, registers them, polls for the
+// instances that should run on them, starts and stops these with drivers, and
+// reports their states. It listens on nothing. DESIGN.md has the reasons.
 package agent
 
 import (
@@ -25,8 +25,8 @@ import (
 
 // Defaults and bounds of Config.
 const (
-	BeatDefault  = 5 * time.Second  // where neither Config nor the zone says
-	WaitDefault  = 30 * time.Second // how long one question for work may be held back
+	BeatDefault  = 5 * time.Second  // if neither Config nor the zone sets it
+	WaitDefault  = 30 * time.Second // how long the zone may hold one poll for work
 	CallsDefault = 16               // driver calls at once, starts and stops each; kills: CallsMax
 	CallsMax     = 1024
 )
@@ -37,25 +37,25 @@ type Host struct {
 	Driver driver.Driver // comparable, such as a pointer
 }
 
-// Config is what an agent needs. Zero values mean the default where there is one.
+// Config configures an agent. Zero values mean the default where there is one.
 type Config struct {
 	Addresses []string          // host:port of agent listeners of the zone; 1 to AddressesMax
 	TLS       *tls.Config       // client certificate and the zone's roots; not used with Transport
 	Transport http.RoundTripper // in place of TLS; for tests
 	Dial      Dialer            // in place of TCP; nil for TCP
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
-	Dir       string            // keeps the highest term, the journal and the names of the hosts; "" keeps none
-	Beat      time.Duration     // report at least so often; the zone may ask for more
+	Dir       string            // stores the highest term, the journal and the names of the hosts; "" stores none
+	Beat      time.Duration     // longest time between reports; the zone may ask for a shorter one
 	Wait      time.Duration     // WaitDefault; at most api.WaitMax
 	Calls     int               // CallsDefault; at most CallsMax
 	Log       *slog.Logger      // required
-	Now       func() time.Time  // required; stamps the journal, and two of it tell how long the zone is silent
+	Now       func() time.Time  // required; stamps the journal and measures the silence of the zone
 	Rand      func() float64    // required; in [0, 1), safe for concurrent use; spreads retries
 	Crash     crash.Hook        // nil in production
 
-	// Keep is told the addresses of the zone's agent listeners whenever they are not
-	// what it was told last, for the next agent's Addresses; at first that is Addresses.
-	// It is called again with the next answer of the zone if it fails. May be nil.
+	// Keep is called with the addresses of the zone's agent listeners when they have
+	// changed, at first from Addresses, to be stored for the next agent's Addresses. If it
+	// fails, it is called again with the next answer of the zone. May be nil.
 	Keep func(addresses []string) error
 }
 
@@ -72,16 +72,16 @@ type Agent struct {
 	journal *journal
 
 	wake    [actions]chan struct{}          // wake[a] signals work in lane a; wake[nothing], pending reports
-	relist  map[driver.Driver]chan struct{} // the driver must be asked again
-	recheck chan struct{}                   // fences must be looked at again
+	relist  map[driver.Driver]chan struct{} // the driver must be listed again
+	recheck chan struct{}                   // fences must be checked again
 
-	kept    []string     // addresses, sorted, as Keep has them; only poll uses it
-	strange []api.HostID // sorted: the zone was told of them that they are not served here; only poll uses it
+	kept    []string     // addresses last passed to Keep, sorted; only poll uses it
+	strange []api.HostID // hosts last reported to the zone as not served here, sorted; only poll uses it
 
 	mu      sync.Mutex // guards what follows
 	ledger  *ledger
 	beat    time.Duration
-	contact time.Time // when the newest call was sent that the zone has answered
+	contact time.Time // when the newest answered call was sent
 }
 
 // New checks conf and opens its Dir, which it creates if need be. It returns an
@@ -123,8 +123,8 @@ func New(conf Config) (*Agent, error) {
 	return a, nil
 }
 
-// Close closes the agent's files. Call it after Run has returned. Instances go
-// on running.
+// Close closes the agent's files. Call it after Run has returned. Instances keep
+// running.
 func (a *Agent) Close() error {
 	var errs []error
 	if a.journal != nil {
@@ -136,7 +136,7 @@ func (a *Agent) Close() error {
 	return errors.Join(errs...)
 }
 
-// checkConfig fills in defaults and returns an invalid-input error for what is wrong.
+// checkConfig fills in defaults and returns an invalid-input error for a wrong field.
 func checkConfig(c *Config) error {
 	if c.Log == nil || c.Now == nil || c.Rand == nil {
 		return api.Errorf(api.CodeInvalid, "an agent needs a log, a clock and a source of chance")
@@ -190,9 +190,9 @@ func checkHosts(hosts []Host) error {
 	return nil
 }
 
-// Run serves the hosts until ctx ends, and returns nil then. Everything that it
-// started has stopped by that time, except for the instances. Nothing but ctx
-// ends it: a zone that cannot be reached is tried again for ever.
+// Run serves the hosts until ctx ends, and then returns nil. By then everything that it
+// started has stopped, except for the instances. Only ctx ends it: an unreachable zone
+// is tried again for ever.
 func (a *Agent) Run(ctx context.Context) error {
 	for _, d := range a.drivers {
 		a.conf.Log.Info("driver ready", "driver", d.Describe())
@@ -212,15 +212,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.startInstance); return nil })
 	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stopInstance); return nil })
-	// Nothing that must not run waits for the confirmation that other things do not.
+	// A kill never waits for the confirmation of other stops.
 	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.killInstance); return nil })
-	g.Go(func() error { a.holdLeash(ctx); return nil })
+	g.Go(func() error { a.watchFences(ctx); return nil })
 	g.Go(func() error { a.reportStates(ctx); return nil })
 	g.Go(func() error { a.pollWork(ctx); return nil })
 	return g.Wait()
 }
 
-// editLedger runs f on the ledger and wakes whoever has something to do after it.
+// editLedger runs f on the ledger and wakes the goroutines that have work after it.
 func (a *Agent) editLedger(f func(b *ledger)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,6 +247,6 @@ func (a *Agent) editLedger(f func(b *ledger)) {
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // a value that waits says the same
+	default: // a pending value means the same
 	}
 }

@@ -13,15 +13,15 @@ import (
 // termFile keeps the highest term in the agent's folder.
 const termFile = "term"
 
-// staleTermError says that an answer came from a leader of the past.
+// staleTermError is the error for an answer from a deposed leader.
 type staleTermError struct{ got, seen uint64 }
 
 func (e *staleTermError) Error() string {
 	return fmt.Sprintf("answer of term %d, and term %d was seen already", e.got, e.seen)
 }
 
-// fence lets through what carries the highest term seen so far, or a higher one,
-// which is on disk before it counts. It may be used from several goroutines.
+// fence admits answers with the highest term seen so far or a higher one, which is
+// written to disk before it takes effect. It may be used from several goroutines.
 type fence struct {
 	root *os.Root // nil: in memory only
 
@@ -29,7 +29,7 @@ type fence struct {
 	term uint64
 }
 
-// openFence reads the highest term that was seen in root, which may be nil.
+// openFence reads the highest term seen from root, which may be nil.
 func openFence(root *os.Root) (*fence, error) {
 	f := &fence{root: root}
 	if root == nil {
@@ -75,7 +75,7 @@ func (f *fence) highestTerm() uint64 {
 	return f.term
 }
 
-// replaceFile makes text the content of name in one step that outlives a power cut.
+// replaceFile replaces the content of name by text atomically and durably.
 func replaceFile(root *os.Root, name, text string) error {
 	next := name + ".next"
 	file, err := root.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

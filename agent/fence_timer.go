@@ -10,10 +10,10 @@ import (
 	"berth/api"
 )
 
-// errFenced is why a driver call is cut short: what it was about must not run.
-var errFenced = errors.New("the instance's fence has struck")
+// errFenced is the cause that ends a driver call early because its instance must not run.
+var errFenced = errors.New("the instance's fence has expired")
 
-// isFenced reports whether e may run, or come to run, under a fence.
+// isFenced reports whether e runs, or may be started, under a fence.
 func (e *entry) isFenced() bool {
 	if e.work.Fence <= 0 || e.lapsed {
 		return false
@@ -21,10 +21,10 @@ func (e *entry) isFenced() bool {
 	return e.busy || e.have == api.StatusActive || e.isWanted() && e.isGone() && !e.stale
 }
 
-// lapseFences lets strike every fence that is not longer than the zone has been
-// silent. What may run must be killed, and is returned by host and id; it is not
-// started again, and nor is what was about to start, before a list says so that
-// was asked for after this. next is the shortest fence that has not struck, or 0.
+// lapseFences expires every fence that is not longer than the zone's silence. It returns
+// the instances that may run and must be killed, by host and id. Neither these nor
+// instances about to start are started until a list requested after this contains
+// them. next is the shortest fence that has not expired, or 0.
 func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.Duration) {
 	if silent < b.shortest || b.shortest == 0 {
 		return nil, b.shortest
@@ -60,9 +60,8 @@ func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.D
 	return struck, next
 }
 
-// noteAnswer notes that the zone has answered a call that was sent at this time. The
-// silence that this ends counts first: an agent that was itself held up must not
-// forget it.
+// noteAnswer records that the zone has answered a call sent at this time. It first
+// applies the silence that this ends: an agent that was itself suspended must not skip it.
 func (a *Agent) noteAnswer(sent time.Time) {
 	a.strikeFences()
 	a.mu.Lock()
@@ -72,8 +71,8 @@ func (a *Agent) noteAnswer(sent time.Time) {
 	}
 }
 
-// strikeFences lets lapse what the zone has been silent for too long about. It returns
-// in how long the next fence strikes if the zone stays silent.
+// strikeFences expires the fences that are due. It returns the time until the next fence
+// expires if the zone stays silent.
 func (a *Agent) strikeFences() (next time.Duration, more bool) {
 	var struck int
 	var silent time.Duration
@@ -84,7 +83,7 @@ func (a *Agent) strikeFences() (next time.Duration, more bool) {
 	return next - silent, next > 0
 }
 
-// strikeIn is strikeFences for a caller that has the ledger.
+// strikeIn is strikeFences for a caller that holds the lock of the ledger.
 func (a *Agent) strikeIn(b *ledger) (struck int, silent, next time.Duration) {
 	silent = a.conf.Now().Sub(a.contact)
 	all, next := b.lapseFences(silent)
@@ -96,8 +95,8 @@ func (a *Agent) strikeIn(b *ledger) (struck int, silent, next time.Duration) {
 	return len(all), silent, next
 }
 
-// holdLeash lets each fence strike when its time has come, until ctx ends.
-func (a *Agent) holdLeash(ctx context.Context) {
+// watchFences expires each fence when its time has come, until ctx ends.
+func (a *Agent) watchFences(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {

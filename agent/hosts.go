@@ -12,20 +12,20 @@ import (
 	"berth/internal/sysinfo"
 )
 
-// Names of the drivers, as hosts are registered with them.
+// Names of the drivers, as used in registrations.
 const (
 	driverProcess = "process"
 	driverFake    = "fake"
 )
 
-// Inventory is what a host has, by resource class.
+// Inventory is the inventory of a host by resource class.
 type Inventory = map[api.ResourceClass]api.Inventory
 
 // Machine describes the machine that this agent runs on: its processors, its
 // memory (MEMORY_MB) and the file system of dir (DISK_GB), of which reserve is
 // kept for the machine itself. The host takes work of every pool and runs
-// processes. It returns an invalid-input error when name is not one or reserve
-// exceeds what there is.
+// processes. It returns an invalid-input error for an invalid name, or if reserve
+// exceeds the resources of the machine.
 func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 	if err := api.CheckName("host name", name); err != nil {
 		return api.AgentHost{}, err
@@ -54,20 +54,20 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 	}, nil
 }
 
-// Attributes that an agent finds out by itself.
+// Attributes that an agent detects.
 const (
-	attributeArch       = "arch"            // of the machine, by the names that images use: x86_64, aarch64 ...
+	attributeArch       = "arch"            // of the machine, with the names that images use: x86_64, aarch64 ...
 	attributeHypervisor = "hypervisor_type" // the name of the driver
 	attributeOS         = "os"              // linux
 )
 
-// arches has the names of processors where images use another than Go.
+// arches has the names of processors that differ between images and Go.
 var arches = map[string]string{
 	"386": "i686", "amd64": "x86_64", "arm": "armv7l", "arm64": "aarch64", "loong64": "loongarch64",
 	"mips64le": "mips64el", "mipsle": "mipsel",
 }
 
-// detectHost returns what this machine and a driver say of a host by themselves.
+// detectHost returns the attributes that follow from this machine and the driver.
 func detectHost(driver string) map[string]string {
 	arch := arches[runtime.GOARCH]
 	if arch == "" {
@@ -76,10 +76,10 @@ func detectHost(driver string) map[string]string {
 	return map[string]string{attributeArch: arch, attributeHypervisor: driver, attributeOS: runtime.GOOS}
 }
 
-// ParseAttributes reads attributes, each of them text such as "price=3.5", whose
-// value may be empty and may have a = of its own. It returns an invalid-input
-// error for a key that is missing or named twice, for a key or value of more
-// than api.ExtraSpecMaxBytes bytes, and for more than api.AttributesMax.
+// ParseAttributes reads attributes, each a text such as "price=3.5"; the value may be
+// empty and may contain =. It returns an invalid-input error for a missing or repeated
+// key, for a key or value of more than api.ExtraSpecMaxBytes bytes, and for more than
+// api.AttributesMax attributes.
 func ParseAttributes(pairs []string) (map[string]string, error) {
 	attributes := make(map[string]string, len(pairs))
 	for _, p := range pairs {
@@ -95,8 +95,8 @@ func ParseAttributes(pairs []string) (map[string]string, error) {
 	return attributes, api.CheckPairs("attributes", attributes, api.AttributesMax)
 }
 
-// Describe adds attributes and traits to h. An attribute that is given here wins
-// over one that h has already. New checks both.
+// Describe adds attributes and traits to h. An attribute given here replaces the one of h.
+// New checks both.
 func Describe(h *api.AgentHost, attributes map[string]string, traits []string) {
 	all := maps.Clone(h.Attributes)
 	if all == nil {
@@ -132,7 +132,7 @@ var shortNames = map[string]api.ResourceClass{
 // ParseShape reads an inventory from text such as
 // "vcpus=64,memory_mb=262144,disk_gb=2000,CUSTOM_FPGA=2": names are vcpus,
 // memory_mb, disk_gb or CUSTOM_*, and amounts 1 to api.AmountMax. It returns an
-// invalid-input error that names the part that is wrong.
+// invalid-input error that names the wrong part.
 func ParseShape(shape string) (Inventory, error) {
 	inventory := Inventory{}
 	for part := range strings.SplitSeq(shape, ",") {

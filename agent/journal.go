@@ -13,8 +13,8 @@ import (
 	"berth/api"
 )
 
-// The journal's files in the agent's folder, and the size at which the first
-// becomes the second.
+// The journal's files in the agent's folder, and the size at which the first is renamed
+// to the second.
 const (
 	journalFile     = "journal"
 	journalOldFile  = "journal.1"
@@ -23,15 +23,15 @@ const (
 
 // Events of the journal.
 const (
-	eventTerm    = "term"    // a higher term was seen
-	eventRefused = "refused" // an answer of a lower term was not obeyed
+	eventTerm    = "term"    // a higher term has been seen
+	eventRefused = "refused" // an answer of a lower term was refused
 	eventStart   = "start"   // a start begins
 	eventRunning = "running" // it runs
 	eventFailed  = "failed"  // it could not be started
 	eventEnded   = "ended"   // it ended by itself
 	eventStop    = "stop"    // a stop begins
 	eventGone    = "gone"    // nothing of it is left
-	eventFenced  = "fenced"  // its fence has struck: a hard stop begins, and it may start again
+	eventFenced  = "fenced"  // its fence has expired: a hard stop begins, and it may start again
 )
 
 // line is one line of the journal, in JSON.
@@ -44,11 +44,11 @@ type line struct {
 	Detail   string         `json:"detail,omitempty"`
 }
 
-// journal says for people and checkers what the agent did, in order. A line
-// outlives the agent, but a power cut may take the last ones. Without a folder
-// it keeps nothing. It may be used from several goroutines.
+// journal records the actions of the agent in order, for people and checkers. Lines
+// survive the agent, but a power cut may lose the last ones. Without a folder nothing is
+// written. It may be used from several goroutines.
 type journal struct {
-	root *os.Root // nil: nothing is kept
+	root *os.Root // nil: nothing is written
 	now  func() time.Time
 	log  *slog.Logger
 	max  int64
@@ -83,8 +83,8 @@ func (j *journal) openFile() error {
 	return nil
 }
 
-// writeLine adds one line. A journal that cannot be written is a warning, and no
-// reason to stop serving instances.
+// writeLine adds one line. A failure is only a warning, not a reason to stop serving
+// instances.
 func (j *journal) writeLine(l line) {
 	if j.root == nil {
 		return
@@ -115,7 +115,7 @@ func (j *journal) appendLine(l line) error {
 	return err
 }
 
-// turnFile puts the file aside and opens an empty one.
+// turnFile renames the file and opens an empty one.
 func (j *journal) turnFile() error {
 	if err := j.closeFile(); err != nil {
 		return err

@@ -9,81 +9,81 @@ import (
 	"berth/api"
 )
 
-// action is what is to be done to one instance.
+// action is an action on one instance.
 type action int
 
 const (
 	nothing action = iota
 	start
 	stop
-	kill    // its fence has struck
-	actions // how many there are
+	kill    // its fence has expired
+	actions // number of actions
 )
 
-// entry is what the agent knows of one instance on one host.
+// entry is the agent's knowledge of one instance on one host.
 type entry struct {
 	host api.HostID
 	work api.Workload // as last listed; only Instance is set if it never was
 
 	listed    bool       // in the newest list of its host
-	have      api.Status // "" when nothing of it is here
+	have      api.Status // "" if nothing of it is here
 	fault     string
-	told      api.Status // what the zone is known to know; "" when that is not certain
+	told      api.Status // status that the zone surely has; "" if that is not certain
 	toldFault string
 
 	busy   bool          // a driver call is under way
-	doubt  bool          // its driver was heard of it meanwhile
+	doubt  bool          // its driver listed it during the call
 	seq    uint64        // ledger.seq at the end of the last driver call
-	queued [actions]bool // which lanes it waits in
-	saying bool          // it waits in ledger.say
-	fails  int           // driver calls in a row without an outcome
-	cut    func()        // ends the driver call under way early; nil before the first one
+	queued [actions]bool // the lanes it is queued in
+	saying bool          // it is queued in ledger.say
+	fails  int           // consecutive driver calls without an outcome
+	cut    func()        // cancels the present driver call; nil before the first one
 
 	ack    uint64 // ledger.acks when the zone took the last report of it
-	lapsed bool   // its fence has struck, and its driver has not confirmed yet that nothing is left
-	stale  bool   // its fence has struck, and its list was asked for before that
-	lapse  uint64 // ledger.lapses when its fence struck last
+	lapsed bool   // its fence has expired, and its driver has not yet confirmed that nothing is left
+	stale  bool   // its fence has expired, and its list was requested before that
+	lapse  uint64 // ledger.lapses when its fence expired last
 }
 
-// isGone reports whether nothing of e is known to be here.
+// isGone reports whether e is known to be absent.
 func (e *entry) isGone() bool { return e.have == "" || e.have == api.StatusDeleted }
 
-// isWanted reports whether the zone's newest list says that e should run.
+// isWanted reports whether e should run according to the zone's newest list.
 func (e *entry) isWanted() bool { return e.listed && !e.work.Stop }
 
-// hostLedger is what the agent knows of one host.
+// hostLedger is the agent's knowledge of one host.
 type hostLedger struct {
 	driver     driver.Driver
-	listed     bool   // its list has been seen
+	listed     bool   // its list has been received
 	generation uint64 // of that list
 	entries    map[api.InstanceID]*entry
 }
 
-// ledger holds what should run and what does, and says what follows. It does
-// nothing itself: no call, no clock. Its owner guards it with a mutex.
+// ledger holds the wanted and the actual instances, and derives the next actions. It has
+// no side effects: no call, no clock. Its owner guards it with a mutex.
 type ledger struct {
 	hosts map[api.HostID]*hostLedger
 	every map[api.InstanceID][]*entry // the entries of an instance, of one host each
-	known map[driver.Driver]bool      // drivers whose list has been seen
+	known map[driver.Driver]bool      // drivers whose list has been received
 	again map[driver.Driver]bool      // drivers that must be listed once more
 	after uint64                      // generation to ask for next
 	seq   uint64                      // counts driver calls that have ended
-	lanes [actions][]*entry           // in the order in which they came up
-	say   []*entry                    // with something to report, in that order
+	lanes [actions][]*entry           // in order of arrival
+	say   []*entry                    // with something to report, in order of arrival
 
 	acks     uint64        // counts acknowledgements
-	lapses   uint64        // counts how often fences have struck
-	shortest time.Duration // no fence of an entry is shorter; 0: there is none
-	recheck  bool          // something that has a fence has changed
+	lapses   uint64        // counts expiries of fences
+	shortest time.Duration // lower bound of all fences; 0: there is none
+	recheck  bool          // an entry with a fence has changed
 }
 
-// question says what a list was asked for with, and how far the ledger was then.
+// question is a request for lists, with the state of the ledger at that time.
 type question struct{ after, lapses, acks uint64 }
 
-// nextQuestion returns what to ask for next.
+// nextQuestion returns the next request for lists.
 func (b *ledger) nextQuestion() question { return question{b.after, b.lapses, b.acks} }
 
-// newLedger returns a ledger of the hosts in ids; drivers has theirs, in order.
+// newLedger returns a ledger of the hosts in ids; drivers has their drivers in order.
 func newLedger(ids []api.HostID, drivers []driver.Driver) *ledger {
 	b := &ledger{
 		hosts: map[api.HostID]*hostLedger{}, every: map[api.InstanceID][]*entry{},
@@ -95,7 +95,7 @@ func newLedger(ids []api.HostID, drivers []driver.Driver) *ledger {
 	return b
 }
 
-// servesHosts reports whether the ledger is of these hosts.
+// servesHosts reports whether these are the hosts of the ledger.
 func (b *ledger) servesHosts(ids []api.HostID) bool {
 	for _, id := range ids {
 		if b.hosts[id] == nil {
@@ -105,8 +105,8 @@ func (b *ledger) servesHosts(ids []api.HostID) bool {
 	return len(ids) == len(b.hosts)
 }
 
-// decideAction returns what should be done to e now. An agent acts only on a host
-// whose list it has seen, and only once it knows what its driver holds.
+// decideAction returns the action that e needs now. An agent acts only on a host whose
+// list it has received, and only after its driver has been listed.
 func (b *ledger) decideAction(e *entry) action {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
@@ -131,7 +131,7 @@ func (b *ledger) isElsewhere(e *entry) bool {
 	})
 }
 
-// queueEntry puts e into the lane that it belongs to now.
+// queueEntry puts e into the lane of its next action.
 func (b *ledger) queueEntry(e *entry) {
 	if a := b.decideAction(e); a != nothing && !e.queued[a] {
 		e.queued[a] = true
@@ -139,19 +139,19 @@ func (b *ledger) queueEntry(e *entry) {
 	}
 }
 
-// placeEntry puts e where it belongs after any change to it: into a lane, among what
-// is to be said, or out of the ledger.
+// placeEntry queues e after any change to it: in a lane or among the reports, or removes
+// it from the ledger.
 func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e {
-		return // of an earlier ledger
+		return // from an earlier ledger
 	}
-	// Told to stop something that is not here: that is already so.
+	// A stop of an instance that is not here is already done.
 	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.lapsed && b.known[h.driver] {
 		e.have = api.StatusDeleted
 	}
 	b.recheck = b.recheck || e.work.Fence > 0
-	for _, o := range b.every[e.work.Instance] { // e's change may be what another host waits for
+	for _, o := range b.every[e.work.Instance] { // another host may be waiting for e's change
 		b.queueEntry(o)
 	}
 	if b.mustReport(e) && !e.saying {
@@ -163,7 +163,7 @@ func (b *ledger) placeEntry(e *entry) {
 	}
 }
 
-// forgetEntry takes e out of the ledger.
+// forgetEntry removes e from the ledger.
 func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 	id := e.work.Instance
 	delete(h.entries, id)
@@ -173,9 +173,9 @@ func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 	}
 }
 
-// mustReport reports whether the zone should be told of e. What is about to be
-// stopped is not reported before it is gone, and what is wanted here again, or
-// being started, is not reported gone any more.
+// mustReport reports whether e must be reported to the zone. An instance about to be
+// stopped is reported only once it is gone, and one that is wanted here again, or being
+// started, is no longer reported gone.
 func (b *ledger) mustReport(e *entry) bool {
 	if e.lapsed || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
@@ -186,7 +186,7 @@ func (b *ledger) mustReport(e *entry) bool {
 	return e.isWanted()
 }
 
-// nextEntry returns the next entry that a is to be done to and marks it busy, or nil.
+// nextEntry returns the next entry for action a and marks it busy, or returns nil.
 func (b *ledger) nextEntry(a action) *entry {
 	for len(b.lanes[a]) > 0 {
 		e := b.lanes[a][0]
@@ -202,13 +202,13 @@ func (b *ledger) nextEntry(a action) *entry {
 	return nil
 }
 
-// endCall ends the driver call for e with what is there now.
+// endCall ends the driver call for e with its present state.
 func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 	b.seq++
 	e.busy, e.seq, e.have, e.fault = false, b.seq, have, fault
 	h := b.hosts[e.host]
 	switch {
-	case h == nil || h.entries[e.work.Instance] != e: // of an earlier ledger: what it left is strange to this one
+	case h == nil || h.entries[e.work.Instance] != e: // from an earlier ledger, unknown to this one
 		for d := range b.known {
 			b.again[d] = true
 		}
@@ -234,14 +234,14 @@ func (b *ledger) applyLists(work api.AgentWorkload, asked question) (strange []a
 		h.listed, h.generation = true, hw.Generation
 		b.setList(h, hw, asked)
 	}
-	if b.after == asked.after && b.lapses == asked.lapses { // it was not set back meanwhile
+	if b.after == asked.after && b.lapses == asked.lapses { // it has not been reset since
 		b.after = max(b.after, work.Generation)
 	}
 	return strange
 }
 
-// beginTerm prepares for a new term: its generations are compared with none of an
-// earlier term, and everything is asked for again.
+// beginTerm prepares for a new term: its generations cannot be compared with those of
+// earlier terms, so all lists are requested again.
 func (b *ledger) beginTerm() {
 	b.after = 0
 	for _, h := range b.hosts {
@@ -258,12 +258,12 @@ func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question) {
 	for _, w := range hw.Instances {
 		e := b.entryOf(h, hw.Host, w.Instance)
 		if w.Stay != e.work.Stay {
-			e.told = "" // nothing was told of this stay
+			e.told = "" // nothing has been reported of this stay
 		}
 		e.listed, e.work = true, w
 		e.stale = e.stale && e.lapse > asked.lapses
 		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
-			e.told = "" // the zone has sent it here again since, and away again
+			e.told = "" // the zone has moved it here again since, and away again
 		}
 		if w.Fence > 0 && (b.shortest == 0 || w.Fence < b.shortest) {
 			b.shortest = w.Fence
@@ -287,11 +287,10 @@ func (b *ledger) entryOf(h *hostLedger, host api.HostID, id api.InstanceID) *ent
 	return e
 }
 
-// applyStates takes over what d says is there. mark is b.seq from before d was
-// asked: an instance whose driver call went on meanwhile is left alone, and d
-// is listed again after it if that may have hidden something. It returns what
-// has ended since it was last seen to run, and what is on hosts that this agent
-// does not serve.
+// applyStates takes over the list of d. mark is b.seq from before d was listed: an
+// instance with a driver call at that time is left alone, and d is listed again
+// afterwards if that may have hidden something. It returns the instances that have ended
+// since they were last seen running, and those on hosts that this agent does not serve.
 func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State) (ended, strange []driver.State) {
 	b.known[d] = true
 	present := make(map[*entry]bool, len(states))
@@ -324,7 +323,7 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 	return ended, strange
 }
 
-// forgetMissing forgets what is not present any more on h, and settles every entry.
+// forgetMissing removes the entries of h that are no longer present, and places the others.
 func (b *ledger) forgetMissing(h *hostLedger, mark uint64, present map[*entry]bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.entries)) {
 		e := h.entries[id]
@@ -336,8 +335,8 @@ func (b *ledger) forgetMissing(h *hostLedger, mark uint64, present map[*entry]bo
 	}
 }
 
-// pendingReports returns at most limit reports, the oldest first. They stay pending
-// until acked; until then what the zone knows of them is uncertain, because a
+// pendingReports returns at most limit reports, the oldest first. They stay pending until
+// they are acknowledged; until then the zone's status of them is uncertain, because a
 // report may arrive although its acknowledgement does not.
 func (b *ledger) pendingReports(limit int) []api.InstanceReport {
 	for len(b.say) > 0 && !b.mustReport(b.say[0]) {
@@ -358,7 +357,7 @@ func (b *ledger) pendingReports(limit int) []api.InstanceReport {
 	return items
 }
 
-// dropReports takes the first n out of what is to be said.
+// dropReports removes the first n pending reports.
 func (b *ledger) dropReports(n int) {
 	for i := range n {
 		b.say[i].saying = false
@@ -367,7 +366,7 @@ func (b *ledger) dropReports(n int) {
 	b.say = b.say[n:]
 }
 
-// noteAcked notes that the zone has taken these reports.
+// noteAcked records that the zone has accepted these reports.
 func (b *ledger) noteAcked(items []api.InstanceReport) {
 	b.acks++
 	for _, r := range items {
@@ -386,7 +385,7 @@ func (b *ledger) noteAcked(items []api.InstanceReport) {
 	}
 }
 
-// markUntold forgets what the zone was told, so that all of it is said again.
+// markUntold marks all entries as unreported, so that all are reported again.
 func (b *ledger) markUntold() {
 	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
 		h := b.hosts[host]

@@ -20,15 +20,15 @@ import (
 	"berth/internal/codec"
 )
 
-// Limits of what the agent says and hears.
+// Limits of the agent's calls.
 const (
-	AddressesMax   = 64       // agent listeners that are remembered
+	AddressesMax   = 64       // agent listeners to remember
 	answerMaxBytes = 64 << 20 // one answer; the lists of 10,000 hosts fit
 	dialTimeout    = 5 * time.Second
-	connsMax       = 4 // one waits for work, one reports, and room to change over
+	connsMax       = 4 // one poll for work, one report, and spares for a change of node
 )
 
-// errMoved says that another node leads; the next call goes to it.
+// errMoved means that another node is the leader; the next call goes to it.
 var errMoved = errors.New("another node leads")
 
 // link calls the zone's agent listeners, one of which belongs to the leader. It
@@ -39,10 +39,10 @@ type link struct {
 
 	mu      sync.Mutex // guards what follows
 	learned []string   // from the leader
-	hinted  []string   // from the node that sent calls elsewhere last, whose view may be old
+	hinted  []string   // from the node that last redirected a call, whose view may be old
 	current string
 	left    chan struct{} // closed when current is left
-	form    api.Form      // newest that the zone reads, as its last answer says
+	form    api.Form      // newest that the zone reads, from its last answer
 }
 
 func newLink(addresses []string, transport http.RoundTripper) *link {
@@ -55,7 +55,7 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 	}
 }
 
-// newTransport speaks HTTP/1.1 over mutual TLS.
+// newTransport returns a transport for HTTP/1.1 over mutual TLS.
 func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 	conf = conf.Clone()
 	conf.NextProtos = []string{api.ALPNHTTP}
@@ -74,10 +74,10 @@ func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 	}
 }
 
-// postTo posts in to path at the node that is thought to lead and decodes its
-// answer into out. After an error the next call goes elsewhere, where that could
-// help, and so do those that still wait for the same node. It returns errMoved when it was told to, and an api.Error when it was
-// refused.
+// postTo posts in to path at the presumed leader and decodes its
+// answer into out. After an error that another node may not have, the next call goes to
+// another node, and so do calls that still wait for the same node. It returns errMoved
+// for a redirect, and an api.Error for a refusal.
 func (l *link) postTo(ctx context.Context, path string, in, out any) error {
 	if err := l.checkForm(ctx, in); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (l *link) postTo(ctx context.Context, path string, in, out any) error {
 	return l.post(ctx, path, in, out)
 }
 
-// checkForm refuses a message that the zone does not read. Each answer says which forms the
-// zone reads; if the last one says too few, the zone is asked again, by an empty report.
+// checkForm refuses a message that the zone cannot read. Each answer has the newest form
+// that the zone reads; if that of the last one is too old, an empty report asks again.
 func (l *link) checkForm(ctx context.Context, in any) error {
 	need := api.Form(codec.NeededForm(in))
 	if need <= l.formOfZone() {
@@ -103,7 +103,7 @@ func (l *link) checkForm(ctx context.Context, in any) error {
 	return api.Errorf(api.CodeUnavailable, "this needs form %d, and the zone reads forms up to %d; upgrade its nodes first", need, form)
 }
 
-// formOfZone returns the newest form that the zone reads, as its last answer says.
+// formOfZone returns the newest form that the zone reads, from its last answer.
 func (l *link) formOfZone() api.Form {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	defer cancel()
 	go func() {
 		select {
-		case <-left: // another call got no answer there: this one would wait in vain
+		case <-left: // another call got no answer from this node: waiting is useless
 			cancel()
 		case <-ctx.Done():
 		}
@@ -144,7 +144,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 		return fmt.Errorf("calling %s: %w", addr, err)
 	}
 	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
-	defer func() { _ = resp.Body.Close() }() // all that mattered has been read
+	defer func() { _ = resp.Body.Close() }() // the answer has been read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+1))
 	if err == nil && len(answer) > answerMaxBytes {
 		err = fmt.Errorf("the answer has more than %d bytes", answerMaxBytes)
@@ -160,7 +160,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	return nil
 }
 
-// readAnswer makes of an answer what its status says.
+// readAnswer decodes an answer, or returns the error that its status stands for.
 func (l *link) readAnswer(addr string, resp *http.Response, answer []byte, out any) error {
 	switch {
 	case resp.StatusCode == http.StatusOK:
@@ -177,7 +177,7 @@ func (l *link) readAnswer(addr string, resp *http.Response, answer []byte, out a
 	return readRefusal(resp, answer)
 }
 
-// followLeader takes a node's word on who leads.
+// followLeader switches to the leader that a node has named.
 func (l *link) followLeader(addr string, answer []byte) error {
 	var to api.AgentRedirect
 	if err := codec.Unmarshal(answer, &to); err != nil {
@@ -211,21 +211,21 @@ func readRefusal(resp *http.Response, answer []byte) error {
 	return api.Errorf(body.Error.Code, "%s", body.Error.Message)
 }
 
-// nextAddress returns where the next call goes.
+// nextAddress returns the address of the next call.
 func (l *link) nextAddress() string {
 	addr, _ := l.nextPlace()
 	return addr
 }
 
-// nextPlace returns where the next call goes, and what is closed when the calls that are
-// there should end.
+// nextPlace returns the address of the next call, and a channel that is closed when calls
+// to this address should end.
 func (l *link) nextPlace() (addr string, left <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current, l.left
 }
 
-// leaveAddress goes on to the next address, unless somebody else has left addr already.
+// leaveAddress switches to the next address, unless another call has left addr already.
 func (l *link) leaveAddress(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,8 +243,8 @@ func (l *link) leaveAddress(addr string) {
 	l.left = make(chan struct{})
 }
 
-// learnAddresses replaces the addresses learned from the leader and returns what it makes of
-// them. If none of them is any good, nothing changes.
+// learnAddresses replaces the addresses learned from the leader and returns the usable
+// ones. If there are none, nothing changes.
 func (l *link) learnAddresses(addresses []string) []string {
 	good := usableAddresses(addresses)
 	if len(good) == 0 {
@@ -256,9 +256,9 @@ func (l *link) learnAddresses(addresses []string) []string {
 	return good
 }
 
-// hintAddresses replaces the addresses that other nodes than the leader name. They are tried
-// after the leader's, and never take their place: a node that has just started may name
-// members of long ago.
+// hintAddresses replaces the addresses named by nodes other than the leader. They are
+// tried after the leader's and never replace those: a node that has just started may name
+// former members.
 func (l *link) hintAddresses(addresses []string) {
 	good := usableAddresses(addresses)
 	l.mu.Lock()
@@ -266,7 +266,8 @@ func (l *link) hintAddresses(addresses []string) {
 	l.hinted = good
 }
 
-// usableAddresses returns the addresses that can be dialled, once each, at most AddressesMax.
+// usableAddresses returns the addresses that can be dialled, without repeats, at most
+// AddressesMax.
 func usableAddresses(addresses []string) (good []string) {
 	for _, a := range addresses {
 		if isDialable(a) && len(good) < AddressesMax && !slices.Contains(good, a) {
@@ -276,7 +277,7 @@ func usableAddresses(addresses []string) (good []string) {
 	return good
 }
 
-// isDialable reports whether addr is host:port, and not more than that.
+// isDialable reports whether addr is just host:port.
 func isDialable(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || port == "" {

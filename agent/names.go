@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// namesFile keeps the names of the hosts that were served last, one a line.
+// namesFile has the names of the hosts that were served last, one per line.
 const namesFile = "hosts"
 
-// hostNames returns the names of the hosts that are served, sorted.
+// hostNames returns the names of the served hosts, sorted.
 func (a *Agent) hostNames() []string {
 	all := make([]string, len(a.conf.Hosts))
 	for i, h := range a.conf.Hosts {
@@ -20,7 +20,7 @@ func (a *Agent) hostNames() []string {
 	return all
 }
 
-// warnOfOthers warns when hosts that were served before are not served now: their
+// warnOfOthers logs a warning if hosts that were served before are not served now: their
 // instances are left alone, and they are down.
 func (a *Agent) warnOfOthers() {
 	if a.root == nil {
@@ -42,7 +42,7 @@ func (a *Agent) warnOfOthers() {
 	}
 }
 
-// keepNames notes which hosts are served. Without the note only a warning is missing.
+// keepNames writes the names of the served hosts. A failure only loses that warning.
 func (a *Agent) keepNames() {
 	if a.root == nil {
 		return

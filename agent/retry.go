@@ -10,10 +10,10 @@ import (
 const (
 	retryFirst = 50 * time.Millisecond
 	retryLast  = 3 * time.Second
-	movesMax   = 3 // redirects in a row that are followed at once
+	movesMax   = 3 // consecutive redirects that are followed at once
 )
 
-// retry counts failures in a row and waits after each.
+// retry counts consecutive failures and waits after each.
 type retry struct {
 	rand  func() float64 // in [0, 1)
 	fails int
@@ -29,12 +29,12 @@ func (r *retry) mayRedirect() bool {
 	return r.moves <= movesMax
 }
 
-// nextTimeout returns how long the next call may take: a node that stands still is soon
-// left, and one that is slow is given more time after each failure.
+// nextTimeout returns how long the next call may take: a node that hangs is left soon, and
+// a slow one gets more time after each failure.
 func (r *retry) nextTimeout() time.Duration { return min(callFirst<<min(r.fails, 3), callTimeout) }
 
 // nextDelay returns the next pause: between one half and the whole of a span that
-// doubles with each failure, so that many agents do not come back as one.
+// doubles with each failure, so that many agents do not return at once.
 func (r *retry) nextDelay() time.Duration {
 	span := backoff.Double(retryFirst, retryLast, r.fails)
 	r.fails++

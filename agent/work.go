@@ -14,14 +14,13 @@ import (
 	"berth/internal/crash"
 )
 
-// How long one driver call may take before it is asked again.
+// How long one driver call may take before it is repeated.
 const (
 	startTimeout = time.Minute
 	stopTimeout  = 2 * time.Minute
 )
 
-// watchDriver takes over what d says is there, first of all and after every change,
-// until ctx ends.
+// watchDriver takes over the list of d, at first and after every change, until ctx ends.
 func (a *Agent) watchDriver(ctx context.Context, d driver.Driver) {
 	r := retry{rand: a.conf.Rand}
 	for {
@@ -43,7 +42,7 @@ func (a *Agent) watchDriver(ctx context.Context, d driver.Driver) {
 	}
 }
 
-// askDriver asks d once and takes its answer over.
+// askDriver lists d once and takes over the result.
 func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	var mark uint64
 	var asked *ledger
@@ -55,7 +54,7 @@ func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	var ended, strange []driver.State
 	a.editLedger(func(b *ledger) {
 		if b != asked {
-			signal(a.relist[d]) // the hosts have changed meanwhile
+			signal(a.relist[d]) // the hosts have changed since
 			return
 		}
 		ended, strange = b.applyStates(d, mark, states)
@@ -66,8 +65,8 @@ func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	return a.meetStrange(ctx, d, strange)
 }
 
-// meetStrange deals with instances of hosts that are not served here. They are left
-// alone, but for those with a fence: nobody asks after them here any more.
+// meetStrange handles instances of hosts that are not served here. They are left alone,
+// except those with a fence, which are killed: no zone supervises them here any more.
 func (a *Agent) meetStrange(ctx context.Context, d driver.Driver, strange []driver.State) error {
 	alone := 0
 	for _, s := range strange {
@@ -87,8 +86,8 @@ func (a *Agent) meetStrange(ctx context.Context, d driver.Driver, strange []driv
 	return nil
 }
 
-// carryOut does what one lane asks for, so many calls at once, until ctx ends and
-// every call is over.
+// carryOut carries out the actions of one lane, with a number of calls at once, until ctx
+// ends and every call is over.
 func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(context.Context, *entry, task)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -113,7 +112,7 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 	}
 }
 
-// task is a copy of what an entry asks for. The entry itself belongs to the ledger.
+// task is a copy of the action that an entry needs. The entry itself belongs to the ledger.
 type task struct {
 	driver driver.Driver
 	host   api.HostID
@@ -121,8 +120,8 @@ type task struct {
 	fails  int
 }
 
-// takeEntry waits for the next entry of a lane, whose driver call cut ends early; nil
-// when ctx has ended.
+// takeEntry waits for the next entry of a lane and stores cut in it to cancel its driver
+// call. It returns nil when ctx has ended.
 func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entry, t task) {
 	for ctx.Err() == nil {
 		a.editLedger(func(b *ledger) {
@@ -142,8 +141,8 @@ func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entr
 	return nil, t
 }
 
-// startInstance starts one instance. What cannot be started is an ERROR and stays one;
-// when the outcome is not known, the driver is asked what is there.
+// startInstance starts one instance. One that cannot be started is in ERROR and stays so;
+// if the outcome is unknown, the driver is listed.
 func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	detail := ""
 	if t.work.Fence > 0 {
@@ -170,8 +169,8 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	}
 }
 
-// stopInstance stops one instance, and is called again until the driver confirms that
-// nothing of it is left.
+// stopInstance stops one instance. It is repeated until the driver confirms that nothing
+// of it is left.
 func (a *Agent) stopInstance(ctx context.Context, e *entry, t task) {
 	a.writeJournal(eventStop, t.host, t.work.Instance, "")
 	a.conf.Crash.At(crash.AgentStopping)
@@ -187,9 +186,9 @@ func (a *Agent) stopInstance(ctx context.Context, e *entry, t task) {
 	a.endCall(e, api.StatusDeleted, "")
 }
 
-// killInstance stops one instance whose fence has struck, and is called again until the
-// driver confirms that nothing of it is left. It was not told to end, so nothing
-// is reported: the next list says what is to become of it.
+// killInstance kills one instance whose fence has expired. It is repeated until the driver
+// confirms that nothing of it is left. The zone did not end the instance, so nothing is
+// reported: the next list decides about it.
 func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
 	a.writeJournal(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
 	a.conf.Crash.At(crash.AgentStopping)
@@ -208,10 +207,9 @@ func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
 	})
 }
 
-// resolveCall ends a call of unknown outcome with what the driver says is there. It
-// pauses first, longer with each failure in a row, and returns without an answer
-// only when the agent ends, or when the instance's fence strikes: then it is
-// killed, whatever is there.
+// resolveCall resolves a call of unknown outcome from the driver's list. It pauses first,
+// longer with each consecutive failure, and returns without a result only if the agent
+// ends or the instance's fence expires: then the instance is killed in any case.
 func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 	r := retry{rand: a.conf.Rand, fails: t.fails}
 	for ctx.Err() == nil {
@@ -239,7 +237,7 @@ func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 	}
 }
 
-// endCall ends the call for e with what is there now.
+// endCall ends the call for e with its present state.
 func (a *Agent) endCall(e *entry, have api.Status, fault string) {
 	a.editLedger(func(b *ledger) {
 		e.fails = 0

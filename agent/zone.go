@@ -12,17 +12,17 @@ import (
 	"berth/internal/crash"
 )
 
-// How long calls may take, and how often they are made.
+// Durations and intervals of calls.
 const (
-	callTimeout = 15 * time.Second       // a call that is not held back, at most
-	callFirst   = 2 * time.Second        // such a call, unless the one before failed: then twice as long
-	idlePause   = 100 * time.Millisecond // between an empty answer and the next question
-	gatherPause = 10 * time.Millisecond  // in which reports come together
-	beatMin     = 100 * time.Millisecond // no zone can ask for more than this
+	callTimeout = 15 * time.Second       // longest call, except for polls
+	callFirst   = 2 * time.Second        // first call; doubles after each failure
+	idlePause   = 100 * time.Millisecond // between an empty answer and the next poll
+	gatherPause = 10 * time.Millisecond  // time in which reports are collected
+	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
 )
 
-// callZone makes one call and checks the term of its answer: only an answer of the
-// highest term seen is true. term must point into out.
+// callZone makes one call and checks the term of its answer: only an answer with the
+// highest term seen is valid. term must point into out.
 func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -46,7 +46,8 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	return err
 }
 
-// waitAfterFailure logs err and waits before the next try. It reports whether ctx goes on.
+// waitAfterFailure logs err and waits before the next attempt. It reports whether ctx has
+// not ended.
 func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -60,8 +61,8 @@ func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err
 	return backoff.Sleep(ctx, d)
 }
 
-// registerAtLast registers the hosts, however often it takes. It reports whether
-// ctx goes on.
+// registerAtLast registers the hosts, with as many attempts as needed. It reports whether
+// ctx has not ended.
 func (a *Agent) registerAtLast(ctx context.Context) bool {
 	r := retry{rand: a.conf.Rand}
 	for {
@@ -106,9 +107,9 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// reportedNeeds returns what the zone is told that a host needs of a flavor: nil for
-// what it knows by the name of the driver, so that nodes of earlier builds, which know
-// no other needs, can read what is registered.
+// reportedNeeds returns the needs that a host registers: nil for those that the zone knows
+// by the name of the driver, so that nodes of earlier builds, which know no other needs,
+// can read the registration.
 func reportedNeeds(h Host) *api.Needs {
 	needs := h.Driver.Needs()
 	if needs == api.UnreportedNeeds(h.AgentHost.Driver) {
@@ -117,8 +118,8 @@ func reportedNeeds(h Host) *api.Needs {
 	return &needs
 }
 
-// beatOf returns the shorter of two beats, of which 0 says nothing, less a
-// quarter of it for the way to the zone.
+// beatOf returns the shorter of two beats, where 0 means unset, less a quarter for the way
+// to the zone.
 func beatOf(mine, theirs time.Duration) time.Duration {
 	beat := mine
 	if beat <= 0 || theirs > 0 && theirs < beat {
@@ -130,7 +131,7 @@ func beatOf(mine, theirs time.Duration) time.Duration {
 	return max(beat-beat/4, beatMin)
 }
 
-// pollWork asks what should run and takes it over, until ctx ends.
+// pollWork polls for the lists of work and takes them over, until ctx ends.
 func (a *Agent) pollWork(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	for ctx.Err() == nil {
@@ -163,7 +164,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 	}
 }
 
-// applyWork takes over one answer. It returns the hosts in it that are not served here.
+// applyWork takes over one answer and returns its hosts that are not served here.
 func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api.HostID) {
 	a.editLedger(func(b *ledger) {
 		strange = b.applyLists(work, asked)
@@ -172,8 +173,8 @@ func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api
 	return strange
 }
 
-// tellStrange registers again when the zone lists work for hosts that are not served
-// here: by that it learns which are. It is told once of the same hosts.
+// tellStrange registers again if the zone lists work for hosts that are not served here:
+// a registration names those that are. It does so once for the same hosts.
 func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 	slices.Sort(strange)
 	if len(strange) == 0 || slices.Equal(strange, a.strange) {
@@ -187,7 +188,7 @@ func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 	return nil
 }
 
-// keepAddresses learns the addresses of the zone's nodes, and has them kept when they
+// keepAddresses learns the addresses of the zone's nodes, and passes them to Keep if they
 // have changed.
 func (a *Agent) keepAddresses(addresses []string) {
 	good := slices.Sorted(slices.Values(a.link.learnAddresses(addresses)))
@@ -202,8 +203,8 @@ func (a *Agent) keepAddresses(addresses []string) {
 	a.conf.Log.Info("addresses of the zone have changed", "addresses", len(good))
 }
 
-// reportStates tells the zone what became of instances, and beats when there is
-// nothing to tell, until ctx ends. What is not acknowledged is told again.
+// reportStates reports the states of instances to the zone, and sends a beat if there is
+// nothing to report, until ctx ends. Unacknowledged reports are repeated.
 func (a *Agent) reportStates(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	beat := time.NewTimer(0) // the first beat is due at once
