@@ -20,7 +20,7 @@ func tokenCommand(e *env) *cobra.Command {
 			Example: "  berth token list",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "tokens", onePage(c.Tokens), tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t rest.Token) []any {
+				return listAll(ctx, e, "tokens", c.Tokens, tableOf("ID|USER|PROJECT|ROLES|CREATED|EXPIRES", func(t rest.Token) []any {
 					return []any{t.ID, t.User, t.Project, showRoles(t.Roles), showInstant(t.Created), showInstant(t.Expires)}
 				}))
 			}),

@@ -158,7 +158,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.Transfer(ctx, "n2") },
 		func() error { return do(c.Snapshot(ctx, io.Discard)) },
 		func() error { return c.Restore(ctx, strings.NewReader("state")) },
-		func() error { return do(c.Tokens(ctx)) },
+		func() error { return do(c.Tokens(ctx, o)) },
 		func() error {
 			return do(c.CreateToken(ctx, rest.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{"member"}, TTL: rest.Duration(time.Hour)}))
 		},

@@ -7,10 +7,10 @@ import (
 	"berth/api/rest"
 )
 
-// Tokens returns the bearer tokens of the zone, without their secrets. It may be
-// repeated. Admins only.
-func (c *Client) Tokens(ctx context.Context) ([]rest.Token, error) {
-	return callAll[rest.Token](ctx, c, routeCall("client.Tokens", "GET /operator/tokens"))
+// Tokens returns one page of the bearer tokens of the zone, without their secrets.
+// It may be repeated. Admins only.
+func (c *Client) Tokens(ctx context.Context, o ListOptions) (Page[rest.Token], error) {
+	return callPage[rest.Token](ctx, c, routeCall("client.Tokens", "GET /operator/tokens"), o)
 }
 
 // CreateToken makes a bearer token. It is not repeated: each call makes another

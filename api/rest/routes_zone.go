@@ -156,7 +156,7 @@ var operators = []Route{
 		Help: "replaces the whole state of the zone with that of such a file",
 	},
 	{
-		Method: http.MethodGet, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Method: http.MethodGet, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},
 		Status: http.StatusOK, Answer: list("tokens", Token{}), Since: since,
 		Help: "the bearer tokens of the zone, without their secrets",
 	},

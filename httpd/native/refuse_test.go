@@ -382,6 +382,7 @@ func TestPagesAndWaits(t *testing.T) {
 	w := newWorld(t)
 	for _, target := range []string{
 		"/servers", "/servers/detail", "/zones/boot", "/hosts", "/server-groups", "/aggregates", "/availability-zones",
+		"/operator/tokens",
 	} {
 		for _, q := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1.0", "marker=" + strings.Repeat("x", 129)} {
 			w.refused(t, call{method: "GET", target: target + "?" + q, token: admin}, api.CodeInvalid, "")

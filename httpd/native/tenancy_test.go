@@ -1,11 +1,13 @@
 package native
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/rest"
@@ -83,7 +85,7 @@ func TestPagesJoinUp(t *testing.T) {
 	w := newWorld(t)
 	for target, name := range map[string]string{
 		"/servers": "servers", "/zones/boot": "boots", "/hosts": "hosts", "/server-groups": "server_groups", "/aggregates": "aggregates",
-		"/availability-zones": "availability_zones",
+		"/availability-zones": "availability_zones", "/operator/tokens": "tokens",
 	} {
 		var whole []any
 		marker, pages := "", 0
@@ -103,6 +105,32 @@ func TestPagesJoinUp(t *testing.T) {
 		assert.Equal(t, all[name], whole, "%s", target)
 		assert.Len(t, whole, pages, "%s: a page is not empty", target)
 	}
+}
+
+// TestTokensFillPages lists as many tokens as one answer holds, and one more.
+func TestTokensFillPages(t *testing.T) {
+	w := newWorld(t)
+	var page struct {
+		Tokens []rest.Token
+		Next   string `json:"next_marker"`
+	}
+	list := func(query string) []rest.Token {
+		t.Helper()
+		page.Next = ""
+		w.answered(t, call{method: "GET", target: "/operator/tokens" + query, token: admin}, 200, &page)
+		return page.Tokens
+	}
+	for n := len(list("")); n < api.PageMax; n++ {
+		w.store.Must(t, command.TokenPut{Stamp: w.zone.Stamp(), Token: api.Token{ID: api.TokenID(fmt.Sprintf("z-%04d", n)), Hash: []byte("s"), Expires: api.Forever}})
+	}
+	assert.Len(t, list(""), api.PageMax)
+	assert.Empty(t, page.Next)
+	w.store.Must(t, command.TokenPut{Stamp: w.zone.Stamp(), Token: api.Token{ID: "zz", Hash: []byte("s"), Expires: api.Forever}})
+	assert.Len(t, list(""), api.PageMax)
+	last := list("?marker=" + page.Next)
+	require.Len(t, last, 1)
+	assert.Equal(t, api.TokenID("zz"), last[0].ID)
+	assert.Empty(t, page.Next)
 }
 
 func TestOnlyAdminsOfTheOwningZoneSeeHosts(t *testing.T) {
