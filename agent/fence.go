@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"berth/internal/durable"
 )
 
 // termFile keeps the highest term in the agent's folder.
@@ -60,7 +62,7 @@ func (f *fence) admitTerm(term uint64) (raised bool, err error) {
 		return false, nil
 	}
 	if f.root != nil {
-		if err := replaceFile(f.root, termFile, strconv.FormatUint(term, 10)+"\n"); err != nil {
+		if err := durable.ReplaceIn(f.root, termFile, 0o600, fmt.Appendln(nil, term)); err != nil {
 			return false, fmt.Errorf("keeping term %d: %w", term, err)
 		}
 	}
@@ -73,28 +75,4 @@ func (f *fence) highestTerm() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.term
-}
-
-// replaceFile replaces the content of name by text atomically and durably.
-func replaceFile(root *os.Root, name, text string) error {
-	next := name + ".next"
-	file, err := root.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err = root.Rename(next, name); err != nil {
-		return err
-	}
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

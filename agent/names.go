@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"berth/internal/durable"
 )
 
 // namesFile has the names of the hosts that were served last, one per line.
@@ -47,7 +49,7 @@ func (a *Agent) keepNames() {
 	if a.root == nil {
 		return
 	}
-	if err := replaceFile(a.root, namesFile, strings.Join(a.hostNames(), "\n")+"\n"); err != nil {
+	if err := durable.ReplaceIn(a.root, namesFile, 0o600, []byte(strings.Join(a.hostNames(), "\n")+"\n")); err != nil {
 		a.conf.Log.Warn("names of the hosts cannot be kept", "err", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"berth/api"
+	"berth/internal/durable"
 )
 
 // caFile is the name of the file with the certificate of the zone's authority,
@@ -51,10 +52,10 @@ func (c *Credentials) SaveDir(dir string) error {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("saving credentials: %w", err)
 	}
-	if err := replaceFile(filepath.Join(dir, caFile), caMode, caPEM); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(dir, caFile), caMode, caPEM); err != nil {
 		return err
 	}
-	return replaceFile(credentialsFile(dir, c.Subject.Role), keyMode, bytes.Join([][]byte{keyPEM, leafPEM, caPEM}, nil))
+	return durable.ReplaceFile(credentialsFile(dir, c.Subject.Role), keyMode, bytes.Join([][]byte{keyPEM, leafPEM, caPEM}, nil))
 }
 
 // LoadDir returns the credentials of one role that SaveDir wrote to dir. It
@@ -127,35 +128,4 @@ func readPrivate(path string) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d bytes", path, pemMaxBytes)
 	}
 	return text, err
-}
-
-// replaceFile puts content at path in one step and makes it last.
-func replaceFile(path string, mode os.FileMode, content []byte) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing %s: %w", path, err)
-		}
-	}()
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes renames in a folder last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

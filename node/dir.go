@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/federation"
 	"berth/identity"
+	"berth/internal/durable"
 )
 
 // Files of a node's data directory. Everything in it is private to its owner.
@@ -68,28 +69,7 @@ func (r *record) writeFile(dir string) error {
 	if err != nil {
 		return fmt.Errorf("writing who the node is: %w", err)
 	}
-	return writeFile(filepath.Join(dir, fileNode), append(b, '\n'))
-}
-
-// writeFile replaces a private file in one step.
-func writeFile(path string, b []byte) error {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.ReplaceFile(filepath.Join(dir, fileNode), 0o600, append(b, '\n'))
 }
 
 // newDir makes dir, which must be missing or empty of Berth's files.
@@ -185,7 +165,7 @@ func (p peerFile) Save(endpoints []string) error {
 	if err != nil {
 		return fmt.Errorf("writing gossip peers: %w", err)
 	}
-	return writeFile(p.path(), b)
+	return durable.ReplaceFile(p.path(), 0o600, b)
 }
 
 func (p peerFile) path() string { return filepath.Join(p.dir, p.pool+"-"+filePeers) }

@@ -18,6 +18,7 @@ import (
 	"berth/costs"
 	"berth/federation"
 	"berth/identity"
+	"berth/internal/durable"
 )
 
 // InitOptions say what zone Init makes.
@@ -64,10 +65,10 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err = ownCertificates(o, ca); err != nil {
 		return "", err
 	}
-	if err = writeFile(filepath.Join(o.Dir, fileKEK), kek[:]); err != nil {
+	if err = durable.ReplaceFile(filepath.Join(o.Dir, fileKEK), 0o600, kek[:]); err != nil {
 		return "", err
 	}
-	if err := writeFile(filepath.Join(o.Dir, fileInit), first); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(o.Dir, fileInit), 0o600, first); err != nil {
 		return "", err
 	}
 	// Last, because it makes the directory a node's.
@@ -136,7 +137,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	if err = writeFile(filepath.Join(o.Dir, fileKEK), a.KEK); err != nil {
+	if err = durable.ReplaceFile(filepath.Join(o.Dir, fileKEK), 0o600, a.KEK); err != nil {
 		return err
 	}
 	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}
@@ -172,7 +173,7 @@ func (h *AgentHome) writeFiles(dir string) error {
 	if err != nil {
 		return fmt.Errorf("writing where the zone is: %w", err)
 	}
-	return writeFile(filepath.Join(dir, fileAgent), b)
+	return durable.ReplaceFile(filepath.Join(dir, fileAgent), 0o600, b)
 }
 
 // KeepAddresses replaces what JoinAgent has left in a directory of the addresses of

@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/backoff", "internal/codec", "internal/crash", "internal/golden", "internal/requestid", "internal/sysinfo", "internal/watch"},
+	{"api/rest", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
 	{"capacity"},
 	{"filters/query", "capacity/queue"},

@@ -2,11 +2,11 @@ package process
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 
 	"berth/api"
+	"berth/internal/durable"
 )
 
 // Names in an instance's folder.
@@ -60,27 +60,8 @@ func saveRecord(root *os.Root, r record) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }() // nothing was written through it
-	file, err := dir.OpenFile(recordFile+".next", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err = durable.ReplaceIn(dir, recordFile, 0o600, append(text, '\n')); err != nil {
 		return err
 	}
-	_, err = file.Write(append(text, '\n'))
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err = dir.Rename(recordFile+".next", recordFile); err != nil {
-		return err
-	}
-	return errors.Join(syncFolder(dir), syncFolder(root))
-}
-
-func syncFolder(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncDir(root)
 }
