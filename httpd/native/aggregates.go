@@ -52,8 +52,7 @@ func (d *dialect) answerAggregate(w http.ResponseWriter, status int, ref string)
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, status, map[string]any{"aggregate": aggregateView(v, a)})
-	return nil
+	return answerOne(w, status, "aggregate", aggregateView(v, a))
 }
 
 func (d *dialect) createAggregate(w http.ResponseWriter, r *http.Request) error {

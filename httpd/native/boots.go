@@ -115,8 +115,7 @@ func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"boot": bootView(v, b)})
-	return nil
+	return answerOne(w, http.StatusOK, "boot", bootView(v, b))
 }
 
 // projectOf returns whose reservations a call is about: the caller's, or for an
@@ -173,8 +172,7 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusAccepted, map[string]any{"boot": bootView(v, b)})
-	return nil
+	return answerOne(w, http.StatusAccepted, "boot", bootView(v, b))
 }
 
 // bootView tells the saga of a boot as its owner may see it.

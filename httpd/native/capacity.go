@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/httpd/wire"
 )
 
 // showCapacity tells how much this zone and those below it have and hand out, now
@@ -23,6 +22,5 @@ func (d *dialect) showCapacity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"capacity": c})
-	return nil
+	return answerOne(w, http.StatusOK, "capacity", c)
 }

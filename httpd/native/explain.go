@@ -8,7 +8,6 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
-	"berth/httpd/wire"
 )
 
 // getExplanation tells why a request got what it got. Names of hosts are for admins of
@@ -29,6 +28,5 @@ func (d *dialect) getExplanation(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.CodeNotFound,
 			"nothing is known of a request or reservation %q; an estimate is told for %s, by the node that made it", id, api.ExplainKept)
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"explanation": rest.ExplanationOf(e, whole)})
-	return nil
+	return answerOne(w, http.StatusOK, "explanation", rest.ExplanationOf(e, whole))
 }

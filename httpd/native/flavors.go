@@ -16,11 +16,7 @@ func (d *dialect) listFlavors(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []rest.Flavor{}
-	for _, f := range page {
-		out = append(out, rest.FlavorOf(f))
-	}
-	return answerList(w, "flavors", out, next)
+	return answerList(w, "flavors", viewsOf(page, rest.FlavorOf), next)
 }
 
 func (d *dialect) showFlavor(w http.ResponseWriter, r *http.Request) error {
@@ -32,8 +28,7 @@ func (d *dialect) answerFlavor(w http.ResponseWriter, status int, id api.FlavorI
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, status, map[string]any{"flavor": rest.FlavorOf(f)})
-	return nil
+	return answerOne(w, status, "flavor", rest.FlavorOf(f))
 }
 
 func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {

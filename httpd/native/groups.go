@@ -26,11 +26,7 @@ func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
 	if len(groups) > limit {
 		groups, next = groups[:limit], string(groups[limit-1].ID)
 	}
-	out := []rest.ServerGroup{}
-	for _, g := range groups {
-		out = append(out, rest.ServerGroupOf(g))
-	}
-	return answerList(w, "server_groups", out, next)
+	return answerList(w, "server_groups", viewsOf(groups, rest.ServerGroupOf), next)
 }
 
 // findGroup finds the server group that a call names.
@@ -47,8 +43,7 @@ func (d *dialect) showGroup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"server_group": rest.ServerGroupOf(g)})
-	return nil
+	return answerOne(w, http.StatusOK, "server_group", rest.ServerGroupOf(g))
 }
 
 func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
@@ -65,8 +60,7 @@ func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return api.Errorf(api.CodeNotFound, "server group %q is gone again", b.Group.Name)
 	}
-	wire.JSON(w, http.StatusCreated, map[string]any{"server_group": rest.ServerGroupOf(made)})
-	return nil
+	return answerOne(w, http.StatusCreated, "server_group", rest.ServerGroupOf(made))
 }
 
 func (d *dialect) deleteGroup(w http.ResponseWriter, r *http.Request) error {

@@ -106,8 +106,7 @@ func (d *dialect) answerHost(w http.ResponseWriter, r *http.Request, status int)
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, status, map[string]any{"host": hostView(v, h)})
-	return nil
+	return answerOne(w, status, "host", hostView(v, h))
 }
 
 func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
@@ -156,8 +155,7 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"evacuation": rest.Evacuation{Movable: e.Movable, Staying: e.Staying, WaitMS: e.Wait.Milliseconds()}})
-	return nil
+	return answerOne(w, http.StatusOK, "evacuation", rest.Evacuation{Movable: e.Movable, Staying: e.Staying, WaitMS: e.Wait.Milliseconds()})
 }
 
 func (d *dialect) deleteHost(w http.ResponseWriter, r *http.Request) error {

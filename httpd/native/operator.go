@@ -16,11 +16,7 @@ import (
 )
 
 func (d *dialect) listMembers(w http.ResponseWriter, _ *http.Request) error {
-	out := []rest.Member{}
-	for _, n := range d.Authority.Members() {
-		out = append(out, rest.MemberOf(n))
-	}
-	return answerList(w, "members", out, "")
+	return answerList(w, "members", viewsOf(d.Authority.Members(), rest.MemberOf), "")
 }
 
 func (d *dialect) removeMember(w http.ResponseWriter, r *http.Request) error {
@@ -63,11 +59,7 @@ func (d *dialect) listTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []rest.Token{}
-	for _, t := range page {
-		out = append(out, rest.TokenOf(t))
-	}
-	return answerList(w, "tokens", out, next)
+	return answerList(w, "tokens", viewsOf(page, rest.TokenOf), next)
 }
 
 func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
@@ -104,8 +96,7 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusCreated, map[string]any{"token": token})
-	return nil
+	return answerOne(w, http.StatusCreated, "token", token)
 }
 
 // postJoin admits a new node or agent. Its token, and nothing else, is its right.
@@ -128,8 +119,7 @@ func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 		PlanTTL: rest.Duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), HostGrace: rest.Duration(cmp.Or(c.HostGrace, fleet.HostGraceDefault)),
 		Tags: append([]string{}, c.Tags...), DefaultAZ: c.DefaultAZ,
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"config": out})
-	return nil
+	return answerOne(w, http.StatusOK, "config", out)
 }
 
 func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {

@@ -155,6 +155,21 @@ func pageOf[T any](r *http.Request, all []T, id func(T) string) (page []T, next 
 	return page, next, nil
 }
 
+// answerOne writes an answer that is one value under a key.
+func answerOne(w http.ResponseWriter, status int, key string, value any) error {
+	wire.JSON(w, status, map[string]any{key: value})
+	return nil
+}
+
+// viewsOf returns what the API shows of each item.
+func viewsOf[S, T any](items []S, view func(S) T) []T {
+	out := make([]T, len(items))
+	for n, i := range items {
+		out[n] = view(i)
+	}
+	return out
+}
+
 // answerList writes one page of a list.
 func answerList[T any](w http.ResponseWriter, name string, items []T, next string) error {
 	body := map[string]any{name: items}
@@ -301,8 +316,7 @@ func (d *dialect) showServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusOK, map[string]any{"server": d.serverView(v, i, door.Caller(r))})
-	return nil
+	return answerOne(w, http.StatusOK, "server", d.serverView(v, i, door.Caller(r)))
 }
 
 func (d *dialect) deleteServer(w http.ResponseWriter, r *http.Request) error {

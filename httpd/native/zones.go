@@ -43,8 +43,7 @@ func (d *dialect) listZones(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) answerZone(w http.ResponseWriter, r *http.Request, status int, l *api.Link) error {
-	wire.JSON(w, status, map[string]any{"zone": d.zoneView(l, door.Caller(r))})
-	return nil
+	return answerOne(w, status, "zone", d.zoneView(l, door.Caller(r)))
 }
 
 func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
@@ -88,8 +87,7 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.JSON(w, http.StatusCreated, map[string]any{"token": token})
-	return nil
+	return answerOne(w, http.StatusCreated, "token", token)
 }
 
 func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
