@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"berth/api"
 	"berth/raftstore/command"
 )
@@ -33,13 +35,32 @@ func benchmarkEncode(b *testing.B, c command.Command) {
 	b.ReportMetric(float64(size), "B/entry")
 }
 
+// inForms runs a benchmark without events and with: for entries of the first form and of
+// the newest.
+func inForms(b *testing.B, run func(b *testing.B, stamp command.Stamp)) {
+	b.Helper()
+	for _, form := range []api.Form{api.FormFirst, api.FormNewest} {
+		entry, err := command.Encode(command.Prune{Stamp: at(start)}, form)
+		require.NoError(b, err)
+		c, err := command.Decode(entry, form)
+		require.NoError(b, err)
+		b.Run(fmt.Sprintf("form=%d", form), func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, c.(command.Prune).Stamp) //nolint:forcetypeassert // as it was written
+		})
+	}
+}
+
 // BenchmarkBoot is the life of a boot of 100 instances on 10 hosts, in a zone
 // that publishes a view after each of its five entries.
-func BenchmarkBoot(b *testing.B) {
+func BenchmarkBoot(b *testing.B) { inForms(b, benchmarkBoot) }
+
+func benchmarkBoot(b *testing.B, stamp command.Stamp) {
+	b.Helper()
 	s := New()
 	s.Apply(1, initial())
 	for i := range 10 {
-		s.Apply(1, hostPut(at(start), "a1", fmt.Sprintf("h%d", i), benchInstances))
+		s.Apply(1, hostPut(stamp, "a1", fmt.Sprintf("h%d", i), benchInstances))
 	}
 	index := uint64(1)
 	apply := func(c command.Command) {
@@ -49,25 +70,24 @@ func BenchmarkBoot(b *testing.B) {
 		}
 		s.Clone()
 	}
-	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
 		n++
 		res := fmt.Sprintf("r%d", n)
 		ids := numbered(res, benchInstances)
-		apply(create(at(start), res, benchInstances, benchInstances))
-		h := hold(at(start), "k-"+res, res, nil)
+		apply(create(stamp, res, benchInstances, benchInstances))
+		h := hold(stamp, "k-"+res, res, nil)
 		h.Commit = true
 		active, gone := command.InstanceReport{Agent: "a1"}, command.InstanceReport{Agent: "a1"}
 		for i, id := range ids {
 			host := fmt.Sprintf("h%d", i%10)
 			h.Slots = append(h.Slots, slots(host, id)...)
-			active.Items = append(active.Items, reports(at(start), "a1", host, api.StatusActive, id).Items...)
-			gone.Items = append(gone.Items, reports(at(start), "a1", host, api.StatusDeleted, id).Items...)
+			active.Items = append(active.Items, reports(stamp, "a1", host, api.StatusActive, id).Items...)
+			gone.Items = append(gone.Items, reports(stamp, "a1", host, api.StatusDeleted, id).Items...)
 		}
 		apply(h)
 		apply(active)
-		apply(command.BootRelease{Stamp: at(start), Project: "p", Reservation: api.ReservationID(res)})
+		apply(command.BootRelease{Stamp: stamp, Project: "p", Reservation: api.ReservationID(res)})
 		apply(gone)
 	}
 }
@@ -102,16 +122,18 @@ func BenchmarkClone(b *testing.B) {
 
 // BenchmarkChangeAfterClone is what a view costs the next command.
 func BenchmarkChangeAfterClone(b *testing.B) {
-	s := large(b)
-	up := reports(at(start), "a1", "h7", api.StatusActive, "r7-00000")
-	down := reports(at(start), "a1", "h7", api.StatusShutoff, "r7-00000")
-	b.ReportAllocs()
-	for i := uint64(1_000_000); b.Loop(); i += 2 {
-		s.Clone()
-		s.Apply(i, up)
-		s.Clone()
-		s.Apply(i+1, down)
-	}
+	s, index := large(b), uint64(1_000_000)
+	inForms(b, func(b *testing.B, stamp command.Stamp) {
+		b.Helper()
+		up := reports(stamp, "a1", "h7", api.StatusActive, "r7-00000")
+		down := reports(stamp, "a1", "h7", api.StatusShutoff, "r7-00000")
+		for ; b.Loop(); index += 2 {
+			s.Clone()
+			s.Apply(index, up)
+			s.Clone()
+			s.Apply(index+1, down)
+		}
+	})
 }
 
 // manyProviders returns a zone of 10,000 providers of three classes.

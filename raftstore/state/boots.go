@@ -16,10 +16,12 @@ type bootsBook struct {
 	keys  table.Map[api.ReservationID] // project, idempotency key
 
 	endedBoots table.Set // those that are final and have no hold left, by when
+
+	fresh *Boot // the record that this command made last: no view has it
 }
 
-func (s *bootsBook) tables() []table.Table {
-	return append(s.sagaBook.tables(), &s.boots, &s.keys, &s.endedBoots)
+func (s *bootsBook) tables(into []table.Table) []table.Table {
+	return append(s.sagaBook.tables(into), &s.boots, &s.keys, &s.endedBoots)
 }
 
 func (s *bootsBook) sections() []section {
@@ -177,7 +179,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	}
 	s.openOwner(b.owner())
 	s.storeBoot(b)
-	s.addFact(bootChanged{EventBootCreated, b})
+	s.noteChange(EventBootCreated, b)
 	return Result{Boot: b}
 }
 
@@ -217,20 +219,33 @@ func (s *bootsBook) decideComplete(o Owner) {
 }
 
 func (s *bootsBook) storeBoot(b *Boot) {
-	b.Updated, b.ModIndex = s.now, s.index
+	b.Updated, b.ModIndex, s.fresh = s.now, s.index, b
 	s.putBoot(b)
 }
 
-// editBoot stores a changed copy of the boot that an own hold belongs to.
+// editBoot changes the record of a boot. The first change of a command makes a copy, and the
+// others are made in it.
 func (s *bootsBook) editBoot(id string, edit func(*Boot)) *Boot {
-	old, ok := s.boots.Get(id)
+	b, ok := s.boots.Get(id)
 	if !ok {
 		return nil
 	}
-	b := *old
-	edit(&b)
-	s.storeBoot(&b)
-	return &b
+	s.unlistBoot(b)
+	if b != s.fresh {
+		cp := *b
+		b = &cp
+	}
+	edit(b)
+	s.storeBoot(b)
+	return b
+}
+
+// forgetFresh begins a command: views may have the record that the last one made.
+func (s *bootsBook) forgetFresh() { s.fresh = nil }
+
+// noteChange leaves a fact of what b is now.
+func (s *bootsBook) noteChange(kind EventKind, b *Boot) {
+	s.addFact(bootChanged{kind: kind, project: b.Request.Project, reservation: b.Request.Reservation, decision: b.Decision, code: b.Code})
 }
 
 func (s *bootsBook) bootDecide(c command.BootDecide) Result {
@@ -261,7 +276,7 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.closeOwner(b.owner())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
-	s.addFact(bootChanged{EventBootDecided, b})
+	s.noteChange(EventBootDecided, b)
 	for _, id := range b.Holds {
 		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
 		switch {
@@ -287,7 +302,7 @@ func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 		return Result{Boot: b}
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
-	s.addFact(bootChanged{EventBootReleased, b})
+	s.noteChange(EventBootReleased, b)
 	if b.Decision == api.DecisionPending {
 		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")}
 	}

@@ -5,13 +5,18 @@ import (
 	"berth/raftstore/command"
 )
 
-// putBoot stores the record of a boot.
+// putBoot stores the record of a boot, of which unlistBoot has taken the last one.
 func (s *bootsBook) putBoot(b *Boot) {
-	if old, ok := s.boots.Set(b.ID(), b); ok && old.Final() {
-		s.endedBoots.Delete(prunableKey(endOwn, old.Updated, old.ID()))
-	}
+	s.boots.Set(b.ID(), b)
 	s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
 	s.indexEndedBoot(b)
+}
+
+// unlistBoot takes a boot that is about to change out of those that have ended.
+func (s *bootsBook) unlistBoot(b *Boot) {
+	if b.Final() {
+		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, b.ID()))
+	}
 }
 
 // indexEndedBoot lists a boot if it has ended: nothing of it is left to be done, and no

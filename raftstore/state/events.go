@@ -1,7 +1,8 @@
 package state
 
 import (
-	"encoding/binary"
+	"cmp"
+	"slices"
 
 	"berth/api"
 	"berth/raftstore/state/table"
@@ -12,13 +13,15 @@ import (
 type eventsBook struct {
 	bootsBook
 
-	events table.Map[*Event] // log index, number within the entry
+	events table.Log[*Event]
 }
 
-func (s *eventsBook) tables() []table.Table { return append(s.bootsBook.tables(), &s.events) }
+func (s *eventsBook) tables(into []table.Table) []table.Table {
+	return append(s.bootsBook.tables(into), &s.events)
+}
 
 func (s *eventsBook) sections() []section {
-	events := sectionOf("events", s.events.Values, s.loadEvent)
+	events := sectionOf("events", s.events.Values, func(e *Event) { s.events.Append(e) })
 	events.form = api.FormThird
 	return append(s.bootsBook.sections(), events)
 }
@@ -59,6 +62,9 @@ const (
 
 // note keeps what the books below have done as events.
 func (s *eventsBook) note(f fact) {
+	if s.limits.events == 0 {
+		return
+	}
 	switch f := f.(type) {
 	case instanceChanged:
 		i := f.instance
@@ -71,8 +77,7 @@ func (s *eventsBook) note(f fact) {
 	case holdDecided:
 		s.keepEvent(holdEvent(EventHoldDecided, f.hold, ""))
 	case bootChanged:
-		b := f.boot
-		s.keepEvent(Event{Kind: f.kind, Project: b.Request.Project, Reservation: b.Request.Reservation, Is: string(b.Decision), Code: b.Code})
+		s.keepEvent(Event{Kind: f.kind, Project: f.project, Reservation: f.reservation, Is: string(f.decision), Code: f.code})
 	case hostReached:
 		s.keepEvent(Event{Kind: EventHost, Host: f.host, Is: reachText(f.since)})
 	case childReached:
@@ -97,50 +102,36 @@ func reachText(since api.Instant) string {
 
 // keepEvent keeps an event, and drops those that are too many or too old.
 func (s *eventsBook) keepEvent(e Event) {
-	if s.limits.events == 0 {
-		return
-	}
 	e.Index, e.At = s.index, s.now
-	if _, last, ok := s.events.Max(); ok && last.Index == e.Index {
-		e.Number = last.Number + 1
+	if all := s.events.Values(); len(all) > 0 && all[len(all)-1].Index == e.Index {
+		e.Number = all[len(all)-1].Number + 1
 	}
-	s.loadEvent(&e)
+	s.events.Append(&e)
 	s.dropEvents()
 }
 
-func (s *eventsBook) loadEvent(e *Event) { s.events.Set(eventKey(e.Index, e.Number), e) }
-
-// dropEvents deletes the events that are too many or too old, but not the newest.
+// dropEvents drops the events that are too many or too old, but not the newest.
 func (s *eventsBook) dropEvents() {
 	if s.limits.events == 0 {
 		return
 	}
-	for s.events.Len() > 1 {
-		k, oldest, _ := s.events.Min()
-		if s.events.Len() <= s.limits.events && s.now < oldest.At.Add(s.limits.eventAge) {
-			return
-		}
-		s.events.Delete(k)
+	all, n := s.events.Values(), 0
+	for n < len(all)-1 && (len(all)-n > s.limits.events || s.now >= all[n].At.Add(s.limits.eventAge)) {
+		n++
 	}
-}
-
-// eventKey orders events by entry, and within an entry as they happened.
-func eventKey(index uint64, number int) string {
-	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, index), uint32(number))) //nolint:gosec // at most limits.events
+	s.events.DropFirst(n)
 }
 
 // Events returns what entries after an index have done, in order. It stops at the first
 // index at which it has limit events or more. whole is false if some of it may have been
 // dropped already: what was before the oldest event is not known.
 func (s *eventsBook) Events(after uint64, limit int) (list []*Event, whole bool) {
-	_, oldest, some := s.events.Min()
-	whole = !some || oldest.Index <= after || oldest.Index == after+1 && oldest.Number == 0
-	s.events.Ascend(eventKey(after+1, 0), func(_ string, e *Event) bool {
-		if len(list) >= limit && list[len(list)-1].Index != e.Index {
-			return false
-		}
-		list = append(list, e)
-		return true
-	})
-	return list, whole
+	all := s.events.Values()
+	whole = len(all) == 0 || all[0].Index <= after || all[0].Index == after+1 && all[0].Number == 0
+	first, _ := slices.BinarySearchFunc(all, after+1, func(e *Event, index uint64) int { return cmp.Compare(e.Index, index) })
+	end := first
+	for end < len(all) && (end-first < limit || end > first && all[end].Index == all[end-1].Index) {
+		end++
+	}
+	return all[first:end:end], whole
 }

@@ -52,8 +52,11 @@ type (
 
 	// bootChanged: a boot was made, decided, or released by its owner.
 	bootChanged struct {
-		kind EventKind
-		boot *Boot
+		kind        EventKind
+		project     api.ProjectID
+		reservation api.ReservationID
+		decision    api.Decision
+		code        api.Code
 	}
 
 	// holdComplete: all that a hold asked for is held, and its owner wanted to decide at once.

@@ -28,8 +28,8 @@ type membersBook struct {
 	links   table.Map[*api.Link]
 }
 
-func (s *membersBook) tables() []table.Table {
-	return []table.Table{&s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links}
+func (s *membersBook) tables(into []table.Table) []table.Table {
+	return append(into, &s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links)
 }
 
 func (s *membersBook) sections() []section {

@@ -25,8 +25,8 @@ type sagaBook struct {
 	expiringPlans table.Set // consumed plans, by when they expire
 }
 
-func (s *sagaBook) tables() []table.Table {
-	return append(s.workBook.tables(),
+func (s *sagaBook) tables(into []table.Table) []table.Table {
+	return append(s.workBook.tables(into),
 		&s.holds, &s.held, &s.plans, &s.undecided, &s.open, &s.prepared, &s.untold, &s.tombstones, &s.endedHolds, &s.expiringPlans)
 }
 

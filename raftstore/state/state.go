@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/capacity"
 	"berth/raftstore/command"
+	"berth/raftstore/state/table"
 )
 
 // State is the replicated state of one zone: its books, and what concerns several of them.
@@ -38,16 +39,23 @@ type Result struct {
 // New returns the state of a zone before its first command.
 func New() *State {
 	s := &State{}
+	for _, t := range s.tables(nil) {
+		t.Init()
+	}
 	s.form, s.limits, s.hostTable = api.FormFirst, limitsAt(api.FormFirst), capacity.NewTable()
 	return s
 }
+
+// tablesMax is for how many tables Clone has room on the stack.
+const tablesMax = 64
 
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
 // not tables. The receiver may be changed afterwards, the clone must not be.
 func (s *State) Clone() *State {
 	c := *s
-	from := s.tables()
-	for i, t := range c.tables() {
+	var mine, theirs [tablesMax]table.Table
+	from := s.tables(mine[:0])
+	for i, t := range c.tables(theirs[:0]) {
 		t.CopyFrom(from[i])
 	}
 	c.hostTable, c.bumped, c.touched, c.facts = nil, nil, nil, nil // a clone is for reading
@@ -61,6 +69,7 @@ func (s *State) Clone() *State {
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index, s.form, s.limits = index, max(s.form, c.Form()), limitsAt(c.Form())
 	clear(s.bumped)
+	s.forgetFresh()
 	s.touched, s.facts = s.touched[:0], s.facts[:0]
 	at := c.Time()
 	if at > s.now {

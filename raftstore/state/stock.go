@@ -32,10 +32,10 @@ type stockBook struct {
 	bumped    map[api.ProviderID]bool // providers that this command has moved one generation on
 }
 
-func (s *stockBook) tables() []table.Table {
-	return append(s.membersBook.tables(),
-		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers,
-		&s.byOwner, &s.draws, &s.aggregates, &s.inAggregate)
+func (s *stockBook) tables(into []table.Table) []table.Table {
+	return append(s.membersBook.tables(into),
+		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.aggregates,
+		&s.inAggregate)
 }
 
 func (s *stockBook) sections() []section {

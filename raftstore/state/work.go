@@ -27,10 +27,10 @@ type workBook struct {
 	gone map[string]int // of what Without returned: what members and tenants count too much
 }
 
-func (s *workBook) tables() []table.Table {
-	return append(s.stockBook.tables(),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.unended,
-		&s.members, &s.tenants, &s.groups, &s.endedInstances)
+func (s *workBook) tables(into []table.Table) []table.Table {
+	return append(s.stockBook.tables(into),
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.unended, &s.members, &s.tenants, &s.groups,
+		&s.endedInstances)
 }
 
 func (s *workBook) sections() []section {

@@ -1,0 +1,36 @@
+package table
+
+import "slices"
+
+// Log is a table of values in the order in which they came: they are added at the end and
+// dropped at the beginning, and nothing is copied for either. The zero value is empty. One
+// goroutine may change it; its copies may be read by any number.
+type Log[V any] struct{ values []V }
+
+// Init implements Table.
+func (l *Log[V]) Init() { l.values = nil }
+
+// CopyFrom implements Table. The copies share memory: of goes on to append behind the end
+// of l, which l does not see, and what l appends is moved elsewhere.
+func (l *Log[V]) CopyFrom(of Table) {
+	all := of.(*Log[V]).values //nolint:forcetypeassert // as it says
+	l.values = all[:len(all):len(all)]
+}
+
+// Append adds a value at the end.
+func (l *Log[V]) Append(v V) { l.values = append(l.values, v) }
+
+// DropFirst drops the first n values. Their memory is free when the log is moved: when it
+// has no room to append, or when fewer values stay than go.
+func (l *Log[V]) DropFirst(n int) {
+	l.values = l.values[n:]
+	if n > len(l.values) {
+		l.values = slices.Clone(l.values)
+	}
+}
+
+// Len returns the number of values.
+func (l *Log[V]) Len() int { return len(l.values) }
+
+// Values returns the values in order. They must not be changed.
+func (l *Log[V]) Values() []V { return l.values }
