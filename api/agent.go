@@ -3,8 +3,8 @@ package api
 import "time"
 
 // The agent protocol: an agent dials its zone's agent listener with mutual TLS
-// and speaks CBOR over HTTP. It registers its hosts, then long-polls for what
-// should run and reports what does. Only the leader answers; any other node
+// and speaks CBOR over HTTP. It registers its hosts, then long-polls for the instances
+// that should run and reports their states. Only the leader answers; any other node
 // answers 421 with AgentRedirect.
 
 // AgentHost is one host as its agent describes it.
@@ -17,19 +17,19 @@ type AgentHost struct {
 	// Attributes are facts that filters and costs read, such as price or
 	// architecture; at most AttributesMax.
 	Attributes map[string]string `cbor:"6,keyasint,omitempty"`
-	// Needs is what the driver needs of a flavor; nil where UnreportedNeeds has it right,
-	// as from every agent of a build before it was reported.
+	// Needs are the driver's requirements on a flavor; nil where UnreportedNeeds is right,
+	// as from every agent of a build that does not report them.
 	Needs *Needs `cbor:"7,keyasint,omitempty" form:"2"`
 }
 
-// Needs says what a flavor must have so that a driver can run it.
+// Needs lists what a flavor must have for a driver to run it.
 type Needs struct {
 	Command bool `cbor:"1,keyasint,omitempty"`
 	Image   bool `cbor:"2,keyasint,omitempty"` // no flavor has one yet
 }
 
-// UnreportedNeeds returns what a driver needs of which no agent reports it. It is
-// fixed: hosts in logs and snapshots of earlier builds mean this. A new driver reports
+// UnreportedNeeds returns the needs of a driver whose agent does not report them. It is
+// fixed: hosts in logs and snapshots of earlier builds rely on it. A new driver reports
 // its needs.
 func UnreportedNeeds(driver string) Needs { return Needs{Command: driver == "process"} }
 
@@ -46,14 +46,14 @@ type AgentRegistered struct {
 	Beat  time.Duration `cbor:"3,keyasint"` // how often to poll or report at the least
 }
 
-// AgentWork asks what should run. After is the highest generation seen, 0 for
+// AgentWork polls for the lists of work. After is the highest generation seen, 0 for
 // everything; the answer may be delayed by Wait until there is something newer.
 type AgentWork struct {
 	After uint64        `cbor:"1,keyasint"`
 	Wait  time.Duration `cbor:"2,keyasint"`
 }
 
-// AgentWorkload is the whole list of what should run on each host named in it.
+// AgentWorkload has the whole list of instances that should run on each host in it.
 // An agent obeys it only if Term is not below the highest term it has seen.
 type AgentWorkload struct {
 	Term       uint64         `cbor:"1,keyasint"`
@@ -62,8 +62,8 @@ type AgentWorkload struct {
 	Addresses  []string       `cbor:"4,keyasint"` // agent listeners of the zone's nodes, to try next
 }
 
-// HostWorkload is the whole list of what should run on one host. What is not in
-// it must be stopped.
+// HostWorkload is the whole list of instances that should run on one host. All others
+// must be stopped.
 type HostWorkload struct {
 	Host       HostID     `cbor:"1,keyasint"`
 	Generation uint64     `cbor:"2,keyasint"`
@@ -81,14 +81,14 @@ type Workload struct {
 	Metadata  map[string]string `cbor:"6,keyasint,omitempty"`
 	Stop      bool              `cbor:"7,keyasint,omitempty"`
 	Project   ProjectID         `cbor:"8,keyasint,omitempty"`
-	// Fence, when above 0, makes this an instance that may be started elsewhere when
-	// its host is lost: the agent stops it when no answer of its zone has come for so
-	// long, and it does not outlive the agent.
+	// Fence, when above 0, makes this an instance that may be started elsewhere if its
+	// host is lost: the agent kills it if no answer of its zone has come for this time,
+	// and it does not outlive the agent.
 	Fence time.Duration `cbor:"9,keyasint,omitempty"`
-	Stay  uint64        `cbor:"10,keyasint,omitempty"` // which of its stays on hosts this is; see InstanceReport
+	Stay  uint64        `cbor:"10,keyasint,omitempty"` // number of its stay on a host; see InstanceReport
 }
 
-// AgentReport says what became of instances; also a heartbeat when it is empty.
+// AgentReport reports the states of instances; an empty one is a heartbeat.
 // At most ReportsMax items.
 type AgentReport struct {
 	Items []InstanceReport `cbor:"1,keyasint"`
@@ -101,8 +101,8 @@ type InstanceReport struct {
 	Instance InstanceID `cbor:"2,keyasint"`
 	Status   Status     `cbor:"3,keyasint"`
 	Fault    string     `cbor:"4,keyasint,omitempty"` // at most FaultMaxBytes; stays in the zone
-	// Stay is the stay of the list that this answers. An instance may have gone from
-	// the host and come back since: then this says nothing of it. 0 is of any.
+	// Stay is the stay of the list that this answers. If the instance has left the host
+	// and come back since, the report is ignored. 0 stands for any stay.
 	Stay uint64 `cbor:"5,keyasint,omitempty"`
 }
 
@@ -111,7 +111,7 @@ type AgentAck struct {
 	Term uint64 `cbor:"1,keyasint"`
 }
 
-// AgentRedirect is the body of a 421 answer: where the leader listens.
+// AgentRedirect is the body of a 421 answer: the address of the leader.
 type AgentRedirect struct {
 	Leader    string   `cbor:"1,keyasint"` // host:port, or "" when there is none
 	Addresses []string `cbor:"2,keyasint"`

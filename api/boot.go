@@ -11,12 +11,12 @@ const (
 	BootActive    BootState = "ACTIVE"    // every instance has run
 	BootDegraded  BootState = "DEGRADED"  // every instance was decided; some failed, and others run or have run
 	BootError     BootState = "ERROR"     // every instance was decided, and each that is left failed: nothing runs
-	BootReleasing BootState = "RELEASING" // being given back
-	BootReleased  BootState = "RELEASED"  // given back at the caller's wish; nothing is left
+	BootReleasing BootState = "RELEASING" // being released
+	BootReleased  BootState = "RELEASED"  // released at the caller's request; nothing is left
 	BootFailed    BootState = "FAILED"    // fewer than min_count could be held; nothing was started
 )
 
-// Outcome reports whether s is one that a waiting caller waits for.
+// Outcome reports whether s is an outcome, which ends a caller's wait.
 func (s BootState) Outcome() bool {
 	switch s {
 	case BootActive, BootDegraded, BootError, BootReleased, BootFailed:
@@ -27,8 +27,8 @@ func (s BootState) Outcome() bool {
 	return false
 }
 
-// BootAttempt tells one attempt to hold slots. Wanted == Held + Refused + Short:
-// refused by zones that had offered, or short because nobody offered.
+// BootAttempt describes one attempt to hold slots. Wanted == Held + Refused + Short:
+// refused slots were offered by a zone that then refused them, short ones not offered.
 type BootAttempt struct {
 	Attempt  int           `cbor:"1,keyasint"`
 	Wanted   int           `cbor:"2,keyasint"`
@@ -38,12 +38,12 @@ type BootAttempt struct {
 	Zones    []ZoneOutcome `cbor:"6,keyasint"`
 	Refusals []Refusals    `cbor:"7,keyasint"`
 	Offered  []Offer       `cbor:"8,keyasint,omitempty"` // per group
-	// Contended says that others, not decided yet, held room that was wanted.
+	// Contended reports that undecided requests of others held some of the room.
 	Contended bool `cbor:"9,keyasint,omitempty"`
 }
 
-// Offer is how many slots one group was looked for in an attempt, and how many
-// the plan had.
+// Offer is the number of slots that one group wanted in an attempt, and the number in
+// the plan.
 type Offer struct {
 	Wanted  int `cbor:"1,keyasint"`
 	Offered int `cbor:"2,keyasint"`

@@ -17,16 +17,16 @@ const (
 	CodeForbidden       Code = "forbidden"       // the role does not allow it
 	CodeNotFound        Code = "not_found"       // no such thing, or not visible to the caller
 	CodeMethod          Code = "method_not_allowed"
-	CodeConflict        Code = "conflict"         // already there with another content
+	CodeConflict        Code = "conflict"         // exists already with other content
 	CodeStale           Code = "stale_generation" // the generation moved; read again and retry
 	CodeExists          Code = "exists"           // the name or id is taken
-	CodeInUse           Code = "in_use"           // something still draws from it
-	CodeHasChildren     Code = "has_children"     // providers are still part of it
+	CodeInUse           Code = "in_use"           // it still has allocations
+	CodeHasChildren     Code = "has_children"     // it still has child providers
 	CodeTooLarge        Code = "too_large"        // a body above its limit
 	CodeMediaType       Code = "unsupported_media_type"
-	CodePlanRefused     Code = "plan_refused" // a blob that cannot be used; never says why
+	CodePlanRefused     Code = "plan_refused" // a blob that cannot be used; the reason is never given
 	CodeNoCapacity      Code = "no_capacity"  // fewer slots than min_count
-	CodeContended       Code = "contended"    // the room was held by others that were not decided; repeat the request
+	CodeContended       Code = "contended"    // undecided requests of others held the room; repeat the request
 	CodePaused          Code = "paused"       // the link between two zones takes no new work
 	CodeUnreached       Code = "unreached"    // zones that may have room did not answer; repeat the request
 	CodeOverloaded      Code = "overloaded"   // try again later
@@ -53,7 +53,7 @@ func (c Code) Known() bool {
 	return ok
 }
 
-// HTTPStatus returns the status of c; 500 for a code it does not know.
+// HTTPStatus returns the status of c; 500 for an unknown code.
 func (c Code) HTTPStatus() int {
 	if s, ok := httpStatus[c]; ok {
 		return s
@@ -61,9 +61,9 @@ func (c Code) HTTPStatus() int {
 	return http.StatusInternalServerError
 }
 
-// ReasonCode returns the code that the reason of a failed boot begins with, or
-// CodeNoCapacity if it begins with none: what records and answers of releases
-// before Boot.Code say.
+// ReasonCode returns the code at the beginning of the reason of a failed boot, or
+// CodeNoCapacity if there is none. Records and answers of releases before Boot.Code
+// have the code there.
 func ReasonCode(reason string) Code {
 	if code, _, ok := strings.Cut(reason, ":"); ok && Code(code).Known() {
 		return Code(code)
@@ -71,8 +71,8 @@ func ReasonCode(reason string) Code {
 	return CodeNoCapacity
 }
 
-// Error is the one error type that crosses doors: code for programs, sentence
-// for people, cause for the log.
+// Error is the one error type that crosses packages and processes: code for programs,
+// sentence for people, cause for the log.
 type Error struct {
 	Code Code   `cbor:"1,keyasint"`
 	Op   string `cbor:"2,keyasint,omitempty"` // operation, such as "zone.Select"
@@ -133,7 +133,7 @@ type ErrorBody struct {
 	Error ErrorDetail `json:"error" cbor:"1,keyasint"`
 }
 
-// ErrorDetail is what a caller is told of a refusal.
+// ErrorDetail describes a refusal to the caller.
 type ErrorDetail struct {
 	Code      Code      `json:"code" cbor:"1,keyasint"`
 	Message   string    `json:"message" cbor:"2,keyasint"`

@@ -2,31 +2,31 @@ package api
 
 import "time"
 
-// How long and how many explanations a node keeps in memory.
+// The number of explanations that a node keeps in memory, and for how long.
 const (
 	ExplainKept = 15 * time.Minute
 	ExplainMax  = 1000
 )
 
-// Explanation tells, for one request, where hosts were looked for and why those
-// that took no slot did not. A boot's is read from its record and outlives the
-// node; that of an estimate is kept by the node that made it, for ExplainKept.
+// Explanation lists, for one request, the zones that took part and the reasons why hosts
+// took no slot. That of a boot is read from its record and outlives the node; that of an
+// estimate is kept for ExplainKept by the node that made it.
 type Explanation struct {
 	Request     RequestID
 	Reservation ReservationID
 	Project     ProjectID
-	Zone        string // the zone that tells
+	Zone        string // the zone that explains
 	At          Instant
 	State       BootState // of a boot
 	Code        Code      // of a boot that failed
 	Reason      string    // of a boot
 	Groups      []GroupTale
 	Zones       []ZoneOutcome // this zone first, then its children
-	Attempts    []BootAttempt // of a boot, all of them; Groups and Zones are the last
-	Faults      []FaultCount  // of a boot: why instances are in ERROR
+	Attempts    []BootAttempt // all attempts of a boot; Groups and Zones are about the last one
+	Faults      []FaultCount  // faults of the instances of a boot that are in ERROR
 }
 
-// FaultCount is how many live instances of a boot have one fault.
+// FaultCount counts the live instances of a boot with one fault.
 type FaultCount struct {
 	Fault     string
 	Instances int

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Flavor is a named shape of an instance. Operators define flavors; a caller
-// only names one. Driver is a hint for no driver in particular: Command is what
-// the process driver runs and no caller can set it.
+// Flavor is a named shape of an instance. Operators define flavors; a caller only names
+// one. The process driver runs Command, which no caller can set.
 type Flavor struct {
-	ID         FlavorID          `cbor:"1,keyasint"` // what flavorRef names
+	ID         FlavorID          `cbor:"1,keyasint"` // value of flavorRef
 	Name       string            `cbor:"2,keyasint"`
 	Resources  Resources         `cbor:"3,keyasint"`
 	ExtraSpecs map[string]string `cbor:"4,keyasint,omitempty"`
@@ -18,7 +17,7 @@ type Flavor struct {
 	Created    Instant           `cbor:"6,keyasint,omitempty"`
 }
 
-// Validate returns an invalid-input error for the first thing that is wrong.
+// Validate returns an invalid-input error for the first invalid field.
 func (f Flavor) Validate() error {
 	if err := CheckName("flavor name", f.Name); err != nil {
 		return err
@@ -51,14 +50,14 @@ func (f Flavor) Validate() error {
 	return nil
 }
 
-// Extra specs of Berth's own begin with specPrefix. SpecEvacuate is "true" for
-// instances that may be started on another host when theirs is lost.
+// Extra specs of Berth's own start with specPrefix. SpecEvacuate is "true" for instances
+// that may be started on another host if theirs is lost.
 const (
 	specPrefix   = "berth:"
 	SpecEvacuate = specPrefix + "evacuate"
 )
 
-// checkOwnSpecs refuses extra specs of Berth's own that mean nothing.
+// checkOwnSpecs refuses unknown extra specs with Berth's prefix.
 func checkOwnSpecs(specs map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(specs)) {
 		switch v := specs[k]; {

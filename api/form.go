@@ -2,11 +2,12 @@ package api
 
 import "strconv"
 
-// Form numbers what Berth writes for others to read: log entries, snapshots, and bodies
-// between zones. Forms count up from FormFirst over all releases. A release reads every
-// form up to the newest that it knows; a node records that in the members table, and
-// nothing is written in a form that a member of the zone does not read. A field that
-// came after FormFirst bears the tag form:"N", and is empty in older forms.
+// Form is a version number of the formats that Berth writes for others to read: log
+// entries, snapshots, and bodies between zones. Forms count up from FormFirst over all
+// releases. A release reads every form up to the newest that it knows; a node records that
+// form in the members table, and nothing is written in a form that a member of the zone
+// cannot read. A field added after FormFirst has the tag form:"N", and is empty in older
+// forms.
 type Form uint8
 
 // The forms. Append only.
@@ -17,10 +18,10 @@ const (
 	FormNewest      = FormThird
 )
 
-// String returns the number, as HeaderForm has it.
+// String returns the number in the format of HeaderForm.
 func (f Form) String() string { return strconv.Itoa(int(f)) }
 
-// ParseForm reads HeaderForm. One that is absent or malformed is FormFirst.
+// ParseForm reads HeaderForm. An absent or malformed one is FormFirst.
 func ParseForm(s string) Form {
 	n, err := strconv.ParseUint(s, 10, 8)
 	if err != nil {

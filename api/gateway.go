@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Limits of what a zone says of where its gateways are.
+// Limits of the addresses of a zone's gateways.
 const (
 	GatewaysMax     = 16  // gateways of one zone
 	addressMaxBytes = 261 // one address: a DNS name, a colon and a port
 )
 
-// CheckGateways refuses a list of gateways that cannot be kept in a link: one that is
-// empty or too long, and addresses that are not host:port.
+// CheckGateways refuses a list of gateways that cannot be stored in a link: an empty or
+// too long one, and addresses that are not host:port.
 func CheckGateways(addresses []string) error {
 	if len(addresses) == 0 || len(addresses) > GatewaysMax {
 		return Errorf(CodeInvalid, "a zone needs 1 to %d gateways", GatewaysMax)
@@ -26,8 +26,8 @@ func CheckGateways(addresses []string) error {
 	return nil
 }
 
-// ValidAddress reports whether s is a DNS name or an IP address, with a port, and
-// nothing else: it can be dialled, shown and put into a URL.
+// ValidAddress reports whether s is a DNS name or an IP address with a port, and nothing
+// else, so that it can be dialled, shown and put into a URL.
 func ValidAddress(s string) bool {
 	colon := strings.LastIndexByte(s, ':')
 	if colon < 1 || len(s) > addressMaxBytes {

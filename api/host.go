@@ -1,12 +1,12 @@
 package api
 
-// HostState says whether a host can run instances just now.
+// HostState is the present ability of a host to run instances.
 type HostState string
 
 // The host states.
 const (
 	HostUp   HostState = "up"
-	HostDown HostState = "down" // its agent has not been heard for too long
+	HostDown HostState = "down" // its agent has been silent for too long
 )
 
 // Host is a machine that runs instances, as its own zone's operator sees it. It
@@ -21,38 +21,37 @@ type Host struct {
 	Pool       Pool                        `cbor:"7,keyasint"`
 	State      HostState                   `cbor:"8,keyasint"`
 	Enabled    bool                        `cbor:"9,keyasint"`
-	Generation uint64                      `cbor:"10,keyasint"` // rises by one per change
+	Generation uint64                      `cbor:"10,keyasint"` // increases by one with each change
 	Used       Resources                   `cbor:"-"`           // at this instant; filled on read
 	Instances  int                         `cbor:"-"`           // filled on read
 	Created    Instant                     `cbor:"11,keyasint"`
 	Updated    Instant                     `cbor:"12,keyasint"`
-	// Attributes are what the agent says of the host; Overrides are what an operator
-	// says, and win. A value that is a decimal number counts as one, true and false
-	// as truth, anything else as text.
+	// Attributes are reported by the agent; Overrides are set by an operator and take
+	// precedence. A decimal number counts as a number, true and false as truth values,
+	// anything else as text.
 	Attributes  map[string]string `cbor:"13,keyasint,omitempty"`
 	Overrides   map[string]string `cbor:"14,keyasint,omitempty"`
-	Maintenance string            `cbor:"15,keyasint,omitempty"`     // why it takes nothing new; "" when it does
-	Drain       DrainPolicy       `cbor:"16,keyasint,omitempty"`     // what becomes of what is there; "" when nothing
-	Failures    int               `cbor:"17,keyasint,omitempty"`     // instances that could not be started since one could
+	Maintenance string            `cbor:"15,keyasint,omitempty"`     // reason why it takes no new instances; "" if it does
+	Drain       DrainPolicy       `cbor:"16,keyasint,omitempty"`     // policy for its instances; "" without a drain
+	Failures    int               `cbor:"17,keyasint,omitempty"`     // consecutive instances that failed to start
 	AZ          string            `cbor:"-" log:"availability_zone"` // filled on read
-	// What operators add through the placement API to what the agent says: classes
-	// that replace the agent's or are more, further traits, and UUIDs of aggregates
-	// beside those that the host is a member of.
+	// Additions of operators through the placement API: classes that replace or extend
+	// those of the agent, further traits, and UUIDs of further aggregates.
 	OwnInventory  map[ResourceClass]Inventory `cbor:"18,keyasint,omitempty"`
 	OwnTraits     []string                    `cbor:"19,keyasint,omitempty"` // sorted
 	OwnAggregates []string                    `cbor:"22,keyasint,omitempty"` // sorted
-	DownSince     Instant                     `cbor:"24,keyasint,omitempty"` // when it came to be down; 0 while it is up
-	// Unserved says why a host is down whose agent may well be heard: the agent has
-	// registered without it, and serves it no more until it registers it again.
+	DownSince     Instant                     `cbor:"24,keyasint,omitempty"` // start of being down; 0 while it is up
+	// Unserved is set for a host that is down although its agent may be alive: the agent
+	// has registered without it, and does not serve it until it registers it again.
 	Unserved bool `cbor:"23,keyasint,omitempty"`
 }
 
-// DrainPolicy says what a drain does with instances of a host.
+// DrainPolicy is the policy of a drain for the instances of a host.
 type DrainPolicy string
 
 // The drain policies.
 const (
-	DrainWait DrainPolicy = "wait" // nothing: wait until they have ended
+	DrainWait DrainPolicy = "wait" // wait until they have ended
 	DrainEnd  DrainPolicy = "end"  // end them
 	DrainMove DrainPolicy = "move" // stop each and start it on another host of the zone
 )
@@ -70,20 +69,20 @@ type Aggregate struct {
 	Updated  Instant           `cbor:"6,keyasint,omitempty"`
 }
 
-// Keys of aggregate metadata that mean something.
+// Keys of aggregate metadata with a meaning.
 const (
 	MetaAZ       = "availability_zone" // hosts belong to this availability zone
-	MetaProjects = "filter_project_id" // comma separated: only these projects may use the hosts; more keys may begin with it
+	MetaProjects = "filter_project_id" // comma separated: only these projects may use the hosts; also a prefix of further keys
 )
 
-// ServerGroup binds the hosts of instances that are booted into it, at any time
-// and in any zone below the one that it was made in.
+// ServerGroup applies a policy to the hosts of instances booted into it, at any time and
+// in the zone where it was made or any zone below.
 type ServerGroup struct {
 	ID      ServerGroupID `cbor:"1,keyasint"`
 	Name    string        `cbor:"2,keyasint"` // unique in the project
 	Project ProjectID     `cbor:"3,keyasint" log:"project_id"`
 	Policy  Policy        `cbor:"4,keyasint"`
-	Max     int           `cbor:"5,keyasint,omitempty" log:"max_per_host"` // of AntiAffinity
+	Max     int           `cbor:"5,keyasint,omitempty" log:"max_per_host"` // only for AntiAffinity
 	Created Instant       `cbor:"6,keyasint,omitempty"`
 	Members []InstanceID  `cbor:"-"` // filled on read
 }

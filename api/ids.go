@@ -22,8 +22,8 @@ type (
 	LinkID string
 	// InstanceID names an instance; a random UUID, allotted before scheduling.
 	InstanceID string
-	// ReservationID names what one request made: "r-" and 12 characters, or the
-	// caller's own text.
+	// ReservationID names the result of one request: "r-" and 12 characters, or a text of
+	// the caller's choice.
 	ReservationID string
 	// HoldID names one attempt to hold slots; see HoldIDOf.
 	HoldID string
@@ -46,7 +46,7 @@ type (
 )
 
 // NewUUID returns a random (version 4) UUID in its canonical text form.
-// It is for shells; pure packages are handed their identifiers.
+// Pure packages must not call it; they get identifiers as arguments.
 func NewUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -63,16 +63,16 @@ func NewReservationID() ReservationID {
 }
 
 // ValidName reports whether s may name a zone, host, flavor, project or user,
-// or be a caller's own reservation id or idempotency key: 1 to NameMaxBytes
+// or be a caller's reservation id or idempotency key: 1 to NameMaxBytes
 // characters of A-Z a-z 0-9 . _ - that start with a letter or a digit.
 func ValidName(s string) bool { return plain(s, NameMaxBytes) }
 
-// InstanceNameMax bounds the name of an instance: those of its boot and of its group,
-// and a number, with dashes between them.
+// InstanceNameMax bounds the name of an instance: the names of its boot and its group and
+// a number, separated by dashes.
 const InstanceNameMax = 2*NameMaxBytes + 8
 
-// ValidInstanceName reports whether s may be what an instance is called: 1 to
-// InstanceNameMax characters of those that a name may have.
+// ValidInstanceName reports whether s may name an instance: 1 to InstanceNameMax
+// characters that are valid in names.
 func ValidInstanceName(s string) bool { return plain(s, InstanceNameMax) }
 
 func plain(s string, most int) bool {

@@ -11,12 +11,12 @@ const (
 	StatusActive   Status = "ACTIVE"   // runs
 	StatusShutoff  Status = "SHUTOFF"  // its process ended by itself with exit code 0
 	StatusError    Status = "ERROR"    // could not be started, or ended badly; Fault says why
-	StatusDeleting Status = "DELETING" // told to stop; its claim stays until it is gone
+	StatusDeleting Status = "DELETING" // ordered to stop; its claim stays until it is gone
 	StatusDeleted  Status = "DELETED"  // gone, and its claim with it
 )
 
-// Instance is what runs on a host. The owning zone keeps the record with Host
-// set; zones above keep a directory entry with Link set instead.
+// Instance is an instance on a host. The record of the owning zone has Host set; those of
+// zones above are directory entries with Link set instead.
 type Instance struct {
 	ID          InstanceID        `cbor:"1,keyasint"`
 	Name        string            `cbor:"2,keyasint"`
@@ -30,7 +30,7 @@ type Instance struct {
 	Fault       string            `cbor:"10,keyasint,omitempty"`
 	Host        HostID            `cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
 	Link        LinkID            `cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
-	Origin      LinkID            `cbor:"13,keyasint,omitempty"` // the parent it was made for; "" if made here
+	Origin      LinkID            `cbor:"13,keyasint,omitempty"` // the parent it was created for; "" for this zone's own
 	Hold        HoldID            `cbor:"14,keyasint,omitempty"`
 	Window      Window            `cbor:"15,keyasint"`
 	Class       Class             `cbor:"16,keyasint"`
@@ -39,23 +39,23 @@ type Instance struct {
 	ModIndex    uint64            `cbor:"19,keyasint"`           // log index of the last change
 	Rules       []string          `cbor:"20,keyasint,omitempty"` // keys of the rules it was booted under; see Request.RuleKey
 	Group       string            `cbor:"21,keyasint,omitempty"` // name of its group in the request
-	Movable     bool              `cbor:"22,keyasint,omitempty"` // it may be started elsewhere when its host is lost
-	Target      HostID            `cbor:"23,keyasint,omitempty"` // where it goes once it has stopped here; its claim is there already
-	// Shares are what of its resources other providers than the host give it, and
-	// TargetShares what others than the target do; see capacity.Table.Place.
+	Movable     bool              `cbor:"22,keyasint,omitempty"` // it may be started elsewhere if its host is lost
+	Target      HostID            `cbor:"23,keyasint,omitempty"` // next host, once it has stopped here; its claim is there already
+	// Shares are its resources from providers other than the host, and TargetShares those
+	// from providers other than the target; see capacity.Table.Place.
 	Shares       []Share `cbor:"24,keyasint,omitempty"`
 	TargetShares []Share `cbor:"25,keyasint,omitempty"`
 	Zone         string  `cbor:"-"`                     // "" at rest; the direct child it is in, or this zone
-	Moves        uint64  `cbor:"26,keyasint,omitempty"` // how often it came to another host
-	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // since when it is out of reach, as its zone says; 0 while it is not, and of what is on a host here
+	Moves        uint64  `cbor:"26,keyasint,omitempty"` // number of moves to another host
+	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // start of being unreachable, as reported by its zone; 0 while it is reachable, and for instances on hosts here
 }
 
-// Stay numbers the stays of an instance on hosts, from 1 on: an agent's word on an
-// earlier one says nothing of this one.
+// Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier
+// one does not apply to this one.
 func (i *Instance) Stay() uint64 { return i.Moves + 1 }
 
-// Kept returns what an instance that moves draws from others at both ends of its
-// way: that is claimed once.
+// Kept returns the shares that a moving instance has at both its old and its new host:
+// they are claimed once.
 func (i *Instance) Kept() []Share {
 	var out []Share
 	for _, sh := range i.TargetShares {
@@ -66,26 +66,26 @@ func (i *Instance) Kept() []Share {
 	return out
 }
 
-// Tenant returns whose the instance is.
+// Tenant returns the tenant that owns the instance.
 func (i *Instance) Tenant() Tenant { return Tenant{i.Origin, i.Project} }
 
-// Live reports whether the instance still takes part: it is not DELETED.
+// Live reports whether the instance is not DELETED.
 func (i *Instance) Live() bool { return i.Status != StatusDeleted }
 
-// InstanceChange is what a child tells its parent of one instance that it made
-// for that parent. It names no host, and holds nothing that could.
+// InstanceChange is a child's report to its parent about one instance that it created for
+// that parent. It names no host, and has no field that could.
 type InstanceChange struct {
 	ID      InstanceID `cbor:"1,keyasint"`
 	Status  Status     `cbor:"2,keyasint"`
 	Fault   string     `cbor:"3,keyasint,omitempty"` // a fixed sentence, never a driver's own words
 	Updated Instant    `cbor:"4,keyasint"`
-	Index   uint64     `cbor:"5,keyasint"` // where this change stands in the child's order
-	// Unreachable is since when it is out of reach there, or below; 0 while it is not.
+	Index   uint64     `cbor:"5,keyasint"` // index of this change in the child's log
+	// Unreachable is the start of being unreachable there or below; 0 while it is reachable.
 	Unreachable Instant `cbor:"6,keyasint,omitempty"`
 }
 
-// Changes is the answer to GET /zones/changes: what changed after an index, in
-// order. Next is where to go on; More says that a page was cut.
+// Changes is the answer to GET /zones/changes: the changes after an index, in order. Next
+// is the index to continue at; More is set if there are further changes.
 type Changes struct {
 	Items []InstanceChange `cbor:"1,keyasint"`
 	Next  uint64           `cbor:"2,keyasint"`

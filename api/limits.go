@@ -2,8 +2,7 @@ package api
 
 import "time"
 
-// Limits on what anybody may send. Each is inclusive and has a test at the
-// limit and one past it.
+// Limits of requests. Each is inclusive and has a test at the limit and one past it.
 const (
 	NameMaxBytes      = 64
 	ClassesMax        = 32                // resource classes in one request, flavor or inventory
@@ -24,10 +23,10 @@ const (
 	ServerGroupsMax   = 10_000            // server groups of one project
 	FiltersMax        = 64                // filters in the configuration of a zone, and costs
 	ProviderNameMax   = 200               // characters of a provider's name
-	ProvidersMax      = 100_000           // providers of one zone that are no hosts
+	ProvidersMax      = 100_000           // providers of one zone other than hosts
 	TreeMax           = 4_096             // providers in one tree
 	TreeDepthMax      = 32                // providers from a root to its deepest descendant, both counted
-	ConsumersMax      = 1_000_000         // consumers of one zone that are no instances
+	ConsumersMax      = 1_000_000         // consumers of one zone other than instances
 	ConsumersCallMax  = 1_000             // consumers in one call
 	SharesMax         = 256               // providers that one consumer draws from
 	CustomMaxBytes    = 255               // of a custom trait or resource class
@@ -54,19 +53,19 @@ const (
 	WaitMax           = 5 * time.Minute   // ?wait= of any call
 	WindowMax         = 10 * 365 * 24 * time.Hour
 	HoldsPerLinkMax   = 10_000 // undecided instances that one parent may hold
-	// TombstonesPerLinkMax is how many aborts of holds that never came are remembered for
-	// one parent.
+	// TombstonesPerLinkMax is the number of aborts of holds that never arrived that are
+	// kept for one parent.
 	TombstonesPerLinkMax = 10_000
 	JoinTokenTTLMax      = time.Hour
 	TokensMax            = 10_000
 	FlavorsMax           = 1_000
-	AttemptsMax          = 5                      // attempts of one boot that fail though nobody else was in the way
+	AttemptsMax          = 5                      // attempts of one boot that fail without contention
 	HoldsPerBootMax      = 64                     // attempts of one boot in all
 	AttemptsKept         = 10                     // attempts in the record of one boot: the first ones and the last
-	PlanTTLDefault       = 60 * time.Second       // how long an offer may be taken up
-	PlanTTLLeast         = 5 * time.Second        // what a child offers for less is of no use
-	PlanTTLMax           = 10 * time.Minute       // and at the most, as a zone may be configured
+	PlanTTLDefault       = 60 * time.Second       // how long an offer is valid
+	PlanTTLLeast         = 5 * time.Second        // a child's offer with a shorter life is useless
+	PlanTTLMax           = 10 * time.Minute       // largest value that can be configured
 	EpochsMax            = 16                     // keys that a zone keeps for plans
 	SelectTimeout        = 5 * time.Second        // default budget of one select, all hops
-	HopReserve           = 250 * time.Millisecond // what a zone keeps of a budget for itself
+	HopReserve           = 250 * time.Millisecond // the part of a budget that a zone keeps for itself
 )

@@ -1,7 +1,7 @@
 package api
 
-// Node is one control-plane process of a zone, as its zone knows it. Addresses
-// are host:port. Only GatewayAddr is ever shown to another zone.
+// Node is one control-plane process of a zone. Addresses are host:port. Only GatewayAddr
+// is ever shown to another zone.
 type Node struct {
 	ID          NodeID  `cbor:"1,keyasint"`
 	NodeAddr    string  `cbor:"2,keyasint"` // Raft and requests between nodes
@@ -13,21 +13,21 @@ type Node struct {
 	Voter       bool    `cbor:"-"`                    // filled on read
 	Leader      bool    `cbor:"-"`                    // filled on read
 	Alive       string  `cbor:"-"`                    // "alive", "suspect", "dead"; from the zone's own gossip
-	Form        Form    `cbor:"8,keyasint,omitempty"` // the newest that it reads; 0 for FormFirst
+	Form        Form    `cbor:"8,keyasint,omitempty"` // newest form that it reads; 0 for FormFirst
 }
 
-// UserRole is what a bearer token allows.
+// UserRole is the level of access of a bearer token.
 type UserRole string
 
 // The roles, from least to most.
 const (
-	RoleReader UserRole = "reader" // read what the project has
+	RoleReader UserRole = "reader" // read the objects of the project
 	RoleMember UserRole = "member" // and boot and delete
 	RoleAdmin  UserRole = "admin"  // and operate the zone, across projects
 )
 
-// Token is a bearer token as the zone keeps it. The secret is never stored: only
-// its SHA-256 is, compared in constant time.
+// Token is the record of a bearer token. The secret is never stored, only its SHA-256,
+// which is compared in constant time.
 type Token struct {
 	ID      TokenID    `cbor:"1,keyasint"`
 	Hash    []byte     `cbor:"2,keyasint"`
@@ -38,7 +38,7 @@ type Token struct {
 	Expires Instant    `cbor:"7,keyasint"` // Forever for none
 }
 
-// Caller is who makes a call, after authentication.
+// Caller is the authenticated caller of a request.
 type Caller struct {
 	User    UserID
 	Project ProjectID
@@ -51,7 +51,7 @@ func (c Caller) Allows(want UserRole) bool {
 	return rank[c.Role] >= rank[want]
 }
 
-// JoinKind is what a join token admits.
+// JoinKind is the kind of member that a join token admits.
 type JoinKind string
 
 // The kinds of join token.
@@ -61,7 +61,7 @@ const (
 	JoinLink  JoinKind = "link"
 )
 
-// JoinToken is a single-use admission, as the zone keeps it.
+// JoinToken is the record of a single-use admission.
 type JoinToken struct {
 	ID      TokenID  `cbor:"1,keyasint"`
 	Hash    []byte   `cbor:"2,keyasint"`

@@ -7,16 +7,16 @@ import (
 )
 
 // ProviderID names a resource provider. Hosts are resource providers, so it is the
-// same as a HostID; it is used where any provider may stand.
+// same as a HostID; it is used where any provider is possible.
 type ProviderID = HostID
 
-// ConsumerID names who holds allocations. Instances are consumers, so it is the
-// same as an InstanceID; it is used where any consumer may stand.
+// ConsumerID names a holder of allocations. Instances are consumers, so it is the same as
+// an InstanceID; it is used where any consumer is possible.
 type ConsumerID = InstanceID
 
-// Provider is a resource provider as its own zone's operator sees it: a host, or
-// something without an agent that hosts or others draw from, such as a part of a
-// host, a shared pool or a range of addresses. It never leaves the zone.
+// Provider is a resource provider, as shown to operators of its own zone: a host, or
+// something without an agent from which hosts or others draw, such as a part of a host,
+// a shared pool or a range of addresses. It never leaves the zone.
 type Provider struct {
 	ID         ProviderID                  `cbor:"1,keyasint" log:"uuid"`
 	Name       string                      `cbor:"2,keyasint"` // unique among all providers of the zone; 1 to ProviderNameMax characters
@@ -24,7 +24,7 @@ type Provider struct {
 	Inventory  map[ResourceClass]Inventory `cbor:"4,keyasint,omitempty" log:"inventories"`
 	Traits     []string                    `cbor:"5,keyasint,omitempty"` // sorted
 	Aggregates []string                    `cbor:"6,keyasint,omitempty"` // UUIDs, sorted; none needs to exist
-	Generation uint64                      `cbor:"7,keyasint"`           // rises by one per change, from 0
+	Generation uint64                      `cbor:"7,keyasint"`           // increases by one with each change, from 0
 	Created    Instant                     `cbor:"8,keyasint"`
 	Updated    Instant                     `cbor:"9,keyasint"`
 	Root       ProviderID                  `cbor:"-" log:"root_provider_uuid"` // of its tree, itself if it has no parent; filled on read
@@ -32,7 +32,7 @@ type Provider struct {
 	CanHost    bool                        `cbor:"-"`                          // it is a host; filled on read
 }
 
-// Share is what one provider gives a consumer.
+// Share is the amounts that one provider gives a consumer.
 type Share struct {
 	Provider  ProviderID `cbor:"1,keyasint" log:"resource_provider"`
 	Resources Resources  `cbor:"2,keyasint"`
@@ -41,24 +41,24 @@ type Share struct {
 // Equal reports whether both are the same amounts of the same provider.
 func (s Share) Equal(o Share) bool { return s.Provider == o.Provider && s.Resources.Equal(o.Resources) }
 
-// Consumer is who holds allocations at this instant, with all of them: somebody who
-// claimed them through the placement API, or an instance.
+// Consumer is a holder of allocations with all its allocations at this instant: an
+// instance, or a consumer of the placement API.
 type Consumer struct {
 	ID         ConsumerID `cbor:"1,keyasint" log:"consumer_uuid"`
 	Project    ProjectID  `cbor:"2,keyasint" log:"project_id"`
 	User       UserID     `cbor:"3,keyasint" log:"user_id"`
-	Type       string     `cbor:"4,keyasint,omitempty" log:"consumer_type"` // "" if nobody said
+	Type       string     `cbor:"4,keyasint,omitempty" log:"consumer_type"` // "" if none was given
 	Generation uint64     `cbor:"5,keyasint" log:"consumer_generation"`     // 1 for its first allocations, then one more per change
 	Shares     []Share    `cbor:"6,keyasint" log:"allocations"`             // by provider, each once, none empty
 	Created    Instant    `cbor:"7,keyasint"`
 	Updated    Instant    `cbor:"8,keyasint"`
-	Instance   bool       `cbor:"-"` // it is an instance: the zone alone changes its allocations
+	Instance   bool       `cbor:"-"` // it is an instance: only the zone changes its allocations
 }
 
 // ConsumerInstance is the type of consumers that are instances.
 const ConsumerInstance = "INSTANCE"
 
-// TraitShares is the trait of a provider that gives what it has to every tree of
+// TraitShares is the trait of a provider that shares its inventory with every tree of
 // providers with a member in one of its aggregates.
 const TraitShares = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -67,8 +67,8 @@ var traitsText string
 
 var standardTraits = strings.Fields(traitsText)
 
-// StandardTraits returns the traits that are the same everywhere, in order. All
-// others begin with CustomPrefix, or are what an agent says.
+// StandardTraits returns the traits that are the same everywhere, in order. All others
+// start with CustomPrefix, or are reported by an agent.
 func StandardTraits() []string { return slices.Clone(standardTraits) }
 
 // StandardTrait reports whether a trait is one of StandardTraits.
@@ -81,9 +81,8 @@ func StandardTrait(name string) bool {
 // their customary order.
 func StandardClasses() []ResourceClass { return slices.Clone(standardOrder) }
 
-// ValidCustom reports whether s may name a trait or resource class of somebody's
-// own: CustomPrefix and 1 or more characters of A-Z 0-9 _, at most CustomMaxBytes
-// in all.
+// ValidCustom reports whether s may name a custom trait or resource class: CustomPrefix
+// and 1 or more characters of A-Z 0-9 _, at most CustomMaxBytes in all.
 func ValidCustom(s string) bool {
 	return len(s) > len(CustomPrefix) && len(s) <= CustomMaxBytes && strings.HasPrefix(s, CustomPrefix) && ValidTrait(s)
 }

@@ -21,8 +21,8 @@ type Group struct {
 	AZ         string            `cbor:"10,keyasint,omitempty" log:"availability_zone"` // "" for any
 }
 
-// Request is what select, boot and lease all carry. It is canonical: its
-// deterministic encoding is what a sealed plan is bound to.
+// Request is the request of a select, boot or lease. It is canonical: a sealed plan is
+// bound to its deterministic encoding.
 type Request struct {
 	Reservation ReservationID `cbor:"1,keyasint" log:"reservation_id"`
 	Project     ProjectID     `cbor:"2,keyasint" log:"project_id"`
@@ -34,15 +34,15 @@ type Request struct {
 	Zones       ZoneRule      `cbor:"8,keyasint,omitzero"`
 	Lifetime    time.Duration `cbor:"9,keyasint,omitempty"` // from Window.Start to its end, if Window.End is Forever; 0 for no end
 
-	// Since and Attempt say whose turn it is when several want the same room; they
-	// are no part of what a plan is bound to. Since is when the reservation was asked
-	// for, by the clock of the zone that was asked: see Older. Attempt is its first
-	// attempt that still counts: what earlier ones hold is being given back.
+	// Since and Attempt order requests that want the same room; a plan is not bound to
+	// them. Since is the time of the reservation by the clock of the zone where it was
+	// made: see Older. Attempt is its first attempt that still counts: holds of earlier
+	// ones are being released.
 	Since   Instant `cbor:"10,keyasint,omitempty"`
 	Attempt int     `cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
 
-	// Origin is the link to the parent that asks, "" for a caller of this zone; see Tenant.
-	// It is never sent or stored: each zone knows who asks it.
+	// Origin is the link to the parent that makes the request, "" for a caller of this
+	// zone; see Tenant. It is never sent or stored: each zone sets it itself.
 	Origin LinkID `cbor:"-"`
 }
 
@@ -53,12 +53,12 @@ type Tenant struct {
 	Project ProjectID
 }
 
-// Tenant returns who asks.
+// Tenant returns the tenant that makes the request.
 func (r *Request) Tenant() Tenant { return Tenant{r.Origin, r.Project} }
 
-// Older reports whether r goes before o where both want the same room. Every zone
-// compares alike, whatever its own clock says. What no reservation was made for,
-// such as an estimate, comes last.
+// Older reports whether r goes before o if both want the same room. All zones compare
+// alike, independent of their own clocks. A request without a reservation, such as an
+// estimate, comes last.
 func (r *Request) Older(o *Request) bool {
 	age := func(r *Request) Instant {
 		if r.Since == 0 {
@@ -71,8 +71,8 @@ func (r *Request) Older(o *Request) bool {
 	) < 0
 }
 
-// WindowAt returns the window of claims that are made at now: it starts then if
-// the request says no start, and ends after the lifetime if there is one.
+// WindowAt returns the window of claims made at now: it starts at now if the request has
+// no start, and ends after the lifetime if there is one.
 func (r *Request) WindowAt(now Instant) Window {
 	w := r.Window
 	if w.Start == 0 {
@@ -84,59 +84,59 @@ func (r *Request) WindowAt(now Instant) Window {
 	return w
 }
 
-// Traits say which traits the host of a slot must have and must not have.
+// Traits are the traits that the host of a slot must or must not have.
 type Traits struct {
 	Required  []string   `cbor:"1,keyasint,omitempty"` // all of them; sorted
 	Forbidden []string   `cbor:"2,keyasint,omitempty"` // none of them; sorted
-	AnyOf     [][]string `cbor:"3,keyasint,omitempty"` // of each list at least one; each sorted
+	AnyOf     [][]string `cbor:"3,keyasint,omitempty"` // at least one of each list; each sorted
 }
 
-// IsZero reports whether t demands nothing.
+// IsZero reports whether t is empty.
 func (t Traits) IsZero() bool { return len(t.Required)+len(t.Forbidden)+len(t.AnyOf) == 0 }
 
-// Image is what a slot will run, as far as placement cares.
+// Image has the properties of an image that matter for placement.
 type Image struct {
 	Ref        string            `cbor:"1,keyasint,omitempty"`
 	Properties map[string]string `cbor:"2,keyasint,omitempty"` // such as architecture, hypervisor_type
 }
 
-// IsZero reports whether nothing is said of the image.
+// IsZero reports whether the image is unspecified.
 func (i Image) IsZero() bool { return i.Ref == "" && len(i.Properties) == 0 }
 
-// Hints are a caller's wishes about single hosts. Every one of them must be met.
+// Hints are a caller's conditions on single hosts. All of them must be met.
 type Hints struct {
-	SameHost      []InstanceID `cbor:"1,keyasint,omitempty"` // on a host of one of these, which are of the same project
-	DifferentHost []InstanceID `cbor:"2,keyasint,omitempty"` // on a host of none of these
+	SameHost      []InstanceID `cbor:"1,keyasint,omitempty"` // on the host of one of these, which are of the same project
+	DifferentHost []InstanceID `cbor:"2,keyasint,omitempty"` // not on the host of any of these
 	Query         string       `cbor:"3,keyasint,omitempty"` // JSON text; see package filters/query
-	Near          string       `cbor:"4,keyasint,omitempty"` // network in CIDR form that the host's address lies in; never sent to another zone
-	ForceHosts    []string     `cbor:"5,keyasint,omitempty"` // names of hosts of this very zone; never sent to another
-	IgnoreHosts   []string     `cbor:"6,keyasint,omitempty"` // names of hosts of this very zone; never sent to another
+	Near          string       `cbor:"4,keyasint,omitempty"` // network of the host's address, in CIDR form; never sent to another zone
+	ForceHosts    []string     `cbor:"5,keyasint,omitempty"` // names of hosts of this zone; never sent to another
+	IgnoreHosts   []string     `cbor:"6,keyasint,omitempty"` // names of hosts of this zone; never sent to another
 }
 
-// IsZero reports whether h wishes nothing.
+// IsZero reports whether h is empty.
 func (h Hints) IsZero() bool {
 	return h.Query == "" && h.Near == "" && len(h.SameHost)+len(h.DifferentHost)+len(h.ForceHosts)+len(h.IgnoreHosts) == 0
 }
 
-// Local reports whether h speaks of names or addresses of hosts. Those are for
-// users of the hosts' own zone alone and are never asked of another: answers
-// would tell, try by try, what hosts there are called and where they are.
+// Local reports whether h has names or addresses of hosts. These are only for users of
+// the hosts' own zone and are never sent to another: by trial, the answers would reveal
+// the names and addresses of hosts there.
 func (h Hints) Local() bool { return h.Near != "" || len(h.ForceHosts)+len(h.IgnoreHosts) > 0 }
 
-// ZoneRule says in which zones slots may lie. Zones are seen from where the
-// request was made: that zone's own hosts are one, and each direct child with
-// everything below it is one.
+// ZoneRule limits the zones of slots. Zones are seen from the zone where the request was
+// made: its own hosts are one zone, and each direct child with everything below it is
+// one.
 type ZoneRule struct {
-	Allowed      []string `cbor:"1,keyasint,omitempty"` // names; one of them, or below one of them
-	Excluded     []string `cbor:"2,keyasint,omitempty"` // names; none of them, nor below
+	Allowed      []string `cbor:"1,keyasint,omitempty"` // names: only in or below one of them
+	Excluded     []string `cbor:"2,keyasint,omitempty"` // names: not in or below any of them
 	AllowedTags  []string `cbor:"3,keyasint,omitempty"` // at least one of these tags
 	ExcludedTags []string `cbor:"4,keyasint,omitempty"` // none of these tags
-	MaxSkew      int      `cbor:"5,keyasint,omitempty"` // per group: slots of the fullest less those of the emptiest zone that offers; 0 for any
-	MinZones     int      `cbor:"6,keyasint,omitempty"` // zones with a slot of the request at the least
+	MaxSkew      int      `cbor:"5,keyasint,omitempty"` // per group: largest difference in slots between the fullest zone and the emptiest one that offers; 0 for no limit
+	MinZones     int      `cbor:"6,keyasint,omitempty"` // smallest number of zones with a slot of the request
 	Pack         bool     `cbor:"7,keyasint,omitempty"` // all slots in one zone
 }
 
-// IsZero reports whether z demands nothing.
+// IsZero reports whether z is empty.
 func (z ZoneRule) IsZero() bool {
 	return len(z.Allowed)+len(z.Excluded)+len(z.AllowedTags)+len(z.ExcludedTags)+z.MaxSkew+z.MinZones == 0 && !z.Pack
 }
@@ -150,7 +150,7 @@ func (r *Request) Count() int {
 	return n
 }
 
-// Validate returns an invalid-input error for the first thing that is wrong.
+// Validate returns an invalid-input error for the first invalid field.
 func (r *Request) Validate() error {
 	if len(r.Groups) == 0 || len(r.Groups) > GroupsMax {
 		return Errorf(CodeInvalid, "a request needs 1 to %d groups, got %d", GroupsMax, len(r.Groups))
@@ -192,9 +192,9 @@ func (r *Request) Validate() error {
 	return r.Zones.validate()
 }
 
-// ValidateAbroad returns an invalid-input error for what no zone does for another: take
-// room for later, beyond WindowMax, or of another class than firm. now is the time of the
-// zone that is asked.
+// ValidateAbroad returns an invalid-input error for a request that no zone serves for
+// another: room for later, beyond WindowMax, or of a class other than firm. now is the
+// time of the answering zone.
 func (r *Request) ValidateAbroad(now Instant) error {
 	switch w := r.Window; {
 	case r.Class != Firm:
@@ -428,42 +428,42 @@ const (
 	AdviceDrop   = "drop"   // drop what filter Name turned every host away for, or min_zones, max_skew or pack of the zone rule
 )
 
-// SelectAnswer is what POST /zones/select returns: per group the ordered weights
-// of the offered slots (lower is better; the i-th supposes that slots 0..i-1 are
-// taken), and one sealed plan for all of them.
+// SelectAnswer is the answer to POST /zones/select: per group the ordered weights of the
+// offered slots (lower is better; the i-th assumes that slots 0..i-1 are taken), and one
+// sealed plan for all of them.
 type SelectAnswer struct {
 	Reservation ReservationID `cbor:"1,keyasint"`
 	Weights     [][]int64     `cbor:"2,keyasint"` // per group, non-decreasing is not promised
 	Blob        []byte        `cbor:"3,keyasint"`
-	Expires     time.Duration `cbor:"4,keyasint"` // how long from now the blob may be taken up
-	Zones       []ZoneOutcome `cbor:"-"`          // what this zone's own caller is told; never sent to a parent
-	// Refusals are, per group, those of this zone's own hosts. A parent is sent
-	// those of all zones below added up, as if they were one zone.
+	Expires     time.Duration `cbor:"4,keyasint"` // how long from now the blob is valid
+	Zones       []ZoneOutcome `cbor:"-"`          // for this zone's own caller; never sent to a parent
+	// Refusals are, per group, those of this zone's own hosts. A parent gets the sum over
+	// all zones below, as if they were one zone.
 	Refusals []Refusals `cbor:"5,keyasint,omitempty"`
-	Request  RequestID  `cbor:"-"` // what GET /explain/{id} takes
-	// Contended is, per group, how many slots more there would be if others gave way
-	// that hold room and are not decided yet. Nil if that is none.
+	Request  RequestID  `cbor:"-"` // for GET /explain/{id}
+	// Contended is, per group, the number of additional slots if undecided requests of
+	// others gave way. Nil if there are none.
 	Contended []Contended `cbor:"6,keyasint,omitempty"`
-	// Silent says that zones below, which may have room, did not answer.
+	// Silent reports that zones below that may have room did not answer.
 	Silent bool `cbor:"7,keyasint,omitempty"`
 }
 
-// Contended is how many slots more of a group there would be, beside those offered,
-// if others gave way.
+// Contended is the number of slots of a group, in addition to those offered, that there
+// would be if others gave way.
 type Contended struct {
-	Younger int `cbor:"1,keyasint,omitempty"` // if those did that the request goes before
+	Younger int `cbor:"1,keyasint,omitempty"` // if all requests did that come after this one
 	All     int `cbor:"2,keyasint,omitempty"` // if all did
 }
 
-// HoldRequest asks a zone to take slots that it offered: a prefix of each group.
+// HoldRequest asks a zone to hold slots that it offered: a prefix of each group.
 type HoldRequest struct {
 	ID        HoldID            `cbor:"1,keyasint"`
 	Attempt   int               `cbor:"2,keyasint"`
-	Request   Request           `cbor:"3,keyasint"` // the very request that was selected with
+	Request   Request           `cbor:"3,keyasint"` // exactly the request of the select
 	Blob      []byte            `cbor:"4,keyasint"`
 	Instances [][]InstanceSpec  `cbor:"5,keyasint"` // per group; its length is the prefix
 	Metadata  map[string]string `cbor:"6,keyasint,omitempty"`
-	Commit    bool              `cbor:"7,keyasint,omitempty"` // one zone alone takes part: hold and decide at once
+	Commit    bool              `cbor:"7,keyasint,omitempty"` // only this zone takes part: hold and decide at once
 }
 
 // InstanceSpec is the identity of an instance before it has a host.
@@ -480,20 +480,20 @@ const (
 	HoldAsking    HoldState = "asking" // claims of this zone are made; children have not all answered
 	HoldHeld      HoldState = "held"   // prepared; waits for the decision and does not expire
 	HoldCommitted HoldState = "committed"
-	HoldReleased  HoldState = "released" // aborted, or given back after commit
+	HoldReleased  HoldState = "released" // aborted, or released after commit
 )
 
-// HoldAnswer is what became of a hold. Held and refused instances add up to
-// those asked for.
+// HoldAnswer is the result of a hold. Held and refused instances add up to the requested
+// ones.
 type HoldAnswer struct {
 	ID      HoldID       `cbor:"1,keyasint"`
 	State   HoldState    `cbor:"2,keyasint"`
 	Held    []InstanceID `cbor:"3,keyasint"`
 	Refused []InstanceID `cbor:"4,keyasint"`
-	Why     Code         `cbor:"5,keyasint,omitempty"` // some were refused
+	Why     Code         `cbor:"5,keyasint,omitempty"` // reason for refused ones
 }
 
-// Decision is what the coordinator of a hold has decided.
+// Decision is the decision of the coordinator of a hold.
 type Decision string
 
 // The decisions. Absence means abort (presumed abort).
@@ -503,7 +503,7 @@ const (
 	DecisionAbort   Decision = "abort"
 )
 
-// DecisionAnswer answers a child that asks what became of a hold.
+// DecisionAnswer answers a child that asks for the decision of a hold.
 type DecisionAnswer struct {
 	Decision Decision `cbor:"1,keyasint"`
 }

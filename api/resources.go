@@ -37,11 +37,10 @@ var standard = func() map[ResourceClass]bool {
 	return out
 }()
 
-// CustomPrefix begins every class that is not standard.
+// CustomPrefix is the prefix of every class that is not standard.
 const CustomPrefix = "CUSTOM_"
 
-// Valid reports whether c is a standard resource class, or one of somebody's own;
-// see ValidCustom.
+// Valid reports whether c is a standard resource class or a custom one; see ValidCustom.
 func (c ResourceClass) Valid() bool { return standard[c] || ValidCustom(string(c)) }
 
 // Resources are amounts by class. A class that is absent is 0; stored values
@@ -114,16 +113,16 @@ func (r *Ratio) UnmarshalJSON(b []byte) error {
 		return Errorf(CodeInvalid, "allocation_ratio must be a number from 0.0001 to %d", RatioMax/RatioOne)
 	}
 	n := Ratio(math.Round(f * float64(RatioOne)))
-	if n == 0 && f != 0 { // 0 stands for the default, and this was not meant to
+	if n == 0 && f != 0 { // 0 stands for the default, which was not intended
 		return Errorf(CodeInvalid, "allocation_ratio must be a number from 0.0001 to %d", RatioMax/RatioOne)
 	}
 	*r = n
 	return nil
 }
 
-// Inventory says how much of one class a host has and in which units it is
-// handed out. Zero MaxUnit means the capacity; zero MinUnit, StepSize mean 1;
-// zero AllocationRatio means 1.0.
+// Inventory is the amount of one class that a host has, and the units in which it can be
+// allocated. Zero MaxUnit means the capacity; zero MinUnit, StepSize mean 1; zero
+// AllocationRatio means 1.0.
 type Inventory struct {
 	Total           int64 `cbor:"1,keyasint"`
 	Reserved        int64 `cbor:"2,keyasint,omitempty"`
@@ -143,8 +142,8 @@ func (v Inventory) Normal() Inventory {
 }
 
 // Validate returns an invalid-input error unless 0 <= Reserved <= Total <=
-// AmountMax and units are not negative. A MinUnit above MaxUnit is no error:
-// nothing can be claimed then.
+// AmountMax and units are not negative. A MinUnit above MaxUnit is valid: nothing can be
+// claimed then.
 func (v Inventory) Validate(c ResourceClass) error {
 	switch {
 	case v.Total < 0 || v.Total > AmountMax:
@@ -164,14 +163,14 @@ func (v Inventory) Capacity() int64 {
 	return (v.Total - v.Reserved) * int64(cmp.Or(v.AllocationRatio, RatioOne)) / int64(RatioOne)
 }
 
-// Admits reports whether one allocation may have this amount: it lies in
-// [MinUnit, MaxUnit] and is MinUnit itself or a multiple of StepSize.
+// Admits reports whether one allocation may have this amount: in [MinUnit, MaxUnit], and
+// MinUnit itself or a multiple of StepSize.
 func (v Inventory) Admits(amount int64) bool {
 	n := v.Normal()
 	return amount >= n.MinUnit && amount <= n.MaxUnit && (amount == n.MinUnit || amount%n.StepSize == 0)
 }
 
-// Pool says which work a host takes.
+// Pool is the kind of work that a host takes.
 type Pool string
 
 // The pools.
@@ -184,7 +183,7 @@ const (
 // Valid reports whether p is one of the pools.
 func (p Pool) Valid() bool { return p == PoolOnDemand || p == PoolReservable || p == PoolShared }
 
-// Class says how firm a claim is.
+// Class is the firmness of a claim.
 type Class string
 
 // The classes.

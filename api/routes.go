@@ -12,8 +12,8 @@ const (
 	HeaderRequestID      = "X-Request-Id"
 	HeaderIdempotencyKey = "Idempotency-Key"
 	HeaderCode           = "Berth-Code"        // Code of a refusal in the shape of another dialect
-	HeaderIndex          = "Berth-Index"       // log index an answer was read at
-	HeaderDeadline       = "Berth-Deadline-Ms" // what is left of the caller's budget
+	HeaderIndex          = "Berth-Index"       // log index at which an answer was read
+	HeaderDeadline       = "Berth-Deadline-Ms" // remaining budget of the caller
 	HeaderDepth          = "Berth-Depth"       // links crossed so far
 	HeaderForm           = "Berth-Form"        // newest Form that the sender reads, between zones and from and to agents
 )
@@ -35,12 +35,12 @@ type Read string
 
 // The kinds of read.
 const (
-	// ReadLocal is answered from the replica of the node that was asked.
+	// ReadLocal is answered from the replica of the node that receives the call.
 	ReadLocal Read = "local"
-	// ReadLinearizable holds all that was acknowledged before the call: a majority
-	// has confirmed the state that it is answered from.
+	// ReadLinearizable includes everything acknowledged before the call: it is answered
+	// from a state that a majority has confirmed.
 	ReadLinearizable Read = "linearizable"
-	// ReadLog is decided by an entry of the log. What is refused without one is
-	// confirmed by a majority.
+	// ReadLog is decided by an entry of the log. A refusal without an entry is confirmed
+	// by a majority.
 	ReadLog Read = "log"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Policy is what a rule or a server group asks of the hosts of its members.
+// Policy is the policy of a rule or a server group for the hosts of its members.
 type Policy string
 
 // The policies. The soft ones are preferences and never refuse a host.
@@ -35,10 +35,10 @@ func (p Policy) Validate(most int) error {
 	return nil
 }
 
-// Rule binds the hosts of all slots of some groups of a request, together with
-// all instances that were booted under the same rule before.
+// Rule applies a policy to the hosts of all slots of some groups of a request and of all
+// instances that were booted under the same rule before.
 type Rule struct {
-	ID     ServerGroupID `cbor:"1,keyasint,omitempty"` // a server group; "" for a rule of this request alone
+	ID     ServerGroupID `cbor:"1,keyasint,omitempty"` // a server group; "" for a rule of only this request
 	Policy Policy        `cbor:"2,keyasint"`
 	Max    int           `cbor:"3,keyasint,omitempty" log:"max_per_host"` // of AntiAffinity, 1 to CountMax; else 0
 	Groups []int         `cbor:"4,keyasint"`                              // indices, ascending

@@ -12,8 +12,8 @@ import (
 const escapeBytes = 6
 
 // CheckText returns an invalid-input error, with the place, for bytes that are not
-// UTF-8. Decoders put one replacement character for each of them, so that different
-// inputs would become one.
+// UTF-8. Decoders replace each of them by the same character, so that different inputs
+// would become one.
 func CheckText(b []byte) error {
 	if utf8.Valid(b) {
 		return nil
@@ -30,7 +30,7 @@ func CheckText(b []byte) error {
 }
 
 // CheckJSONText is CheckText for JSON, and refuses half of a surrogate pair too,
-// such as \ud800 alone. It does not ask whether the bytes are JSON.
+// such as \ud800 alone. It does not check that the bytes are JSON.
 func CheckJSONText(b []byte) error {
 	if err := CheckText(b); err != nil {
 		return err
@@ -57,7 +57,7 @@ func CheckJSONText(b []byte) error {
 	}
 }
 
-// readEscape returns the UTF-16 unit of the escape \uXXXX that b begins with.
+// readEscape returns the UTF-16 unit of the escape \uXXXX at the beginning of b.
 func readEscape(b []byte) (rune, bool) {
 	if len(b) < escapeBytes || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Instant is a moment in milliseconds since 1970-01-01T00:00:00Z. It is what
-// entries of the log, claims and sealed plans carry: totally ordered, exact and
-// the same on every machine. In JSON it is RFC 3339 in UTC, and Forever is null.
+// Instant is a moment in milliseconds since 1970-01-01T00:00:00Z. Log entries, claims and
+// sealed plans use it: it is totally ordered, exact and the same on every machine. In JSON
+// it is RFC 3339 in UTC, and Forever is null.
 type Instant int64
 
-// Forever is the end of a window that has none. It is later than any instant.
+// Forever is the end of a window without an end. It is later than any other instant.
 const Forever Instant = math.MaxInt64
 
 // InstantOf converts a wall-clock time, rounding down to a millisecond.

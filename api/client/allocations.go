@@ -12,25 +12,25 @@ import (
 	"berth/api"
 )
 
-// Allocations are all that one consumer holds, and who it is.
+// Allocations are all allocations of one consumer, with its owner and type.
 type Allocations struct {
 	Allocations map[api.ProviderID]Allocated `json:"allocations"`
 	Project     api.ProjectID                `json:"project_id"`
 	User        api.UserID                   `json:"user_id"`
 	Type        string                       `json:"consumer_type"`       // A-Z 0-9 _, such as INSTANCE
-	Generation  *uint64                      `json:"consumer_generation"` // nil for a consumer that must be new, or is not there
-	// Mappings say which provider serves which group of a query. They are for writing
-	// what a candidate says, and need not be given.
+	Generation  *uint64                      `json:"consumer_generation"` // nil for a consumer that must be new, or does not exist
+	// Mappings have the providers of each group of a query. They are optional, for
+	// writing those of a candidate.
 	Mappings map[string][]api.ProviderID `json:"mappings,omitempty"`
 }
 
-// Allocated is what one provider gives one consumer.
+// Allocated is the allocation of one consumer from one provider.
 type Allocated struct {
 	Resources  api.Resources `json:"resources"`
-	Generation uint64        `json:"generation,omitempty"` // of the provider; on read alone
+	Generation uint64        `json:"generation,omitempty"` // of the provider; only on read
 }
 
-// writtenForm returns a as the placement API takes it.
+// writtenForm returns a in the form that the placement API takes.
 func (a Allocations) writtenForm() Allocations {
 	clean := map[api.ProviderID]Allocated{} // never null
 	for id, p := range a.Allocations {
@@ -40,16 +40,16 @@ func (a Allocations) writtenForm() Allocations {
 	return a
 }
 
-// Allocations returns what a consumer holds: nothing, without a generation, if there
+// Allocations returns the allocations of a consumer: none, without a generation, if there
 // is no such consumer. It may be repeated.
 func (c *Client) Allocations(ctx context.Context, id api.ConsumerID) (Allocations, error) {
 	return placementAnswer[Allocations](ctx, c, placementCall("client.Allocations", http.MethodGet, "allocations", string(id)))
 }
 
-// PutAllocations replaces all that a consumer holds; with none it frees them. An
-// error has code stale_generation if the consumer is not at a.Generation any more,
-// and no_capacity if a provider has no room, or does not hand out such amounts. It
-// is not repeated: what to do about a lost answer is to read again, as Claim does.
+// PutAllocations replaces all allocations of a consumer; with none it deletes them. An
+// error has code stale_generation if the consumer is no longer at a.Generation, and
+// no_capacity if a provider has no room, or does not allocate such amounts. It is not
+// repeated: after a lost answer read again, as Claim does.
 func (c *Client) PutAllocations(ctx context.Context, id api.ConsumerID, a Allocations) error {
 	k := placementCall("client.PutAllocations", http.MethodPut, "allocations", string(id))
 	k.in, k.conflict = a.writtenForm(), api.CodeNoCapacity
@@ -71,21 +71,21 @@ func writtenAll(all map[api.ConsumerID]Allocations) map[api.ConsumerID]Allocatio
 	return out
 }
 
-// DeleteAllocations frees what a consumer holds. An error has code not_found if it
-// holds nothing. It may be repeated.
+// DeleteAllocations deletes the allocations of a consumer. An error has code not_found if
+// it has none. It may be repeated.
 func (c *Client) DeleteAllocations(ctx context.Context, id api.ConsumerID) error {
 	return c.callNothing(ctx, placementDelete("client.DeleteAllocations", "allocations", string(id)))
 }
 
-// Usage is what the consumers of one type have together.
+// Usage is the total usage of the consumers of one type.
 type Usage struct {
-	Type      string        // "unknown" for those of whom nobody said
-	Consumers int64         // how many they are
+	Type      string        // "unknown" for consumers without a type
+	Consumers int64         // number of consumers
 	Resources api.Resources // sums
 }
 
-// Usages returns what the consumers of a project have, or with user those of one user
-// in it, by type. It may be repeated.
+// Usages returns the usage by type of the consumers of a project, or with user of those of
+// one user in it. It may be repeated.
 func (c *Client) Usages(ctx context.Context, project api.ProjectID, user api.UserID) ([]Usage, error) {
 	k := placementCall("client.Usages", http.MethodGet, "usages")
 	k.query = queryOf(map[string]string{"project_id": string(project), "user_id": string(user)})
@@ -108,21 +108,21 @@ func (c *Client) Usages(ctx context.Context, project api.ProjectID, user api.Use
 	return out, nil
 }
 
-// CandidateQuery says what is to be allocated together, in one tree of providers and
+// CandidateQuery describes resources to allocate together, from one tree of providers and
 // those that share with it.
 type CandidateQuery struct {
 	Groups []CandidateGroup
-	// Isolate asks for another provider for each group with a suffix.
+	// Isolate requires a different provider for each group with a suffix.
 	Isolate bool
-	// SameSubtree has lists of suffixes: of each list, all come from under one
-	// provider of the list.
+	// SameSubtree has lists of suffixes: the providers of each list are all at or below
+	// one of them.
 	SameSubtree  [][]string
-	RootRequired string // "T1,!T2": of the root of the tree
-	Limit        int    // candidates, 1 to api.CandidatesCallMax; 0 for as many as the zone gives
+	RootRequired string // "T1,!T2": traits of the root of the tree
+	Limit        int    // candidates, 1 to api.CandidatesCallMax; 0 for the zone's default
 }
 
-// CandidateGroup is one part of a CandidateQuery. All of a group with a suffix comes
-// from one provider; the one group without may be spread, a class in one piece.
+// CandidateGroup is one part of a CandidateQuery. A group with a suffix is served by one
+// provider; the group without one may be spread, but each class comes from one provider.
 type CandidateGroup struct {
 	Suffix    string // 1 to 64 characters of A-Z a-z 0-9 _ -; "" for the one group without
 	Resources api.Resources
@@ -151,7 +151,7 @@ func (q *CandidateQuery) values() url.Values {
 	switch {
 	case q.Isolate:
 		v.Set("group_policy", "isolate")
-	case groups > 1: // it must be said
+	case groups > 1: // it is required
 		v.Set("group_policy", "none")
 	}
 	for _, list := range q.SameSubtree {
@@ -166,8 +166,8 @@ func (q *CandidateQuery) values() url.Values {
 	return v
 }
 
-// Candidates are ways to serve a CandidateQuery, in the zone's order, and what is
-// known of the providers of their trees.
+// Candidates are ways to serve a CandidateQuery, in the zone's order, with summaries of the
+// providers of their trees.
 type Candidates struct {
 	Requests  []Candidate                        `json:"allocation_requests"`
 	Summaries map[api.ProviderID]ProviderSummary `json:"provider_summaries"`
@@ -179,7 +179,7 @@ type Candidate struct {
 	Mappings    map[string][]api.ProviderID  `json:"mappings"` // by suffix
 }
 
-// ProviderSummary is what is known of one provider beside Candidates.
+// ProviderSummary is the summary of one provider in Candidates.
 type ProviderSummary struct {
 	Resources map[api.ResourceClass]ClassSummary `json:"resources"`
 	Traits    []string                           `json:"traits"`
@@ -187,7 +187,7 @@ type ProviderSummary struct {
 	Root      api.ProviderID                     `json:"root_provider_uuid"`
 }
 
-// ClassSummary is how much of one class a provider can give, and gives.
+// ClassSummary is the capacity and usage of one class of a provider.
 type ClassSummary struct {
 	Capacity int64 `json:"capacity"`
 	Used     int64 `json:"used"`
@@ -208,9 +208,9 @@ type Reshape struct {
 	Allocations map[api.ConsumerID]Allocations
 }
 
-// Reshape moves inventories, and what draws from them, between providers: all of it
-// or nothing. An error has code stale_generation if anything is not at its
-// generation any more. It is not repeated.
+// Reshape moves inventories and their allocations between providers: all of it or nothing.
+// An error has code stale_generation if anything is no longer at its generation. It is
+// not repeated.
 func (c *Client) Reshape(ctx context.Context, r Reshape) error {
 	in := struct {
 		Inventories map[api.ProviderID]stocks      `json:"inventories"`

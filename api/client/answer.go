@@ -13,11 +13,11 @@ import (
 	"berth/api/rest"
 )
 
-// ListOptions say which page of a list is wanted. The zero value means the first
-// page, of api.PageMax items.
+// ListOptions select a page of a list. The zero value means the first page, of api.PageMax
+// items.
 type ListOptions struct {
 	Limit  int    // items, 1 to api.PageMax; 0 means api.PageMax
-	Marker string // Page.Next of the page before; "" for the first
+	Marker string // Page.Next of the previous page; "" for the first
 }
 
 // Page is one page of a list, in the zone's order.

@@ -10,20 +10,19 @@ import (
 	"berth/api/rest"
 )
 
-// Select asks what the zone and everything below it could offer for s. It changes
-// nothing and may be repeated; a repeat may find another offer.
+// Select returns the offer of the zone and all zones below it for s. It changes nothing
+// and may be repeated; a repeat may return another offer.
 func (c *Client) Select(ctx context.Context, s rest.ServerCreate) (rest.SelectAnswer, error) {
 	q := routeCall("client.Select", "POST /zones/select").withBody(rest.BootBody{Server: s}).withRepeat(true)
 	return callValue[rest.SelectAnswer](ctx, c, q)
 }
 
-// Boot asks for instances and returns the reservation id as soon as the zone has
-// recorded the wish; Reservation tells what becomes of it. Boot may be repeated
-// with the same key: the zone then returns the first answer. With "" for key the
-// Client makes one, so that its own repeats are harmless; the caller's are not
-// unless s names a reservation id.
+// Boot boots instances and returns the reservation id as soon as the zone has recorded
+// the request; Reservation returns its progress. Boot may be repeated with the same key:
+// the zone then returns the first answer. With "" for key the Client makes one, so that
+// its own repeats are harmless; the caller's are not unless s has a reservation id.
 //
-// A key or a reservation id that came with another wish is a conflict.
+// A key or a reservation id that was used with another request is a conflict.
 func (c *Client) Boot(ctx context.Context, s rest.ServerCreate, key string) (api.ReservationID, error) {
 	return placementValue[api.ReservationID](ctx, c, bootCall("client.Boot", "POST /zones/boot", s, key), "reservation_id")
 }
@@ -43,24 +42,23 @@ func (c *Client) Reservations(ctx context.Context, o ListOptions) (Page[rest.Boo
 	return callPage[rest.Boot](ctx, c, q, o)
 }
 
-// Reservation returns what has become of a boot, once it has come to an outcome
-// or wait has passed, at most api.WaitMax. That wait has passed is no error. It
-// may be repeated.
+// Reservation returns a boot once it has reached an outcome or wait has passed, at most
+// api.WaitMax. The end of wait is not an error. It may be repeated.
 func (c *Client) Reservation(ctx context.Context, id api.ReservationID, wait time.Duration) (rest.Boot, error) {
 	q := routeCall("client.Reservation", "GET /zones/boot/{id}", string(id))
 	q.wait, q.query = wait, c.whoseQuery()
 	return callValue[rest.Boot](ctx, c, q)
 }
 
-// Release gives back all that a boot has made, and returns how far that has come
-// after wait. It may be repeated: what is given back stays so.
+// Release deletes all instances of a boot, and returns the boot as it is after wait. It
+// may be repeated.
 func (c *Client) Release(ctx context.Context, id api.ReservationID, wait time.Duration) (rest.Boot, error) {
 	q := routeCall("client.Release", "DELETE /zones/boot/{id}", string(id)).withRepeat(true)
 	q.wait, q.query = wait, c.whoseQuery()
 	return callValue[rest.Boot](ctx, c, q)
 }
 
-// whoseQuery returns the query that says whose reservations are meant.
+// whoseQuery returns the query that selects the project of reservations.
 func (c *Client) whoseQuery() url.Values {
 	q := url.Values{}
 	if c.project != "" {

@@ -7,8 +7,8 @@ import (
 	"berth/api/rest"
 )
 
-// Capacity returns the capacity of the zone and of those below it, with what is free
-// at an instant, now if it is zero; with name, of that zone alone. It may be
+// Capacity returns the capacity of the zone and of those below it, with the amounts free
+// at an instant, now if it is zero; with name, only that of the named zone. It may be
 // repeated.
 func (c *Client) Capacity(ctx context.Context, at time.Time, name string) (rest.Capacity, error) {
 	k := routeCall("client.Capacity", "GET /capacity")

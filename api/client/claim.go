@@ -9,36 +9,36 @@ import (
 
 // Limits of Claim.
 const (
-	ClaimRounds     = 4  // times that candidates are asked for
-	ClaimTries      = 8  // times that one candidate is tried
+	ClaimRounds     = 4  // requests for candidates
+	ClaimTries      = 8  // attempts at one candidate
 	ClaimCandidates = 16 // candidates of one round, if the query has no limit
 )
 
-// Claimant says for whom Claim claims.
+// Claimant is the consumer for which Claim allocates.
 type Claimant struct {
 	Consumer   api.ConsumerID // a UUID
 	Project    api.ProjectID
 	User       api.UserID
 	Type       string  // A-Z 0-9 _, such as INSTANCE
-	Generation *uint64 // the one that was seen; nil for a new consumer
+	Generation *uint64 // generation that was read; nil for a new consumer
 }
 
-// Claim finds room for q and takes it for a consumer, in place of all that the
-// consumer holds. It returns the candidate that it took. This is the recipe that
-// every caller of the placement API needs, because between the answer that shows
-// room and the claim somebody else may take it:
+// Claim finds room for q and allocates it to a consumer, in place of all its allocations.
+// It returns the candidate that it allocated. Every caller of the placement API needs this
+// recipe, because the room may be taken by others between the answer that shows it and
+// the claim:
 //
-//  1. Ask for candidates. If there are none, nobody has room: no_capacity.
+//  1. Request candidates. If there are none, no provider has room: no_capacity.
 //  2. Put the allocations of the first one, with the consumer's generation.
-//  3. If something changed meanwhile (stale_generation), or if the answer was lost,
-//     read the consumer again. If it holds what was put, that is done; else put the
-//     same candidate with the generation that was read, up to ClaimTries times.
-//  4. If there is no room any more (no_capacity), go on with the next candidate.
-//  5. When they are used up, pause and begin again, ClaimRounds times in all, from the
-//     second time on with what the leader of the zone knows.
+//  3. If the consumer has changed (stale_generation), or if the answer was lost, read it
+//     again. If it has the allocations that were put, this is done; else put the same
+//     candidate with the generation just read, up to ClaimTries times.
+//  4. If there is no more room (no_capacity), continue with the next candidate.
+//  5. After the last one, pause and start again, ClaimRounds times in all, from the
+//     second time on with linearizable reads.
 //
-// Any other error ends it. Pauses grow as those of all calls do. After an error with
-// code timeout or unavailable, what the consumer holds is to be read.
+// Any other error ends it. Pauses grow as for all calls. After an error with code timeout
+// or unavailable, read the allocations of the consumer.
 func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Candidate, error) {
 	if q.Limit == 0 {
 		q.Limit = ClaimCandidates
@@ -105,7 +105,7 @@ func (t *taking) takeCandidate(ctx context.Context, from *Candidate) error {
 	}
 }
 
-// holdsWanted reports whether a consumer holds just what was wanted.
+// holdsWanted reports whether a consumer has exactly the wanted allocations.
 func holdsWanted(held, wanted map[api.ProviderID]Allocated) bool {
 	if len(held) != len(wanted) {
 		return false

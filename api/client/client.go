@@ -25,23 +25,21 @@ import (
 
 // Limits of a Client.
 const (
-	TimeoutDefault  = 15 * time.Second // of one attempt, beside what it waits for on purpose
+	TimeoutDefault  = 15 * time.Second // of one attempt, in addition to an intended wait
 	snapshotTimeout = 10 * time.Minute // of moving a snapshot in either direction
 	AnswerMaxBytes  = 16 << 20         // of one answer; a select of CountMax instances fits
 	AttemptsMax     = 6                // attempts of one call that may be repeated
 )
 
-// linkPatience is what a zone may take to talk to another one, or to a node that
-// joins.
+// linkPatience is the additional time for a zone to call another one, or a joining node.
 const linkPatience = 30 * time.Second
 
-// planBodyMaxBytes bounds a body that carries a sealed plan, which JSON spells in
-// base64.
+// planBodyMaxBytes bounds a body with a sealed plan, which is base64 in JSON.
 var planBodyMaxBytes = api.BodyMaxBytes + base64.StdEncoding.EncodedLen(api.BlobMaxBytes)
 
-// Config says which zone a Client calls, and how.
+// Config configures the zone that a Client calls.
 type Config struct {
-	Addr    string        // https://host:port of any node; http:// for a loopback address alone
+	Addr    string        // https://host:port of any node; http:// only for a loopback address
 	Token   string        // bearer token; "" sends none
 	CACert  []byte        // PEM of the CA to trust instead of the system's; not together with HTTP
 	Timeout time.Duration // of one attempt; 0 means TimeoutDefault
@@ -55,21 +53,21 @@ type Client struct {
 	timeout time.Duration
 	http    *http.Client
 	read    string        // kind of every read; "" for the zone's default
-	project api.ProjectID // whose reservations are meant; "" for the caller's
+	project api.ProjectID // project of reservations; "" for the caller's
 }
 
-// Linearizable returns a client like c whose reads hold everything that the zone
-// had acknowledged before they were made. They cost the leader a word with the
-// majority; the reads of c come from any node and may be old.
+// Linearizable returns a client like c whose reads include everything that the zone
+// acknowledged before them. Each costs the leader a round trip to a majority; the reads
+// of c come from any node and may be old.
 func (c *Client) Linearizable() *Client {
 	fresh := *c
 	fresh.read = "linearizable"
 	return &fresh
 }
 
-// InProject returns a client like c whose calls on reservations, on server groups
-// that there are, and for explanations are about project p, which is for admins;
-// with "" they are about the caller's own. All other calls are as before.
+// InProject returns a client like c whose calls on reservations, existing server groups
+// and explanations apply to project p, which is for admins; with "" they apply to the
+// caller's own. All other calls are unchanged.
 func (c *Client) InProject(p api.ProjectID) *Client {
 	other := *c
 	other.project = p
@@ -116,8 +114,8 @@ func New(cfg Config) (*Client, error) {
 // Close closes connections that are idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// parseAddr returns addr without a slash at the end. A token must not travel in
-// the clear, so plain HTTP is for loopback addresses, where berth dev listens.
+// parseAddr returns addr without a slash at the end. A token must not be sent in clear
+// text, so plain HTTP is only for loopback addresses, where berth dev listens.
 func parseAddr(addr string) (string, error) {
 	u, err := url.Parse(addr)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -145,32 +143,32 @@ type call struct {
 	query   url.Values
 	in      any           // body, as JSON; nil for none
 	key     string        // Idempotency-Key
-	wait    time.Duration // how long the zone is asked to wait
+	wait    time.Duration // wait requested of the zone
 	limit   int           // of the body in bytes; 0 means api.BodyMaxBytes
-	repeats bool          // a repeat does no harm
-	ends    bool          // a repeat that finds nothing has done what it should
+	repeats bool          // a repeat is harmless
+	ends    bool          // a repeat that gets not_found has succeeded
 
-	// patience is what the zone may take beyond the timeout because of what the
-	// call does, unlike wait unasked.
+	// patience is the time that the zone may take beyond the timeout because of the work
+	// of the call; unlike wait it is not requested.
 	patience time.Duration
 
-	placement bool     // it is of the placement API, which has versions and errors of its own
-	conflict  api.Code // what a 409 of the placement API means that names no reason; "" means api.CodeConflict
+	placement bool     // it belongs to the placement API, which has its own versions and errors
+	conflict  api.Code // code for a 409 of the placement API without a reason; "" means api.CodeConflict
 	most      int      // bytes of the answer; 0 means AnswerMaxBytes
 }
 
-// Answer is what a zone answered to one call.
+// Answer is the answer of a zone to one call.
 type Answer struct {
 	Body      []byte // JSON
-	Index     uint64 // log index that it was read at; 0 if it was not said
+	Index     uint64 // log index at which it was read; 0 if unknown
 	RequestID api.RequestID
 }
 
 type answerKey struct{}
 
-// WithAnswer returns a context under which see is called with each successful
-// answer as it came, before the method that called returns. It is for callers
-// that show or keep more than this package knows of.
+// WithAnswer returns a context with which see is called with each successful raw answer,
+// before the calling method returns. It is for callers that show or store more than this
+// package decodes.
 func WithAnswer(ctx context.Context, see func(Answer)) context.Context {
 	return context.WithValue(ctx, answerKey{}, see)
 }
@@ -187,7 +185,7 @@ func (c *Client) doCall(ctx context.Context, q call) ([]byte, error) {
 		return nil, err
 	}
 	var pause pauses
-	lost := false // an attempt may have done it, and its answer was lost
+	lost := false // an attempt may have succeeded, with its answer lost
 	for attempt := 1; ; attempt++ {
 		answer, err := c.attemptOnce(ctx, q, target, body)
 		switch {
@@ -208,7 +206,7 @@ func (c *Client) doCall(ctx context.Context, q call) ([]byte, error) {
 	}
 }
 
-// encodeBody returns the body of q and refuses what the zone would refuse for its
+// encodeBody returns the body of q, and refuses one that the zone would refuse for its
 // size.
 func encodeBody(q call) ([]byte, error) {
 	if q.in == nil {
@@ -301,11 +299,11 @@ func (c *Client) attemptOnce(ctx context.Context, q call, target string, body []
 	default:
 		return Answer{}, readRefusal(q.op, res, got)
 	}
-	index, _ := strconv.ParseUint(res.Header.Get(api.HeaderIndex), 10, 64) // 0 if it is not there
+	index, _ := strconv.ParseUint(res.Header.Get(api.HeaderIndex), 10, 64) // 0 if it is absent
 	return Answer{Body: got, Index: index, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}, nil
 }
 
-// signRequest adds what every request carries.
+// signRequest adds the headers of every request.
 func (c *Client) signRequest(req *http.Request) {
 	req.Header.Set("Accept", "application/json")
 	if c.token != "" {

@@ -9,16 +9,16 @@ import (
 	"berth/api"
 )
 
-// How long an endpoint that did not answer is asked after all others: the least,
-// twice that after each further failure, and at most the most.
+// How long an endpoint that did not answer is tried after all others: at first the
+// minimum, doubled after each further failure up to the maximum.
 const (
 	penaltyMin = time.Second
 	penaltyMax = time.Minute
 )
 
-// How long an endpoint may take before the next one is asked as well: patienceOver
-// times what it usually takes, between patienceMin and patienceMax, but no more than
-// its share of the caller's budget.
+// How long an endpoint may take before the next one is also tried: patienceOver times its
+// usual time, between patienceMin and patienceMax, but no more than its share of the
+// caller's budget.
 const (
 	patienceOver  = 4
 	patienceMin   = 500 * time.Millisecond
@@ -26,34 +26,34 @@ const (
 	patienceFloor = 10 * time.Millisecond // of a share, however small the budget
 )
 
-// endpoint is what is remembered of one gateway of a linked zone.
+// endpoint is the history of one gateway of a linked zone.
 type endpoint struct {
 	addr     string
-	client   *http.Client  // of its own, so that its connections can be dropped alone
-	answered uint64        // when it answered last, in answers of all endpoints; 0 for never
-	failures int           // calls in a row that it did not answer in its time
-	penalty  time.Time     // until when it is asked after all others
-	usual    time.Duration // how long it takes; a moving average, 0 for unknown
+	client   *http.Client  // separate, so that its connections can be dropped alone
+	answered uint64        // time of its last answer, counted in answers of all endpoints; 0 for never
+	failures int           // consecutive calls without a timely answer
+	penalty  time.Time     // end of the time in which it is tried after all others
+	usual    time.Duration // duration of its answers; a moving average, 0 for unknown
 }
 
-// peerLink is what is remembered of one link.
+// peerLink is the history of one link.
 type peerLink struct {
 	endpoints map[string]*endpoint
 	answers   uint64
-	good      *endpoint     // that answered last; nil at first
+	good      *endpoint     // the one that answered last; nil at first
 	moved     chan struct{} // closed when another one becomes good, or one fails
 	hedges    hedges
-	form      api.Form // newest that the zone reads, as its last answer says; 0 before the first
+	form      api.Form // newest that the zone reads, from its last answer; 0 before the first
 }
 
-// wakeCalls tells calls under way that an endpoint has failed, or another one is good.
+// wakeCalls notifies present calls that an endpoint has failed, or another one is good.
 // The caller holds the lock.
 func (pl *peerLink) wakeCalls() {
 	close(pl.moved)
 	pl.moved = make(chan struct{})
 }
 
-// linkState returns what is remembered of a link. The caller holds p.mu.
+// linkState returns the history of a link. The caller holds p.mu.
 func (p *Peers) linkState(l *api.Link) *peerLink {
 	pl, ok := p.links[l.ID]
 	if !ok {
@@ -63,10 +63,9 @@ func (p *Peers) linkState(l *api.Link) *peerLink {
 	return pl
 }
 
-// orderEndpoints returns the endpoints of a link in the order in which to ask them: the one
-// that answered last first, and those that owe an answer last of all, the one whose
-// penalty ends first before the others. Endpoints that the link has no more are
-// forgotten.
+// orderEndpoints returns the endpoints of a link in the order in which to try them: the one
+// that answered last first, and those with a penalty last, ordered by its end. Endpoints
+// that the link no longer has are dropped.
 func (p *Peers) orderEndpoints(l *api.Link) []*endpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +111,8 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// noteAnswer remembers that an endpoint has answered a call that took so long, of
-// which it may have waited up to wait because it was asked to.
+// noteAnswer records that an endpoint has answered a call after the time took, which may
+// include an intended wait of up to wait.
 func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +132,8 @@ func (p *Peers) noteAnswer(l *api.Link, e *endpoint, took, wait time.Duration) {
 	}
 }
 
-// noteFailure remembers that an endpoint did not answer in its time, and drops its
-// idle connections: those to a machine that is gone would each be tried in vain.
+// noteFailure records that an endpoint did not answer in time, and drops its idle
+// connections: those to a dead machine would each be tried in vain.
 func (p *Peers) noteFailure(l *api.Link, e *endpoint) {
 	p.mu.Lock()
 	e.failures = min(e.failures+1, 16) // enough for any penalty, and no overflow
@@ -144,7 +143,7 @@ func (p *Peers) noteFailure(l *api.Link, e *endpoint) {
 	e.client.CloseIdleConnections()
 }
 
-// watchDoubtful returns a channel that is closed when it is time to look at doubtful again.
+// watchDoubtful returns a channel that is closed when findDoubtful should be called again.
 func (p *Peers) watchDoubtful(l *api.Link) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,9 +160,9 @@ func (p *Peers) findDoubtful(l *api.Link, e *endpoint, poll bool) (good *endpoin
 	return good, good != e && (poll || p.conf.Now().Before(e.penalty))
 }
 
-// patienceFor returns how long an endpoint may take before the next one is asked, if
-// others are left. A call that the zone may answer after a wait has that in
-// addition. remaining is what is left of the caller's budget, 0 for no limit.
+// patienceFor returns how long an endpoint may take before the next one is tried, if others
+// are left. An intended wait of the call is added. remaining is the caller's remaining
+// budget, 0 for no limit.
 func (p *Peers) patienceFor(e *endpoint, wait, remaining time.Duration, left int) time.Duration {
 	p.mu.Lock()
 	usual := e.usual

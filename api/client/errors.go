@@ -14,15 +14,15 @@ import (
 	"berth/api"
 )
 
-// RefusedError is the cause of an api.Error that a zone sent: how it came.
+// RefusedError is the cause of an api.Error sent by a zone, with details of its answer.
 type RefusedError struct {
 	Status     int
 	RequestID  api.RequestID
-	RetryAfter time.Duration // how long the zone asks to be left alone; 0 if it does not
-	Unsure     bool          // an attempt before this one got no such answer, and may have been carried out
+	RetryAfter time.Duration // pause requested by the zone; 0 for none
+	Unsure     bool          // an earlier attempt got no refusal, and may have been carried out
 }
 
-// Error says both.
+// Error returns both.
 func (r *RefusedError) Error() string {
 	return fmt.Sprintf("HTTP status %d, request id %q", r.Status, string(r.RequestID))
 }
@@ -36,15 +36,15 @@ func RequestIDOf(err error) api.RequestID {
 	return ""
 }
 
-// Undone reports whether the call that failed with err has certainly changed
-// nothing: a zone has refused it, and each attempt before.
+// Undone reports whether the call that failed with err has certainly changed nothing: a
+// zone has refused it and all earlier attempts.
 func Undone(err error) bool {
 	r, refused := errors.AsType[*RefusedError](err)
 	code := api.CodeOf(err)
 	return refused && !r.Unsure && r.RequestID != "" && code != api.CodeTimeout && code != api.CodeInternal
 }
 
-// codes are what statuses mean that came without a Berth error, as from a proxy.
+// codes are the codes for statuses without a Berth error, such as from a proxy.
 var codes = map[int]api.Code{
 	http.StatusBadRequest:            api.CodeInvalid,
 	http.StatusUnauthorized:          api.CodeUnauthenticated,
@@ -60,7 +60,7 @@ var codes = map[int]api.Code{
 	http.StatusGatewayTimeout:        api.CodeTimeout,
 }
 
-// readRefusal returns the error that an answer other than 2xx means.
+// readRefusal returns the error for an answer other than 2xx.
 func readRefusal(op string, res *http.Response, body []byte) *api.Error {
 	cause := &RefusedError{Status: res.StatusCode, RequestID: api.RequestID(res.Header.Get(api.HeaderRequestID))}
 	if s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
@@ -81,17 +81,16 @@ func readRefusal(op string, res *http.Response, body []byte) *api.Error {
 		res.StatusCode, http.StatusText(res.StatusCode)), cause)
 }
 
-// distrustError marks the cause of an error that is about certificates: a repeat
-// would meet the same ones.
+// distrustError marks an error about certificates: a repeat would fail in the same way.
 type distrustError struct{ error }
 
 // Unwrap returns the cause.
 func (d distrustError) Unwrap() error { return d.error }
 
-// unreachedError returns the error of a call that got no whole answer.
+// unreachedError returns the error of a call without a complete answer.
 func (c *Client) unreachedError(ctx context.Context, op string, err error) *api.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // without the URL, whose query may tell more than a log should know
+		err = u.Err // without the URL, whose query may be too detailed for a log
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return api.Wrap(api.CodeUnavailable, op, c.base+" shows a certificate that is not trusted: "+err.Error(), distrustError{err})
@@ -102,7 +101,7 @@ func (c *Client) unreachedError(ctx context.Context, op string, err error) *api.
 	return api.Wrap(api.CodeUnavailable, op, "no answer from "+c.base+": "+err.Error(), err)
 }
 
-// isPassing reports whether err may be gone when the call is made again.
+// isPassing reports whether a repeat of the call may succeed after err.
 func isPassing(err error) bool {
 	if _, ok := errors.AsType[distrustError](err); ok {
 		return false
@@ -111,14 +110,14 @@ func isPassing(err error) bool {
 	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded
 }
 
-// isUncertain reports whether the call that failed with err may have been carried
-// out all the same. A call that a zone refused has changed nothing.
+// isUncertain reports whether the call that failed with err may nevertheless have been
+// carried out. A call that a zone refused has changed nothing.
 func isUncertain(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	return !refused || api.CodeOf(err) == api.CodeTimeout
 }
 
-// afterLost notes in the refusal of a call, if err is one, whether an attempt before
+// afterLost records in the refusal of a call, if err is one, whether an earlier attempt
 // was lost.
 func afterLost(err error, lost bool) error {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
@@ -127,7 +126,7 @@ func afterLost(err error, lost bool) error {
 	return err
 }
 
-// retryAfter returns what the zone asked for with err, 0 if it did not.
+// retryAfter returns the pause that the zone requested with err, 0 for none.
 func retryAfter(err error) time.Duration {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.RetryAfter
@@ -135,7 +134,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// strangeError returns the error of an answer that this package cannot read.
+// strangeError returns the error for an answer that this package cannot read.
 func strangeError(op string, err error) *api.Error {
 	return api.Wrap(api.CodeInternal, op, "the answer is not one that this version of the client knows", err)
 }

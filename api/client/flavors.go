@@ -17,7 +17,7 @@ func (c *Client) Flavor(ctx context.Context, id api.FlavorID) (rest.Flavor, erro
 	return callValue[rest.Flavor](ctx, c, routeCall("client.Flavor", "GET /flavors/{id}", string(id)))
 }
 
-// CreateFlavor makes a flavor. It is not repeated: a second one with that name is
+// CreateFlavor creates a flavor. It is not repeated: a second one with that name is
 // a conflict. Admins only.
 func (c *Client) CreateFlavor(ctx context.Context, s rest.FlavorSpec) (rest.Flavor, error) {
 	return callValue[rest.Flavor](ctx, c, routeCall("client.CreateFlavor", "POST /flavors").withBody(rest.FlavorBody{Flavor: s}))
@@ -30,7 +30,7 @@ func (c *Client) UpdateFlavor(ctx context.Context, id api.FlavorID, s rest.Flavo
 	return callValue[rest.Flavor](ctx, c, q)
 }
 
-// DeleteFlavor removes a flavor; what runs is not touched. It may be repeated.
+// DeleteFlavor deletes a flavor; running instances are not affected. It may be repeated.
 // Admins only.
 func (c *Client) DeleteFlavor(ctx context.Context, id api.FlavorID) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteFlavor", "DELETE /flavors/{id}", string(id)))

@@ -21,22 +21,22 @@ func (c *Client) ServerGroup(ctx context.Context, ref string) (rest.ServerGroup,
 	return callValue[rest.ServerGroup](ctx, c, q)
 }
 
-// CreateServerGroup makes a server group of the caller's project. It is not
+// CreateServerGroup creates a server group of the caller's project. It is not
 // repeated: a second one with that name is a conflict.
 func (c *Client) CreateServerGroup(ctx context.Context, s rest.ServerGroupSpec) (rest.ServerGroup, error) {
 	return callValue[rest.ServerGroup](ctx, c, routeCall("client.CreateServerGroup", "POST /server-groups").withBody(rest.ServerGroupBody{Group: s}))
 }
 
-// DeleteServerGroup forgets a server group; its members stay where they are. It
-// may be repeated.
+// DeleteServerGroup deletes a server group; its members stay where they are. It may be
+// repeated.
 func (c *Client) DeleteServerGroup(ctx context.Context, ref string) error {
 	q := deleteCall("client.DeleteServerGroup", "DELETE /server-groups/{id}", ref)
 	q.query = c.whoseQuery()
 	return c.callNothing(ctx, q)
 }
 
-// Explain tells why the request with an id, or the reservation, got what it got.
-// Names of hosts are in it for admins alone. It may be repeated.
+// Explain explains the outcome of a request or a reservation, by its id. Names of hosts are
+// only for admins. It may be repeated.
 func (c *Client) Explain(ctx context.Context, id string) (rest.Explanation, error) {
 	q := routeCall("client.Explain", "GET /explain/{id}", id)
 	q.query = c.whoseQuery()

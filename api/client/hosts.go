@@ -7,7 +7,7 @@ import (
 	"berth/api/rest"
 )
 
-// HostQuery says which hosts are wanted; the zero value means all.
+// HostQuery selects hosts; the zero value means all.
 type HostQuery struct {
 	State     api.HostState
 	Pool      api.Pool
@@ -30,22 +30,22 @@ func (c *Client) HostsWhere(ctx context.Context, q HostQuery, o ListOptions) (Pa
 	return callPage[rest.Host](ctx, c, k, o)
 }
 
-// DrainHost takes a host out of use, with a reason or "", and says what becomes of
-// what is there. It returns at once. It may be repeated. Admins only.
+// DrainHost drains a host with a policy for its instances, and a reason or "". It returns
+// at once. It may be repeated. Admins only.
 func (c *Client) DrainHost(ctx context.Context, ref string, p api.DrainPolicy, reason string) (rest.Host, error) {
 	q := routeCall("client.DrainHost", "POST /hosts/{id}/drain", ref).withBody(rest.DrainBody{Policy: p, Reason: reason}).withRepeat(true)
 	return callValue[rest.Host](ctx, c, q)
 }
 
-// UndrainHost puts a host back into use. What has left it stays away. It may be
-// repeated. Admins only.
+// UndrainHost ends the drain of a host. Moved instances do not return. It may be repeated.
+// Admins only.
 func (c *Client) UndrainHost(ctx context.Context, ref string) (rest.Host, error) {
 	return callValue[rest.Host](ctx, c, routeCall("client.UndrainHost", "DELETE /hosts/{id}/drain", ref).withRepeat(true))
 }
 
-// EvacuateHost tells what becomes of the instances of a host that is down; a
-// conflict while it is up. The zone moves them by itself, so it may be repeated to
-// see how far that is. Admins only.
+// EvacuateHost returns the progress of evacuating a host that is down; a conflict while it
+// is up. The zone evacuates by itself, so the call may be repeated to follow the
+// progress. Admins only.
 func (c *Client) EvacuateHost(ctx context.Context, ref string) (rest.Evacuation, error) {
 	return callValue[rest.Evacuation](ctx, c, routeCall("client.EvacuateHost", "POST /hosts/{id}/evacuate", ref).withRepeat(true))
 }
@@ -55,16 +55,15 @@ func (c *Client) Host(ctx context.Context, ref string) (rest.Host, error) {
 	return callValue[rest.Host](ctx, c, routeCall("client.Host", "GET /hosts/{id}", ref))
 }
 
-// UpdateHost sets what s names; a stale_generation error if the host has changed
-// since s.Generation. It may be repeated unless it carries a generation. Admins
-// only.
+// UpdateHost sets the fields given in s; a stale_generation error if the host has changed
+// since s.Generation. It may be repeated unless it has a generation. Admins only.
 func (c *Client) UpdateHost(ctx context.Context, ref string, s rest.HostSpec) (rest.Host, error) {
 	q := routeCall("client.UpdateHost", "PUT /hosts/{id}", ref).withBody(rest.HostBody{Host: s}).withRepeat(s.Generation == 0)
 	return callValue[rest.Host](ctx, c, q)
 }
 
-// DeleteHost forgets a host; a conflict while it runs anything. It may be
-// repeated. Admins only.
+// DeleteHost deletes a host; a conflict while it has instances. It may be repeated. Admins
+// only.
 func (c *Client) DeleteHost(ctx context.Context, ref string) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteHost", "DELETE /hosts/{id}", ref))
 }

@@ -14,45 +14,45 @@ import (
 	"berth/internal/codec"
 )
 
-// PeerConfig is what calls to other zones need.
+// PeerConfig configures calls to other zones.
 type PeerConfig struct {
 	// Transport returns the transport to the zone at the other end of a link: TLS
 	// that presents this zone's gateway certificate and pins the other's CA.
 	Transport func(l *api.Link) http.RoundTripper
-	// Depth returns how many links the call that ctx belongs to has crossed.
+	// Depth returns the number of links that the call of ctx has crossed.
 	Depth func(ctx context.Context) int
-	// Request returns the id of the call that ctx belongs to, "" for none. The
-	// other zone logs what it is asked under the same id.
+	// Request returns the id of the call that ctx belongs to, "" for none. The other zone
+	// logs its part under the same id.
 	Request func(ctx context.Context) api.RequestID
 	Now     func() time.Time
 	// Form is the newest form that this node reads; api.FormNewest when zero.
 	Form api.Form
 }
 
-// Peers calls the gateways of linked zones. Each call tries the link's endpoints,
-// the one that answered last first and those that were late of late last, until one
-// answers: the budget of a call is shared among them, and the next one is asked
-// while those before may still answer. So a gateway that is dead, frozen or slow
-// costs a part of one call. The caller's deadline travels along. Errors are
-// *api.Error with the other zone's code, CodeTimeout when the outcome is unknown and
-// CodeUnavailable when certainly nothing was done. Safe for concurrent use.
+// Peers calls the gateways of linked zones. Each call tries the link's endpoints until one
+// answers, starting with the one that answered last and ending with those that were late
+// recently. The endpoints share the budget of a call, and the next one is tried while
+// earlier ones may still answer. So a gateway that is dead, frozen or slow delays only a
+// part of one call. The caller's deadline is passed on. Errors are *api.Error with the
+// other zone's code, CodeTimeout if the outcome is unknown and CodeUnavailable if
+// certainly nothing was done. Safe for concurrent use.
 type Peers struct {
 	conf   PeerConfig
-	losers sync.WaitGroup // tries, whether or not somebody waits
+	losers sync.WaitGroup // all tries, including those that nobody waits for
 
-	mu    sync.Mutex // guards links and what is in them, endpoints too
+	mu    sync.Mutex // guards links and everything in them
 	links map[api.LinkID]*peerLink
 }
 
-// NewPeers returns a caller of linked zones.
+// NewPeers returns a client of linked zones.
 func NewPeers(c PeerConfig) *Peers {
 	c.Form = cmp.Or(c.Form, api.FormNewest)
 	return &Peers{conf: c, links: map[api.LinkID]*peerLink{}}
 }
 
-// Select asks a child for a plan. It may be repeated: it changes nothing, so a
-// child that takes its time is soon asked at another of its endpoints as well; see
-// HedgeAfter. Refusals that cannot be right are dropped from the answer.
+// Select asks a child for a plan. It changes nothing and may be repeated, so a slow child
+// is soon asked at another of its endpoints as well; see HedgeAfter. Impossible refusals
+// are dropped from the answer.
 func (p *Peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error) {
 	p.earnHedge(l)
 	a, err := peerCall[api.SelectAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/select", hedge: true}, r)
@@ -65,8 +65,8 @@ func (p *Peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.S
 	return a, nil
 }
 
-// Hold asks a child to take slots, or with r.Commit to take and decide them. It
-// may be repeated: the same hold gives the same answer.
+// Hold asks a child to hold slots, or with r.Commit to hold and decide them. It may be
+// repeated: the same hold gets the same answer.
 func (p *Peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	path := "/zones/holds"
 	if r.Commit {
@@ -75,7 +75,7 @@ func (p *Peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api
 	return peerCall[api.HoldAnswer](ctx, p, l, question{method: http.MethodPost, path: path}, r)
 }
 
-// Decide tells a child what was decided of a hold. It may be repeated.
+// Decide sends a child the decision of a hold. It may be repeated.
 func (p *Peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
 	path := "/zones/holds/" + url.PathEscape(string(id))
 	if d == api.DecisionCommit {
@@ -84,7 +84,7 @@ func (p *Peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.De
 	return peerCall[api.HoldAnswer](ctx, p, l, question{method: http.MethodDelete, path: path}, nil)
 }
 
-// Decision asks the parent what became of a hold.
+// Decision asks the parent for the decision of a hold.
 func (p *Peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
 	a, err := peerCall[api.DecisionAnswer](ctx, p, l, question{method: http.MethodGet, path: "/zones/holds/" + url.PathEscape(string(id)) + "/decision"}, nil)
 	if err != nil {
@@ -93,45 +93,44 @@ func (p *Peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.D
 	return a.Decision, nil
 }
 
-// Changes asks a child what changed of this zone's instances after an index,
-// and waits up to wait for something.
+// Changes asks a child for the changes of this zone's instances after an index, and waits
+// up to wait for one.
 func (p *Peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error) {
 	path := fmt.Sprintf("/zones/changes?after=%d&wait=%s", after, wait)
 	return peerCall[api.Changes](ctx, p, l, question{method: http.MethodGet, path: path, wait: wait}, nil)
 }
 
-// EndInstance tells a child that an instance must end. It may be repeated.
+// EndInstance asks a child to end an instance. It may be repeated.
 func (p *Peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error {
 	_, err := peerCall[struct{}](ctx, p, l, question{method: http.MethodDelete, path: "/servers/" + url.PathEscape(string(id))}, nil)
 	return err
 }
 
-// Info asks a linked zone who it is.
+// Info asks a linked zone to identify itself.
 func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)
 }
 
-// Hello tells a linked zone what shows whether both seal with one key, and where this
-// zone's gateways are. It fails with CodeConflict if they seal with one key.
+// Hello sends a linked zone the check of the sealing key and the addresses of this zone's
+// gateways. It fails with CodeConflict if both seal with one key.
 func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	_, err := peerCall[struct{}](ctx, p, l, question{method: http.MethodPost, path: "/zones/hello"}, h)
 	return err
 }
 
-// Above asks the parent whether a zone is the parent itself or above it, and how
-// many zones are. It changes nothing and may be repeated.
+// Above asks the parent whether a zone is the parent itself or above it, and for the number
+// of zones above it. It changes nothing and may be repeated.
 func (p *Peers) Above(ctx context.Context, l *api.Link, zone api.ZoneID) (*api.AboveAnswer, error) {
 	return peerCall[api.AboveAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/above"}, &api.AboveQuestion{Zone: zone})
 }
 
-// Below asks a child how many levels of zones are below it.
+// Below asks a child for the number of levels of zones below it.
 func (p *Peers) Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error) {
 	return peerCall[api.BelowAnswer](ctx, p, l, question{method: http.MethodGet, path: "/zones/below"}, nil)
 }
 
-// Enrol sends an enrolment to the first of a parent's gateways that can be reached.
-// A token is good for one enrolment, so one that has reached the parent is not
-// repeated.
+// Enrol sends an enrolment to the first reachable gateway of a parent. A token is valid for
+// one enrolment, so one that has reached the parent is not repeated.
 func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endpoints []string, e *api.Enrolment) (*api.Enrolment, error) {
 	p := NewPeers(PeerConfig{
 		Transport: func(*api.Link) http.RoundTripper { return rt },
@@ -161,8 +160,8 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 	return a.(*A), nil
 }
 
-// checkForm refuses a body that the zone at the other end of a link does not read. Each of
-// that zone's answers says which forms it reads; if the last one says too few, it is asked
+// checkForm refuses a body that the zone at the other end of a link cannot read. Each of
+// that zone's answers has the newest form that it reads; if that is too old, it is asked
 // again.
 func (p *Peers) checkForm(ctx context.Context, l *api.Link, body any) error {
 	need := api.Form(codec.NeededForm(body))
@@ -191,8 +190,8 @@ func (p *Peers) noteForm(l *api.Link, form api.Form) {
 	p.linkState(l).form = form
 }
 
-// CloseIdle waits for calls that others have made superfluous, and closes the
-// connections that no call uses. No call may be begun meanwhile; later ones may.
+// CloseIdle waits for superfluous calls to end, and closes unused connections. No call may
+// be started during that; later ones may.
 func (p *Peers) CloseIdle() {
 	p.losers.Wait()
 	p.mu.Lock()
@@ -204,14 +203,13 @@ func (p *Peers) CloseIdle() {
 	}
 }
 
-// soundRefusals reports whether what another zone says of turned-away hosts can be
-// shown and counted with: one entry per group or none, within the limits, names
-// that are names, and sums that add up.
+// soundRefusals reports whether another zone's refusals can be shown and counted: one
+// entry per group or none, within the limits, with valid names, and sums that add up.
 func soundRefusals(rs []api.Refusals, groups int) bool {
 	return len(rs) <= api.GroupsMax && (len(rs) == 0 || len(rs) == groups) && !slices.ContainsFunc(rs, isUnsound)
 }
 
-// refusedMax is how many hosts another zone may say that it looked at.
+// refusedMax bounds the number of examined hosts that another zone may report.
 const refusedMax = 1 << 30
 
 func isUnsound(r api.Refusals) bool {

@@ -13,8 +13,8 @@ import (
 // PlacementVersion is the microversion of the placement API that a Client speaks.
 const PlacementVersion = "1.39"
 
-// ProvidersMaxBytes bounds the answers that tell of all providers of a zone, which
-// come without pages: the largest zone fits.
+// ProvidersMaxBytes bounds lists of all providers of a zone, which have no pages: the
+// largest zone fits.
 const ProvidersMaxBytes = 128 << 20
 
 // placementCall returns a call of the placement API, which is under /placement.
@@ -29,8 +29,8 @@ func placementDelete(op string, path ...string) call {
 	return q
 }
 
-// placementCodes are what the error codes of the placement API mean. All others
-// are told by the status.
+// placementCodes map the error codes of the placement API. For all others the status
+// decides.
 var placementCodes = map[string]api.Code{
 	"placement.concurrent_update":                      api.CodeStale,
 	"placement.duplicate_name":                         api.CodeExists,
@@ -43,8 +43,8 @@ var placementCodes = map[string]api.Code{
 	"placement.query.missing_value":                    api.CodeInvalid,
 }
 
-// placementRefusal returns the error that an answer of the placement API other than
-// 2xx means: its first error, with the code of ours that says the same.
+// placementRefusal returns the error for an answer of the placement API other than 2xx:
+// its first error, with the corresponding code of Berth.
 func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 	var told struct {
 		Errors []struct {
@@ -72,7 +72,7 @@ func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 	switch {
 	case named:
 		out.Code = code
-	case said.Known(): // a zone of Berth says what this API has no word for
+	case said.Known(): // a code of Berth, which this API has no equivalent for
 		out.Code = said
 	case res.StatusCode == http.StatusConflict && q.conflict != "":
 		out.Code = q.conflict
@@ -82,7 +82,7 @@ func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 	return &out
 }
 
-// showAmounts returns "VCPU:1,MEMORY_MB:512", as queries of the placement API have it.
+// showAmounts returns "VCPU:1,MEMORY_MB:512", the format of queries of the placement API.
 func showAmounts(r api.Resources) string { return strings.ReplaceAll(r.String(), "=", ":") }
 
 // addRepeated adds a parameter once for each value.
@@ -92,8 +92,7 @@ func addRepeated(q url.Values, name string, values []string) {
 	}
 }
 
-// sortedNames returns the names of things, as the answers of the placement API have
-// them, in order.
+// sortedNames returns the names of objects in an answer of the placement API, in order.
 func sortedNames[T ~string](list []struct {
 	Name T `json:"name"`
 },

@@ -11,7 +11,7 @@ import (
 	"berth/api/rest"
 )
 
-// Provider is a resource provider as the placement API tells it.
+// Provider is a resource provider of the placement API.
 type Provider struct {
 	ID         api.ProviderID `json:"uuid"`
 	Name       string         `json:"name"`
@@ -20,15 +20,15 @@ type Provider struct {
 	Root       api.ProviderID `json:"root_provider_uuid"`
 }
 
-// ProviderQuery says which providers are wanted; the zero value means all. All that
-// it names must be so.
+// ProviderQuery selects providers, which must meet all its conditions; the zero value means
+// all providers.
 type ProviderQuery struct {
 	ID        api.ProviderID
 	Name      string
 	InTree    api.ProviderID // in the tree of this provider
 	Resources api.Resources  // with room for this much
-	// Required has demands on traits: each is "T1,!T2", all of them so, or
-	// "in:T1,T2", one of them. MemberOf has demands on aggregates: each is "U",
+	// Required has conditions on traits: each is "T1,!T2", all of which must hold, or
+	// "in:T1,T2", one of them. MemberOf has conditions on aggregates: each is "U",
 	// "in:U1,U2", "!U" or "!in:U1,U2".
 	Required, MemberOf []string
 }
@@ -42,14 +42,14 @@ func (q *ProviderQuery) values() url.Values {
 	return v
 }
 
-// ProviderSpec says what to set of a provider.
+// ProviderSpec has the fields of a provider to set.
 type ProviderSpec struct {
-	ID     api.ProviderID // of a new one; "" for one that the zone draws
+	ID     api.ProviderID // of a new one; "" to generate it
 	Name   string
 	Parent *api.ProviderID // nil leaves it as it is, "" makes it a root
 }
 
-// specBody returns what the placement API takes.
+// specBody returns the body for the placement API.
 func (s *ProviderSpec) specBody() map[string]any {
 	b := map[string]any{"name": s.Name}
 	if s.ID != "" {
@@ -77,12 +77,12 @@ func (c *Client) Provider(ctx context.Context, id api.ProviderID) (Provider, err
 	return placementAnswer[Provider](ctx, c, placementCall("client.Provider", http.MethodGet, "resource_providers", string(id)))
 }
 
-// nameCallsMax is how many providers ProviderNames asks for by id; to learn more
-// names, it lists all at once.
+// nameCallsMax is the number of providers up to which ProviderNames makes a call for each;
+// for more names it lists all at once.
 const nameCallsMax = 32
 
-// ProviderNames returns the names of providers by id. One that is gone, or has no
-// name, has "". It may be repeated.
+// ProviderNames returns the names of providers by id, "" for a deleted one or one without a
+// name. It may be repeated.
 func (c *Client) ProviderNames(ctx context.Context, ids ...api.ProviderID) (map[api.ProviderID]string, error) {
 	out := map[api.ProviderID]string{}
 	for _, id := range ids {
@@ -107,7 +107,7 @@ func (c *Client) ProviderNames(ctx context.Context, ids ...api.ProviderID) (map[
 	return out, nil
 }
 
-// CreateProvider makes a provider that is no host. An error has code exists if its
+// CreateProvider creates a provider that is not a host. An error has code exists if its
 // name or id is taken. It is not repeated.
 func (c *Client) CreateProvider(ctx context.Context, s ProviderSpec) (Provider, error) {
 	k := placementCall("client.CreateProvider", http.MethodPost, "resource_providers")
@@ -116,8 +116,8 @@ func (c *Client) CreateProvider(ctx context.Context, s ProviderSpec) (Provider, 
 }
 
 // UpdateProvider gives a provider the name s.Name and, unless s.Parent is nil, a
-// parent. It asks for no generation, and of two at one time the later one counts.
-// It may be repeated.
+// parent. It needs no generation, and of two concurrent updates the later one wins. It
+// may be repeated.
 func (c *Client) UpdateProvider(ctx context.Context, id api.ProviderID, s ProviderSpec) (Provider, error) {
 	k := placementCall("client.UpdateProvider", http.MethodPut, "resource_providers", string(id))
 	s.ID = ""
@@ -125,20 +125,19 @@ func (c *Client) UpdateProvider(ctx context.Context, id api.ProviderID, s Provid
 	return placementAnswer[Provider](ctx, c, k)
 }
 
-// DeleteProvider forgets a provider. An error has code in_use while it gives anybody
-// anything, and has_children while others are part of it. It may be repeated.
+// DeleteProvider deletes a provider. An error has code in_use while it has allocations, and
+// has_children while it has children. It may be repeated.
 func (c *Client) DeleteProvider(ctx context.Context, id api.ProviderID) error {
 	return c.callNothing(ctx, placementDelete("client.DeleteProvider", "resource_providers", string(id)))
 }
 
-// Inventories are what a provider has, at a generation of the provider.
+// Inventories are the inventories of a provider at one of its generations.
 type Inventories struct {
 	Generation  uint64                               `json:"resource_provider_generation"`
 	Inventories map[api.ResourceClass]rest.Inventory `json:"inventories"`
 }
 
-// stock is an inventory as the placement API takes it: what is absent has its
-// default there.
+// stock is an inventory in the form of the placement API: absent fields have its defaults.
 type stock struct {
 	Generation *uint64   `json:"resource_provider_generation,omitempty"`
 	Total      int64     `json:"total"`
@@ -155,7 +154,7 @@ func stockOf(v rest.Inventory) stock {
 	}
 }
 
-// stocks is Inventories as the placement API takes them.
+// stocks is Inventories in the form of the placement API.
 type stocks struct {
 	Generation  uint64                      `json:"resource_provider_generation"`
 	Inventories map[api.ResourceClass]stock `json:"inventories"`
@@ -169,22 +168,21 @@ func stocksOf(v Inventories) stocks {
 	return out
 }
 
-// Inventories returns what a provider has. It may be repeated.
+// Inventories returns the inventories of a provider. It may be repeated.
 func (c *Client) Inventories(ctx context.Context, id api.ProviderID) (Inventories, error) {
 	return placementAnswer[Inventories](ctx, c, placementCall("client.Inventories", http.MethodGet, "resource_providers", string(id), "inventories"))
 }
 
-// SetInventories replaces all that a provider has. An error has code
-// stale_generation if the provider is not at v.Generation any more, and in_use if a
-// class that is left out is in use. It is not repeated: what to do about a lost
-// answer is to read again.
+// SetInventories replaces all inventories of a provider. An error has code
+// stale_generation if the provider is no longer at v.Generation, and in_use if a class
+// that is left out is in use. It is not repeated: after a lost answer read again.
 func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Inventories) (Inventories, error) {
 	k := placementCall("client.SetInventories", http.MethodPut, "resource_providers", string(id), "inventories")
 	k.in = stocksOf(v)
 	return placementAnswer[Inventories](ctx, c, k)
 }
 
-// SetInventory replaces one class that a provider has already; see SetInventories.
+// SetInventory replaces one existing class of a provider; see SetInventories.
 // It returns the provider's new generation.
 func (c *Client) SetInventory(
 	ctx context.Context, id api.ProviderID, generation uint64, class api.ResourceClass, v rest.Inventory,
@@ -196,16 +194,15 @@ func (c *Client) SetInventory(
 	return placementValue[uint64](ctx, c, k, "resource_provider_generation")
 }
 
-// DeleteInventory takes one class away from a provider. An error has code in_use
-// while it is in use, and not_found if the provider has none of it. It may be
-// repeated.
+// DeleteInventory removes one class from a provider. An error has code in_use while it is
+// in use, and not_found if the provider does not have it. It may be repeated.
 func (c *Client) DeleteInventory(ctx context.Context, id api.ProviderID, class api.ResourceClass) error {
 	err := c.callNothing(ctx, placementDelete("client.DeleteInventory", "resource_providers", string(id), "inventories", string(class)))
-	return withCode(err, api.CodeStale, api.CodeInUse) // it carries no generation: the API tells use so
+	return withCode(err, api.CodeStale, api.CodeInUse) // it has no generation: the API reports a use in this way
 }
 
-// DeleteInventories takes everything away from a provider. An error has code in_use
-// while any of it is. It may be repeated.
+// DeleteInventories removes all classes from a provider. An error has code in_use while any
+// of them is in use. It may be repeated.
 func (c *Client) DeleteInventories(ctx context.Context, id api.ProviderID) error {
 	k := placementCall("client.DeleteInventories", http.MethodDelete, "resource_providers", string(id), "inventories")
 	k.repeats = true
@@ -224,8 +221,8 @@ func (c *Client) ProviderTraits(ctx context.Context, id api.ProviderID) (Provide
 }
 
 // SetProviderTraits replaces the traits of a provider, which must exist. An error
-// has code stale_generation if the provider is not at t.Generation any more. It is
-// not repeated.
+// has code stale_generation if the provider is no longer at t.Generation. It is not
+// repeated.
 func (c *Client) SetProviderTraits(ctx context.Context, id api.ProviderID, t ProviderTraits) (ProviderTraits, error) {
 	k := placementCall("client.SetProviderTraits", http.MethodPut, "resource_providers", string(id), "traits")
 	t.Traits = append([]string{}, t.Traits...) // never null
@@ -234,7 +231,7 @@ func (c *Client) SetProviderTraits(ctx context.Context, id api.ProviderID, t Pro
 }
 
 // ProviderAggregates are the aggregates that a provider is a member of, at a
-// generation of the provider. They are UUIDs; none needs to name anything.
+// generation of the provider. They are UUIDs; none needs to exist.
 type ProviderAggregates struct {
 	Generation uint64   `json:"resource_provider_generation"`
 	Aggregates []string `json:"aggregates"`
@@ -247,8 +244,7 @@ func (c *Client) ProviderAggregates(ctx context.Context, id api.ProviderID) (Pro
 }
 
 // SetProviderAggregates replaces the aggregates of a provider. An error has code
-// stale_generation if the provider is not at a.Generation any more. It is not
-// repeated.
+// stale_generation if the provider is no longer at a.Generation. It is not repeated.
 func (c *Client) SetProviderAggregates(ctx context.Context, id api.ProviderID, a ProviderAggregates) (ProviderAggregates, error) {
 	k := placementCall("client.SetProviderAggregates", http.MethodPut, "resource_providers", string(id), "aggregates")
 	a.Aggregates = append([]string{}, a.Aggregates...) // never null
@@ -256,30 +252,30 @@ func (c *Client) SetProviderAggregates(ctx context.Context, id api.ProviderID, a
 	return placementAnswer[ProviderAggregates](ctx, c, k)
 }
 
-// ProviderUsages is what is in use of each class that a provider has.
+// ProviderUsages is the usage of each class of a provider.
 type ProviderUsages struct {
 	Generation uint64        `json:"resource_provider_generation"`
-	Usages     api.Resources `json:"usages"` // 0 for what nothing uses
+	Usages     api.Resources `json:"usages"` // 0 for unused classes
 }
 
-// ProviderUsages returns what is in use of a provider. It may be repeated.
+// ProviderUsages returns the usage of a provider. It may be repeated.
 func (c *Client) ProviderUsages(ctx context.Context, id api.ProviderID) (ProviderUsages, error) {
 	return placementAnswer[ProviderUsages](ctx, c, placementCall("client.ProviderUsages", http.MethodGet, "resource_providers", string(id), "usages"))
 }
 
-// ProviderAllocations are who draws from a provider.
+// ProviderAllocations are the allocations from a provider, by consumer.
 type ProviderAllocations struct {
 	Generation  uint64                         `json:"resource_provider_generation"`
 	Allocations map[api.ConsumerID]ConsumerUse `json:"allocations"`
 }
 
-// ConsumerUse is what one consumer has of one provider.
+// ConsumerUse is the allocation of one consumer from one provider.
 type ConsumerUse struct {
 	Resources  api.Resources `json:"resources"`
 	Generation uint64        `json:"consumer_generation"` // of the consumer
 }
 
-// ProviderAllocations returns who draws from a provider. It may be repeated.
+// ProviderAllocations returns the allocations from a provider. It may be repeated.
 func (c *Client) ProviderAllocations(ctx context.Context, id api.ProviderID) (ProviderAllocations, error) {
 	k := placementCall("client.ProviderAllocations", http.MethodGet, "resource_providers", string(id), "allocations")
 	k.most = ProvidersMaxBytes

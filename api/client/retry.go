@@ -10,8 +10,8 @@ import (
 	"berth/internal/backoff"
 )
 
-// The pauses between attempts: they double from the first up to the longest, and
-// each is shortened by up to a half, so that callers do not come in step.
+// The pauses between attempts: they double from the first up to the longest, and each is
+// shortened by up to a half, so that callers do not retry in step.
 const (
 	pauseFirst = 100 * time.Millisecond
 	pauseMax   = 2 * time.Second
@@ -21,7 +21,7 @@ const (
 type pauses struct{ dice *rand.Rand }
 
 // waitAfter waits after a failed attempt, counted from 1, or until ctx ends; then it
-// returns the error of ctx. It waits no less than least, within pauseMax.
+// returns the error of ctx. It waits at least for least, within pauseMax.
 func (p *pauses) waitAfter(ctx context.Context, attempt int, least time.Duration) error {
 	if p.dice == nil {
 		var seed [16]byte

@@ -8,28 +8,26 @@ import (
 	"berth/api/rest"
 )
 
-// ServerQuery says which servers are wanted; the zero value means all of the
-// caller's project.
+// ServerQuery selects servers; the zero value means all of the caller's project.
 type ServerQuery struct {
 	Reservation api.ReservationID
 	Name        string     // a part of the name
-	Status      api.Status // DELETED ones are listed for as long as they are kept, if this or Since asks for them
-	AllProjects bool       // those made for a parent zone too; admins only
+	Status      api.Status // DELETED ones are listed, for as long as they are kept, only with this or Since
+	AllProjects bool       // including those created for a parent zone; admins only
 	Host        string     // name or id; admins only
 	Flavor      api.FlavorID
 	Group       string    // name of the group of their boot
 	Zone        string    // this zone, or the direct child that leads to them
-	Since       time.Time // changed at or after it, deleted ones too; the zero time for any
+	Since       time.Time // changed at or after it, including deleted ones; the zero time for any
 }
 
 // createWait is how long a zone may take to decide on a server.
 const createWait = 60 * time.Second
 
-// CreateServer asks for servers and returns the first when the zone has decided,
-// or a no_capacity error. With s.Blob it takes up exactly the plan that Select
-// returned; s must then be what was selected with, and name its reservation id.
-// With s.ReturnRes it does not wait for the decision. It may be repeated with the
-// same key, as Boot may.
+// CreateServer creates servers and returns the first once the zone has decided, or a
+// no_capacity error. With s.Blob it boots exactly the plan that Select returned; s must
+// then equal that of the select, with its reservation id. With s.ReturnRes it does not
+// wait for the decision. It may be repeated with the same key, like Boot.
 func (c *Client) CreateServer(ctx context.Context, s rest.ServerCreate, key string) (rest.ServerCreated, error) {
 	q := bootCall("client.CreateServer", "POST /servers", s, key)
 	q.limit, q.patience = planBodyMaxBytes, createWait
@@ -57,8 +55,8 @@ func (c *Client) Server(ctx context.Context, id api.InstanceID) (rest.Server, er
 	return callValue[rest.Server](ctx, c, routeCall("client.Server", "GET /servers/{id}", string(id)))
 }
 
-// DeleteServer asks for the end of one server; it is DELETING until its host has
-// ended it. It may be repeated.
+// DeleteServer deletes one server; it is DELETING until its host has ended it. It may be
+// repeated.
 func (c *Client) DeleteServer(ctx context.Context, id api.InstanceID) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteServer", "DELETE /servers/{id}", string(id)))
 }

@@ -9,9 +9,9 @@ import (
 	"berth/api/rest"
 )
 
-// Snapshot writes the zone's whole state to w and returns how many bytes that
-// were. After an error w holds a part of a snapshot, which no zone accepts. It is
-// not repeated, because w cannot be taken back. Admins only.
+// Snapshot writes the zone's whole state to w and returns the number of bytes. After an
+// error w has a part of a snapshot, which no zone accepts. It is not repeated, because
+// written bytes cannot be withdrawn. Admins only.
 func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	const op = "client.Snapshot"
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
@@ -28,8 +28,8 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	return n, nil
 }
 
-// Restore replaces the zone's whole state by the snapshot that r holds. What was
-// agreed after it is lost. It is not repeated. Admins only.
+// Restore replaces the zone's whole state with the snapshot in r. Later changes are lost.
+// It is not repeated. Admins only.
 func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_ = res.Body.Close() // it holds nothing
+	_ = res.Body.Close() // it is empty
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // notText is the refusal of a request with text that is not UTF-8. The encoder would
-// replace it, and the zone would see another name than the caller gave.
+// replace it, and the zone would get a different name than the caller gave.
 func notText(op string) error {
 	return api.Wrap(api.CodeInvalid, op, "the request has text that is not valid UTF-8", nil)
 }
@@ -16,7 +16,7 @@ func notText(op string) error {
 // isText reports whether every text in a value is UTF-8: names and values of maps,
 // items of lists and fields, at any depth. Bytes are not text.
 func isText(v reflect.Value) bool {
-	switch v.Kind() { //nolint:exhaustive // the others hold no text
+	switch v.Kind() { //nolint:exhaustive // other kinds contain no text
 	case reflect.String:
 		return utf8.ValidString(v.String())
 	case reflect.Pointer, reflect.Interface:

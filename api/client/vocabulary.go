@@ -19,27 +19,27 @@ func (c *Client) ResourceClasses(ctx context.Context) ([]api.ResourceClass, erro
 	return sortedNames(list), err
 }
 
-// CreateResourceClass makes a resource class, CUSTOM_ and more; one that exists stays
-// as it is. It may be repeated.
+// CreateResourceClass creates a resource class with the prefix CUSTOM_; an existing one
+// stays as it is. It may be repeated.
 func (c *Client) CreateResourceClass(ctx context.Context, name api.ResourceClass) error {
 	k := placementCall("client.CreateResourceClass", http.MethodPut, "resource_classes", string(name))
 	k.repeats = true
 	return c.callNothing(ctx, k)
 }
 
-// DeleteResourceClass forgets a resource class of somebody's own. An error has code
-// in_use while a provider has some. It may be repeated.
+// DeleteResourceClass deletes a custom resource class. An error has code in_use while a
+// provider has some of it. It may be repeated.
 func (c *Client) DeleteResourceClass(ctx context.Context, name api.ResourceClass) error {
 	k := placementDelete("client.DeleteResourceClass", "resource_classes", string(name))
 	k.conflict = api.CodeInUse
 	return c.callNothing(ctx, k)
 }
 
-// TraitQuery says which traits are wanted; the zero value means all.
+// TraitQuery selects traits; the zero value means all.
 type TraitQuery struct {
-	Names      []string // just these, those that there are
-	Prefix     string   // those that begin so; not together with Names
-	Associated *bool    // those that a provider has, or those that none has
+	Names      []string // only these, if they exist
+	Prefix     string   // only those with this prefix; not together with Names
+	Associated *bool    // only those that a provider has, or only those that none has
 }
 
 // Traits returns the traits that match q, in order. It may be repeated.
@@ -64,15 +64,15 @@ func (c *Client) Traits(ctx context.Context, q TraitQuery) ([]string, error) {
 	return list, err
 }
 
-// CreateTrait makes a trait, CUSTOM_ and more; one that exists stays as it is. It may
-// be repeated.
+// CreateTrait creates a trait with the prefix CUSTOM_; an existing one stays as it is. It
+// may be repeated.
 func (c *Client) CreateTrait(ctx context.Context, name string) error {
 	k := placementCall("client.CreateTrait", http.MethodPut, "traits", name)
 	k.repeats = true
 	return c.callNothing(ctx, k)
 }
 
-// DeleteTrait forgets a trait of somebody's own. An error has code in_use while a
+// DeleteTrait deletes a custom trait. An error has code in_use while a
 // provider has it. It may be repeated.
 func (c *Client) DeleteTrait(ctx context.Context, name string) error {
 	k := placementDelete("client.DeleteTrait", "traits", name)

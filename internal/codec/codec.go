@@ -1,7 +1,7 @@
-// Package codec is the one way in which Berth turns values into bytes that
-// machines read: CBOR (RFC 8949) in its core deterministic mode. Equal values
-// give equal bytes, so digests and golden files hold. It is the only door to the
-// CBOR library and knows nothing of what it encodes.
+// Package codec is the only encoding of values into bytes for machines: CBOR (RFC 8949) in
+// its core deterministic mode. Equal values give equal bytes, so that digests and golden
+// files are stable. It is the only user of the CBOR library and knows nothing of the
+// values.
 package codec
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Limits of what Unmarshal accepts.
+// Limits of Unmarshal.
 const (
 	NestedMax = 16        // levels of arrays and maps
 	itemsMax  = 1_000_000 // elements of one array, pairs of one map
@@ -41,9 +41,9 @@ func must[T any](v T, err error) T {
 }
 
 // Marshal returns the deterministic encoding of v. It fails for types that CBOR
-// cannot express, such as channels, and for what Unmarshal would refuse to read:
-// texts that are not UTF-8, and anything beyond the limits. So nothing gets into a
-// log that no node could read again.
+// cannot express, such as channels, and for values that Unmarshal would refuse: texts that
+// are not UTF-8, and anything beyond the limits. So the log never gets an entry that no
+// node could read.
 func Marshal(v any) ([]byte, error) {
 	b, err := enc.Marshal(v)
 	if err == nil {
@@ -60,13 +60,13 @@ func Marshal(v any) ([]byte, error) {
 
 var errText = errors.New("a text is not UTF-8")
 
-// areTexts reports whether every text of well-formed items of definite length is
-// UTF-8. What an array or a map holds follows its head, so items are looked at one
-// after the other, whatever they are part of (RFC 8949, section 3).
+// areTexts reports whether every text of well-formed items of definite length is UTF-8.
+// The elements of an array or a map follow its head, so all items are visited in
+// sequence, independent of nesting (RFC 8949, section 3).
 func areTexts(b []byte) bool {
 	for len(b) > 0 {
 		major, n, head := b[0]>>5, uint64(b[0]&31), 1
-		if n >= 24 { // the head goes on for 1, 2, 4 or 8 bytes
+		if n >= 24 { // the head has 1, 2, 4 or 8 more bytes
 			head += 1 << (n - 24)
 			n = 0
 			for _, x := range b[1:head] {
@@ -85,15 +85,14 @@ func areTexts(b []byte) bool {
 	return true
 }
 
-// The major types whose head says how many bytes follow.
+// The major types whose head has the number of bytes that follow.
 const (
 	majorBytes = 2
 	majorText  = 3
 )
 
 // Unmarshal decodes exactly one item into v. Unknown fields, repeated keys, tags,
-// indefinite lengths, bytes that are left over and anything beyond the limits
-// are errors.
+// indefinite lengths, trailing bytes and anything beyond the limits are errors.
 func Unmarshal(b []byte, v any) error {
 	if err := dec.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("decoding %T: %w", v, err)

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// FormTag is the tag of a field that came after the first form of its type: the form
-// that it came with, from 2 to 255.
+// FormTag is the tag of a field that was added after the first form of its type. Its value
+// is the form of the addition, from 2 to 255.
 const FormTag = "form"
 
-// NeededForm returns the lowest form that has all that v holds: the greatest tag of a
-// field that is not zero, and 1 without one.
+// NeededForm returns the lowest form that has all values in v: the greatest tag of a field
+// that is not zero, and 1 without one.
 func NeededForm(v any) uint8 {
 	if !HasForms(v) {
 		return 1
@@ -20,7 +20,7 @@ func NeededForm(v any) uint8 {
 	return neededForm(reflect.ValueOf(v))
 }
 
-// HasForms reports whether a field of v's type, at any depth, came after the first form.
+// HasForms reports whether a field of v's type, at any depth, was added after the first form.
 func HasForms(v any) bool {
 	r := reflect.ValueOf(v)
 	return r.IsValid() && hasForms(r.Type())
@@ -28,7 +28,7 @@ func HasForms(v any) bool {
 
 func neededForm(v reflect.Value) uint8 {
 	form := uint8(1)
-	switch v.Kind() { //nolint:exhaustive // the others hold nothing that has a form
+	switch v.Kind() { //nolint:exhaustive // values of other kinds have no forms
 	case reflect.Pointer:
 		if !v.IsNil() {
 			form = neededForm(v.Elem())
@@ -57,7 +57,7 @@ func neededForm(v reflect.Value) uint8 {
 	return form
 }
 
-// formOf returns the form that a field came with. A tag that is none is a bug.
+// formOf returns the form in which a field was added. A malformed tag is a bug.
 func formOf(f reflect.StructField) uint8 {
 	tag, ok := f.Tag.Lookup(FormTag)
 	if !ok {
@@ -70,7 +70,7 @@ func formOf(f reflect.StructField) uint8 {
 	return uint8(n)
 }
 
-// formed holds for each type that was asked for whether it has tags, at any depth.
+// formed caches for each type whether it has tags, at any depth.
 var formed sync.Map // reflect.Type -> bool
 
 func hasForms(t reflect.Type) bool {
@@ -88,7 +88,7 @@ func findForms(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return false
 	}
 	seen[t] = true
-	switch t.Kind() { //nolint:exhaustive // the others hold nothing that has a form
+	switch t.Kind() { //nolint:exhaustive // values of other kinds have no forms
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return findForms(t.Elem(), seen)
 	case reflect.Struct:

@@ -1,62 +1,62 @@
-// Package crash names the points at which a test may end a process. Each stands
-// on one side of a step whose other side is a promise kept: before and after an
-// entry is logged, a call is made, a file is renamed.
+// Package crash names the points at which a test may end a process. Each is on one side
+// of a step that a promise depends on: before or after an entry is logged, a call is
+// made, or a file is renamed.
 //
-// In production a Hook is nil and a point costs one comparison. The package knows
-// nothing of how a process is ended; whoever hands the Hook in does.
+// In production a Hook is nil and a point costs one comparison. The package does not end
+// processes; the Hook does.
 package crash
 
 // Point is the name of one point, "who.step".
 type Point string
 
-// The points of a boot at the zone where it was asked for.
+// The points of a boot at the zone where it was made.
 const (
 	BootLogging     Point = "boot.logging"     // before the boot is recorded
-	BootLogged      Point = "boot.logged"      // and after, before anybody is told
-	SelectPlanning  Point = "select.planning"  // before hosts and children are looked at
-	SelectPlanned   Point = "select.planned"   // all answers are in, nothing is asked for yet
-	SelectSealed    Point = "select.sealed"    // in a zone that was asked: its answer is ready and not sent
+	BootLogged      Point = "boot.logged"      // and after, before the caller gets an answer
+	SelectPlanning  Point = "select.planning"  // before hosts are filtered and children are asked
+	SelectPlanned   Point = "select.planned"   // all answers are in, nothing is held yet
+	SelectSealed    Point = "select.sealed"    // in a child: its answer is ready but not sent
 	HoldLogging     Point = "hold.logging"     // before the slots are taken
 	HoldLogged      Point = "hold.logged"      // own slots are taken, no child was asked
 	HoldAsking      Point = "hold.asking"      // before one child is asked
 	HoldAsked       Point = "hold.asked"       // it has answered, and that is not recorded
 	PartsLogging    Point = "parts.logging"    // before the answers of children are recorded
 	PartsLogged     Point = "parts.logged"     // and after
-	HoldAnswering   Point = "hold.answering"   // in a zone that was asked: it holds, and has not said so
+	HoldAnswering   Point = "hold.answering"   // in a child: it holds, but has not answered
 	DecisionLogging Point = "decision.logging" // before the outcome is recorded
 	DecisionLogged  Point = "decision.logged"  // and after, before anybody is told
 	DecisionTelling Point = "decision.telling" // before one child is told
 	DecisionTold    Point = "decision.told"    // it has answered, and that is not recorded
-	VerdictLogging  Point = "verdict.logging"  // in a child: it was told, and has not recorded it
+	VerdictLogging  Point = "verdict.logging"  // in a child: it has the decision, but has not recorded it
 	VerdictLogged   Point = "verdict.logged"   // and after, before it answers
 	AckLogging      Point = "ack.logging"      // before a child's acknowledgement is recorded
 	AckLogged       Point = "ack.logged"       // and after
-	QuestionAsking  Point = "question.asking"  // before a child asks what became of a hold
+	QuestionAsking  Point = "question.asking"  // before a child asks for the decision of a hold
 	QuestionLogging Point = "question.logging" // it knows, and has not recorded it
 	AttemptAborting Point = "attempt.aborting" // before a new leader ends what an old one began
 	AttemptAborted  Point = "attempt.aborted"  // and after
 )
 
-// The points of what is given back, of instances, and of what children say of them.
+// The points of releases, of instances, and of reports of children about them.
 const (
 	ReleaseLogging Point = "release.logging" // before the release of a reservation is recorded
 	ReleaseLogged  Point = "release.logged"  // and after, before anybody is told
 	DeleteLogging  Point = "delete.logging"  // before the end of one instance is recorded
 	DeleteLogged   Point = "delete.logged"   // and after
 	MoveLogging    Point = "move.logging"    // before an instance is taken to another host
-	MoveLogged     Point = "move.logged"     // and after: it has room there, and was not stopped here
+	MoveLogged     Point = "move.logged"     // and after: it has room there, but has not been stopped here
 	EndTelling     Point = "end.telling"     // before a child is told to end one instance
 	EndTold        Point = "end.told"        // it has answered, and that is not recorded
 	ReportLogging  Point = "report.logging"  // before the report of an agent is recorded
-	ReportLogged   Point = "report.logged"   // and after, before the agent is thanked
-	FollowLogging  Point = "follow.logging"  // before what a child says of instances is recorded
+	ReportLogged   Point = "report.logged"   // and after, before the agent gets an answer
+	FollowLogging  Point = "follow.logging"  // before a child's report on instances is recorded
 	FollowLogged   Point = "follow.logged"   // and after
 )
 
 // The points of the disk.
 const (
 	LogWriting      Point = "log.writing"      // before entries are written
-	LogWritten      Point = "log.written"      // and after: durable, and nobody knows
+	LogWritten      Point = "log.written"      // and after: durable, but not acknowledged
 	VoteWriting     Point = "vote.writing"     // before a term or a vote is written
 	VoteWritten     Point = "vote.written"     // and after
 	TruncateWriting Point = "truncate.writing" // before entries are removed from the log
@@ -71,11 +71,11 @@ const (
 // The points of an agent.
 const (
 	AgentStarting  Point = "agent.starting"  // before an instance is started
-	AgentStarted   Point = "agent.started"   // it runs, and nobody was told
+	AgentStarted   Point = "agent.started"   // it runs, but is not reported
 	AgentStopping  Point = "agent.stopping"  // before an instance is stopped
-	AgentStopped   Point = "agent.stopped"   // nothing is left of it, and nobody was told
-	AgentReporting Point = "agent.reporting" // before the zone is told
-	AgentReported  Point = "agent.reported"  // it has acknowledged, and that is not noted
+	AgentStopped   Point = "agent.stopped"   // nothing is left of it, but this is not reported
+	AgentReporting Point = "agent.reporting" // before a report is sent
+	AgentReported  Point = "agent.reported"  // the zone has acknowledged, but that is not recorded
 )
 
 // Points returns every point of a node, in the order of a boot's life, and then
@@ -101,7 +101,7 @@ func AgentPoints() []Point {
 // it; it need not return. It must be safe for concurrent use. Nil does nothing.
 type Hook func(Point)
 
-// At reaches a point.
+// At calls the hook for a point.
 func (h Hook) At(p Point) {
 	if h != nil {
 		h(p)

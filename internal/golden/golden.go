@@ -1,8 +1,7 @@
-// Package golden compares what a test produced with a file that was reviewed
-// once. It is the only package that registers the -update flag, because two
-// registrations in one test binary panic; every test that keeps golden files
-// goes through it. Only tests may import it, so that no shipped binary has the
-// flag.
+// Package golden compares the output of a test with a reviewed file. It is the only
+// package that registers the -update flag, because two registrations in one test binary
+// panic; every test with golden files uses it. Only tests may import it, so that no
+// shipped binary has the flag.
 package golden
 
 import (
@@ -20,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files instead of comparing with them")
 
-// Check fails the test unless the file at path holds exactly got; with -update it
-// writes got there and creates the folder if there is none. Path is relative to
+// Check fails the test unless the file at path is exactly got; with -update it writes got
+// there and creates the folder if necessary. path is relative to
 // the folder of the package under test, and by custom under testdata. Text is
 // reported as a diff of lines, other bytes as a diff of hex dumps.
 //

@@ -1,7 +1,6 @@
 // Package memstore keeps the replicated state without Raft: a zone.Store that
-// applies commands in memory, on one node that always leads. There is no log, no
-// disk and no other node, so what is proposed is agreed at once. Only tests may
-// import it.
+// applies commands in memory, on one node that is always the leader. There is no log, no
+// disk and no other node, so proposals are agreed at once. Only tests may import it.
 package memstore
 
 import (
@@ -20,14 +19,14 @@ import (
 // Term is the leadership term of every Store.
 const Term = 7
 
-// Store is a zone.Store in memory. New makes one; the zero Store has no state
-// and breaks whoever asks it for one. All methods may be called concurrently.
+// Store is a zone.Store in memory. New makes one; the zero Store has no state and must not
+// be used. All methods may be called concurrently.
 type Store struct {
 	mu    sync.Mutex // guards the fields below
 	next  *state.State
-	view  *state.State  // what next was after the last command
+	view  *state.State  // the state after the last command
 	moved chan struct{} // closed when view is replaced
-	err   error         // what Propose fails with, if it does
+	err   error         // error of Propose, nil for none
 
 	watchers watch.List[state.Topic]
 }
@@ -80,8 +79,8 @@ func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.S
 	}
 }
 
-// Propose applies the commands as one entry and returns what became of each. It
-// fails only after Fail.
+// Propose applies the commands as one entry and returns their results. It fails only
+// after Fail.
 func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	return out, nil
 }
 
-// Form returns the newest form that there is.
+// Form returns the newest form.
 func (*Store) Form() api.Form { return api.FormNewest }
 
 // Linearizable returns the latest state and no error.

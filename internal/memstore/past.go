@@ -9,23 +9,23 @@ import (
 	"berth/raftstore/state"
 )
 
-// Past is what a node that led once sees of a Store: a state of the past, until it
-// asks the others. Then it learns all, if it leads again, or that it leads no more.
+// Past is a deposed leader's view of a Store: an old state, until it asks the other nodes.
+// Then it gets the latest state, if it is the leader again, or learns that it is not.
 // All methods may be called concurrently.
 type Past struct {
 	*Store
-	Deposed bool // another node leads
+	Deposed bool // another node is the leader
 
 	mu  sync.Mutex   // guards old
 	old *state.State // nil once the node has asked
 }
 
-// NewPast returns a view of s that stands still at old.
+// NewPast returns a view of s that stays at old.
 func NewPast(s *Store, old *state.State, deposed bool) *Past {
 	return &Past{Store: s, Deposed: deposed, old: old}
 }
 
-// View returns the state of the past, or the latest once the node has asked.
+// View returns the old state, or the latest once the node has asked.
 func (p *Past) View() *state.State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Past) Linearizable(context.Context) (*state.State, error) {
 	return p.Store.View(), nil
 }
 
-// Wait waits for a state after an index, which a node that does not lead never gets.
+// Wait waits for a state after an index, which a node that is not the leader never gets.
 func (p *Past) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	if v := p.View(); v.Index() > after {
 		return v, nil
@@ -62,7 +62,7 @@ func (p *Past) Wait(ctx context.Context, after uint64) (*state.State, error) {
 	return p.Store.Wait(ctx, after)
 }
 
-// WaitFor waits for a state for which ok holds, which a node that does not lead never
+// WaitFor waits for a state for which ok holds, which a node that is not the leader never
 // gets.
 func (p *Past) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error) {
 	if v := p.View(); ok(v) {
@@ -75,7 +75,7 @@ func (p *Past) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.St
 	return p.Store.WaitFor(ctx, topic, ok)
 }
 
-// Propose writes to the log, if the node leads.
+// Propose writes to the log if the node is the leader.
 func (p *Past) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
 	if err := p.askPast(); err != nil {
 		return nil, err

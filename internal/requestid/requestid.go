@@ -1,5 +1,5 @@
-// Package requestid carries the id of the call that work is done for, from the
-// listener that it came in at to the zones that are asked because of it.
+// Package requestid carries the id of a call from the listener that received it to all
+// calls of other zones made on its behalf.
 package requestid
 
 import (
@@ -10,17 +10,17 @@ import (
 
 type key struct{}
 
-// With notes the id of the call that somebody made of a zone. It goes down the tree
-// with what that call asks, so that every zone knows it by one id.
+// With stores the id of a call in a context. It is passed down the tree with the calls
+// made on its behalf, so that every zone logs them under one id.
 //
-// A zone may get one id several times at one depth: a select is hedged, by its asker or
-// further up, and it is repeated. At another depth than before it has gone round a ring,
-// for a zone has one parent, and so one way from where the call was.
+// A zone may get one id several times at one depth: a select is hedged, by its caller or
+// further up, and it is repeated. At a different depth it has gone round a ring, because
+// a zone has one parent, and so one path from the origin of the call.
 func With(ctx context.Context, id api.RequestID) context.Context {
 	return context.WithValue(ctx, key{}, id)
 }
 
-// Of returns the id of the call that ctx belongs to; "" for work that no call asked for.
+// Of returns the id of the call that ctx belongs to; "" for work without a call.
 func Of(ctx context.Context) api.RequestID {
 	id, _ := ctx.Value(key{}).(api.RequestID)
 	return id

@@ -1,6 +1,6 @@
-// Package script runs conversations: text files in which each command is
-// followed by what it answered. They are read like a transcript, reviewed like a
-// diff and rewritten with -update.
+// Package script runs conversations: text files in which each command is followed by its
+// answer. They are read like a transcript, reviewed like a diff and rewritten with
+// -update.
 //
 //	# Two equal hosts: the lower name wins, so replays agree.
 //	> host a 4
@@ -35,9 +35,8 @@ type Command struct {
 
 // Run plays the conversation at path: do answers each command in turn, and the
 // answers must be those in the file. Do runs on the goroutine of the test, may
-// stop it, and returns an error only for what the conversation is to show: it is
-// written as "error: " and its text. Run stops the test when the file cannot be
-// read.
+// stop it, and returns an error only if the conversation should show it: it is written as
+// "error: " and its text. Run stops the test when the file cannot be read.
 func Run(tb testing.TB, path string, do func(c Command) (string, error)) {
 	tb.Helper()
 	text, err := os.ReadFile(path)
@@ -45,7 +44,7 @@ func Run(tb testing.TB, path string, do func(c Command) (string, error)) {
 	golden.Check(tb, path, []byte(playScript(path, string(text), do)))
 }
 
-// playScript returns text with every answer replaced by the one that do gives now.
+// playScript returns text with every answer replaced by the present one of do.
 func playScript(path, text string, do func(c Command) (string, error)) string {
 	var out strings.Builder
 	inAnswer := false
@@ -92,7 +91,7 @@ func (c Command) Arg(i int) string {
 }
 
 // Int returns argument i, counted from 0, as a decimal number. It stops the test
-// when the argument is missing or is none.
+// if the argument is missing or not a number.
 func (c Command) Int(tb testing.TB, i int) int64 {
 	tb.Helper()
 	n, err := strconv.ParseInt(c.Arg(i), 10, 64)
@@ -100,8 +99,8 @@ func (c Command) Int(tb testing.TB, i int) int64 {
 	return n
 }
 
-// Value returns what follows "key=" in the first argument that starts so, and
-// whether there is one.
+// Value returns the text after "key=" in the first argument with that prefix, and whether
+// there is one.
 func (c Command) Value(key string) (string, bool) {
 	for _, a := range c.Args {
 		if v, ok := strings.CutPrefix(a, key+"="); ok {

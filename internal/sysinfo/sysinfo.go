@@ -1,6 +1,5 @@
-// Package sysinfo reads what a Linux machine has: processors, memory, disk, and
-// which boot this is. It keeps nothing, and every function may be called from
-// several goroutines.
+// Package sysinfo reads the processors, memory, disk and boot id of a Linux machine. It
+// has no state, and every function may be called from several goroutines.
 package sysinfo
 
 import (
@@ -14,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUs returns how many processors this process may use, at least 1.
+// CPUs returns the number of processors that this process may use, at least 1.
 func CPUs() int64 { return int64(runtime.NumCPU()) }
 
-// MemoryMB returns the machine's memory in mebibytes, rounded down, as MemTotal
-// of /proc/meminfo has it.
+// MemoryMB returns the machine's memory in mebibytes, rounded down, from MemTotal of
+// /proc/meminfo.
 func MemoryMB() (int64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

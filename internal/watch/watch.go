@@ -1,4 +1,4 @@
-// Package watch wakes those who wait for one thing among many, and nobody else.
+// Package watch wakes the waiters for one key among many, and no others.
 package watch
 
 import (
@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// List holds those who wait, by the key of what they wait for. The zero key stands for
-// everything: who wakes it wakes everybody. The zero List is empty and ready; it must
-// not be copied. All methods may be called concurrently.
+// List holds waiters by key. The zero key stands for everything: waking it wakes all
+// waiters. The zero List is empty and ready; it must not be copied. All methods may be
+// called concurrently.
 type List[K comparable] struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[K]map[chan struct{}]struct{}
 }
 
-// Add returns a channel that gets a value after k is woken, one value for any
-// number of times, until remove is called. Whoever adds itself before it looks at
-// what it waits for misses no change.
+// Add returns a channel that gets a value after k is woken, one value for any number of
+// times, until remove is called. A waiter that adds itself before it reads the state
+// misses no change.
 func (l *List[K]) Add(k K) (woken <-chan struct{}, remove func()) {
 	c := make(chan struct{}, 1)
 	l.mu.Lock()
@@ -40,7 +40,7 @@ func (l *List[K]) removeWaiter(k K, c chan struct{}) {
 	}
 }
 
-// Wake wakes those who wait for any of the keys. It never blocks.
+// Wake wakes the waiters for any of the keys. It never blocks.
 func (l *List[K]) Wake(keys ...K) {
 	var everything K
 	l.mu.Lock()
@@ -60,7 +60,7 @@ func signalAll(all map[chan struct{}]struct{}) {
 	for c := range all {
 		select {
 		case c <- struct{}{}:
-		default: // a value that waits says the same
+		default: // a pending value means the same
 		}
 	}
 }
