@@ -10,7 +10,7 @@ const (
 	StatusBuild    Status = "BUILD"    // decided; its agent has not reported it running yet
 	StatusActive   Status = "ACTIVE"   // runs
 	StatusShutoff  Status = "SHUTOFF"  // its process ended by itself with exit code 0
-	StatusError    Status = "ERROR"    // could not be started, or ended badly; Fault says why
+	StatusError    Status = "ERROR"    // could not be started, or ended badly; Fault is the reason
 	StatusDeleting Status = "DELETING" // ordered to stop; its claim stays until it is gone
 	StatusDeleted  Status = "DELETED"  // gone, and its claim with it
 )

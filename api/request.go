@@ -349,7 +349,7 @@ func (z ZoneRule) validate() error {
 	return nil
 }
 
-// ZoneOutcome says how one zone took part in a select, seen from the zone that
+// ZoneOutcome describes the part of one zone in a select, seen from the zone that
 // asked it. Wanted == Offered + Short always.
 type ZoneOutcome struct {
 	Zone    string `cbor:"1,keyasint"` // link name, or this zone's own name
@@ -359,16 +359,16 @@ type ZoneOutcome struct {
 	Wanted  int    `cbor:"5,keyasint"`
 	Offered int    `cbor:"6,keyasint"`
 	Short   int    `cbor:"7,keyasint"`
-	// Taken and Cost say how many slots of the plan lie there and the sum of their
-	// weights, as this zone sees them.
+	// Taken is the number of slots of the plan there, and Cost the sum of their weights as
+	// this zone sees them.
 	Taken int   `cbor:"8,keyasint,omitempty"`
 	Cost  int64 `cbor:"9,keyasint,omitempty"`
-	// Refusals are, per group, those of that zone and all below it together. They
-	// count hosts and name none. Nil for this zone itself, whose own stand apart.
+	// Refusals are, per group, those of that zone and all below it together, without names
+	// of hosts. Nil for this zone itself, whose refusals are elsewhere.
 	Refusals []Refusals `cbor:"10,keyasint,omitempty"`
 }
 
-// The outcomes of asking a zone.
+// The outcomes of a zone in a select.
 const (
 	OutcomeAnswered = "answered"
 	OutcomeLate     = "late"
@@ -377,47 +377,47 @@ const (
 	OutcomeSkipped  = "skipped" // its digest rules it out
 )
 
-// Refusals say why hosts of the answering zone took no (further) slot of a
+// Refusals are the reasons why hosts of the answering zone took no (further) slot of a
 // group. Considered == Offering + the sum of Filters.
 type Refusals struct {
-	Considered int           `cbor:"1,keyasint"` // hosts looked at
+	Considered int           `cbor:"1,keyasint"` // hosts examined
 	Offering   int           `cbor:"2,keyasint"` // hosts that passed every filter
 	Filters    []FilterCount `cbor:"3,keyasint,omitempty"`
 	Advice     []Advice      `cbor:"4,keyasint,omitempty"` // what would have worked, smallest change first; at most AdviceMax
-	// Limits say, where slots are missing, what keeps hosts that offered some from
-	// offering more. They add up to Offering at the most.
+	// Limits are, if slots are missing, the reasons why hosts that offered some did not
+	// offer more. Their sum is at most Offering.
 	Limits []FilterCount `cbor:"5,keyasint,omitempty"`
 }
 
-// FilterCount is how many hosts one filter turned away, in filter order.
+// FilterCount counts the hosts that one filter turned away, in filter order.
 type FilterCount struct {
 	Filter string `cbor:"1,keyasint"`
 	Hosts  int    `cbor:"2,keyasint"`
 	Tier   Tier   `cbor:"3,keyasint,omitempty"`
-	// Names are some of those hosts, for operators of the owning zone alone. They
-	// are never encoded for another zone or for the log.
+	// Names are some of those hosts, only for operators of the owning zone. They are never
+	// encoded for another zone or for the log.
 	Names []string `cbor:"-" log:"hosts_by_name"`
 }
 
-// Tier says how final it is that a host was turned away.
+// Tier is the finality of a refusal of a host.
 type Tier string
 
 // The tiers, the most final first.
 const (
 	TierInvalid    Tier = "invalid"     // the request itself: amounts that the host's units do not allow
 	TierNotAllowed Tier = "not_allowed" // a policy of the operator forbids it
-	TierNeverFits  Tier = "never_fits"  // the host is too small or lacks what is asked for
+	TierNeverFits  Tier = "never_fits"  // the host is too small or lacks a requested property
 	TierNotNow     Tier = "not_now"     // it could at another time, or when others have left
 	TierNotAsked   Tier = "not_asked"   // the caller did not want this host
 )
 
-// Advice is one change to the request after which the group would have had all that it
-// then asks for, and no other group less than it had.
+// Advice is one change to the request with which the group would have got all that it then
+// asks for, and no other group less than it got.
 type Advice struct {
 	Change string        `cbor:"1,keyasint"`                                // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
 	Class  ResourceClass `cbor:"2,keyasint,omitempty" log:"resource_class"` // of AdviceAmount
 	Value  int64         `cbor:"3,keyasint,omitempty"`                      // the count, or the amount
-	Name   string        `cbor:"4,keyasint,omitempty"`                      // the zone, or the filter whose demand to drop
+	Name   string        `cbor:"4,keyasint,omitempty"`                      // the zone, or the filter whose condition to drop
 }
 
 // The kinds of advice.
@@ -425,7 +425,7 @@ const (
 	AdviceCount  = "count"  // ask for Value instances of the group
 	AdviceAmount = "amount" // ask for Value of Class in each instance
 	AdviceZone   = "zone"   // allow zone Name
-	AdviceDrop   = "drop"   // drop what filter Name turned every host away for, or min_zones, max_skew or pack of the zone rule
+	AdviceDrop   = "drop"   // drop the condition of filter Name, or min_zones, max_skew or pack of the zone rule
 )
 
 // SelectAnswer is the answer to POST /zones/select: per group the ordered weights of the

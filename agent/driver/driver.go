@@ -1,5 +1,5 @@
-// Package driver says what a host must be able to do with instances. Its
-// sub-packages do it: process runs real processes, fake only remembers.
+// Package driver declares the operations of a host on instances. Its sub-packages
+// implement them: process runs real processes, fake only records them.
 package driver
 
 import (
@@ -12,27 +12,27 @@ import (
 )
 
 // ErrEnded is what Start returns for an instance that ran here and has ended.
-// It is not started again; List says how it ended.
+// It is not started again; List has its final status.
 var ErrEnded = errors.New("the instance has ended here; it is not started again")
 
-// State is what a driver knows of one instance that it has not forgotten.
+// State is the state of one instance that a driver has not forgotten.
 type State struct {
 	Host     api.HostID
 	Instance api.InstanceID
 	Status   api.Status // ACTIVE, SHUTOFF (ended with exit code 0) or ERROR
-	Fault    string     // why, with ERROR only; at most api.FaultMaxBytes
+	Fault    string     // reason, only with ERROR; at most api.FaultMaxBytes
 	Fenced   bool       // it was started with a fence
 }
 
-// Driver starts and stops instances. Calls are keyed by instance id, which no two
-// hosts share, and what is already so is a success: every call may be repeated
-// after a crash at any point. All methods may be called from several goroutines;
-// two calls for one instance wait for each other.
+// Driver starts and stops instances. Calls are keyed by instance id, which no two hosts
+// share, and a call whose result holds already succeeds: every call may be repeated after
+// a crash at any point. All methods may be called from several goroutines; two calls for
+// one instance wait for each other.
 type Driver interface {
 	// Start makes w run on host and returns once it does. It returns nil when w
 	// runs already, ErrEnded when it has ended, and any other error when it
 	// cannot run: such an instance is then in List as ERROR, and a repeat returns
-	// an error again. When ctx ends first nothing is promised but what List says.
+	// an error again. If ctx ends first, only List shows the outcome.
 	// A w with a fence does not outlive the driver: nothing of it runs any more when
 	// the next driver of the same instances is ready.
 	Start(ctx context.Context, host api.HostID, w api.Workload) error
@@ -51,9 +51,9 @@ type Driver interface {
 	// those that could not be started.
 	List(ctx context.Context) ([]State, error)
 
-	// Severed returns the instances with a fence that an earlier driver has left
-	// behind. They were killed and forgotten before this one was ready, and are not
-	// in List. It is the same in each call.
+	// Severed returns the instances with a fence that an earlier driver left behind. They
+	// were killed and forgotten before this one was ready, and are not in List. The
+	// result is the same in each call.
 	Severed() []State
 
 	// Changed gets a value after instances have ended by themselves, and one
@@ -61,12 +61,11 @@ type Driver interface {
 	// never closed; it has one reader.
 	Changed() <-chan struct{}
 
-	// Needs says what a flavor must have so that the driver can run it. It is the same in
-	// each call.
+	// Needs returns the requirements on a flavor for the driver to run it. The result is
+	// the same in each call.
 	Needs() api.Needs
 
-	// Describe says for the log what the driver does and which limits it can
-	// hold an instance to.
+	// Describe describes the driver and the limits that it can enforce, for the log.
 	Describe() string
 }
 

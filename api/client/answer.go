@@ -157,7 +157,7 @@ func placementPage[T any](ctx context.Context, c *Client, q call, key string, o 
 	return p, nil
 }
 
-// callNothing makes q, whose answer says nothing.
+// callNothing makes q, whose answer has no body.
 func (c *Client) callNothing(ctx context.Context, q call) error {
 	_, err := c.doCall(ctx, q)
 	return err

@@ -19,35 +19,35 @@ import (
 
 // Limits of one call over a link.
 const (
-	triesMax   = 32                     // questions to endpoints
-	againFirst = 100 * time.Millisecond // before an endpoint that could not just now is asked again; doubles
+	triesMax   = 32                     // calls of endpoints
+	againFirst = 100 * time.Millisecond // pause before an endpoint that was unavailable is tried again; doubles
 	againMax   = 800 * time.Millisecond
 )
 
-// question is one call to a linked zone. Every question may be repeated, and may be
-// asked at several endpoints at the same time.
+// question is one call of a linked zone. Every question may be repeated, and may be sent
+// to several endpoints at the same time.
 type question struct {
 	method, path string
 	body         []byte
 	answer       func() any    // returns where to decode an answer
-	wait         time.Duration // how long the zone may wait for news before it answers
-	hedge        bool          // it is cheap enough to be asked twice after HedgeAfter
+	wait         time.Duration // how long the zone may wait for changes before it answers
+	hedge        bool          // it is cheap enough to be sent twice after HedgeAfter
 	once         bool          // it may not be repeated after it has reached the zone
 }
 
-// try is one question to one endpoint.
+// try is one attempt at one endpoint.
 type try struct {
 	to       *endpoint
 	begun    time.Time
-	patience time.Duration // how long it may take before another endpoint is asked
+	patience time.Duration // how long it may take before another endpoint is tried
 	cancel   context.CancelFunc
 
-	// reached says that the zone may have read the question. It is false only
-	// between the moments when a connection is looked for and found.
+	// reached is set unless the zone certainly has not read the question: it is false
+	// only from the start of the search for a connection until one is found.
 	reached atomic.Bool
 }
 
-// reply is what became of a try.
+// reply is the result of a try.
 type reply struct {
 	*try
 	answer  any
@@ -55,31 +55,31 @@ type reply struct {
 	replied bool // the endpoint itself has answered, if only with a refusal
 }
 
-// linkCall is a question on its way. It asks one endpoint after the other: the next one
-// when the one before has refused, cannot be reached or takes longer than it may,
-// while the one before may still answer. The first answer counts and ends the other
-// tries. When all were asked and some of them still work, those that could not just
-// now are asked again, and those where nobody was: they may have been started again.
+// linkCall is a question under way. It tries one endpoint after the other: the next one
+// when the one before has refused, is unreachable or takes longer than it may, while the
+// one before may still answer. The first answer counts and ends the other tries. When
+// all have been tried and some still work on the call, those that were unavailable or
+// unreachable are tried again: they may have restarted.
 type linkCall struct {
 	*question
 	p       *Peers
 	link    *api.Link
-	left    []*endpoint // that were not asked yet
-	again   []*endpoint // that could not just now, or where nobody was
-	failed  []*endpoint // whose failure in this call was noted
+	left    []*endpoint // not tried yet
+	again   []*endpoint // unavailable or unreachable
+	failed  []*endpoint // with a recorded failure in this call
 	working []*try
 	replies chan reply
 	tries   int
-	rounds  int // questions that were asked again
+	rounds  int // number of repeated tries
 	timer   *time.Timer
-	hedged  bool  // nothing is left of the early second question
-	err     error // the most telling of those that did not end the call
+	hedged  bool  // the early second try has been used
+	err     error // the most significant of those that did not end the call
 }
 
 // askLink makes one call over a link and returns its decoded answer.
 //
-// Errors: those of the other zone; CodeTimeout when it may have been done,
-// CodeUnavailable when it was certainly not.
+// Errors: those of the other zone; CodeTimeout if it may have been carried out,
+// CodeUnavailable if certainly not.
 func (p *Peers) askLink(ctx context.Context, l *api.Link, q *question) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of the other tries
@@ -107,13 +107,13 @@ func (p *Peers) askLink(ctx context.Context, l *api.Link, q *question) (any, err
 	}
 }
 
-// noAddress says that a link has no endpoints.
+// noAddress is the error for a link without endpoints.
 func noAddress(l *api.Link) *api.Error {
 	return api.Errorf(api.CodeUnavailable, "zone %q has no gateway address", l.Name)
 }
 
-// askNext asks the next endpoint: one that was not asked yet, or the one that was
-// refused by longest ago.
+// askNext tries the next endpoint: one that was not tried yet, or the one whose refusal is
+// the oldest.
 func (c *linkCall) askNext(ctx context.Context) {
 	from := &c.left
 	if len(c.left) == 0 {
@@ -149,8 +149,8 @@ func (c *linkCall) onOverdue(ctx context.Context) {
 	may := len(c.left) > 0 || (len(c.again) > 0 && c.tries < triesMax)
 	switch {
 	case c.once:
-		if len(c.left) > 0 && !newest.reached.Load() { // else it may be done already
-			newest.cancel() // and the next one is asked
+		if len(c.left) > 0 && !newest.reached.Load() { // else it may have been carried out already
+			newest.cancel() // and the next one is tried
 		}
 	case !c.hedged && early > 0:
 		c.hedged = true
@@ -164,7 +164,7 @@ func (c *linkCall) onOverdue(ctx context.Context) {
 	}
 }
 
-// askGoodEndpoint asks the endpoint that answers other calls as well, if the newest try waits
+// askGoodEndpoint also tries the endpoint that answers other calls, if the newest try waits
 // for one that does not.
 func (c *linkCall) askGoodEndpoint(ctx context.Context) {
 	newest := c.working[len(c.working)-1]
@@ -177,7 +177,7 @@ func (c *linkCall) askGoodEndpoint(ctx context.Context) {
 	c.askNext(ctx)
 }
 
-// takeReply takes what became of a try, and reports whether that ends the call.
+// takeReply handles the result of a try, and reports whether it ends the call.
 func (c *linkCall) takeReply(ctx context.Context, r reply) (answer any, err error, done bool) {
 	c.working = slices.DeleteFunc(c.working, func(t *try) bool { return t == r.try })
 	took := c.p.conf.Now().Sub(r.begun)
@@ -208,7 +208,7 @@ func (c *linkCall) takeReply(ctx context.Context, r reply) (answer any, err erro
 	return nil, nil, false
 }
 
-// noteLate remembers who did not answer in his time when the call was over.
+// noteLate records the endpoints that had not answered in time at the end of the call.
 func (c *linkCall) noteLate() {
 	now := c.p.conf.Now()
 	for _, t := range c.working {
@@ -218,7 +218,7 @@ func (c *linkCall) noteLate() {
 	}
 }
 
-// noteFailure remembers once that an endpoint has failed this call.
+// noteFailure records once that an endpoint has failed this call.
 func (c *linkCall) noteFailure(e *endpoint) {
 	if !slices.Contains(c.failed, e) {
 		c.failed = append(c.failed, e)
@@ -226,17 +226,17 @@ func (c *linkCall) noteFailure(e *endpoint) {
 	}
 }
 
-// mayPass reports whether another endpoint, or this one later, may do better.
+// mayPass reports whether another endpoint, or this one later, may succeed.
 func mayPass(err error) bool {
 	return slices.Contains(mayPassCodes, api.CodeOf(err))
 }
 
-// mayPassCodes are the codes of what may pass, those first that tell the least of whether
-// a call was done.
+// mayPassCodes are the codes of errors that may pass, in increasing order of the
+// possibility that the call was carried out.
 var mayPassCodes = []api.Code{api.CodeUnavailable, api.CodeOverloaded, api.CodeInternal, api.CodeTimeout}
 
-// worseOf returns which of two errors to return for a call: that it may have been
-// done counts more than that it was not.
+// worseOf returns the error to return for a call: one after which it may have been carried
+// out takes precedence over one after which it was not.
 func worseOf(a, b error) error {
 	rank := func(err error) int {
 		if err == nil {
@@ -250,8 +250,7 @@ func worseOf(a, b error) error {
 	return a
 }
 
-// askOnce asks one endpoint, and reports whether that has answered, if only with a
-// refusal.
+// askOnce tries one endpoint, and reports whether it has answered, if only with a refusal.
 func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (answer any, replied bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { t.reached.Store(false) },
@@ -266,7 +265,7 @@ func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (
 	if err != nil {
 		return nil, false, unansweredError(err, t.reached.Load())
 	}
-	defer func() { _ = res.Body.Close() }() // read to the end or given up: nothing to learn
+	defer func() { _ = res.Body.Close() }() // read to the end or given up: the error does not matter
 	p.noteForm(l, api.ParseForm(res.Header.Get(api.HeaderForm)))
 	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
 	switch {
@@ -287,7 +286,7 @@ func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (
 	return a, true, nil
 }
 
-// unansweredError returns what to say of a call that got no answer.
+// unansweredError returns the error of a call without an answer.
 func unansweredError(err error, reached bool) error {
 	switch late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); {
 	case !reached:
@@ -298,12 +297,12 @@ func unansweredError(err error, reached bool) error {
 	return api.Wrap(api.CodeTimeout, "client.call", "the connection to the zone was lost before it answered", err)
 }
 
-// writeHead writes what each call says of itself. What is left of the caller's budget is
-// that of this moment: an endpoint that is asked later has less.
+// writeHead writes the headers of each call. The remaining budget is that of this moment:
+// a later try has less.
 func (p *Peers) writeHead(ctx context.Context, h http.Header) {
 	h.Set("Content-Type", api.MediaCBOR)
 	h.Set("Accept", api.MediaCBOR)
-	h.Set("User-Agent", "") // says nothing of what runs here
+	h.Set("User-Agent", "") // reveals nothing about this program
 	h.Set(api.HeaderForm, p.conf.Form.String())
 	h.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
 	if id := p.conf.Request(ctx); id != "" {

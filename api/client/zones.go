@@ -17,7 +17,7 @@ func (c *Client) Zone(ctx context.Context, ref string) (rest.Zone, error) {
 	return callValue[rest.Zone](ctx, c, routeCall("client.Zone", "GET /zones/{id}", ref))
 }
 
-// ZoneInfo returns what this zone says of itself. It may be repeated.
+// ZoneInfo returns the description of this zone. It may be repeated.
 func (c *Client) ZoneInfo(ctx context.Context) (rest.ZoneInfo, error) {
 	return callValue[rest.ZoneInfo](ctx, c, routeCall("client.ZoneInfo", "GET /zones/info"))
 }

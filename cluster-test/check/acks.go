@@ -10,20 +10,20 @@ import (
 	"berth/raftstore/state"
 )
 
-// AckKind says what was asked for.
+// AckKind is the kind of an acknowledged call.
 type AckKind string
 
 // The kinds of acknowledgements.
 const (
 	AckBoot    AckKind = "boot"    // a reservation was recorded
-	AckRelease AckKind = "release" // a reservation is given back
+	AckRelease AckKind = "release" // a reservation is released
 	AckDelete  AckKind = "delete"  // an instance ends
-	AckHost    AckKind = "host"    // a host was changed, and its generation told
+	AckHost    AckKind = "host"    // a host was changed, and its generation returned
 	AckClaim   AckKind = "claim"   // a consumer has allocations
 	AckFree    AckKind = "free"    // a consumer has none any more, and never will
 )
 
-// Ack is what one client was told of one call at the zone where it was made.
+// Ack is the answer to one call of one client at the zone where it was made.
 type Ack struct {
 	Kind        AckKind
 	Zone        string
@@ -33,26 +33,26 @@ type Ack struct {
 	Reservation api.ReservationID
 	Instance    api.InstanceID
 	Host        api.HostID
-	Generation  uint64 // that an update of a host told
+	Generation  uint64 // returned by an update of a host
 	Consumer    api.ConsumerID
 }
 
-// Final is what one healthy node shows when all has settled.
+// Final is the state of one healthy node at the end.
 type Final struct {
 	Zone, Node string
 	State      *state.State
 }
 
-// AckSummary counts what Acks looked at.
+// AckSummary counts what Acks has checked.
 type AckSummary struct {
 	Acks, OK, Refused, Unknown int
 	Boots, Whole, Gone         int // of boots: all, with an outcome that keeps instances, with none left
 }
 
-// Acks checks that what was acknowledged is in the final state of every node of
-// its zone and what was refused nowhere, that nothing is stuck, and that every
-// reservation is whole or gone, over all zones. A run must be shorter than the
-// time after which ended boots are pruned.
+// Acks checks that every acknowledged change is in the final state of every node of its
+// zone and every refused one nowhere, that nothing is stuck, and that every reservation
+// is whole or gone, over all zones. A run must be shorter than the time after which ended
+// boots are pruned.
 func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
 	a := &audit{list: &list{}, zones: map[string][]Final{}, where: map[model.BootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
 	for _, f := range finals {
@@ -101,7 +101,8 @@ func instancesOf(s *state.State) []*api.Instance {
 	return s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: n + 1}})
 }
 
-// indexInstances notes where each live instance is, and that no two zones own it.
+// indexInstances records the zone of each live instance, and checks that no two zones own
+// it.
 func (a *audit) indexInstances() {
 	for _, f := range a.order {
 		for _, i := range instancesOf(f.State) {
@@ -120,7 +121,7 @@ func (a *audit) indexInstances() {
 	}
 }
 
-// checkAck holds that what was acknowledged is on every node.
+// checkAck checks that an acknowledged change is on every node.
 func (a *audit) checkAck(k Ack) {
 	a.sum.Acks++
 	switch k.Outcome {
@@ -144,7 +145,8 @@ func (a *audit) checkAck(k Ack) {
 	}
 }
 
-// missingOf says what of an acknowledged call is not in s, "" if all is.
+// missingOf describes the effect of an acknowledged call that is missing from s, "" for
+// none.
 func missingOf(k Ack, s *state.State) string {
 	switch k.Kind {
 	case AckBoot, AckRelease:
@@ -178,7 +180,7 @@ func missingOf(k Ack, s *state.State) string {
 // tried are the codes of a refusal that may leave a boot on record, as FAILED.
 var tried = []api.Code{api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached}
 
-// checkGhosts holds that a reservation for which every call was refused is nowhere, but
+// checkGhosts checks that a reservation for which every call was refused is nowhere, except
 // for the record of a boot that was tried.
 func (a *audit) checkGhosts(acks []Ack) {
 	type place struct {
@@ -200,7 +202,7 @@ func (a *audit) checkGhosts(acks []Ack) {
 		if k.Kind != AckBoot || k.Outcome != Refused || k.Reservation == "" || maybe[at] {
 			continue
 		}
-		maybe[at] = true // said once
+		maybe[at] = true // reported once
 		for _, f := range a.zones[k.Zone] {
 			if b, ok := f.State.Boot(k.Project, k.Reservation); ok && (!failed[at] || !b.Final()) {
 				a.addViolation(promise.Ghost, k.Zone, "node %s has reservation %s, which was refused, as %s", f.Node, k.Reservation, b.State())
@@ -212,7 +214,7 @@ func (a *audit) checkGhosts(acks []Ack) {
 	}
 }
 
-// checkStuck lists what a zone has not finished.
+// checkStuck lists the unfinished operations of a zone.
 func (a *audit) checkStuck(f Final) {
 	for _, b := range f.State.UndecidedBoots() {
 		a.addViolation(promise.Progress, f.Zone, "reservation %s is not decided", b.Request.Reservation)
@@ -233,7 +235,7 @@ func (a *audit) checkStuck(f Final) {
 	}
 }
 
-// checkSagas holds that every boot of a project has come to an outcome, with at least
+// checkSagas checks that every boot of a project has reached an outcome, with at least
 // min_count instances decided, or with none.
 func (a *audit) checkSagas(f Final, p api.ProjectID) {
 	const page = 1000
@@ -271,8 +273,8 @@ func (a *audit) checkSaga(f Final, b *state.Boot) {
 	}
 }
 
-// checkDirectory holds that what a zone says of instances elsewhere is so: some zone
-// owns each of them, and each that was made for a parent is known above.
+// checkDirectory checks a zone's directory of instances elsewhere: some zone owns each of
+// them, and each that was created for a parent is known above.
 func (a *audit) checkDirectory(f Final) {
 	for _, i := range instancesOf(f.State) {
 		o := a.owners[i.ID]
@@ -290,7 +292,7 @@ func (a *audit) checkDirectory(f Final) {
 }
 
 // knownAbove reports whether another zone has a live directory entry of i. Where
-// the parent is not among the zones, nobody can tell.
+// the parent is not among the zones, this is unknown.
 func (a *audit) knownAbove(f Final, i *api.Instance) bool {
 	parent, ok := f.State.Link(i.Origin)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"berth/raftstore/state"
 )
 
-// beginFrom makes a replay go on from a snapshot: model and states begin with what is
-// in it. What led to it is taken on trust.
+// beginFrom makes a replay continue from a snapshot: model and states start with its
+// content. The history before it is not checked.
 func (r *replay) beginFrom(z *ZoneLog) error {
 	for _, s := range []**state.State{&r.s, &r.twin} {
 		loaded, err := state.Load(bytes.NewReader(z.Base.Bytes), api.FormNewest)
@@ -29,9 +29,8 @@ func (r *replay) beginFrom(z *ZoneLog) error {
 	return nil
 }
 
-// keepPart keeps a part of a backup that was accepted. With the last one the state
-// must be what the backup holds, and the model goes on from it: what led to it is
-// taken on trust.
+// keepPart stores an accepted part of a backup. With the last one the state must equal the
+// backup, and the model continues from it: the history before it is not checked.
 func (r *replay) keepPart(index uint64, c command.Restore) {
 	if c.Offset == 0 {
 		r.backup = nil
@@ -100,7 +99,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	return m
 }
 
-// joinBoots gives the boots their holds, and counts what was pruned of them.
+// joinBoots gives the boots their holds, and counts the pruned ones.
 func joinBoots(m *model.Model, s *state.State) {
 	for id, b := range m.Boots {
 		record, _ := s.Boot(id.Project, id.Reservation)
@@ -190,7 +189,7 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	}
 }
 
-// numberInstances notes the group of each instance of a hold.
+// numberInstances records the group of each instance of a hold.
 func numberInstances(h *model.Hold, from *state.Hold) {
 	for _, sl := range from.Slots {
 		h.Groups[sl.Instance.ID] = sl.Group
@@ -202,8 +201,7 @@ func numberInstances(h *model.Hold, from *state.Hold) {
 	}
 }
 
-// regrant puts the claim of a slot on the host that it is on now, and on the one
-// that it moves to.
+// regrant puts the claim of a slot on its present host, and on the one that it moves to.
 func regrant(m *model.Model, s *state.State, h *model.Hold, c *model.Claim) {
 	i := m.MadeBy(h, c.Consumer)
 	on := func(id api.HostID, kept *model.Claim, draw func(*model.Claim)) *model.Claim {
@@ -230,7 +228,7 @@ func regrant(m *model.Model, s *state.State, h *model.Hold, c *model.Claim) {
 	}
 }
 
-// addPlacement adds what came by the placement API before s.
+// addPlacement adds the records of the placement API in s.
 func addPlacement(m *model.Model, s *state.State) {
 	for _, p := range s.Providers() {
 		if p.CanHost {

@@ -14,8 +14,8 @@ import (
 // Comparison compares one state with the model, command by command.
 type Comparison struct{ r *replay }
 
-// Compare begins with a state before its first command. apply must apply a command to
-// that state, and return what became of it.
+// Compare starts with a state before its first command. apply must apply a command to that
+// state, and return the result.
 func Compare(s *state.State, apply func(index uint64, c command.Command) state.Result) *Comparison {
 	r := newReplay(&list{})
 	r.s, r.twin = s, nil
@@ -23,23 +23,23 @@ func Compare(s *state.State, apply func(index uint64, c command.Command) state.R
 	return &Comparison{r}
 }
 
-// Apply applies a command to both, and compares what it changed.
+// Apply applies a command to both, and compares the changes.
 func (c *Comparison) Apply(index uint64, cmd command.Command) (state.Result, []Violation) {
 	c.r.applyCommand(index, cmd)
 	return c.r.last, c.r.all
 }
 
-// All compares all that readers see.
+// All compares all results of readers.
 func (c *Comparison) All(index uint64) []Violation {
 	c.r.compareAll(index)
 	return c.r.all
 }
 
-// Summary counts what was compared.
+// Summary counts the comparisons.
 func (c *Comparison) Summary() LogSummary { return c.r.sum }
 
-// Outcomes counts what became of commands, by kind and code ("Hold ok", "Hold
-// conflict"), and of their parts ("slot on a spare").
+// Outcomes counts the results of commands, by kind and code ("Hold ok", "Hold conflict"),
+// and of their parts ("slot on a spare").
 type Outcomes map[string]int
 
 func (o Outcomes) countOutcome(c command.Command, r state.Result) {
@@ -71,8 +71,8 @@ func (o Outcomes) Add(other Outcomes) {
 	}
 }
 
-// Below lists what came fewer times than a floor asks for: a generator that never
-// draws something proves nothing about it.
+// Below lists the outcomes that occurred fewer times than a floor requires: a generator that
+// never draws something proves nothing about it.
 func (o Outcomes) Below(floor Outcomes) (out []string) {
 	for _, k := range slices.Sorted(maps.Keys(floor)) {
 		if o[k] < floor[k] {

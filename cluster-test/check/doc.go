@@ -1,11 +1,11 @@
-// Package check says whether a zone kept its promises, from what a run leaves
-// behind: logs, client histories, agents' journals and final states.
+// Package check checks whether a zone kept its promises, from the records of a run: logs,
+// client histories, agents' journals and final states.
 //
-// The checkers are slow and obvious, and share no code with what they judge:
-// only words (api), the spelling of entries (raftstore/command), and the real
-// state (raftstore/state) for comparison. They take data and return violations;
-// they never start, stop or ask anything, and never end a test. A checker that
-// could not decide says so as a violation.
+// The checkers are slow and obvious, and share no code with the code that they judge,
+// except the vocabulary (api), the encoding of entries (raftstore/command), and the real
+// state (raftstore/state) for comparison. They take data and return violations; they
+// never start, stop or call anything, and never end a test. A checker that could not
+// decide reports this as a violation.
 //
 // All functions may be called from several goroutines, each with its own data.
 package check
@@ -41,7 +41,7 @@ func (v Violation) String() string {
 	return s + ": " + v.Text
 }
 
-// violationsMax bounds what one checker lists; the first ones tell most.
+// violationsMax bounds the list of one checker; the first violations are the most useful.
 const violationsMax = 50
 
 // list collects violations of one zone, up to violationsMax.

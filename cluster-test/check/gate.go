@@ -6,7 +6,7 @@ import (
 	"berth/cluster-test/check/promise"
 )
 
-// Summary is what a whole run has checked.
+// Summary counts the checks of a whole run.
 type Summary struct {
 	Logs     []LogSummary // one for each zone
 	History  HistorySummary
@@ -15,8 +15,8 @@ type Summary struct {
 	Faults   map[string]int // injected, by kind
 }
 
-// Floor is the least that a run must have checked to prove anything. A field that
-// is 0 asks for nothing. Kinds are faults that must each have been injected.
+// Floor is the minimum that a run must have checked to prove anything. A field of 0
+// requires nothing. Kinds are faults that must each have been injected.
 type Floor struct {
 	Ops, OK          int      // of the history
 	Local            int      // reads of nodes' own views
@@ -24,7 +24,7 @@ type Floor struct {
 	Provided         int      // operations on providers, of the history
 	Commands, Claims int      // of all logs
 	Drawn, Allocated int      // of all logs: parts of slots on others than hosts, and consumers with allocations
-	States           int      // of nodes that were compared with the replay
+	States           int      // of nodes, compared with the replay
 	Started          int      // starts in journals
 	Boots            int      // with an outcome
 	Faults           int      // injected in all

@@ -12,16 +12,16 @@ import (
 	"berth/api/client"
 )
 
-// Kind says what a client did.
+// Kind is the kind of a client's operation.
 type Kind string
 
 // The kinds of operations.
 const (
 	HostSet     Kind = "host.set"     // enable or disable a host, with a generation or without
 	HostRead    Kind = "host.read"    // a linearizable read of a host
-	BootAsk     Kind = "boot.ask"     // ask for a boot, or repeat it
+	BootAsk     Kind = "boot.ask"     // boot, or repeat a boot
 	BootRead    Kind = "boot.read"    // a linearizable read of a reservation
-	BootRelease Kind = "boot.release" // give all of a reservation back
+	BootRelease Kind = "boot.release" // release a whole reservation
 
 	ProviderSet   Kind = "provider.set"   // replace the inventory of a provider, with a generation
 	ProviderRead  Kind = "provider.read"  // a linearizable read of what is in use of it
@@ -30,7 +30,7 @@ const (
 	ProviderFree  Kind = "provider.free"  // delete the allocations of a consumer
 )
 
-// Outcome says what a client knows of its call.
+// Outcome is a client's knowledge of its call.
 type Outcome string
 
 // The outcomes.
@@ -69,9 +69,9 @@ type Op struct {
 	Index uint64 `json:"index,omitempty"` // of a local read: the log index of its view
 }
 
-// Input is what a client asked for. Host is for HostSet and HostRead, Provider for
-// those that begin with it, the others name a boot by Project and Reservation (the
-// caller's own), or Key, or both.
+// Input is the request of a client. Host is for HostSet and HostRead, Provider for the
+// kinds that begin with it; the others name a boot by Project and Reservation (of the
+// caller's choice), or Key, or both.
 type Input struct {
 	Provider    api.ProviderID    `json:"provider,omitempty"`
 	Amount      int64             `json:"amount,omitempty"` // of a claim, a release, or in all
@@ -81,13 +81,13 @@ type Input struct {
 	Project     api.ProjectID     `json:"project,omitempty"`
 	Reservation api.ReservationID `json:"reservation,omitempty"`
 	Key         string            `json:"key,omitempty"`    // Idempotency-Key
-	Digest      string            `json:"digest,omitempty"` // what tells one request from another
+	Digest      string            `json:"digest,omitempty"` // distinguishes requests
 }
 
-// Output is what a client was told.
+// Output is the answer to a client.
 type Output struct {
 	Code        api.Code          `json:"code,omitempty"`       // of a refusal
-	Generation  uint64            `json:"generation,omitempty"` // of a read, an update, or a stale_generation; 0: not told
+	Generation  uint64            `json:"generation,omitempty"` // of a read, an update, or a stale_generation; 0: unknown
 	Enabled     bool              `json:"enabled,omitempty"`
 	Amount      int64             `json:"amount,omitempty"` // in use of a provider
 	Used        api.Resources     `json:"used,omitempty"`   // of a host read
@@ -95,13 +95,13 @@ type Output struct {
 	State       api.BootState     `json:"state,omitempty"`
 }
 
-// isUndone reports whether the zone could not do what was asked just now: nothing was
-// changed, and nothing was told.
+// isUndone reports whether the zone could not carry out the call at that time: nothing was
+// changed, and nothing was learned.
 func (op *Op) isUndone() bool { return op.Outcome == Refused && op.Out.Code == api.CodeUnavailable }
 
-// OutcomeOf says what a client knows after err. Codes that may come from the way
-// there as well as from the zone leave the outcome open: a call is refused as
-// unavailable only if the zone itself has said so.
+// OutcomeOf returns a client's knowledge after err. Codes that may also come from the way
+// to the zone leave the outcome open: a call counts as refused with unavailable only if
+// the zone itself has answered so.
 func OutcomeOf(err error) Outcome {
 	if r, refused := errors.AsType[*client.RefusedError](err); refused && r.Unsure {
 		return Unknown
@@ -122,8 +122,8 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// Recorder keeps what clients did, and writes each operation as one line of JSON
-// when it is over. It may be used from several goroutines.
+// Recorder records the operations of clients, and writes each as one line of JSON when it
+// has ended. It may be used from several goroutines.
 type Recorder struct {
 	now func() int64
 
@@ -150,7 +150,7 @@ func NewRecorder(now func() int64, w io.Writer) *Recorder {
 	return r
 }
 
-// Begin notes that a client makes a call now. Call, Return, Out and Outcome of op
+// Begin records that a client makes a call now. Call, Return, Out and Outcome of op
 // are not used.
 func (r *Recorder) Begin(op Op) *Pending {
 	r.mu.Lock()
@@ -161,7 +161,7 @@ func (r *Recorder) Begin(op Op) *Pending {
 	return p
 }
 
-// End notes that the call returned now. A second End changes nothing.
+// End records that the call returned now. A second End changes nothing.
 func (p *Pending) End(outcome Outcome, out Output) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -169,8 +169,7 @@ func (p *Pending) End(outcome Outcome, out Output) {
 	p.r.endPending(p)
 }
 
-// Drop forgets the call: it is known that it did nothing and never will, and it was
-// told nothing.
+// Drop removes the call: it certainly did nothing and never will, and got no information.
 func (p *Pending) Drop() {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()

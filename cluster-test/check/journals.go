@@ -37,7 +37,7 @@ const (
 	lineRefused = "refused"
 )
 
-// Journal is all that one agent wrote, in order, its older file before its newer.
+// Journal is all lines of one agent, in order, the older file before the newer.
 type Journal struct {
 	Zone, Agent string
 	Lines       []Line
@@ -67,27 +67,27 @@ func (j *Journal) ReadJournal(from io.Reader) error {
 	}
 }
 
-// JournalOptions says what else is known of a run.
+// JournalOptions has further knowledge of a run.
 type JournalOptions struct {
-	// Active is where each instance should run when all has settled: what every
-	// owning zone shows as ACTIVE. nil: not known, and I7 is not checked.
+	// Active has the host of each instance that should run at the end: those that their
+	// owning zones show as ACTIVE. nil: unknown, and I7 is not checked.
 	Active map[api.InstanceID]api.HostID
-	// Processes counts what is there to be seen when all has settled. nil: nobody
-	// looked. An agent that is killed between a stop and its line leaves no line,
-	// so journals alone cannot say that nothing runs.
+	// Processes counts the processes of each instance at the end. nil: not counted. An
+	// agent that is killed between a stop and its line leaves no line, so journals alone
+	// cannot show that nothing runs.
 	Processes map[api.InstanceID]int
-	// Restored says that a zone was restored from a backup: what it brought back
-	// may run again after it was gone.
+	// Restored is set if a zone was restored from a backup: instances that it brought back
+	// may run again after they were gone.
 	Restored bool
-	// Moved are the instances that may be started on another host when they are gone
-	// where they were; Evacuated, also when nobody has said so. Returned is how often
-	// each may be started again where it is gone: it had moved on, and was sent back
-	// before it was started there. See LogSummary.
+	// Moved are the instances that may be started on another host once they are gone from
+	// the old one; Evacuated, even without a report of that. Returned is how often each
+	// may be started again on a host from which it is gone: it had moved on, and was sent
+	// back before it was started there. See LogSummary.
 	Moved, Evacuated map[api.InstanceID]bool
 	Returned         map[api.InstanceID]int
 }
 
-// JournalSummary counts what Journals looked at.
+// JournalSummary counts what Journals has checked.
 type JournalSummary struct {
 	Agents, Lines, Torn                          int
 	Started, Running, Failed, Gone, Terms, Stale int // lines by event; Stale: answers that were refused
@@ -97,29 +97,29 @@ type JournalSummary struct {
 // made before it: an agent reads its term, and then writes.
 const noteSlack = time.Second
 
-// run is what journals say of one instance.
+// run is the history of one instance according to the journals.
 type run struct {
 	agent string
 	host  api.HostID
 	ran   int
-	asked bool // a start began, and how it ended is not known
+	asked bool // a start began, with an unknown outcome
 	over  bool // it ended, or nothing of it is left
 	gone  bool
-	cut   bool                // its fence has struck, and it may start again where it was
+	cut   bool                // its fence has expired, and it may start again where it was
 	left  api.HostID          // where it ran before
 	dead  bool                // it ended there with its agent
 	been  map[api.HostID]bool // where it was started before
-	back  int                 // how often it was started where it had been before
+	back  int                 // number of starts on a host where it had been before
 }
 
-// severed is what an agent writes of a fence that has struck when an earlier agent
+// severed is the text that an agent writes for a fence that expired when an earlier agent
 // ended: long before the line.
 const severed = "its agent ended"
 
 // Journals checks that an instance id runs at most once over all hosts of all
-// zones, that what should run at the end does, once, and nothing else, and that
-// no agent goes back to a lower term. A start whose outcome is not known counts
-// as a run as soon as another host starts the same id.
+// zones, that exactly the wanted instances run at the end, once each, and that no agent
+// goes back to a lower term. A start with an unknown outcome counts as a run as soon as
+// another host starts the same id.
 func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation) {
 	l := &list{}
 	sum := JournalSummary{Agents: len(journals)}
@@ -164,7 +164,7 @@ func (s *JournalSummary) countEvent(event string) {
 	}
 }
 
-// event is one line and who wrote it.
+// event is one line and its agent.
 type event struct {
 	zone, agent string
 	line        Line
@@ -176,7 +176,7 @@ func inTime(journals []Journal) []event {
 	for _, j := range journals {
 		last := time.Time{}
 		for _, ln := range j.Lines {
-			if ln.At.Before(last) { // a clock that was set back must not turn the order round
+			if ln.At.Before(last) { // a clock that was set back must not reverse the order
 				ln.At = last
 			}
 			last = ln.At
@@ -217,14 +217,14 @@ func (r *run) followLine(l *list, e event, o JournalOptions) {
 	case lineEnded:
 		r.ran, r.over = max(r.ran, 1), true
 	case lineGone:
-		if r.asked { // the start was not in vain
+		if r.asked { // the start succeeded
 			r.ran = max(r.ran, 1)
 		}
 		r.asked, r.over, r.gone = false, true, true
 	}
 }
 
-// goOn takes it that an instance starts anew, or on another host.
+// goOn handles a new start of an instance, or a start on another host.
 func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...any)) {
 	if e.line.Event == lineStart {
 		r.startAnew(e, o)
@@ -237,7 +237,7 @@ func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...a
 	}
 }
 
-// startAnew begins with r as if the instance had never run, if it may.
+// startAnew resets r as if the instance had never run, if that is allowed.
 func (r *run) startAnew(e event, o JournalOptions) {
 	next := run{agent: e.agent, host: e.line.Host, left: r.host, been: r.been, back: r.back}
 	switch elsewhere := r.host != e.line.Host; {
@@ -258,8 +258,8 @@ func (r *run) startAnew(e event, o JournalOptions) {
 	*r = next
 }
 
-// wasThere reports whether a line of the host that an instance has left says that it
-// was there until then. What an agent finds dead of the one before was not.
+// wasThere reports whether a line of the host that an instance has left shows that it was
+// there until then. An instance that an agent finds dead from an earlier one was not.
 func (r *run) wasThere(l Line) bool {
 	r.dead = r.dead || l.Event == lineFenced && l.Detail == severed
 	return !r.dead && (l.Event == lineFenced || l.Event == lineGone || l.Event == lineEnded)
@@ -278,8 +278,7 @@ func (r *run) mayReturn(e event, o JournalOptions) bool {
 	return r.gone && r.host == e.line.Host && r.agent == e.agent && r.back < o.Returned[e.line.Instance]
 }
 
-// checkTerms holds that an agent's terms rise, and that what it does it does at the
-// highest one.
+// checkTerms checks that an agent's terms rise, and that it acts only at the highest one.
 func checkTerms(l *list, j Journal) {
 	var high uint64
 	var since time.Time
@@ -296,7 +295,7 @@ func checkTerms(l *list, j Journal) {
 	}
 }
 
-// checkEnds compares what should run at the end with what does.
+// checkEnds compares the wanted with the running instances at the end.
 func checkEnds(l *list, runs map[api.InstanceID]*run, o JournalOptions) {
 	bad := func(format string, args ...any) {
 		l.putViolation(Violation{Rule: promise.Exactly, Text: fmt.Sprintf(format, args...)})

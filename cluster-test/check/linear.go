@@ -16,18 +16,18 @@ import (
 type HistoryOptions struct {
 	// Limit is how long all searches together may take; 0 means HistoryLimit.
 	Limit time.Duration
-	// Dir is an existing folder, where a drawing of each partition that is not
-	// linearizable is left; "" for none.
+	// Dir is an existing folder for a drawing of each partition that is not linearizable;
+	// "" for none.
 	Dir string
-	// Quiet says that nobody but the clients of this history changed the hosts in
-	// it: no boots, no agents that come and go. Then generations may not jump.
+	// Quiet is set if only the clients of this history changed its hosts: no boots, no
+	// agents that come and go. Then generations may not jump.
 	Quiet bool
 }
 
 // HistoryLimit is the default of HistoryOptions.Limit.
 const HistoryLimit = 2 * time.Minute
 
-// HistorySummary counts what History looked at.
+// HistorySummary counts what History has checked.
 type HistorySummary struct {
 	Ops, OK, Refused, Unknown int
 	Local                     int            // reads of a node's own view
@@ -35,9 +35,9 @@ type HistorySummary struct {
 	Partitions, Undecided     int
 }
 
-// History searches for a linear order of the operations that explains what every
-// client was told, one host, request and reservation at a time, and checks local
-// reads for what they can show. An operation of unknown outcome may have happened
+// History searches for a linear order of the operations that explains the answers to all
+// clients, one host, request and reservation at a time, and checks that local reads are
+// possible. An operation of unknown outcome may have happened
 // at any time after its call, or never. A search that does not end within the
 // limit is a violation.
 func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
@@ -108,7 +108,7 @@ type portion struct {
 	ops  []porcupine.Operation
 }
 
-// partition returns the operations that tell something, by partition, in order of key.
+// partition returns the operations with information, by partition, in order of key.
 func (m *linear) partition(ops []Op) []portion {
 	byKey := map[string]*portion{}
 	var keys []string
@@ -166,7 +166,8 @@ func (s *HistorySummary) searchPartition(l *list, m linear, p portion, deadline 
 	}
 }
 
-// drawPartition leaves a drawing of a partition and says where, or why not.
+// drawPartition writes a drawing of a partition and returns its path, or the reason for
+// having none.
 func drawPartition(m linear, p portion, path string) string {
 	_, info := porcupine.CheckOperationsVerbose(m.model, p.ops, HistoryLimit)
 	if err := porcupine.VisualizePath(m.model, info, path); err != nil {

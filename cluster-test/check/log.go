@@ -11,8 +11,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// Entry is one entry of a log as one node has it. Data are its bytes. Whoever has
-// no bytes gives Commands instead, and Sum if there is one.
+// Entry is one entry of a log on one node. Data are its bytes. Without these give Commands
+// instead, and Sum if there is one.
 type Entry struct {
 	Index, Term uint64
 	Type        uint8  // as Raft numbers them; 0 is a command entry, all others change no state
@@ -21,9 +21,9 @@ type Entry struct {
 	Commands    []command.Command
 }
 
-// NodeLog is what one node has. Committed is the last index that is known to be
-// committed there; entries above it prove nothing and are ignored. One node may
-// be given several times, as when its log was read before it was cut short.
+// NodeLog is the log of one node. Committed is the last index that is known to be committed
+// there; entries above it prove nothing and are ignored. One node may be given several
+// times, such as when its log was read before it was truncated.
 type NodeLog struct {
 	Node      string
 	Committed uint64
@@ -38,11 +38,10 @@ type NodeState struct {
 	Bytes []byte
 }
 
-// ZoneLog is the evidence that one zone has left. Together the nodes must have
-// every entry from the first one on: what was cut off by a snapshot has to be
-// read before. Where it was not, Base is the oldest snapshot that all later
-// entries are there for; what came before it is then not judged. A backup
-// that the zone takes up on the way is such a base as well.
+// ZoneLog is the evidence from one zone. Together the nodes must have every entry from the
+// first one: entries removed by a snapshot have to be read before. Otherwise Base is the
+// oldest snapshot after which all entries are present; the history before it is then not
+// judged. A backup that the zone restores is such a base as well.
 type ZoneLog struct {
 	Zone     string
 	Nodes    []NodeLog
@@ -51,7 +50,7 @@ type ZoneLog struct {
 	Projects []api.ProjectID // whose boots may be in Base, or in a backup
 }
 
-// LogSummary counts what Log looked at.
+// LogSummary counts what Log has checked.
 type LogSummary struct {
 	Entries, Commands, Refused int
 	Claims                     int // slots that were granted on hosts
@@ -62,15 +61,15 @@ type LogSummary struct {
 	Drawn                      int // parts of slots that were granted on others than hosts
 	Allocated                  int // consumers that were granted allocations by the placement API
 	Outcomes                   Outcomes
-	// Moved are the instances that came to another host; Evacuated are those of them
-	// for which nobody waited until they had stopped. Returned is how often each came
-	// to a host where it had been before. All are for JournalOptions.
+	// Moved are the instances that moved to another host; Evacuated are those of them that
+	// moved before they were known to have stopped. Returned is how often each moved to a
+	// host where it had been before. All are for JournalOptions.
 	Moved, Evacuated map[api.InstanceID]bool
 	Returned         map[api.InstanceID]int
 }
 
-// decodeEntry returns the commands of a command entry: each stands behind its
-// length as an unsigned varint.
+// decodeEntry returns the commands of a command entry: each follows its length as an
+// unsigned varint.
 func decodeEntry(data []byte) ([]command.Command, error) {
 	var out []command.Command
 	for len(data) > 0 {
@@ -109,8 +108,8 @@ func (e *Entry) rawBytes() ([]byte, error) {
 // Log replays the log of one zone through a model of its own and through the real
 // state side by side, sweeps the windows of every host that a claim lands on,
 // takes a second state through snapshots on the way, and compares everything that
-// can be compared. It stops at the first command on which model and state
-// disagree: what comes after proves nothing.
+// can be compared. It stops at the first command on which model and state disagree: the
+// rest proves nothing.
 func Log(z ZoneLog) (LogSummary, []Violation) {
 	return logWith(z, newReplay)
 }
@@ -136,7 +135,7 @@ func logWith(z ZoneLog, start func(*list) *replay) (LogSummary, []Violation) {
 	return r.sum, l.all
 }
 
-// known is an entry and who has it.
+// known is an entry and the nodes that have it.
 type known struct {
 	Entry
 	raw  []byte
@@ -170,7 +169,7 @@ func mergeLogs(l *list, nodes []NodeLog, base uint64) []known {
 	return out
 }
 
-// meetEntry notes an entry of a node, or compares it with the one that is known.
+// meetEntry records an entry of a node, or compares it with the known one.
 func meetEntry(l *list, byIndex map[uint64]known, node string, e Entry) {
 	raw, err := e.rawBytes()
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"berth/api/rest"
 )
 
-// Usage is the amounts that are taken on a zone's hosts, by host name.
+// Usage is the usage of a zone's hosts, by host name.
 type Usage map[string]api.Resources
 
-// Usage returns what is taken on each host that has anything taken.
+// Usage returns the usage of each host that is not unused.
 func (z *Zone) Usage() Usage {
 	z.T.Helper()
 	u := Usage{}
@@ -35,7 +35,7 @@ func (z *Zone) Usage() Usage {
 	return u
 }
 
-// Free returns how much memory the zone's hosts have left.
+// Free returns the free memory of the zone's hosts.
 func (z *Zone) Free() int64 {
 	z.T.Helper()
 	var sum int64
@@ -46,9 +46,8 @@ func (z *Zone) Free() int64 {
 	return sum
 }
 
-// Owners returns which zone and host each live instance is on, by its id, from
-// what the zones' own operators see; it returns an error for an instance that is
-// in two places.
+// Owners returns the zone and host of each live instance, by its id, as shown to the zones'
+// own operators; it returns an error for an instance in two places.
 func (w *World) Owners() (map[api.InstanceID]string, error) {
 	at := map[api.InstanceID]string{}
 	for _, z := range w.Zones {
@@ -66,7 +65,7 @@ func (w *World) Owners() (map[api.InstanceID]string, error) {
 	return at, nil
 }
 
-// sharedUse returns what is taken of the zone's sharing providers, all together.
+// sharedUse returns the total usage of the zone's sharing providers.
 func (z *Zone) sharedUse() (api.Resources, error) {
 	sum := api.Resources{}
 	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
@@ -85,9 +84,9 @@ func (z *Zone) sharedUse() (api.Resources, error) {
 	return sum, err
 }
 
-// checkBooks returns an error unless what is taken on each host is the sum of the
-// live instances there, and what is taken of sharing providers is what instances
-// have of classes that their hosts have not.
+// checkBooks returns an error unless the usage of each host is the sum of the live
+// instances there, and the usage of sharing providers is the sum of the instances'
+// resources in classes that their hosts do not have.
 func (z *Zone) checkBooks() error {
 	want, drawn := Usage{}, api.Resources{}
 	has := map[string]map[api.ResourceClass]rest.Inventory{}
@@ -119,9 +118,9 @@ func (z *Zone) checkBooks() error {
 	return nil
 }
 
-// Audit waits until every hold is decided, and then until in each zone what is
-// taken adds up; no instance may ever be in two places, nor have been. Every
-// process of an instance must be known to a zone, once.
+// Audit waits until every hold is decided, and then until the usage in each zone adds up;
+// no instance may be, or have been, in two places. Every process of an instance must be
+// known to exactly one zone.
 func (w *World) Audit() {
 	w.T.Helper()
 	w.Lives()
@@ -152,20 +151,20 @@ type Life struct {
 	Ran  int        // how often it was started there
 	Gone bool       // nothing is left of it
 
-	fenced bool // it may be started elsewhere without a word of its host
-	cut    bool // its fence has struck
+	fenced bool // it may be started elsewhere without a report of its host
+	cut    bool // its fence has expired
 }
 
-// MayMove says that an operator moves instances: what is gone from one host may run
-// on another from now on.
+// MayMove declares that an operator moves instances: from now on, an instance that is gone
+// from one host may run on another.
 func (w *World) MayMove() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.moves = true
 }
 
-// Lives reads the journals of all agents, and fails the test for an instance that
-// was ever started twice, wherever, but for what was gone and has moved.
+// Lives reads the journals of all agents, and fails the test for an instance that was
+// started twice on any hosts, except after it was gone and has moved.
 func (w *World) Lives() map[api.InstanceID]Life {
 	w.T.Helper()
 	out := map[api.InstanceID]Life{}
@@ -187,7 +186,7 @@ func (w *World) Lives() map[api.InstanceID]Life {
 	return out
 }
 
-// entry is what one line of an agent's journal says of an instance.
+// entry is one line of an agent's journal about an instance.
 type entry struct {
 	At       time.Time      `json:"at"`
 	Detail   string         `json:"detail"`
@@ -211,10 +210,10 @@ func (a *AgentProc) readJournal() []entry {
 	return out
 }
 
-// afterEntry returns the life of an instance after one more entry. What a backup brings
-// back runs again, and what moves or had a fence may run elsewhere. What moves may
-// also start again where it is gone: it was sent on, and back before it was started
-// there. Lines of hosts that it has left say nothing of it.
+// afterEntry returns the life of an instance after one more entry. An instance brought back
+// by a backup runs again, and one that moves or had a fence may run elsewhere. A moving
+// one may also start again where it is gone: it was sent on, and back before it was
+// started there. Lines of hosts that it has left are ignored.
 func (l Life) afterEntry(e entry, restored, moves bool) (Life, error) {
 	starts := e.Event == "start" || e.Event == "running"
 	back := l.Gone && (restored || moves && e.Event == "start")

@@ -13,13 +13,12 @@ import (
 	"berth/internal/crash"
 )
 
-// crashFile is where a service looks at its start for a point to end at. It is on
-// no machine's disk.
+// crashFile names the crash point that a service reads at its start. It is on no machine's
+// disk.
 func (s *Service) crashFile() string { return filepath.Join(s.w.Dir, s.Name+".crash") }
 
-// ArmStart lets the service end itself the n-th time, from 1, that it reaches a
-// point in the life of a process that is started after this, and in no other. It
-// needs the tag chaos.
+// ArmStart makes the service end itself when it reaches a point for the n-th time, from 1,
+// but only in a process that is started after this. It needs the tag chaos.
 func (s *Service) ArmStart(at crash.Point, nth int) error {
 	if err := checkPoint(at, nth); err != nil {
 		return err
@@ -27,14 +26,14 @@ func (s *Service) ArmStart(at crash.Point, nth int) error {
 	return os.WriteFile(s.crashFile(), []byte(fmt.Sprintf("%s %d\n", at, nth)), 0o600)
 }
 
-// checkPoint returns an error for a point that nobody can reach.
+// checkPoint returns an error for an unknown point.
 func checkPoint(at crash.Point, nth int) error {
 	there := slices.Contains(slices.Concat(crash.Points(), crash.AgentPoints()), at)
 	return orNil(there && nth > 0, "no process reaches %q for time %d", string(at), nth)
 }
 
-// Arm lets the node end itself the n-th time from now, from 1, that it reaches a
-// point, in place of what it was armed with before. It needs the tag chaos.
+// Arm makes the node end itself when it reaches a point for the n-th time from now, from 1.
+// It replaces an earlier Arm. It needs the tag chaos.
 func (n *NodeProc) Arm(ctx context.Context, at crash.Point, nth int) error {
 	if err := checkPoint(at, nth); err != nil {
 		return err
@@ -43,7 +42,7 @@ func (n *NodeProc) Arm(ctx context.Context, at crash.Point, nth int) error {
 	return err
 }
 
-// Disarm lets the node end itself at no point.
+// Disarm removes the armed point.
 func (n *NodeProc) Disarm(ctx context.Context) error {
 	_, err := n.askAdmin(ctx, http.MethodPost, "/crash")
 	return err

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is what processes run on.
+// Kind is the kind of machines that processes run on.
 type Kind int
 
 // The kinds of machines.
@@ -40,8 +40,8 @@ var (
 	ErrNoWire = errors.New("lab: machines of this kind share their wires")
 )
 
-// Best returns Namespaces if this process has the rights, and otherwise Loopback;
-// and logs why.
+// Best returns Namespaces if this process has the rights, and otherwise Loopback, and logs
+// the reason.
 func Best(t *testing.T) Kind {
 	t.Helper()
 	if err := mayNamespaces(); err != nil {
@@ -52,8 +52,8 @@ func Best(t *testing.T) Kind {
 	return Namespaces
 }
 
-// Variables of the environment that say what a run must have. CI sets the first; the
-// other takes it back where machines of their own cannot be had.
+// Environment variables with the requirements of a run. CI sets the first; the second
+// cancels it on systems without separate machines.
 const (
 	needVar    = "BERTH_NEED_MACHINES"
 	withoutVar = "BERTH_CHAOS_WITHOUT"
@@ -71,10 +71,10 @@ func Need(t *testing.T) {
 	}
 }
 
-// MayNamespaces returns why this process may not have Namespaces, nil if it may.
+// MayNamespaces returns the reason why this process may not have Namespaces, nil if it may.
 func MayNamespaces() error { return mayNamespaces() }
 
-// mayNamespaces reports why there can be no namespaces and disks.
+// mayNamespaces returns the reason why there can be no namespaces and disks.
 var mayNamespaces = sync.OnceValue(func() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root")
@@ -94,8 +94,8 @@ var mayNamespaces = sync.OnceValue(func() error {
 	return ns.Close()
 })
 
-// Machine is where one service runs. The methods that break it return ErrNoDisk or
-// ErrNoWire if its kind has no such thing to break.
+// Machine is the place of one service. The methods that break it return ErrNoDisk or
+// ErrNoWire if its kind has no disk or wire.
 type Machine struct {
 	Name string
 	Addr string // its IPv4 address
@@ -120,18 +120,18 @@ type excerpt struct {
 	from, until int64
 }
 
-// lateMax is how long after its disk was mended a process may end for what it did
-// not get while it was broken.
+// lateMax is how long after the repair of its disk a process may end because of an earlier
+// failure.
 const lateMax = 10 * time.Second
 
-// noteBroken notes that the disk is broken from now on.
+// noteBroken records that the disk is broken from now on.
 func (m *Machine) noteBroken() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.broken = append(m.broken, span{from: time.Now()})
 }
 
-// noteMended notes that it is not any more.
+// noteMended records that the disk works again.
 func (m *Machine) noteMended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +215,7 @@ func (m *Machine) addService(name string) *Service {
 	return s
 }
 
-// thawDisk lets a disk that hangs go on.
+// thawDisk ends the hang of a disk.
 func (m *Machine) thawDisk() error {
 	if m.disk == nil {
 		return nil
@@ -223,8 +223,7 @@ func (m *Machine) thawDisk() error {
 	return m.disk.thaw()
 }
 
-// close gives back what the machine has of the operating system's. Nothing runs
-// there any more.
+// close releases the system resources of the machine. Nothing runs there any more.
 func (m *Machine) close() error {
 	var errs []error
 	if m.disk != nil {
@@ -236,9 +235,9 @@ func (m *Machine) close() error {
 	return errors.Join(errs...)
 }
 
-// PowerCut lets the disk refuse everything from now on, keeping only what was made
-// durable, and ends all that runs here. It returns when that has ended. Remount
-// comes next, and then the services are to be started again.
+// PowerCut makes the disk refuse everything from now on, with only durable data kept, and
+// kills all processes here. It returns when they have ended. Then call Remount and start
+// the services again.
 func (m *Machine) PowerCut() error {
 	if m.disk == nil {
 		return ErrNoDisk
@@ -287,8 +286,8 @@ func (m *Machine) Remount() error {
 	if err := errors.Join(m.disk.unmount(), m.disk.mount()); err != nil {
 		return err
 	}
-	// Whoever has a mount namespace of his own may have kept the file system that was
-	// shut down, and a mount gives the same one again: that is no power cut.
+	// Another mount namespace may still use the file system that was shut down, and a mount
+	// then returns the same one: that is not a power cut.
 	root, err := os.Open(m.Dir)
 	if err == nil {
 		err = errors.Join(root.Sync(), root.Close())
@@ -300,7 +299,7 @@ func (m *Machine) Remount() error {
 	return nil
 }
 
-// Hang lets every write to the disk wait until Unhang. A process that waits for it
+// Hang makes every write to the disk wait until Unhang. A process that waits for it
 // cannot end.
 func (m *Machine) Hang() error {
 	if m.disk == nil {
@@ -328,7 +327,7 @@ func (m *Machine) Fill() error {
 	return m.disk.fillUp()
 }
 
-// Space gives back what Fill took.
+// Space frees the room that Fill took.
 func (m *Machine) Space() error {
 	if m.disk == nil {
 		return ErrNoDisk
@@ -367,7 +366,7 @@ func (m *Machine) Listen(ctx context.Context, port int) (net.Listener, error) {
 	return ln, err
 }
 
-// ioctl is a call of one of the operating system's odd doors.
+// ioctl makes an ioctl system call.
 func ioctl(fd uintptr, request uintptr, arg uintptr) error {
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, arg); errno != 0 {
 		return errno

@@ -64,18 +64,17 @@ func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) delayed(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) close() error                      { return nil }
 
-// wires are a network and what is cut in it.
+// wires are a network and the cuts in it.
 type wires struct {
 	mu   sync.Mutex // guards what follows, also while the network is changed
 	net  network
-	deaf map[*Machine]map[*Machine]int // who does not hear whom, and how many cuts are to blame
+	deaf map[*Machine]map[*Machine]int // by receiver: the senders it does not hear, with the number of cuts
 	gone map[*Machine]bool             // those that have vanished
 	slow map[*Machine]bool
 }
 
-// CutOneWay lets nothing that from sends reach to, without either being told, also
-// in connections that there are. What to sends still reaches from. What is cut
-// twice is to be joined twice.
+// CutOneWay silently drops everything that from sends to to, even on existing connections.
+// The other direction still works. Two cuts need two joins.
 func (w *World) CutOneWay(from, to *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -90,7 +89,7 @@ func (s *wires) cutWire(from, to *Machine) error {
 	return s.applyCuts(to)
 }
 
-// JoinOneWay takes one CutOneWay back.
+// JoinOneWay undoes one CutOneWay.
 func (w *World) JoinOneWay(from, to *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -103,7 +102,7 @@ func (w *World) JoinOneWay(from, to *Machine) error {
 	return w.wires.applyCuts(to)
 }
 
-// applyCuts tells the network whom a machine does not hear.
+// applyCuts applies the cuts towards a machine to the network.
 func (s *wires) applyCuts(to *Machine) error {
 	from := map[*Machine]bool{}
 	for m := range s.deaf[to] {

@@ -1,6 +1,6 @@
-// Package drivertest holds drivers to what agent/driver says of all of them: one
-// table of cases that each driver runs through. What is particular to one driver is
-// tested beside it. Only tests may import it.
+// Package drivertest checks drivers against the contract of agent/driver with one table of
+// cases. Features of a single driver are tested in its own package. Only tests may import
+// it.
 package drivertest
 
 import (
@@ -19,7 +19,7 @@ import (
 // patience bounds every wait.
 const patience = 20 * time.Second
 
-// Rig is a driver that runs nothing yet, and what a test needs to know of it.
+// Rig is a driver that runs nothing yet, with the functions that a test needs.
 type Rig struct {
 	Driver driver.Driver
 	// Work returns an instance, a new one each time, that runs until it is stopped or
@@ -29,15 +29,15 @@ type Rig struct {
 	Broken func() api.Workload
 	// End lets a running instance end by itself with an exit code.
 	End func(t *testing.T, id api.InstanceID, code int)
-	// Copies returns how often an instance runs on this machine, whichever driver has
-	// started it. Nil where nothing but the driver can tell.
+	// Copies returns how often an instance runs on this machine, started by any driver. Nil
+	// if only the driver knows.
 	Copies func(t *testing.T, id api.InstanceID) int
-	// Restart ends the driver, as when its agent ends, and returns the next driver of
-	// the same instances. Nil for a driver that remembers nothing.
+	// Restart ends the driver, as when its agent ends, and returns the next driver of the
+	// same instances. Nil for a driver without persistent state.
 	Restart func(t *testing.T) driver.Driver
 }
 
-// Run holds a driver to each case. open returns a rig of its own for each.
+// Run checks a driver with each case. open returns a new rig for each.
 func Run(t *testing.T, open func(t *testing.T) Rig) {
 	t.Helper()
 	for _, c := range cases {

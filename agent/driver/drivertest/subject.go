@@ -43,7 +43,8 @@ func (s *subject) listStates() []driver.State {
 	return list
 }
 
-// stateOf returns what is listed of an instance; nothing for one that is not.
+// stateOf returns the listed state of an instance, the zero State for one that is not
+// listed.
 func (s *subject) stateOf(w api.Workload) driver.State {
 	s.t.Helper()
 	for _, state := range s.listStates() {
@@ -54,7 +55,7 @@ func (s *subject) stateOf(w api.Workload) driver.State {
 	return driver.State{}
 }
 
-// awaitEnd waits until an instance has ended by itself and returns what is listed of it.
+// awaitEnd waits until an instance has ended by itself and returns its listed state.
 func (s *subject) awaitEnd(w api.Workload) driver.State {
 	s.t.Helper()
 	late := time.NewTimer(patience)
@@ -88,7 +89,7 @@ func (s *subject) checkGone(w api.Workload) {
 	}
 }
 
-// stopAll stops all that is left.
+// stopAll stops all remaining instances.
 func (s *subject) stopAll() {
 	s.t.Helper()
 	for _, state := range s.listStates() {

@@ -1,6 +1,6 @@
-// Package fake is a driver that starts nothing: it remembers what it was told,
-// in memory. One of it serves thousands of hosts, and it holds no goroutine.
-// It is for demonstrations, benchmarks and tests of everything above a driver.
+// Package fake is a driver that starts nothing: it records calls in memory. One of it
+// serves thousands of hosts, without goroutines. It is for demonstrations, benchmarks and
+// tests of everything above a driver.
 package fake
 
 import (
@@ -21,14 +21,14 @@ import (
 // ErrInjected is the failure of a start that FailEvery chose.
 var ErrInjected = errors.New("injected failure of the fake driver")
 
-// Options say how a fake should behave. The zero value does everything at once
-// and without failures.
+// Options control the behaviour of a fake. The zero value does everything at once and
+// without failures.
 type Options struct {
 	StartDelay time.Duration // how long a start takes; at least 0
 	StopDelay  time.Duration // how long a stop takes; at least 0
 	FailEvery  int           // each n-th start fails with ErrInjected; 0 for none
-	// FailStart and FailStop, when set, are asked before each start and stop; an
-	// error is its outcome. They may be called from several goroutines.
+	// FailStart and FailStop, if set, are called before each start and stop; an error is
+	// its outcome. They may be called from several goroutines.
 	FailStart func(host api.HostID, w api.Workload) error
 	FailStop  func(id api.InstanceID) error
 }
@@ -52,7 +52,7 @@ func New(o Options) *Driver {
 	return &Driver{opts: o, changed: make(chan struct{}, 1), states: map[api.InstanceID]driver.State{}}
 }
 
-// Start remembers w as running. See driver.Driver.
+// Start records w as running. See driver.Driver.
 func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) error {
 	leave, err := d.turns.Take(ctx, w.Instance)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	return err
 }
 
-// isKnown reports whether the instance has a state, and what Start makes of it.
+// isKnown reports whether the instance has a state, and the result of Start for it.
 func (d *Driver) isKnown(host api.HostID, id api.InstanceID) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,7 @@ func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
 // Kill is Stop without StopDelay. See driver.Driver.
 func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error { return d.endInstance(ctx, id, 0) }
 
-// Severed is empty: what a fake remembers ends with it. See driver.Driver.
+// Severed is empty: instances end with the fake. See driver.Driver.
 func (d *Driver) Severed() []driver.State { return nil }
 
 func (d *Driver) endInstance(ctx context.Context, id api.InstanceID, delay time.Duration) error {
@@ -137,7 +137,7 @@ func (d *Driver) endInstance(ctx context.Context, id api.InstanceID, delay time.
 	return nil
 }
 
-// List returns what the fake remembers, by instance id.
+// List returns the recorded instances, by id.
 func (d *Driver) List(context.Context) ([]driver.State, error) {
 	d.mu.Lock()
 	all := slices.Collect(maps.Values(d.states))
@@ -154,7 +154,7 @@ func (d *Driver) Changed() <-chan struct{} { return d.changed }
 // Needs is nothing: a fake runs any flavor.
 func (d *Driver) Needs() api.Needs { return api.Needs{} }
 
-// Describe says that nothing real runs.
+// Describe describes a driver that runs nothing real.
 func (d *Driver) Describe() string { return "fake: remembers instances, runs nothing, limits nothing" }
 
 // Exit lets a running instance end by itself with an exit code and reports
@@ -174,14 +174,13 @@ func (d *Driver) Exit(id api.InstanceID, code int) bool {
 	if ok {
 		select {
 		case d.changed <- struct{}{}:
-		default: // a value that waits says the same
+		default: // a pending value means the same
 		}
 	}
 	return ok
 }
 
-// Starts returns how many starts were carried out, failed ones included and
-// repeats not.
+// Starts returns the number of starts carried out, including failed ones but not repeats.
 func (d *Driver) Starts() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

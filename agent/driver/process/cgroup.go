@@ -16,23 +16,23 @@ import (
 // CgroupDefault is the usual parent of the instances' control groups.
 const CgroupDefault = "berth"
 
-// Limits that instances are held to beside their resources.
+// Limits of instances in addition to their resources.
 const (
 	pidsMax     = 4096    // processes and threads of one instance
-	cpuPeriodUs = 100_000 // over which processor time is shared out
+	cpuPeriodUs = 100_000 // period of the processor limit
 )
 
 // controllers are those that limit instances.
 var controllers = []string{"cpu", "memory", "pids"}
 
-// groups are the control groups that instances can be put into: one below the
-// version 2 tree, which can kill all of it at once, and one below each version 1
-// tree whose controller version 2 has not got.
+// groups are the control groups for instances: one below the version 2 tree, which can
+// kill all of an instance at once, and one below each version 1 tree whose controller
+// version 2 does not have.
 type groups struct {
 	v2    string            // folder of the instances' groups; "" if there is none
 	v2has []string          // controllers of v2
 	v1    map[string]string // controller to folder
-	owner string            // the driver's, which ends the name of each group
+	owner string            // id of the driver, the end of each group's name
 }
 
 // leafName returns the name of an instance's groups. Another driver on this machine may
@@ -44,7 +44,7 @@ func (g groups) leafName(id api.InstanceID) string {
 	return string(id) + "." + g.owner
 }
 
-// findGroups makes the folder parent in each tree where it may.
+// findGroups creates the folder parent in each tree where it has permission.
 func findGroups(mountinfo, parent string) groups {
 	g := groups{v1: map[string]string{}}
 	if parent == "" {
@@ -69,7 +69,7 @@ func findGroups(mountinfo, parent string) groups {
 	return g
 }
 
-// findMounts finds where control groups are mounted, by the text of
+// findMounts finds the mount points of control groups in the text of
 // /proc/self/mountinfo: "... <root> <mount point> ... - <type> <source> <options>".
 func findMounts(mountinfo string) (v2 string, v1 map[string]string) {
 	v1 = map[string]string{}
@@ -91,8 +91,8 @@ func findMounts(mountinfo string) (v2 string, v1 map[string]string) {
 	return v2, v1
 }
 
-// enableControllers hands the controllers of the tree at root down to the children of
-// folder and returns those that it got there.
+// enableControllers enables the controllers of the tree at root for the children of folder
+// and returns those that are available there.
 func enableControllers(root, folder string) (has []string) {
 	text, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
@@ -127,7 +127,7 @@ func writeFile(folder, name, text string) error {
 	return os.WriteFile(filepath.Join(folder, name), []byte(text), 0)
 }
 
-// String says what the groups can do.
+// String describes the limits that the groups can enforce.
 func (g groups) String() string {
 	var says []string
 	if len(g.v2has) > 0 {
@@ -165,7 +165,7 @@ func (g groups) foldersOf(id api.InstanceID) []string {
 	return all
 }
 
-// createGroups makes the groups of an instance and sets what it may use.
+// createGroups creates the groups of an instance and sets its limits.
 func (g groups) createGroups(id api.InstanceID, may api.Resources) error {
 	for _, folder := range g.foldersOf(id) {
 		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -180,7 +180,7 @@ func (g groups) createGroups(id api.InstanceID, may api.Resources) error {
 		controller   string
 		set, v2      bool
 		file, amount string
-		optional     bool // where the kernel does not account for swap
+		optional     bool // for kernels without accounting of swap
 	}{
 		{"cpu", cpu > 0, true, "cpu.max", quota + " " + period, false},
 		{"cpu", cpu > 0, false, "cpu.cfs_period_us", period, false},
@@ -225,7 +225,7 @@ func (g groups) processesIn(id api.InstanceID) []int {
 	for _, folder := range g.foldersOf(id) {
 		text, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 		if err != nil {
-			continue // no such group, so nobody is in it
+			continue // no such group, so no process is in it
 		}
 		for _, f := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
@@ -240,12 +240,12 @@ func (g groups) processesIn(id api.InstanceID) []int {
 // killGroup ends everything in the version 2 group of an instance, if there is one.
 func (g groups) killGroup(id api.InstanceID) {
 	if g.v2 != "" {
-		_ = writeFile(filepath.Join(g.v2, g.leafName(id)), "cgroup.kill", "1") // whoever survives is found and killed one by one
+		_ = writeFile(filepath.Join(g.v2, g.leafName(id)), "cgroup.kill", "1") // survivors are found and killed one by one
 	}
 }
 
-// ranOutOfMemory reports whether the kernel killed a process of the instance because
-// it needed more memory than it may have.
+// ranOutOfMemory reports whether the kernel killed a process of the instance for exceeding
+// its memory limit.
 func (g groups) ranOutOfMemory(id api.InstanceID) bool {
 	for folder, file := range map[string]string{g.v2: "memory.events", g.v1["memory"]: "memory.oom_control"} {
 		if folder == "" {

@@ -2,11 +2,11 @@
 // command of its flavor, in a session of its own, with its output in files, held
 // to its resources by control groups where the machine has them.
 //
-// The processes are no part of the agent: they go on when it ends, however it
-// ends, and the next one finds them again by the record that each has on disk.
-// Those with a fence are the exception: they end with it, whatever ends it. A
-// record is there before a command may run, so that no crash makes two of one.
-// It needs Linux 5.10 and /bin/sh. Commands run as the agent's own user.
+// The processes are independent of the agent: they continue when it ends, for any reason,
+// and the next agent finds them by the record that each has on disk. Those with a fence
+// are the exception: they always end with it. The record is written before a command may
+// run, so that no crash can start an instance twice. The driver needs Linux 5.10 and
+// /bin/sh. Commands run as the agent's own user.
 package process
 
 import (
@@ -35,29 +35,29 @@ import (
 // GraceDefault is how long a process has to end after SIGTERM.
 const GraceDefault = 10 * time.Second
 
-// lockFile is held locked while a driver has the folder. Another driver tries a
-// few times to get it.
+// lockFile is locked while a driver uses the folder. Another driver tries a few times to
+// lock it.
 const (
 	lockFile  = ".lock" // no instance id begins with a dot
 	lockTries = 150
 	lockEvery = 20 * time.Millisecond
 )
 
-// A gate that has its word becomes the command as soon as it is scheduled. releaseEvery
-// is the pause between two looks at whether it has, and releaseMax how long the next
-// driver waits for a gate that it finds: nobody else can speak to it any more, so that
-// it goes on or ends.
+// A gate that has been released becomes the command as soon as it is scheduled.
+// releaseEvery is the pause between two checks of that, and releaseMax how long the next
+// driver waits for a gate that it finds: nothing else can release it any more, so it
+// either continues or ends.
 const (
 	releaseEvery = 2 * time.Millisecond
 	releaseMax   = 20 * time.Second
 )
 
-// errClosed is why a call ends when the driver is closed under it.
+// errClosed is the cause that ends calls when the driver is closed.
 var errClosed = errors.New("the process driver is closed")
 
-// Config is what the driver needs.
+// Config configures the driver.
 type Config struct {
-	Dir    string        // keeps a folder for each instance; made with 0700; one driver has it at a time
+	Dir    string        // has a folder for each instance; created with 0700; used by one driver at a time
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for GraceDefault
 	Cgroup string        // parent of the control groups, such as CgroupDefault; "" for no limits
 	Log    *slog.Logger  // required
@@ -75,7 +75,7 @@ type Driver struct {
 	closed  chan struct{}
 	turns   driver.Turns
 	watches sync.WaitGroup
-	forks   chan func()    // what the tether is to do
+	forks   chan func()    // functions for the tether to run
 	severed []driver.State // set once, by Open
 
 	mu   sync.Mutex // guards what follows
@@ -87,16 +87,16 @@ type Driver struct {
 // driver's mutex; the rest is set once.
 type instance struct {
 	record
-	pidfd    *os.File      // nil when it had ended before it was found
-	fenceEnd *os.File      // of one with a fence: its warden kills it when this is closed
-	cmd      *exec.Cmd     // nil when it is not our child
-	gone     chan struct{} // closed when its process has ended and record says how
+	pidfd    *os.File      // nil if it had ended before it was found
+	fenceEnd *os.File      // only with a fence: its warden kills it when this is closed
+	cmd      *exec.Cmd     // nil if it is not our child
+	gone     chan struct{} // closed when its process has ended and record has the outcome
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open takes over conf.Dir with everything that runs or has ended there. It
-// returns an error when another driver has the folder. ctx bounds Open alone.
+// Open takes over conf.Dir with all its running and ended instances. It returns an error
+// if another driver uses the folder. ctx bounds only Open.
 func Open(ctx context.Context, conf Config) (*Driver, error) {
 	if conf.Log == nil || conf.Dir == "" || conf.Grace < 0 {
 		return nil, api.Errorf(api.CodeInvalid, "the process driver needs a folder, a log and a grace that is not negative")
@@ -112,7 +112,7 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 		forks: make(chan func()), all: map[api.InstanceID]*instance{},
 	}
 	if err := d.openFolder(ctx); err != nil {
-		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // ctx may be what made it fail
+		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // ctx may be the cause of the failure
 	}
 	return d, nil
 }
@@ -132,8 +132,8 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	if err = d.lockFolder(ctx); err != nil {
 		return err
 	}
-	// What the agent itself was started with must not reach instances. Kernels
-	// before 5.11 cannot say so at once, and pass it on.
+	// Descriptors that the agent inherited must not reach instances. Kernels before 5.11
+	// cannot mark them all at once, and pass them on.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	self, err := openPidfd(os.Getpid())
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *Driver) openFolder(ctx context.Context) error {
 }
 
 // lockFolder locks the folder. A child that an agent was starting when it was killed
-// has the lock until it has become the gate, which takes a moment; until then it
-// is not known to be harmless.
+// holds the lock until it has become the gate, which takes a moment; until then it may not
+// be harmless.
 func (d *Driver) lockFolder(ctx context.Context) (err error) {
 	if d.lock, err = d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
@@ -176,8 +176,8 @@ func (d *Driver) lockFolder(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close lets go of the processes, which go on running, and returns when nothing
-// watches them any more. Those with a fence are killed.
+// Close releases the processes, which continue to run, and returns when nothing watches
+// them any more. Those with a fence are killed.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.shut {
@@ -241,9 +241,9 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	return d.noteFailure(i.record, err)
 }
 
-// awaitCommand waits until the gate of i, which has its word and is kept, has become the
-// command. When it ended before that it is an ERROR; when ctx ends first, List says
-// that it is ACTIVE: nobody can take the word back.
+// awaitCommand waits until the gate of i, which has been released, has become the command.
+// If it ends before that, the instance is in ERROR; if ctx ends first, List shows ACTIVE:
+// a release cannot be withdrawn.
 func (d *Driver) awaitCommand(ctx context.Context, i *instance) error {
 	t := time.NewTicker(releaseEvery)
 	defer t.Stop()
@@ -266,8 +266,8 @@ func (d *Driver) awaitCommand(ctx context.Context, i *instance) error {
 	return nil
 }
 
-// findKnown returns the instance if it runs already, nil if it is not known, and
-// otherwise why it cannot be started.
+// findKnown returns the instance if it runs already, nil if it is unknown, and otherwise
+// the reason why it cannot be started.
 func (d *Driver) findKnown(host api.HostID, id api.InstanceID) (*instance, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -285,7 +285,7 @@ func (d *Driver) findKnown(host api.HostID, id api.InstanceID) (*instance, error
 	return nil, driver.ErrEnded
 }
 
-// noteFailure remembers an instance that could not be started, and returns why.
+// noteFailure records an instance that could not be started, and returns the reason.
 func (d *Driver) noteFailure(r record, why error) error {
 	r.Status, r.Fault, r.PID, r.Start = api.StatusError, driver.Reason(why), 0, 0
 	if _, err := d.root.Stat(string(r.Instance)); errors.Is(err, fs.ErrNotExist) {
@@ -337,7 +337,7 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 	return states, nil
 }
 
-// stateOf returns what List says of a record.
+// stateOf returns the state of a record for List.
 func (r record) stateOf() driver.State {
 	return driver.State{Host: r.Host, Instance: r.Instance, Status: r.Status, Fault: r.Fault, Fenced: r.Fenced}
 }
@@ -348,5 +348,5 @@ func (d *Driver) Changed() <-chan struct{} { return d.changed }
 // Needs is the command of a flavor.
 func (d *Driver) Needs() api.Needs { return api.Needs{Command: true} }
 
-// Describe says where processes run and what can limit them.
+// Describe describes where processes run and the limits on them.
 func (d *Driver) Describe() string { return "process: in " + d.conf.Dir + "; " + d.groups.String() }

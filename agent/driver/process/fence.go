@@ -15,11 +15,11 @@ import (
 	"berth/api"
 )
 
-// An instance with a fence must not outlive its agent, however that ends. The
-// kernel kills its process with the thread that forked it, and a warden kills
-// what that has started: a shell in the same group, which waits for a pipe to
-// close that the agent alone holds open. What has left its group is killed with
-// its version 2 control group, if there is one, and otherwise by the next driver.
+// An instance with a fence must not outlive its agent, however that ends. The kernel
+// kills its process with the thread that forked it, and a warden kills the processes
+// started by it: the warden is a shell in the same group that waits for the end of a pipe
+// which only the agent holds open. Processes that have left the group are killed with its
+// version 2 control group, if there is one, and otherwise by the next driver.
 //
 // The words of fencedGate before the command's are the file that kills the
 // control group, or nothing. The warden is a grandchild, so that a command that
@@ -34,14 +34,14 @@ unset end
 exec 4<&-
 ` + gate
 
-// severTime bounds how long Close looks after instances with a fence.
+// severTime bounds how long Close waits for instances with a fence.
 const severTime = 5 * time.Second
 
 // fencePipe is a pipe between the driver and a warden.
 type fencePipe struct{ childEnd, driverEnd *os.File }
 
-// tieFence makes cmd the gate of an instance with a fence. The caller closes both
-// ends: what the child holds when it has started, the driver's end when it may end.
+// tieFence makes cmd the gate of an instance with a fence. The caller closes both ends of
+// the pipe: the child's once it has started, the driver's when the instance may end.
 func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (fencePipe, error) {
 	held, fenceEnd, err := os.Pipe()
 	if err != nil {
@@ -58,10 +58,10 @@ func (d *Driver) tieFence(cmd *exec.Cmd, id api.InstanceID) (fencePipe, error) {
 	return fencePipe{childEnd: held, driverEnd: fenceEnd}, nil
 }
 
-// runTether runs what it is sent on one thread, until the driver is closed. The
-// thread ends with it, and with its end the kernel kills what was forked there.
+// runTether runs the functions that it receives on one thread, until the driver is closed.
+// Then the thread ends, and the kernel kills the processes forked there.
 func (d *Driver) runTether() {
-	runtime.LockOSThread() // for ever: a thread that Go may use for others may also end
+	runtime.LockOSThread() // for ever: a thread in Go's pool may end at any time
 	for {
 		select {
 		case f := <-d.forks:
@@ -97,7 +97,7 @@ func (d *Driver) isClosing() bool {
 	return d.shut
 }
 
-// killFenced kills what must not outlive the driver.
+// killFenced kills the instances that must not outlive the driver.
 func (d *Driver) killFenced(held []record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), severTime)
 	defer cancel()
@@ -111,12 +111,12 @@ func (d *Driver) killFenced(held []record) error {
 }
 
 // buryFenced kills and forgets an instance with a fence that ran under an earlier
-// driver. How it ended does not matter: it may run again if the zone says so.
+// driver. Its outcome does not matter: it may run again if the zone lists it.
 func (d *Driver) buryFenced(ctx context.Context, r record) error {
 	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	ran := d.isReleased(r.Instance) // looked at after its gate is gone
+	ran := d.isReleased(r.Instance) // checked after its gate is gone
 	if err := d.forgetInstance(r.Instance); err != nil {
 		return err
 	}
@@ -127,5 +127,5 @@ func (d *Driver) buryFenced(ctx context.Context, r record) error {
 	return nil
 }
 
-// Severed returns what Open has killed and forgotten. See driver.Driver.
+// Severed returns the instances that Open has killed and forgotten. See driver.Driver.
 func (d *Driver) Severed() []driver.State { return d.severed }

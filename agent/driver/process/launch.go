@@ -16,12 +16,11 @@ import (
 	"berth/api"
 )
 
-// The gate is what a child is before it is the instance's command. It waits for
-// a word on descriptor 3 and ends without it, so that a command runs only after
-// its record is on disk and its limits hold; an agent that dies before that
-// closes the pipe. Then it leaves a mark and becomes the command: the same
-// process, with the same number. The command's words are arguments and are never
-// read as shell text.
+// The gate is a shell that a child runs before the instance's command. It waits for a
+// word on descriptor 3 and ends without it, so that a command runs only after its record
+// is on disk and its limits are set; an agent that dies before that closes the pipe. Then
+// it leaves a mark and becomes the command: the same process, with the same number. The
+// command's words are arguments and are never parsed as shell text.
 const (
 	shell = "/bin/sh"
 	gate  = `read -r word <&3 || exit 125
@@ -33,14 +32,13 @@ exec "$@" 3<&-`
 // instancePath is the PATH that instances get.
 const instancePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Names of the variables that an instance finds in its environment, which has
-// nothing else but PATH.
+// Names of the variables in the environment of an instance, which has no others but PATH.
 const (
 	envInstance = "BERTH_INSTANCE_ID"
 	envName     = "BERTH_INSTANCE_NAME"
 	envFlavor   = "BERTH_FLAVOR"
-	envMetadata = "BERTH_METADATA_" // and a key of letters, digits and _
-	envMark     = "BERTH_MARK"      // by which the driver finds what is left of the instance
+	envMetadata = "BERTH_METADATA_" // followed by a key of letters, digits and _
+	envMark     = "BERTH_MARK"      // by which the driver finds remaining processes of the instance
 )
 
 // ownerOf returns a short name for the driver that has a folder, which is an
@@ -50,7 +48,7 @@ func ownerOf(folder string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// environmentOf returns what an instance gets. Metadata whose key cannot be part
+// environmentOf returns the environment of an instance. Metadata whose key cannot be part
 // of a name, or whose value has a zero byte, is left out.
 func environmentOf(w api.Workload, mark string) []string {
 	env := []string{
@@ -70,7 +68,7 @@ func environmentOf(w api.Workload, mark string) []string {
 	return append(env, extra...)
 }
 
-// markOf returns the variable that everything of an instance was started with.
+// markOf returns the variable that all processes of an instance inherit.
 func (d *Driver) markOf(id api.InstanceID) string {
 	return envMark + "=" + d.groups.owner + "." + string(id)
 }
@@ -87,7 +85,7 @@ func isNameable(key string) bool {
 	return key != ""
 }
 
-// checkCommand returns why a command cannot be run, or nil.
+// checkCommand returns the reason why a command cannot be run, or nil.
 func checkCommand(command []string) error {
 	if len(command) == 0 {
 		return errors.New("flavor has no command in this zone")
@@ -107,9 +105,9 @@ func checkCommand(command []string) error {
 	return nil
 }
 
-// launchInstance starts w's command and returns the instance with its process. On an
-// error no command has run, nothing is left but perhaps a folder, and the
-// instance says only whose start it was.
+// launchInstance starts w's command and returns the instance with its process. On an error
+// no command has run, at most a folder is left, and the instance only identifies the
+// start.
 func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
@@ -141,11 +139,11 @@ func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) 
 		return err
 	}
 	i.fenceEnd, i.cmd, i.PID = fenceEnd, cmd, cmd.Process.Pid
-	if i.pidfd, err = openPidfd(i.PID); err == nil { // it was not waited for, so the number is its own
+	if i.pidfd, err = openPidfd(i.PID); err == nil { // it has not been waited for, so the number is still its own
 		err = d.recordProcess(i)
 	}
 	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // whoever asked may have said so to others: it must not run
+		err = context.Cause(ctx) // the caller may have reported this already: it must not run
 	}
 	if err == nil {
 		_, err = word.WriteString("go\n")
@@ -153,7 +151,7 @@ func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) 
 	if err = errors.Join(err, word.Close()); err == nil {
 		return nil
 	}
-	_ = cmd.Process.Kill() // it ends by itself too: its pipe is closed
+	_ = cmd.Process.Kill() // it would also end by itself: its pipe is closed
 	_ = cmd.Wait()         // the error that matters is known
 	if i.pidfd != nil {
 		_ = i.pidfd.Close() // nothing was written through it
@@ -162,7 +160,7 @@ func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) 
 	return err
 }
 
-// recordProcess puts i's process behind its limits and writes the record.
+// recordProcess applies the limits to i's process and writes the record.
 func (d *Driver) recordProcess(i *instance) error {
 	s, err := readStat(i.PID)
 	if err != nil {
@@ -175,8 +173,8 @@ func (d *Driver) recordProcess(i *instance) error {
 	return saveRecord(d.root, i.record)
 }
 
-// makeFolder makes a fresh folder for an instance. What was in it, if anything, is
-// of a start that was broken off before the command ran.
+// makeFolder creates an empty folder for an instance. Anything that was in it is from a
+// start that was aborted before the command ran.
 func (d *Driver) makeFolder(id api.InstanceID) error {
 	if err := d.root.RemoveAll(string(id)); err != nil {
 		return fmt.Errorf("making the instance's folder: %w", err)
@@ -191,7 +189,7 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 	return nil
 }
 
-// startGate starts the gate in a session of its own. Its word is awaited on the
+// startGate starts the gate in a session of its own. The gate waits for a word on the
 // returned file, which the caller must close. fenceEnd is nil without a fence.
 func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
 	var files []*os.File

@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is what /proc/<pid>/stat says of a process.
+// stat has the fields of /proc/<pid>/stat.
 type stat struct {
-	state   byte // 'Z' is a zombie: it has ended and was not waited for
+	state   byte // 'Z' is a zombie: it has ended and has not been waited for
 	group   int
 	session int
 	start   uint64 // clock ticks since boot; with the pid it names one process of one boot
 	memory  uint64 // size of its address space in bytes; 0 for a thread of the kernel
-	exit    int    // wait status, of a zombie that we may look at
+	exit    int    // wait status, only of a zombie that we may inspect
 
-	// Where its program begins, and where its environment does and ends, of a process
-	// that we may look at. While it becomes another program the kernel sets code last.
+	// Addresses of its program and of its environment, only of a process that we may
+	// inspect. While it executes a new program the kernel sets code last.
 	code, envStart, envEnd uint64
 }
 
 // isOver reports whether the process has ended, though its number is still taken.
 func (s stat) isOver() bool { return s.state == 'Z' || s.state == 'X' }
 
-// readStat returns an error when there is no such process.
+// readStat returns an error if there is no such process.
 func readStat(pid int) (stat, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -35,8 +35,8 @@ func readStat(pid int) (stat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads proc(5)'s fields. The second, the program's name, may hold
-// anything, so that the third is what follows the last parenthesis.
+// parseStat reads proc(5)'s fields. The second, the program's name, may contain anything,
+// so the third follows the last parenthesis.
 func parseStat(text []byte) (stat, error) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	const first = 3 // fields[0] is field 3
@@ -62,7 +62,7 @@ func parseStat(text []byte) (stat, error) {
 	return s, err
 }
 
-// listPIDs returns the number of every process there is, in order.
+// listPIDs returns the numbers of all processes, in order.
 func listPIDs() ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -77,9 +77,9 @@ func listPIDs() ([]int, error) {
 	return all, nil
 }
 
-// hasMark reports whether the environment that the process was started with has
-// this variable. It is false for a process that we may not look at, and not sure
-// for one that is becoming another program: for that time the kernel shows none.
+// hasMark reports whether the initial environment of the process has this variable. It is
+// false for a process that we may not inspect, and not sure for one that is executing a
+// new program: during that time the kernel shows none.
 func hasMark(pid int, variable string) (yes, sure bool) {
 	for {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -100,15 +100,15 @@ func hasMark(pid int, variable string) (yes, sure bool) {
 			return false, true
 		case s.code == 0:
 			return false, false
-		case s.envStart == s.envEnd: // it has none
+		case s.envStart == s.envEnd: // it has no environment
 			return false, true
 		}
-		// It has become the other program since.
+		// It has executed the new program since.
 	}
 }
 
-// openPidfd returns a descriptor that stays with one process for ever. It needs
-// Linux 5.10.
+// openPidfd returns a descriptor that always refers to the same process. It needs Linux
+// 5.10.
 func openPidfd(pid int) (*os.File, error) {
 	fd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
 	if err != nil {
@@ -151,7 +151,7 @@ func signalPidfd(pidfd *os.File, sig unix.Signal) error {
 }
 
 // exitOf returns the wait status of a process that was not our child and has
-// ended: from its pidfd where the kernel tells (Linux 6.15), or from its zombie.
+// ended: from its pidfd if the kernel supports it (Linux 6.15), or from its zombie.
 func exitOf(pidfd *os.File, pid int) (unix.WaitStatus, bool) {
 	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	conn, err := pidfd.SyscallConn()

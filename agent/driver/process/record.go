@@ -12,14 +12,14 @@ import (
 // Names in an instance's folder.
 const (
 	recordFile   = "record.json"
-	releasedFile = "released" // the gate has let the command go
+	releasedFile = "released" // the gate has started the command
 	stdoutFile   = "stdout.log"
 	stderrFile   = "stderr.log"
 	workFolder   = "work" // where the command runs
 )
 
-// record is what the driver keeps of an instance. It is written before the
-// command may run, and again when it has ended.
+// record is the driver's record of an instance. It is written before the command may run,
+// and again when it has ended.
 type record struct {
 	Instance api.InstanceID `json:"instance"`
 	Host     api.HostID     `json:"host"`
@@ -49,7 +49,7 @@ func loadRecord(root *os.Root, id api.InstanceID) (record, error) {
 	return r, nil
 }
 
-// saveRecord replaces the record in one step that outlives a power cut.
+// saveRecord replaces the record atomically and durably.
 func saveRecord(root *os.Root, r record) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

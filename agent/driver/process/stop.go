@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	strikeEvery = 10 * time.Millisecond // the pause between two looks at what SIGKILL has left
-	unsureMax   = 100                   // looks in a row that only found processes that cannot be told yet
+	strikeEvery = 10 * time.Millisecond // pause between two checks for survivors of SIGKILL
+	unsureMax   = 100                   // consecutive checks that found only unidentified processes
 )
 
 // Stop ends an instance's process and everything it started: SIGTERM to its
@@ -69,7 +69,7 @@ func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix
 func (d *Driver) endInstance(ctx context.Context, i *instance, r record, first unix.Signal, grace time.Duration) error {
 	// While the leader has not ended its number, and its group's, is its own.
 	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.isOver() && r.Boot == d.boot {
-		_ = unix.Kill(-r.PID, first) // who is not there any more needs no signal
+		_ = unix.Kill(-r.PID, first) // a process that is gone needs no signal
 		if first != unix.SIGKILL {
 			if err := d.awaitEnd(ctx, i, grace); err != nil {
 				return err
@@ -82,7 +82,7 @@ func (d *Driver) endInstance(ctx context.Context, i *instance, r record, first u
 	return d.awaitEnd(ctx, i, 0)
 }
 
-// awaitEnd waits until i's process has ended and its record says so; with a limit,
+// awaitEnd waits until i's process has ended and its record has the outcome; with a limit,
 // no longer than that.
 func (d *Driver) awaitEnd(ctx context.Context, i *instance, limit time.Duration) error {
 	var late <-chan time.Time
@@ -102,9 +102,9 @@ func (d *Driver) awaitEnd(ctx context.Context, i *instance, limit time.Duration)
 	return nil
 }
 
-// killAll kills whatever is left of an instance, again and again until nothing is,
-// and removes its control groups. Its folder stays. It looks again while a process
-// cannot be told, but not for ever: that may be anybody's.
+// killAll kills the remaining processes of an instance until none is left, and removes its
+// control groups. Its folder stays. It checks again while a process cannot be identified,
+// but not for ever: that process may belong to anybody.
 func (d *Driver) killAll(ctx context.Context, r record) error {
 	t := time.NewTicker(strikeEvery)
 	defer t.Stop()
@@ -130,9 +130,9 @@ func (d *Driver) killAll(ctx context.Context, r record) error {
 	}
 }
 
-// killOnce sends SIGKILL to every process of an instance, each by a descriptor
-// that cannot come to mean another one, and returns how many there were, and
-// whether it is sure that there were no more.
+// killOnce sends SIGKILL to every process of an instance, each by a descriptor that cannot
+// refer to another one later. It returns their number, and whether it is sure that there
+// were no more.
 func (d *Driver) killOnce(r record) (n int, sure bool) {
 	all, err := listPIDs()
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *Driver) killOnce(r record) (n int, sure bool) {
 		}
 		pidfd, err := openPidfd(pid)
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has ended since
 		}
 		yes, known = d.belongs(pid, r, ours, in[pid])
 		sure = sure && known

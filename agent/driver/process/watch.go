@@ -13,8 +13,8 @@ import (
 	"berth/internal/backoff"
 )
 
-// watchProcess waits for the end of i's process, notes how it ended and ends what it
-// left behind. It returns early when the driver is closed.
+// watchProcess waits for the end of i's process, records the outcome and kills its
+// remaining children. It returns early when the driver is closed.
 func (d *Driver) watchProcess(i *instance) {
 	if err := awaitExit(i.pidfd); err != nil {
 		return
@@ -26,7 +26,7 @@ func (d *Driver) watchProcess(i *instance) {
 	_ = i.pidfd.Close() // a driver that closes may have done so already
 	i.closeFenceEnd()
 	if r.Fenced && d.isClosing() {
-		return // it was killed with its driver, which is no end to be remembered
+		return // it was killed with its driver, which is not an outcome to record
 	}
 	d.groups.killGroup(r.Instance)
 	d.killOnce(r)
@@ -40,18 +40,17 @@ func (d *Driver) watchProcess(i *instance) {
 	d.conf.Log.Info("process ended", "instance", r.Instance, "pid", r.PID, "status", r.Status, "fault", r.Fault)
 	select {
 	case d.changed <- struct{}{}:
-	default: // a value that waits says the same
+	default: // a pending value means the same
 	}
 }
 
-// outcomeOf says how an ended process ended. If it is our child, this is where it
-// is waited for.
+// outcomeOf returns the outcome of an ended process. If it is our child, this waits for it.
 func (d *Driver) outcomeOf(i *instance, r record) (api.Status, string) {
 	if i.cmd == nil {
 		status, known := exitOf(i.pidfd, r.PID)
 		return d.statusOf(r, status, known)
 	}
-	_ = i.cmd.Wait() // its state says more than the error
+	_ = i.cmd.Wait() // its state has more than the error
 	if i.cmd.ProcessState == nil {
 		return d.statusOf(r, 0, false)
 	}
@@ -59,7 +58,7 @@ func (d *Driver) outcomeOf(i *instance, r record) (api.Status, string) {
 	return d.statusOf(r, unix.WaitStatus(status), known)
 }
 
-// statusOf makes a status and a fault of a wait status.
+// statusOf returns the status and the fault for a wait status.
 func (d *Driver) statusOf(r record, status unix.WaitStatus, known bool) (api.Status, string) {
 	switch {
 	case !known:
@@ -74,7 +73,7 @@ func (d *Driver) statusOf(r record, status unix.WaitStatus, known bool) (api.Sta
 	return api.StatusError, fmt.Sprintf("the process ended with exit code %d", status.ExitStatus())
 }
 
-// adoptAll takes over what an earlier driver left in the folder.
+// adoptAll takes over the instances that an earlier driver left in the folder.
 func (d *Driver) adoptAll(ctx context.Context) error {
 	dir, err := d.root.Open(".")
 	if err != nil {
@@ -100,7 +99,7 @@ func (d *Driver) adoptAll(ctx context.Context) error {
 func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	r, err := loadRecord(d.root, id)
 	switch {
-	case isNotExist(err): // it was never let go
+	case isNotExist(err): // it was never released
 		return d.discardStart(ctx, record{Instance: id})
 	case err != nil:
 		d.conf.Log.Warn("record is damaged", "instance", id, "err", err)
@@ -121,14 +120,14 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 		d.addInstance(i)
 		return nil
 	}
-	if i != nil { // its gate has ended without a word, or stands still
+	if i != nil { // its gate has ended without a word, or is suspended
 		_ = i.pidfd.Close() // nothing was written through it
 	}
 	status, fault := d.statusOfLost(r)
 	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	if !d.isReleased(id) { // looked at after its gate is gone
+	if !d.isReleased(id) { // checked after its gate is gone
 		return d.forgetInstance(id)
 	}
 	r.Status, r.Fault = status, fault
@@ -139,7 +138,7 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	return nil
 }
 
-// discardStart removes what a broken-off start has left.
+// discardStart removes the remains of an aborted start.
 func (d *Driver) discardStart(ctx context.Context, r record) error {
 	if err := d.killAll(ctx, r); err != nil {
 		return err
@@ -148,8 +147,8 @@ func (d *Driver) discardStart(ctx context.Context, r record) error {
 }
 
 // findProcess returns the instance of r if its process runs, and nil if it does not.
-// The descriptor is opened before the process is looked at, so that what was
-// looked at is what it stays with.
+// The descriptor is opened before the process is inspected, so that it refers to the
+// inspected process.
 func (d *Driver) findProcess(r record) (*instance, error) {
 	if r.Boot != d.boot || r.PID <= 0 {
 		return nil, nil
@@ -168,7 +167,7 @@ func (d *Driver) findProcess(r record) (*instance, error) {
 	return &instance{record: r, pidfd: pidfd, gone: make(chan struct{})}, nil
 }
 
-// statusOfLost says how a process ended that ended while nobody watched.
+// statusOfLost returns the status of a process that ended while no driver watched.
 func (d *Driver) statusOfLost(r record) (api.Status, string) {
 	if r.Boot != d.boot {
 		return api.StatusError, "the machine was restarted"

@@ -8,7 +8,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// Consumer is who claimed by the placement API.
+// Consumer is a consumer of the placement API.
 type Consumer struct {
 	Project    api.ProjectID
 	User       api.UserID
@@ -50,7 +50,7 @@ func (m *Model) consumersPut(c command.ConsumersPut) *Refusal {
 	return m.replaceClaims(c)
 }
 
-// mayPut returns why an entry cannot be, whatever room there is.
+// mayPut returns the reason why an entry is invalid, independent of room.
 func (m *Model) mayPut(e command.ConsumerEntry) *Refusal {
 	old := m.Consumers[e.ID]
 	generation := uint64(0)
@@ -83,7 +83,7 @@ func (m *Model) stockAfter(s stocks, id api.ProviderID) map[api.ResourceClass]ap
 	return m.Hosts[id].Stock()
 }
 
-// haveRoom returns why what a call asks for is too much, or off the units.
+// haveRoom returns the reason why the amounts of a call do not fit, in room or in units.
 func (m *Model) haveRoom(c command.ConsumersPut, after map[api.ProviderID]api.Resources, stock stocks) *Refusal {
 	for _, e := range c.Consumers {
 		if not := m.inUnits(e, stock); not != nil {
@@ -108,7 +108,7 @@ func (m *Model) haveRoom(c command.ConsumersPut, after map[api.ProviderID]api.Re
 	return nil
 }
 
-// inUnits returns why a provider does not hand out what an entry wants of it.
+// inUnits returns the reason why a provider cannot allocate the amounts of an entry.
 func (m *Model) inUnits(e command.ConsumerEntry, stock stocks) *Refusal {
 	for _, sh := range e.Shares {
 		for class, n := range sh.Resources {
@@ -135,7 +135,7 @@ func (m *Model) hasRoom(h *Host, class api.ResourceClass, n, before int64, v api
 	return nil
 }
 
-// heldBy returns what the consumers of a call hold of a provider so far.
+// heldBy returns the present allocations of the consumers of a call from a provider.
 func (m *Model) heldBy(c command.ConsumersPut, id api.ProviderID, class api.ResourceClass) (n int64) {
 	for _, e := range c.Consumers {
 		if old := m.Consumers[e.ID]; old != nil {
@@ -149,7 +149,7 @@ func (m *Model) heldBy(c command.ConsumersPut, id api.ProviderID, class api.Reso
 	return n
 }
 
-// replaceClaims makes what consumersPut has found to fit.
+// replaceClaims replaces the claims after consumersPut has found that they fit.
 func (m *Model) replaceClaims(c command.ConsumersPut) *Refusal {
 	for _, r := range c.Reshape {
 		h := m.Hosts[r.ID]
@@ -221,7 +221,7 @@ func (m *Model) consumerDelete(c command.ConsumerDelete) *Refusal {
 	return nil
 }
 
-// Shares returns what a consumer holds, by provider.
+// Shares returns the allocations of a consumer, by provider.
 func (c *Consumer) Shares() (out []api.Share) {
 	for _, cl := range c.Claims {
 		out = append(out, api.Share{Provider: cl.Host, Resources: cl.Amounts})

@@ -16,7 +16,7 @@ type Instance struct {
 	Link   api.LinkID
 	Status api.Status
 	Stays  uint64      // how many stays on hosts have ended by a move
-	Away   api.Instant // since when its zone says that it is out of reach; 0 while it is not
+	Away   api.Instant // start of being unreachable, as reported by its zone; 0 while it is reachable
 }
 
 // Live reports whether an instance is not DELETED.
@@ -53,7 +53,7 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	}
 }
 
-// Since returns since when an instance is out of reach; 0 while it is not.
+// Since returns the start of an instance being unreachable; 0 while it is reachable.
 func (m *Model) Since(i *Instance) api.Instant {
 	switch {
 	case !i.Live():
@@ -66,8 +66,8 @@ func (m *Model) Since(i *Instance) api.Instant {
 	return i.Away
 }
 
-// noteReach takes in that a child says since when an instance is out of reach: not since
-// a time that has not come here.
+// noteReach records a child's report that an instance is unreachable, since at most the
+// present time here.
 func (m *Model) noteReach(id api.InstanceID, since api.Instant) {
 	i, was := m.Instances[id], m.Instances[id].Away
 	switch {
@@ -83,7 +83,7 @@ func (m *Model) noteReach(id api.InstanceID, since api.Instant) {
 	}
 }
 
-// noteHostReach takes in that a host is up, or down: of all on it that is news.
+// noteHostReach records that a host is up or down, for all instances on it.
 func (m *Model) noteHostReach(h *Host, up bool) {
 	if h.Up == up {
 		return
@@ -116,7 +116,7 @@ func (m *Model) instanceTold(c command.InstanceTold) {
 	}
 }
 
-// instanceReport folds in what an agent says of instances on its own hosts.
+// instanceReport applies an agent's report on instances of its own hosts.
 func (m *Model) instanceReport(c command.InstanceReport) {
 	for _, r := range c.Items {
 		i, ok := m.Instances[r.Instance]
@@ -142,7 +142,7 @@ func (m *Model) instanceReport(c command.InstanceReport) {
 	}
 }
 
-// countFailed counts what could not be started on a host since something could.
+// countFailed counts consecutive failed starts on a host.
 func (m *Model) countFailed(h *Host, i *Instance, reported api.Status) {
 	const most = 1000
 	switch {
@@ -155,8 +155,8 @@ func (m *Model) countFailed(h *Host, i *Instance, reported api.Status) {
 	}
 }
 
-// instanceChanges folds in what a child says, up to the first instance that is
-// not decided here yet.
+// instanceChanges applies a child's report, up to the first instance that is not decided
+// here yet.
 func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 	l, ok := m.Links[c.Link]
 	if !ok || l.Next != c.After {

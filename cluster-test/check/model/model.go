@@ -10,8 +10,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// Model is a zone as plain lists: who wants which room where, until when. It
-// decides by itself what a command does and is then compared with the real state.
+// Model is a zone as plain lists: the claims, their hosts and windows. It computes the
+// effect of a command by itself and is then compared with the real state.
 type Model struct {
 	Begun     bool
 	Now       api.Instant
@@ -78,10 +78,10 @@ type (
 // Link is a link to another zone.
 type Link struct {
 	Role api.LinkRole
-	Next uint64 // where to go on following a child
+	Next uint64 // next index of a child's changes
 
 	Paused bool
-	Silent api.Instant // since when a child is not heard; 0 while it is
+	Silent api.Instant // start of a child's silence; 0 without silence
 }
 
 // Host is a provider of resources: a host, or one that is passive.
@@ -101,7 +101,7 @@ type Host struct {
 	Generation  uint64
 	Claims      []*Claim
 
-	Passive       bool // no host, but what hosts and others draw from
+	Passive       bool // not a host, but a provider that hosts and others draw from
 	Parent        api.ProviderID
 	Traits        []string // that the agent says
 	OwnInventory  map[api.ResourceClass]api.Inventory
@@ -109,8 +109,8 @@ type Host struct {
 	OwnAggregates []string
 }
 
-// Claim is room on one host over [start, end). What a slot wants may come in part
-// from others that its host reaches: rest is what they give, by provider.
+// Claim is room on one host over [start, end). A part of a slot's resources may come from
+// other providers that its host reaches: rest has those, by provider.
 type Claim struct {
 	Consumer   api.InstanceID
 	Host       api.HostID
@@ -121,7 +121,8 @@ type Claim struct {
 	Class      api.Class
 }
 
-// Refusal says why a command must be refused, and which promise breaks if it is not.
+// Refusal is the reason why a command must be refused, and the promise that breaks
+// otherwise.
 type Refusal struct {
 	Promise promise.Name
 	Text    string
@@ -151,8 +152,8 @@ func (m *Model) beginCommand() {
 	m.Reshaped, m.HitConsumers = map[api.ProviderID]bool{}, map[api.ConsumerID]bool{}
 }
 
-// Apply does what c asks, or returns why it must be refused. What hangs on
-// tokens and names of links is not decided here: see adopt.
+// Apply applies c, or returns the reason why it must be refused. Refusals that depend on
+// tokens and names of links are not decided here: see adopt.
 func (m *Model) Apply(c command.Command) *Refusal {
 	m.beginCommand()
 	m.Now = max(m.Now, c.Time())
@@ -287,8 +288,8 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 	return nil
 }
 
-// adopted are the commands whose refusal hangs on tokens, names, limits or parts of
-// backups that the model does not keep.
+// adopted are the commands whose refusal depends on tokens, names, limits or parts of
+// backups that the model does not have.
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
@@ -298,7 +299,7 @@ var adopted = []command.Kind{
 // Judged reports whether the model decides by itself if c is refused.
 func Judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind()) }
 
-// Adopt folds in an accepted command that the model does not judge.
+// Adopt applies an accepted command that the model does not judge.
 func (m *Model) Adopt(c command.Command) {
 	if put, ok := c.(command.LinkPut); ok {
 		m.Links[put.Link.ID] = &Link{Role: put.Link.Role, Next: put.Link.ChangesNext, Paused: put.Link.State == api.LinkPaused}
@@ -409,7 +410,7 @@ func (m *Model) hostSet(c command.HostSet) *Refusal {
 	return nil
 }
 
-// applyWish folds in what an operator says of maintenance, drain and attributes.
+// applyWish applies an operator's maintenance, drain and attributes.
 func (h *Host) applyWish(c command.HostSet) *Refusal {
 	if c.Maintenance != nil {
 		h.Maintenance = *c.Maintenance
@@ -497,7 +498,7 @@ func (m *Model) knowsInstance(id api.InstanceID) bool {
 	return made || held || m.Consumers[id] != nil
 }
 
-// Pieces returns c and what others give to it.
+// Pieces returns c and its shares from other providers.
 func (c *Claim) Pieces() []*Claim { return append([]*Claim{c}, c.Rest...) }
 
 // grantClaim gives a claim room on its host, and on all that it draws from.
@@ -518,7 +519,7 @@ func (m *Model) putClaim(c *Claim, kept ...*Claim) {
 	}
 }
 
-// endInstance gives the room of an instance back.
+// endInstance releases the room of an instance.
 func (m *Model) endInstance(id api.InstanceID) {
 	c, ok := m.Claims[id]
 	if !ok {

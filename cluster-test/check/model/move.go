@@ -8,8 +8,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// instanceMove takes an instance to another host: it has room on both until the one
-// that it leaves says that it is gone, or at once if that one is lost.
+// instanceMove moves an instance to another host: it has room on both until the old one
+// reports it gone, or only on the new one if the old one is lost.
 func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 	i, ok := m.Instances[c.ID]
 	switch {
@@ -113,7 +113,7 @@ func (c *Claim) Keep(old *Claim) {
 	}
 }
 
-// arriveAt makes the host that an instance moves to its own.
+// arriveAt completes the move of an instance to its target.
 func (m *Model) arriveAt(id api.InstanceID, i *Instance) {
 	m.dropClaim(m.Claims[id], m.Coming[id].Rest...)
 	m.Claims[id] = m.Coming[id]
@@ -128,7 +128,7 @@ func (m *Model) arriveAt(id api.InstanceID, i *Instance) {
 	m.touchRules(i)
 }
 
-// releaseTarget gives back the room where an instance was to move to.
+// releaseTarget releases the room at the target of an instance.
 func (m *Model) releaseTarget(id api.InstanceID, i *Instance) {
 	if c := m.Coming[id]; c != nil {
 		m.dropClaim(c, m.Claims[id].Rest...)

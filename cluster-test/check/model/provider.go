@@ -10,8 +10,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// Stock returns what h has of each class: the word of its agent, and what
-// operators put over it.
+// Stock returns the inventory of h: that of its agent, overridden by operators.
 func (h *Host) Stock() map[api.ResourceClass]api.Inventory {
 	out := maps.Clone(h.Inventory)
 	if out == nil {
@@ -24,8 +23,8 @@ func (h *Host) Stock() map[api.ResourceClass]api.Inventory {
 // AllTraits returns the traits of h, the agent's and the operators', sorted.
 func (h *Host) AllTraits() []string { return union2(h.Traits, h.OwnTraits) }
 
-// Sets returns the aggregates of h, by id: those that it is a member of, and those
-// that operators said.
+// Sets returns the aggregates of h, by id: those that it is a member of, and those set by
+// operators.
 func (m *Model) Sets(h *Host) []string {
 	var member []string
 	for id, a := range m.Aggregates {
@@ -76,8 +75,8 @@ func (m *Model) sharersOf(h *Host) (out []*Host) {
 	return out
 }
 
-// Fits divides what c wants among its host and what that reaches. It reports
-// whether all of it has room, and the host takes work.
+// Fits divides the resources of c among its host and the providers that it reaches. It
+// reports whether all of them have room, and the host takes work.
 func (m *Model) Fits(c *Claim) bool {
 	h, ok := m.Hosts[c.Host]
 	if !ok || !h.takesWork() || c.End <= m.Now || c.Start >= c.End {
@@ -122,7 +121,7 @@ func (m *Model) Fits(c *Claim) bool {
 	return len(left) == 0
 }
 
-// Shares returns what others than its host give to c, by provider.
+// Shares returns the shares of c from providers other than its host.
 func (c *Claim) Shares() (out []api.Share) {
 	for _, p := range c.Rest {
 		out = append(out, api.Share{Provider: p.Host, Resources: p.Amounts})
@@ -148,7 +147,7 @@ func (m *Model) hasTrait(name string) bool {
 	return false
 }
 
-// takeName takes a custom name away, unless something has it.
+// takeName removes a custom name, unless it is in use.
 func (m *Model) takeName(names map[string]bool, name string, used bool) *Refusal {
 	switch {
 	case !names[name]:
@@ -341,7 +340,7 @@ func (m *Model) setAggregates(c command.ProviderSet, h *Host) *Refusal {
 	return nil
 }
 
-// listWithout returns what is in all and not in some, sorted.
+// listWithout returns the items that are in all and not in some, sorted.
 func listWithout(all, some []string) []string {
 	return slices.DeleteFunc(union2(all, nil), func(s string) bool { return slices.Contains(some, s) })
 }
@@ -360,7 +359,7 @@ func (m *Model) providerDelete(c command.ProviderDelete) *Refusal {
 	return nil
 }
 
-// Draw divides what c wants as shares say.
+// Draw divides the resources of c according to shares.
 func (c *Claim) Draw(shares []api.Share) {
 	c.Amounts, c.Rest = maps.Clone(c.Want), nil
 	for _, sh := range shares {

@@ -58,8 +58,8 @@ func (m *Model) bindRules(h *Hold, group int, id api.InstanceID, link api.LinkID
 	}
 }
 
-// Members returns where the members of a rule are, and how many. One that moves is
-// on both hosts.
+// Members returns the places of the members of a rule with their numbers. A moving member
+// counts on both hosts.
 func (m *Model) Members(name RuleID) map[Spot]int {
 	out := map[Spot]int{}
 	for id, b := range m.Bonds[name] {
@@ -167,8 +167,7 @@ func (b *Boot) Has() []map[api.LinkID]int {
 	return out
 }
 
-// Lacks says what keeps a boot from being committed with what it holds, "" if
-// nothing does.
+// Lacks returns the reason why a boot cannot be committed with its holds, "" for none.
 func (b *Boot) Lacks() string {
 	total, zones := 0, map[api.LinkID]bool{}
 	groups := b.Has()
@@ -244,7 +243,7 @@ type Aggregate struct {
 	Hosts    []api.HostID
 }
 
-// Standing tells what aggregates make of a host.
+// Standing returns the properties that a host gets from its aggregates.
 func (m *Model) Standing(id api.HostID) string {
 	az, in := m.DefaultAZ, []string{}
 	if az == "" {
@@ -360,7 +359,7 @@ func (m *Model) groupDelete(c command.GroupDelete) *Refusal {
 	return nil
 }
 
-// Rebind binds what is held or live to its rules.
+// Rebind binds all held and live instances to their rules.
 func (m *Model) Rebind(h *Hold, id api.InstanceID, link api.LinkID) {
 	if i := m.MadeBy(h, id); m.Held[id] == h || i != nil && i.Live() {
 		m.bindRules(h, h.Groups[id], id, link)

@@ -16,7 +16,7 @@ type Boot struct {
 	Least    int
 	Request  api.Request
 	Decision api.Decision
-	Code     api.Code // why it failed
+	Code     api.Code // reason of its failure
 	Ended    bool
 	Faded    bool // holds of it were pruned
 	Gone     int  // instances of it that were pruned
@@ -39,12 +39,12 @@ type Hold struct {
 	Dead     api.Instant // when it was aborted, if it never came
 }
 
-// Part is what one child is asked for.
+// Part is the part of a hold at one child.
 type Part struct {
 	Link            api.LinkID
 	IDs             []api.InstanceID // asked for; after the answer, held
 	Answered, Acked bool
-	Committed       bool // the child has said that it made them
+	Committed       bool // the child has reported that it made them
 }
 
 // isComplete reports whether every child has answered.
@@ -98,7 +98,7 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	return nil
 }
 
-// MayHold returns the boot that a hold is for, nil for a parent's, or why the
+// MayHold returns the boot that a hold is for, nil for a parent's, or the reason why the
 // hold must be refused.
 func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 	if _, used := m.Plans[c.Plan]; used && c.Plan != "" {
@@ -315,7 +315,7 @@ func (m *Model) bootDecide(c command.BootDecide) *Refusal {
 	return nil
 }
 
-// decideBoot decides a boot and its holds. What is not complete is given back.
+// decideBoot decides a boot and its holds. Incomplete holds are released.
 func (m *Model) decideBoot(b *Boot, d api.Decision) {
 	b.Decision = d
 	m.Told[b.ID] = true
@@ -417,7 +417,7 @@ func (m *Model) partAck(c command.PartAck) {
 	}
 }
 
-// loseInstances marks what a child gave up against its word.
+// loseInstances marks the instances that a child gave up against its promise.
 func (m *Model) loseInstances(h *Hold, p *Part) {
 	for _, id := range p.IDs {
 		switch i := m.MadeBy(h, id); {
@@ -430,7 +430,7 @@ func (m *Model) loseInstances(h *Hold, p *Part) {
 	}
 }
 
-// Untold reports whether a child must still be told what was decided.
+// Untold reports whether the decision must still be sent to a child.
 func (h *Hold) Untold() bool {
 	return h.Decision != api.DecisionPending && slices.ContainsFunc(h.Parts, func(p *Part) bool { return !p.Acked })
 }
@@ -447,7 +447,7 @@ func (b *Boot) Unacked() (n int) {
 	return n
 }
 
-// HeldIDs returns what h holds for certain: own slots and answered parts.
+// HeldIDs returns the instances that h certainly holds: own slots and answered parts.
 func (h *Hold) HeldIDs() (out []api.InstanceID) {
 	for _, c := range h.Slots {
 		out = append(out, c.Consumer)

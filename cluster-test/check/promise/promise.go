@@ -1,4 +1,4 @@
-// Package promise names what a zone promises, for those who report that it was not kept.
+// Package promise names the promises of a zone, for reports of violations.
 package promise
 
 // Name names one promise.
@@ -11,18 +11,18 @@ const (
 	Generation Name = "I2 generation"   // a generation did not rise by one, or a stale writer had its way
 	Durable    Name = "I3 durability"   // something acknowledged is missing
 	Agree      Name = "I4 agreement"    // nodes of one zone differ, or a restored state does
-	Ghost      Name = "I5 no ghost"     // something refused is there
+	Ghost      Name = "I5 no ghost"     // a refused change has happened
 	Once       Name = "I6 at most once" // an instance id was claimed or ran twice
-	Exactly    Name = "I7 exactly once" // what should run does not, or the reverse
+	Exactly    Name = "I7 exactly once" // a wanted instance does not run, or an unwanted one does
 	Saga       Name = "I8 saga"         // a boot is neither whole nor gone
-	Repeat     Name = "I9 idempotency"  // a repeat got another answer
-	Plan       Name = "I12 plan once"   // a plan was taken up twice
-	PlanAge    Name = "I13 plan age"    // a plan was taken up after its expiry
-	Read       Name = "I18 reads"       // a read shows what cannot have been
+	Repeat     Name = "I9 idempotency"  // a repeat got a different answer
+	Plan       Name = "I12 plan once"   // a plan was used twice
+	PlanAge    Name = "I13 plan age"    // a plan was used after its expiry
+	Read       Name = "I18 reads"       // a read shows an impossible state
 	Fence      Name = "I19 fencing"     // an agent's term went down
 	Time       Name = "I21 time"        // a zone's time fell
-	Progress   Name = "I23 progress"    // something does not end
-	Bound      Name = "I24 rules"       // members of a rule are where it does not let them be
+	Progress   Name = "I23 progress"    // an operation does not end
+	Bound      Name = "I24 rules"       // members of a rule are on hosts that it forbids
 	Move       Name = "I25 moves"       // an instance moves that must not, or is started before it has stopped
 	Window     Name = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
 	Model      Name = "model"           // the state differs from the model in a way that no other rule names
