@@ -6,12 +6,12 @@ import (
 	"berth/api"
 )
 
-// ChunkHosts is how many hosts share one chunk. It is a multiple of the word
+// chunkHosts is how many hosts share one chunk. It is a multiple of the word
 // size of a bitset, so that chunk words line up with the words of a Set.
-const ChunkHosts = 1024
+const chunkHosts = 1024
 
 // mask is one bit for each host of a chunk.
-type mask [ChunkHosts / wordBits]uint64
+type mask [chunkHosts / wordBits]uint64
 
 func (m *mask) has(i int) bool { return m[i/wordBits]>>(i%wordBits)&1 == 1 }
 
@@ -26,12 +26,12 @@ func (m *mask) set(i int, on bool) {
 // block is one column of a chunk and the epoch that it was last copied in.
 type block[T any] struct {
 	epoch uint64
-	at    [ChunkHosts]T
+	at    [chunkHosts]T
 }
 
 // ownBlock returns the values of *b for writing, after making or copying the block
 // if a view may still see it.
-func ownBlock[T any](b **block[T], epoch uint64) *[ChunkHosts]T {
+func ownBlock[T any](b **block[T], epoch uint64) *[chunkHosts]T {
 	switch {
 	case *b == nil:
 		*b = &block[T]{epoch: epoch}
@@ -63,7 +63,7 @@ type column struct {
 	odd      mask // hosts whose unit rules need a look: not plain 1 to capacity
 }
 
-// chunk is ChunkHosts rows. It is copied as a whole when it is first written
+// chunk is chunkHosts rows. It is copied as a whole when it is first written
 // after a view was taken; its blocks are copied one by one as they are touched.
 type chunk struct {
 	epoch       uint64

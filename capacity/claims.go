@@ -142,9 +142,9 @@ func (t *Table) Advance(now api.Instant) {
 		if t.chunks[n].next > now {
 			continue
 		}
-		c, _ := t.ownChunk(n * ChunkHosts)
+		c, _ := t.ownChunk(n * chunkHosts)
 		c.next = api.Forever
-		for i := range ChunkHosts {
+		for i := range chunkHosts {
 			if !c.timed.has(i) {
 				continue
 			}

@@ -42,7 +42,7 @@ type data struct {
 	traits    names[string]
 	groups    names[string] // aggregates, by id
 	azs       names[string]
-	columns   names[string] // attributes that have a column, at most AttributeColumnsMax
+	columns   names[string] // attributes that have a column, at most attributeColumnsMax
 }
 
 // names interns: it numbers names from 0 in order of first use. The map is
@@ -132,7 +132,7 @@ func ownPart[K ~string](x **index[K], key K, epoch uint64) map[K]int {
 func (d *data) rowOf(id api.HostID) (int, bool) { return d.rows.findRow(id) }
 
 // chunkOf returns the chunk of row and its place there.
-func (d *data) chunkOf(row int) (*chunk, int) { return d.chunks[row/ChunkHosts], row % ChunkHosts }
+func (d *data) chunkOf(row int) (*chunk, int) { return d.chunks[row/chunkHosts], row % chunkHosts }
 
 // specOf returns the description of row, nil for a hole.
 func (d *data) specOf(row int) *Spec {

@@ -4,7 +4,7 @@
 //
 // A Table is the writer's working copy; a View is an immutable snapshot of it.
 // Every provider is a row; hosts are those that can take slots, and all others are
-// passive. Columns are kept in chunks of ChunkHosts rows. A write copies only the
+// passive. Columns are kept in chunks of chunkHosts rows. A write copies only the
 // blocks of a chunk that it touches, and only if a view may still see them, so
 // taking a view costs a copy of the chunk pointers and readers never wait.
 //

@@ -339,7 +339,7 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 		if col == nil {
 			continue
 		}
-		part := out[n*ChunkHosts:][:ChunkHosts]
+		part := out[n*chunkHosts:][:chunkHosts]
 		first, second := col.roomBlocks(w, kind, d.now)
 		for i := range part {
 			part[i] = min(first.at[i], second.at[i])

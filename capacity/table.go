@@ -148,7 +148,7 @@ func (t *Table) setAttributes(c *chunk, i int, from, to map[string]string) {
 	}
 	slices.Sort(changed) // equal calls number names alike
 	for _, name := range changed {
-		if t.columns.numberOf(name) < 0 && len(t.columns.list) == AttributeColumnsMax {
+		if t.columns.numberOf(name) < 0 && len(t.columns.list) == attributeColumnsMax {
 			continue // it is read from the description
 		}
 		ownBlock(c.attributeBlock(t.columns.intern(name)), t.epoch)[i] = ParseValue(to[name])
@@ -187,7 +187,7 @@ func (t *Table) newRow(id api.HostID) int {
 	var row int
 	if n := len(t.holes); n > 0 {
 		row, t.holes = t.holes[n-1], t.holes[:n-1]
-	} else if row = t.live; row%ChunkHosts == 0 {
+	} else if row = t.live; row%chunkHosts == 0 {
 		t.chunks = append(t.chunks, newChunk(t.epoch))
 	}
 	t.live++
@@ -209,7 +209,7 @@ func (t *Table) ownChunk(row int) (*chunk, int) {
 	c, i := t.chunkOf(row)
 	if c.epoch != t.epoch {
 		c = c.clone(t.epoch)
-		t.chunks[row/ChunkHosts] = c
+		t.chunks[row/chunkHosts] = c
 	}
 	return c, i
 }

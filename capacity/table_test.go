@@ -28,14 +28,14 @@ func open(n int64, kind api.Class) api.Claim {
 
 func TestManyChunks(t *testing.T) {
 	table := NewTable()
-	const n = 2*ChunkHosts + 1
+	const n = 2*chunkHosts + 1
 	for i := range n {
 		put(table, api.HostID(fmt.Sprintf("h%05d", i)), api.Inventory{Total: 4})
 	}
 	require.NoError(t, table.Claim("h01024", open(4, api.Firm)))
 	v := table.View()
 	assert.Equal(t, n, v.Len())
-	assert.Equal(t, 3*ChunkHosts, v.Rows())
+	assert.Equal(t, 3*chunkHosts, v.Rows())
 	pass := v.Hosts()
 	v.KeepFitting(&pass, api.Resources{api.VCPU: 1}, api.Window{Start: 0, End: api.Forever}, api.Firm)
 	assert.Equal(t, n-1, pass.Len())

@@ -153,7 +153,7 @@ func (t *Table) refreshReaches() {
 	if len(t.moved)+len(t.reshared) == 0 {
 		return
 	}
-	todo := NewSet(len(t.chunks) * ChunkHosts)
+	todo := NewSet(len(t.chunks) * chunkHosts)
 	for _, row := range t.moved {
 		todo.Add(row)
 		todo.Add(t.rootOf(row))

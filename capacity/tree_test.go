@@ -163,7 +163,7 @@ func TestLoopsHaveAnEnd(t *testing.T) {
 // chunk has no column of a class.
 func TestReachOverChunks(t *testing.T) {
 	table := NewTable()
-	const n = 2*ChunkHosts + 10
+	const n = 2*chunkHosts + 10
 	for i := range n {
 		table.Put(host(api.HostID(fmt.Sprintf("h%05d", i)), api.Resources{api.VCPU: 4}, "g"))
 	}

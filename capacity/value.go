@@ -2,9 +2,9 @@ package capacity
 
 import "strings"
 
-// AttributeColumnsMax is how many attribute names of a table have a column. The
+// attributeColumnsMax is how many attribute names of a table have a column. The
 // values of further names are read from the descriptions: slower, but alike.
-const AttributeColumnsMax = 256
+const attributeColumnsMax = 256
 
 // Millionths is how many units of Value.Number make 1.
 const Millionths = 1_000_000
@@ -95,7 +95,7 @@ func (v View) Attribute(name string) Column {
 
 // At returns the value of the host in row, of KindNone for a hole.
 func (c Column) At(row int) Value {
-	k, i := c.chunks[row/ChunkHosts], row%ChunkHosts
+	k, i := c.chunks[row/chunkHosts], row%chunkHosts
 	if c.number < 0 {
 		return k.plainAttribute(c.name, i)
 	}

@@ -30,13 +30,13 @@ func TestParseValue(t *testing.T) {
 // Names beyond the limit have no column and answer like those that have one.
 func TestAttributeColumnsMax(t *testing.T) {
 	table := NewTable()
-	for i := range AttributeColumnsMax + 1 {
+	for i := range attributeColumnsMax + 1 {
 		id := api.HostID(fmt.Sprintf("h%03d", i))
 		table.Put(Spec{ID: id, Attributes: map[string]string{string(id): "1.5"}})
 	}
-	assert.Len(t, table.columns.list, AttributeColumnsMax)
+	assert.Len(t, table.columns.list, attributeColumnsMax)
 	v := table.View()
-	for i := range AttributeColumnsMax + 1 {
+	for i := range attributeColumnsMax + 1 {
 		id := api.HostID(fmt.Sprintf("h%03d", i))
 		row, ok := v.Row(id)
 		require.True(t, ok)
@@ -46,7 +46,7 @@ func TestAttributeColumnsMax(t *testing.T) {
 		v.Attribute(string(id)).Keep(&pass, func(v *Value) bool { return v.Number == 1_500_000 })
 		assert.True(t, pass.Len() == 1 && pass.Has(row))
 	}
-	last := api.HostID(fmt.Sprintf("h%03d", AttributeColumnsMax))
+	last := api.HostID(fmt.Sprintf("h%03d", attributeColumnsMax))
 	row, _ := v.Row(last)
 	table.Put(Spec{ID: last})
 	assert.Equal(t, Value{}, table.View().Attribute(string(last)).At(row))

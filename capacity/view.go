@@ -27,8 +27,8 @@ func (v View) data() *data {
 // Len returns the number of hosts.
 func (v View) Len() int { return v.data().hosts }
 
-// Rows returns the number of rows, holes included; a multiple of ChunkHosts.
-func (v View) Rows() int { return len(v.data().chunks) * ChunkHosts }
+// Rows returns the number of rows, holes included.
+func (v View) Rows() int { return len(v.data().chunks) * chunkHosts }
 
 // Now returns the zone time that the view was taken at.
 func (v View) Now() api.Instant { return v.data().now }
@@ -167,7 +167,7 @@ func (v View) CapacityColumn(class api.ResourceClass) []int64 {
 	number := v.data().classes.numberOf(class)
 	for n, c := range v.data().chunks {
 		if col := c.column(number); col != nil {
-			copy(out[n*ChunkHosts:], col.capacity.at[:])
+			copy(out[n*chunkHosts:], col.capacity.at[:])
 		}
 	}
 	v.addReached(out)
@@ -193,7 +193,7 @@ func (v View) spreadBlocks(pick func(*chunk) *block[int32]) []int64 {
 			continue
 		}
 		for i, x := range b.at {
-			out[n*ChunkHosts+i] = int64(x)
+			out[n*chunkHosts+i] = int64(x)
 		}
 	}
 	return out

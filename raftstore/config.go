@@ -12,17 +12,17 @@ import (
 
 // Limits and defaults of the store.
 const (
-	// CommandsMax is how many commands one Propose may hold.
-	CommandsMax = 1024
-	// ProposeMaxBytes is how large the commands of one Propose may be, encoded.
-	ProposeMaxBytes = 16 << 20
-	// QueueMax is how many calls of Propose, and how many of Linearizable, may
+	// commandsMax is how many commands one Propose may hold.
+	commandsMax = 1024
+	// proposeMaxBytes is how large the commands of one Propose may be, encoded.
+	proposeMaxBytes = 16 << 20
+	// queueMax is how many calls of Propose, and how many of Linearizable, may
 	// wait at once.
-	QueueMax = 8192
-	// QueueMaxBytes is how large the waiting proposals may be together.
-	QueueMaxBytes = 64 << 20
-	// MembersMax is how many nodes a zone may have, voters or not.
-	MembersMax = 9
+	queueMax = 8192
+	// queueMaxBytes is how large the waiting proposals may be together.
+	queueMaxBytes = 64 << 20
+	// membersMax is how many nodes a zone may have, voters or not.
+	membersMax = 9
 	// BackupMaxBytes is the largest backup that Restore takes.
 	BackupMaxBytes = command.BackupMaxBytes
 	// TimeoutDefault bounds each wait for Raft when Config.Timeout is zero.
@@ -43,16 +43,10 @@ type Timing struct {
 	Commit      time.Duration // an idle leader tells the commit index this often
 }
 
-// LAN returns the timing for a zone whose nodes are a millisecond or so apart:
-// a lost leader is replaced in about a second.
-func LAN() Timing {
+// defaultTiming returns the timing for a zone whose nodes are a millisecond or so apart: a
+// lost leader is replaced in about a second.
+func defaultTiming() Timing {
 	return Timing{500 * time.Millisecond, 500 * time.Millisecond, 400 * time.Millisecond, 50 * time.Millisecond}
-}
-
-// WAN returns the timing for a zone whose nodes are tens of milliseconds apart,
-// or whose disks sometimes take as long.
-func WAN() Timing {
-	return Timing{2 * time.Second, 2 * time.Second, time.Second, 100 * time.Millisecond}
 }
 
 // Compaction is when the log is replaced by a snapshot of the state.
@@ -79,7 +73,7 @@ type Config struct {
 	Memory    *Memory // keeps everything in memory instead of in Dir
 	Advertise string  // host:port at which the other nodes dial this one; the host may be a name
 	Stream    Stream  // closed by Close
-	Timing    Timing  // LAN() when zero
+	Timing    Timing  // for nodes a millisecond apart when zero
 	Compact   Compaction
 	Timeout   time.Duration // bound on each wait for Raft; TimeoutDefault when zero
 	Bootstrap bool          // make a zone of this one node, unless Dir holds one already
@@ -115,7 +109,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Timing == (Timing{}) {
-		c.Timing = LAN()
+		c.Timing = defaultTiming()
 	}
 	if c.Compact.Threshold == 0 {
 		c.Compact.Threshold = 4096

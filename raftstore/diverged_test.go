@@ -59,7 +59,7 @@ func lead(t *testing.T, ended *error) (byHand, *node) {
 	to := newTransport(cfg, newRaftLog(cfg.Log, nil), newProgress())
 	t.Cleanup(func() { assert.NoError(t, to.Close()) })
 	b := start(t, Config{
-		ID: "b", Memory: NewMemory(), Advertise: "b:1", Stream: over.listen("b:1"), Timing: LAN(), Fatal: func(err error) { *ended = err },
+		ID: "b", Memory: NewMemory(), Advertise: "b:1", Stream: over.listen("b:1"), Timing: defaultTiming(), Fatal: func(err error) { *ended = err },
 	})
 	return byHand{t, to}, b
 }

@@ -17,8 +17,8 @@ var errEntry = errors.New("unreadable log entry")
 
 // encodeCommands returns the part of an entry that holds cmds, in order and in a form.
 func encodeCommands(cmds []command.Command, form api.Form) ([]byte, error) {
-	if len(cmds) == 0 || len(cmds) > CommandsMax {
-		return nil, api.Errorf(api.CodeInvalid, "a proposal holds 1 to %d commands, not %d", CommandsMax, len(cmds))
+	if len(cmds) == 0 || len(cmds) > commandsMax {
+		return nil, api.Errorf(api.CodeInvalid, "a proposal holds 1 to %d commands, not %d", commandsMax, len(cmds))
 	}
 	var body []byte
 	for _, c := range cmds {
@@ -31,8 +31,8 @@ func encodeCommands(cmds []command.Command, form api.Form) ([]byte, error) {
 		}
 		body = binary.AppendUvarint(body, uint64(len(b)))
 		body = append(body, b...)
-		if len(body) > ProposeMaxBytes {
-			return nil, api.Errorf(api.CodeTooLarge, "a proposal holds at most %d bytes", ProposeMaxBytes)
+		if len(body) > proposeMaxBytes {
+			return nil, api.Errorf(api.CodeTooLarge, "a proposal holds at most %d bytes", proposeMaxBytes)
 		}
 	}
 	return body, nil

@@ -255,7 +255,7 @@ func (n *node) sees(id, addr string) {
 func (n *network) join(tb testing.TB, id api.NodeID) *node {
 	tb.Helper()
 	at := string(id) + ":1"
-	return start(tb, Config{ID: id, Memory: NewMemory(), Advertise: at, Stream: n.listen(at), Timing: LAN()})
+	return start(tb, Config{ID: id, Memory: NewMemory(), Advertise: at, Stream: n.listen(at), Timing: defaultTiming()})
 }
 
 // catchUp waits until n has applied all that from has.
@@ -287,7 +287,7 @@ func trio(tb testing.TB, over *network, change func(*Config)) []*node {
 			cfg.Memory = NewMemory()
 			cfg.Advertise = fmt.Sprintf("n%d:1", i+1)
 			cfg.Stream = over.listen(cfg.Advertise)
-			cfg.Timing = LAN()
+			cfg.Timing = defaultTiming()
 		} else {
 			cfg.Dir = tb.TempDir()
 			cfg.Timing = steady

@@ -88,8 +88,8 @@ func (s *Store) checkMember(id api.NodeID, addr string) error {
 	if err := checkAddr(addr); err != nil {
 		return err
 	}
-	if _, known := s.findMember(id); !known && len(s.Members()) >= MembersMax {
-		return api.Errorf(api.CodeConflict, "a zone has at most %d nodes", MembersMax)
+	if _, known := s.findMember(id); !known && len(s.Members()) >= membersMax {
+		return api.Errorf(api.CodeConflict, "a zone has at most %d nodes", membersMax)
 	}
 	return nil
 }

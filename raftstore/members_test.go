@@ -83,7 +83,7 @@ func TestMembersLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := newNetwork()
 		n := trio(t, over, nil)[0]
-		for i := 4; i <= MembersMax; i++ {
+		for i := 4; i <= membersMax; i++ {
 			require.NoError(t, n.AddNonvoter(t.Context(), api.NodeID(fmt.Sprint("n", i)), fmt.Sprintf("h%d:1", i)))
 		}
 		assert.Equal(t, api.CodeConflict, api.CodeOf(n.AddNonvoter(t.Context(), "more", "more:1")))

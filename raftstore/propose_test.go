@@ -47,22 +47,22 @@ func TestProposeLimits(t *testing.T) {
 		return cmds
 	}
 	sized := func(n int) []command.Command { return []command.Command{put("a", strings.Repeat("x", n))} }
-	over := len(entryOf(t, sized(ProposeMaxBytes/2)...)) - ProposeMaxBytes/2
+	over := len(entryOf(t, sized(proposeMaxBytes/2)...)) - proposeMaxBytes/2
 	n := solo(t, nil)
 	for name, c := range map[string]struct {
 		cmds []command.Command
 		code api.Code
 	}{
 		"none":              {nil, api.CodeInvalid},
-		"most commands":     {many(CommandsMax), ""},
-		"a command more":    {many(CommandsMax + 1), api.CodeInvalid},
+		"most commands":     {many(commandsMax), ""},
+		"a command more":    {many(commandsMax + 1), api.CodeInvalid},
 		"larger than batch": {sized(batchMaxBytes + 1), ""},
-		"a byte more":       {sized(ProposeMaxBytes - over + 1), api.CodeTooLarge},
+		"a byte more":       {sized(proposeMaxBytes - over + 1), api.CodeTooLarge},
 	} {
 		_, err := n.Propose(within(t), c.cmds...)
 		assert.Equal(t, c.code, api.CodeOf(err), name)
 	}
-	_, err := encodeCommands(sized(ProposeMaxBytes-over), api.FormNewest)
+	_, err := encodeCommands(sized(proposeMaxBytes-over), api.FormNewest)
 	assert.NoError(t, err, "at the limit")
 }
 
@@ -114,7 +114,7 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 		"bytes at limit":   {[][2]int{{batchMaxBytes - 1, 1}, {1, 1}, {1, 1}}, []int{2, 1}},
 		"count at limit":   {[][2]int{{1, batchMaxCommands - 1}, {1, 1}, {1, 1}}, []int{2, 1}},
 		"a large one":      {[][2]int{{1, 1}, {batchMaxBytes + 1, 1}, {1, 1}}, []int{1, 1, 1}},
-		"a large one only": {[][2]int{{ProposeMaxBytes, 1}}, []int{1}},
+		"a large one only": {[][2]int{{proposeMaxBytes, 1}}, []int{1}},
 	} {
 		q := newQueue()
 		for _, s := range c.sizes {
@@ -131,19 +131,19 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 
 func TestQueueLimits(t *testing.T) {
 	q := newQueue()
-	for range QueueMax {
+	for range queueMax {
 		require.NoError(t, q.putProposal(someProposal(1, 1)))
 	}
 	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
 
 	q = newQueue()
-	for range QueueMaxBytes / ProposeMaxBytes {
-		require.NoError(t, q.putProposal(someProposal(ProposeMaxBytes, 1)))
+	for range queueMaxBytes / proposeMaxBytes {
+		require.NoError(t, q.putProposal(someProposal(proposeMaxBytes, 1)))
 	}
 	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
 
 	a := newAsks()
-	for range QueueMax {
+	for range queueMax {
 		require.NoError(t, a.put(make(ask, 1)))
 	}
 	assert.Equal(t, api.CodeOverloaded, api.CodeOf(a.put(make(ask, 1))))

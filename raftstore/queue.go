@@ -13,7 +13,7 @@ const (
 	// alone.
 	batchMaxBytes = 512 << 10
 	// batchMaxCommands is how many commands may share an entry.
-	batchMaxCommands = CommandsMax
+	batchMaxCommands = commandsMax
 )
 
 // proposal is one call of Propose on its way into the log.
@@ -54,7 +54,7 @@ func (q *queue) putProposal(p *proposal) error {
 	switch {
 	case q.closed:
 		return closedError("raftstore.Propose")
-	case len(q.waiting) >= QueueMax, q.bytes+len(p.body) > QueueMaxBytes:
+	case len(q.waiting) >= queueMax, q.bytes+len(p.body) > queueMaxBytes:
 		return api.Errorf(api.CodeOverloaded, "%s", msgFull)
 	}
 	q.waiting = append(q.waiting, p)

@@ -103,7 +103,7 @@ func (q *asks) put(a ask) error {
 	switch {
 	case q.closed:
 		return closedError("raftstore.Linearizable")
-	case len(q.waiting) >= QueueMax:
+	case len(q.waiting) >= queueMax:
 		return api.Errorf(api.CodeOverloaded, "too many reads are waiting on this node")
 	}
 	q.waiting = append(q.waiting, a)

@@ -30,11 +30,11 @@ func TestBlobOfTwoKeys(t *testing.T) {
 	}
 	_, err := Keyring{one}.Open(ctx, blob)
 	require.NoError(t, err)
-	assertRefused(t, ReasonCommit, Keyring{two}, ctx, blob)
+	assertRefused(t, reasonCommit, Keyring{two}, ctx, blob)
 
 	_, commit := two.deriveCipher(ctx.Zone, salt[:])
 	copy(blob[commitAt:], commit)
-	assertRefused(t, ReasonCommit, Keyring{one}, ctx, blob)
+	assertRefused(t, reasonCommit, Keyring{one}, ctx, blob)
 }
 
 func requireAccepts(t *testing.T, aead cipher.AEAD, salt [24]byte, ciphertext, aad []byte) {

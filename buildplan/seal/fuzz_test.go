@@ -83,7 +83,7 @@ func FuzzNestedUnwrap(f *testing.F) {
 
 		wrongParent := contexts[bad]
 		wrongParent.Peer = "zone-stranger"
-		assertRefused(t, ReasonTag, ring(int(bad)), wrongParent, layers[bad])
+		assertRefused(t, reasonTag, ring(int(bad)), wrongParent, layers[bad])
 	})
 }
 

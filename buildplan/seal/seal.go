@@ -33,23 +33,16 @@ type Reason string
 
 // The reasons of this package, in the order in which they are looked for.
 const (
-	ReasonLength  Reason = "no blob has this length"
-	ReasonSuite   Reason = "unknown suite"
-	ReasonEpoch   Reason = "unknown epoch"
-	ReasonCommit  Reason = "sealed with another key"
-	ReasonTag     Reason = "damaged, or sealed for another call"
-	ReasonPadding Reason = "sealed by this zone, but not well-formed"
+	reasonLength  Reason = "no blob has this length"
+	reasonSuite   Reason = "unknown suite"
+	reasonEpoch   Reason = "unknown epoch"
+	reasonCommit  Reason = "sealed with another key"
+	reasonTag     Reason = "damaged, or sealed for another call"
+	reasonPadding Reason = "sealed by this zone, but not well-formed"
 )
 
 // Error returns the reason.
 func (r Reason) Error() string { return string(r) }
-
-// Refuse returns the refusal of a plan: code plan_refused and its one sentence,
-// whatever the reason, which is kept in Err. Who opens a plan and then finds it
-// expired or used up refuses it through here too, so that no refusal differs.
-func Refuse(reason error) error {
-	return &api.Error{Code: api.CodePlanRefused, Msg: api.PlanRefusedMessage, Err: reason}
-}
 
 // Seal returns plaintext sealed under k for ctx, padded to one of Sizes. The salt
 // must be random and never used before. It returns a too-large error for more
@@ -60,7 +53,7 @@ func Seal(k Key, ctx Context, plaintext []byte, salt [SaltBytes]byte) ([]byte, e
 			PlaintextMaxBytes, len(plaintext))
 	}
 	aead, commit := k.deriveCipher(ctx.Zone, salt[:])
-	blob := make([]byte, sizeFor(Overhead+len(plaintext)))
+	blob := make([]byte, sizeFor(overhead+len(plaintext)))
 	blob[0] = suite1
 	copy(blob[epochAt:], k.Epoch[:])
 	copy(blob[saltAt:], salt[:])
@@ -72,23 +65,24 @@ func Seal(k Key, ctx Context, plaintext []byte, salt [SaltBytes]byte) ([]byte, e
 }
 
 // Open returns what was sealed for ctx under a key of r, as a slice of its own.
-// Any other blob, of any length and content, gets the same refusal: see Refuse.
+// Any other blob, of any length and content, gets the same refusal: code plan_refused and
+// its one sentence. The reason is kept in Err.
 func (r Keyring) Open(ctx Context, blob []byte) ([]byte, error) {
 	plaintext, reason := r.openBlob(ctx, blob)
 	if reason != "" {
-		return nil, Refuse(reason)
+		return nil, &api.Error{Code: api.CodePlanRefused, Msg: api.PlanRefusedMessage, Err: reason}
 	}
 	return plaintext, nil
 }
 
 func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 	if !isSize(len(blob)) {
-		return nil, ReasonLength
+		return nil, reasonLength
 	}
 	if blob[0] != suite1 {
-		return nil, ReasonSuite
+		return nil, reasonSuite
 	}
-	reason := ReasonEpoch
+	reason := reasonEpoch
 	for i := range r {
 		if r[i].Epoch != [EpochBytes]byte(blob[epochAt:saltAt]) {
 			continue
@@ -97,7 +91,7 @@ func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 		if subtle.ConstantTimeCompare(commit, blob[commitAt:headerBytes]) == 1 {
 			return openWith(aead, ctx.associatedData(r[i].Epoch), blob)
 		}
-		reason = ReasonCommit
+		reason = reasonCommit
 	}
 	return nil, reason
 }
@@ -106,12 +100,12 @@ func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 func openWith(aead cipher.AEAD, associated, blob []byte) ([]byte, Reason) {
 	padded, err := aead.Open(nil, blob[saltAt:commitAt], blob[headerBytes:], associated)
 	if err != nil {
-		return nil, ReasonTag // err says no more than that
+		return nil, reasonTag // err says no more than that
 	}
 	n := uint64(binary.BigEndian.Uint32(padded))
 	body := padded[lengthBytes:]
-	if n > uint64(len(body)) || len(blob) != sizeFor(Overhead+int(n)) || !isZero(body[n:]) {
-		return nil, ReasonPadding
+	if n > uint64(len(body)) || len(blob) != sizeFor(overhead+int(n)) || !isZero(body[n:]) {
+		return nil, reasonPadding
 	}
 	return body[:n:n], ""
 }

@@ -90,9 +90,9 @@ func TestEveryLengthIsRefused(t *testing.T) {
 		_, err := ring.Open(ctx, append(bytes.Clone(blob), make([]byte, n+1)...))
 		require.Equal(t, api.CodePlanRefused, api.CodeOf(err), "longer by %d", n+1)
 	}
-	assertRefused(t, ReasonLength, ring, ctx, nil)
-	assertRefused(t, ReasonLength, ring, ctx, make([]byte, api.BlobMaxBytes+1))
-	assertRefused(t, ReasonSuite, ring, ctx, make([]byte, api.BlobMaxBytes))
+	assertRefused(t, reasonLength, ring, ctx, nil)
+	assertRefused(t, reasonLength, ring, ctx, make([]byte, api.BlobMaxBytes+1))
+	assertRefused(t, reasonSuite, ring, ctx, make([]byte, api.BlobMaxBytes))
 }
 
 func TestContextIsBoundFieldByField(t *testing.T) {
@@ -109,11 +109,11 @@ func TestContextIsBoundFieldByField(t *testing.T) {
 	} {
 		ctx := testContext()
 		change(&ctx)
-		t.Run(name, func(t *testing.T) { assertRefused(t, ReasonTag, ring, ctx, blob) })
+		t.Run(name, func(t *testing.T) { assertRefused(t, reasonTag, ring, ctx, blob) })
 	}
 	ctx := testContext()
 	ctx.Zone = "zone-b"
-	assertRefused(t, ReasonCommit, ring, ctx, blob)
+	assertRefused(t, reasonCommit, ring, ctx, blob)
 }
 
 func TestKeysOfOneEpochAreAllTried(t *testing.T) {
@@ -123,9 +123,9 @@ func TestKeysOfOneEpochAreAllTried(t *testing.T) {
 	got, err := Keyring{first, second}.Open(testContext(), blob)
 	require.NoError(t, err)
 	assert.Equal(t, []byte("slots"), got)
-	assertRefused(t, ReasonCommit, Keyring{first}, testContext(), blob)
-	assertRefused(t, ReasonEpoch, Keyring{testKey("other")}, testContext(), blob)
-	assertRefused(t, ReasonEpoch, nil, testContext(), blob)
+	assertRefused(t, reasonCommit, Keyring{first}, testContext(), blob)
+	assertRefused(t, reasonEpoch, Keyring{testKey("other")}, testContext(), blob)
+	assertRefused(t, reasonEpoch, nil, testContext(), blob)
 }
 
 // TestMalformedInside seals, with the right key, paddings that Seal never makes.
@@ -148,7 +148,7 @@ func TestMalformedInside(t *testing.T) {
 		"padding not zero":       forge(sizeMinBytes, func(p []byte) { p[len(p)-1] = 1 }),
 		"padded too much":        forge(sizeMinBytes+sizeMinBytes/sizeSteps, func([]byte) {}),
 	} {
-		t.Run(name, func(t *testing.T) { assertRefused(t, ReasonPadding, Keyring{k}, ctx, blob) })
+		t.Run(name, func(t *testing.T) { assertRefused(t, reasonPadding, Keyring{k}, ctx, blob) })
 	}
 }
 

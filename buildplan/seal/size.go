@@ -16,8 +16,8 @@ const (
 // Overhead is the number of bytes that a blob has beyond its plaintext and
 // padding, and PlaintextMaxBytes the longest plaintext that can be sealed.
 const (
-	Overhead          = headerBytes + tagBytes + lengthBytes
-	PlaintextMaxBytes = api.BlobMaxBytes - Overhead
+	overhead          = headerBytes + tagBytes + lengthBytes
+	PlaintextMaxBytes = api.BlobMaxBytes - overhead
 )
 
 // Sizes returns every length that a blob can have, in bytes, ascending.

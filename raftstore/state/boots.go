@@ -53,7 +53,7 @@ func (s *bootsBook) note(f fact) {
 	case holdComplete:
 		s.decideComplete(f.owner)
 	case partsOwed:
-		if f.owner.Kind == OwnerBoot {
+		if f.owner.Kind == ownerBoot {
 			s.editBoot(f.owner.ID, func(b *Boot) { b.Unacked += f.by })
 		}
 	}
@@ -109,7 +109,7 @@ func (c Counts) Live() int { return c.Build + c.Active + c.Shutoff + c.Error + c
 // ID returns the boot's key in the tables.
 func (b *Boot) ID() string { return joinKey(b.Request.Project, b.Request.Reservation) }
 
-func (b *Boot) owner() Owner { return Owner{OwnerBoot, b.ID()} }
+func (b *Boot) owner() owner { return owner{ownerBoot, b.ID()} }
 
 // State derives what the caller sees.
 func (b *Boot) State() api.BootState {
@@ -212,8 +212,8 @@ func (s *bootsBook) noteInstance(f instanceChanged) {
 }
 
 // decideComplete commits a boot that wanted to be decided as soon as it has enough.
-func (s *bootsBook) decideComplete(o Owner) {
-	if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
+func (s *bootsBook) decideComplete(o owner) {
+	if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
 		s.decideBoot(b, api.DecisionCommit, "", "")
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // noteHold ties a hold to its boot, and tells the boot's tale.
 func (s *bootsBook) noteHold(f slotsTaken) {
-	if f.owner.Kind != OwnerBoot {
+	if f.owner.Kind != ownerBoot {
 		return
 	}
 	s.editBoot(f.owner.ID, func(b *Boot) {
@@ -26,7 +26,7 @@ func (s *bootsBook) noteHold(f slotsTaken) {
 
 // noteAnswers adds to the tale of an attempt what children have said.
 func (s *bootsBook) noteAnswers(f partsAnswered) {
-	if f.owner.Kind != OwnerBoot {
+	if f.owner.Kind != ownerBoot {
 		return
 	}
 	s.editBoot(f.owner.ID, func(b *Boot) {

@@ -28,9 +28,9 @@ func (s *bootsBook) indexEndedBoot(b *Boot) {
 }
 
 // indexBoots lists those of some owners that are boots which have ended.
-func (s *bootsBook) indexBoots(owners []Owner) {
+func (s *bootsBook) indexBoots(owners []owner) {
 	for _, o := range owners {
-		if b, ok := s.boots.Get(o.ID); ok && o.Kind == OwnerBoot {
+		if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot {
 			s.indexEndedBoot(b)
 		}
 	}

@@ -33,7 +33,7 @@ type (
 	// slotsTaken: a hold was made for an owner. tale is what the proposer knows of the
 	// attempt.
 	slotsTaken struct {
-		owner  Owner
+		owner  owner
 		hold   *Hold
 		wanted int
 		tale   *api.BootAttempt
@@ -41,7 +41,7 @@ type (
 
 	// partsAnswered: children have said what they hold for a hold.
 	partsAnswered struct {
-		owner         Owner
+		owner         owner
 		hold          *Hold
 		held, refused int
 		answers       []command.PartAnswer
@@ -60,12 +60,12 @@ type (
 	}
 
 	// holdComplete: all that a hold asked for is held, and its owner wanted to decide at once.
-	holdComplete struct{ owner Owner }
+	holdComplete struct{ owner owner }
 
 	// partsOwed: by holds more of an owner, or fewer, may live in a child that has not
 	// confirmed the decision.
 	partsOwed struct {
-		owner Owner
+		owner owner
 		by    int
 	}
 )

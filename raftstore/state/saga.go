@@ -55,19 +55,19 @@ func (s *sagaBook) apply(c command.ForSaga) Result {
 	return Result{}
 }
 
-// Owner is whom a hold is for: it decides.
-type Owner struct {
-	Kind OwnerKind
+// owner is whom a hold is for: it decides.
+type owner struct {
+	Kind ownerKind
 	ID   string // Boot.ID, or the id of a link
 }
 
-// OwnerKind is a kind of owner.
-type OwnerKind uint8
+// ownerKind is a kind of owner.
+type ownerKind uint8
 
 // The kinds.
 const (
-	OwnerBoot OwnerKind = iota + 1 // a boot of this zone
-	OwnerLink                      // a parent, for something of its own
+	ownerBoot ownerKind = iota + 1 // a boot of this zone
+	ownerLink                      // a parent, for something of its own
 )
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
@@ -78,10 +78,10 @@ type planUse struct {
 
 // openOwner notes that an owner of this zone has not decided: it may make holds, and they
 // are kept.
-func (s *sagaBook) openOwner(o Owner) { s.undecided.Insert(o.ID) }
+func (s *sagaBook) openOwner(o owner) { s.undecided.Insert(o.ID) }
 
 // closeOwner notes that an owner of this zone has decided. It decides its holds next.
-func (s *sagaBook) closeOwner(o Owner) { s.undecided.Delete(o.ID) }
+func (s *sagaBook) closeOwner(o owner) { s.undecided.Delete(o.ID) }
 
 // putPlan notes that a plan is used up.
 func (s *sagaBook) putPlan(id string, u planUse) {

@@ -141,7 +141,7 @@ func (s *sagaBook) noteUntold(h *Hold, by int) {
 		s.untold.Insert(h.Key())
 	}
 	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
-		s.addFact(partsOwed{h.Owner(), by})
+		s.addFact(partsOwed{h.owner(), by})
 	}
 }
 

@@ -119,12 +119,12 @@ func (h *Hold) claimOfSlot(sl command.Slot) api.Claim {
 // neverCame reports whether all that is known of a hold is that it was aborted.
 func (h *Hold) neverCame() bool { return len(h.Request.Groups) == 0 }
 
-// Owner returns whom a hold is for.
-func (h *Hold) Owner() Owner {
+// owner returns whom a hold is for.
+func (h *Hold) owner() owner {
 	if h.Origin != "" {
-		return Owner{OwnerLink, string(h.Origin)}
+		return owner{ownerLink, string(h.Origin)}
 	}
-	return Owner{OwnerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
+	return owner{ownerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
 }
 
 func (s *sagaBook) loadHold(h *Hold) {

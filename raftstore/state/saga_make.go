@@ -35,7 +35,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	} else {
 		s.prepared.Insert(k)
 	}
-	s.addFact(slotsTaken{owner: h.Owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
+	s.addFact(slotsTaken{owner: h.owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
 	s.advanceHold(h)
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}
@@ -214,6 +214,6 @@ func (s *sagaBook) advanceHold(h *Hold) {
 	case h.Origin != "":
 		s.decideHold(h, d, false)
 	case d == api.DecisionCommit:
-		s.addFact(holdComplete{h.Owner()})
+		s.addFact(holdComplete{h.owner()})
 	}
 }

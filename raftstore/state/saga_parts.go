@@ -39,7 +39,7 @@ func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	if !news {
 		return Result{Hold: old} // a repeat
 	}
-	s.addFact(partsAnswered{owner: h.Owner(), hold: &h, held: held, refused: refused, answers: c.Answers})
+	s.addFact(partsAnswered{owner: h.owner(), hold: &h, held: held, refused: refused, answers: c.Answers})
 	if h.Decision == api.DecisionPending {
 		s.advanceHold(&h)
 	} else {

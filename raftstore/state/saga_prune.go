@@ -46,7 +46,7 @@ func (s *sagaBook) indexHolds(keys map[string]bool) {
 }
 
 // pruneHolds deletes holds, and returns whose they were.
-func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
+func (s *sagaBook) pruneHolds(c command.Prune) (owners []owner) {
 	cutoffs := []cutoff{
 		{endOwn, c.Before},
 		{endAbroad, c.BeforeAbroad},
@@ -59,7 +59,7 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []Owner) {
 		if h.neverCame() {
 			addTally(&s.tombstones, string(h.Origin), -1)
 		}
-		owners = append(owners, h.Owner())
+		owners = append(owners, h.owner())
 	}
 	return owners
 }

@@ -9,8 +9,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// FailuresMax is the number at which failures of a host are not counted any more.
-const FailuresMax = 1000
+// failuresMax is the number at which failures of a host are not counted any more.
+const failuresMax = 1000
 
 // Host is one host with what only its own zone needs to know.
 type Host struct {
@@ -153,7 +153,7 @@ func (s *stockBook) noteFailures(i *api.Instance, reported api.Status) {
 	n := old.Failures
 	switch {
 	case i.Status == api.StatusBuild && reported == api.StatusError:
-		n = min(n+1, FailuresMax)
+		n = min(n+1, failuresMax)
 	case i.Status != api.StatusDeleting && i.Status != api.StatusActive && reported == api.StatusActive:
 		n = 0
 	}

@@ -103,9 +103,9 @@ func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 	return i.Unreachable
 }
 
-// FaultAbroad is what a zone tells its parent of an instance that failed: the
+// faultAbroad is what a zone tells its parent of an instance that failed: the
 // driver's own words may name a host and stay here.
-const FaultAbroad = "the instance failed in its zone; its operator can see why"
+const faultAbroad = "the instance failed in its zone; its operator can see why"
 
 // Changes returns what changed of the instances made for a parent after an
 // index, in order. It stops at the first index at which it has limit items or
@@ -136,7 +136,7 @@ func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Chang
 func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
 	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i)}
 	if i.Fault != "" {
-		ch.Fault = FaultAbroad
+		ch.Fault = faultAbroad
 	}
 	return ch
 }
