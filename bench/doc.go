@@ -1,9 +1,8 @@
 // Package bench measures whole zones: real Raft files in a temporary directory,
-// real listeners on loopback, and simulated hosts. What one package can measure
-// alone is measured there: plans in buildplan, sealing in buildplan/seal, the
-// state machine in raftstore/state, the log in raftstore.
+// real listeners on loopback, and simulated hosts. Benchmarks of single packages are in
+// those packages: plans in buildplan, sealing in buildplan/seal, the state machine in
+// raftstore/state, the log in raftstore.
 //
-// It holds benchmarks only, which `make bench` runs with all others. Their
-// figures depend on the disk: a decision is not told before it is on a majority
-// of disks.
+// It contains only benchmarks, which `make bench` runs with all others. Their figures
+// depend on the disk: a decision is reported only once it is on a majority of disks.
 package bench

@@ -9,8 +9,7 @@
 //	go test ./cluster-test -artifacts            # keep the logs also of what passes
 //	go test ./cluster-test -short                # nothing
 //
-// A test that fails prints the end of the log of each of its processes, where data
-// and logs are kept, and the command that runs it again. Whatever
-// a test has started is ended with it: nodes, agents, and the instances that an
-// agent's process driver has started.
+// A test that fails prints the end of the log of each of its processes, the folder with
+// data and logs, and the command that runs it again. Everything started by a test ends
+// with it: nodes, agents, and the instances of an agent's process driver.
 package clustertest

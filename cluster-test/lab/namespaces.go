@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInside calls f on a thread that is in a network namespace: what f starts and
-// opens is there, and stays there. nil is the namespace of this process.
+// runInside calls f on a thread in a network namespace: processes and sockets that f opens
+// are there, and stay there. nil is the namespace of this process.
 func runInside(ns *os.File, f func() error) error {
 	if ns == nil {
 		return f()
@@ -40,8 +40,8 @@ func runInside(ns *os.File, f func() error) error {
 	return err
 }
 
-// newNamespace returns a new network namespace. It has no name: it goes with the
-// file and with the last process in it, whatever becomes of this process.
+// newNamespace returns a new network namespace. It has no name: it ends with the file and
+// the last process in it, even if this process is killed.
 func newNamespace() (*os.File, error) {
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -107,7 +107,7 @@ func runTool(ns *os.File, input string, name string, args ...string) error {
 	})
 }
 
-// deafness is the rules of one machine: what a peer in the set sends is dropped.
+// deafness has the rules of one machine: packets from a peer in the set are dropped.
 const deafness = `table inet berth {
 	set deaf { type ipv4_addr; }
 	counter dropped { }

@@ -12,18 +12,18 @@ import (
 
 // network is the wires of one kind of world. Its methods are called one at a time.
 type network interface {
-	// plug gives a machine an address, and what it needs to use it.
+	// plug gives a machine an address and the means to use it.
 	plug(m *Machine) error
-	// deafen lets nothing that one of from sends reach to, from now on and also in
-	// connections that there are; everything else reaches it.
+	// deafen drops everything that one of from sends to to, from now on and even on
+	// existing connections; everything else reaches it.
 	deafen(to *Machine, from []*Machine) error
-	// slow lets m send at most so many bytes in a second; 0 is without a limit.
+	// slow limits the bytes that m sends per second; 0 is no limit.
 	slow(m *Machine, bytesPerSecond int) error
-	// delayed returns how often what m sent had to wait for its limit.
+	// delayed returns how often m had to wait for its limit.
 	delayed(m *Machine) (uint64, error)
-	// dropped returns how often something that was sent to m was held back.
+	// dropped returns how often something sent to m was held back.
 	dropped(m *Machine) (uint64, error)
-	// close gives back what belongs to no machine.
+	// close releases the resources that belong to no machine.
 	close() error
 }
 
@@ -139,9 +139,9 @@ func (w *World) Isolate(m *Machine) error {
 	return errors.Join(errs...)
 }
 
-// Vanish takes a machine off the network, as when its power fails: whatever others
-// send it, and it sends others, is dropped, also in connections that there are;
-// nobody is told, and whoever dials it waits. What runs on it goes on. Only
+// Vanish takes a machine off the network, as when its power fails: everything that others
+// send it, and it sends others, is silently dropped, even on existing connections; calls
+// to dial it wait. Its processes continue. Only
 // machines in network namespaces can vanish; others return ErrNoWire.
 func (w *World) Vanish(m *Machine) error { return w.setGone(m, true) }
 
@@ -164,7 +164,7 @@ func (w *World) setGone(m *Machine, gone bool) error {
 	return errors.Join(errs...)
 }
 
-// admitMachine lets a new machine and those that have vanished not reach each other.
+// admitMachine keeps a new machine and vanished ones from reaching each other.
 func (s *wires) admitMachine(m *Machine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *wires) admitMachine(m *Machine) error {
 // allMachines returns all machines, and where the clients are.
 func (w *World) allMachines() []*Machine { return append(w.Machines(), w.Clients) }
 
-// Slow lets a machine send at most so many bytes in a second.
+// Slow limits the bytes that a machine sends per second.
 func (w *World) Slow(m *Machine, bytesPerSecond int) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -192,7 +192,7 @@ func (w *World) Slow(m *Machine, bytesPerSecond int) error {
 	return nil
 }
 
-// Fast takes Slow back.
+// Fast undoes Slow.
 func (w *World) Fast(m *Machine) error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -213,8 +213,7 @@ func (w *World) Delayed(m *Machine) (uint64, error) {
 	return w.wires.net.delayed(m)
 }
 
-// Heal joins all that was cut, lets everybody send at full speed, and returns all
-// machines that have vanished.
+// Heal undoes all cuts and limits, and returns all vanished machines to the network.
 func (w *World) Heal() error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -235,7 +234,7 @@ func (w *World) Heal() error {
 	return errors.Join(errs...)
 }
 
-// Dropped returns how often something that was sent to m was held back by a cut:
+// Dropped returns how often something sent to m was held back by a cut:
 // packets in a Namespaces world, pieces of streams in a Loopback world.
 func (w *World) Dropped(m *Machine) (uint64, error) {
 	w.wires.mu.Lock()

@@ -90,15 +90,14 @@ func (n *NodeProc) joinZone(token string) {
 	n.Start()
 }
 
-// record is what the lab knows of the file in which a node keeps where it is.
+// record has the fields that the lab reads from the file with a node's addresses.
 type record struct {
 	Advertise node.Addresses `json:"advertise"`
 }
 
 func (n *NodeProc) recordPath() string { return filepath.Join(n.Dir, "node.json") }
 
-// advertiseProxy tells the node of a Loopback world that others reach it through the
-// proxy.
+// advertiseProxy makes the node of a Loopback world advertise the address of its proxy.
 func (n *NodeProc) advertiseProxy() error {
 	if n.Zone.opts.Machines != Loopback {
 		return nil
@@ -121,13 +120,13 @@ func (n *NodeProc) advertiseProxy() error {
 }
 
 // Start starts the node from its directory and waits until it listens. A port
-// that somebody took meanwhile is tried again.
+// that was taken in the meantime is tried again.
 func (n *NodeProc) Start(more ...string) {
 	n.Zone.T.Helper()
 	require.NoError(n.Zone.T, n.Up(n.Zone.T.Context(), more...), "%s starts", n.Name)
 }
 
-// Up is Start for a goroutine of its own: it returns why the node does not listen
+// Up is Start for a separate goroutine: it returns an error if the node does not listen
 // within StartTimeout.
 func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	args := append([]string{"node", "--dir", n.Dir}, more...)
@@ -156,7 +155,7 @@ func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	return nil
 }
 
-// locateListeners reads where the node listens, and asks whether it does.
+// locateListeners reads the addresses of the node, and checks that it listens.
 func (n *NodeProc) locateListeners(ctx context.Context) error {
 	text, err := os.ReadFile(n.recordPath())
 	if err != nil {
@@ -184,7 +183,7 @@ func (n *NodeProc) AskReady(ctx context.Context) error {
 	return err
 }
 
-// Leads reports whether the node leads its zone, as far as it knows.
+// Leads reports whether the node believes that it is the leader of its zone.
 func (n *NodeProc) Leads(ctx context.Context) (bool, error) {
 	body, err := n.askAdmin(ctx, http.MethodGet, "/metrics")
 	return bytes.Contains(body, []byte("\nberth_leader 1\n")), err

@@ -58,8 +58,8 @@ func (w *World) startProcess(m *Machine, name string, env []string, args ...stri
 	return p, nil
 }
 
-// starter returns what runs functions on a thread that never ends: the kernel
-// takes the end of the thread that started a process for the end of its parent.
+// starter returns a function that runs functions on a thread that never ends: the kernel
+// treats the end of the thread that started a process as the end of its parent.
 var starter = sync.OnceValue(func() chan<- func() {
 	todo := make(chan func())
 	go func() {
@@ -71,8 +71,8 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return todo
 })
 
-// signal signals this process alone, unless it has ended. An end after SIGKILL or
-// SIGTERM is meant.
+// signal signals only this process, unless it has ended. An end after SIGKILL or SIGTERM is
+// intended.
 func (p *proc) signal(s syscall.Signal) {
 	if p.running() {
 		if s == syscall.SIGKILL || s == syscall.SIGTERM {
@@ -83,13 +83,13 @@ func (p *proc) signal(s syscall.Signal) {
 }
 
 // kill ends the process at once and waits for its end. A process that waits for a
-// disk that hangs ends when that goes on.
+// disk that hangs ends when the hang is over.
 func (p *proc) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// stop asks the process to end, and returns how it did.
+// stop asks the process to end, and returns its outcome.
 func (p *proc) stop(d time.Duration) error {
 	p.signal(syscall.SIGTERM)
 	timer := time.NewTimer(d)

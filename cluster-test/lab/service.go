@@ -10,16 +10,16 @@ import (
 	"berth/raftstore"
 )
 
-// How long a supervisor waits before it starts a process again: the least, twice
-// that after each short life, and at most the most.
+// How long a supervisor waits before it starts a process again: at first the minimum,
+// doubled after each short life up to the maximum.
 const (
 	pauseMin  = 200 * time.Millisecond
 	pauseMax  = time.Second
 	shortLife = 5 * time.Second
 )
 
-// Service is one process and those that take its place after it: a node or an
-// agent, running or not. Its methods are safe for concurrent use.
+// Service is a node or an agent, running or not: a process and its successors. Its methods
+// are safe for concurrent use.
 type Service struct {
 	Name    string // in logs and exits
 	Machine *Machine
@@ -48,9 +48,9 @@ type Exit struct {
 	Broken  bool   // a test had broken the disk of its machine then, or shortly before
 }
 
-// DiskBroken reports whether a process has ended because a test broke the disk of
-// its machine, as it should: with the exit code for that, or as it started, when
-// the last that it says is what.
+// DiskBroken reports whether a process has ended because a test broke the disk of its
+// machine, as it should: with the exit code for that, or during its start with what as
+// its last line.
 func (e Exit) DiskBroken() bool {
 	return e.Broken && (e.How == "exit status 9" || strings.Contains(e.Last, "no space left on device") || strings.Contains(e.Last, "input/output error"))
 }
@@ -83,8 +83,7 @@ func (s *Service) beginProcess() error {
 	return nil
 }
 
-// watchProcess waits for the end of p, records it, and starts another in its place if
-// that is wanted.
+// watchProcess waits for the end of p, records it, and starts a successor if wanted.
 func (s *Service) watchProcess(p *proc) {
 	<-p.done
 	at := time.Now()
@@ -131,9 +130,9 @@ func (s *Service) isWanted(p *proc) bool {
 	}
 }
 
-// Supervise lets the process be started again whenever it ends, as an operating
-// system would, after 200 ms to 1 s; but not after Kill, Stop and PowerCut, until
-// it is started by the test. It starts with the next end.
+// Supervise restarts the process whenever it ends, as an operating system would, after
+// 200 ms to 1 s; but not after Kill, Stop and PowerCut, until the test starts it. It takes
+// effect with the next end.
 func (s *Service) Supervise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,11 +191,11 @@ func (s *Service) Kill() { s.stopRestarts().kill() }
 // Stop asks the process to end within d, returns how it did, and leaves it so.
 func (s *Service) Stop(d time.Duration) error { return s.stopRestarts().stop(d) }
 
-// Pause freezes the process until Resume: its machine still acknowledges what is
-// sent to it and accepts connections, and nothing answers.
+// Pause freezes the process until Resume: its machine still acknowledges packets and
+// accepts connections, but nothing answers.
 func (s *Service) Pause() { s.Signal(syscall.SIGSTOP) }
 
-// Resume lets the process go on.
+// Resume lets the process continue.
 func (s *Service) Resume() { s.Signal(syscall.SIGCONT) }
 
 // Tail returns the last lines of the service's log.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How long things may take on a machine that is busy.
+// Time limits on a busy machine.
 const (
 	StartTimeout  = 20 * time.Second
 	SettleTimeout = 30 * time.Second
@@ -21,8 +21,8 @@ const (
 	lookMax   = 10 * time.Second      // of one look
 )
 
-// Await calls f until it returns nil, and returns its last error if that takes
-// longer than d. Each call of f has what is left of d, at most 10 s.
+// Await calls f until it returns nil, and returns its last error if that takes longer than
+// d. Each call of f has the rest of d, at most 10 s.
 func Await(ctx context.Context, d time.Duration, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -43,7 +43,7 @@ func Await(ctx context.Context, d time.Duration, f func(ctx context.Context) err
 	}
 }
 
-// Within is Await of what must come true.
+// Within is Await for a condition that must become true.
 func Within(t *testing.T, d time.Duration, what string, f func(ctx context.Context) error) {
 	t.Helper()
 	require.NoError(t, Await(t.Context(), d, f), what)

@@ -22,7 +22,7 @@ import (
 // commandTimeout is how long one command may take.
 const commandTimeout = 40 * time.Second
 
-// Options say what a World is made of. The zero value is a Plain world.
+// Options configure a World. The zero value is a Plain world.
 type Options struct {
 	Tags      []string // further build tags of the binary
 	Machines  Kind     // what processes run on
@@ -30,14 +30,14 @@ type Options struct {
 	Env       []string // further variables of every process, "NAME=value"
 	Tap       bool     // nodes write what passes their gateways below TapDir; needs the tag chaos
 	Keep      bool     // keep data and logs even if the test passes
-	Seed      uint64   // of what the test draws; 0 takes one from the clock
+	Seed      uint64   // of the test's random draws; 0 takes one from the clock
 }
 
 // World owns everything that one test starts.
 type World struct {
 	T     *testing.T
 	Seed  uint64  // prints with a failure; never 0
-	Dir   string  // of everything that is kept of a failure
+	Dir   string  // with everything that is kept after a failure
 	Zones []*Zone // in the order of their making
 
 	// Clients is where the test itself and its commands are. It has no disk.
@@ -104,25 +104,24 @@ func (w *World) Exits() []Exit {
 	return slices.Clone(w.exits)
 }
 
-// Allow says which processes may end although no test has ended them; all others
-// that do fail the test. It may be called again, also after such an end.
+// Allow sets which processes may end by themselves; the end of any other fails the test.
+// It may be called again, even after such an end.
 func (w *World) Allow(f func(Exit) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.allowed = append(w.allowed, f)
 }
 
-// FromBackup says that a zone was restored: instances that were gone may run
-// again.
+// FromBackup declares that a zone was restored: instances that were gone may run again.
 func (w *World) FromBackup() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restored = true
 }
 
-// takeDown takes everything down: processes, the instances that they left running,
-// disks and wires. It looks for what must never be in a log, and at how processes
-// have ended; and it keeps data and logs if the test failed.
+// takeDown removes everything: processes, the instances that they left running, disks and
+// wires. It checks logs for forbidden texts, and the exits of processes; and it keeps data
+// and logs if the test failed.
 func (w *World) takeDown() {
 	assert.NoError(w.T, w.unexpectedExits()) //nolint:testifylint // all else is taken down all the same
 	close(w.over)
@@ -160,7 +159,7 @@ func (w *World) takeDown() {
 	w.T.Logf("data, disks and logs are kept in %s\nagain: %s", w.Dir, w.replayCommand())
 }
 
-// unexpectedExits returns an error for each process that has ended by itself and was not
+// unexpectedExits returns an error for each process that ended by itself without being
 // allowed to.
 func (w *World) unexpectedExits() error {
 	w.mu.Lock()
@@ -174,8 +173,7 @@ func (w *World) unexpectedExits() error {
 	return errors.Join(errs...)
 }
 
-// judgeLogs fails the test for a log that holds what must never be there, and
-// returns all logs.
+// judgeLogs fails the test for a log with a forbidden text, and returns all logs.
 func (w *World) judgeLogs(procs []*proc) []string {
 	var seen []string
 	for _, p := range procs {
@@ -214,7 +212,7 @@ func (w *World) replayCommand() string {
 		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", strconv.FormatUint(w.Seed, 10)}), " ")
 }
 
-// environment is what processes and commands get: nothing of the user's own.
+// environment is the environment of processes and commands, without that of the user.
 func (w *World) environment(more ...string) []string {
 	return slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}, w.opts.Env, more)
 }
@@ -249,7 +247,7 @@ func (w *World) mustRun(env []string, args ...string) string {
 	return out
 }
 
-// writePrivate writes a private file that is on nobody's disk, and returns its path.
+// writePrivate writes a private file outside of all machines' disks, and returns its path.
 func (w *World) writePrivate(name, text string) string {
 	w.T.Helper()
 	path := filepath.Join(w.Dir, name)

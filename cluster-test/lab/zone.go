@@ -38,7 +38,7 @@ type Zone struct {
 	clients map[clientKey]*client.Client
 }
 
-// Zone makes a zone of so many nodes, a machine for each, and waits until all take
+// Zone makes a zone with a number of nodes, on a machine each, and waits until all take
 // part.
 func (w *World) Zone(name string, nodes int) *Zone {
 	w.T.Helper()
@@ -111,15 +111,15 @@ func (z *Zone) addMember(n *NodeProc) {
 	z.Nodes = append(slices.Clone(z.Nodes), n)
 }
 
-// Forget takes a node off the list: it was taken out of the zone.
+// Forget removes a node from the list after it was removed from the zone.
 func (z *Zone) Forget(gone *NodeProc) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.Nodes = slices.DeleteFunc(slices.Clone(z.Nodes), func(n *NodeProc) bool { return n == gone })
 }
 
-// Members returns the nodes that were not taken out of the zone. It is safe for
-// concurrent use.
+// Members returns the nodes that were not removed from the zone. It is safe for concurrent
+// use.
 func (z *Zone) Members() []*NodeProc {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -149,7 +149,7 @@ func (z *Zone) Node(id api.NodeID) *NodeProc {
 	return nil
 }
 
-// Leader returns the node that leads, once the zone's running nodes agree.
+// Leader returns the leader, once the zone's running nodes agree on it.
 func (z *Zone) Leader() *NodeProc {
 	z.T.Helper()
 	var leader *NodeProc
@@ -161,8 +161,8 @@ func (z *Zone) Leader() *NodeProc {
 	return leader
 }
 
-// AskLeader asks some nodes once who leads, or all running ones if none is named,
-// and returns an error unless they agree on one that runs.
+// AskLeader asks some nodes once for the leader, or all running ones if none is given, and
+// returns an error unless they agree on a running one.
 func (z *Zone) AskLeader(ctx context.Context, of ...*NodeProc) (*NodeProc, error) {
 	if len(of) == 0 {
 		of = z.Running()
@@ -214,13 +214,13 @@ func (z *Zone) Link(child *Zone) {
 	})
 }
 
-// Flavor defines a flavor of so much memory, in MiB. command may be nil.
+// Flavor defines a flavor with an amount of memory in MiB. command may be nil.
 func (z *Zone) Flavor(name string, ram int64, command ...string) {
 	z.T.Helper()
 	z.CreateFlavor(rest.FlavorSpec{Name: name, RAM: new(ram), Command: command})
 }
 
-// CreateFlavor defines a flavor, whatever becomes of the zone's leader meanwhile.
+// CreateFlavor defines a flavor, even if the zone's leader changes during the call.
 func (z *Zone) CreateFlavor(s rest.FlavorSpec) {
 	z.T.Helper()
 	err := z.Do(z.T.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
@@ -239,7 +239,7 @@ func (z *Zone) Admin() *client.Client {
 	return z.Running()[0].Client(z.Token)
 }
 
-// MemberToken makes a token of a project with the least role that may boot.
+// MemberToken creates a token of a project with the lowest role that may boot.
 func (z *Zone) MemberToken(project string, role api.UserRole) string {
 	z.T.Helper()
 	var token string
@@ -251,7 +251,7 @@ func (z *Zone) MemberToken(project string, role api.UserRole) string {
 	return token
 }
 
-// Hosts returns all hosts of the zone as its operator sees them.
+// Hosts returns all hosts of the zone, as shown to its operator.
 func (z *Zone) Hosts() []rest.Host {
 	z.T.Helper()
 	return readAll(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
@@ -287,16 +287,16 @@ func readAll[T any](z *Zone, list func(context.Context, *client.Client, client.L
 	}
 }
 
-// isPassing reports whether another node, or this one later, may do better.
+// isPassing reports whether another node, or this one later, may succeed.
 func isPassing(err error) bool {
 	later := []api.Code{api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded}
 	return slices.Contains(later, api.CodeOf(err)) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Do calls f with clients of the zone's running nodes in turn, for up to 30 s,
-// until one answers with something else than that it cannot just now. It returns
-// what f returned last, as a client.RefusedError that says so if an attempt before may
-// have been carried out.
+// until one answers with anything but a temporary failure. It returns the last result of
+// f, as a client.RefusedError with Unsure if an earlier attempt may have been carried
+// out.
 func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context, c *client.Client) error) error {
 	var final error
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
@@ -325,7 +325,7 @@ func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context,
 	}
 }
 
-// orUnsure returns what a repeated call knows after err.
+// orUnsure returns the error of a repeated call after err.
 func orUnsure(err error, unsure bool) error {
 	if err == nil || !unsure {
 		return err
@@ -345,9 +345,9 @@ func (z *Zone) nodeAt(turn uint64) *NodeProc {
 	return nil
 }
 
-// turnAfter returns the turn after one whose node did not do, for everybody: callers that
-// have failed at the same node at the same time go on together, so that they do
-// not come round to it again.
+// turnAfter returns the turn after one whose node failed, for all callers: callers that
+// failed at the same node at the same time continue together, so that they do not return
+// to it.
 func (z *Zone) turnAfter(turn uint64, failed *NodeProc) uint64 {
 	next := turn + 1
 	for range z.Members() {
@@ -365,13 +365,13 @@ func (z *Zone) turnAfter(turn uint64, failed *NodeProc) uint64 {
 	return next
 }
 
-// Outcome waits at any node until a boot has come to an outcome.
+// Outcome waits at any node until a boot has reached an outcome.
 func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) rest.Boot {
 	z.T.Helper()
 	return z.awaitState(token, id, d, "has an outcome", api.BootState.Outcome)
 }
 
-// ReleaseAll gives a reservation back and waits until nothing of it is left.
+// ReleaseAll deletes a reservation and waits until nothing of it is left.
 func (z *Zone) ReleaseAll(token string, id api.ReservationID) {
 	z.T.Helper()
 	require.NoError(z.T, z.Do(z.T.Context(), token, func(ctx context.Context, c *client.Client) error {

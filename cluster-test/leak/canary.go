@@ -19,7 +19,7 @@ const canaryMinBytes = 6
 
 // Canary is one thing that must not leave a zone.
 type Canary struct {
-	Kind  string // what it is, for people, such as "host name"
+	Kind  string // description for people, such as "host name"
 	Text  string // looked for in every encoding, in letters of either case
 	Bytes []byte // in place of Text: looked for in every encoding, exactly
 	Wire  bool   // with Bytes: looked for as they are and in no encoding; a form that only a machine writes
@@ -33,8 +33,8 @@ func (c Canary) String() string {
 	return fmt.Sprintf("%s %x", c.Kind, c.Bytes)
 }
 
-// Encoding says in which form a canary was found. What was found in the output of
-// a step has the step before it, such as "inflated/hex".
+// Encoding is the form in which a canary was found. The output of a step has the step as a
+// prefix, such as "inflated/hex".
 type Encoding string
 
 // The encodings, and the steps.
@@ -121,8 +121,8 @@ func idCanaries(kind, id string) []Canary {
 	return out
 }
 
-// keyPieceBytes is how much of a key is looked for as a whole: a part of a key is
-// a leak as well.
+// keyPieceBytes is the length of the pieces of a key to search for: a part of a key is a
+// leak as well.
 const keyPieceBytes = 16
 
 // Key returns the canaries of a secret: its pieces, or the whole if it is shorter

@@ -44,7 +44,7 @@ func (o *output) end() {
 	}
 }
 
-// Totals says how much a directory of captures held.
+// Totals are the amounts of data in a directory of captures.
 type Totals struct {
 	Streams, Certs int
 	Bytes          int64
@@ -54,9 +54,9 @@ type Totals struct {
 // that was accepted or dialled, or of the chain that was shown on it.
 var captured = regexp.MustCompile(`^\d+(?:-\d+)*-(?:(in|out)-(?:gateway|dial)-[^/]+\.bin|cert\.der)$`)
 
-// ScanDir looks at every capture in a directory and those below it of what left
-// a zone, several at a time. A file that is no capture is an error, so that a
-// capture under another name cannot be missed. sh may be nil.
+// ScanDir searches every capture of outgoing traffic in a directory and those below it,
+// several at a time. A file that is not a capture is an error, so that a capture under
+// another name cannot be missed. sh may be nil.
 func ScanDir(dir string, s *Scanner, sh *Shapes) (Totals, error) {
 	var mu sync.Mutex // guards sum
 	var sum Totals

@@ -9,9 +9,9 @@ import (
 	"berth/internal/codec"
 )
 
-// Shapes checks what the lengths and the weights of select answers tell: every
-// plan has one of a few sizes, and every weight is a multiple of a quantum. Its
-// methods may be called concurrently.
+// Shapes checks that the lengths and weights of select answers reveal little: every plan
+// has one of a few sizes, and every weight is a multiple of a quantum. Its methods may be
+// called concurrently.
 type Shapes struct {
 	sizes   []int
 	quantum int64
@@ -21,14 +21,14 @@ type Shapes struct {
 	faults  []string
 }
 
-// FaultsMax is how many faults Shapes keeps.
+// FaultsMax is the number of faults that Shapes keeps.
 const FaultsMax = 100
 
 // NewShapes returns a check of plans of some sizes, in bytes, and weights in
 // steps of quantum, at least 1.
 func NewShapes(sizes []int, quantum int64) *Shapes { return &Shapes{sizes: sizes, quantum: quantum} }
 
-// Faults returns what was wrong with them, the first FaultsMax.
+// Faults returns the first FaultsMax faults.
 func (c *Shapes) Faults() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
