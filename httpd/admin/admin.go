@@ -17,17 +17,17 @@ import (
 	"berth/raftstore/state"
 )
 
-// Config is what the door is made of.
+// Config holds what the handler needs.
 type Config struct {
 	View   func() *state.State
 	Leader func() (id api.NodeID, self bool)
 	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
-	Form   func() api.Form // newest that all nodes of the zone read
+	Form   func() api.Form // newest form that all nodes of the zone read
 }
 
-// Routes returns every call of the listener, with the kind of read it makes: each
-// speaks of this node alone.
+// Routes returns every call of the listener with its kind of read. Each call reports on
+// this node only.
 func Routes() []door.Route {
 	var out []door.Route
 	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics"} {
@@ -36,10 +36,10 @@ func Routes() []door.Route {
 	return out
 }
 
-// New returns the handler of GET /healthz (the process serves), GET /readyz (it
-// knows its zone and a leader), GET /state (a checksum of all that this node has
-// applied, and the log index of it: two nodes with the same index have the same
-// checksum) and GET /metrics.
+// New returns the handler of GET /healthz (the process serves), GET /readyz (it knows
+// its zone and a leader), GET /state (a checksum of the state that this node has
+// applied, and its log index: two nodes with the same index have the same checksum) and
+// GET /metrics.
 func New(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func New(c Config) http.Handler {
 	return r
 }
 
-// collector reads every figure from one view when it is asked.
+// collector reads all figures of one scrape from the same view.
 type collector struct{ Config }
 
 var (

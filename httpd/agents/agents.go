@@ -1,6 +1,6 @@
-// Package agents is the door of a zone's own agents: CBOR over mutual TLS, for
-// certificates with the agent role alone. Only the leader answers; another node
-// says where the leader listens, which is the zone's own business.
+// Package agents serves a zone's own agents: CBOR over mutual TLS, only for
+// certificates with the agent role. Only the leader answers; any other node returns the
+// leader's address, which never leaves the zone.
 package agents
 
 import (
@@ -21,7 +21,7 @@ import (
 // registerMax bounds a registration: HostsPerAgentMax hosts with room to spare.
 const registerMax = 16 << 20
 
-// Config is what the door is made of.
+// Config holds what the handler needs.
 type Config struct {
 	Zone   *zone.Zone
 	Fleet  *fleet.Fleet
@@ -55,13 +55,13 @@ func (d *agentDoor) listRoutes() []route {
 	}
 	return []route{
 		{post(api.PathAgentRegister, api.ReadLog), serveCall(d, registerMax, d.Fleet.RegisterHosts)},
-		// The agent does nothing that a leader of an older term tells it.
+		// An agent ignores the orders of a leader of an older term.
 		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.Fleet.Work)},
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 	}
 }
 
-// Routes returns every call of agents, with the kind of read it makes.
+// Routes returns every call of the agent protocol with its kind of read.
 func Routes() []door.Route {
 	var out []door.Route
 	for _, r := range new(agentDoor).listRoutes() {
@@ -70,7 +70,7 @@ func Routes() []door.Route {
 	return out
 }
 
-// serveCall answers one call of the protocol, on the leader alone.
+// serveCall answers one call of the protocol, only on the leader.
 func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := d.Agent(r)
@@ -94,7 +94,7 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 // useCase is what a zone does for an agent.
 type useCase[Q, A any] func(context.Context, api.AgentID, *Q) (*A, error)
 
-// readCall reads a body and does what it asks for the agent that sent it.
+// readCall decodes a body and runs the use case for the agent that sent it.
 func readCall[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCase[Q, A]) (*A, error) {
 	var q Q
 	if err := wire.ReadCBOR(r, limit, &q); err != nil {

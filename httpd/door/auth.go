@@ -10,15 +10,15 @@ import (
 
 type callerKey struct{}
 
-// Caller returns who makes the call; Authenticate has put it there.
+// Caller returns the caller that Authenticate has stored in the request.
 func Caller(r *http.Request) api.Caller {
 	c, _ := r.Context().Value(callerKey{}).(api.Caller)
 	return c
 }
 
-// Authenticate admits callers with a token of this zone. Every way to
-// fail gives the same answer. A token that is not known here may have been made a
-// moment ago: the leader has the last word on it, once a majority has confirmed it.
+// Authenticate admits callers with a token of this zone. Every failure gives the same
+// answer. A token that is unknown on this node may have been created a moment ago, so
+// the leader decides, once a majority has confirmed its state.
 func (d *Door) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := d.callerOf(r)
@@ -26,7 +26,7 @@ func (d *Door) Authenticate(next http.Handler) http.Handler {
 			d.passOn(w, r)
 			return
 		}
-		if !ok && d.mayBeNew(r) { // this node may have led once, and not know it yet
+		if !ok && d.mayBeNew(r) { // this node may have been deposed without noticing
 			if _, err := d.Zone.Latest(r.Context()); err != nil {
 				d.Refuse(w, r, err)
 				return
@@ -63,8 +63,8 @@ func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {
 	return c, true
 }
 
-// tokenOf returns the token that a request carries: as a bearer token, as the
-// password of any user, or in the header of its own.
+// tokenOf returns the token of a request: a bearer token, the password of any user, or
+// the header X-Auth-Token.
 func tokenOf(r *http.Request) string {
 	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
@@ -76,8 +76,8 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(text)
 }
 
-// mayBeNew reports whether a request carries a token that is well formed and not
-// known here.
+// mayBeNew reports whether a request carries a well-formed token that is unknown on
+// this node.
 func (d *Door) mayBeNew(r *http.Request) bool {
 	id, _, err := d.Tokens.Parse(tokenOf(r))
 	if err != nil {

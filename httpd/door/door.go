@@ -1,7 +1,7 @@
-// Package door is what every dialect of a zone's public API has in common: who
-// calls and what they may, which node answers, and how fresh an answer is.
+// Package door has what every dialect of a zone's public API shares: authentication,
+// roles, the choice of the node that answers, and the freshness of answers.
 //
-// It knows no dialect: routes, bodies and the shape of refusals are handed in. It
+// It knows no dialect: routes, bodies and the format of refusals are passed in. It
 // decides nothing about capacity.
 package door
 
@@ -28,7 +28,7 @@ type Tokens interface {
 	Check(stored, presented []byte) bool
 }
 
-// Config is what the doors of one node are made of.
+// Config holds what the doors of one node need.
 type Config struct {
 	Zone     *zone.Zone
 	Tokens   Tokens
@@ -62,13 +62,13 @@ func (d *Door) Handle(h Handler) http.HandlerFunc {
 	}
 }
 
-// Lead answers on the leader: any other node passes the request on, inside the
-// zone, and gives the leader's answer as its own. A refusal is confirmed: see
-// zone.Confirmed. So h may be called twice, and must change nothing when it refuses.
+// Lead answers on the leader: any other node forwards the request inside the zone and
+// returns the leader's answer. Refusals are confirmed (see zone.Confirmed), so h may be
+// called twice and must change nothing when it refuses.
 func (d *Door) Lead(h Handler) http.HandlerFunc { return d.LeadStream(d.confirmRefusal(h)) }
 
-// LeadStream is Lead for a body of any length, which cannot be read twice: h itself
-// must confirm what it refuses.
+// LeadStream is Lead for a body of any length, which cannot be read twice: h must
+// confirm its refusals itself.
 func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	local := d.Handle(h)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -84,8 +84,8 @@ func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	}
 }
 
-// confirmRefusal lets the zone confirm what h refuses. The body is kept, for h to be
-// called again.
+// confirmRefusal lets the zone confirm a refusal by h. It buffers the body so that h
+// can be called again.
 func (d *Door) confirmRefusal(h Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &replay{src: r.Body}
@@ -97,16 +97,16 @@ func (d *Door) confirmRefusal(h Handler) Handler {
 	}
 }
 
-// replayMaxBytes is how much of a body is kept. No handler reads more that Lead calls.
+// replayMaxBytes bounds the buffered part of a body. No handler behind Lead reads more.
 const replayMaxBytes = api.BodyMaxBytes + api.ZoneBodyMaxBytes + 1
 
-// replay is the body of a request that may be read several times, from its start.
+// replay is a request body that can be read several times from its start.
 type replay struct {
 	src  io.ReadCloser
-	kept []byte // what was read, as long as it is not too long
+	kept []byte // the first replayMaxBytes that were read
 }
 
-// rewindBody returns the body from its start.
+// rewindBody returns a reader from the start of the body.
 func (b *replay) rewindBody() io.ReadCloser {
 	if b.src == nil {
 		return nil
@@ -117,20 +117,20 @@ func (b *replay) rewindBody() io.ReadCloser {
 	}{io.MultiReader(bytes.NewReader(b.kept), b), b.src}
 }
 
-// Read reads on from the source.
+// Read reads from the source and buffers what it has read.
 func (b *replay) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.kept = append(b.kept, p[:min(n, replayMaxBytes-len(b.kept))]...)
 	return n, err
 }
 
-// passOn passes a request on to the leader, whose index stands in the answer.
+// passOn forwards a request to the leader; the answer carries the leader's index.
 func (d *Door) passOn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Del(api.HeaderIndex)
 	d.Forward.ServeHTTP(w, r)
 }
 
-// Refuse writes a refusal in the shape of the dialect, and logs what is a bug.
+// Refuse writes a refusal in the format of the dialect, and logs internal errors.
 func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if code := api.CodeOf(err); code == api.CodeInternal {
 		d.Log.Error("call failed", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
@@ -138,18 +138,17 @@ func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	d.refuse(w, r, err)
 }
 
-// Route is a call of a door, and the kind of read that it makes. A GET with one of
-// the first two kinds takes the other one by ?read= on the public API.
+// Route is one call with its kind of read. On the public API, ?read= switches a GET
+// between the first two kinds.
 type Route struct {
 	Method, Path string
 	Read         api.Read
 }
 
-// Fresh makes the reads of a dialect of the kind that their callers ask for with
-// ?read=, or of the kind usual if they do not say. One that must be linearizable
-// waits, on the leader, until the replica holds all that this zone had acknowledged
-// when the call came in. What writes is answered by the leader after its entry, and
-// needs no such thing.
+// Fresh gives each read the consistency that its caller asks for with ?read=, or else
+// usual. A linearizable read waits on the leader until the replica holds everything
+// that the zone had acknowledged when the call arrived. Writes need no such wait: the
+// leader answers after its own log entry.
 func (d *Door) Fresh(usual api.Read) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,8 +159,8 @@ func (d *Door) Fresh(usual api.Read) func(http.Handler) http.Handler {
 	}
 }
 
-// ensureFresh reports whether this node may go on and answer a call; otherwise it has
-// been answered.
+// ensureFresh reports whether this node may answer a call. If not, the call has been
+// answered already.
 func (d *Door) ensureFresh(w http.ResponseWriter, r *http.Request, usual api.Read) bool {
 	get, kind := r.Method == http.MethodGet, api.Read(r.URL.Query().Get("read"))
 	switch {
@@ -189,8 +188,8 @@ func (d *Door) ensureFresh(w http.ResponseWriter, r *http.Request, usual api.Rea
 	return true
 }
 
-// Index says of every answer at which log index it was read: at that of the view
-// when the call came, unless its handler names a later one.
+// Index sets the log index of every answer: that of the view when the call arrived,
+// unless its handler sets a later one.
 func (d *Door) Index(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.View(w)
@@ -198,22 +197,22 @@ func (d *Door) Index(next http.Handler) http.Handler {
 	})
 }
 
-// View returns the view that a call is answered from. The answer says its index,
-// and must show nothing of any other view.
+// View returns the view to answer a call from and sets its index in the answer, which
+// must not show data of any other view.
 func (d *Door) View(w http.ResponseWriter) *state.State {
 	v := d.Zone.View()
 	AnswerAt(w, v)
 	return v
 }
 
-// AnswerAt says that a call is answered from v.
+// AnswerAt sets the index of v in the answer to a call.
 func AnswerAt(w http.ResponseWriter, v *state.State) {
 	w.Header().Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
 }
 
-// written is the answer to a write. Unless its handler names the view it answers
-// from, it says the index of the view when it begins, so that what the call has
-// changed is not above it: a node that passed the call on waits for that index.
+// written is the answer to a write. Unless its handler sets an index, it carries that
+// of the view when the answer begins, which includes what the call has changed: a node
+// that forwarded the call waits for that index.
 type written struct {
 	http.ResponseWriter
 	door  *Door

@@ -1,10 +1,10 @@
-// Package gateway is the door between zones: CBOR over mutual TLS, for zones
-// that are linked and nobody else. The listener has checked the peer's
-// certificate against the link's pinned CA before a byte gets here.
+// Package gateway serves other zones: CBOR over mutual TLS, for linked zones only. The
+// listener has checked the peer's certificate against the link's pinned CA before a
+// byte gets here.
 //
-// Nothing that it answers names a host, an address or an agent of this zone:
-// every answer is a type of package api that has no field for them, and every
-// refusal carries a code and a fixed sentence alone.
+// No answer names a host, an address or an agent of this zone: every answer is a type
+// of package api without a field for them, and every refusal carries only a code and a
+// fixed sentence.
 package gateway
 
 import (
@@ -28,7 +28,7 @@ import (
 	"berth/zone/saga"
 )
 
-// Config is what a gateway is made of.
+// Config holds what a gateway needs.
 type Config struct {
 	Zone      *zone.Zone
 	Estimator *estimate.Estimator
@@ -36,10 +36,11 @@ type Config struct {
 
 	Peer  func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
 	Enrol func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
-	Hello func(ctx context.Context, l *api.Link, h *api.Hello) error // refuses a zone that seals with this zone's key, and keeps where it is
-	// Above says whether a zone is this one or above it, and how many zones are.
+	Hello func(ctx context.Context, l *api.Link, h *api.Hello) error // refuses a zone that seals with this zone's key, and stores the zone's endpoints
+	// Above reports whether a zone is this one or an ancestor, and how many zones are
+	// above.
 	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
-	Below   func(ctx context.Context) int // how many levels of zones are below this one
+	Below   func(ctx context.Context) int // number of levels of zones below this one
 	Leader  func() bool
 	Led     func() bool  // whether this node knows of a leader; nil for yes
 	Forward http.Handler // passes a request on to the leader
@@ -74,7 +75,7 @@ func New(c Config) http.Handler {
 // route is one call of linked zones.
 type route struct {
 	door.Route
-	leads bool // the leader alone answers it
+	leads bool // only the leader answers it
 	do    handler
 }
 
@@ -95,10 +96,10 @@ func (d *peerDoor) listRoutes() []route {
 	}
 }
 
-// enrolPath is the one call that a zone may make before it is linked.
+// enrolPath is the only call that a zone may make before it is linked.
 const enrolPath = "/links/enrol"
 
-// Routes returns every call between zones, with the kind of read it makes.
+// Routes returns every call between zones with its kind of read.
 func Routes() []door.Route {
 	out := []door.Route{{Method: http.MethodPost, Path: enrolPath, Read: api.ReadLog}}
 	for _, r := range new(peerDoor).listRoutes() {
@@ -118,8 +119,8 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-// Enrol returns the handler of the one call that a zone may make before it is
-// linked. Its right is the link token in the body.
+// Enrol returns the handler of the only call that a zone may make before it is linked.
+// The link token in the body authorizes it.
 func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
@@ -154,7 +155,7 @@ type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
 // handleAnywhere answers on any node.
 func (d *peerDoor) handleAnywhere(h handler) http.HandlerFunc { return d.handleLink(d.linkOf, h) }
 
-// handleLink answers a call that comes over a link that find finds.
+// handleLink answers a call over the link that find returns.
 func (d *peerDoor) handleLink(find func(r *http.Request) (*api.Link, error), h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		l, err := find(r)
@@ -170,7 +171,8 @@ func (d *peerDoor) handleLink(find func(r *http.Request) (*api.Link, error), h h
 	}
 }
 
-// handleAtLeader answers on the leader; another node passes the call on inside the zone.
+// handleAtLeader answers on the leader; any other node forwards the call inside the
+// zone.
 func (d *peerDoor) handleAtLeader(h handler) http.HandlerFunc {
 	local := d.handleLink(d.confirmedLink, h)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -182,8 +184,8 @@ func (d *peerDoor) handleAtLeader(h handler) http.HandlerFunc {
 	}
 }
 
-// linkOf returns the link that the call comes over. A link that was removed since
-// the handshake is refused here.
+// linkOf returns the link that the call arrived over. It refuses a link that was
+// removed after the handshake.
 func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
 		if l, ok := d.Zone.View().LinkByZone(peer); ok {
@@ -193,7 +195,7 @@ func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	return nil, api.Errorf(api.CodeForbidden, "the zones are not linked")
 }
 
-// confirmedLink is link on the leader, where "not linked" is final.
+// confirmedLink is linkOf on the leader, where "not linked" is final.
 func (d *peerDoor) confirmedLink(r *http.Request) (l *api.Link, err error) {
 	err = d.Zone.Confirmed(r.Context(), func(context.Context) error {
 		l, err = d.linkOf(r)
@@ -218,7 +220,7 @@ func requireChild(l *api.Link) error {
 	return nil
 }
 
-// withBudget gives the call the budget that the caller has left for it.
+// withBudget limits ctx to the caller's remaining budget.
 func withBudget(ctx context.Context, budget string) (context.Context, context.CancelFunc) {
 	ms, err := strconv.ParseInt(budget, 10, 64)
 	if err != nil || ms <= 0 {
@@ -227,8 +229,8 @@ func withBudget(ctx context.Context, budget string) (context.Context, context.Ca
 	return context.WithTimeout(ctx, time.Duration(min(ms, api.WaitMax.Milliseconds()))*time.Millisecond)
 }
 
-// getInfo tells who this zone is, and a parent what it has. A child is told nothing of
-// what is here, for that would be of its siblings too.
+// getInfo returns the identity of this zone and, to its parent, its digest. A child
+// gets no digest, because that would include its siblings.
 func (d *peerDoor) getInfo(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	v := d.Zone.View()
 	z := api.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
@@ -239,8 +241,8 @@ func (d *peerDoor) getInfo(w http.ResponseWriter, r *http.Request, l *api.Link) 
 	return nil
 }
 
-// postHello lets a zone see whether both ends seal with keys of their own, and say where
-// its gateways are.
+// postHello checks that the two zones seal with different keys, and records the
+// gateways of the caller.
 func (d *peerDoor) postHello(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	var h api.Hello
 	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &h); err != nil {
@@ -253,7 +255,8 @@ func (d *peerDoor) postHello(w http.ResponseWriter, r *http.Request, l *api.Link
 	return nil
 }
 
-// getAbove tells a child whether a zone that wants to be below it is above it.
+// getAbove reports to a child whether a zone that wants to link below it is one of its
+// ancestors.
 func (d *peerDoor) getAbove(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := requireChild(l); err != nil {
 		return err
@@ -277,7 +280,7 @@ func (d *peerDoor) getAbove(w http.ResponseWriter, r *http.Request, l *api.Link)
 	return nil
 }
 
-// getBelow tells the parent how many levels of zones there are below this one.
+// getBelow returns to the parent the number of levels of zones below this one.
 func (d *peerDoor) getBelow(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := requireParent(l); err != nil {
 		return err
@@ -290,8 +293,8 @@ func (d *peerDoor) getBelow(w http.ResponseWriter, r *http.Request, l *api.Link)
 	return nil
 }
 
-// withDepth refuses a call that has crossed too many links: a tree of that depth is
-// not built on purpose, so it is a ring.
+// withDepth refuses a call that has crossed too many links: nobody builds a tree of
+// that depth, so it is a ring.
 func withDepth(r *http.Request) (context.Context, error) {
 	n, _ := strconv.Atoi(r.Header.Get(api.HeaderDepth))
 	if n < 1 {
@@ -307,7 +310,7 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err := requireParent(l); err != nil {
 		return err
 	}
-	if d.Led != nil && !d.Led() { // whatever it offered could not be held
+	if d.Led != nil && !d.Led() { // without a leader, no offer could be held
 		return api.Errorf(api.CodeUnavailable, "no leader just now")
 	}
 	if l.State == api.LinkPaused {
@@ -325,7 +328,7 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err != nil {
 		return err
 	}
-	wire.CBOR(w, r, http.StatusOK, a) // what is told of single zones and hosts is not encoded
+	wire.CBOR(w, r, http.StatusOK, a) // details of single zones and hosts are not encoded
 	return nil
 }
 
@@ -377,7 +380,7 @@ func (d *peerDoor) postDecision(w http.ResponseWriter, r *http.Request, l *api.L
 	return nil
 }
 
-// getDecision answers a child.
+// getDecision returns the decision on a hold to the child that has it.
 func (d *peerDoor) getDecision(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	dec, err := d.Saga.Decision(r.Context(), l, api.HoldID(chi.URLParam(r, "id")))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"berth/zone/intake"
 )
 
-// readAggregate reads the body of an aggregate that is made or changed.
+// readAggregate reads the body of a call that creates or changes an aggregate.
 func readAggregate(r *http.Request) (rest.AggregateSpec, error) {
 	var b rest.AggregateBody
 	err := wire.ReadJSON(r, api.BodyMaxBytes, &b)

@@ -11,8 +11,8 @@ import (
 	"berth/zone"
 )
 
-// listAZs lists what boots may ask for: the availability zones of this zone's own
-// hosts, and what the zones below have told by gossip.
+// listAZs lists the availability zones that boots may ask for: those of this zone's own
+// hosts, and those that the zones below report by gossip.
 func (d *dialect) listAZs(w http.ResponseWriter, r *http.Request) error {
 	page, next, err := pageOf(r, d.zonesWithHosts(d.View(w)), func(a *rest.AvailabilityZone) string { return a.Name })
 	if err != nil {

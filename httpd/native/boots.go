@@ -21,7 +21,7 @@ import (
 // bootBodyMax bounds a body that may carry a sealed plan, in base64.
 const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
 
-// readOrder reads and checks a body that asks for instances.
+// readOrder reads and checks the body of a request for instances.
 func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *rest.ServerCreate, error) {
 	var body rest.BootBody
 	if err := wire.ReadJSON(r, limit, &body); err != nil {
@@ -84,13 +84,13 @@ func (d *dialect) postBoot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bootOrder records the boot that a call asks for.
+// bootOrder records a new boot.
 func (d *dialect) bootOrder(r *http.Request, o *intake.BootOrder) (*state.Boot, error) {
 	return d.Saga.Boot(r.Context(), o.Command(d.Zone.Stamp()), o.Blob)
 }
 
-// waitBoot returns a boot when it has come to an outcome or wait has passed, and
-// the view it was read from, which is that of the answer.
+// waitBoot returns a boot once it has an outcome or wait has passed, and the view it
+// was read from, which is the view of the answer.
 func (d *dialect) waitBoot(
 	w http.ResponseWriter, r *http.Request, p api.ProjectID, id api.ReservationID, wait time.Duration,
 ) (*state.Boot, *state.State, error) {
@@ -118,8 +118,8 @@ func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
 	return answerOne(w, http.StatusOK, "boot", bootView(v, b))
 }
 
-// projectOf returns whose reservations a call is about: the caller's, or for an
-// admin those of ?project_id=.
+// projectOf returns the project whose reservations a call addresses: the caller's, or
+// for an admin that of ?project_id=.
 func projectOf(r *http.Request) (api.ProjectID, error) {
 	c, other := door.Caller(r), r.URL.Query().Get("project_id")
 	switch {
@@ -175,7 +175,7 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	return answerOne(w, http.StatusAccepted, "boot", bootView(v, b))
 }
 
-// bootView tells the saga of a boot as its owner may see it.
+// bootView returns the body of a boot with what its owner may see.
 func bootView(v *state.State, b *state.Boot) rest.Boot {
 	out := rest.Boot{
 		Reservation: b.Request.Reservation, Name: b.Name, Project: b.Request.Project, User: b.Request.User,
@@ -206,8 +206,8 @@ func bootView(v *state.State, b *state.Boot) rest.Boot {
 	return out
 }
 
-// bootAttempts returns the attempts of a boot. One that took up a plan looked at no
-// hosts: they were looked at when the plan was selected.
+// bootAttempts returns the attempts of a boot. An attempt that used a plan examined no
+// hosts: that happened when the plan was selected.
 func bootAttempts(b *state.Boot) []rest.BootAttempt {
 	out := []rest.BootAttempt{}
 	for _, a := range b.Attempts {
@@ -220,8 +220,8 @@ func bootAttempts(b *state.Boot) []rest.BootAttempt {
 	return out
 }
 
-// addInstances tells where the instances of a boot are, by zone and by group, and
-// when the last of them ends.
+// addInstances adds the counts of a boot's instances by zone and by group, and the end
+// of the last one.
 func addInstances(v *state.State, b *state.Boot, out *rest.Boot) {
 	zones := map[string]rest.BootCounts{}
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {

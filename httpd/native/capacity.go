@@ -7,8 +7,8 @@ import (
 	"berth/api"
 )
 
-// showCapacity tells how much this zone and those below it have and hand out, now
-// and at an instant.
+// showCapacity reports the total and the used capacity of this zone and the zones below
+// it, now and at an instant.
 func (d *dialect) showCapacity(w http.ResponseWriter, r *http.Request) error {
 	var at api.Instant
 	if text := r.URL.Query().Get("at"); text != "" {

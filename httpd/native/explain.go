@@ -10,8 +10,8 @@ import (
 	"berth/httpd/door"
 )
 
-// getExplanation tells why a request got what it got. Names of hosts are for admins of
-// this zone alone.
+// getExplanation explains the outcome of a request. Only admins of this zone see names
+// of hosts.
 func (d *dialect) getExplanation(w http.ResponseWriter, r *http.Request) error {
 	project, err := projectOf(r)
 	if err != nil {

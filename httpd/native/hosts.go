@@ -64,7 +64,7 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	return answerList(w, "hosts", out, next)
 }
 
-// hostMatch returns which hosts a call lists.
+// hostMatch returns the filter of a list of hosts.
 func hostMatch(v *state.State, r *http.Request) (func(*state.Host) bool, error) {
 	q := r.URL.Query()
 	st, pool, az := api.HostState(q.Get("state")), api.Pool(q.Get("pool")), q.Get("availability_zone")
@@ -120,7 +120,7 @@ func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 	return d.answerHost(w, r, http.StatusOK)
 }
 
-// drainHost takes a host out of use and says what becomes of its instances.
+// drainHost takes a host out of service and sets what happens to its instances.
 func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	var b rest.DrainBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
@@ -132,7 +132,7 @@ func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	return d.answerHost(w, r, http.StatusAccepted)
 }
 
-// undrainHost puts a host back into use.
+// undrainHost puts a host back into service.
 func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
 	if err := intake.UndrainHost(r.Context(), d.Zone, chi.URLParam(r, "id")); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
 	return d.answerHost(w, r, http.StatusOK)
 }
 
-// evacuateHost tells what becomes of the instances of a host that is lost.
+// evacuateHost reports the progress of the evacuation of a lost host.
 func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.Zone.Latest(r.Context())
 	if err != nil {

@@ -23,7 +23,7 @@ func (d *dialect) removeMember(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.RemoveMember(r.Context(), api.NodeID(chi.URLParam(r, "id"))))
 }
 
-// noContent answers 204 unless err.
+// noContent answers 204, or returns err.
 func noContent(w http.ResponseWriter, err error) error {
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -99,7 +99,7 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 	return answerOne(w, http.StatusCreated, "token", token)
 }
 
-// postJoin admits a new node or agent. Its token, and nothing else, is its right.
+// postJoin admits a new node or agent. Only its join token authorizes the call.
 func (d *dialect) postJoin(w http.ResponseWriter, r *http.Request) error {
 	var b rest.JoinBody
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {

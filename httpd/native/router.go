@@ -1,9 +1,9 @@
-// Package native is the native dialect of a zone's public API: JSON over HTTP
-// for users, operators and the CLI. A handler reads its request, calls one use
-// case, and writes what came of it; docs/http.md is its contract.
+// Package native is the native dialect of a zone's public API: JSON over HTTP for
+// users, operators and the CLI. A handler reads its request, calls one use case, and
+// writes the result; docs/http.md is the contract.
 //
-// It decides nothing about capacity, and no host of another zone passes through
-// it: records of other zones hold none.
+// It decides nothing about capacity, and never handles a host of another zone: records
+// of other zones name none.
 package native
 
 import (
@@ -29,8 +29,8 @@ import (
 	"berth/zone/saga"
 )
 
-// Authority is what a node can do beyond conducting the zone: membership, keys,
-// admission of nodes, agents and zones. Errors are *api.Error.
+// Authority has the calls that concern the node and its zone as such: membership, keys,
+// and the admission of nodes, agents and zones. Errors are *api.Error.
 type Authority interface {
 	LinkToken(ctx context.Context, name string, offset, scale int64) (token string, err error)
 	Link(ctx context.Context, token, name string) (*api.Link, error)
@@ -45,7 +45,7 @@ type Authority interface {
 	Restore(ctx context.Context, r io.Reader) error
 }
 
-// Config is what the public API is made of.
+// Config holds what the public API needs.
 type Config struct {
 	Door      door.Config
 	Estimator *estimate.Estimator
@@ -95,8 +95,8 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 	return strings.Join(out, ", ")
 }
 
-// handlerOf returns what answers a call: the leader, unless it is a local read or an
-// estimate.
+// handlerOf returns the handler of a call. It runs on the leader unless the call is a
+// local read or an estimate.
 func (d *dialect) handlerOf(r *rest.Route) http.HandlerFunc {
 	do := handlers[r.Name()]
 	h := checked(func(w http.ResponseWriter, r *http.Request) error { return do(d, w, r) }, r.Params())
@@ -196,12 +196,12 @@ func checked(h door.Handler, params []string) door.Handler {
 	}
 }
 
-// checkQuery refuses query parameters that a call does not take, so that no wish
-// is passed over in silence, and those that come twice.
+// checkQuery refuses query parameters that a call does not take, so that none is
+// silently ignored, and repeated ones.
 func checkQuery(r *http.Request, params []string) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return api.Errorf(api.CodeInvalid, "what follows the ? of the address cannot be read")
+		return api.Errorf(api.CodeInvalid, "the query string cannot be read")
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"berth/zone/intake"
 )
 
-// knownCosts returns every cost that there is, by name.
+// knownCosts returns every cost, by name.
 func knownCosts() []rest.CostInfo {
 	byDefault := map[string]bool{}
 	for _, w := range costs.DefaultWeights() {
@@ -25,7 +25,7 @@ func knownCosts() []rest.CostInfo {
 	return out
 }
 
-// knownFilters returns every filter that there is.
+// knownFilters returns every filter.
 func knownFilters() []rest.FilterInfo {
 	var out []rest.FilterInfo
 	for _, f := range filters.Known() {
@@ -38,8 +38,8 @@ func knownFilters() []rest.FilterInfo {
 	return out
 }
 
-// schedulerOf returns which filters and costs a zone runs: what it was told, or the
-// default.
+// schedulerOf returns the filters and costs of a zone: the configured ones, or the
+// defaults.
 func schedulerOf(v *state.State) api.Scheduler {
 	s := api.Scheduler{Filters: v.Config.Filters, Costs: v.Config.Costs}
 	if len(s.Filters) == 0 {

@@ -18,12 +18,12 @@ import (
 	"berth/zone/intake"
 )
 
-// createWait is how long POST /servers waits for the decision.
+// createWait bounds how long POST /servers waits for the decision.
 const createWait = 60 * time.Second
 
-// reachOf says whether the host of an instance is up: its own zone tells those above.
-// Of one that lies below it also says whether the direct child that leads to it was
-// heard lately, which is a hint of this node's.
+// reachOf returns whether the host of an instance is up, as its own zone reports it.
+// For an instance in a zone below, it also returns whether this node has recently heard
+// from the direct child that leads to it, which is only a hint.
 func (d *dialect) reachOf(v *state.State, i *api.Instance) rest.Reach {
 	yes, no := true, false
 	if !i.Live() {
@@ -95,7 +95,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 	return api.Errorf(cmp.Or(code, api.CodeNoCapacity), "reservation %s: %s", b.Request.Reservation, reason)
 }
 
-// firstInstance returns the instance of a boot that was allotted first, of those it got.
+// firstInstance returns the instance of a boot that was placed first.
 func firstInstance(v *state.State, b *state.Boot) *api.Instance {
 	order := map[string]int{}
 	for n, sp := range b.Instances {
@@ -137,8 +137,8 @@ func (d *dialect) listServersDetail(w http.ResponseWriter, r *http.Request) erro
 	return answerList(w, "servers", out, next)
 }
 
-// pageOf returns the page of a list, ordered by id, that a request asks for, and
-// where the next one starts.
+// pageOf returns the requested page of a list ordered by id, and the marker of the next
+// page.
 func pageOf[T any](r *http.Request, all []T, id func(T) string) (page []T, next string, err error) {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
@@ -180,8 +180,8 @@ func answerList[T any](w http.ResponseWriter, name string, items []T, next strin
 	return nil
 }
 
-// serversPage returns one page of the caller's instances, and where the next
-// page starts.
+// serversPage returns one page of the caller's instances, and the marker of the next
+// page.
 func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, error) {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
@@ -224,12 +224,12 @@ func boolParameter(r *http.Request, name string) (bool, error) {
 	return false, api.Errorf(api.CodeInvalid, "%s must be true or false", name)
 }
 
-// statuses are what a server's status may be, in the order of a life.
+// statuses are the possible statuses of a server, in the order of its life.
 var statuses = []api.Status{
 	api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted,
 }
 
-// wordsOf returns words with commas between them.
+// wordsOf joins words with commas.
 func wordsOf[T ~string](list []T) string {
 	var out []string
 	for _, w := range list {
@@ -238,10 +238,9 @@ func wordsOf[T ~string](list []T) string {
 	return strings.Join(out, ", ")
 }
 
-// serverMatch returns which instances a call lists, of those that its caller may
-// see. What was made for a parent is of a project there: it is listed among those of
-// all projects alone, and never among those of a project of this zone that has the
-// same name.
+// serverMatch returns the filter of a list of servers. Instances made for a parent
+// belong to a project of the parent: they are listed only with all_projects, and never
+// under a project of this zone with the same name.
 func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, error) {
 	q, c := r.URL.Query(), door.Caller(r)
 	name, status, res := q.Get("name"), api.Status(q.Get("status")), api.ReservationID(q.Get("reservation_id"))
@@ -274,10 +273,10 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 	}, nil
 }
 
-// matchesWanted reports whether a value is the one that is wanted, if one is.
+// matchesWanted reports whether a value equals the wanted one, or none is wanted.
 func matchesWanted[T ~string](want, have T) bool { return want == "" || want == have }
 
-// hostParam returns the host that an admin names, "" for none.
+// hostParam returns the id of the host that an admin names, "" for none.
 func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
 	if ref == "" {
 		return "", nil
@@ -292,15 +291,15 @@ func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {
 	return h.ID, nil
 }
 
-// isVisible reports whether a caller may see an instance at all. What was made for
-// a parent zone belongs to a project of that zone, whatever its name: here it is
-// for operators alone.
+// isVisible reports whether a caller may see an instance. An instance made for a parent
+// zone belongs to a project of that zone, whatever its name: here only operators see
+// it.
 func isVisible(i *api.Instance, c api.Caller) bool {
 	return c.Allows(api.RoleAdmin) || i.Origin == "" && i.Project == c.Project
 }
 
-// visibleInstance returns an instance that the caller may see. Somebody else's is not
-// found, exactly like one that never was.
+// visibleInstance returns an instance that the caller may see. Another project's
+// instance is reported exactly like one that never existed.
 func visibleInstance(v *state.State, r *http.Request) (*api.Instance, error) {
 	c := door.Caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))

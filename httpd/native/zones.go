@@ -13,8 +13,8 @@ import (
 	"berth/zone/intake"
 )
 
-// zoneView returns the body of a link with what is known of the zone by gossip, and
-// without what only operators may see.
+// zoneView returns the body of a link with the zone's gossip digest. Only operators see
+// all fields.
 func (d *dialect) zoneView(l *api.Link, c api.Caller) rest.Zone {
 	health, digest := "unknown", (*api.Digest)(nil)
 	if dg, age, ok := d.Digests.Digest(l.Zone); ok {

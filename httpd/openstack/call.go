@@ -16,7 +16,7 @@ import (
 type Call struct {
 	Method, Path string       // a path below the mount, with {names} of what varies
 	Since, Until int          // the first and the last microversion that has it
-	Role         api.UserRole // the least that may make it; "" if Do itself checks the caller
+	Role         api.UserRole // the lowest role that may make it; "" if Do checks the caller itself
 	Takes        bool         // it reads a body of JSON
 	Gives        bool         // it answers JSON, which the caller must accept
 	Early        bool         // the media types are checked before the microversion
@@ -24,7 +24,8 @@ type Call struct {
 	Do           door.Handler
 }
 
-// readKind returns the kind of read that a call makes: a GET that says nothing is fresh.
+// readKind returns the kind of read of a call: a GET is linearizable unless it asks for
+// less.
 func (c *Call) readKind() api.Read {
 	switch {
 	case c.Path == "/":
@@ -35,21 +36,21 @@ func (c *Call) readKind() api.Read {
 	return api.ReadLog
 }
 
-// Routes returns the calls of a service that is mounted at a path, each once, with the
-// kind of read that it makes.
+// Routes returns the calls of a service mounted at a path, each once, with its kind of
+// read.
 func Routes(mount string, calls []Call) []door.Route {
 	var out []door.Route
 	for _, c := range calls {
 		r := door.Route{Method: c.Method, Path: mount + c.Path, Read: c.readKind()}
-		if !slices.Contains(out, r) { // calls that changed are there twice
+		if !slices.Contains(out, r) { // a call that has changed is listed twice
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// newRouter returns the handler that finds the call that a request makes. Which calls a
-// path has is looked up for all methods at once; choose tells them apart.
+// newRouter returns the handler that dispatches requests to calls. It finds the calls
+// of a path for all methods at once; chooseCall picks one.
 func (d *Dialect) newRouter(calls []Call) http.Handler {
 	paths := map[string][]*Call{}
 	for i := range calls {
@@ -76,8 +77,9 @@ func (d *Dialect) newRouter(calls []Call) http.Handler {
 	})
 }
 
-// chooseCall makes that one of the calls of a path that has the method and the microversion
-// of a request. If none has the microversion, the last one of the method refuses it.
+// chooseCall makes the call of a path with the method and the microversion of a
+// request. If none has the microversion, the last call with the method refuses the
+// request.
 func (d *Dialect) chooseCall(calls []*Call, w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	var found *Call
@@ -97,13 +99,13 @@ func (d *Dialect) chooseCall(calls []*Call, w http.ResponseWriter, r *http.Reque
 	d.makeCall(found, w, r)
 }
 
-// notAllowed is the refusal of a method that a path does not have.
+// notAllowed refuses a method that a path does not have.
 func notAllowed(r *http.Request) error {
 	return api.Errorf(api.CodeMethod, "The method specified is not allowed for this resource: %s", Cut(r.Method))
 }
 
-// makeCall makes a call once the microversion, the media types and the role of the
-// caller are right, in the order in which they are checked.
+// makeCall checks the microversion, the media types and the caller's role, and then
+// makes the call.
 func (d *Dialect) makeCall(c *Call, w http.ResponseWriter, r *http.Request) {
 	checks := []func(*Call, *http.Request) error{d.checkVersion, checkMedia, checkRole}
 	if c.Early {
@@ -122,7 +124,7 @@ func (d *Dialect) makeCall(c *Call, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkVersion refuses a call that is not one at the microversion of a request.
+// checkVersion refuses a call that does not exist at the microversion of a request.
 func (d *Dialect) checkVersion(c *Call, r *http.Request) error {
 	switch {
 	case Minor(r) >= c.Since && Minor(r) <= c.Until:

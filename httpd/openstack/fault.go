@@ -12,8 +12,7 @@ import (
 	"berth/internal/requestid"
 )
 
-// fault is a refusal whose status or code is not the one that its cause has
-// everywhere.
+// fault is a refusal with another status or code than its cause usually has.
 type fault struct {
 	err    error
 	status int    // 0 for that of err
@@ -26,10 +25,10 @@ func (f *fault) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *fault) Unwrap() error { return f.err }
 
-// WithCode gives a refusal a code of its own.
+// WithCode gives a refusal its own code.
 func WithCode(code string, err error) error { return &fault{err: err, code: code} }
 
-// withStatus gives a refusal a status of its own.
+// withStatus gives a refusal its own status.
 func withStatus(status int, err error) error { return &fault{err: err, status: status} }
 
 // Problem is one refusal.
@@ -39,7 +38,7 @@ type Problem struct {
 	Detail     string `json:"detail"`
 	Code       string `json:"code,omitempty"`
 	RequestID  string `json:"request_id"`
-	MaxVersion string `json:"max_version,omitempty"` // of a microversion that there is not
+	MaxVersion string `json:"max_version,omitempty"` // with an unknown microversion
 	MinVersion string `json:"min_version,omitempty"`
 }
 
@@ -48,7 +47,7 @@ func (s *Service) Explain(err error) Problem {
 	is := api.CodeOf(err)
 	p := Problem{Status: is.HTTPStatus(), Code: cmp.Or(s.Codes[is], s.Code), Detail: api.MessageOf(err)}
 	for e := err; e != nil; {
-		f, ok := e.(*fault) //nolint:errorlint // each link of the chain is looked at in turn
+		f, ok := e.(*fault) //nolint:errorlint // the loop walks the chain itself
 		if !ok {
 			break
 		}
@@ -58,7 +57,7 @@ func (s *Service) Explain(err error) Problem {
 	return p
 }
 
-// writeProblem writes err in the shape that the caller accepts: JSON, HTML, or else
+// writeProblem writes err in a media type that the caller accepts: JSON, HTML, or else
 // plain text.
 func (d *Dialect) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, s := d.service.Explain(err), &d.service
@@ -78,7 +77,7 @@ func (d *Dialect) writeProblem(w http.ResponseWriter, r *http.Request, err error
 	writeAnswer(w, p.Status, media, body)
 }
 
-// spellProblem spells p for a caller who accepts what the headers say.
+// spellProblem encodes p for a caller with these Accept headers.
 func (s *Service) spellProblem(p Problem, minor int, accept []string) (media string, body []byte) {
 	line := strconv.Itoa(p.Status) + " " + p.Title
 	switch bestOffer(accept, mediaHTML, MediaJSON) {
@@ -87,7 +86,7 @@ func (s *Service) spellProblem(p Problem, minor int, accept []string) (media str
 		if s.Shape != nil {
 			v = s.Shape(p, minor)
 		}
-		b, _ := json.Marshal(v) // numbers and texts have a spelling
+		b, _ := json.Marshal(v) // numbers and strings can always be encoded
 		return MediaJSON, b
 	case mediaHTML:
 		return mediaHTML + "; charset=UTF-8", fmt.Appendf(nil,

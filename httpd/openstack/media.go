@@ -16,10 +16,9 @@ const mediaHTML = "text/html"
 // mediaRange is one part of the header Accept, such as text/*;q=0.5.
 var mediaRange = regexp.MustCompile(`^\s*(\*/\*|[\w!#$%&'*+.^|~-]+/[\w!#$%&'*+.^|~-]+)\s*((?:;[^,;]*)*)$`)
 
-// bestOffer returns which of the offers the headers Accept prefer, the first one of
-// those with the same weight, or "" if they accept none. Without a header, or
-// one that accepts everything, it is JSON; a header that cannot be read says
-// nothing.
+// bestOffer returns the offer that the Accept headers prefer, the first one of equal
+// weight, or "" if they accept none. Without a header, or with one that accepts
+// everything, it is JSON. Unreadable headers are ignored.
 func bestOffer(accept []string, offers ...string) string {
 	text := strings.Join(accept, ",")
 	if text == "" || text == "*/*" {
@@ -38,8 +37,8 @@ func bestOffer(accept []string, offers ...string) string {
 	return out
 }
 
-// weighOffer returns the weight that a header Accept gives to an offer, 0 for not at all, and
-// whether it can be read. The most exact of the ranges that it has decides.
+// weighOffer returns the weight that an Accept header gives to an offer, 0 for none,
+// and whether the header can be read. Its most specific range decides.
 func weighOffer(text, offer string) (q float64, ok bool) {
 	family, _, _ := strings.Cut(offer, "/")
 	exact := 0
@@ -68,8 +67,8 @@ func weighOffer(text, offer string) (q float64, ok bool) {
 	return q, true
 }
 
-// readParameters reads those of a media range: its weight, and whether it has none
-// that narrow it.
+// readParameters reads the parameters of a media range: its weight, and whether no
+// other parameter narrows it.
 func readParameters(text string) (weight float64, plain bool) {
 	weight, plain = 1, true
 	for p := range strings.SplitSeq(text, ";") {
@@ -80,7 +79,7 @@ func readParameters(text string) (weight float64, plain bool) {
 			if f, err := strconv.ParseFloat(value, 64); err == nil {
 				weight = f
 			}
-			return weight, plain // what follows is of the weight
+			return weight, plain // the rest belongs to the weight
 		default:
 			plain = false
 		}
@@ -93,7 +92,7 @@ func writeAnswer(w http.ResponseWriter, status int, media string, body []byte) {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller is gone; nobody is left to tell
+	_, _ = w.Write(body) // fails only if the caller is gone
 }
 
 // Answer writes v as JSON.
@@ -106,8 +105,7 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// Locate names, in an answer, the path below the mount at which what was made can be
-// found.
+// Locate sets the Location of an answer: the path below the mount of the new resource.
 func (d *Dialect) Locate(w http.ResponseWriter, r *http.Request, path string) {
 	w.Header().Set("Location", baseURL(r)+d.service.Mount+path)
 }

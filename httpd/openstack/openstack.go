@@ -1,9 +1,9 @@
-// Package openstack is what every OpenStack API that a zone speaks has in common:
-// microversions, media types, the shape of refusals, JSON bodies that keep to a
-// schema, the way from a path to a call, and the relay of calls to the leader.
+// Package openstack has what all OpenStack APIs of a zone share: microversions, media
+// types, the format of refusals, JSON bodies with a schema, routing, and the relay of
+// calls to the leader.
 //
-// An API is a package above this one. It describes its Service, lists its Calls, and
-// its handlers read a request, call one use case, and write what came of it:
+// An API is a package above this one. It describes its Service and lists its Calls; its
+// handlers read a request, call one use case, and write the result:
 //
 //	d := &dialect{openstack.New(service, config)}
 //	return d.Handler([]openstack.Call{{Method: http.MethodGet, Path: "/leases", Until: newest, Gives: true, Role: api.RoleReader, Do: d.listLeases}})
@@ -24,21 +24,20 @@ import (
 // Service describes one OpenStack API.
 type Service struct {
 	Name  string // in the header of microversions, such as "placement"
-	Mount string // the path that it is mounted at, with which the links in its answers begin
+	Mount string // the path that it is mounted at; links in its answers begin with it
 
-	// Its microversions are Major.Oldest to Major.Newest. A call that asks for none is
-	// made at the oldest.
+	// Its microversions are Major.Oldest to Major.Newest. A call without one gets the
+	// oldest.
 	Major, Oldest, Newest int
 
 	Codes map[api.Code]string // codes of refusals that mean the same in every call
 	Code  string              // the code of all other refusals
-	// Shape returns what a refusal looks like as JSON at a microversion, which is below
-	// Oldest as long as it is not known. If it is nil, {"errors": [problem]}.
+	// Shape returns the JSON of a refusal at a microversion, which is below Oldest
+	// while it is not known yet. If Shape is nil, it is {"errors": [problem]}.
 	Shape func(p Problem, minor int) any
 }
 
-// Dialect is an OpenStack API as one node speaks it. Its methods may be called
-// concurrently.
+// Dialect is an OpenStack API on one node. Its methods may be called concurrently.
 type Dialect struct {
 	*door.Door
 	service Service
@@ -49,7 +48,7 @@ func New(s Service, c door.Config) *Dialect {
 	d := &Dialect{service: s}
 	passOn := c.Forward
 	c.Forward = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{headerVersion, headerRequestID, "Vary"} { // the leader's answer has its own
+		for _, name := range []string{headerVersion, headerRequestID, "Vary"} { // the leader's answer sets them itself
 			w.Header().Del(name)
 		}
 		relayed := &relay{ResponseWriter: w, request: r, dialect: d}
@@ -60,9 +59,9 @@ func New(s Service, c door.Config) *Dialect {
 }
 
 // Handler returns the handler of the calls, for requests whose path is the mount of the
-// service or begins with it and a slash. What stands around the calls is, outermost
-// first: request id, index, token, freshness, microversion. Whoever asks for the path
-// "/", which lists the versions, needs no token.
+// service or begins with it and a slash. The middleware is, outermost first: request
+// id, index, token, freshness, microversion. The path "/", which lists the versions,
+// needs no token.
 func (d *Dialect) Handler(calls []Call) http.Handler {
 	inner := d.negotiateVersion(wire.Text(d.Refuse)(d.requireType(d.newRouter(calls))))
 	closed := d.Authenticate(d.Fresh(api.ReadLinearizable)(inner))
@@ -76,7 +75,7 @@ func (d *Dialect) Handler(calls []Call) http.Handler {
 	return wire.WithRequestID(nameRequest(d.recoverPanic(d.Index(h))))
 }
 
-// pathBelow returns the path of a request below the mount; that of the mount itself is "/".
+// pathBelow returns the path of a request below the mount, "/" for the mount itself.
 func (d *Dialect) pathBelow(r *http.Request) string {
 	if p := strings.TrimPrefix(r.URL.Path, d.service.Mount); p != "" {
 		return p
@@ -84,7 +83,7 @@ func (d *Dialect) pathBelow(r *http.Request) string {
 	return "/"
 }
 
-// nameRequest gives the answer the request id in the header that OpenStack has for it.
+// nameRequest sets the request id in OpenStack's own header as well.
 func nameRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(headerRequestID, string(requestid.Of(r.Context())))
@@ -105,7 +104,7 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
-// requireType refuses a body without a content type, whatever the call.
+// requireType refuses a body without a content type, in every call.
 func (d *Dialect) requireType(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {

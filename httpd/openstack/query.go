@@ -9,17 +9,17 @@ import (
 	"berth/api"
 )
 
-// BadQuery is a refusal of the query, which has no code of its own.
+// BadQuery refuses the query. It has no code of its own.
 func BadQuery(format string, args ...any) error {
 	return api.Errorf(api.CodeInvalid, "Invalid query string parameters: "+format, args...)
 }
 
-// Params reads the query of a call that takes the names that known admits, and read,
-// which is the door's.
+// Params reads the query of a call, which may have the names in known, and "read" for
+// package door.
 func Params(r *http.Request, known func(name string) bool) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, BadQuery("what follows the ? of the address cannot be read")
+		return nil, BadQuery("the query string cannot be read")
 	}
 	var strange []string
 	for _, name := range slices.Sorted(maps.Keys(q)) {

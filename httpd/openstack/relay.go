@@ -8,9 +8,9 @@ import (
 	"berth/internal/requestid"
 )
 
-// relay is the answer to a call that was passed on to the leader. It gives what
-// the leader has made the name that the caller has for this server, and says in
-// the shape of this dialect that there is no leader just now.
+// relay is the answer to a call that was forwarded to the leader. In the
+// header Location it replaces the leader's address by the one that the caller used, and
+// it reports a missing leader in the format of this dialect.
 type relay struct {
 	http.ResponseWriter
 	request *http.Request
@@ -21,7 +21,7 @@ type relay struct {
 // WriteHeader implements http.ResponseWriter.
 func (w *relay) WriteHeader(status int) {
 	h := w.Header()
-	if h.Get(headerRequestID) == "" && status >= http.StatusBadRequest { // not of this dialect: this node says it
+	if h.Get(headerRequestID) == "" && status >= http.StatusBadRequest { // written by this node, not by the leader
 		w.mute = true
 		id := string(requestid.Of(w.request.Context()))
 		h.Set(api.HeaderRequestID, id)
@@ -50,7 +50,7 @@ func (w *relay) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *relay) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// relayError is why a call could not be passed on, by the status that says so.
+// relayError returns why a call could not be forwarded, from the status.
 func relayError(status int) error {
 	switch status {
 	case api.CodeUnavailable.HTTPStatus():
@@ -61,7 +61,7 @@ func relayError(status int) error {
 	return api.Errorf(api.CodeInternal, "status %d from the way to the leader", status)
 }
 
-// baseURL returns how a caller names this server.
+// baseURL returns the URL by which the caller addresses this server.
 func baseURL(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host

@@ -18,7 +18,7 @@ import (
 	"berth/httpd/wire"
 )
 
-// Kind is what a JSON value must be.
+// Kind is the type of a JSON value.
 type Kind string
 
 // The kinds, as refusals name them.
@@ -26,38 +26,37 @@ const (
 	Object  Kind = "object"
 	Array   Kind = "array"
 	String  Kind = "string"
-	Integer Kind = "integer" // 10, 10.0 and 1e1 are the same one
+	Integer Kind = "integer" // 10, 10.0 and 1e1 are equal
 	Number  Kind = "number"
 )
 
-// Schema says what a JSON value must look like. A value that keeps to it is read as
-// map[string]any, []any, string, int64 for an integer, json.Number for a number, and
-// nil.
+// Schema describes a JSON value. A valid value is read as map[string]any, []any,
+// string, int64 for an integer, json.Number for a number, and nil.
 type Schema struct {
 	Kind     Kind
-	Nullable bool // it may be null instead
+	Nullable bool // it may also be null
 
 	Fields   map[string]*Schema // of an object
-	Required []string           // names of fields that must be there
-	Names    *regexp.Regexp     // what other names of an object must look like; nil: there may be none
-	Loose    bool               // names that do not look so may be there too, whatever they hold
-	Each     *Schema            // of what these names have, or of the items of an array
-	Fewest   int                // of them
-	Unique   bool               // no two items of an array of strings are equal
+	Required []string           // names of required fields
+	Names    *regexp.Regexp     // pattern of other names of an object; nil: no others
+	Loose    bool               // names that match no pattern may also be present, with any value
+	Each     *Schema            // of the values under Names, or of the items of an array
+	Fewest   int                // minimum number of items or fields
+	Unique   bool               // all items of an array of strings differ
 
 	Least, Most int64 // of an integer, if Most is not 0
-	Longest     int   // characters of a string, if it is not 0
+	Longest     int   // maximum characters of a string, if it is not 0
 	Shortest    int
 	Pattern     *regexp.Regexp // of a string
-	UUID        bool           // a string that is a UUID, in any spelling
+	UUID        bool           // a string that is a UUID, in any notation
 
-	// Parse, if it is not nil, reads a Number: place says where it stands in the body, for
+	// Parse, if it is not nil, reads a Number; place is its place in the body, for
 	// Broken.
 	Parse func(place string, n json.Number) (any, error)
 }
 
-// ReadBody reads the JSON of a request and checks it. The number of bytes, of
-// values and of levels is limited as in every public body.
+// ReadBody reads the JSON of a request and checks it. Bytes, values and levels are
+// limited as in every public body.
 func ReadBody(r *http.Request, s *Schema) (any, error) {
 	var raw json.RawMessage
 	err := wire.ReadJSON(r, api.BodyMaxBytes, &raw)
@@ -86,7 +85,7 @@ func ReadObject(r *http.Request, s *Schema) (map[string]any, error) {
 	return out, nil
 }
 
-// isJSON reports whether the body of a request says that it is JSON.
+// isJSON reports whether a request declares its body to be JSON.
 func isJSON(r *http.Request) bool {
 	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && mt == MediaJSON
@@ -101,8 +100,8 @@ func unexpectedProperties(names []string) string {
 	return "Additional properties are not allowed ('" + Cut(strings.Join(names, "', '")) + "' " + verb + " unexpected)"
 }
 
-// Broken is a refusal of a value at a place in the body. Rule is the part of the
-// schema that it does not keep to.
+// Broken refuses a value at a place in the body. rule is the violated part of the
+// schema.
 func Broken(place, rule, format string, args ...any) error {
 	if place == "" {
 		place = "the body"
@@ -110,11 +109,11 @@ func Broken(place, rule, format string, args ...any) error {
 	return api.Errorf(api.CodeInvalid, "JSON does not validate: %s  Failed validating '%s' at %s", fmt.Sprintf(format, args...), rule, place)
 }
 
-// Check returns a value that was read from JSON as s has it, or a refusal that names the
-// place.
+// Check converts a decoded JSON value to the types of s, or returns a refusal that
+// names the place.
 func (s *Schema) Check(v any) (any, error) { return s.checkAt("", v) }
 
-// checkAt is Check of the value at a place.
+// checkAt is Check for the value at a place.
 func (s *Schema) checkAt(place string, v any) (any, error) {
 	if v == nil && s.Nullable {
 		return nil, nil //nolint:nilnil // null is a value
@@ -189,7 +188,7 @@ func (s *Schema) checkArray(place string, v []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Unique { // of texts alone
+		if s.Unique { // only of strings
 			if seen[one] {
 				return nil, Broken(place, "uniqueItems", "it has non-unique elements: %s", Show(one))
 			}
@@ -229,8 +228,8 @@ func (s *Schema) checkInteger(place string, text json.Number, n int64) error {
 	return nil
 }
 
-// readInteger reads a number that is whole. One beyond the range of its type counts
-// as the end of that range.
+// readInteger reads a whole number. A number beyond int64 counts as the limit of its
+// range.
 func readInteger(text json.Number) (int64, bool) {
 	if n, err := text.Int64(); err == nil {
 		return n, true

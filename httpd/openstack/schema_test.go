@@ -86,7 +86,7 @@ func TestParams(t *testing.T) {
 	known := func(name string) bool { return name == "limit" }
 	for query, broken := range map[string]string{
 		"limit=1&read=local": "", "": "",
-		"%zz":     "what follows the ? of the address cannot be read",
+		"%zz":     "the query string cannot be read",
 		"one=1":   "('one' was unexpected)",
 		"b=1&a=2": "('a', 'b' were unexpected)",
 	} {

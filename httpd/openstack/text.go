@@ -8,10 +8,10 @@ import (
 	"berth/api"
 )
 
-// showMax is how many characters of a value a refusal shows.
+// showMax bounds the characters of a value in a refusal.
 const showMax = 300
 
-// Show spells a value for a refusal.
+// Show formats a value for a refusal.
 func Show(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -24,7 +24,7 @@ func Show(v any) string {
 	case string:
 		return "'" + Cut(v) + "'"
 	}
-	b, _ := json.Marshal(v) // it was read from JSON
+	b, _ := json.Marshal(v) // it was decoded from JSON
 	return Cut(string(b))
 }
 
@@ -36,8 +36,8 @@ func Cut(s string) string {
 	return string([]rune(s)[:showMax]) + "..."
 }
 
-// ParseUUID returns a UUID in its canonical form: it may be in upper case, without
-// dashes, in braces, or begin with urn:uuid:.
+// ParseUUID returns a UUID in its canonical form. It accepts upper case, missing
+// dashes, braces and the prefix urn:uuid:.
 func ParseUUID(text string) (string, bool) {
 	s := strings.ToLower(text)
 	s = strings.ReplaceAll(s, "urn:", "")

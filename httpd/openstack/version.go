@@ -20,8 +20,8 @@ const (
 
 type minorKey struct{}
 
-// Minor returns the minor number of the microversion that a call is made at; -1 as
-// long as it is not known.
+// Minor returns the minor number of a call's microversion; -1 while it is not known
+// yet.
 func Minor(r *http.Request) int {
 	if n, ok := r.Context().Value(minorKey{}).(int); ok {
 		return n
@@ -29,12 +29,12 @@ func Minor(r *http.Request) int {
 	return -1
 }
 
-// spellVersion spells a microversion of the service.
+// spellVersion formats a microversion of the service.
 func (s *Service) spellVersion(minor int) string {
 	return strconv.Itoa(s.Major) + "." + strconv.Itoa(minor)
 }
 
-// negotiateVersion finds the microversion of a call and names it in the answer.
+// negotiateVersion determines the microversion of a call and sets it in the answer.
 func (d *Dialect) negotiateVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		minor, err := d.service.readVersion(r.Header.Values(headerVersion))
@@ -47,16 +47,15 @@ func (d *Dialect) negotiateVersion(next http.Handler) http.Handler {
 	})
 }
 
-// nameVersion names the microversion of an answer, and says that the answer depends on
-// it.
+// nameVersion sets the microversion in an answer, and that the answer varies with it.
 func (s *Service) nameVersion(h http.Header, minor int) {
 	h.Set(headerVersion, s.Name+" "+s.spellVersion(minor))
 	h.Set("Vary", strings.ToLower(headerVersion))
 }
 
-// readVersion reads the microversion that the values of the header ask for. A list may
-// name several services, and the last one of this name counts; without any it is the
-// oldest.
+// readVersion reads the requested microversion from the values of the header. A list
+// may name several services; the last entry for this service counts. Without one, it is
+// the oldest.
 func (s *Service) readVersion(headers []string) (minor int, err error) {
 	list := strings.Split(strings.Join(headers, ","), ",")
 	for _, one := range slices.Backward(list) {
@@ -69,8 +68,8 @@ func (s *Service) readVersion(headers []string) (minor int, err error) {
 	return s.Oldest, nil
 }
 
-// wholeNumber is what the parts of a microversion look like. One that is too large to
-// be read is a number still, and of no microversion.
+// wholeNumber matches the parts of a microversion. A number too large to be read is
+// still a number, but of no microversion.
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
 func (s *Service) parseVersion(text string) (minor int, err error) {

@@ -22,12 +22,12 @@ const (
 	policyIsolate = "isolate" // each has a provider of its own
 )
 
-// parseQuery reads what follows the ? of an address. A call takes the names that
+// parseQuery reads the query string. A call takes the names that
 // known admits, and read, which is the door's.
 func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, openstack.BadQuery("what follows the ? of the address cannot be read")
+		return nil, openstack.BadQuery("the query string cannot be read")
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if name != "read" && !known(name) {

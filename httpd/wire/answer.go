@@ -13,8 +13,8 @@ import (
 	"berth/internal/requestid"
 )
 
-// WithRequestID gives every call an id: the caller's own if it is well formed,
-// else a new one. It is sent back in a header and stands in refusals and logs.
+// WithRequestID gives every call an id: the caller's own if it is well formed, else a
+// new one. The answer carries it in a header, and so do refusals and log lines.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(api.HeaderRequestID)
@@ -26,8 +26,8 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// Recover turns a panic of a handler into an internal error with a log line, so
-// that one bad call does not end the node.
+// Recover turns a panic of a handler into an internal error with a log line, so that
+// one bad call does not stop the node.
 func Recover(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,11 +48,11 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // the caller is gone; nobody is left to tell
+	_ = e.Encode(v) // fails only if the caller is gone
 }
 
-// WithForm tells each caller in a header the newest form that all nodes of this zone
-// read, and the caller's requests may have.
+// WithForm adds a header with the newest form that all nodes of this zone read, so the
+// newest form that the caller may use in requests.
 func WithForm(newest func() api.Form) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,11 +77,11 @@ func CBOR(w http.ResponseWriter, r *http.Request, status int, v any) {
 	}
 	w.Header().Set("Content-Type", api.MediaCBOR)
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the caller is gone; nobody is left to tell
+	_, _ = w.Write(b) // fails only if the caller is gone
 }
 
-// Refuse writes err in the error shape, as CBOR to those who speak it and as
-// JSON to all others. Only the code and the safe sentence leave.
+// Refuse writes err in the error format, as CBOR to callers that accept it and
+// otherwise as JSON. Only the code and the safe sentence are sent.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	code := api.CodeOf(err)
 	body := api.ErrorBody{Error: api.ErrorDetail{Code: code, Message: api.MessageOf(err), RequestID: requestid.Of(r.Context())}}
@@ -98,7 +98,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	JSON(w, code.HTTPStatus(), body)
 }
 
-// ReadCBOR decodes a body between machines.
+// ReadCBOR decodes the CBOR body of a call between nodes, agents or zones.
 func ReadCBOR(r *http.Request, limit int64, v any) error {
 	if r.Header.Get("Content-Type") != api.MediaCBOR {
 		return api.Errorf(api.CodeMediaType, "the body must be %s", api.MediaCBOR)

@@ -8,7 +8,7 @@ import (
 	"berth/api"
 )
 
-// checkText refuses a body whose text the decoder would replace.
+// checkText refuses a body with text that the decoder would silently replace.
 func checkText(b []byte) error {
 	if err := api.CheckJSONText(b); err != nil {
 		return api.Errorf(api.CodeInvalid, "the body cannot be taken: %s", api.MessageOf(err))
@@ -16,15 +16,15 @@ func checkText(b []byte) error {
 	return nil
 }
 
-// checkAddress refuses a request whose path, query or idempotency key is not UTF-8
-// once it is unescaped. A query that cannot be unescaped is left to the call.
+// checkAddress refuses a request whose path, query or idempotency key is not UTF-8 once
+// unescaped. A query that cannot be unescaped is left to the handler.
 func checkAddress(r *http.Request) error {
-	q, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+	q, _ := url.ParseQuery(r.URL.RawQuery) // the part that can be read
 	switch {
 	case !utf8.ValidString(r.URL.Path):
 		return api.Errorf(api.CodeInvalid, "the path is not valid UTF-8")
 	case !validQuery(q):
-		return api.Errorf(api.CodeInvalid, "what follows the ? of the address is not valid UTF-8")
+		return api.Errorf(api.CodeInvalid, "the query string is not valid UTF-8")
 	case !utf8.ValidString(r.Header.Get(api.HeaderIdempotencyKey)):
 		return api.Errorf(api.CodeInvalid, "the header %s is not valid UTF-8", api.HeaderIdempotencyKey)
 	}
@@ -43,7 +43,7 @@ func validQuery(q url.Values) bool {
 }
 
 // Text refuses, with refuse, requests whose path, query or idempotency key is not
-// UTF-8. Bodies are looked at by those who read them.
+// UTF-8. Handlers check the bodies.
 func Text(refuse func(w http.ResponseWriter, r *http.Request, err error)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
