@@ -8,7 +8,7 @@ import (
 	"berth/zone/resources"
 )
 
-// guarded is the microversion from which aggregates go with a generation.
+// guarded is the first microversion in which aggregates carry a generation.
 const guarded version = 19
 
 // Schemas of aggregates.
@@ -71,8 +71,7 @@ func (d *dialect) setAggregates(w http.ResponseWriter, r *http.Request) error {
 	return d.sendAggregates(w, r, p, ids) // in the caller's order
 }
 
-// readGuarded reads aggregates with the generation that they are for, which must be
-// that of p.
+// readGuarded reads aggregates with a generation, which must be the current one of p.
 func readGuarded(r *http.Request, p *api.Provider) (list any, generation *uint64, err error) {
 	body, err := openstack.ReadObject(r, aggregatesSchema)
 	if err != nil {

@@ -15,35 +15,35 @@ import (
 	"berth/zone/resources"
 )
 
-// incomplete is the project and the user of consumers that were made before 1.8,
-// when a claim named none.
+// incomplete is the project and the user of consumers created before 1.8, when a claim
+// named neither.
 const incomplete = "00000000-0000-0000-0000-000000000000"
 
-// unknownType is how the type of a consumer is shown of whom nobody said one.
+// unknownType is shown for a consumer without a type.
 const unknownType = "unknown"
 
-// Microversions that change what a claim looks like, beside claimGenerations,
-// mapped and consumerTypes.
+// Microversions that change the body of a claim, beside claimGenerations, mapped and
+// consumerTypes.
 const (
 	claimOwners  version = 8  // it names a project and a user
 	claimsAsDict version = 12 // it is an object by provider, not a list
 )
 
-// ownerMax is how many characters the id of a project or user may have.
+// ownerMax bounds the characters of the id of a project or user.
 const ownerMax = 255
 
-// nameMapped is what a name in mappings looks like that stands for a group with a
-// suffix; it need not begin or end there.
+// nameMapped matches names in mappings that stand for a group with a suffix. It is not
+// anchored.
 var nameMapped = regexp.MustCompile(`[a-zA-Z0-9_-]{1,64}`)
 
-// resourcesSchema is that of amounts by class. What is too large is refused with
-// the units of the inventory.
+// resourcesSchema is the schema of amounts by class. Amounts that are too large are
+// refused later, with the units of the inventory.
 var resourcesSchema = &openstack.Schema{
 	Kind: openstack.Object, Names: nameClass, Fewest: 1,
 	Each: &openstack.Schema{Kind: openstack.Integer, Least: 1, Most: math.MaxInt64},
 }
 
-// listSchema is that of allocations before 1.12.
+// listSchema is the schema of allocations before 1.12.
 var listSchema = &openstack.Schema{Kind: openstack.Array, Fewest: 1, Each: &openstack.Schema{
 	Kind: openstack.Object, Required: []string{"resource_provider", "resources"},
 	Fields: map[string]*openstack.Schema{
@@ -55,8 +55,8 @@ var listSchema = &openstack.Schema{Kind: openstack.Array, Fewest: 1, Each: &open
 	},
 }}
 
-// consumerSchema is that of all allocations of one consumer. mayFree says that
-// there may be none.
+// consumerSchema is the schema of all allocations of one consumer. With mayFree there
+// may be none.
 func consumerSchema(v version, mayFree bool) *openstack.Schema {
 	s := &openstack.Schema{Kind: openstack.Object, Required: []string{"allocations"}, Fields: map[string]*openstack.Schema{"allocations": listSchema}}
 	add := func(name string, of *openstack.Schema) {
@@ -91,13 +91,13 @@ func consumerSchema(v version, mayFree bool) *openstack.Schema {
 	return s
 }
 
-// consumersSchema is that of the allocations of several consumers, by their ids.
+// consumersSchema is the schema of the allocations of several consumers, by their ids.
 func consumersSchema(v version, fewest int) *openstack.Schema {
 	return &openstack.Schema{Kind: openstack.Object, Names: nameUUID, Fewest: fewest, Each: consumerSchema(v, true)}
 }
 
-// consumerOf returns the consumer that a path names. Ids of instances are as they
-// are; all others are UUIDs.
+// consumerOf returns the consumer that a path names. Ids of instances are taken as they
+// are; all others must be UUIDs.
 func consumerOf(r *http.Request) api.ConsumerID {
 	return consumerID(r.PathValue("consumer_uuid"))
 }
@@ -109,13 +109,13 @@ func consumerID(text string) api.ConsumerID {
 	return api.ConsumerID(text)
 }
 
-// shownShare is what a consumer has of one provider.
+// shownShare is the JSON of one consumer's allocation at one provider.
 type shownShare struct {
 	Generation uint64        `json:"generation"`
 	Resources  api.Resources `json:"resources"`
 }
 
-// shownConsumer is the JSON of all that a consumer has.
+// shownConsumer is the JSON of all allocations of a consumer.
 type shownConsumer struct {
 	Allocations map[api.ProviderID]shownShare `json:"allocations"`
 	Project     *api.ProjectID                `json:"project_id,omitempty"`
@@ -154,7 +154,7 @@ func showConsumer(s *state.State, c *api.Consumer, v version) shownConsumer {
 	return out
 }
 
-// typeOf is how the type of a consumer is shown.
+// typeOf returns the type of a consumer as answers show it.
 func typeOf(t string) string {
 	if t == "" {
 		return unknownType
@@ -206,11 +206,11 @@ func (d *dialect) putConsumers(w http.ResponseWriter, r *http.Request, consumers
 	return nil
 }
 
-// unknownIn returns a refusal for a provider or class that is not there, in words that
-// clients look for, if a claim names one, also if it was refused for what is there:
-// 400 comes before 409.
+// unknownIn returns a refusal, in words that clients look for, if a claim names an
+// unknown provider or class. It does so even if the claim was refused for another
+// reason: 400 comes before 409.
 func (d *dialect) unknownIn(consumers []resources.Consumer, err error) error {
-	switch api.CodeOf(err) { //nolint:exhaustive // no other code leaves open what is unknown
+	switch api.CodeOf(err) { //nolint:exhaustive // only these codes may hide an unknown name
 	case api.CodeNoCapacity, api.CodeInUse, api.CodeInvalid:
 	default:
 		return err
@@ -237,12 +237,12 @@ const (
 	sayNoRoom = "Unable to allocate inventory: "
 )
 
-// claimRefused says in words that clients look for why a claim was refused.
+// claimRefused explains a refused claim in words that clients look for.
 func claimRefused(err error) error {
 	return prefixRefusal(err, map[api.Code]string{api.CodeNoCapacity: sayNoRoom, api.CodeInvalid: sayNoRoom})
 }
 
-// prefixRefusal puts words before the sentence of a refusal, by its code.
+// prefixRefusal prefixes the sentence of a refusal, depending on its code.
 func prefixRefusal(err error, words map[api.Code]string) error {
 	code := api.CodeOf(err)
 	if first, ok := words[code]; ok {
@@ -269,8 +269,8 @@ func (d *dialect) deleteAllocations(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// wellFormed refuses the allocations of several consumers for what is wrong with them
-// whatever the zone has and whichever generations they are for.
+// wellFormed checks the allocations of several consumers, independent of the state and
+// of their generations.
 func wellFormed(body map[string]any) error {
 	if len(body) > api.ConsumersCallMax {
 		return invalidError("at most %d consumers are allowed in one call, got %d", api.ConsumersCallMax, len(body))
@@ -326,7 +326,7 @@ func (d *dialect) readConsumer(v version, id api.ConsumerID, body map[string]any
 		if body["consumer_generation"] != nil && (n == 0 || !possible) {
 			return e, d.staleAt(id, fmt.Sprint(body["consumer_generation"]))
 		}
-		e.Generation = &n // null is 0: it must be new
+		e.Generation = &n // null is 0: the consumer must be new
 	}
 	shares := sharesOf(body)
 	for _, p := range slices.Sorted(maps.Keys(shares)) {
@@ -335,8 +335,9 @@ func (d *dialect) readConsumer(v version, id api.ConsumerID, body map[string]any
 	return e, tooLarge(e.Shares)
 }
 
-// sharesOf reads what one consumer draws, by provider. Of a provider that comes twice
-// the last counts: of a list its last item, of an object the last of its spellings.
+// sharesOf reads the allocations of one consumer by provider. If a provider is
+// repeated, the last one counts: the last item of a list, or the last spelling in an
+// object.
 func sharesOf(body map[string]any) map[api.ProviderID]api.Resources {
 	out := map[api.ProviderID]api.Resources{}
 	switch all := body["allocations"].(type) {
@@ -356,11 +357,11 @@ func sharesOf(body map[string]any) map[api.ProviderID]api.Resources {
 	return out
 }
 
-// noGeneration stands for the generation of a consumer that is not there.
+// noGeneration stands for the generation of a consumer that does not exist.
 const noGeneration = "null"
 
-// staleAt refuses a claim for a generation that a consumer is not at, in words
-// that clients look for.
+// staleAt refuses a claim with an outdated consumer generation, in words that clients
+// look for.
 func (d *dialect) staleAt(id api.ConsumerID, got string) error {
 	want := noGeneration
 	if c, ok := d.Zone.View().Consumer(id); ok {
@@ -369,7 +370,7 @@ func (d *dialect) staleAt(id api.ConsumerID, got string) error {
 	return conflictError(sayStale+"consumer %s: expected %s but got %s; read it again", id, want, openstack.Cut(got))
 }
 
-// nameConflict says of which consumer a claim had another generation, if that is why it
+// nameConflict names the consumer whose generation was outdated, if that is why a claim
 // was refused; otherwise it returns err.
 func (d *dialect) nameConflict(consumers []resources.Consumer, err error) error {
 	if api.CodeOf(err) != api.CodeStale {
@@ -392,7 +393,7 @@ func (d *dialect) nameConflict(consumers []resources.Consumer, err error) error 
 	return err
 }
 
-// tooLarge refuses amounts that no inventory hands out at once, whatever its units.
+// tooLarge refuses amounts above api.AmountMax, which no inventory can allocate.
 func tooLarge(shares []api.Share) error {
 	for _, sh := range shares {
 		for _, class := range sh.Resources.Classes() {
@@ -411,7 +412,7 @@ func providerID(text string) api.ProviderID {
 	return api.ProviderID(text)
 }
 
-// readAmounts reads what resourcesSchema has passed.
+// readAmounts reads amounts that match resourcesSchema.
 func readAmounts(v any) api.Resources {
 	out := api.Resources{}
 	all, _ := v.(map[string]any)

@@ -13,11 +13,10 @@ var (
 	anyName    = regexp.MustCompile(``)
 )
 
-// readGeneration is the one that a body names. It is never that of anything if it is
-// below 0.
+// readGeneration returns the generation in a body. One below 0 never matches.
 func readGeneration(v any) (n uint64, possible bool) {
 	i, ok := v.(int64)
-	return uint64(max(i, 0)), ok && i >= 0 //nolint:gosec // it is not below 0
+	return uint64(max(i, 0)), ok && i >= 0 //nolint:gosec // not below 0
 }
 
 // readTexts returns the items of an array of strings.
@@ -30,8 +29,8 @@ func readTexts(v any) []string {
 	return out
 }
 
-// setOf returns the items in order, each once. It is not nil, because nil in a
-// command leaves what there is.
+// setOf returns the items in order, each once. It is never nil, because nil in a
+// command means no change.
 func setOf(items []string) []string {
 	return slices.Compact(append([]string{}, slices.Sorted(slices.Values(items))...))
 }

@@ -13,18 +13,18 @@ import (
 	"berth/raftstore/state"
 )
 
-// headerCut is in an answer of candidates that may not be all of them, though the
-// caller has not asked for fewer. It says what ended the search: a number of
-// candidates, or of steps.
+// headerCut marks a list of candidates that may be incomplete although the caller has
+// not limited it. It names the limit that ended the search: the number of candidates,
+// or of steps.
 const headerCut = "Berth-Candidates-Cut"
 
 // What ends a search for candidates.
 const (
-	cutCount = "count" // there are as many as the zone gives
-	cutWork  = "work"  // it took too many steps
+	cutCount = "count" // the zone's limit of candidates was reached
+	cutWork  = "work"  // the limit of steps was reached
 )
 
-// Microversions that change what candidates look like.
+// Microversions that change the answer with candidates.
 const (
 	summarisedTraits version = 17
 	summarisedAll    version = 27
@@ -44,7 +44,7 @@ type allocationRequest struct {
 	Mappings    map[string][]api.ProviderID `json:"mappings,omitempty"`
 }
 
-// fromProvider is what a candidate takes of one provider.
+// fromProvider is the part of a candidate at one provider.
 type fromProvider struct {
 	Provider  *providerRef  `json:"resource_provider,omitempty"` // in a list
 	Resources api.Resources `json:"resources"`
@@ -54,14 +54,14 @@ type providerRef struct {
 	UUID api.ProviderID `json:"uuid"`
 }
 
-// summary is what a provider of a candidate has.
+// summary is the JSON of a provider of a candidate.
 type summary struct {
 	Resources map[api.ResourceClass]level `json:"resources"`
 	Traits    *[]string                   `json:"traits,omitempty"`
 	*family
 }
 
-// level is how much of a class a provider has, and how much of it is used.
+// level is the capacity and the use of one class at a provider.
 type level struct {
 	Capacity int64 `json:"capacity"`
 	Used     int64 `json:"used"`
@@ -113,8 +113,8 @@ func knownTraits(s *state.State, names []string) error {
 	return nil
 }
 
-// searchCandidates returns up to limit candidates, and what ended the search if there may be
-// more.
+// searchCandidates returns up to limit candidates, and the reason that the search ended
+// if there may be more.
 func searchCandidates(v capacity.View, q *candidates.Query, limit int) (found []candidates.Candidate, more string) {
 	q.Work = &candidates.Work{}
 	for c := range candidates.Each(v, q) {
@@ -129,8 +129,8 @@ func searchCandidates(v capacity.View, q *candidates.Query, limit int) (found []
 	return found, ""
 }
 
-// showCandidates spells candidates and what their providers have: since 1.29 all
-// providers of the trees that they draw from, before that those that give something.
+// showCandidates returns the JSON of candidates with summaries of providers: since 1.29
+// of all providers in their trees, before that only of those that are allocated from.
 func showCandidates(s *state.State, q *candidates.Query, found []candidates.Candidate, v version) candidatesAnswer {
 	rows := s.Hosts()
 	out := candidatesAnswer{Requests: make([]allocationRequest, len(found)), Summaries: map[api.ProviderID]summary{}}
@@ -151,7 +151,7 @@ func showCandidates(s *state.State, q *candidates.Query, found []candidates.Cand
 	return out
 }
 
-// summarisedRows returns the providers that an answer says more of.
+// summarisedRows returns the providers that an answer summarises.
 func summarisedRows(rows capacity.View, found []candidates.Candidate, v version) capacity.Set {
 	out, roots := capacity.NewSet(rows.Rows()), capacity.NewSet(rows.Rows())
 	for _, c := range found {
@@ -173,7 +173,7 @@ func summarisedRows(rows capacity.View, found []candidates.Candidate, v version)
 	return out
 }
 
-// showRequest spells one candidate.
+// showRequest returns the JSON of one candidate.
 func showRequest(rows capacity.View, q *candidates.Query, c candidates.Candidate, v version) allocationRequest {
 	sums := map[api.ProviderID]api.Resources{}
 	var out allocationRequest
@@ -213,8 +213,8 @@ func showRequest(rows capacity.View, q *candidates.Query, c candidates.Candidate
 	return out
 }
 
-// summariseProvider says what a provider of a candidate has: before 1.27 of the classes
-// that were asked for.
+// summariseProvider returns the summary of a provider: before 1.27 only of the
+// requested classes.
 func summariseProvider(p *api.Provider, asked map[api.ResourceClass]bool, v version) summary {
 	out := summary{Resources: map[api.ResourceClass]level{}}
 	for class, inv := range p.Inventory {

@@ -9,7 +9,7 @@ import (
 	"berth/zone/resources"
 )
 
-// classSchema is that of a resource class.
+// classSchema is the schema of a resource class.
 var classSchema = &openstack.Schema{
 	Kind: openstack.Object, Required: []string{"name"},
 	Fields: map[string]*openstack.Schema{"name": {Kind: openstack.String, Pattern: nameCustom, Longest: api.CustomMaxBytes}},
@@ -28,7 +28,7 @@ func showOneClass(name string) class {
 // classPath returns the path of a resource class below Mount.
 func classPath(name string) string { return "/resource_classes/" + name }
 
-// noClass is the refusal of a call whose path names no resource class.
+// noClass refuses a call whose path names an unknown resource class.
 func noClass(name string) error { return notFound("No such resource class %s", openstack.Cut(name)) }
 
 // listClasses is GET /resource_classes.

@@ -5,9 +5,9 @@ import (
 	"berth/httpd/openstack"
 )
 
-// The codes of refusals, which are in answers from microversion 1.23 on.
+// The codes of refusals, in answers since microversion 1.23.
 const (
-	codeUndefined        = "placement.undefined_code" // all else, no room among it
+	codeUndefined        = "placement.undefined_code" // everything else, including a lack of room
 	codeConcurrent       = "placement.concurrent_update"
 	codeInventoryInUse   = "placement.inventory.inuse"
 	codeDuplicate        = "placement.duplicate_name"
@@ -19,7 +19,7 @@ const (
 	codeMissingValue     = "placement.query.missing_value"
 )
 
-// errorCodes is the microversion from which refusals have a code.
+// errorCodes is the first microversion in which refusals have a code.
 const errorCodes version = 23
 
 // invalidError is a refusal with status 400.
@@ -37,7 +37,7 @@ func conflictError(format string, args ...any) error {
 	return api.Errorf(api.CodeStale, format, args...)
 }
 
-// withCode gives err a code of its own if that is what it is.
+// withCode attaches code to err if the code of err is is.
 func withCode(is api.Code, code string, err error) error {
 	if api.CodeOf(err) == is {
 		return openstack.WithCode(code, err)
@@ -45,8 +45,8 @@ func withCode(is api.Code, code string, err error) error {
 	return err
 }
 
-// replaceError returns the refusal that stands for err in a call, or err if the call has
-// none for its code.
+// replaceError returns the refusal that a call has for the code of err, or err if there
+// is none.
 func replaceError(err error, of map[api.Code]error) error {
 	if other, ok := of[api.CodeOf(err)]; ok {
 		return other
@@ -60,7 +60,7 @@ var codes = map[api.Code]string{
 	api.CodeHasChildren: codeParent,
 }
 
-// problemBody is what a refusal looks like as JSON: until errorCodes, it has no code.
+// problemBody returns the JSON of a refusal: before errorCodes it has no code.
 func problemBody(p openstack.Problem, minor int) any {
 	if version(minor) < errorCodes {
 		p.Code = ""

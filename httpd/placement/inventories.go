@@ -15,7 +15,8 @@ import (
 	"berth/zone/resources"
 )
 
-// reservable is the microversion from which all of an inventory may be reserved.
+// reservable is the first microversion in which an inventory may be reserved
+// completely.
 const reservable version = 26
 
 // inventory is one inventory in answers.
@@ -29,7 +30,7 @@ type inventory struct {
 	Generation *uint64 `json:"resource_provider_generation,omitempty"`
 }
 
-// ratio is an allocation ratio in answers, which is a number with a point.
+// ratio is an allocation ratio in answers: a number with a decimal point.
 type ratio api.Ratio
 
 // MarshalJSON implements json.Marshaler.
@@ -68,7 +69,7 @@ var (
 			"inventories":                  byClassSchema,
 		},
 	}
-	// byClassSchema lets other names through, for they are unknown classes.
+	// byClassSchema accepts other names, because they are unknown classes.
 	byClassSchema = &openstack.Schema{Kind: openstack.Object, Names: anyName, Each: recordSchema}
 )
 
@@ -84,8 +85,8 @@ func newRecord(required ...string) *openstack.Schema {
 	}}
 }
 
-// inventoryOf reads one inventory that its schema has passed, of a class of a
-// provider. At is the microversion of the call.
+// inventoryOf reads one inventory of a provider that matches its schema. at is the
+// microversion of the call.
 func inventoryOf(id api.ProviderID, class string, body map[string]any, at version) (api.Inventory, error) {
 	of := func(name string, absent int64) int64 {
 		if n, ok := body[name].(int64); ok {
@@ -111,14 +112,14 @@ func inventoryOf(id api.ProviderID, class string, body map[string]any, at versio
 	return v, nil
 }
 
-// readRatio is an allocation ratio that was read from a body.
+// readRatio is an allocation ratio from a body.
 type readRatio struct {
 	api.Ratio
-	rounded bool // it had more than four places
+	rounded bool // it had more than four decimal places
 }
 
-// ratioOf reads an allocation ratio and rounds it to four places, which is as
-// exact as ratios are.
+// ratioOf reads an allocation ratio and rounds it to four decimal places, the precision
+// of ratios.
 func ratioOf(place string, n json.Number) (any, error) {
 	f, err := n.Float64()
 	r := math.Round(f * float64(api.RatioOne))
@@ -138,10 +139,10 @@ func isRounded(body any) bool {
 	return r.rounded
 }
 
-// hasInventories reports whether a provider has these inventories already at a generation, by
-// all that was acknowledged before. It is asked where a ratio was rounded: whoever
-// compares what is stored with what he sent writes the same again and again, and such
-// a write changes nothing and takes no generation.
+// hasInventories reports whether a provider already has these inventories at a
+// generation, in a state with everything acknowledged before. It is used when a ratio
+// was rounded: a client that compares the stored ratio with its own writes the same
+// again and again, and such a write must change nothing and use no generation.
 func (d *dialect) hasInventories(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory) (bool, error) {
 	v, err := d.Zone.Latest(ctx)
 	if err != nil {
@@ -151,8 +152,8 @@ func (d *dialect) hasInventories(ctx context.Context, id api.ProviderID, generat
 	return ok && p.Generation == generation && maps.EqualFunc(p.Inventory, set, func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }), nil
 }
 
-// replaceInventories sets all inventories of a provider at a generation. Rounded says that a
-// ratio among them was.
+// replaceInventories sets all inventories of a provider at a generation. rounded is
+// true if one of their ratios was rounded.
 func (d *dialect) replaceInventories(ctx context.Context, id api.ProviderID, generation uint64, set map[api.ResourceClass]api.Inventory, rounded bool) error {
 	if rounded {
 		if same, err := d.hasInventories(ctx, id, generation, set); same || err != nil {
@@ -182,7 +183,7 @@ func (d *dialect) sendInventories(w http.ResponseWriter, r *http.Request, p *api
 	}
 	setModified(w, r, p.Updated.Time())
 	if len(out.Inventories) == 0 {
-		w.Header().Del("Last-Modified") // nothing is there that could have been
+		w.Header().Del("Last-Modified") // there is nothing to have been modified
 	}
 	return openstack.Answer(w, http.StatusOK, out)
 }
@@ -258,7 +259,7 @@ func (d *dialect) writeInventory(w http.ResponseWriter, r *http.Request, id api.
 	return d.sendInventory(w, r, p, class, status)
 }
 
-// knownClass refuses a class that the zone does not know.
+// knownClass refuses an unknown class.
 func knownClass(v *state.State, name string) error {
 	if _, ok := v.ResourceClass(api.ResourceClass(name)); !ok {
 		return invalidError("Unknown resource class in inventory: No such resource class %s", openstack.Cut(name))
@@ -296,7 +297,7 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 	return d.sendInventories(w, r, p)
 }
 
-// inventoriesOf reads inventories of a provider by class. Of several faults it says
+// inventoriesOf reads inventories of a provider by class. Of several errors it returns
 // that of the first class.
 func inventoriesOf(v *state.State, id api.ProviderID, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
 	out := make(map[api.ResourceClass]api.Inventory, len(all))
@@ -314,8 +315,8 @@ func inventoriesOf(v *state.State, id api.ProviderID, all map[string]any, at ver
 	return out, nil
 }
 
-// inUse says which classes of a provider cannot be taken away because they are in
-// use, if err says that some are. Stays are those that were to be left.
+// inUse names the classes of a provider that cannot be removed because they are in use,
+// if that is what err reports. stays are the classes that were to remain.
 func (d *dialect) inUse(start string, id api.ProviderID, stays map[api.ResourceClass]api.Inventory, err error) error {
 	p, ok := d.Zone.View().Provider(id)
 	if api.CodeOf(err) != api.CodeInUse || !ok {

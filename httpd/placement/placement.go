@@ -10,14 +10,13 @@ import (
 	"berth/httpd/openstack"
 )
 
-// Mount is the path that the dialect is mounted at, and with which the links in
-// its answers begin.
+// Mount is the path that the dialect is mounted at; links in its answers begin with it.
 const Mount = "/placement"
 
 // version is the minor number of a microversion 1.n.
 type version int
 
-// The microversions that this dialect speaks: every one from 1.0 to 1.39.
+// The microversions of this dialect: every one from 1.0 to 1.39.
 const (
 	versionMin version = 0
 	versionMax version = 39
@@ -34,7 +33,7 @@ var service = openstack.Service{
 	Codes: codes, Code: codeUndefined, Shape: problemBody,
 }
 
-// Config is what the dialect is made of.
+// Config holds what the dialect needs.
 type Config struct {
 	Door door.Config
 }
@@ -49,14 +48,13 @@ func New(c Config) http.Handler {
 	return d.Handler(d.listCalls())
 }
 
-// Routes returns every call of the dialect, with the kind of read it makes.
+// Routes returns every call of the dialect with its kind of read.
 func Routes() []door.Route { return openstack.Routes(Mount, new(dialect).listCalls()) }
 
-// cached is the microversion from which answers say when they were last modified.
+// cached is the first microversion in which answers have Last-Modified.
 const cached version = 15
 
-// setModified says when what is answered was last modified, if the microversion of the
-// call has that.
+// setModified sets Last-Modified, if the microversion of the call has it.
 func setModified(w http.ResponseWriter, r *http.Request, modified time.Time) {
 	if versionOf(r) >= cached {
 		w.Header().Set("Cache-Control", "no-cache")
@@ -64,8 +62,8 @@ func setModified(w http.ResponseWriter, r *http.Request, modified time.Time) {
 	}
 }
 
-// listCalls returns the calls of the dialect. Of one path they stand in the order
-// in which Allow names their methods.
+// listCalls returns the calls of the dialect. The calls of one path are in the order in
+// which Allow lists their methods.
 func (d *dialect) listCalls() []openstack.Call {
 	const (
 		get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
@@ -138,7 +136,7 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// showVersions says which microversions there are.
+// showVersions lists the microversions.
 func (d *dialect) showVersions(w http.ResponseWriter, r *http.Request) error {
 	setModified(w, r, d.Now())
 	type entry struct {

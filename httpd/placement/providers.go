@@ -11,7 +11,7 @@ import (
 	"berth/zone/resources"
 )
 
-// Microversions that change what a provider looks like, and what may be done.
+// Microversions that change the body of a provider or the allowed changes.
 const (
 	shownAggregates  version = 1
 	shownTraits      version = 6
@@ -30,7 +30,7 @@ type provider struct {
 	*family
 }
 
-// family says where a provider stands in its tree.
+// family is the place of a provider in its tree.
 type family struct {
 	Parent *api.ProviderID `json:"parent_provider_uuid"`
 	Root   api.ProviderID  `json:"root_provider_uuid"`
@@ -131,7 +131,8 @@ func (d *dialect) createProvider(w http.ResponseWriter, r *http.Request) error {
 	return d.sendProvider(w, r, provider)
 }
 
-// nameTaken names what of a new provider is taken, if err says that something is.
+// nameTaken names the property of a new provider that is taken, if that is what err
+// reports.
 func nameTaken(v *state.State, id api.ProviderID, name string, err error) error {
 	if api.CodeOf(err) != api.CodeExists {
 		return err
@@ -199,7 +200,7 @@ func (d *dialect) updateProvider(w http.ResponseWriter, r *http.Request) error {
 	return d.sendProvider(w, r, p.ID)
 }
 
-// mayMove refuses a new parent that a provider cannot have, "" for none.
+// mayMove refuses an impossible new parent of a provider, "" for none.
 func mayMove(v *state.State, p *api.Provider, parent api.ProviderID, at version) error {
 	refused := "Unable to save resource provider " + string(p.ID) + ": "
 	_, known := v.Provider(parent)
@@ -241,7 +242,7 @@ func (d *dialect) deleteProvider(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listSince says from which microversion on a list of providers has a filter.
+// listSince has the first microversion of each filter of a list of providers.
 var listSince = map[string]version{"name": 0, "uuid": 0, "member_of": 3, "resources": 4, "in_tree": 14, "required": 18}
 
 // listProviders is GET /resource_providers.
@@ -271,7 +272,7 @@ func (d *dialect) listProviders(w http.ResponseWriter, r *http.Request) error {
 	return openstack.Answer(w, http.StatusOK, map[string][]provider{"resource_providers": out})
 }
 
-// compareAge orders providers by when they were made, then by id.
+// compareAge orders providers by creation, then by id.
 func compareAge(a, b *api.Provider) int {
 	switch {
 	case a.Created != b.Created:
@@ -284,7 +285,7 @@ func compareAge(a, b *api.Provider) int {
 	return 0
 }
 
-// filterOf reads which providers a list shall have.
+// filterOf reads the filters of a list of providers.
 func filterOf(r *http.Request, v *state.State) (*candidates.Filter, error) {
 	q, err := openstack.Params(r, func(name string) bool {
 		since, known := listSince[name]

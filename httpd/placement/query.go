@@ -13,17 +13,17 @@ import (
 	"berth/httpd/openstack"
 )
 
-// suffixMax is how many characters the suffix of a request group may have.
+// suffixMax bounds the characters of the suffix of a request group.
 const suffixMax = 64
 
 // The policies on groups with a suffix.
 const (
 	policyNone    = "none"    // one provider may serve several of them
-	policyIsolate = "isolate" // each has a provider of its own
+	policyIsolate = "isolate" // each has its own provider
 )
 
-// parseQuery reads the query string. A call takes the names that
-// known admits, and read, which is the door's.
+// parseQuery reads the query string. A call takes the names that known admits, and
+// "read" for package door.
 func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
@@ -37,8 +37,8 @@ func parseQuery(raw string, known func(name string) bool) (url.Values, error) {
 	return q, nil
 }
 
-// lastValue returns the last value of a parameter: of those that come twice and may
-// not, that is the one that counts.
+// lastValue returns the last value of a parameter, which counts if it is repeated
+// although it must not be.
 func lastValue(q url.Values, name string) (string, bool) {
 	values := q[name]
 	if len(values) == 0 {
@@ -47,8 +47,8 @@ func lastValue(q url.Values, name string) (string, bool) {
 	return values[len(values)-1], true
 }
 
-// groupSince says from which microversion on a request group for candidates has a
-// parameter. Its name is followed by the suffix of the group.
+// groupSince has the first microversion of each parameter of a request group for
+// candidates. The suffix of the group follows the name.
 var groupSince = map[string]version{"resources": 10, "required": 17, "member_of": 21, "in_tree": 31}
 
 // splitParam splits the name of a parameter of a request group from its suffix.
@@ -78,12 +78,12 @@ func validSuffix(s string, v version) bool {
 	return len(s) <= suffixMax && (v >= 33 || v >= 25 && s[0] != '0')
 }
 
-// wideSince says from which microversion on a query for candidates has a
-// parameter that goes with no group.
+// wideSince has the first microversion of each parameter of a query for candidates that
+// belongs to no group.
 var wideSince = map[string]version{"limit": 16, "group_policy": 25, "root_required": 35, "same_subtree": 36}
 
-// parseCandidates reads a query for allocation candidates, and how many of them
-// are wanted: api.CandidatesMax, or what the caller set, which asked says, at most
+// parseCandidates reads a query for allocation candidates, and the number of wanted
+// candidates: api.CandidatesMax, or the caller's limit (then asked is true), at most
 // api.CandidatesCallMax.
 func parseCandidates(raw string, v version) (q *candidates.Query, limit int, asked bool, err error) {
 	values, err := parseQuery(raw, func(name string) bool {
@@ -119,7 +119,7 @@ func parseCandidates(raw string, v version) (q *candidates.Query, limit int, ask
 	return q, limit, asked, checkPolicy(values, q.Groups)
 }
 
-// parseLimit reads how many candidates are wanted. The first of several counts.
+// parseLimit reads the number of wanted candidates. The first of several counts.
 func parseLimit(values []string) (limit int, asked bool, err error) {
 	for _, s := range values {
 		if strings.Trim(s, "0123456789") != "" || s == "" || s[0] == '0' {
@@ -131,12 +131,12 @@ func parseLimit(values []string) (limit int, asked bool, err error) {
 	}
 	n, err := strconv.Atoi(values[0])
 	if err != nil || n > api.CandidatesCallMax {
-		return api.CandidatesCallMax, false, nil //nolint:nilerr // digits alone: it is larger than any limit
+		return api.CandidatesCallMax, false, nil //nolint:nilerr // only digits: it is larger than any limit
 	}
 	return n, true, nil
 }
 
-// parseWide reads what goes with no group.
+// parseWide reads the parameters that belong to no group.
 func parseWide(values url.Values, q *candidates.Query) error {
 	for _, s := range values["group_policy"] {
 		if s != policyNone && s != policyIsolate {
@@ -196,8 +196,8 @@ func parseGroups(values url.Values, v version) ([]candidates.Group, error) {
 	return out, nil
 }
 
-// parseGroup reads resources, required, member_of and in_tree of one suffix. It
-// does not ask whether classes, traits and providers are known.
+// parseGroup reads resources, required, member_of and in_tree of one suffix. It does
+// not check that classes, traits and providers are known.
 func parseGroup(values url.Values, suffix string, v version) (candidates.Group, error) {
 	g := candidates.Group{Suffix: suffix}
 	var err error
@@ -226,9 +226,9 @@ func parseGroup(values url.Values, suffix string, v version) (candidates.Group, 
 	return g, nil
 }
 
-// parseResources reads amounts by class, such as VCPU:2,MEMORY_MB:1024. Of a class
-// that comes twice the last amount counts. An amount that no provider can give, be
-// it ever so large, is one above api.AmountMax.
+// parseResources reads amounts by class, such as VCPU:2,MEMORY_MB:1024. If a class is
+// repeated, the last amount counts. Any amount above api.AmountMax, however large,
+// becomes api.AmountMax+1.
 func parseResources(text string) (api.Resources, error) {
 	const form = "must look like VCPU:2,MEMORY_MB:1024"
 	if strings.TrimSpace(text) == "" {
@@ -285,7 +285,7 @@ func addTraits(t *api.Traits, s string, names []string, anyOf, mayAny, mayForbid
 		return openstack.BadQuery("a list of traits that begins with in: needs required and microversion 1.39, got %q", s)
 	}
 	for _, name := range names {
-		bare := strings.TrimLeft(name, "!") // any number of them means the same
+		bare := strings.TrimLeft(name, "!") // repeated exclamation marks mean the same
 		switch {
 		case bare == "":
 			return openstack.BadQuery("a trait is empty in %q", s)
@@ -310,7 +310,7 @@ func addTraits(t *api.Traits, s string, names []string, anyOf, mayAny, mayForbid
 	return nil
 }
 
-// conflictingTraits returns what t demands and forbids at once.
+// conflictingTraits returns the traits that t both demands and forbids.
 func conflictingTraits(t api.Traits) []string {
 	forbidden := func(name string) bool { return slices.Contains(t.Forbidden, name) }
 	var out []string
@@ -408,8 +408,7 @@ func checkSubtrees(q *candidates.Query) error {
 	return nil
 }
 
-// checkPolicy refuses several groups with a suffix and no word on whether one
-// provider may serve them all.
+// checkPolicy refuses several groups with a suffix but without group_policy.
 func checkPolicy(values url.Values, groups []candidates.Group) error {
 	n := len(groups)
 	if n > 0 && groups[0].Suffix == "" {
@@ -421,7 +420,7 @@ func checkPolicy(values url.Values, groups []candidates.Group) error {
 	return nil
 }
 
-// splitList splits a list at its commas and cuts blanks around each item.
+// splitList splits a list at its commas and trims each item.
 func splitList(s string) []string {
 	out := strings.Split(s, ",")
 	for i := range out {

@@ -11,7 +11,7 @@ import (
 	"berth/zone/resources"
 )
 
-// reshaperSchema is that of new inventories, by provider, and of the allocations
+// reshaperSchema is the schema of new inventories by provider, and of the allocations
 // that go with them.
 func reshaperSchema(v version) *openstack.Schema {
 	return &openstack.Schema{
@@ -72,7 +72,7 @@ func readReshapes(s *state.State, body map[string]any, v version) ([]resources.R
 	return out, nil
 }
 
-// reshapeRefused says in words that clients look for why a reshaping was refused.
+// reshapeRefused explains a refused reshape in words that clients look for.
 func reshapeRefused(err error) error {
 	const conflict = "update conflict: "
 	return prefixRefusal(err, map[api.Code]string{

@@ -12,7 +12,7 @@ import (
 	"berth/zone/resources"
 )
 
-// traitsQueryMax is how many names one list of traits in a query may have.
+// traitsQueryMax bounds the names in one list of traits in a query.
 const traitsQueryMax = 1_000
 
 // Schemas of traits.
@@ -27,7 +27,8 @@ var (
 	}
 )
 
-// latestOf returns when the latest of some names was made, and now if none was.
+// latestOf returns the creation time of the newest of some names, or now if there are
+// none.
 func latestOf(names []state.Named, now time.Time) time.Time {
 	var at api.Instant
 	for _, n := range names {
@@ -39,7 +40,7 @@ func latestOf(names []state.Named, now time.Time) time.Time {
 	return at.Time()
 }
 
-// namesOf returns the names alone.
+// namesOf returns only the names.
 func namesOf(list []state.Named) []string {
 	out := make([]string, len(list))
 	for i, n := range list {
@@ -78,8 +79,8 @@ func (d *dialect) listTraits(w http.ResponseWriter, r *http.Request) error {
 	return openstack.Answer(w, http.StatusOK, map[string][]string{"traits": namesOf(list)})
 }
 
-// namedSo keeps of a list what a filter by name asks for: in: and names, or
-// startswith: and how they begin. Any other word before the colon keeps all.
+// namedSo filters a list by name: "in:" and names, or "startswith:" and a prefix. Any
+// other word before the colon keeps all.
 func namedSo(list []state.Named, filter string) ([]state.Named, error) {
 	how, text, ok := strings.Cut(filter, ":")
 	if !ok {

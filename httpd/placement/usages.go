@@ -11,16 +11,16 @@ import (
 	"berth/raftstore/state"
 )
 
-// consumerTypes is the microversion from which consumers have types.
+// consumerTypes is the first microversion in which consumers have types.
 const consumerTypes version = 38
 
-// What a caller may ask for in place of a type of consumers.
+// Values that a caller may pass in place of a consumer type.
 const (
 	typeAll     = "all"       // one sum over every type
-	typeUnknown = unknownType // of those of whom nobody said one
+	typeUnknown = unknownType // of consumers without a type
 )
 
-// typeAsked is what a type of consumers looks like in a query.
+// typeAsked matches a consumer type in a query.
 var typeAsked = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
 
 // providerUsages is GET /resource_providers/{uuid}/usages.
@@ -72,7 +72,7 @@ func (d *dialect) providerAllocations(w http.ResponseWriter, r *http.Request) er
 	}{out, p.Generation})
 }
 
-// claimGenerations is the microversion from which consumers have generations.
+// claimGenerations is the first microversion in which consumers have generations.
 const claimGenerations version = 28
 
 // projectUsages is GET /usages.
@@ -115,7 +115,7 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	return openstack.Answer(w, http.StatusOK, map[string]map[string]map[string]int64{"usages": byType(used, asked)})
 }
 
-// checkOwner refuses what cannot name a project or a user.
+// checkOwner refuses an impossible id of a project or user.
 func checkOwner(field, text string) error {
 	switch n := utf8.RuneCountInString(text); {
 	case n == 0:
@@ -126,8 +126,7 @@ func checkOwner(field, text string) error {
 	return nil
 }
 
-// sumOf adds up what is used by consumers of the types that pick admits, and
-// counts them.
+// sumOf adds up the usage of consumers whose type pick accepts, and counts them.
 func sumOf(used []state.Usage, pick func(kind string) bool) (sum api.Resources, consumers int) {
 	sum = api.Resources{}
 	for _, u := range used {
@@ -142,8 +141,8 @@ func sumOf(used []state.Usage, pick func(kind string) bool) (sum api.Resources, 
 	return sum, consumers
 }
 
-// byType returns what is used by type of consumer, with the number of consumers
-// among the classes. Asked is a type, typeAll, typeUnknown, or "" for each type.
+// byType returns the usage by consumer type, with the number of consumers among the
+// classes. asked is a type, typeAll, typeUnknown, or "" for each type.
 func byType(used []state.Usage, asked string) map[string]map[string]int64 {
 	out := map[string]map[string]int64{}
 	put := func(name string, pick func(string) bool) {
