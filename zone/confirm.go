@@ -9,19 +9,18 @@ import (
 
 type confirmationKey struct{}
 
-// confirmation notes whether the log has taken an entry for a call. Then this
-// node led after the call came in, and its view holds all that was acknowledged
-// before.
+// confirmation records whether the log has accepted an entry for a call. If so, this
+// node led after the call arrived, and its view holds everything acknowledged before.
 type confirmation struct{ logged atomic.Bool }
 
-// Confirmed runs use, and makes sure that a refusal is not one of the past. A node
-// that led once may not have noticed yet that it leads no more: what it does not
-// find may be there. So a refusal that use made without an entry of the log counts
-// only when a majority has confirmed the state it was made from; if the state has
-// moved on, use runs once more. A call that is not refused costs nothing more.
+// Confirmed runs use, and makes sure that a refusal is not based on an old state. A
+// deposed leader may not know that it is deposed, and may miss objects that exist. So a
+// refusal without a log entry counts only once a majority has confirmed the state it
+// was made from; if the state has moved on, use runs once more. A call that succeeds
+// costs nothing extra.
 //
-// Use must change nothing when it refuses, and pass its ctx to Propose. When no
-// majority can be asked, the refusal is the one of Latest.
+// use must change nothing when it refuses, and pass its ctx to Propose. Without a
+// majority, Confirmed returns the error of Latest.
 func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) error) error {
 	if _, within := ctx.Value(confirmationKey{}).(*confirmation); within {
 		return use(ctx)
@@ -37,17 +36,16 @@ func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) erro
 	switch {
 	case unsure != nil:
 		return unsure
-	case v.Index() == before: // use has seen this very state
+	case v.Index() == before: // use has seen exactly this state
 		return err
 	}
 	return use(ctx)
 }
 
-// isDecisive reports whether a refusal says something of the state, upon which its
-// caller acts. Every code does that does not speak of this node or of the form of
-// the call alone.
+// isDecisive reports whether a refusal tells its caller something about the state.
+// Every code does, except those about this node or about the form of the call.
 func isDecisive(code api.Code) bool {
-	switch code { //nolint:exhaustive // a new code counts as one that decides
+	switch code { //nolint:exhaustive // a new code counts as decisive
 	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal,
 		api.CodeTooLarge, api.CodeMediaType, api.CodeMethod:
 		return false
@@ -55,7 +53,7 @@ func isDecisive(code api.Code) bool {
 	return true
 }
 
-// noteLogged notes that the log has taken an entry for the call of ctx.
+// noteLogged records that the log has accepted an entry for the call of ctx.
 func noteLogged(ctx context.Context) {
 	if c, ok := ctx.Value(confirmationKey{}).(*confirmation); ok {
 		c.logged.Store(true)

@@ -11,8 +11,8 @@ import (
 
 // Times of the leader's loops.
 const (
-	sweepEvery    = 2 * time.Second        // for work that no change of state announces
-	failureKept   = time.Minute            // how long a failed job is remembered that is not due any more
+	sweepEvery    = 2 * time.Second        // for work that no state change announces
+	failureKept   = time.Minute            // how long a failed job is remembered after it is no longer due
 	retryPause    = 200 * time.Millisecond // before a failed job is tried again; it doubles
 	retryPauseMax = 5 * time.Second
 )
@@ -23,9 +23,9 @@ type Job struct {
 	Run func(ctx context.Context) error
 }
 
-// RunDue runs what is due whenever the state changes, and now and then without a
-// change. A job that failed is left alone for a while that doubles. At most atOnce
-// jobs run at a time. It returns when ctx ends and every job has ended.
+// RunDue runs due jobs whenever the state changes, and every sweepEvery otherwise. It
+// retries a failed job after a pause that doubles. At most atOnce jobs run at a time.
+// It returns when ctx ends and every job has ended.
 func (z *Zone) RunDue(ctx context.Context, atOnce int, due func(*state.State) []Job) {
 	r := &runner{z: z, room: make(chan struct{}, atOnce), busy: map[string]bool{}, failed: map[string]failure{}}
 	defer r.wg.Wait()
@@ -44,7 +44,7 @@ func (z *Zone) RunDue(ctx context.Context, atOnce int, due func(*state.State) []
 	}
 }
 
-// runner keeps jobs apart and bounds how many run.
+// runner keeps jobs with one key apart and bounds the number that run.
 type runner struct {
 	z    *Zone
 	room chan struct{}
@@ -69,7 +69,7 @@ func (r *runner) nextTry() time.Duration {
 		switch d := f.until.Sub(now); {
 		case d > 0:
 			wait = min(wait, d)
-		case d < -failureKept && !r.busy[key]: // it is not due any more
+		case d < -failureKept && !r.busy[key]: // it is no longer due
 			delete(r.failed, key)
 		}
 	}
@@ -123,8 +123,8 @@ func (z *Zone) Every(ctx context.Context, d time.Duration, f func(context.Contex
 	}
 }
 
-// NowAndThen returns what is due at most once a second, for lists that are long
-// and that no change of state announces.
+// NowAndThen calls due at most once a second, for long lists that no state change
+// announces.
 func (z *Zone) NowAndThen(due func(*state.State) []Job) func(*state.State) []Job {
 	var last time.Time
 	return func(v *state.State) []Job {

@@ -1,9 +1,9 @@
-// Package fleet looks after the hosts of a zone and what runs on them: agents register
-// hosts, ask for work and report; a host that falls silent is down; what is on a host that
-// is drained or lost is moved, and what has lived for its lifetime ends.
+// Package fleet manages the hosts of a zone and their instances: agents register hosts,
+// poll for work and report; silent hosts are marked down; instances on drained or lost
+// hosts are moved, and instances end with their lifetime.
 //
-// It must never place what is new, or start an instance elsewhere before the agent that
-// had it must have stopped it.
+// It must never place a new instance, or start an instance elsewhere before its old
+// agent must have stopped it.
 package fleet
 
 import (
@@ -16,21 +16,21 @@ import (
 	"berth/zone/estimate"
 )
 
-// How many jobs of a kind run at once.
+// Maximum number of concurrent jobs of a kind.
 const (
-	movesAtOnce = 1  // each move is planned on what the one before has left
+	movesAtOnce = 1  // each move is planned after the one before has taken its room
 	endsAtOnce  = 32 // instances whose lifetime is over
 )
 
-// Fleet is the hosts of one zone, as one node sees them. Its methods may be called
+// Fleet manages the hosts of one zone on one node. Its methods may be called
 // concurrently.
 type Fleet struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
-	beats     heartbeats // when each agent was last heard
+	beats     heartbeats // when each agent was last heard from
 }
 
-// New returns a fleet whose moves are planned by an estimator. Nothing runs until Lead is
+// New returns a fleet that plans moves with an estimator. Nothing runs until Lead is
 // called.
 func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
 	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}}

@@ -7,8 +7,8 @@ import (
 	"berth/api"
 )
 
-// heartbeats remembers when each agent was last heard, on this leader. It is a hint
-// that is never needed to replay a decision: what follows from it is proposed.
+// heartbeats records when this leader last heard from each agent. It is only a hint and
+// not needed for replay: its consequences are proposed.
 type heartbeats struct {
 	mu    sync.Mutex // guards since and last
 	since time.Time
@@ -28,7 +28,7 @@ func (b *heartbeats) noteBeat(a api.AgentID, now time.Time) {
 	b.last[a] = now
 }
 
-// silentFor returns for how long an agent was not heard by this leader.
+// silentFor returns how long this leader has not heard from an agent.
 func (b *heartbeats) silentFor(a api.AgentID, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +39,7 @@ func (b *heartbeats) silentFor(a api.AgentID, now time.Time) time.Duration {
 	return now.Sub(last)
 }
 
-// isKnown reports whether this leader has heard the agent at all.
+// isKnown reports whether this leader has ever heard from the agent.
 func (b *heartbeats) isKnown(a api.AgentID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

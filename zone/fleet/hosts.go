@@ -13,19 +13,19 @@ import (
 
 // Times of the agent protocol.
 const (
-	AgentBeat        = 2 * time.Second  // how often an agent must be heard at the least
-	HostGraceDefault = 10 * time.Second // silence after which its hosts are down
-	// FenceAfter is how long an agent hears nothing of its zone before it stops the
-	// instances that may be started elsewhere, and EvacuateAfter how long the zone
-	// hears nothing of the agent before it starts them there: a deposed leader may
-	// have answered the agent meanwhile, and a stop takes its time.
+	AgentBeat        = 2 * time.Second  // maximum interval between calls of an agent
+	HostGraceDefault = 10 * time.Second // silence after which an agent's hosts are down
+	// FenceAfter is the silence of the zone after which an agent stops the instances
+	// that may be started elsewhere. EvacuateAfter is the silence of the agent after
+	// which the zone starts them elsewhere. It is longer, because a deposed leader may
+	// have answered the agent meanwhile, and a stop takes time.
 	FenceAfter    = 20 * time.Second
 	fenceMargin   = 15 * time.Second
 	EvacuateAfter = FenceAfter + fenceMargin
 )
 
-// RegisterHosts records the hosts of an agent and returns their ids in order. Other
-// hosts that the agent had are down from then on, and nothing new is placed there.
+// RegisterHosts records the hosts of an agent and returns their ids in order. Hosts
+// that the agent no longer names are down from then on, and get no new instances.
 func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRegister) (*api.AgentRegistered, error) {
 	if len(r.Hosts) == 0 || len(r.Hosts) > api.HostsPerAgentMax {
 		return nil, api.Errorf(api.CodeInvalid, "an agent must register 1 to %d hosts, got %d", api.HostsPerAgentMax, len(r.Hosts))
@@ -49,8 +49,8 @@ func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRe
 	return &api.AgentRegistered{Term: f.zone.Store().Term(), Hosts: res.Hosts, Beat: AgentBeat}, nil
 }
 
-// withUnits returns an inventory in which a min_unit that an agent has not given is the
-// step_size, as in the placement API: who states only a step wants no amount off it.
+// withUnits returns an inventory whose min_unit, if the agent has not set it, is the
+// step_size, as in the placement API.
 func withUnits(all map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
 	out := maps.Clone(all)
 	for class, v := range all {
@@ -97,8 +97,8 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 	return nil
 }
 
-// Work answers an agent's long poll: the whole list of what should run on each
-// host whose list changed after a generation.
+// Work answers an agent's long poll with the complete list of instances for each host
+// whose list changed after a generation.
 func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.AgentWorkload, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
 	defer cancel()
@@ -113,7 +113,7 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	switch {
 	case !serves: // also after a restore from a backup of earlier times
 		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
-	case err != nil: // nothing new came in time; the empty list is the answer
+	case err != nil: // nothing new in time: the answer is an empty list
 		w := workloadOf(v, term, nil)
 		w.Generation = r.After
 		return w, nil
@@ -121,9 +121,9 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	return workloadOf(v, term, hosts), nil
 }
 
-// mayBeLeft reports whether what is listed on a host may be evacuated at any moment:
-// the host is down in the log. Its agent, which is heard again, gets no list before
-// the log says that the host is up: after that nothing is evacuated from it.
+// mayBeLeft reports whether the instances of a host may be evacuated at any moment,
+// because the log has the host as down. An agent that calls again gets no list before
+// the log has its host as up; from then on nothing is evacuated.
 func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
 		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Movable })
@@ -161,7 +161,7 @@ func workOf(v *state.State, i *api.Instance) api.Workload {
 	return w
 }
 
-// Report folds in what an agent says of its instances.
+// Report records an agent's report on its instances.
 func (f *Fleet) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (*api.AgentAck, error) {
 	if len(r.Items) > api.ReportsMax {
 		return nil, api.Errorf(api.CodeInvalid, "a report may have at most %d items, got %d", api.ReportsMax, len(r.Items))
@@ -175,8 +175,8 @@ func (f *Fleet) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (
 	return &api.AgentAck{Term: f.zone.Store().Term()}, nil
 }
 
-// watchHosts marks hosts down when their agent is silent for too long, and up
-// when it is heard again.
+// watchHosts marks hosts down when their agent is silent for too long, and up when it
+// calls again.
 func (f *Fleet) watchHosts(ctx context.Context) {
 	f.zone.Every(ctx, AgentBeat/2, func(ctx context.Context) error {
 		v := f.zone.View()
@@ -192,7 +192,7 @@ func (f *Fleet) watchHosts(ctx context.Context) {
 			switch {
 			case h.State == api.HostUp && silent > grace:
 				down.Hosts = append(down.Hosts, h.ID)
-			case h.Unserved: // it is down until its agent registers it
+			case h.Unserved: // it stays down until its agent registers it
 			case h.State == api.HostDown && silent < grace/2 && f.beats.isKnown(h.Agent):
 				up.Hosts = append(up.Hosts, h.ID)
 			}

@@ -15,13 +15,14 @@ import (
 	"berth/zone"
 )
 
-// dueExpiries ends instances of this zone's own hosts whose lifetime is over.
+// dueExpiries returns the jobs that end instances on this zone's own hosts whose
+// lifetime is over.
 func (f *Fleet) dueExpiries(v *state.State) []zone.Job {
 	return f.endJobs(v.Expired(f.zone.Instant()))
 }
 
-// dueDrains ends, or moves, what is on hosts that are being drained, and moves
-// what may be moved off hosts that are lost.
+// dueDrains returns the jobs that end or move the instances of draining hosts, and that
+// move instances off lost hosts where allowed.
 func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 	var out []zone.Job
 	hosts := v.Hosts()
@@ -47,14 +48,14 @@ func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 	return out
 }
 
-// isFenced reports whether the agent of a host has been silent for so long that it
-// has stopped what may be started elsewhere. A new leader counts from when it
-// began to lead.
+// isFenced reports whether the agent of a host has been silent for so long that it has
+// stopped the instances that may be started elsewhere. A new leader counts from the
+// start of its term.
 func (f *Fleet) isFenced(h *state.Host) bool {
 	return f.beats.silentFor(h.Agent, f.zone.Now()) >= EvacuateAfter
 }
 
-// endJobs asks for the end of instances.
+// endJobs returns the jobs that end instances.
 func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
@@ -72,8 +73,8 @@ func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 	return out
 }
 
-// moveJobs takes instances to other hosts of the zone; with evacuate only those whose
-// flavor allows that a lost host is left.
+// moveJobs returns the jobs that move instances to other hosts of the zone; with
+// evacuate only those whose flavor allows evacuation.
 func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
@@ -85,23 +86,23 @@ func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 	return out
 }
 
-// isRunning reports whether an instance runs or is being started: one that has ended
-// by itself is not started again anywhere.
+// isRunning reports whether an instance runs or is being started. An instance that has
+// ended by itself is not started again.
 func isRunning(i *api.Instance) bool {
 	return i.Status == api.StatusBuild || i.Status == api.StatusActive
 }
 
-// moveInstance finds a host for an instance as if it were booted now, and proposes it. If
-// the cheapest does not take it after all, the alternates are tried.
+// moveInstance plans an instance as if it were booted now, and proposes the move to the
+// cheapest host, or to an alternate if that is refused.
 func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool) error {
 	v := f.zone.View()
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
 		return nil
 	}
 	if from, ok := v.Host(i.Host); evacuate && ok && !f.isFenced(from) {
-		return nil // its agent was heard meanwhile
+		return nil // its agent has called meanwhile
 	}
-	if i.Target != "" { // its host was lost while it was to be moved
+	if i.Target != "" { // its host was lost before the move
 		return f.moveTo(ctx, i, i.Target, evacuate)
 	}
 	h, ok := v.Hold(i.Origin, i.Hold)
@@ -116,8 +117,8 @@ func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool
 	return err
 }
 
-// moveAs is moveInstance for an instance that goes on drawing from the pools that give it
-// pooled: only the rest of it needs room, on a host that reaches them.
+// moveAs is moveInstance for an instance that keeps its allocations from shared pools:
+// only the rest needs room, on a host that can use these pools.
 func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, evacuate bool) error {
 	s := f.estimator.Inputs(v, req)
 	s.World.Census = without{v, i}
@@ -143,8 +144,8 @@ func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req
 	return err
 }
 
-// pooledShares returns what an instance draws from sharing providers, outside of the tree
-// of its host.
+// pooledShares returns an instance's allocations from sharing providers outside of its
+// host's tree.
 func pooledShares(v *state.State, i *api.Instance) []api.Share {
 	hosts := v.Hosts()
 	return slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
@@ -153,7 +154,7 @@ func pooledShares(v *state.State, i *api.Instance) []api.Share {
 	})
 }
 
-// withoutShares returns amounts without those that shares give.
+// withoutShares returns amounts less those of shares.
 func withoutShares(r api.Resources, shares []api.Share) api.Resources {
 	out := maps.Clone(r)
 	for _, sh := range shares {
@@ -164,7 +165,7 @@ func withoutShares(r api.Resources, shares []api.Share) api.Resources {
 	return out
 }
 
-// reachesShares reports whether a host draws from the providers of all shares.
+// reachesShares reports whether a host can use the providers of all shares.
 func reachesShares(v capacity.View, id api.HostID, shares []api.Share) bool {
 	row, ok := v.Row(id)
 	return ok && !slices.ContainsFunc(shares, func(sh api.Share) bool {
@@ -178,8 +179,8 @@ func (f *Fleet) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evac
 	return err
 }
 
-// requestOf returns the request that an instance was booted with, for this instance
-// alone: the other groups are left with nothing, so that rules keep their names.
+// requestOf returns the request that an instance was booted with, reduced to this
+// instance: the other groups stay, with a count of zero, so that rules can name them.
 func requestOf(h *state.Hold, i *api.Instance) api.Request {
 	req := h.Request
 	req.Origin = h.Origin
@@ -196,7 +197,7 @@ func requestOf(h *state.Hold, i *api.Instance) api.Request {
 	return req
 }
 
-// without is a census in which one instance is nowhere: it is about to leave.
+// without is a census that leaves out one instance, which is about to move.
 type without struct {
 	filters.Census
 	gone *api.Instance
@@ -215,17 +216,16 @@ func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api
 	return here, elsewhere
 }
 
-// Evacuation says how the instances of a lost host fare.
+// Evacuation is the progress of evacuating a lost host.
 type Evacuation struct {
 	Movable int           // still to be moved
-	Staying int           // their flavor does not allow it
-	Wait    time.Duration // until the host's agent has stopped them for sure; 0 if it has
+	Staying int           // their flavor does not allow evacuation
+	Wait    time.Duration // until the host's agent must have stopped them; 0 if that has passed
 }
 
-// Evacuate says what becomes of the instances of a host that is down. Those whose
-// flavor allows it are started on other hosts of the zone by themselves, once the
-// agent of the host must have stopped them; nobody has to ask for it. Only the
-// leader knows when that is.
+// Evacuate reports what happens to the instances of a host that is down. Those whose
+// flavor allows it are started on other hosts automatically, once the agent of the host
+// must have stopped them. Only the leader knows when that is.
 func (f *Fleet) Evacuate(id api.HostID) (*Evacuation, error) {
 	v := f.zone.View()
 	h, ok := v.Host(id)

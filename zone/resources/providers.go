@@ -1,8 +1,8 @@
-// Package resources has the writes of the resource model: providers and what they have,
-// traits, resource classes, and what consumers take. It knows no HTTP and no dialect;
-// what a refusal says in the words of one is for that dialect to add.
+// Package resources has the writes of the resource model: providers, inventories,
+// traits, resource classes and allocations. It knows no HTTP and no dialect; a dialect
+// adds its own words to refusals.
 //
-// Every function may be called twice (see zone.Confirmed), and changes nothing when it
+// Every function may be called twice (see zone.Confirmed) and changes nothing when it
 // refuses.
 package resources
 
@@ -16,11 +16,11 @@ import (
 	"berth/zone"
 )
 
-// repeatMax is how often a change for no generation is tried when another writer gets
-// there first.
+// repeatMax bounds the attempts of a change without a generation when other writers
+// interfere.
 const repeatMax = 10
 
-// Inventories are what a provider has, by class.
+// Inventories are the inventories of a provider by class.
 type Inventories map[api.ResourceClass]api.Inventory
 
 // CreateProvider makes a provider, below parent unless that is "".
@@ -29,8 +29,8 @@ func CreateProvider(ctx context.Context, z *zone.Zone, id api.ProviderID, name s
 	return err
 }
 
-// RenameProvider gives a provider a name, and a parent unless that is nil; "" makes it a
-// root.
+// RenameProvider sets the name of a provider, and its parent unless parent is nil; ""
+// makes it a root.
 func RenameProvider(ctx context.Context, z *zone.Zone, id api.ProviderID, name string, parent *api.ProviderID) error {
 	return setProvider(ctx, z, command.ProviderSet{ID: id, Name: &name, Parent: parent})
 }
@@ -41,15 +41,15 @@ func DeleteProvider(ctx context.Context, z *zone.Zone, id api.ProviderID) error 
 	return err
 }
 
-// SetInventories replaces all inventories of a provider that is at a generation.
+// SetInventories replaces all inventories of a provider at its current generation.
 func SetInventories(ctx context.Context, z *zone.Zone, id api.ProviderID, generation uint64, all Inventories) error {
 	set := map[api.ResourceClass]api.Inventory(all)
 	return setProvider(ctx, z, command.ProviderSet{ID: id, Generation: &generation, Inventory: &set})
 }
 
-// EditInventories replaces the inventories of a provider by what edit makes of them, at
-// the generation at which edit saw them, and again when another writer was first. It
-// fails with CodeStale after repeatMax times.
+// EditInventories replaces the inventories of a provider by the result of edit, at the
+// generation that edit saw, and retries when another writer was first. It fails with
+// CodeStale after repeatMax attempts.
 func EditInventories(ctx context.Context, z *zone.Zone, id api.ProviderID, edit func(*state.State, *api.Provider, Inventories) error) error {
 	for n := 1; ; n++ {
 		v := z.View()
@@ -73,8 +73,8 @@ func SetTraits(ctx context.Context, z *zone.Zone, id api.ProviderID, generation 
 	return setProvider(ctx, z, command.ProviderSet{ID: id, Generation: generation, Traits: &traits})
 }
 
-// SetProviderAggregates replaces the aggregates that a provider is in. With a generation,
-// the provider must be at it and goes one on.
+// SetProviderAggregates replaces the aggregates of a provider. A generation must be the
+// current one, and rises by one.
 func SetProviderAggregates(ctx context.Context, z *zone.Zone, id api.ProviderID, generation *uint64, ids []string) error {
 	return setProvider(ctx, z, command.ProviderSet{ID: id, Generation: generation, Aggregates: &ids, Bump: generation != nil})
 }
@@ -85,7 +85,7 @@ func setProvider(ctx context.Context, z *zone.Zone, c command.ProviderSet) error
 	return err
 }
 
-// PutTrait makes a custom trait, and reports whether it was not there.
+// PutTrait ensures that a custom trait exists, and reports whether it is new.
 func PutTrait(ctx context.Context, z *zone.Zone, name string) (made bool, err error) {
 	there, err := isConfirmed(ctx, z, func(v *state.State) bool { _, ok := v.Trait(name); return ok })
 	if there || err != nil {
@@ -101,26 +101,27 @@ func DeleteTrait(ctx context.Context, z *zone.Zone, name string) error {
 	return err
 }
 
-// CreateClass makes a custom resource class; it fails with CodeExists if it is there.
+// CreateClass creates a custom resource class; it fails with CodeExists if there is
+// one.
 func CreateClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) error {
 	_, err := z.Propose(ctx, command.ClassPut{Stamp: z.Stamp(), Name: name})
 	return err
 }
 
-// PutClass makes a custom resource class, and reports whether it was not there.
+// PutClass ensures that a custom resource class exists, and reports whether it is new.
 func PutClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) (made bool, err error) {
 	there, err := isConfirmed(ctx, z, func(v *state.State) bool { _, ok := v.ResourceClass(name); return ok })
 	if there || err != nil {
 		return false, err
 	}
 	err = CreateClass(ctx, z, name)
-	if api.CodeOf(err) == api.CodeExists { // somebody was faster
+	if api.CodeOf(err) == api.CodeExists { // another caller was faster
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// RenameClass gives a custom resource class another name.
+// RenameClass renames a custom resource class.
 func RenameClass(ctx context.Context, z *zone.Zone, was, name api.ResourceClass) error {
 	_, err := z.Propose(ctx, command.ClassPut{Stamp: z.Stamp(), Name: name, Was: was})
 	return err
@@ -132,11 +133,11 @@ func DeleteClass(ctx context.Context, z *zone.Zone, name api.ResourceClass) erro
 	return err
 }
 
-// isConfirmed reports whether something is there, for a write that has nothing to do
-// then: so what is there in the view of this node alone does not count.
+// isConfirmed reports whether something exists in a confirmed state. It is for writes
+// that do nothing if it exists, so the view of this node alone does not count.
 func isConfirmed(ctx context.Context, z *zone.Zone, there func(*state.State) bool) (bool, error) {
 	if !there(z.View()) {
-		return false, nil // the log has the last word
+		return false, nil // the log decides
 	}
 	v, err := z.Latest(ctx)
 	if err != nil {
