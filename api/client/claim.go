@@ -11,7 +11,7 @@ import (
 const (
 	ClaimRounds     = 4  // requests for candidates
 	ClaimTries      = 8  // attempts at one candidate
-	ClaimCandidates = 16 // candidates of one round, if the query has no limit
+	claimCandidates = 16 // candidates of one round, if the query has no limit
 )
 
 // Claimant is the consumer for which Claim allocates.
@@ -41,7 +41,7 @@ type Claimant struct {
 // or unavailable, read the allocations of the consumer.
 func (c *Client) Claim(ctx context.Context, q CandidateQuery, who Claimant) (Candidate, error) {
 	if q.Limit == 0 {
-		q.Limit = ClaimCandidates
+		q.Limit = claimCandidates
 	}
 	t := taking{c: c, who: who}
 	var pause pauses

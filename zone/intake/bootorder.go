@@ -14,14 +14,14 @@ import (
 	"berth/raftstore/state"
 )
 
-// TraitSpec begins the key of a flavor's extra spec that names a trait. Its value
-// is TraitRequired or TraitForbidden.
-const TraitSpec = "trait:"
+// traitSpec begins the key of a flavor's extra spec that names a trait. Its value
+// is traitRequired or traitForbidden.
+const traitSpec = "trait:"
 
-// The values of an extra spec that begins with TraitSpec.
+// The values of an extra spec that begins with traitSpec.
 const (
-	TraitRequired  = "required"
-	TraitForbidden = "forbidden"
+	traitRequired  = "required"
+	traitForbidden = "forbidden"
 )
 
 // BootOrder is a boot as its caller wants it: what will be recorded of it, and what else
@@ -78,11 +78,11 @@ func withFlavor(g api.Group, f *api.Flavor) api.Group {
 func joinTraits(t api.Traits, specs map[string]string) api.Traits {
 	out := api.Traits{Required: slices.Clone(t.Required), Forbidden: slices.Clone(t.Forbidden)}
 	for k, v := range specs {
-		name, is := strings.CutPrefix(k, TraitSpec)
+		name, is := strings.CutPrefix(k, traitSpec)
 		switch {
-		case is && v == TraitRequired:
+		case is && v == traitRequired:
 			out.Required = append(out.Required, name)
-		case is && v == TraitForbidden:
+		case is && v == traitForbidden:
 			out.Forbidden = append(out.Forbidden, name)
 		}
 	}

@@ -52,15 +52,15 @@ func flavorOf(s rest.FlavorSpec) (api.Flavor, error) {
 // what is wanted of it, because hosts would be offered that must not be.
 func checkTraitSpecs(specs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(specs)) {
-		name, is := strings.CutPrefix(key, TraitSpec)
+		name, is := strings.CutPrefix(key, traitSpec)
 		if !is {
 			continue
 		}
 		if !api.ValidTrait(name) {
 			return api.Errorf(api.CodeInvalid, "extra_specs: %q must name a trait of A-Z 0-9 _", key)
 		}
-		if v := specs[key]; v != TraitRequired && v != TraitForbidden {
-			return api.Errorf(api.CodeInvalid, "extra_specs: %s must be %s or %s, got %q", key, TraitRequired, TraitForbidden, v)
+		if v := specs[key]; v != traitRequired && v != traitForbidden {
+			return api.Errorf(api.CodeInvalid, "extra_specs: %s must be %s or %s, got %q", key, traitRequired, traitForbidden, v)
 		}
 	}
 	return nil
