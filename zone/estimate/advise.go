@@ -10,22 +10,23 @@ import (
 	"berth/raftstore/state"
 )
 
-// advicePlansMax is how many plans are made to find out what would have worked, for
-// one plan that came out short. Of a request with several groups, each of which takes
-// longer to plan, it is a part: divided by their number, but advicePlansMin at least.
+// advicePlansMax bounds the plans that are tried to find advice for one plan that came
+// out short. It is divided by the number of groups, because each of them takes time to
+// plan, but never goes below advicePlansMin.
 const (
 	advicePlansMax = 8
 	advicePlansMin = 2
 )
 
-// What advice may say to drop, beside what filters demand.
+// Demands that advice may name beside those of filters.
 const (
 	adviceMinZones = "min_zones" // ZoneRule.MinZones
 	adviceMaxSkew  = "max_skew"  // ZoneRule.MaxSkew
 	advicePack     = "pack"      // ZoneRule.Pack
 )
 
-// advising looks for what would have worked in place of a request that came out short.
+// advising looks for changes to a request that came out short, after which it would
+// have worked.
 type advising struct {
 	e     *Estimator
 	ctx   context.Context //nolint:containedctx // of one plan
@@ -37,9 +38,10 @@ type advising struct {
 }
 
 // addAdvice adds to the refusals of groups that came out short the changes that would
-// have worked, smallest first. Each is planned, in all zones, before it is named: it works
-// if the group then has all that it asks for and no other group has less than before.
-// As many as were offered are in hand; nothing else is tried while a zone is silent.
+// have worked, smallest first. It plans each change in all zones first: a change works
+// if the group then gets its full count and no other group gets less than before.
+// Advice to ask for the offered count needs no plan; nothing else is tried while a zone
+// is silent.
 func (e *Estimator) addAdvice(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer) {
 	req := w.Request
 	a := &advising{e: e, ctx: ctx, v: v, w: w, req: req, p: p}
@@ -66,7 +68,8 @@ func (e *Estimator) addAdvice(ctx context.Context, v *state.State, w *Want, p *P
 	}
 }
 
-// adviseCounts says how many slots of each group there are: all that a parent is told.
+// adviseCounts advises the available number of slots of each group, which is all that a
+// parent gets.
 func (p *Plan) adviseCounts(req *api.Request) {
 	for g := range p.Refusals {
 		p.Refusals[g].Advice = nil
@@ -76,8 +79,8 @@ func (p *Plan) adviseCounts(req *api.Request) {
 	}
 }
 
-// findIdeas returns what this zone as a whole knows that may work for a group: as many as
-// there are, less of the zone rule, and each zone that the rule keeps out.
+// findIdeas returns the changes that may work for a group: the available count, a
+// weaker zone rule, and each zone that the rule excludes.
 func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
 	var out []api.Advice
 	if n := len(a.p.Layer.Groups[g].Order); n > 0 && a.p.unmet == "" {
@@ -100,7 +103,7 @@ func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
 			drops = append(drops, name)
 		}
 	}
-	if len(answers) > 0 { // what keeps a group out of other zones
+	if len(answers) > 0 { // what excludes other zones
 		h := &a.req.Groups[g].Hints
 		for name, set := range map[string]bool{
 			filters.NameSameHost: len(h.SameHost) > 0, filters.NameForcedHosts: len(h.ForceHosts) > 0,
@@ -125,8 +128,8 @@ func hasHardRule(req *api.Request, g int) bool {
 	})
 }
 
-// tryAdvice plans a request with one change, if there is time, and reports whether
-// the group has all that it asks for then and all others have what they had.
+// tryAdvice plans a request with one change, if there is time, and reports whether the
+// group then gets its full count and all others keep theirs.
 func (a *advising) tryAdvice(g int, idea api.Advice) bool {
 	deadline, ok := a.ctx.Deadline()
 	if a.ctx.Err() != nil || ok && deadline.Sub(a.e.zone.Now()) < 2*api.HopReserve || a.plans >= max(advicePlansMax/len(a.req.Groups), advicePlansMin) {
@@ -179,8 +182,8 @@ func applyAdvice(req *api.Request, g int, idea api.Advice) (*api.Request, bool) 
 	return &out, true
 }
 
-// dropDemand takes out of a request what a filter demands for a group, and reports whether
-// it knows how.
+// dropDemand removes the demand of a filter from a group, and reports whether it knows
+// how.
 func dropDemand(req *api.Request, g *api.Group, index int, name string) bool {
 	switch name {
 	case adviceMinZones:
@@ -217,8 +220,7 @@ func dropDemand(req *api.Request, g *api.Group, index int, name string) bool {
 	return true
 }
 
-// withoutSpecs returns extra specs without those about aggregates, or without those
-// about hosts.
+// withoutSpecs removes the extra specs about aggregates, or those about hosts.
 func withoutSpecs(specs map[string]string, aggregates bool) map[string]string {
 	out := map[string]string{}
 	for k, v := range specs {
@@ -229,7 +231,7 @@ func withoutSpecs(specs map[string]string, aggregates bool) map[string]string {
 	return out
 }
 
-// softenRules makes hard rules that bind a group wishes: they keep their numbers.
+// softenRules makes the hard rules of a group soft. Rules keep their indexes.
 func softenRules(req *api.Request, group int) {
 	for _, n := range req.RulesOf(group) {
 		switch r := &req.Rules[n]; r.Policy {

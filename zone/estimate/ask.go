@@ -13,24 +13,24 @@ import (
 	"berth/zone"
 )
 
-// childAnswer is what one child said, or why it said nothing.
+// childAnswer is the answer of one child, or the reason that it has none.
 type childAnswer struct {
 	link    *api.Link
 	ask     buildplan.Ask
 	outcome string // "" until it is asked
 	reason  string
-	doubted bool // skipped for what its digest says alone, which may be old: asked before a request is left short
-	barred  bool // kept out by the request's zone rule: worth a word of advice if it has room
+	doubted bool // skipped only because of its digest, which may be old: asked before a request is left short
+	barred  bool // excluded by the request's zone rule: named in advice if it has room
 	answer  *api.SelectAnswer
-	until   api.Instant // when what it offers expires, by this zone's time
+	until   api.Instant // when its offer expires, by this zone's time
 
-	narrowed bool // to be asked again for what is missing
+	narrowed bool // to be asked again for the missing slots
 }
 
-// askChildren asks the children that which picks, all at once, until the budget of ctx
-// less this hop's reserve has passed, and fills in their answers. A child that
-// is late or fails costs its own slots only. It returns when every call has ended, which
-// a call does when ctx ends.
+// askChildren concurrently asks the children that which picks, within the budget of ctx
+// less this hop's reserve, and fills in their answers. A late or failing child costs
+// only its own slots. It returns when every call has ended, at the latest when ctx
+// ends.
 func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -50,10 +50,10 @@ func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req 
 func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req *api.Request) childAnswer {
 	a := childAnswer{link: l, ask: ask, outcome: api.OutcomeAnswered}
 	its := ask.Request(req)
-	began := e.zone.Instant() // it counts from when it answers, which is later
+	began := e.zone.Instant() // the child counts from its answer, which is later
 	ans, err := e.peers.Select(ctx, l, its)
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.Canceled): // nobody waits any more: it says nothing of the child
+	case err != nil && errors.Is(ctx.Err(), context.Canceled): // the caller is gone, which says nothing about the child
 		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
 		return a
 	case err != nil && (errors.Is(err, context.DeadlineExceeded) || api.CodeOf(err) == api.CodeTimeout):
@@ -78,11 +78,11 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 	return a
 }
 
-// prepareQuestion says what a child is asked, or why it need not be at first: the request
-// excludes it, it is paused, it has failed again and again, or its fresh digest says
-// that not one slot of the request fits anywhere below. A digest is never the last
-// word: who is skipped for its sake is asked all the same before the request is left
-// short. pinned is where each group may lie.
+// prepareQuestion returns the question for a child, or the reason to skip it at first:
+// the request excludes it, it is paused, it keeps failing, or its fresh digest shows
+// that no slot of the request fits below it. A digest is never final: a child skipped
+// because of it is asked before the request is left short. pinned is where each group
+// may lie.
 func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin) childAnswer {
 	a := childAnswer{link: l}
 	d, age, heard := e.digests.Digest(l.Zone)
@@ -113,11 +113,11 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 	return a
 }
 
-// failing is why a child is not asked that does not answer.
+// failing is the reason to skip a child that does not answer.
 const failing = "it has failed or was late several times; it will be tried again"
 
-// askDoubted asks the children that only their digests ruled out, and reports
-// whether there were any.
+// askDoubted asks the children that were skipped only because of their digests, and
+// reports whether there were any.
 func (e *Estimator) askDoubted(ctx context.Context, answers []childAnswer, req *api.Request) bool {
 	some := false
 	e.askChildren(ctx, answers, req, func(a *childAnswer) bool {
@@ -134,18 +134,18 @@ func (e *Estimator) askDoubted(ctx context.Context, answers []childAnswer, req *
 	return some
 }
 
-// hasTags reports whether a digest has one of some tags, if there are any.
+// hasTags reports whether a digest has one of the tags, or there are no tags.
 func hasTags(d *api.Digest, tags []string) bool {
 	return len(tags) == 0 || d.Partial || slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(d.Tags, t) })
 }
 
-// pausedBelow is what is told of a child that takes no new work over the link.
+// pausedBelow is the outcome of a child that takes no new work over the link.
 const pausedBelow = pausedBy + "its own operator"
 
-// pausedBy begins what is told of a child behind a link that an operator has paused.
+// pausedBy begins the outcome of a child behind a link that an operator has paused.
 const pausedBy = "paused by "
 
-// askOf returns how a child is asked, or why the request itself keeps it out.
+// askOf returns how to ask a child, or why the request excludes it.
 func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) {
 	ask := buildplan.Ask{Inside: slices.Contains(req.Zones.Allowed, l.Name)}
 	if slices.Contains(req.Zones.Excluded, l.Name) {
@@ -174,8 +174,8 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 	return ask, ""
 }
 
-// hasRoom reports whether a digest leaves room for one slot of a request, and if
-// not, whether nothing like it could ever fit there.
+// hasRoom reports whether a digest shows room for one slot of a request, and if not,
+// whether such a slot could never fit there.
 func hasRoom(d *api.Digest, req *api.Request) (fits, never bool) {
 	never = true
 	for i := range req.Groups {
@@ -191,16 +191,16 @@ func hasRoom(d *api.Digest, req *api.Request) (fits, never bool) {
 	return false, never
 }
 
-// mayFit reports whether a digest leaves room for one slot of a group, and if
-// not, whether no host there could ever take one. Totals rule out what no host
-// could take; a sketch of the very shape rules out what fragmentation forbids;
-// traits and availability zones rule out what nobody there has. A preemptible is
-// never ruled out by room: the digest speaks of firm room.
+// mayFit reports whether a digest shows room for one slot of a group, and if not,
+// whether no host there could ever take one. Totals rule out slots that no host can
+// take, a sketch of the same shape rules out slots that do not fit because of
+// fragmentation, and missing traits and availability zones rule out the rest. Room
+// never rules out a preemptible slot, because a digest describes firm room.
 func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, lacks bool) {
 	if d.Partial {
 		return true, false
 	}
-	bare := len(d.Classes) == 0 // a zone without hosts may get some any moment
+	bare := len(d.Classes) == 0 // a zone without hosts may get some at any moment
 	for _, t := range g.Traits.Required {
 		if !slices.Contains(d.Traits, t) {
 			return false, !bare
@@ -228,14 +228,14 @@ func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, lacks bool) {
 	return !full, false
 }
 
-// pin is where the slots of a group may lie for the sake of what is there
-// already: nil for anywhere, else some of the children and, as "", this zone.
+// pin is where the slots of a group may lie because of existing instances: nil for
+// anywhere, else a set of children and, as "", this zone.
 type pin []api.LinkID
 
 // allowsLink reports whether slots may lie at a child, or with "" here.
 func (p pin) allowsLink(l api.LinkID) bool { return p == nil || slices.Contains(p, l) }
 
-// intersect leaves what both allow.
+// intersect returns what both pins allow.
 func (p pin) intersect(o pin) pin {
 	if p == nil {
 		return o
@@ -243,9 +243,9 @@ func (p pin) intersect(o pin) pin {
 	return slices.DeleteFunc(slices.Clone(p), func(l api.LinkID) bool { return !slices.Contains(o, l) })
 }
 
-// pinsOf returns where each group may lie: where the members of its rules of
-// affinity are, and where one of the instances is that it asks to be beside. An
-// instance that this zone has never heard of is not below it either.
+// pinsOf returns where each group may lie: where the members of its affinity rules are,
+// and where one of the instances is that it must be beside. An instance unknown to this
+// zone is not in a zone below it either.
 func pinsOf(v *state.State, req *api.Request) []pin {
 	out := make([]pin, len(req.Groups))
 	for n := range req.Rules {

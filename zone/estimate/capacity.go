@@ -9,11 +9,10 @@ import (
 	"berth/raftstore/state"
 )
 
-// CapacityOf tells the capacity of the zone at v and of its children, with what is
-// free at an instant; 0 stands for now. With name it tells of that zone alone. It
-// fails with CodeInvalid for an instant that has passed or is more than
-// api.WindowMax ahead, and with CodeNotFound for a zone that is neither this one
-// nor a direct child.
+// CapacityOf returns the capacity of the zone at v and of its children, with the free
+// amounts at an instant; 0 stands for now. With name it returns only that zone. It
+// fails with CodeInvalid for an instant in the past or more than api.WindowMax ahead,
+// and with CodeNotFound for a zone that is neither this one nor a direct child.
 func (e *Estimator) CapacityOf(v *state.State, at api.Instant, name string) (*rest.Capacity, error) {
 	now := e.zone.Instant()
 	if at == 0 {
@@ -39,7 +38,7 @@ func (e *Estimator) CapacityOf(v *state.State, at api.Instant, name string) (*re
 	return nil, api.Errorf(api.CodeNotFound, "no zone %q is this one, or a child of it", name)
 }
 
-// ownCapacity tells what all providers of a view have, each once.
+// ownCapacity sums up all providers of a view, each once.
 func ownCapacity(h capacity.View, at api.Instant) map[api.ResourceClass]rest.ClassCapacity {
 	out := map[api.ResourceClass]rest.ClassCapacity{}
 	for class, r := range h.Report(at) {
@@ -50,7 +49,8 @@ func ownCapacity(h capacity.View, at api.Instant) map[api.ResourceClass]rest.Cla
 	return out
 }
 
-// childCapacity tells what a child has said of itself and of all below it.
+// childCapacity returns the capacity that a child has reported for itself and
+// everything below it.
 func (e *Estimator) childCapacity(l *api.Link) rest.ZoneCapacity {
 	c := rest.ZoneCapacity{Name: l.Name, Paused: l.State == api.LinkPaused, Classes: map[api.ResourceClass]rest.ClassCapacity{}}
 	d, age, heard := e.digests.Digest(l.Zone)

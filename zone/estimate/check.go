@@ -4,8 +4,8 @@ import (
 	"berth/api"
 )
 
-// checkRequest refuses a request that no caller of Berth makes. Names go into
-// composite keys, so what a name may be is checked at every door.
+// checkRequest refuses a request that no caller of Berth makes. Names become parts of
+// composite keys, so every entry point checks them.
 func checkRequest(r *api.Request) error {
 	for _, f := range []struct{ name, v string }{
 		{"project_id", string(r.Project)}, {"reservation_id", string(r.Reservation)},
@@ -28,7 +28,7 @@ func checkRequest(r *api.Request) error {
 }
 
 // CheckForeign refuses a request of another zone that asks for hosts by name or
-// address, or for what no user could ask for here.
+// address, or for something that no user could ask for here.
 func (e *Estimator) CheckForeign(r *api.Request) error {
 	for i := range r.Groups {
 		if r.Groups[i].Hints.Local() {

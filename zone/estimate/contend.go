@@ -10,15 +10,15 @@ import (
 	"berth/raftstore/state"
 )
 
-// rivals is what a plan would have if others gave way that hold room and are not
-// decided: for each group and source, the slots that are offered and those that
-// would be. It is nil if that is nothing more.
+// rivals is what a plan would have if undecided holds of others gave way: for each
+// group and source, the slots offered now and the slots offered then. It is nil if that
+// adds nothing.
 type rivals struct {
-	younger, all [][]int // without those that the request goes before; without all
+	younger, all [][]int // without the holds that the request precedes; without all
 }
 
-// PlanFor plans for a boot of this zone. What would have worked is found out only if
-// nobody is in the way: else the boot looks again soon.
+// PlanFor plans for a boot of this zone. It looks for advice only if no undecided hold
+// is in the way: otherwise the boot tries again soon.
 func (e *Estimator) PlanFor(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOut(ctx, v, w)
@@ -30,10 +30,10 @@ func (e *Estimator) PlanFor(ctx context.Context, v *state.State, w *Want) *Plan 
 	return p
 }
 
-// findRivals looks at what undecided holds keep from a plan that came out short. Of a
-// child it takes what the child says; here it plans again as if the holds were given
-// back, each group alone, so that it never says too little. origin is who asks, "" for
-// a boot of this zone.
+// findRivals finds the room that undecided holds keep from a plan that came out short.
+// It takes the figures that children report; for this zone it plans again as if the
+// holds were released, each group by itself, so that it never reports too little.
+// origin is the asking parent, "" for a boot of this zone.
 func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Request, p *Plan) {
 	if p.Offered() == req.Count() && p.unmet == "" {
 		return
@@ -59,7 +59,7 @@ func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Reque
 	if !more {
 		return
 	}
-	for g := range req.Groups { // with room that is free again, groups may share all of it in another way
+	for g := range req.Groups { // with room that is free again, groups may share all of it differently
 		if n := req.Groups[g].Count; len(req.Groups) > 1 {
 			r.all[g][buildplan.Own] = n
 			if !older {
@@ -70,18 +70,19 @@ func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Reque
 	p.rivals = r
 }
 
-// Contended reports whether others that are not decided hold room which the plan could
+// Contended reports whether undecided holds of others keep room that the plan could
 // use.
 func (p *Plan) Contended() bool { return p.rivals != nil }
 
-// Room is how much of a request could be held: by group the slots, and the children,
-// or "" for this zone, where they may lie. The zero Room has no slot.
+// Room is how much of a request could be held: for each group, the number of slots and
+// the places where they may lie, children or "" for this zone. The zero Room has no
+// slot.
 type Room struct {
 	Slots  []int
 	Places map[api.LinkID]bool
 }
 
-// Room returns the room that the plan offers.
+// Room returns the room of the plan's offer.
 func (p *Plan) Room() Room {
 	r := Room{Slots: make([]int, len(p.Layer.Groups)), Places: map[api.LinkID]bool{}}
 	for g := range p.Layer.Groups {
@@ -93,9 +94,9 @@ func (p *Plan) Room() Room {
 	return r
 }
 
-// RoomWithoutYounger returns the room that there would be if all that hold room, are not
-// decided and came after the request gave way; RoomWithoutOthers if all others did. The
-// plan must be contended.
+// RoomWithoutYounger returns the room if all undecided holds that came after the
+// request gave way; RoomWithoutOthers, if all undecided holds did. The plan must be
+// contended.
 func (p *Plan) RoomWithoutYounger(req *api.Request) Room {
 	return p.roomFor(sumSlots(req, p.rivals.younger))
 }
@@ -105,8 +106,8 @@ func (p *Plan) RoomWithoutOthers(req *api.Request) Room {
 	return p.roomFor(sumSlots(req, p.rivals.all))
 }
 
-// roomFor returns so many slots of each group, wherever they would lie of what was
-// offered or is held by others.
+// roomFor returns a room with these numbers of slots, in all places that offer slots or
+// where others hold them.
 func (p *Plan) roomFor(slots []int) Room {
 	r := Room{Slots: slots, Places: map[api.LinkID]bool{}}
 	for g := range p.rivals.all {
@@ -119,8 +120,8 @@ func (p *Plan) roomFor(slots []int) Room {
 	return r
 }
 
-// addPlace adds to a room where a source of the plan's order lies. A plan that was dropped
-// has no children any more.
+// addPlace adds the place of a source of the plan's order to a room. A dropped plan has
+// no children.
 func (p *Plan) addPlace(r *Room, source int) {
 	switch {
 	case source == buildplan.Own:
@@ -130,8 +131,8 @@ func (p *Plan) addPlace(r *Room, source int) {
 	}
 }
 
-// rivalsAt returns what a child has said of one group when it was asked for all, or
-// last.
+// rivalsAt returns a child's figures for one group from the question for all slots, or
+// from the last one.
 func (p *Plan) rivalsAt(a childAnswer, group int) (out api.Contended) {
 	for _, o := range append([]childAnswer{a}, p.first...) {
 		if o.link.ID == a.link.ID && o.answer != nil && group < len(o.answer.Contended) {
@@ -142,9 +143,9 @@ func (p *Plan) rivalsAt(a childAnswer, group int) (out api.Contended) {
 	return out
 }
 
-// rivalOwn returns how many slots of each group this zone's own hosts would have
-// without the undecided holds of others; nil if there are none. Earlier attempts of
-// the same reservation that do not count any more are others, and give way.
+// rivalOwn returns the number of slots of each group that this zone's own hosts would
+// have without the undecided holds of others; nil if there are no such holds. Obsolete
+// attempts of the same reservation count as others and give way.
 func (e *Estimator) rivalOwn(v *state.State, origin api.LinkID, req *api.Request) (younger, all []int) {
 	var weak, every []*state.Hold
 	for _, h := range v.OpenHolds() {
@@ -186,8 +187,8 @@ func (e *Estimator) roomWithout(v *state.State, holds []*state.Hold, req *api.Re
 	return out
 }
 
-// sumSlots returns, by group, how many slots of all sources there would be at the most; of
-// a pack, how many of the one source that has most.
+// sumSlots returns, by group, the maximum number of slots of all sources; for a pack,
+// that of the source with the most.
 func sumSlots(req *api.Request, bySource [][]int) []int {
 	out := make([]int, len(bySource))
 	if !req.Zones.Pack {
@@ -214,7 +215,7 @@ func sumSlots(req *api.Request, bySource [][]int) []int {
 	return out
 }
 
-// contendedRoom returns what the asker is told of the room that others hold.
+// contendedRoom returns the room held by others, as the answer reports it.
 func (p *Plan) contendedRoom(req *api.Request) []api.Contended {
 	if p.rivals == nil {
 		return nil

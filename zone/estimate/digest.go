@@ -10,12 +10,12 @@ import (
 	"berth/raftstore/state"
 )
 
-// Digest says of this zone what its neighbours may know: rounded totals over own
-// hosts and everything below, and how many instances of each flavor would fit. It
-// is nil before the zone has a name.
+// Digest returns what neighbours may know of this zone: rounded totals over its own
+// hosts and everything below, and how many instances of each flavor would fit. It is
+// nil before the zone has a name.
 func (e *Estimator) Digest() *api.Digest { return e.DigestOf(e.zone.View()) }
 
-// DigestOf returns the digest that the zone had, or has, at v.
+// DigestOf returns the digest of the zone at v.
 func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 	if v.Zone == "" {
 		return nil
@@ -48,8 +48,8 @@ const sketchesMax = 64
 // fitsMax is where a sketch stops counting.
 const fitsMax = 1024
 
-// countFits counts what has room for the shape of a flavor, whatever else the flavor
-// asks for: a sketch speaks for every request of that shape.
+// countFits counts the slots with the shape of a flavor that fit, ignoring its other
+// demands: a sketch applies to every request of that shape.
 func (e *Estimator) countFits(v *state.State, h capacity.View, f *api.Flavor) int64 {
 	req := &api.Request{
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources}},
@@ -59,8 +59,8 @@ func (e *Estimator) countFits(v *state.State, h capacity.View, f *api.Flavor) in
 	return roundToPower(buildplan.Fits(s, req, 0, fitsMax))
 }
 
-// addBelow folds in what the children say. A child that has not been heard of
-// lately makes the sum partial.
+// addBelow adds the children's digests. A child without a recent digest makes the sum
+// partial.
 func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 	for _, l := range v.Children() {
 		if l.State == api.LinkPaused {
@@ -93,13 +93,13 @@ func addDigest(d, below *api.Digest) {
 	}
 }
 
-// sortedUnion returns what is in a or b, sorted.
+// sortedUnion returns the elements of a or b, sorted.
 func sortedUnion(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// fitsIn returns what a digest says of a shape; 1, so that it is asked, if it
-// says nothing.
+// fitsIn returns the fits of a shape in a digest. Without a sketch it is 1, so that the
+// zone is asked.
 func fitsIn(d *api.Digest, shape api.Resources) int64 {
 	for i := range d.Sketches {
 		if d.Sketches[i].Resources.Equal(shape) {
@@ -119,8 +119,8 @@ func roundingStep(n int64) int64 {
 	return s
 }
 
-// roundUp rounds up to three leading binary digits, so that what is rounded
-// never hides free room.
+// roundUp rounds up to three leading binary digits, so that rounding never hides free
+// room.
 func roundUp(n int64) int64 { return (n + roundingStep(n) - 1) / roundingStep(n) * roundingStep(n) }
 
 // roundDown rounds down to three leading binary digits.

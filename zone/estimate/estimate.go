@@ -1,11 +1,10 @@
-// Package estimate finds out where a request would land and at what weight: it plans on
-// this zone's own hosts, asks the zones below at the same time, merges what all offer,
-// seals the plan and explains it. It also says what the zone has: its digest and its
-// capacity.
+// Package estimate determines where a request would land and at what weight: it plans
+// on this zone's own hosts, asks the zones below concurrently, merges all offers, seals
+// the plan and explains it. It also computes the zone's digest and capacity.
 //
-// It must never change anything, here or below, and needs no leader. What it keeps in
-// memory are hints: how selects to children went, which selects are under way, and what
-// was found for the latest.
+// It must never change anything, here or below, and needs no leader. It keeps only
+// hints in memory: the outcomes of selects to children, the selects under way, and the
+// explanations of the latest ones.
 package estimate
 
 import (
@@ -17,8 +16,8 @@ import (
 	"berth/zone"
 )
 
-// Peers asks the zones at the other ends of links what they offer. It carries the
-// caller's deadline along and returns *api.Error with the other zone's code.
+// Peers asks linked zones for their offers. It passes the caller's deadline on and
+// returns *api.Error with the other zone's code.
 type Peers interface {
 	Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error)
 }
@@ -29,7 +28,7 @@ type Keys interface {
 	Ring(v *state.State) (seal.Keyring, error)
 }
 
-// Config is what an estimator is made of.
+// Config holds what an estimator needs.
 type Config struct {
 	Zone    *zone.Zone
 	Peers   Peers
@@ -45,7 +44,7 @@ type Estimator struct {
 	digests zone.Digests
 	keys    Keys
 
-	health       health       // how selects to children went
+	health       health       // outcomes of selects to children
 	asking       underWay     // selects for other zones under way
 	explanations explanations // of the latest selects
 }

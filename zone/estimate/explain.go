@@ -9,22 +9,23 @@ import (
 	"berth/raftstore/state"
 )
 
-// explanations is the explanations of the latest selects on this node, by request id and
-// by reservation. They are memory only: what lasts is in the record of a boot.
+// explanations holds the explanations of the latest selects on this node, by request id
+// and by reservation. They are only in memory: the record of a boot has the lasting
+// ones.
 type explanations struct {
 	mu   sync.Mutex // guards list
 	list []explanation
 }
 
-// explanation is one of them. Abroad says that a parent asked: its projects are not
-// those of this zone, whatever their names, so it is for operators alone.
+// explanation is one of them. abroad is true if a parent asked: its projects are not
+// those of this zone, whatever their names, so only operators may see it.
 type explanation struct {
 	*api.Explanation
 	abroad bool
 }
 
-// keepExplanation takes an explanation in place of an earlier one of the same request and
-// reservation, and drops what is too old or too much.
+// keepExplanation stores an explanation in place of an earlier one of the same request
+// and reservation, and drops old and excess ones.
 func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +40,7 @@ func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
 	t.list = append(t.list, explanation{e, abroad})
 }
 
-// findExplanation returns the latest explanation for which ok is true and that is not too
+// findExplanation returns the latest explanation that ok accepts and that is not too
 // old at now.
 func (t *explanations) findExplanation(now api.Instant, ok func(explanation) bool) *api.Explanation {
 	t.mu.Lock()
@@ -52,14 +53,14 @@ func (t *explanations) findExplanation(now api.Instant, ok func(explanation) boo
 	return nil
 }
 
-// KeepExplanation keeps how a plan for a boot of this zone came about, until a later one
-// of the same boot takes its place. call is the call that asked for the boot.
+// KeepExplanation stores the explanation of a plan for a boot of this zone, until a
+// later one of the same boot replaces it. call is the request that created the boot.
 func (e *Estimator) KeepExplanation(v *state.State, call api.RequestID, req *api.Request, p *Plan) {
 	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), false)
 }
 
-// explainPlan tells a plan as it was made on v. Of groups that came out short it names
-// hosts that were turned away.
+// explainPlan explains a plan that was made on v. For groups that came out short it
+// names refused hosts.
 func (e *Estimator) explainPlan(v *state.State, call api.RequestID, req *api.Request, p *Plan) *api.Explanation {
 	out := &api.Explanation{
 		Request: call, Reservation: req.Reservation, Project: req.Project, Zone: v.Name, At: e.zone.Instant(), Zones: p.Zones,
@@ -77,7 +78,7 @@ func (e *Estimator) explainPlan(v *state.State, call api.RequestID, req *api.Req
 	return out
 }
 
-// nameHosts adds to the counts of one group the names of some hosts that they count.
+// nameHosts adds the names of some counted hosts to the counts of one group.
 func (e *Estimator) nameHosts(v *state.State, req *api.Request, group int, r *api.Refusals) {
 	s := e.Inputs(v, req)
 	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
@@ -92,10 +93,10 @@ func (e *Estimator) nameHosts(v *state.State, req *api.Request, group int, r *ap
 	}
 }
 
-// Explanation returns why a request got what it got: id is its reservation id, or
-// the id of the call that made it. Project "" stands for all, for an operator of
-// this zone. The answer may be shared and must not be changed. Names of hosts are
-// in it, where this node knows them still; it is for the caller to leave them out.
+// Explanation explains the outcome of a request: id is its reservation id, or the id of
+// the call that made it. Project "" stands for all projects, for an operator of this
+// zone. The answer may be shared and must not be changed. It includes names of hosts
+// where this node still knows them; the caller must remove them if needed.
 func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanation, bool) {
 	v := e.zone.View()
 	kept := e.explanations.findExplanation(e.zone.Instant(), func(x explanation) bool {
@@ -115,8 +116,8 @@ func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanat
 	return &out, true
 }
 
-// countFaults counts what has befallen the instances of a boot that are in error, the
-// most frequent first.
+// countFaults counts the faults of the failed instances of a boot, the most frequent
+// first.
 func countFaults(v *state.State, b *state.Boot) []api.FaultCount {
 	var out []api.FaultCount
 	for _, i := range v.InstancesPage(state.InstanceQuery{
@@ -144,7 +145,7 @@ func bootOf(v *state.State, project api.ProjectID, id string) *state.Boot {
 	})
 }
 
-// explanationOf explains a boot by the last attempt in its record.
+// explanationOf explains a boot from the last attempt in its record.
 func explanationOf(v *state.State, b *state.Boot) *api.Explanation {
 	e := &api.Explanation{
 		Reservation: b.Request.Reservation, Project: b.Request.Project, Zone: v.Name, At: b.Updated,

@@ -8,8 +8,8 @@ import (
 	"berth/raftstore/state"
 )
 
-// isSound reports whether a child's answer keeps to what was asked, and to what the plan
-// of a zone that offers so much can take.
+// isSound reports whether a child's answer matches the question and is small enough for
+// a plan.
 func isSound(a *api.SelectAnswer, req *api.Request, levels int) bool {
 	if len(a.Weights) != len(req.Groups) || len(a.Blob) == 0 || a.Expires < 0 {
 		return false
@@ -24,8 +24,8 @@ func isSound(a *api.SelectAnswer, req *api.Request, levels int) bool {
 	return len(a.Blob) <= buildplan.BlobBound(slots, len(req.Groups), levels)
 }
 
-// limitWeights brings the weights of a child within what costs can come to, so that the offset
-// of its link can outweigh them, whatever it says. Their order stays.
+// limitWeights limits the weights of a child to the range of costs, so that the offset
+// of its link can always outweigh them. Their order stays.
 func limitWeights(weights [][]int64) {
 	for _, ws := range weights {
 		for i := range ws {
@@ -34,8 +34,8 @@ func limitWeights(weights [][]int64) {
 	}
 }
 
-// fitPlan leaves children out of a plan that is too large to be sealed, that with the largest
-// plan of its own first: it costs its own slots, not everybody's.
+// fitPlan removes children from a plan that is too large to be sealed, the one with the
+// largest plan first: that costs its slots, not everybody's.
 func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
 	for p.Layer.Trim().SizeMax() > seal.PlaintextMaxBytes {
 		answers, worst := p.answers, -1
@@ -48,7 +48,7 @@ func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
 			break
 		}
 		a := &answers[worst]
-		e.zone.Log().Warn("child is left out of a plan", "link", a.link.Name, "bytes", len(a.answer.Blob))
+		e.zone.Log().Warn("child removed from a plan that is too large", "link", a.link.Name, "bytes", len(a.answer.Blob))
 		a.answer, a.outcome, a.reason = nil, api.OutcomeFailed, "its plan is too large"
 		first := p.first
 		p = mergeOffers(v, req, p.own, answers, nil)

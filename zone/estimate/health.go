@@ -7,35 +7,35 @@ import (
 	"berth/api"
 )
 
-// When a failing child is left alone.
+// When a failing child is not asked.
 const (
-	// failuresToPause is how many selects in a row must fail, or be late, or holds not
-	// be held, before a child is not asked any more.
+	// failuresToPause is how many selects in a row must fail or be late, or offers not
+	// be held, before a child is no longer asked.
 	failuresToPause = 3
-	// probeEvery is how long such a child is left alone before one select tries it
-	// again; the time doubles with each try that fails, up to probeEveryMax.
+	// probeEvery is the pause before one select tries such a child again; it doubles
+	// with each failed try, up to probeEveryMax.
 	probeEvery    = 2 * time.Second
 	probeEveryMax = 60 * time.Second
 )
 
-// health remembers how selects to each child went, on this node. It is a hint:
-// a node that has just started asks everybody.
+// health records the outcomes of selects to each child on this node. It is a hint: a
+// node that has just started asks every child.
 type health struct {
 	mu sync.Mutex // guards of
 	of map[api.LinkID]*childHealth
 }
 
-// childHealth is how one child has answered lately.
+// childHealth is the recent record of one child.
 type childHealth struct {
 	failures int
 	wait     time.Duration
 	until    time.Time
-	trying   bool // one select was let through; others may have been under way before
-	unheld   bool // it has offered and not held, and has held nothing since
+	trying   bool // one select is probing; others may have been under way before
+	unheld   bool // it did not hold what it had offered, and has held nothing since
 }
 
-// mayAsk reports whether a child may be asked at now. For a child that fails it
-// says yes once, to try it, and then no until that try has had its time.
+// mayAsk reports whether a child may be asked at now. For a failing child it returns
+// true once, as a probe, and then false until the probe has had its time.
 func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,14 +50,14 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	return true
 }
 
-// noteSelect notes how a select to a child went. Selects that were under way when it
-// came to be paused say nothing new.
+// noteSelect records the outcome of a select to a child. Selects that were under way
+// when the child was paused add nothing.
 func (h *health) noteSelect(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
 	if ok {
-		if p != nil && !p.unheld { // whoever does not hold what it offers is not well for offering more
+		if p != nil && !p.unheld { // another offer does not make up for one that was not held
 			delete(h.of, l)
 		}
 		return
@@ -65,7 +65,7 @@ func (h *health) noteSelect(l api.LinkID, ok bool, now time.Time) {
 	h.noteFailure(l, now)
 }
 
-// noteHold notes whether a child that was asked to hold what it had offered did so.
+// noteHold records whether a child held what it had offered.
 func (h *health) noteHold(l api.LinkID, ok bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,15 +90,15 @@ func (h *health) noteFailure(l api.LinkID, now time.Time) *childHealth {
 	return p
 }
 
-// NoteHeld notes whether a child that was asked to hold what it had offered did so.
+// NoteHeld records whether a child held what it had offered.
 func (e *Estimator) NoteHeld(l api.LinkID, ok bool) { e.health.noteHold(l, ok, e.zone.Now()) }
 
-// NoteFailure notes that a child gave an answer that cannot be used.
+// NoteFailure records that a child gave an unusable answer.
 func (e *Estimator) NoteFailure(l api.LinkID) { e.health.noteSelect(l, false, e.zone.Now()) }
 
-// underWay is the requests that this node selects for just now. In a tree a request
-// reaches a zone at one depth only, though perhaps more than once: by a hedge, or
-// by a repeat. One that is under way at another depth has gone in a circle.
+// underWay is the set of requests that this node is selecting for. In a tree a request
+// reaches a zone at one depth only, though a hedge or a repeat may bring it twice. A
+// request at two depths has gone in a circle.
 type underWay struct {
 	mu sync.Mutex // guards of
 	of map[string]flight
@@ -107,8 +107,8 @@ type underWay struct {
 // flight is one request under way.
 type flight struct{ depth, calls int }
 
-// beginRequest reports whether a request may go on at a depth, and if so notes it until
-// end.
+// beginRequest reports whether a request may go on at a depth, and if so records it
+// until end.
 func (a *underWay) beginRequest(request string, depth int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"berth/raftstore/state"
 )
 
-// sealContext returns what a plan is bound to.
+// sealContext returns the context that a plan is bound to.
 func (e *Estimator) sealContext(v *state.State, peer api.ZoneID, req *api.Request) seal.Context {
 	return seal.Context{
 		Zone: v.Zone, Peer: string(peer), Project: req.Project, Reservation: req.Reservation,
@@ -31,9 +31,8 @@ func (e *Estimator) sealPlan(v *state.State, peer api.ZoneID, req *api.Request, 
 	return seal.Seal(ring[0], e.sealContext(v, peer, req), plain, salt)
 }
 
-// Open reads a plan that this zone sealed for the same peer, project,
-// reservation and request. Every way to fail looks the same outside; the log
-// says why.
+// Open reads a plan that this zone sealed for the same peer, project, reservation and
+// request. All failures look the same to the caller; the log has the reason.
 func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob []byte) (*buildplan.Layer, error) {
 	ring, err := e.keys.Ring(v)
 	if err != nil {
@@ -50,7 +49,7 @@ func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob
 	return &l, nil
 }
 
-// RefusePlan logs why a plan cannot be used, and returns the refusal, which does not say.
+// RefusePlan logs why a plan cannot be used, and returns a refusal without the reason.
 func (e *Estimator) RefusePlan(req *api.Request, why error) error {
 	e.zone.Log().Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
 	return api.Wrap(api.CodePlanRefused, "estimate.Open", api.PlanRefusedMessage, why)

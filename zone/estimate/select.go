@@ -26,26 +26,25 @@ const sparesMax = 32
 // digestAgeMax is how old a digest may be and still rule a child out.
 const digestAgeMax = 30 * time.Second
 
-// Want is what a plan is made for. It may be part of something of which the rest is
-// held already.
+// Want is the input of a plan. Part of the request may be held already.
 type Want struct {
 	Request *api.Request
 	Held    []map[api.LinkID]int // per group: slots held already, by child or "" for this zone; nil for none
-	Avoid   map[api.LinkID]bool  // children that are not asked
+	Avoid   map[api.LinkID]bool  // children not to ask
 }
 
-// Plan is a plan before it is sealed, with what is told of how it came about.
+// Plan is a plan before it is sealed, with the details for its explanation.
 type Plan struct {
 	Layer    buildplan.Layer    // what is sealed
 	Zones    []api.ZoneOutcome  // how each zone took part
 	Refusals []api.Refusals     // by group
 	weights  [][]int64          // per group, after merging
 	merged   []buildplan.Merged // by group
-	own      buildplan.Plan     // what it was merged of
+	own      buildplan.Plan     // the parts that were merged
 	answers  []childAnswer      // and
-	unmet    string             // the part of the zone rule that the plan as a whole breaks; "" for none
-	heard    []childAnswer      // by source, after this zone: the children that offer
-	first    []childAnswer      // what children said that were asked for all
+	unmet    string             // the part of the zone rule that the whole plan violates; "" for none
+	heard    []childAnswer      // by source, after this zone: the offering children
+	first    []childAnswer      // answers of children to the question for all slots
 	offers   [][]int            // by group and source: slots offered
 	rivals   *rivals            // room that others hold, if the plan came out short
 }
@@ -59,8 +58,8 @@ func (p *Plan) Offered() int {
 	return n
 }
 
-// expiry returns when a plan that this zone would seal until then expires: when the
-// first child does that has slots in it.
+// expiry returns when a plan expires: at until, or earlier with the first child that
+// has slots in it.
 func (p *Plan) expiry(then api.Instant) api.Instant {
 	for i, a := range p.heard {
 		used := func(g buildplan.LayerGroup) bool { return slices.Contains(g.Order, uint16(i+1)) } //nolint:gosec // a zone has at most api.LinksMax children
@@ -71,9 +70,9 @@ func (p *Plan) expiry(then api.Instant) api.Instant {
 	return then
 }
 
-// Select estimates where a request would land and at what weight, and seals the
-// answer for whoever asks: peer is the parent zone, or "" for a caller of this
-// zone's own. It changes nothing, here or below, and any node can answer it.
+// Select estimates where a request would land and at what weight, and seals the answer
+// for the caller: peer is the parent zone, or "" for a caller of this zone. It changes
+// nothing, here or below, and any node can answer it.
 func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Request) (*api.SelectAnswer, error) {
 	check := checkRequest
 	if peer != "" {
@@ -140,8 +139,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	return a, nil
 }
 
-// planRequest lays out a request, and finds out what would have worked if it comes out
-// short.
+// planRequest lays out a request, and looks for advice if it comes out short.
 func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOut(ctx, v, w)
@@ -150,9 +148,9 @@ func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *P
 	return p
 }
 
-// layOut looks at this zone's hosts and asks its children at the same time, and
-// merges what both offer. Children that only their digests ruled out are asked as
-// well if the others leave the request short: a digest may be a few seconds old.
+// layOut plans on this zone's hosts and concurrently asks its children, and merges the
+// offers. Children that only their digests ruled out are asked as well if the others
+// leave the request short, because a digest may be a few seconds old.
 func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
 	req := w.Request
 	pinned := pinsOf(v, req)
@@ -185,7 +183,7 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 	return p, answers
 }
 
-// refineAll refines a plan as long as groups are short and it helps.
+// refineAll refines a plan while groups are short and it helps.
 func (e *Estimator) refineAll(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
 	req := w.Request
 	for range len(req.Groups) - 1 {
@@ -200,10 +198,10 @@ func (e *Estimator) refineAll(ctx context.Context, v *state.State, w *Want, p *P
 	return p
 }
 
-// refinePlan asks everybody again after groups came out short. What a zone offers for
-// a later group supposes that all it offers for the earlier ones is taken; now
-// each is asked, of the groups that are complete, just for what will be taken. With
-// keep, each is asked for what it has in the plan first.
+// refinePlan asks all sources again after groups came out short. A source's offer for a
+// later group assumes that its whole offer for earlier groups is taken; now each is
+// asked only for the slots of complete groups that will be taken. With keep, each first
+// gets the slots that it has in the plan.
 func (e *Estimator) refinePlan(ctx context.Context, v *state.State, w *Want, p *Plan, answers []childAnswer, keep bool) *Plan {
 	req := w.Request
 	again := slices.Clone(answers)
@@ -231,7 +229,7 @@ func (e *Estimator) refinePlan(ctx context.Context, v *state.State, w *Want, p *
 		return p
 	}
 	for g := range better.Refusals {
-		if its.Groups[g].Count == 0 { // nobody looked this time
+		if its.Groups[g].Count == 0 { // not planned this time
 			better.Refusals[g] = p.Refusals[g]
 		}
 	}
@@ -239,7 +237,7 @@ func (e *Estimator) refinePlan(ctx context.Context, v *state.State, w *Want, p *
 	return better
 }
 
-// shareOf returns, by group, what a source will be asked for when p is refined.
+// shareOf returns, by group, the number of slots to ask a source for when p is refined.
 func (p *Plan) shareOf(req *api.Request, source int) []int {
 	out := make([]int, len(req.Groups))
 	for g := range out {
@@ -251,7 +249,7 @@ func (p *Plan) shareOf(req *api.Request, source int) []int {
 	return out
 }
 
-// keptSlots returns, by group, how many slots of a plan are of a source; nil if they need
+// keptSlots returns, by group, how many slots of a plan a source has; nil if they need
 // not be kept.
 func (p *Plan) keptSlots(source int, keep bool) []int {
 	if !keep {
@@ -290,16 +288,16 @@ func (a *childAnswer) narrowQuestion(req *api.Request, most, least []int) {
 	a.answer = a.emptyAnswer(req)
 }
 
-// emptyAnswer returns the answer of a child as if it offered nothing.
+// emptyAnswer returns the answer of a child without its offers.
 func (a *childAnswer) emptyAnswer(req *api.Request) *api.SelectAnswer {
 	nothing := *a.answer
 	nothing.Weights = make([][]int64, len(req.Groups))
 	return &nothing
 }
 
-// planOwn plans on this zone's own hosts, unless the request wants none of them. Its
-// minima are for all zones together; least is what these hosts are to have room for
-// first, by group, nil for nothing.
+// planOwn plans on this zone's own hosts, unless the request excludes them. Minima
+// apply to all zones together; least is the number of slots by group that these hosts
+// must place first, nil for none.
 func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) buildplan.Plan {
 	if allowsOwnHosts(v, &req.Zones) {
 		its := *req
@@ -323,8 +321,7 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) build
 	return out
 }
 
-// refusedZone is the name under which a refusal counts the hosts of a zone that
-// the request does not want.
+// refusedZone is the name under which a refusal counts the hosts of an excluded zone.
 const refusedZone = "zones"
 
 // allowsOwnHosts reports whether a rule lets slots lie on this zone's own hosts.
@@ -335,14 +332,14 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 		(len(r.AllowedTags) == 0 || slices.ContainsFunc(r.AllowedTags, tagged))
 }
 
-// Inputs returns what this zone's own hosts are planned on.
+// Inputs returns the inputs of a plan on this zone's own hosts.
 func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	weights := v.Config.Costs
 	if len(weights) == 0 {
 		weights = costs.DefaultWeights()
 	}
 	set, err := costs.New(weights)
-	if err != nil { // refused when it was set, so this node is older than the configuration
+	if err != nil { // checked when it was set, so this node is older than the configuration
 		e.zone.Log().Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
@@ -355,16 +352,16 @@ func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {
 		return filters.Default()
 	}
 	fs, err := filters.New(v.Config.Filters)
-	if err != nil { // refused when it was set, so this node is older than the configuration
+	if err != nil { // checked when it was set, so this node is older than the configuration
 		e.zone.Log().Error("configured filters are unknown here", "error", err)
 		return filters.Default()
 	}
 	return filters.Guard(fs)
 }
 
-// worldOf returns what a zone knows of its hosts beside their table. A flavor's
-// command is this zone's own: a group whose flavor is not defined here, or
-// differs, has none, whatever another zone says.
+// worldOf returns what a zone knows beside its host table. Commands of flavors are this
+// zone's own: a group whose flavor is undefined here, or differs, has none, whatever
+// another zone sends.
 func worldOf(v *state.State, req *api.Request) *filters.World {
 	return &filters.World{
 		Census: v, Aggregates: v.Aggregates(),
@@ -377,9 +374,9 @@ func worldOf(v *state.State, req *api.Request) *filters.World {
 	}
 }
 
-// mergeOffers joins own slots and the children's into one plan: per group a merge of
-// heads, after each child's weights were adjusted by its link. Groups that a rule
-// of affinity binds come from one source.
+// mergeOffers merges own slots and the children's into one plan: for each group by
+// weight, after adjusting each child's weights by its link. Groups bound by an affinity
+// rule come from one source.
 func mergeOffers(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, already []map[api.LinkID]int) *Plan {
 	p := &Plan{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
 	var heard []childAnswer
@@ -435,7 +432,7 @@ func inUse(merged []buildplan.Merged, held [][]int) int {
 	return len(used)
 }
 
-// dropSlots takes every slot out of a plan that cannot be had as a whole.
+// dropSlots removes all slots from a plan that cannot be used as a whole.
 func (p *Plan) dropSlots() {
 	for g := range p.Layer.Groups {
 		p.Layer.Groups[g] = buildplan.LayerGroup{}
@@ -447,7 +444,7 @@ func (p *Plan) dropSlots() {
 	}
 }
 
-// zoneOutcomes tells how each zone took part: this one first, then the children in
+// zoneOutcomes returns how each zone took part: this one first, then the children in
 // the order of links.
 func zoneOutcomes(name string, wanted int, merged []buildplan.Merged, offers [][][]int64, answers []childAnswer) []api.ZoneOutcome {
 	offered := func(o *api.ZoneOutcome, source int) {
@@ -475,13 +472,13 @@ func zoneOutcomes(name string, wanted int, merged []buildplan.Merged, offers [][
 	return out
 }
 
-// passedOverForRule reports whether hosts were passed over for the sake of a zone rule.
+// passedOverForRule reports whether hosts were passed over because of a zone rule.
 func passedOverForRule(r api.Refusals) bool {
 	return slices.ContainsFunc(r.Filters, func(f api.FilterCount) bool { return f.Filter == refusedZone })
 }
 
-// foldRefusals returns, per group, the refusals of this zone and all below it together:
-// what a parent is told. Advice stays, but for names of zones below.
+// foldRefusals returns, per group, the combined refusals of this zone and all zones
+// below, for a parent. Advice stays, except names of zones below.
 func foldRefusals(p *Plan) []api.Refusals {
 	out := make([]api.Refusals, len(p.Refusals))
 	for g := range out {
@@ -501,8 +498,8 @@ func foldRefusals(p *Plan) []api.Refusals {
 	return out
 }
 
-// roundCounts rounds counts of hosts up to three leading binary digits, as those of a digest
-// are: small ones stay, and they still add up.
+// roundCounts rounds counts of hosts up to three leading binary digits, like those of a
+// digest: small counts stay, and they still add up.
 func roundCounts(r *api.Refusals) {
 	r.Offering = int(roundUp(int64(r.Offering)))
 	r.Considered = r.Offering

@@ -7,7 +7,7 @@ import (
 	"berth/api"
 )
 
-// Paused returns the zones that were not asked because an operator has paused them.
+// Paused returns the zones that were skipped because an operator has paused them.
 func (p *Plan) Paused() []string {
 	var out []string
 	for _, z := range p.Zones {
@@ -18,7 +18,7 @@ func (p *Plan) Paused() []string {
 	return out
 }
 
-// Silent returns the children that did not answer, or below which somebody did not.
+// Silent returns the children that did not answer, or below which a zone did not.
 func (p *Plan) Silent() []string {
 	var out []string
 	for _, z := range p.Zones {
@@ -34,8 +34,8 @@ func (p *Plan) Silent() []string {
 	return out
 }
 
-// isPaused reports whether an operator has paused a zone: one that fails is not asked
-// either.
+// isPaused reports whether an operator has paused a zone, as opposed to one that is
+// skipped because it fails.
 func isPaused(z *api.ZoneOutcome) bool {
 	return z.Outcome == api.OutcomePaused && strings.HasPrefix(z.Reason, pausedBy)
 }

@@ -11,32 +11,32 @@ import (
 	"berth/raftstore/state"
 )
 
-// Limits of looking for a way in which zones share the minima of groups.
+// Limits of the search for a split of the groups' minima over zones.
 const (
 	splitRoundsMax = 6    // rounds of questions
 	splitAsksMax   = 16   // questions to one zone in one round
-	splitTriesMax  = 4096 // ways to put answers together that are looked at, in one round
-	splitMergesMax = 64   // and of these, that are merged
+	splitTriesMax  = 4096 // combinations of answers that are examined in one round
+	splitMergesMax = 64   // and the number of these that are merged
 )
 
-// split looks for a way in which this zone and its children have the minima of all
-// groups together, after the plain plan has failed to. Each zone is asked what it has
-// of the other groups if it has so and so many slots of some first. Of the answers
-// it needs one from each zone that make up the minima together.
+// split searches for offers of this zone and its children that together reach the
+// minima of all groups, after the plain plan has failed to. It asks each zone for its
+// offers of the other groups if certain numbers of slots of some groups come first. It
+// then needs one offer of each zone so that the sum reaches the minima.
 type split struct {
 	e       *Estimator
 	v       *state.State
 	req     *api.Request
 	held    []map[api.LinkID]int
-	need    []int         // by group: what is still to be had at the least
+	need    []int         // by group: the minimum that is still missing
 	answers []childAnswer // of the plain plan
 	sources []int         // by source above Own: the index of its answer
 	pools   [][]offer     // by source
-	lacks   [][][]int     // by source: what it was asked for and has not
+	lacks   [][][]int     // by source: what it was asked for and does not have
 	asked   []map[string]bool
 }
 
-// offer is what one source has said that it has, if it has least first.
+// offer is one source's answer if least comes first.
 type offer struct {
 	least  []int
 	sizes  []int // by group
@@ -78,9 +78,9 @@ func (s *split) countMinima(p *Plan) []int {
 	return out
 }
 
-// findSplit returns a plan that has the minima, if it finds one; else one that has as much
-// as possible of the first group's, then of the second's, and so on. p and its answers
-// are the plain plan; answers becomes those of the plan that is returned.
+// findSplit returns a plan that reaches the minima, if it finds one; else one with as
+// much as possible of the first group's minimum, then of the second's, and so on. p and
+// answers are the plain plan; answers becomes those of the returned plan.
 func (s *split) findSplit(ctx context.Context, own buildplan.Plan, p *Plan, answers []childAnswer) *Plan {
 	s.pools, s.lacks, s.asked = make([][]offer, 1), make([][][]int, 1), []map[string]bool{{}}
 	s.addOffer(buildplan.Own, &offer{own: own})
@@ -108,7 +108,7 @@ func (s *split) findSplit(ctx context.Context, own buildplan.Plan, p *Plan, answ
 	return p
 }
 
-// addOffer puts an offer into the pool of a source.
+// addOffer adds an offer to the pool of a source.
 func (s *split) addOffer(source int, o *offer) {
 	o.sizes = make([]int, len(s.need))
 	for g := range o.sizes {
@@ -124,12 +124,12 @@ func (s *split) addOffer(source int, o *offer) {
 	}
 }
 
-// isHopeless reports whether some group that was short before cannot have its minimum
-// even if it comes first everywhere.
+// isHopeless reports whether some short group cannot reach its minimum even if it comes
+// first everywhere.
 func (s *split) isHopeless(before []int) bool {
 	for g, n := range s.need {
 		if before[g] >= n {
-			continue // it was not put first
+			continue // it did not come first
 		}
 		for source := range s.pools {
 			n -= s.mostOffered(source, g)
@@ -141,7 +141,7 @@ func (s *split) isHopeless(before []int) bool {
 	return false
 }
 
-// mostOffered returns the most slots of a group that a source has offered in any way.
+// mostOffered returns the maximum number of slots of a group that a source has offered.
 func (s *split) mostOffered(source, g int) int {
 	most := 0
 	for i := range s.pools[source] {
@@ -150,9 +150,9 @@ func (s *split) mostOffered(source, g int) int {
 	return most
 }
 
-// nextQuestions returns what each source is to be asked in a round: first to put each
-// group that is short before all others; then to have so and so many of all groups but
-// the last, in steps from nothing to all; then just for what the others leave.
+// nextQuestions returns the questions of a round for each source: first with each short
+// group before all others; then with certain numbers of all groups but the last, in
+// steps from none to all; then only for the rest that the others leave.
 func (s *split) nextQuestions(round int, p *Plan) [][][]int {
 	out := make([][][]int, len(s.pools))
 	var all [][]int
@@ -177,9 +177,9 @@ func (s *split) nextQuestions(round int, p *Plan) [][][]int {
 	return out
 }
 
-// minimaSteps returns minima in steps: all of the last group that needs something, and of
-// those before it every combination of a few numbers from none to all; all numbers if
-// these are splitAsksMax combinations or fewer.
+// minimaSteps returns minima in steps: all of the last group that needs something,
+// combined with a few numbers from none to all for each group before it; with all
+// numbers if that makes at most splitAsksMax combinations.
 func (s *split) minimaSteps() [][]int {
 	var groups []int
 	for g, n := range s.need {
@@ -216,8 +216,9 @@ func (s *split) minimaSteps() [][]int {
 	return out
 }
 
-// restsFor returns what offers of the other sources leave for one, the least first: each
-// was not asked yet, and is no more than what the source is known not to have.
+// restsFor returns the rests that combined offers of the other sources leave for one
+// source, the least first. It leaves out those already asked, and those that the source
+// is known not to have.
 func (s *split) restsFor(source int) [][]int {
 	var out [][]int
 	s.eachCombination(source, func(_ []int, sum []int) bool {
@@ -236,12 +237,13 @@ func (s *split) restsFor(source int) [][]int {
 	return out
 }
 
-// isRefuted reports whether a source has less than this or that it was asked for.
+// isRefuted reports whether a source has already failed a question for no more than
+// this.
 func (s *split) isRefuted(source int, least []int) bool {
 	return slices.ContainsFunc(s.lacks[source], func(lacks []int) bool { return atLeast(least, lacks) })
 }
 
-// atLeast reports whether a is no less than b anywhere.
+// atLeast reports whether no element of a is less than that of b.
 func atLeast(a, b []int) bool {
 	for g := range b {
 		if a[g] < b[g] {
@@ -259,8 +261,8 @@ func sumOf(list []int) int {
 	return n
 }
 
-// eachCombination visits ways to take one offer of every source but one, as indices by source,
-// with their sum; at most splitTriesMax, and until visit says no.
+// eachCombination visits combinations of one offer of every source but one, as indices
+// by source, with their sum; at most splitTriesMax, and until visit returns false.
 func (s *split) eachCombination(but int, visit func(picked, sum []int) bool) {
 	picked, tries := make([]int, len(s.pools)), 0
 	var from func(source int, sum []int) bool
@@ -287,8 +289,8 @@ func (s *split) eachCombination(but int, visit func(picked, sum []int) bool) {
 	from(0, make([]int, len(s.need)))
 }
 
-// askSources asks the sources, all at once, each what it was not asked before, and reports
-// whether anything new was asked.
+// askSources concurrently asks the sources, each only what it was not asked before, and
+// reports whether any question was new.
 func (s *split) askSources(ctx context.Context, questions [][][]int) bool {
 	var queries []childAnswer
 	var from []int // by query: the source
@@ -332,8 +334,8 @@ func (s *split) askSources(ctx context.Context, questions [][][]int) bool {
 	return len(queries)+len(mine) > 0
 }
 
-// combineOffers returns the best plan that offers make up, one of each source, with the
-// answers that it is of. Groups that must have one source are tried with each.
+// combineOffers returns the best plan from combinations of one offer of each source,
+// with its answers. Groups that must have one source are tried with each.
 func (s *split) combineOffers() (best *Plan, answers []childAnswer) {
 	s.pruneOffers()
 	alone := s.singleSourceGroups()
@@ -367,8 +369,8 @@ func (s *split) singleSourceGroups() []int {
 	return out
 }
 
-// sumPicked returns how many slots of each minimum the offers that are picked have, if
-// some groups have one source only.
+// sumPicked returns how many slots of each minimum the picked offers have, if some
+// groups have one source only.
 func (s *split) sumPicked(picked, sum, alone []int, only int) []int {
 	out := slices.Clone(sum)
 	for _, g := range alone {
@@ -380,7 +382,7 @@ func (s *split) sumPicked(picked, sum, alone []int, only int) []int {
 	return out
 }
 
-// mergePicked merges the offers that are picked, of some groups those of one source only.
+// mergePicked merges the picked offers, for some groups those of one source only.
 func (s *split) mergePicked(picked, alone []int, only int) (*Plan, []childAnswer) {
 	own, its := s.pools[buildplan.Own][picked[buildplan.Own]].own, slices.Clone(s.answers)
 	if len(alone) > 0 && only != buildplan.Own {
@@ -404,8 +406,8 @@ func (s *split) mergePicked(picked, alone []int, only int) (*Plan, []childAnswer
 	return mergeOffers(s.v, s.req, own, its, s.held), its
 }
 
-// pruneOffers takes offers out of the pools that another one of the same source is no worse
-// than, as far as the minima go.
+// pruneOffers removes offers that are no better for the minima than another offer of
+// the same source.
 func (s *split) pruneOffers() {
 	cut := func(o *offer) []int {
 		out := slices.Clone(o.sizes)
