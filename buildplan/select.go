@@ -44,9 +44,8 @@ func (g *GroupPlan) Weights() []int64 {
 // Plan is what a zone's own hosts offer for a request, group by group.
 type Plan struct{ Groups []GroupPlan }
 
-// Inputs is what a request is planned on: one view of the hosts, what else is
-// known of them, and how to choose. A scene may serve many requests, also
-// concurrently.
+// Inputs are the inputs of a plan: one view of the hosts, further knowledge of them, and
+// the filters and costs. They may serve many requests, also concurrently.
 type Inputs struct {
 	View    capacity.View
 	World   *filters.World // nil when nothing is known

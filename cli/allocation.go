@@ -155,7 +155,7 @@ providers with room.`,
 				a.Generation = nil
 			}
 		}
-		answered := e.tellWaiting()
+		answered := e.noteWaiting()
 		err = cl.PutAllocations(ctx, id, a)
 		answered()
 		if err == nil {

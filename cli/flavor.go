@@ -231,7 +231,7 @@ func (e *env) confirmAndDelete(ctx context.Context, s sure, what, name string, d
 	if err := e.confirmAction(ctx, s, fmt.Sprintf("%s %q", what, name)); err != nil {
 		return err
 	}
-	answered := e.tellWaiting()
+	answered := e.noteWaiting()
 	err := do(ctx)
 	answered()
 	if err != nil {

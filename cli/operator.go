@@ -95,7 +95,7 @@ readable by you alone. Its secrets are wrapped: keep the key-encryption key apar
 		Example: "  berth operator snapshot save zone.snapshot",
 		Args:    exactArgs("a FILE"),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			answered := e.tellWaiting()
+			answered := e.noteWaiting()
 			n, err := saveSnapshot(ctx, c, args[0])
 			answered()
 			if err != nil {

@@ -36,7 +36,7 @@ type planFile struct {
 // dryRun shows the plan of a boot of s, and saves it in the file out unless that is "".
 func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate, out string) error {
 	var body []byte
-	answered := e.tellWaiting()
+	answered := e.noteWaiting()
 	a, err := cl.Select(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s)
 	answered()
 	if err != nil {
@@ -139,11 +139,11 @@ func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 		}
 	}
 	where.addRow("total", taken, cost)
-	return append([]table{t, where}, whyTables(a.Zones, talesOf(a.Refusals, kindsOf(s)))...)
+	return append([]table{t, where}, whyTables(a.Zones, joinRefusals(a.Refusals, kindsOf(s)))...)
 }
 
-// talesOf joins refusals with the names of their groups.
-func talesOf(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanation {
+// joinRefusals joins refusals with the names of their groups.
+func joinRefusals(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanation {
 	var out []rest.GroupExplanation
 	for i, r := range refusals {
 		t := rest.GroupExplanation{Refusals: r}

@@ -378,7 +378,7 @@ func providerShow(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answered := e.tellWaiting()
+			answered := e.noteWaiting()
 			d, err := e.readProvider(ctx, c, id)
 			answered()
 			if err != nil {

@@ -39,9 +39,9 @@ func (e *env) withClient(v verb) func(*cobra.Command, []string) error {
 // slowAfter is how long a verb waits for an answer before it prints a note.
 const slowAfter = 5 * time.Second
 
-// tellWaiting prints one note after slowAfter unless the returned function is called
+// noteWaiting prints one note after slowAfter unless the returned function is called
 // before. A repeated call may take six times as long as one attempt.
-func (e *env) tellWaiting() (answered func()) {
+func (e *env) noteWaiting() (answered func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -62,7 +62,7 @@ func (e *env) tellWaiting() (answered func()) {
 // showAnswer makes a call and prints its answer: as it came, or as tables.
 func showAnswer[T any](ctx context.Context, e *env, call func(context.Context) (T, error), tables func(T) []table) error {
 	var body []byte
-	answered := e.tellWaiting()
+	answered := e.noteWaiting()
 	v, err := call(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
 	answered()
 	if err != nil {
@@ -81,7 +81,7 @@ func listAll[T any](
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	for o := (client.ListOptions{}); ; {
-		answered := e.tellWaiting()
+		answered := e.noteWaiting()
 		p, err := fetch(ctx, o)
 		answered()
 		if err != nil {

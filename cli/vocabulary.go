@@ -98,7 +98,7 @@ func vocabularyCreate(e *env, what, example string, create func(context.Context,
 				return exitError(exitUsage, "see: berth help "+strings.ReplaceAll(what, " ", "-")+" create",
 					"the name of a %s must be CUSTOM_ followed by upper case letters, digits and _, at most %d in all, got %q", what, api.CustomMaxBytes, shorten(args[0]))
 			}
-			answered := e.tellWaiting()
+			answered := e.noteWaiting()
 			err := create(ctx, c, args[0])
 			answered()
 			if err == nil {

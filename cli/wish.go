@@ -112,9 +112,9 @@ func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error)
 	}
 	switch {
 	case w.groupsFile != "":
-		return s, w.fromFile(e, c, &s)
+		return s, w.readFile(e, c, &s)
 	case len(w.groupsOf) > 0:
-		return s, w.fromGroups(c, &s)
+		return s, w.setGroups(c, &s)
 	}
 	return s, w.setSingleKind(c, &s)
 }
@@ -141,11 +141,11 @@ func (w *wish) setSingleKind(c *cobra.Command, s *rest.ServerCreate) error {
 	if s.GroupWish, err = w.hosts.readWish(c); err != nil {
 		return err
 	}
-	return w.sayZones(c, s)
+	return w.setZones(c, s)
 }
 
-// sayZones sets the zones in which the instances may be.
-func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
+// setZones sets the zones in which the instances may be.
+func (w *wish) setZones(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, f := range []struct {
 		flag string
 		n    int
@@ -160,9 +160,9 @@ func (w *wish) sayZones(c *cobra.Command, s *rest.ServerCreate) error {
 	return nil
 }
 
-// fromGroups sets several kinds of instances; the flags about hosts apply to each of
+// setGroups sets several kinds of instances; the flags about hosts apply to each of
 // them.
-func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
+func (w *wish) setGroups(c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range []string{"flavor", "count", "min"} {
 		if c.Flags().Changed(flag) {
 			return usageError(c, "--%s cannot be combined with --group-of", flag)
@@ -190,11 +190,11 @@ func (w *wish) fromGroups(c *cobra.Command, s *rest.ServerCreate) error {
 		}
 		s.Groups = append(s.Groups, g)
 	}
-	return w.sayZones(c, s)
+	return w.setZones(c, s)
 }
 
-// fromFile sets groups, rules and zones from a file.
-func (w *wish) fromFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
+// readFile sets groups, rules and zones from a file.
+func (w *wish) readFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 	for _, flag := range groupFlags {
 		if c.Flags().Changed(flag) {
 			return usageError(c, "--%s cannot be combined with --groups; set it in the file", flag)

@@ -33,8 +33,8 @@ func steps[S comparable](step func(S, Op) (bool, S)) porcupine.Model {
 	}
 }
 
-// hostState is what is known of a host. Unless quiet, boots and agents move the
-// generation on unseen, so generation is the least that it can be.
+// hostState is the knowledge of a host. Unless quiet, boots and agents increase the
+// generation unseen, so generation is a lower bound.
 type hostState struct {
 	generation uint64
 	known      bool // the generation is; always so after a read
@@ -57,8 +57,8 @@ func hostModel(quiet bool) linear {
 	}
 }
 
-// reachGeneration moves s to a generation, if it can be there by now. What is at an
-// earlier generation cannot be seen any more.
+// reachGeneration moves s to a generation, if that is possible. Earlier generations cannot
+// be seen any more.
 func (s hostState) reachGeneration(generation uint64, quiet bool) (bool, hostState) {
 	if s.known && (generation < s.generation || quiet && generation != s.generation) {
 		return false, s
@@ -93,7 +93,7 @@ func (s hostState) setAt(op Op, quiet bool) (bool, hostState) {
 	if want != 0 {
 		var ok bool
 		if ok, next = s.reachGeneration(want, quiet); !ok {
-			return op.Outcome == Unknown, s // it was refused, if it came at all
+			return op.Outcome == Unknown, s // it was refused, if it arrived at all
 		}
 	}
 	changed := !s.told || s.enabled != op.In.Enabled
@@ -107,7 +107,7 @@ func (s hostState) setAt(op Op, quiet bool) (bool, hostState) {
 		next.known = next.known && !quiet
 	}
 	next.enabled, next.told = op.In.Enabled, true
-	// What an update tells was read after it, and may be of later.
+	// The answer to an update was read after it, and may be later.
 	if told := op.Out.Generation; op.Outcome == OK && told != 0 && next.known && (told < next.generation || quiet && told != next.generation) {
 		return false, s
 	}
@@ -127,11 +127,11 @@ func (s hostState) refuseStale(op Op, quiet bool) (bool, hostState) {
 	return !quiet || !s.known || s.generation != op.In.Generation, s
 }
 
-// repeatState is what one idempotency key, or reservation id, stands for.
+// repeatState is the meaning of one idempotency key, or reservation id.
 type repeatState struct {
 	there  bool
 	digest string
-	answer api.ReservationID // "" while nobody was told
+	answer api.ReservationID // "" until a client has it
 }
 
 func repeatModel() linear {
@@ -166,13 +166,13 @@ func (s repeatState) step(op Op) (bool, repeatState) {
 	return true, first
 }
 
-// sagaState is how far a reservation has come.
+// sagaState is the progress of a reservation.
 type sagaState struct {
 	there  bool
 	stage  api.BootState // the last that was seen, or must have been
 	built  bool          // it was decided commit
-	ended  bool          // its owner asked for its end
-	failed bool          // it was decided abort, and nobody had asked for its end
+	ended  bool          // its owner requested its deletion
+	failed bool          // it was decided abort, without a request to delete it
 }
 
 func sagaModel() linear {
@@ -216,7 +216,7 @@ var stages = map[api.BootState]int{
 	api.BootReleasing: 5, api.BootFailed: 6, api.BootReleased: 7,
 }
 
-// seeState moves s on to a state that a reader was shown, if it can be there by now.
+// seeState moves s to a state that a reader has seen, if that is possible.
 func (s sagaState) seeState(st api.BootState) (bool, sagaState) {
 	next := s
 	next.stage = st
@@ -225,7 +225,7 @@ func (s sagaState) seeState(st api.BootState) (bool, sagaState) {
 	case stages[st] == 0 || stages[st] < stages[s.stage]:
 		return false, s
 	case s.ended && !going:
-		return false, s // its end was asked for before
+		return false, s // its deletion was requested before
 	case st == api.BootFailed:
 		next.failed = true
 		return !s.built, next

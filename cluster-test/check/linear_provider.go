@@ -8,9 +8,9 @@ import (
 	"berth/api"
 )
 
-// providerState is what is known of a provider with one resource class that nobody
-// but the clients of the history changes. A claim or a release is of one consumer
-// that no other operation names.
+// providerState is the knowledge of a provider with one resource class that only the
+// clients of the history change. A claim or a release is for one consumer that no other
+// operation names.
 type providerState struct {
 	generation uint64
 	total      int64
@@ -57,7 +57,7 @@ func (s providerState) set(op Op) (bool, providerState) {
 	case current:
 		return true, next
 	}
-	return true, s // it was refused, if it came at all
+	return true, s // it was refused, if it arrived at all
 }
 
 // swap is a claim, or the end of one with an amount below 0, by a writer that saw a
@@ -97,10 +97,10 @@ func (s providerState) claim(op Op) (bool, providerState) {
 const pinScale = 1 << 20
 
 // pinOps gives each operation on one provider a point between its call and its return.
-// If all of them tell a generation, there is one order of the generations, and the
-// earliest point for everything in that order is found without a search: a history
-// of points that has an order shows that the history has one. It returns false if
-// an operation tells none, or has no point; that proves nothing.
+// If all of them have a generation, there is one order of the generations, and the
+// earliest point for everything in that order is found without a search: if the points
+// have an order, the history has one. It returns false if an operation has no generation,
+// or no point; that proves nothing.
 func pinOps(ops []porcupine.Operation) ([]porcupine.Operation, bool) {
 	at := map[uint64][]int{} // by generation: those that must see it
 	moved := map[uint64]int{}

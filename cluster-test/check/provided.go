@@ -9,7 +9,7 @@ import (
 	"berth/cluster-test/check/promise"
 )
 
-// compareProvider compares what the placement API shows of a provider, a host too.
+// compareProvider compares a provider, which may be a host, as shown by the placement API.
 func (r *replay) compareProvider(index uint64, h *model.Host) {
 	got, ok := r.s.Provider(h.ID)
 	if !ok {
@@ -32,7 +32,7 @@ func (r *replay) compareProvider(index uint64, h *model.Host) {
 	}
 }
 
-// compareConsumer compares one consumer that is no instance.
+// compareConsumer compares one consumer that is not an instance.
 func (r *replay) compareConsumer(index uint64, id api.ConsumerID) {
 	got, ok := r.s.Consumer(id)
 	want := r.m.Consumers[id]
@@ -55,7 +55,7 @@ func sharesEqual(a, b []api.Share) bool {
 	return slices.EqualFunc(a, b, func(x, y api.Share) bool { return x.Provider == y.Provider && x.Resources.Equal(y.Resources) })
 }
 
-// comparePlacement compares all consumers and names that came by the placement API.
+// comparePlacement compares all consumers and names created by the placement API.
 func (r *replay) comparePlacement(index uint64) {
 	for id := range r.m.Consumers {
 		r.compareConsumer(index, id)
@@ -74,8 +74,8 @@ func (r *replay) comparePlacement(index uint64) {
 	}
 }
 
-// compareRules compares who readers say is where under each rule that the last
-// command touched.
+// compareRules compares the members and their places under each rule that the last command
+// touched.
 func (r *replay) compareRules(index uint64) {
 	if text := r.m.Broken(); text != "" {
 		r.addViolation(promise.Bound, index, "%s", text)

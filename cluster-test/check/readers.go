@@ -10,14 +10,14 @@ import (
 	"berth/raftstore/state"
 )
 
-// listing is what readers should see of instances and held slots.
+// listing has the instances and held slots that readers should return.
 type listing struct {
 	onHost  map[api.HostID][]api.InstanceID
 	coming  map[api.HostID]int // that move there
 	ofBoot  map[model.BootID][]api.InstanceID
 	ofOwner map[api.ProjectID][]api.InstanceID // projects of this zone
 	tenants map[api.Tenant]map[api.HostID]int
-	over    []api.InstanceID // whose window is over and that nobody has asked to end
+	over    []api.InstanceID // past their window, and not yet asked to end
 	next    api.Instant      // when the next one is over
 }
 
@@ -84,7 +84,7 @@ func idsOf(all []*api.Instance) (out []api.InstanceID) {
 	return out
 }
 
-// compareReaders compares lists and sums that readers see.
+// compareReaders compares the lists and sums of readers.
 func (r *replay) compareReaders(index uint64) {
 	l := r.buildListing()
 	for id, h := range r.m.Hosts {
@@ -129,7 +129,8 @@ func (r *replay) compareReaders(index uint64) {
 	r.compareAllocations(index)
 }
 
-// heldSlots compares what a commit of a boot would make, and whether it may be committed.
+// heldSlots compares the instances that a commit of a boot would make, and whether it may be
+// committed.
 func (r *replay) heldSlots(index uint64, b *model.Boot) {
 	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
 	if !ok {
@@ -144,7 +145,8 @@ func (r *replay) heldSlots(index uint64, b *model.Boot) {
 	}
 }
 
-// comparePlace compares where a tenant is told that an instance is, and that no other is.
+// comparePlace compares the place of an instance as shown to its tenant, and checks that no
+// other tenant sees it.
 func (r *replay) comparePlace(index uint64, id api.InstanceID, i *model.Instance) {
 	owner := tenantOf(i.Hold)
 	for _, t := range []api.Tenant{owner, {Origin: owner.Origin + "x", Project: owner.Project}, {Origin: owner.Origin, Project: owner.Project + "x"}} {
@@ -160,7 +162,7 @@ func (r *replay) comparePlace(index uint64, id api.InstanceID, i *model.Instance
 	}
 }
 
-// compareUnfinished compares the lists that a leader works off.
+// compareUnfinished compares the work lists of a leader.
 func (r *replay) compareUnfinished(index uint64) {
 	untold, prepared := 0, 0
 	for _, h := range r.m.Holds {
@@ -179,7 +181,8 @@ func (r *replay) compareUnfinished(index uint64) {
 	}
 }
 
-// compareAllocations compares who has what of each provider now, and what projects use.
+// compareAllocations compares the present allocations of each provider, and the usages of
+// projects.
 func (r *replay) compareAllocations(index uint64) {
 	usage := map[api.ProjectID]map[string]api.Resources{}
 	for id, h := range r.m.Hosts {

@@ -55,8 +55,7 @@ func nodeOrder(l *list, reads []Op) {
 	}
 }
 
-// sagaOrder holds that a reservation goes forward along the log, whichever nodes
-// were asked.
+// sagaOrder checks that a reservation goes forward along the log, over all nodes.
 func sagaOrder(l *list, reads []Op) {
 	byBoot := map[string][]Op{}
 	for _, op := range reads {
@@ -69,7 +68,7 @@ func sagaOrder(l *list, reads []Op) {
 		slices.SortFunc(of, func(a, b Op) int { return cmp.Compare(a.Index, b.Index) })
 		s := sagaState{there: true}
 		for i, op := range of {
-			if op.Out.State == "RELEASED" { // whether its end was asked for is not known here
+			if op.Out.State == "RELEASED" { // whether its deletion was requested is unknown here
 				s.ended = true
 			}
 			ok, next := s.seeState(op.Out.State)
@@ -82,7 +81,7 @@ func sagaOrder(l *list, reads []Op) {
 	}
 }
 
-// hostFacts holds that a host is one thing at one generation.
+// hostFacts checks that all reads of a host at one generation agree.
 func hostFacts(l *list, reads []Op) {
 	type at struct {
 		zone, host string

@@ -18,16 +18,16 @@ const (
 	reloads    = 8   // times that the second state goes through a snapshot
 )
 
-// replay folds one log into the model, the real state, and a second state that
-// goes through snapshots.
+// replay applies one log to the model, the real state, and a second state that goes
+// through snapshots.
 type replay struct {
 	*list
 	m      *model.Model
 	s      *state.State
 	twin   *state.State
-	based  bool                   // it began with a snapshot, or went on from a backup
+	based  bool                   // it started with a snapshot, or continued from a backup
 	owns   map[api.ProjectID]bool // whose boots may be in a snapshot or a backup
-	backup []byte                 // what has come of one
+	backup []byte                 // the parts of one so far
 	sum    LogSummary
 	last   state.Result // of the last command
 	apply  func(*state.State, uint64, command.Command) state.Result
@@ -76,7 +76,7 @@ func (r *replay) replayAll(entries []known, states []NodeState) {
 	}
 }
 
-// applyEntry applies the commands of one entry. It reports whether to go on.
+// applyEntry applies the commands of one entry. It reports whether to continue.
 func (r *replay) applyEntry(e known) bool {
 	if e.Type != 0 {
 		return true
@@ -98,7 +98,7 @@ func (r *replay) applyEntry(e known) bool {
 	return true
 }
 
-// applyCommand applies one command to all three and compares what it changed.
+// applyCommand applies one command to all three and compares the changes.
 func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	before, found := r.s.Now(), len(r.all)
 	result := r.apply(r.s, index, c)
@@ -146,8 +146,8 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	return len(r.all) == found
 }
 
-// learnPlan takes the state's word that a plan was taken up before the snapshot, by a
-// hold that is pruned: snapshots do not show their plans.
+// learnPlan trusts the state that a plan was used before the snapshot, by a pruned hold:
+// snapshots do not have the plans of those.
 func (r *replay) learnPlan(c command.Command) {
 	r.m.Now = max(r.m.Now, c.Time())
 	h, ok := c.(command.Hold)
@@ -159,7 +159,7 @@ func (r *replay) learnPlan(c command.Command) {
 	}
 }
 
-// compareChanged compares what the model says that a command has changed.
+// compareChanged compares everything that a command has changed according to the model.
 func (r *replay) compareChanged(index uint64, c command.Command) {
 	for id := range r.m.Moved {
 		r.compareHold(index, r.m.Holds[id])
@@ -200,7 +200,7 @@ func (r *replay) compareChanged(index uint64, c command.Command) {
 	}
 }
 
-// compareAnswer compares what a boot's caller is told with what was told first.
+// compareAnswer compares the answer to a boot's caller with the first answer.
 func (r *replay) compareAnswer(index uint64, c command.BootCreate) {
 	for id := range r.m.Told {
 		b, ok := r.s.BootFor(c.Request.Project, c.Request.Reservation, c.Key)
@@ -309,7 +309,7 @@ func samePart(got state.Part, want *model.Part) bool {
 		slices.EqualFunc(got.Instances, want.IDs, func(i state.PartInstance, id api.InstanceID) bool { return i.Spec.ID == id })
 }
 
-// describeMisplaced says which slot is where it should not be, and why.
+// describeMisplaced describes a slot on a wrong host, and the reason.
 func (r *replay) describeMisplaced(index uint64, want *model.Hold, got *state.Hold) {
 	for _, sl := range got.Slots {
 		i := slices.IndexFunc(want.Slots, func(c *model.Claim) bool { return c.Consumer == sl.Instance.ID })

@@ -61,7 +61,7 @@ func (r *replay) compareAll(index uint64) bool {
 	return len(r.all) == found
 }
 
-// compareWishes compares all rules, and what operators said of scheduling.
+// compareWishes compares all rules, and the scheduling settings of operators.
 func (r *replay) compareWishes(index uint64) {
 	for name := range r.m.Bonds {
 		r.m.Ruled[name] = true
@@ -95,7 +95,7 @@ func higherOf(a, b map[api.InstanceID]int) map[api.InstanceID]int {
 	return out
 }
 
-// compareCounts compares how many instances of a boot have each status.
+// compareCounts compares the numbers of instances of a boot by status.
 func (r *replay) compareCounts(index uint64, b *model.Boot) {
 	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
 	if !ok {
@@ -137,7 +137,7 @@ func countOf(c *state.Counts, st api.Status) *int {
 	return &c.Deleted
 }
 
-// forgetPruned forgets what the state has forgotten, which must have ended.
+// forgetPruned removes records that the state has pruned, which must have ended.
 func (r *replay) forgetPruned(index uint64, c command.Prune) {
 	for id, i := range r.m.Instances {
 		if _, ok := r.s.Instance(id); ok {
@@ -209,8 +209,8 @@ func (r *replay) reloadState(index uint64) bool {
 	return r.checkRemembered(index)
 }
 
-// checkRemembered asks a state that comes from a snapshot for every plan that was taken
-// up and has not expired: each must be refused.
+// checkRemembered tries every plan that was used and has not expired on a state that comes
+// from a snapshot: each must be refused.
 func (r *replay) checkRemembered(index uint64) bool {
 	for plan, expires := range r.m.Plans {
 		if expires <= r.m.Now {

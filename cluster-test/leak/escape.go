@@ -2,8 +2,7 @@ package leak
 
 import "bytes"
 
-// unescaper undoes percent signs and backslashes, and looks for what then stands
-// there and did not before.
+// unescaper undoes percent signs and backslashes, and searches the text that results.
 type unescaper struct {
 	to   *matcher
 	held []byte // the start of what may be an escape
@@ -57,8 +56,8 @@ func (u *unescaper) end() {
 	u.held = nil
 }
 
-// put writes bytes that are no escape. Only those near one that was undone are
-// looked at: the others stand in the stream as they are.
+// put writes bytes that are not an escape. Only those near an undone escape are searched:
+// the others are searched in the stream itself.
 func (u *unescaper) put(p []byte) {
 	near := 0
 	if m := u.to; m.mark > 0 {

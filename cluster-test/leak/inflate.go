@@ -10,16 +10,16 @@ import (
 
 // Limits of an inflater.
 const (
-	inflateDepth    = 2        // what is deflated within what is deflated
+	inflateDepth    = 2        // levels of nested deflated data
 	inflateMaxBytes = 16 << 20 // of the output of one start
-	windowBytes     = 2 << 20  // of input that is kept: what is deflated is inflated from up to half of it
+	windowBytes     = 2 << 20  // of input to keep: data is inflated from up to half of it
 )
 
-// inflater looks for the starts of gzip and zlib data anywhere in what it is
-// given, inflates from there for as long as it makes sense, and looks at that.
+// inflater finds the starts of gzip and zlib data anywhere in its input, inflates from
+// there as long as the data is valid, and searches the result.
 type inflater struct {
 	open    func() *lane // for the output
-	deflate bool         // the whole is deflated, perhaps without a start that can be told
+	deflate bool         // the whole is deflated, perhaps without a recognisable start
 	buf     []byte
 	later   bool // the start of the whole is gone
 	gzip    gzip.Reader
@@ -81,7 +81,7 @@ func (f *inflater) unzlib(p []byte) {
 	f.drainReader(f.zlib)
 }
 
-// drainReader looks at what r gives until it ends, breaks or has given enough.
+// drainReader searches the output of r until it ends, fails or is long enough.
 func (f *inflater) drainReader(r io.Reader) {
 	if f.chunk == nil {
 		f.chunk = make([]byte, 32<<10)
@@ -96,7 +96,7 @@ func (f *inflater) drainReader(r io.Reader) {
 			out.write(f.chunk[:n])
 		}
 		if left -= n; err != nil {
-			break // what came before it was deflated data, and the rest was none
+			break // the data before this was deflated, the rest was not
 		}
 	}
 	if out != nil {

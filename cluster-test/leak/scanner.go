@@ -15,7 +15,7 @@ import (
 // Limits of a scanner.
 const (
 	HitsMax      = 1000 // hits that are kept; more are counted
-	contextBytes = 32   // of what stands before and behind a hit
+	contextBytes = 32   // of text before and after a hit
 	filterMin    = 16   // bits of the number of a place in the filter
 	filterMax    = 24
 	spreadPer    = 64 // places in the filter for each pattern
@@ -27,15 +27,15 @@ type Hit struct {
 	Encoding Encoding
 	Stream   string // name of the stream
 	Offset   int64  // of its last byte, in the stream or in what a step made of a part of it
-	Context  string // what stands around it, quoted
+	Context  string // the text around it, quoted
 }
 
-// String says what was found where.
+// String describes the canary and its place.
 func (h Hit) String() string {
 	return fmt.Sprintf("%s as %s in %s, up to byte %d: %s", h.Canary, h.Encoding, h.Stream, h.Offset, h.Context)
 }
 
-// Scanner looks for canaries. All of its methods may be called concurrently.
+// Scanner searches for canaries. All of its methods may be called concurrently.
 type Scanner struct {
 	canaries []Canary
 	patterns []pattern
@@ -50,7 +50,7 @@ type Scanner struct {
 	found int
 }
 
-// NewScanner returns a scanner. It refuses canaries that are too short to look for.
+// NewScanner returns a scanner. It refuses canaries that are too short to search for.
 func NewScanner(canaries []Canary) (*Scanner, error) {
 	s := &Scanner{ends: map[uint64][]int32{}}
 	seen := map[string]bool{}
@@ -89,7 +89,7 @@ func NewScanner(canaries []Canary) (*Scanner, error) {
 const spread = 0x9e3779b97f4a7c15
 
 // foldBits makes an end the same for letters of either case, and for some other
-// bytes, which are told apart later.
+// bytes, which are distinguished later.
 const foldBits = 0x202020202020
 
 // endOf returns the last canaryMinBytes of the first 8 bytes of b, folded.
@@ -111,8 +111,8 @@ func (s *Scanner) noteHit(h Hit) {
 	}
 }
 
-// checkCertificates looks for canaries in a chain: in the bytes of each certificate
-// and in its names and addresses as text.
+// checkCertificates searches a chain for canaries: the bytes of each certificate, and its
+// names and addresses as text.
 func (s *Scanner) checkCertificates(name string, chain ...[]byte) error {
 	for _, der := range chain {
 		st := s.openStream(name)
@@ -129,21 +129,21 @@ func (s *Scanner) checkCertificates(name string, chain ...[]byte) error {
 	return nil
 }
 
-// matcher looks for patterns in bytes as they come.
+// matcher searches bytes for patterns as they arrive.
 type matcher struct {
 	s      *Scanner
 	stream string
-	step   string // steps before it, each with a slash behind it
+	step   string // steps before it, each with a slash at the end
 
-	buf   []byte // what was seen last, and room for more
+	buf   []byte // the latest bytes, and room for more
 	fill  int    // of buf
 	keep  int    // bytes of buf that a later match may need
 	total int64  // bytes seen
-	limit int    // end of what is being looked at, in buf
+	limit int    // end of the range to search, in buf
 	mark  int64  // number of the byte, from 1 on, that a match must contain; 0 for any
 }
 
-// matcherBytes is how much a matcher takes in before it moves what it keeps.
+// matcherBytes is the number of bytes that a matcher reads before it moves those to keep.
 const matcherBytes = 16 << 10
 
 func (s *Scanner) newMatcher(stream, step string) *matcher {
@@ -153,7 +153,7 @@ func (s *Scanner) newMatcher(stream, step string) *matcher {
 	return m
 }
 
-// write looks at the bytes that follow those before.
+// write searches the next bytes.
 func (m *matcher) write(p []byte) {
 	for len(p) > 0 {
 		if m.fill == len(m.buf) {
@@ -166,7 +166,7 @@ func (m *matcher) write(p []byte) {
 	}
 }
 
-// passBytes takes bytes in without looking at them.
+// passBytes reads bytes without searching them.
 func (m *matcher) passBytes(p []byte) {
 	m.total += int64(len(p))
 	if len(p) > m.keep {
@@ -179,7 +179,7 @@ func (m *matcher) passBytes(p []byte) {
 	m.fill += copy(m.buf[m.fill:], p)
 }
 
-// scanRange looks at buf[from:to], with what stands before it.
+// scanRange searches buf[from:to] together with the bytes before it.
 func (m *matcher) scanRange(from, to int) {
 	filter, shift := m.s.filter, m.s.shift
 	window := m.buf[from-7 : to]
@@ -194,7 +194,7 @@ func (m *matcher) scanRange(from, to int) {
 	m.fill = to
 }
 
-// checkAt looks for the patterns that may end at buf[at].
+// checkAt checks the patterns that may end at buf[at].
 func (m *matcher) checkAt(at int) {
 	seen := m.total + int64(at+1-m.fill)
 	for _, i := range m.s.ends[endOf(m.buf[at-7:])] {

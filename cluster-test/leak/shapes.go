@@ -35,7 +35,7 @@ func (c *Shapes) Faults() []string {
 	return slices.Clone(c.faults)
 }
 
-// checkSizes looks at one answer, from a stream by a name.
+// checkSizes checks one answer from the stream with a name.
 func (c *Shapes) checkSizes(stream string, a *api.SelectAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

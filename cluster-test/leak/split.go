@@ -8,10 +8,10 @@ import (
 	"berth/api"
 )
 
-// message is what the head of an HTTP message, or the lack of one, says.
+// message has the framing of an HTTP message, from its head or the lack of one.
 type message struct {
 	chunked bool
-	deflate bool // the content is in "deflate", which need not show
+	deflate bool // the content is in "deflate", which may have no recognisable start
 	cbor    bool
 }
 
@@ -22,11 +22,11 @@ type sink interface {
 	end()
 }
 
-// splitter splits a stream of HTTP/1.1 messages into bodies. What is not HTTP is
-// one body to its end.
+// splitter splits a stream of HTTP/1.1 messages into bodies. Data that is not HTTP is one
+// body to its end.
 type splitter struct {
 	to   sink
-	step func(p []byte) (rest []byte) // takes some of p in; at least a byte, or changes the step
+	step func(p []byte) (rest []byte) // reads some of p: at least a byte, or changes the step
 	line []byte                       // a head or a line that is not whole yet
 	left int64                        // of a body or a chunk
 	open bool                         // a body has begun and not ended
@@ -47,7 +47,7 @@ func (s *splitter) write(p []byte) {
 	}
 }
 
-// end ends what is open. A head that was cut off is taken for a body.
+// end ends an open body. A truncated head counts as a body.
 func (s *splitter) end() {
 	if len(s.line) > 0 && !s.open {
 		s.takeOpaque()
@@ -68,7 +68,7 @@ func (s *splitter) startMessage(m message) {
 	s.to.begin(m)
 }
 
-// takeOpaque takes what was read and all that follows for one body.
+// takeOpaque treats the bytes read and all that follow as one body.
 func (s *splitter) takeOpaque() {
 	held := s.line
 	s.line = nil
@@ -108,8 +108,7 @@ func (s *splitter) gatherHead(p []byte) []byte {
 	return rest
 }
 
-// startsHTTP reports whether a head can be that of a request or of an answer, as
-// far as it has come.
+// startsHTTP reports whether the beginning of a head may be that of a request or an answer.
 func startsHTTP(b []byte) bool {
 	for _, m := range []string{"HTTP/1.", "GET ", "POST ", "PUT ", "DELETE ", "PATCH ", "HEAD "} {
 		if n := min(len(m), len(b)); string(b[:n]) == m[:n] {
@@ -119,7 +118,7 @@ func startsHTTP(b []byte) bool {
 	return false
 }
 
-// readFraming reads a head and goes on with its body, if there is one.
+// readFraming reads a head and continues with its body, if there is one.
 func (s *splitter) readFraming(head string) {
 	first, fields, _ := strings.Cut(head, "\r\n")
 	var m message
@@ -164,7 +163,7 @@ func isBodiless(first string) bool {
 		(parts[1] == "204" || parts[1] == "304" || strings.HasPrefix(parts[1], "1"))
 }
 
-// takeBytes passes on as much of p as is left of a body or a chunk.
+// takeBytes passes on the part of p that belongs to the present body or chunk.
 func (s *splitter) takeBytes(p []byte) []byte {
 	n := min(int64(len(p)), s.left)
 	s.to.write(p[:n])

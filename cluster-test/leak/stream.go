@@ -1,20 +1,20 @@
 package leak
 
-// byteStream takes the plaintext of one direction of one connection. It finds what
-// stands in the bytes as they are at once; what a body hides, when that body or
-// the stream ends. It is for one goroutine at a time.
+// byteStream reads the plaintext of one direction of one connection. It finds canaries in
+// plain bytes at once, and those in encoded bodies when the body or the stream ends. It is
+// for one goroutine at a time.
 type byteStream struct {
 	s    *Scanner
 	lane *lane
 	http *splitter
 }
 
-// openStream returns a stream by a name, which hits then bear.
+// openStream returns a stream with a name, which appears in hits.
 func (s *Scanner) openStream(name string) *byteStream {
 	return &byteStream{s: s, lane: s.newLane(name, "", inflateDepth), http: newSplitter(&bodies{s: s, stream: name})}
 }
 
-// write looks at the bytes that follow those before.
+// write searches the next bytes.
 func (st *byteStream) write(p []byte) {
 	st.s.bytes.Add(int64(len(p)))
 	st.lane.plain.write(p)
@@ -27,7 +27,7 @@ func (st *byteStream) end() {
 	st.http.end()
 }
 
-// lane looks at bytes as they are, with escapes undone, and for what is deflated.
+// lane searches bytes as they are, with escapes undone, and inflated.
 type lane struct {
 	plain    *matcher
 	escaped  *unescaper
@@ -58,8 +58,8 @@ func (l *lane) end() {
 	}
 }
 
-// bodies looks at the bodies of messages. What is not chunked was looked at as
-// part of the stream already, and is only inflated.
+// bodies searches the bodies of messages. Bodies without chunks were searched as part of
+// the stream already, and are only inflated.
 type bodies struct {
 	s      *Scanner
 	stream string

@@ -19,8 +19,8 @@ import (
 // line, and a patch of the code as "git diff" makes it. The words are
 //
 //	does  what the fault does, in a few words
-//	test  the package and the test that were seen to find it, to be tried first
-//	only  the same, of a fault that no other test can find
+//	test  the package and the test that have found it, to be tried first
+//	only  the same, for a fault that no other test can find
 //
 //go:embed faults/*.patch
 var faults embed.FS
@@ -29,7 +29,7 @@ var faults embed.FS
 type fault struct {
 	name  string // of its file, without its end
 	does  string
-	test  suite // zero for a fault that every suite is asked for
+	test  suite // zero for a fault that every suite is run for
 	only  bool  // test is the one suite that can find it
 	patch []byte
 }
@@ -87,8 +87,8 @@ func parseFault(text []byte) (f fault, err error) {
 // change is new text for files of the module, by their paths in it.
 type change map[string][]byte
 
-// change returns what the fault's patch makes of the code. A patch that does not
-// apply is an error: the code that it is about has changed.
+// change returns the code with the fault's patch applied. A patch that does not apply is
+// an error: its code has changed.
 func (f *fault) change(ctx context.Context, root string) (change, error) {
 	dir, err := os.MkdirTemp("", "berth-fault-")
 	if err != nil {
@@ -126,8 +126,8 @@ func (f *fault) change(ctx context.Context, root string) (change, error) {
 	return out, nil
 }
 
-// overlay writes changed files into a folder and returns the list that has the
-// compiler take them in place of the module's own.
+// overlay writes changed files into a folder and returns the list that makes the compiler
+// use them in place of the module's own.
 func (c change) overlay(root, dir string) (string, error) {
 	replace := map[string]string{}
 	for file, text := range c {

@@ -1,13 +1,13 @@
 package main
 
-// excuse is one random fault that changes nothing that anybody could tell, and why.
-// The line is told instead of its number, which changes.
+// excuse is one random fault without an observable effect, and the reason. It has the text
+// of the line instead of its number, which changes.
 type excuse struct {
 	file, was, is string // as a site has them
 	why           string
 }
 
-// excuses are the faults that are none. Each was looked at.
+// excuses are the changes that are not faults. Each has been reviewed.
 var excuses = []excuse{
 	{
 		"raftstore/state/stock_draws.go", `if host != "" && !yield(host, withoutShares(c, shares)) {`, `if (true || (host != "")) && !yield(host, withoutShares(c, shares)) {`,
@@ -30,7 +30,7 @@ var excuses = []excuse{
 	{"zone/loop.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
 }
 
-// harmless returns why a fault is none, "" if it is one.
+// harmless returns the reason why a change is not a fault, "" if it is one.
 func harmless(s *site) string {
 	for _, e := range excuses {
 		if e.file == s.file && e.was == s.was && e.is == s.is {

@@ -15,15 +15,15 @@ import (
 
 // Limits of a run of a suite whose time without a fault was measured.
 const (
-	tryMin   = 30 * time.Second // however fast it is
-	tryTimes = 4                // of what it takes without a fault, before it counts as hung
+	tryMin   = 30 * time.Second // even for a fast suite
+	tryTimes = 4                // times the duration without a fault, before it counts as hung
 )
 
-// hunter compiles faults into suites and looks whether they fail. It is safe for
+// hunter compiles faults into suites and checks whether they fail. It is safe for
 // concurrent use once measure has returned.
 type hunter struct {
 	root, dir string // of the module; of the suites without a fault
-	jobs      int    // faults that are looked for at a time
+	jobs      int    // number of concurrent hunts
 	out       io.Writer
 	progress  io.Writer
 
@@ -55,16 +55,16 @@ func (h *hunter) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(h.progress, format+"\n", args...) // the table at the end has it all
 }
 
-// hunt is what one search for a fault brought.
+// hunt is the result of one search for a fault.
 type hunt struct {
 	by      string // package and test; "" if none failed
 	took    time.Duration
 	untried bool   // every suite that can find it skips itself here
-	broken  string // why the code with the fault does not compile
+	broken  string // compile error of the code with the fault
 }
 
 // hunt compiles a change into suites, one after the other, and runs them until one
-// finds it. It returns a *compileError if the change is no valid code.
+// finds it. It returns a *compileError if the change is not valid code.
 func (h *hunter) hunt(ctx context.Context, c change, suites []suite) (hunt, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(h.dir, "fault-")
@@ -96,15 +96,14 @@ func (h *hunter) hunt(ctx context.Context, c change, suites []suite) (hunt, erro
 	return hunt{took: time.Since(began), untried: !ran}, nil
 }
 
-// skips reports whether a suite was seen to skip itself here.
+// skips reports whether a suite has skipped itself here.
 func (h *hunter) skips(s suite) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.absent[s]
 }
 
-// compileError is the error of code that does not compile, with what the compiler
-// printed.
+// compileError is the error of code that does not compile, with the output of the compiler.
 type compileError struct{ text string }
 
 // Error implements error.
@@ -149,8 +148,7 @@ func (h *hunter) compilePlain(ctx context.Context, pkg string) error {
 	return b.err
 }
 
-// measure runs suites without a fault, to know that they pass and how long they
-// take.
+// measure runs suites without a fault, to check that they pass and to measure their time.
 func (h *hunter) measure(ctx context.Context, suites []suite) error {
 	h.limit = map[suite]time.Duration{}
 	for _, s := range suites {
@@ -224,9 +222,9 @@ func (h *hunter) look(ctx context.Context, dir, overlay string, s suite) (string
 	return "", nil
 }
 
-// confirm reports whether a test failed because of a fault: alone it passes
-// without it, and fails with it again. with and without run suites with and
-// without what is compiled into them.
+// confirm reports whether a test failed because of a fault: alone it passes without the
+// fault, and fails with it again. with and without run suites with and without the fault
+// compiled in.
 func confirm(ctx context.Context, with, without *runner, s suite, test string) (bool, error) {
 	name, _, _ := strings.Cut(test, " ")
 	alone := suite{s.pkg, "^" + name + "$"}

@@ -1,25 +1,25 @@
 // Mutants shows that the tests find every deliberate fault: it compiles one patch of
 // the folder faults after the other into suites, in place of the code that it
-// changes (go build -overlay), and runs them until one fails. It must never call a
-// fault found that a suite reports without any fault as well, so a test that fails
-// runs again: without the fault, when it must pass, and with it, when it must fail
-// again. It must never change a file of the module.
+// changes (go build -overlay), and runs them until one fails. It must never count a fault
+// as found because of a test that also fails without it, so a failing test runs again:
+// without the fault, when it must pass, and with it, when it must fail again. It must
+// never change a file of the module.
 //
 //	go run ./cluster-test/mutants               # all faults, a quarter of an hour
 //	go run ./cluster-test/mutants fsync-off     # one
-//	go run ./cluster-test/mutants -blackbox     # also by suites that see a zone from outside alone
-//	go run ./cluster-test/mutants -list         # say which there are
+//	go run ./cluster-test/mutants -blackbox     # also with suites that see a zone only from outside
+//	go run ./cluster-test/mutants -list         # list them
 //
-// With -random it makes faults of its own instead: it changes one place of the
-// code of a few packages at a time, drawn by a seed, and looks whether their tests
-// or those of their neighbours fail.
+// With -random it makes faults of its own instead: it changes one place at a time in the
+// code of a few packages, drawn with a seed, and checks whether their tests or those of
+// their neighbours fail.
 //
 //	go run ./cluster-test/mutants -random 200 -seed 1
-//	go run ./cluster-test/mutants -random 200 -seed 1 -list   # say which would be tried first
-//	go run ./cluster-test/mutants -random 20 agent zone       # in these packages alone
+//	go run ./cluster-test/mutants -random 200 -seed 1 -list   # list those to be tried first
+//	go run ./cluster-test/mutants -random 20 agent zone       # only in these packages
 //
-// It tells on standard error how it gets on, and prints a table at the end. It
-// returns 1 if a deliberate fault, or a tenth of the random ones, was not found.
+// It prints its progress on standard error, and a table at the end. It returns 1 if a
+// deliberate fault, or more than a tenth of the random ones, was not found.
 package main
 
 import (
@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	return h.deliberate(ctx, chosen, searches)
 }
 
-// tell says which faults there are, or which random ones would be tried first.
+// tell lists the faults, or the random ones that would be tried first.
 func tell(out io.Writer, faults []fault, sites []site) error {
 	var text strings.Builder
 	for _, s := range sites {
@@ -118,7 +118,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// toolchain lets suites that read code find that of Go, as "go test" does.
+// toolchain makes suites that read code find that of Go, as "go test" does.
 func toolchain(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -127,9 +127,9 @@ func toolchain(ctx context.Context) error {
 	return os.Setenv("GOROOT", strings.TrimSpace(string(out)))
 }
 
-// deliberate runs the searches for every fault and prints what was found. The first
-// search begins with the test that is known to find the fault. It returns an error
-// if a fault was not found, or its patch does not fit.
+// deliberate runs the searches for every fault and prints the results. The first search
+// starts with the test that is known to find the fault. It returns an error if a fault
+// was not found, or its patch does not apply.
 func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite) error {
 	found := make([]finding, len(all))
 	g, ctx := errgroup.WithContext(ctx)
@@ -154,7 +154,7 @@ func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding
 	found := finding{fault: f}
 	c, err := f.change(ctx, h.root)
 	if err != nil {
-		return finding{}, err // TestFaults says so of all
+		return finding{}, err // TestFaults reports all of them
 	}
 	for n, s := range searches {
 		switch {
@@ -164,7 +164,7 @@ func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding
 			s = slices.Concat([]suite{f.test}, s)
 		}
 		one, err := h.hunt(ctx, c, s)
-		if broken := (*compileError)(nil); errors.As(err, &broken) { // the others are looked for all the same
+		if broken := (*compileError)(nil); errors.As(err, &broken) { // the search for the others continues
 			one, err = hunt{broken: broken.Error()}, nil
 		}
 		if err != nil {

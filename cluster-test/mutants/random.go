@@ -22,17 +22,16 @@ const (
 	drawnPerOne = 10  // places that are tried for each fault: not all of them compile
 )
 
-// drawn is what became of one random fault.
+// drawn is the result of one random fault.
 type drawn struct {
 	site
 	hunt
 	absent bool   // it does not compile
-	why    string // why it is no fault at all
+	why    string // reason why it is not a fault
 }
 
-// draw returns the places of faults in the order in which they are to be tried:
-// one of each room in turn, so that no room is left out because it is small. Of
-// are the rooms that are wanted, all if there are none.
+// draw returns the places of faults in the order in which to try them: one of each room in
+// turn, so that no small room is left out. of has the wanted rooms, all if it is empty.
 func draw(root string, of []string, seed uint64) ([]site, error) {
 	for _, pkg := range of {
 		if !slices.ContainsFunc(rooms, func(r room) bool { return r.pkg == pkg }) {
@@ -66,8 +65,8 @@ func draw(root string, of []string, seed uint64) ([]site, error) {
 	}
 }
 
-// random makes n faults at places of a seed, runs suites against each, and prints
-// what was found. It returns an error if too few were.
+// random makes n faults at places drawn with a seed, runs suites against each, and prints
+// the results. It returns an error if too few were found.
 func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) error {
 	var all []suite
 	for _, r := range rooms {
@@ -126,13 +125,13 @@ func (s *site) change(root string) (change, error) {
 	return change{s.file: slices.Concat(text[:s.begin], []byte(s.text), text[s.end:])}, nil
 }
 
-// queue is what is to be tried, and what came of it. It is safe for concurrent use.
+// queue has the sites to try and the results. It is safe for concurrent use.
 type queue struct {
 	want int // faults
 
 	mu    sync.Mutex // guards what follows
 	sites []site     // not tried yet
-	made  int        // faults that compile and are ones; of done
+	made  int        // faults in done that compile and are not harmless
 	done  []drawn
 }
 
@@ -148,7 +147,7 @@ func (q *queue) take() (site, bool) {
 	return s, true
 }
 
-// note notes what came of one. A fault more than is wanted is left out.
+// note records the result of one. Faults beyond the wanted number are left out.
 func (q *queue) note(h *hunter, d drawn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -161,8 +160,8 @@ func (q *queue) note(h *hunter, d drawn) {
 	q.done = append(q.done, d)
 }
 
-// report prints the faults that nobody found, those that are none, and a count for
-// each room.
+// report prints the faults that were not found, the harmless ones, and a count for each
+// room.
 func report(out io.Writer, all []drawn, seed uint64) error {
 	slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.file, b.file), a.begin-b.begin) })
 	text := "| fault | found by | s |\n| --- | --- | ---: |\n"

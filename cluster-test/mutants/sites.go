@@ -20,17 +20,17 @@ type site struct {
 	kind string // of fault
 
 	begin, end int    // of what is replaced, in bytes
-	text       string // what stands there instead
+	text       string // the replacement
 	was, is    string // the line, without and with the fault
 }
 
-// String says where the fault is and what it does.
+// String describes the place and the change of the fault.
 func (s *site) String() string {
 	return fmt.Sprintf("%s:%d %s: `%s` for `%s`", s.file, s.line, s.kind, s.is, s.was)
 }
 
-// room is a package in which faults are made, and the suites that are to find
-// them: its own first.
+// room is a package in which faults are made, and the suites that must find them: its own
+// first.
 type room struct {
 	pkg    string
 	parts  []string // further packages that the same suites test
@@ -110,9 +110,9 @@ func sitesIn(file string, text []byte) ([]site, error) {
 	return f.found, nil
 }
 
-// Words of code in which a fault changes no behaviour that anybody promises: what
-// logs and errors say, how much is allocated ahead, hooks of the tests themselves,
-// and what gives back what would be given back later.
+// Words of code in which a fault changes no promised behaviour: texts of logs and errors,
+// sizes of preallocations, hooks of the tests themselves, and early releases of
+// resources.
 var (
 	silent  = []string{"String", "Error", "LogValue", "GoString", "Unwrap"}
 	unheard = []string{
@@ -140,7 +140,7 @@ func calls(c *ast.CallExpr, names []string) bool {
 	return false
 }
 
-// visit adds the faults of one node, and says whether those within it are wanted.
+// visit adds the faults of one node, and reports whether those within it are wanted.
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -177,7 +177,7 @@ func (f *finder) visit(n ast.Node) bool {
 	return true
 }
 
-// add notes a fault: text in place of what stands between two positions.
+// add records a fault: text in place of the code between two positions.
 func (f *finder) add(kind string, from, to token.Pos, text string) {
 	begin, end := f.files.Position(from).Offset, f.files.Position(to).Offset
 	top := 1 + strings.LastIndexByte(string(f.text[:begin]), '\n')
@@ -199,7 +199,7 @@ func (f *finder) add(kind string, from, to token.Pos, text string) {
 	})
 }
 
-// lineMax is how much of a line of code is told, in bytes.
+// lineMax is the number of bytes of a line of code to print.
 const lineMax = 160
 
 func (f *finder) source(n ast.Node) string {
@@ -215,7 +215,7 @@ func (f *finder) condition(c ast.Expr) {
 	f.add("always", c.Pos(), c.End(), "true || ("+f.source(c)+")")
 }
 
-// others has what an operator is taken for.
+// others has the replacements of an operator.
 var others = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.EQL: "!=", token.NEQ: "==",
 	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*", token.REM: "*",

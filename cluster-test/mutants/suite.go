@@ -19,9 +19,9 @@ const (
 	suiteTimeout = 4 * time.Minute // of one run; a suite that a fault hangs has found it
 	endTimeout   = 5 * time.Second // for a suite that ran out of time to say where it hangs, and to go
 
-	looksMax     = 2                // runs of a suite, if what it reports was not the fault
+	looksMax     = 2                // runs of a suite, if its failure was not due to the fault
 	againMax     = 3                // runs of a test that failed, until it fails again: some draw at random
-	againTimeout = 20 * time.Second // of each of them, or againTimes what it takes without the fault
+	againTimeout = 20 * time.Second // of each of them, or againTimes its duration without the fault
 	againTimes   = 10
 )
 
@@ -34,7 +34,7 @@ type suite struct {
 // String names the suite.
 func (s suite) String() string { return strings.TrimSpace(s.pkg + " " + s.run) }
 
-// powerCuts is the one suite that runs real nodes on disks that lose what was not
+// powerCuts is the only suite that runs real nodes on disks that lose data which was not
 // made durable. It needs root.
 var powerCuts = suite{"cluster-test", "^TestPowerCutOfAllNodes$"}
 
@@ -67,8 +67,8 @@ var suites = []suite{
 	powerCuts,
 }
 
-// blackBox are suites that see zones as their clients, peers and operators do:
-// what they answer, log and let out.
+// blackBox are suites that see zones like their clients, peers and operators: by answers,
+// logs and outgoing bytes.
 var blackBox = []suite{
 	{"cluster-test/check", "^TestCleanLogs$"},
 	{"cluster-test/leak", "^TestNothingLeavesAZone$"},
@@ -80,15 +80,15 @@ var blackBox = []suite{
 // use if each has its own folder.
 type runner struct {
 	root    string // of the module
-	dir     string // of the compiled suites, and of what they leave
+	dir     string // with the compiled suites and their leftover files
 	timeout time.Duration
-	env     []string // what the suites get beside the environment
+	env     []string // additions to the environment of the suites
 }
 
 // binary is the compiled suite of a package.
 func binary(dir, pkg string) string { return filepath.Join(dir, path.Base(pkg)+".test") }
 
-// end is how one run of a suite ended.
+// end is the outcome of one run of a suite.
 type end int
 
 const (
@@ -97,7 +97,7 @@ const (
 	failed
 )
 
-// outcome is what one run of a suite said.
+// outcome is the result of one run of a suite.
 type outcome struct {
 	end    end
 	test   string // the first that failed
@@ -105,8 +105,8 @@ type outcome struct {
 	text   string
 }
 
-// try runs a suite. It returns an error if the run says nothing about the fault
-// that is compiled into it.
+// try runs a suite. It returns an error if the run proves nothing about the fault compiled
+// into it.
 func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	tmp := filepath.Join(r.dir, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
@@ -136,13 +136,13 @@ func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	return o, nil
 }
 
-// about returns what the run printed from where the test that failed began.
+// about returns the output of the run from the start of the failed test.
 func (o outcome) about() string {
 	name, _, _ := strings.Cut(o.test, " ")
 	return o.text[max(strings.Index(o.text, "=== RUN   "+name+"\n"), 0):]
 }
 
-// What go test -v says of a test and of how it ended.
+// Lines of go test -v about a test and its outcome.
 var (
 	failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 	passLine = regexp.MustCompile(`(?m)^--- PASS: `)
@@ -151,8 +151,8 @@ var (
 	runLine  = regexp.MustCompile(`(?m)^=== (?:RUN|CONT|NAME) +([^/\s]+)`)
 )
 
-// judge reads what a run printed. A run of no tests at all is an error: it would
-// pass with any fault.
+// judge reads the output of a run. A run without tests is an error: it would pass with any
+// fault.
 func judge(text string, bad bool) (outcome, error) {
 	first := failLine.FindStringSubmatch(text)
 	running := runLine.FindAllStringSubmatch(text, -1)
@@ -171,15 +171,13 @@ func judge(text string, bad bool) (outcome, error) {
 	return outcome{}, errors.New("it has no tests")
 }
 
-// earlyError is the error of a run that ended before its first test, with what it
-// printed.
+// earlyError is the error of a run that ended before its first test, with its output.
 type earlyError struct{ text string }
 
 // Error implements error.
 func (e *earlyError) Error() string { return "it ended before its first test:\n" + e.text }
 
-// lastWhy returns the last thing that a test said, which for one that skipped
-// itself is why.
+// lastWhy returns the last message of a test, which is the reason if it skipped itself.
 func lastWhy(text string) string {
 	said := whyLine.FindAllStringSubmatch(text, -1)
 	if said == nil {

@@ -7,16 +7,16 @@ import (
 	"text/tabwriter"
 )
 
-// finding is what became of one fault.
+// finding is the result of one fault.
 type finding struct {
 	fault fault
-	hunts []hunt // by all suites, and then by the black boxes if they were asked
+	hunts []hunt // by all suites, and then by the black boxes if requested
 }
 
-// untriedHere is what is said of a fault that only root can look for.
+// untriedHere is the text for a fault that only root can search for.
 const untriedHere = "not tried here: needs root"
 
-// String says what the search brought.
+// String returns the result of the search.
 func (h hunt) String() string {
 	switch {
 	case h.broken != "":
@@ -42,7 +42,7 @@ func (h hunt) cells() []string {
 	return []string{h.by, fmt.Sprintf("%.1f", h.took.Seconds())}
 }
 
-// table prints what was found, one line for each fault.
+// table prints the results, one line for each fault.
 func table(out io.Writer, all []finding) error {
 	if len(all) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func table(out io.Writer, all []finding) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	row := func(cells []string) {
-		_, _ = fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) // Flush tells of it
+		_, _ = fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) // Flush returns the error
 	}
 	row(head)
 	row(strings.Split(strings.Repeat("--- ", len(head)-1)+"---", " "))
@@ -71,7 +71,7 @@ func table(out io.Writer, all []finding) error {
 	return err
 }
 
-// sum counts what was found.
+// sum counts the results.
 func sum(all []finding) string {
 	found, untried := 0, 0
 	for _, f := range all {
@@ -89,7 +89,7 @@ func sum(all []finding) string {
 	return text
 }
 
-// verdict returns an error that names the faults that were looked for and not
+// verdict returns an error with the names of the faults that were searched for and not
 // found. Black boxes need not find them all.
 func verdict(all []finding) error {
 	var missed []string

@@ -27,7 +27,7 @@ type pipe struct {
 	reads  deadline
 }
 
-// segment is some bytes on their way.
+// segment is some bytes in transit.
 type segment struct {
 	bytes []byte
 	at    time.Time // when they arrive; zero while the host that wrote them is frozen
@@ -57,7 +57,7 @@ func (d *deadline) set(p *pipe, at time.Time) {
 	p.wake.Broadcast()
 }
 
-// wakeWaiters wakes who waits on the pipe.
+// wakeWaiters wakes the waiters on the pipe.
 func (p *pipe) wakeWaiters() {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
