@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,12 @@ func bombs(n int) map[string]string {
 	fill := func(start, with, end string) string {
 		return start + strings.Repeat(with, (n-len(start)-len(end))/len(with)) + end
 	}
+	var distinct strings.Builder
+	for i := 0; distinct.Len() < n; i++ {
+		fmt.Fprintf(&distinct, `,"%d":0`, i)
+	}
 	return map[string]string{
+		"many names":     `{"pairs":{"":0` + distinct.String()[:n-20] + "}}",
 		"nested lists":   fill("", "[", ""),
 		"nested objects": fill("", `{"a":`, ""),
 		"closed lists":   strings.Repeat("[", n/2) + strings.Repeat("]", n/2),
@@ -35,7 +41,7 @@ func bombs(n int) map[string]string {
 func TestABombIsRefusedBeforeItIsDecoded(t *testing.T) {
 	for name, body := range bombs(api.BodyMaxBytes) {
 		b := []byte(body)
-		scanned := testing.AllocsPerRun(5, func() { require.Error(t, scan(b), name) })
+		scanned := testing.AllocsPerRun(5, func() { require.Error(t, checkJSON(b, shapeOf(reflect.TypeFor[outer]())), name) })
 		assert.Less(t, scanned, 10.0, name) // the refusal
 		whole := allocated(func() {
 			_, err := read(body, api.BodyMaxBytes)
@@ -108,12 +114,13 @@ func TestTheFullestBootIsWithinTheLimits(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func BenchmarkScan(b *testing.B) {
+func BenchmarkWalk(b *testing.B) {
 	body := []byte(`{"any":[` + strings.Repeat("0,", JSONValuesMax-3) + "0]}")
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
+	s := shapeOf(reflect.TypeFor[outer]())
 	for b.Loop() {
-		if err := scan(body); err != nil {
+		if err := checkJSON(body, s); err != nil {
 			b.Fatal(err)
 		}
 	}

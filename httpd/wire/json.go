@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"reflect"
@@ -29,20 +28,12 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := scan(b); err != nil {
-		return err
-	}
-	if err := checkText(b); err != nil {
-		return err
-	}
-	if err := precheck(b); err != nil {
-		return err
-	}
-	if err := checkNames(reflect.TypeOf(v).Elem(), b); err != nil {
+	s := shapeOf(reflect.TypeOf(v).Elem())
+	if err := checkJSON(b, s); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return invalidJSON(err)
+		return cmp.Or(findMisfit(b, s), invalidJSON(err))
 	}
 	return nil
 }
@@ -96,115 +87,33 @@ func kindName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == reflect.TypeFor[[]byte]() {
+	if t == bytesType {
 		return "a text in base64"
 	}
 	return cmp.Or(kindNames[t.Kind()], aWholeNumber)
 }
 
-// precheck walks the tokens of a body and keeps none: it is JSON, no name is
-// repeated, and nothing comes after the value.
-func precheck(b []byte) error {
+// brokenJSON returns the error for a body that is not one JSON value.
+func brokenJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	w := &walker{}
-	for n := 0; ; n++ {
+	for n, depth := 0, 0; ; n++ {
 		t, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			if n == 0 {
-				return api.Errorf(api.CodeInvalid, "the body is empty; it must be a JSON object")
-			}
-			if len(w.open) > 0 {
-				return api.Errorf(api.CodeInvalid, "the body is not valid JSON: it ends too early")
-			}
-			return nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF) && n == 0:
+			return api.Errorf(api.CodeInvalid, "the body is empty; it must be a JSON object")
+		case errors.Is(err, io.EOF):
+			return api.Errorf(api.CodeInvalid, "the body is not valid JSON: it ends too early")
+		case err != nil:
 			return invalidJSON(err)
-		}
-		if w.done {
+		case n > 0 && depth == 0:
 			return api.Errorf(api.CodeInvalid, "the body has something after its JSON value")
 		}
-		if err := w.see(t); err != nil {
-			return err
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
 		}
 	}
-}
-
-// walker follows the nesting of a token stream.
-type walker struct {
-	open []level
-	done bool
-}
-
-// level is one open object or list.
-type level struct {
-	object bool
-	names  map[string]bool // of an object: names so far
-	value  bool            // in an object: the next token is a value
-}
-
-func (w *walker) see(t json.Token) error {
-	if d, ok := t.(json.Delim); ok && (d == '}' || d == ']') {
-		w.open = w.open[:len(w.open)-1]
-		w.end()
-		return nil
-	}
-	if top := w.top(); top != nil && top.object && !top.value {
-		name, _ := t.(string)
-		if top.names == nil {
-			top.names = map[string]bool{}
-		}
-		if top.names[name] {
-			return api.Errorf(api.CodeInvalid, "the name %q is given twice", name)
-		}
-		top.names[name] = true
-		top.value = true
-		return nil
-	}
-	switch t {
-	case json.Delim('{'):
-		w.open = append(w.open, level{object: true})
-	case json.Delim('['):
-		w.open = append(w.open, level{})
-	default:
-		w.end()
-	}
-	return nil
-}
-
-func (w *walker) top() *level {
-	if len(w.open) == 0 {
-		return nil
-	}
-	return &w.open[len(w.open)-1]
-}
-
-// end notes that a value is complete.
-func (w *walker) end() {
-	if top := w.top(); top == nil {
-		w.done = true
-	} else {
-		top.value = false
-	}
-}
-
-// namesOf returns the fields of a struct by the names that they have in JSON.
-func namesOf(t reflect.Type) map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" {
-			maps.Copy(out, namesOf(f.Type)) // its fields stand among the others
-			continue
-		}
-		if f.IsExported() && name != "-" {
-			if name == "" {
-				name = f.Name
-			}
-			out[name] = f.Type
-		}
-	}
-	return out
 }

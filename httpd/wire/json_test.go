@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -140,6 +141,44 @@ func TestReadJSONRefuses(t *testing.T) {
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
 			assert.Contains(t, api.MessageOf(err), c.says)
 		})
+	}
+}
+
+// TestWhichFaultIsReported has bodies with several faults.
+func TestWhichFaultIsReported(t *testing.T) {
+	deep := strings.Repeat("[", JSONDepthMax+1)
+	many := strings.Repeat("0,", JSONValuesMax)
+	wide := ""
+	for i := range 2 * namesMax {
+		wide += fmt.Sprintf(`"k%d":%d,`, i, i)
+	}
+	for _, c := range []struct{ body, says string }{
+		{`{"on":tru,"x":"` + "\xff" + `","any":` + deep, "nested at most"},
+		{`{"on":1,"on":2,"any":[` + many, "JSON values"},
+		{`{"x" 1 [` + many, "JSON values"},
+		{`{"any":[` + many + deep, "JSON values"},
+		{deep + many, "nested at most"},
+		{`{"on":1,"on":tru,"Plain":"` + "\xff" + `"}`, "not valid UTF-8 at byte"},
+		{`{"x":1,"for":5,"Plain":"\ud800"}`, "half of a surrogate pair"},
+		{`{"x":1,"on":1,"on":2}`, `the name "on" is given twice`},
+		{`{"x":{"y":1,"y":2}}`, `the name "y" is given twice`},
+		{`{"x":1,"x":2}`, `the name "x" is given twice`},
+		{`{"on":1,"on":2,}`, `the name "on" is given twice`},
+		{`{"on":tru,"a":1,"a":2}`, "not valid JSON"},
+		{`{"x":1} {`, "something after"},
+		{`{"x":1,"for":5,"on":01}`, "not valid JSON"},
+		{`{"for":5,"x":1,"on":1}`, "for: it must be a text such as 60s"},
+		{`{"x":1,"for":5}`, `unknown field "x"`},
+		{`{"on":1,"for":5}`, "for: it must be a text such as 60s"},
+		{`{"on":1,"blob":["a"]}`, "blob must be a text in base64, not a list"},
+		{`{"on":1,"list":[{"x":1}]}`, `unknown field "list[0].x"`},
+		{`{"on":1,"thing":[]}`, "on must be true or false, not number"},
+		{`{"pairs":{` + wide + `"k3":1}}`, `the name "k3" is given twice`},
+		{`{"pairs":{` + wide + `"k\u0034\u0030":1}}`, `the name "k40" is given twice`},
+		{`{"pairs":{` + wide + `"x":0},"x":0}`, `unknown field "x"`},
+	} {
+		_, err := read(c.body, 1<<20)
+		assert.Contains(t, api.MessageOf(err), c.says, "%.60s", c.body)
 	}
 }
 
