@@ -139,7 +139,7 @@ func (a *Agent) Close() error {
 // checkConfig fills in defaults and returns an invalid-input error for a wrong field.
 func checkConfig(c *Config) error {
 	if c.Log == nil || c.Now == nil || c.Rand == nil {
-		return api.Errorf(api.CodeInvalid, "an agent needs a log, a clock and a source of chance")
+		return api.Errorf(api.CodeInvalid, "an agent needs a log, a clock and a source of randomness")
 	}
 	if c.TLS == nil && c.Transport == nil {
 		return api.Errorf(api.CodeInvalid, "an agent needs a certificate to show to its zone")

@@ -179,8 +179,8 @@ func TestLeaderIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAddressesAreKept: where the zone is is written down when it changes, and an agent
-// that starts with what was written finds a zone whose nodes are all new.
+// TestAddressesAreKept: the addresses of the zone are written when they change, and an agent
+// that starts with them finds a zone whose nodes are all new.
 func TestAddressesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
@@ -223,8 +223,8 @@ func TestAddressesAreKept(t *testing.T) {
 	})
 }
 
-// TestAHastyZoneIsNotAskedWithoutPause: a zone that has nothing to say and says so at
-// once is not asked again at once.
+// TestAHastyZoneIsNotAskedWithoutPause: after an immediate empty answer the agent pauses
+// before the next poll.
 func TestAHastyZoneIsNotAskedWithoutPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
@@ -237,8 +237,8 @@ func TestAHastyZoneIsNotAskedWithoutPause(t *testing.T) {
 	})
 }
 
-// TestStrangeHostsAreTold: an agent that is asked to run something on a host that it
-// does not serve says which it does, once, and that it has served others before.
+// TestStrangeHostsAreTold: an agent that gets work for a host that it does not serve
+// registers its hosts again, once, and warns about hosts that it has served before.
 func TestStrangeHostsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
@@ -413,7 +413,7 @@ func TestExitDuringStartIsSeen(t *testing.T) {
 	})
 }
 
-// hasty is a driver whose instances have ended, and said so, before their start
+// hasty is a driver whose instances have ended, and are reported so, before their start
 // has returned.
 type hasty struct{ *fake.Driver }
 

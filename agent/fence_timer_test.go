@@ -30,7 +30,7 @@ func fenced(id string) api.Workload {
 	return w
 }
 
-// timed is a fake that notes when it was told to kill.
+// timed is a fake that records the times of kills.
 type timed struct {
 	*fake.Driver
 	severed []driver.State
@@ -83,8 +83,8 @@ func events(t *testing.T, dir string, id api.InstanceID) (all []string) {
 	return all
 }
 
-// TestFenceStrikesAtItsLimit: not a nanosecond before the fence has passed since
-// the last answered call was sent, and no later; and not again before a list says so.
+// TestFenceStrikesAtItsLimit: not a nanosecond before the fence has passed since the last
+// answered call was sent, and no later; and no new start before a list requires it.
 func TestFenceStrikesAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), newTimed(fake.Options{})
@@ -132,8 +132,8 @@ func TestFenceStrikesAtItsLimit(t *testing.T) {
 	})
 }
 
-// TestMovedMeanwhile: what the zone has moved is not started again at its old
-// host, and what it deleted is reported gone.
+// TestMovedMeanwhile: an instance that the zone has moved is not started again at its old
+// host, and a deleted one is reported gone.
 func TestMovedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
@@ -250,8 +250,8 @@ func TestSoftStopIsCut(t *testing.T) {
 	})
 }
 
-// TestHeldUpAgent: an agent whose timers did not run knows from the next answer
-// how long it was deaf, and does not take it for a proof of what was before.
+// TestHeldUpAgent: an agent whose timers did not run learns from the next answer how long
+// the silence was, and still applies its fences to it.
 func TestHeldUpAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -279,8 +279,8 @@ func TestHeldUpAgent(t *testing.T) {
 	})
 }
 
-// TestFenceOfForgottenHosts: nobody will ever ask an agent to stop what runs for
-// a host that it does not serve any more.
+// TestFenceOfForgottenHosts: no zone will ever ask an agent to stop instances of a host that
+// it no longer serves.
 func TestFenceOfForgottenHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
@@ -309,8 +309,8 @@ func TestSeveredIsNoted(t *testing.T) {
 	})
 }
 
-// TestAnswerOfAnOldQuestion: a list that was asked for before the fence struck
-// may be older than what the zone decided because of it.
+// TestAnswerOfAnOldQuestion: a list that was requested before the fence expired may be older
+// than the zone's decisions because of it.
 func TestAnswerOfAnOldQuestion(t *testing.T) {
 	d := fake.New(fake.Options{})
 	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
@@ -339,8 +339,8 @@ func TestAnswerOfAnOldQuestion(t *testing.T) {
 	assert.NotNil(t, b.nextEntry(start))
 }
 
-// TestAnswerThatIsTooOld: what a list brings whose question is as old as the
-// fence does not start for a moment.
+// TestAnswerThatIsTooOld: an instance in a list whose request is as old as the fence is
+// not started even for a moment.
 func TestAnswerThatIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New(fake.Options{})

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// zone is a zone's agent listeners, in memory: one node leads, the others say
-// who does, and those that are down do not answer.
+// zone has a zone's agent listeners in memory: one node is the leader, the others redirect
+// to it, and those that are down do not answer.
 type zone struct {
 	mu         sync.Mutex
 	term       uint64
@@ -268,8 +268,8 @@ type needy struct {
 
 func (d needy) Needs() api.Needs { return d.needs }
 
-// TestReportedNeeds holds that the zone is told what it does not know by the name of
-// the driver, and nothing else: a node of an earlier build could not read it.
+// TestReportedNeeds checks that only needs which the zone does not know by the name of the
+// driver are reported: a node of an earlier build could not read others.
 func TestReportedNeeds(t *testing.T) {
 	for _, c := range []struct {
 		driver string

@@ -57,8 +57,8 @@ func TestBootOutcomes(t *testing.T) {
 	}
 }
 
-// TestAFailedBootExitsByItsCode has boots fail for all that has an exit code of its
-// own. An older zone has the code in the reason alone.
+// TestAFailedBootExitsByItsCode: a boot that failed exits with the exit code of its code.
+// An older zone has the code only in the reason.
 func TestAFailedBootExitsByItsCode(t *testing.T) {
 	for why, want := range map[string]int{
 		`"code": "no_capacity", "reason": "no_capacity: 3 of 5 could be had, 5 are needed"`: exitNoCapacity,

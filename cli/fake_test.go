@@ -21,7 +21,7 @@ type fakeZone struct {
 	seen   []seen
 }
 
-// answer is what a route answers.
+// answer is one answer of a route.
 type answer struct {
 	status int
 	body   string
@@ -61,7 +61,7 @@ func statusOf(route string) int {
 	return http.StatusOK
 }
 
-// on sets what a route answers.
+// on sets the answers of a route.
 func (z *fakeZone) on(route string, answers ...answer) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -114,7 +114,7 @@ func refusalOf(code, message string) string {
 	return `{"error": {"code": "` + code + `", "message": "` + message + `", "request_id": "req-1"}}`
 }
 
-// result is what one command line did.
+// result is the result of one command line.
 type result struct {
 	out, errOut string
 	exit        int
@@ -149,7 +149,7 @@ func bootIn(state string) answer {
 	return answer{status: http.StatusOK, body: strings.Replace(canned["GET /zones/boot/r-1"], `"state": "ACTIVE"`, `"state": "`+state+`"`, 1)}
 }
 
-// canned is what the zone answers unless a test says otherwise.
+// canned has the zone's default answers.
 var canned = map[string]string{
 	"POST /zones/boot": `{"reservation_id": "r-1"}`,
 	"GET /zones/boot": `{"boots": [{"reservation_id": "r-1", "name": "web", "project_id": "p", "user_id": "u", "flavor": "small",

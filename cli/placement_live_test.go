@@ -30,7 +30,7 @@ import (
 	"berth/zone/estimate"
 )
 
-// kid is what the one child of a liveZone has said of itself a second ago.
+// kid is the digest that the only child of a liveZone sent a second ago.
 type kid struct{}
 
 func (kid) Digest(api.ZoneID) (api.Digest, time.Duration, bool) {
@@ -91,8 +91,8 @@ func liveZone(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// TestPlacementVerbsOnAZone tells a story of providers to a zone that is real but for
-// its nodes.
+// TestPlacementVerbsOnAZone runs a story of providers against a zone that is real except
+// for its nodes.
 func TestPlacementVerbsOnAZone(t *testing.T) {
 	srv := liveZone(t)
 	var b bytes.Buffer
@@ -222,7 +222,7 @@ func claimAll(t *testing.T, providers int) {
 	}
 }
 
-// TestTypedErrorsOfAZone makes the placement API say each of its codes.
+// TestTypedErrorsOfAZone makes the placement API return each of its codes.
 func TestTypedErrorsOfAZone(t *testing.T) {
 	srv := liveZone(t)
 	c, err := client.New(client.Config{Addr: srv.URL})

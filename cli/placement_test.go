@@ -12,7 +12,7 @@ import (
 	"berth/api"
 )
 
-// What the canned zone knows by UUID.
+// The objects of the canned zone by UUID.
 const (
 	uuidHost = "11111111-1111-4111-8111-111111111111"
 	uuidGPU  = "22222222-2222-4222-8222-222222222222"
@@ -100,8 +100,7 @@ func placementNo(status int, code string) answer {
 	return answer{status: status, body: fmt.Sprintf(`{"errors": [{"status": %d, "title": "No", "detail": "not so", "code": %q, "request_id": "req-1"}]}`, status, code)}
 }
 
-// TestPlacementRefusalsSayWhatToDo makes each verb meet the refusal that it is most
-// likely to.
+// TestPlacementRefusalsSayWhatToDo gives each verb its most likely refusal.
 func TestPlacementRefusalsSayWhatToDo(t *testing.T) {
 	const moved, undefined = "placement.concurrent_update", "placement.undefined_code"
 	at := "/placement/resource_providers/" + uuidHost
@@ -199,7 +198,7 @@ func TestNamesOfManyProviders(t *testing.T) {
 	}
 }
 
-// A provider whose parent is not in the list stands at the top.
+// A provider whose parent is not in the list is at the top level.
 func TestTreesThatAreNotWhole(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /placement/resource_providers", answer{status: http.StatusOK, body: `{"resource_providers": [` +
@@ -209,7 +208,7 @@ func TestTreesThatAreNotWhole(t *testing.T) {
 	assert.Equal(t, "child         "+uuidGPU+"  "+uuidZ+"  5\n  grandchild  "+uuidC+"  child                                 5\n", r.out)
 }
 
-// What a provider does not have cannot be taken from it, and nothing is written.
+// Items that a provider does not have cannot be removed from it, and nothing is written.
 func TestUnsetOfWhatIsNotThere(t *testing.T) {
 	for line, says := range map[string]string{
 		"provider inventory unset h1 VCPU NOPE":      "h1 has no NOPE; nothing was changed",
@@ -301,7 +300,7 @@ func TestAllOfAProviderIsInItsJSON(t *testing.T) {
 	assert.Contains(t, z.berth(t.Context(), "provider", "show", "h1", "-o", "json").out, `"parent_provider_uuid": null`)
 }
 
-// Names reach a terminal without what could command it.
+// Names are printed without characters that could control a terminal.
 func TestNamesCannotCommandATerminal(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("DELETE /flavors/a\x1b[2J", answer{status: http.StatusNoContent})

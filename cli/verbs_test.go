@@ -146,7 +146,7 @@ var verbs = []string{
 	"candidates --group gpu:PGPU=1 --isolate",
 }
 
-// record writes what a command line did, and what it asked of the zone.
+// record writes the result of a command line, and its calls of the zone.
 func record(b *bytes.Buffer, line string, asked []seen, r result) {
 	fmt.Fprintf(b, "$ berth %s\n", line)
 	for _, s := range asked {

@@ -183,7 +183,7 @@ func TestTwoBadGateways(t *testing.T) {
 	})
 }
 
-// All are bad: the call ends with the caller's budget, and says what is known.
+// All are bad: the call ends with the caller's budget, and the most significant error.
 func TestAllGatewaysAreBad(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []gatewayNode
@@ -229,7 +229,7 @@ func TestAllGatewaysAreBad(t *testing.T) {
 	}
 }
 
-// A refusal is an answer: nobody else is asked, and whoever refused is well.
+// A refusal is an answer: no other endpoint is tried, and the refusing one counts as good.
 func TestARefusalIsAnAnswer(t *testing.T) {
 	for _, code := range []api.Code{
 		api.CodeInvalid, api.CodeForbidden, api.CodeNotFound, api.CodeConflict, api.CodePlanRefused, api.CodeNoCapacity,
@@ -327,8 +327,8 @@ func TestOthersNoticeFirst(t *testing.T) {
 	})
 }
 
-// What a call may take grows with what the gateway usually takes, so that a zone
-// that is slow is not asked thrice for everything.
+// The patience of a call grows with the usual time of the gateway, so that a slow zone is
+// not asked three times for everything.
 func TestPatienceGrowsWithTheZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := gatewayNode{answer: struct{}{}, after: 400 * time.Millisecond}
@@ -415,7 +415,7 @@ func TestThoseWhereNobodyWasAreAskedAgain(t *testing.T) {
 	})
 }
 
-// However long they say so, the number of questions is bounded.
+// The number of tries is bounded, however long this lasts.
 func TestQuestionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &child{nodes: map[string]gatewayNode{"a": frozen, "b": {code: api.CodeUnavailable}}}
@@ -427,7 +427,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// Endpoints that a link has no more are forgotten, and a new one is asked.
+// Endpoints that a link no longer has are dropped, and a new one is tried.
 func TestEndpointsOfALinkChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &child{nodes: map[string]gatewayNode{"a": well, "b": well}}

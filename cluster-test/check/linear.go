@@ -12,7 +12,7 @@ import (
 	"berth/cluster-test/check/promise"
 )
 
-// HistoryOptions says how to check a history.
+// HistoryOptions configure the check of a history.
 type HistoryOptions struct {
 	// Limit is how long all searches together may take; 0 means HistoryLimit.
 	Limit time.Duration
@@ -61,7 +61,7 @@ func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
 	return sum, l.all
 }
 
-// countOp counts one operation and refuses one that cannot be.
+// countOp counts one operation and refuses an impossible one.
 func (s *HistorySummary) countOp(l *list, op Op) {
 	s.Ops++
 	switch op.Outcome {
@@ -87,8 +87,8 @@ type linear struct {
 	name  string
 	key   func(Op) (string, bool) // the partition of an operation, and if it has one
 	model porcupine.Model
-	// pins, if there is one, finds a point for each operation, so that what is left to
-	// find out is whether those are in order.
+	// pins, if there is one, finds a point for each operation, so that only the order of
+	// those remains to be checked.
 	pins func([]porcupine.Operation) ([]porcupine.Operation, bool)
 }
 

@@ -20,7 +20,7 @@ const DiskBytes = 128 << 20
 
 // Limits of disks.
 const (
-	loopTries   = 50 // for a loop device that nobody else takes
+	loopTries   = 50 // to get a free loop device
 	loopControl = "/dev/loop-control"
 	loopMajor   = 7 // of device numbers
 	bitFlipsMax = 8 // of one Damage
@@ -36,8 +36,8 @@ const (
 	ballastChunk = 1 << 20
 )
 
-// disk is a file that is a disk: an ext4 file system on a loop device. The device
-// goes when it is unmounted and closed, also if this process is killed.
+// disk is a file used as a disk: an ext4 file system on a loop device. The device is
+// released when it is unmounted and closed, even if this process is killed.
 type disk struct {
 	image, dir string
 	loop       *os.File
@@ -57,7 +57,7 @@ func newDisk(image, dir string, size int64) (*disk, error) {
 	if err = f.Truncate(size); err != nil {
 		return nil, fmt.Errorf("making the image: %w", err)
 	}
-	// A small journal; no room kept for root, whom tests run as.
+	// A small journal; no room reserved for root, as whom tests run.
 	mkfs := exec.CommandContext(context.Background(), "mkfs.ext4", "-q", "-b", "4096", "-m", "0", "-J", "size=4",
 		"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image)
 	if out, failed := mkfs.CombinedOutput(); failed != nil {
@@ -73,7 +73,7 @@ func newDisk(image, dir string, size int64) (*disk, error) {
 	return d, nil
 }
 
-// attachLoop returns a loop device of a file, which goes with its last user.
+// attachLoop returns a loop device of a file, which is released with its last user.
 func attachLoop(f *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func attachLoop(f *os.File) (*os.File, error) {
 		if err == nil {
 			return loop, nil
 		}
-		_ = loop.Close() // it is somebody else's
+		_ = loop.Close() // another process has it
 		if !errors.Is(err, unix.EBUSY) {
 			return nil, fmt.Errorf("setting up a loop device: %w", err)
 		}
@@ -102,7 +102,7 @@ func attachLoop(f *os.File) (*os.File, error) {
 	return nil, errors.New("every free loop device was taken by somebody else")
 }
 
-// openLoop opens a loop device, making its name where the system does not.
+// openLoop opens a loop device, and creates its node if the system does not.
 func openLoop(n int) (*os.File, error) {
 	path := "/dev/loop" + strconv.Itoa(n)
 	err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(n))))
@@ -122,7 +122,7 @@ func (d *disk) mount() error {
 	return nil
 }
 
-// unmount waits until nobody uses the disk, and takes it away.
+// unmount waits until the disk is unused, and unmounts it.
 func (d *disk) unmount() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +142,7 @@ func (d *disk) unmount() error {
 	return nil
 }
 
-// close takes the disk away and leaves its image.
+// close removes the disk and leaves its image.
 func (d *disk) close() error {
 	if err := d.unmount(); err != nil {
 		return err
@@ -220,8 +220,8 @@ func (d *disk) space() error {
 	return nil
 }
 
-// Damage flips 1 to 8 bits of a file or, once in four times, cuts off its end; and
-// says what it did. Nobody has the file open. It must not be empty.
+// Damage flips 1 to 8 bits of a file or, once in four times, truncates it, and returns a
+// description. The file must not be open or empty.
 func Damage(path string, dice *rand.Rand) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

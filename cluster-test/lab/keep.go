@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folders of worlds and of binaries are called after their process, so that what a
-// killed one left behind can be told from what another one uses.
+// Folders of worlds and of binaries are named after their process, so that leftovers of a
+// killed process can be distinguished from folders in use.
 const (
 	dirPrefix = "berth-lab-"
-	keptName  = "KEPT" // a file in a folder that is to stay
+	keptName  = "KEPT" // a file in a folder that must stay
 )
 
 // newDir makes a folder of this process.
@@ -32,7 +32,7 @@ func newDir() (string, error) {
 	return dir, nil
 }
 
-// keepLogs copies logs into dir, and lets sweep leave it alone.
+// keepLogs copies logs into dir, and marks it for sweep to leave alone.
 func keepLogs(dir, logs string) error {
 	return errors.Join(
 		os.CopyFS(filepath.Join(dir, "logs"), os.DirFS(logs)),
@@ -42,8 +42,8 @@ func keepLogs(dir, logs string) error {
 // sweep is clear, once in the life of this process.
 var sweep = sync.OnceValue(clearAll)
 
-// clearAll unmounts and removes what was left by worlds whose process was killed.
-// Their namespaces went with them.
+// clearAll unmounts and removes the leftovers of worlds whose process was killed. Their
+// namespaces ended with them.
 func clearAll() error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*-*"))
 	if err != nil {
@@ -64,7 +64,7 @@ func clearAll() error {
 	return errors.Join(errs...)
 }
 
-// unmountUnder unmounts all disks below dir, also those that hang.
+// unmountUnder unmounts all disks below dir, including those that hang.
 func unmountUnder(dir string) error {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

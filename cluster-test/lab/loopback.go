@@ -18,22 +18,22 @@ import (
 
 // Limits of loopback addresses and of the proxy.
 const (
-	addrTries  = 50       // for an address that nobody else uses
-	pieceBytes = 16 << 10 // that pass at once
+	addrTries  = 50       // to find an unused address
+	pieceBytes = 16 << 10 // to pass at once
 	hiddenLast = ".2"     // of the address at which a process listens
 	publicLast = ".1"     // of the address at which others reach it
 )
 
-// publicPorts are those of a node that others use.
+// publicPorts are the ports of a node that others use.
 var publicPorts = []string{"7600", "7601", "7602", "7603"}
 
-// hiddenAddr returns where the process behind a public address listens.
+// hiddenAddr returns the listening address of the process behind a public address.
 func hiddenAddr(public string) string { return strings.TrimSuffix(public, publicLast) + hiddenLast }
 
-// loopback is machines at 127.x.y.1, where a proxy waits, and at 127.x.y.2, where
-// their processes listen. The proxy tells callers apart by which process has the
-// other end. A cut holds back what is sent, as a wire would that loses it and is
-// mended; unlike there, a connection can be opened, and is then silent.
+// loopback has machines at 127.x.y.1, where a proxy listens, and at 127.x.y.2, where their
+// processes listen. The proxy identifies callers by the process at the other end. A cut
+// holds back bytes, like a wire that loses them and is mended; unlike there, a connection
+// can be opened, and is then silent.
 type loopback struct {
 	w    *World
 	stop context.CancelFunc
@@ -55,7 +55,7 @@ func newLoopback(w *World) *loopback {
 	}
 }
 
-// plug finds an address that nobody uses, and waits there.
+// plug finds an unused address, and listens there.
 func (l *loopback) plug(m *Machine) error {
 	var last error
 	for range addrTries {
@@ -133,8 +133,8 @@ func (l *loopback) acceptPort(m *Machine, ln net.Listener) {
 	}
 }
 
-// serveCaller joins one caller with the process that it called, and ends both ends when
-// one of them does.
+// serveCaller connects one caller with the process that it called, and closes both ends when
+// one of them ends.
 func (l *loopback) serveCaller(to *Machine, port string, caller net.Conn) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
@@ -158,7 +158,7 @@ func (l *loopback) serveCaller(to *Machine, port string, caller net.Conn) {
 	both.Wait()
 }
 
-// copyBytes passes on what from sends to to, until either end is closed.
+// copyBytes copies bytes from from to to, until either end is closed.
 func (l *loopback) copyBytes(ctx context.Context, dst io.Writer, src io.Reader, from, to *Machine) {
 	piece := make([]byte, pieceBytes)
 	for {
@@ -172,14 +172,14 @@ func (l *loopback) copyBytes(ctx context.Context, dst io.Writer, src io.Reader, 
 			}
 		}
 		if err != nil {
-			// The end, too, is news that a wire has to carry.
+			// The end, too, has to pass the wire.
 			_ = l.awaitPassage(ctx, from, to, 0)
 			return
 		}
 	}
 }
 
-// awaitPassage waits while to does not hear from, and as long as n bytes take.
+// awaitPassage waits while traffic from from to to is cut, and as long as n bytes take.
 func (l *loopback) awaitPassage(ctx context.Context, from, to *Machine, n int) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
@@ -202,8 +202,8 @@ func (l *loopback) awaitPassage(ctx context.Context, from, to *Machine, n int) e
 	}
 }
 
-// callerAt returns whose process has the other end of a connection; what no service
-// has, a client has.
+// callerAt returns the machine whose process has the other end of a connection; if no
+// service has it, a client does.
 func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok {

@@ -33,7 +33,7 @@ type segment struct {
 	at    time.Time // when they arrive; zero while the host that wrote them is frozen
 }
 
-// hasLeft reports whether the bytes are on their way.
+// hasLeft reports whether the bytes are in transit.
 func (s *segment) hasLeft() bool { return !s.at.IsZero() }
 
 // deadline is when waiting ends.
@@ -183,7 +183,7 @@ func (c *conn) Write(b []byte) (written int, err error) {
 	}
 }
 
-// sendBytes puts a copy of b on its way. Needs the network's mu.
+// sendBytes sends a copy of b. Needs the network's mu.
 func (p *pipe) sendBytes(b []byte) {
 	p.net.bytes += uint64(len(b))
 	p.size += len(b)
@@ -195,8 +195,8 @@ func (p *pipe) sendBytes(b []byte) {
 	p.wake.Broadcast()
 }
 
-// goOn lets what was written while the host was frozen leave and arrive now. Needs
-// the network's mu.
+// goOn sends the bytes that were written while the host was frozen. Needs the network's
+// mu.
 func (p *pipe) goOn() {
 	for i := range p.queue {
 		if s := &p.queue[i]; !s.hasLeft() {
@@ -207,7 +207,7 @@ func (p *pipe) goOn() {
 	p.wake.Broadcast()
 }
 
-// drawArrival draws when something that is sent now arrives. Needs the network's mu.
+// drawArrival draws the time of arrival of bytes sent now. Needs the network's mu.
 func (p *pipe) drawArrival() time.Time {
 	return p.notBefore(time.Now().Add(p.net.drawTravel(p.path)))
 }
@@ -221,7 +221,7 @@ func (p *pipe) notBefore(at time.Time) time.Time {
 	return at
 }
 
-// Close implements net.Conn. What was written before still arrives.
+// Close implements net.Conn. Bytes written before still arrive.
 func (c *conn) Close() error {
 	n := c.host.net
 	n.mu.Lock()
@@ -233,8 +233,8 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// closeEnd ends this end of the connection; the other one reads what is on its way
-// and then end. Needs the network's mu.
+// closeEnd ends this end of the connection; the other one reads the bytes in transit and
+// then end. Needs the network's mu.
 func (c *conn) closeEnd(end error) {
 	if c.closed != nil {
 		return
@@ -258,7 +258,7 @@ func (c *conn) closeEnd(end error) {
 	}
 }
 
-// retireConn forgets a connection whose ends are both closed. Needs the network's mu.
+// retireConn removes a connection whose ends are both closed. Needs the network's mu.
 func (c *conn) retireConn() {
 	for _, p := range []*pipe{c.in, c.out} {
 		delete(p.path.pipes, p)

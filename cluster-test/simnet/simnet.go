@@ -4,9 +4,9 @@
 // or vanish. It must never touch a socket, wait on anything but channels, conditions
 // and timers, or know what the bytes mean.
 //
-// It behaves like TCP: a cut link loses nothing, but holds back what was sent until
-// it is mended; an end that was closed by a host that died resets the other end as
-// soon as that can be told.
+// It behaves like TCP: a cut link loses nothing, but holds back all bytes until it is
+// mended; an end that was closed by the death of its host resets the other end as soon as
+// the network allows.
 package simnet
 
 import (
@@ -22,17 +22,17 @@ import (
 
 // Limits of a network.
 const (
-	bufferMax  = 256 << 10 // bytes on their way in one direction of a connection
+	bufferMax  = 256 << 10 // bytes in transit in one direction of a connection
 	backlogMax = 256       // connections that wait to be accepted
-	portMin    = 20000     // the first port that is given to who asks for port 0
+	portMin    = 20000     // the first port for listeners on port 0
 )
 
 // Errors of dialling and of connections, wrapped in a net.OpError.
 var (
-	ErrRefused = errors.New("connection refused") // nobody listens there
+	ErrRefused = errors.New("connection refused") // no listener at this address
 	ErrReset   = errors.New("connection reset")   // the other end died
 	ErrDown    = errors.New("host is down")       // this host has crashed
-	ErrInUse   = errors.New("address in use")     // somebody listens there
+	ErrInUse   = errors.New("address in use")     // there is a listener at this address
 )
 
 // Network connects hosts. Use New. Its methods and those of everything made from
@@ -52,7 +52,7 @@ type way struct{ from, to string }
 // path is the state of one direction between two hosts.
 type path struct {
 	cut   bool
-	shut  bool // whoever dials is refused
+	shut  bool // dials are refused
 	delay time.Duration
 	pipes map[*pipe]struct{}
 }
@@ -64,8 +64,8 @@ func New(seed uint64) *Network {
 	return n
 }
 
-// Host returns the host called name, which is up when it is asked for the first
-// time. A name that is an IP address shows in the addresses of its connections.
+// Host returns the host with a name, which is created and up on the first call. A name that
+// is an IP address is used in the addresses of its connections.
 func (n *Network) Host(name string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,7 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
-// Bytes returns how many bytes were sent so far.
+// Bytes returns the number of bytes sent so far.
 func (n *Network) Bytes() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,16 +90,16 @@ func (n *Network) Cut(a, b string) {
 	n.CutOneWay(b, a)
 }
 
-// CutOneWay holds back all that one host sends to the other, on connections that
-// are open as well. As with TCP nothing can be dialled then, in either direction.
+// CutOneWay holds back everything that one host sends to the other, even on open
+// connections. As with TCP, dialling then works in neither direction.
 func (n *Network) CutOneWay(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pathOf(from, to).cut = true
 }
 
-// Refuse breaks every connection between two hosts and lets each dial be refused at
-// once, as a firewall does that says so.
+// Refuse breaks every connection between two hosts and refuses each dial at once, like a
+// firewall that rejects.
 func (n *Network) Refuse(a, b string) {
 	n.mu.Lock()
 	n.pathOf(a, b).shut, n.pathOf(b, a).shut = true, true
@@ -136,7 +136,7 @@ func (n *Network) Slow(a, b string, delay time.Duration) {
 	n.pathOf(a, b).delay, n.pathOf(b, a).delay = delay, delay
 }
 
-// Mend takes back cuts, refusals and delays between two hosts.
+// Mend undoes cuts, refusals and delays between two hosts.
 func (n *Network) Mend(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,8 +144,8 @@ func (n *Network) Mend(a, b string) {
 	n.mendPath(n.pathOf(b, a))
 }
 
-// Heal takes back all cuts, refusals and delays, and lets hosts that are frozen or
-// vanished take part again. Hosts that are down stay down.
+// Heal undoes all cuts, refusals and delays, and resumes frozen and vanished hosts. Hosts
+// that are down stay down.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,7 +157,7 @@ func (n *Network) Heal() {
 	}
 }
 
-// mendPath makes one direction whole, and lets what was held back go. Needs mu.
+// mendPath repairs one direction, and sends held back bytes. Needs mu.
 func (n *Network) mendPath(p *path) {
 	p.cut, p.shut, p.delay = false, false, 0
 	for pipe := range p.pipes {
@@ -191,8 +191,8 @@ type Host struct {
 
 	// Guarded by the network.
 	up        bool
-	frozen    bool                 // it takes and sends nothing
-	vanished  bool                 // what is sent to it or by it is lost
+	frozen    bool                 // it receives and sends nothing
+	vanished  bool                 // everything sent to it or by it is lost
 	listeners map[string]*listener // by port
 	conns     map[*conn]struct{}
 	next      int
@@ -225,30 +225,30 @@ func (h *Host) Up() {
 	h.net.wake.Broadcast()
 }
 
-// Freeze lets the host take and send nothing until Resume. What it has sent before
-// arrives; what it writes or is sent meanwhile waits. Whoever dials it, or it dials, waits.
+// Freeze keeps the host from receiving and sending until Resume. Bytes sent before arrive;
+// bytes that it writes or is sent in the meantime wait, and so do dials to it or from it.
 func (h *Host) Freeze() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.frozen = true
 }
 
-// Vanish lets everything be lost that the host sends or is sent, until Resume. No end
-// of a connection can tell; then those that were open are reset.
+// Vanish loses everything that the host sends or is sent, until Resume. No end of a
+// connection notices; at Resume open connections are reset.
 func (h *Host) Vanish() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.vanished = true
 }
 
-// Resume lets a host that was frozen or has vanished take part again.
+// Resume ends Freeze or Vanish.
 func (h *Host) Resume() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.resumeHost()
 }
 
-// isAway reports whether nobody can reach the host, nor it anybody.
+// isAway reports whether the host can reach no other host, and none can reach it.
 func (h *Host) isAway() bool { return h.frozen || h.vanished }
 
 // resumeHost is Resume. Needs the network's mu.
@@ -289,7 +289,7 @@ func (h *Host) Reset(other string) {
 }
 
 // Listen listens on an address of this host, host:port, as long as the listener
-// is open. Port 0 gets one that is free.
+// is open. Port 0 gets a free port.
 //
 // Errors: ErrInUse, ErrDown, or an address that is not of this host.
 func (h *Host) Listen(_ context.Context, addr string) (net.Listener, error) {
@@ -319,8 +319,8 @@ func (h *Host) freePort() string {
 	return strconv.Itoa(h.next)
 }
 
-// Dial connects to an address. It waits as long as ctx lets it while the link is
-// cut or one of its ends is frozen or has vanished, and is refused at once where nobody listens.
+// Dial connects to an address. It waits as long as ctx allows while the link is cut or one
+// of its ends is frozen or has vanished, and is refused at once without a listener.
 func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -363,8 +363,7 @@ func (n *Network) isAway(name string) bool {
 	return h != nil && h.isAway()
 }
 
-// connectTo makes a connection to a listener that can be reached. Needs the
-// network's mu.
+// connectTo makes a connection to a reachable listener. Needs the network's mu.
 func (h *Host) connectTo(host, port string) (net.Conn, error) {
 	to := h.net.hosts[host]
 	if to == nil || !to.up || to.listeners[port] == nil {
@@ -434,8 +433,8 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// closeListener ends the listener and resets who waits to be accepted. Needs the
-// network's mu.
+// closeListener ends the listener and resets connections that wait to be accepted. Needs
+// the network's mu.
 func (l *listener) closeListener() {
 	if l.closed {
 		return

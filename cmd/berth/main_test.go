@@ -17,7 +17,7 @@ import (
 	"berth/node"
 )
 
-// berth runs one command line and returns its exit code and what it said.
+// berth runs one command line and returns its exit code and output.
 func berth(t *testing.T, args ...string) (exit int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer

@@ -22,9 +22,8 @@ import (
 // routeRow finds a row of the table of reads in docs/http.md.
 var routeRow = regexp.MustCompile("(?m)^\\| ([a-z ]+) \\| ([a-z]+) \\| (`.*`) \\|$")
 
-// TestTheTableOfReadsIsThatOfTheRoutes: every route of every door says which kind of
-// read it makes, and docs/http.md says the same. The native API has a table of its own:
-// see api/rest.
+// TestTheTableOfReadsIsThatOfTheRoutes: every route of every door declares its kind of read,
+// and docs/http.md agrees. The native API has a table of its own: see api/rest.
 func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "http.md"))
 	require.NoError(t, err)

@@ -35,14 +35,14 @@ var layers = [][]string{
 	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/sim", "bench", "internal/archtest"},
 }
 
-// free packages measure and test the others. They may go through any door and
-// nothing imports them: they are the highest layer.
+// free packages measure and test the others. They may use any library and nothing imports
+// them: they are the highest layer.
 var free = []string{
 	"cluster-test", "cluster-test/chaos", "cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/mutants",
 	"cluster-test/openstack", "cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
 }
 
-// pure packages have no clock, no dice, no I/O, no goroutine, no lock and no log.
+// pure packages have no clock, no randomness, no I/O, no goroutine, no lock and no log.
 var pure = []string{
 	"api", "api/rest", "capacity", "capacity/queue", "filters/query", "filters", "costs", "candidates",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state/table", "raftstore/state",
