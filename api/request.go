@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Group is Count alike slots.
+// Group is a number of identical slots.
 type Group struct {
 	Count      int               `cbor:"1,keyasint"` // 0 to CountMax; 0 where a zone is not asked for this group
 	Flavor     FlavorID          `cbor:"2,keyasint,omitempty"`

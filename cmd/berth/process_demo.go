@@ -25,7 +25,7 @@ func (e *env) demoCommand() *cobra.Command {
 		Short: "Run a demonstration: boots across four zones, with a crash in the middle",
 		Long: `Start a federation of four zones in this process, boot 100 instances across it,
 restart the leader of a 3-node zone in the middle of a second boot, show which zones and
-hosts got the instances, and clean up. It takes about a minute and leaves nothing behind.`,
+hosts got the instances, and clean up. It takes about ten seconds and leaves nothing behind.`,
 		Example: `  berth demo`,
 		Args:    cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
