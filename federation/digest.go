@@ -12,10 +12,10 @@ import (
 // the link's id.
 const OwnPool = "zone"
 
-// MayGossip reports whether somebody may take part in a gossip pool of the zone own. The
+// MayGossip reports whether a peer may take part in a gossip pool of the zone own. The
 // zone's own pool is for its nodes, and the pool of a link for the gateways of the two
-// zones, so that two children never share one. linked is the zone at the other end of
-// the link, "" for the zone's own pool and for no pool.
+// zones, so that two children never share a pool. linked is the zone at the other end
+// of the link, "" for the zone's own pool and for no pool.
 func MayGossip(pool string, own, linked api.ZoneID, who identity.Subject) bool {
 	if who.Role == identity.RoleNode {
 		return pool == OwnPool
@@ -23,16 +23,16 @@ func MayGossip(pool string, own, linked api.ZoneID, who identity.Subject) bool {
 	return pool != OwnPool && linked != "" && (who.Zone == linked || who.Zone == own)
 }
 
-// DigestAge is how old a digest may be when it is told.
+// DigestAge is the maximum age of a cached digest.
 const DigestAge = time.Second
 
-// Digest returns what the nodes of this zone are told of it: what it has, and where its
-// gateways are. It is nil before there is a zone.
+// Digest returns the digest for the nodes of this zone: its capacity and its gateways.
+// It is nil before there is a zone.
 func (f *Federation) Digest() *api.Digest { return f.digest.currentDigest() }
 
-// DigestFor returns what the zone at the other end of a link is told of this one. A
-// child learns that the zone is there and where, and nothing that would be of its
-// siblings; a parent need not ask a zone that has paused the link.
+// DigestFor returns the digest for the zone at the other end of a link. A child gets
+// only the zone's existence and gateways, because anything else would include its
+// siblings; a parent learns whether the zone has paused the link.
 func (f *Federation) DigestFor(l *api.Link) *api.Digest {
 	full := f.digest.currentDigest()
 	if full == nil {
@@ -49,7 +49,7 @@ func (f *Federation) DigestFor(l *api.Link) *api.Digest {
 	return &paused
 }
 
-// digestCache keeps this zone's digest for a moment, for all pools.
+// digestCache caches this zone's digest for a moment, for all pools.
 type digestCache struct {
 	make func() *api.Digest
 	now  func() time.Time

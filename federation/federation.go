@@ -1,6 +1,6 @@
 // Package federation decides who belongs to a zone and which zones it is linked with:
 // it admits nodes, agents and child zones, keeps the tree of zones free of rings, makes
-// and rotates keys, and says what a linked zone is told. A process around it dials,
+// and rotates keys, and decides what linked zones learn. The process around it dials,
 // listens and runs its loops.
 package federation
 
@@ -23,37 +23,37 @@ type Members interface {
 	Members() []raftstore.Member
 	// Form returns the newest form that all of them read.
 	Form() api.Form
-	// AddVoter makes a node a voter that others dial at an address.
+	// AddVoter makes a node a voter, reached at an address.
 	AddVoter(ctx context.Context, id api.NodeID, addr string) error
 	Remove(ctx context.Context, id api.NodeID) error
-	// Transfer hands the leadership to a node, or to any if to is "".
+	// Transfer transfers the leadership to a node, or to any if to is "".
 	Transfer(ctx context.Context, to api.NodeID) error
 }
 
-// Peers calls the zones at the other ends of links. Every method carries the caller's
-// deadline along and returns *api.Error with the other zone's code.
+// Peers calls linked zones. Every method passes the caller's deadline on and returns
+// *api.Error with the other zone's code.
 type Peers interface {
 	Above(ctx context.Context, l *api.Link, id api.ZoneID) (*api.AboveAnswer, error)
 	Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error)
 	Hello(ctx context.Context, l *api.Link, h *api.Hello) error
 }
 
-// Digests tells what was last heard of a zone by gossip, and how long ago.
+// Digests returns the newest digest of a zone that gossip has delivered, and its age.
 type Digests interface {
 	Digest(zone api.ZoneID) (d api.Digest, age time.Duration, ok bool)
 }
 
-// Config is what a Federation is made of.
+// Config holds what a Federation needs.
 type Config struct {
 	Node    api.NodeID // this one
 	Zone    *zone.Zone
 	Members Members
 	Peers   Peers
 	Digests Digests
-	Digest  func() *api.Digest // what this node's view has to say of the zone; nil before there is a zone
+	Digest  func() *api.Digest // the zone's digest by this node's view; nil before there is a zone
 	Keys    *Keys
-	// Enrol asks the zone that a link token names to be this zone's parent. It must send
-	// nothing to a zone with another authority than the token pins.
+	// Enrol asks the zone that a link token names to be this zone's parent. It must
+	// send nothing to a zone whose authority is not the one that the token pins.
 	Enrol func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
 	// Alive returns what gossip knows of a node of this zone, "" for nothing.
 	Alive func(id api.NodeID) string
@@ -61,7 +61,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Federation applies the rules of membership and of linking on one node of a zone. Its
+// Federation applies the rules of membership and linking on one node of a zone. Its
 // methods may be called concurrently.
 type Federation struct {
 	node    api.NodeID
@@ -77,15 +77,14 @@ type Federation struct {
 	log     *slog.Logger
 
 	// linking is write-locked while this zone gains a parent, and read-locked while it
-	// admits a child or reports its ancestors. It is only ever tried: two zones that
-	// wait for each other would deadlock.
+	// admits a child or reports its ancestors. Always TryLock: two zones that wait for
+	// each other would deadlock.
 	linking sync.RWMutex
 
-	unknown lookupLimit // of join tokens that this node does not know
+	unknown lookupLimit // for join tokens unknown to this node
 }
 
-// New returns the rules as one node of a zone applies them. Nothing runs until a loop
-// is called.
+// New returns the rules on one node of a zone. Nothing runs until a loop is called.
 func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys,
@@ -103,7 +102,7 @@ func New(c Config) *Federation {
 
 func (f *Federation) view() *state.State { return f.zone.View() }
 
-// addressesOf returns where one listener of each node of the zone is.
+// addressesOf returns the address of one listener of each node of the zone.
 func addressesOf(v *state.State, of func(*api.Node) string) []string {
 	var out []string
 	for _, m := range v.Nodes() {
@@ -112,7 +111,7 @@ func addressesOf(v *state.State, of func(*api.Node) string) []string {
 	return out
 }
 
-// gatewaysOf returns where the gateways of this zone are.
+// gatewaysOf returns the addresses of this zone's gateways.
 func gatewaysOf(v *state.State) []string {
 	return addressesOf(v, func(m *api.Node) string { return m.GatewayAddr })
 }

@@ -12,8 +12,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// Found makes the first command of a zone, encoded, and its first admin's token, which is
-// kept nowhere. The zone is that of the certificate authority.
+// Found makes the encoded first command of a zone, and the first admin's token, which
+// is not stored. The certificate authority names the zone.
 func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, now time.Time) (first []byte, token string, err error) {
 	caKey, err := ca.KeyDER()
 	if err != nil {
@@ -37,7 +37,7 @@ func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, now ti
 	return first, text.Reveal(), err
 }
 
-// CheckFirst refuses bytes that are not what Found has made.
+// CheckFirst refuses bytes that Found has not made.
 func CheckFirst(first []byte) error {
 	_, err := readFirst(first)
 	return err
@@ -55,7 +55,7 @@ func readFirst(first []byte) (*command.Init, error) {
 	return &init, nil
 }
 
-// Begin logs the zone's first command, which Found has made, unless the zone has begun.
+// Begin logs the zone's first command, as made by Found, unless the zone exists.
 func (f *Federation) Begin(ctx context.Context, first []byte) error {
 	init, err := readFirst(first)
 	if err == nil && f.view().Zone == "" {
@@ -67,7 +67,7 @@ func (f *Federation) Begin(ctx context.Context, first []byte) error {
 // IssueNode issues the three certificates of a node, by role.
 func IssueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	// Other zones see the certificate of the gateway: it must not say which node it is.
+	// Other zones see the certificate of the gateway: it must not name the node.
 	for role, name := range map[identity.Role]string{identity.RoleNode: id, identity.RoleGateway: api.NewUUID()} {
 		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, identity.LeafTTL)
 		if err != nil {

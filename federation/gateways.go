@@ -11,17 +11,17 @@ import (
 	"berth/raftstore/command"
 )
 
-// How the gateways of linked zones are followed.
+// Times for following the gateways of linked zones.
 const (
-	gatewaysEvery = time.Second      // how often what was heard is looked at
-	helloEvery    = 5 * time.Second  // how often what is new is told
-	gatewaysFresh = 15 * time.Second // how old what was heard may be
+	gatewaysEvery = time.Second      // between checks of the latest digests
+	helloEvery    = 5 * time.Second  // between announcements of new gateways
+	gatewaysFresh = 15 * time.Second // maximum age of a digest
 	gatewaysPause = 10 * time.Second // between two changes of one link, so that no zone makes the log of another grow
 	helloTimeout  = 5 * time.Second
 )
 
-// Hello takes what a linked zone reports of itself: it refuses one that seals with this
-// zone's key, and keeps where its gateways are.
+// Hello handles the report of a linked zone: it refuses one that seals with this zone's
+// key, and stores its gateways.
 func (f *Federation) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	if len(h.KeyCheck) > 0 {
 		if err := f.refuseSharedKey(l.Zone, h.KeyCheck); err != nil {
@@ -34,8 +34,8 @@ func (f *Federation) Hello(ctx context.Context, l *api.Link, h *api.Hello) error
 	return f.updateGateways(ctx, l, h.Endpoints)
 }
 
-// updateGateways keeps in a link where the zone at its other end says that its gateways
-// are. The caller knows that it was that zone: by its certificate.
+// updateGateways stores in a link the gateways that the zone at its other end reports.
+// The caller has authenticated that zone.
 func (f *Federation) updateGateways(ctx context.Context, l *api.Link, gateways []string) error {
 	if err := api.CheckGateways(gateways); err != nil {
 		return err
@@ -49,15 +49,15 @@ func (f *Federation) updateGateways(ctx context.Context, l *api.Link, gateways [
 	}
 	_, err := f.zone.Propose(ctx, command.LinkSet{Stamp: f.zone.Stamp(), ID: l.ID, Endpoints: want})
 	if err == nil {
-		f.log.Info("a linked zone has other gateways", "link", l.Name, "gateways", len(want))
+		f.log.Info("the gateways of a linked zone changed", "link", l.Name, "gateways", len(want))
 	}
 	return err
 }
 
 var errChangedLately = api.Errorf(api.CodeOverloaded, "the link was changed a moment ago; try again")
 
-// FollowGateways keeps in each link where the zone at its other end says by gossip that
-// its gateways are, until ctx ends. The leader runs it.
+// FollowGateways stores in each link the gateways that the zone at its other end
+// reports by gossip, until ctx ends. The leader runs it.
 func (f *Federation) FollowGateways(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, l := range f.view().Links() {
@@ -66,15 +66,15 @@ func (f *Federation) FollowGateways(ctx context.Context) {
 				continue
 			}
 			if err := f.updateGateways(ctx, l, d.Gateways); err != nil && ctx.Err() == nil {
-				f.log.Debug("where a linked zone is could not be kept; it will be tried again", "link", l.Name, "error", err)
+				f.log.Debug("the gateways of a linked zone could not be stored; it will be tried again", "link", l.Name, "error", err)
 			}
 		}
 		backoff.Sleep(ctx, gatewaysEvery)
 	}
 }
 
-// AnnounceGateways tells each linked zone where the gateways of this one are, once, and
-// again when that changes, until ctx ends: for links over which no gossip comes through.
+// AnnounceGateways sends the gateways of this zone to each linked zone, once and after
+// each change, until ctx ends. It serves links over which gossip does not get through.
 // The leader runs it.
 func (f *Federation) AnnounceGateways(ctx context.Context) {
 	told := map[api.LinkID][]string{}

@@ -65,8 +65,8 @@ func (f *Federation) JoinToken(ctx context.Context, kind api.JoinKind, name stri
 	return f.recordJoin(ctx, api.JoinToken{Kind: kind, Name: name}, ttl, func(m *api.Node) string { return m.APIAddr })
 }
 
-// recordJoin records a join token and returns its text. at says which listener of
-// each node the newcomer must dial.
+// recordJoin records a join token and returns its text. at selects the listener of each
+// node that the newcomer must dial.
 func (f *Federation) recordJoin(ctx context.Context, t api.JoinToken, ttl time.Duration, at func(*api.Node) string) (string, error) {
 	v := f.view()
 	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addressesOf(v, at), identity.PinOf(v.CA))
@@ -90,9 +90,9 @@ func (f *Federation) NewToken(ctx context.Context, t api.Token) (string, api.Tok
 	return text.Reveal(), id, err
 }
 
-// findJoin returns the record of a join token that is good now. One that this node
-// does not know, which may have begun to lead just now, is looked up once more with a
-// majority. Nothing is written: a token that is no good never reaches the log.
+// findJoin returns the record of a valid join token. A token unknown to this node,
+// which may have become leader just now, is looked up again with a majority. Nothing is
+// written: an invalid token never reaches the log.
 func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.JoinToken, error) {
 	v := f.view()
 	if _, known := v.Join(t.ID); !known {
@@ -111,7 +111,7 @@ func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.J
 	return nil, api.Errorf(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
 }
 
-// isGood reports whether t is the token that was recorded as j, and is good now.
+// isGood reports whether t is the token recorded as j, and is valid now.
 func (f *Federation) isGood(j *api.JoinToken, t identity.JoinToken) bool {
 	return identity.CheckToken(j.Hash, t.Hash()) && j.Kind == t.Kind && !j.Used && f.zone.Stamp().At < j.Expires
 }

@@ -22,12 +22,12 @@ const (
 	labelCAKey = "berth/ca-key"
 )
 
-// How many sealing keys a zone keeps and how often it makes a new one.
+// The number of sealing keys of a zone, and their rotation.
 const (
-	epochsKept    = 2 // the active one included, when nothing is left that older ones have sealed
+	epochsKept    = 2 // including the active one, when nothing sealed by older ones is left
 	epochLife     = 24 * time.Hour
 	rotateEvery   = time.Minute            // how often the age of the active key is checked
-	keyCheckEvery = 500 * time.Millisecond // how often linked zones are asked that have not answered
+	keyCheckEvery = 500 * time.Millisecond // between questions to linked zones that have not answered
 )
 
 // Keys opens the secrets of the replicated state with the key-encryption key that
@@ -82,8 +82,8 @@ func (k *Keys) epochKey(e command.Epoch) (seal.Key, error) {
 	return key, nil
 }
 
-// checkValue returns what two zones compare to see that they do not seal with one
-// key, and nothing else.
+// checkValue returns a value by which two zones can tell that their sealing keys
+// differ, and that reveals nothing else.
 func (k *Keys) checkValue(v *state.State, other api.ZoneID) ([]byte, error) {
 	if k.operator != nil {
 		key, err := seal.OperatorKey(k.operator)
@@ -130,8 +130,8 @@ func newNonce() (n [24]byte) {
 	return n
 }
 
-// refuseSharedKey refuses a zone that seals with this zone's key, by what it has made to
-// be compared.
+// refuseSharedKey refuses a zone whose check value shows that it seals with this zone's
+// key.
 func (f *Federation) refuseSharedKey(peer api.ZoneID, theirs []byte) error {
 	check, err := f.keys.checkValue(f.view(), peer)
 	if err != nil {
@@ -146,9 +146,9 @@ func (f *Federation) refuseSharedKey(peer api.ZoneID, theirs []byte) error {
 // ErrSharedKey refuses a zone that seals with this zone's key.
 var ErrSharedKey = api.Errorf(api.CodeConflict, "both zones seal their plans with one key; give each its own build_plan_encryption_key")
 
-// CheckKeys asks every linked zone, once, whether it seals with this zone's key, until
+// CheckKeys asks every linked zone once whether it seals with this zone's key, until
 // ctx ends. It returns ErrSharedKey when one does: this node must not run then. Random
-// keys are not asked about, since they are never the same.
+// keys need no check, because they always differ.
 func (f *Federation) CheckKeys(ctx context.Context) error {
 	asked := map[api.LinkID]bool{}
 	for f.keys.operator != nil && ctx.Err() == nil {
@@ -171,9 +171,9 @@ func (f *Federation) CheckKeys(ctx context.Context) error {
 	return nil
 }
 
-// RotateKeyring makes a new sealing key the active one. Those before still open what
-// they have sealed until the last of it has expired. It fails with CodeOverloaded
-// while that takes more keys than a zone keeps.
+// RotateKeyring activates a new sealing key. Older keys still open plans that they have
+// sealed until the last one has expired. It fails with CodeOverloaded while that needs
+// more keys than a zone keeps.
 func (f *Federation) RotateKeyring(ctx context.Context) error {
 	v := f.view()
 	at := f.zone.Stamp()
@@ -187,8 +187,8 @@ func (f *Federation) RotateKeyring(ctx context.Context) error {
 	return err
 }
 
-// RotateDaily makes a new sealing key whenever the active one is a day old, until ctx
-// ends. The leader runs it.
+// RotateDaily activates a new sealing key whenever the active one is a day old, until
+// ctx ends. The leader runs it.
 func (f *Federation) RotateDaily(ctx context.Context) {
 	for ctx.Err() == nil {
 		if es := f.view().Epochs; len(es) > 0 && es[0].Created.Add(epochLife) <= api.InstantOf(f.now()) {

@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// Limits of calls by somebody who is not known yet and shows a join token. They count
-// only calls with tokens that this node has never seen: those that it was given good
-// tokens for are never turned away for the sake of others.
+// Limits of unauthenticated calls with a join token. They count only calls with tokens
+// that this node has never seen, so that callers with valid tokens are never refused
+// because of others.
 const (
-	lookupsAtOnce    = 8  // unknown tokens that are looked up with a majority at one time
-	lookupsPerSecond = 16 // and within one second
+	lookupsAtOnce    = 8  // concurrent lookups of unknown tokens with a majority
+	lookupsPerSecond = 16 // lookups within one second
 )
 
-// lookupLimit bounds how often a caller without any right makes this node ask a majority.
+// lookupLimit bounds how often unauthenticated callers can make this node ask a
+// majority.
 type lookupLimit struct {
 	mu       sync.Mutex // guards the fields below
-	second   time.Time  // the one that made counts
+	second   time.Time  // the second that made counts
 	made     int
 	underWay int
 }
 
-// beginLookup reports whether one more may begin at a time.
+// beginLookup reports whether another lookup may begin at now.
 func (c *lookupLimit) beginLookup(at time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

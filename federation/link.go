@@ -9,11 +9,11 @@ import (
 	"berth/raftstore/command"
 )
 
-// joinTTL is how long a link token is good for.
+// joinTTL is the lifetime of a link token.
 const joinTTL = 15 * time.Minute
 
-// LinkToken records a token with which one zone can become a child, and returns its text. The
-// link will have the name, and adjust weights as offset + scale * weight.
+// LinkToken records a token with which one zone can become a child, and returns its
+// text. The link gets the name, and adjusts weights as offset + scale * weight.
 func (f *Federation) LinkToken(ctx context.Context, name string, offset, scale int64) (string, error) {
 	if _, taken := f.view().LinkByName(name); taken {
 		return "", api.Errorf(api.CodeConflict, "a zone named %q is linked already", name)
@@ -59,7 +59,7 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	if err = checkEnrolment(back); err == nil {
 		err = api.CheckName("link", string(back.Link))
 	}
-	if err != nil || back.Link == OwnPool { // a pool of gossip is named after it
+	if err != nil || back.Link == OwnPool { // a gossip pool is named after it
 		return nil, api.Wrap(api.CodeInternal, "federation.Link", "the parent's answer cannot be used", err)
 	}
 	res, err := f.zone.Propose(ctx, command.LinkPut{Stamp: f.zone.Stamp(), Link: api.Link{
@@ -69,8 +69,8 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	return res.Link, err
 }
 
-// Enrol is the parent's side of Link: the token in the body is the child's right. from
-// is the zone that calls, by its certificate, and pin the authority that this leads to.
+// Enrol is the parent's side of Link: the token in the body authorizes the child. from
+// is the calling zone by its certificate, and pin the authority of that certificate.
 func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pin, e *api.Enrolment) (*api.Enrolment, error) {
 	t, err := identity.ParseJoinToken(e.Token)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// Members returns the nodes of the zone with what Raft and gossip say of them.
+// Members returns the nodes of the zone with their state in Raft and gossip.
 func (f *Federation) Members() []api.Node {
 	v := f.view()
 	out := []api.Node{}
@@ -30,14 +30,14 @@ func (f *Federation) RemoveMember(ctx context.Context, id api.NodeID) error {
 	if err := f.members.Remove(ctx, id); err != nil {
 		return err
 	}
-	if id == f.node { // whoever leads next forgets it: see ForgetRemoved
+	if id == f.node { // the next leader deletes it: see ForgetRemoved
 		return nil
 	}
 	_, err := f.zone.Propose(ctx, command.NodeRemove{Stamp: f.zone.Stamp(), ID: id})
 	return err
 }
 
-// Transfer hands the leadership to another node, or to any if to is "".
+// Transfer transfers the leadership to another node, or to any if to is "".
 func (f *Federation) Transfer(ctx context.Context, to api.NodeID) error {
 	voters := 0
 	for _, m := range f.members.Members() {
@@ -51,8 +51,9 @@ func (f *Federation) Transfer(ctx context.Context, to api.NodeID) error {
 	return f.members.Transfer(ctx, to)
 }
 
-// ForgetRemoved ends the records of nodes that are no members any more: a leader
-// that removes itself cannot do it. A new node is a member before it has a record.
+// ForgetRemoved deletes the records of nodes that are no longer members, because a
+// leader that removes itself cannot do so. A new node is a member before it has a
+// record.
 func (f *Federation) ForgetRemoved(ctx context.Context) error {
 	member := map[api.NodeID]bool{}
 	for _, m := range f.members.Members() {
@@ -69,14 +70,14 @@ func (f *Federation) ForgetRemoved(ctx context.Context) error {
 	return nil
 }
 
-// RecordNode records where a member runs. The leader does so of itself.
+// RecordNode records the addresses of a member. The leader records itself.
 func (f *Federation) RecordNode(ctx context.Context, m api.Node) error {
 	_, err := f.zone.Propose(ctx, command.NodePut{Stamp: f.zone.Stamp(), Node: m})
 	return err
 }
 
-// AdmitNode takes a node that reports that it runs. One that has joined with a token of
-// late becomes a voter; one that was removed is refused.
+// AdmitNode admits a node that announces itself. A node that has recently joined with a
+// token becomes a voter; a removed node is refused.
 func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	member := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
 	if !member && !f.view().Admitted(m.ID) {
@@ -96,7 +97,7 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	}
 	if known, ok := f.view().Node(m.ID); ok {
 		if m.Joined = known.Joined; *known == m {
-			return nil // it does not know yet that it is known
+			return nil // its record is right already, but it has not seen it yet
 		}
 	}
 	return f.RecordNode(ctx, m)

@@ -10,7 +10,7 @@ import (
 	"berth/raftstore/state"
 )
 
-// treeTimeout is how long the zones above, and those below, may take to answer.
+// treeTimeout bounds the time that zones above or below may take to answer.
 const treeTimeout = 5 * time.Second
 
 var (
@@ -18,8 +18,8 @@ var (
 	errTooDeep = api.Errorf(api.CodeConflict, "the tree would be more than %d links deep", api.DepthMax)
 )
 
-// Above tells a child whether a zone is this one or an ancestor of it. While this zone
-// gains a parent it cannot tell, except of itself.
+// Above reports to a child whether a zone is this one or an ancestor of it. While this
+// zone gains a parent, it can answer only for itself.
 func (f *Federation) Above(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error) {
 	if id == f.view().Zone {
 		return &api.AboveAnswer{Above: true}, nil
@@ -35,8 +35,8 @@ func (f *Federation) Above(ctx context.Context, id api.ZoneID) (*api.AboveAnswer
 	return f.askAbove(ctx, v, id)
 }
 
-// askAbove asks the zones above, one after the other. The caller holds linking. Each
-// refusal is one of ours: what another zone said of it stays in the log.
+// askAbove asks the zones above, one after the other. The caller holds linking.
+// Refusals have this zone's own words: those of other zones stay in the log.
 func (f *Federation) askAbove(ctx context.Context, v *state.State, id api.ZoneID) (*api.AboveAnswer, error) {
 	if id == v.Zone {
 		return &api.AboveAnswer{Above: true}, nil
@@ -47,7 +47,7 @@ func (f *Federation) askAbove(ctx context.Context, v *state.State, id api.ZoneID
 	}
 	a, err := f.peers.Above(ctx, up, id)
 	switch code := api.CodeOf(err); {
-	case code == api.CodeConflict, code == api.CodeInvalid: // it has crossed too many links
+	case code == api.CodeConflict, code == api.CodeInvalid: // the question has crossed too many links
 		return nil, errTooDeep
 	case err != nil:
 		return nil, api.Wrap(api.CodeUnavailable, "federation.askAbove", "the zones above cannot all be asked; try again when they can be reached", err)
@@ -57,8 +57,8 @@ func (f *Federation) askAbove(ctx context.Context, v *state.State, id api.ZoneID
 	return &api.AboveAnswer{Above: a.Above, Zones: a.Zones + 1}, nil
 }
 
-// checkChild refuses a child that is this zone or above it, and one with so many levels
-// below it that the lowest would be too far down. The caller holds linking.
+// checkChild refuses a child that is this zone or an ancestor, and one whose subtree
+// would make the tree too deep. The caller holds linking.
 func (f *Federation) checkChild(ctx context.Context, v *state.State, child api.ZoneID, levels int) error {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
@@ -74,8 +74,8 @@ func (f *Federation) checkChild(ctx context.Context, v *state.State, child api.Z
 	return nil
 }
 
-// LevelsBelow returns how many levels of zones are below this one. A child that does not
-// answer counts as one without children.
+// LevelsBelow returns the number of levels of zones below this one. A child that does
+// not answer counts as a child without children.
 func (f *Federation) LevelsBelow(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (f *Federation) LevelsBelow(ctx context.Context) int {
 			found[i] = 1
 			a, err := f.peers.Below(ctx, l)
 			if err != nil {
-				f.log.Warn("a child does not say what is below it", "link", l.Name, "error", err)
+				f.log.Warn("a child does not report the zones below it", "link", l.Name, "error", err)
 				return
 			}
 			found[i] = 1 + min(max(a.Levels, 0), api.DepthMax)

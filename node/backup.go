@@ -9,7 +9,8 @@ import (
 	"berth/httpd/native"
 )
 
-// authority is what the public API can have a node do beyond conducting the zone.
+// authority implements the calls of the public API that concern the node and its zone
+// as such.
 type authority struct {
 	*federation.Federation
 	n *Node
@@ -17,7 +18,7 @@ type authority struct {
 
 var _ native.Authority = authority{}
 
-// Snapshot writes a backup of everything that was acknowledged.
+// Snapshot writes a backup of everything acknowledged.
 func (a authority) Snapshot(ctx context.Context, w io.Writer) error {
 	if _, err := a.n.store.Linearizable(ctx); err != nil {
 		return err

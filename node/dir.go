@@ -16,7 +16,7 @@ import (
 
 // Files of a node's data directory. Everything in it is private to its owner.
 const (
-	fileNode  = "node.json"  // who the node is and where it listens
+	fileNode  = "node.json"  // the node's identity and its listeners
 	fileKEK   = "kek"        // 32 bytes that wrap the zone's secrets in the replicated state
 	fileInit  = "init.cbor"  // the zone's first command, until it is in the log
 	filePeers = "peers.json" // gossip endpoints that were found good
@@ -33,7 +33,7 @@ type Addresses struct {
 	Admin   string `json:"admin"`   // metrics and health: plain HTTP, for the machine's own operator
 }
 
-// DefaultAddresses are the ports of a node that is told nothing else.
+// DefaultAddresses are the default ports of a node.
 func DefaultAddresses(host string) Addresses {
 	return Addresses{host + ":7600", host + ":7601", host + ":7602", host + ":7603", host + ":7604"}
 }
@@ -46,7 +46,7 @@ type record struct {
 	Listen    Addresses  `json:"listen"`
 	Advertise Addresses  `json:"advertise,omitzero"` // where others dial; filled at the first start where empty
 	Join      []string   `json:"join,omitempty"`     // node listeners of the zone to join; none for its first node
-	Ran       bool       `json:"ran,omitempty"`      // it has taken part in its zone: its log must be there
+	Ran       bool       `json:"ran,omitempty"`      // it has taken part in its zone: its log must exist
 }
 
 func readRecord(dir string) (*record, error) {

@@ -21,23 +21,23 @@ import (
 	"berth/raftstore/state"
 )
 
-// Headers between the nodes of a zone. Only the node listener reads them, and it
-// admits nobody but nodes of the zone; every other listener drops them.
+// Headers between the nodes of a zone. Only the node listener reads them, and it admits
+// only nodes of the zone; every other listener drops them.
 const (
-	headerDoor = "Berth-Door" // which handler the request was meant for
+	headerDoor = "Berth-Door" // the handler that the request is for
 	headerPeer = "Berth-Peer" // "zone/pin" of the linked zone that made it
 )
 
-// The doors that a request can be passed on to.
+// The handlers that a request can be forwarded to.
 const (
 	doorAPI     = "api"
 	doorGateway = "gateway"
 	doorEnrol   = "enrol"
 )
 
-// forwardTo passes a request on to the leader, over the node listener, and gives
-// its answer as this node's own once this node has caught up with it: so a
-// caller that writes here and then reads here sees what it wrote.
+// forwardTo forwards a request to the leader's node listener, and returns the answer
+// once this node has caught up with it, so that callers read their own writes on this
+// node.
 func (n *Node) forwardTo(door string) http.Handler { return n.forwardOver(n.toNodes, door) }
 
 func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
@@ -59,7 +59,7 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			if err == nil && index > 0 {
 				ctx, cancel := context.WithTimeout(r.Request.Context(), catchUp)
 				defer cancel()
-				_, _ = n.store.Wait(ctx, index-1) // a follower that lags answers all the same
+				_, _ = n.store.Wait(ctx, index-1) // a lagging follower answers all the same
 			}
 			return nil
 		},
@@ -96,17 +96,17 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 
 type sentKey struct{}
 
-// noteSent lets a call note whether it got a connection to be sent over. A call that
-// never did has changed nothing. It may get several: what fails on one that was open
-// for long may be sent once more, and the first may have arrived.
+// noteSent lets a call record whether it ever got a connection. A call without one has
+// changed nothing. It may get several: a request that fails on an old connection may be
+// sent again, although the first attempt may have arrived.
 func noteSent(ctx context.Context) context.Context {
 	sent := new(atomic.Bool)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	return context.WithValue(ctx, sentKey{}, sent)
 }
 
-// watchLeader tells requests under way when another node leads, or none: whom
-// they were passed on to may never answer, as when its disk hangs.
+// watchLeader interrupts forwarded requests when the leader changes or is lost: the old
+// one may never answer, for instance because its disk hangs.
 func (n *Node) watchLeader(ctx context.Context) {
 	last, _ := n.store.Leader()
 	for ctx.Err() == nil {
@@ -126,8 +126,8 @@ func newSignal() *chan struct{} {
 	return &c
 }
 
-// onLeaderChange calls f when the next change of leader is noticed, unless the
-// function that it returns is called before.
+// onLeaderChange calls f at the next change of leader, unless the returned function is
+// called before.
 func (n *Node) onLeaderChange(f func()) (stop func()) {
 	changed, done := *n.leaderChanged.Load(), make(chan struct{})
 	go func() {
@@ -140,9 +140,9 @@ func (n *Node) onLeaderChange(f func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// requireCurrent passes every request on to the leader until this node has caught up
-// with what was agreed on before it started: its view of the past knows neither
-// the tokens nor the reservations of today.
+// requireCurrent forwards every request to the leader until this node has caught up
+// with the entries agreed on before it started: its old view lacks current tokens and
+// reservations.
 func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forwardTo(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,11 +157,12 @@ func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
 
 type leaderKey struct{}
 
-// arrivalKey is for the request as it came to a door: a router keeps in the
-// context of its own how far it has read the path, and would go on from there.
+// arrivalKey is the context key of the request as it arrived: a router stores in its
+// own context how much of the path it has matched, and would continue from there.
 type arrivalKey struct{}
 
-// catchUp is how long a node waits for what the leader has just acknowledged.
+// catchUp bounds how long a node waits for an entry that the leader has just
+// acknowledged.
 const catchUp = 2 * time.Second
 
 var (
@@ -169,10 +170,10 @@ var (
 	errLeaderLost = api.Errorf(api.CodeTimeout, "the zone's leader was lost while it worked on this; it may have been done: repeat it with the same reservation id or Idempotency-Key")
 )
 
-// leaderAddress returns the node listener of the leader, or whether this node leads. It
-// is neither if there is no leader, or the request was passed on once already:
-// leadership moved while it travelled. It waits a moment for an election to end,
-// and for this node to lead once it is elected.
+// leaderAddress returns the node listener of the leader, or whether this node leads.
+// Both are empty if there is no leader, or if the request was forwarded already and
+// leadership has moved since. It waits a moment for an election to end, and for this
+// node to lead once elected.
 func (n *Node) leaderAddress(r *http.Request) (addr string, self bool) {
 	passed := r.Header.Get(headerDoor) != ""
 	for deadline := n.now().Add(electionWait); ; {
@@ -180,7 +181,7 @@ func (n *Node) leaderAddress(r *http.Request) (addr string, self bool) {
 		switch {
 		case n.leading.Load():
 			return "", true
-		case id == n.rec.Node: // it leads as soon as it has caught up
+		case id == n.rec.Node: // it leads once it has caught up
 		case passed:
 			return "", false
 		case addr != "":
@@ -212,8 +213,8 @@ func (n *Node) doorNamed(name string) http.Handler {
 	return nil
 }
 
-// fromNodes answers what other nodes of the zone send: requests that they pass
-// on, and the announcement of a node that has started.
+// fromNodes handles requests of other nodes of the zone: forwarded ones, and the
+// announcement of a node that has started.
 func (n *Node) fromNodes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathAnnounce && r.Header.Get(headerDoor) == "" {
@@ -230,7 +231,7 @@ func (n *Node) fromNodes() http.Handler {
 	})
 }
 
-// peerFrom reads the header that forward wrote.
+// peerFrom reads the header that forwardTo wrote.
 func peerFrom(s string) (p peer) {
 	zone, pin, _ := strings.Cut(s, "/")
 	p.Subject = identity.Subject{Zone: api.ZoneID(zone), Role: identity.RoleGateway}
@@ -249,19 +250,19 @@ func stripNodeHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// peerZone tells the gateway which zone makes a request.
+// peerZone returns, for the gateway, the zone that makes a request.
 func peerZone(r *http.Request) (api.ZoneID, bool) {
 	p, ok := peerOf(r.Context())
 	return p.Zone, ok && p.Zone != ""
 }
 
-// peerAgent tells the agents' door which agent makes a request.
+// peerAgent returns, for the agents' handler, the agent that makes a request.
 func peerAgent(r *http.Request) (api.AgentID, bool) {
 	p, ok := peerOf(r.Context())
 	return api.AgentID(p.ID), ok && p.Role == identity.RoleAgent
 }
 
-// leaderAgentAddr returns where agents reach the leader.
+// leaderAgentAddr returns the leader's agent listener.
 func (n *Node) leaderAgentAddr() (string, bool) {
 	id, _ := n.store.Leader()
 	if id == n.rec.Node && n.leading.Load() {

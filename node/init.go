@@ -21,7 +21,7 @@ import (
 	"berth/internal/durable"
 )
 
-// InitOptions say what zone Init makes.
+// InitOptions describe the zone that Init creates.
 type InitOptions struct {
 	Dir     string
 	Name    string     // of the zone
@@ -33,9 +33,9 @@ type InitOptions struct {
 	Now     time.Time
 }
 
-// Init makes the data directory of a new zone's first node: a certificate
-// authority, certificates, keys, and the zone's first command, which is logged
-// when the node starts. It returns the first admin token, which is kept nowhere.
+// Init makes the data directory of a new zone's first node: a certificate authority,
+// certificates, keys, and the zone's first command, which is logged when the node
+// starts. It returns the first admin token, which is not stored.
 func Init(o InitOptions) (adminToken string, err error) {
 	if err = api.CheckName("zone name", o.Name); err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func ownCertificates(o InitOptions, ca *identity.CA) error {
 	return nil
 }
 
-// apiNames returns the names that the public API's certificate stands for.
+// apiNames returns the names in the public API's certificate.
 func apiNames(listen string, more []string) []string {
 	names := append([]string{"localhost", "127.0.0.1"}, more...)
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && host != "127.0.0.1" && host != "localhost" {
@@ -109,7 +109,7 @@ func apiNames(listen string, more []string) []string {
 	return names
 }
 
-// JoinOptions say how a new node or agent joins a zone.
+// JoinOptions describe how a new node or agent joins a zone.
 type JoinOptions struct {
 	Dir    string
 	Token  string    // of berth join-token
@@ -144,7 +144,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	return r.writeFile(o.Dir)
 }
 
-// AgentHome is what an agent keeps in its directory to find its zone.
+// AgentHome is the file by which an agent finds its zone.
 type AgentHome struct {
 	Zone      api.ZoneID  `json:"zone_id"`
 	Agent     api.AgentID `json:"agent"`
@@ -176,8 +176,8 @@ func (h *AgentHome) writeFiles(dir string) error {
 	return durable.ReplaceFile(filepath.Join(dir, fileAgent), 0o600, b)
 }
 
-// KeepAddresses replaces what JoinAgent has left in a directory of the addresses of
-// the zone's agent listeners, in one step. No address changes nothing.
+// KeepAddresses atomically replaces the addresses of the zone's agent listeners in an
+// agent's directory. Without addresses it changes nothing.
 func KeepAddresses(dir string, addresses []string) error {
 	if len(addresses) == 0 {
 		return nil
@@ -204,7 +204,8 @@ func loadHome(dir string) (*AgentHome, error) {
 
 const fileAgent = "agent.json"
 
-// sendJoin sends a certificate request with the token and saves what comes back.
+// sendJoin sends a certificate request with the token and saves the returned
+// credentials.
 func sendJoin(ctx context.Context, o JoinOptions, t identity.JoinToken, names []string) (*rest.JoinAnswer, error) {
 	key, err := identity.NewKey()
 	if err != nil {
@@ -259,7 +260,7 @@ func joinAt(ctx context.Context, network Network, addr string, body *rest.JoinBo
 	return &a, nil
 }
 
-// LoadAgent returns what JoinAgent left in a directory, and the agent's
+// LoadAgent reads an agent's directory as JoinAgent has made it, and the agent's
 // credentials.
 func LoadAgent(dir string) (*AgentHome, *identity.Credentials, error) {
 	h, err := loadHome(dir)

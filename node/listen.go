@@ -25,10 +25,10 @@ const (
 	headerMaxBytes   = 16 << 10
 )
 
-// peer is who is at the other end of an authenticated connection.
+// peer identifies the other end of an authenticated connection.
 type peer struct {
 	identity.Subject
-	pin identity.Pin // of the authority that its chain leads to
+	pin identity.Pin // of the authority at the end of its chain
 }
 
 // conn is an authenticated connection. It hides the TLS type from net/http,
@@ -40,7 +40,7 @@ type conn struct {
 
 type peerKey struct{}
 
-// peerOf returns who makes a request, by the connection that it came over.
+// peerOf returns the peer of the connection that a request arrived over.
 func peerOf(ctx context.Context) (peer, bool) {
 	p, ok := ctx.Value(peerKey{}).(peer)
 	return p, ok
@@ -72,7 +72,7 @@ func (g *gate) roomFor(alpn string) *room { return g.rooms[alpn] }
 // acceptConns accepts until ctx ends; then every room is closed.
 func (g *gate) acceptConns(ctx context.Context) {
 	var wg sync.WaitGroup
-	stop := context.AfterFunc(ctx, func() { _ = g.ln.Close() }) // ends Accept; nothing else is to be learnt
+	stop := context.AfterFunc(ctx, func() { _ = g.ln.Close() }) // ends Accept
 	defer stop()
 	for {
 		c, err := g.ln.Accept()
@@ -88,7 +88,7 @@ func (g *gate) acceptConns(ctx context.Context) {
 		case g.sem <- struct{}{}:
 			wg.Go(func() { g.admitConn(ctx, c) })
 		default:
-			_ = c.Close() // too many: the caller will come again
+			_ = c.Close() // too many: the caller will try again
 		}
 	}
 	wg.Wait()
@@ -97,8 +97,8 @@ func (g *gate) acceptConns(ctx context.Context) {
 	}
 }
 
-// admitConn finishes the handshake, which says who it is and what it speaks, and
-// hands the connection to its room.
+// admitConn completes the handshake, which authenticates the peer and selects the
+// protocol, and passes the connection to its room.
 func (g *gate) admitConn(ctx context.Context, raw net.Conn) {
 	release := sync.OnceFunc(func() { <-g.sem })
 	t := tls.Server(raw, g.conf)
@@ -129,7 +129,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn) {
 	}
 }
 
-// counted gives its place back when it is closed.
+// counted is a connection that frees its place when it is closed.
 type counted struct {
 	net.Conn
 	release func()
@@ -141,7 +141,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// room is a net.Listener of connections that were authenticated before.
+// room is a net.Listener of authenticated connections.
 type room struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -182,8 +182,8 @@ func (r *room) Close() error {
 // Addr implements net.Listener.
 func (r *room) Addr() net.Addr { return r.addr }
 
-// serveHTTP answers HTTP on a listener until ctx ends, and then for as long as the
-// requests in flight take, at most a few seconds.
+// serveHTTP serves HTTP on a listener until ctx ends, and then waits for requests in
+// flight, at most a few seconds.
 func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
@@ -200,7 +200,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
-			_ = s.Close() // what is still open is a long poll
+			_ = s.Close() // only long polls are still open
 		}
 	}
 	done := make(chan struct{})
@@ -209,7 +209,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 		shutdown()
 	})
 	err := s.Serve(ln)
-	if stop() { // the listener was closed before ctx had told of its end
+	if stop() { // the listener was closed before ctx ended
 		shutdown()
 	} else {
 		<-done
@@ -220,7 +220,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 	return err
 }
 
-// shutdownGrace is how long requests in flight may take when a node stops.
+// shutdownGrace bounds how long requests in flight may take when a node stops.
 const shutdownGrace = 2 * time.Second
 
 // raftStream carries Raft over the node listener.
@@ -236,10 +236,11 @@ func (s raftStream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	return s.dial(ctx, "tcp", addr)
 }
 
-// Accept hides who is there: on this listener it can only be a node of the zone.
+// Accept drops the identity of the peer: on this listener it can only be a node of the
+// zone.
 func (s raftStream) Accept() (net.Conn, error) { return s.room.Accept() }
 
-// gatewayTLS and nodeTLS are whom the two inner listeners admit.
+// gatewayTLS and nodeTLS are the admission policies of the two inner listeners.
 func (n *Node) gatewayTLS() *tls.Config {
 	pinned := func(z api.ZoneID) ([]byte, bool) {
 		l, ok := n.store.View().LinkByZone(z)
@@ -262,13 +263,13 @@ func (n *Node) agentTLS() *tls.Config {
 		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleAgent), n.now)
 }
 
-// toNode is how this node dials another one of its zone.
+// toNode is the TLS configuration for dialling another node of this zone.
 func (n *Node) toNode(alpn string) *tls.Config {
 	return identity.ClientTLS(n.nodeCredentials, alpn, n.creds.node.CA.Raw,
 		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode}, n.now)
 }
 
-// toZone is how this node dials a gateway of a linked zone.
+// toZone is the TLS configuration for dialling a gateway of a linked zone.
 func (n *Node) toZone(l *api.Link, alpn string) *tls.Config {
 	return identity.ClientTLS(n.gatewayCredentials, alpn, l.CA,
 		identity.Subject{Zone: l.Zone, Role: identity.RoleGateway}, n.now)

@@ -11,8 +11,7 @@ import (
 	"berth/identity"
 )
 
-// Network is how a node reaches others and is reached. Its methods may be called
-// concurrently.
+// Network listens and dials for a node. Its methods may be called concurrently.
 type Network interface {
 	// Listen opens a listener; a port of 0 takes a free one.
 	Listen(ctx context.Context, addr string) (net.Listener, error)
@@ -42,11 +41,11 @@ func networkOr(n Network) Network {
 	return n
 }
 
-// dialer is what http.Transport and gossip dial with.
+// dialer is the dial function of http.Transport and gossip.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialTLS returns a dialer for one TLS configuration. Who is at the other end is
-// for the configuration to check: an address proves nothing.
+// dialTLS returns a dialer for one TLS configuration. The configuration checks the
+// identity of the peer: an address proves nothing.
 func dialTLS(network Network, conf *tls.Config) dialer {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		raw, err := network.Dial(ctx, addr)
@@ -57,22 +56,22 @@ func dialTLS(network Network, conf *tls.Config) dialer {
 		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 		defer cancel()
 		if err := c.HandshakeContext(ctx); err != nil {
-			_ = raw.Close() // the handshake's error says more
+			_ = raw.Close() // the handshake's error is more useful
 			return nil, err
 		}
 		return c, nil
 	}
 }
 
-// Crossing is a connection with another zone, as a Tap sees it.
+// Crossing describes a connection with another zone to a Tap.
 type Crossing struct {
-	ALPN    string   // what is spoken
+	ALPN    string   // the protocol
 	Dialled bool     // by this zone; otherwise accepted
-	Chain   [][]byte // certificates that this zone has shown, DER, its own first
+	Chain   [][]byte // certificates that this zone has presented, DER, the leaf first
 }
 
-// Tap stands between this zone and others: it gets the plaintext of a connection,
-// and returns what is used in its place.
+// Tap intercepts connections with other zones: it gets the plaintext of a connection,
+// and returns the connection to use in its place.
 type Tap func(at Crossing, c net.Conn) net.Conn
 
 // tapConn lets the tap, if there is one, see a connection with another zone.
@@ -113,8 +112,9 @@ func (n *Node) sendEnrolment(ctx context.Context, t identity.JoinToken, e *api.E
 	return client.Enrol(ctx, rt, n.now, t.Addresses, e)
 }
 
-// takeEnrolment hands an enrolment to the rules, with who sends it by its certificate.
+// takeEnrolment passes an enrolment to the rules of the federation, with the sender's
+// identity by its certificate.
 func (n *Node) takeEnrolment(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error) {
-	who, _ := peerOf(ctx) // nobody is no zone, which is refused
+	who, _ := peerOf(ctx) // without a peer it is no zone, and refused
 	return n.federation.Enrol(ctx, who.Zone, who.pin, e)
 }

@@ -1,7 +1,6 @@
-// Package node puts one control-plane process of a zone together from its parts:
-// the replicated store, the conduct of the zone, the rules of its federation, gossip,
-// five listeners with five policies, and the loops of a leader. It decides nothing
-// itself.
+// Package node assembles one control-plane process of a zone: the replicated store, the
+// use cases of the zone, the rules of its federation, gossip, five listeners with five
+// policies, and the loops of a leader. It decides nothing itself.
 package node
 
 import (
@@ -46,7 +45,7 @@ import (
 	"berth/zone/saga"
 )
 
-// Options say how a node runs. Who it is stands in its directory.
+// Options describe how a node runs. Its identity is in its directory.
 type Options struct {
 	Dir      string
 	Version  string
@@ -65,7 +64,7 @@ type Options struct {
 	Memory *raftstore.Memory // in place of files for the replicated state
 	Crash  crash.Hook
 	Tap    Tap
-	Admin  func(http.Handler) http.Handler // stands in front of the admin door
+	Admin  func(http.Handler) http.Handler // wraps the admin handler
 }
 
 // Node is one control-plane process. Open makes it and Run runs it, once.
@@ -87,12 +86,12 @@ type Node struct {
 	toNodes    *http.Transport
 	leading    atomic.Bool // the leader's loops run here
 
-	// What the zone does.
+	// The use cases of the zone.
 	estimator *estimate.Estimator
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
 
-	leaderChanged atomic.Pointer[chan struct{}] // closed when another node leads
+	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 
 	listeners listeners
 	nodeGate  *gate
@@ -101,13 +100,13 @@ type Node struct {
 	enrolment http.Handler
 }
 
-// listeners are the five doors of a node, open.
+// listeners are the five open listeners of a node.
 type listeners struct {
 	api, gateway, node, agent, admin net.Listener
 }
 
-// Open loads a node from its directory, opens its listeners and its store. The
-// caller must call Run, which closes everything in the end.
+// Open loads a node from its directory, and opens its listeners and its store. The
+// caller must call Run, which finally closes everything.
 func Open(o Options) (n *Node, err error) {
 	rec, err := readRecord(o.Dir)
 	if err != nil {
@@ -150,7 +149,7 @@ func Open(o Options) (n *Node, err error) {
 	return n, nil
 }
 
-// buildZone builds the zone and its doors around the store.
+// buildZone builds the zone and its handlers around the store.
 func (n *Node) buildZone() error {
 	n.toNodes = &http.Transport{
 		DialTLSContext:      n.dialNode(api.ALPNHTTP),
@@ -203,7 +202,8 @@ func (n *Node) buildZone() error {
 	return nil
 }
 
-// splitDialects gives the placement API what lies below its path, and Berth's own all else.
+// splitDialects routes paths below the placement API's mount to it, and all others to
+// Berth's own API.
 func splitDialects(own, placed http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == placement.Mount || strings.HasPrefix(r.URL.Path, placement.Mount+"/") {
@@ -223,7 +223,7 @@ func (tokens) Parse(text string) (api.TokenID, []byte, error) { return identity.
 // Check implements doorNamed.Tokens.
 func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(stored, presented) }
 
-// openListeners opens the five listeners and keeps the ports that they got.
+// openListeners opens the five listeners and records their ports.
 func (n *Node) openListeners() error {
 	want, before := n.rec.Listen, n.rec.Advertise
 	for _, l := range []struct {
@@ -255,7 +255,7 @@ func (n *Node) openListeners() error {
 		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.closeOpened())
 	}
 	if n.rec.Advertise == before {
-		return nil // a full disk is no reason not to start
+		return nil // a full disk must not prevent the start
 	}
 	return n.rec.writeFile(n.dir)
 }
@@ -276,16 +276,16 @@ func (n *Node) closeOpened() error {
 	return errors.Join(errs...)
 }
 
-// Zone returns the conduct of the zone on this node.
+// Zone returns the base of the zone's use cases on this node.
 func (n *Node) Zone() *zone.Zone { return n.zone }
 
-// Federation returns the rules of membership and of linking as this node applies them.
+// Federation returns the rules of membership and linking on this node.
 func (n *Node) Federation() *federation.Federation { return n.federation }
 
 // Store returns the replicated store of this node.
 func (n *Node) Store() *raftstore.Store { return n.store }
 
-// Addresses returns where others reach the listeners of this node.
+// Addresses returns the addresses at which others reach this node.
 func (n *Node) Addresses() Addresses { return n.rec.Advertise }
 
 // Leads reports whether this node leads its zone.
@@ -294,8 +294,8 @@ func (n *Node) Leads() bool { return n.leading.Load() }
 // Name returns the zone's name and the node's id.
 func (n *Node) Name() (zoneName string, id api.NodeID) { return n.rec.ZoneName, n.rec.Node }
 
-// Run serves until ctx ends, and returns when everything that it started has
-// stopped and the store is closed.
+// Run serves until ctx ends. It returns when everything that it started has stopped and
+// the store is closed.
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -306,7 +306,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if !n.opts.Plain {
 		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
 	}
-	// Raft and the store outlive the doors: requests in flight need them.
+	// Raft and the store outlive the handlers: requests in flight need them.
 	core, stopCore := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCore()
 	var base, doors sync.WaitGroup
@@ -393,7 +393,7 @@ func (n *Node) transferLeadership() {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	if err := n.federation.Transfer(ctx, ""); err != nil {
-		n.log.Info("nobody took over the leadership", "error", err)
+		n.log.Info("no node took over the leadership", "error", err)
 	}
 }
 
@@ -404,15 +404,15 @@ func (n *Node) leaderID() (api.NodeID, bool) {
 	return id, n.leading.Load()
 }
 
-// runLeader is one reign: the zone's first command if there is none yet, this node's
-// own record, and then the loops of a leader.
+// runLeader runs one term as leader: it logs the zone's first command if needed,
+// records this node, and then runs the loops of a leader.
 func (n *Node) runLeader(ctx context.Context) {
 	if err := n.foundZone(ctx); err != nil {
 		n.log.Error("the zone could not be initialised", "error", err)
 		return
 	}
 	if err := n.federation.ForgetRemoved(ctx); err != nil {
-		n.log.Warn("nodes that were removed are not forgotten yet", "error", err)
+		n.log.Warn("removed nodes are still recorded", "error", err)
 	}
 	n.leading.Store(true)
 	defer n.leading.Store(false)
@@ -426,7 +426,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Wait()
 }
 
-// foundZone logs the zone's first command, once in its life.
+// foundZone logs the zone's first command, once in the zone's life.
 func (n *Node) foundZone(ctx context.Context) error {
 	first, err := pendingInit(n.dir)
 	if err != nil {
@@ -443,7 +443,7 @@ func (n *Node) foundZone(ctx context.Context) error {
 	return n.federation.RecordNode(ctx, n.nodeRecord())
 }
 
-// nodeRecord returns this node as its zone knows it.
+// nodeRecord returns this node's record in its zone.
 func (n *Node) nodeRecord() api.Node {
 	a := n.rec.Advertise
 	return api.Node{
@@ -457,9 +457,9 @@ const (
 	announceEvery = 500 * time.Millisecond
 )
 
-// announceSelf tells the zone that this node runs, and where, whenever the zone's record
-// of it is not right: at first, and after a backup was restored. A node that is
-// new is made a member by that.
+// announceSelf announces this node and its addresses to the zone whenever its record
+// there is wrong: at first, and after a backup was restored. The announcement makes a
+// new node a member.
 func (n *Node) announceSelf(ctx context.Context) {
 	for ctx.Err() == nil {
 		v := n.view()
@@ -467,7 +467,7 @@ func (n *Node) announceSelf(ctx context.Context) {
 			now := n.nodeRecord()
 			now.Joined = known.Joined
 			if *known == now {
-				_, _ = n.store.Wait(ctx, v.Index()) // it is looked at again in any case
+				_, _ = n.store.Wait(ctx, v.Index()) // the loop checks again in any case
 				continue
 			}
 		}
@@ -505,7 +505,7 @@ func (n *Node) announceTo(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // nothing more to learn
+	defer func() { _ = res.Body.Close() }() // the answer is complete
 	if res.StatusCode != http.StatusNoContent {
 		b, _ := io.ReadAll(io.LimitReader(res.Body, headerMaxBytes))
 		return fmt.Errorf("announcing this node: status %d: %s", res.StatusCode, b)
@@ -513,7 +513,8 @@ func (n *Node) announceTo(ctx context.Context, addr string) error {
 	return nil
 }
 
-// handleAnnouncement is the leader's side of join. The certificate says who it is.
+// handleAnnouncement is the leader's side of a join. The certificate identifies the
+// node.
 func (n *Node) handleAnnouncement(w http.ResponseWriter, r *http.Request) {
 	who, ok := peerOf(r.Context())
 	var m api.Node
@@ -523,7 +524,7 @@ func (n *Node) handleAnnouncement(w http.ResponseWriter, r *http.Request) {
 	case !ok || who.ID != string(m.ID):
 		err = api.Errorf(api.CodeForbidden, "a node announces itself alone")
 	case !n.leading.Load():
-		err = errNotLeader // it tries the others: only its own certificate can speak for it
+		err = errNotLeader // it tries the others: only its own certificate identifies it
 	default:
 		err = n.federation.AdmitNode(r.Context(), m)
 	}

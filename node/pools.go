@@ -52,8 +52,8 @@ func newPools(n *Node) (*pools, error) {
 	return p, err
 }
 
-// linkTuning reads the own digest often: what it says of free room prunes what
-// the other zone asks.
+// linkTuning reads the own digest often, because its free room prunes the questions of
+// the other zone.
 func linkTuning() gossip.Tuning {
 	t := gossip.LinkTuning()
 	t.ProbeInterval, t.ProbeTimeout = time.Second, 500*time.Millisecond
@@ -61,8 +61,8 @@ func linkTuning() gossip.Tuning {
 	return t
 }
 
-// gossipName is how a node is called in a pool. The zone's own secret goes into
-// it, so that nobody outside can guess node ids from it.
+// gossipName is the name of a node in a pool. It includes a secret of the zone, so that
+// nobody outside can guess node ids from it.
 func (n *Node) gossipName(pool string, id api.NodeID) string {
 	pin := identity.PinOf(n.kek[:])
 	return gossip.SyntheticName(pool, hex.EncodeToString(pin[:]), string(n.rec.Zone), string(id))
@@ -88,7 +88,7 @@ func (p *pools) runPools(ctx context.Context) {
 	wg.Wait()
 }
 
-// followLinks starts pools of new links and stops those of links that are gone.
+// followLinks starts pools of new links and stops those of removed links.
 func (p *pools) followLinks(ctx context.Context, wg *sync.WaitGroup, v *state.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *pools) acceptConns(ctx context.Context, r *room) {
 	}
 }
 
-// greetConn reads which pool a connection is for, and hands it over if the
+// greetConn reads the pool of a connection, and hands the connection over if the
 // authenticated peer belongs there.
 func (p *pools) greetConn(_ context.Context, c net.Conn) {
 	h, err := gossip.ReadHello(c, p.n.now().Add(gossip.HelloTimeout))

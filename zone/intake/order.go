@@ -37,7 +37,7 @@ type reading struct {
 	gone error
 }
 
-// Source is the caller of a boot and the call it came with.
+// Source is the caller of a boot and the call that carries it.
 type Source struct {
 	Caller api.Caller
 	Key    string        // the caller's idempotency key; "" for none
@@ -57,7 +57,7 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	rd := &reading{v: z.View(), caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
 		Name: s.Name, Metadata: s.Metadata, Request: api.Request{
 			Reservation: api.ReservationID(s.Reservation), Project: from.Caller.Project, Class: api.Firm,
-			Window: api.Window{Start: 0, End: api.Forever}, // from when it is held, so that a plan that was selected a moment ago still is one of the same request
+			Window: api.Window{Start: 0, End: api.Forever}, // starts when it is held, so that a plan selected a moment ago still matches the request
 		},
 	}}}
 	if err := rd.readOrder(s, from.Key); err != nil {
@@ -66,7 +66,7 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	return rd.resolve(from)
 }
 
-// resolve fills in what the names in an order stand for, and who asks.
+// resolve resolves the names in an order, and fills in the caller.
 func (rd *reading) resolve(from Source) (*BootOrder, error) {
 	o := rd.order
 	if err := o.digest(); err != nil {
@@ -121,11 +121,11 @@ func (rd *reading) readOrder(s *rest.ServerCreate, key string) error {
 	return err
 }
 
-// knownMax is how many zones a refusal names at the most.
+// knownMax bounds the zones that a refusal names.
 const knownMax = 10
 
-// readZones reads in which zones a boot may lie. What it allows must be there; what
-// it excludes need not be.
+// readZones reads the zones in which a boot may lie. Allowed zones must exist; excluded
+// ones need not.
 func (rd *reading) readZones(r *rest.ZoneRule) error {
 	if r == nil {
 		return nil
@@ -143,7 +143,7 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 		}
 	}
 	if len(r.Allowed) > api.ZoneNamesMax || slices.ContainsFunc(r.Allowed, func(n string) bool { return !api.ValidName(n) }) {
-		return nil // it is refused for that
+		return nil // it is refused for that reason
 	}
 	if no := UnknownZone(rd.v, r.Allowed...); no != "" {
 		rd.noteMissing("zones.allowed: %s", no)
@@ -151,8 +151,8 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 	return nil
 }
 
-// UnknownZone says which of some names is neither that of this zone nor of a direct
-// child; "" if each is.
+// UnknownZone describes the first name that is neither this zone nor a direct child; ""
+// if there is none.
 func UnknownZone(v *state.State, names ...string) string {
 	known := []string{v.Name}
 	for _, l := range v.Children() {
@@ -166,7 +166,7 @@ func UnknownZone(v *state.State, names ...string) string {
 	return ""
 }
 
-// listOf names some zones.
+// listOf formats the names of some zones.
 func listOf(names []string) string {
 	n := len(names)
 	if n == 0 {
@@ -179,7 +179,7 @@ func listOf(names []string) string {
 	return out
 }
 
-// parseSpan reads a duration; "" is 0, which says nothing.
+// parseSpan reads a duration; "" is 0, which stands for none.
 func parseSpan(field, text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -191,7 +191,7 @@ func parseSpan(field, text string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// readGroups reads the groups of a boot, or the one that it says without any.
+// readGroups reads the groups of a boot, or its only group if the body has no list.
 func (rd *reading) readGroups(s *rest.ServerCreate) error {
 	if s.Groups == nil {
 		return rd.readGroup("", &rest.GroupCreate{
@@ -236,7 +236,7 @@ func (rd *reading) readGroups(s *rest.ServerCreate) error {
 	return nil
 }
 
-// readGroup reads one group, which the body has at part.
+// readGroup reads one group. part is its path in the body.
 func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	out := api.Group{Name: g.Name, Flavor: api.FlavorID(g.FlavorRef), Image: api.Image{Ref: g.ImageRef, Properties: g.ImageProperties}}
 	joins := ""
@@ -281,7 +281,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	return inPart(part, full.Validate())
 }
 
-// forceHost checks the host that an availability zone names behind a colon.
+// forceHost checks the host that an availability zone names after a colon.
 func (rd *reading) forceHost(part, host string) error {
 	if !api.ValidName(host) {
 		return api.CheckName(part+"availability_zone: the host", host)
@@ -292,8 +292,8 @@ func (rd *reading) forceHost(part, host string) error {
 	return nil
 }
 
-// noteMissing notes what the body names and is not there, unless something else was
-// missing before.
+// noteMissing records a missing object that the body names, unless another was missing
+// before.
 func (rd *reading) noteMissing(format string, args ...any) {
 	if rd.gone == nil {
 		rd.gone = api.Errorf(api.CodeInvalid, format, args...)
@@ -308,7 +308,7 @@ func sortTraits(t rest.Traits) api.Traits {
 	return out
 }
 
-// readCounts reads how many instances are wanted and how many are needed.
+// readCounts reads the wanted and the minimum number of instances.
 func readCounts(g *rest.GroupCreate, num *int, out *api.Group) error {
 	if g.MaxCount != nil && num != nil && *g.MaxCount != *num {
 		return api.Errorf(api.CodeInvalid, "max_count and num_instances are two names of one number; give one of them")
@@ -341,7 +341,7 @@ func readCounts(g *rest.GroupCreate, num *int, out *api.Group) error {
 	return nil
 }
 
-// readHints reads the hints of one group, which the body has at part.
+// readHints reads the hints of one group. part is its path in the body.
 func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints) error {
 	if len(h.ForceHosts)+len(h.IgnoreHosts) > 0 && !rd.caller.Allows(api.RoleAdmin) {
 		return api.Errorf(api.CodeForbidden, "%sforce_hosts and ignore_hosts need the role admin", part)
@@ -367,7 +367,7 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 	return inPart(part, err)
 }
 
-// queryText returns the text of a query, which JSON has as it is or in a string.
+// queryText returns the text of a query, which the JSON body has inline or in a string.
 func queryText(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return string(raw), nil
@@ -402,8 +402,8 @@ func nearNetwork(h *rest.SchedulerHints) (string, error) {
 	return p.Masked().String(), nil
 }
 
-// checkHosts notes instances that are not the caller's own, and hosts that this
-// zone does not have.
+// checkHosts records instances that are not the caller's, and hosts that are not in
+// this zone.
 func (rd *reading) checkHosts(part string, h *api.Hints) {
 	for _, l := range []struct {
 		name string
@@ -428,8 +428,8 @@ func (rd *reading) checkHosts(part string, h *api.Hints) {
 	}
 }
 
-// readRules reads the rules of the body, and adds those of the server groups that
-// its hints name.
+// readRules reads the rules of the body, and adds those of the server groups in its
+// hints.
 func (rd *reading) readRules(rules []rest.RuleCreate) error {
 	named, members := rd.serverGroups()
 	if n := len(rules) + len(named); n > api.RulesMax {
@@ -452,8 +452,8 @@ func (rd *reading) readRules(rules []rest.RuleCreate) error {
 	return nil
 }
 
-// serverGroups returns by what names the groups of an order join server groups, in the
-// order that they come in, and which groups do.
+// serverGroups returns the names by which the groups of an order join server groups, in
+// their order in the body, and the groups that do.
 func (rd *reading) serverGroups() ([]string, map[string][]int) {
 	var named []string
 	members := map[string][]int{}
@@ -469,8 +469,8 @@ func (rd *reading) serverGroups() ([]string, map[string][]int) {
 	return named, members
 }
 
-// addRule adds the rule of a server group, or its groups to those of the same rule
-// when the body named the server group in two ways.
+// addRule adds the rule of a server group, or adds the groups to the existing rule if
+// the body named the server group in two ways.
 func (rd *reading) addRule(rule api.Rule) {
 	for i := range rd.joined {
 		if r := &rd.joined[i]; r.ID == rule.ID {

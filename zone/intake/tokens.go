@@ -11,7 +11,7 @@ import (
 	"berth/zone"
 )
 
-// Token returns the token that a caller wants, made at now, without id and hash.
+// Token returns the requested token, created at now, without id and hash.
 func Token(now time.Time, s rest.TokenSpec) (api.Token, error) {
 	for _, f := range []struct{ name, v string }{{"user_id", string(s.User)}, {"project_id", string(s.Project)}} {
 		if err := api.CheckName(f.name, f.v); err != nil {
@@ -38,11 +38,11 @@ func Token(now time.Time, s rest.TokenSpec) (api.Token, error) {
 	return t, nil
 }
 
-// joinTTLDefault is how long a join token is good for, unless a time is given.
+// joinTTLDefault is the default lifetime of a join token.
 const joinTTLDefault = 15 * time.Minute
 
-// JoinTTL returns how long a join token of a kind, for a name, is good for; a ttl of 0
-// asks for the default.
+// JoinTTL returns the lifetime of a join token of a kind, for a name; a ttl of 0 asks
+// for the default.
 func JoinTTL(kind api.JoinKind, name string, ttl time.Duration) (time.Duration, error) {
 	if kind != api.JoinNode && kind != api.JoinAgent {
 		return 0, api.Errorf(api.CodeInvalid, "kind must be %q or %q; a zone is admitted by POST /zones", api.JoinNode, api.JoinAgent)

@@ -15,7 +15,7 @@ import (
 	"berth/zone/estimate"
 )
 
-// How often one leader tries for one owner.
+// Limits of one leader's attempts for one owner.
 const (
 	replanPause   = 300 * time.Millisecond
 	selectRetries = 2
@@ -28,12 +28,12 @@ type run struct {
 	want    *want
 	first   *estimate.Plan       // the plan it came with
 	attempt int                  // attempts so far
-	from    int                  // the first attempt that counts: what earlier ones held is given back
-	vain    int                  // attempts that had slots refused though nobody was in the way
+	from    int                  // the first attempt that counts: holds of earlier ones are released
+	vain    int                  // attempts with refused slots although nobody was in the way
 	waits   int                  // waits for others in a row
-	last    map[api.LinkID]bool  // children that held nothing of what they had offered: asked last
-	silent  bool                 // one of them did not answer: asked only for what the owner cannot do without
-	retries int                  // selects that were repeated because a zone was silent
+	last    map[api.LinkID]bool  // children that held nothing of their offer: asked last
+	silent  bool                 // one of them did not answer: asked only for slots that the owner needs
+	retries int                  // selects repeated because a zone was silent
 	missing [][]api.InstanceSpec // per group: not held yet
 	held    []map[api.LinkID]int // per group: held, by child or "" for this zone
 	decided bool                 // the hold's own entry has decided
@@ -45,7 +45,7 @@ func newRun(s *Saga, o owner, w *want) *run {
 	return r
 }
 
-// beginWith sets out to get all that is wanted: nothing is held.
+// beginWith starts over: everything is missing and nothing is held.
 func (r *run) beginWith(w *want) {
 	r.want = w
 	r.attempt = max(r.attempt, w.tried)
@@ -68,8 +68,8 @@ func (r *run) heldOf(group int) int {
 	return n
 }
 
-// remainingRequest returns what is still wanted: the owner's request, each group reduced to
-// what is missing, and whose turn it is.
+// remainingRequest returns the owner's request with each group reduced to the missing
+// instances, and with the time that ranks it among contenders.
 func (r *run) remainingRequest() api.Request {
 	req := r.want.request
 	req.Since, req.Attempt = r.want.created, min(r.from, api.HoldsPerBootMax)
@@ -80,8 +80,8 @@ func (r *run) remainingRequest() api.Request {
 	return req
 }
 
-// makeAttempts selects and holds until all that is wanted is held, nobody offers
-// more, or the attempts are used up. It returns why there are not more.
+// makeAttempts selects and holds until everything wanted is held, no zone offers more,
+// or the attempts are used up. It returns why instances are missing.
 func (r *run) makeAttempts(ctx context.Context) (cause, error) {
 	for r.vain < api.AttemptsMax && r.attempt < api.HoldsPerBootMax {
 		if again, why, err := r.tryOnce(ctx); !again {
@@ -94,8 +94,8 @@ func (r *run) makeAttempts(ctx context.Context) (cause, error) {
 	return cause{text: "no attempt was left"}, ctx.Err()
 }
 
-// tryOnce selects and holds once, and reports whether to do it again. If not, it returns
-// why nothing more is held.
+// tryOnce selects and holds once, and reports whether to continue. If not, it returns
+// why no more is held.
 func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 	req, plan := r.remainingRequest(), r.first
 	if plan == nil {
@@ -103,7 +103,7 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 	}
 	switch short := r.describeShortfall(plan.Room()); {
 	case short == "" && plan.Offered() == 0:
-		return false, cause{}, nil // what is held is enough, and there is no more
+		return false, cause{}, nil // the holds are enough, and there is no more
 	case short == "":
 		return r.tryHold(ctx, &req, plan)
 	case r.mayRetry(plan):
@@ -135,8 +135,8 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 	return true, cause{}, nil
 }
 
-// planRemaining plans what is still wanted: without the children that are asked last, if the
-// others are enough.
+// planRemaining plans the missing instances, without the children that are asked last
+// if the others are enough.
 func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Plan {
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
@@ -149,8 +149,8 @@ func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Pla
 	return p
 }
 
-// describeShortfall says what would be missing of the least that is needed, if all the slots of
-// a room were held beside what is; "" for nothing. The state machine has the last word.
+// describeShortfall describes what would be missing from the minimum if all slots of a
+// room were held in addition; "" for nothing. The state machine decides.
 func (r *run) describeShortfall(room estimate.Room) string {
 	places := maps.Clone(room.Places)
 	if places == nil {
@@ -201,8 +201,8 @@ func nameOf(g *api.Group) string {
 	return " of group " + g.Name
 }
 
-// mayRetry reports whether a select that found too little is worth another try: a
-// zone did not answer, and this has not been tried too often.
+// mayRetry reports whether to repeat a select that found too little: a zone did not
+// answer, and the retries are not used up.
 func (r *run) mayRetry(p *estimate.Plan) bool {
 	if len(p.Silent()) == 0 || r.first != nil || r.retries >= selectRetries {
 		return false
@@ -211,9 +211,9 @@ func (r *run) mayRetry(p *estimate.Plan) bool {
 	return true
 }
 
-// takeHold logs an attempt with everybody who takes part, claims own slots in the
-// same entry, and asks the children. An attempt that is enough for the owner may be
-// decided at once where it is held.
+// takeHold logs an attempt with all participants, claims own slots in the same entry,
+// and asks the children. An attempt that is enough for the owner may be decided in that
+// entry.
 func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, enough bool) (*state.Hold, error) {
 	ids := r.nextInstances(&p.Layer)
 	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
@@ -258,8 +258,8 @@ func (r *run) holdsAny() bool {
 	return false
 }
 
-// asksFor reports whether h is for exactly these instances. It is for others when
-// a try whose outcome nobody knew has reached the log before this one.
+// asksFor reports whether h is for exactly these instances. It is for others if an
+// earlier try with unknown outcome has reached the log first.
 func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
 	asked := slices.Clone(h.Refused)
 	for _, sl := range h.Slots {
@@ -279,9 +279,8 @@ func asksFor(h *state.Hold, ids []api.InstanceSpec) bool {
 	return slices.Equal(asked, want)
 }
 
-// nextInstances returns, per group, as many of the missing instances as a plan has slots.
-// An id that was asked for in an earlier attempt may live somewhere, so it is
-// never used again.
+// nextInstances returns, per group, as many of the missing instances as a plan has
+// slots. An id of an earlier attempt may exist somewhere, so it is never used again.
 func (r *run) nextInstances(l *buildplan.Layer) [][]api.InstanceSpec {
 	out := make([][]api.InstanceSpec, len(r.missing))
 	for g := range out {
@@ -295,8 +294,8 @@ func (r *run) nextInstances(l *buildplan.Layer) [][]api.InstanceSpec {
 	return out
 }
 
-// noteHold leaves as missing what was refused, and what was not asked for, and notes
-// where the rest lies.
+// noteHold keeps refused and unrequested instances as missing, and records where the
+// others are held.
 func (r *run) noteHold(asked [][]api.InstanceSpec, h *state.Hold) {
 	refused := make(map[api.InstanceID]bool, len(h.Refused))
 	for _, id := range h.Refused {
@@ -324,7 +323,7 @@ func (r *run) noteHold(asked [][]api.InstanceSpec, h *state.Hold) {
 	}
 }
 
-// recordAttempt returns what is recorded of an attempt.
+// recordAttempt returns the record of an attempt.
 func (r *run) recordAttempt(req *api.Request, p *estimate.Plan) *api.BootAttempt {
 	want := req.Count()
 	t := &api.BootAttempt{
@@ -336,8 +335,8 @@ func (r *run) recordAttempt(req *api.Request, p *estimate.Plan) *api.BootAttempt
 	return t
 }
 
-// failShort decides an owner that cannot be had, and tells why. What is held may be
-// enough without the rest.
+// failShort decides an owner that cannot get everything, and records why. Its holds may
+// be enough without the rest.
 func (r *run) failShort(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
 	if r.describeShortfall(estimate.Room{}) == "" {
 		return nil

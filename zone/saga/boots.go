@@ -23,13 +23,13 @@ func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*st
 	return res.Boot, err
 }
 
-// bootFixed takes up a plan that its caller selected before. The plan is opened
-// before anything is recorded, so that a bad one changes nothing.
+// bootFixed uses a plan that its caller selected before. It opens the plan before it
+// records anything, so that a bad plan changes nothing.
 func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
 	v := s.zone.View()
 	if b, ok := v.Boot(c.Request.Project, c.Request.Reservation); ok {
 		if c.Key != "" && b.Key == c.Key && string(b.Digest) == string(c.Digest) {
-			return b, nil // a repeat of the call; a plan by itself is taken up once
+			return b, nil // a repeat of the call; otherwise a plan is used only once
 		}
 		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", c.Request.Reservation))
 	}
@@ -43,13 +43,13 @@ func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte)
 	call := planKey(&c.Request, c.Instances)
 	s.plans.putPlan(call, &estimate.Plan{Layer: *layer, Zones: zonesTaken(v, layer, c.Request.Count())})
 	res, err := s.zone.Propose(ctx, c)
-	if err != nil || planKey(&res.Boot.Request, res.Boot.Instances) != call { // another call was recorded, with a plan of its own
+	if err != nil || planKey(&res.Boot.Request, res.Boot.Instances) != call { // another call was recorded, with its own plan
 		s.plans.takePlan(call)
 	}
 	return res.Boot, err
 }
 
-// zonesTaken tells which zones a plan has slots of.
+// zonesTaken returns the zones in which a plan has slots.
 func zonesTaken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcome {
 	names := []string{v.Name}
 	for _, c := range l.Children {
@@ -75,8 +75,8 @@ func zonesTaken(v *state.State, l *buildplan.Layer, wanted int) []api.ZoneOutcom
 	return out
 }
 
-// planKey names the plan of one call: every call allots ids of its own, and the
-// record of a boot has those of the call that made it.
+// planKey names the plan of one call: every call allots its own ids, and the record of
+// a boot has those of the call that made it.
 func planKey(r *api.Request, ids []api.InstanceSpec) string {
 	return string(r.Project) + "\x00" + string(ids[0].ID)
 }
@@ -130,14 +130,14 @@ func (s *Saga) dueBoots(v *state.State) []zone.Job {
 	return out
 }
 
-// WaitBoot returns the boot when it has come to an outcome, or as it is when ctx
-// ends, together with the state it was read from.
+// WaitBoot returns the boot once it has an outcome, or its current state when ctx ends,
+// together with the state it was read from.
 func (s *Saga) WaitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID) (*state.Boot, *state.State, error) {
 	return s.waitBoot(ctx, p, r, func(b *state.Boot) bool { return b.State().Outcome() })
 }
 
 func (s *Saga) waitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID, done func(*state.Boot) bool) (*state.Boot, *state.State, error) {
-	v, _ := s.zone.Store().WaitFor(ctx, state.BootTopic(p, r), func(v *state.State) bool { // before the outcome the boot as it is answers
+	v, _ := s.zone.Store().WaitFor(ctx, state.BootTopic(p, r), func(v *state.State) bool { // without an outcome, the answer is the boot as it is
 		b, ok := v.Boot(p, r)
 		return !ok || done(b)
 	})

@@ -11,24 +11,23 @@ import (
 	"berth/zone/estimate"
 )
 
-// How an owner waits for others that hold room and are not decided.
+// Times of waiting for the undecided holds of others.
 const (
-	contendPause    = 50 * time.Millisecond // between its looks at first; the pause doubles
+	contendPause    = 50 * time.Millisecond // before the second look; the pause doubles
 	contendPauseMax = time.Second
 )
 
-// contendForRoom is what is done for an owner whose plan has too little for it. If the rest is held
-// by others that are not decided, it waits for them: it keeps and takes what it can
-// while those alone are in its way that came after it, and gives everything back while
-// it needs the room of one that came before it. So of all that want the same room the
-// first is never waiting for one that waits for it. It returns false if nobody is in
-// the way.
+// contendForRoom handles an owner whose plan is too small. If undecided holds of others
+// have the rest, it waits for them: it keeps and takes what it can while only younger
+// owners are in its way, and releases everything while it needs the room of an older
+// one. So the oldest of all owners that want the same room never waits for one that
+// waits for it. It returns false if nobody is in the way.
 func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.Plan) (again bool, err error) {
 	switch {
 	case r.first != nil:
 		return false, nil
 	case p.Contended() && (r.describeShortfall(p.RoomWithoutYounger(req)) == ""):
-		if p.Offered() > 0 && r.attempt < api.HoldsPerBootMax/2 { // the other half is for all that it needs
+		if p.Offered() > 0 && r.attempt < api.HoldsPerBootMax/2 { // the other half is for complete attempts
 			if err := r.takePart(ctx, req, p); err != nil || r.decided {
 				return false, err
 			}
@@ -37,7 +36,7 @@ func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.
 		if err := r.yieldHolds(ctx); err != nil {
 			return false, err
 		}
-	case r.waits > 0 && r.holdsAny(): // what it kept while it waited may lie in its own way
+	case r.waits > 0 && r.holdsAny(): // what it kept while waiting may be in its own way
 		r.waits = 0
 		return true, r.yieldHolds(ctx)
 	default:
@@ -49,7 +48,7 @@ func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.
 	}
 	backoff.Sleep(ctx, wait)
 	if _, ok := r.owner.find(r.s.zone.View()); !ok {
-		r.decided = true // whoever asked for it was faster
+		r.decided = true // its caller was faster
 	}
 	return true, ctx.Err()
 }
@@ -62,14 +61,15 @@ func (r *run) waitDeadline() api.Instant {
 	return r.want.created.Add(BootTimeout)
 }
 
-// takePart holds what there is, though it is too little, and goes on wanting the rest.
+// takePart holds the available slots, although they are too few, and keeps trying for
+// the rest.
 func (r *run) takePart(ctx context.Context, req *api.Request, p *estimate.Plan) error {
 	r.attempt++
 	_, err := r.takeHold(ctx, req, p, false)
 	return err
 }
 
-// yieldHolds gives back all that the owner holds, here and, in time, below.
+// yieldHolds releases everything that the owner holds, here at once and below in time.
 func (r *run) yieldHolds(ctx context.Context) error {
 	if !r.holdsAny() {
 		return nil
@@ -85,20 +85,19 @@ func (r *run) yieldHolds(ctx context.Context) error {
 	return nil
 }
 
-// nextWait returns how long to wait before the next look: it grows, and no two owners
-// wait alike.
+// nextWait returns the time until the next look: it grows, and differs between owners.
 func (r *run) nextWait() time.Duration {
 	d := backoff.Double(contendPause, contendPauseMax, r.waits)
 	r.waits++
 	sum := fnv.New32a()
-	_, _ = fmt.Fprintf(sum, "%s %s %d", r.want.request.Project, r.want.request.Reservation, r.waits) // a hash takes everything
+	_, _ = fmt.Fprintf(sum, "%s %s %d", r.want.request.Project, r.want.request.Reservation, r.waits) // a hash never fails
 	return backoff.Jitter(d, float64(sum.Sum32()%1024)/1024)
 }
 
-// waitedInVain is why an owner gets nothing that has waited for others.
+// waitedInVain is the cause of failure of an owner that has waited for others.
 var waitedInVain = cause{api.CodeContended, "the room that it needs is held by others that are not decided yet; repeat the request"}
 
-// failOwner decides an owner whose want cannot be had now, and records why.
+// failOwner decides an owner that cannot be served now, and records why.
 func (r *run) failOwner(ctx context.Context, req *api.Request, p *estimate.Plan, why cause) error {
 	r.decided = true
 	t := r.recordAttempt(req, p)

@@ -8,8 +8,8 @@ import (
 	"berth/raftstore/state"
 )
 
-// EndInstance ends an instance that was made for a parent. Not found means that it
-// has ended for good: the parent forgets it.
+// EndInstance ends an instance that was made for a parent. "Not found" means that it
+// has ended for good, and the parent deletes it.
 func (s *Saga) EndInstance(ctx context.Context, parent *api.Link, id api.InstanceID) error {
 	end := func(ctx context.Context) error {
 		if i, ok := s.zone.View().Instance(id); !ok || i.Origin != parent.ID || !i.Live() {
@@ -21,9 +21,8 @@ func (s *Saga) EndInstance(ctx context.Context, parent *api.Link, id api.Instanc
 	return s.zone.Confirmed(ctx, end)
 }
 
-// Decision answers a child that asks what became of a hold it was asked for. A
-// hold that nobody here remembers was aborted, so a majority confirms the state
-// that it is looked up in.
+// Decision returns to a child the decision on a hold. An unknown hold counts as
+// aborted, so a majority must confirm the state that it is looked up in.
 func (s *Saga) Decision(ctx context.Context, child *api.Link, id api.HoldID) (api.Decision, error) {
 	v, err := s.zone.Latest(ctx)
 	if err != nil {
@@ -32,7 +31,7 @@ func (s *Saga) Decision(ctx context.Context, child *api.Link, id api.HoldID) (ap
 	return decisionIn(v, child, id), nil
 }
 
-// decisionIn returns what became, in a state, of a hold that a child was asked for.
+// decisionIn returns the decision, in one state, on a hold that a child has.
 func decisionIn(v *state.State, child *api.Link, id api.HoldID) api.Decision {
 	for _, h := range v.HoldsFor(id) {
 		for _, p := range h.Parts {

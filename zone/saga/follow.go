@@ -11,17 +11,18 @@ import (
 	"berth/zone"
 )
 
-// Limits of following a child. They bound what a child can make this zone read, log
-// and ask, whatever it answers; a zone that behaves comes near none of them.
+// Limits of following a child. They bound how much a child can make this zone read, log
+// and ask, whatever it answers. A correct zone stays far below them.
 const (
-	// followBytesPerSecond is how much of one child's answers is taken in, on the
-	// average. A status of one instance is some hundred bytes.
+	// followBytesPerSecond bounds the average size of one child's answers. A status of
+	// one instance has some hundred bytes.
 	followBytesPerSecond = 1 << 20
-	// followItemBytes is what one item counts beside its texts.
+	// followItemBytes is the cost of one item in addition to its texts.
 	followItemBytes = 64
-	// followAnswerBytes is what one answer counts at the least.
+	// followAnswerBytes is the minimum cost of one answer.
 	followAnswerBytes = 4 << 10
-	// followNoteEvery is how often is logged where to go on when there was no news.
+	// followNoteEvery is the interval for logging the next index when there was no
+	// news.
 	followNoteEvery = 10 * time.Second
 	// followIndexMax bounds the log indices of a child.
 	followIndexMax = 1 << 62
@@ -31,14 +32,14 @@ const (
 type follower struct {
 	s      *Saga
 	id     api.LinkID
-	logged uint64    // where to go on, as logged
-	next   uint64    // where to go on, as far as is known here: behind it is no news
+	logged uint64    // the next index, as logged
+	next   uint64    // the next index as known here: everything up to it is handled
 	noted  time.Time // when that was logged last
 }
 
-// followLink takes in what a child says of the instances in it, until ctx ends or an
-// answer cannot be used. What is logged is checked first: the log grows by what has
-// changed, not by what the child says.
+// followLink processes a child's reports on its instances until ctx ends or an answer
+// is unusable. It checks reports before logging them: the log grows only by real
+// changes, whatever the child sends.
 func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 	f := &follower{s: s, id: id, noted: s.zone.Now()}
 	for ctx.Err() == nil {
@@ -69,13 +70,13 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 	return nil
 }
 
-// watchChildren logs that a child fell silent, or is heard again: what lies below it
-// is out of reach for everybody above. A leader that has never heard a child says
-// nothing new of it.
+// watchChildren logs when a child falls silent or is heard again: everything below a
+// silent child is unreachable for the zones above. A leader that has never heard from a
+// child logs nothing about it.
 func (s *Saga) watchChildren(ctx context.Context) {
 	s.zone.Every(ctx, zone.LinkFresh/4, func(ctx context.Context) error {
 		if s.zone.Store().Form() < api.FormSecond {
-			return nil // some node of the zone could not read it
+			return nil // some node of the zone cannot read the command
 		}
 		now := s.zone.Instant()
 		for _, l := range s.zone.View().Links() {
@@ -101,7 +102,7 @@ func (s *Saga) watchChildren(ctx context.Context) {
 	})
 }
 
-// followCost returns the time in which a child may give an answer of that size.
+// followCost returns the time that an answer of a size uses up.
 func followCost(ch *api.Changes) time.Duration {
 	n := 0
 	for i := range ch.Items {
@@ -110,7 +111,7 @@ func followCost(ch *api.Changes) time.Duration {
 	return time.Duration(max(n, followAnswerBytes)) * time.Second / followBytesPerSecond
 }
 
-// takeChanges logs what is news in an answer. It reports whether there was any.
+// takeChanges logs the news in an answer, and reports whether there was any.
 func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, error) {
 	s := f.s
 	if !soundChanges(ch, f.next) {
@@ -118,7 +119,7 @@ func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, erro
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
 	}
 	news, next := siftChanges(s.zone.View(), f.id, ch)
-	if len(news) < len(ch.Items) { // is it so, or has this node not heard yet?
+	if len(news) < len(ch.Items) { // true, or is this node behind?
 		v, err := s.zone.Latest(ctx)
 		if err != nil {
 			return false, err
@@ -149,7 +150,7 @@ func (f *follower) logChanges(ctx context.Context, next uint64, items []api.Inst
 	f.noted = f.s.zone.Now()
 	if l, ok := f.s.zone.View().Link(f.id); ok {
 		f.logged, f.next = l.ChangesNext, max(l.ChangesNext, f.next)
-		if l.ChangesNext < next { // a decision came to be logged meanwhile
+		if l.ChangesNext < next { // a decision was logged meanwhile
 			f.next = l.ChangesNext
 		}
 	}
@@ -157,7 +158,7 @@ func (f *follower) logChanges(ctx context.Context, next uint64, items []api.Inst
 }
 
 // soundChanges reports whether an answer can be the changes after an index: in order,
-// and with the last of them where to go on.
+// and ending at the next index.
 func soundChanges(ch *api.Changes, after uint64) bool {
 	last := after
 	for i := range ch.Items {
@@ -170,8 +171,8 @@ func soundChanges(ch *api.Changes, after uint64) bool {
 	return ch.Next == last
 }
 
-// siftChanges returns the items that change something here, and where to go on behind them:
-// before an instance whose hold is not decided yet, so that no status is lost.
+// siftChanges returns the items that change something here, and the next index: before
+// an instance whose hold is undecided, so that no status is lost.
 func siftChanges(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
 	for _, item := range ch.Items {
 		switch v.NewsOf(id, item) {
@@ -186,13 +187,13 @@ func siftChanges(v *state.State, id api.LinkID, ch *api.Changes) (news []api.Ins
 	return news, ch.Next
 }
 
-// Changes answers a parent's long poll: what changed of the instances made for
-// it after a log index of this zone.
+// Changes answers a parent's long poll with the changes, after a log index of this
+// zone, of the instances made for it.
 func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var c api.Changes
-	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news the empty list is the answer
+	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news, the answer is an empty list
 		c = v.Changes(parent.ID, after, api.ChangesMax)
 		return len(c.Items) > 0
 	})

@@ -25,10 +25,10 @@ const (
 	retryPauseMax = 5 * time.Second
 )
 
-// Hold takes slots that this zone offered to a parent: its own in one entry of
-// the log, and its children's by passing their part of the plan on. The same
-// hold again gives the same answer, and goes on where the first one was cut off. A
-// refusal is final for the parent, so it is confirmed.
+// Hold takes slots that this zone offered to a parent: its own in one log entry, and
+// its children's by forwarding their parts of the plan. A repeat gets the same answer,
+// and continues where the first call was interrupted. A refusal is final for the
+// parent, so it is confirmed.
 func (s *Saga) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	if err := s.checkHold(r); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Saga) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 
 func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	v := s.zone.View()
-	if _, known := v.Hold(parent.ID, r.ID); known { // what has become of it since decides
+	if _, known := v.Hold(parent.ID, r.ID); known { // its current state decides
 		var err error
 		if v, err = s.zone.Latest(ctx); err != nil {
 			return nil, err
@@ -70,9 +70,8 @@ func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldR
 	return &a, nil
 }
 
-// takeHold logs a hold that is not known yet. The log has the last word on its plan;
-// what this view can tell already is refused here, so that no parent makes the
-// log grow with one plan.
+// takeHold logs a new hold. The log decides on its plan; refusals that this view can
+// already make are made here, so that no parent can make the log grow with one plan.
 func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
 	c, err := holdCommand(s.zone.Stamp(), l, r)
 	switch {
@@ -90,7 +89,7 @@ func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r
 	return res.Hold, err
 }
 
-// checkHold refuses a malformed hold before anything is opened.
+// checkHold refuses a malformed hold before its plan is opened.
 func (s *Saga) checkHold(r *api.HoldRequest) error {
 	if err := s.estimator.CheckForeign(&r.Request); err != nil {
 		return err
@@ -119,15 +118,15 @@ func (s *Saga) checkHold(r *api.HoldRequest) error {
 	return nil
 }
 
-// holdID names an attempt, for this zone and for all below. It is the same on
-// every leader, and tells nothing.
+// holdID names an attempt in this zone and in all zones below. It is the same on every
+// leader, and reveals nothing.
 func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", zone, r.Project, r.Reservation, attempt))
 	return api.HoldID(hex.EncodeToString(sum[:16]))
 }
 
-// holdCommand deals the instances of a hold out to the heads of the plan: the
-// i-th instance of a group goes where the i-th slot of the merged order lies.
+// holdCommand assigns the instances of a hold to the first slots of the plan: the i-th
+// instance of a group goes to the i-th slot of the merged order.
 func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (command.Hold, error) {
 	c := command.Hold{
 		Stamp: at, ID: r.ID, Attempt: r.Attempt, Request: r.Request, Plan: l.Plan, Expires: l.Expires,
@@ -175,10 +174,10 @@ func sparesOf(g *buildplan.LayerGroup) []api.HostID {
 	return out
 }
 
-// askParts asks the children of a hold that have not answered yet, all at once,
-// and records their answers in one entry. A child that gives no answer within
-// holdTimeout is recorded as holding nothing; it is told to release later. If
-// the asker gives up first, what is not known yet stays open for its next try.
+// askParts asks the children of a hold that have not answered yet, all at once, and
+// records their answers in one entry. A child that does not answer within holdTimeout
+// is recorded as holding nothing, and later told to release. If the caller gives up
+// first, missing answers stay open for its next try.
 func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
 	if h.State != api.HoldAsking {
 		return h, nil
@@ -200,7 +199,8 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 		}
 	}
 	c.Stamp = s.zone.Stamp()
-	// What is known must be recorded even if the asker is gone: leave its deadline.
+	// Answers must be recorded even if the caller is gone, so its deadline does not
+	// apply.
 	rec, stop := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout)
 	defer stop()
 	res, err := s.zone.Propose(rec, c)
@@ -210,13 +210,13 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 	return res.Hold, err
 }
 
-// partAnswer is what a child answered, or that it is not known.
+// partAnswer is the answer of a child, or that it is unknown.
 type partAnswer struct {
 	command.PartAnswer
 	known bool
 }
 
-// askPart asks one child, again and again while it cannot be reached.
+// askPart asks one child, and repeats the call while the child cannot be reached.
 func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buildplan.Layer) partAnswer {
 	out := partAnswer{PartAnswer: command.PartAnswer{Link: p.Link}}
 	r := &api.HoldRequest{
@@ -256,7 +256,7 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 	}
 }
 
-// noteAnswer notes what a child has said, or why it has said nothing.
+// noteAnswer records a child's answer, or why there is none.
 func (p *partAnswer) noteAnswer(a *api.HoldAnswer, err error) {
 	switch {
 	case err != nil && mayRepeat(err):
@@ -265,15 +265,15 @@ func (p *partAnswer) noteAnswer(a *api.HoldAnswer, err error) {
 		p.known, p.Why = true, api.CodeOf(err)
 	default:
 		p.Committed, p.known, p.Why = a.State == api.HoldCommitted, true, a.Why
-		if p.Committed || a.State == api.HoldHeld { // else it gave back what it had taken
+		if p.Committed || a.State == api.HoldHeld { // otherwise it has released what it had taken
 			p.Held = a.Held
 		}
 	}
 }
 
-// noteHeld remembers whether a child holds what it has offered. One that was asked
-// with a plan of somebody else, or that others were faster at, is not to blame for
-// refusing.
+// noteHeld records whether a child holds what it offered. A refusal does not count
+// against a child that was asked with a foreign plan, or whose room was taken by others
+// first.
 func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
 	switch {
 	case len(a.Held) > 0:
@@ -284,16 +284,16 @@ func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
 	}
 }
 
-// mayRepeat reports whether a call to another zone may be repeated with hope.
+// mayRepeat reports whether repeating a call to another zone may help.
 func mayRepeat(err error) bool {
 	code := api.CodeOf(err)
 	return code == api.CodeUnavailable || code == api.CodeTimeout || code == api.CodeOverloaded ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// Decide carries out a parent's decision on its hold. The answer is given when
-// the decision is in this zone's log; children are told afterwards. An abort is final,
-// so one that is repeated is answered from any view that has it.
+// Decide carries out a parent's decision on its hold. It answers once the decision is
+// in this zone's log; children are told afterwards. An abort is final, so a repeat is
+// answered from any view that has it.
 func (s *Saga) Decide(ctx context.Context, parent *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
 	if h, ok := s.zone.View().Hold(parent.ID, id); ok && d == api.DecisionAbort && h.Decision == d {
 		a := h.Answer()

@@ -16,23 +16,24 @@ import (
 const (
 	bootsAtOnce = 64              // boots that one leader works on
 	tellsAtOnce = 32              // calls to other zones with decisions
-	followWait  = 3 * time.Second // long poll of a child's changes: a gateway that died meanwhile is noticed after it
+	followWait  = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
 	pruneEvery  = time.Minute
-	pruneAfter  = 24 * time.Hour     // how long what has ended is remembered, idempotency keys among it
-	pruneAbroad = 7 * 24 * time.Hour // and what was made for a parent, which may be cut off for days
+	pruneAfter  = 24 * time.Hour     // how long ended objects are kept, including idempotency keys
+	pruneAbroad = 7 * 24 * time.Hour // the same for objects made for a parent, which may be cut off for days
 	pruneLimit  = 10_000
 
-	// pruneDead is how long the abort of a hold that never came is remembered. The hold may
-	// still come, and a committing one would start instances; its plan was sealed before
-	// the abort, so from api.PlanTTLMax after the abort on it is refused as expired.
+	// pruneDead is how long the abort of a hold that never arrived is kept. The hold
+	// may still arrive, and a committing one would start instances; its plan was sealed
+	// before the abort, so it is refused as expired from api.PlanTTLMax after the abort
+	// on.
 	pruneDead   = api.PlanTTLMax + clockMargin
 	clockMargin = 10 * time.Minute // by which the clocks of a zone's leaders may differ
 )
 
-// Lead runs the loops that only a leader may run: boots, decisions, deletions,
-// changes of children, silent children, pruning. It returns when ctx ends
-// and every loop has stopped; the caller starts it again on the next election. A loop
-// keeps no memory: it reads what is due, so a step that failed is found again.
+// Lead runs the loops that only a leader may run: boots, decisions, deletions, changes
+// of children, silent children, pruning. It returns when ctx ends and every loop has
+// stopped; the caller starts it again after the next election. Loops keep no memory:
+// they read what is due, so they find a failed step again.
 func (s *Saga) Lead(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.zone.RunDue(ctx, bootsAtOnce, s.dueBoots) })
@@ -45,7 +46,8 @@ func (s *Saga) Lead(ctx context.Context) {
 	wg.Wait()
 }
 
-// dueTells tells children what was decided of holds, until they have answered.
+// dueTells returns the jobs that send decisions on holds to children, until they have
+// answered.
 func (s *Saga) dueTells(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, h := range v.UntoldHolds() {
@@ -88,7 +90,7 @@ func (s *Saga) tellDecision(ctx context.Context, h *state.Hold, p state.Part) er
 	return err
 }
 
-// dueEnds tells children that single instances must end.
+// dueEnds returns the jobs that tell children to end single instances.
 func (s *Saga) dueEnds(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, i := range v.UnendedInstances() {
@@ -120,7 +122,8 @@ func (s *Saga) endAtChild(ctx context.Context, i *api.Instance) error {
 	return err
 }
 
-// dueQuestions asks the parent what became of holds that it left undecided.
+// dueQuestions returns the jobs that ask the parent for its decision on undecided
+// holds.
 func (s *Saga) dueQuestions(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, h := range v.PreparedHolds() {
@@ -152,7 +155,7 @@ func (s *Saga) askDecision(ctx context.Context, h *state.Hold) error {
 	return err
 }
 
-// dueFollows follows what children say of the instances in them.
+// dueFollows returns the jobs that follow the children's reports on their instances.
 func (s *Saga) dueFollows(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, l := range v.Children() {

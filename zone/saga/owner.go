@@ -13,33 +13,32 @@ import (
 	"berth/raftstore/state"
 )
 
-// owner names what slots are held for; a boot is the first kind. All that the saga knows
-// of an owner is in this interface.
+// owner is the object that slots are held for; a boot is the first kind. The saga knows
+// owners only by this interface.
 type owner interface {
-	// find returns what the owner wants, as it is in a state; false if it is not there
-	// any more or is decided.
+	// find returns the owner's want in a state; false if the owner is gone or decided.
 	find(v *state.State) (*want, bool)
-	// shortfall says what keeps the owner in a state from being committed with what it
-	// holds; "" if nothing does.
+	// shortfall describes what keeps the owner, in a state, from being committed with
+	// its holds; "" for nothing.
 	shortfall(v *state.State) string
-	// decision returns the command that decides the owner. last is an attempt that is to
-	// be recorded with it, or nil.
+	// decision returns the command that decides the owner. last is an attempt to record
+	// with it, or nil.
 	decision(at command.Stamp, d api.Decision, why cause, last *api.BootAttempt) command.Command
 }
 
-// want is what an owner wants, and what was tried for it so far.
+// want is what an owner wants, and the attempts so far.
 type want struct {
 	request   api.Request
 	instances []api.InstanceSpec // allotted, group after group
 	metadata  map[string]string  // of each instance
 	least     int                // instances of all groups together
-	fixed     bool               // it came with a plan, and takes no other
+	fixed     bool               // it came with a plan and accepts no other
 	call      api.RequestID      // that asked for it
 	created   api.Instant
 	timeout   time.Duration // after created; 0 for none of its own
 	holds     []api.HoldID  // of its attempts
 	tried     int           // the number of its last attempt
-	vain      int           // attempts that had slots refused though nobody was in the way
+	vain      int           // attempts with refused slots although nobody was in the way
 }
 
 // settleOwner takes an undecided owner to its decision: attempts of select and hold,
@@ -77,7 +76,7 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 		return err
 	}
 	v := s.zone.View()
-	if _, ok := o.find(v); !ok { // whoever asked for it was faster
+	if _, ok := o.find(v); !ok { // its caller was faster
 		return nil
 	}
 	if short := o.shortfall(v); short != "" {
@@ -90,7 +89,7 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 // nil.
 func (s *Saga) logDecision(ctx context.Context, o owner, d api.Decision, why cause, last *api.BootAttempt) error {
 	_, err := s.zone.Propose(ctx, o.decision(s.zone.Stamp(), d, s.spell(why), last))
-	if api.CodeOf(err) == api.CodeConflict { // whoever asked for it was faster
+	if api.CodeOf(err) == api.CodeConflict { // its caller was faster
 		return nil
 	}
 	return err
