@@ -10,14 +10,14 @@ import (
 // command and in the record. The record has keys of its own from 20 on.
 type BootTerms struct {
 	Key       string             `cbor:"2,keyasint,omitempty"` // Idempotency-Key, "" for none
-	Digest    []byte             `cbor:"3,keyasint"`           // SHA-256 of what the caller asked
+	Digest    []byte             `cbor:"3,keyasint"`           // SHA-256 of the caller's order
 	Name      string             `cbor:"4,keyasint"`
 	Request   api.Request        `cbor:"5,keyasint"`
 	Min       int                `cbor:"6,keyasint"`
 	Instances []api.InstanceSpec `cbor:"7,keyasint"` // allotted; the first ones are used first
 	Metadata  map[string]string  `cbor:"8,keyasint,omitempty"`
-	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select for it
-	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that asked for it
+	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select again
+	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that requested it
 	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided so long after it was recorded; 0 for never
 }
 
@@ -28,12 +28,12 @@ type BootCreate struct {
 	BootTerms
 }
 
-// Hold takes slots for instances, all in one entry: own hosts at once, and the
-// record of which children will be asked. The same hold again changes nothing.
+// Hold takes slots for instances in one entry: those on own hosts at once, and those of
+// children as a record of what to ask them for. A repeat changes nothing.
 type Hold struct {
 	Stamp
 	ID       api.HoldID        `cbor:"2,keyasint"`
-	Origin   api.LinkID        `cbor:"3,keyasint,omitempty"` // the parent that asks; "" for a boot of this zone
+	Origin   api.LinkID        `cbor:"3,keyasint,omitempty"` // the parent that requests it; "" for a boot of this zone
 	Attempt  int               `cbor:"4,keyasint"`
 	Request  api.Request       `cbor:"5,keyasint"`
 	Plan     api.PlanID        `cbor:"6,keyasint,omitempty"` // "" for a plan that was never sealed
@@ -43,7 +43,7 @@ type Hold struct {
 	Parts    []Part            `cbor:"10,keyasint,omitempty"`
 	Metadata map[string]string `cbor:"11,keyasint,omitempty"`
 	Commit   bool              `cbor:"12,keyasint,omitempty"` // no other zone takes part: decide in this entry
-	Tale     *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // what select found, for a boot of this zone
+	Tale     *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // the result of select, for a boot of this zone
 }
 
 // Slot is room for one instance on one host of this zone.
@@ -53,13 +53,13 @@ type Slot struct {
 	Host     api.HostID       `cbor:"3,keyasint"`
 }
 
-// Part is what one child is asked to hold.
+// Part is the share of a hold that is requested from one child.
 type Part struct {
 	Link      api.LinkID           `cbor:"1,keyasint"`
 	Instances [][]api.InstanceSpec `cbor:"2,keyasint"` // per group
 }
 
-// HoldParts records what children answered.
+// HoldParts records the answers of children.
 type HoldParts struct {
 	Stamp
 	ID      api.HoldID   `cbor:"2,keyasint"`
@@ -67,8 +67,8 @@ type HoldParts struct {
 	Answers []PartAnswer `cbor:"4,keyasint"`
 }
 
-// PartAnswer is what one child holds; everything else that it was asked for is
-// refused. Committed says that the child has decided already.
+// PartAnswer is what one child holds; everything else in its part is refused. Committed is
+// set if the child has decided already.
 type PartAnswer struct {
 	Link      api.LinkID       `cbor:"1,keyasint"`
 	Held      []api.InstanceID `cbor:"2,keyasint,omitempty"`
@@ -92,11 +92,11 @@ type BootDecide struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 	Decision    api.Decision      `cbor:"4,keyasint"`
 	Reason      string            `cbor:"5,keyasint,omitempty"`
-	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is why
-	Code        api.Code          `cbor:"7,keyasint,omitempty" form:"2"` // why it failed; an entry without it has the code in front of Reason, or none
+	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is the cause
+	Code        api.Code          `cbor:"7,keyasint,omitempty" form:"2"` // why it failed; an entry without it has the code at the start of Reason, or none
 }
 
-// BootRelease gives back all that a boot made, or stops it from being made.
+// BootRelease ends everything that a boot made, or aborts the boot.
 type BootRelease struct {
 	Stamp
 	Project     api.ProjectID     `cbor:"2,keyasint"`
@@ -113,17 +113,17 @@ type PartAck struct {
 	Lost     bool         `cbor:"6,keyasint,omitempty"` // the child had released what was committed
 }
 
-// InstanceDelete asks for the end of one instance.
+// InstanceDelete requests the end of one instance.
 type InstanceDelete struct {
 	Stamp
 	ID api.InstanceID `cbor:"2,keyasint"`
 }
 
-// InstanceChanges folds in what a child says of instances in it.
+// InstanceChanges applies the changes that a child reports for its instances.
 type InstanceChanges struct {
 	Stamp
 	Link  api.LinkID           `cbor:"2,keyasint"`
-	After uint64               `cbor:"3,keyasint"` // where the answer began; must be where the link stands
+	After uint64               `cbor:"3,keyasint"` // where the answer began; must be the position of the link
 	Next  uint64               `cbor:"4,keyasint"`
 	Items []api.InstanceChange `cbor:"5,keyasint,omitempty"`
 }
@@ -136,7 +136,7 @@ type InstanceTold struct {
 	Gone []api.InstanceID `cbor:"3,keyasint,omitempty"`
 }
 
-// Count returns the number of instances that the hold is asked for.
+// Count returns the number of instances in the hold.
 func (c *Hold) Count() int {
 	n := len(c.Slots)
 	for _, p := range c.Parts {

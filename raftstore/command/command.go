@@ -1,12 +1,11 @@
-// Package command is the language of the replicated log: what a zone may agree
-// on. An entry is a kind byte, a form byte and a CBOR body with integer keys. The form
-// is that of the zone when the entry was proposed: no entry is written in a form that
-// a node of the zone does not read.
+// Package command defines the entries of the replicated log. An entry is a kind byte, a form
+// byte and a CBOR body with integer keys. The form is that of the zone when the entry was
+// proposed: no entry is written in a form that a node of the zone does not read.
 //
-// The proposer fills in time, identifiers and randomness; the state machine asks
-// for none. Kinds are numbered by hand, appended and never reused: golden bytes
-// in testdata hold each one, because a changed byte makes old logs unreadable.
-// The package knows nothing of what a command does to the state.
+// The proposer fills in time, identifiers and randomness; the state machine has none of its
+// own. Kinds are numbered by hand, appended and never reused. Golden bytes of each kind are
+// in testdata, because a changed byte makes old logs unreadable. The package knows nothing
+// of the effect of a command on the state.
 package command
 
 import (
@@ -16,7 +15,7 @@ import (
 	"berth/internal/codec"
 )
 
-// Kind says which command an entry holds.
+// Kind is the kind of command in an entry.
 type Kind uint8
 
 // The kinds. Append only.
@@ -70,10 +69,10 @@ const (
 	KindTraitDelete     Kind = 47
 )
 
-// since has the forms that kinds came with, but for those of api.FormFirst.
+// since has the form that introduced a kind, except for kinds of api.FormFirst.
 var since = map[Kind]api.Form{}
 
-// Command is one thing that a zone may agree on. The set is closed.
+// Command is one change to the state of a zone. The set is closed.
 //
 //sumtype:decl
 type Command interface {
@@ -81,9 +80,8 @@ type Command interface {
 	Kind() Kind
 	// Time is when the proposer made it, by its own clock.
 	Time() api.Instant
-	// Form is the form of the entry that it was read from; api.FormFirst for a command
-	// that was not read from one. Limits that decide what becomes of it are those of its
-	// form.
+	// Form is the form of the entry that it was read from, or api.FormFirst if it was not
+	// read from one. The limits of that form apply to it.
 	Form() api.Form
 	sealed()
 }
@@ -102,8 +100,8 @@ func (Stamp) sealed() {}
 // Form implements Command.
 func (s Stamp) Form() api.Form { return max(s.form, api.FormFirst) }
 
-// setForm notes the form of the entry. The first is noted as none, so that a command of
-// it equals what was encoded.
+// setForm records the form of the entry. The first form is stored as 0, so that a decoded
+// command equals the one that was encoded.
 func (s *Stamp) setForm(f api.Form) {
 	if f > api.FormFirst {
 		s.form = f
@@ -115,8 +113,8 @@ func NeededForm(c Command) api.Form {
 	return max(api.FormFirst, since[c.Kind()], api.Form(codec.NeededForm(c)))
 }
 
-// Encode returns the bytes of one entry of a form. A command that needs a newer one is
-// CodeUnavailable: some node of the zone could not read it.
+// Encode returns the bytes of one entry of a form. It returns CodeUnavailable for a command
+// that needs a newer form, which some node of the zone cannot read.
 func Encode(c Command, form api.Form) ([]byte, error) {
 	if need := NeededForm(c); need > form {
 		return nil, api.Errorf(api.CodeUnavailable,
@@ -132,9 +130,8 @@ func Encode(c Command, form api.Form) ([]byte, error) {
 	return append([]byte{byte(c.Kind()), byte(form)}, body...), nil
 }
 
-// Decode reads what Encode wrote, in forms up to newest. A form or kind beyond, or a
-// body that does not fit, is an error on which the node must stop: an entry is never
-// skipped.
+// Decode reads what Encode wrote, in forms up to newest. The node must stop on an error, be
+// it an unknown form or kind or a malformed body: an entry is never skipped.
 func Decode(b []byte, newest api.Form) (Command, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("command of %d bytes is cut short", len(b))

@@ -8,7 +8,7 @@ type HostsPut struct {
 	Stamp
 	Agent api.AgentID `cbor:"2,keyasint"`
 	Hosts []HostEntry `cbor:"3,keyasint"`
-	// Whole says that Hosts are all that the agent serves: its others are down until
+	// Whole is set if Hosts are all hosts of the agent: others of its hosts are down until
 	// it registers them again.
 	Whole bool `cbor:"4,keyasint,omitempty"`
 }
@@ -26,25 +26,26 @@ type HostsState struct {
 	Hosts []api.HostID  `cbor:"3,keyasint"`
 }
 
-// HostSet changes what an operator may change of a host. Generation, when not
-// zero, must be the current one. Nil leaves as is.
+// HostSet changes the settings of a host that belong to its operator. Generation must be the
+// current one unless it is zero. A nil field is left as it is.
 type HostSet struct {
 	Stamp
 	ID         api.HostID `cbor:"2,keyasint"`
 	Generation uint64     `cbor:"3,keyasint,omitempty"`
 	Enabled    *bool      `cbor:"4,keyasint,omitempty"`
 	Pool       *api.Pool  `cbor:"5,keyasint,omitempty"`
-	// Maintenance is why the host takes nothing new; "" ends it, and any drain.
+	// Maintenance is the reason why the host takes nothing new; "" ends maintenance and
+	// any drain.
 	Maintenance *string          `cbor:"6,keyasint,omitempty"`
 	Drain       *api.DrainPolicy `cbor:"7,keyasint,omitempty"` // needs maintenance
-	// Overrides are set one by one; an empty value takes one away.
+	// Overrides are set one by one; an empty value removes one.
 	Overrides map[string]string `cbor:"8,keyasint,omitempty"`
 }
 
-// InstanceMove takes an instance to another host of the zone. The claim on To is
-// made at once and the one on From ends when the instance has stopped there. With
-// Evacuate nobody waits for that: From is down, and whoever proposes this knows
-// that its agent has stopped the instance or is gone with it.
+// InstanceMove moves an instance to another host of the zone. The claim on To is made at
+// once, and the claim on From ends when the instance has stopped there. Evacuate does not
+// wait for that: From is down, and the proposer knows that its agent has stopped the
+// instance or is gone with it.
 type InstanceMove struct {
 	Stamp
 	ID       api.InstanceID `cbor:"2,keyasint"`
@@ -53,14 +54,14 @@ type InstanceMove struct {
 	Evacuate bool           `cbor:"5,keyasint,omitempty"`
 }
 
-// HostDelete forgets a host that runs nothing.
+// HostDelete deletes a host without instances.
 type HostDelete struct {
 	Stamp
 	ID         api.HostID `cbor:"2,keyasint"`
 	Generation uint64     `cbor:"3,keyasint,omitempty"`
 }
 
-// InstanceReport folds in what an agent says of its instances.
+// InstanceReport applies an agent's report on its instances.
 type InstanceReport struct {
 	Stamp
 	Agent api.AgentID          `cbor:"2,keyasint"`

@@ -2,7 +2,7 @@ package command
 
 import "berth/api"
 
-// ProviderCreate makes a provider that is no host.
+// ProviderCreate makes a provider other than a host.
 type ProviderCreate struct {
 	Stamp
 	ID     api.ProviderID `cbor:"2,keyasint"`
@@ -10,9 +10,9 @@ type ProviderCreate struct {
 	Parent api.ProviderID `cbor:"4,keyasint,omitempty"`
 }
 
-// ProviderSet changes a provider, which may be a host. Nil leaves as is. What is set
-// replaces all that was there. Of a host that is what operators add to the word of
-// its agent, which cannot be taken away.
+// ProviderSet changes a provider, which may be a host. A nil field is left as it is, and
+// others replace the whole value. For a host they are what operators add to the declaration
+// of its agent, which cannot be removed.
 //
 // A new inventory raises the generation, new traits do if they differ, and new
 // aggregates do with Bump; all of one command by one. A new name or parent does not.
@@ -28,8 +28,8 @@ type ProviderSet struct {
 	Bump       bool                                 `cbor:"9,keyasint,omitempty"`
 }
 
-// whole returns c with an empty value for each that is set to nil, which would be read
-// as not set.
+// whole returns c with an empty value for each field that is set to nil, which would be
+// read as not set.
 func (c ProviderSet) whole() ProviderSet {
 	if c.Inventory != nil && *c.Inventory == nil {
 		c.Inventory = &map[api.ResourceClass]api.Inventory{}
@@ -43,32 +43,32 @@ func (c ProviderSet) whole() ProviderSet {
 	return c
 }
 
-// ProviderDelete forgets a provider that has no children and gives nobody anything.
+// ProviderDelete deletes a provider without children and claims.
 type ProviderDelete struct {
 	Stamp
 	ID api.ProviderID `cbor:"2,keyasint"`
 }
 
-// ConsumersPut replaces all allocations of some consumers, all of them or none. Each
-// provider that one of them draws from, or did if it is left with none, goes one
-// generation on, however many do; one that is merely left for others stays. With Reshape, inventories are replaced in the same step, and only what comes
-// out of both must fit.
+// ConsumersPut replaces all allocations of some consumers, all of them or none. It raises
+// the generation of each provider that a consumer uses, or has used if it is left with no
+// allocations, once for all consumers. A provider that a consumer only leaves for others
+// keeps its generation. With Reshape, inventories are replaced in the same step, and only
+// the result of both must fit.
 type ConsumersPut struct {
 	Stamp
 	Consumers []ConsumerEntry `cbor:"2,keyasint"` // each once
 	Reshape   []Reshape       `cbor:"3,keyasint,omitempty"`
 }
 
-// ConsumerEntry is one consumer of ConsumersPut. One that is left with no shares is
-// forgotten.
+// ConsumerEntry is one consumer of ConsumersPut. A consumer without shares is deleted.
 type ConsumerEntry struct {
 	ID      api.ConsumerID `cbor:"1,keyasint"`
 	Project api.ProjectID  `cbor:"2,keyasint"`
 	User    api.UserID     `cbor:"3,keyasint"`
 	Type    *string        `cbor:"4,keyasint,omitempty"` // nil leaves as is
 	Shares  []api.Share    `cbor:"5,keyasint,omitempty"` // each provider once, none empty
-	// Generation must be the current one; 0 means that the consumer must be new, and
-	// nil that it does not matter.
+	// Generation must be the current one. 0 means that the consumer must be new, and nil
+	// that any generation will do.
 	Generation *uint64 `cbor:"6,keyasint,omitempty"`
 }
 
@@ -79,22 +79,22 @@ type Reshape struct {
 	Inventory  map[api.ResourceClass]api.Inventory `cbor:"3,keyasint,omitempty"`
 }
 
-// ConsumerDelete forgets a consumer and frees what it holds. Unlike ConsumersPut it
-// leaves the generations of the providers as they are.
+// ConsumerDelete deletes a consumer and frees its allocations. Unlike ConsumersPut it keeps
+// the generations of the providers.
 type ConsumerDelete struct {
 	Stamp
 	ID api.ConsumerID `cbor:"2,keyasint"`
 }
 
-// ClassPut makes a custom resource class, or with Was renames one that no inventory
-// has.
+// ClassPut makes a custom resource class, or with Was renames one that is in no
+// inventory.
 type ClassPut struct {
 	Stamp
 	Name api.ResourceClass `cbor:"2,keyasint"`
 	Was  api.ResourceClass `cbor:"3,keyasint,omitempty"`
 }
 
-// ClassDelete forgets a custom resource class that no inventory has.
+// ClassDelete deletes a custom resource class that is in no inventory.
 type ClassDelete struct {
 	Stamp
 	Name api.ResourceClass `cbor:"2,keyasint"`
@@ -106,7 +106,7 @@ type TraitPut struct {
 	Name string `cbor:"2,keyasint"`
 }
 
-// TraitDelete forgets a custom trait that no provider has.
+// TraitDelete deletes a custom trait that no provider has.
 type TraitDelete struct {
 	Stamp
 	Name string `cbor:"2,keyasint"`

@@ -79,14 +79,14 @@ type FlavorDelete struct {
 	ID api.FlavorID `cbor:"2,keyasint"`
 }
 
-// EpochAdd adds a sealing key and makes it the active one. Of the others the Keep-1
-// newest stay, and those that sealed until after Sealed: what they have sealed may
-// not have expired. The rest are destroyed.
+// EpochAdd adds a sealing key and makes it the active one. The Keep-1 newest of the others
+// stay, and so do those that sealed until after Sealed, because their plans may not have
+// expired. The rest are destroyed.
 type EpochAdd struct {
 	Stamp
 	Epoch  Epoch       `cbor:"2,keyasint"`
 	Keep   int         `cbor:"3,keyasint"`
-	Sealed api.Instant `cbor:"4,keyasint,omitempty"` // 0: none is kept for that
+	Sealed api.Instant `cbor:"4,keyasint,omitempty"` // 0: no key is kept for that
 }
 
 // LinkPut enrols a parent or a child. Token, when set, is a link join token
@@ -98,8 +98,8 @@ type LinkPut struct {
 	Hash  []byte      `cbor:"4,keyasint,omitempty"`
 }
 
-// LinkSet changes what an operator may change of a link, where the other zone is, or
-// since when it is silent. Nil leaves as is.
+// LinkSet changes an operator's settings of a link, the endpoints of the other zone, or when
+// it fell silent. A nil field is left as it is.
 type LinkSet struct {
 	Stamp
 	ID        api.LinkID     `cbor:"2,keyasint"`
@@ -108,29 +108,29 @@ type LinkSet struct {
 	Scale     *int64         `cbor:"5,keyasint,omitempty"`
 	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
 	Endpoints []string       `cbor:"7,keyasint,omitempty"`
-	Silent    *api.Instant   `cbor:"8,keyasint,omitempty" form:"2"` // since when a child was not heard; 0 when it is
+	Silent    *api.Instant   `cbor:"8,keyasint,omitempty" form:"2"` // when a child fell silent; 0 when it answers
 }
 
-// LinkDelete ends a link that nothing depends on any more.
+// LinkDelete deletes a link that nothing depends on.
 type LinkDelete struct {
 	Stamp
 	ID api.LinkID `cbor:"2,keyasint"`
 }
 
-// SchedulerSet replaces which filters run, in which order, and what costs weigh.
+// SchedulerSet replaces the list of filters and the weights of costs.
 type SchedulerSet struct {
 	Stamp
 	Scheduler api.Scheduler `cbor:"2,keyasint"`
 }
 
-// AggregatePut makes an aggregate, or with Replace changes one as a whole.
+// AggregatePut makes an aggregate, or with Replace replaces one as a whole.
 type AggregatePut struct {
 	Stamp
 	Aggregate api.Aggregate `cbor:"2,keyasint"`
 	Replace   bool          `cbor:"3,keyasint,omitempty"`
 }
 
-// AggregateDelete forgets an aggregate; its hosts stay.
+// AggregateDelete deletes an aggregate; its hosts stay.
 type AggregateDelete struct {
 	Stamp
 	ID api.AggregateID `cbor:"2,keyasint"`
@@ -142,8 +142,9 @@ type GroupPut struct {
 	Group api.ServerGroup `cbor:"2,keyasint"`
 }
 
-// GroupDelete forgets a server group. Nobody can join it any more; its members stay
-// where they are, and bound when they are moved, for zones below cannot know of it.
+// GroupDelete deletes a server group. No instance can join it; its members stay where they
+// are, and the rule still binds them when they are moved, because zones below cannot know of
+// the deletion.
 type GroupDelete struct {
 	Stamp
 	Project api.ProjectID     `cbor:"2,keyasint"`
@@ -165,38 +166,38 @@ func (GroupPut) Kind() Kind { return KindGroupPut }
 // Kind implements Command.
 func (GroupDelete) Kind() Kind { return KindGroupDelete }
 
-// Prune forgets what has ended before a time: deleted instances, finished
-// boots and holds, expired plans and tokens, and a backup of which no more comes.
+// Prune deletes records that ended before a time: deleted instances, finished boots and
+// holds, expired plans and tokens, and an abandoned backup.
 type Prune struct {
 	Stamp
 	Before api.Instant `cbor:"2,keyasint"`
 	Limit  int         `cbor:"3,keyasint"` // at most this many of each table
-	// BeforeAbroad is Before for instances and holds that were made for a parent.
+	// BeforeAbroad is Before for instances and holds of a parent.
 	BeforeAbroad api.Instant `cbor:"4,keyasint"`
-	// BeforeDead is BeforeAbroad for aborts of holds that never came, if that is later.
+	// BeforeDead is Before and BeforeAbroad, if later, for aborts of holds that never
+	// arrived.
 	BeforeDead api.Instant `cbor:"5,keyasint,omitempty"`
 }
 
-// Restored tells everybody who follows this zone by log index, agents and the
-// parent, everything anew. Logs of earlier builds have it behind a restore; nobody
-// proposes it any more.
+// Restored marks everything as changed for those who follow this zone by log index, which
+// are agents and the parent. Logs of earlier builds have it after a restore; it is no longer
+// proposed.
 type Restored struct {
 	Stamp
 }
 
 // Limits of a backup.
 const (
-	// BackupMaxBytes is how long the state in a backup may be. Each node keeps as
-	// much in memory while the backup arrives.
+	// BackupMaxBytes is the maximum size of the state in a backup. Each node keeps it in
+	// memory while the backup arrives.
 	BackupMaxBytes = 1 << 30
-	// BackupPartMaxBytes is how long one part of it may be.
+	// BackupPartMaxBytes is the maximum size of one part.
 	BackupPartMaxBytes = 256 << 10
 )
 
-// Restore is one part of the state in a backup. The parts come in order; with the
-// last one the whole state is replaced, and everybody who follows this zone by log
-// index is told everything anew. A part at offset 0 gives up a backup that has not
-// come to its end.
+// Restore is one part of the state in a backup. The parts come in order. The last one
+// replaces the whole state and marks everything as changed for those who follow this zone by
+// log index. A part at offset 0 abandons an unfinished backup.
 type Restore struct {
 	Stamp
 	Sum    []byte `cbor:"2,keyasint"` // SHA-256 of all parts together

@@ -8,14 +8,14 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// bootsBook is the reservations that were made at this zone. A boot owns holds.
+// bootsBook has the boots that were requested at this zone. A boot owns holds.
 type bootsBook struct {
 	sagaBook
 
 	boots table.Map[*Boot]
 	keys  table.Map[api.ReservationID] // project, idempotency key
 
-	endedBoots table.Set // those that are final and have no hold left, by when
+	endedBoots table.Set // final boots without holds, by end time
 
 	fresh *Boot // the record that this command made last: no view has it
 }
@@ -41,7 +41,7 @@ func (s *bootsBook) apply(c command.ForBoots) Result {
 	return Result{}
 }
 
-// note takes up what the books below have done for boots.
+// note updates boots from the facts of the books below.
 func (s *bootsBook) note(f fact) {
 	switch f := f.(type) {
 	case instanceChanged:
@@ -67,7 +67,7 @@ type Boot struct {
 	Reason   string            `cbor:"22,keyasint,omitempty"`
 	Attempts []api.BootAttempt `cbor:"23,keyasint,omitempty"`
 	Holds    []api.HoldID      `cbor:"24,keyasint,omitempty"`
-	Unacked  int               `cbor:"25,keyasint,omitempty"` // holds that may live in a child that has not confirmed their end or their start
+	Unacked  int               `cbor:"25,keyasint,omitempty"` // holds that may be live in a child that has not confirmed the decision
 	Counts   Counts            `cbor:"26,keyasint"`
 	Created  api.Instant       `cbor:"27,keyasint"`
 	Updated  api.Instant       `cbor:"28,keyasint"`
@@ -139,9 +139,9 @@ func (b *Boot) State() api.BootState {
 	return api.BootActive
 }
 
-// Cause returns why a boot failed: its code, "" if it has not failed, and the
-// sentence that its caller is shown. Records of earlier releases have the code in
-// the sentence alone.
+// Cause returns why a boot failed: the code, or "" if it has not failed, and the
+// sentence shown to its caller. Records of earlier releases have the code only in
+// the sentence.
 func (b *Boot) Cause() (api.Code, string) {
 	switch {
 	case b.Code != "":
@@ -152,7 +152,7 @@ func (b *Boot) Cause() (api.Code, string) {
 	return "", b.Reason
 }
 
-// Final reports whether nothing of the boot is left to be done or kept.
+// Final reports whether the boot has ended: no work is left and nothing is held.
 func (b *Boot) Final() bool {
 	st := b.State()
 	return st == api.BootReleased || st == api.BootFailed
@@ -183,7 +183,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	return Result{Boot: b}
 }
 
-// checkOwn refuses a hold for a boot of this zone that does not wait for it.
+// checkOwn refuses a hold for a boot of this zone that is not waiting for slots.
 func (s *bootsBook) checkOwn(c command.Hold) Result {
 	if c.Origin != "" {
 		return Result{}
@@ -211,7 +211,7 @@ func (s *bootsBook) noteInstance(f instanceChanged) {
 	})
 }
 
-// decideComplete commits a boot that wanted to be decided as soon as it has enough.
+// decideComplete commits a boot that asked to be committed as soon as it has enough slots.
 func (s *bootsBook) decideComplete(o owner) {
 	if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
 		s.decideBoot(b, api.DecisionCommit, "", "")
@@ -243,7 +243,7 @@ func (s *bootsBook) editBoot(id string, edit func(*Boot)) *Boot {
 // forgetFresh begins a command: views may have the record that the last one made.
 func (s *bootsBook) forgetFresh() { s.fresh = nil }
 
-// noteChange leaves a fact of what b is now.
+// noteChange adds a fact about the present state of b.
 func (s *bootsBook) noteChange(kind EventKind, b *Boot) {
 	s.addFact(bootChanged{kind: kind, project: b.Request.Project, reservation: b.Request.Reservation, decision: b.Decision, code: b.Code})
 }
@@ -265,14 +265,14 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 	}
 	if c.Tale != nil {
 		t := *c.Tale
-		t.Attempt = b.Tried() + 1 // the proposer may not have known of the one before
+		t.Attempt = b.Tried() + 1 // the proposer may not have seen the previous one
 		b = s.editBoot(b.ID(), func(b *Boot) { b.addAttempt(t) })
 	}
 	return Result{Boot: s.decideBoot(b, c.Decision, c.Code, c.Reason)}
 }
 
-// decideBoot writes the decision of a boot and of each of its holds. A hold that
-// is not complete is given back, whatever becomes of the others.
+// decideBoot records the decision of a boot and of each of its holds. An incomplete
+// hold is released, whatever the decision.
 func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.closeOwner(b.owner())
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })

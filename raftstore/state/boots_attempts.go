@@ -7,7 +7,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// noteHold ties a hold to its boot, and tells the boot's tale.
+// noteHold adds a hold to its boot, with the attempt that it belongs to.
 func (s *bootsBook) noteHold(f slotsTaken) {
 	if f.owner.Kind != ownerBoot {
 		return
@@ -24,7 +24,7 @@ func (s *bootsBook) noteHold(f slotsTaken) {
 	})
 }
 
-// noteAnswers adds to the tale of an attempt what children have said.
+// noteAnswers adds the answers of children to an attempt.
 func (s *bootsBook) noteAnswers(f partsAnswered) {
 	if f.owner.Kind != ownerBoot {
 		return
@@ -47,8 +47,8 @@ func (b *Boot) Tried() int {
 	return 0
 }
 
-// addAttempt adds an attempt to the record. Beyond AttemptsKept, of those that lay between
-// the first two and the last ones the oldest is dropped.
+// addAttempt adds an attempt to the record. Beyond AttemptsKept it drops the oldest one
+// after the first firstAttemptsKept.
 func (b *Boot) addAttempt(t api.BootAttempt) {
 	b.Attempts = append(slices.Clone(b.Attempts), t)
 	if len(b.Attempts) > api.AttemptsKept {
@@ -56,7 +56,7 @@ func (b *Boot) addAttempt(t api.BootAttempt) {
 	}
 }
 
-// firstAttemptsKept is how many of the first attempts stay in the record.
+// firstAttemptsKept is the number of first attempts that are never dropped.
 const firstAttemptsKept = 2
 
 // editAttempt changes the attempt numbered n in a copy of the boot's attempts.
@@ -69,7 +69,7 @@ func (b *Boot) editAttempt(n int, edit func(*api.BootAttempt)) {
 	}
 }
 
-// tellAnswers notes in the tale of an attempt why children refused slots.
+// tellAnswers records in an attempt why children refused slots.
 func tellAnswers(t *api.BootAttempt, answers []command.PartAnswer) {
 	t.Zones = slices.Clone(t.Zones)
 	for _, a := range answers {
@@ -81,7 +81,7 @@ func tellAnswers(t *api.BootAttempt, answers []command.PartAnswer) {
 	}
 }
 
-// refusedBecause returns what an explanation says of a zone that refused slots.
+// refusedBecause returns the explanation for a zone that refused slots.
 func refusedBecause(why api.Code) string {
 	switch why { //nolint:exhaustive // the others say that there is no room
 	case api.CodePlanRefused:

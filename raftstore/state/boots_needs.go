@@ -8,8 +8,8 @@ import (
 	"berth/api"
 )
 
-// Lacks says what keeps b from being committed with what it holds; "" if nothing
-// does: min_count of the boot, that of each group, and the rule for zones.
+// Lacks returns why b cannot be committed with the slots that it holds, or "" if it can.
+// It checks min_count of the boot and of each group, and the rule for zones.
 func (s *bootsBook) Lacks(b *Boot) string {
 	held, total := s.HeldSlots(b), 0
 	counts := make([]int, len(held))
@@ -30,9 +30,9 @@ func (s *bootsBook) Lacks(b *Boot) string {
 	return lacksZones(&b.Request, held)
 }
 
-// lacksZones is Lacks for the rule for zones. A zone takes part if it holds a slot
-// of any group: the skew of a group is between those, and there is none where fewer
-// than two take part, nor for a group that a rule of affinity keeps together.
+// lacksZones is Lacks for the rule for zones. Zones that hold a slot of any group count.
+// A group has no skew if fewer than two zones count, or if a rule of affinity keeps it
+// together.
 func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
 	zones := map[api.LinkID]bool{}
 	for _, group := range held {
@@ -60,7 +60,7 @@ func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
 	return ""
 }
 
-// skewOf returns how many more a group has in its fullest zone than in its emptiest.
+// skewOf returns the difference between a group's fullest and emptiest zone.
 func skewOf(group map[api.LinkID]int, zones map[api.LinkID]bool) int {
 	most, least := 0, math.MaxInt
 	for at := range zones {
@@ -76,8 +76,8 @@ func groupName(r *api.Request, g int) string {
 	return strconv.Itoa(g)
 }
 
-// HeldSlots counts the instances that a commit of b would make: for each group of
-// its request, by place. A place is the link to a child, or "" for own hosts.
+// HeldSlots counts the instances that a commit of b would make, for each group of its
+// request, by place: the link to a child, or "" for own hosts.
 func (s *bootsBook) HeldSlots(b *Boot) []map[api.LinkID]int {
 	out := make([]map[api.LinkID]int, len(b.Request.Groups))
 	for g := range out {

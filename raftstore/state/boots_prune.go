@@ -5,29 +5,30 @@ import (
 	"berth/raftstore/command"
 )
 
-// putBoot stores the record of a boot, of which unlistBoot has taken the last one.
+// putBoot stores the record of a boot. The caller has called unlistBoot for the record
+// that it replaces.
 func (s *bootsBook) putBoot(b *Boot) {
 	s.boots.Set(b.ID(), b)
 	s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
 	s.indexEndedBoot(b)
 }
 
-// unlistBoot takes a boot that is about to change out of those that have ended.
+// unlistBoot removes a boot that is about to change from the index of ended boots.
 func (s *bootsBook) unlistBoot(b *Boot) {
 	if b.Final() {
 		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, b.ID()))
 	}
 }
 
-// indexEndedBoot lists a boot if it has ended: nothing of it is left to be done, and no
-// hold of it is left. What has ended stays so until the boot is stored again.
+// indexEndedBoot lists a boot if it has ended: it is final, and none of its holds is
+// left. It stays listed until its record is stored again.
 func (s *bootsBook) indexEndedBoot(b *Boot) {
 	if b.Final() && !s.anyHold(b) {
 		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
 	}
 }
 
-// indexBoots lists those of some owners that are boots which have ended.
+// indexBoots lists the boots among owners that have ended.
 func (s *bootsBook) indexBoots(owners []owner) {
 	for _, o := range owners {
 		if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot {

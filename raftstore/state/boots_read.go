@@ -6,8 +6,8 @@ import (
 	"berth/api"
 )
 
-// BootFor finds a boot by its reservation id, or by the idempotency key that it
-// was asked for with.
+// BootFor finds a boot by its reservation id, or by the idempotency key of its
+// request.
 func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, key string) (*Boot, bool) {
 	if b, ok := s.boots.Get(joinKey(p, r)); ok || key == "" {
 		return b, ok

@@ -8,8 +8,7 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// eventsBook is what entries have done of late: the facts of all other books, for whoever
-// watches.
+// eventsBook has the recent events of the zone, made from the facts of all other books.
 type eventsBook struct {
 	bootsBook
 
@@ -26,15 +25,15 @@ func (s *eventsBook) sections() []section {
 	return append(s.bootsBook.sections(), events)
 }
 
-// Event is one thing that an entry of the log has done, for whoever watches the zone. Fields
-// that do not concern its kind are empty.
+// Event is one change that a log entry made, for those who watch the zone. Fields that
+// its kind does not use are empty.
 type Event struct {
 	Index       uint64            `cbor:"1,keyasint"` // of the entry
 	Number      int               `cbor:"2,keyasint"` // within the entry, from 0
 	At          api.Instant       `cbor:"3,keyasint"`
 	Kind        EventKind         `cbor:"4,keyasint"`
-	Origin      api.LinkID        `cbor:"5,keyasint,omitempty"` // the parent whom it concerns
-	Project     api.ProjectID     `cbor:"6,keyasint,omitempty"` // the project whom it concerns
+	Origin      api.LinkID        `cbor:"5,keyasint,omitempty"` // the parent concerned
+	Project     api.ProjectID     `cbor:"6,keyasint,omitempty"` // the project concerned
 	Reservation api.ReservationID `cbor:"7,keyasint,omitempty"`
 	Hold        api.HoldID        `cbor:"8,keyasint,omitempty"`
 	Instance    api.InstanceID    `cbor:"9,keyasint,omitempty"`
@@ -45,22 +44,22 @@ type Event struct {
 	Code        api.Code          `cbor:"14,keyasint,omitempty"` // why a boot failed, or slots were refused
 }
 
-// EventKind says what an event is about.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The kinds. Append only.
 const (
-	EventInstance     EventKind = iota + 1 // an instance has another status
+	EventInstance     EventKind = iota + 1 // the status of an instance changed
 	EventHoldMade                          // a hold was made
 	EventHoldDecided                       // a hold was decided
-	EventBootCreated                       // a boot was asked for
+	EventBootCreated                       // a boot was requested
 	EventBootDecided                       // a boot was decided
-	EventBootReleased                      // a boot's owner asked for its end
-	EventHost                              // a host is up or down
-	EventLink                              // a child is up or down
+	EventBootReleased                      // a boot's owner requested its end
+	EventHost                              // a host went up or down
+	EventLink                              // a child went up or down
 )
 
-// note keeps what the books below have done as events.
+// note turns the facts of the books below into events.
 func (s *eventsBook) note(f fact) {
 	if s.limits.events == 0 {
 		return
@@ -92,7 +91,7 @@ func holdEvent(kind EventKind, h *Hold, code api.Code) Event {
 	}
 }
 
-// reachText says whether what is out of reach since a time, 0 for not at all, is up.
+// reachText returns "up" if since is 0, else "down".
 func reachText(since api.Instant) string {
 	if since == 0 {
 		return "up"
@@ -100,7 +99,7 @@ func reachText(since api.Instant) string {
 	return "down"
 }
 
-// keepEvent keeps an event, and drops those that are too many or too old.
+// keepEvent appends an event, and drops what exceeds the limits.
 func (s *eventsBook) keepEvent(e Event) {
 	e.Index, e.At = s.index, s.now
 	if all := s.events.Values(); len(all) > 0 && all[len(all)-1].Index == e.Index {
@@ -110,7 +109,7 @@ func (s *eventsBook) keepEvent(e Event) {
 	s.dropEvents()
 }
 
-// dropEvents drops the events that are too many or too old, but not the newest.
+// dropEvents drops the events beyond the limits of number and age, but never the newest.
 func (s *eventsBook) dropEvents() {
 	if s.limits.events == 0 {
 		return
@@ -122,9 +121,9 @@ func (s *eventsBook) dropEvents() {
 	s.events.DropFirst(n)
 }
 
-// Events returns what entries after an index have done, in order. It stops at the first
-// index at which it has limit events or more. whole is false if some of it may have been
-// dropped already: what was before the oldest event is not known.
+// Events returns the events of the entries after an index, in order. It stops at the first
+// index at which it has limit events or more. whole is false if some events after the index
+// may have been dropped.
 func (s *eventsBook) Events(after uint64, limit int) (list []*Event, whole bool) {
 	all := s.events.Values()
 	whole = len(all) == 0 || all[0].Index <= after || all[0].Index == after+1 && all[0].Number == 0

@@ -55,7 +55,7 @@ func (h *history) compare(t require.TestingT, s *State) {
 	}
 	require.Len(t, h.instances, live)
 	for _, one := range s.holds.Values() {
-		if !one.neverCame() {
+		if !one.neverArrived() {
 			require.Equal(t, string(one.Decision), h.holds[one.Key()], "hold %s", one.ID)
 		}
 	}

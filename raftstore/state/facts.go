@@ -5,32 +5,31 @@ import (
 	"berth/raftstore/command"
 )
 
-// A fact is what a book has done that books above it may have to know. Facts are taken up
-// in order when the command is done.
+// A fact is a change in one book that the books above may depend on. They process facts in
+// order when the command is done.
 type fact interface{ fact() }
 
 // The facts.
 type (
-	// hostReached: a host went down, or is new or back: then since is 0.
+	// hostReached: a host went down at since, or is up if since is 0.
 	hostReached struct {
 		host  api.HostID
 		since api.Instant
 	}
 
-	// childReached: a child fell silent, or is heard again: then since is 0.
+	// childReached: a child is silent since that time, or answers again if since is 0.
 	childReached struct {
 		link  api.LinkID
 		since api.Instant
 	}
 
-	// instanceChanged: an instance of this zone's own has another status; was is "" for
-	// a new one.
+	// instanceChanged: the status of an instance changed; was is "" for a new instance.
 	instanceChanged struct {
 		instance *api.Instance
 		was, is  api.Status
 	}
 
-	// slotsTaken: a hold was made for an owner. tale is what the proposer knows of the
+	// slotsTaken: a hold was made for an owner. tale is the proposer's record of the
 	// attempt.
 	slotsTaken struct {
 		owner  owner
@@ -39,7 +38,7 @@ type (
 		tale   *api.BootAttempt
 	}
 
-	// partsAnswered: children have said what they hold for a hold.
+	// partsAnswered: children have answered with what they hold for a hold.
 	partsAnswered struct {
 		owner         owner
 		hold          *Hold
@@ -59,11 +58,11 @@ type (
 		code        api.Code
 	}
 
-	// holdComplete: all that a hold asked for is held, and its owner wanted to decide at once.
+	// holdComplete: everything in a hold is held, and its owner asked to decide at once.
 	holdComplete struct{ owner owner }
 
-	// partsOwed: by holds more of an owner, or fewer, may live in a child that has not
-	// confirmed the decision.
+	// partsOwed: the number of an owner's holds that may be live in a child that has not
+	// confirmed the decision changed by by.
 	partsOwed struct {
 		owner owner
 		by    int
@@ -80,7 +79,7 @@ func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
 func (partsOwed) fact()       {}
 
-// passFacts has every book take up the facts of the books below it, and those that come of that.
+// passFacts passes each fact to all books above, including the facts that this adds.
 func (s *State) passFacts() {
 	for n := 0; n < len(s.facts); n++ {
 		f := s.facts[n]

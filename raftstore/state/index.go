@@ -13,8 +13,8 @@ type Page struct {
 	Limit  int
 }
 
-// joinKey joins the parts of a composite key so that prefixes sort together. The
-// parts hold no NUL: names are checked at the door.
+// joinKey joins the parts of a composite key so that prefixes sort together. The parts
+// contain no NUL: names are validated before they are proposed.
 func joinKey[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
 
 // addTally adds n to a count. A count of 0 is not kept.

@@ -6,19 +6,19 @@ import (
 	"berth/api"
 )
 
-// limits are the bounds that decide what becomes of a command. They are those of the
-// form of its entry and not of the release that applies it: an entry that was refused
-// once is refused for ever, on every node. They are counts; faultBytes is bytes,
-// and providerName characters. Of events there are none before api.FormThird.
+// limits are the bounds that decide whether a command is refused. They depend on the form
+// of its entry, not on the release that applies it: an entry that was refused once is
+// refused on every node, for ever. They are counts, except faultBytes in bytes and
+// providerName in characters. Before api.FormThird no events are kept.
 type limits struct {
-	events   int           // that are kept
+	events   int           // kept
 	eventAge time.Duration // how long they are kept
 
 	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
 }
 
-// limitsFirst are those of the first form.
+// limitsFirst are the limits of the first form.
 var limitsFirst = limits{
 	aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
@@ -26,8 +26,8 @@ var limitsFirst = limits{
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
 }
 
-// limitsOf lists the limits by the form that they came with, ascending. A release that
-// changes one adds a row, and a form to package api; rows stay as they are.
+// limitsOf lists the limits by the form that introduced them, ascending. To change a limit,
+// add a row, and a form in package api; never change a row.
 var limitsOf = []struct {
 	since  api.Form
 	limits limits

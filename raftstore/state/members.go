@@ -10,7 +10,7 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// membersBook is the zone itself: its nodes, tokens, links, keys and settings.
+// membersBook has the zone's own data: nodes, tokens, flavors, links, keys and settings.
 type membersBook struct {
 	entry
 
@@ -88,7 +88,7 @@ func (s *membersBook) init(c command.Init) Result {
 	return Result{}
 }
 
-// setConfig replaces the configuration but for what schedulerSet does.
+// setConfig replaces the configuration except for the scheduler's part; see schedulerSet.
 func (s *membersBook) setConfig(c api.ZoneConfig) {
 	c.Filters, c.Costs = s.Config.Filters, s.Config.Costs
 	s.Config = c
@@ -117,7 +117,7 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 	return Result{}
 }
 
-// nodeRemove forgets a node, and that it was ever admitted.
+// nodeRemove forgets a node and the join tokens that admitted it.
 func (s *membersBook) nodeRemove(c command.NodeRemove) {
 	s.nodes.Delete(string(c.ID))
 	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
@@ -133,7 +133,7 @@ func (s *membersBook) epochAdd(c command.EpochAdd) Result {
 	}
 	all := append([]command.Epoch{c.Epoch}, s.Epochs...)
 	n := min(len(all), max(c.Keep, 1))
-	for c.Sealed > 0 && n < len(all) && all[n-1].Created > c.Sealed { // when the one after it came
+	for c.Sealed > 0 && n < len(all) && all[n-1].Created > c.Sealed { // all[n] sealed plans until then
 		n++
 	}
 	if n > s.limits.epochs {
@@ -169,7 +169,7 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 	return Result{Join: &c.Token}
 }
 
-// joinUse consumes a token. Every way to fail looks the same to the joiner.
+// joinUse consumes a token. Every failure looks the same to the joiner.
 func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
 	t, ok := s.joins.Get(string(id))
 	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
@@ -219,8 +219,8 @@ func (s *membersBook) Token(id api.TokenID) (*api.Token, bool) { return s.tokens
 // Tokens returns all bearer tokens by id.
 func (s *membersBook) Tokens() []*api.Token { return s.tokens.Values() }
 
-// Admitted reports whether a node has joined with a token lately, and was not
-// removed since.
+// Admitted reports whether a node has joined with a token that is still kept, and has not
+// been removed since.
 func (s *membersBook) Admitted(id api.NodeID) bool {
 	found := false
 	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
@@ -239,8 +239,8 @@ func (s *membersBook) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.fla
 // Flavors returns all flavors by id.
 func (s *membersBook) Flavors() []*api.Flavor { return s.flavors.Values() }
 
-// pruneTokens deletes join tokens and tokens that have expired. There are at most
-// limits.tokens of each.
+// pruneTokens deletes expired tokens and join tokens. It scans both tables, which have at
+// most limits.tokens rows each.
 func (s *membersBook) pruneTokens(c command.Prune) {
 	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
 		s.joins.Delete(k)

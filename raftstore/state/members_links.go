@@ -72,14 +72,14 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 
 func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
 
-// noteFollowed notes how far the changes of a child have been followed.
+// noteFollowed records how far the changes of a child have been read.
 func (s *membersBook) noteFollowed(l *api.Link, next uint64) {
 	cp := *l
 	cp.ChangesNext = next
 	s.links.Set(string(l.ID), &cp)
 }
 
-// isPaused reports whether a link takes nothing new.
+// isPaused reports whether a link accepts no new work.
 func (s *membersBook) isPaused(id api.LinkID) bool {
 	l, ok := s.links.Get(string(id))
 	return ok && l.State == api.LinkPaused

@@ -52,8 +52,8 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 	return Result{}
 }
 
-// checkUnused refuses to take away a class that somebody has a claim on. Consumers in
-// leave do not count: they are about to claim something else.
+// checkUnused refuses to remove a class on which there are claims. Claims of the consumers
+// in leave do not count: the same call replaces them.
 func (s *State) checkUnused(id api.ProviderID, w *declaredProvider, want map[api.ResourceClass]api.Inventory, leave map[api.ConsumerID]bool) Result {
 	for _, class := range slices.Sorted(maps.Keys(w.merged().inventory)) {
 		if _, stays := want[class]; !stays && s.claimedClass(id, class, leave) {
@@ -82,8 +82,8 @@ func (s *State) consumersPut(c command.ConsumersPut) Result {
 	return Result{}
 }
 
-// checkConsumers refuses consumers that are not the caller's to change, or that have
-// changed meanwhile.
+// checkConsumers refuses consumers that the caller may not change, or that have changed
+// meanwhile.
 func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 	count := s.consumers.Len()
 	for _, e := range c.Consumers {
@@ -111,8 +111,7 @@ func (s *State) checkConsumers(_ *allotment, c command.ConsumersPut) Result {
 	return Result{}
 }
 
-// checkLeft refuses to take away a class that others than the consumers of the call
-// have claims on.
+// checkLeft refuses to remove a class on which consumers outside the call have claims.
 func (s *State) checkLeft(a *allotment, c command.ConsumersPut) Result {
 	for _, r := range c.Reshape {
 		w, _ := s.declaredOf(r.ID)

@@ -9,17 +9,17 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// What may be pruned is listed in indexes by when it ended, so that a prune costs
-// what it deletes. An index has a class for each cutoff that a prune may have.
+// Records that may be pruned are indexed by the time they ended, so the cost of a prune is
+// proportional to what it deletes. An index has a class for each cutoff of a prune.
 
-// endClass is for whom something was made that has ended.
+// endClass is for whom an ended record was made.
 type endClass byte
 
 const (
 	endOwn        endClass = iota // this zone
 	endAbroad                     // a parent
-	endDead                       // a hold of this zone that never came
-	endDeadAbroad                 // a hold of a parent that never came
+	endDead                       // a hold of this zone that never arrived
+	endDeadAbroad                 // a hold of a parent that never arrived
 )
 
 func classOf(origin api.LinkID) endClass {
@@ -29,32 +29,32 @@ func classOf(origin api.LinkID) endClass {
 	return endOwn
 }
 
-// prunableKey orders records by class, then by when they ended, then by key.
+// prunableKey orders records by class, then by end time, then by key.
 func prunableKey(c endClass, ended api.Instant, key string) string {
 	k := make([]byte, 0, prunableKeyHead+len(key))
 	k = binary.BigEndian.AppendUint64(append(k, byte(c)), sortableInstant(ended))
 	return string(append(k, key...))
 }
 
-// sortableInstant returns a number that is ordered as an instant is.
+// sortableInstant maps instants to numbers of the same order.
 func sortableInstant(t api.Instant) uint64 { return uint64(t) ^ 1<<63 } //nolint:gosec // the sign bit is what it is about
 
 const prunableKeyHead = 9 // bytes before the key of the record
 
-// cutoff is before when what is of a class must have ended.
+// cutoff selects the records of a class that ended before a time.
 type cutoff struct {
 	class  endClass
 	before api.Instant
 }
 
-// prunableKeys returns what an index lists before some cutoffs: the first keys of
-// records, at most limit, in order.
+// prunableKeys returns the keys of the records that an index lists before the cutoffs: the
+// first ones by key, at most limit, in order.
 func prunableKeys(index *table.Set, limit int, cutoffs ...cutoff) []string {
 	if limit <= 0 {
 		return nil
 	}
 	var first []string
-	last := "" // there are limit keys up to this one; "" before there are so many
+	last := "" // the limit-th key so far; "" while there are fewer
 	for _, c := range cutoffs {
 		end := prunableKey(c.class, c.before, "")
 		index.Ascend(string([]byte{byte(c.class)}), func(k string) bool {
@@ -76,8 +76,8 @@ func prunableKeys(index *table.Set, limit int, cutoffs ...cutoff) []string {
 	return first[:min(len(first), limit)]
 }
 
-// indexEnded lists the holds and boots of a snapshot that have ended. Whether a hold
-// has depends on its boot and its instances, and a boot on its holds.
+// indexEnded lists the ended holds and boots of a snapshot. Whether a hold has ended
+// depends on its boot and its instances, and whether a boot has, on its holds.
 func (s *State) indexEnded() {
 	s.holds.Scan(func(_ string, h *Hold) bool {
 		s.indexEndedHold(h)

@@ -25,7 +25,7 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 	deleteFirst(&s.instances, c.Limit, func(i *api.Instance) bool { return !i.Live() && i.Updated < cut(i.Origin) })
 	deleteFirst(&s.holds, c.Limit, func(h *Hold) bool {
 		before := cut(h.Origin)
-		if h.neverCame() {
+		if h.neverArrived() {
 			before = max(before, c.BeforeDead)
 		}
 		open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))

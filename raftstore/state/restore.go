@@ -12,14 +12,14 @@ import (
 	"berth/raftstore/command"
 )
 
-// A backup arrives through the log, part by part, so every node takes it up at one
-// index, whoever is ended meanwhile. Until its last part it lies beside the state.
+// A backup arrives through the log, part by part, so every node loads it at the same
+// index, whichever nodes crash meanwhile. Until its last part it is kept beside the state.
 
-// uploadIdleMax is how long the next part of a backup may let itself be waited for
-// before prune gives it up.
+// uploadIdleMax is how long to wait for the next part of a backup before prune drops the
+// upload.
 const uploadIdleMax = time.Minute
 
-// upload is what has arrived of a backup. Snapshots carry its parts as items of
+// upload is the part of a backup that has arrived. Snapshots save its parts as items of
 // their own.
 type upload struct {
 	Sum   []byte      `cbor:"1,keyasint"`
@@ -43,8 +43,8 @@ func (u *upload) addPart(part []byte) {
 	u.bytes += int64(len(part))
 }
 
-// WithoutUpload returns a view of s that lacks a backup which has not come to its
-// end. A backup is made of it.
+// WithoutUpload returns a view of s without an unfinished backup. Backups are made from
+// it.
 func (s *State) WithoutUpload() *State {
 	c := s.Clone()
 	c.upload = nil
@@ -76,11 +76,11 @@ func (s *State) restorePart(c command.Restore) Result {
 	return Result{}
 }
 
-// takeUp replaces the state by the one in a backup. Index and time go on, and
-// everybody is told anew.
+// takeUp replaces the state by the one in a backup. Index and time go on, and everything
+// counts as changed.
 //
-// It panics if the backup is whole and cannot be loaded: whoever proposed it could
-// load it, so this node is older than that one and must not go on without it.
+// It panics if the backup is complete and cannot be loaded: the proposer could load it, so
+// this node is older and must not go on without it.
 func (s *State) takeUp(u *upload, form api.Form) Result {
 	sum, readers := sha256.New(), make([]io.Reader, len(u.parts))
 	for i, p := range u.parts {

@@ -6,8 +6,8 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// sagaBook is what is held for an owner until it is decided, and the plans that holds have
-// used up. It does not know what an owner is.
+// sagaBook has the holds of owners, decided or not, and the plans that holds have
+// consumed. It does not know what an owner is.
 type sagaBook struct {
 	workBook
 
@@ -19,10 +19,10 @@ type sagaBook struct {
 	prepared  table.Set          // keys of undecided holds that a parent asked for
 	untold    table.Set          // keys of decided holds that a child has not confirmed
 
-	tombstones table.Map[int] // origin link -> aborts of holds that never came
+	tombstones table.Map[int] // origin link -> aborts of holds that never arrived
 
-	endedHolds    table.Set // those that are decided and have nothing left, by when
-	expiringPlans table.Set // consumed plans, by when they expire
+	endedHolds    table.Set // decided holds with nothing left, by end time
+	expiringPlans table.Set // consumed plans, by expiry
 }
 
 func (s *sagaBook) tables(into []table.Table) []table.Table {
@@ -55,7 +55,7 @@ func (s *sagaBook) apply(c command.ForSaga) Result {
 	return Result{}
 }
 
-// owner is whom a hold is for: it decides.
+// owner is the one for whom a hold is made, and who decides it.
 type owner struct {
 	Kind ownerKind
 	ID   string // Boot.ID, or the id of a link
@@ -67,7 +67,7 @@ type ownerKind uint8
 // The kinds.
 const (
 	ownerBoot ownerKind = iota + 1 // a boot of this zone
-	ownerLink                      // a parent, for something of its own
+	ownerLink                      // a parent, for an order of its own
 )
 
 // planUse remembers which hold consumed a plan, until the plan has expired.
@@ -76,14 +76,14 @@ type planUse struct {
 	Expires api.Instant `cbor:"2,keyasint"`
 }
 
-// openOwner notes that an owner of this zone has not decided: it may make holds, and they
-// are kept.
+// openOwner marks an owner of this zone as undecided: it may make holds, and they are
+// kept.
 func (s *sagaBook) openOwner(o owner) { s.undecided.Insert(o.ID) }
 
-// closeOwner notes that an owner of this zone has decided. It decides its holds next.
+// closeOwner marks an owner of this zone as decided. It decides its holds next.
 func (s *sagaBook) closeOwner(o owner) { s.undecided.Delete(o.ID) }
 
-// putPlan notes that a plan is used up.
+// putPlan marks a plan as consumed.
 func (s *sagaBook) putPlan(id string, u planUse) {
 	if old, ok := s.plans.Set(id, u); ok {
 		s.expiringPlans.Delete(prunableKey(endOwn, old.Expires, id))
@@ -91,8 +91,7 @@ func (s *sagaBook) putPlan(id string, u planUse) {
 	s.expiringPlans.Insert(prunableKey(endOwn, u.Expires, id))
 }
 
-// PlanUsed reports whether a plan has been used up by a hold. It forgets plans
-// that have expired.
+// PlanUsed reports whether a hold has consumed a plan. Expired plans may be forgotten.
 func (s *sagaBook) PlanUsed(id api.PlanID) bool {
 	_, used := s.plans.Get(string(id))
 	return used

@@ -10,7 +10,7 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// Allocation is what one consumer draws from a provider at the zone's time.
+// Allocation is what one consumer uses of a provider at the zone's time.
 type Allocation struct {
 	Consumer   api.ConsumerID
 	Generation uint64 // of the consumer
@@ -24,9 +24,9 @@ type Usage struct {
 	Resources api.Resources
 }
 
-// Consumer returns one consumer with what it draws at the zone's time; false if that
-// is nothing. The generation of an instance is the log index of its last change, that
-// of a slot is 1.
+// Consumer returns one consumer with what it uses at the zone's time, or false if it uses
+// nothing. The generation of an instance is the log index of its last change; that of a
+// held slot is 1.
 func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 	if c, ok := s.consumers.Get(string(id)); ok {
 		return c, true
@@ -45,11 +45,11 @@ func (s *sagaBook) Consumer(id api.ConsumerID) (*api.Consumer, bool) {
 	return &out, true
 }
 
-// Knows reports whether an id is that of a consumer, or is, or was until it is pruned,
-// that of an instance, or of a slot that is held for one.
+// Knows reports whether an id is taken by a consumer, a held slot, or an instance that has
+// not been pruned.
 func (s *sagaBook) Knows(id api.ConsumerID) bool { return s.knowsInstance(id) }
 
-// AllocationsOn returns what is drawn from a provider at the zone's time, by consumer.
+// AllocationsOn returns the allocations on a provider at the zone's time, by consumer.
 func (s *sagaBook) AllocationsOn(id api.ProviderID) []Allocation {
 	var out []Allocation
 	s.consumersOf(id, func(who api.ConsumerID) bool {
@@ -67,8 +67,9 @@ func (s *sagaBook) AllocationsOn(id api.ProviderID) []Allocation {
 	return out
 }
 
-// Usages returns what a project of this zone uses at the zone's time, by type of
-// consumer; with u only what that user does. Projects of a parent are others.
+// Usages returns what a project of this zone uses at the zone's time, by type of consumer.
+// If u is given, only that user's consumers count. A parent's project of the same name is
+// another project.
 func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	byType := map[string]*Usage{}
 	for _, id := range s.consumersFor(p) {
@@ -95,8 +96,8 @@ func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
 	return out
 }
 
-// consumersFor returns everybody who draws for a project of this zone: what the
-// placement API made for it, its instances, and the slots of its undecided holds.
+// consumersFor returns the consumers of a project of this zone: those made by the placement
+// API, its instances, and the slots of its undecided holds.
 func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
 	add := func(index *table.Set, prefix string) {
@@ -120,8 +121,8 @@ func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 	return out
 }
 
-// claimsOf yields every claim of a consumer that was made and not released, with the
-// provider that it is on.
+// claimsOf yields every claim of a consumer that has not been released, with its
+// provider.
 func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Claim] {
 	if c, ok := s.consumers.Get(string(id)); ok {
 		return allocations("", consumerClaim(c), c.Shares)
@@ -156,8 +157,8 @@ func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
 	}
 }
 
-// heldSlot returns the undecided hold that has a slot on an own host for an instance,
-// and the number of the slot.
+// heldSlot returns the undecided hold that has a slot on an own host for an instance, and
+// the index of the slot.
 func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
 	k, held := s.held.Get(string(id))
 	if !held {
@@ -172,7 +173,7 @@ func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
 	return nil, 0, false // a child has it
 }
 
-// sharesNow returns what a consumer draws at the zone's time, by provider.
+// sharesNow returns what a consumer uses at the zone's time, by provider.
 func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
 	sums := map[api.ProviderID]api.Resources{}
 	for at, c := range s.claimsOf(id) {
@@ -193,7 +194,7 @@ func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
 	return out
 }
 
-// claimedClass reports whether anybody but leave has a claim on a class of a provider.
+// claimedClass reports whether a consumer outside leave has a claim on a class of a provider.
 func (s *sagaBook) claimedClass(id api.ProviderID, class api.ResourceClass, leave map[api.ConsumerID]bool) bool {
 	found := false
 	s.consumersOf(id, func(who api.ConsumerID) bool {

@@ -27,7 +27,7 @@ func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
 	return Result{Hold: h}
 }
 
-// rememberAbort remembers the abort of a hold that is not known: it may still be on its way.
+// rememberAbort records the abort of an unknown hold, which may still arrive.
 func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
 	if n, _ := s.tombstones.Get(string(c.Origin)); n >= s.limits.tombstonesPerLink {
 		return refuseWith(api.CodeOverloaded, "%d holds that never came were aborted over this link; the limit is %d", n, s.limits.tombstonesPerLink)
@@ -38,9 +38,9 @@ func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
 	return Result{Hold: h}
 }
 
-// decideHold carries a decision out on own hosts and leaves the children to be
-// told. A commit may be followed by an abort, which gives everything back; a
-// repeat changes nothing.
+// decideHold carries out a decision on own hosts and lists the hold for telling the
+// children. An abort may follow a commit and releases everything; a repeat changes
+// nothing.
 func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	if old.Decision == d {
 		return
@@ -91,7 +91,7 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 	}
 }
 
-// forgetHeld forgets what an undecided hold holds: it is about to be decided.
+// forgetHeld removes a hold that is about to be decided from the index of held instances.
 func (s *sagaBook) forgetHeld(h *Hold) {
 	for _, sl := range h.Slots {
 		s.held.Delete(string(sl.Instance.ID))
@@ -105,8 +105,8 @@ func (s *sagaBook) forgetHeld(h *Hold) {
 	}
 }
 
-// releaseHold gives back what a hold took: claims if it was not committed,
-// instances if it was. A child that had committed must be told again.
+// releaseHold ends what a hold took: its instances if it was committed, else its claims.
+// A child that had committed must be told again.
 func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 	for i := range h.Parts {
 		h.Parts[i].Acked = false
@@ -125,13 +125,13 @@ func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 	}
 }
 
-// mayLive reports whether a child may have started what the hold is for: it was
-// decided commit once, or the child was to decide by itself. Of all others an
-// abort is final the moment it is logged, whenever the child hears of it.
+// mayLive reports whether a child may have started instances of the hold: it was committed
+// once, or the child was to decide by itself. For all others an abort is final as soon as
+// it is logged, whenever the child learns of it.
 func (h *Hold) mayLive() bool { return h.Commit || h.Firm }
 
-// noteUntold keeps the list of holds whose children must be told, and tells the owner of
-// those that may live. by is +1 after a decision, -1 after an
+// noteUntold updates the list of holds whose children must be told, and adds a fact for the
+// owner of a hold that may be live. by is +1 after a decision, -1 after an
 // acknowledgement.
 func (s *sagaBook) noteUntold(h *Hold, by int) {
 	was := s.untold.Contains(h.Key())
@@ -145,7 +145,7 @@ func (s *sagaBook) noteUntold(h *Hold, by int) {
 	}
 }
 
-// madeBy returns an instance if h made it: after an abort another hold may have
+// madeBy returns an instance if h made it, else nil: after an abort another hold may have
 // used the id.
 func (s *sagaBook) madeBy(h *Hold, id api.InstanceID) *api.Instance {
 	if i, ok := s.instances.Get(string(id)); ok && i.Hold == h.ID && i.Origin == h.Origin {

@@ -7,8 +7,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// Hold is slots that are taken, and what has been decided of them. Held and
-// Refused together are all that was asked for.
+// Hold is a set of slots taken for an owner, and the decision about them. Held and
+// Refused together are everything that was requested.
 type Hold struct {
 	ID       api.HoldID        `cbor:"1,keyasint"`
 	Origin   api.LinkID        `cbor:"2,keyasint,omitempty"`
@@ -27,8 +27,8 @@ type Hold struct {
 	Created  api.Instant       `cbor:"15,keyasint"`
 	Updated  api.Instant       `cbor:"16,keyasint"`
 	Firm     bool              `cbor:"17,keyasint,omitempty"` // it was decided commit, whatever came later
-	// Shares are, for each of Slots, what other providers than the host give; nil if
-	// that is nothing for all of them.
+	// Shares are, for each of Slots, what providers other than the host give; nil if
+	// they give nothing to any slot.
 	Shares [][]api.Share `cbor:"18,keyasint,omitempty"`
 	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see noteCause
 }
@@ -36,10 +36,10 @@ type Hold struct {
 // Part is what one child holds for a hold.
 type Part struct {
 	Link      api.LinkID     `cbor:"1,keyasint"`
-	Instances []PartInstance `cbor:"2,keyasint"` // asked for; after the answer, held
+	Instances []PartInstance `cbor:"2,keyasint"` // requested; after the answer, held
 	Answered  bool           `cbor:"3,keyasint,omitempty"`
 	Acked     bool           `cbor:"4,keyasint,omitempty"` // has carried out the decision
-	Committed bool           `cbor:"5,keyasint,omitempty"` // has said that it made the instances
+	Committed bool           `cbor:"5,keyasint,omitempty"` // has reported that it made the instances
 }
 
 // PartInstance is one instance of a part, with the group it belongs to.
@@ -51,10 +51,10 @@ type PartInstance struct {
 // Key returns the hold's key in the tables.
 func (h *Hold) Key() string { return joinKey(h.Origin, h.ID) }
 
-// Tenant returns whom the hold is for.
+// Tenant returns the tenant of the hold.
 func (h *Hold) Tenant() api.Tenant { return api.Tenant{Origin: h.Origin, Project: h.Request.Project} }
 
-// Held returns the instances that are held, own ones first.
+// Held returns the instances that are held, first those on own hosts.
 func (h *Hold) Held() []api.InstanceID {
 	var ids []api.InstanceID
 	for _, sl := range h.Slots {
@@ -70,13 +70,13 @@ func (h *Hold) Held() []api.InstanceID {
 	return ids
 }
 
-// Answer returns what the asker is told.
+// Answer returns the answer to the zone that asked for the hold.
 func (h *Hold) Answer() api.HoldAnswer {
 	return api.HoldAnswer{ID: h.ID, State: h.State, Held: h.Held(), Refused: h.Refused, Why: h.Why}
 }
 
-// DecisionFor returns what a child must be told. One that did not say in time
-// that it holds anything is told to release, whatever was decided of the others.
+// DecisionFor returns the decision to send to a child. A child that did not answer in time
+// with held instances must release them, whatever the decision for the others.
 func (h *Hold) DecisionFor(p Part) api.Decision {
 	if len(p.Instances) == 0 {
 		return api.DecisionAbort
@@ -101,7 +101,7 @@ func (h *Hold) dependsOn(link api.LinkID) bool {
 	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
 }
 
-// sharesOf returns what other providers than its host give the slot numbered n.
+// sharesOf returns what providers other than its host give to the slot with index n.
 func (h *Hold) sharesOf(n int) []api.Share {
 	if h.Shares == nil {
 		return nil
@@ -116,10 +116,10 @@ func (h *Hold) claimOfSlot(sl command.Slot) api.Claim {
 	}
 }
 
-// neverCame reports whether all that is known of a hold is that it was aborted.
-func (h *Hold) neverCame() bool { return len(h.Request.Groups) == 0 }
+// neverArrived reports whether a hold was aborted before it arrived.
+func (h *Hold) neverArrived() bool { return len(h.Request.Groups) == 0 }
 
-// owner returns whom a hold is for.
+// owner returns the owner of a hold.
 func (h *Hold) owner() owner {
 	if h.Origin != "" {
 		return owner{ownerLink, string(h.Origin)}
@@ -129,7 +129,7 @@ func (h *Hold) owner() owner {
 
 func (s *sagaBook) loadHold(h *Hold) {
 	s.holds.Set(h.Key(), h)
-	if h.neverCame() {
+	if h.neverArrived() {
 		addTally(&s.tombstones, string(h.Origin), +1)
 	}
 	if h.Decision != api.DecisionPending {
@@ -160,8 +160,8 @@ func (s *sagaBook) Hold(origin api.LinkID, id api.HoldID) (*Hold, bool) {
 	return s.holds.Get(joinKey(origin, id))
 }
 
-// HoldsFor returns the holds with an id, whoever asked for them: at most one of
-// this zone's own boots and one of a parent.
+// HoldsFor returns the holds with an id: at most one of this zone's own boots and one of a
+// parent.
 func (s *sagaBook) HoldsFor(id api.HoldID) []*Hold {
 	var out []*Hold
 	if h, ok := s.Hold("", id); ok {

@@ -7,15 +7,15 @@ import (
 	"berth/raftstore/command"
 )
 
-// makeHold makes a hold, or returns the one that it repeats. owner is why the owner does not
-// want it, of a hold of this zone.
+// makeHold makes a hold, or returns the one that c repeats. owner is the refusal of the
+// owner, for a hold of this zone.
 func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	k := joinKey(c.Origin, c.ID)
 	if h, ok := s.holds.Get(k); ok {
 		if h.Plan != c.Plan && h.Plan != "" {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
-		return Result{Hold: h} // a repeat, or one that was aborted before it came
+		return Result{Hold: h} // a repeat, or aborted before it arrived
 	}
 	if r := s.checkHold(c, owner); r.Err != nil {
 		return r
@@ -41,7 +41,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	return Result{Hold: h}
 }
 
-// checkHold refuses what must change nothing.
+// checkHold refuses a hold as a whole.
 func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	if c.Plan != "" {
 		_, used := s.plans.Get(string(c.Plan))
@@ -58,8 +58,8 @@ func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	return s.checkAsked(c)
 }
 
-// checkAbroad refuses a hold for another zone that is no parent, holds too much, or asks
-// for what no zone does for another.
+// checkAbroad refuses a hold for a zone that is not a parent or holds too much, and a
+// request that a zone serves only for itself.
 func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if l, ok := s.links.Get(string(c.Origin)); !ok || l.Role != api.LinkParent {
 		return refuseWith(api.CodeForbidden, "only a parent may hold slots here")
@@ -76,7 +76,7 @@ func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	return Result{}
 }
 
-// checkAsked refuses a hold that names what is not there, or an instance twice.
+// checkAsked refuses references to unknown groups and links, and instance ids in use.
 func (s *sagaBook) checkAsked(c command.Hold) Result {
 	seen := make(map[api.InstanceID]bool, c.Count())
 	free := func(id api.InstanceID) bool {
@@ -129,8 +129,8 @@ func (s *sagaBook) heldFor(origin api.LinkID) int {
 	return n
 }
 
-// takeSlots claims each slot on its host, or on the first alternate that takes it
-// and that its rules allow, or refuses it.
+// takeSlots claims each slot on its host, or else on the first alternate with room that
+// the rules allow. It refuses slots without any.
 func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	for _, sl := range c.Slots {
 		hosts := []api.HostID{sl.Host}
@@ -165,8 +165,8 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	}
 }
 
-// indexHeld notes every instance of an undecided hold, so that no other hold can
-// use the same id.
+// indexHeld indexes every instance of an undecided hold, so that no other hold can use the
+// same id.
 func (s *sagaBook) indexHeld(h *Hold) {
 	for _, sl := range h.Slots {
 		s.held.Set(string(sl.Instance.ID), h.Key())
@@ -178,15 +178,15 @@ func (s *sagaBook) indexHeld(h *Hold) {
 	}
 }
 
-// knowsInstance reports whether an instance id is in use, or was until it is pruned, or is that
-// of another consumer.
+// knowsInstance reports whether an id is that of a consumer, a held slot, or an instance
+// that has not been pruned.
 func (s *sagaBook) knowsInstance(id api.InstanceID) bool {
 	_, consumer := s.consumers.Get(string(id))
 	return consumer || s.isInstance(id)
 }
 
-// isInstance reports whether an id is, or was until it is pruned, that of an instance,
-// or of a slot that is held for one, here or in a child.
+// isInstance reports whether an id is that of an instance that has not been pruned, or of a
+// held slot, here or in a child.
 func (s *sagaBook) isInstance(id api.InstanceID) bool {
 	if _, ok := s.instances.Get(string(id)); ok {
 		return true
@@ -195,8 +195,7 @@ func (s *sagaBook) isInstance(id api.InstanceID) bool {
 	return ok
 }
 
-// advanceHold stores h, which is not in the table yet as it is now, and moves it
-// on as far as what is known allows.
+// advanceHold stores a changed hold and moves it on if it is complete.
 func (s *sagaBook) advanceHold(h *Hold) {
 	if h.State == api.HoldAsking && !slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Answered }) {
 		h.State = api.HoldHeld

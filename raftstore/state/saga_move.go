@@ -7,8 +7,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// instanceMove takes an instance to another host: at once if its own is lost, else
-// when the agent there says that it is gone. See endStay.
+// instanceMove moves an instance to another host: at once if its host is lost, else when
+// the agent of that host reports it gone. See endStay.
 func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 	i, ok := s.instances.Get(string(c.ID))
 	switch {
@@ -40,8 +40,8 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 	return Result{}
 }
 
-// mayEvacuate refuses to start an instance elsewhere without waiting, unless its
-// host is down and it was booted to be so moved.
+// mayEvacuate refuses to start an instance elsewhere without waiting, unless its host is
+// down and its boot allowed it.
 func (s *sagaBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 	if !c.Evacuate {
 		return Result{}
@@ -55,7 +55,7 @@ func (s *sagaBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 	return Result{}
 }
 
-// claimTarget claims room for an instance on the host that it will move to.
+// claimTarget claims room for an instance on its new host.
 func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuseWith(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
@@ -71,8 +71,8 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	return Result{}
 }
 
-// mayMove reports whether the rules that an instance was booted under let it be on
-// another host. Its hold, which is kept as long as it is, knows them.
+// mayMove reports whether the rules of an instance allow it on another host. They are in
+// its hold, which is kept as long as the instance.
 func (s *sagaBook) mayMove(i *api.Instance, to api.HostID) bool {
 	h, ok := s.holds.Get(joinKey(i.Origin, i.Hold))
 	if !ok {

@@ -5,18 +5,18 @@ import (
 	"berth/raftstore/command"
 )
 
-// News is what one item of a child's changes means here.
+// News is the effect that one item of a child's changes has here.
 type News int
 
-// What an item may mean.
+// The effects of an item.
 const (
-	NewsNone    News = iota // nothing: it is known, or not the child's to say
+	NewsNone    News = iota // none: it is known, or the child has no say in it
 	NewsChange              // the instance changes
 	NewsPending             // the instance waits for a decision; the item must come again
 )
 
-// NewsOf says what an item of the changes of the child at the other end of a link
-// means.
+// NewsOf returns the effect of an item of the changes of the child at the other end of a
+// link.
 func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	if _, pending := s.held.Get(string(ch.ID)); pending {
 		return NewsPending
@@ -31,9 +31,9 @@ func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	return NewsChange
 }
 
-// instanceChanges folds in what a child says, in the child's order. It stops
-// before an instance whose hold is not decided here yet: the follower comes back
-// to it, so that no status is lost.
+// instanceChanges applies the changes that a child reports, in the child's order. It stops
+// before an instance whose hold is undecided here: the follower reads it again, so that no
+// status is lost.
 func (s *sagaBook) instanceChanges(c command.InstanceChanges) Result {
 	old, ok := s.links.Get(string(c.Link))
 	if !ok || old.ChangesNext != c.After {

@@ -49,7 +49,7 @@ func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	return Result{Hold: stored}
 }
 
-// answerPart splits what a child was asked for into held and refused.
+// answerPart splits the instances requested from a child into held and refused.
 func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 	var keep []PartInstance
 	held := make(map[api.InstanceID]bool, len(a.Held))
@@ -76,9 +76,8 @@ func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 	}
 }
 
-// takeParts notes what children will be asked for. What a rule keeps out of the
-// child, and all behind a link that is paused, is refused at once, and a part of which
-// nothing is left is not asked for.
+// takeParts records what to request from children. It refuses at once what a rule keeps out
+// of a child, and everything behind a paused link, and skips a part that is left empty.
 func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 	for _, p := range c.Parts {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
@@ -106,7 +105,7 @@ func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 func (s *sagaBook) partAck(c command.PartAck) Result {
 	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
 	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
-		return Result{} // decided anew meanwhile, or forgotten: the loop will see
+		return Result{} // decided again meanwhile, or forgotten
 	}
 	h := *old
 	h.Parts = slices.Clone(h.Parts)
@@ -122,7 +121,7 @@ func (s *sagaBook) partAck(c command.PartAck) Result {
 		case c.Decision == api.DecisionCommit:
 			p.Committed = true
 			s.endPart(&h, p)
-		case !p.Committed: // else it ends what it made, and says so
+		case !p.Committed: // else it ends what it made, and reports it
 			s.endPart(&h, p)
 		}
 	}
@@ -131,8 +130,8 @@ func (s *sagaBook) partAck(c command.PartAck) Result {
 	return Result{Hold: &h}
 }
 
-// losePart marks the instances of a child that gave them up against its word:
-// its operator had released the hold by force. Those that should end are gone.
+// losePart marks the instances that a child gave up although it held them: its operator had
+// released the hold by force. Instances that should end are gone.
 func (s *sagaBook) losePart(h *Hold, p *Part) {
 	for _, pi := range p.Instances {
 		switch i := s.madeBy(h, pi.Spec.ID); {

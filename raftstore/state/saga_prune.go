@@ -7,7 +7,7 @@ import (
 
 func (h *Hold) endClass() endClass {
 	switch {
-	case !h.neverCame():
+	case !h.neverArrived():
 		return classOf(h.Origin)
 	case h.Origin != "":
 		return endDeadAbroad
@@ -23,9 +23,9 @@ func (s *sagaBook) putHold(h *Hold) {
 	s.indexEndedHold(h)
 }
 
-// indexEndedHold lists a hold if it has ended: it is decided, its boot too, every child
-// has confirmed, and no instance of it is left. What has ended stays so until the hold
-// is stored again.
+// indexEndedHold lists a hold if it has ended: it and its boot are decided, every child has
+// confirmed, and none of its instances is left. It stays listed until it is stored
+// again.
 func (s *sagaBook) indexEndedHold(h *Hold) {
 	if h.Decision == api.DecisionPending || !h.isSettled() {
 		return
@@ -36,7 +36,7 @@ func (s *sagaBook) indexEndedHold(h *Hold) {
 	}
 }
 
-// indexHolds lists those of some holds that have ended.
+// indexHolds lists the holds among keys that have ended.
 func (s *sagaBook) indexHolds(keys map[string]bool) {
 	for k := range keys {
 		if h, ok := s.holds.Get(k); ok {
@@ -45,7 +45,7 @@ func (s *sagaBook) indexHolds(keys map[string]bool) {
 	}
 }
 
-// pruneHolds deletes holds, and returns whose they were.
+// pruneHolds deletes holds and returns their owners.
 func (s *sagaBook) pruneHolds(c command.Prune) (owners []owner) {
 	cutoffs := []cutoff{
 		{endOwn, c.Before},
@@ -56,7 +56,7 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []owner) {
 	for _, k := range prunableKeys(&s.endedHolds, c.Limit, cutoffs...) {
 		h, _ := s.holds.Delete(k)
 		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
-		if h.neverCame() {
+		if h.neverArrived() {
 			addTally(&s.tombstones, string(h.Origin), -1)
 		}
 		owners = append(owners, h.owner())

@@ -5,9 +5,9 @@ import (
 	"berth/raftstore/command"
 )
 
-// rulesAllow reports whether the rules of a group of a hold let one more member be at a
-// place. The member that moves there from another place does not count where it is; leaves
-// is "" for a new one.
+// rulesAllow reports whether the rules of a group of a hold allow one more member at a
+// place. A member that moves there is not counted at leaves, its old place; leaves is ""
+// for a new member.
 func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
 	for _, n := range h.Request.RulesOf(group) {
 		if !s.ruleAllows(h, n, at, leaves) {
@@ -17,8 +17,8 @@ func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
 	return true
 }
 
-// ruleAllows is rulesAllow for one rule. How many members a child may have on each of
-// its hosts is the child's to say. The soft policies refuse nothing.
+// ruleAllows is rulesAllow for one rule. A child itself limits the members on each of its
+// hosts. The soft policies refuse nothing.
 func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
 	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true
 	switch rule.Policy {
@@ -46,7 +46,7 @@ func (s *sagaBook) countPart(h *Hold, link api.LinkID, i PartInstance, n int) {
 	s.countMembers(h.Tenant(), rulesOf(&h.Request, i.Group), linkPlace(link), n)
 }
 
-// rulesOf returns the keys of the rules that bind a group of a request.
+// rulesOf returns the keys of the rules for a group of a request.
 func rulesOf(r *api.Request, group int) []string {
 	var out []string
 	for _, n := range r.RulesOf(group) {

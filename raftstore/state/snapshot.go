@@ -12,8 +12,8 @@ import (
 // snapshotVersion is the version of the stream that Save writes.
 const snapshotVersion = 3
 
-// header opens a snapshot. The sections follow in its order, so that a stream that is
-// cut short is noticed.
+// header opens a snapshot. The sections follow in its order, so that a truncated stream is
+// noticed.
 type header struct {
 	Version int             `cbor:"1,keyasint"`
 	Index   uint64          `cbor:"2,keyasint"`
@@ -26,26 +26,26 @@ type header struct {
 	Epochs  []command.Epoch `cbor:"9,keyasint"`
 	Upload  *upload         `cbor:"21,keyasint,omitempty"`
 
-	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest of all entries that are in the state
+	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest form of any entry in the state
 	Sections []sectionHeader `cbor:"29,keyasint,omitempty"`
 }
 
-// sectionHeader says how many records a section has, and in which form they are.
+// sectionHeader has the number of records of a section and their form.
 type sectionHeader struct {
 	Name  string   `cbor:"1,keyasint"`
 	Form  api.Form `cbor:"2,keyasint"`
 	Count int      `cbor:"3,keyasint"`
 }
 
-// section is how the records of one table are saved and loaded.
+// section saves and loads the records of one table.
 type section struct {
 	name  string
-	form  api.Form // that its layout came with
+	form  api.Form // that introduced its layout
 	begin func() (count int, save func(e codec.Encoder) error)
 	load  func(d codec.Decoder, count int) error
 }
 
-// sectionOf returns a section of what all returns; store takes each up again.
+// sectionOf returns a section of the records that all returns; store loads one record.
 func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 	return section{
 		name: name, form: api.FormFirst,
@@ -73,8 +73,8 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 	}
 }
 
-// sections lists what a snapshot holds, in the order in which it is loaded: a record
-// comes after those that it refers to. Indexes and the host table are built anew.
+// sections lists the sections of a snapshot in the order in which they are loaded: a record
+// comes after those that it refers to. Indexes and the host table are rebuilt.
 func (s *State) sections() []section {
 	return append(s.eventsBook.sections(),
 		sectionOf("upload", s.upload.arrivedParts, func(part *[]byte) { s.upload.addPart(*part) }))
@@ -90,7 +90,7 @@ func (s *State) Save(w io.Writer) error {
 	}
 	var saves []func(codec.Encoder) error
 	for _, one := range s.sections() {
-		if one.form > s.form { // it is empty, and not every node would know it
+		if one.form > s.form { // it is empty, and older nodes do not know it
 			continue
 		}
 		count, save := one.begin()
@@ -108,8 +108,8 @@ func (s *State) Save(w io.Writer) error {
 	return nil
 }
 
-// Load reads what Save wrote, in forms up to newest, into a fresh state. A stream that
-// is cut short, malformed, or of another version or form is an error.
+// Load reads what Save wrote, in forms up to newest, into a new state. A stream that is
+// truncated, malformed, or of another version or form is an error.
 func Load(r io.Reader, newest api.Form) (*State, error) {
 	d := codec.NewDecoder(r)
 	var h header

@@ -1,4 +1,4 @@
-// Package state is what a zone has agreed on, and what one command does to it.
+// Package state is the replicated state of a zone, and the effect of each command on it.
 //
 // Apply is a function of (state, index, command): no clock, no randomness, no
 // map order, no I/O. Tables are ordered copy-on-write trees and the host table
@@ -6,8 +6,8 @@
 // immutable view that readers use without locks. Records are never changed in
 // place: a change stores a new record, and readers leave what they get as it is.
 //
-// The package plans nothing and tells nobody: effects follow from what readers
-// see in a later view.
+// The package plans nothing and notifies nobody: effects follow from what readers see in
+// a later view.
 package state
 
 import (
@@ -17,16 +17,16 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// State is the replicated state of one zone: its books, and what concerns several of them.
+// State is the replicated state of one zone: its books, and the operations on several books.
 // One goroutine may Apply; clones may be read by any number.
 type State struct {
 	eventsBook
 
-	upload *upload // a backup that has not come to its end
+	upload *upload // an unfinished backup
 }
 
-// Result is what became of one command: an error (an *api.Error, and nothing
-// was changed), or the records that answer the proposer.
+// Result is the outcome of one command: an error (an *api.Error; nothing was changed), or
+// the records for the answer to the proposer.
 type Result struct {
 	Err   error
 	Boot  *Boot
@@ -46,7 +46,7 @@ func New() *State {
 	return s
 }
 
-// tablesMax is for how many tables Clone has room on the stack.
+// tablesMax is the number of tables for which Clone has room on its stack.
 const tablesMax = 64
 
 // Clone returns an immutable view of the state. It is cheap: it copies roots,
@@ -81,7 +81,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	}
 	r := s.applyCommand(c)
 	s.passFacts()
-	if r.Hold != nil { // as it has become of that
+	if r.Hold != nil { // facts may have changed it
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
 	}
 	if r.Boot != nil {
@@ -90,7 +90,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	return r
 }
 
-// applyCommand has the book that a command is for apply it.
+// applyCommand passes a command to the book that it is for.
 func (s *State) applyCommand(c command.Command) Result {
 	switch c := c.(type) {
 	case command.ForMembers:
@@ -134,7 +134,7 @@ func refuseWith(code api.Code, format string, args ...any) Result {
 	return Result{Err: api.Errorf(code, format, args...)}
 }
 
-// linkDelete forgets a link that nothing depends on any more.
+// linkDelete deletes a link that nothing depends on.
 func (s *State) linkDelete(c command.LinkDelete) Result {
 	l, ok := s.links.Get(string(c.ID))
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// stockBook is what there is to give, and how much of it is drawn: hosts and other
-// providers, aggregates, and the host table.
+// stockBook has the zone's resources and their use: hosts and other providers, aggregates,
+// consumers, and the host table.
 type stockBook struct {
 	membersBook
 
@@ -16,11 +16,11 @@ type stockBook struct {
 	work   table.Set             // agent, log index of the last change of its work, host
 	byName table.Map[api.HostID] // name of a provider -> id
 
-	providers table.Map[*api.Provider] // those that are no hosts
+	providers table.Map[*api.Provider] // other than hosts
 	children  table.Set                // parent, provider
-	classes   table.Map[api.Instant]   // resource classes that are not standard -> since when they are known
-	traits    table.Map[api.Instant]   // traits that are not standard -> since when they are known
-	consumers table.Map[*api.Consumer] // those that are no instances
+	classes   table.Map[api.Instant]   // custom resource class -> when it became known
+	traits    table.Map[api.Instant]   // custom trait -> when it became known
+	consumers table.Map[*api.Consumer] // other than instances
 	byOwner   table.Set                // project, consumer
 	draws     table.Map[int]           // provider, consumer -> claims; see stock_draws.go
 
@@ -29,7 +29,7 @@ type stockBook struct {
 
 	hostTable *capacity.Table         // nil in a clone
 	view      capacity.View           // of a clone
-	bumped    map[api.ProviderID]bool // providers that this command has moved one generation on
+	bumped    map[api.ProviderID]bool // providers whose generation this command has raised
 }
 
 func (s *stockBook) tables(into []table.Table) []table.Table {
@@ -81,7 +81,7 @@ func (s *stockBook) apply(c command.ForStock) Result {
 	return Result{}
 }
 
-// Hosts returns the host table as of this state; an immutable view.
+// Hosts returns an immutable view of the host table.
 func (s *stockBook) Hosts() capacity.View {
 	if s.hostTable != nil {
 		return s.hostTable.View()
@@ -92,7 +92,7 @@ func (s *stockBook) Hosts() capacity.View {
 // advanceTable moves the host table to a later time.
 func (s *stockBook) advanceTable(now api.Instant) { s.hostTable.Advance(now) }
 
-// bumpGeneration moves a provider one generation on, once for each command.
+// bumpGeneration raises the generation of a provider by one, once for each command.
 func (s *stockBook) bumpGeneration(id api.ProviderID) {
 	if s.bumped[id] {
 		return
@@ -115,8 +115,8 @@ func (s *stockBook) generationOf(id api.HostID) uint64 {
 	return s.view.Generation(row)
 }
 
-// setGenerations gives hosts and providers the generations of their records. It comes
-// last: every claim that is added moves one on.
+// setGenerations sets the generations of hosts and providers from their records. It comes
+// last, because every claim that is added raises one.
 func (s *stockBook) setGenerations() {
 	s.hosts.Scan(func(_ string, h *Host) bool {
 		s.hostTable.SetGeneration(h.ID, h.Generation)

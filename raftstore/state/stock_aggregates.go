@@ -37,7 +37,7 @@ func (s *stockBook) aggregatePut(c command.AggregatePut) Result {
 	return Result{}
 }
 
-// sameAggregate reports whether two aggregates are the same but for their times.
+// sameAggregate reports whether two aggregates are equal except for their times.
 func sameAggregate(a, b *api.Aggregate) bool {
 	return a.Name == b.Name && maps.Equal(a.Metadata, b.Metadata) && slices.Equal(a.Hosts, b.Hosts)
 }
@@ -70,8 +70,8 @@ func (s *stockBook) aggregateDelete(c command.AggregateDelete) Result {
 	return Result{}
 }
 
-// replaceAggregate stores a in place of old, either of which may be nil. The hosts
-// that it changes for go one generation on.
+// replaceAggregate stores a in place of old, either of which may be nil. It raises the
+// generation of the hosts for which something changes.
 func (s *stockBook) replaceAggregate(old, a *api.Aggregate) {
 	var all []api.HostID
 	for _, one := range []*api.Aggregate{old, a} {
@@ -108,12 +108,12 @@ func (s *stockBook) loadAggregate(a *api.Aggregate) {
 	}
 }
 
-// standingOf tells everything that aggregates make of a host.
+// standingOf returns a host's aggregates and availability zone as one string to compare.
 func (s *stockBook) standingOf(id api.HostID) string {
 	return strings.Join(append(s.aggregateIDs(id), s.AZOf(id)), "\x00")
 }
 
-// leaveAggregates takes a host that is being deleted out of all aggregates.
+// leaveAggregates removes a host that is being deleted from all aggregates.
 func (s *stockBook) leaveAggregates(id api.HostID) {
 	for _, old := range s.aggregatesOf(id) {
 		a := *old
@@ -194,8 +194,8 @@ func (s *stockBook) AZs() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// configSet replaces the configuration but for what schedulerSet does. Hosts that it
-// puts into another availability zone go one generation on.
+// configSet replaces the configuration except for the scheduler's part. It raises the
+// generation of hosts whose availability zone changes.
 func (s *stockBook) configSet(c command.ConfigSet) {
 	hosts := s.hosts.Values()
 	before := make([]string, len(hosts))

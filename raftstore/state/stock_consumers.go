@@ -9,22 +9,22 @@ import (
 	"berth/raftstore/command"
 )
 
-// A consumer is whoever has claims: one that the placement API made, which has a record
-// of its own, an instance of this zone, or a slot that is held for one.
+// A consumer has claims. It is one made by the placement API, with a record of its own, an
+// instance of this zone, or a slot held for one.
 
-// consumerClaim is the claim of a consumer that the placement API made, but for its
+// consumerClaim returns the claim of a consumer made by the placement API, without its
 // amounts.
 func consumerClaim(c *api.Consumer) api.Claim {
 	return api.Claim{Consumer: c.ID, Window: api.Window{End: api.Forever}, Class: api.Firm}
 }
 
-// Consumers returns, by id, the consumers that the placement API made.
+// Consumers returns the consumers made by the placement API, by id.
 func (s *stockBook) Consumers() []*api.Consumer { return s.consumers.Values() }
 
-// allotment is what a ConsumersPut comes to, while it is checked.
+// allotment collects the figures of a ConsumersPut while it is checked.
 type allotment struct {
 	names  map[api.ConsumerID]bool        // the consumers of the call
-	seen   map[api.ProviderID]declaration // of the providers that it names, with their new inventories
+	seen   map[api.ProviderID]declaration // providers in the call, with their new inventories
 	had    map[api.ProviderID]api.Resources
 	wanted map[api.ProviderID]api.Resources
 }
@@ -40,7 +40,7 @@ func (s *stockBook) reshapeProviders(c command.ConsumersPut) {
 	}
 }
 
-// checkEntries refuses a call that is malformed in itself.
+// checkEntries refuses a malformed call.
 func (s *stockBook) checkEntries(a *allotment, c command.ConsumersPut) Result {
 	if len(c.Consumers) > s.limits.consumersCall {
 		return refuseWith(api.CodeInvalid, "one call has at most %d consumers, got %d", s.limits.consumersCall, len(c.Consumers))
@@ -67,7 +67,7 @@ func (s *stockBook) checkEntries(a *allotment, c command.ConsumersPut) Result {
 	return Result{}
 }
 
-// checkReshape refuses new inventories, seen together with the new allocations.
+// checkReshape refuses new inventories that do not fit the new allocations.
 func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 	for _, r := range c.Reshape {
 		if _, twice := a.seen[r.ID]; twice {
@@ -88,8 +88,8 @@ func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 	return Result{}
 }
 
-// checkShares refuses what no provider has, or hands out in other units, and sums up
-// what the call frees and wants.
+// checkShares refuses amounts that a provider does not have or does not hand out in such
+// units, and sums up what the call frees and requests.
 func (s *stockBook) checkShares(a *allotment, c command.ConsumersPut) Result {
 	for _, e := range c.Consumers {
 		if old, ok := s.consumers.Get(string(e.ID)); ok {
@@ -145,8 +145,8 @@ func addShares(sums map[api.ProviderID]api.Resources, shares []api.Share) {
 	}
 }
 
-// checkRoom refuses a call after which more would be drawn from a provider than there
-// is room for, from now on. What makes no provider fuller is allowed.
+// checkRoom refuses a call that would use more of a provider than it has room for, at any
+// time from now on. A call that does not raise a provider's use is allowed.
 func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 	if len(a.wanted) == 0 {
 		return Result{}
@@ -178,8 +178,8 @@ func (s *stockBook) closedHost(id api.ProviderID) *Host {
 	return nil
 }
 
-// consumerPut replaces the allocations of one consumer. A provider that it merely
-// leaves for others keeps its generation.
+// consumerPut replaces the allocations of one consumer. A provider that it only leaves
+// for others keeps its generation.
 func (s *stockBook) consumerPut(e command.ConsumerEntry) {
 	next := api.Consumer{ID: e.ID, Created: s.now}
 	if old, ok := s.consumers.Get(string(e.ID)); ok {

@@ -9,15 +9,15 @@ import (
 	"berth/api"
 )
 
-// What a consumer claims is drawn from one provider or several. A slot, and the
-// instance that it becomes, draws from its host all that its shares do not give; see
-// capacity.Table.Place. A consumer of the placement API draws what its shares say. The
-// index draws has, by provider and consumer, how many claims were made and not released.
+// The claim of a consumer is served by one provider or several. A slot, and the instance
+// that it becomes, uses its host for everything that its shares do not give; see
+// capacity.Table.Place. A consumer of the placement API uses its shares only. The index
+// draws counts the claims that have not been released, by provider and consumer.
 
-// allocations yields what a claim of a slot on a host takes of each provider: of the host
-// all but what shares give, be it nothing, and of the others what they give. With no
-// host, shares are all there is. Shares that are in kept are left out: another claim
-// of the same slot has them.
+// allocations yields what the claim of a slot on a host takes from each provider: from the
+// host everything that shares do not give, even if that is nothing, and from the others
+// their share. Without a host there are only shares. Shares in kept are left out: another
+// claim of the same slot has them.
 func allocations(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) iter.Seq2[api.ProviderID, api.Claim] {
 	return func(yield func(api.ProviderID, api.Claim) bool) {
 		if host != "" && !yield(host, withoutShares(c, shares)) {
@@ -32,7 +32,7 @@ func allocations(host api.HostID, c api.Claim, shares []api.Share, kept ...api.S
 	}
 }
 
-// withoutShares returns a claim less what shares give of it.
+// withoutShares returns a claim less its shares.
 func withoutShares(c api.Claim, shares []api.Share) api.Claim {
 	if len(shares) == 0 {
 		return c
@@ -46,8 +46,8 @@ func withoutShares(c api.Claim, shares []api.Share) api.Claim {
 	return c
 }
 
-// allocate makes a claim of a slot, or of a consumer if host is "", which is there or was
-// found to fit.
+// allocate makes the claim of a slot, or of a consumer if host is "", that is known to
+// fit.
 func (s *stockBook) allocate(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
 	for id, part := range allocations(host, c, shares, kept...) {
 		if id == host {
@@ -59,7 +59,7 @@ func (s *stockBook) allocate(host api.HostID, c api.Claim, shares []api.Share, k
 	s.noteDrawn(host, c, shares, +1, kept...)
 }
 
-// releaseAllocation releases what draw or take has claimed.
+// releaseAllocation releases what allocate or claimSlot has claimed.
 func (s *stockBook) releaseAllocation(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) {
 	for id, part := range allocations(host, c, shares, kept...) {
 		if id == host {
@@ -77,14 +77,14 @@ func (s *stockBook) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, 
 	}
 }
 
-// bumpDrawn moves every provider that a slot or consumer draws from one generation on.
+// bumpDrawn raises the generation of every provider that a slot or consumer uses.
 func (s *stockBook) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.Share) {
 	for id := range allocations(host, api.Claim{}, shares, kept...) {
 		s.bumpGeneration(id)
 	}
 }
 
-// consumersOf visits, by id, who has claims on a provider, whatever their windows.
+// consumersOf visits the consumers with claims on a provider, in any window, by id.
 func (s *stockBook) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) {
 	prefix := string(id) + "\x00"
 	s.draws.Ascend(prefix, func(k string, _ int) bool {
@@ -92,7 +92,7 @@ func (s *stockBook) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bo
 	})
 }
 
-// isClaimed reports whether anybody has a claim on a provider.
+// isClaimed reports whether there is a claim on a provider.
 func (s *stockBook) isClaimed(id api.ProviderID) bool {
 	found := false
 	s.consumersOf(id, func(api.ConsumerID) bool {
@@ -102,8 +102,8 @@ func (s *stockBook) isClaimed(id api.ProviderID) bool {
 	return found
 }
 
-// claimSlot claims a slot on a host, and what the host cannot give where that reaches. It
-// returns what others than the host give.
+// claimSlot claims a slot on a host, and what the host cannot give from providers that it
+// reaches. It returns the shares of those.
 func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
 	host, known := s.hosts.Get(string(id))
 	switch {
@@ -121,9 +121,9 @@ func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, o
 	return shares, true
 }
 
-// takeTarget claims room for an instance on its target. What sharing providers give it
-// they need not give twice: if they can give the same there, it keeps that. What the
-// target itself gives it from afar is not the same as what it gives as its host.
+// takeTarget claims room for an instance on its target. It does not claim shares of sharing
+// providers twice: if they can give the same shares on the target, the instance keeps them.
+// What the target now gives as a sharing provider is claimed anew, as what its host gives.
 func (s *stockBook) takeTarget(i *api.Instance) bool {
 	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		root, _ := s.rootOf(sh.Provider)
@@ -140,8 +140,8 @@ func (s *stockBook) takeTarget(i *api.Instance) bool {
 	}
 }
 
-// takeBeside claims room for an instance on its target as if it did not draw pooled
-// where it is. It is right only if none of pooled changes.
+// takeBeside claims room for an instance on its target as if its shares in pooled were
+// free. That is right only if none of pooled changes.
 func (s *stockBook) takeBeside(i *api.Instance, pooled []api.Share) bool {
 	c := claimOf(i)
 	for id, part := range allocations("", c, pooled) {
@@ -157,12 +157,12 @@ func (s *stockBook) takeBeside(i *api.Instance, pooled []api.Share) bool {
 		s.hostTable.Return(id, part)
 	}
 	for _, sh := range kept {
-		addTally(&s.draws, joinKey(sh.Provider, i.ID), -1) // take has counted it again
+		addTally(&s.draws, joinKey(sh.Provider, i.ID), -1) // claimSlot has counted it again
 	}
 	return ok
 }
 
-// changesProvider reports whether a provider that gives a share gives another one among shares.
+// changesProvider reports whether the provider of a share gives a different one in shares.
 func changesProvider(old api.Share, shares []api.Share) bool {
 	return slices.ContainsFunc(shares, func(sh api.Share) bool { return sh.Provider == old.Provider && !sh.Equal(old) })
 }

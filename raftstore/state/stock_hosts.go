@@ -9,15 +9,15 @@ import (
 	"berth/raftstore/command"
 )
 
-// failuresMax is the number at which failures of a host are not counted any more.
+// failuresMax is the highest count of failures of a host.
 const failuresMax = 1000
 
-// Host is one host with what only its own zone needs to know.
+// Host is one host, with the fields that only its own zone needs.
 type Host struct {
 	api.Host
-	// Work is the log index of the last change of what should run here.
+	// Work is the log index of the last change to the list of what should run here.
 	Work uint64 `cbor:"20,keyasint"`
-	// Needs is what its driver needs of a flavor, as its agent reports it; nil if it does not.
+	// Needs is what the driver needs of a flavor, as the agent reports it; nil if not reported.
 	Needs *api.Needs `cbor:"25,keyasint,omitempty" form:"2"`
 }
 
@@ -26,7 +26,7 @@ func (h *Host) takesWork() bool {
 	return h.Enabled && h.State == api.HostUp && h.Maintenance == ""
 }
 
-// whyNoWork says why the host takes no work.
+// whyNoWork returns why the host takes no work.
 func (h *Host) whyNoWork() string {
 	switch {
 	case !h.Enabled:
@@ -66,7 +66,7 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 	return Result{Hosts: ids}
 }
 
-// takeDownUnserved takes down the hosts of an agent that it does not serve any more.
+// takeDownUnserved marks the hosts that an agent no longer serves as down.
 func (s *stockBook) takeDownUnserved(c command.HostsPut, served []api.HostID) {
 	for _, old := range s.hostsOf(c.Agent, 0) {
 		if slices.Contains(served, old.ID) || old.Unserved {
@@ -95,7 +95,7 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	return h.ID
 }
 
-// storeHost keeps the record and the host table in step, one generation on.
+// storeHost stores a host, updates the host table, and raises the generation.
 func (s *stockBook) storeHost(h *Host) {
 	switch {
 	case h.State != api.HostDown:
@@ -134,8 +134,7 @@ func (s *stockBook) specOf(h *Host) capacity.Spec {
 	}
 }
 
-// updateTable brings the host table up to date with what is said of a host elsewhere than
-// in its record.
+// updateTable updates the host table after a change outside the record of a host.
 func (s *stockBook) updateTable(id api.HostID) {
 	if h, ok := s.hosts.Get(string(id)); ok {
 		s.hostTable.Put(s.specOf(h))
@@ -143,8 +142,8 @@ func (s *stockBook) updateTable(id api.HostID) {
 	}
 }
 
-// noteFailures counts the instances that could not be started on a host since one
-// could. The report of i has not been folded in yet.
+// noteFailures counts the failed starts on a host since the last successful one. It is
+// called before the report of i is applied.
 func (s *stockBook) noteFailures(i *api.Instance, reported api.Status) {
 	old, ok := s.hosts.Get(string(i.Host))
 	if !ok {
@@ -165,7 +164,7 @@ func (s *stockBook) noteFailures(i *api.Instance, reported api.Status) {
 	s.storeHost(&h)
 }
 
-// hostsState marks hosts up or down. What its agent does not serve stays down.
+// hostsState marks hosts up or down. A host that its agent does not serve stays down.
 func (s *stockBook) hostsState(c command.HostsState) Result {
 	for _, id := range c.Hosts {
 		if old, ok := s.hosts.Get(string(id)); ok && old.State != c.State && !old.Unserved {
@@ -203,7 +202,7 @@ func (s *stockBook) hostSet(c command.HostSet) Result {
 	return Result{}
 }
 
-// mergeMaps returns old with each pair of set in place; an empty value takes one away.
+// mergeMaps returns old with the pairs of set; an empty value removes a key.
 func mergeMaps(old, set map[string]string) map[string]string {
 	out := maps.Clone(old)
 	if out == nil {
@@ -217,7 +216,7 @@ func mergeMaps(old, set map[string]string) map[string]string {
 	return out
 }
 
-// checkHost refuses what an operator may not say of a host.
+// checkHost refuses invalid settings of a host.
 func (s *stockBook) checkHost(h *Host) Result {
 	switch {
 	case len(h.Maintenance) > s.limits.faultBytes:
@@ -251,7 +250,7 @@ func (s *stockBook) forgetHost(h *Host, inUse api.Code) Result {
 	return Result{}
 }
 
-// hostAt returns the host if generation is 0 or current, else nil and why.
+// hostAt returns the host if generation is 0 or current, else nil and the refusal.
 func (s *stockBook) hostAt(id api.HostID, generation uint64) (*Host, Result) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
@@ -283,7 +282,7 @@ func (s *stockBook) loadHost(h *Host) {
 	s.hostTable.Put(s.specOf(h))
 }
 
-// savedHosts returns the hosts with their generations, which the host table has.
+// savedHosts returns the hosts with their generations from the host table.
 func (s *stockBook) savedHosts() []*Host {
 	hosts := s.hosts.Values()
 	for i, old := range hosts {

@@ -8,7 +8,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// checkPlace refuses another name or parent.
+// checkPlace refuses an invalid change of name or parent.
 func (s *stockBook) checkPlace(w *declaredProvider, c command.ProviderSet) Result {
 	if w.host != nil {
 		switch {
@@ -41,8 +41,7 @@ func (s *stockBook) checkPlace(w *declaredProvider, c command.ProviderSet) Resul
 	return Result{}
 }
 
-// runOn reports whether an instance or a held slot draws from a provider or from what
-// is below it.
+// runOn reports whether an instance or a held slot uses a provider or its descendants.
 func (s *stockBook) runOn(id api.ProviderID) bool {
 	found := false
 	s.consumersOf(id, func(who api.ConsumerID) bool {
@@ -54,8 +53,8 @@ func (s *stockBook) runOn(id api.ProviderID) bool {
 	return found
 }
 
-// checkInventory refuses a whole inventory for a provider: one that is malformed, or
-// lacks what an agent says.
+// checkInventory refuses an inventory that is malformed, or that lacks a class declared by
+// the agent.
 func (s *stockBook) checkInventory(w *declaredProvider, want map[api.ResourceClass]api.Inventory) Result {
 	if len(want) > s.limits.classes {
 		return refuseWith(api.CodeInvalid, "an inventory has at most %d resource classes, got %d", s.limits.classes, len(want))
@@ -89,7 +88,7 @@ func (w *declaredProvider) hasClass(class api.ResourceClass) bool {
 	return ok
 }
 
-// ownInventory returns what of a whole inventory the agent does not say.
+// ownInventory returns the part of an inventory that the agent does not declare.
 func (w *declaredProvider) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
 	own := maps.Clone(want)
 	maps.DeleteFunc(own, func(class api.ResourceClass, v api.Inventory) bool {
@@ -102,7 +101,8 @@ func (w *declaredProvider) ownInventory(want map[api.ResourceClass]api.Inventory
 	return own
 }
 
-// checkTraits refuses all the traits that a provider shall have.
+// checkTraits refuses a list of traits with unknown ones, or without one that the agent
+// declares.
 func (s *stockBook) checkTraits(w *declaredProvider, want []string) Result {
 	for _, name := range want {
 		if _, known := s.Trait(name); !known {
@@ -115,7 +115,8 @@ func (s *stockBook) checkTraits(w *declaredProvider, want []string) Result {
 	return Result{}
 }
 
-// checkAggregates refuses all the aggregates that a provider shall have.
+// checkAggregates refuses a list of aggregates that is too long or malformed, or that
+// contradicts the zone's own aggregates.
 func (s *stockBook) checkAggregates(w *declaredProvider, want []string) Result {
 	if len(want) > s.limits.providerAggs {
 		return refuseWith(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
@@ -134,7 +135,7 @@ func (s *stockBook) checkAggregates(w *declaredProvider, want []string) Result {
 	return Result{}
 }
 
-// listWithout returns what of a sorted list is not in another; nil for nothing.
+// listWithout returns the items of a sorted list that are not in the other, nil if none.
 func listWithout(list, other []string) []string {
 	var out []string
 	for _, v := range list {
@@ -145,8 +146,8 @@ func listWithout(list, other []string) []string {
 	return out
 }
 
-// setOwn stores what the placement API says of a provider. A provider that is no host
-// is edited beside that. The generation stays.
+// setOwn stores the placement API's declaration for a provider. edit changes a provider
+// other than a host further. The generation stays.
 func (s *stockBook) setOwn(id api.ProviderID, own declaration, edit func(*api.Provider)) {
 	if old, ok := s.hosts.Get(string(id)); ok {
 		h := *old

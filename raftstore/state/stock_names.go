@@ -13,11 +13,11 @@ import (
 // Named is a resource class or a trait that the zone knows.
 type Named struct {
 	Name    string      `cbor:"1,keyasint"`
-	Created api.Instant `cbor:"2,keyasint"` // since when; 0 for what is the same everywhere
+	Created api.Instant `cbor:"2,keyasint"` // when it became known; 0 for a standard name
 }
 
-// ResourceClasses returns the classes that the zone knows: those that are the same
-// everywhere in their customary order, then the others by name.
+// ResourceClasses returns the classes that the zone knows: the standard ones in their
+// customary order, then the custom ones by name.
 func (s *stockBook) ResourceClasses() []Named {
 	var out []Named
 	for _, c := range api.StandardClasses() {
@@ -110,7 +110,7 @@ func (s *stockBook) classDelete(c command.ClassDelete) Result {
 	return Result{}
 }
 
-// classUnused refuses if an inventory has the class. It looks at every provider.
+// classUnused refuses a class that is in an inventory. It scans all providers.
 func (s *stockBook) classUnused(name api.ResourceClass) Result {
 	who := s.findProvider(func(w *declaredProvider) bool {
 		_, own := w.own.inventory[name]
@@ -155,7 +155,7 @@ func (s *stockBook) traitDelete(c command.TraitDelete) Result {
 	return Result{}
 }
 
-// learnNames makes known what an agent says of a host.
+// learnNames adds the classes and traits that an agent reports for a host.
 func (s *stockBook) learnNames(inventory map[api.ResourceClass]api.Inventory, traits []string, at api.Instant) {
 	for _, name := range slices.Sorted(maps.Keys(inventory)) {
 		if _, known := s.ResourceClass(name); !known {
@@ -169,7 +169,7 @@ func (s *stockBook) learnNames(inventory map[api.ResourceClass]api.Inventory, tr
 	}
 }
 
-// mayLearn refuses hosts with more new classes or traits than the zone has room for.
+// mayLearn refuses hosts whose new classes or traits exceed the limits.
 func (s *stockBook) mayLearn(hosts []command.HostEntry) Result {
 	classes, traits := map[api.ResourceClass]bool{}, map[string]bool{}
 	for _, e := range hosts {

@@ -50,9 +50,9 @@ func wordedProvider(p *api.Provider) *declaredProvider {
 	return &declaredProvider{own: declaration{p.Inventory, p.Traits, p.Aggregates}}
 }
 
-// merged returns what the zone goes by. It may share memory with records.
+// merged returns the declaration that is in effect. It may share memory with records.
 func (w *declaredProvider) merged() declaration {
-	out := declaration{w.own.inventory, intersect(w.said.traits, w.own.traits), intersect(w.said.aggregates, w.own.aggregates)}
+	out := declaration{w.own.inventory, mergeSorted(w.said.traits, w.own.traits), mergeSorted(w.said.aggregates, w.own.aggregates)}
 	if len(w.said.inventory) > 0 {
 		out.inventory = w.said.inventory
 		if len(w.own.inventory) > 0 {
@@ -63,8 +63,8 @@ func (w *declaredProvider) merged() declaration {
 	return out
 }
 
-// intersect returns what is in either of two sorted lists, sorted.
-func intersect(a, b []string) []string {
+// mergeSorted returns the items that are in either of two sorted lists, sorted.
+func mergeSorted(a, b []string) []string {
 	if len(a) == 0 {
 		return b
 	}
@@ -77,8 +77,8 @@ func intersect(a, b []string) []string {
 // sortedUnique returns the words of a list in order, each once.
 func sortedUnique(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-// findProvider returns the name of a provider that ok picks, "" for none. It looks at
-// all of them.
+// findProvider returns the name of a provider for which ok is true, "" for none. It scans
+// all providers.
 func (s *stockBook) findProvider(ok func(*declaredProvider) bool) string {
 	found := ""
 	s.hosts.Scan(func(_ string, h *Host) bool {
@@ -99,8 +99,8 @@ func (s *stockBook) findProvider(ok func(*declaredProvider) bool) string {
 	return found
 }
 
-// Provider returns one provider, which may be a host, with its use at the zone's time
-// and with what the zone goes by: of a host what its agent and what operators say.
+// Provider returns one provider, which may be a host, with its use at the zone's time and
+// the merged declarations of agent and operators.
 func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
 	w, ok := s.declaredOf(id)
 	if !ok {
@@ -124,7 +124,7 @@ func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
 	return &out, true
 }
 
-// Providers returns all providers by id, hosts too.
+// Providers returns all providers by id, including hosts.
 func (s *stockBook) Providers() []*api.Provider {
 	ids := make([]string, 0, s.hosts.Len()+s.providers.Len())
 	ids = append(append(ids, s.hosts.Keys()...), s.providers.Keys()...)
@@ -151,8 +151,8 @@ func (s *stockBook) isProvider(id api.ProviderID) bool {
 	return host || other
 }
 
-// rootOf returns the root of a provider's tree, and how many providers there are from
-// it to the provider, both counted.
+// rootOf returns the root of a provider's tree, and the depth of the provider in it; the
+// root has depth 1.
 func (s *stockBook) rootOf(id api.ProviderID) (root api.ProviderID, depth int) {
 	for {
 		depth++
@@ -164,8 +164,8 @@ func (s *stockBook) rootOf(id api.ProviderID) (root api.ProviderID, depth int) {
 	}
 }
 
-// extentOf returns how many providers there are in the tree below and with id, and from
-// id to the deepest of them.
+// extentOf returns the number of providers in the subtree of id, and its height; a provider
+// without children has size 1 and height 1.
 func (s *stockBook) extentOf(id api.ProviderID) (size, height int) {
 	size = 1
 	eachOn(&s.children, id, func(child api.InstanceID) {
@@ -204,7 +204,7 @@ func (s *stockBook) providerCreate(c command.ProviderCreate) Result {
 	return Result{}
 }
 
-// checkName refuses a name for a provider.
+// checkName refuses an invalid or taken name of a provider.
 func (s *stockBook) checkName(id api.ProviderID, name string) Result {
 	if n := utf8.RuneCountInString(name); n < 1 || n > s.limits.providerName {
 		return refuseWith(api.CodeInvalid, "the name of a provider must have 1 to %d characters, got %d", s.limits.providerName, n)
@@ -215,8 +215,8 @@ func (s *stockBook) checkName(id api.ProviderID, name string) Result {
 	return Result{}
 }
 
-// checkParent refuses a parent for a provider, which may be a new one. What is below
-// the provider goes with it.
+// checkParent refuses an invalid parent of a provider, which may be new. The subtree of the
+// provider moves with it.
 func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 	if parent == "" {
 		return Result{}
@@ -248,8 +248,8 @@ func (s *stockBook) checkParent(id, parent api.ProviderID) Result {
 	return Result{}
 }
 
-// storeProvider keeps the record in place of old (nil for a new one), and indexes and
-// table in step. Unlike storeHost it leaves the generation.
+// storeProvider stores p in place of old (nil for a new one), and updates indexes and host
+// table. Unlike storeHost it keeps the generation.
 func (s *stockBook) storeProvider(old, p *api.Provider) {
 	if old != nil {
 		s.byName.Delete(old.Name)
@@ -287,8 +287,8 @@ func (s *stockBook) providerDelete(c command.ProviderDelete) Result {
 	return Result{}
 }
 
-// mayForget refuses, with the code inUse, to forget a provider that anything is claimed
-// of, and one that has children.
+// mayForget refuses to delete a provider with children, and, with the code inUse, one with
+// claims.
 func (s *stockBook) mayForget(id api.ProviderID, inUse api.Code) Result {
 	switch {
 	case s.hasChildren(id):
@@ -299,8 +299,7 @@ func (s *stockBook) mayForget(id api.ProviderID, inUse api.Code) Result {
 	return Result{}
 }
 
-// checkGeneration refuses a provider that is not there, and a generation that has
-// passed.
+// checkGeneration refuses an unknown provider and a generation that is not current.
 func (s *stockBook) checkGeneration(id api.ProviderID, generation *uint64) Result {
 	if !s.isProvider(id) {
 		return refuseWith(api.CodeNotFound, "no such provider")

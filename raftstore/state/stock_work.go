@@ -10,8 +10,8 @@ import (
 	"berth/api"
 )
 
-// workKey orders hosts by agent, and those of one agent by the log index of the
-// last change of what should run there.
+// workKey orders hosts by agent, and those of one agent by the log index of the last change
+// to the list of what should run there.
 func workKey(h *Host) string {
 	k := make([]byte, 0, len(h.Agent)+1+8+len(h.ID))
 	k = append(append(k, h.Agent...), 0)
@@ -21,7 +21,7 @@ func workKey(h *Host) string {
 
 func workPrefix(a api.AgentID) string { return string(a) + "\x00" }
 
-// putHost stores the record of a host, and keeps the index of agents' work in step.
+// putHost stores the record of a host and updates the index of agents' work.
 func (s *stockBook) putHost(h *Host) {
 	old, replaced := s.hosts.Set(string(h.ID), h)
 	if replaced {
@@ -31,13 +31,13 @@ func (s *stockBook) putHost(h *Host) {
 	s.touchTopic(WorkTopic(h.Agent))
 }
 
-// removeWork takes a host out of the index of agents' work.
+// removeWork removes a host from the index of agents' work.
 func (s *stockBook) removeWork(h *Host) {
 	s.work.Delete(workKey(h))
 	s.touchTopic(WorkTopic(h.Agent))
 }
 
-// touchHost notes that the list of what should run on a host has changed.
+// touchHost records that the list of what should run on a host has changed.
 func (s *stockBook) touchHost(id api.HostID) {
 	old, ok := s.hosts.Get(string(id))
 	switch {

@@ -2,9 +2,8 @@ package state
 
 import "berth/api"
 
-// Topic names something that a caller may wait for. A topic is touched by each
-// command that may change what is waited for, so that a poll looks again only
-// when an entry concerns it.
+// Topic names something that a caller may wait for. Each command that may change it touches
+// the topic, so that a poll looks again only after entries that concern it.
 type Topic struct {
 	kind   topicKind
 	a1, a2 string
@@ -19,15 +18,15 @@ const (
 	topicBoot
 )
 
-// Everything is the zero Topic. A command that replaces the whole state touches it:
-// whoever waits for any topic must look again.
+// Everything is the zero Topic. A command that replaces the whole state touches it: all who
+// wait for any topic must look again.
 var Everything = Topic{}
 
 // WorkTopic names what an agent polls for: which hosts it serves, whether they
 // are up, and what should run on them. See Serves and WorkAfter.
 func WorkTopic(a api.AgentID) Topic { return Topic{kind: topicWork, a1: string(a)} }
 
-// ChangesTopic names the changes of the instances that were made for a parent.
+// ChangesTopic names the changes of the instances of a parent.
 // See Changes.
 func ChangesTopic(origin api.LinkID) Topic { return Topic{kind: topicChanges, a1: string(origin)} }
 
@@ -36,8 +35,8 @@ func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 	return Topic{kind: topicBoot, a1: string(p), a2: string(r)}
 }
 
-// Touched returns the topics that the last command has touched, in order; some
-// may be there twice. The slice is valid until the next Apply.
+// Touched returns the topics that the last command has touched, in order and possibly with
+// repeats. The slice is valid until the next Apply.
 func (s *entry) Touched() []Topic { return s.touched }
 
 // touchTopic adds a topic to those that the command has touched.

@@ -2,8 +2,8 @@ package state
 
 import "berth/capacity"
 
-// Without returns a view of the zone as its hosts would be if some undecided holds
-// were given back. It is for planning: records of holds and boots stay as they are.
+// Without returns a view of the zone in which the slots of some undecided holds are free. It
+// is for planning: records of holds and boots stay as they are.
 func (s *State) Without(holds []*Hold) *State {
 	c := *s
 	c.hostTable, c.bumped, c.gone = nil, nil, map[string]int{}
@@ -23,7 +23,7 @@ func (s *State) Without(holds []*Hold) *State {
 	return &c
 }
 
-// giveBack takes what a hold draws out of a table.
+// giveBack releases the claims of a hold in a table.
 func (h *Hold) giveBack(t *capacity.Table) {
 	for n, sl := range h.Slots {
 		for id, part := range allocations(sl.Host, h.claimOfSlot(sl), h.sharesOf(n)) {

@@ -6,7 +6,8 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// workBook is what runs: instances, here and below, and the groups that rules count them in.
+// workBook has the instances of this zone and its children, server groups, and the members
+// of rules.
 type workBook struct {
 	stockBook
 
@@ -16,15 +17,15 @@ type workBook struct {
 	byHost    table.Set                   // host, instance; instances that are not DELETED
 	byTarget  table.Set                   // host, instance; instances that will move there
 	changes   table.Set                   // origin link, ModIndex, instance
-	ends      table.Set                   // end of the window, own instance that nobody has asked to end
+	ends      table.Set                   // end of the window, own instance whose end nobody has requested
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
 	members   table.Map[int]              // project, rule, place -> members; see work_rules.go
 	tenants   table.Map[int]              // project, host -> instances and held slots
 	groups    table.Map[*api.ServerGroup] // project, server group
 
-	endedInstances table.Set // those that are DELETED, by when; see prune.go
+	endedInstances table.Set // DELETED instances, by end time; see prune.go
 
-	gone map[string]int // of what Without returned: what members and tenants count too much
+	gone map[string]int // in a view of Without: what to subtract from members and tenants
 }
 
 func (s *workBook) tables(into []table.Table) []table.Table {
@@ -57,7 +58,7 @@ func (s *workBook) apply(c command.ForWork) Result {
 	return Result{}
 }
 
-// note takes up what the books below have done.
+// note updates instances from the facts of the books below.
 func (s *workBook) note(f fact) {
 	switch f := f.(type) {
 	case hostReached:

@@ -6,7 +6,7 @@ import (
 	"berth/api"
 )
 
-// endKey orders instances by when their window ends.
+// endKey orders instances by the end of their window.
 func endKey(i *api.Instance) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(max(i.Window.End, 0)))) + string(i.ID) //nolint:gosec // not below 0
 }
@@ -16,8 +16,8 @@ func endsByWindow(i *api.Instance) bool {
 	return i.Host != "" && i.Window.End != api.Forever && i.Live() && i.Status != api.StatusDeleting
 }
 
-// Expired returns the own instances whose window is over and that nobody has asked
-// to end, the oldest end first.
+// Expired returns the own instances whose window is over and whose end nobody has requested,
+// the oldest end first.
 func (s *workBook) Expired(now api.Instant) []*api.Instance {
 	var out []*api.Instance
 	s.ends.Scan(func(k string) bool {
@@ -31,8 +31,8 @@ func (s *workBook) Expired(now api.Instant) []*api.Instance {
 	return out
 }
 
-// NextExpiry returns when the next own instance must end, or should have been asked
-// to; api.Forever if none must.
+// NextExpiry returns when the next own instance must end, which may be in the past;
+// api.Forever if none must.
 func (s *workBook) NextExpiry() api.Instant {
 	next := api.Forever
 	s.ends.Scan(func(k string) bool {

@@ -85,8 +85,8 @@ func (s *workBook) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
 	return s.fillGroups(p, out)
 }
 
-// fillGroups returns copies of server groups with their members, which takes one
-// look at every instance of the project.
+// fillGroups returns copies of server groups with their members. It scans the instances of
+// the project once.
 func (s *workBook) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.ServerGroup {
 	byRule := make(map[string]*api.ServerGroup, len(groups))
 	out := make([]*api.ServerGroup, len(groups))

@@ -16,7 +16,7 @@ func (s *workBook) addInstance(i *api.Instance) {
 	}
 }
 
-// putInstance stores i in place of old (nil for a new one) and keeps the indexes in step.
+// putInstance stores i in place of old (nil for a new one) and updates the indexes.
 func (s *workBook) putInstance(old, i *api.Instance) {
 	if old == nil {
 		s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
@@ -41,8 +41,8 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 	}
 }
 
-// reindexInstance keeps step with where an instance is and whether it lives: what counts
-// members, who moves where, and what ends by itself.
+// reindexInstance updates the indexes that depend on the host and status of an instance:
+// members of rules, moves, and ends of windows.
 func (s *workBook) reindexInstance(old, i *api.Instance) {
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status {
@@ -63,7 +63,7 @@ func (s *workBook) reindexInstance(old, i *api.Instance) {
 
 func resKey(t api.Tenant, r api.ReservationID) string { return joinKey(tenantKey(t), r) + "\x00" }
 
-// setStatus moves an instance on. When it is DELETED its claim ends.
+// setStatus changes the status of an instance. When it is DELETED its claim ends.
 func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	if old.Status == st && old.Fault == fault {
 		return
@@ -96,14 +96,14 @@ func claimOf(i *api.Instance) api.Claim {
 	return api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class}
 }
 
-// endInstance asks for the end of an instance; a repeat changes nothing.
+// endInstance requests the end of an instance; a repeat changes nothing.
 func (s *workBook) endInstance(i *api.Instance) {
 	if i.Status != api.StatusDeleting && i.Live() {
 		s.setStatus(i, api.StatusDeleting, "")
 	}
 }
 
-// mustEnd notes that the zone of a remote instance must be told that it ends.
+// mustEnd lists a remote instance whose zone must be told to end it.
 func (s *workBook) mustEnd(i *api.Instance) { s.unended.Insert(string(i.ID)) }
 
 func (s *workBook) instanceTold(c command.InstanceTold) {
@@ -118,9 +118,9 @@ func (s *workBook) instanceTold(c command.InstanceTold) {
 	}
 }
 
-// instanceReport folds in reports of hosts that belong to the agent; others are
-// ignored, for a host may have moved to another agent, and an instance to another
-// host, or there and back.
+// instanceReport applies the reports for hosts that belong to the agent. It ignores others:
+// a host may have moved to another agent, and an instance to another host, or there and
+// back.
 func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
@@ -147,13 +147,13 @@ func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	return Result{}
 }
 
-// Clip bounds a fault, between two characters of it.
+// Clip truncates a fault to api.FaultMaxBytes, between two characters.
 func Clip(fault string) string {
 	return strings.ToValidUTF8(fault[:min(len(fault), api.FaultMaxBytes)], "")
 }
 
-// markRestored makes everything news: hosts for their agents, and instances that were
-// made for a parent for that parent, whatever either has read before.
+// markRestored marks everything as changed: hosts for their agents, and the instances of a
+// parent for that parent, whatever they have read before.
 func (s *workBook) markRestored() {
 	for _, h := range s.hosts.Values() {
 		s.touchHost(h.ID)
@@ -184,8 +184,8 @@ func (s *workBook) loadInstance(i *api.Instance) {
 	}
 }
 
-// endStay ends the stay of an instance on the host that it leaves: it is to be
-// started on the other one.
+// endStay ends the stay of an instance on its old host: it is to be started on its
+// target.
 func (s *workBook) endStay(old *api.Instance) {
 	i := *old
 	i.Host, i.Shares = old.Target, old.TargetShares
@@ -201,8 +201,8 @@ func (s *workBook) endStay(old *api.Instance) {
 	s.touchHost(i.Host)
 }
 
-// releaseTarget gives back the room that an instance has on the host that it was to move to.
-// The caller has stored the instance without its target.
+// releaseTarget releases the room of an instance on its target. The caller has stored the
+// instance without a target.
 func (s *workBook) releaseTarget(old *api.Instance) {
 	if old.Target != "" {
 		s.releaseAllocation(old.Target, claimOf(old), old.TargetShares, old.Kept()...)

@@ -7,14 +7,14 @@ import (
 	"berth/api"
 )
 
-// word is what a zone above keeps of what a child says of an instance.
+// word is the part of a child's report on an instance that a zone above keeps.
 type word struct {
 	status api.Status
 	fault  string
-	since  api.Instant // since when it is out of reach; 0 while it is not
+	since  api.Instant // when it became unreachable; 0 while it is reachable
 }
 
-// wordOf returns what is kept of an instance after a child's change of it.
+// wordOf returns what is kept of an instance after a change that a child reports.
 func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
 	switch ch.Status {
 	case api.StatusDeleted:
@@ -28,21 +28,21 @@ func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
 	return word{i.Status, i.Fault, i.Unreachable}
 }
 
-// sinceOf returns since when an instance is out of reach, as a child says. The clock
-// of a child may be ahead: nothing is so since a time that has not come here.
+// sinceOf returns when an instance became unreachable, as a child reports. The clock of a
+// child may be ahead: the result is never later than the zone's time.
 func (s *workBook) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 	switch {
 	case ch.Unreachable <= 0:
 		return 0
 	case ch.Unreachable <= s.now:
 		return ch.Unreachable
-	case i.Unreachable > 0: // it is known that it is
+	case i.Unreachable > 0: // known to be unreachable
 		return i.Unreachable
 	}
 	return s.now
 }
 
-// setWord takes what a child says of an instance into its record.
+// setWord stores what a child reports in the record of an instance.
 func (s *workBook) setWord(old *api.Instance, w word) {
 	s.setStatus(old, w.status, w.fault)
 	if now, ok := s.instances.Get(string(old.ID)); ok && now.Unreachable != w.since {
@@ -52,8 +52,8 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 	}
 }
 
-// tellReach makes it news for parents that a host went down or is back, of each
-// instance on it that was made for one.
+// tellReach lists the instances on a host that went down or came back as changed for the
+// parents that they were made for.
 func (s *workBook) tellReach(host api.HostID) {
 	eachOn(&s.byHost, host, func(id api.InstanceID) {
 		if old, ok := s.instances.Get(string(id)); ok && old.Origin != "" {
@@ -63,8 +63,8 @@ func (s *workBook) tellReach(host api.HostID) {
 	})
 }
 
-// tellReachBelow makes it news for parents that a child fell silent or is heard again,
-// of each live instance below it that was made for one.
+// tellReachBelow lists the live instances in a child that fell silent or answers again as
+// changed for the parents that they were made for.
 func (s *workBook) tellReachBelow(child api.LinkID) {
 	up, ok := s.Parent()
 	if !ok {
@@ -87,9 +87,9 @@ func (s *workBook) tellReachBelow(child api.LinkID) {
 	}
 }
 
-// UnreachableSince returns since when an instance is out of reach as far as the log
-// tells: because its host is down, because a zone below said so, or because the child
-// that leads to it is silent. 0 while it is not.
+// UnreachableSince returns when an instance became unreachable according to the log: its
+// host is down, a zone below reported it, or the child on the way to it is silent. It is 0
+// while the instance is reachable.
 func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 	if !i.Live() {
 		return i.Unreachable
@@ -103,13 +103,13 @@ func (s *workBook) UnreachableSince(i *api.Instance) api.Instant {
 	return i.Unreachable
 }
 
-// faultAbroad is what a zone tells its parent of an instance that failed: the
-// driver's own words may name a host and stay here.
+// faultAbroad is the fault that a zone reports to its parent for a failed instance: the
+// driver's own message may name a host and stays here.
 const faultAbroad = "the instance failed in its zone; its operator can see why"
 
-// Changes returns what changed of the instances made for a parent after an
-// index, in order. It stops at the first index at which it has limit items or
-// more, so that no index is ever cut in two.
+// Changes returns the changes after an index of the instances made for a parent, in order.
+// It stops at the first index at which it has limit items or more, so that no index is
+// split.
 func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Changes {
 	out := api.Changes{Next: after}
 	prefix := string(origin) + "\x00"

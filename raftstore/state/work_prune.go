@@ -5,8 +5,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// indexEndedInstance keeps the index of DELETED instances in step: i replaces old,
-// and either may be nil.
+// indexEndedInstance updates the index of DELETED instances: i replaces old, and either may
+// be nil.
 func (s *workBook) indexEndedInstance(old, i *api.Instance) {
 	if old != nil && !old.Live() {
 		s.endedInstances.Delete(prunableKey(classOf(old.Origin), old.Updated, string(old.ID)))
@@ -16,7 +16,7 @@ func (s *workBook) indexEndedInstance(old, i *api.Instance) {
 	}
 }
 
-// pruneInstances deletes instances, and returns the keys of the holds that made them.
+// pruneInstances deletes instances and returns the keys of the holds that made them.
 func (s *workBook) pruneInstances(c command.Prune) map[string]bool {
 	bereft := map[string]bool{}
 	for _, id := range prunableKeys(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {

@@ -7,9 +7,9 @@ import (
 	"berth/raftstore/state/table"
 )
 
-// Host returns one host with its use at the zone's time, and with the inventory and
-// traits that the zone goes by: what its agent says and what operators add to it. Its
-// instances are those on it and those that will move there.
+// Host returns one host with its use at the zone's time, and with the merged inventory and
+// traits of its agent and its operators. Its instances are those on it and those that will
+// move there.
 func (s *workBook) Host(id api.HostID) (*Host, bool) {
 	h, ok := s.hosts.Get(string(id))
 	if !ok {
@@ -71,23 +71,23 @@ func (s *workBook) OnHost(id api.HostID) []*api.Instance {
 	return out
 }
 
-// Instance returns one instance, own or abroad, also a DELETED one.
+// Instance returns one instance, own or abroad, even if it is DELETED.
 func (s *workBook) Instance(id api.InstanceID) (*api.Instance, bool) {
 	return s.instances.Get(string(id))
 }
 
-// InstanceQuery selects instances of one project of this zone, or all there are when
+// InstanceQuery selects instances of one project of this zone, or of all projects if
 // Project is "".
 type InstanceQuery struct {
 	Project     api.ProjectID
 	Reservation api.ReservationID // "" for any; needs a project
 	Match       func(*api.Instance) bool
-	Deleted     bool // DELETED ones too, for as long as they are kept
+	Deleted     bool // include DELETED instances, as long as they are kept
 	Page
 }
 
-// InstancesPage returns instances by id: live ones, and if the query says so those
-// that are DELETED.
+// InstancesPage returns instances by id: live ones, and DELETED ones if the query includes
+// them.
 func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	var out []*api.Instance
 	visit := func(id string) bool {
@@ -112,7 +112,7 @@ func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	return out
 }
 
-// CountByStatus counts the instances that are known here by status.
+// CountByStatus counts all known instances by status.
 func (s *workBook) CountByStatus() map[api.Status]int {
 	out := map[api.Status]int{}
 	s.instances.Scan(func(_ string, i *api.Instance) bool {
@@ -122,8 +122,8 @@ func (s *workBook) CountByStatus() map[api.Status]int {
 	return out
 }
 
-// OfReservation returns every instance of a reservation of this zone by id, DELETED
-// ones too.
+// OfReservation returns every instance of a reservation of this zone by id, including
+// DELETED ones.
 func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
 	var out []*api.Instance
 	prefix := resKey(api.Tenant{Project: p}, r)
@@ -139,6 +139,6 @@ func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.In
 	return out
 }
 
-// UnendedInstances returns instances abroad whose zone must still be told that
-// they end, by id.
+// UnendedInstances returns the instances abroad whose zone must still be told to end them,
+// by id.
 func (s *workBook) UnendedInstances() []*api.Instance { return pickRecords(&s.unended, &s.instances) }

@@ -7,9 +7,9 @@ import (
 	"berth/api"
 )
 
-// A member of a rule is an instance that is not DELETED, or the slot of one in an
-// undecided hold. Its place is the own host that it is on, or the link to the child
-// that has it or was asked for it. One that moves is a member on both of its hosts.
+// A member of a rule is an instance that is not DELETED, or a slot of an undecided hold. Its
+// place is its host in this zone, or the link to the child that has it or was asked for it.
+// An instance that moves is a member on both of its hosts.
 
 // place is a host of this zone, or a link to a child.
 type place string
@@ -51,7 +51,7 @@ func (s *workBook) countInstance(i *api.Instance, n int) {
 	}
 }
 
-// eachPlace visits the places where a rule has members, in order, with how many.
+// eachPlace visits the places where a rule has members, in order, with their number.
 func (s *workBook) eachPlace(t api.Tenant, rule string, visit func(at place, n int)) {
 	prefix := memberKey(t, rule, "")
 	s.members.Ascend(prefix, func(k string, n int) bool {
@@ -65,8 +65,8 @@ func (s *workBook) eachPlace(t api.Tenant, rule string, visit func(at place, n i
 	})
 }
 
-// Members returns how many members a rule of a tenant has: on each own host,
-// and in each child. The rule is named as by api.Request.RuleKey.
+// Members returns the number of members of a rule of a tenant on each own host and in each
+// child. rule is a key of api.Request.RuleKey.
 func (s *workBook) Members(t api.Tenant, rule string) (hosts map[api.HostID]int, elsewhere map[api.LinkID]int) {
 	hosts, elsewhere = map[api.HostID]int{}, map[api.LinkID]int{}
 	s.eachPlace(t, rule, func(at place, n int) {
@@ -79,8 +79,8 @@ func (s *workBook) Members(t api.Tenant, rule string) (hosts map[api.HostID]int,
 	return hosts, elsewhere
 }
 
-// Tenancy yields, by id, the own hosts that a tenant has instances or held slots
-// on, and how many.
+// Tenancy yields the own hosts on which a tenant has instances or held slots, by id, with
+// their number.
 func (s *workBook) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
 	return func(yield func(api.HostID, int) bool) {
 		prefix := tenantKey(t) + "\x00"
@@ -91,8 +91,8 @@ func (s *workBook) Tenancy(t api.Tenant) iter.Seq2[api.HostID, int] {
 	}
 }
 
-// HostOf returns the own host of a live instance of a tenant; false for one that
-// is in another zone, of another tenant, or unknown.
+// HostOf returns the own host of a live instance of a tenant, or false if the instance is in
+// another zone, of another tenant, or unknown.
 func (s *workBook) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
 	i, ok := s.instances.Get(string(id))
 	if !ok || i.Tenant() != t || i.Host == "" || !i.Live() {
@@ -101,8 +101,8 @@ func (s *workBook) HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool) {
 	return i.Host, true
 }
 
-// PlaceOf says where a live instance of a tenant is: here, or in the child at the
-// other end of link. One that is unknown, or of another tenant, is not known.
+// PlaceOf returns where a live instance of a tenant is: here, or in the child at the other
+// end of link. known is false for an instance of another tenant too.
 func (s *workBook) PlaceOf(t api.Tenant, id api.InstanceID) (link api.LinkID, here, known bool) {
 	i, ok := s.instances.Get(string(id))
 	if !ok || i.Tenant() != t || !i.Live() {

@@ -2,16 +2,16 @@ package table
 
 import "slices"
 
-// Log is a table of values in the order in which they came: they are added at the end and
-// dropped at the beginning, and nothing is copied for either. The zero value is empty. One
-// goroutine may change it; its copies may be read by any number.
+// Log is a table of values in order of arrival. They are appended at the end and dropped at
+// the beginning without copying the others. The zero value is empty. One goroutine may
+// change it; its copies may be read by any number.
 type Log[V any] struct{ values []V }
 
 // Init implements Table.
 func (l *Log[V]) Init() { l.values = nil }
 
-// CopyFrom implements Table. The copies share memory: of goes on to append behind the end
-// of l, which l does not see, and what l appends is moved elsewhere.
+// CopyFrom implements Table. The copies share memory: of may go on to append behind the end
+// of l, where l does not look, and an append to l moves it elsewhere.
 func (l *Log[V]) CopyFrom(of Table) {
 	all := of.(*Log[V]).values //nolint:forcetypeassert // as it says
 	l.values = all[:len(all):len(all)]
@@ -20,8 +20,8 @@ func (l *Log[V]) CopyFrom(of Table) {
 // Append adds a value at the end.
 func (l *Log[V]) Append(v V) { l.values = append(l.values, v) }
 
-// DropFirst drops the first n values. Their memory is free when the log is moved: when it
-// has no room to append, or when fewer values stay than go.
+// DropFirst drops the first n values. Their memory is freed when the log moves: when it has
+// no room to append, or when fewer values stay than are dropped.
 func (l *Log[V]) DropFirst(n int) {
 	l.values = l.values[n:]
 	if n > len(l.values) {

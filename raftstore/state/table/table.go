@@ -1,6 +1,6 @@
-// Package table is what the tables of a zone's state are made of: ordered trees that are
-// copied on write, so that a copy costs next to nothing and is an immutable view. It
-// knows nothing of what a table holds.
+// Package table has the tables of a zone's state: ordered trees that are copied on write,
+// and logs. A copy costs next to nothing and is an immutable view. The package knows nothing
+// of the contents of a table.
 package table
 
 import "github.com/tidwall/btree"
