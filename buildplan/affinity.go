@@ -45,10 +45,10 @@ func joinBundles(bundles, groups []int) {
 }
 
 // chooseBundleHost chooses the one host for a bundle of groups when its first group, t, is
-// planned: the host on which most of their slots fit, each group in turn taking as
-// many as it wants or as fit beside those before it; of these the cheapest for t;
-// of these the lowest id. Groups between them that are not bound may take room
-// from it later. If nothing fits anywhere, nothing is chosen: nothing will fit.
+// planned: the host with room for most of their slots, if each group in turn takes as many
+// as it wants or as fit besides those before it; of these the cheapest for t; of these the
+// lowest id. Other groups between them may take room of it later. If no slot fits on any
+// host, none is chosen.
 func (p *planner) chooseBundleHost(bundle int, t *task, prices *costs.Prices) {
 	if _, ok := p.chosen[bundle]; ok {
 		return
@@ -74,14 +74,14 @@ func (p *planner) chooseBundleHost(bundle int, t *task, prices *costs.Prices) {
 	}
 }
 
-// supposed is a host that might be chosen.
+// supposed is a host that may be chosen.
 type supposed struct {
 	row   int
 	slots int64
 	price int64
 }
 
-// isBetter reports whether a is the better choice than b.
+// isBetter reports whether a is a better choice than b.
 func (p *planner) isBetter(a, b supposed) bool {
 	if b.row == none || a.slots != b.slots {
 		return b.row == none || a.slots > b.slots
@@ -106,9 +106,9 @@ func (p *planner) bestChoice(slots []int64, prices *costs.Prices) supposed {
 	return best
 }
 
-// slotsApart returns how many slots each row could have if each group had the host to
-// itself and only the capacity of the view counted. It never has more, so if the
-// best by this measure really has as many, it is the choice.
+// slotsApart returns the number of slots on each row if each group had the host to itself and
+// only the capacity of the view counted. A row never has more, so if the best row by this
+// measure really has as many, it is the choice.
 func (p *planner) slotsApart(tasks []*task) []int64 {
 	sum := make([]int64, p.view.Rows())
 	for _, t := range tasks {
@@ -119,8 +119,8 @@ func (p *planner) slotsApart(tasks []*task) []int64 {
 	return sum
 }
 
-// slotsAtMost returns how many slots of t each row could have at the most, if only the
-// capacity of the view counted, and on each row so many slots of first were taken.
+// slotsAtMost returns an upper bound of the slots of t on each row, by the capacity of the
+// view alone, after the given number of slots of first are taken on each row.
 func (p *planner) slotsAtMost(t, first *task, taken []int64) []int64 {
 	most := make([]int64, len(taken))
 	for row := range t.pass.All() {
@@ -167,8 +167,8 @@ func (p *planner) rivalHosts(tasks []*task, prices *costs.Prices) capacity.Set {
 	return out
 }
 
-// slotsTogether returns how many slots of all tasks fit on each of some rows, one task
-// after another, each row tried as if it were the only one.
+// slotsTogether returns how many slots of all tasks, one after another, fit on each of some
+// rows. Each row is tried as if it were the only one.
 func (p *planner) slotsTogether(tasks []*task, rows capacity.Set) []int64 {
 	sum := make([]int64, p.view.Rows())
 	p.supposed = make([][]int64, len(p.req.Groups))

@@ -6,8 +6,8 @@ import (
 	"berth/api"
 )
 
-// The most that the parts of a layer take when it is encoded, and a blob beside what is
-// sealed in it, in bytes.
+// Upper bounds, in bytes, of the encoded parts of a layer, and of what a blob adds to its
+// contents.
 const (
 	layerBytes    = 256
 	groupBytes    = 16 + SpareMax*slotBytes
@@ -17,14 +17,14 @@ const (
 	blobMinBytes  = 1 << 10
 )
 
-// blobOf returns the most that a blob of a plan of n bytes takes: it is padded by at most
-// a quarter.
+// blobOf returns the maximum size of a blob with a plan of n bytes: padding adds at most a
+// quarter.
 func blobOf(n int) int { return max((n+envelopeBytes)*5/4, blobMinBytes) }
 
-// BlobBound returns the most bytes that the plan of a zone can take that offers so many
-// slots, for so many groups, with at most so many levels of zones in it, itself the first.
-// A trimmed layer has a child for a slot at the most, so a blob grows by what a blob of
-// one slot takes below it.
+// BlobBound returns the maximum size, in bytes, of the plan of a zone that offers the given
+// number of slots for the given number of groups, with at most the given number of levels of
+// zones, including the zone itself. A trimmed layer has at most one child for each slot, so
+// each slot adds at most a blob of one slot from below.
 func BlobBound(slots, groups, levels int) int {
 	bare := blobOf(layerBytes + groups*groupBytes)
 	each := slotBytes * 5 / 4
@@ -36,10 +36,10 @@ func BlobBound(slots, groups, levels int) int {
 	return min(bare+slots*each, api.BlobMaxBytes)
 }
 
-// Trim returns the layer without what none of its slots needs: own hosts that are not in
-// the order, and children that give nothing.
+// Trim returns the layer without the parts that no slot needs: own hosts that are not in the
+// order, and children without slots.
 func (l Layer) Trim() Layer {
-	at := make([]uint16, 1+len(l.Children)) // where each source is afterwards
+	at := make([]uint16, 1+len(l.Children)) // the new number of each source
 	var used []Child
 	for g := range l.Groups {
 		for _, src := range l.Groups[g].Order {
@@ -68,7 +68,7 @@ func (l Layer) Trim() Layer {
 	return l
 }
 
-// SizeMax returns the most bytes that Encode makes of the layer.
+// SizeMax returns an upper bound of the size of the encoded layer.
 func (l Layer) SizeMax() int {
 	n := layerBytes + len(l.Groups)*groupBytes
 	for g := range l.Groups {

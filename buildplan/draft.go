@@ -5,10 +5,9 @@ import (
 	"berth/capacity/queue"
 )
 
-// findDrawingHosts finds the hosts of which a slot may take from what a slot of another host
-// takes from too: compound hosts, and hosts that share what they have. How many
-// slots such a host has room for is asked of the draft. All other hosts are
-// independent of each other, and their room divides.
+// findDrawingHosts finds the hosts whose slots may draw from the same providers as slots of
+// other hosts: compound hosts, and hosts that share their inventory. The draft computes their
+// room. All other hosts are independent of each other, and their room can be divided.
 func (p *planner) findDrawingHosts() {
 	compound := p.view.Compounds()
 	if compound.Empty() {
@@ -26,8 +25,8 @@ func (p *planner) hasRoomForOne(t *task, row int) bool {
 	return !p.drawing.Has(row) || p.draft.Slots(row, t.group.Resources, 1) > 0
 }
 
-// dropDrained takes the hosts out of t.pass for which earlier groups have left
-// nothing to draw on.
+// dropDrained removes the hosts from t.pass for which earlier groups have left nothing to
+// draw from.
 func (p *planner) dropDrained(t *task) {
 	if len(p.earlier) == 0 || p.draft == nil {
 		return
@@ -50,8 +49,8 @@ func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 	return sum
 }
 
-// roomBeside returns how many slots of t row has room for, at most most, after it alone
-// has taken what it is supposed to take of some other tasks.
+// roomBeside returns how many slots of t row has room for, at most most, after it alone has
+// taken its supposed slots of some other tasks.
 func (p *planner) roomBeside(tasks []*task, t *task, row int, most int64) int64 {
 	mark := p.draft.Mark()
 	for _, o := range tasks {

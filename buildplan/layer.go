@@ -10,8 +10,8 @@ import (
 	"berth/internal/codec"
 )
 
-// Layer is what one zone seals of a plan: everything that it needs to take up
-// any prefix of it later, and nothing that it would have to remember.
+// Layer is the part of a plan that one zone seals: everything that it needs to take up any
+// prefix of it later, so that it need not remember the plan.
 type Layer struct {
 	Plan     api.PlanID   `cbor:"1,keyasint"` // taken up at most once
 	Expires  api.Instant  `cbor:"2,keyasint"` // by the clock of the zone that sealed it
@@ -26,29 +26,29 @@ type LayerGroup struct {
 	Order      []uint16 `cbor:"3,keyasint,omitempty"` // source of each slot offered; see Merged
 }
 
-// Child is what one child sealed for the same request.
+// Child is the sealed plan of one child for the same request.
 type Child struct {
 	Link api.LinkID `cbor:"1,keyasint"`
 	Blob []byte     `cbor:"2,keyasint"` // 1 to api.BlobMaxBytes bytes, opaque
 	Ask  Ask        `cbor:"3,keyasint,omitzero"`
 }
 
-// Ask says how the request that a child was asked differs from the one that this
-// zone was asked. It is sealed beside the child's blob, because the child's plan
-// is bound to exactly that request.
+// Ask is the difference between the request to a child and the request to this zone. It is
+// sealed beside the child's blob, because the child's plan is bound to exactly that
+// request.
 type Ask struct {
 	Counts []int `cbor:"1,keyasint,omitempty"` // of the groups; nil for the same
 	Inside bool  `cbor:"2,keyasint,omitempty"` // the child is an allowed zone, and so is all below it
 	Least  []int `cbor:"3,keyasint,omitempty"` // of the groups: what the child is to have room for first; nil for nothing
 }
 
-// IsZero reports whether a makes no difference of its own.
+// IsZero reports whether a is no difference.
 func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside && a.Least == nil }
 
-// Request returns what the child is asked when this zone is asked req. Names and
-// addresses of hosts mean this zone's own and go no further; how zones share the slots is
-// settled by the zone that was asked first, but for a pack. The minima of req are for
-// all zones together; a child has those that a names.
+// Request returns the request to the child for a request req to this zone. Names and
+// addresses of hosts are of this zone and are not passed on. How zones share the slots is up
+// to the first zone, except for a pack. The minima of req are for all zones together; a child
+// has those in a.
 func (a Ask) Request(req *api.Request) *api.Request {
 	out := *req
 	out.Groups = slices.Clone(req.Groups)
@@ -79,8 +79,8 @@ func (l Layer) Prefix(group, n int) []int {
 	return prefixOf(l.Groups[group].Order, n, 1+len(l.Children))
 }
 
-// Validate returns an error for the first limit that l breaks, or for an order
-// that names a source or an own slot which is not there.
+// Validate returns an error for the first limit that l breaks, or for an order with an
+// unknown source or own slot.
 func (l Layer) Validate() error {
 	switch {
 	case l.Plan == "" || len(l.Plan) > api.NameMaxBytes:
@@ -184,9 +184,9 @@ func DecodeLayer(b []byte) (Layer, error) {
 	return l, nil
 }
 
-// Digest returns the SHA-256 of the canonical encoding of req, but for whose turn it
-// is: what a sealed plan is bound to. Equal requests have equal digests, and a request
-// that has travelled has the digest that it set out with.
+// Digest returns the SHA-256 of the canonical encoding of req without Since and Attempt. A sealed plan
+// is bound to it. Equal requests have equal digests, and a request keeps its digest when it
+// is passed on.
 func Digest(req *api.Request) [32]byte {
 	bound := *req
 	bound.Since, bound.Attempt = 0, 0

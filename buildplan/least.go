@@ -8,7 +8,7 @@ import (
 	"berth/capacity"
 )
 
-// leastOf returns how many slots each group of req needs.
+// leastOf returns the minimum number of slots of each group of req.
 func leastOf(req *api.Request) []int {
 	out := make([]int, len(req.Groups))
 	for g := range out {
@@ -17,7 +17,7 @@ func leastOf(req *api.Request) []int {
 	return out
 }
 
-// hasSlots reports whether each group of a plan has so many slots.
+// hasSlots reports whether each group of a plan has the given number of slots.
 func (p *Plan) hasSlots(least []int) bool {
 	for g, n := range least {
 		if len(p.Groups[g].Slots) < n {
@@ -27,8 +27,8 @@ func (p *Plan) hasSlots(least []int) bool {
 	return true
 }
 
-// selectLeast plans the least that the groups of req need first, and what they want
-// beyond that beside it. Minima that have no room together are cut to what has.
+// selectLeast plans the minima of the groups of req first, and then further slots besides
+// them. Minima for which there is no room together are reduced to what fits.
 func selectLeast(s *Inputs, req *api.Request, least []int) Plan {
 	p := newPlanner(s, req)
 	out, ok := p.planMinima(least)
@@ -42,7 +42,7 @@ func selectLeast(s *Inputs, req *api.Request, least []int) Plan {
 		out, _ = p.planMinima(least)
 		p.quota = nil
 	}
-	floor := make([]int, len(least)) // what they really have
+	floor := make([]int, len(least)) // what they really get
 	for g := range floor {
 		floor[g] = len(out.Groups[g].Slots)
 	}
@@ -58,7 +58,7 @@ func selectLeast(s *Inputs, req *api.Request, least []int) Plan {
 	return out
 }
 
-// planMinima plans so many slots of each group, and reports whether all of them have room.
+// planMinima plans the given number of slots of each group, and reports whether all fit.
 func (p *planner) planMinima(least []int) (Plan, bool) {
 	whole := p.req
 	floor := *whole
@@ -109,8 +109,8 @@ func (p *planner) planBeyondMinimum(g int, out *GroupPlan, counted bool) {
 	}
 }
 
-// cutToFeasible takes away what goes beyond floor if the plan cannot be had in its order: where
-// hosts draw from several others, who gives depends on who came before.
+// cutToFeasible removes the slots beyond floor if the plan cannot be carried out in its
+// order: where hosts draw from several others, the source of a slot depends on earlier ones.
 func (p *planner) cutToFeasible(out *Plan, floor []int) {
 	if p.draft == nil {
 		return
@@ -130,8 +130,8 @@ func (p *planner) cutToFeasible(out *Plan, floor []int) {
 	}
 }
 
-// findMost finds room for so many slots of each group, or for as many as there is: of the
-// first group first, then of the second beside that, and so on. It returns how many.
+// findMost finds room for the given number of slots of each group, or for as many as fit:
+// first of the first group, then of the second besides, and so on. It returns the numbers.
 func (s *search) findMost(least []int) []int {
 	if s.findWay(least) {
 		return least

@@ -14,8 +14,8 @@ const Own = 0
 // Merged is the merge of what several sources offer for one group.
 type Merged struct {
 	Order   []uint16 // source of each slot, best first
-	Weights []int64  // weight of each slot, as the parent is told
-	Taken   []int    // by source: how many slots are of it
+	Weights []int64  // weight of each slot, as sent to the parent
+	Taken   []int    // by source: number of its slots
 	Costs   []int64  // by source: the sum of their weights; it stops at the ends of int64
 }
 
@@ -99,7 +99,7 @@ func newMerging(req *api.Request, offers [][][]int64, already [][]int) *merging 
 	return m
 }
 
-// isFull reports whether a group has all that it wants.
+// isFull reports whether a group has all slots that it wants.
 func (m *merging) isFull(g int) bool { return len(m.out[g].Order) >= m.req.Groups[g].Count }
 
 // takeHead takes the head of a source for a group.
@@ -113,7 +113,7 @@ func (m *merging) takeHead(g, source int) {
 	m.held[g][source]++
 }
 
-// fillGroup takes the cheapest heads that may be taken until a group has all that it
+// fillGroup takes the cheapest heads that may be taken until a group has all slots that it
 // wants.
 func (m *merging) fillGroup(g int) {
 	skew := m.req.Zones.MaxSkew // of a bound group one source is left, which is ahead of none
@@ -139,7 +139,7 @@ func (m *merging) fillGroup(g int) {
 	}
 }
 
-// lowestCount returns how many slots of a group the emptiest source that offers has.
+// lowestCount returns the number of slots of a group in its emptiest source with offers.
 func (m *merging) lowestCount(g int, offering []bool) int {
 	lowest := math.MaxInt - api.CountMax
 	for s, n := range m.held[g] {
@@ -150,9 +150,8 @@ func (m *merging) lowestCount(g int, offering []bool) int {
 	return lowest
 }
 
-// Adjust returns offset + scale*w for each weight w of a child: what the link
-// makes of it. Results outside int64 stop at its ends, so order is kept as far
-// as there is room.
+// Adjust returns offset + scale*w of the link for each weight w of a child. Results outside
+// int64 stop at its ends, so the order is kept as far as possible.
 func Adjust(weights []int64, offset, scale int64) []int64 {
 	out := slices.Clone(weights)
 	for i, w := range out {

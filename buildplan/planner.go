@@ -17,19 +17,19 @@ type planner struct {
 	req    *api.Request
 	window api.Window
 	rooms  []filters.Filter // those that limit the slots of a row
-	// earlier is where the groups so far have slots; which names the entry of each
-	// row there, plus 1. It is nil until there is one.
+	// earlier has the slots of the groups so far; which has the index of each row in
+	// it, plus 1. It is nil while earlier is empty.
 	earlier []costs.Taken
 	which   []int32
 	// drawing is the hosts whose slots may take from what other hosts take from too;
 	// draft is what this request has taken there so far, nil if there are none.
 	drawing capacity.Set
 	draft   *capacity.Draft
-	// supposed is what settle tries on top of earlier: slots by group and row.
+	// supposed is what slotsTogether tries on top of earlier: slots by group and row.
 	supposed [][]int64
 	bundles  []int       // by group: see bundles
 	chosen   map[int]int // by bundle: the row that all its groups must use
-	// quota, if not nil, is all that groups may take: slots by group and row.
+	// quota, if not nil, limits what groups may take: slots by group and row.
 	quota []map[int]int64
 	again bool // groups are planned more than once
 }
@@ -48,7 +48,7 @@ func newPlanner(s *Inputs, req *api.Request) *planner {
 	return p
 }
 
-// task is one group that hosts are looked for.
+// task is the search for the hosts of one group.
 type task struct {
 	index int
 	group *api.Group
@@ -84,7 +84,7 @@ func (p *planner) findHosts(group int) (*task, api.Refusals) {
 	return t, why
 }
 
-// filterView returns what filters look at a group with.
+// filterView returns the input of filters for a group.
 func (p *planner) filterView(group int) *filters.Look {
 	l := filters.NewLook(p.view, p.inputs.World, p.req, group)
 	if p.which != nil {
@@ -125,8 +125,7 @@ func (p *planner) usedOf(row int, class api.ResourceClass) int64 {
 	return n
 }
 
-// dropFull takes the hosts without room for one slot out of t.pass and counts
-// them.
+// dropFull removes the hosts without room for one slot from t.pass and counts them.
 func (p *planner) dropFull(t *task, why *api.Refusals) {
 	p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
 	for i := range p.earlier {
@@ -152,9 +151,9 @@ func countRefused(why *api.Refusals, name string, offering int) {
 	why.Filters = append(why.Filters, api.FilterCount{Filter: name, Hosts: n, Tier: api.TierNotNow})
 }
 
-// freeSlots returns how many slots of t have room on row, which draws on nothing but
-// itself, beside what is placed there. All claims of one request have one window,
-// so room divides.
+// freeSlots returns the number of slots of t that fit on row besides those placed there, for
+// a row that draws from itself only. All claims of one request have one window, so dividing
+// the room is exact.
 func (p *planner) freeSlots(t *task, row int) int64 {
 	room := int64(api.CountMax)
 	for _, a := range t.need {
@@ -206,8 +205,8 @@ func (p *planner) planGroup(i int) GroupPlan {
 	return out
 }
 
-// explainLimits says what keeps hosts from giving more slots of t than they gave: a filter
-// where its rule alone is in the way, else their capacity.
+// explainLimits records why hosts do not give more slots of t: a filter if only its rule is
+// in the way, else their capacity.
 func (p *planner) explainLimits(t *task, hosts []taking) []api.FilterCount {
 	counts := make([]int, len(p.rooms)+1)
 	for _, h := range hosts {
@@ -233,7 +232,7 @@ func (p *planner) explainLimits(t *task, hosts []taking) []api.FilterCount {
 	return out
 }
 
-// keepOnly takes every row but one out of s.
+// keepOnly removes every row but one from s.
 func keepOnly(s capacity.Set, row int) {
 	one := capacity.NewSet(row + 1)
 	one.Add(row)
@@ -269,8 +268,8 @@ func (p *planner) pricesOf(t *task) costs.Prices {
 	return p.inputs.Costs.For(l)
 }
 
-// placeSlots takes slots of t from its hosts, all of which have room for one at least,
-// and says how many of which.
+// placeSlots takes slots of t from its hosts, which all have room for at least one, and
+// returns the number for each host.
 func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPlan, []taking) {
 	q := p.cheapestHosts(t.pass, prices, t.group.Count+spare)
 	var out GroupPlan
@@ -299,7 +298,7 @@ func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPla
 	return out, hosts
 }
 
-// taking is what one group has taken of one host.
+// taking is the slots that one group has taken on one host.
 type taking struct {
 	row   int
 	room  int64 // slots that fitted at first; of a row that draws, that filters allow
@@ -311,7 +310,7 @@ func (p *planner) slotOf(o *queue.Item) Slot {
 	return Slot{Host: p.view.ID(row), Generation: p.view.Generation(row), Weight: o.Cost}
 }
 
-// noteTaken notes, for the groups that follow, where a group has slots.
+// noteTaken records where a group has slots, for the groups that follow.
 func (p *planner) noteTaken(group int, hosts []taking) {
 	if len(p.req.Groups) == 1 && !p.again {
 		return // nobody will ask
@@ -323,7 +322,7 @@ func (p *planner) noteTaken(group int, hosts []taking) {
 	}
 }
 
-// putSlots notes that a group has n slots more on row, or fewer.
+// putSlots adds n, which may be negative, to the slots of a group on row.
 func (p *planner) putSlots(group, row int, n int64) {
 	if n == 0 {
 		return
@@ -335,7 +334,7 @@ func (p *planner) putSlots(group, row int, n int64) {
 	p.addSlots(group, row, n, slots)
 }
 
-// addSlots is putSlots, with what a row that has nothing yet is counted in.
+// addSlots is putSlots, and sets up the counts of a row without slots.
 func (p *planner) addSlots(group, row int, n int64, slots []int64) {
 	if p.which == nil {
 		p.which = make([]int32, p.view.Rows())
@@ -347,8 +346,8 @@ func (p *planner) addSlots(group, row int, n int64, slots []int64) {
 	p.earlier[p.which[row]-1].Slots[group] += n
 }
 
-// recheckAlternates takes out the alternates of a group which a rule or a limit forbids
-// once the groups after it have their slots.
+// recheckAlternates removes the alternates of a group that a rule or a limit forbids once the
+// groups after it have their slots.
 func (p *planner) recheckAlternates(group int, g *GroupPlan) {
 	if len(g.Alternates) == 0 || len(p.rooms) == 0 || group == len(p.req.Groups)-1 {
 		return

@@ -7,11 +7,11 @@ import (
 	"berth/capacity/queue"
 )
 
-// none marks a host of which nothing was taken.
+// none marks a host without slots taken.
 const none = -1
 
-// cheapestFirst hands out hosts by price; Mark is the index of what was taken of
-// one, or none.
+// cheapestFirst yields hosts by price; Mark is the index of the slots taken of a host, or
+// none.
 type cheapestFirst struct {
 	queue.Queue
 	// Hosts of pass whose price at first, by row, is above dearest are outside.
@@ -21,9 +21,9 @@ type cheapestFirst struct {
 	outside bool // there are some
 }
 
-// firstHost returns the best host, nil if there is none. As long as it is no dearer
-// than dearest, it is better than all hosts outside. Once it is not, because hosts
-// were dropped that took nothing, those outside are let in.
+// firstHost returns the best host, nil if there is none. As long as it costs no more than
+// dearest, it is better than all hosts outside. Once it costs more, because hosts that took
+// nothing were dropped, those outside are admitted.
 func (q *cheapestFirst) firstHost() *queue.Item {
 	o := q.First()
 	if q.outside && (o == nil || o.Cost > q.dearest) {

@@ -13,11 +13,11 @@ import (
 // look for other ways. The first way that it tries is always tried to its end.
 const SearchLooksMax = 1 << 18
 
-// search looks for hosts that have room for so many slots of each group at once: by
-// depth first, with the groups that have the least room first and the hosts first
-// that are the least use to the others. It counts with the planner, so what it finds
-// keeps every filter, rule and pool. A search that ends within the limit has tried
-// every way to put the slots on the hosts, up to the exchange of hosts that are alike.
+// search looks for hosts with room for the given number of slots of all groups at once. It
+// goes depth first, starting with the groups with the least room and the hosts of least use
+// to the others. It counts with the planner, so its results keep every filter, rule and
+// pool. A search that ends within the limit has tried every way to put the slots on the
+// hosts, except for exchanges of equal hosts.
 type search struct {
 	p     *planner
 	tasks []*task // by group
@@ -52,8 +52,8 @@ func newSearch(s *Inputs, req *api.Request) *search {
 	return out
 }
 
-// findWay reports whether there is room for so many slots of each group, and keeps the
-// way it found.
+// findWay reports whether there is room for the given number of slots of each group, and
+// keeps the way it found.
 func (s *search) findWay(need []int) bool {
 	s.items = s.items[:0]
 	for g, n := range need {
@@ -77,8 +77,7 @@ func (s *search) findWay(need []int) bool {
 	return s.placeFrom(0)
 }
 
-// spaceFor returns how much room there is for an item alone: slots, or hosts for groups
-// that share one.
+// spaceFor returns the room for an item alone: slots, or hosts for groups that share one.
 func (s *search) spaceFor(groups []int) int64 {
 	var sum int64
 	for row := range s.tasks[groups[0]].pass.All() {
@@ -116,7 +115,7 @@ func (s *search) fitTogether(groups []int, row int) bool {
 	return ok
 }
 
-// takeSlots takes slots of a group on row, at most n, and says how many it got.
+// takeSlots takes at most n slots of a group on row, and returns their number.
 func (s *search) takeSlots(g, row int, n int64) (mark int, took int64) {
 	if s.p.draft != nil {
 		mark = s.p.draft.Mark()
@@ -156,7 +155,7 @@ func (s *search) placeFrom(i int) bool {
 	return s.spreadSlots(i, list, rest, 0, s.need[s.items[i][0]], 0)
 }
 
-// acceptWay keeps the way that has been found, if it can be had in the order of a plan.
+// acceptWay keeps the way found, if it can be carried out in the order of a plan.
 func (s *search) acceptWay() bool {
 	best := s.slotsByGroup()
 	homes := map[int]int{}
@@ -183,7 +182,7 @@ func (s *search) acceptWay() bool {
 	return true
 }
 
-// slotsByGroup returns how many slots of each group the way has on each row.
+// slotsByGroup returns the number of slots of each group on each row of the way.
 func (s *search) slotsByGroup() []map[int]int64 {
 	out := make([]map[int]int64, len(s.need))
 	for i := range s.p.earlier {

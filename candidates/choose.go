@@ -7,7 +7,7 @@ import (
 	"berth/api"
 )
 
-// descendFrom tries every option of the want at depth, and below each whatever is left.
+// descendFrom tries every option of the want at depth, and below each all remaining wants.
 // It returns false if the search of this tree is over.
 func (t *tree) descendFrom(depth int) bool {
 	if depth == len(t.order) {
@@ -32,8 +32,8 @@ func (t *tree) descendFrom(depth int) bool {
 	return true
 }
 
-// isAllowed reports whether place may be chosen for want i beside what is chosen, by
-// every rule that looks at the chosen ones alone.
+// isAllowed reports whether place may be chosen for want i besides the places chosen so
+// far, by the rules that depend on those alone.
 func (t *tree) isAllowed(i, place, depth int) bool {
 	w := &t.wants[i]
 	for _, a := range w.amounts {
@@ -105,7 +105,7 @@ func (t *tree) aboveAll(place int, list []int) bool {
 	return true
 }
 
-// takePlace chooses place for want i, unless rivals for it could then not all be served.
+// takePlace chooses place for want i, unless its rivals could then not all be served.
 func (t *tree) takePlace(i, place int) bool {
 	for k := range t.rivals {
 		if !t.rivals[k].fixAt(i, place) {
@@ -123,7 +123,7 @@ func (t *tree) takePlace(i, place int) bool {
 	return true
 }
 
-// dropPlace undoes takePlace, but for what is met.
+// dropPlace undoes takePlace, except for the demands that are met.
 func (t *tree) dropPlace(i, place int) {
 	for k := range t.rivals {
 		t.rivals[k].loosenWant(i)
@@ -132,7 +132,7 @@ func (t *tree) dropPlace(i, place int) {
 	t.chosen[i] = -1
 }
 
-// countTaken adds sign times want i to what is taken at place.
+// countTaken adds sign times want i to the amounts taken at place.
 func (t *tree) countTaken(i, place, sign int) {
 	w := &t.wants[i]
 	for _, a := range w.amounts {
@@ -143,8 +143,8 @@ func (t *tree) countTaken(i, place, sign int) {
 	}
 }
 
-// giveCandidate hands out what is chosen, unless the units forbid a sum or it was given
-// before. It returns false if no more is wanted.
+// giveCandidate yields the chosen candidate, unless the units forbid a sum or it was yielded
+// before. It returns false if the caller wants no more.
 func (t *tree) giveCandidate() bool {
 	for i := range t.wants {
 		for _, a := range t.wants[i].amounts {
@@ -166,7 +166,7 @@ func (t *tree) giveCandidate() bool {
 	return t.yieldCandidate(Candidate{Parts: t.parts()})
 }
 
-// parts returns what is chosen, in order of groups and then of places.
+// parts returns the chosen parts, in order of groups and then of places.
 func (t *tree) parts() []Part {
 	out := make([]Part, 0, len(t.wants))
 	for i := range t.wants {

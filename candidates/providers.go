@@ -5,7 +5,7 @@ import (
 	"berth/capacity"
 )
 
-// Filter describes providers. Whatever is left out admits all.
+// Filter describes providers. An empty field admits all.
 type Filter struct {
 	IDs         []api.ProviderID // one of these; nil for any
 	Name        *string          // exactly
@@ -16,8 +16,8 @@ type Filter struct {
 	Traits      api.Traits
 }
 
-// Providers returns the rows of the providers that match f. What f names and the
-// view does not know matches nothing.
+// Providers returns the rows of the providers that match f. A name in f that the view does
+// not know matches nothing.
 func Providers(v capacity.View, f *Filter) capacity.Set {
 	out := v.Providers()
 	if f.IDs != nil {
@@ -47,13 +47,13 @@ func Providers(v capacity.View, f *Filter) capacity.Set {
 	return out
 }
 
-// keepRoom takes out of s what cannot itself give r from now on for good, which is
-// what an allocation takes.
+// keepRoom removes from s the providers that cannot by themselves give r from now on for
+// ever, as an allocation needs it.
 func keepRoom(v capacity.View, s *capacity.Set, r api.Resources) {
 	v.KeepFittingAlone(s, r, api.Window{Start: v.Now(), End: api.Forever}, api.Firm)
 }
 
-// keepTraits keeps in s what has the traits.
+// keepTraits removes from s the providers without the traits.
 func keepTraits(v capacity.View, s *capacity.Set, t api.Traits) {
 	for _, demand := range demandsOf(t) {
 		s.And(anyTrait(v, demand))
@@ -61,7 +61,7 @@ func keepTraits(v capacity.View, s *capacity.Set, t api.Traits) {
 	s.AndNot(anyTrait(v, t.Forbidden))
 }
 
-// demandsOf returns what t requires as lists of which one trait each must be there.
+// demandsOf returns the requirements of t as lists; a provider needs one trait of each.
 func demandsOf(t api.Traits) [][]string {
 	out := make([][]string, 0, len(t.Required)+len(t.AnyOf))
 	for i := range t.Required {
@@ -70,7 +70,7 @@ func demandsOf(t api.Traits) [][]string {
 	return append(out, t.AnyOf...)
 }
 
-// anyTrait returns what has at least one of some traits.
+// anyTrait returns the providers with at least one of some traits.
 func anyTrait(v capacity.View, names []string) capacity.Set {
 	out := capacity.NewSet(v.Rows())
 	for _, name := range names {
@@ -79,7 +79,7 @@ func anyTrait(v capacity.View, names []string) capacity.Set {
 	return out
 }
 
-// keepMembers keeps in s what is in an aggregate of each list.
+// keepMembers removes from s the providers that are not in an aggregate of each list.
 func keepMembers(v capacity.View, s *capacity.Set, lists [][]string) {
 	for _, list := range lists {
 		s.And(v.AnyAggregate(list))

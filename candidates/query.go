@@ -22,9 +22,9 @@ const (
 // of the tree, or from a sharing one.
 type Group struct {
 	Suffix string
-	// Resources of a suffixed group may be empty: the group then names a provider
-	// that nothing is taken from. Such a group without a trait that is required and
-	// without MemberOf is served by nobody.
+	// Resources of a suffixed group may be empty: the group then names a provider that
+	// gives nothing. Such a group without required traits and without MemberOf has no
+	// candidates.
 	Resources api.Resources
 	// Traits of a suffixed group are those of its provider. Of the other group,
 	// all providers together have what is required, and none has what is forbidden.
@@ -48,15 +48,15 @@ type Query struct {
 	Work          *Work      // if not nil, is written while candidates are taken
 }
 
-// Work says how a search went.
+// Work reports the course of a search.
 type Work struct {
 	Trees int  // trees that were searched
 	Steps int  // providers looked at, and choices tried
-	Found int  // candidates given
+	Found int  // candidates yielded
 	Cut   bool // a limit ended the search, of a tree or in all: there may be more candidates
 }
 
-// Part is what one provider gives to one group.
+// Part is the share of one provider in one group.
 type Part struct {
 	Group     int           // index in Query.Groups
 	Row       int           // of the view
@@ -67,9 +67,9 @@ type Part struct {
 // the group without a suffix in the order of View.Tree and then of View.Sharers.
 type Candidate struct{ Parts []Part }
 
-// Validate returns an invalid-input error for a query past a limit, without a
-// group, with two groups of one suffix, with a group without a suffix that wants
-// nothing, or with a subtree of groups that are not there.
+// Validate returns an invalid-input error for a query beyond a limit, without a group, with
+// two groups of one suffix, with a group without a suffix that requests nothing, or with a
+// subtree of unknown groups.
 func (q *Query) Validate() error {
 	if len(q.Groups) < 1 || len(q.Groups) > GroupsMax {
 		return api.Errorf(api.CodeInvalid, "a request must have 1 to %d groups, got %d", GroupsMax, len(q.Groups))
@@ -120,7 +120,7 @@ func (g *Group) validate() error {
 	return nil
 }
 
-// countNames returns how many names there are in lists.
+// countNames returns the number of names in lists.
 func countNames(lists [][]string) int {
 	n := 0
 	for _, list := range lists {

@@ -12,10 +12,9 @@ import (
 // bounds are the limits of the work of one search.
 type bounds struct{ found, tree, all int }
 
-// Each yields the candidates for q, each once. An invalid q has none; ask
-// Query.Validate before. Those who take more than they stop at get at most
-// FoundMax. The view and q must not change meanwhile, and what is yielded belongs
-// to the caller, but for its Resources. Each call of the result searches anew.
+// Each yields the candidates for q, each once and at most FoundMax. An invalid q has none;
+// call Query.Validate before. The view and q must not change meanwhile. A candidate belongs
+// to the caller, except for its Resources. Each call of the result searches again.
 func Each(v capacity.View, q *Query) iter.Seq[Candidate] {
 	return eachCandidate(v, q, bounds{found: FoundMax, tree: treeWorkMax, all: workMax})
 }
@@ -37,13 +36,13 @@ func eachCandidate(v capacity.View, q *Query, limit bounds) iter.Seq[Candidate] 
 	}
 }
 
-// want is one choice: who serves a suffixed group, or who gives one class of the
-// group without a suffix.
+// want is one choice: the provider of a suffixed group, or of one class of the group without
+// a suffix.
 type want struct {
 	group   int // index in Query.Groups
 	amounts []amount
 	most    int64        // of amounts
-	rows    capacity.Set // that may be chosen, as far as no anchor is looked at
+	rows    capacity.Set // that may be chosen at some anchor
 }
 
 type amount struct {
@@ -61,7 +60,7 @@ type search struct {
 	free      int // index of the group without a suffix, or -1
 	classes   []api.ResourceClass
 	wants     []want
-	open      capacity.Set // providers that take something new: not those of hosts that do not
+	open      capacity.Set // providers that take new claims: not in trees of hosts that take none
 	sharing   capacity.Set // providers that share
 	rootOf    []int32      // row of the root, by row
 	roots     capacity.Set // that may be anchors
@@ -79,8 +78,8 @@ type search struct {
 	tree    tree // that is being searched
 }
 
-// prepareQuery finds out what can be known without looking at single trees. It returns
-// false if there can be no candidate.
+// prepareQuery computes what does not depend on single trees. It returns false if there can
+// be no candidate.
 func (s *search) prepareQuery() bool {
 	s.sharing = s.v.Trait(api.TraitShares)
 	s.given, s.offered = keys{}, keys{}
@@ -115,7 +114,7 @@ func (s *search) prepareQuery() bool {
 	return !s.roots.Empty()
 }
 
-// findRoots notes the root of each provider, and which are open.
+// findRoots finds the root of each provider, and the open providers.
 func (s *search) findRoots() {
 	all, hosts := s.v.Providers(), s.v.Hosts()
 	closed := hosts.Clone()
@@ -204,8 +203,8 @@ func (s *search) classIndex(name api.ResourceClass) int {
 	return i
 }
 
-// anchorsOf returns the roots of the trees that may draw from one of rows: those
-// that they are in, and those that sharing ones among them reach.
+// anchorsOf returns the roots of the trees that may draw from one of rows: the trees that
+// contain them, and those that sharing providers among them reach.
 func (s *search) anchorsOf(rows capacity.Set) capacity.Set {
 	out := capacity.NewSet(s.v.Rows())
 	for row := range rows.All() {
@@ -248,8 +247,8 @@ func (s *search) spendWork(n int) {
 	s.tree.since += n
 }
 
-// countStep counts work and reports whether there may be more. Where it returns false
-// the search ends, here or in all.
+// countStep counts work and reports whether more is allowed. If not, the search ends, of
+// this tree or as a whole.
 func (s *search) countStep(n int) bool {
 	s.spendWork(n)
 	if s.since > s.limit.all {
@@ -261,7 +260,7 @@ func (s *search) countStep(n int) bool {
 	return !s.stop
 }
 
-// yieldCandidate hands out a candidate and reports whether more are wanted.
+// yieldCandidate yields a candidate and reports whether the caller wants more.
 func (s *search) yieldCandidate(c Candidate) bool {
 	if s.work.Found == s.limit.found {
 		s.stop, s.work.Cut = true, true

@@ -52,7 +52,7 @@ func (k keys) add(key []byte) bool {
 
 const unknown = math.MinInt64
 
-// searchFrom searches the tree with root row at. Alone says that it reaches nobody.
+// searchFrom searches the tree with root row at. alone is set if it reaches no sharers.
 func (t *tree) searchFrom(s *search, at int, alone bool) {
 	t.search, t.since, t.met, t.tied = s, 0, 0, 0
 	t.rows = append(t.rows[:0], int32(at))
@@ -85,7 +85,7 @@ func filled[T any](old []T, n int, x T) []T {
 	return old
 }
 
-// findOptions finds the options of each want, and reports whether all have some.
+// findOptions finds the options of each want, and reports whether every want has one.
 func (t *tree) findOptions() bool {
 	for len(t.options) < len(t.wants) {
 		t.options = append(t.options, nil)
@@ -112,7 +112,7 @@ func (t *tree) mayChoose(i, place int) bool {
 	return place < t.own && t.isMember(int(t.rows[0])) // the root is a member for its tree
 }
 
-// roomAt returns the most of a class that one claim may have of a provider.
+// roomAt returns the largest claim of a class that a provider has room for.
 func (t *tree) roomAt(place, class int) int64 {
 	at := &t.rooms[place*len(t.classes)+class]
 	if *at == unknown {
@@ -125,7 +125,7 @@ func (t *tree) roomAt(place, class int) int64 {
 	return *at
 }
 
-// prepareChoice gets everything ready to choose, and reports whether there is hope.
+// prepareChoice prepares the choice, and reports whether there may be a candidate.
 func (t *tree) prepareChoice() bool {
 	t.order = t.order[:0]
 	for i := range t.wants {
@@ -153,8 +153,8 @@ func (t *tree) prepareChoice() bool {
 	return true
 }
 
-// noteDemands notes which demands can be met where, and where what does not share can
-// still be chosen.
+// noteDemands records which demands can be met at which depth, and where a provider that
+// does not share can still be chosen.
 func (t *tree) noteDemands() {
 	t.shows = filled(t.shows, len(t.rows), 0)
 	t.later = filled(t.later, len(t.wants)+1, 0)
@@ -183,8 +183,8 @@ func (t *tree) demandsMetBy(place int) uint64 {
 	return out
 }
 
-// hasUnmet reports whether more is demanded than met, what is met already, and what
-// is chosen at depth or deeper can meet.
+// hasUnmet reports whether a demand can be met neither by met nor by a choice at depth or
+// deeper.
 func (t *tree) hasUnmet(met uint64, depth int) bool {
 	return bits.OnesCount64(met|t.later[depth]) < len(t.having)
 }

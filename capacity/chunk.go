@@ -6,7 +6,7 @@ import (
 	"berth/api"
 )
 
-// chunkHosts is how many hosts share one chunk. It is a multiple of the word
+// chunkHosts is the number of hosts in one chunk. It is a multiple of the word
 // size of a bitset, so that chunk words line up with the words of a Set.
 const chunkHosts = 1024
 
@@ -29,8 +29,8 @@ type block[T any] struct {
 	at    [chunkHosts]T
 }
 
-// ownBlock returns the values of *b for writing, after making or copying the block
-// if a view may still see it.
+// ownBlock returns the values of *b for writing. It first makes the block if there is none,
+// or copies it if a view may still see it.
 func ownBlock[T any](b **block[T], epoch uint64) *[chunkHosts]T {
 	switch {
 	case *b == nil:
@@ -60,7 +60,7 @@ type column struct {
 	firm     *block[int64] // firm use now
 	free     *block[int64]
 	now      *block[int64]
-	odd      mask // hosts whose unit rules need a look: not plain 1 to capacity
+	odd      mask // hosts whose unit rules must be checked: not plain 1 to capacity
 }
 
 // chunk is chunkHosts rows. It is copied as a whole when it is first written
@@ -71,7 +71,7 @@ type chunk struct {
 	prefixes    *block[uint64] // see View.IDPrefix
 	generations *block[uint64]
 	timelines   *block[timeline]
-	rooms       *block[[]room] // claims that others are within; nil is all nil
+	rooms       *block[[]room] // claims with others within; nil is all nil
 	columns     []column       // by interned class; may be shorter than the classes
 	parents     *block[int32]  // rows of parents, plus 1; nil is all 0
 	reaches     *block[*reach] // of roots; nil is all nil
@@ -85,8 +85,8 @@ type chunk struct {
 	needs       mask            // needs a command
 	timed       mask            // has a timeline
 	traits      []*mask         // by interned trait; may be shorter; nil is empty; masks are replaced, never written
-	groups      []*mask         // by interned aggregate, alike
-	azs         []*mask         // by interned availability zone, alike
+	groups      []*mask         // by interned aggregate, likewise
+	azs         []*mask         // by interned availability zone, likewise
 	attributes  []*block[Value] // by interned attribute; may be shorter; nil has none
 	claims      *block[int32]   // made and not released; nil is all 0
 	failures    *block[int32]   // nil is all 0
@@ -140,7 +140,7 @@ func (c *chunk) ownColumn(class int, epoch uint64) *column {
 	return col
 }
 
-// setAll moves host i from the masks of some names to those of others.
+// setAll moves host i from the masks of one list of names to those of another.
 func setAll(masks *[]*mask, numbers *names[string], i int, from, to []string) {
 	for _, n := range from {
 		if !slices.Contains(to, n) {
@@ -152,7 +152,7 @@ func setAll(masks *[]*mask, numbers *names[string], i int, from, to []string) {
 	}
 }
 
-// setBit notes in masks[n] whether host i is in it.
+// setBit sets or clears the bit of host i in masks[n].
 func setBit(masks *[]*mask, n, i int, on bool) {
 	for len(*masks) <= n {
 		*masks = append(*masks, nil)

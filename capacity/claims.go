@@ -2,11 +2,11 @@ package capacity
 
 import "berth/api"
 
-// Fits returns nil if c can be claimed on that one provider, and else says why not:
-// not_found for an unknown one, invalid for a malformed claim, a window that has
-// passed or an amount that its units do not allow, no_capacity if the room is not
-// there at some instant of the window. It does not look at whether it is up or
-// enabled. See Place for slots.
+// Fits returns nil if c can be claimed on that one provider, else the reason: not_found
+// for an unknown provider, invalid for a malformed claim, a window that has passed or an
+// amount that its units do not allow, no_capacity if there is not enough room at some
+// instant of the window. It does not check whether the provider is up or enabled. See
+// Place for slots.
 func (t *Table) Fits(id api.HostID, c api.Claim) error {
 	row, known := t.rowOf(id)
 	if !known {
@@ -15,7 +15,7 @@ func (t *Table) Fits(id api.HostID, c api.Claim) error {
 	return t.checkFit(row, c)
 }
 
-// Claim takes what c asks for, or changes nothing and returns the error of Fits.
+// Claim makes the claim c, or changes nothing and returns the error of Fits.
 func (t *Table) Claim(id api.HostID, c api.Claim) error {
 	if err := t.Fits(id, c); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (t *Table) Claim(id api.HostID, c api.Claim) error {
 	return nil
 }
 
-// Restore adds a claim that was made before, whether it fits or not: an
-// over-full provider stays over-full. It returns false for an unknown one.
+// Restore adds a claim that was made before, whether it fits or not: an over-full provider
+// stays over-full. It returns false for an unknown provider.
 func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 	row, known := t.rowOf(id)
 	if known {
@@ -35,7 +35,7 @@ func (t *Table) Restore(id api.HostID, c api.Claim) bool {
 	return known
 }
 
-// Lend is Restore for what a provider gives to somebody who is not on it: it does
+// Lend is Restore for the share that a provider gives to a slot of another host: it does
 // not count for View.Instances.
 func (t *Table) Lend(id api.HostID, c api.Claim) bool {
 	row, known := t.rowOf(id)
@@ -45,25 +45,23 @@ func (t *Table) Lend(id api.HostID, c api.Claim) bool {
 	return known
 }
 
-// Return gives back exactly what was lent and not given back since, by Lend or as
-// a share by Place; see Release.
+// Return releases a share that was lent by Lend or Place and not returned since; see
+// Release.
 func (t *Table) Return(id api.HostID, c api.Claim) {
 	if row, known := t.rowOf(id); known {
 		t.sumClaim(row, c, -1)
 	}
 }
 
-// Release gives back exactly a claim that was made and not released since; what
-// of it lies before now is gone already. An unknown provider is no error: its
-// claims went with it.
+// Release releases a claim that was made and not released since; its part before now is
+// gone already. An unknown provider is not an error: its claims went with it.
 func (t *Table) Release(id api.HostID, c api.Claim) {
 	if row, known := t.rowOf(id); known {
 		t.addClaim(row, c, -1)
 	}
 }
 
-// addClaim is sumClaim, and adds sign to the count of claims of row, whether c has passed or
-// not.
+// addClaim is sumClaim, and adds sign to the count of claims of row even if c has passed.
 func (t *Table) addClaim(row int, c api.Claim, sign int64) {
 	k, i := t.ownChunk(row)
 	ownBlock(&k.claims, t.epoch)[i] += int32(sign)
@@ -112,7 +110,7 @@ func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
 	}
 }
 
-// refreshFree brings the free column of one row up to date with its timeline.
+// refreshFree updates the free column of one row from its timeline.
 func refreshFree(col *column, line timeline, class, i int, epoch uint64) {
 	peak := line.peakUse(class, col.firm.at[i], 0, api.Forever)
 	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
@@ -130,9 +128,8 @@ func (t *Table) setLine(k *chunk, i int, line timeline) {
 	k.next = min(k.next, line.nextEdge())
 }
 
-// Advance moves the table's time to now; an earlier instant changes nothing. It
-// costs a look at each chunk, and at the hosts of those chunks in which
-// something begins or ends.
+// Advance moves the table's time to now; an earlier instant changes nothing. It costs a
+// look at each chunk, and at the hosts of the chunks in which a claim begins or ends.
 func (t *Table) Advance(now api.Instant) {
 	if now <= t.now {
 		return

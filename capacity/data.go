@@ -8,12 +8,11 @@ import (
 	"berth/api"
 )
 
-// Spec describes a provider: what it has and, if it is a host, which work it may
-// take.
+// Spec describes a provider: its inventory and, if it is a host, which work it may take.
 type Spec struct {
 	ID           api.HostID
-	Parent       api.HostID                          // "" for none; that of a host does not count
-	Passive      bool                                // it is no host, and takes no slots itself
+	Parent       api.HostID                          // "" for none; ignored for a host
+	Passive      bool                                // it is not a host, and takes no slots itself
 	Inventory    map[api.ResourceClass]api.Inventory // valid by Inventory.Validate
 	Traits       []string
 	Pool         api.Pool // a host of no valid pool takes no work
@@ -22,19 +21,19 @@ type Spec struct {
 	Gap          time.Duration // cleaning time between two claims; below 0 means 0
 	Name         string        // unique among the providers of a table; "" for none
 	Attributes   map[string]string
-	Aggregates   []string // ids of the aggregates that it is in
+	Aggregates   []string // ids of its aggregates
 	AZ           string   // availability zone; "" for none
 	Maintenance  bool     // takes nothing new
-	Failures     int      // recent instances that could not be started, from 0
+	Failures     int      // recent failed starts of instances, from 0
 }
 
-// data is what a table and its views have in common. A view's copy is never
-// written: the writer copies what it is about to change.
+// data is the common part of a table and its views. A view's copy is never written: the
+// writer copies what it is about to change.
 type data struct {
 	now       api.Instant
-	live      int // how many rows are not holes
-	hosts     int // how many of them are hosts
-	compounds int // how many of these reach others
+	live      int // number of rows that are not holes
+	hosts     int // number of these that are hosts
+	compounds int // number of hosts that reach others
 	chunks    []*chunk
 	rows      *index[api.HostID]
 	named     *index[string] // rows by name
@@ -74,8 +73,8 @@ func (x *names[T]) intern(n T) int {
 	return len(x.list) - 1
 }
 
-// index maps keys to rows. It is split, so that a new key costs a copy of one
-// part and not of the whole map.
+// index maps keys to rows. It is split, so that a new key costs a copy of one part instead
+// of the whole map.
 type index[K ~string] struct {
 	epoch uint64
 	parts [indexParts]part[K]
@@ -140,8 +139,8 @@ func (d *data) specOf(row int) *Spec {
 	return c.specs.at[i]
 }
 
-// checkFit says why c does not fit on row, or nil. It allows what is over-full
-// elsewhere: only the instants and classes of the claim matter.
+// checkFit returns why c does not fit on row, or nil. Only the instants and classes of the
+// claim matter: the row may be over-full at others.
 func (d *data) checkFit(row int, c api.Claim) error {
 	if err := d.checkClaim(c); err != nil {
 		return err
@@ -164,7 +163,7 @@ func (d *data) checkFit(row int, c api.Claim) error {
 	return nil
 }
 
-// checkClaim says what is wrong with c wherever it is claimed, or nil.
+// checkClaim returns what is wrong with c on any provider, or nil.
 func (d *data) checkClaim(c api.Claim) error {
 	if err := c.Resources.Validate(); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package capacity holds what resource providers have and what is promised of it:
-// the inventory of each, its timeline of claims, and the columnar table that
-// answers "what fits where, when". It must never know of requests, zones or plans.
+// Package capacity holds the inventories of resource providers and the claims on them: the
+// timeline of each provider, and the columnar table that answers what fits where and when.
+// It must never know of requests, zones or plans.
 //
 // A Table is the writer's working copy; a View is an immutable snapshot of it.
 // Every provider is a row; hosts are those that can take slots, and all others are
@@ -23,17 +23,16 @@
 // each question is asked over [Start, End+gap): those two half-open spans meet
 // iff the rule holds, so no other code needs to know of the gap.
 //
-// A claim counts from now on only: what lies before now is folded away. A
-// preemptible counts from the moment it is claimed until its end; whatever its
-// window says of the future is not reserved.
+// A claim counts from now on only: its past is dropped. A preemptible counts from the
+// moment it is claimed until its end; the future of its window is not reserved.
 //
-// A claim within another, on the same provider, takes nothing more of that: at every
-// instant of its window, which is within that of the outer claim, all claims within fit
-// what the outer one has. The outer claim must be made before and released after them.
+// A claim within another, on the same provider, uses room of the outer claim only. Its
+// window is within that of the outer claim, and at every instant all claims within fit into
+// the outer one. The outer claim must be made before and released after them.
 //
-// Beside amounts the table keeps what filters and costs read of a host: masks of
-// traits, aggregates and availability zones, columns of attributes, and how many
-// claims are made and not released, whether their windows have passed or not.
+// Besides amounts the table keeps what filters and costs read of a host: masks of traits,
+// aggregates and availability zones, columns of attributes, and the number of claims that
+// have not been released, even if their windows have passed.
 //
 // # Trees and sharing
 //

@@ -6,9 +6,9 @@ import (
 	"berth/api"
 )
 
-// Draft is a view on paper: slots of one window and class are taken from it, and
-// the view stays as it is. Its answers are those that Table.Place would give. One
-// goroutine may use a Draft at a time.
+// Draft is a trial copy of a view: slots of one window and class are taken from it, and the
+// view stays as it is. Its answers are those of Table.Place. One goroutine may use a Draft at
+// a time.
 type Draft struct {
 	view   View
 	window api.Window
@@ -33,11 +33,11 @@ func (v View) Draft(w api.Window, kind api.Class) *Draft {
 	return &Draft{view: v, window: w, kind: kind, taken: map[int]int64{}}
 }
 
-// Mark returns a mark of what is taken, for Undo.
+// Mark returns a mark of the present state, for Undo.
 func (d *Draft) Mark() int { return len(d.log) }
 
-// Undo gives back everything that was taken since Mark returned mark: d answers as
-// it did then. Marks that were made since are void.
+// Undo returns everything taken since Mark returned mark: d answers as it did then. Later
+// marks are void.
 func (d *Draft) Undo(mark int) {
 	for _, p := range d.log[mark:] {
 		if d.taken[p.cell] -= p.n; d.taken[p.cell] == 0 {
@@ -47,7 +47,7 @@ func (d *Draft) Undo(mark int) {
 	d.log = d.log[:mark]
 }
 
-// countSlots returns how many times row can give a, beside what is taken.
+// countSlots returns how many times row can give a, besides what is taken.
 func (d *Draft) countSlots(row int, a *amount) int64 {
 	v := d.view.data()
 	c, i := v.chunkOf(row)

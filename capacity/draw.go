@@ -29,15 +29,14 @@ func (d *data) appendAmounts(out []amount, r api.Resources) []amount {
 // nobody is what gives an amount that no row can give.
 const nobody = -1
 
-// chooseSources says in from, which is as long as need, which row gives what to a slot on a
-// host: its own first, then those of its tree, the one that can give the most of
-// what is still needed before the others, in order of the tree if equal, then the
-// sharers in order. An amount comes whole from one row. Each is looked at by itself,
-// so which row gives one never decides whether the others can be given. It reports
-// whether everything is given.
+// chooseSources writes to from, which is as long as need, the row that gives each amount to
+// a slot on a host: the host first, then rows of its tree, each time the one that can give
+// the most of the rest, in order of the tree if equal, then the sharers in order. An amount
+// comes whole from one row. The amounts are independent: the row that gives one never
+// decides whether the others can be given. It reports whether everything is given.
 func (d *data) chooseSources(row int, need []amount, from []int, gives func(row int, a *amount) bool) bool {
 	left := len(need)
-	take := func(at int) { // what at can give of what is still needed
+	take := func(at int) { // the amounts still needed that at can give
 		for i := range need {
 			if from[i] == nobody && gives(at, &need[i]) {
 				from[i] = at
@@ -66,8 +65,8 @@ func (d *data) chooseSources(row int, need []amount, from []int, gives func(row 
 	return left == 0
 }
 
-// findRichest returns the first row of tree that can give the most of what is still
-// needed, nobody if none can give anything.
+// findRichest returns the first row of tree that can give the most amounts still needed, or
+// nobody if no row can give any.
 func (d *data) findRichest(tree []int32, need []amount, from []int, gives func(int, *amount) bool) int {
 	best, high := nobody, 0
 	for _, at := range tree {
@@ -89,13 +88,12 @@ func (d *data) admitsAmount(row int, a *amount) bool {
 	return d.specOf(row).Inventory[a.name].Admits(a.n)
 }
 
-// Place takes a slot for c on a host. What the host cannot give of it comes from
-// what it reaches: each class whole from the host, else from a provider of its
-// tree, the one that can give the most of what is still needed first and otherwise
-// in order of the tree, else from the sharing providers in order of ids. It
-// returns what others give, in order of providers; the host has a claim for the
-// rest, even if that is nothing. To give the slot back, or to restore it, Release
-// or Restore the rest on the host, and Return or Lend each share.
+// Place takes a slot for c on a host. What the host cannot give comes from providers that it
+// reaches: each class whole from the host, else from a provider of its tree, first the one
+// that can give the most classes still needed and otherwise in order of the tree, else from
+// the sharing providers in order of ids. It returns the shares of others, in order of
+// providers; the host has a claim for the rest, even if that is nothing. To release or
+// restore the slot, Release or Restore the rest on the host, and Return or Lend each share.
 //
 // If the slot does not fit, nothing changes and the error is that of Fits:
 // not_found for what is no host, no_capacity for a class that nobody has room for,
@@ -146,7 +144,7 @@ func (d *data) roomFor(row int, a *amount, c api.Claim) int64 {
 	return k.freeOver(i, a.class, c.Window, c.Class, d.now)
 }
 
-// explainLack says why nothing that slots on row draw from gives a.
+// explainLack returns why no source of slots on row gives a.
 func (d *data) explainLack(row int, a *amount, c api.Claim) error {
 	r := d.sourcesOf(row)
 	var most int64

@@ -38,21 +38,20 @@ func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
 	return out
 }
 
-// ClassReport says how much of one class the providers of a view have and what
-// has become of it. Sums stop at the largest int64.
+// ClassReport is the capacity and use of one class over the providers of a view. Sums stop
+// at the largest int64.
 type ClassReport struct {
-	Total     int64 // as inventories say it, before reserves and ratios
+	Total     int64 // of inventories, before reserves and ratios
 	Reserved  int64
 	Capacity  int64
 	Used      int64 // at this instant, firm and preemptible
-	FreeNow   int64 // capacity less use, what is over-full counting as 0
-	FreeAt    int64 // capacity less firm use at the instant asked for, alike
+	FreeNow   int64 // capacity less use; over-full counts as 0
+	FreeAt    int64 // capacity less firm use at the given instant, likewise
 	Providers int   // that have the class
 }
 
-// Report sums up every class that some provider has, or that is in use, over all
-// providers: each once, whether it is a host or not, serving or not. An instant
-// before now means now.
+// Report sums up every class that a provider has, or that is in use, over all providers,
+// serving or not, each once. An instant before now means now.
 func (v View) Report(at api.Instant) map[api.ResourceClass]ClassReport {
 	d := v.data()
 	at = max(at, d.now)

@@ -7,17 +7,17 @@ import (
 	"berth/api"
 )
 
-// Hosts returns the hosts: what can take slots. It and the sets below are fresh
+// Hosts returns the hosts, the rows that can take slots. This and the sets below are fresh
 // copies that the caller may change.
 func (v View) Hosts() Set { return v.gatherMask(func(c *chunk) *mask { return &c.hosting }) }
 
-// Providers returns the rows that are not holes: hosts and all others.
+// Providers returns the rows that are not holes: hosts and other providers.
 func (v View) Providers() Set { return v.gatherMask(func(c *chunk) *mask { return &c.live }) }
 
 // Up returns the hosts that are up.
 func (v View) Up() Set { return v.gatherMask(func(c *chunk) *mask { return &c.up }) }
 
-// Enabled returns the hosts that an operator lets take work.
+// Enabled returns the hosts that are enabled for work.
 func (v View) Enabled() Set { return v.gatherMask(func(c *chunk) *mask { return &c.enabled }) }
 
 // NeedsCommand returns the hosts that run only flavors with a command.
@@ -32,12 +32,10 @@ func (v View) Pool(p api.Pool) Set {
 	return v.gatherMask(func(c *chunk) *mask { return &c.pools[k] })
 }
 
-// Maintenance returns the hosts that an operator has taken out of service for a
-// while.
+// Maintenance returns the hosts in maintenance.
 func (v View) Maintenance() Set { return v.gatherMask(func(c *chunk) *mask { return &c.maintenance }) }
 
-// Serving returns the hosts that may take something new: up, enabled and not in
-// maintenance.
+// Serving returns the hosts that may take new work: up, enabled and not in maintenance.
 func (v View) Serving() Set {
 	s := v.Up()
 	s.And(v.Enabled())
@@ -137,9 +135,8 @@ func (v View) keepFitting(pass *Set, name api.ResourceClass, want int64, w api.W
 	})
 }
 
-// KeepLarge takes out of pass every row whose whole capacity is less than r in
-// some class; for a compound host, that of every provider that slots there may
-// draw the class from.
+// KeepLarge removes from pass every row whose total capacity in some class is less than r; a
+// compound host, if that is so for each provider from which its slots may draw the class.
 func (v View) KeepLarge(pass *Set, r api.Resources) {
 	for _, name := range r.Classes() {
 		v.keepAny(pass, func(s *Set) { v.keepLarge(s, name, r[name]) })

@@ -29,7 +29,7 @@ func (s Set) Add(row int) {
 	}
 }
 
-// Remove takes row out of s.
+// Remove removes row from s.
 func (s Set) Remove(row int) {
 	if w := row / wordBits; row >= 0 && w < len(s.words) {
 		s.words[w] &^= 1 << (row % wordBits)
@@ -45,7 +45,7 @@ func (s Set) Len() int {
 	return n
 }
 
-// And keeps in s only what is in o too.
+// And removes from s the rows that are not in o.
 func (s Set) And(o Set) {
 	n := min(len(s.words), len(o.words))
 	for i, w := range o.words[:n] {
@@ -54,21 +54,21 @@ func (s Set) And(o Set) {
 	clear(s.words[n:])
 }
 
-// AndNot takes everything in o out of s.
+// AndNot removes the rows in o from s.
 func (s Set) AndNot(o Set) {
 	for i, w := range o.words[:min(len(s.words), len(o.words))] {
 		s.words[i] &^= w
 	}
 }
 
-// Or adds everything in o to s, as far as s has room.
+// Or adds the rows in o to s, as far as s has room.
 func (s Set) Or(o Set) {
 	for i, w := range o.words[:min(len(s.words), len(o.words))] {
 		s.words[i] |= w
 	}
 }
 
-// Meets reports whether a row is in both.
+// Meets reports whether s and o have a row in common.
 func (s Set) Meets(o Set) bool {
 	for i, w := range o.words[:min(len(s.words), len(o.words))] {
 		if s.words[i]&w != 0 {
@@ -88,7 +88,7 @@ func (s Set) Empty() bool {
 	return true
 }
 
-// Keep takes out of s every row for which keep is false.
+// Keep removes from s every row for which keep is false.
 func (s Set) Keep(keep func(row int) bool) {
 	for i, w := range s.words {
 		left := w

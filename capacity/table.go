@@ -9,9 +9,8 @@ import (
 	"berth/api"
 )
 
-// Table is the writer's working copy of all providers and their claims. The table
-// keeps sums, not claims: whoever makes a claim keeps it, to release it or to
-// build the table anew.
+// Table is the writer's working copy of all providers and their claims. The table keeps
+// sums, not claims: its caller keeps each claim, to release it or to rebuild the table.
 //
 // Equal sequences of calls give tables that answer alike. A table that is built
 // anew from the descriptions, the generations and the claims that are left (Put,
@@ -63,7 +62,7 @@ func (t *Table) Put(s Spec) {
 	t.setHosting(row, !s.Passive)
 }
 
-// setHosting notes whether row is a host.
+// setHosting records whether row is a host.
 func (t *Table) setHosting(row int, on bool) {
 	c, i := t.ownChunk(row)
 	if c.hosting.has(i) == on {
@@ -77,8 +76,7 @@ func (t *Table) setHosting(row int, on bool) {
 	}
 }
 
-// copyFrom returns s with maps and slices of its own; what equals those of old is
-// shared with it.
+// copyFrom returns s with its own maps and slices, or those of old where they are equal.
 func (s Spec) copyFrom(old *Spec) Spec {
 	s.Inventory, s.Traits = maps.Clone(s.Inventory), slices.Clone(s.Traits)
 	if !s.Passive {
@@ -96,8 +94,8 @@ func (s Spec) copyFrom(old *Spec) Spec {
 	return s
 }
 
-// applySpec brings masks, attributes and the name of row from one description to
-// another. It writes only what differs.
+// applySpec updates masks, attributes and the name of row from one description to another.
+// It writes only what differs.
 func (t *Table) applySpec(row int, old, s *Spec) {
 	c, i := t.ownChunk(row)
 	setAll(&c.traits, &t.traits, i, old.Traits, s.Traits)
@@ -182,7 +180,7 @@ func (t *Table) setCapacity(c *chunk, i, class int, delta int64, odd bool) {
 	ownBlock(&col.now, t.epoch)[i] += delta
 }
 
-// newRow gives id a row: a hole, or one more at the end.
+// newRow assigns a row to id: a hole, or a new row at the end.
 func (t *Table) newRow(id api.HostID) int {
 	var row int
 	if n := len(t.holes); n > 0 {
@@ -197,7 +195,7 @@ func (t *Table) newRow(id api.HostID) int {
 	return row
 }
 
-// prefixOf returns the first eight bytes of id as a number that orders as they do.
+// prefixOf returns the first eight bytes of id as a number of the same order.
 func prefixOf(id api.HostID) uint64 {
 	var b [8]byte
 	copy(b[:], id)
@@ -214,7 +212,7 @@ func (t *Table) ownChunk(row int) (*chunk, int) {
 	return c, i
 }
 
-// Remove forgets a provider with all its claims; an unknown one is no error. Its
+// Remove deletes a provider with all its claims; an unknown one is not an error. Its
 // children become roots.
 func (t *Table) Remove(id api.HostID) {
 	row, known := t.rowOf(id)
@@ -273,8 +271,8 @@ func (t *Table) Bump(id api.HostID) uint64 {
 	return g
 }
 
-// SetGeneration sets the generation of a provider and reports whether it is known.
-// It is for restoring a table; everything else bumps.
+// SetGeneration sets the generation of a provider and reports whether it is known. It is for
+// restoring a table; all others call Bump.
 func (t *Table) SetGeneration(id api.HostID, generation uint64) bool {
 	row, known := t.rowOf(id)
 	if known {

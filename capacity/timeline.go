@@ -7,17 +7,17 @@ import (
 	"berth/api"
 )
 
-// edge is a change of use at one instant: the sum of what starts there less the
-// sum of what ends there, so ends count before starts.
+// edge is a change of use at one instant: the sum of claims that start less the sum of those
+// that end, so ends count before starts.
 type edge struct {
 	at        api.Instant
 	class     int   // interned
 	firm, pre int64 // amounts; negative where more ends than starts
 }
 
-// timeline is what is known to change on one host after now, ordered by (at,
-// class), at most one edge for each. Use at now is in the columns. Timelines are
-// shared by views: they are replaced, never written in place.
+// timeline is the known changes of use on one host after now, ordered by (at, class), at
+// most one edge for each. Use at now is in the columns. Views share timelines: they are
+// replaced, never written in place.
 type timeline []edge
 
 // withEdge returns a copy of t with e added to it.

@@ -23,7 +23,7 @@ type sharers struct {
 	reshared []string               // aggregates whose members' roots may be out of date as well
 }
 
-// sharedIn returns the aggregates in which a provider shares what it has.
+// sharedIn returns the aggregates in which a provider shares its inventory.
 func (s *Spec) sharedIn() []string {
 	if slices.Contains(s.Traits, api.TraitShares) {
 		return s.Aggregates
@@ -51,8 +51,8 @@ func (d *data) reachFor(row int) *reach {
 	return c.reaches.value(i)
 }
 
-// sourcesOf returns what slots on row may draw from beside row itself: nil unless
-// row is a compound host.
+// sourcesOf returns the rows besides row from which its slots may draw: nil unless row is a
+// compound host.
 func (d *data) sourcesOf(row int) *reach {
 	if c, i := d.chunkOf(row); c.compound.has(i) {
 		return c.reaches.at[i]
@@ -171,8 +171,8 @@ func (t *Table) refreshReaches() {
 	}
 }
 
-// reachOf works out the reach of row: nil unless it is a root with descendants
-// or sharers. See sharersIn for lists.
+// reachOf computes the reach of row: nil unless it is a root with descendants or sharers. See
+// sharersIn for lists.
 func (t *Table) reachOf(row int, lists map[string][]int32) *reach {
 	s := t.specOf(row)
 	if s == nil || t.parentOf(row) >= 0 || len(s.Aggregates)+len(t.children[s.ID]) == 0 {
@@ -326,7 +326,7 @@ func (v View) TreeTrait(name string) Set {
 	return s
 }
 
-// withSources returns rows and all that slots on them may draw from.
+// withSources returns rows and all rows from which their slots may draw.
 func (v View) withSources(rows Set) Set {
 	d := v.data()
 	if d.compounds == 0 {

@@ -2,14 +2,14 @@ package capacity
 
 import "strings"
 
-// attributeColumnsMax is how many attribute names of a table have a column. The
-// values of further names are read from the descriptions: slower, but alike.
+// attributeColumnsMax is the number of attribute names with a column. The values of further
+// names are read from the descriptions, which is slower.
 const attributeColumnsMax = 256
 
-// Millionths is how many units of Value.Number make 1.
+// Millionths is the number of units of Value.Number in 1.
 const Millionths = 1_000_000
 
-// NumberMax is the largest number, either way; beyond it there is text.
+// NumberMax is the largest absolute value of a number; a larger one counts as text.
 const NumberMax = 9_000_000_000_000
 
 const (
@@ -17,7 +17,7 @@ const (
 	wholeDigitsMax = 13
 )
 
-// Kind says what the value of an attribute counts as.
+// Kind is the type of an attribute's value.
 type Kind uint8
 
 // The kinds of values.
@@ -28,7 +28,7 @@ const (
 	KindText               // anything else
 )
 
-// Value is what one host says of one attribute.
+// Value is the value of one attribute of one host.
 type Value struct {
 	Kind   Kind
 	Number int64  // exact, in millionths, of KindNumber; 1 or 0 of KindBool
@@ -86,8 +86,7 @@ type Column struct {
 	chunks []*chunk
 }
 
-// Attribute returns the column of an attribute, which may be one that no host
-// has.
+// Attribute returns the column of an attribute, even if no host has the attribute.
 func (v View) Attribute(name string) Column {
 	d := v.data()
 	return Column{name: name, number: d.columns.numberOf(name), chunks: d.chunks}
@@ -105,8 +104,8 @@ func (c Column) At(row int) Value {
 	return k.attributes[c.number].at[i]
 }
 
-// Keep takes out of pass every row whose value does not match. The value belongs
-// to the view and must not be written or kept.
+// Keep removes from pass every row whose value does not match. The value belongs to the view
+// and must not be written or kept.
 func (c Column) Keep(pass *Set, match func(v *Value) bool) {
 	for n, k := range c.chunks {
 		words := pass.words[min(n*len(k.live), len(pass.words)):]
@@ -126,7 +125,7 @@ func (c Column) Keep(pass *Set, match func(v *Value) bool) {
 	}
 }
 
-// plainAttribute returns an attribute of host i that has no column.
+// plainAttribute returns an attribute of host i that is not in a column.
 func (c *chunk) plainAttribute(name string, i int) Value {
 	s := c.specs.at[i]
 	if s == nil {

@@ -12,7 +12,7 @@ import (
 // view, and nothing may be decided by the order of rows. The zero View has no
 // providers. Any number of goroutines may use one.
 //
-// What is asked of one row is about that provider exactly, whatever it reaches.
+// Methods about one row report on that provider only, not on what it reaches.
 type View struct{ d *data }
 
 var nothing data
@@ -118,9 +118,8 @@ func (v View) Fits(id api.HostID, c api.Claim) error {
 	return v.data().checkFit(row, c)
 }
 
-// Usage returns what is in use on a provider at this instant, firm and
-// preemptible; classes that nothing uses are absent, and of an unknown provider
-// nothing is used.
+// Usage returns the use of a provider at this instant, firm and preemptible. Unused classes
+// are absent, and the use of an unknown provider is empty.
 func (v View) Usage(id api.HostID) api.Resources {
 	row, known := v.Row(id)
 	if !known {
@@ -146,8 +145,8 @@ func (v View) Name(row int) string {
 // Named returns the row of the provider of that name.
 func (v View) Named(name string) (row int, known bool) { return v.data().named.findRow(name) }
 
-// Instances returns how many claims were made on the host in row and not
-// released, whether their windows have begun, have passed or not.
+// Instances returns the number of claims on the host in row that have not been released,
+// even if their windows have not begun or have passed.
 func (v View) Instances(row int) int {
 	c, i := v.data().chunkOf(row)
 	return int(c.claims.value(i))
@@ -207,9 +206,8 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// Without returns a view as it would be without some claims that v counts: release
-// is handed a table of the same providers, on which it may call Release and Return,
-// and nothing else. v stays as it is.
+// Without returns a view without some of the claims in v: release gets a table of the same
+// providers, on which it may call Release and Return and nothing else. v stays as it is.
 func (v View) Without(release func(*Table)) View {
 	t := &Table{data: *v.data(), epoch: 1}
 	t.chunks = slices.Clone(t.chunks)

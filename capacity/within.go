@@ -6,16 +6,16 @@ import (
 	"berth/api"
 )
 
-// room is what is claimed within one claim, known by that one's consumer, as long as there is
-// a claim within. Its timeline begins before any claim in it, and
-// is replaced, never written in place.
+// room is the use of one claim by the claims within it, found by the consumer of the outer
+// claim. It exists as long as there is a claim within. Its timeline begins before any of
+// them, and is replaced, never written in place.
 type room struct {
 	outer  api.InstanceID
 	claims int
 	line   timeline
 }
 
-// roomOf returns what is claimed of row i within a claim, and where that is in the list.
+// roomOf returns the room of a claim on row i, and its index in the list.
 func (c *chunk) roomOf(i int, outer *api.Claim) (r room, at int, found bool) {
 	rooms := c.rooms.value(i)
 	at = slices.IndexFunc(rooms, func(r room) bool { return r.outer == outer.Consumer })
@@ -52,7 +52,7 @@ func (d *data) checkFitWithin(row int, c api.Claim) error {
 	return nil
 }
 
-// sumWithin adds sign times a claim within another to that one's room.
+// sumWithin adds sign times a claim within another to the room of the other.
 func (t *Table) sumWithin(row int, c api.Claim, sign int) {
 	k, i := t.ownChunk(row)
 	end := c.Window.End.Add(t.specOf(row).Gap)

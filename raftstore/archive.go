@@ -12,8 +12,8 @@ import (
 	"berth/internal/codec"
 )
 
-// An archive is a whole state in one file, and the only form in which it is
-// written down: the snapshots of Raft and the backups of an operator.
+// An archive is a whole state in one file. It is the only file format of a state, for the
+// snapshots of Raft and the backups of an operator.
 //
 //	magic and version   8 bytes, "BERTHAR" and 1
 //	header length       4 bytes, little endian
@@ -21,7 +21,7 @@ import (
 //	payload             the state, to the end less 32 bytes
 //	SHA-256             32 bytes, of everything before
 //
-// A reader verifies all of it before it uses any of it.
+// A reader verifies the whole file before it uses any part.
 
 const (
 	archiveMagic     = "BERTHAR\x01"
@@ -31,9 +31,9 @@ const (
 	archiveSumOffset = -sha256.Size
 )
 
-// archiveHeader says what the payload is.
+// archiveHeader describes the payload.
 type archiveHeader struct {
-	Node        api.NodeID `cbor:"1,keyasint"`           // who wrote it
+	Node        api.NodeID `cbor:"1,keyasint"`           // the writer
 	Index       uint64     `cbor:"2,keyasint"`           // last entry it holds
 	Term        uint64     `cbor:"3,keyasint"`           // term of that entry, or of the writer
 	Members     []byte     `cbor:"4,keyasint,omitempty"` // Raft configuration; snapshots only

@@ -14,17 +14,17 @@ import (
 	"berth/raftstore/command"
 )
 
-// takeUpTimeout bounds the wait for the last part of a backup: the state is loaded
-// while the entry is applied. A leader that is deposed is told at once.
+// takeUpTimeout bounds the wait for the last part of a backup: the state is loaded while the
+// entry is applied. A deposed leader gets an error at once.
 const takeUpTimeout = 5 * time.Minute
 
-// Backup says what a backup holds.
+// Backup describes a backup.
 type Backup struct {
-	Node   api.NodeID        // who wrote it
+	Node   api.NodeID        // the writer
 	Index  uint64            // last entry it holds
 	Term   uint64            // the writer's term
 	Bytes  int64             // length of the file
-	SHA256 [sha256.Size]byte // of all but its last 32 bytes, which hold the same sum
+	SHA256 [sha256.Size]byte // of all but its last 32 bytes, which are the same sum
 }
 
 // Snapshot returns a backup of View as one self-describing, checksummed file, which
@@ -86,7 +86,7 @@ func (s *Store) Restore(ctx context.Context, from io.Reader, stamp func() comman
 	return errors.Join(err, f.Close())
 }
 
-// proposeParts takes the state in a backup through the log.
+// proposeParts proposes the state in a backup part by part.
 func (s *Store) proposeParts(ctx context.Context, payload *io.SectionReader, stamp func() command.Stamp) error {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, payload); err != nil {

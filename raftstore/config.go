@@ -12,16 +12,16 @@ import (
 
 // Limits and defaults of the store.
 const (
-	// commandsMax is how many commands one Propose may hold.
+	// commandsMax is the number of commands that one Propose may have.
 	commandsMax = 1024
-	// proposeMaxBytes is how large the commands of one Propose may be, encoded.
+	// proposeMaxBytes is the encoded size of the commands of one Propose.
 	proposeMaxBytes = 16 << 20
-	// queueMax is how many calls of Propose, and how many of Linearizable, may
-	// wait at once.
+	// queueMax is the number of calls of Propose, and of Linearizable, that may wait at
+	// once.
 	queueMax = 8192
-	// queueMaxBytes is how large the waiting proposals may be together.
+	// queueMaxBytes is the total size of the waiting proposals.
 	queueMaxBytes = 64 << 20
-	// membersMax is how many nodes a zone may have, voters or not.
+	// membersMax is the number of nodes that a zone may have, voters or not.
 	membersMax = 9
 	// BackupMaxBytes is the largest backup that Restore takes.
 	BackupMaxBytes = command.BackupMaxBytes
@@ -34,13 +34,13 @@ const (
 	HungOtherwiseDefault = 15 * time.Second
 )
 
-// Timing is how fast Raft notices that a leader is gone. LeaderLease may not be
+// Timing is how fast Raft detects the loss of a leader. LeaderLease may not be
 // above Heartbeat, and Heartbeat not above Election.
 type Timing struct {
 	Heartbeat   time.Duration // a follower without contact for this long seeks votes
 	Election    time.Duration // a candidate without a majority for this long starts again
 	LeaderLease time.Duration // a leader without a majority for this long steps down
-	Commit      time.Duration // an idle leader tells the commit index this often
+	Commit      time.Duration // an idle leader sends the commit index this often
 }
 
 // defaultTiming returns the timing for a zone whose nodes are a millisecond or so apart: a

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// countdownSlices is in how many slices a countdown is cut down.
+// countdownSlices is the number of slices of a countdown.
 const countdownSlices = 10
 
 // countdown is a time limit on what a process waits for while it runs. A process that
@@ -31,7 +31,7 @@ func startCountdown(d time.Duration, f func()) *countdown {
 	return p
 }
 
-// countSlice notes that a slice has passed, and reports whether it was the last.
+// countSlice counts a slice that has passed, and reports whether it was the last.
 func (p *countdown) countSlice(slice time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"berth/api"
 )
 
-// fate is what became of a change that was not acknowledged.
+// fate is the outcome of a change that was not acknowledged.
 type fate uint8
 
 const (
@@ -19,10 +19,10 @@ const (
 	refused
 )
 
-// fateOf says what a Raft error means for the change that got it. index is what
-// the future reports: an entry that was given an index was written, or may have
-// been, so only one without can be refused. Errors that are not listed are
-// unknown: that answer is never wrong.
+// fateOf returns the outcome of a change that got an error of Raft. index is the one that the
+// future reports: an entry with an index was written, or may have been, so only one without
+// can be refused. The outcome is unknown for errors that are not listed, which is never
+// wrong.
 func fateOf(err error, index uint64) fate {
 	if index != 0 {
 		return unknown
@@ -46,7 +46,7 @@ func fateOf(err error, index uint64) fate {
 	return unknown
 }
 
-// Sentences of the refusals.
+// Messages of the refusals.
 const (
 	msgNotLeader = "this node is not the leader of its zone; nothing was changed"
 	msgBusy      = "the zone did not take up the change in time; nothing was changed"

@@ -25,7 +25,7 @@ type fsm struct {
 	board  *viewBoard
 	newest api.Form // that it reads
 	broken error
-	fail   func(error) // told once, why the node must stop
+	fail   func(error) // called once, with the reason why the node must stop
 	crash  crash.Hook
 
 	touched []state.Topic // by the entries of the batch that is being applied

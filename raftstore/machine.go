@@ -8,8 +8,8 @@ import (
 	"berth/raftstore/state"
 )
 
-// This file is all that the rest of the package knows of the state machine, but for
-// the parts of a backup, which Restore proposes.
+// This file is the interface of the rest of the package to the state machine, except for the
+// parts of a backup, which Restore proposes.
 
 func encodeCommand(c command.Command, form api.Form) ([]byte, error) { return command.Encode(c, form) }
 

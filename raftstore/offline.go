@@ -93,10 +93,10 @@ func OpenDisk(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (d *Disk) Close() error { return d.log.Close() }
 
-// Node returns whose directory it is.
+// Node returns the node to which the directory belongs.
 func (d *Disk) Node() api.NodeID { return d.node }
 
 // Range returns the first and the last index of the log; both are 0 when it is empty.

@@ -9,12 +9,12 @@ import (
 	"berth/api"
 )
 
-// promoteLag is how many entries a node may be behind when it is given a vote. It
-// gets as many in one or two messages.
+// promoteLag is how many entries a node may be behind when it gets a vote. It receives as
+// many in one or two messages.
 const promoteLag = 4 * appendMax
 
-// progress is how far the other nodes are, as they say in their answers to the
-// leader, heartbeats among them. Raft knows it too, and keeps it to itself.
+// progress is the last index of the other nodes, from their answers to the leader, including
+// those to heartbeats. Raft knows it too, but does not show it.
 type progress struct {
 	mu      sync.Mutex // guards the fields below
 	last    map[raft.ServerID]uint64
@@ -40,8 +40,8 @@ func (p *progress) forgetNode(id raft.ServerID) {
 	delete(p.last, id)
 }
 
-// indexOf returns the last index that a node has, if it has said so, and what is closed
-// when there is news.
+// indexOf returns the last index that a node has reported, if any, and a channel that is
+// closed at the next answer.
 func (p *progress) indexOf(id raft.ServerID) (last uint64, told bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *progress) indexOf(id raft.ServerID) (last uint64, told bool, changed <-
 	return last, told, p.changed
 }
 
-// transport is the transport of Raft; it notes how far the others are.
+// transport is the transport of Raft; it records the progress of the other nodes.
 type transport struct {
 	*raft.NetworkTransport
 	progress *progress

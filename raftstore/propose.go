@@ -14,10 +14,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// Propose writes cmds to the log, in order and in one entry, and returns what
-// became of each once the entry is applied here. Other callers' commands may
-// share the entry. A Result may itself be a refusal; an error means that no
-// results are known:
+// Propose writes cmds to the log, in order and in one entry, and returns the result of each
+// once the entry is applied here. Other callers' commands may share the entry. A Result may
+// itself be a refusal; an error means that no results are known:
 //
 //   - CodeInvalid, CodeTooLarge, CodeOverloaded: nothing was changed.
 //   - CodeUnavailable: nothing was changed, and nothing will be; this node is not
@@ -55,7 +54,7 @@ func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []c
 		return nil, api.Wrap(api.CodeUnavailable, op, msgBusy, ctx.Err())
 	}
 	select {
-	case out := <-p.done: // it came just now
+	case out := <-p.done: // it has just arrived
 		return out.results, out.err
 	default:
 		return nil, api.Wrap(api.CodeTimeout, op, msgUnknown, ctx.Err())
@@ -108,10 +107,10 @@ const handoverMax = 10 * time.Second
 type handover struct {
 	limit time.Duration
 	fail  func(error)
-	timer *countdown // runs while Raft says so
+	timer *countdown // runs while Raft reports it
 }
 
-// noteError is told the error of each entry, nil for none.
+// noteError records the error of each entry, nil for none.
 func (h *handover) noteError(err error) {
 	switch {
 	case !errors.Is(err, raft.ErrLeadershipTransferInProgress):

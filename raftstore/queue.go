@@ -12,7 +12,7 @@ const (
 	// so that a heartbeat is never long behind an entry. One larger proposal goes
 	// alone.
 	batchMaxBytes = 512 << 10
-	// batchMaxCommands is how many commands may share an entry.
+	// batchMaxCommands is the number of commands that may share an entry.
 	batchMaxCommands = commandsMax
 )
 
@@ -20,12 +20,12 @@ const (
 type proposal struct {
 	body  []byte // its commands, as an entry holds them
 	form  api.Form
-	count int // how many they are
+	count int // their number
 	done  chan outcome
 
 	// Guarded by the queue's mutex.
 	taken   bool // it is in a batch; only Raft knows now
-	dropped bool // its caller has gone; it must not be taken
+	dropped bool // its caller is gone; it must not be taken
 }
 
 // outcome is the answer to one proposal.
@@ -91,7 +91,7 @@ func (q *queue) takeBatch() []*proposal {
 		size += len(p.body)
 		count += p.count
 	}
-	clear(q.waiting[:next]) // let go of the bodies
+	clear(q.waiting[:next]) // release the bodies
 	q.waiting = q.waiting[next:]
 	if len(q.waiting) > 0 {
 		q.wakeTaker()
@@ -110,7 +110,7 @@ func (q *queue) dropProposal(p *proposal) bool {
 	return p.dropped
 }
 
-// close refuses what waits and what comes.
+// close refuses waiting and later proposals.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -51,7 +51,7 @@ func openLog(path string, node api.NodeID) (r *logReader, err error) {
 	return r, nil
 }
 
-// lockShared waits a moment for another process that writes, and then gives up.
+// lockShared waits briefly for another process that writes, and then gives up.
 func lockShared(f *os.File) error {
 	late, again := time.NewTimer(lockTimeout), time.NewTicker(lockRetry)
 	defer late.Stop()
@@ -173,7 +173,7 @@ func (r *logReader) isUsed() bool {
 	return r.book != ledger{Node: r.book.Node, First: 1}
 }
 
-// Close lets go of the log.
+// Close releases the log.
 func (r *logReader) Close() error { return r.file.Close() }
 
 // scrubLog verifies the log at path.

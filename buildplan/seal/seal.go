@@ -27,8 +27,8 @@ const (
 	headerBytes = commitAt + commitBytes
 )
 
-// Reason is why a blob was refused. It is for the audit log of the zone that
-// refuses, and must not reach the one who sent the blob.
+// Reason is why a blob was refused. It is for the audit log of the refusing zone, and must
+// not reach the sender of the blob.
 type Reason string
 
 // The reasons of this package, in the order in which they are looked for.
@@ -100,7 +100,7 @@ func (r Keyring) openBlob(ctx Context, blob []byte) ([]byte, Reason) {
 func openWith(aead cipher.AEAD, associated, blob []byte) ([]byte, Reason) {
 	padded, err := aead.Open(nil, blob[saltAt:commitAt], blob[headerBytes:], associated)
 	if err != nil {
-		return nil, reasonTag // err says no more than that
+		return nil, reasonTag // err has no more detail
 	}
 	n := uint64(binary.BigEndian.Uint32(padded))
 	body := padded[lengthBytes:]

@@ -4,16 +4,16 @@ import (
 	"berth/api"
 )
 
-// Sizes of blobs in bytes. A blob is as long as the smallest size that holds it;
-// the sizes grow by a quarter of the last power of two: 1 KiB, 1.25 KiB, ...,
-// 2 KiB, 2.5 KiB, ..., api.BlobMaxBytes. So padding costs at most a quarter, each
-// layer of a nested plan adds one step, and a length says little.
+// Sizes of blobs in bytes. A blob has the smallest size that holds it. The sizes grow by a
+// quarter of the last power of two: 1 KiB, 1.25 KiB, ..., 2 KiB, 2.5 KiB, ...,
+// api.BlobMaxBytes. So padding costs at most a quarter, each layer of a nested plan adds one
+// step, and a length reveals little.
 const (
 	sizeMinBytes = 1 << 10 // the smallest blob
 	sizeSteps    = 4       // sizes for each doubling
 )
 
-// Overhead is the number of bytes that a blob has beyond its plaintext and
+// overhead is the number of bytes that a blob has beyond its plaintext and
 // padding, and PlaintextMaxBytes the longest plaintext that can be sealed.
 const (
 	overhead          = headerBytes + tagBytes + lengthBytes

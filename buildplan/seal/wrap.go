@@ -11,18 +11,17 @@ import (
 const (
 	wrap1           = 0x01
 	wrapHeaderBytes = 1 + SaltBytes
-	// wrapOverhead is by how many bytes a wrapped secret is longer than the secret.
+	// wrapOverhead is the number of bytes that wrapping adds to a secret.
 	wrapOverhead = wrapHeaderBytes + chacha20poly1305.Overhead
 )
 
-// ErrUnwrap says that a wrapped secret cannot be opened.
+// ErrUnwrap is the error for a wrapped secret that cannot be opened.
 var ErrUnwrap = errors.New("seal: wrong key-encryption key or label, or the wrapped secret is damaged")
 
-// Wrap encrypts a secret that rests in the replicated state, such as an epoch's
-// key or the key of the zone's CA, under the zone's key-encryption key. The label
-// says what the secret is, such as "epoch/0a1b2c3d", and must be given again to
-// Unwrap, so that one wrapped secret cannot stand in for another. The nonce must
-// be random and never used before.
+// Wrap encrypts a secret for the replicated state, such as an epoch's key or the key of the
+// zone's CA, under the zone's key-encryption key. The label names the secret, such as
+// "epoch/0a1b2c3d", and must be given again to Unwrap, so that one wrapped secret cannot
+// stand in for another. The nonce must be random and never used before.
 func Wrap(kek [secretBytes]byte, label string, plaintext []byte, nonce [SaltBytes]byte) []byte {
 	out := make([]byte, 0, wrapOverhead+len(plaintext))
 	out = append(out, wrap1)
@@ -38,7 +37,7 @@ func Unwrap(kek [secretBytes]byte, label string, wrapped []byte) ([]byte, error)
 	nonce, sealed := wrapped[1:wrapHeaderBytes], wrapped[wrapHeaderBytes:]
 	plaintext, err := wrapCipher(kek).Open(nil, nonce, sealed, wrapAssociated(label))
 	if err != nil {
-		return nil, ErrUnwrap // err says no more than that
+		return nil, ErrUnwrap // err has no more detail
 	}
 	return plaintext, nil
 }
