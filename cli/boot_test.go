@@ -268,10 +268,13 @@ func TestInstancesThatRunAreCounted(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	for _, name := range []string{
-		filters.NameForcedHosts, filters.NameIgnoredHosts, filters.NameSameHost, filters.NameDifferentHost, filters.NameNear, filters.NameQuery, filters.NameAvailabilityZone,
-		filters.NameTraits, filters.NameAggregateExtraSpecs, filters.NameImageProperties, filters.NameExtraSpecs, filters.NameServerGroup, "min_zones",
-	} {
+	names := []string{"min_zones"}
+	for _, f := range filters.Known() {
+		if filters.AdviceWithout(f.Name) != "" {
+			names = append(names, f.Name)
+		}
+	}
+	for _, name := range names {
 		said := adviceOf(rest.Advice{Change: api.AdviceDrop, Name: name})
 		assert.Contains(t, said, "would work", name)
 		assert.NotContains(t, said, "turned hosts away", name)

@@ -61,8 +61,7 @@ type Option struct {
 // kind is one filter that can be configured.
 type kind struct {
 	help     string
-	advice   string // what to tell somebody whose demand alone keeps hosts away
-	optional bool   // is not in the default
+	optional bool // is not in the default
 	options  []Option
 	example  map[string]string
 	// build makes the filter. It returns what is wrong with options that are known
@@ -84,30 +83,12 @@ func withoutOptions(f func() Filter) func(map[string]string) (Filter, []string) 
 // operations on bitsets.
 var kinds = []kind{
 	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: withoutOptions(newAllHosts)},
-	{
-		name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names",
-		advice: "naming no hosts that it must be on would work", build: withoutOptions(newForcedHosts),
-	},
-	{
-		name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names",
-		advice: "leaving out the hosts to stay away from would work", build: withoutOptions(newIgnoredHosts),
-	},
-	{
-		name: NameSameHost, help: "passes hosts of the instances in the hint same_host",
-		advice: "leaving out the servers to share a host with would work", build: withoutOptions(newSameHost),
-	},
-	{
-		name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host",
-		advice: "leaving out the servers to stay apart from would work", build: withoutOptions(newDifferentHost),
-	},
-	{
-		name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near",
-		advice: "leaving out the address to be near would work", build: withoutOptions(newNear),
-	},
-	{
-		name: NameQuery, help: "passes hosts for which the hint query is true",
-		advice: "leaving out the query would work", build: withoutOptions(newQuery),
-	},
+	{name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names", build: withoutOptions(newForcedHosts)},
+	{name: NameIgnoredHosts, help: "drops hosts that the hint ignore_hosts names", build: withoutOptions(newIgnoredHosts)},
+	{name: NameSameHost, help: "passes hosts of the instances in the hint same_host", build: withoutOptions(newSameHost)},
+	{name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host", build: withoutOptions(newDifferentHost)},
+	{name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near", build: withoutOptions(newNear)},
+	{name: NameQuery, help: "passes hosts for which the hint query is true", build: withoutOptions(newQuery)},
 	{name: namePool, help: "passes hosts whose pool takes the class of the request", build: withoutOptions(newPool)},
 	{
 		name: nameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
@@ -124,31 +105,13 @@ var kinds = []kind{
 		example: map[string]string{optionImages: "win", optionHosts: "node1,node2"}, build: buildIsolated,
 	},
 	{name: nameDriver, help: "drops hosts that need a command when the flavor has none", build: withoutOptions(newDriver)},
-	{
-		name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for",
-		advice: "asking for no availability zone, or another one, would work", build: withoutOptions(newAvailabilityZone),
-	},
-	{
-		name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden",
-		advice: "asking for no traits would work; some may come from the flavor", build: withoutOptions(newTraits),
-	},
-	{
-		name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates",
-		advice: "a flavor without extra specs about aggregates would work", build: withoutOptions(newAggregateExtraSpecs),
-	},
-	{
-		name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes",
-		advice: "leaving out the image properties would work", build: withoutOptions(newImageProperties),
-	},
-	{
-		name: NameExtraSpecs, help: "matches plain extra specs and " + scopeCapabilities + "KEY with attributes",
-		advice: "a flavor without extra specs about the host would work", build: withoutOptions(newExtraSpecs),
-	},
+	{name: NameAvailabilityZone, help: "passes hosts of the availability zone that is asked for", build: withoutOptions(newAvailabilityZone)},
+	{name: NameTraits, help: "passes hosts with the traits that are required, and without those forbidden", build: withoutOptions(newTraits)},
+	{name: NameAggregateExtraSpecs, help: "matches extra specs " + ScopeAggregate + "KEY with metadata of aggregates", build: withoutOptions(newAggregateExtraSpecs)},
+	{name: NameImageProperties, help: "matches architecture, hypervisor_type and os_type of the image with attributes", build: withoutOptions(newImageProperties)},
+	{name: NameExtraSpecs, help: "matches plain extra specs and " + scopeCapabilities + "KEY with attributes", build: withoutOptions(newExtraSpecs)},
 	{name: nameHostState, help: "passes hosts that are up, enabled and not in maintenance", build: withoutOptions(newHostState)},
-	{
-		name: NameServerGroup, help: "holds affinity and anti-affinity",
-		advice: "without the rule or server group it would work", build: withoutOptions(newServerGroup),
-	},
+	{name: NameServerGroup, help: "holds affinity and anti-affinity", build: withoutOptions(newServerGroup)},
 	{
 		name: nameInstances, help: "limits the instances on one host", optional: true,
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
@@ -285,17 +248,6 @@ func Default() []Filter {
 		out = append(out, f)
 	}
 	return out
-}
-
-// AdviceWithout returns, in a sentence, that leaving out the demand which the named
-// filter serves would work; "" for a filter that serves none.
-func AdviceWithout(name string) string {
-	for _, k := range kinds {
-		if k.name == name {
-			return k.advice
-		}
-	}
-	return ""
 }
 
 // Known returns every filter in the order of the default.

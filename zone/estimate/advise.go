@@ -175,71 +175,18 @@ func applyAdvice(req *api.Request, g int, idea api.Advice) (*api.Request, bool) 
 		}
 		out.Zones.Excluded = slices.DeleteFunc(slices.Clone(out.Zones.Excluded), func(n string) bool { return n == idea.Name })
 	case api.AdviceDrop:
-		return &out, dropDemand(&out, grp, g, idea.Name)
+		switch idea.Name {
+		case adviceMinZones:
+			out.Zones.MinZones = 0
+		case adviceMaxSkew:
+			out.Zones.MaxSkew = 0
+		case advicePack:
+			out.Zones.Pack = false
+		default:
+			return &out, filters.DropDemand(&out, g, idea.Name)
+		}
 	default:
 		return nil, false
 	}
 	return &out, true
-}
-
-// dropDemand removes the demand of a filter from a group, and reports whether it knows
-// how.
-func dropDemand(req *api.Request, g *api.Group, index int, name string) bool {
-	switch name {
-	case adviceMinZones:
-		req.Zones.MinZones = 0
-	case adviceMaxSkew:
-		req.Zones.MaxSkew = 0
-	case advicePack:
-		req.Zones.Pack = false
-	case filters.NameForcedHosts:
-		g.Hints.ForceHosts = nil
-	case filters.NameIgnoredHosts:
-		g.Hints.IgnoreHosts = nil
-	case filters.NameSameHost:
-		g.Hints.SameHost = nil
-	case filters.NameDifferentHost:
-		g.Hints.DifferentHost = nil
-	case filters.NameNear:
-		g.Hints.Near = ""
-	case filters.NameQuery:
-		g.Hints.Query = ""
-	case filters.NameAvailabilityZone:
-		g.AZ = ""
-	case filters.NameTraits:
-		g.Traits = api.Traits{}
-	case filters.NameImageProperties:
-		g.Image.Properties = nil
-	case filters.NameAggregateExtraSpecs, filters.NameExtraSpecs:
-		g.ExtraSpecs = withoutSpecs(g.ExtraSpecs, name == filters.NameAggregateExtraSpecs)
-	case filters.NameServerGroup:
-		softenRules(req, index)
-	default:
-		return false
-	}
-	return true
-}
-
-// withoutSpecs removes the extra specs about aggregates, or those about hosts.
-func withoutSpecs(specs map[string]string, aggregates bool) map[string]string {
-	out := map[string]string{}
-	for k, v := range specs {
-		if strings.HasPrefix(k, filters.ScopeAggregate) != aggregates {
-			out[k] = v
-		}
-	}
-	return out
-}
-
-// softenRules makes the hard rules of a group soft. Rules keep their indexes.
-func softenRules(req *api.Request, group int) {
-	for _, n := range req.RulesOf(group) {
-		switch r := &req.Rules[n]; r.Policy {
-		case api.Affinity:
-			r.Policy = api.SoftAffinity
-		case api.AntiAffinity:
-			r.Policy, r.Max = api.SoftAntiAffinity, 0
-		case api.SoftAffinity, api.SoftAntiAffinity:
-		}
-	}
 }
