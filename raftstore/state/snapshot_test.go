@@ -285,8 +285,10 @@ func TestClonesStay(t *testing.T) {
 
 func TestClonesAreReadBesideTheWriter(t *testing.T) {
 	w := busy(t)
+	w.form = api.FormNewest
 	w.host("h2", 1000)
 	v := w.s.Clone()
+	require.Positive(t, v.events.Len())
 	want := saved(t, v)
 	var readers sync.WaitGroup
 	for range 2 {
