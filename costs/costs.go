@@ -29,11 +29,11 @@ import (
 	"berth/api"
 )
 
-// ScaleMax is the largest value of a cost before its weight, in points: free
-// memory of 1 PiB. What is worth more counts as worth that much.
+// ScaleMax is the largest value of a cost before its weight, in points: free memory of
+// 1 PiB. Larger values count as ScaleMax.
 const ScaleMax = 1 << 30
 
-// TotalMax bounds what all costs of a host come to together: [-TotalMax, TotalMax].
+// TotalMax bounds the sum of all costs of a host: [-TotalMax, TotalMax].
 const TotalMax = api.FiltersMax * WeightMax * ScaleMax
 
 // WeightMax bounds a weight: [-WeightMax, WeightMax].
@@ -78,9 +78,9 @@ const (
 	attributeCost = "attribute"
 )
 
-// What the costs count with, in points.
+// The weights of counted things, in points.
 const (
-	specialPoints  = 1 << 20 // each special thing that is not asked for
+	specialPoints  = 1 << 20 // each special thing that the group does not ask for
 	ownerPoints    = 1 << 16 // each instance of the same project
 	memberPoints   = 1 << 24 // each member of a soft rule
 	instancePoints = 1 << 12 // each instance
@@ -108,7 +108,7 @@ var all = []cost{
 	{Spread, []string{"class"}, "what is taken: emptier hosts are cheaper (option class)", spreadLine},
 }
 
-// Help says in one line what a cost makes dear; "" for one that is unknown.
+// Help describes in one line what makes a host dear; "" for an unknown cost.
 func Help(name string) string {
 	for _, c := range all {
 		if c.name == name {
@@ -137,11 +137,11 @@ type term struct {
 	line    func(l *Look, o options, weight int64) line
 }
 
-// New returns the set of the given weights. A weight of 0 switches a cost off;
-// a negative one reverses the preference. One cost may be there several times, if
-// what its options say differs. It returns one invalid-input error that names
-// every cost that is unknown, given twice, or has an option that it does not take
-// or a weight outside [-WeightMax, WeightMax], or more than api.FiltersMax costs.
+// New returns the set of the given weights. A weight of 0 switches a cost off; a
+// negative one reverses the preference. One cost may appear several times with
+// different options. It returns one invalid-input error that names every cost that is
+// unknown, given twice, or has an option that it does not take or a weight outside
+// [-WeightMax, WeightMax], or more than api.FiltersMax costs.
 func New(weights []api.CostWeight) (Set, error) {
 	var s Set
 	var wrong []string
@@ -178,7 +178,7 @@ func New(weights []api.CostWeight) (Set, error) {
 	return s, nil
 }
 
-// readOptions reads the options of c and says what is wrong with them, in order.
+// readOptions reads the options of c and returns the errors in them, in order.
 func (c *cost) readOptions(given map[string]string) (options, []string) {
 	o := defaultOptions()
 	var wrong []string
@@ -197,8 +197,8 @@ func (c *cost) readOptions(given map[string]string) (options, []string) {
 	return o, wrong
 }
 
-// DefaultWeights returns the weights of a zone that was told none: spread, 1,
-// and server_group, 1.
+// DefaultWeights returns the weights of a zone without configuration: spread, 1, and
+// server_group, 1.
 func DefaultWeights() []api.CostWeight {
 	return []api.CostWeight{{Name: Spread, Weight: 1}, {Name: serverGroup, Weight: 1}}
 }
@@ -211,8 +211,8 @@ func Default() Set {
 
 var special = map[api.ResourceClass]bool{"PGPU": true, "VGPU": true, "FPGA": true, "PCI_DEVICE": true, "SRIOV_NET_VF": true}
 
-// IsSpecial reports whether a class is special hardware unless an option says
-// which are: PGPU, VGPU, FPGA, PCI_DEVICE, SRIOV_NET_VF, and every CUSTOM_ class.
+// IsSpecial reports whether a class is special hardware by default: PGPU, VGPU, FPGA,
+// PCI_DEVICE, SRIOV_NET_VF, and every CUSTOM_ class.
 func IsSpecial(c api.ResourceClass) bool {
 	return special[c] || strings.HasPrefix(string(c), api.CustomPrefix)
 }

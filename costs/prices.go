@@ -8,34 +8,34 @@ import (
 	"berth/capacity"
 )
 
-// Look is what the hosts are priced by, for one group of a request.
+// Look is the input of prices, for one group of a request.
 type Look struct {
 	View    capacity.View
-	Pass    capacity.Set // the rows that will be asked for; prices of others mean nothing
+	Pass    capacity.Set // the rows to price; prices of others are meaningless
 	Req     *api.Request
 	Index   int        // of the group
 	Window  api.Window // of the claims
-	Census  Census     // nil means that nobody is anywhere
+	Census  Census     // nil means no instances
 	Earlier []Taken    // where earlier groups of the request have slots, each row once
 }
 
-// Census says who is where, as of the view that is priced.
+// Census locates instances and held slots in the view that is priced.
 type Census interface {
-	// Members returns how many instances and held slots of a tenant there are
-	// under a rule, by host of this zone and by link elsewhere.
+	// Members returns the number of a tenant's instances and held slots under a rule,
+	// by host of this zone and by link elsewhere.
 	Members(t api.Tenant, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
 	// Tenancy visits the hosts that a tenant has instances or held slots on, with
 	// their number.
 	Tenancy(t api.Tenant) iter.Seq2[api.HostID, int]
 }
 
-// Taken is how many slots each group of a request has on one row.
+// Taken is the number of slots of each group of a request on one row.
 type Taken struct {
 	Row   int
 	Slots []int64 // by group
 }
 
-// Of returns how much of a class the slots of req take.
+// Of returns the amount of a class that the slots of req take.
 func (t *Taken) Of(req *api.Request, class api.ResourceClass) int64 {
 	var sum int64
 	for g, n := range t.Slots {
@@ -77,7 +77,7 @@ type Prices struct {
 	flat  int64  // for every host
 }
 
-// For looks at the hosts once, and returns their prices.
+// For reads the hosts' columns once, and returns their prices.
 func (s Set) For(l *Look) Prices {
 	var p Prices
 	for _, t := range s.terms {
@@ -91,9 +91,8 @@ func (s Set) For(l *Look) Prices {
 	return p
 }
 
-// Of returns the price of one slot more of the group on row, where it has slots
-// already. It lies within ±ScaleMax * WeightMax for each cost in the set, so it
-// never overflows.
+// Of returns the price of another slot of the group on row, where it already has slots.
+// It lies within ±ScaleMax * WeightMax for each cost in the set, so it never overflows.
 func (p *Prices) Of(row int, slots int64) int64 {
 	sum := p.flat
 	for i := range p.lines {

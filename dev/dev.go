@@ -1,6 +1,6 @@
-// Package dev runs a whole federation in one process on loopback: real Raft
-// files, real gateways with mutual TLS, real gossip, and simulated hosts. It is
-// for trying Berth out and for tests; nothing in it is simulated but the hosts.
+// Package dev runs a whole federation in one process on loopback: real Raft files, real
+// gateways with mutual TLS, real gossip, and simulated hosts. It is for trying Berth
+// out and for tests; only the hosts are simulated.
 package dev
 
 import (
@@ -23,12 +23,12 @@ import (
 	"berth/raftstore/command"
 )
 
-// Options say what federation Start makes.
+// Options describe the federation that Start makes.
 type Options struct {
-	Dir      string // kept: a second start goes on where the first one stopped
+	Dir      string // kept: a second start continues where the first one stopped
 	Tree     Spec
-	Nodes    int             // of zones that do not say; 1, 3 or 5
-	Hosts    int             // of zones that do not say
+	Nodes    int             // default per zone; 1, 3 or 5
+	Hosts    int             // default per zone
 	Shape    agent.Inventory // of every host
 	Version  string
 	Insecure bool
@@ -56,7 +56,7 @@ type Zone struct {
 	spec   Spec
 }
 
-// Process is one node that runs, and can be stopped and started again.
+// Process is one running node, which can be stopped and started again.
 type Process struct {
 	Node *node.Node
 	dir  string
@@ -71,7 +71,7 @@ func (z *Zone) API() string { return "http://" + z.Nodes[0].Node.Addresses().API
 // Gateway returns the address of the zone's gateway, at its first node.
 func (z *Zone) Gateway() string { return z.Nodes[0].Node.Addresses().Gateway }
 
-// flavors are what every zone of a federation offers from the start.
+// flavors are the initial flavors of every zone of a federation.
 func flavors() []api.Flavor {
 	return []api.Flavor{
 		newFlavor("tiny", 1, 256, 1), newFlavor("small", 1, 1024, 10), newFlavor("medium", 2, 4096, 20), newFlavor("large", 8, 16384, 80),
@@ -104,15 +104,15 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	return f, nil
 }
 
-// Wait returns when everything that Start started has stopped, with the error
-// that ended it, if one did.
+// Wait returns when everything that Start started has stopped, with the error that
+// ended it, if any.
 func (f *Federation) Wait() error {
 	f.wg.Wait()
 	f.fail(nil)
 	return nil
 }
 
-// growTree starts a zone, links it to its parent, and then those below.
+// growTree starts a zone, links it to its parent, and then starts the zones below.
 func (f *Federation) growTree(ctx context.Context, s Spec, parent *Zone) error {
 	z := &Zone{Name: s.Name, Path: s.Name, parent: parent, spec: s}
 	if parent != nil {
@@ -159,7 +159,7 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 			return err
 		}
 		z.Nodes = append(z.Nodes, p)
-		if hasState(dir) { // the others must run as well before a majority is there
+		if hasState(dir) { // the others must also run to form a majority
 			continue
 		}
 		if err := awaitReady(ctx, p); err != nil {
@@ -194,7 +194,7 @@ func awaitReady(ctx context.Context, p *Process) error {
 // readyTimeout bounds each wait of Start.
 const readyTimeout = 60 * time.Second
 
-// makeNode makes the directory of a node that there is none of yet.
+// makeNode makes the directory of a new node.
 func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) error {
 	tokenPath := filepath.Join(f.zoneDir(z), tokenFile)
 	if _, err := os.Stat(filepath.Join(dir, "node.json")); err == nil {
@@ -220,7 +220,7 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 
 const any0 = "127.0.0.1:0"
 
-// leaderNode returns the node that leads, or the first one.
+// leaderNode returns the leader, or the first node.
 func (z *Zone) leaderNode() *node.Node {
 	for _, p := range z.Nodes {
 		if p.Node.Leads() {
@@ -259,7 +259,7 @@ func (f *Federation) Restart(ctx context.Context, p *Process) error {
 	return awaitReady(ctx, p)
 }
 
-// furnishZone gives a zone flavors and hosts.
+// furnishZone creates the flavors and hosts of a zone.
 func (f *Federation) furnishZone(ctx context.Context, z *Zone) error {
 	n := z.leaderNode()
 	for _, fl := range flavors() {
@@ -307,7 +307,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now,
-		Rand: rand.Float64, //nolint:forbidigo // spreads retries; nothing depends on it
+		Rand: rand.Float64, //nolint:forbidigo // only spreads retries
 		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, f.opts.Now),
 	})
 	if err != nil {
@@ -347,7 +347,7 @@ func hostsUp(ctx context.Context, z *Zone, want int) error {
 	}
 }
 
-// linkZones enrols a child with its parent, unless it is.
+// linkZones enrols a child with its parent, unless it is enrolled.
 func linkZones(ctx context.Context, parent, child *Zone) error {
 	if _, has := child.leaderNode().Store().View().Parent(); has {
 		return nil

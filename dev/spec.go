@@ -15,7 +15,7 @@ const (
 	HostsDefault = 10
 )
 
-// Spec is a zone of the tree and those below it.
+// Spec is a zone of the tree and the zones below it.
 type Spec struct {
 	Name     string `yaml:"name"`
 	Nodes    int    `yaml:"nodes"` // 1, 3 or 5; 0 means 1
@@ -27,7 +27,7 @@ type Spec struct {
 	Special    []HostSpec        `yaml:"special"`    // hosts that have more
 }
 
-// HostSpec says what one fake host of a zone has beside what every one has.
+// HostSpec describes one special host of a zone: it adds to what every host has.
 type HostSpec struct {
 	Number     int               `yaml:"number"`     // of the host in its zone, from 1
 	Attributes map[string]string `yaml:"attributes"` // win over those of every host
@@ -55,8 +55,8 @@ func (s *Spec) validateHosts() error {
 	return nil
 }
 
-// describeHosts adds to hosts, which are all of the zone's, what s says of them. It
-// returns an invalid-input error when it says something of a host that is not there.
+// describeHosts applies s to hosts, which are all hosts of the zone. It returns an
+// invalid-input error if s describes a host that does not exist.
 func (s *Spec) describeHosts(hosts []api.AgentHost) error {
 	for i := range hosts {
 		agent.Describe(&hosts[i], s.Attributes, s.Traits)
@@ -78,8 +78,8 @@ func DefaultTree() Spec {
 	}}
 }
 
-// Validate returns an invalid-input error unless every zone has a name of its
-// own and numbers in range.
+// Validate returns an invalid-input error unless every zone has a unique name and
+// numbers in range.
 func (s *Spec) Validate() error {
 	seen := map[string]bool{}
 	if err := s.validate(seen, 1); err != nil {

@@ -41,7 +41,7 @@ const (
 	nameSize  = "size"
 )
 
-// Info says what a filter does and how it is configured.
+// Info describes a filter and its configuration.
 type Info struct {
 	Name    string
 	Help    string // one line
@@ -61,11 +61,11 @@ type Option struct {
 // kind is one filter that can be configured.
 type kind struct {
 	help     string
-	optional bool // is not in the default
+	optional bool // not in the default
 	options  []Option
 	example  map[string]string
-	// build makes the filter. It returns what is wrong with options that are known
-	// and, if required, there.
+	// build makes the filter and returns the errors in its options. All required ones
+	// are set.
 	build func(o map[string]string) (Filter, []string)
 	name  string
 }
@@ -75,12 +75,11 @@ func withoutOptions(f func() Filter) func(map[string]string) (Filter, []string) 
 	return func(map[string]string) (Filter, []string) { return f(), nil }
 }
 
-// kinds are all filters in their default order: what the caller himself asked of
-// single hosts, the policies of the operator, what hosts are, how they are just
-// now, and room. A host is counted by the first that drops it, so the further down
-// the reason, the closer the host is to taking the slot. Those in front are also
-// the cheapest: most do nothing unless they are asked, and the rest are a few
-// operations on bitsets.
+// kinds are all filters in their default order: the caller's hints about single hosts,
+// the policies of the operator, properties of hosts, their current state, and room. The
+// first filter that drops a host counts it, so the further down the reason, the closer
+// the host is to taking the slot. The first filters are also the cheapest: most do
+// nothing without a demand, and the rest are a few operations on bitsets.
 var kinds = []kind{
 	{name: NameAllHosts, help: "passes every host; alone, it switches all others off", optional: true, build: withoutOptions(newAllHosts)},
 	{name: NameForcedHosts, help: "passes only hosts that the hint force_hosts names", build: withoutOptions(newForcedHosts)},
@@ -161,7 +160,7 @@ func readBool(o map[string]string, name string, otherwise bool) (bool, []string)
 	}
 }
 
-// makeFilter builds the filter, or says all that is wrong with its options.
+// makeFilter builds the filter, or returns all errors in its options.
 func (k *kind) makeFilter(o map[string]string) (Filter, []string) {
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
@@ -183,10 +182,9 @@ func (k *kind) makeFilter(o map[string]string) (Filter, []string) {
 	return f, append(wrong, more...)
 }
 
-// New returns the filters that specs name, in that order; those of Default for
-// none. All that is wrong is said at once, in one error of CodeInvalid: names and
-// options that are unknown, options that are missing or out of range, filters
-// that are named twice, and more than api.FiltersMax.
+// New returns the filters that specs name, in that order; those of Default for none.
+// One error of CodeInvalid lists everything wrong: unknown names and options, options
+// that are missing or out of range, filters named twice, and more than api.FiltersMax.
 func New(specs []api.FilterSpec) ([]Filter, error) {
 	if len(specs) > api.FiltersMax {
 		return nil, api.Errorf(api.CodeInvalid, "a zone may have at most %d filters, got %d", api.FiltersMax, len(specs))
@@ -225,8 +223,8 @@ func New(specs []api.FilterSpec) ([]Filter, error) {
 	return out, nil
 }
 
-// DefaultSpecs returns the configuration of a zone that was told none: every
-// filter that needs no option.
+// DefaultSpecs returns the configuration of a zone without one: every filter that needs
+// no option.
 func DefaultSpecs() []api.FilterSpec {
 	var out []api.FilterSpec
 	for _, k := range kinds {
@@ -244,7 +242,7 @@ func Default() []Filter {
 		if k.optional {
 			continue
 		}
-		f, _ := k.build(nil) // nothing can be wrong with no options; a test builds them all
+		f, _ := k.build(nil) // cannot fail without options; a test builds them all
 		out = append(out, f)
 	}
 	return out
@@ -254,7 +252,7 @@ func Default() []Filter {
 func Known() []Info {
 	var out []Info
 	for _, k := range kinds {
-		f, _ := k.build(k.example) // examples are right; a test gives them to New
+		f, _ := k.build(k.example) // examples are valid; a test passes them to New
 		out = append(out, Info{
 			Name: k.name, Help: k.help, Tier: f.Tier, Default: !k.optional, Options: slices.Clone(k.options),
 			Example: api.FilterSpec{Name: k.name, Options: maps.Clone(k.example)},

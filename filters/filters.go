@@ -15,40 +15,39 @@ import (
 // World is what a zone knows beside its host table. It is the same for all
 // requests that are planned on one view.
 type World struct {
-	// HasCommand says which flavors have a command here; nil means that none has.
+	// HasCommand reports which flavors have a command here; nil means none.
 	HasCommand func(api.FlavorID) bool
 	Aggregates []*api.Aggregate
-	Census     Census // nil means that nobody is anywhere
+	Census     Census // nil means no instances
 }
 
-// Census says who is where, as of the view that is planned on. Every method may
-// be called concurrently.
+// Census locates instances and held slots in the view that is planned on. Every method
+// may be called concurrently.
 type Census interface {
-	// HostOf returns the host of this zone that an instance of a tenant is on.
+	// HostOf returns the host of this zone with an instance of a tenant.
 	HostOf(t api.Tenant, id api.InstanceID) (api.HostID, bool)
-	// Members returns how many instances and held slots of a tenant there are
-	// under a rule, by host of this zone and by link elsewhere; see api.Request.RuleKey.
+	// Members returns the number of a tenant's instances and held slots under a rule,
+	// by host of this zone and by link elsewhere; see api.Request.RuleKey.
 	Members(t api.Tenant, rule string) (here map[api.HostID]int, elsewhere map[api.LinkID]int)
 	// Tenancy visits the hosts of this zone that a tenant has instances or held
 	// slots on, with their number, in order of host ids.
 	Tenancy(t api.Tenant) iter.Seq2[api.HostID, int]
 }
 
-// Look is one look for hosts: what is wanted, and everything that may be known
-// of the hosts. It is built once for each group of a request, and one goroutine
-// may use it at a time.
+// Look is one search for hosts: the request, and everything known about the hosts. It
+// is built once for each group of a request, and one goroutine may use it at a time.
 type Look struct {
 	View   capacity.View
 	World  *World
 	Req    *api.Request
 	Index  int        // of the group
 	Window api.Window // of the claims: Req.WindowAt of the view's time
-	// Placed returns how many slots of earlier groups of the same request lie on a
+	// Placed returns the number of slots of earlier groups of the same request on a
 	// row: of all of them, or with rule >= 0 of those that Req.Rules[rule] binds. Nil
 	// means none.
 	Placed func(row, rule int) int
 
-	rules []members // of the group, once somebody has asked
+	rules []members // of the group, read on first use
 }
 
 // NewLook returns a look for Req.Groups[group] on v. World may be nil.
@@ -59,7 +58,7 @@ func NewLook(v capacity.View, w *World, req *api.Request, group int) *Look {
 	return &Look{View: v, World: w, Req: req, Index: group, Window: req.WindowAt(v.Now())}
 }
 
-// Group returns the group that hosts are wanted for.
+// Group returns the group to find hosts for.
 func (l *Look) Group() *api.Group { return &l.Req.Groups[l.Index] }
 
 // placedMembers is Placed, 0 without one.
@@ -74,33 +73,32 @@ func (l *Look) placedMembers(row, rule int) int {
 type Filter struct {
 	Name string
 	Tier api.Tier // how final it is to be dropped
-	// Demand says that the filter drops hosts only for something that the request
-	// asks for and could do without, so that advice may name it.
+	// Demand is true if the filter drops hosts only because of an optional demand of
+	// the request, which advice may name.
 	Demand bool
-	// Keep takes out of pass every row of l.View that must not take a slot. It adds
-	// none and holds nothing between calls. A filter that the request gives nothing
-	// to do returns at once.
+	// Keep clears in pass every row of l.View that must not take a slot. It adds no
+	// rows and keeps nothing between calls. A filter without a matching demand returns
+	// at once.
 	Keep func(l *Look, pass *capacity.Set)
-	// Room returns how many slots of the group a row may take at most, as far as this
-	// filter goes, beside what is placed: 1 or more for a row that Keep kept. A rule of
-	// affinity limits nothing here. Nil means any number.
+	// Room returns the maximum number of slots of the group that a row may take under
+	// this filter, in addition to placed ones: 1 or more for a row that Keep kept. A
+	// rule of affinity limits nothing here. Nil means any number.
 	Room func(l *Look, row int) int64
-	// Sort divides the rows that Keep took out among several names and tiers: each
-	// row lies in one part. Nil means one part of the filter's own name and tier.
+	// Sort divides the rows that Keep cleared among several names and tiers: each row
+	// is in one part. Nil means one part of the filter's own name and tier.
 	Sort func(l *Look, dropped capacity.Set) []Part
 }
 
-// Part is some of the rows that a filter took out, and why.
+// Part is a set of rows that a filter cleared, and the reason.
 type Part struct {
 	Name string
 	Tier api.Tier
 	Rows capacity.Set
 }
 
-// Run puts every host of the look through fs in order, and returns those that
-// passed all and the count of each reason that some were taken out for. Always
-// Considered == Offering + the sum of Filters, because a host is counted by the
-// first filter that drops it.
+// Run applies fs in order to every host of the look, and returns the hosts that passed
+// all and the counts by reason of the others. Always Considered == Offering + the sum
+// of Filters, because a host is counted by the first filter that drops it.
 func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) { return runFilters(fs, l, 0) }
 
 // Explain is Run that also names, for each reason, up to most of its hosts, at
@@ -144,8 +142,8 @@ func runFilters(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
 	return pass, out
 }
 
-// hostNames returns the lowest names of some rows, at most most of them; the id
-// stands for a host that has no name.
+// hostNames returns the lowest names of some rows, at most most of them. A host without
+// a name appears by its id.
 func hostNames(v capacity.View, rows capacity.Set, most int) []string {
 	if most == 0 {
 		return nil
@@ -168,5 +166,5 @@ func hostNames(v capacity.View, rows capacity.Set, most int) []string {
 	return out
 }
 
-// clearSet takes every row out of pass.
+// clearSet clears every row of pass.
 func clearSet(pass *capacity.Set) { pass.And(capacity.NewSet(0)) }

@@ -10,16 +10,16 @@ import (
 	"berth/internal/backoff"
 )
 
-// Limits of what a pool remembers of endpoints.
+// Limits of a pool's endpoints.
 const (
 	EndpointsMax     = 128 // endpoints that a pool knows at once
 	PeersKeptMax     = 32  // endpoints that it hands to its PeerStore
 	endpointMaxBytes = 512
-	selfRecheck      = 5 * time.Minute // an endpoint that led back here may lead elsewhere later
+	selfRecheck      = 5 * time.Minute // an endpoint that led back to this node may lead elsewhere later
 )
 
-// addressBook maps endpoints to the synthetic names that answered there, and says which
-// endpoints to try next. A name comes from an answer, never from gossip.
+// addressBook maps endpoints to the synthetic names that answered there, and returns
+// the endpoints to try next. A name comes from an answer, never from gossip.
 type addressBook struct {
 	self     string
 	now      func() time.Time
@@ -27,10 +27,10 @@ type addressBook struct {
 
 	mu     sync.Mutex // guards what follows
 	places map[string]*place
-	dirty  bool // what kept returns has changed
+	dirty  bool // the endpoints worth persisting have changed
 }
 
-// place is what is known of one endpoint.
+// place is the record of one endpoint.
 type place struct {
 	listed bool      // among the endpoints of the last refresh
 	good   time.Time // of the last answer by another member; zero if there was none yet
@@ -55,8 +55,8 @@ func (b *addressBook) restoreEndpoints(endpoints []string) {
 	}
 }
 
-// refreshEndpoints takes note of the endpoints of the moment. One that is no longer
-// listed stays only if another member once answered there.
+// refreshEndpoints replaces the listed endpoints. An endpoint that is no longer listed
+// stays only if another member once answered there.
 func (b *addressBook) refreshEndpoints(endpoints []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +82,8 @@ func (b *addressBook) placeOf(endpoint string) *place {
 	return p
 }
 
-// dueEndpoints returns the endpoints to try now, in order, and counts an attempt at each:
-// all where no member that is alive is known to answer, each after its backoff.
+// dueEndpoints returns the endpoints to try now, in order, and counts an attempt at
+// each: all without a known live member, each after its backoff.
 func (b *addressBook) dueEndpoints(live func(name string) bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +131,8 @@ func (b *addressBook) noteFailure(endpoint string) {
 	}
 }
 
-// endpointsOf returns the endpoints that may lead to a member: where it answered,
-// then those where nobody is known to answer, each in order.
+// endpointsOf returns the endpoints that may lead to a member: first those where it
+// answered, then those without a known member, each in order.
 func (b *addressBook) endpointsOf(name string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (b *addressBook) changedEndpoints() (endpoints []string, ok bool) {
 	return endpoints, true
 }
 
-// markChanged makes changed answer again, after a save that failed.
+// markChanged makes changedEndpoints report the endpoints again, after a failed save.
 func (b *addressBook) markChanged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

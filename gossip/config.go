@@ -16,28 +16,26 @@ import (
 // one that PeerStore has kept.
 type Dialer func(ctx context.Context, endpoint string) (net.Conn, error)
 
-// PeerStore keeps endpoints that were found good, over restarts. One goroutine
-// calls it.
+// PeerStore keeps known good endpoints over restarts. One goroutine calls it.
 type PeerStore interface {
-	// Load returns what was saved last, nothing if nothing was.
+	// Load returns the endpoints of the last Save, if any.
 	Load() ([]string, error)
-	// Save replaces what was saved: at most PeersKeptMax endpoints, in order.
+	// Save replaces the saved endpoints: at most PeersKeptMax, in order.
 	Save(endpoints []string) error
 }
 
-// Config says what a pool is and what it works with.
+// Config describes a pool and what it needs.
 type Config struct {
 	Name string // of the pool; all its members agree on it: a valid name, such as "zone" or a link id
 	Self string // this node's SyntheticName; unique in the pool
 
-	// Endpoints returns where members, this one included or not, may be reached
-	// now; at most EndpointsMax count. It is called often and must not block.
+	// Endpoints returns the current endpoints of members, with or without this one; at
+	// most EndpointsMax count. It is called often and must not block.
 	Endpoints func() []string
 	Dial      Dialer
 
-	// Digest returns this zone's own digest, or nil if it has nothing to say. It
-	// is called from several goroutines and must not block. The digest is not
-	// changed afterwards.
+	// Digest returns this zone's own digest, or nil if there is none. It is called from
+	// several goroutines and must not block. The digest is not changed afterwards.
 	Digest func() *api.Digest
 	// Zones are those whose digests may travel here; others are ignored and
 	// counted. Empty means the first DigestsMax that are heard.
@@ -46,7 +44,7 @@ type Config struct {
 	Peers  PeerStore // may be nil: nothing is kept
 	Tuning Tuning    // zero values take those of ZoneTuning
 	Logger *slog.Logger
-	// Now is the clock that the deadlines of connections are measured by.
+	// Now is the clock for the deadlines of connections.
 	Now func() time.Time
 }
 
@@ -60,7 +58,7 @@ type Tuning struct {
 	RejoinMin        time.Duration // between first attempts at an endpoint without a live member
 	RejoinMax        time.Duration // between attempts in the long run
 	DigestInterval   time.Duration // between readings of the own digest
-	DigestTTL        time.Duration // after which a digest nobody stands for is no longer passed on
+	DigestTTL        time.Duration // after which a digest that its zone has not repeated is no longer passed on
 }
 
 // ZoneTuning returns the pace between the nodes of one zone.

@@ -15,7 +15,7 @@ import (
 // Limits of digests.
 const (
 	digestMaxBytes    = 64 << 10 // of one encoded digest
-	broadcastMaxBytes = 8 << 10  // of one that travels with packets; a larger one goes by push/pull alone
+	broadcastMaxBytes = 8 << 10  // of a broadcast digest; larger ones travel only by push/pull
 	DigestsMax        = 2        // zones of one pool: those at the two ends of a link
 	labelMaxBytes     = 255      // of one tag, trait or availability zone
 	labelsMax         = 512      // tags of one digest, and traits, and availability zones
@@ -28,17 +28,17 @@ var (
 	errTooLarge  = errors.New("gossip: digest above its limit")
 )
 
-// carried is a digest on its way: the age is what it was, at the sender and by
-// the sender's own measure, since its zone last said it. So a digest that nobody
-// stands for any more grows old everywhere, whoever passes it on.
+// carried is a digest in transit. Its age is the time since its zone last sent it, as
+// the sender measured it. So a digest that its zone no longer repeats grows old
+// everywhere, whoever passes it on.
 type carried struct {
 	AgeMS  uint64 `cbor:"1,keyasint"`
 	Digest []byte `cbor:"2,keyasint"` // an encoded api.Digest
 }
 
-// trimDigest returns d within the limits that whoever hears it checks. Labels that are
-// too many or cannot be shown are left out, and all that is not a total if the rest
-// is still too large. Then d is partial: it rules nothing out.
+// trimDigest returns d within the limits that receivers check. It drops excess and
+// unprintable labels, and everything but totals if the rest is still too large. Then d
+// is partial: it rules nothing out.
 func trimDigest(d api.Digest) api.Digest {
 	for _, labels := range []*[]string{&d.Tags, &d.Traits, &d.AZs} {
 		kept := slices.DeleteFunc(slices.Clone(*labels), func(s string) bool { return !isPrintable(s) })
@@ -54,7 +54,7 @@ func trimDigest(d api.Digest) api.Digest {
 	return d
 }
 
-// encodeDigest encodes d, checked as it will be by whoever hears it.
+// encodeDigest encodes d, and checks it as receivers will.
 func encodeDigest(d api.Digest) ([]byte, error) {
 	if err := checkDigest(d); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func encodeDigest(d api.Digest) ([]byte, error) {
 	return raw, err
 }
 
-// decodeDigest decodes and checks what a peer sent.
+// decodeDigest decodes and checks a digest from a peer.
 func decodeDigest(raw []byte) (api.Digest, error) {
 	if len(raw) > digestMaxBytes {
 		return api.Digest{}, errTooLarge
@@ -78,8 +78,8 @@ func decodeDigest(raw []byte) (api.Digest, error) {
 	return d, checkDigest(d)
 }
 
-// checkDigest returns errMalformed unless d can be shown and counted with: names
-// are printable and in bounds, amounts are not negative, gateways can be dialled.
+// checkDigest returns errMalformed unless d is usable: names are printable and in
+// bounds, amounts are not negative, gateways can be dialled.
 func checkDigest(d api.Digest) error {
 	ok := api.ValidName(string(d.Zone)) && isPrintable(d.Health) && d.At >= 0 && d.At < api.Forever &&
 		len(d.Classes) <= api.ClassesMax && len(d.Sketches) <= api.FlavorsMax*sketchesPerFlavorMax &&
@@ -100,21 +100,21 @@ func checkDigest(d api.Digest) error {
 	return nil
 }
 
-// sketchesPerFlavorMax is how many start times a digest may sketch per flavor.
+// sketchesPerFlavorMax bounds the start times per flavor in a digest's sketches.
 const sketchesPerFlavorMax = 16
 
 func isPrintable(s string) bool {
 	return s != "" && len(s) <= labelMaxBytes && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Heard is a digest and when its zone said it, by this node's clock and as far
-// as the ages along the way tell.
+// Heard is a digest and the time its zone sent it, by this node's clock and the ages
+// along the way.
 type Heard struct {
 	Digest api.Digest
 	At     time.Time
 }
 
-// held is a Heard with its encoding, so that it is passed on as it came.
+// held is a Heard with its encoding, so that it is passed on unchanged.
 type held struct {
 	Heard
 	raw []byte
@@ -127,20 +127,20 @@ type table struct {
 	held  map[api.ZoneID]held
 }
 
-// verdict is what became of a digest that was offered to a table.
+// verdict is the result of offering a digest to a table.
 type verdict int
 
 const (
 	verdictNewer   verdict = iota // kept
-	verdictKnown                  // the one that is kept, or older than it
-	verdictForeign                // of a zone that is not of this pool
-	verdictExpired                // nobody has stood for it for the table's ttl
+	verdictKnown                  // the one already kept, or older
+	verdictForeign                // of a zone outside this pool
+	verdictExpired                // older than the table's ttl
 )
 
-// offerDigest keeps h if it is newer than what is held: a higher sequence, or the same
-// sequence and a later time of its zone's clock. Where that is what is held, h
-// can show that it was said again. What has expired gives way to anything, so a
-// zone that was restored from a backup and counts from lower is heard again.
+// offerDigest keeps h if it is newer than the held digest: by a higher sequence, or by
+// the same sequence and a later time of its zone's clock. A copy of the held digest can
+// show that its zone has repeated it. An expired digest is always replaced, so that a
+// zone restored from a backup, with a lower sequence, is heard again.
 func (t *table) offerDigest(h held, now time.Time) verdict {
 	zone := h.Digest.Zone
 	old, known := t.held[zone]
@@ -163,12 +163,12 @@ func (t *table) offerDigest(h held, now time.Time) verdict {
 	return verdictNewer
 }
 
-// isNewer reports whether a was said after b by their zone.
+// isNewer reports whether their zone sent a after b.
 func isNewer(a, b api.Digest) bool {
 	return a.Sequence > b.Sequence || a.Sequence == b.Sequence && a.At > b.At
 }
 
-// carriedDigests returns what may be passed on, in the order of zones.
+// carriedDigests returns the digests that may be passed on, in the order of zones.
 func (t *table) carriedDigests(now time.Time) []carried {
 	var list []carried
 	for _, zone := range slices.Sorted(maps.Keys(t.held)) {
@@ -180,13 +180,13 @@ func (t *table) carriedDigests(now time.Time) []carried {
 	return list
 }
 
-// openDigest decodes what a peer carried; now is when it arrived.
+// openDigest decodes a digest from a peer; now is its arrival.
 func (c carried) openDigest(ttl time.Duration, now time.Time) (held, error) {
 	d, err := decodeDigest(c.Digest)
 	if err != nil {
 		return held{}, err
 	}
-	age := ttl + time.Millisecond // beyond it, how much older does not matter
+	age := ttl + time.Millisecond // beyond ttl, the exact age does not matter
 	if c.AgeMS <= uint64(max(0, ttl.Milliseconds())) {
 		age = time.Duration(c.AgeMS) * time.Millisecond // at most ttl
 	}

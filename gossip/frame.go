@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Limits of what one connection may carry at once.
+// Limits of messages on one connection.
 const (
-	packetMaxBytes = 16 << 10            // what memberlist may put into one packet
+	packetMaxBytes = 16 << 10            // of one packet of memberlist
 	frameMaxBytes  = packetMaxBytes + 16 // a packet with memberlist's checksum and compound header
 	streamMaxBytes = 256 << 10           // one message on a stream: all members and DigestsMax digests
 )

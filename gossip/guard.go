@@ -2,11 +2,10 @@ package gossip
 
 import "encoding/binary"
 
-// The guard looks at each message before memberlist does and refuses what no
-// pool of ours sends. memberlist unpacks compressed messages even where
-// compression is off, and allocates for the number of nodes that the head of a
-// push/pull claims; both let a few bytes of an authenticated but broken peer
-// cost megabytes.
+// The guard checks each message before memberlist sees it and refuses messages that no
+// Berth pool sends. memberlist unpacks compressed messages even where compression is
+// off, and allocates for the number of nodes that the head of a push/pull claims; both
+// let a few bytes of an authenticated but broken peer cost megabytes.
 
 // The first byte of memberlist's messages, as its protocol fixes them.
 const (

@@ -18,7 +18,7 @@ const (
 	helloVersion  = 1
 )
 
-// Kind says what a connection carries after the hellos.
+// Kind is the content of a connection after the hellos.
 type Kind uint8
 
 // The kinds.
@@ -27,9 +27,9 @@ const (
 	kindStream Kind = 2 // one message of memberlist each way
 )
 
-// Hello is the first message each way on a gossip connection: the dialer says
-// which pool it means and who it is, and the answer says who answered. On the
-// wire it is two bytes of length and a CBOR map.
+// Hello is the first message each way on a gossip connection: the dialer names the pool
+// and itself, and the answer names the answering member. On the wire it is two bytes of
+// length and a CBOR map.
 type Hello struct {
 	Version int    `cbor:"1,keyasint"`
 	Pool    string `cbor:"2,keyasint"` // the pool's name; 1 to api.NameMaxBytes bytes
@@ -37,12 +37,11 @@ type Hello struct {
 	Kind    Kind   `cbor:"4,keyasint"`
 }
 
-// ReadHello reads the hello of an accepted connection and nothing beyond it, so
-// that a listener can look up the pool it is meant for. It fails with
-// api.CodeTooLarge for a hello above HelloMaxBytes, api.CodeInvalid for a
-// malformed one and api.CodeUnavailable if none came until the deadline; then
-// the caller closes conn. Whether the authenticated peer may speak in that pool,
-// and under that name, is for the caller to check before it calls Pool.Accept.
+// ReadHello reads only the hello of an accepted connection, so that a listener can look
+// up its pool. It fails with api.CodeTooLarge for a hello above HelloMaxBytes,
+// api.CodeInvalid for a malformed one and api.CodeUnavailable if none came until the
+// deadline; then the caller closes conn. The caller must check that the authenticated
+// peer may use that pool and that name before it calls Pool.Accept.
 func ReadHello(conn net.Conn, deadline time.Time) (Hello, error) {
 	const op = "gossip.ReadHello"
 	if err := conn.SetReadDeadline(deadline); err != nil {
@@ -79,7 +78,7 @@ func decodeHello(body []byte) (Hello, error) {
 	return h, h.validate()
 }
 
-// validate returns an invalid-input error for the first thing that is wrong.
+// validate returns an invalid-input error for the first invalid field.
 func (h Hello) validate() error {
 	if h.Version != helloVersion {
 		return api.Errorf(api.CodeInvalid, "gossip version %d is not spoken here; %d is", h.Version, helloVersion)

@@ -15,11 +15,11 @@ const (
 	membersMax   = 64             // names that a pool knows at once, dead ones included
 	nodesMax     = 2 * membersMax // that a push/pull may carry: memberlist drops the dead a little later
 	metaMaxBytes = 16
-	deadKept     = 10 * time.Minute // how long a dead member is still told of
-	deadLocked   = 2 * time.Minute  // how long one keeps its row although the table of members is full
+	deadKept     = 10 * time.Minute // how long a dead member is still listed
+	deadLocked   = 2 * time.Minute  // how long a dead member keeps its row in a full table
 )
 
-// MemberState says whether a member can be reached.
+// MemberState is the reachability of a member.
 type MemberState string
 
 // The member states.
@@ -37,7 +37,8 @@ type Member struct {
 	Since time.Time // when it came or went
 }
 
-// memberTable keeps who is in the pool, as memberlist tells it, and who may come in.
+// memberTable records the members of the pool as memberlist reports them, and decides
+// who may join.
 type memberTable struct {
 	self string
 	now  func() time.Time
@@ -63,8 +64,8 @@ var (
 	errFull    = errors.New("gossip: the pool is full")
 )
 
-// NotifyAlive refuses a member whose name, address or meta data no pool of ours
-// would make, and any above membersMax.
+// NotifyAlive refuses a member whose name, address or meta data no Berth pool would
+// use, and any above membersMax.
 func (r *memberTable) NotifyAlive(n *memberlist.Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (r *memberTable) NotifyLeave(n *memberlist.Node) {
 	r.gone(n.Name)
 }
 
-// NotifyUpdate does nothing: meta data is the version alone.
+// NotifyUpdate does nothing: meta data is only the version.
 func (r *memberTable) NotifyUpdate(*memberlist.Node) {}
 
 func (r *memberTable) setMember(name string, live bool) {

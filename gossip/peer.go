@@ -20,8 +20,8 @@ const (
 	dialTimeout  = 2 * greetTimeout // for one attempt to reach a peer
 )
 
-// peer is where packets for one member wait, and the connections that take them
-// from there: whichever is free takes the next.
+// peer is the queue of packets for one member, and the connections that send them: a
+// free connection takes the next packet.
 type peer struct {
 	name  string
 	queue chan []byte
@@ -55,9 +55,9 @@ func (p *peer) drainQueue() (lost uint64) {
 	}
 }
 
-// peerNamed returns where to put packets for name, and starts an attempt to reach it
-// if there is no connection. It returns nil if packets cannot go there just now:
-// the name may come from a peer's message, and only members are worth dialling.
+// peerNamed returns the peer for packets to name, and starts an attempt to reach it if
+// there is no connection. It returns nil if packets cannot be sent there now: the name
+// may come from a peer's message, and only members are dialled.
 func (t *transport) peerNamed(name string) (*peer, error) {
 	member := t.known(name)
 	t.mu.Lock()
@@ -120,8 +120,8 @@ func (t *transport) connectTo(p *peer) {
 	}
 }
 
-// adoptConn puts a registered packet connection to use. The oldest gives way if
-// there are more than packetConns.
+// adoptConn starts using a registered packet connection, and closes the oldest one
+// beyond packetConns.
 func (t *transport) adoptConn(name string, conn net.Conn) {
 	t.mu.Lock()
 	p := t.entryOf(name)
@@ -162,7 +162,7 @@ func (t *transport) carryPackets(p *peer, conn net.Conn) {
 	p.conns = slices.DeleteFunc(p.conns, func(c net.Conn) bool { return c == conn })
 }
 
-// writePackets sends what is queued for p.
+// writePackets sends the packets queued for p.
 func (t *transport) writePackets(p *peer, conn net.Conn, broken <-chan struct{}) {
 	for {
 		var b []byte
@@ -182,8 +182,8 @@ func (t *transport) writePackets(p *peer, conn net.Conn, broken <-chan struct{})
 	}
 }
 
-// readPackets hands what the peer sends to memberlist. A packet that no member sends is
-// skipped; a frame out of bounds ends the connection.
+// readPackets passes the peer's packets to memberlist. It skips packets that no member
+// sends; a frame out of bounds ends the connection.
 func (t *transport) readPackets(name string, conn net.Conn) {
 	for {
 		err := conn.SetReadDeadline(t.now().Add(idleTimeout))
@@ -209,8 +209,8 @@ func (t *transport) readPackets(name string, conn net.Conn) {
 	}
 }
 
-// closePacketConns closes the packet connections with a member that went: one that hangs
-// would swallow what is sent to it after it has come back. It does not block.
+// closePacketConns closes the packet connections with a member that has left: a hanging
+// one would swallow packets after the member has returned. It does not block.
 func (t *transport) closePacketConns(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,7 +38,7 @@ type Pool struct {
 	transport atomic.Pointer[transport] // nil before Run
 }
 
-// New returns a pool that is at rest. It fails with api.CodeInvalid if the
+// New returns a pool that is not running. It fails with api.CodeInvalid if the
 // configuration is not usable.
 func New(cfg Config) (*Pool, error) {
 	cfg, err := cfg.withDefaults()
@@ -55,11 +55,11 @@ func New(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// Run takes part in the pool until ctx ends: it joins, joins again for ever with
-// capped backoff, and spreads the digest. On the way out it says goodbye, for at
-// most a second, and returns when all that it started has stopped, which takes a
-// probe interval more, or up to four if members did not answer. It returns nil
-// after ctx has ended and fails with api.CodeConflict on a second call.
+// Run takes part in the pool until ctx ends: it joins, keeps rejoining with capped
+// backoff, and spreads the digest. At the end it announces its departure, for at most a
+// second, and returns when everything that it started has stopped, which takes another
+// probe interval, or up to four if members did not answer. It returns nil after ctx has
+// ended and fails with api.CodeConflict on a second call.
 func (p *Pool) Run(ctx context.Context) error {
 	const op = "gossip.Run"
 	if !p.started.CompareAndSwap(false, true) {
@@ -121,11 +121,11 @@ func (p *Pool) memberlistConfig(t *transport) *memberlist.Config {
 	return c
 }
 
-// Accept takes over a connection whose hello ReadHello has returned. The caller
-// has checked that the authenticated peer may speak in this pool. Accept answers
-// the hello, which takes at most HelloTimeout, and owns conn from then on: it is
-// closed when the pool is done with it, and at once if the pool is not running
-// or the hello is for another pool.
+// Accept takes over a connection whose hello ReadHello has returned. The caller has
+// checked that the authenticated peer may use this pool. Accept answers the hello,
+// which takes at most HelloTimeout, and owns conn from then on: it is closed when the
+// pool is done with it, and at once if the pool is not running or the hello is for
+// another pool.
 func (p *Pool) Accept(h Hello, conn net.Conn) {
 	t := p.transport.Load()
 	if t == nil || h.validate() != nil || h.Pool != p.cfg.Name {
@@ -145,11 +145,11 @@ func (p *Pool) Members() []Member {
 	return p.members.members(t.isCutOff)
 }
 
-// Digests returns the newest digest heard of each zone, this one's own included,
-// and when it was last said. Old ones stay; the caller judges their age.
+// Digests returns the newest digest of each zone, including this one's own, and when it
+// was last sent. Old ones stay; the caller judges their age.
 func (p *Pool) Digests() map[api.ZoneID]Heard { return p.spreader.heldDigests() }
 
-// closeMember closes what leads to a member that went.
+// closeMember closes the connections to a member that has left.
 func (p *Pool) closeMember(name string) {
 	if t := p.transport.Load(); t != nil {
 		t.closePacketConns(name)
@@ -215,8 +215,8 @@ func (p *Pool) saveEndpoints() {
 	}
 }
 
-// lines passes memberlist's log on. Its lines hold synthetic names and addresses
-// only; what they tell matters to a person who looks for a fault in gossip.
+// lines passes memberlist's log on. Its lines hold only synthetic names and addresses;
+// they help to debug gossip.
 type lines struct {
 	log  *slog.Logger
 	pool string

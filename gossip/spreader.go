@@ -13,8 +13,8 @@ import (
 	"berth/api"
 )
 
-// digestSpreader is what the pool says and hears beside membership: it is memberlist's
-// delegate. memberlist calls it from many goroutines.
+// digestSpreader sends and receives digests: it is memberlist's delegate. memberlist
+// calls it from many goroutines.
 type digestSpreader struct {
 	own   func() *api.Digest
 	now   func() time.Time
@@ -29,7 +29,7 @@ type digestSpreader struct {
 
 var _ memberlist.Delegate = (*digestSpreader)(nil)
 
-// NodeMeta returns the version and nothing else.
+// NodeMeta returns only the version.
 func (v *digestSpreader) NodeMeta(int) []byte { return []byte{wireVersion} }
 
 // GetBroadcasts returns digests that still have to be spread.
@@ -51,7 +51,7 @@ func (v *digestSpreader) LocalState(bool) []byte {
 	return b
 }
 
-// MergeRemoteState hears the digests that a push/pull brought.
+// MergeRemoteState handles the digests of a push/pull.
 func (v *digestSpreader) MergeRemoteState(b []byte, _ bool) {
 	list, err := decodeState(b)
 	if err != nil || len(list) > DigestsMax {
@@ -63,7 +63,7 @@ func (v *digestSpreader) MergeRemoteState(b []byte, _ bool) {
 	}
 }
 
-// NotifyMsg hears a digest that was broadcast.
+// NotifyMsg handles a broadcast digest.
 func (v *digestSpreader) NotifyMsg(b []byte) {
 	c, err := decodeMessage(slices.Clone(b)) // memberlist may reuse b
 	if err != nil {
@@ -73,7 +73,7 @@ func (v *digestSpreader) NotifyMsg(b []byte) {
 	v.hearDigest(c)
 }
 
-// sayOwn takes note of this zone's own digest and spreads it if it is new.
+// sayOwn stores this zone's own digest and spreads it if it is new.
 func (v *digestSpreader) sayOwn() {
 	own := v.own()
 	if own == nil {
@@ -145,7 +145,7 @@ func (v *digestSpreader) spreadDigest(h held, now time.Time) {
 	v.queue.QueueBroadcast(broadcast{zone: h.Digest.Zone, msg: msg})
 }
 
-// repeatOwn says the own digest every period until ctx ends.
+// repeatOwn sends the own digest every period until ctx ends.
 func (v *digestSpreader) repeatOwn(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -159,7 +159,7 @@ func (v *digestSpreader) repeatOwn(ctx context.Context, period time.Duration) {
 	}
 }
 
-// heldDigests returns what is held.
+// heldDigests returns the held digests.
 func (v *digestSpreader) heldDigests() map[api.ZoneID]Heard {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -181,7 +181,7 @@ var _ memberlist.NamedBroadcast = broadcast{}
 // Name returns the zone: the queue keeps one message of each.
 func (b broadcast) Name() string { return string(b.zone) }
 
-// Message returns what is sent.
+// Message returns the encoded digest.
 func (b broadcast) Message() []byte { return b.msg }
 
 // Finished does nothing.

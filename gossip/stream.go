@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// errBroken stands for every failure of a connection towards memberlist, which
-// logs errors and even sends some of them to the peer: what the system says of
-// a connection names both of its addresses.
+// errBroken replaces every connection error that memberlist gets, because memberlist
+// logs errors and even sends some to the peer, and the system's errors name both
+// addresses of a connection.
 var errBroken = errors.New("gossip: the connection broke")
 
 // stream is what memberlist gets for one exchange: a connection on which each
@@ -77,7 +77,7 @@ func (s *stream) SetReadDeadline(t time.Time) error { return hideAddress(s.conn.
 // SetWriteDeadline sets when writes give up.
 func (s *stream) SetWriteDeadline(t time.Time) error { return hideAddress(s.conn.SetWriteDeadline(t)) }
 
-// hideAddress returns an error that says as much as err but names no address.
+// hideAddress returns an error of the same kind as err that names no address.
 func hideAddress(err error) error {
 	var timeout net.Error
 	switch {

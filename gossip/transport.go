@@ -78,7 +78,8 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh returns the streams that peers have opened. It is never closed.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// WriteTo fails: an address alone leads nowhere. memberlist gives names.
+// WriteTo fails, because an address without a name cannot be dialled. memberlist passes
+// names.
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Time{}, errNoName }
 
 // DialTimeout fails like WriteTo.
@@ -121,7 +122,7 @@ func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Durat
 	}, nil
 }
 
-// Shutdown closes every connection and returns when all that the transport has
+// Shutdown closes every connection and returns when everything that the transport has
 // started has stopped. Later calls wait too.
 func (t *transport) Shutdown() error {
 	t.mu.Lock()
@@ -158,7 +159,7 @@ func (t *transport) registerConn(conn net.Conn) bool {
 	return ok
 }
 
-// unregisterConn takes back registerConn.
+// unregisterConn undoes registerConn.
 func (t *transport) unregisterConn(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,8 +172,8 @@ func (t *transport) dropConn(conn net.Conn) {
 	t.unregisterConn(conn)
 }
 
-// greetEndpoint dials an endpoint and exchanges hellos. The connection that it returns
-// is registered; name is who answered. The address book learns of the outcome.
+// greetEndpoint dials an endpoint and exchanges hellos. The returned connection is
+// registered; name is the answering member. The address book records the outcome.
 func (t *transport) greetEndpoint(ctx context.Context, endpoint string, kind Kind) (_ net.Conn, name string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
@@ -198,7 +199,7 @@ func (t *transport) greetEndpoint(ctx context.Context, endpoint string, kind Kin
 	return conn, answer.Name, nil
 }
 
-// exchangeHellos says hello first and reads the answer.
+// exchangeHellos sends a hello and reads the answer.
 func (t *transport) exchangeHellos(conn net.Conn, kind Kind) (Hello, error) {
 	deadline := t.now().Add(greetTimeout)
 	mine := Hello{Version: helloVersion, Pool: t.pool, Name: t.self, Kind: kind}
@@ -213,7 +214,7 @@ func (t *transport) exchangeHellos(conn net.Conn, kind Kind) (Hello, error) {
 }
 
 // reachMember returns a registered connection to the member called name, trying each
-// endpoint that may lead to it. Members that answer elsewhere are remembered.
+// endpoint that may lead to it. Other members that answer are recorded.
 func (t *transport) reachMember(ctx context.Context, name string, kind Kind) (net.Conn, error) {
 	for _, endpoint := range t.addresses.endpointsOf(name) {
 		conn, got, err := t.greetEndpoint(ctx, endpoint, kind)
@@ -246,7 +247,7 @@ func (t *transport) acceptHello(h Hello, conn net.Conn) {
 	}
 }
 
-// deliverStream hands an accepted stream to memberlist.
+// deliverStream passes an accepted stream to memberlist.
 func (t *transport) deliverStream(name string, conn net.Conn) {
 	t.mu.Lock()
 	ok := t.streamsIn < streamsInMax

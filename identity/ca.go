@@ -27,8 +27,8 @@ const (
 // APIHostsMax bounds the DNS names and addresses of one API certificate.
 const APIHostsMax = 64
 
-// caName is the common name of every authority. It is the same in all zones and
-// so tells nothing.
+// caName is the common name of every authority. It is the same in all zones and so
+// reveals nothing.
 const caName = "Berth zone CA"
 
 // CA is the certificate authority of one zone. Its certificate carries the zone
@@ -139,7 +139,7 @@ func (c *CA) IssueAPI(id string, hosts []string, pub crypto.PublicKey, now time.
 	return c.signCertificate(Subject{Zone: c.zone, Role: RoleAPI, ID: id}, template, pub, now, ttl)
 }
 
-// signCertificate completes template and signs it. What it returns, subjectOf accepts.
+// signCertificate completes template and signs it. subjectOf accepts the result.
 func (c *CA) signCertificate(s Subject, template *x509.Certificate, pub crypto.PublicKey, now time.Time, ttl time.Duration) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

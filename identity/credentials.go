@@ -17,7 +17,7 @@ import (
 // CSRMaxBytes bounds a certificate request.
 const CSRMaxBytes = 8 << 10
 
-// Credentials are what a process shows to its peers. They are immutable; renewal
+// Credentials are what a process presents to its peers. They are immutable; renewal
 // makes new ones. Printed or logged, they show the subject only.
 type Credentials struct {
 	Cert    tls.Certificate   // leaf, authority and private key; Leaf is set
@@ -25,9 +25,9 @@ type Credentials struct {
 	Subject Subject
 }
 
-// NewCredentials puts together a key, the leaf certificate that was issued for it
-// and the certificate of its authority. It checks that they belong together, and
-// not whether they are valid now.
+// NewCredentials combines a key, the leaf certificate issued for it and the certificate
+// of its authority. It checks that they belong together, but not whether they are valid
+// now.
 func NewCredentials(key *ecdsa.PrivateKey, leafDER, caDER []byte) (*Credentials, error) {
 	leaf, err := x509.ParseCertificate(leafDER)
 	if err != nil {
@@ -75,8 +75,8 @@ func NewKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// CSR returns a certificate request in DER that proves that the asker has key. It
-// names nobody: a join token says who the asker is.
+// CSR returns a certificate request in DER that proves possession of key. It names
+// nobody: a join token identifies the requester.
 func CSR(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {
@@ -85,9 +85,9 @@ func CSR(key *ecdsa.PrivateKey) ([]byte, error) {
 	return der, nil
 }
 
-// CheckCSR returns the key of a certificate request in DER and ignores all that
-// it asks for. It returns an invalid-input error if it is longer than CSRMaxBytes,
-// malformed, not signed with its own key, or of a key that is not ECDSA P-256.
+// CheckCSR returns the key of a certificate request in DER and ignores the rest. It
+// returns an invalid-input error if it is longer than CSRMaxBytes, malformed, not
+// signed with its own key, or of a key that is not ECDSA P-256.
 func CheckCSR(der []byte) (crypto.PublicKey, error) {
 	const op = "identity.CheckCSR"
 	if len(der) > CSRMaxBytes {

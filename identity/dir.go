@@ -23,7 +23,7 @@ const (
 	dirMode     = 0o700
 	keyMode     = 0o600
 	caMode      = 0o644
-	othersMode  = 0o077 // what a file with a key must not have
+	othersMode  = 0o077 // forbidden for a file with a key
 	pemMaxBytes = 64 << 10
 )
 
@@ -58,11 +58,10 @@ func (c *Credentials) SaveDir(dir string) error {
 	return durable.ReplaceFile(credentialsFile(dir, c.Subject.Role), keyMode, bytes.Join([][]byte{keyPEM, leafPEM, caPEM}, nil))
 }
 
-// LoadDir returns the credentials of one role that SaveDir wrote to dir. It
-// returns an error that is fs.ErrNotExist if there are none, and a plain one if
-// others than the owner may read or write the file, if its parts do not belong
-// together, or if they are of another role. It does not check whether they are
-// valid now.
+// LoadDir returns the credentials of one role that SaveDir wrote to dir. It returns
+// fs.ErrNotExist if there are none, and a plain error if others than the owner may read
+// or write the file, if its parts do not belong together, or if they are of another
+// role. It does not check whether they are valid now.
 func LoadDir(dir string, role Role) (*Credentials, error) {
 	path := credentialsFile(dir, role)
 	text, err := readPrivate(path)
@@ -108,7 +107,7 @@ func parsePEM(text []byte) (*Credentials, error) {
 	return NewCredentials(key, der[1], der[2])
 }
 
-// readPrivate returns the content of a file that only its owner may use.
+// readPrivate returns the content of a file that only its owner can access.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

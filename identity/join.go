@@ -20,12 +20,12 @@ const (
 
 const joinPrefix = "berth-join-"
 
-// JoinToken is what somebody is handed who is to join a zone as a node or agent,
-// or to link a zone to it. It proves the newcomer to the zone by its secret, and
-// the zone to the newcomer by the pin of its authority.
+// JoinToken admits a node or agent to a zone, or links a zone to it. Its secret
+// authenticates the newcomer to the zone, and the pin of the authority authenticates
+// the zone to the newcomer.
 type JoinToken struct {
 	Kind      api.JoinKind
-	Zone      api.ZoneID // the zone that admits
+	Zone      api.ZoneID // the admitting zone
 	Addresses []string   // 1 to JoinAddressesMax, host:port, to try in this order
 	CA        Pin        // of the zone's authority
 	ID        api.TokenID
@@ -42,8 +42,8 @@ type joinBody struct {
 	Secret    []byte       `cbor:"6,keyasint"`
 }
 
-// NewJoinToken makes a join token with a new id and secret. It returns an
-// invalid-input error unless kind, zone and addresses are as JoinToken says.
+// NewJoinToken makes a join token with a new id and secret. It returns an invalid-input
+// error unless kind, zone and addresses are valid for a JoinToken.
 func NewJoinToken(kind api.JoinKind, zone api.ZoneID, addresses []string, ca Pin) (JoinToken, error) {
 	t := JoinToken{
 		Kind: kind, Zone: zone, Addresses: slices.Clone(addresses), CA: ca,
@@ -55,8 +55,8 @@ func NewJoinToken(kind api.JoinKind, zone api.ZoneID, addresses []string, ca Pin
 	return t, nil
 }
 
-// Hash returns the SHA-256 of the token's secret, which is what the zone keeps
-// and what it compares by CheckToken.
+// Hash returns the SHA-256 of the token's secret, which the zone stores and compares by
+// CheckToken.
 func (t JoinToken) Hash() []byte { return hashOf([]byte(t.secret.Reveal())) }
 
 // Text returns the token as text to hand over, "berth-join-" and base64url of

@@ -10,7 +10,7 @@ import (
 	"berth/api"
 )
 
-// Role is what the holder of a certificate may be.
+// Role is the role of a certificate's holder.
 type Role string
 
 // The roles.
@@ -30,10 +30,10 @@ func (r Role) Valid() bool {
 	return false
 }
 
-// ZoneMaxBytes bounds a zone id in a certificate, where it stands as a host name.
+// ZoneMaxBytes bounds a zone id in a certificate, where it is a host name.
 const ZoneMaxBytes = 63
 
-// Subject is whom a certificate names.
+// Subject is the identity in a certificate.
 type Subject struct {
 	Zone api.ZoneID // 1 to ZoneMaxBytes characters of a-z 0-9 -, the first not -
 	Role Role
@@ -47,8 +47,7 @@ func (s Subject) String() string {
 	return scheme + string(s.Zone) + "/" + string(s.Role) + "/" + s.ID
 }
 
-// Validate returns an invalid-input error unless every part of s can stand in a
-// certificate.
+// Validate returns an invalid-input error unless s can be named in a certificate.
 func (s Subject) Validate() error {
 	if !validZone(s.Zone) {
 		return api.Errorf(api.CodeInvalid, "zone id %q must be 1 to %d characters of a-z 0-9 - and not start with -", string(s.Zone), ZoneMaxBytes)
@@ -71,8 +70,8 @@ func validZone(z api.ZoneID) bool {
 	return true
 }
 
-// parseSubject reads what String returns, and nothing else: the URI of a subject
-// has one spelling.
+// parseSubject reads exactly what String returns: the URI of a subject has one
+// spelling.
 func parseSubject(uri string) (Subject, error) {
 	rest, ok := strings.CutPrefix(uri, scheme)
 	parts := strings.Split(rest, "/")
@@ -93,10 +92,10 @@ const (
 	nameIP  = 7
 )
 
-// subjectOf returns whom a leaf certificate names. The certificate must have an
-// empty distinguished name and exactly one alternative name, the subject's URI.
-// Only for RoleAPI may DNS names and IP addresses stand beside it. subjectOf
-// checks names alone; who signed them is the handshake's business.
+// subjectOf returns the subject of a leaf certificate. The certificate must have an
+// empty distinguished name and exactly one alternative name, the subject's URI. Only
+// for RoleAPI may there also be DNS names and IP addresses. subjectOf checks only
+// names; the handshake checks signatures.
 func subjectOf(cert *x509.Certificate) (Subject, error) {
 	if cert == nil || cert.IsCA {
 		return Subject{}, errors.New("not a leaf certificate")

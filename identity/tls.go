@@ -12,12 +12,12 @@ import (
 	"berth/api"
 )
 
-// Policy says whom a listener admits. It returns nil to admit a peer whose chain
-// has been verified up to the authority caDER, for the protocol alpn; the error
-// says why not and stays on this side. Whether that authority may speak for the
-// peer's zone is the policy's to decide. The peer has not proved yet that it has
-// the certificate's key (the handshake fails if it cannot), so a policy must not
-// act on what it sees. It may be called from several goroutines.
+// Policy decides which peers a listener admits. It returns nil to admit a peer whose
+// chain has been verified up to the authority caDER, for the protocol alpn; an error
+// gives the reason, which stays on this side. The policy decides whether that authority
+// may speak for the peer's zone. The peer has not yet proved possession of the
+// certificate's key (the handshake fails if it cannot), so a policy must have no side
+// effects. It may be called from several goroutines.
 type Policy func(peer Subject, alpn string, caDER []byte) error
 
 // AdmitOwn admits the peers of one role whose authority is exactly caDER, the
@@ -34,11 +34,10 @@ func AdmitOwn(caDER []byte, role Role) Policy {
 	}
 }
 
-// AdmitLinked admits, to a gateway, the gateways of the zones whose authority
-// pinned knows. Pinned is asked in every handshake; it returns the authority's
-// certificate of a zone that has an active link. The one exception is the
-// protocol api.ALPNEnrol: it admits any gateway, because the link token that the
-// one call of that protocol carries is what admits the zone.
+// AdmitLinked admits, to a gateway, the gateways of the zones whose authority pinned
+// knows. pinned is called in every handshake; it returns the authority's certificate of
+// a zone that has an active link. The only exception is the protocol api.ALPNEnrol: it
+// admits any gateway, because the link token in its only call authorizes the zone.
 func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
 	return func(peer Subject, alpn string, peerCA []byte) error {
 		if peer.Role != RoleGateway {
@@ -60,10 +59,10 @@ func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
 
 var errNoCredentials = errors.New("no certificate yet")
 
-// ServerTLS returns the configuration of a listener between Berth processes. It
-// speaks the protocols alpn only, presents what get returns at the time of each
-// handshake (nil fails it), asks for the peer's certificate and lets admit decide.
-// now is the clock by which certificates are valid.
+// ServerTLS returns the configuration of a listener between Berth processes. It speaks
+// only the protocols alpn, presents the credentials that get returns at each handshake
+// (nil fails it), requires the peer's certificate and lets admit decide. now is the
+// clock for the validity of certificates.
 func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() time.Time) *tls.Config {
 	alpn = slices.Clone(alpn)
 	c := serverConfig(get, alpn, now)
@@ -83,8 +82,8 @@ func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() 
 	return c
 }
 
-// APITLS returns the configuration of a listener of the public API: it presents
-// what get returns, of RoleAPI, and asks callers for no certificate.
+// APITLS returns the configuration of a listener of the public API: it presents the
+// credentials of RoleAPI that get returns, and asks callers for no certificate.
 func APITLS(get func() *Credentials, now func() time.Time) *tls.Config {
 	return serverConfig(get, []string{"h2", api.ALPNHTTP}, now)
 }
@@ -108,9 +107,10 @@ func presentCertificate(get func() *Credentials) (*tls.Certificate, error) {
 	return nil, errNoCredentials
 }
 
-// ClientTLS returns the configuration to dial a peer with: it must speak alpn, be
-// of exactly the authority peerCA (DER) and be want, of any id if want.ID is "".
-// It presents what get returns; get may be nil where a listener asks for nothing.
+// ClientTLS returns the configuration to dial a peer with: it must speak alpn, be of
+// exactly the authority peerCA (DER) and be want, of any id if want.ID is "". It
+// presents the credentials that get returns; get may be nil if the listener asks for
+// none.
 func ClientTLS(get func() *Credentials, alpn string, peerCA []byte, want Subject, now func() time.Time) *tls.Config {
 	return PinTLS(get, alpn, PinOf(peerCA), want, now)
 }
@@ -151,8 +151,8 @@ func PinTLS(get func() *Credentials, alpn string, pin Pin, want Subject, now fun
 	return c
 }
 
-// Peer returns who is at the other end of a connection that was set up with a
-// configuration of this package.
+// Peer returns the subject at the other end of a connection with a configuration of
+// this package.
 func Peer(cs tls.ConnectionState) (Subject, error) {
 	if !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
 		return Subject{}, errors.New("the peer has shown no certificate")

@@ -16,20 +16,20 @@ const (
 	tokenSecretBytes = 32
 )
 
-// tokenPrefix lets people and secret scanners tell what they have found.
+// tokenPrefix lets people and secret scanners recognize tokens.
 const tokenPrefix = "berth_"
 
-// NewToken makes a bearer token, berth_<id>_<secret> in lower-case hexadecimal:
-// its text, to be shown to its owner once, its public id, and the SHA-256 of its
-// 256-bit secret, which is all that the zone keeps.
+// NewToken makes a bearer token, berth_<id>_<secret> in lower-case hexadecimal: its
+// text, to be shown to its owner once, its public id, and the SHA-256 of its 256-bit
+// secret, which is all that the zone stores.
 func NewToken() (text Secret, id api.TokenID, hash []byte) {
 	id, secret := newTokenID(), newTokenSecret()
 	return newSecret(tokenPrefix + string(id) + "_" + hex.EncodeToString(secret)), id, hashOf(secret)
 }
 
-// ParseToken returns the id of a bearer token and the hash to compare with the
-// one that is kept. It returns one and the same unauthenticated error for any
-// text that NewToken cannot have made.
+// ParseToken returns the id of a bearer token and the hash to compare with the stored
+// one. It returns the same unauthenticated error for every text that NewToken cannot
+// have made.
 func ParseToken(text string) (id api.TokenID, hash []byte, err error) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	idText, secretText, found := strings.Cut(rest, "_")
@@ -41,8 +41,8 @@ func ParseToken(text string) (id api.TokenID, hash []byte, err error) {
 	return api.TokenID(idText), hashOf(secret), nil
 }
 
-// CheckToken reports, in constant time, whether presented is the hash that is
-// kept. A stored hash of a wrong length never matches.
+// CheckToken reports, in constant time, whether presented is the stored hash. A stored
+// hash of a wrong length never matches.
 func CheckToken(stored, presented []byte) bool {
 	return len(stored) == sha256.Size && subtle.ConstantTimeCompare(stored, presented) == 1
 }

@@ -11,8 +11,8 @@ import (
 	"berth/api"
 )
 
-// Pin is the SHA-256 of the certificate of a zone's authority. A join token
-// carries it, so that a newcomer knows the zone before it tells its secret.
+// Pin is the SHA-256 of the certificate of a zone's authority. A join token carries it,
+// so that a newcomer can authenticate the zone before it sends its secret.
 type Pin [sha256.Size]byte
 
 // PinOf returns the pin of an authority's certificate in DER.
@@ -22,9 +22,9 @@ func PinOf(caDER []byte) Pin { return sha256.Sum256(caDER) }
 // its authority's.
 const chainLength = 2
 
-// verifyChain checks, for both sides of every connection, all that can be known
-// without knowing whom to trust: that chain is a leaf and the self-signed
-// authority of the leaf's own zone, and that both are valid now and for usage.
+// verifyChain checks, on both sides of every connection, everything that does not
+// depend on trust: that chain is a leaf and the self-signed authority of the leaf's own
+// zone, and that both are valid now and for usage.
 func verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) (Subject, *x509.Certificate, error) {
 	fail := func(err error) (Subject, *x509.Certificate, error) { return Subject{}, nil, err }
 	if len(chain) != chainLength {
