@@ -103,7 +103,7 @@ func ReadCBOR(r *http.Request, limit int64, v any) error {
 	if r.Header.Get("Content-Type") != api.MediaCBOR {
 		return api.Errorf(api.CodeMediaType, "the body must be %s", api.MediaCBOR)
 	}
-	b, err := ReadBody(r, limit)
+	b, err := readBody(r, limit)
 	if err != nil {
 		return err
 	}

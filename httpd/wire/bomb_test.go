@@ -47,7 +47,7 @@ func TestABombIsRefusedBeforeItIsDecoded(t *testing.T) {
 			_, err := read(body, api.BodyMaxBytes)
 			assert.Contains(t, api.MessageOf(err), "the body may ", name)
 		})
-		reading := allocated(func() { _, _ = ReadBody(post(body), api.BodyMaxBytes) })
+		reading := allocated(func() { _, _ = readBody(post(body), api.BodyMaxBytes) })
 		assert.Less(t, whole, reading+uint64(len(body)/8), name) // it was read, and no more
 	}
 }
@@ -57,11 +57,11 @@ func TestABombIsRefusedBeforeItIsDecoded(t *testing.T) {
 func TestWhatABodyMayCost(t *testing.T) {
 	const costMax = 6 << 20
 	groups := func(with string) string {
-		return `{"server":{"groups":[` + strings.Repeat(with+",", JSONValuesMax-4) + with + `]}}`
+		return `{"server":{"groups":[` + strings.Repeat(with+",", jsonValuesMax-4) + with + `]}}`
 	}
-	rules := `{"server":{"rules":[{"groups":[` + strings.Repeat(`"",`, JSONValuesMax-6) + `""]}]}}`
-	anyOf := `{"server":{"traits":{"any_of":[` + strings.Repeat(`[],`, JSONValuesMax-5) + `[]]}}}`
-	most := `{"server":{"groups":[` + strings.Repeat("{},", JSONItemsMax-1) + `{}]}}`
+	rules := `{"server":{"rules":[{"groups":[` + strings.Repeat(`"",`, jsonValuesMax-6) + `""]}]}}`
+	anyOf := `{"server":{"traits":{"any_of":[` + strings.Repeat(`[],`, jsonValuesMax-5) + `[]]}}}`
+	most := `{"server":{"groups":[` + strings.Repeat("{},", jsonItemsMax-1) + `{}]}}`
 	for name, body := range map[string]string{"objects": groups("{}"), "nulls": groups("null"), "texts": rules, "lists": anyOf, "most": most} {
 		var v rest.BootBody
 		var err error
@@ -115,7 +115,7 @@ func TestTheFullestBootIsWithinTheLimits(t *testing.T) {
 }
 
 func BenchmarkWalk(b *testing.B) {
-	body := []byte(`{"any":[` + strings.Repeat("0,", JSONValuesMax-3) + "0]}")
+	body := []byte(`{"any":[` + strings.Repeat("0,", jsonValuesMax-3) + "0]}")
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	s := shapeOf(reflect.TypeFor[outer]())

@@ -24,7 +24,7 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 			return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
 		}
 	}
-	b, err := ReadBody(r, limit)
+	b, err := readBody(r, limit)
 	if err != nil {
 		return err
 	}
@@ -41,11 +41,11 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 // drainMaxBytes is how much of a body that is too large is read and thrown away.
 const drainMaxBytes = 32 << 20
 
-// ReadBody reads a body of at most limit bytes.
-func ReadBody(r *http.Request, limit int64) ([]byte, error) {
+// readBody reads a body of at most limit bytes.
+func readBody(r *http.Request, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
-		return nil, api.Wrap(api.CodeInvalid, "wire.ReadBody", "the body could not be read", err)
+		return nil, api.Wrap(api.CodeInvalid, "wire.readBody", "the body could not be read", err)
 	}
 	if int64(len(b)) > limit {
 		_, _ = io.CopyN(io.Discard, r.Body, drainMaxBytes) // so that the caller hears the answer, and not a reset

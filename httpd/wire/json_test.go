@@ -146,8 +146,8 @@ func TestReadJSONRefuses(t *testing.T) {
 
 // TestWhichFaultIsReported has bodies with several faults.
 func TestWhichFaultIsReported(t *testing.T) {
-	deep := strings.Repeat("[", JSONDepthMax+1)
-	many := strings.Repeat("0,", JSONValuesMax)
+	deep := strings.Repeat("[", jsonDepthMax+1)
+	many := strings.Repeat("0,", jsonValuesMax)
 	wide := ""
 	for i := range 2 * namesMax {
 		wide += fmt.Sprintf(`"k%d":%d,`, i, i)
@@ -204,10 +204,10 @@ func TestReadJSONLimits(t *testing.T) {
 		code     api.Code
 		says     string
 	}{
-		{"depth", nested(JSONDepthMax), nested(JSONDepthMax + 1), 1 << 20, api.CodeInvalid, "nested at most 16 deep"},
-		{"values", list(JSONValuesMax), list(JSONValuesMax + 1), 1 << 20, api.CodeInvalid, "at most 20000 JSON values"},
-		{"items", items(JSONItemsMax), items(JSONItemsMax + 1), 1 << 20, api.CodeInvalid, "list may have at most 1000 items"},
-		{"named values", named(JSONValuesMax), named(JSONValuesMax + 2), 1 << 20, api.CodeInvalid, "at most 20000 JSON values"},
+		{"depth", nested(jsonDepthMax), nested(jsonDepthMax + 1), 1 << 20, api.CodeInvalid, "nested at most 16 deep"},
+		{"values", list(jsonValuesMax), list(jsonValuesMax + 1), 1 << 20, api.CodeInvalid, "at most 20000 JSON values"},
+		{"items", items(jsonItemsMax), items(jsonItemsMax + 1), 1 << 20, api.CodeInvalid, "list may have at most 1000 items"},
+		{"named values", named(jsonValuesMax), named(jsonValuesMax + 2), 1 << 20, api.CodeInvalid, "at most 20000 JSON values"},
 		{"bytes", sized(size), sized(size + 1), size, api.CodeTooLarge, "at most 1000 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // Limits of a JSON body, beside its size. The largest legal body, a boot with all
 // of its groups full, is 13 deep and has fewer values.
 const (
-	JSONDepthMax  = 16     // lists and objects in each other, the outermost being 1
-	JSONValuesMax = 20_000 // lists, objects, texts, numbers, true, false and null; names do not count
-	JSONItemsMax  = 1_000  // items of a list of objects, which are the largest once decoded
+	jsonDepthMax  = 16     // lists and objects in each other, the outermost being 1
+	jsonValuesMax = 20_000 // lists, objects, texts, numbers, true, false and null; names do not count
+	jsonItemsMax  = 1_000  // items of a list of objects, which are the largest once decoded
 )
 
 // namesMax is the number of names of one object that are compared one by one.
@@ -28,7 +28,7 @@ type walk struct {
 	b             []byte
 	i             int                 // the next byte
 	depth, values int                 // in front of it
-	levels        [JSONDepthMax]level // the open lists and objects
+	levels        [jsonDepthMax]level // the open lists and objects
 	names         [][]byte            // of the open objects, the innermost last
 
 	deep   bool  // decode what has a spelling of its own
@@ -109,16 +109,16 @@ func (w *walk) withinLimits() bool {
 
 // open notes a list or an object, and reports whether there may be so many in each other.
 func (w *walk) open() bool {
-	if w.depth++; w.depth > JSONDepthMax {
-		w.limit = api.Errorf(api.CodeInvalid, "the body may be nested at most %d deep", JSONDepthMax)
+	if w.depth++; w.depth > jsonDepthMax {
+		w.limit = api.Errorf(api.CodeInvalid, "the body may be nested at most %d deep", jsonDepthMax)
 	}
 	return w.limit == nil
 }
 
 // count notes a value, and reports whether there may be so many.
 func (w *walk) count() bool {
-	if w.values++; w.values > JSONValuesMax {
-		w.limit = api.Errorf(api.CodeInvalid, "the body may have at most %d JSON values", JSONValuesMax)
+	if w.values++; w.values > jsonValuesMax {
+		w.limit = api.Errorf(api.CodeInvalid, "the body may have at most %d JSON values", jsonValuesMax)
 	}
 	return w.limit == nil
 }
@@ -264,8 +264,8 @@ func (w *walk) list(s *shape) bool {
 		if l.item > 0 && !w.take(',') {
 			return false
 		}
-		if l.item == JSONItemsMax && s != nil && s.objects && w.misfit == nil {
-			w.misfit = api.Errorf(api.CodeInvalid, "%s may have at most %d items", w.place(w.depth-1), JSONItemsMax)
+		if l.item == jsonItemsMax && s != nil && s.objects && w.misfit == nil {
+			w.misfit = api.Errorf(api.CodeInvalid, "%s may have at most %d items", w.place(w.depth-1), jsonItemsMax)
 		}
 		if !w.value(of) {
 			return false
