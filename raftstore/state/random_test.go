@@ -330,7 +330,7 @@ func (d dice) linkSet(at command.Stamp) command.LinkSet {
 func (d dice) operator(at command.Stamp) command.Command {
 	id, host := one(d, someAggregates), api.HostID(one(d, someHosts))
 	switch d.n(7) {
-	case 0, 1:
+	case 0:
 		reason := one(d, []string{"", "", "disk"})
 		return command.HostSet{Stamp: at, ID: host, Maintenance: &reason}
 	case 2:
