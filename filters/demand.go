@@ -8,10 +8,10 @@ import (
 	"berth/capacity"
 )
 
-// demand is what a filter serves, where that is something that a request asks for and
-// could do without.
+// demand is the part of a request that a filter serves, if the request
+// could do without it.
 type demand struct {
-	advice string                      // what to tell whoever's demand alone keeps hosts away
+	advice string                      // the advice if this demand alone keeps hosts away
 	stated func(*Look) bool            // whether the caller states it; nil for what comes with a flavor or an image
 	drop   func(r *api.Request, g int) // takes it out of a request, for one group
 }

@@ -128,7 +128,7 @@ func (m *member) checkInstance(v *state.State, i *api.Instance, owner map[api.In
 	assert.True(m.w.t, ok && b.Decision == api.DecisionCommit, "zone %s: instance %s was not decided", m.name, i.ID)
 }
 
-// checkBoot holds that a boot is all or nothing, and that its tale adds up.
+// checkBoot holds that a boot is all or nothing, and that its attempts add up.
 func (m *member) checkBoot(v *state.State, b *state.Boot) {
 	m.w.t.Helper()
 	res := b.Request.Reservation
@@ -177,6 +177,6 @@ func attemptOf(v *state.State, b *state.Boot, attempt int) (*state.Hold, bool) {
 	return nil, false
 }
 
-// unanswered reports whether a child never said what it holds: its part of the
-// tale is not known.
+// unanswered reports whether a child never reported its slots: its part of the
+// attempt is not known.
 func unanswered(p state.Part) bool { return !p.Answered }

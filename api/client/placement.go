@@ -68,12 +68,12 @@ func placementRefusal(q call, res *http.Response, body []byte) *api.Error {
 		cause.RequestID = first.RequestID
 	}
 	code, named := placementCodes[first.Code]
-	said := api.Code(res.Header.Get(api.HeaderCode))
+	own := api.Code(res.Header.Get(api.HeaderCode))
 	switch {
 	case named:
 		out.Code = code
-	case said.Known(): // a code of Berth, which this API has no equivalent for
-		out.Code = said
+	case own.Known(): // a code of Berth, which this API has no equivalent for
+		out.Code = own
 	case res.StatusCode == http.StatusConflict && q.conflict != "":
 		out.Code = q.conflict
 	case res.StatusCode == http.StatusNotAcceptable:

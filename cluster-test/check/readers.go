@@ -140,8 +140,8 @@ func (r *replay) heldSlots(index uint64, b *model.Boot) {
 	if held := r.s.HeldSlots(got); !slices.EqualFunc(held, want, maps.Equal) {
 		r.addViolation(promise.Saga, index, "boot %s holds %v, not %v", b.ID.Reservation, held, want)
 	}
-	if lacks := r.s.Lacks(got); (lacks == "") != (b.Lacks() == "") {
-		r.addViolation(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, lacks, b.Lacks())
+	if text := r.s.DescribeShortfall(got); (text == "") != (b.DescribeShortfall() == "") {
+		r.addViolation(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, text, b.DescribeShortfall())
 	}
 }
 

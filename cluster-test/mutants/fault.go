@@ -64,12 +64,12 @@ func parseFault(text []byte) (f fault, err error) {
 	}
 	f.patch = patch
 	for line := range strings.Lines(string(head)) {
-		word, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		word, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch word {
 		case "does":
-			f.does = said
+			f.does = value
 		case "test", "only":
-			pkg, test, ok := strings.Cut(said, " ")
+			pkg, test, ok := strings.Cut(value, " ")
 			if !ok {
 				return fault{}, fmt.Errorf("%q must name a package and a test", line)
 			}

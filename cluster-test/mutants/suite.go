@@ -179,9 +179,9 @@ func (e *earlyError) Error() string { return "it ended before its first test:\n"
 
 // lastWhy returns the last message of a test, which is the reason if it skipped itself.
 func lastWhy(text string) string {
-	said := whyLine.FindAllStringSubmatch(text, -1)
-	if said == nil {
+	messages := whyLine.FindAllStringSubmatch(text, -1)
+	if messages == nil {
 		return "it does not say why"
 	}
-	return said[len(said)-1][1]
+	return messages[len(messages)-1][1]
 }

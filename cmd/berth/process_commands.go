@@ -208,13 +208,13 @@ const lastWordsMax = time.Second
 // lastWords logs why a node must end itself. It returns after lastWordsMax even if logging
 // has not succeeded: if the node's disk hangs, its log may hang too.
 func lastWords(log *slog.Logger, err error) {
-	said := make(chan struct{})
+	logged := make(chan struct{})
 	go func() {
 		log.Error("the node cannot go on", "error", err)
-		close(said)
+		close(logged)
 	}()
 	select {
-	case <-said:
+	case <-logged:
 	case <-time.After(lastWordsMax):
 	}
 }

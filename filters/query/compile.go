@@ -47,8 +47,8 @@ var operators = map[string]op{
 	"=": opEqual, "<": opLess, ">": opGreater, "<=": opAtMost, ">=": opAtLeast, "in": opIn, "and": opAnd, "or": opOr, "not": opNot,
 }
 
-// said tells people of the operators.
-const said = "=, <, >, <=, >=, in, and, or, not"
+// operatorList names the operators in errors.
+const operatorList = "=, <, >, <=, >=, in, and, or, not"
 
 func (o op) isComparison() bool { return o >= opEqual }
 func (o op) isOrdering() bool   { return o >= opLess }
@@ -233,14 +233,14 @@ func (p *parser) parseOperator(place string) (node, error) {
 	}
 	name, isText := t.(string)
 	if !isText && t == json.Delim(']') {
-		return node{}, refuseQuery(place, "an empty list is no expression; begin with one of %s", said)
+		return node{}, refuseQuery(place, "an empty list is no expression; begin with one of %s", operatorList)
 	}
 	if !isText {
 		return node{}, refuseQuery(place, "a list begins with an operator, not with %s; after in, write the values themselves: [\"in\", \"$name\", 20, 30]", showToken(t))
 	}
 	o, known := operators[name]
 	if !known {
-		return node{}, refuseQuery(place, "there is no operator %s; the operators are %s", showToken(t), said)
+		return node{}, refuseQuery(place, "there is no operator %s; the operators are %s", showToken(t), operatorList)
 	}
 	return node{op: o, name: name, kind: kindBool}, nil
 }

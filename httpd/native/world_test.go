@@ -289,7 +289,7 @@ func (w *world) create(tb testing.TB, p api.ProjectID, name string, r api.Reserv
 	})
 	return command.Hold{
 		Stamp: at, ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
-		Metadata: map[string]string{"tier": "front"}, Tale: &api.BootAttempt{
+		Metadata: map[string]string{"tier": "front"}, Outcome: &api.BootAttempt{
 			Attempt: 1, Wanted: 1,
 			Zones:    []api.ZoneOutcome{{Zone: "root", Outcome: api.OutcomeAnswered, Wanted: 1, Offered: 1}},
 			Refusals: []api.Refusals{{Considered: 3, Offering: 2, Filters: []api.FilterCount{{Filter: "capacity", Hosts: 1}}}},

@@ -74,13 +74,13 @@ func orBody(field string) string {
 	return field
 }
 
-// kindNames says what people call the kinds that are not numbers.
+// kindNames has the words for kinds that are not numbers.
 var kindNames = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Array: "a list",
 	reflect.Map: "an object", reflect.Struct: "an object",
 }
 
-// aWholeNumber is what people call all other kinds.
+// aWholeNumber is the word for all other kinds.
 const aWholeNumber = "a whole number"
 
 func kindName(t reflect.Type) string {

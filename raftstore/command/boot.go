@@ -43,7 +43,7 @@ type Hold struct {
 	Parts    []Part            `cbor:"10,keyasint,omitempty"`
 	Metadata map[string]string `cbor:"11,keyasint,omitempty"`
 	Commit   bool              `cbor:"12,keyasint,omitempty"` // no other zone takes part: decide in this entry
-	Tale     *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // the result of select, for a boot of this zone
+	Outcome  *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // the result of select, for a boot of this zone
 }
 
 // Slot is room for one instance on one host of this zone.
@@ -92,7 +92,7 @@ type BootDecide struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 	Decision    api.Decision      `cbor:"4,keyasint"`
 	Reason      string            `cbor:"5,keyasint,omitempty"`
-	Tale        *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is the cause
+	Outcome     *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is the cause
 	Code        api.Code          `cbor:"7,keyasint,omitempty" form:"2"` // why it failed; an entry without it has the code at the start of Reason, or none
 }
 

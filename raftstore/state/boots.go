@@ -213,7 +213,7 @@ func (s *bootsBook) noteInstance(f instanceChanged) {
 
 // decideComplete commits a boot that asked to be committed as soon as it has enough slots.
 func (s *bootsBook) decideComplete(o owner) {
-	if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot && b.Decision == api.DecisionPending && s.Lacks(b) == "" {
+	if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot && b.Decision == api.DecisionPending && s.DescribeShortfall(b) == "" {
 		s.decideBoot(b, api.DecisionCommit, "", "")
 	}
 }
@@ -259,12 +259,12 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 		return refuseWith(api.CodeConflict, "reservation %q was decided before: %s", string(c.Reservation), string(b.Decision))
 	}
 	if c.Decision == api.DecisionCommit {
-		if why := s.Lacks(b); why != "" {
+		if why := s.DescribeShortfall(b); why != "" {
 			return refuseWith(api.CodeConflict, "reservation %q %s", string(c.Reservation), why)
 		}
 	}
-	if c.Tale != nil {
-		t := *c.Tale
+	if c.Outcome != nil {
+		t := *c.Outcome
 		t.Attempt = b.Tried() + 1 // the proposer may not have seen the previous one
 		b = s.editBoot(b.ID(), func(b *Boot) { b.addAttempt(t) })
 	}

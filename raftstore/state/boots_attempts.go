@@ -14,13 +14,13 @@ func (s *bootsBook) noteHold(f slotsTaken) {
 	}
 	s.editBoot(f.owner.ID, func(b *Boot) {
 		b.Holds = append(slices.Clone(b.Holds), f.hold.ID)
-		tale := api.BootAttempt{Attempt: f.hold.Attempt, Wanted: f.wanted}
-		if f.tale != nil {
-			tale = *f.tale
+		attempt := api.BootAttempt{Attempt: f.hold.Attempt, Wanted: f.wanted}
+		if f.outcome != nil {
+			attempt = *f.outcome
 		}
-		tale.Held, tale.Refused = len(f.hold.Slots), len(f.hold.Refused)
-		tale.Contended = tale.Contended || f.hold.Why == api.CodeContended
-		b.addAttempt(tale)
+		attempt.Held, attempt.Refused = len(f.hold.Slots), len(f.hold.Refused)
+		attempt.Contended = attempt.Contended || f.hold.Why == api.CodeContended
+		b.addAttempt(attempt)
 	})
 }
 

@@ -8,9 +8,9 @@ import (
 	"berth/api"
 )
 
-// Lacks returns why b cannot be committed with the slots that it holds, or "" if it can.
+// DescribeShortfall returns why b cannot be committed with the slots that it holds, or "" if it can.
 // It checks min_count of the boot and of each group, and the rule for zones.
-func (s *bootsBook) Lacks(b *Boot) string {
+func (s *bootsBook) DescribeShortfall(b *Boot) string {
 	held, total := s.HeldSlots(b), 0
 	counts := make([]int, len(held))
 	for g := range held {
@@ -27,13 +27,13 @@ func (s *bootsBook) Lacks(b *Boot) string {
 			return fmt.Sprintf("holds %d instances of group %s and needs %d", n, groupName(&b.Request, g), least)
 		}
 	}
-	return lacksZones(&b.Request, held)
+	return describeZoneShortfall(&b.Request, held)
 }
 
-// lacksZones is Lacks for the rule for zones. Zones that hold a slot of any group count.
+// describeZoneShortfall is DescribeShortfall for the rule for zones. Zones that hold a slot of any group count.
 // A group has no skew if fewer than two zones count, or if a rule of affinity keeps it
 // together.
-func lacksZones(r *api.Request, held []map[api.LinkID]int) string {
+func describeZoneShortfall(r *api.Request, held []map[api.LinkID]int) string {
 	zones := map[api.LinkID]bool{}
 	for _, group := range held {
 		for at := range group {

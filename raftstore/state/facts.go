@@ -29,13 +29,13 @@ type (
 		was, is  api.Status
 	}
 
-	// slotsTaken: a hold was made for an owner. tale is the proposer's record of the
+	// slotsTaken: a hold was made for an owner. outcome is the proposer's record of the
 	// attempt.
 	slotsTaken struct {
-		owner  owner
-		hold   *Hold
-		wanted int
-		tale   *api.BootAttempt
+		owner   owner
+		hold    *Hold
+		wanted  int
+		outcome *api.BootAttempt
 	}
 
 	// partsAnswered: children have answered with what they hold for a hold.

@@ -31,7 +31,7 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 		if r := s.checkTraits(w, want); r.Err != nil {
 			return r
 		}
-		own.traits = listWithout(want, w.said.traits)
+		own.traits = listWithout(want, w.declared.traits)
 		bump = bump || !slices.Equal(want, before.traits)
 	}
 	if c.Aggregates != nil {
@@ -39,7 +39,7 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 		if r := s.checkAggregates(w, want); r.Err != nil {
 			return r
 		}
-		own.aggregates = listWithout(want, w.said.aggregates)
+		own.aggregates = listWithout(want, w.declared.aggregates)
 		bump = bump || c.Bump
 	}
 	s.setOwn(c.ID, own, func(p *api.Provider) {

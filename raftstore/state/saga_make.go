@@ -35,7 +35,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	} else {
 		s.prepared.Insert(k)
 	}
-	s.addFact(slotsTaken{owner: h.owner(), hold: h, wanted: c.Request.Count(), tale: c.Tale})
+	s.addFact(slotsTaken{owner: h.owner(), hold: h, wanted: c.Request.Count(), outcome: c.Outcome})
 	s.advanceHold(h)
 	h, _ = s.holds.Get(k)
 	return Result{Hold: h}

@@ -30,7 +30,7 @@ func TestRulesOfPlaces(t *testing.T) {
 		"one zone alone":   {api.ZoneRule{MaxSkew: 1}, []at{{"a": 9}}, ""},
 	} {
 		r := api.Request{Zones: c.rule, Groups: []api.Group{{}, {Name: "db"}}}
-		assert.Equal(t, c.want, lacksZones(&r, c.held), name)
+		assert.Equal(t, c.want, describeZoneShortfall(&r, c.held), name)
 	}
 }
 

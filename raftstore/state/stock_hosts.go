@@ -125,7 +125,7 @@ func (s *stockBook) specOf(h *Host) capacity.Spec {
 	if len(h.Overrides) > 0 {
 		attributes = mergeMaps(h.Attributes, h.Overrides)
 	}
-	seen := s.wordedHost(h).merged()
+	seen := s.declarationsOfHost(h).merged()
 	return capacity.Spec{
 		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
 		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.driverNeeds().Command,

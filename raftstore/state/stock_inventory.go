@@ -67,7 +67,7 @@ func (s *stockBook) checkInventory(w *declaredProvider, want map[api.ResourceCla
 			return Result{Err: err}
 		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(w.said.inventory)) {
+	for _, class := range slices.Sorted(maps.Keys(w.declared.inventory)) {
 		if _, stays := want[class]; !stays {
 			return refuseWith(api.CodeConflict, "the agent of host %q says that it has %s; start the agent without it", w.host.Name, class)
 		}
@@ -92,8 +92,8 @@ func (w *declaredProvider) hasClass(class api.ResourceClass) bool {
 func (w *declaredProvider) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
 	own := maps.Clone(want)
 	maps.DeleteFunc(own, func(class api.ResourceClass, v api.Inventory) bool {
-		said, ok := w.said.inventory[class]
-		return ok && said.Normal() == v.Normal()
+		declared, ok := w.declared.inventory[class]
+		return ok && declared.Normal() == v.Normal()
 	})
 	if len(own) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (s *stockBook) checkTraits(w *declaredProvider, want []string) Result {
 			return refuseWith(api.CodeInvalid, "no trait %q", name)
 		}
 	}
-	if lost := listWithout(w.said.traits, want); len(lost) > 0 {
+	if lost := listWithout(w.declared.traits, want); len(lost) > 0 {
 		return refuseWith(api.CodeConflict, "the agent of host %q says that it has the trait %s; start the agent without it", w.host.Name, lost[0])
 	}
 	return Result{}
@@ -121,10 +121,10 @@ func (s *stockBook) checkAggregates(w *declaredProvider, want []string) Result {
 	if len(want) > s.limits.providerAggs {
 		return refuseWith(api.CodeInvalid, "a provider is in at most %d aggregates, got %d", s.limits.providerAggs, len(want))
 	}
-	if lost := listWithout(w.said.aggregates, want); len(lost) > 0 {
+	if lost := listWithout(w.declared.aggregates, want); len(lost) > 0 {
 		return refuseWith(api.CodeConflict, "host %q is a member of aggregate %s; take it out of that", w.host.Name, lost[0])
 	}
-	for _, id := range listWithout(want, w.said.aggregates) {
+	for _, id := range listWithout(want, w.declared.aggregates) {
 		if !api.ValidUUID(id) {
 			return refuseWith(api.CodeInvalid, "an aggregate must be a UUID, got %q", id)
 		}

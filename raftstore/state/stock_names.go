@@ -114,8 +114,8 @@ func (s *stockBook) classDelete(c command.ClassDelete) Result {
 func (s *stockBook) classUnused(name api.ResourceClass) Result {
 	who := s.findProvider(func(w *declaredProvider) bool {
 		_, own := w.own.inventory[name]
-		_, said := w.said.inventory[name]
-		return own || said
+		_, declared := w.declared.inventory[name]
+		return own || declared
 	})
 	if who != "" {
 		return refuseWith(api.CodeInUse, "provider %q has an inventory of %s", who, name)
@@ -146,7 +146,7 @@ func (s *stockBook) traitDelete(c command.TraitDelete) Result {
 		return refuseWith(api.CodeNotFound, "no trait %q", c.Name)
 	}
 	who := s.findProvider(func(w *declaredProvider) bool {
-		return slices.Contains(w.own.traits, c.Name) || slices.Contains(w.said.traits, c.Name)
+		return slices.Contains(w.own.traits, c.Name) || slices.Contains(w.declared.traits, c.Name)
 	})
 	if who != "" {
 		return refuseWith(api.CodeInUse, "provider %q has the trait %s", who, c.Name)

@@ -22,41 +22,41 @@ type declaration struct {
 // and of the operators' aggregates are merged with those of the placement API, whose
 // inventory of a class wins. A provider that is not a host has only the latter.
 type declaredProvider struct {
-	// said is by the agent and the aggregates, own by the placement API.
-	said, own declaration
-	host      *Host // nil for none
+	// declared is by the agent and the aggregates, own by the placement API.
+	declared, own declaration
+	host          *Host // nil for none
 }
 
 // declaredOf returns a provider, which may be a host.
 func (s *stockBook) declaredOf(id api.ProviderID) (*declaredProvider, bool) {
 	if h, ok := s.hosts.Get(string(id)); ok {
-		return s.wordedHost(h), true
+		return s.declarationsOfHost(h), true
 	}
 	p, ok := s.providers.Get(string(id))
 	if !ok {
 		return nil, false
 	}
-	return wordedProvider(p), true
+	return declarationsOfProvider(p), true
 }
 
-func (s *stockBook) wordedHost(h *Host) *declaredProvider {
+func (s *stockBook) declarationsOfHost(h *Host) *declaredProvider {
 	return &declaredProvider{
-		said: declaration{h.Inventory, sortedUnique(h.Traits), s.aggregateIDs(h.ID)},
-		own:  declaration{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
+		declared: declaration{h.Inventory, sortedUnique(h.Traits), s.aggregateIDs(h.ID)},
+		own:      declaration{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
 	}
 }
 
-func wordedProvider(p *api.Provider) *declaredProvider {
+func declarationsOfProvider(p *api.Provider) *declaredProvider {
 	return &declaredProvider{own: declaration{p.Inventory, p.Traits, p.Aggregates}}
 }
 
 // merged returns the declaration that is in effect. It may share memory with records.
 func (w *declaredProvider) merged() declaration {
-	out := declaration{w.own.inventory, mergeSorted(w.said.traits, w.own.traits), mergeSorted(w.said.aggregates, w.own.aggregates)}
-	if len(w.said.inventory) > 0 {
-		out.inventory = w.said.inventory
+	out := declaration{w.own.inventory, mergeSorted(w.declared.traits, w.own.traits), mergeSorted(w.declared.aggregates, w.own.aggregates)}
+	if len(w.declared.inventory) > 0 {
+		out.inventory = w.declared.inventory
 		if len(w.own.inventory) > 0 {
-			out.inventory = maps.Clone(w.said.inventory)
+			out.inventory = maps.Clone(w.declared.inventory)
 			maps.Copy(out.inventory, w.own.inventory)
 		}
 	}
@@ -82,7 +82,7 @@ func sortedUnique(list []string) []string { return slices.Compact(slices.Sorted(
 func (s *stockBook) findProvider(ok func(*declaredProvider) bool) string {
 	found := ""
 	s.hosts.Scan(func(_ string, h *Host) bool {
-		if ok(s.wordedHost(h)) {
+		if ok(s.declarationsOfHost(h)) {
 			found = h.Name
 		}
 		return found == ""
@@ -91,7 +91,7 @@ func (s *stockBook) findProvider(ok func(*declaredProvider) bool) string {
 		return found
 	}
 	s.providers.Scan(func(_ string, p *api.Provider) bool {
-		if ok(wordedProvider(p)) {
+		if ok(declarationsOfProvider(p)) {
 			found = p.Name
 		}
 		return found == ""

@@ -30,7 +30,7 @@ func (s *workBook) HostByName(name string) (*Host, bool) {
 func (s *workBook) fillHost(old *Host) *Host {
 	h := *old
 	h.Generation = s.generationOf(h.ID)
-	seen := s.wordedHost(old).merged()
+	seen := s.declarationsOfHost(old).merged()
 	h.Inventory = make(map[api.ResourceClass]api.Inventory, len(seen.inventory))
 	for c, inv := range seen.inventory {
 		h.Inventory[c] = inv.Normal()

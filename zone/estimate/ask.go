@@ -182,11 +182,11 @@ func hasRoom(d *api.Digest, req *api.Request) (fits, never bool) {
 		if req.Groups[i].Count == 0 {
 			continue
 		}
-		ok, lacks := mayFit(d, &req.Groups[i], req.Class)
+		ok, no := mayFit(d, &req.Groups[i], req.Class)
 		if ok {
 			return true, false
 		}
-		never = never && lacks
+		never = never && no
 	}
 	return false, never
 }
@@ -196,7 +196,7 @@ func hasRoom(d *api.Digest, req *api.Request) (fits, never bool) {
 // take, a sketch of the same shape rules out slots that do not fit because of
 // fragmentation, and missing traits and availability zones rule out the rest. Room
 // never rules out a preemptible slot, because a digest describes firm room.
-func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, lacks bool) {
+func mayFit(d *api.Digest, g *api.Group, class api.Class) (fits, never bool) {
 	if d.Partial {
 		return true, false
 	}

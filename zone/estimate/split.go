@@ -32,7 +32,7 @@ type split struct {
 	answers []childAnswer // of the plain plan
 	sources []int         // by source above Own: the index of its answer
 	pools   [][]offer     // by source
-	lacks   [][][]int     // by source: what it was asked for and does not have
+	refuted [][][]int     // by source: what it was asked for and does not have
 	asked   []map[string]bool
 }
 
@@ -82,14 +82,14 @@ func (s *split) countMinima(p *Plan) []int {
 // much as possible of the first group's minimum, then of the second's, and so on. p and
 // answers are the plain plan; answers becomes those of the returned plan.
 func (s *split) findSplit(ctx context.Context, own buildplan.Plan, p *Plan, answers []childAnswer) *Plan {
-	s.pools, s.lacks, s.asked = make([][]offer, 1), make([][][]int, 1), []map[string]bool{{}}
+	s.pools, s.refuted, s.asked = make([][]offer, 1), make([][][]int, 1), []map[string]bool{{}}
 	s.addOffer(buildplan.Own, &offer{own: own})
 	for i := range s.answers {
 		if s.answers[i].answer == nil {
 			continue
 		}
 		s.sources = append(s.sources, i)
-		s.pools, s.lacks, s.asked = append(s.pools, nil), append(s.lacks, nil), append(s.asked, map[string]bool{})
+		s.pools, s.refuted, s.asked = append(s.pools, nil), append(s.refuted, nil), append(s.asked, map[string]bool{})
 		s.addOffer(len(s.sources), &offer{answer: s.answers[i]})
 	}
 	before := s.countMinima(p)
@@ -120,7 +120,7 @@ func (s *split) addOffer(source int, o *offer) {
 	}
 	s.pools[source] = append(s.pools[source], *o)
 	if o.least != nil && !atLeast(o.sizes, o.least) {
-		s.lacks[source] = append(s.lacks[source], o.least)
+		s.refuted[source] = append(s.refuted[source], o.least)
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *split) restsFor(source int) [][]int {
 // isRefuted reports whether a source has already failed a question for no more than
 // this.
 func (s *split) isRefuted(source int, least []int) bool {
-	return slices.ContainsFunc(s.lacks[source], func(lacks []int) bool { return atLeast(least, lacks) })
+	return slices.ContainsFunc(s.refuted[source], func(failed []int) bool { return atLeast(least, failed) })
 }
 
 // atLeast reports whether no element of a is less than that of b.

@@ -228,8 +228,8 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 		parties++
 	}
 	c.Commit = parties == 1 && enough && !r.holdsAny()
-	c.Tale = r.recordAttempt(req, p)
-	c.Tale.Contended = !enough
+	c.Outcome = r.recordAttempt(req, p)
+	c.Outcome.Contended = !enough
 	if c.Plan == "" {
 		c.Expires = api.Forever
 	}

@@ -109,15 +109,15 @@ func (o bootOwner) shortfall(v *state.State) string {
 	if !ok {
 		return ""
 	}
-	if lacks := v.Lacks(b); lacks != "" {
-		return "the boot " + lacks
+	if shortfall := v.DescribeShortfall(b); shortfall != "" {
+		return "the boot " + shortfall
 	}
 	return ""
 }
 
 func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *api.BootAttempt) command.Command {
 	return command.BootDecide{
-		Stamp: at, Project: o.project, Reservation: o.reservation, Decision: d, Tale: last, Code: why.code, Reason: why.text,
+		Stamp: at, Project: o.project, Reservation: o.reservation, Decision: d, Outcome: last, Code: why.code, Reason: why.text,
 	}
 }
 

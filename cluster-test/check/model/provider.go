@@ -283,7 +283,7 @@ func (m *Model) setInventory(c command.ProviderSet, h *Host) *Refusal {
 	}
 	h.OwnInventory = map[api.ResourceClass]api.Inventory{}
 	for class, v := range want {
-		if said, has := h.Inventory[class]; !has || said.Normal() != v.Normal() {
+		if declared, has := h.Inventory[class]; !has || declared.Normal() != v.Normal() {
 			h.OwnInventory[class] = v
 		}
 	}

@@ -167,8 +167,8 @@ func (b *Boot) Has() []map[api.LinkID]int {
 	return out
 }
 
-// Lacks returns the reason why a boot cannot be committed with its holds, "" for none.
-func (b *Boot) Lacks() string {
+// DescribeShortfall returns the reason why a boot cannot be committed with its holds, "" for none.
+func (b *Boot) DescribeShortfall() string {
 	total, zones := 0, map[api.LinkID]bool{}
 	groups := b.Has()
 	for _, at := range groups {

@@ -258,7 +258,7 @@ func (m *Model) advanceHold(h *Hold) {
 		m.carryOut(h, api.DecisionAbort)
 	case h.Boot == nil:
 		m.carryOut(h, api.DecisionCommit)
-	case h.Refused == 0 && h.Boot.Lacks() == "":
+	case h.Refused == 0 && h.Boot.DescribeShortfall() == "":
 		m.decideBoot(h.Boot, api.DecisionCommit)
 	}
 }
@@ -307,7 +307,7 @@ func (m *Model) bootDecide(c command.BootDecide) *Refusal {
 	case b.Decision != api.DecisionPending:
 		return &Refusal{promise.Saga, "the reservation was decided before"}
 	}
-	if text := b.Lacks(); c.Decision == api.DecisionCommit && text != "" {
+	if text := b.DescribeShortfall(); c.Decision == api.DecisionCommit && text != "" {
 		return &Refusal{promise.Saga, text}
 	}
 	b.Code = c.Code
