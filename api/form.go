@@ -15,7 +15,8 @@ const (
 	FormFirst  Form = 1
 	FormSecond Form = 2 // silence of links, needs of hosts, codes of decisions
 	FormThird  Form = 3 // events of a zone
-	FormNewest      = FormThird
+	FormFourth Form = 4 // leases
+	FormNewest      = FormFourth
 )
 
 // String returns the number in the format of HeaderForm.

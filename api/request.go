@@ -19,6 +19,7 @@ type Group struct {
 	Image      Image             `cbor:"8,keyasint,omitzero"`
 	Hints      Hints             `cbor:"9,keyasint,omitzero"`
 	AZ         string            `cbor:"10,keyasint,omitempty" log:"availability_zone"` // "" for any
+	Whole      bool              `cbor:"11,keyasint,omitempty" form:"4"`                // each slot is a whole host, without Resources; needs Request.Reserves
 }
 
 // Request is the request of a select, boot or lease. It is canonical: a sealed plan is
@@ -40,6 +41,17 @@ type Request struct {
 	// ones are being released.
 	Since   Instant `cbor:"10,keyasint,omitempty"`
 	Attempt int     `cbor:"11,keyasint,omitempty"` // 0 to HoldsPerBootMax
+
+	// Reserves is set for the room of a lease: nothing runs in its slots by itself, and each
+	// group is a reservation, named by its id. Its window has a start and an end.
+	Reserves bool `cbor:"13,keyasint,omitempty" form:"4"`
+	// Replaces is an earlier request of the tenant that reserves, whose slots this one may
+	// take over; "" for none. On commit what it has not taken over is released.
+	Replaces ReservationID `cbor:"14,keyasint,omitempty" form:"4"`
+	// Within is the reservation in whose slots all instances are to run; "" for none.
+	Within ReservationID `cbor:"15,keyasint,omitempty" form:"4"`
+	// Shared are the other projects of the same zone that may use what is reserved; sorted.
+	Shared []ProjectID `cbor:"16,keyasint,omitempty" form:"4"`
 
 	// Origin is the link to the parent that makes the request, "" for a caller of this
 	// zone; see Tenant. It is never sent or stored: each zone sets it itself.
@@ -171,6 +183,9 @@ func (r *Request) Validate() error {
 	if !r.Window.Valid() {
 		return Errorf(CodeInvalid, "window must end after it starts")
 	}
+	if err := r.validateLease(); err != nil {
+		return err
+	}
 	if !r.Class.Valid() {
 		return Errorf(CodeInvalid, "class must be %q or %q", Firm, Preemptible)
 	}
@@ -192,6 +207,41 @@ func (r *Request) Validate() error {
 	return r.Zones.validate()
 }
 
+// validateLease checks what a request for a lease may have, and others may not.
+func (r *Request) validateLease() error {
+	for i := range r.Groups {
+		if r.Groups[i].Whole && !r.Reserves {
+			return Errorf(CodeInvalid, "whole hosts can only be reserved")
+		}
+	}
+	switch {
+	case r.Within != "" && !ValidName(string(r.Within)):
+		return CheckName("reservation", string(r.Within))
+	case !r.Reserves && (r.Replaces != "" || len(r.Shared) > 0):
+		return Errorf(CodeInvalid, "only a request that reserves may replace another or be shared")
+	case !r.Reserves:
+		return nil
+	case r.Within != "":
+		return Errorf(CodeInvalid, "a reservation within another is not possible")
+	case r.Window.Start <= 0 || r.Window.End == Forever || r.Lifetime != 0:
+		return Errorf(CodeInvalid, "what is reserved needs a start and an end")
+	case r.Window.End > r.Window.Start.Add(LeaseDurationMax):
+		return Errorf(CodeInvalid, "a lease may last at most %d days", LeaseDurationMax/(24*time.Hour))
+	case r.Class != Firm:
+		return Errorf(CodeInvalid, "what is reserved is of class %q", Firm)
+	case r.Replaces != "" && !ValidName(string(r.Replaces)):
+		return CheckName("replaced reservation", string(r.Replaces))
+	case len(r.Shared) > SharedProjectsMax:
+		return Errorf(CodeInvalid, "a lease may be shared with at most %d projects", SharedProjectsMax)
+	}
+	for i := range r.Groups {
+		if r.Groups[i].Name == "" {
+			return Errorf(CodeInvalid, "each group that reserves needs a name")
+		}
+	}
+	return nil
+}
+
 // ValidateAbroad returns an invalid-input error for a request that no zone serves for
 // another: room for later, beyond WindowMax, or of a class other than firm. now is the
 // time of the answering zone.
@@ -199,6 +249,10 @@ func (r *Request) ValidateAbroad(now Instant) error {
 	switch w := r.Window; {
 	case r.Class != Firm:
 		return Errorf(CodeInvalid, "another zone may ask for class %q alone", Firm)
+	case r.Reserves && (w.Start > now.Add(LeaseLeadMax) || w.End > now.Add(LeaseLeadMax+LeaseDurationMax)):
+		return Errorf(CodeInvalid, "a lease must start within %d days", LeaseLeadMax/(24*time.Hour))
+	case r.Reserves:
+		return nil
 	case w.Start < 0 || w.Start > now:
 		return Errorf(CodeInvalid, "another zone may ask for what starts at once alone")
 	case w.End != Forever && w.End > now.Add(WindowMax):
@@ -216,7 +270,10 @@ func (g *Group) Validate() error {
 	if g.Min < 0 || g.Min > g.Count {
 		return Errorf(CodeInvalid, "min_count must be 0 to the count %d, got %d", g.Count, g.Min)
 	}
-	if len(g.Resources) == 0 {
+	if g.Whole && len(g.Resources) > 0 {
+		return Errorf(CodeInvalid, "a group of whole hosts names no resources")
+	}
+	if len(g.Resources) == 0 && !g.Whole {
 		return Errorf(CodeInvalid, "a group needs at least one resource")
 	}
 	if err := g.Resources.Validate(); err != nil {
