@@ -62,7 +62,7 @@ func (d *Dialect) newRouter(calls []Call) http.Handler {
 	}
 	unknown := func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, d.service.Mount)
-		d.Refuse(w, r, api.Errorf(api.CodeNotFound, "The resource could not be found: there is no %s", Cut(path)))
+		d.Refuse(w, r, atRoute(api.Errorf(api.CodeNotFound, "The resource could not be found: there is no %s", Cut(path))))
 	}
 	mux.NotFound(unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,13 +101,13 @@ func (d *Dialect) chooseCall(calls []*Call, w http.ResponseWriter, r *http.Reque
 
 // notAllowed refuses a method that a path does not have.
 func notAllowed(r *http.Request) error {
-	return api.Errorf(api.CodeMethod, "The method specified is not allowed for this resource: %s", Cut(r.Method))
+	return atRoute(api.Errorf(api.CodeMethod, "The method specified is not allowed for this resource: %s", Cut(r.Method)))
 }
 
 // makeCall checks the microversion, the media types and the caller's role, and then
 // makes the call.
 func (d *Dialect) makeCall(c *Call, w http.ResponseWriter, r *http.Request) {
-	checks := []func(*Call, *http.Request) error{d.checkVersion, checkMedia, checkRole}
+	checks := []func(*Call, *http.Request) error{d.checkVersion, d.checkMedia, checkRole}
 	if c.Early {
 		checks[0], checks[1] = checks[1], checks[0]
 	}
@@ -132,21 +132,27 @@ func (d *Dialect) checkVersion(c *Call, r *http.Request) error {
 	case c.NotAllowed:
 		return notAllowed(r)
 	}
-	return api.Errorf(api.CodeNotFound, "The resource could not be found: %s %s needs microversion %s, and this call is made at %s",
-		c.Method, c.Path, d.service.spellVersion(c.Since), d.service.spellVersion(Minor(r)))
+	return atRoute(api.Errorf(api.CodeNotFound, "The resource could not be found: %s %s needs microversion %s, and this call is made at %s",
+		c.Method, c.Path, d.service.spellVersion(c.Since), d.service.spellVersion(Minor(r))))
 }
 
 // checkMedia refuses a body that is not JSON, and a caller who does not accept JSON.
-func checkMedia(c *Call, r *http.Request) error {
+func (d *Dialect) checkMedia(c *Call, r *http.Request) error {
+	ct := r.Header.Get("Content-Type")
+	if d.service.Lax && c.Takes && ct != "" && !isJSON(r) {
+		return atRoute(api.Errorf(api.CodeInvalid, "Content type %s is not supported, use %s", Cut(ct), MediaJSON))
+	}
+	if d.service.Lax {
+		return nil
+	}
 	if c.Takes && !isJSON(r) {
-		ct := r.Header.Get("Content-Type")
 		if ct == "" {
 			ct = "None"
 		}
 		return api.Errorf(api.CodeMediaType, "The media type %s is not supported, use %s", Cut(ct), MediaJSON)
 	}
 	if c.Gives && bestOffer(r.Header.Values("Accept"), MediaJSON) == "" {
-		return withStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid, "Only %s is provided", MediaJSON))
+		return WithStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid, "Only %s is provided", MediaJSON))
 	}
 	return nil
 }

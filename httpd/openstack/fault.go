@@ -17,6 +17,7 @@ type fault struct {
 	err    error
 	status int    // 0 for that of err
 	code   string // "" for that of err
+	route  bool
 }
 
 // Error implements error.
@@ -28,8 +29,11 @@ func (f *fault) Unwrap() error { return f.err }
 // WithCode gives a refusal its own code.
 func WithCode(code string, err error) error { return &fault{err: err, code: code} }
 
-// withStatus gives a refusal its own status.
-func withStatus(status int, err error) error { return &fault{err: err, status: status} }
+// WithStatus gives a refusal its own status.
+func WithStatus(status int, err error) error { return &fault{err: err, status: status} }
+
+// atRoute marks a refusal of a request that reached no call.
+func atRoute(err error) error { return &fault{err: err, route: true} }
 
 // Problem is one refusal.
 type Problem struct {
@@ -40,6 +44,7 @@ type Problem struct {
 	RequestID  string `json:"request_id"`
 	MaxVersion string `json:"max_version,omitempty"` // with an unknown microversion
 	MinVersion string `json:"min_version,omitempty"`
+	AtRoute    bool   `json:"-"` // the request reached no call: its path, method, media type or microversion is wrong
 }
 
 // Explain returns the status, the code and the sentence of a refusal.
@@ -51,7 +56,7 @@ func (s *Service) Explain(err error) Problem {
 		if !ok {
 			break
 		}
-		p.Status, p.Code, e = cmp.Or(f.status, p.Status), cmp.Or(f.code, p.Code), f.err
+		p.Status, p.Code, p.AtRoute, e = cmp.Or(f.status, p.Status), cmp.Or(f.code, p.Code), p.AtRoute || f.route, f.err
 	}
 	p.Title = http.StatusText(p.Status)
 	return p
@@ -80,6 +85,9 @@ func (d *Dialect) writeProblem(w http.ResponseWriter, r *http.Request, err error
 // spellProblem encodes p for a caller with these Accept headers.
 func (s *Service) spellProblem(p Problem, minor int, accept []string) (media string, body []byte) {
 	line := strconv.Itoa(p.Status) + " " + p.Title
+	if s.Lax {
+		accept = nil
+	}
 	switch bestOffer(accept, mediaHTML, MediaJSON) {
 	case MediaJSON:
 		var v any = map[string][]Problem{"errors": {p}}

@@ -35,6 +35,15 @@ type Service struct {
 	// Shape returns the JSON of a refusal at a microversion, which is below Oldest
 	// while it is not known yet. If Shape is nil, it is {"errors": [problem]}.
 	Shape func(p Problem, minor int) any
+
+	// Lax is set for an API that speaks JSON alone: a body needs no content type, another
+	// one is invalid, an empty body is an empty object, and refusals are JSON whatever the
+	// caller accepts.
+	Lax bool
+	// Closed is set for an API whose list of versions needs a token.
+	Closed bool
+	// Suffix may stand at the end of every path and means nothing; "" for none.
+	Suffix string
 }
 
 // Dialect is an OpenStack API on one node. Its methods may be called concurrently.
@@ -61,12 +70,12 @@ func New(s Service, c door.Config) *Dialect {
 // Handler returns the handler of the calls, for requests whose path is the mount of the
 // service or begins with it and a slash. The middleware is, outermost first: request
 // id, index, token, freshness, microversion. The path "/", which lists the versions,
-// needs no token.
+// needs no token unless the service is closed.
 func (d *Dialect) Handler(calls []Call) http.Handler {
 	inner := d.negotiateVersion(wire.Text(d.Refuse)(d.requireType(d.newRouter(calls))))
 	closed := d.Authenticate(d.Fresh(api.ReadLinearizable)(inner))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.pathBelow(r) == "/" {
+		if d.pathBelow(r) == "/" && !d.service.Closed {
 			inner.ServeHTTP(w, r)
 			return
 		}
@@ -77,10 +86,14 @@ func (d *Dialect) Handler(calls []Call) http.Handler {
 
 // pathBelow returns the path of a request below the mount, "/" for the mount itself.
 func (d *Dialect) pathBelow(r *http.Request) string {
-	if p := strings.TrimPrefix(r.URL.Path, d.service.Mount); p != "" {
-		return p
+	p := strings.TrimPrefix(r.URL.Path, d.service.Mount)
+	if p == "" {
+		return "/"
 	}
-	return "/"
+	if short := strings.TrimSuffix(p, d.service.Suffix); !strings.HasSuffix(short, "/") {
+		return short
+	}
+	return p
 }
 
 // nameRequest sets the request id in OpenStack's own header as well.
@@ -107,7 +120,7 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 // requireType refuses a body without a content type, in every call.
 func (d *Dialect) requireType(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {
+		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" && !d.service.Lax {
 			d.Refuse(w, r, api.Errorf(api.CodeInvalid, "content-type header required with a body: say %s", MediaJSON))
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -72,7 +73,7 @@ func TestARefusalHasTheShapeOfItsService(t *testing.T) {
 	}{
 		{exists, http.StatusConflict, "lease.duplicate"},
 		{WithCode("lease.mine", exists), http.StatusConflict, "lease.mine"},
-		{withStatus(http.StatusTeapot, WithCode("lease.mine", exists)), http.StatusTeapot, "lease.mine"},
+		{WithStatus(http.StatusTeapot, WithCode("lease.mine", exists)), http.StatusTeapot, "lease.mine"},
 		{api.Errorf(api.CodeNotFound, "no"), http.StatusNotFound, "lease.undefined"},
 	} {
 		rec := newWorld(t, leases, one(c.err)).call(http.MethodGet, "1.5", "/leases", "")
@@ -170,3 +171,62 @@ func TestABodyWithoutATypeIsRefused(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, rec.Code)
 	assert.Contains(t, refused(t, rec).Detail, "content-type header required")
 }
+
+// A service that speaks JSON alone takes bodies of no type, refuses other types as
+// invalid, and answers in JSON.
+func TestALaxService(t *testing.T) {
+	lax := leases
+	lax.Lax, lax.Closed, lax.Suffix = true, true, ".json"
+	lax.Shape = func(p Problem, _ int) any { return map[string]any{"sentence": p.Detail, "route": p.AtRoute} }
+	w := newWorld(t, lax, func(d *Dialect) []Call {
+		echo := func(rw http.ResponseWriter, r *http.Request) error {
+			v, err := ReadFields(r)
+			if err != nil {
+				return err
+			}
+			return Answer(rw, http.StatusOK, map[string]any{"read": v, "id": r.PathValue("id")})
+		}
+		return []Call{
+			{Method: http.MethodGet, Path: "/", Until: 5, Do: says("versions")},
+			{Method: http.MethodPut, Path: "/leases/{id}", Since: 2, Until: 5, Takes: true, Gives: true, Do: echo},
+		}
+	})
+	for _, c := range []struct {
+		path, kind, body string
+		status           int
+		want             string
+	}{
+		{"/leases/a", "", `{"n": 1}`, http.StatusOK, `{"read": {"n": 1}, "id": "a"}`},
+		{"/leases/a.json", MediaJSON, `{}`, http.StatusOK, `{"read": {}, "id": "a"}`},
+		{"/leases/a", "", "", http.StatusOK, `{"read": {}, "id": "a"}`},
+		{"/leases/a", "text/html", `{}`, http.StatusBadRequest, `{"sentence": "Content type text/html is not supported, use application/json", "route": true}`},
+		{"/leases/a", "", `[]`, http.StatusBadRequest, `{"sentence": "Malformed JSON: the body must be an object", "route": false}`},
+		{"/leases/.json", "", ``, http.StatusOK, `{"read": {}, "id": ".json"}`},
+		{"/leases/", "", ``, http.StatusNotFound, `{"sentence": "The resource could not be found: there is no /leases/", "route": true}`},
+	} {
+		r := newRequest(http.MethodPut, "1.5", c.path)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
+		r.Header.Set("Accept", "text/html")
+		if c.kind != "" {
+			r.Header.Set("Content-Type", c.kind)
+		}
+		rec := w.serve(r)
+		assert.Equal(t, c.status, rec.Code, c.path)
+		assert.JSONEq(t, c.want, rec.Body.String(), c.path)
+	}
+	for path, status := range map[string]int{"/": http.StatusUnauthorized, "": http.StatusUnauthorized, "/leases/a": http.StatusUnauthorized} {
+		closed := New(lax, door.Config{Zone: w.dialect.Zone, Now: w.dialect.Now, Log: w.dialect.Log, Tokens: nobodys{}, Leader: func() bool { return true }})
+		rec := httptest.NewRecorder()
+		closed.Handler(nil).ServeHTTP(rec, newRequest(http.MethodGet, "", path))
+		assert.Equal(t, status, rec.Code, path)
+	}
+}
+
+// nobodys reads no token.
+type nobodys struct{}
+
+func (nobodys) Parse(string) (api.TokenID, []byte, error) {
+	return "", nil, api.Errorf(api.CodeUnauthenticated, "malformed")
+}
+
+func (nobodys) Check(_, _ []byte) bool { return false }

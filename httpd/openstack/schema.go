@@ -58,6 +58,16 @@ type Schema struct {
 // ReadBody reads the JSON of a request and checks it. Bytes, values and levels are
 // limited as in every public body.
 func ReadBody(r *http.Request, s *Schema) (any, error) {
+	v, err := readValue(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.Check(v)
+}
+
+// readValue reads the JSON of a request: map[string]any, []any, string, json.Number, bool
+// and nil.
+func readValue(r *http.Request) (any, error) {
 	var raw json.RawMessage
 	err := wire.ReadJSON(r, api.BodyMaxBytes, &raw)
 	if api.CodeOf(err) == api.CodeInvalid {
@@ -72,7 +82,24 @@ func ReadBody(r *http.Request, s *Schema) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "Malformed JSON: %s", err.Error())
 	}
-	return s.Check(v)
+	return v, nil
+}
+
+// ReadFields reads the JSON object of a request, with the limits of ReadBody; its values are
+// not checked, and numbers are json.Number. Without a body it is empty.
+func ReadFields(r *http.Request) (map[string]any, error) {
+	if r.ContentLength == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := readValue(r)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := v.(map[string]any)
+	if !ok {
+		return nil, api.Errorf(api.CodeInvalid, "Malformed JSON: the body must be an object")
+	}
+	return out, nil
 }
 
 // ReadObject is ReadBody for a schema of an object.

@@ -81,11 +81,12 @@ func (s *Service) parseVersion(text string) (minor int, err error) {
 	major, err := strconv.Atoi(left)
 	minor, err2 := strconv.Atoi(right)
 	if !dot || !wholeNumber.MatchString(left) || !wholeNumber.MatchString(right) {
-		return 0, api.Errorf(api.CodeInvalid, "Invalid microversion: invalid version string: %s; it must be two numbers such as %s, or latest", text, s.spellVersion(10))
+		return 0, atRoute(api.Errorf(api.CodeInvalid,
+			"Invalid microversion: invalid version string: %s; it must be two numbers such as %s, or latest", text, s.spellVersion(10)))
 	}
 	if err != nil || err2 != nil || major != s.Major || minor < s.Oldest || minor > s.Newest {
-		return 0, withStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid,
-			"Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, s.spellVersion(s.Oldest), s.spellVersion(s.Newest)))
+		return 0, atRoute(WithStatus(http.StatusNotAcceptable, api.Errorf(api.CodeInvalid,
+			"Invalid microversion: Unacceptable version header: %s; this server speaks %s to %s", text, s.spellVersion(s.Oldest), s.spellVersion(s.Newest))))
 	}
 	return minor, nil
 }
