@@ -163,6 +163,31 @@ func (c *columns) numberColumn(values, total []int64) *query.Column {
 	return out
 }
 
+// AZ returns the availability zones of hosts.
+func (c *columns) AZ() *query.Column {
+	return c.textColumn(func(row int) string { return c.l.View.Spec(row).AZ })
+}
+
+// Name returns the names of hosts to a lease of this zone. Boots name hosts by hints, which
+// need the role admin, and another zone would find names by trying.
+func (c *columns) Name() *query.Column {
+	if !c.l.Req.Reserves || c.l.Req.Origin != "" {
+		return nil
+	}
+	return c.textColumn(c.l.View.Name)
+}
+
+// textColumn returns the texts of the rows that have one.
+func (c *columns) textColumn(of func(row int) string) *query.Column {
+	out := query.NewColumn(c.l.View.Rows())
+	for row := range c.pass.All() {
+		if text := of(row); text != "" {
+			out.SetText(row, text)
+		}
+	}
+	return out
+}
+
 // Attribute returns the values of an attribute.
 func (c *columns) Attribute(name string) *query.Column {
 	if name == attributeIP {

@@ -1,6 +1,7 @@
 package filters_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -109,6 +110,34 @@ func TestQuery(t *testing.T) {
 	} {
 		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
 		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), "query %s", text)
+	}
+}
+
+// A lease of this zone may name hosts; a boot and another zone must not find names by
+// trying.
+func TestQueryNamesHostsInLeasesAlone(t *testing.T) {
+	a, b := with("a"), with("b")
+	a.AZ, b.AZ = "east", "7"
+	v := view(a, b)
+	for text, pass := range map[string][]string{
+		`["=","$host.name","name-a"]`:                     {"a"},
+		`["not",["=","$host.name","name-a"]]`:             {"b"},
+		`["=","$name","name-a"]`:                          nil,
+		`["=","$host.availability_zone","east"]`:          {"a"},
+		`["=","$host.availability_zone","7"]`:             {"b"}, // always a text
+		`["in","$host.availability_zone","west","north"]`: nil,
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
+		l.Req.Reserves = true
+		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), text)
+		named := strings.Contains(text, "name")
+		l.Req.Reserves = false
+		if named {
+			pass = nil
+		}
+		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), "a boot: %s", text)
+		l.Req.Reserves, l.Req.Origin = true, "parent"
+		assert.Equal(t, pass, kept(l, filter(filters.NameQuery)), "another zone: %s", text)
 	}
 }
 

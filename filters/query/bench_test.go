@@ -18,6 +18,8 @@ func (r ready) Free(api.ResourceClass) *query.Column  { return r["free"] }
 func (r ready) Total(api.ResourceClass) *query.Column { return r["total"] }
 func (r ready) Instances() *query.Column              { return r["instances"] }
 func (r ready) Attribute(name string) *query.Column   { return r[name] }
+func (r ready) AZ() *query.Column                     { return nil }
+func (r ready) Name() *query.Column                   { return nil }
 
 // BenchmarkKeep evaluates queries that need every host of a large zone.
 func BenchmarkKeep(b *testing.B) {

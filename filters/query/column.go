@@ -42,6 +42,8 @@ type Columns interface {
 	Total(class api.ResourceClass) *Column // what there is in all, ratios applied
 	Instances() *Column                    // instances on the host
 	Attribute(name string) *Column         // operators' values over agents'; any text may be asked for
+	AZ() *Column                           // names of availability zones
+	Name() *Column                         // names of hosts; nil for a caller who must not learn them
 }
 
 // Column is one variable of every row. A row has one value, of any kind, or

@@ -261,11 +261,7 @@ func (p *parser) parseArgument(place string, depth int) (node, error) {
 		return node{op: opLiteral, kind: kindBool, yes: v}, nil
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok {
-			n := node{op: opVariable, variable: p.variableIndex(name)}
-			if isAmount(name) {
-				n.kind = kindNumber
-			}
-			return n, nil
+			return node{op: opVariable, kind: kindOfVariable(name), variable: p.variableIndex(name)}, nil
 		}
 		return node{op: opLiteral, kind: kindText, texts: [1]string{v}}, nil
 	case json.Number:

@@ -2,7 +2,7 @@
 // says which hosts an instance may take: the hint "query". Its one job is to turn
 // a text into a set of rows. It never chooses among hosts, and it never sees what
 // a caller must not name: a query reaches hosts through Columns alone, which has
-// no names and no ids. It is pure; a Query is immutable and safe for concurrent
+// no ids, and names only if its maker gives them. It is pure; a Query is immutable and safe for concurrent
 // use.
 //
 // An expression is a list: an operator, then its arguments, which are numbers,
@@ -21,6 +21,7 @@
 // Variables are $free_ram_mb, $free_disk_gb, $vcpus_free, $ram_mb_total,
 // $disk_gb_total, $vcpus_total, $instances, $free.CLASS and $total.CLASS for any
 // resource class, $attributes.NAME or $capabilities.NAME for an attribute of the
-// host, and $NAME for one whose name is none of those. Amounts are sums over all that
+// host, $host.availability_zone, $host.name in a lease of the hosts' own zone (elsewhere
+// no host has it), and $NAME for an attribute whose name is none of those. Amounts are sums over all that
 // a slot on the host may draw from; a slot has each class from one of them.
 package query

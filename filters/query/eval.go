@@ -30,6 +30,12 @@ func (q *Query) Keep(c Columns, pass *capacity.Set) {
 	}
 }
 
+// Variables that are texts on every host.
+const (
+	variableAZ   = "host.availability_zone"
+	variableName = "host.name"
+)
+
 // resolveColumn finds the column of a variable. This is the whole list of what a query
 // may name.
 func resolveColumn(name string, c Columns) *Column {
@@ -48,6 +54,10 @@ func resolveColumn(name string, c Columns) *Column {
 		return c.Total(api.VCPU)
 	case "instances":
 		return c.Instances()
+	case variableAZ:
+		return c.AZ()
+	case variableName:
+		return c.Name()
 	case "":
 		return nil
 	}
@@ -63,14 +73,19 @@ func resolveColumn(name string, c Columns) *Column {
 	return c.Attribute(strings.TrimPrefix(name, "capabilities."))
 }
 
-// isAmount reports whether a variable is a number on every host that has it: an
-// amount or a count, not an attribute.
-func isAmount(name string) bool {
+// kindOfVariable returns the kind that a variable has on every host that has it: an amount
+// or a count is a number, a name a text. It is 0 for an attribute.
+func kindOfVariable(name string) kind {
 	switch name {
 	case "free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total", "instances":
-		return true
+		return kindNumber
+	case variableAZ, variableName:
+		return kindText
 	}
-	return strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.")
+	if strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.") {
+		return kindNumber
+	}
+	return 0
 }
 
 // columns are the variables of a query, by their number; nil for one that no row

@@ -19,6 +19,7 @@ type host struct {
 	free, total map[api.ResourceClass]int64
 	instances   int64
 	attributes  map[string]string
+	name, az    string
 }
 
 // fleet gives the columns of some hosts, one in each row.
@@ -67,6 +68,22 @@ func (f fleet) Attribute(name string) *query.Column {
 		}
 		return ok
 	})
+}
+
+func (f fleet) AZ() *query.Column {
+	return f.column(func(h host, set *query.Column, row int) bool { return setName(set, row, h.az) })
+}
+
+func (f fleet) Name() *query.Column {
+	return f.column(func(h host, set *query.Column, row int) bool { return setName(set, row, h.name) })
+}
+
+// setName gives row a text that is never read as a number, if there is one.
+func setName(c *query.Column, row int, text string) bool {
+	if text != "" {
+		c.SetText(row, text)
+	}
+	return text != ""
 }
 
 // setAttribute gives row the value of an attribute's text: a number, true or
@@ -156,6 +173,9 @@ func check(v any, depth int, nodes *int) (string, error) {
 			if slices.Contains(amounts, name) || strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.") {
 				return "number", nil
 			}
+			if name == "host.name" || name == "host.availability_zone" {
+				return "text", nil
+			}
 			return "", nil
 		}
 		return "text", nil
@@ -243,6 +263,10 @@ func (h host) variable(name string) any {
 		return amount(h.total, api.VCPU)
 	case "instances":
 		return big.NewRat(h.instances, 1)
+	case "host.name":
+		return textOrNone(h.name)
+	case "host.availability_zone":
+		return textOrNone(h.az)
 	}
 	for _, prefix := range []string{"attributes.", "capabilities."} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
@@ -267,6 +291,13 @@ func amount(of map[api.ResourceClass]int64, class api.ResourceClass) any {
 		return big.NewRat(n, 1)
 	}
 	return nil
+}
+
+func textOrNone(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 func (h host) value(v any) any {

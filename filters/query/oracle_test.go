@@ -44,6 +44,7 @@ func randomFleet(p pick, n int) fleet {
 				h.attributes[name] = p.one(values...)
 			}
 		}
+		h.name, h.az = p.one("x", "y", "1"), p.one("", "x", "true")
 		f[row] = h
 	}
 	return f
@@ -69,7 +70,7 @@ func randomArgument(p pick, depth, kind int, op string) string {
 	}
 	if p(2) == 0 {
 		return fmt.Sprintf("%q", "$"+p.one(append(names, "free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total",
-			"free.PGPU", "total.PGPU", "free.VCPU", "attributes.a", "attributes.instances", "capabilities.b", "capabilities.c.d", "", "free", "free.", "attributes.", "name")...))
+			"free.PGPU", "total.PGPU", "free.VCPU", "attributes.a", "attributes.instances", "capabilities.b", "capabilities.c.d", "", "free", "free.", "attributes.", "name", "host.name", "host.availability_zone")...))
 	}
 	if p(60) == 0 {
 		return p.one("null", "{}", `{"a":1}`, "[]", "0.0000001", "1e13", "[1]")

@@ -318,3 +318,5 @@ func (only) Free(api.ResourceClass) *query.Column  { return nil }
 func (only) Total(api.ResourceClass) *query.Column { return nil }
 func (only) Instances() *query.Column              { return nil }
 func (o only) Attribute(string) *query.Column      { return o.c }
+func (only) AZ() *query.Column                     { return nil }
+func (only) Name() *query.Column                   { return nil }
