@@ -97,4 +97,7 @@ type Claim struct {
 	// Within is the claim on the same provider in whose room this one is; nil for none. That
 	// one is not within another. Whoever keeps both fills it in: it is not written.
 	Within *Claim `cbor:"-"`
+	// Whole is set for a claim of whole hosts: nothing else is admitted on the provider at any
+	// instant of its window, whatever is left there. Whoever keeps the claim fills it in.
+	Whole bool `cbor:"-"`
 }

@@ -63,6 +63,14 @@ type column struct {
 	odd      mask // hosts whose unit rules must be checked: not plain 1 to capacity
 }
 
+// The numbers of hidden classes: they count claims instead of amounts, and no inventory has
+// anything of them.
+const (
+	wholeClass = -2 - iota // claims of whole hosts
+	emptyClass             // claims of nothing
+	hiddenEnd
+)
+
 // chunk is chunkHosts rows. It is copied as a whole when it is first written
 // after a view was taken; its blocks are copied one by one as they are touched.
 type chunk struct {
@@ -73,6 +81,7 @@ type chunk struct {
 	timelines   *block[timeline]
 	rooms       *block[[]room] // claims with others within; nil is all nil
 	columns     []column       // by interned class; may be shorter than the classes
+	hidden      [wholeClass - hiddenEnd]column
 	parents     *block[int32]  // rows of parents, plus 1; nil is all 0
 	reaches     *block[*reach] // of roots; nil is all nil
 	live        mask
@@ -84,6 +93,7 @@ type chunk struct {
 	maintenance mask
 	needs       mask            // needs a command
 	timed       mask            // has a timeline
+	exclusive   mask            // has a claim of the whole host, now or later
 	traits      []*mask         // by interned trait; may be shorter; nil is empty; masks are replaced, never written
 	groups      []*mask         // by interned aggregate, likewise
 	azs         []*mask         // by interned availability zone, likewise
@@ -118,10 +128,30 @@ func (c *chunk) clone(epoch uint64) *chunk {
 
 // column returns the column of class, nil if no host of the chunk ever had it.
 func (c *chunk) column(class int) *column {
-	if class < 0 || class >= len(c.columns) || c.columns[class].capacity == nil {
+	var col *column
+	switch {
+	case class <= wholeClass:
+		col = &c.hidden[wholeClass-class]
+	case class < 0 || class >= len(c.columns):
+		return nil
+	default:
+		col = &c.columns[class]
+	}
+	if col.capacity == nil {
 		return nil
 	}
-	return &c.columns[class]
+	return col
+}
+
+// allColumns yields every column that was made, hidden ones too.
+func (c *chunk) allColumns(yield func(*column) bool) {
+	for _, list := range [...][]column{c.columns, c.hidden[:]} {
+		for i := range list {
+			if list[i].capacity != nil && !yield(&list[i]) {
+				return
+			}
+		}
+	}
 }
 
 // ownColumn returns the column of class with all its blocks made. The chunk is
@@ -130,7 +160,12 @@ func (c *chunk) ownColumn(class int, epoch uint64) *column {
 	for len(c.columns) <= class {
 		c.columns = append(c.columns, column{})
 	}
-	col := &c.columns[class]
+	var col *column
+	if class <= wholeClass {
+		col = &c.hidden[wholeClass-class]
+	} else {
+		col = &c.columns[class]
+	}
 	if col.capacity == nil {
 		ownBlock(&col.capacity, epoch)
 		ownBlock(&col.firm, epoch)
@@ -181,23 +216,79 @@ func (c *chunk) attributeBlock(number int) **block[Value] {
 	return &c.attributes[number]
 }
 
-// freeOver returns the room of host i in class over w for a claim of kind.
+// freeOver returns the room of host i in class over w for a claim of kind: at most 0 where
+// the whole host is claimed.
 func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
 	col := c.column(class)
 	if col == nil || w.End <= now {
 		return 0
 	}
+	free := col.now.at[i]
+	if kind != api.Preemptible {
+		free = c.freeDuring(i, class, w.Start, c.endOf(i, w), now)
+	}
+	if free > 0 && c.exclusive.has(i) && c.isWhole(i, w, kind, now) {
+		return 0
+	}
+	return free
+}
+
+// isWhole reports whether the whole host i is claimed at an instant of w that counts for a
+// claim of kind.
+func (c *chunk) isWhole(i int, w api.Window, kind api.Class, now api.Instant) bool {
+	if !c.exclusive.has(i) {
+		return false
+	}
 	if kind == api.Preemptible {
-		return col.now.at[i]
+		return c.column(wholeClass).now.at[i] < 0
+	}
+	return c.freeDuring(i, wholeClass, w.Start, c.endOf(i, w), now) < 0
+}
+
+// endOf returns until when a claim over w is kept on host i. Without a timeline it is the same
+// for all that ends later than now.
+func (c *chunk) endOf(i int, w api.Window) api.Instant {
+	if !c.timed.has(i) {
+		return w.End
+	}
+	return w.End.Add(c.specs.at[i].Gap)
+}
+
+// freeDuring returns the room of host i in class at every instant of [start, end) from now on
+// for firm claims, whether the whole host is claimed or not. The span has not passed.
+func (c *chunk) freeDuring(i, class int, start, end, now api.Instant) int64 {
+	col := c.column(class)
+	if col == nil {
+		return 0
 	}
 	free := col.free.at[i]
 	if c.timed.has(i) {
-		end := w.End.Add(c.specs.at[i].Gap)
-		peak := c.timelines.at[i].peakUse(class, col.firm.at[i], max(w.Start, now), end)
-		free = col.capacity.at[i] - peak
+		free = col.capacity.at[i] - c.timelines.at[i].peakUse(class, col.firm.at[i], max(start, now), end)
 	}
-	if w.Start <= now {
+	if start <= now {
 		free = min(free, col.now.at[i])
 	}
 	return free
+}
+
+// isIdle reports whether nothing is claimed on host i at any instant of [start, end) from now
+// on; preemptibles count if the span has begun.
+func (c *chunk) isIdle(i int, start, end, now api.Instant) bool {
+	var use int64 // of all classes: none is below 0
+	for col := range c.allColumns {
+		use += col.firm.at[i]
+		if start <= now && col.now.at[i] != col.capacity.at[i] {
+			return false
+		}
+	}
+	start = max(start, now)
+	for _, e := range c.timelines.at[i] {
+		switch {
+		case e.at <= start:
+			use += e.firm
+		case e.at < end && e.firm != 0: // the first change after nothing is a claim
+			return false
+		}
+	}
+	return use == 0
 }

@@ -1,6 +1,10 @@
 package capacity
 
-import "berth/api"
+import (
+	"iter"
+
+	"berth/api"
+)
 
 // Fits returns nil if c can be claimed on that one provider, else the reason: not_found
 // for an unknown provider, invalid for a malformed claim, a window that has passed or an
@@ -74,47 +78,83 @@ func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
 		t.sumWithin(row, c, int(sign))
 		return
 	}
-	k, i := t.ownChunk(row)
 	end := c.Window.End.Add(t.specOf(row).Gap) // the conflict rule: see the package comment
-	if end <= t.now || len(c.Resources) == 0 {
+	if end <= t.now {
 		return
 	}
-	line := k.timelines.at[i]
-	touched := len(line) > 0
-	for _, name := range c.Resources.Classes() {
-		class, amount := t.classes.intern(name), sign*c.Resources[name]
-		col := k.ownColumn(class, t.epoch)
-		var up, down edge
-		if c.Class == api.Preemptible {
-			down.pre = -amount
-		} else {
-			up.firm, down.firm = amount, -amount
+	spans := make([]span, 0, len(c.Resources)+1)
+	for class, amount := range t.countedOf(&c, t.classes.intern) {
+		spans = append(spans, span{class, c.Window.Start, end, sign * amount})
+	}
+	t.sumSpans(row, spans, c.Class == api.Preemptible)
+}
+
+// span is an amount of a class over [start, end).
+type span struct {
+	class      int // interned or hidden
+	start, end api.Instant
+	amount     int64
+}
+
+// countedOf yields the classes of which c takes something, hidden ones too, and how much.
+func (d *data) countedOf(c *api.Claim, number func(api.ResourceClass) int) iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		if c.Whole && !yield(wholeClass, 1) || !c.Whole && len(c.Resources) == 0 && !yield(emptyClass, 1) {
+			return
 		}
-		if c.Class == api.Firm && c.Window.Start > t.now {
-			up.at, up.class = c.Window.Start, class
-			line = line.withEdge(up)
-		} else {
-			ownBlock(&col.now, t.epoch)[i] -= amount
-			if c.Class == api.Firm {
-				ownBlock(&col.firm, t.epoch)[i] += amount
+		for _, name := range c.Resources.Classes() {
+			if !yield(number(name), c.Resources[name]) {
+				return
 			}
 		}
-		if end != api.Forever {
-			down.at, down.class = end, class
+	}
+}
+
+// sumSpans adds spans that have not passed to the sums of row, from now on. A preemptible one
+// counts from now, whenever it starts.
+func (t *Table) sumSpans(row int, spans []span, preemptible bool) {
+	k, i := t.ownChunk(row)
+	line := k.timelines.at[i]
+	touched := len(line) > 0
+	for _, s := range spans {
+		col := k.ownColumn(s.class, t.epoch)
+		var up, down edge
+		if preemptible {
+			down.pre = -s.amount
+		} else {
+			up.firm, down.firm = s.amount, -s.amount
+		}
+		if !preemptible && s.start > t.now {
+			up.at, up.class = s.start, s.class
+			line = line.withEdge(up)
+		} else {
+			ownBlock(&col.now, t.epoch)[i] -= s.amount
+			if !preemptible {
+				ownBlock(&col.firm, t.epoch)[i] += s.amount
+			}
+		}
+		if s.end != api.Forever {
+			down.at, down.class = s.end, s.class
 			line = line.withEdge(down)
 		}
-		refreshFree(col, line, class, i, t.epoch)
 	}
 	if touched || len(line) > 0 {
 		t.setLine(k, i, line)
 	}
+	for _, s := range spans {
+		k.refreshFree(line, s.class, i, t.epoch)
+	}
 }
 
 // refreshFree updates the free column of one row from its timeline.
-func refreshFree(col *column, line timeline, class, i int, epoch uint64) {
+func (c *chunk) refreshFree(line timeline, class, i int, epoch uint64) {
+	col := c.column(class)
 	peak := line.peakUse(class, col.firm.at[i], 0, api.Forever)
 	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
 		ownBlock(&col.free, epoch)[i] = free
+	}
+	if class == wholeClass {
+		c.exclusive.set(i, peak > 0)
 	}
 }
 
@@ -159,7 +199,7 @@ func (t *Table) foldEdges(c *chunk, i int) {
 	n := 0
 	for n < len(line) && line[n].at <= t.now {
 		e := line[n]
-		col := &c.columns[e.class]
+		col := c.column(e.class)
 		ownBlock(&col.firm, t.epoch)[i] += e.firm
 		ownBlock(&col.now, t.epoch)[i] -= e.firm + e.pre
 		n++
@@ -167,6 +207,6 @@ func (t *Table) foldEdges(c *chunk, i int) {
 	past := line[:n]
 	t.setLine(c, i, line[n:])
 	for _, e := range past {
-		refreshFree(&c.columns[e.class], line[n:], e.class, i, t.epoch)
+		c.refreshFree(line[n:], e.class, i, t.epoch)
 	}
 }

@@ -149,6 +149,9 @@ func (d *data) checkFit(row int, c api.Claim) error {
 		return d.checkFitWithin(row, c)
 	}
 	k, i := d.chunkOf(row)
+	if k.isWhole(i, c.Window, c.Class, d.now) {
+		return errWhole
+	}
 	for _, name := range c.Resources.Classes() {
 		want := c.Resources[name]
 		if free := k.freeOver(i, d.classes.numberOf(name), c.Window, c.Class, d.now); want > free {

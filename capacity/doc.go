@@ -30,6 +30,15 @@
 // window is within that of the outer claim, and at every instant all claims within fit into
 // the outer one. The outer claim must be made before and released after them.
 //
+// A claim is replaced in place by Extend and Shrink: between the two, its provider is charged
+// for both, at each instant and of each class the greater, and the gap of one never counts
+// beside the other. The claims within it stay where they are: they fit into both, and are within
+// the one that is left.
+//
+// A claim of a whole host takes everything that the host and its tree have, and keeps all else
+// out at every instant of its window. It is counted in hidden columns, and so are claims of
+// nothing, so that a host is known to be idle.
+//
 // Besides amounts the table keeps what filters and costs read of a host: masks of traits,
 // aggregates and availability zones, columns of attributes, and the number of claims that
 // have not been released, even if their windows have passed.

@@ -47,6 +47,13 @@ func (d *Draft) Undo(mark int) {
 	d.log = d.log[:mark]
 }
 
+// isWhole reports whether the whole host in row is claimed.
+func (d *Draft) isWhole(row int) bool {
+	v := d.view.data()
+	c, i := v.chunkOf(row)
+	return c.isWhole(i, d.window, d.kind, v.now)
+}
+
 // countSlots returns how many times row can give a, besides what is taken.
 func (d *Draft) countSlots(row int, a *amount) int64 {
 	v := d.view.data()
@@ -67,7 +74,7 @@ func (d *Draft) countSlots(row int, a *amount) int64 {
 // compound host gives only of its own, and a window that has passed has no room.
 func (d *Draft) Slots(row int, r api.Resources, most int64) int64 {
 	v := d.view.data()
-	if d.window.End <= v.now {
+	if d.window.End <= v.now || d.isWhole(row) {
 		return 0
 	}
 	reach := v.sourcesOf(row)
@@ -101,7 +108,7 @@ func (d *Draft) Slots(row int, r api.Resources, most int64) int64 {
 // reaches for each change of who gives, not for each slot.
 func (d *Draft) Take(row int, r api.Resources, most int64) int64 {
 	v := d.view.data()
-	if most < 1 || d.window.End <= v.now {
+	if most < 1 || d.window.End <= v.now || d.isWhole(row) {
 		return 0
 	}
 	d.need = v.appendAmounts(d.need[:0], r)

@@ -111,6 +111,9 @@ func (t *Table) Place(id api.HostID, c api.Claim) ([]api.Share, error) {
 	if err := t.checkClaim(c); err != nil {
 		return nil, err
 	}
+	if k, i := t.chunkOf(row); k.isWhole(i, c.Window, c.Class, t.now) {
+		return nil, errWhole
+	}
 	need := t.appendAmounts(nil, c.Resources)
 	from := make([]int, len(need))
 	if !t.chooseSources(row, need, from, func(at int, a *amount) bool { return t.roomFor(at, a, c) >= a.n && t.admitsAmount(at, a) }) {

@@ -19,8 +19,16 @@ type model struct {
 	specs map[api.HostID]Spec
 	held  map[api.HostID][]api.Claim
 	inner map[api.HostID][]api.Claim // those within others
+	swaps map[api.HostID][]swapped   // being replaced; they are in held no more
 	outer int                        // claims so far that others may be within
 	gens  map[api.HostID]uint64
+}
+
+func newModel() *model {
+	return &model{
+		specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{},
+		swaps: map[api.HostID][]swapped{}, gens: map[api.HostID]uint64{},
+	}
 }
 
 func (m *model) span(id api.HostID, c api.Claim) api.Window {
@@ -34,11 +42,20 @@ func (m *model) capacity(id api.HostID, class api.ResourceClass) int64 {
 func (m *model) firmAt(id api.HostID, class api.ResourceClass, at api.Instant) int64 {
 	var use int64
 	for _, c := range m.held[id] {
-		if c.Class == api.Firm && m.span(id, c).Contains(at) {
-			use += c.Resources[class]
-		}
+		use += m.takes(id, c, class, at)
+	}
+	for _, s := range m.swaps[id] {
+		use += max(m.takes(id, s.from, class, at), m.takes(id, s.to, class, at))
 	}
 	return use
+}
+
+// takes returns what a firm claim takes of a class at an instant.
+func (m *model) takes(id api.HostID, c api.Claim, class api.ResourceClass, at api.Instant) int64 {
+	if c.Class == api.Firm && m.span(id, c).Contains(at) {
+		return c.Resources[class]
+	}
+	return 0
 }
 
 func (m *model) useNow(id api.HostID, class api.ResourceClass) int64 {
@@ -52,15 +69,23 @@ func (m *model) useNow(id api.HostID, class api.ResourceClass) int64 {
 }
 
 func (m *model) freeOver(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
-	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
 	if w.End <= m.now {
 		return 0
 	}
+	if m.isWhole(id, w, kind) {
+		return min(m.freeAtAll(id, class, w, kind), 0)
+	}
+	return m.freeAtAll(id, class, w, kind)
+}
+
+// freeAtAll is freeOver whether the whole host is claimed or not.
+func (m *model) freeAtAll(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
+	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
 	if kind == api.Preemptible {
 		return total - m.useNow(id, class)
 	}
 	instants := []api.Instant{max(w.Start, m.now)}
-	for _, c := range m.held[id] { // use rises only where a claim starts
+	for _, c := range m.firm(id) { // use rises only where a claim starts
 		if s := c.Window.Start; s > instants[0] && s < end {
 			instants = append(instants, s)
 		}
@@ -82,6 +107,9 @@ func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 	}
 	if c.Window.End <= m.now {
 		return api.CodeInvalid
+	}
+	if m.isWhole(id, c.Window, c.Class) {
+		return api.CodeNoCapacity
 	}
 	for _, class := range c.Resources.Classes() {
 		if c.Resources[class] > m.freeOver(id, class, c.Window, c.Class) {
@@ -244,7 +272,7 @@ func drawClaim(t *rapid.T) api.Claim {
 // step makes one random change in both, and checks that they answer alike.
 func step(t *rapid.T, table *Table, m *model) {
 	id := rapid.SampledFrom(testIDs).Draw(t, "host")
-	switch rapid.IntRange(0, 16).Draw(t, "op") {
+	switch rapid.IntRange(0, 22).Draw(t, "op") {
 	case 0, 1:
 		s := drawSpec(t)
 		if m.loops(s.ID, s.Parent) {
@@ -264,6 +292,7 @@ func step(t *rapid.T, table *Table, m *model) {
 			delete(m.specs, id)
 			delete(m.held, id)
 			delete(m.inner, id)
+			delete(m.swaps, id)
 			delete(m.gens, id)
 		}
 	case 3:
@@ -303,6 +332,12 @@ func step(t *rapid.T, table *Table, m *model) {
 		for range min(len(known), 1) * 20 {
 			m.stepWithin(t, table, known[0])
 		}
+	case 14, 15, 16:
+		for range 4 {
+			m.stepSwap(t, table, m.oneOf(t, id, func(id api.HostID) bool { return len(m.held[id])+len(m.swaps[id]) > 0 }))
+		}
+	case 17, 18:
+		m.placeWhole(t, table, m.oneOf(t, id, func(id api.HostID) bool { return !m.specs[id].Passive }))
 	case 8, 9, 10:
 		m.place(t, table, id, drawClaim(t))
 	default:
@@ -327,6 +362,9 @@ func (m *model) check(t *rapid.T, v View) {
 	pass, alone := v.Providers(), v.Providers()
 	v.KeepFitting(&pass, c.Resources, c.Window, c.Class)
 	v.KeepFittingAlone(&alone, c.Resources, c.Window, c.Class)
+	stocked, idle := v.Providers(), v.Providers()
+	v.KeepStocked(&stocked)
+	v.KeepIdle(&idle, w)
 	large, admitting := v.Providers(), v.Providers()
 	v.KeepLarge(&large, c.Resources)
 	v.KeepAdmitting(&admitting, c.Resources)
@@ -355,6 +393,8 @@ func (m *model) check(t *rapid.T, v View) {
 		require.Equal(t, len(s.Aggregates) > 0, v.AnyAggregate(testTraits).Has(row))
 		m.checkDescription(t, v, row, s)
 		require.Equal(t, m.fits(id, c) == "", alone.Has(row), "KeepFittingAlone %v", c)
+		require.Equal(t, m.stocked(id), stocked.Has(row), "KeepStocked")
+		require.Equal(t, !s.Passive && w.End > m.now && m.isIdle(id, w), idle.Has(row), "KeepIdle %v", w)
 		require.Equal(t, m.slots(id, c, 1) == 1, pass.Has(row), "KeepFitting %v", c)
 		m.checkWhole(t, id, c.Resources, large.Has(row), admitting.Has(row))
 		used := api.Resources{}
@@ -367,7 +407,7 @@ func (m *model) check(t *rapid.T, v View) {
 			}
 			require.Equal(t, m.capacity(id, class)-use, v.FreeNow(row, class))
 			fromNow := m.capacity(id, class) - m.firmAt(id, class, m.now)
-			for _, h := range m.held[id] {
+			for _, h := range m.firm(id) {
 				if h.Window.Start > m.now {
 					fromNow = min(fromNow, m.capacity(id, class)-m.firmAt(id, class, h.Window.Start))
 				}
@@ -455,7 +495,7 @@ func fingerprint(v View) string {
 func TestTableAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := newModel()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			step(t, table, m)
 			if rapid.IntRange(0, 2).Draw(t, "look") == 0 {
@@ -470,7 +510,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 func TestViewsNeverChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := newModel()
 		var views []View
 		var said []string
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -505,6 +545,11 @@ func (m *model) instances(id api.HostID) int {
 			n++
 		}
 	}
+	for _, s := range m.swaps[id] {
+		if s.from.Consumer != lent {
+			n++
+		}
+	}
 	return n + len(m.inner[id])
 }
 
@@ -512,7 +557,7 @@ func (m *model) instances(id api.HostID) int {
 func TestRestoreAnswersAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable()
-		m := &model{specs: map[api.HostID]Spec{}, held: map[api.HostID][]api.Claim{}, inner: map[api.HostID][]api.Claim{}, gens: map[api.HostID]uint64{}}
+		m := newModel()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			step(t, table, m)
 		}
@@ -524,6 +569,10 @@ func TestRestoreAnswersAlike(t *testing.T) {
 				require.True(t, anew.SetGeneration(id, m.gens[id]))
 				for _, c := range slices.Concat(m.held[id], m.inner[id]) {
 					require.True(t, restore(anew, id, c))
+				}
+				for _, s := range m.swaps[id] {
+					require.True(t, restore(anew, id, s.from))
+					require.True(t, anew.RestoreExtension(id, s.from, s.to))
 				}
 			}
 		}

@@ -27,7 +27,9 @@ func (v View) Totals() map[api.ResourceClass]api.ClassTotals {
 			had = true
 			n, capacity := have.Normal(), have.Capacity()
 			t.Total = addCapped(t.Total, capacity)
-			t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
+			if !c.exclusive.has(i) {
+				t.Free = addCapped(t.Free, max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class))))
+			}
 			t.SlotMin = min(t.SlotMin, n.MinUnit)
 			t.SlotMax = max(t.SlotMax, min(n.MaxUnit, capacity))
 		}

@@ -110,6 +110,24 @@ func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Cla
 	for _, name := range r.Classes() {
 		v.keepAny(pass, func(s *Set) { v.keepFitting(s, name, r[name], w, kind) })
 	}
+	v.dropWhole(pass, w, kind)
+}
+
+// dropWhole removes the rows that are wholly claimed over w.
+func (v View) dropWhole(pass *Set, w api.Window, kind api.Class) {
+	for n, c := range v.data().chunks {
+		for at, rows := range c.exclusive {
+			if n*len(c.live)+at >= len(pass.words) || rows&pass.words[n*len(c.live)+at] == 0 {
+				continue
+			}
+			word := &pass.words[n*len(c.live)+at]
+			for i := range (Set{[]uint64{rows & *word}}).All() {
+				if c.isWhole(at*wordBits+i, w, kind, v.Now()) {
+					*word &^= 1 << i
+				}
+			}
+		}
+	}
 }
 
 // KeepFittingAlone is KeepFitting, but no row draws from others: what is left is
@@ -121,6 +139,7 @@ func (v View) KeepFittingAlone(pass *Set, r api.Resources, w api.Window, kind ap
 	for _, name := range r.Classes() {
 		v.keepFitting(pass, name, r[name], w, kind)
 	}
+	v.dropWhole(pass, w, kind)
 }
 
 // keepFitting keeps the rows that have want of a class themselves. The window has not
@@ -285,7 +304,7 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, 
 		if word == 0 {
 			continue
 		}
-		slow := c.timed[n] | col.odd[n]
+		slow := c.timed[n] | col.odd[n] | c.exclusive[n]
 		at := n * wordBits
 		fit := word & fittingBits((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
 		words[n] = fit &^ slow
@@ -341,8 +360,10 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 		for i := range part {
 			part[i] = min(first.at[i], second.at[i])
 		}
-		for i := range (Set{c.timed[:]}).All() {
-			part[i] = c.freeOver(i, number, w, kind, d.now)
+		for _, rows := range [...]*mask{&c.timed, &c.exclusive} {
+			for i := range (Set{rows[:]}).All() {
+				part[i] = c.freeOver(i, number, w, kind, d.now)
+			}
 		}
 	}
 	v.addReached(out)

@@ -220,14 +220,12 @@ func (t *Table) Remove(id api.HostID) {
 		return
 	}
 	c, i := t.ownChunk(row)
-	for k := range c.columns {
-		if col := c.column(k); col != nil {
-			col.odd.set(i, false)
-			ownBlock(&col.capacity, t.epoch)[i] = 0
-			ownBlock(&col.firm, t.epoch)[i] = 0
-			ownBlock(&col.free, t.epoch)[i] = 0
-			ownBlock(&col.now, t.epoch)[i] = 0
-		}
+	for col := range c.allColumns {
+		col.odd.set(i, false)
+		ownBlock(&col.capacity, t.epoch)[i] = 0
+		ownBlock(&col.firm, t.epoch)[i] = 0
+		ownBlock(&col.free, t.epoch)[i] = 0
+		ownBlock(&col.now, t.epoch)[i] = 0
 	}
 	old := c.specs.at[i]
 	t.applySpec(row, old, &Spec{})
@@ -235,6 +233,7 @@ func (t *Table) Remove(id api.HostID) {
 	c.live.set(i, false)
 	t.setHosting(row, false)
 	c.timed.set(i, false)
+	c.exclusive.set(i, false)
 	if c.claims != nil {
 		ownBlock(&c.claims, t.epoch)[i] = 0
 	}

@@ -130,7 +130,7 @@ func (m *model) drawn(host api.HostID, c api.Claim) map[api.ResourceClass]api.Ho
 
 // slots counts by trying how many slots fit, at most most, and leaves no trace.
 func (m *model) slots(host api.HostID, c api.Claim, most int64) int64 {
-	if c.Window.End <= m.now {
+	if c.Window.End <= m.now || m.isWhole(host, c.Window, c.Class) {
 		return 0
 	}
 	held := m.held
@@ -165,7 +165,7 @@ func (m *model) place(t *rapid.T, table *Table, host api.HostID, c api.Claim) {
 		require.Equal(t, m.fits(host, c), api.CodeOf(err))
 	}
 	from := m.drawn(host, c)
-	if len(from) < len(c.Resources) || c.Window.End <= m.now {
+	if len(from) < len(c.Resources) || c.Window.End <= m.now || m.isWhole(host, c.Window, c.Class) {
 		require.Equal(t, m.refusal(host, c, from), api.CodeOf(err))
 		require.Empty(t, shares)
 		return
@@ -197,6 +197,9 @@ func (m *model) place(t *rapid.T, table *Table, host api.HostID, c api.Claim) {
 func (m *model) refusal(host api.HostID, c api.Claim, from map[api.ResourceClass]api.HostID) api.Code {
 	if c.Window.End <= m.now {
 		return api.CodeInvalid
+	}
+	if m.isWhole(host, c.Window, c.Class) {
+		return api.CodeNoCapacity
 	}
 	for _, class := range c.Resources.Classes() {
 		if _, ok := from[class]; ok {
@@ -281,7 +284,9 @@ func (m *model) checkSums(t *rapid.T, v View, reached map[api.HostID]bool) {
 				some = true
 				row, _ := v.Row(id)
 				sum.Total += all
-				sum.Free += max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class)))
+				if !m.isWhole(id, api.Window{Start: m.now, End: api.Forever}, api.Firm) {
+					sum.Free += max(0, min(v.FreeFromNow(row, class), v.FreeNow(row, class)))
+				}
 				sum.SlotMax = max(sum.SlotMax, min(have.Normal().MaxUnit, all))
 				if n := have.Normal().MinUnit; sum.SlotMin == 0 || n < sum.SlotMin {
 					sum.SlotMin = n

@@ -206,14 +206,14 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// Without returns a view without some of the claims in v: release gets a table of the same
-// providers, on which it may call Release and Return and nothing else. v stays as it is.
-func (v View) Without(release func(*Table)) View {
+// Without returns a view without some of the claims in v, or with others: change gets a table
+// of the same providers, of which it may change claims and nothing else. v stays as it is.
+func (v View) Without(change func(*Table)) View {
 	t := &Table{data: *v.data(), epoch: 1}
 	t.chunks = slices.Clone(t.chunks)
 	for _, c := range t.chunks {
 		t.epoch = max(t.epoch, c.epoch+1) // every chunk is copied before it is written
 	}
-	release(t)
+	change(t)
 	return t.View()
 }
