@@ -54,7 +54,8 @@ func (p *planner) chooseBundleHost(bundle int, t *task, prices *costs.Prices) {
 		return
 	}
 	tasks := []*task{t}
-	for i := t.index + 1; i < len(p.req.Groups); i++ {
+	order := groupOrder(p.req)
+	for _, i := range order[slices.Index(order, t.index)+1:] {
 		if p.bundles[i] == bundle && p.req.Groups[i].Count > 0 {
 			next, _ := p.findHosts(i)
 			tasks = append(tasks, next)
@@ -125,6 +126,9 @@ func (p *planner) slotsAtMost(t, first *task, taken []int64) []int64 {
 	most := make([]int64, len(taken))
 	for row := range t.pass.All() {
 		most[row] = int64(t.group.Count)
+		if t.group.Whole {
+			most[row] = min(most[row], 1)
+		}
 	}
 	for _, a := range t.need {
 		less := int64(0)
@@ -147,7 +151,7 @@ func (p *planner) rivalHosts(tasks []*task, prices *costs.Prices) capacity.Set {
 	for _, t := range tasks[1:] {
 		for row, n := range p.slotsAtMost(t, tasks[0], first) {
 			if n > 0 && p.drawing.Has(row) {
-				n = p.draft.Slots(row, t.group.Resources, n)
+				n = p.draftRoom(t, row, n)
 			}
 			bound[row] += n
 		}

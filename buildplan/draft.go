@@ -2,6 +2,7 @@ package buildplan
 
 import (
 	"berth/api"
+	"berth/capacity"
 	"berth/capacity/queue"
 )
 
@@ -22,7 +23,29 @@ func (p *planner) findDrawingHosts() {
 // hasRoomForOne reports whether row still has room for one slot of t, on which none was
 // placed so far: other hosts may have taken what it draws on.
 func (p *planner) hasRoomForOne(t *task, row int) bool {
-	return !p.drawing.Has(row) || p.draft.Slots(row, t.group.Resources, 1) > 0
+	return !p.drawing.Has(row) || p.draftRoom(t, row, 1) > 0
+}
+
+// draftRoom returns how many slots of t the draft has room for on row, at most most.
+func (p *planner) draftRoom(t *task, row int, most int64) int64 {
+	switch {
+	case !t.group.Whole:
+		return p.draft.Slots(row, t.group.Resources, most)
+	case most > 0 && p.draft.HasWhole(row):
+		return 1
+	}
+	return 0
+}
+
+// draftTake takes slots of t from the draft on row, at most most, and returns their number.
+func draftTake(d *capacity.Draft, g *api.Group, row int, most int64) int64 {
+	switch {
+	case !g.Whole:
+		return d.Take(row, g.Resources, most)
+	case most > 0 && d.TakeWhole(row):
+		return 1
+	}
+	return 0
 }
 
 // dropDrained removes the hosts from t.pass for which earlier groups have left nothing to
@@ -43,7 +66,7 @@ func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 	q.admitPriced(0, 0)
 	for o := q.firstHost(); o != nil && sum < limit; o = q.firstHost() {
 		row := int(o.Row)
-		sum += p.draft.Take(row, t.group.Resources, min(p.roomFor(t, row), limit-sum))
+		sum += draftTake(p.draft, t.group, row, min(p.roomFor(t, row), limit-sum))
 		q.Pop()
 	}
 	return sum
@@ -54,9 +77,9 @@ func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 func (p *planner) roomBeside(tasks []*task, t *task, row int, most int64) int64 {
 	mark := p.draft.Mark()
 	for _, o := range tasks {
-		p.draft.Take(row, o.group.Resources, p.supposed[o.index][row])
+		draftTake(p.draft, o.group, row, p.supposed[o.index][row])
 	}
-	n := p.draft.Slots(row, t.group.Resources, most)
+	n := p.draftRoom(t, row, most)
 	p.draft.Undo(mark)
 	return n
 }

@@ -64,6 +64,7 @@ type zone struct {
 	claims     map[api.HostID][]api.Claim
 	now        api.Instant
 	aggregates []*api.Aggregate
+	wholes     map[api.HostID]api.Window // reserved, as far as they are idle
 	census     *census
 	filters    []api.FilterSpec
 	weights    []api.CostWeight
@@ -99,7 +100,7 @@ func drawSpec(t *rapid.T, i int) capacity.Spec {
 
 func drawZone(t *rapid.T, hosts ...int) *zone {
 	z := &zone{
-		claims: map[api.HostID][]api.Claim{}, now: api.Instant(rapid.Int64Range(0, 15).Draw(t, "now")),
+		claims: map[api.HostID][]api.Claim{}, wholes: map[api.HostID]api.Window{}, now: api.Instant(rapid.Int64Range(0, 15).Draw(t, "now")),
 		weights: drawWeights(t), filters: drawFilters(t), spare: rapid.IntRange(0, 4).Draw(t, "spare"),
 		census: &census{
 			hosts: map[api.InstanceID]api.HostID{}, tenancy: map[api.HostID]int{},
@@ -110,6 +111,9 @@ func drawZone(t *rapid.T, hosts ...int) *zone {
 		s := drawSpec(t, i)
 		z.specs = append(z.specs, s)
 		z.drawClaims(t, s.ID)
+		if rarely(t, 6) {
+			z.claims[s.ID], z.wholes[s.ID] = nil, drawWindow(t)
+		}
 		if rarely(t, 4) {
 			z.census.tenancy[s.ID] = rapid.IntRange(1, 3).Draw(t, "tenancy")
 		}
@@ -199,6 +203,13 @@ func (z *zone) build() (*capacity.Table, map[api.HostID]int) {
 			}
 		}
 	}
+	for _, s := range z.specs {
+		if w, some := z.wholes[s.ID]; some {
+			if _, _, err := table.PlaceWhole(s.ID, api.Claim{Class: api.Firm, Window: w}); err == nil {
+				claims[s.ID]++
+			}
+		}
+	}
 	table.Advance(z.now)
 	return table, claims
 }
@@ -243,6 +254,17 @@ func drawRequest(t *rapid.T) *api.Request {
 	groups := rapid.IntRange(1, 3).Draw(t, "groups")
 	for range groups {
 		req.Groups = append(req.Groups, drawGroup(t))
+	}
+	switch one(t, "", "", "", "", "reserves", "reserves", "within") {
+	case "reserves":
+		req.Reserves, req.Class = true, api.Firm
+		for g := range req.Groups {
+			if rarely(t, 3) {
+				req.Groups[g].Whole, req.Groups[g].Resources = true, nil
+			}
+		}
+	case "within":
+		req.Within = "reservation"
 	}
 	for range one(t, 0, 1, 1, 2, 3) {
 		r := api.Rule{Policy: one(t, api.Affinity, api.Affinity, api.AntiAffinity, api.AntiAffinity, api.SoftAffinity, api.SoftAntiAffinity)}

@@ -46,7 +46,7 @@ func selectLeast(s *Inputs, req *api.Request, least []int) Plan {
 	for g := range floor {
 		floor[g] = len(out.Groups[g].Slots)
 	}
-	for g := range req.Groups {
+	for _, g := range groupOrder(req) {
 		if req.Groups[g].Count > 0 {
 			p.planBeyondMinimum(g, &out.Groups[g], floor[g] > 0 || least[g] > 0)
 		}
@@ -68,8 +68,8 @@ func (p *planner) planMinima(least []int) (Plan, bool) {
 	}
 	p.req, p.again = &floor, true
 	out := Plan{Groups: make([]GroupPlan, len(least))}
-	for g, n := range least {
-		if n > 0 {
+	for _, g := range groupOrder(whole) {
+		if least[g] > 0 {
 			out.Groups[g] = p.planGroup(g)
 			out.Groups[g].Alternates = nil
 		}
@@ -116,10 +116,10 @@ func (p *planner) cutToFeasible(out *Plan, floor []int) {
 		return
 	}
 	d := p.view.Draft(p.window, p.req.Class)
-	for g := range out.Groups {
+	for _, g := range groupOrder(p.req) {
 		for i := range out.Groups[g].Slots {
 			row, _ := p.view.Row(out.Groups[g].Slots[i].Host)
-			if !p.drawing.Has(row) || d.Take(row, p.req.Groups[g].Resources, 1) > 0 {
+			if !p.drawing.Has(row) || draftTake(d, &p.req.Groups[g], row, 1) > 0 {
 				continue
 			}
 			for h := range out.Groups {

@@ -133,7 +133,7 @@ func (z *slowZone) fits(g, placed, from int, steps *int) bool {
 
 // allows checks that slots can be taken in the order of the plan, by all rules.
 func (z *slowZone) allows(t *rapid.T, p buildplan.Plan) {
-	for g := range p.Groups {
+	for _, g := range wholeFirst(z.req) {
 		for n, slot := range p.Groups[g].Slots {
 			i := slices.IndexFunc(z.specs, func(s capacity.Spec) bool { return s.ID == slot.Host })
 			require.Empty(t, z.why(&z.specs[i], g), "slot %d of group %d", n, g)

@@ -33,7 +33,11 @@ func check(t *testing.T, share int, prop func(*rapid.T)) {
 	rapid.Check(t, prop)
 }
 
+// wholeSlots counts the whole hosts that were planned.
+var wholeSlots int
+
 func TestSelectAgreesWithSlowScheduler(t *testing.T) {
+	defer func() { require.Greater(t, wholeSlots, *requests/50, "whole hosts were planned") }()
 	check(t, 1, func(t *rapid.T) {
 		z, req := drawZone(t, 0, 1, 3, 8, 20, 60), drawRequest(t)
 		s := z.scene(t)
@@ -41,10 +45,15 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 		sameAsSlow(t, got, z.slow(req).plan(), z, req)
 		require.Equal(t, got, buildplan.Select(s, req), "again")
 		table, _ := z.build()
-		for g := range got.Groups {
+		for _, g := range wholeFirst(req) {
 			c := api.Claim{Resources: req.Groups[g].Resources, Window: req.WindowAt(z.now), Class: req.Class}
 			for i, slot := range got.Groups[g].Slots {
 				_, err := table.Place(slot.Host, c)
+				if req.Groups[g].Whole {
+					table.Release(slot.Host, c) // of nothing
+					_, _, err = table.PlaceWhole(slot.Host, c)
+					wholeSlots++
+				}
 				require.NoError(t, err, "slot %d of group %d can be had", i, g)
 			}
 		}

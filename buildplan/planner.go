@@ -125,9 +125,36 @@ func (p *planner) usedOf(row int, class api.ResourceClass) int64 {
 	return n
 }
 
+// placedOn returns how many slots of this request are on row, and how many of these take the
+// whole host.
+func (p *planner) placedOn(row int) (taken, whole int64) {
+	add := func(g int, n int64) {
+		taken += n
+		if p.req.Groups[g].Whole {
+			whole += n
+		}
+	}
+	if p.which != nil && p.which[row] > 0 {
+		for g, n := range p.earlier[p.which[row]-1].Slots {
+			add(g, n)
+		}
+	}
+	for g, slots := range p.supposed {
+		if slots != nil {
+			add(g, slots[row])
+		}
+	}
+	return taken, whole
+}
+
 // dropFull removes the hosts without room for one slot from t.pass and counts them.
 func (p *planner) dropFull(t *task, why *api.Refusals) {
-	p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
+	if t.group.Whole {
+		p.view.KeepStocked(&t.pass)
+		p.view.KeepIdle(&t.pass, p.window)
+	} else {
+		p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
+	}
 	for i := range p.earlier {
 		if row := p.earlier[i].Row; t.pass.Has(row) && !p.drawing.Has(row) && p.freeSlots(t, row) < 1 {
 			t.pass.Remove(row)
@@ -156,6 +183,12 @@ func countRefused(why *api.Refusals, name string, offering int) {
 // the room is exact.
 func (p *planner) freeSlots(t *task, row int) int64 {
 	room := int64(api.CountMax)
+	switch taken, whole := p.placedOn(row); {
+	case whole > 0 || t.group.Whole && taken > 0:
+		return 0
+	case t.group.Whole:
+		return 1
+	}
 	for _, a := range t.need {
 		free := p.view.FreeOver(row, a.class, p.window, p.req.Class) - p.usedOf(row, a.class)
 		room = min(room, max(free, 0)/a.n)
@@ -280,7 +313,7 @@ func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPla
 			hosts = append(hosts, taking{row: int(o.Row), room: p.roomFor(t, int(o.Row))})
 		}
 		h := &hosts[o.Mark]
-		if h.slots >= h.room || p.drawing.Has(h.row) && p.draft.Take(h.row, t.group.Resources, 1) < 1 {
+		if h.slots >= h.room || p.drawing.Has(h.row) && draftTake(p.draft, t.group, h.row, 1) < 1 {
 			q.Pop() // for good: room only falls
 			continue
 		}
@@ -349,7 +382,8 @@ func (p *planner) addSlots(group, row int, n int64, slots []int64) {
 // recheckAlternates removes the alternates of a group that a rule or a limit forbids once the
 // groups after it have their slots.
 func (p *planner) recheckAlternates(group int, g *GroupPlan) {
-	if len(g.Alternates) == 0 || len(p.rooms) == 0 || group == len(p.req.Groups)-1 {
+	order := groupOrder(p.req)
+	if len(g.Alternates) == 0 || len(p.rooms) == 0 || group == order[len(order)-1] {
 		return
 	}
 	pass := capacity.NewSet(p.view.Rows())

@@ -99,7 +99,7 @@ func (s *search) roomFor(g, row int, most int64) int64 {
 	}
 	most = min(most, s.p.roomFor(t, row))
 	if most > 0 && s.p.drawing.Has(row) {
-		most = s.p.draft.Slots(row, t.group.Resources, most)
+		most = s.p.draftRoom(t, row, most)
 	}
 	return max(most, 0)
 }
@@ -122,7 +122,7 @@ func (s *search) takeSlots(g, row int, n int64) (mark int, took int64) {
 	}
 	took = s.roomFor(g, row, n)
 	if took > 0 && s.p.drawing.Has(row) {
-		took = s.p.draft.Take(row, s.tasks[g].group.Resources, took)
+		took = draftTake(s.p.draft, s.tasks[g].group, row, took)
 	}
 	s.p.putSlots(g, row, took)
 	return mark, took
@@ -300,13 +300,15 @@ func (s *search) stateOf(i, row int) uint64 {
 		add(int64(row))
 		return h
 	}
+	taken, whole := s.p.placedOn(row)
+	add(whole)
 	for _, class := range s.free {
 		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class) - s.p.usedOf(row, class))
 	}
 	for _, groups := range s.items[i:] {
 		for _, g := range groups {
 			n := int64(none)
-			if t := s.tasks[g]; t.pass.Has(row) {
+			if t := s.tasks[g]; t.pass.Has(row) && (!t.group.Whole || taken == 0) {
 				n = api.CountMax
 				for f := range s.p.rooms {
 					n = min(n, s.p.rooms[f].Room(t.look, row))

@@ -54,17 +54,32 @@ type Inputs struct {
 	Spare   int // alternates of each group, at most SpareMax
 }
 
-// Select plans req on s. For each group in order, and for each slot in turn, it
-// takes the cheapest host on which the slot still fits beside everything that it
+// groupOrder returns the groups in the order in which they are planned, and in which their
+// slots are to be claimed: those of whole hosts first, because others leave few hosts idle.
+func groupOrder(req *api.Request) []int {
+	out := make([]int, 0, len(req.Groups))
+	for _, whole := range [...]bool{true, false} {
+		for g := range req.Groups {
+			if req.Groups[g].Whole == whole {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// Select plans req on s. For each group in order, those of whole hosts before all others, and
+// for each slot in turn, it takes the cheapest host on which the slot still fits beside everything that it
 // has placed before, until Count is reached or nothing fits; of equally cheap
 // hosts it takes the lowest id. All slots of groups that rules of affinity bind
-// together lie on one host. Up to s.Spare further hosts, at
+// together lie on one host. A slot of a whole host is one that is idle, and no other slot is
+// on it. Up to s.Spare further hosts, at
 // most SpareMax, are named as alternates: the cheapest that carry no slot of the
 // group, and none for a group under a rule of affinity.
 //
 // If a group comes out with fewer slots than its Min in this way, the minima of all
 // groups are placed first, and what has room beside them after that. Min is about the
-// hosts of s alone. The minima are tried in the order of the groups, then wherever a
+// hosts of s alone. The minima are tried in that order, then wherever a
 // search finds room for all of them at once: that is exact as long as it ends within
 // SearchLooksMax. If there is no room for all, the first group has as much of its
 // minimum as fits, the second as much as fits beside that, and so on.
@@ -76,7 +91,7 @@ type Inputs struct {
 func Select(s *Inputs, req *api.Request) Plan {
 	p := newPlanner(s, req)
 	out := Plan{Groups: make([]GroupPlan, len(req.Groups))}
-	for i := range req.Groups {
+	for _, i := range groupOrder(req) {
 		if req.Groups[i].Count > 0 {
 			out.Groups[i] = p.planGroup(i)
 		}

@@ -63,6 +63,7 @@ type put struct {
 	group  int
 	host   api.HostID
 	shares map[api.ProviderID]api.Resources // who gives what
+	whole  bool
 }
 
 // on counts the slots on a host that a rule binds; all of them with rule below 0.
@@ -87,7 +88,7 @@ func (z *slowZone) why(s *capacity.Spec, g int) string {
 			return reason
 		}
 	}
-	if z.shares(z.now, s, z.req.Groups[g].Resources) == nil {
+	if z.room(z.now, s, g) == nil {
 		return "room"
 	}
 	if home, ok := z.home[g]; ok && home != s.ID {
@@ -116,15 +117,15 @@ func (z *slowZone) refuses(f api.FilterSpec, s *capacity.Spec, g int) string {
 	case "query":
 		ok = group.Hints.Query == "" || queries[group.Hints.Query](z, s) == yes
 	case "pool":
-		ok = s.Pool == api.PoolShared || s.Pool == api.PoolOnDemand && z.req.Class == api.Firm ||
-			s.Pool == api.PoolReservable && z.req.Class == api.Preemptible
+		later := z.req.Class == api.Preemptible || z.req.Reserves
+		ok = s.Pool == api.PoolShared || s.Pool == api.PoolOnDemand && !later || s.Pool == api.PoolReservable && later || z.req.Within != ""
 	case "project_isolation":
 		ok = z.mayUse(s, f.Options["strict"] == "true")
 	case "isolated":
 		mine := slices.Contains(strings.Split(f.Options["hosts"], ","), s.Name)
 		ok = mine == slices.Contains(strings.Split(f.Options["images"], ","), group.Image.Ref)
 	case "driver":
-		ok = !s.NeedsCommand || hasCommand(group.Flavor)
+		ok = !s.NeedsCommand || hasCommand(group.Flavor) || z.req.Reserves && group.Flavor == ""
 	case "availability_zone":
 		ok = group.AZ == "" || group.AZ == s.AZ
 	case "traits":
@@ -284,8 +285,18 @@ func (z *slowZone) keepsRules(s *capacity.Spec, g int) bool {
 
 // noRoom: the claim does not fit beside those of others.
 func (z *slowZone) noRoom(s *capacity.Spec, g int) string {
-	if z.shares(z.base, s, z.req.Groups[g].Resources) != nil {
+	if z.room(z.base, s, g) != nil {
 		return ""
+	}
+	if z.req.Groups[g].Whole {
+		for _, part := range z.tree(s) {
+			for _, v := range part.Inventory {
+				if v.Capacity() > 0 {
+					return "in_use"
+				}
+			}
+		}
+		return "size"
 	}
 	reason := "capacity"
 	for class, n := range z.req.Groups[g].Resources {
@@ -403,20 +414,66 @@ func (z *slowZone) offers(g int) []buildplan.Slot {
 
 func (z *slowZone) put(g int, id api.HostID) {
 	i := slices.IndexFunc(z.specs, func(s capacity.Spec) bool { return s.ID == id })
-	p := put{g, id, z.shares(z.now, &z.specs[i], z.req.Groups[g].Resources)}
+	p := put{g, id, z.room(z.now, &z.specs[i], g), z.req.Groups[g].Whole}
+	z.placed = append(z.placed, p)
+	if p.whole {
+		if _, _, err := z.now.PlaceWhole(id, z.claim(nil)); err != nil {
+			panic(err)
+		}
+		return
+	}
 	for part, r := range p.shares {
 		if err := z.now.Claim(part, z.claim(r)); err != nil {
 			panic(err)
 		}
 	}
-	z.placed = append(z.placed, p)
+	if len(p.shares[id]) == 0 {
+		z.now.Restore(id, z.claim(nil)) // so that the host is not idle
+	}
+}
+
+// room says who would give one slot of g on s what, nil if it does not fit.
+func (z *slowZone) room(table *capacity.Table, s *capacity.Spec, g int) map[api.ProviderID]api.Resources {
+	if !z.req.Groups[g].Whole {
+		if len(z.req.Groups[g].Resources) > 0 && table.Fits(s.ID, z.claim(nil)) != nil {
+			return nil // the whole host is taken
+		}
+		return z.shares(table, s, z.req.Groups[g].Resources)
+	}
+	shares, all, err := table.PlaceWhole(s.ID, z.claim(nil))
+	if err != nil {
+		return nil
+	}
+	c := z.claim(all)
+	c.Whole = true
+	out := map[api.ProviderID]api.Resources{s.ID: capacity.OwnPart(c, shares).Resources}
+	for _, sh := range shares {
+		out[sh.Provider] = sh.Resources
+	}
+	for id, r := range out {
+		z.releaseWhole(table, id, r)
+	}
+	return out
+}
+
+func (z *slowZone) releaseWhole(table *capacity.Table, id api.ProviderID, r api.Resources) {
+	c := z.claim(r)
+	c.Whole = true
+	table.Return(id, c)
 }
 
 // takeBack undoes the last slots, so that n are left.
 func (z *slowZone) takeBack(n int) {
 	for _, p := range z.placed[n:] {
 		for part, r := range p.shares {
-			z.now.Release(part, z.claim(r))
+			if p.whole {
+				z.releaseWhole(z.now, part, r)
+			} else {
+				z.now.Release(part, z.claim(r))
+			}
+		}
+		if !p.whole && len(p.shares[p.host]) == 0 {
+			z.now.Release(p.host, z.claim(nil))
 		}
 	}
 	z.placed = z.placed[:n]
@@ -437,7 +494,7 @@ func priceBound(req *api.Request, g int) []int {
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(with))
+	return slices.DeleteFunc(wholeFirst(req), func(i int) bool { return !with[i] })
 }
 
 // settle finds the host for everything that is bound to g.
@@ -479,7 +536,7 @@ type slowGroup struct {
 func (z *slowZone) plan() []slowGroup {
 	out := make([]slowGroup, len(z.req.Groups))
 	z.home = map[int]api.HostID{}
-	for g := range out {
+	for _, g := range wholeFirst(z.req) {
 		if z.req.Groups[g].Count > 0 {
 			z.settle(g)
 			out[g] = z.group(g)
@@ -494,6 +551,19 @@ func (z *slowZone) plan() []slowGroup {
 		})
 	}
 	return out
+}
+
+// wholeFirst returns the groups, those of whole hosts first.
+func wholeFirst(req *api.Request) []int {
+	var whole, others []int
+	for g := range req.Groups {
+		if req.Groups[g].Whole {
+			whole = append(whole, g)
+		} else {
+			others = append(others, g)
+		}
+	}
+	return append(whole, others...)
 }
 
 func (z *slowZone) group(g int) slowGroup {

@@ -14,6 +14,7 @@ type Draft struct {
 	window api.Window
 	kind   api.Class
 	taken  map[int]int64 // by cell, above 0
+	wholes int           // rows that are taken whole
 	log    []taking      // what was taken, in order
 	need   []amount      // room for those of Take, and so is from
 	from   []int
@@ -27,6 +28,10 @@ type taking struct {
 
 // cellOf returns the number of one class of one row.
 func (d *Draft) cellOf(row, class int) int { return row*len(d.view.data().classes.list) + class }
+
+// Cells below 0 are of rows: how many slots were placed on one, and whether it is taken whole.
+func hostedCell(row int) int { return -1 - 2*row }
+func wholeCell(row int) int  { return -2 - 2*row }
 
 // Draft returns a draft of v from which nothing is taken.
 func (v View) Draft(w api.Window, kind api.Class) *Draft {
@@ -43,15 +48,57 @@ func (d *Draft) Undo(mark int) {
 		if d.taken[p.cell] -= p.n; d.taken[p.cell] == 0 {
 			delete(d.taken, p.cell)
 		}
+		if p.cell < 0 && p.cell%2 == 0 {
+			d.wholes--
+		}
 	}
 	d.log = d.log[:mark]
 }
 
-// isWhole reports whether the whole host in row is claimed.
+// take notes that n of a cell are taken.
+func (d *Draft) take(cell int, n int64) {
+	d.taken[cell] += n
+	d.log = append(d.log, taking{cell, n})
+}
+
+// isWhole reports whether the whole host in row is claimed or taken.
 func (d *Draft) isWhole(row int) bool {
 	v := d.view.data()
 	c, i := v.chunkOf(row)
-	return c.isWhole(i, d.window, d.kind, v.now)
+	return d.wholes > 0 && d.taken[wholeCell(row)] > 0 || c.isWhole(i, d.window, d.kind, v.now)
+}
+
+// HasWhole reports whether the whole host in row could be taken: Table.PlaceWhole would claim
+// it, and nothing of its tree is taken.
+func (d *Draft) HasWhole(row int) bool {
+	v := d.view.data()
+	if d.window.End <= v.now || d.kind != api.Firm || d.taken[hostedCell(row)] > 0 || !v.isTreeIdle(row, d.window) {
+		return false
+	}
+	for _, at := range d.view.Tree(row) {
+		if d.taken[wholeCell(int(at))] > 0 {
+			return false
+		}
+		for class := range v.classes.list {
+			if d.taken[d.cellOf(int(at), class)] > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// TakeWhole takes the whole host in row, as Table.PlaceWhole would, and reports whether it
+// could.
+func (d *Draft) TakeWhole(row int) bool {
+	if !d.HasWhole(row) {
+		return false
+	}
+	for _, at := range d.view.Tree(row) {
+		d.take(wholeCell(int(at)), 1)
+		d.wholes++
+	}
+	return true
 }
 
 // countSlots returns how many times row can give a, besides what is taken.
@@ -61,6 +108,9 @@ func (d *Draft) countSlots(row int, a *amount) int64 {
 	free := c.freeOver(i, a.class, d.window, d.kind, v.now)
 	if free >= a.n && len(d.taken) > 0 {
 		free -= d.taken[d.cellOf(row, a.class)]
+	}
+	if d.wholes > 0 && d.taken[wholeCell(row)] > 0 {
+		return 0
 	}
 	if free < a.n || c.columns[a.class].odd.has(i) && !v.admitsAmount(row, a) {
 		return 0
@@ -117,6 +167,9 @@ func (d *Draft) Take(row int, r api.Resources, most int64) int64 {
 	for sum < most && v.chooseSources(row, d.need, d.from, func(at int, a *amount) bool { return d.countSlots(at, a) > 0 }) {
 		sum += d.takeSlots(most - sum)
 	}
+	if sum > 0 {
+		d.take(hostedCell(row), sum)
+	}
 	return sum
 }
 
@@ -130,9 +183,7 @@ func (d *Draft) takeSlots(most int64) int64 {
 	}
 	for i, at := range d.from {
 		a := &d.need[i]
-		p := taking{d.cellOf(at, a.class), n * a.n}
-		d.taken[p.cell] += p.n
-		d.log = append(d.log, p)
+		d.take(d.cellOf(at, a.class), n*a.n)
 	}
 	return n
 }

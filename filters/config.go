@@ -39,6 +39,7 @@ const (
 const (
 	nameUnits = "units"
 	nameSize  = "size"
+	nameInUse = "in_use"
 )
 
 // Info describes a filter and its configuration.
@@ -88,7 +89,7 @@ var kinds = []kind{
 	{name: NameDifferentHost, help: "drops hosts of the instances in the hint different_host", build: withoutOptions(newDifferentHost)},
 	{name: NameNear, help: "passes hosts whose attribute ip lies in the network of the hint near", build: withoutOptions(newNear)},
 	{name: NameQuery, help: "passes hosts for which the hint query is true", build: withoutOptions(newQuery)},
-	{name: namePool, help: "passes hosts whose pool takes the class of the request", build: withoutOptions(newPool)},
+	{name: namePool, help: "passes hosts whose pool takes the request", build: withoutOptions(newPool)},
 	{
 		name: nameProjectIsolation, help: "keeps hosts of aggregates with metadata " + api.MetaProjects + "* to the projects named there",
 		options: []Option{{Name: optionStrict, Help: "true: a project that is named takes no other host; default false"}},
@@ -116,7 +117,7 @@ var kinds = []kind{
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},
-	{name: NameCapacity, help: "passes hosts with room for one slot; reports " + nameUnits + " and " + nameSize + " apart", build: withoutOptions(newCapacity)},
+	{name: NameCapacity, help: "passes hosts with room for one slot, or idle ones; reports " + nameUnits + ", " + nameSize + " and " + nameInUse + " apart", build: withoutOptions(newCapacity)},
 }
 
 // The options.

@@ -103,10 +103,42 @@ func TestHostState(t *testing.T) {
 	assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 2, Tier: api.TierNotNow}}, why.Filters)
 }
 
+// reserving is a request for whole hosts from 50 to 100.
+func reserving() *api.Request {
+	req := request(api.Firm, 100, nil)
+	req.Window.Start, req.Reserves, req.Groups[0].Whole = 50, true, true
+	return req
+}
+
+// A whole host must be idle: what else a lease needs of it is for other filters.
+func TestWholeHosts(t *testing.T) {
+	table := capacity.NewTable()
+	for _, id := range []string{"idle", "used", "later", "before", "bare", "kept"} {
+		table.Put(spec(id, 10, 10))
+	}
+	bare := spec("bare", 0, 0)
+	bare.Inventory = nil
+	table.Put(bare)
+	for id, w := range map[api.HostID]api.Window{
+		"used": {Start: 0, End: api.Forever}, "later": {Start: 99, End: 100}, "before": {Start: 0, End: 50},
+	} {
+		require.NoError(t, table.Claim(id, api.Claim{Class: api.Firm, Window: w, Resources: api.Resources{api.MemoryMB: 1}}))
+	}
+	_, _, err := table.PlaceWhole("kept", api.Claim{Class: api.Firm, Window: api.Window{Start: 10, End: 51}})
+	require.NoError(t, err)
+	got, why := runFilters(table.View(), reserving(), filter(filters.NameCapacity))
+	assert.Equal(t, []string{"before", "idle"}, got)
+	assert.Equal(t, []api.FilterCount{
+		{Filter: "size", Hosts: 1, Tier: api.TierNeverFits}, {Filter: "in_use", Hosts: 3, Tier: api.TierNotNow},
+	}, why.Filters)
+}
+
 func TestPool(t *testing.T) {
 	d, r, s, x := spec("d", 1, 1), spec("r", 1, 1), spec("s", 1, 1), spec("x", 1, 1)
 	d.Pool, r.Pool, s.Pool, x.Pool = api.PoolOnDemand, api.PoolReservable, api.PoolShared, ""
 	v := view(d, r, s, x)
+	inside := request(api.Firm, api.Forever, nil)
+	inside.Within = "reservation"
 	for _, c := range []struct {
 		req  *api.Request
 		want []string
@@ -114,6 +146,8 @@ func TestPool(t *testing.T) {
 		{request(api.Firm, api.Forever, nil), []string{"d", "s"}},
 		{request(api.Firm, 100, nil), []string{"d", "s"}},
 		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
+		{reserving(), []string{"r", "s"}},
+		{inside, []string{"d", "r", "s", "x"}},
 	} {
 		got, _ := runFilters(v, c.req, filter("pool"))
 		assert.Equal(t, c.want, got)

@@ -19,9 +19,12 @@ func newAvailabilityZone() Filter {
 
 // newDriver returns the filter that passes hosts whose driver can run the flavor of the group: a host that
 // needs a command takes only flavors that have one. A group without a flavor has
-// none.
+// none; if it reserves room, it is not known yet what will run there, and all pass.
 func newDriver() Filter {
 	return Filter{Name: nameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
+		if l.Req.Reserves && l.Group().Flavor == "" {
+			return
+		}
 		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
 			pass.AndNot(l.View.NeedsCommand())
 		}

@@ -144,14 +144,27 @@ func newInstances(most int) Filter {
 // or one that shares with it has; each class of a slot comes whole from one of
 // them. What it drops it reports as one of three: nameSize if in some class none
 // of them is large enough, even empty; nameUnits if some are, but none of these
-// hands out such an amount; else NameCapacity.
+// hands out such an amount; else NameCapacity. For a group of whole hosts it passes those
+// that are idle over the whole window, and reports nameSize for hosts without any inventory
+// and nameInUse for the others.
 func newCapacity() Filter {
 	return Filter{
 		Name: NameCapacity, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) {
+			if l.Group().Whole {
+				l.View.KeepStocked(pass)
+				l.View.KeepIdle(pass, l.Window)
+				return
+			}
 			l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.Class)
 		},
 		Sort: func(l *Look, dropped capacity.Set) []Part {
+			if l.Group().Whole {
+				bare := dropped.Clone()
+				l.View.KeepStocked(&dropped)
+				bare.AndNot(dropped)
+				return []Part{{nameSize, api.TierNeverFits, bare}, {nameInUse, api.TierNotNow, dropped}}
+			}
 			r := l.Group().Resources
 			small, odd := dropped.Clone(), dropped.Clone()
 			l.View.KeepLarge(&dropped, r)

@@ -111,7 +111,7 @@ func drawScene(t *rapid.T) *scene {
 // draw makes a request of two groups, of which the second is looked for.
 func (w *scene) draw(t *rapid.T, v capacity.View) {
 	g := api.Group{
-		Count: 1, Flavor: one(t, "flavor", api.FlavorID("web"), "vm"), AZ: one(t, "az", "", "", "", "east"),
+		Count: 1, Flavor: one(t, "flavor", api.FlavorID("web"), "web", "vm", ""), AZ: one(t, "az", "", "", "", "east"),
 		Resources: api.Resources{api.MemoryMB: rapid.Int64Range(1, 8).Draw(t, "memory")}, ExtraSpecs: map[string]string{},
 		Hints: api.Hints{
 			SameHost: pick(t, "same", someInst[rapid.IntRange(0, 3).Draw(t, "s"):]...), DifferentHost: pick(t, "different", someInst...),
@@ -136,6 +136,15 @@ func (w *scene) draw(t *rapid.T, v capacity.View) {
 	req := &api.Request{
 		Reservation: "r", Project: one(t, "project", api.ProjectID("p"), "other"), Groups: []api.Group{g, g},
 		Class: one(t, "class", api.Firm, api.Firm, api.Preemptible), Window: one(t, "window", api.Window{End: api.Forever}, api.Window{Start: 10, End: 50}),
+	}
+	switch one(t, "of a lease", "", "", "", "reserves", "whole", "within") {
+	case "whole":
+		req.Groups[1].Whole, req.Groups[1].Resources = true, nil
+		fallthrough
+	case "reserves":
+		req.Reserves, req.Class = true, api.Firm
+	case "within":
+		req.Within = "r2"
 	}
 	for _, p := range pick(t, "rule", api.Affinity, api.AntiAffinity, api.SoftAffinity) {
 		r := api.Rule{Policy: p, Groups: []int{0, 1}}
@@ -185,14 +194,17 @@ var slow = map[string]func(w *scene, s *capacity.Spec) bool{
 	},
 	"query": slowQuery,
 	"pool": func(w *scene, s *capacity.Spec) bool {
-		return s.Pool == api.PoolShared || (s.Pool == api.PoolOnDemand) == (w.l.Req.Class == api.Firm)
+		later := w.l.Req.Reserves || w.l.Req.Class == api.Preemptible
+		return w.l.Req.Within != "" || s.Pool == api.PoolShared || (s.Pool == api.PoolReservable) == later
 	},
 	"project_isolation": func(w *scene, s *capacity.Spec) bool { return slowIsolation(w, s, false) },
 	"strict":            func(w *scene, s *capacity.Spec) bool { return slowIsolation(w, s, true) },
 	"isolated": func(w *scene, s *capacity.Spec) bool {
 		return (w.group().Image.Ref == "win") == (s.Name == "name-h1" || s.Name == "name-h2")
 	},
-	"driver":            func(w *scene, s *capacity.Spec) bool { return !s.NeedsCommand || w.group().Flavor == "web" },
+	"driver": func(w *scene, s *capacity.Spec) bool {
+		return !s.NeedsCommand || w.group().Flavor == "web" || w.l.Req.Reserves && w.group().Flavor == ""
+	},
 	"availability_zone": func(w *scene, s *capacity.Spec) bool { return w.group().AZ == "" || w.group().AZ == s.AZ },
 	"traits":            slowTraits,
 	"aggregate_extra_specs": func(w *scene, s *capacity.Spec) bool {
@@ -221,7 +233,31 @@ var slow = map[string]func(w *scene, s *capacity.Spec) bool{
 	"host_state":   func(_ *scene, s *capacity.Spec) bool { return s.Up && s.Enabled && !s.Maintenance },
 	"server_group": slowRules,
 	"instances":    func(w *scene, s *capacity.Spec) bool { return w.claims[s.ID]+w.placed[s.ID] < 2 },
-	"capacity":     func(w *scene, s *capacity.Spec) bool { return w.fits(s, w.group().Resources) },
+	"capacity":     func(w *scene, s *capacity.Spec) bool { return w.hasRoom(s, w.group().Resources) },
+}
+
+// hasRoom: room for one slot of r, or for a whole host.
+func (w *scene) hasRoom(s *capacity.Spec, r api.Resources) bool {
+	if w.group().Whole {
+		return w.idle(s)
+	}
+	return w.fits(s, r)
+}
+
+// idle: nothing in the tree is taken over the window, and there is something to take.
+func (w *scene) idle(s *capacity.Spec) bool {
+	some := false
+	for _, p := range w.tree(s) {
+		row, _ := w.l.View.Row(p.ID)
+		for _, class := range []api.ResourceClass{api.MemoryMB, api.DiskGB} {
+			n := w.l.View.Capacity(row, class)
+			some = some || n > 0
+			if w.l.View.FreeOver(row, class, w.l.Window, api.Firm) < n {
+				return false
+			}
+		}
+	}
+	return some
 }
 
 // drawParts adds providers that are no hosts: below hosts, or sharing with them.
@@ -512,6 +548,14 @@ func (w *scene) first(s *capacity.Spec, names []string, order []int) string {
 // why returns why a host has no room.
 func (w *scene) why(s *capacity.Spec) string {
 	reason := "capacity"
+	if w.group().Whole {
+		reason = "size"
+		for _, p := range w.tree(s) {
+			if p.Inventory[api.MemoryMB].Capacity()+p.Inventory[api.DiskGB].Capacity() > 0 {
+				reason = "in_use"
+			}
+		}
+	}
 	for c, n := range w.group().Resources {
 		large := slices.DeleteFunc(w.reach(s), func(p *capacity.Spec) bool { return n > p.Inventory[c].Capacity() })
 		if len(large) == 0 {
@@ -535,7 +579,7 @@ func TestAdviceIsWhatTryingFinds(t *testing.T) {
 		passing := func(without string, r api.Resources) int {
 			return len(ids(w.specs, func(s *capacity.Spec) bool {
 				for _, f := range fs {
-					if f.Name == "capacity" && !w.fits(s, r) || f.Name != "capacity" && f.Name != without && !slow[f.Name](w, s) {
+					if f.Name == "capacity" && !w.hasRoom(s, r) || f.Name != "capacity" && f.Name != without && !slow[f.Name](w, s) {
 						return false
 					}
 				}

@@ -8,13 +8,17 @@ import (
 	"berth/capacity"
 )
 
-// newPool returns the filter that passes hosts whose pool takes the class of the request: a firm request
-// goes to on_demand and shared hosts, whether its window is open or bounded by a
-// lifetime; a preemptible one to reservable and shared hosts.
+// newPool returns the filter that passes hosts whose pool takes the request: one that reserves
+// goes to reservable and shared hosts, and so does a preemptible one; any other firm request
+// goes to on_demand and shared hosts, whether its window is open or bounded by a lifetime. What
+// is within a reservation goes wherever its slots are.
 func newPool() Filter {
 	return Filter{Name: namePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+		if l.Req.Within != "" {
+			return
+		}
 		own := api.PoolOnDemand
-		if l.Req.Class == api.Preemptible {
+		if l.Req.Reserves || l.Req.Class == api.Preemptible {
 			own = api.PoolReservable
 		}
 		takes := l.View.Pool(own)
